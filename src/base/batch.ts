@@ -1,0 +1,92 @@
+// Group commit in the application: while one statement is in flight, callers collect; the next statement takes all of them,
+// bounded in rows and bytes. Alone, a caller's row goes at once: there is no timer (a waiting window halves throughput, see
+// docs/decisions). Each caller gets its own answer.
+
+export interface BatchLimits {
+  readonly rowsMax: number
+  readonly bytesMax: number
+  /** How many rows may wait for their batch; more are refused with `BatchFull`. */
+  readonly waitingMax: number
+}
+
+/** Thrown to the caller when too many rows are waiting: the database is slower than the arrivals. */
+export class BatchFull extends Error {
+  override readonly name = 'BatchFull'
+}
+
+/** Says of an error whether its statement surely took no effect, so that the rows may be tried one by one. */
+export type Aborted = (error: unknown) => boolean
+
+interface Waiting<Row, Answer> {
+  readonly row: Row
+  readonly bytes: number
+  resolve(answer: Answer): void
+  reject(error: unknown): void
+}
+
+/**
+ * One lane of batches. `run` executes one statement for many rows and answers in the order of the rows. When a batch of several
+ * rows fails and `aborted` says that the failure surely left nothing behind, it is halved, so that one poisoned row cannot fail its neighbours;
+ * any other failure goes to every caller of the batch.
+ */
+export class Batch<Row, Answer> {
+  readonly #run: (rows: readonly Row[]) => Promise<readonly Answer[]>
+  readonly #limits: BatchLimits
+  readonly #aborted: Aborted
+  #waiting: Waiting<Row, Answer>[] = []
+  #busy = false
+  #idle: (() => void)[] = []
+
+  constructor(run: (rows: readonly Row[]) => Promise<readonly Answer[]>, limits: BatchLimits, aborted: Aborted) {
+    this.#run = run
+    this.#limits = limits
+    this.#aborted = aborted
+  }
+
+  /** Adds a row to the next batch. `bytes` is its approximate size in the statement. */
+  add(row: Row, bytes = 0): Promise<Answer> {
+    if (this.#waiting.length >= this.#limits.waitingMax) return Promise.reject(new BatchFull('too many rows wait for the database'))
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ row, bytes, resolve, reject })
+      if (this.#busy) return
+      this.#busy = true
+      // setImmediate, not at once: everything that arrived in the same turn of the event loop shares the first statement.
+      setImmediate(() => void this.#drain())
+    })
+  }
+
+  /** Resolves when nothing waits and nothing is in flight. */
+  quiet(): Promise<void> {
+    return this.#busy ? new Promise((resolve) => this.#idle.push(resolve)) : Promise.resolve()
+  }
+
+  async #drain(): Promise<void> {
+    while (this.#waiting.length > 0) await this.#execute(this.#take())
+    this.#busy = false
+    for (const resolve of this.#idle.splice(0)) resolve()
+  }
+
+  #take(): Waiting<Row, Answer>[] {
+    let rows = 0
+    let bytes = 0
+    for (const next of this.#waiting) {
+      if (rows > 0 && (rows >= this.#limits.rowsMax || bytes + next.bytes > this.#limits.bytesMax)) break
+      rows++
+      bytes += next.bytes
+    }
+    return this.#waiting.splice(0, rows)
+  }
+
+  async #execute(batch: Waiting<Row, Answer>[]): Promise<void> {
+    try {
+      const answers = await this.#run(batch.map((waiting) => waiting.row))
+      batch.forEach((waiting, index) => waiting.resolve(answers[index] as Answer))
+    } catch (error) {
+      if (batch.length > 1 && this.#aborted(error)) {
+        const half = batch.length >> 1
+        await this.#execute(batch.slice(0, half))
+        await this.#execute(batch.slice(half))
+      } else for (const waiting of batch) waiting.reject(error)
+    }
+  }
+}

@@ -1,0 +1,54 @@
+// The operators' log: JSON lines through a closed vocabulary. One wide line per request or attempt, written at its end, when
+// everything is decided. No bodies, no secrets, no full addresses: a recipient appears as its domain only. A message's own
+// history is not here but in PostgreSQL, where customers see it.
+import pino from 'pino'
+
+type Facts = Readonly<Record<string, string | number | boolean | undefined>>
+
+export interface Log {
+  /** A submission became a message. */
+  accepted(facts: Facts): void
+  /** We said no to a caller. */
+  refused(facts: Facts): void
+  /** One delivery attempt ended. */
+  attempted(facts: Facts): void
+  /** A provider's report was recorded. */
+  reported(facts: Facts): void
+  /** A webhook was posted. */
+  notified(facts: Facts): void
+  started(facts: Facts): void
+  stopped(facts: Facts): void
+  /** Something is broken here, or somebody must look. */
+  fault(what: string, error: unknown, facts?: Facts): void
+}
+
+/** A log to standard error, so that standard output stays for people. */
+export function makeLog(level: string): Log {
+  const out = pino({ level, base: null, timestamp: pino.stdTimeFunctions.isoTime, messageKey: 'event' }, pino.destination({ dest: 2, sync: true }))
+  const verb = (event: string) => (facts: Facts) => out.info(facts, event)
+  return {
+    accepted: (facts) => out.debug(facts, 'accepted'),
+    refused: verb('refused'),
+    attempted: verb('attempted'),
+    reported: verb('reported'),
+    notified: verb('notified'),
+    started: verb('started'),
+    stopped: verb('stopped'),
+    fault: (what, error, facts = {}) => out.error({ what, ...facts, error: describe(error) }, 'fault'),
+  }
+}
+
+/** A log that keeps nothing, for benches and tests that look elsewhere. */
+export const silentLog: Log = makeLog('silent')
+
+/** Message, kind and causes of an error, and its stack: for the log, never for a caller. */
+function describe(error: unknown): object {
+  if (!(error instanceof Error)) return { message: String(error) }
+  const code = (error as { code?: unknown }).code
+  return {
+    message: error.message,
+    ...(typeof code === 'string' && { code }),
+    stack: error.stack,
+    ...(error.cause !== undefined && { cause: describe(error.cause) }),
+  }
+}

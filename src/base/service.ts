@@ -1,0 +1,73 @@
+// The common shape of everything with a life: a server, a worker's loop, a pool. `start` resolves when the thing is ready,
+// `stop` when it is quiet; both may be called twice, and in the wrong order. `lifecycle` gives that manner to any pair of
+// functions, `service.test-kit.ts` tries it on every service.
+
+export interface Service {
+  readonly name: string
+  start(): Promise<void>
+  stop(): Promise<void>
+}
+
+type Life = { state: 'new' | 'stopped' } | { state: 'starting' | 'running' | 'stopping'; done: Promise<void> }
+
+/**
+ * A service out of what it does at its start and at its end. `begin` runs at most once at a time; `end` runs only after a
+ * `begin` that succeeded; a stop during the start waits for the start first; a stopped service may be started again.
+ */
+export function lifecycle(name: string, begin: () => Promise<void>, end: () => Promise<void>): Service {
+  let life: Life = { state: 'new' }
+
+  const start = async (): Promise<void> => {
+    if (life.state === 'starting' || life.state === 'running') return life.done
+    const before = life.state === 'stopping' ? life.done : Promise.resolve()
+    const done = before.then(begin).then(
+      () => {
+        if (life.state === 'starting') life = { state: 'running', done: Promise.resolve() }
+      },
+      (error: unknown) => {
+        life = { state: 'stopped' }
+        throw error
+      },
+    )
+    life = { state: 'starting', done }
+    return done
+  }
+
+  const stop = async (): Promise<void> => {
+    if (life.state === 'new' || life.state === 'stopped') return
+    if (life.state === 'stopping') return life.done
+    const started = life.done
+    const done = started.then(
+      async () => {
+        await end()
+        if (life.state === 'stopping') life = { state: 'stopped' }
+      },
+      () => undefined, // the start failed and has told its own caller: there is nothing to end
+    )
+    life = { state: 'stopping', done }
+    return done
+  }
+
+  return { name, start, stop }
+}
+
+/** Starts in order; when one fails, stops the ones before it and throws its error. */
+export async function startAll(services: readonly Service[]): Promise<void> {
+  const started: Service[] = []
+  try {
+    for (const service of services) {
+      await service.start()
+      started.push(service)
+    }
+  } catch (error) {
+    await stopAll(started)
+    throw error
+  }
+}
+
+/** Stops in reverse order, each even if another one's stop failed; throws the first failure at the end. */
+export async function stopAll(services: readonly Service[]): Promise<void> {
+  const failures: unknown[] = []
+  for (const service of services.toReversed()) await service.stop().catch((error: unknown) => failures.push(error))
+  if (failures.length > 0) throw failures[0]
+}

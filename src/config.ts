@@ -1,0 +1,269 @@
+// Every setting and every limit, once. Settings come from the environment, are parsed here and nowhere else, and are handed to the
+// rooms as plain values; `docs/config.md` is made from these tables (npm run golden).
+import { readFileSync } from 'node:fs'
+import { hostname } from 'node:os'
+import { isIP } from 'node:net'
+import { resolve } from 'node:path'
+
+export const roleNames = ['api', 'smtp', 'deliver', 'feedback', 'webhooks'] as const
+export type RoleName = (typeof roleNames)[number]
+
+export interface Relay {
+  readonly kind: 'relay'
+  readonly host: string
+  readonly port: number
+  /** `smtps://`: TLS from the first byte. Else STARTTLS where the relay offers it, and always before a login. */
+  readonly implicitTls: boolean
+  readonly login?: { readonly user: string; readonly password: string }
+}
+/** Where mail goes (decisions J). */
+export type Route = { readonly kind: 'sandbox' } | { readonly kind: 'mx' } | Relay
+
+/** Says why a text is not a value; the setting's name is put before it. */
+class Wrong extends Error {}
+
+interface Setting<T> {
+  readonly parse: (text: string) => T
+  /** What stands in the documentation as the default. */
+  readonly shown: string
+  readonly fallback: T
+  readonly sentence: string
+  readonly secret?: true
+}
+
+const text = (value: string): string => value
+function setting<T>(parse: (text: string) => T, fallback: T, sentence: string, shown = String(fallback)): Setting<T> {
+  return { parse, shown, fallback, sentence }
+}
+function secret<T>(parse: (text: string) => T, fallback: T, sentence: string, shown: string): Setting<T> {
+  return { ...setting(parse, fallback, sentence, shown), secret: true }
+}
+
+function port(value: string): number {
+  const number = Number(value)
+  if (!/^\d{1,5}$/.test(value) || number > 65_535) throw new Wrong('must be a port from 0 to 65535')
+  return number
+}
+function flag(value: string): boolean {
+  if (value !== 'true' && value !== 'false') throw new Wrong('must be true or false')
+  return value === 'true'
+}
+const positive =
+  (max: number) =>
+  (value: string): number => {
+    const number = Number(value)
+    if (!(number > 0 && number <= max)) throw new Wrong(`must be a number above 0 and at most ${max}`)
+    return number
+  }
+const oneOf =
+  <const T extends string>(...values: readonly T[]) =>
+  (value: string): T => {
+    const found = values.find((candidate) => candidate === value)
+    if (found === undefined) throw new Wrong(`must be one of ${values.join(', ')}`)
+    return found
+  }
+function url(...protocols: readonly string[]): (value: string) => string {
+  return (value) => {
+    if (!URL.canParse(value) || !protocols.includes(new URL(value).protocol))
+      throw new Wrong(`must be a URL that begins with ${protocols.map((protocol) => `${protocol}//`).join(' or ')}`)
+    return value.replace(/\/+$/, '')
+  }
+}
+function roles(value: string): readonly RoleName[] {
+  if (value === 'all') return roleNames
+  return value.split(',').map((name) => oneOf(...roleNames)(name.trim()))
+}
+function dnsServers(value: string): readonly string[] {
+  return value.split(',').map((entry) => {
+    const server = entry.trim()
+    const match = /^(?:\[(.+)\]|([^:]+)):(\d{1,5})$/.exec(server)
+    if (isIP(match?.[1] ?? match?.[2] ?? server) === 0) throw new Wrong(`"${server}" must be an address, or address:port`)
+    return server
+  })
+}
+function addresses(value: string): readonly string[] {
+  return value.split(',').map((entry) => {
+    const [address, bits] = entry.trim().split('/')
+    if (isIP(address ?? '') === 0 || (bits !== undefined && !/^\d{1,3}$/.test(bits))) throw new Wrong(`"${entry.trim()}" must be an address or a network such as 10.0.0.0/8`)
+    return entry.trim()
+  })
+}
+function hostName(value: string): string {
+  if (!/^[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$/.test(value)) throw new Wrong('must be a host name of letters, digits, dots and hyphens')
+  return value.toLowerCase()
+}
+function secretKey(value: string): string {
+  if (Buffer.byteLength(value) < 32) throw new Wrong('must be at least 32 characters; `openssl rand -base64 32` makes one')
+  return value
+}
+
+/** A route as written in `POSTHORN_ROUTE` and `workspace set --route`. Throws an `Error` whose message says what is wrong. */
+export function parseRoute(value: string): Route {
+  if (value === 'sandbox' || value === 'mx') return { kind: value }
+  const parsed = URL.canParse(value) ? new URL(value) : undefined
+  if (parsed === undefined || !['smtp:', 'smtps:'].includes(parsed.protocol) || parsed.hostname === '')
+    throw new Wrong('must be sandbox, mx, or a relay such as smtp://user:password@host:587 or smtps://host:465')
+  const implicitTls = parsed.protocol === 'smtps:'
+  const relay = {
+    kind: 'relay' as const,
+    host: parsed.hostname.replace(/^\[|\]$/g, ''),
+    port: parsed.port === '' ? (implicitTls ? 465 : 587) : Number(parsed.port),
+    implicitTls,
+  }
+  if (parsed.username === '') return relay
+  return { ...relay, login: { user: decodeURIComponent(parsed.username), password: decodeURIComponent(parsed.password) } }
+}
+
+/** The table: `docs/config.md` has one row for each. */
+export const settingTable = {
+  POSTHORN_DATA_DIR: setting((value) => resolve(value), resolve('data'), 'Embedded database, generated installation key, self-signed TLS certificate.', './data'),
+  DATABASE_URL: secret<string | undefined>(url('postgres:', 'postgresql:'), undefined, 'Use this PostgreSQL (15 or newer) instead of the embedded one.', 'unset'),
+  POSTHORN_SECRET_KEY: secret<string | undefined>(secretKey, undefined, 'Encrypts stored secrets; required with `DATABASE_URL`.', 'generated into the data folder'),
+  POSTHORN_ROLES: setting<readonly RoleName[]>(roles, roleNames, 'Comma list of `api`, `smtp`, `deliver`, `feedback`, `webhooks`.', 'all'),
+  POSTHORN_HTTP_HOST: setting(text, '127.0.0.1', 'Address of the API and the dashboard.'),
+  POSTHORN_HTTP_PORT: setting(port, 3000, 'Port of the API and the dashboard.'),
+  POSTHORN_PUBLIC_URL: setting<string | undefined>(url('http:', 'https:'), undefined, 'Base URL in links.', 'from host and port'),
+  POSTHORN_SMTP_HOST: setting(text, '127.0.0.1', 'Address of SMTP submission.'),
+  POSTHORN_SMTP_PORT: setting(port, 2587, 'Port of SMTP submission with STARTTLS.'),
+  POSTHORN_SMTPS_PORT: setting(port, 2465, 'Port of SMTP submission with implicit TLS.'),
+  POSTHORN_FEEDBACK_HOST: setting(text, '127.0.0.1', 'Address where bounces and complaint reports arrive.'),
+  POSTHORN_FEEDBACK_PORT: setting(port, 2525, 'Port where bounces and complaint reports arrive (MX of the return-path domain).'),
+  POSTHORN_METRICS_PORT: setting(port, 9464, 'Prometheus metrics, on loopback only.'),
+  POSTHORN_TRUST_PROXY: setting<readonly string[]>(addresses, [], 'Addresses of the TLS-ending proxies whose forwarding headers count.', 'none'),
+  POSTHORN_SYSTEM_MAILBOX: setting<string | undefined>(text, undefined, 'Sender of password resets and notices to owners.', 'made at the first start'),
+  POSTHORN_TLS_CERT: setting<string | undefined>(text, undefined, 'PEM file of the certificate for SMTP.', 'self-signed'),
+  POSTHORN_TLS_KEY: setting<string | undefined>(text, undefined, 'PEM file of the key for SMTP.', 'self-signed'),
+  POSTHORN_HOSTNAME: setting(hostName, machineName(), 'Name in EHLO, Received, Message-ID and the return path.', "the machine's"),
+  POSTHORN_ROUTE: secret<Route>(parseRoute, { kind: 'sandbox' }, '`sandbox`, `mx`, or a relay URL: `smtp://user:pass@host:port`, `smtps://...`.', 'sandbox'),
+  POSTHORN_DNS_SERVERS: setting<readonly string[]>(dnsServers, [], 'Comma list of `ip:port`.', "the system's"),
+  POSTHORN_MX_PORT: setting(port, 25, 'Port of the MX hosts (tests use another).'),
+  POSTHORN_ALLOW_PRIVATE_MX: setting(flag, false, 'Let the `mx` route reach private addresses (tests).'),
+  POSTHORN_ALLOW_PRIVATE_WEBHOOKS: setting(flag, false, 'Let webhooks go to http and private addresses (local development).'),
+  POSTHORN_CLAMD: setting<string | undefined>(url('tcp:', 'unix:'), undefined, '`tcp://host:port` or `unix:/path`: scan attachments with ClamAV.', 'unset'),
+  POSTHORN_LEASE_SECONDS: setting(positive(86_400), 60, 'How long a claimed message belongs to a worker without a heartbeat.'),
+  POSTHORN_TIME_SCALE: setting(positive(1e6), 1, 'Divides the delays between tries and the 24 h and 120 h webhook rules (tests); never quotas, leases or socket timeouts.'),
+  POSTHORN_SMTP_TIMEOUT_SCALE: setting(positive(1e6), 1, "Divides the SMTP client's timeouts (tests)."),
+  POSTHORN_LOG_LEVEL: setting(oneOf('trace', 'debug', 'info', 'warn', 'error', 'silent'), 'info', 'Least level that is written: `trace`, `debug`, `info`, `warn`, `error`, `silent`.'),
+} satisfies Record<string, Setting<unknown>>
+
+type Table = typeof settingTable
+export type Settings = { readonly [Name in keyof Table]: Table[Name] extends Setting<infer T> ? T : never }
+
+/** Every mistake in the environment, one line each. */
+export class WrongSettings extends Error {
+  override readonly name = 'WrongSettings'
+}
+
+/** Reads all settings. Throws `WrongSettings` with every mistake together. An empty value counts as unset. */
+export function readSettings(environment: NodeJS.ProcessEnv): Settings {
+  const mistakes: string[] = []
+  const values = Object.entries(settingTable).map(([name, entry]: [string, Setting<unknown>]) => {
+    const given = environment[name]
+    if (given === undefined || given === '') return [name, entry.fallback]
+    try {
+      return [name, entry.parse(given)]
+    } catch (error) {
+      if (!(error instanceof Wrong)) throw error
+      mistakes.push(`${name} ${error.message}`)
+      return [name, entry.fallback]
+    }
+  })
+  for (const name of Object.keys(environment))
+    if (name.startsWith('POSTHORN_') && !(name in settingTable)) mistakes.push(`${name} is not a setting; docs/config.md lists them`)
+  const settings = Object.fromEntries(values) as Settings
+  if (settings.DATABASE_URL !== undefined && settings.POSTHORN_SECRET_KEY === undefined)
+    mistakes.push('POSTHORN_SECRET_KEY is required with DATABASE_URL; `openssl rand -base64 32` makes one')
+  if ((settings.POSTHORN_TLS_CERT === undefined) !== (settings.POSTHORN_TLS_KEY === undefined))
+    mistakes.push('POSTHORN_TLS_CERT and POSTHORN_TLS_KEY belong together: set both or neither')
+  if (mistakes.length > 0) throw new WrongSettings(mistakes.join('\n'))
+  return settings
+}
+
+/** The base URL of links: as set, or `http://localhost:PORT`. */
+export function publicUrl(settings: Settings): string {
+  return settings.POSTHORN_PUBLIC_URL ?? `http://localhost:${settings.POSTHORN_HTTP_PORT}`
+}
+
+/** Whatever can grow has a limit, and here is its name. Sizes in bytes, times in milliseconds, unless the name says otherwise. */
+export const limits = {
+  // One message (decisions D)
+  attachmentsMax: 10,
+  attachmentsBytesMax: 20 * 1024 * 1024,
+  bodyTextBytesMax: 5 * 1024 * 1024,
+  subjectCodePointsMax: 998,
+  filenameBytesMax: 255,
+  contentTypeCharactersMax: 255,
+  addressOctetsMax: 254,
+  localPartOctetsMax: 64,
+  metadataPairsMax: 20,
+  metadataKeyCharactersMax: 40,
+  metadataValueCharactersMax: 500,
+  expiresAheadMsMax: 7 * 24 * 3600_000,
+  idempotencyKeyCharactersMax: 255,
+  // HTTP
+  requestBytesMax: 48 * 1024 * 1024,
+  requestHeadersMs: 10_000,
+  requestMs: 120_000,
+  /** Bodies above `largeRequestBytes` that are read and held at the same time, in bytes; more get 503. */
+  largeRequestBytes: 256 * 1024,
+  largeRequestsBytesMax: 160 * 1024 * 1024,
+  jsonDepthMax: 16,
+  jsonMembersMax: 1_000,
+  guessesFree: 10,
+  guessDelayMsMax: 2_000,
+  guessersMax: 10_000,
+  principalCacheMs: 900,
+  principalsMax: 10_000,
+  // Acceptance
+  admitRowsMax: 500,
+  admitBytesMax: 4 * 1024 * 1024,
+  admitWaitingMax: 20_000,
+  /** Content above this is staged in chunks before the admission, which only refers to it. */
+  contentInlineBytesMax: 64 * 1024,
+  contentChunkBytes: 512 * 1024,
+  stagedContentMs: 3600_000,
+  databaseAnswerMs: 5_000,
+  idempotencyWaitMs: 5_000,
+  // Delivery (decisions B)
+  retryScheduleSeconds: [60, 300, 900, 1_800, 3_600, 7_200, 14_400, 28_800, 28_800],
+  retryJitter: 0.1,
+  messageAgeMsMax: 26 * 3600_000,
+  messagesInFlightMax: 600,
+  contentInFlightBytesMax: 192 * 1024 * 1024,
+  claimShareMax: 200,
+  lanesPerClaimMax: 200,
+  signaturesInFlightMax: 12,
+  connectionsPerDestinationMax: 20,
+  connectionsMax: 500,
+  messagesPerConnectionMax: 100,
+  connectionIdleMs: 10_000,
+  mxHostsMax: 10,
+  addressesPerHostMax: 4,
+  replyLineBytesMax: 2_048,
+  replyLinesMax: 100,
+  replyTextCharactersMax: 1_024,
+  shutdownMs: 25_000,
+  // SMTP client, RFC 5321 4.5.3.2
+  smtpConnectMs: 30_000,
+  smtpCommandMs: 300_000,
+  smtpDataMs: 120_000,
+  smtpBlockMs: 180_000,
+  smtpEodMs: 600_000,
+  // SMTP servers of ours
+  smtpCommandBytesMax: 2_048,
+  smtpMessageBytesMax: 32 * 1024 * 1024,
+  smtpRecipientsMax: 100,
+  smtpSessionMs: 3600_000,
+  smtpIdleMs: 300_000,
+  smtpSessionsMax: 10_000,
+  sandboxInboxMax: 10_000,
+} as const
+
+/** The machine's name as far as it is a host name; else `localhost`. */
+function machineName(): string {
+  const name = hostname().toLowerCase()
+  return /^[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?$/.test(name) ? name : 'localhost'
+}
+
+/** This package's version, from package.json. */
+export const version: string = (JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as { version: string }).version
