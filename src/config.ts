@@ -77,23 +77,27 @@ function dnsServers(value: string): readonly string[] {
   return value.split(',').map((entry) => {
     const server = entry.trim()
     const match = /^(?:\[(.+)\]|([^:]+)):(\d{1,5})$/.exec(server)
-    if (isIP(match?.[1] ?? match?.[2] ?? server) === 0) throw new Wrong(`"${server}" must be an address, or address:port`)
+    if (isIP(match?.[1] ?? match?.[2] ?? server) === 0)
+      throw new Wrong(`"${server}" must be an address, or address:port`)
     return server
   })
 }
 function addresses(value: string): readonly string[] {
   return value.split(',').map((entry) => {
     const [address, bits] = entry.trim().split('/')
-    if (isIP(address ?? '') === 0 || (bits !== undefined && !/^\d{1,3}$/.test(bits))) throw new Wrong(`"${entry.trim()}" must be an address or a network such as 10.0.0.0/8`)
+    if (isIP(address ?? '') === 0 || (bits !== undefined && !/^\d{1,3}$/.test(bits)))
+      throw new Wrong(`"${entry.trim()}" must be an address or a network such as 10.0.0.0/8`)
     return entry.trim()
   })
 }
 function hostName(value: string): string {
-  if (!/^[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$/.test(value)) throw new Wrong('must be a host name of letters, digits, dots and hyphens')
+  if (!/^[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$/.test(value))
+    throw new Wrong('must be a host name of letters, digits, dots and hyphens')
   return value.toLowerCase()
 }
 function secretKey(value: string): string {
-  if (Buffer.byteLength(value) < 32) throw new Wrong('must be at least 32 characters; `openssl rand -base64 32` makes one')
+  if (Buffer.byteLength(value) < 32)
+    throw new Wrong('must be at least 32 characters; `openssl rand -base64 32` makes one')
   return value
 }
 
@@ -111,39 +115,117 @@ export function parseRoute(value: string): Route {
     implicitTls,
   }
   if (parsed.username === '') return relay
-  return { ...relay, login: { user: decodeURIComponent(parsed.username), password: decodeURIComponent(parsed.password) } }
+  return {
+    ...relay,
+    login: { user: decodeURIComponent(parsed.username), password: decodeURIComponent(parsed.password) },
+  }
 }
 
 /** The table: `docs/config.md` has one row for each. */
 export const settingTable = {
-  POSTHORN_DATA_DIR: setting((value) => resolve(value), resolve('data'), 'Embedded database, generated installation key, self-signed TLS certificate.', './data'),
-  DATABASE_URL: secret<string | undefined>(url('postgres:', 'postgresql:'), undefined, 'Use this PostgreSQL (15 or newer) instead of the embedded one.', 'unset'),
-  POSTHORN_SECRET_KEY: secret<string | undefined>(secretKey, undefined, 'Encrypts stored secrets; required with `DATABASE_URL`.', 'generated into the data folder'),
-  POSTHORN_ROLES: setting<readonly RoleName[]>(roles, roleNames, 'Comma list of `api`, `smtp`, `deliver`, `feedback`, `webhooks`.', 'all'),
+  POSTHORN_DATA_DIR: setting(
+    (value) => resolve(value),
+    resolve('data'),
+    'Embedded database, generated installation key, self-signed TLS certificate.',
+    './data',
+  ),
+  DATABASE_URL: secret<string | undefined>(
+    url('postgres:', 'postgresql:'),
+    undefined,
+    'Use this PostgreSQL (15 or newer) instead of the embedded one.',
+    'unset',
+  ),
+  POSTHORN_SECRET_KEY: secret<string | undefined>(
+    secretKey,
+    undefined,
+    'Encrypts stored secrets; required with `DATABASE_URL`.',
+    'generated into the data folder',
+  ),
+  POSTHORN_ROLES: setting<readonly RoleName[]>(
+    roles,
+    roleNames,
+    'Comma list of `api`, `smtp`, `deliver`, `feedback`, `webhooks`.',
+    'all',
+  ),
   POSTHORN_HTTP_HOST: setting(text, '127.0.0.1', 'Address of the API and the dashboard.'),
   POSTHORN_HTTP_PORT: setting(port, 3000, 'Port of the API and the dashboard.'),
-  POSTHORN_PUBLIC_URL: setting<string | undefined>(url('http:', 'https:'), undefined, 'Base URL in links.', 'from host and port'),
+  POSTHORN_PUBLIC_URL: setting<string | undefined>(
+    url('http:', 'https:'),
+    undefined,
+    'Base URL in links.',
+    'from host and port',
+  ),
   POSTHORN_SMTP_HOST: setting(text, '127.0.0.1', 'Address of SMTP submission.'),
   POSTHORN_SMTP_PORT: setting(port, 2587, 'Port of SMTP submission with STARTTLS.'),
   POSTHORN_SMTPS_PORT: setting(port, 2465, 'Port of SMTP submission with implicit TLS.'),
   POSTHORN_FEEDBACK_HOST: setting(text, '127.0.0.1', 'Address where bounces and complaint reports arrive.'),
-  POSTHORN_FEEDBACK_PORT: setting(port, 2525, 'Port where bounces and complaint reports arrive (MX of the return-path domain).'),
+  POSTHORN_FEEDBACK_PORT: setting(
+    port,
+    2525,
+    'Port where bounces and complaint reports arrive (MX of the return-path domain).',
+  ),
   POSTHORN_METRICS_PORT: setting(port, 9464, 'Prometheus metrics, on loopback only.'),
-  POSTHORN_TRUST_PROXY: setting<readonly string[]>(addresses, [], 'Addresses of the TLS-ending proxies whose forwarding headers count.', 'none'),
-  POSTHORN_SYSTEM_MAILBOX: setting<string | undefined>(text, undefined, 'Sender of password resets and notices to owners.', 'made at the first start'),
-  POSTHORN_TLS_CERT: setting<string | undefined>(text, undefined, 'PEM file of the certificate for SMTP.', 'self-signed'),
+  POSTHORN_TRUST_PROXY: setting<readonly string[]>(
+    addresses,
+    [],
+    'Addresses of the TLS-ending proxies whose forwarding headers count.',
+    'none',
+  ),
+  POSTHORN_SYSTEM_MAILBOX: setting<string | undefined>(
+    text,
+    undefined,
+    'Sender of password resets and notices to owners.',
+    'made at the first start',
+  ),
+  POSTHORN_TLS_CERT: setting<string | undefined>(
+    text,
+    undefined,
+    'PEM file of the certificate for SMTP.',
+    'self-signed',
+  ),
   POSTHORN_TLS_KEY: setting<string | undefined>(text, undefined, 'PEM file of the key for SMTP.', 'self-signed'),
-  POSTHORN_HOSTNAME: setting(hostName, machineName(), 'Name in EHLO, Received, Message-ID and the return path.', "the machine's"),
-  POSTHORN_ROUTE: secret<Route>(parseRoute, { kind: 'sandbox' }, '`sandbox`, `mx`, or a relay URL: `smtp://user:pass@host:port`, `smtps://...`.', 'sandbox'),
+  POSTHORN_HOSTNAME: setting(
+    hostName,
+    machineName(),
+    'Name in EHLO, Received, Message-ID and the return path.',
+    "the machine's",
+  ),
+  POSTHORN_ROUTE: secret<Route>(
+    parseRoute,
+    { kind: 'sandbox' },
+    '`sandbox`, `mx`, or a relay URL: `smtp://user:pass@host:port`, `smtps://...`.',
+    'sandbox',
+  ),
   POSTHORN_DNS_SERVERS: setting<readonly string[]>(dnsServers, [], 'Comma list of `ip:port`.', "the system's"),
   POSTHORN_MX_PORT: setting(port, 25, 'Port of the MX hosts (tests use another).'),
   POSTHORN_ALLOW_PRIVATE_MX: setting(flag, false, 'Let the `mx` route reach private addresses (tests).'),
-  POSTHORN_ALLOW_PRIVATE_WEBHOOKS: setting(flag, false, 'Let webhooks go to http and private addresses (local development).'),
-  POSTHORN_CLAMD: setting<string | undefined>(url('tcp:', 'unix:'), undefined, '`tcp://host:port` or `unix:/path`: scan attachments with ClamAV.', 'unset'),
-  POSTHORN_LEASE_SECONDS: setting(positive(86_400), 60, 'How long a claimed message belongs to a worker without a heartbeat.'),
-  POSTHORN_TIME_SCALE: setting(positive(1e6), 1, 'Divides the delays between tries and the 24 h and 120 h webhook rules (tests); never quotas, leases or socket timeouts.'),
+  POSTHORN_ALLOW_PRIVATE_WEBHOOKS: setting(
+    flag,
+    false,
+    'Let webhooks go to http and private addresses (local development).',
+  ),
+  POSTHORN_CLAMD: setting<string | undefined>(
+    url('tcp:', 'unix:'),
+    undefined,
+    '`tcp://host:port` or `unix:/path`: scan attachments with ClamAV.',
+    'unset',
+  ),
+  POSTHORN_LEASE_SECONDS: setting(
+    positive(86_400),
+    60,
+    'How long a claimed message belongs to a worker without a heartbeat.',
+  ),
+  POSTHORN_TIME_SCALE: setting(
+    positive(1e6),
+    1,
+    'Divides the delays between tries and the 24 h and 120 h webhook rules (tests); never quotas, leases or socket timeouts.',
+  ),
   POSTHORN_SMTP_TIMEOUT_SCALE: setting(positive(1e6), 1, "Divides the SMTP client's timeouts (tests)."),
-  POSTHORN_LOG_LEVEL: setting(oneOf('trace', 'debug', 'info', 'warn', 'error', 'silent'), 'info', 'Least level that is written: `trace`, `debug`, `info`, `warn`, `error`, `silent`.'),
+  POSTHORN_LOG_LEVEL: setting(
+    oneOf('trace', 'debug', 'info', 'warn', 'error', 'silent'),
+    'info',
+    'Least level that is written: `trace`, `debug`, `info`, `warn`, `error`, `silent`.',
+  ),
 } satisfies Record<string, Setting<unknown>>
 
 type Table = typeof settingTable
@@ -169,7 +251,8 @@ export function readSettings(environment: NodeJS.ProcessEnv): Settings {
     }
   })
   for (const name of Object.keys(environment))
-    if (name.startsWith('POSTHORN_') && !(name in settingTable)) mistakes.push(`${name} is not a setting; docs/config.md lists them`)
+    if (name.startsWith('POSTHORN_') && !(name in settingTable))
+      mistakes.push(`${name} is not a setting; docs/config.md lists them`)
   const settings = Object.fromEntries(values) as Settings
   if (settings.DATABASE_URL !== undefined && settings.POSTHORN_SECRET_KEY === undefined)
     mistakes.push('POSTHORN_SECRET_KEY is required with DATABASE_URL; `openssl rand -base64 32` makes one')
@@ -266,4 +349,6 @@ function machineName(): string {
 }
 
 /** This package's version, from package.json. */
-export const version: string = (JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as { version: string }).version
+export const version: string = (
+  JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as { version: string }
+).version

@@ -45,7 +45,8 @@ export class Batch<Row, Answer> {
 
   /** Adds a row to the next batch. `bytes` is its approximate size in the statement. */
   add(row: Row, bytes = 0): Promise<Answer> {
-    if (this.#waiting.length >= this.#limits.waitingMax) return Promise.reject(new BatchFull('too many rows wait for the database'))
+    if (this.#waiting.length >= this.#limits.waitingMax)
+      return Promise.reject(new BatchFull('too many rows wait for the database'))
     return new Promise((resolve, reject) => {
       this.#waiting.push({ row, bytes, resolve, reject })
       if (this.#busy) return

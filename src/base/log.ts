@@ -24,7 +24,10 @@ export interface Log {
 
 /** A log to standard error, so that standard output stays for people. */
 export function makeLog(level: string): Log {
-  const out = pino({ level, base: null, timestamp: pino.stdTimeFunctions.isoTime, messageKey: 'event' }, pino.destination({ dest: 2, sync: true }))
+  const out = pino(
+    { level, base: null, timestamp: pino.stdTimeFunctions.isoTime, messageKey: 'event' },
+    pino.destination({ dest: 2, sync: true }),
+  )
   const verb = (event: string) => (facts: Facts) => out.info(facts, event)
   return {
     accepted: (facts) => out.debug(facts, 'accepted'),

@@ -3,7 +3,11 @@ import { expect, test } from 'vitest'
 import type { Service } from './service.ts'
 
 /** Declares the stress tests for a service. `make` gives a fresh one; `works` throws when it does not do its job. */
-export function survivesItsLife(name: string, make: () => Promise<Service>, works: (service: Service) => Promise<void>) {
+export function survivesItsLife(
+  name: string,
+  make: () => Promise<Service>,
+  works: (service: Service) => Promise<void>,
+) {
   test(`${name}: stop before start does nothing, and it starts all the same`, async () => {
     const service = await make()
     await service.stop()

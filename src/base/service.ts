@@ -8,14 +8,18 @@ export interface Service {
   stop(): Promise<void>
 }
 
-type Life = { state: 'new' | 'stopped' } | { state: 'starting' | 'running' | 'stopping'; done: Promise<void> }
+/** `done`: when the start, or the stop, that is under way has ended. */
+interface Life {
+  readonly state: 'starting' | 'running' | 'stopping' | 'stopped'
+  readonly done: Promise<void>
+}
 
 /**
  * A service out of what it does at its start and at its end. `begin` runs at most once at a time; `end` runs only after a
  * `begin` that succeeded; a stop during the start waits for the start first; a stopped service may be started again.
  */
 export function lifecycle(name: string, begin: () => Promise<void>, end: () => Promise<void>): Service {
-  let life: Life = { state: 'new' }
+  let life: Life = { state: 'stopped', done: Promise.resolve() }
 
   const start = async (): Promise<void> => {
     if (life.state === 'starting' || life.state === 'running') return life.done
@@ -25,7 +29,7 @@ export function lifecycle(name: string, begin: () => Promise<void>, end: () => P
         if (life.state === 'starting') life = { state: 'running', done: Promise.resolve() }
       },
       (error: unknown) => {
-        life = { state: 'stopped' }
+        life = { state: 'stopped', done: Promise.resolve() }
         throw error
       },
     )
@@ -34,13 +38,13 @@ export function lifecycle(name: string, begin: () => Promise<void>, end: () => P
   }
 
   const stop = async (): Promise<void> => {
-    if (life.state === 'new' || life.state === 'stopped') return
+    if (life.state === 'stopped') return
     if (life.state === 'stopping') return life.done
     const started = life.done
     const done = started.then(
       async () => {
         await end()
-        if (life.state === 'stopping') life = { state: 'stopped' }
+        if (life.state === 'stopping') life = { state: 'stopped', done: Promise.resolve() }
       },
       () => undefined, // the start failed and has told its own caller: there is nothing to end
     )

@@ -2,7 +2,20 @@
 import type { SmtpReply } from '../mail/smtp-reply.ts'
 
 /** How far a conversation got. `content` is everything before the final dot, `eod` everything after it. */
-export const phases = ['route', 'connect', 'greeting', 'ehlo', 'tls', 'auth', 'mail', 'rcpt', 'data', 'content', 'arm', 'eod'] as const
+export const phases = [
+  'route',
+  'connect',
+  'greeting',
+  'ehlo',
+  'tls',
+  'auth',
+  'mail',
+  'rcpt',
+  'data',
+  'content',
+  'arm',
+  'eod',
+] as const
 export type Phase = (typeof phases)[number]
 
 /** `data.reason` of `message.retrying`, decisions B. */

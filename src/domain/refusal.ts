@@ -38,7 +38,11 @@ export interface Refusal {
   readonly upgradeUrl?: string
 }
 
-export function refuse(code: RefusalCode, words: string, more: Omit<Refusal, 'refused' | 'code' | 'words'> = {}): Refusal {
+export function refuse(
+  code: RefusalCode,
+  words: string,
+  more: Omit<Refusal, 'refused' | 'code' | 'words'> = {},
+): Refusal {
   return { refused: true, code, words, ...more }
 }
 
