@@ -287,14 +287,27 @@ export const limits = {
   requestBytesMax: 48 * 1024 * 1024,
   requestHeadersMs: 10_000,
   requestMs: 120_000,
+  requestHeadBytesMax: 16 * 1024,
+  requestHeadersMax: 100,
+  httpConnectionsMax: 10_000,
+  keepAliveMs: 72_000,
+  httpQuietMs: 10_000,
+  apiKeyCharactersMax: 200,
+  /** After a refusal the rest of a body is still read for this long, so that the caller gets to see the answer. */
+  lingerMs: 2_000,
+  lingerBytesMax: 64 * 1024 * 1024,
   /** Bodies above `largeRequestBytes` that are read and held at the same time, in bytes; more get 503. */
   largeRequestBytes: 256 * 1024,
   largeRequestsBytesMax: 160 * 1024 * 1024,
   jsonDepthMax: 16,
+  /** Members and elements of a body, all levels together. */
   jsonMembersMax: 1_000,
+  jsonOutsideStringsMax: 1024 * 1024,
   guessesFree: 10,
   guessDelayMsMax: 2_000,
   guessersMax: 10_000,
+  guessForgottenMs: 60_000,
+  guessesDelayedMax: 1_000,
   principalCacheMs: 900,
   principalsMax: 10_000,
   // Acceptance
@@ -322,6 +335,12 @@ export const limits = {
   connectionIdleMs: 10_000,
   mxHostsMax: 10,
   addressesPerHostMax: 4,
+  addressesPerAttemptMax: 8,
+  dnsQueryMs: 4_000,
+  dnsTries: 2,
+  /** Found mail hosts are remembered this long, so that a backlog to one domain does not ask for each message. */
+  mailHostsKeptMs: 30_000,
+  mailHostsKeptMax: 10_000,
   replyLineBytesMax: 2_048,
   replyLinesMax: 100,
   replyTextCharactersMax: 1_024,
@@ -332,6 +351,19 @@ export const limits = {
   smtpDataMs: 120_000,
   smtpBlockMs: 180_000,
   smtpEodMs: 600_000,
+  /** How long the replies to commands that were pipelined behind a refused one are waited for, before the connection is given up. */
+  smtpRestMs: 5_000,
+  smtpQuitMs: 2_000,
+  smtpBlockBytes: 64 * 1024,
+  ehloTextCharactersMax: 16_384,
+  dialogueLinesMax: 60,
+  // The embedded PostgreSQL
+  postgresStartMs: 15 * 60_000,
+  postgresStopMs: 20_000,
+  postgresKillMs: 5_000,
+  /** How long a start waits for the process that holds the data folder. */
+  postgresHoldMs: 10 * 60_000,
+  postgresLogBytesMax: 4 * 1024 * 1024,
   // SMTP servers of ours
   smtpCommandBytesMax: 2_048,
   smtpMessageBytesMax: 32 * 1024 * 1024,
@@ -339,6 +371,20 @@ export const limits = {
   smtpSessionMs: 3600_000,
   smtpIdleMs: 300_000,
   smtpSessionsMax: 10_000,
+  /** From one IPv4 address, or one IPv6 /64. */
+  smtpSessionsPerAddressMax: 100,
+  smtpHandshakeMs: 30_000,
+  /** How long a peer may take to close after our last word. */
+  smtpCloseMs: 2_000,
+  smtpStopMs: 5_000,
+  /** Protocol errors and failed logins since the last accepted message. */
+  smtpErrorsMax: 20,
+  /** Content that one server holds for all its sessions; a message beyond it gets 452. */
+  smtpContentInFlightBytesMax: 192 * 1024 * 1024,
+  smtpHeldInputBytesMax: 64 * 1024,
+  smtpUnsentRepliesBytesMax: 64 * 1024,
+  /** Messages whose deferrals the simulator remembers. */
+  sandboxDeferredMax: 10_000,
   sandboxInboxMax: 10_000,
 } as const
 

@@ -78,7 +78,7 @@ export interface Facts {
   readonly phase: Phase
   /** The reply that ended it, if one was read. */
   readonly reply?: SmtpReply
-  /** What went wrong where no reply ended it. `claim_lost`: the arm found that the row is no longer ours. */
+  /** What went wrong where no reply ended it; a reply beside it is for the record. `claim_lost`: the arm found that the row is no longer ours. */
   readonly trouble?: Trouble
   readonly peer?: Peer
 }
@@ -94,10 +94,12 @@ export const troubles = [
   'closed',
   'malformed',
   'tls_failed',
+  'auth_unavailable', // a login is set, and the relay offers no way to give it
   'size',
   'smtputf8',
   'arm_failed',
   'claim_lost',
+  'too_late', // armed, but the lease may have run out before the dot could be written
   'suppressed', // the arm found the recipient suppressed, and has written that down
   'shutdown',
 ] as const

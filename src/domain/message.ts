@@ -25,3 +25,13 @@ export interface Claim {
   /** Decimal text of a random 63-bit integer. */
   readonly token: string
 }
+
+/** Specification 2.5: a report of the receiving provider, as it is kept. */
+export interface DeliveryEventRecord {
+  /** UUID. */
+  readonly id: string
+  readonly eventType: DeliveryEventType
+  readonly recipient: string
+  readonly detail?: string
+  readonly createdAt: Date
+}

@@ -1,4 +1,7 @@
 // One addr-spec (RFC 5321 4.1.2, RFC 6531), parsed strictly: no display name, no comments, no quoted local part, no literal.
+// What comes out is one clean `local@domain` that can stand in RCPT TO and in a header field as it is (decisions D, "recipient").
+import { domainToASCII, domainToUnicode } from 'node:url'
+import { limits } from '../config.ts'
 
 export interface EmailAddress {
   /** `local@domain` as it is kept and sent: the local part as given, the domain lower case in A-labels. */
@@ -10,4 +13,60 @@ export interface EmailAddress {
   readonly key: string
   /** True when the local part has non-ASCII characters, so that the next hop must offer SMTPUTF8. */
   readonly needsSmtputf8: boolean
+}
+
+const atext = "A-Za-z0-9!#$%&'*+/=?^_`{|}~-"
+const dotAtom = new RegExp(`^[${atext}]+(?:\\.[${atext}]+)*$`)
+const dotAtomUtf8 = new RegExp(`^[\\u{80}-\\u{10ffff}${atext}]+(?:\\.[\\u{80}-\\u{10ffff}${atext}]+)*$`, 'u')
+
+/** At least two LDH labels of 1 to 63. The last begins with a letter: an all-numeric or hexadecimal one reads as an IP address. */
+const hostName = /^(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?$/
+const hostCharacters = /^[A-Za-z0-9.\u{80}-\u{10ffff}-]+$/u
+const ascii = /^[\x21-\x7e]*$/
+/** Controls, bidirectional and other format characters, lone surrogates, private and unassigned code points, all white space. */
+const invisible = /[\p{C}\p{Z}]/u
+
+/** The address in the form that we keep, or undefined where the text is not exactly one address that we accept. */
+export function parseAddress(text: string): EmailAddress | undefined {
+  if (text.length > limits.addressOctetsMax) return undefined
+  const at = text.lastIndexOf('@')
+  if (at < 1) return undefined
+  const local = text.slice(0, at)
+  const needsSmtputf8 = !ascii.test(local)
+  if (needsSmtputf8 ? !isUtf8Local(local) : local.length > limits.localPartOctetsMax || !dotAtom.test(local))
+    return undefined
+  const domain = parseDomain(text.slice(at + 1))
+  if (domain === undefined) return undefined
+  const clean = `${local}@${domain}`
+  if ((needsSmtputf8 ? Buffer.byteLength(clean) : clean.length) > limits.addressOctetsMax) return undefined
+  return { text: clean, local, domain, key: clean.toLowerCase(), needsSmtputf8 }
+}
+
+function isUtf8Local(local: string): boolean {
+  if (Buffer.byteLength(local) > limits.localPartOctetsMax) return false
+  if (invisible.test(local) || !dotAtomUtf8.test(local)) return false
+  // Some servers fold compatibility characters: what becomes `@`, `<`, `,` or an empty atom there must not leave us.
+  return dotAtomUtf8.test(local.normalize('NFKC'))
+}
+
+/** Lower case, A-labels; undefined where it is not a host name below a top-level domain. */
+function parseDomain(text: string): string | undefined {
+  const domain = ascii.test(text) ? text.toLowerCase() : toALabels(text)
+  if (!hostName.test(domain)) return undefined
+  return domain.includes('xn--') && !hasValidALabels(domain) ? undefined : domain
+}
+
+/** Empty where it cannot be done. */
+function toALabels(text: string): string {
+  // `domainToASCII` reads its argument as a URL host: percent signs, ports and slashes must not reach it.
+  return invisible.test(text) || !hostCharacters.test(text) ? '' : domainToASCII(text)
+}
+
+/** Node passes broken Punycode through untouched, so each A-label must decode, and encode to itself again (RFC 5891 5.4). */
+function hasValidALabels(domain: string): boolean {
+  return domain.split('.').every((label) => {
+    if (!label.startsWith('xn--')) return true
+    const unicode = domainToUnicode(label)
+    return !ascii.test(unicode) && !/^-|-$/.test(unicode) && domainToASCII(unicode) === label
+  })
 }

@@ -1,4 +1,7 @@
 // An SMTP reply (RFC 5321 4.2), read strictly and within bounds: replies come split at every byte, and from strangers.
+// A line ends with CRLF; a bare LF counts as a line end too, as in Postfix: to call `250 OK` + LF malformed would turn an accepted mail
+// into `delivery_unknown`. Everything else that the grammar does not know makes the whole stream untrusted.
+import { limits } from '../config.ts'
 
 export interface SmtpReply {
   /** Three digits, 200 to 559. */
@@ -7,4 +10,94 @@ export interface SmtpReply {
   readonly enhancedCode?: string
   /** The text of all lines, without codes, joined by line feeds; control characters replaced; bounded. */
   readonly text: string
+}
+
+const nothing: Buffer = Buffer.alloc(0)
+const CR = 13
+const LF = 10
+const zero = 48
+const enhanced = /^([245])\.\d{1,3}\.\d{1,3}(?=\s|$)/
+const controls = /[\x00-\x1f\x7f-\x9f\u2028\u2029]/g
+
+/** Takes what arrives, in any pieces, and gives the replies that are complete. */
+export class ReplyReader {
+  /** Why the stream is not SMTP. Once set, nothing more is read. */
+  malformed: string | undefined
+  /** How much text of a reply is kept; an EHLO reply is given more. */
+  textCharactersMax: number = limits.replyTextCharactersMax
+  #rest = nothing
+  #lines = 0
+  #code = 0
+  #text = ''
+
+  /** True when a reply has begun and not ended. */
+  get partial(): boolean {
+    return this.#rest.length > 0 || this.#lines > 0
+  }
+
+  /** The replies that end in this piece. Those before a malformed one are given; look at `malformed` afterwards. */
+  push(chunk: Buffer): SmtpReply[] {
+    const replies: SmtpReply[] = []
+    if (this.malformed !== undefined) return replies
+    const bytes = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk])
+    let start = 0
+    for (let end = bytes.indexOf(LF); end !== -1; end = bytes.indexOf(LF, start)) {
+      const last = this.#line(bytes, start, end)
+      if (this.malformed !== undefined) return replies
+      start = end + 1
+      if (last) replies.push(this.#finish())
+    }
+    this.#rest = start === bytes.length ? nothing : bytes.subarray(start)
+    if (this.#rest.length >= limits.replyLineBytesMax) this.malformed = 'line too long'
+    return replies
+  }
+
+  /** Reads one line without its LF. True when it is the last one of its reply. */
+  #line(bytes: Buffer, start: number, lf: number): boolean {
+    const end = lf > start && bytes[lf - 1] === CR ? lf - 1 : lf
+    if (lf - start >= limits.replyLineBytesMax) return this.#refuse('line too long')
+    if (++this.#lines > limits.replyLinesMax) return this.#refuse('too many lines')
+    const code = codeAt(bytes, start, end)
+    if (code === undefined) return this.#refuse('no reply code')
+    if (this.#lines > 1 && code !== this.#code) return this.#refuse('lines with differing codes')
+    const separator = end === start + 3 ? ' ' : String.fromCharCode(bytes[start + 3] ?? 0)
+    if (separator !== ' ' && separator !== '-') return this.#refuse('no space or hyphen behind the code')
+    this.#code = code
+    if (this.#text.length <= this.textCharactersMax) {
+      const text = bytes.toString('utf8', Math.min(start + 4, end), end).replace(controls, replacement)
+      this.#text = this.#lines === 1 ? text : `${this.#text}\n${text}`
+    }
+    return separator === ' '
+  }
+
+  #finish(): SmtpReply {
+    // toWellFormed: the cut may have gone through a pair of surrogates, and PostgreSQL refuses a half.
+    const long = this.#text.length > this.textCharactersMax
+    const text = long ? this.#text.slice(0, this.textCharactersMax).toWellFormed() : this.#text
+    const code = this.#code
+    const found = enhanced.exec(text.length > 16 ? text.slice(0, 16) : text)
+    this.#lines = 0
+    this.#text = ''
+    if (found === null || Number(found[1]) !== Math.trunc(code / 100)) return { code, text }
+    return { code, enhancedCode: found[0], text }
+  }
+
+  #refuse(why: string): false {
+    this.malformed = why
+    return false
+  }
+}
+
+/** RFC 5321 4.2: `%x32-35 %x30-35 %x30-39`. */
+function codeAt(bytes: Buffer, start: number, end: number): number | undefined {
+  if (end - start < 3) return undefined
+  const first = (bytes[start] ?? 0) - zero
+  const second = (bytes[start + 1] ?? 0) - zero
+  const third = (bytes[start + 2] ?? 0) - zero
+  if (first < 2 || first > 5 || second < 0 || second > 5 || third < 0 || third > 9) return undefined
+  return first * 100 + second * 10 + third
+}
+
+function replacement(control: string): string {
+  return control === '\t' ? ' ' : '\ufffd'
 }

@@ -1,0 +1,158 @@
+// Installs what is missing, and nothing when nothing is. Runs under the machine's own Node (20 or newer; it parses under older ones,
+// to say so), before the Node that the project brings exists. `--dev` asks for everything that the tests need.
+//
+// What is installed is known by content, never by time stamps: node_modules/.posthorn-lock-hash holds the hash of package-lock.json
+// and the level, `prod` or `full`. `full` satisfies both questions, and a stale `full` is renewed as `full`, so `npm start` and
+// `npm test` in turn do not install for ever.
+import { spawnSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import * as fs from 'node:fs'
+import { delimiter, dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const root = dirname(dirname(fileURLToPath(import.meta.url)))
+const modules = join(root, 'node_modules')
+const marker = join(modules, '.posthorn-lock-hash')
+const lock = join(root, '.installing')
+const projectNode = join(modules, '.bin', 'node')
+const wanted = process.argv.includes('--dev') ? 'full' : 'prod'
+
+if (Number(process.versions.node.split('.')[0]) < 20)
+  stop(`Posthorn needs Node 20 or newer to install itself, and this is ${process.version}: install a newer Node (https://nodejs.org).`)
+try {
+  await bootstrap()
+} catch (error) {
+  stop(`Posthorn could not install what it needs in ${root}: ${error.message}.`)
+}
+
+async function bootstrap() {
+  const hash = createHash('sha256').update(fs.readFileSync(join(root, 'package-lock.json'))).digest('hex')
+  if (satisfied(hash)) return
+  try {
+    fs.accessSync(root, fs.constants.W_OK)
+  } catch {
+    stop(`Posthorn must install its dependencies, but the folder ${root} cannot be written: run npm ci there as its owner.`)
+  }
+  await withLock(() => {
+    if (satisfied(hash)) return // another bootstrap did it while we waited
+    const level = wanted === 'full' || !fs.existsSync(modules) ? wanted : levelBefore()
+    if (!complete(level)) install(level)
+    checkNode()
+    fs.writeFileSync(`${marker}.new`, `${hash} ${level}\n`)
+    fs.renameSync(`${marker}.new`, marker)
+  })
+}
+
+function satisfied(hash) {
+  const [installed, level] = readMarker()
+  return installed === hash && (level === wanted || level === 'full')
+}
+
+function readMarker() {
+  try {
+    return fs.readFileSync(marker, 'utf8').trim().split(' ')
+  } catch {
+    return [] // not installed by us, or not to the end
+  }
+}
+
+/** What a stale node_modules held, so that nobody's tools disappear; one that we do not know is a developer's. */
+function levelBefore() {
+  return readMarker()[1] === 'prod' ? 'prod' : 'full'
+}
+
+/** True when somebody's own `npm ci` has installed exactly what the lock file asks for. */
+function complete(level) {
+  try {
+    const asked = JSON.parse(fs.readFileSync(join(root, 'package-lock.json'), 'utf8')).packages
+    const there = JSON.parse(fs.readFileSync(join(modules, '.package-lock.json'), 'utf8')).packages
+    return Object.entries(asked).every(
+      ([path, entry]) =>
+        path === '' ||
+        (level === 'prod' && entry.dev) ||
+        (there[path] ? there[path].version === entry.version : entry.optional || entry.devOptional),
+    )
+  } catch {
+    return false
+  }
+}
+
+function install(level) {
+  process.stderr.write(`posthorn: installing dependencies${level === 'full' ? ' (with those of the tests)' : ''}, once...\n`)
+  // Our own node_modules/.bin must not lend npm the node that it is about to replace.
+  const path = (process.env.PATH || '').split(delimiter).filter((entry) => !entry.startsWith(modules))
+  const args = ['ci', '--no-audit', '--no-fund', '--loglevel=error', '--ignore-scripts', '--no-update-notifier']
+  const result = spawnSync('npm', level === 'prod' ? [...args, '--omit=dev'] : [...args, '--include=dev'], {
+    cwd: root,
+    env: { ...process.env, PATH: path.join(delimiter), NODE_ENV: '' },
+    stdio: ['ignore', process.stderr.fd, 'inherit'],
+  })
+  if (result.error && result.error.code === 'ENOENT')
+    stop('Posthorn needs npm to install its dependencies, and there is none in PATH: install it (it comes with Node).')
+  if (result.error) throw result.error
+  if (result.status !== 0)
+    stop(`npm ci failed (${result.signal || `status ${result.status}`}) in ${root}: its words above say why; try again when that is mended.`)
+}
+
+/** The Node that will run Posthorn: from npm where there is a package for this platform, else the machine's. */
+function checkNode() {
+  const brought = fs.existsSync(projectNode)
+  if (brought && spawnSync(projectNode, ['--version'], { stdio: 'ignore' }).status === 0) return
+  if (Number(process.versions.node.split('.')[0]) >= 24) {
+    if (brought) fs.unlinkSync(projectNode) // made for another libc: bin/node then takes the machine's
+    return
+  }
+  stop(
+    `npm brings no Node 24 that runs on this machine (${process.platform} ${process.arch}), and its own is ${process.version}: install Node 24 and start again.`,
+  )
+}
+
+/** One installer at a time: a folder is made by one process only. It is not inside node_modules, which npm ci deletes. */
+async function withLock(work) {
+  for (let told = false; ; ) {
+    try {
+      fs.mkdirSync(lock)
+      break
+    } catch (error) {
+      if (error.code !== 'EEXIST') throw error
+    }
+    if (isStale()) {
+      const old = `${lock}.${process.pid}`
+      try {
+        fs.renameSync(lock, old) // only one of several gets it
+        fs.rmSync(old, { recursive: true, force: true })
+      } catch (error) {
+        if (error.code !== 'ENOENT') throw error
+      }
+      continue
+    }
+    if (!told) process.stderr.write('posthorn: another process is installing dependencies, waiting for it...\n')
+    told = true
+    await new Promise((resolve) => setTimeout(resolve, 200))
+  }
+  const release = () => fs.rmSync(lock, { recursive: true, force: true })
+  process.on('exit', release) // stop() ends the process
+  fs.writeFileSync(join(lock, 'pid'), String(process.pid))
+  work()
+  release()
+}
+
+/** True when the installer that made the lock has died. */
+function isStale() {
+  try {
+    const pid = Number(fs.readFileSync(join(lock, 'pid'), 'utf8'))
+    if (!(pid > 0)) return Date.now() - fs.statSync(lock).mtimeMs > 5000
+    process.kill(pid, 0)
+    return false
+  } catch (error) {
+    if (error.code === 'ESRCH') return true
+    if (error.code !== 'ENOENT') return false // EPERM: it lives, and is somebody else's
+    // Between making the folder and writing the number lies a moment.
+    return fs.existsSync(lock) && Date.now() - fs.statSync(lock).mtimeMs > 5000
+  }
+}
+
+function stop(sentence) {
+  process.stderr.write(`${sentence}\n`)
+  process.exit(1)
+}

@@ -1,0 +1,43 @@
+import * as fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { limits } from '../config.ts'
+import { retryDelayMs } from './backoff.ts'
+
+test('the delay stays within the jitter around its step, in whole milliseconds', () => {
+  const schedules = fc.array(fc.integer({ min: 1, max: 100_000 }), { minLength: 1, maxLength: 12 })
+  const dice = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true })
+  fc.assert(
+    fc.property(
+      schedules,
+      fc.nat(),
+      fc.double({ min: 0, max: 0.5, noNaN: true }),
+      dice,
+      (schedule, seed, jitter, roll) => {
+        const attempt = (seed % schedule.length) + 1
+        const step = (schedule[attempt - 1] ?? 0) * 1000
+        const delay = retryDelayMs(schedule, attempt, jitter, () => roll)
+        expect(delay).toBeGreaterThanOrEqual(Math.floor(step * (1 - jitter)))
+        expect(delay).toBeLessThanOrEqual(Math.ceil(step * (1 + jitter)))
+        expect(Number.isInteger(delay)).toBe(true)
+      },
+    ),
+  )
+})
+
+test('after the last step there is no further try', () => {
+  fc.assert(
+    fc.property(fc.array(fc.nat(), { maxLength: 12 }), fc.integer({ min: 1, max: 50 }), (schedule, beyond) => {
+      expect(retryDelayMs(schedule, schedule.length + beyond, 0.1)).toBeUndefined()
+    }),
+  )
+})
+
+test('without jitter the schedule of the decisions is followed to the millisecond', () => {
+  const delays = limits.retryScheduleSeconds.map((_, index) => retryDelayMs(limits.retryScheduleSeconds, index + 1, 0))
+  expect(delays).toEqual([60, 300, 900, 1_800, 3_600, 7_200, 14_400, 28_800, 28_800].map((seconds) => seconds * 1000))
+})
+
+test('two tries that failed together do not come back together', () => {
+  const delays = Array.from({ length: 200 }, () => retryDelayMs([3_600], 1, 0.1))
+  expect(new Set(delays).size).toBeGreaterThan(100)
+})

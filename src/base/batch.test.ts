@@ -1,0 +1,165 @@
+import * as fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { Batch, BatchFull } from './batch.ts'
+
+const roomy = { rowsMax: 1_000, bytesMax: 1e9, waitingMax: 1e6 }
+const never = (): boolean => false
+
+/** A statement that waits until it is let go, and remembers what it was given. */
+function gate() {
+  const batches: (readonly number[])[] = []
+  const waiting: (() => void)[] = []
+  const arrivals: (() => void)[] = []
+  return {
+    batches,
+    run: (rows: readonly number[]): Promise<number[]> => {
+      batches.push(rows)
+      arrivals.splice(0).forEach((tell) => tell())
+      return new Promise((resolve) => waiting.push(() => resolve(rows.map((row) => row * 10))))
+    },
+    /** Resolves when a statement is in flight. */
+    inFlight: (): Promise<void> =>
+      waiting.length > 0 ? Promise.resolve() : new Promise((tell) => arrivals.push(tell)),
+    letGo: (): void => waiting.splice(0).forEach((go) => go()),
+  }
+}
+
+test('a row alone goes at once, without waiting for company', async () => {
+  const batch = new Batch(async (rows: readonly number[]) => rows.map((row) => row * 10), roomy, never)
+  expect(await batch.add(4)).toBe(40)
+})
+
+test('what arrives in one turn of the event loop shares a statement, and each caller gets its own answer', async () => {
+  const { batches, run, inFlight, letGo } = gate()
+  const batch = new Batch(run, roomy, never)
+  const answers = Promise.all([1, 2, 3].map((row) => batch.add(row)))
+  await inFlight()
+  letGo()
+  expect(await answers).toEqual([10, 20, 30])
+  expect(batches).toEqual([[1, 2, 3]])
+})
+
+test('while one statement is in flight, the rest collects for the next, in order of arrival', async () => {
+  const { batches, run, inFlight, letGo } = gate()
+  const batch = new Batch(run, roomy, never)
+  const first = batch.add(1)
+  await inFlight()
+  const rest = Promise.all([2, 3, 4].map((row) => batch.add(row)))
+  letGo()
+  await first
+  await inFlight()
+  letGo()
+  expect(await rest).toEqual([20, 30, 40])
+  expect(batches).toEqual([[1], [2, 3, 4]])
+})
+
+test('no statement exceeds the rows and bytes allowed; a row that is larger than the bytes goes alone', async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(fc.integer({ min: 0, max: 30 }), { minLength: 1, maxLength: 60 }),
+      fc.integer({ min: 1, max: 10 }),
+      fc.integer({ min: 1, max: 40 }),
+      async (sizes, rowsMax, bytesMax) => {
+        const seen: number[][] = []
+        const batch = new Batch(
+          async (rows: readonly number[]) => {
+            seen.push([...rows])
+            return rows
+          },
+          { rowsMax, bytesMax, waitingMax: 1_000 },
+          never,
+        )
+        const answers = await Promise.all(sizes.map((size, index) => batch.add(index, size)))
+        expect(answers).toEqual(sizes.map((_, index) => index))
+        expect(seen.flat()).toEqual(answers)
+        for (const rows of seen) {
+          expect(rows.length).toBeLessThanOrEqual(rowsMax)
+          const bytes = rows.reduce((sum, row) => sum + (sizes[row] ?? 0), 0)
+          expect(rows.length === 1 || bytes <= bytesMax).toBe(true)
+        }
+      },
+    ),
+    { numRuns: 50 },
+  )
+})
+
+test('poisoned rows fail alone: their neighbours are answered, and no row of a failed statement is lost', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(fc.boolean(), { minLength: 1, maxLength: 40 }), async (poisoned) => {
+      const done: number[] = []
+      const batch = new Batch(
+        async (rows: readonly number[]) => {
+          if (rows.some((row) => poisoned[row] === true)) throw new Error('poison')
+          done.push(...rows)
+          return rows
+        },
+        roomy,
+        () => true,
+      )
+      const results = await Promise.allSettled(poisoned.map((_, index) => batch.add(index)))
+      expect(results.map((result) => result.status === 'rejected')).toEqual(poisoned)
+      expect(done).toEqual(poisoned.flatMap((bad, index) => (bad ? [] : [index])))
+    }),
+    { numRuns: 50 },
+  )
+})
+
+test('a failure that may have taken effect goes to every caller, and nothing is tried twice', async () => {
+  let statements = 0
+  const batch = new Batch(
+    async (): Promise<number[]> => {
+      statements++
+      throw new Error('the connection was lost')
+    },
+    roomy,
+    never,
+  )
+  const results = await Promise.allSettled([1, 2, 3].map((row) => batch.add(row)))
+  expect(results.every((result) => result.status === 'rejected')).toBe(true)
+  expect(statements).toBe(1)
+})
+
+test('after a failure the next rows are served', async () => {
+  let healthy = false
+  const batch = new Batch(
+    async (rows: readonly number[]) => {
+      if (!healthy) throw new Error('down')
+      return rows
+    },
+    roomy,
+    never,
+  )
+  await expect(batch.add(1)).rejects.toThrow('down')
+  healthy = true
+  expect(await batch.add(2)).toBe(2)
+})
+
+test('more than may wait are refused at once, and those who wait are served all the same', async () => {
+  const { run, inFlight, letGo } = gate()
+  const batch = new Batch(run, { ...roomy, waitingMax: 2 }, never)
+  const first = batch.add(1)
+  await inFlight()
+  const waiting = [batch.add(2), batch.add(3)]
+  await expect(batch.add(4)).rejects.toBeInstanceOf(BatchFull)
+  letGo()
+  await first
+  await inFlight()
+  letGo()
+  expect(await Promise.all(waiting)).toEqual([20, 30])
+})
+
+test('quiet waits for everything in flight and waiting, and is at once where nothing is', async () => {
+  const { run, inFlight, letGo } = gate()
+  const batch = new Batch(run, { ...roomy, rowsMax: 1 }, never)
+  await batch.quiet()
+  const answered: number[] = []
+  const rows = [1, 2].map((row) => batch.add(row).then((answer) => answered.push(answer)))
+  const quiet = batch.quiet().then(() => [...answered])
+  await inFlight()
+  letGo()
+  await rows[0]
+  await inFlight()
+  letGo()
+  expect(await quiet).toEqual([10, 20])
+  await Promise.all(rows)
+})

@@ -1,0 +1,184 @@
+import * as fc from 'fast-check'
+import { readFileSync } from 'node:fs'
+import { describe, expect, test } from 'vitest'
+import { settingsPage } from './config-page.ts'
+import { parseRoute, publicUrl, readSettings, roleNames, settingTable, WrongSettings } from './config.ts'
+
+/** What the start would say about this environment. */
+function mistakes(environment: Record<string, string>): string[] {
+  try {
+    readSettings(environment)
+    return []
+  } catch (error) {
+    if (!(error instanceof WrongSettings)) throw error
+    return error.message.split('\n')
+  }
+}
+
+describe('reading the environment', () => {
+  test('an empty environment gives the defaults of the operating contract', () => {
+    const settings = readSettings({})
+    expect(settings).toMatchObject({
+      POSTHORN_ROLES: roleNames,
+      POSTHORN_HTTP_HOST: '127.0.0.1',
+      POSTHORN_HTTP_PORT: 3000,
+      POSTHORN_SMTP_PORT: 2587,
+      POSTHORN_SMTPS_PORT: 2465,
+      POSTHORN_FEEDBACK_PORT: 2525,
+      POSTHORN_METRICS_PORT: 9464,
+      POSTHORN_ROUTE: { kind: 'sandbox' },
+      POSTHORN_MX_PORT: 25,
+      POSTHORN_ALLOW_PRIVATE_MX: false,
+      POSTHORN_ALLOW_PRIVATE_WEBHOOKS: false,
+      POSTHORN_LEASE_SECONDS: 60,
+      POSTHORN_TIME_SCALE: 1,
+      POSTHORN_SMTP_TIMEOUT_SCALE: 1,
+      POSTHORN_LOG_LEVEL: 'info',
+    })
+    expect(settings.DATABASE_URL).toBeUndefined()
+    expect(settings.POSTHORN_DATA_DIR).toMatch(/\/data$/)
+    expect(publicUrl(settings)).toBe('http://localhost:3000')
+  })
+
+  test('an empty value counts as unset', () => {
+    const names = Object.keys(settingTable)
+    expect(readSettings(Object.fromEntries(names.map((name) => [name, ''])))).toEqual(readSettings({}))
+  })
+
+  test('all mistakes are told together, one line each, in the order of the table', () => {
+    const said = mistakes({
+      POSTHORN_HTTP_PORT: '70000',
+      POSTHORN_ROLES: 'api,cook',
+      POSTHORN_ALLOW_PRIVATE_MX: 'yes',
+      POSTHORN_LEASE_SECONDS: '-1',
+      POSTHORN_LOG_LEVEL: 'loud',
+      POSTHORN_TLS_CERT: '/cert.pem',
+      POSTHORN_HTPP_PORT: '3000',
+    })
+    expect(said.map((line) => line.split(' ')[0])).toEqual([
+      'POSTHORN_ROLES',
+      'POSTHORN_HTTP_PORT',
+      'POSTHORN_ALLOW_PRIVATE_MX',
+      'POSTHORN_LEASE_SECONDS',
+      'POSTHORN_LOG_LEVEL',
+      'POSTHORN_HTPP_PORT',
+      'POSTHORN_TLS_CERT',
+    ])
+  })
+
+  test('a name that begins with POSTHORN_ and is no setting is a mistake; the names of others are not ours to judge', () => {
+    expect(mistakes({ POSTHORN_PORT: '3000', PORT: 'x', MY_POSTHORN_PORT: 'x' })).toEqual([
+      'POSTHORN_PORT is not a setting; docs/config.md lists them',
+    ])
+  })
+
+  test('DATABASE_URL demands the key that encrypts what is stored there', () => {
+    const url = 'postgres://user:word@db.example:5432/posthorn'
+    expect(mistakes({ DATABASE_URL: url })).toEqual([expect.stringMatching(/^POSTHORN_SECRET_KEY is required/)])
+    expect(mistakes({ DATABASE_URL: url, POSTHORN_SECRET_KEY: 'k'.repeat(32) })).toEqual([])
+  })
+
+  test('a certificate and its key belong together', () => {
+    expect(mistakes({ POSTHORN_TLS_KEY: '/key.pem' })).toHaveLength(1)
+    expect(mistakes({ POSTHORN_TLS_KEY: '/key.pem', POSTHORN_TLS_CERT: '/cert.pem' })).toEqual([])
+  })
+
+  const wrong: [string, string][] = [
+    ['DATABASE_URL', 'mysql://host/db'],
+    ['DATABASE_URL', 'not a url'],
+    ['POSTHORN_SECRET_KEY', 'too short'],
+    ['POSTHORN_HTTP_PORT', ''.padEnd(6, '1')],
+    ['POSTHORN_HTTP_PORT', '-1'],
+    ['POSTHORN_HTTP_PORT', '80.5'],
+    ['POSTHORN_HTTP_PORT', '0x50'],
+    ['POSTHORN_PUBLIC_URL', 'ftp://host'],
+    ['POSTHORN_TRUST_PROXY', '10.0.0.0/8,proxy.example'],
+    ['POSTHORN_HOSTNAME', '-mail.example'],
+    ['POSTHORN_HOSTNAME', 'mail example'],
+    ['POSTHORN_ROUTE', 'pigeon'],
+    ['POSTHORN_ROUTE', 'http://relay.example'],
+    ['POSTHORN_DNS_SERVERS', 'dns.example:53'],
+    ['POSTHORN_CLAMD', 'clamd.example:3310'],
+    ['POSTHORN_TIME_SCALE', '0'],
+    ['POSTHORN_TIME_SCALE', 'fast'],
+    ['POSTHORN_LEASE_SECONDS', '86401'],
+  ]
+  test.each(wrong)('%s=%s is refused by its name', (name, value) => {
+    const said = mistakes({ [name]: value }).filter((line) => line.startsWith(`${name} must be `) || line.includes('"'))
+    expect(said).toHaveLength(1)
+  })
+
+  const right: [keyof typeof settingTable, string, unknown][] = [
+    ['POSTHORN_ROLES', 'api, deliver', ['api', 'deliver']],
+    ['POSTHORN_ROLES', 'all', roleNames],
+    ['POSTHORN_HTTP_PORT', '0', 0],
+    ['POSTHORN_PUBLIC_URL', 'https://mail.example/', 'https://mail.example'],
+    ['POSTHORN_TRUST_PROXY', '10.0.0.0/8, ::1', ['10.0.0.0/8', '::1']],
+    ['POSTHORN_HOSTNAME', 'Mail.Example', 'mail.example'],
+    ['POSTHORN_DNS_SERVERS', '127.0.0.1:5353,[::1]:53', ['127.0.0.1:5353', '[::1]:53']],
+    ['POSTHORN_CLAMD', 'unix:/run/clamd.sock', 'unix:/run/clamd.sock'],
+    ['POSTHORN_ALLOW_PRIVATE_MX', 'true', true],
+    ['POSTHORN_TIME_SCALE', '1000', 1000],
+  ]
+  test.each(right)('%s=%s is understood', (name, value, meaning) => {
+    expect(readSettings({ [name]: value })[name]).toEqual(meaning)
+  })
+})
+
+describe('secrets', () => {
+  const secrets = Object.entries(settingTable).filter(([, entry]) => 'secret' in entry)
+
+  test('everything that can hold a password is marked as one', () => {
+    expect(secrets.map(([name]) => name)).toEqual(['DATABASE_URL', 'POSTHORN_SECRET_KEY', 'POSTHORN_ROUTE'])
+  })
+
+  test('no message about a wrong value repeats it, because it may be a password in the wrong place', () => {
+    const hidden = fc.string({ minLength: 6, unit: fc.constantFrom('Q', 'X', 'Z', '7', '!', '%') })
+    fc.assert(
+      fc.property(fc.constantFrom(...secrets.map(([name]) => name)), hidden, (name, value) => {
+        for (const given of [value, `ftp://user:${value}@host`, `:${value}`])
+          for (const line of mistakes({ [name]: given })) expect(line).not.toContain(value)
+      }),
+    )
+  })
+})
+
+describe('routes', () => {
+  test.each([
+    ['sandbox', { kind: 'sandbox' }],
+    ['mx', { kind: 'mx' }],
+    ['smtp://relay.example', { kind: 'relay', host: 'relay.example', port: 587, implicitTls: false }],
+    ['smtps://relay.example', { kind: 'relay', host: 'relay.example', port: 465, implicitTls: true }],
+    ['smtp://[::1]:2500', { kind: 'relay', host: '::1', port: 2500, implicitTls: false }],
+    [
+      'smtp://us%40er:p%3Ass@relay.example:25',
+      {
+        kind: 'relay',
+        host: 'relay.example',
+        port: 25,
+        implicitTls: false,
+        login: { user: 'us@er', password: 'p:ss' },
+      },
+    ],
+  ])('%s', (text, route) => {
+    expect(parseRoute(text)).toEqual(route)
+  })
+
+  test.each(['', 'MX', 'smtp://', 'smtp:relay.example', 'mailto:a@b.example', 'smtp://relay.example:99999'])(
+    'refused: %s',
+    (text) => {
+      expect(() => parseRoute(text)).toThrow(/must be sandbox, mx, or a relay/)
+    },
+  )
+})
+
+describe('docs/config.md', () => {
+  test('it is the table of config.ts (npm run golden renews it)', () => {
+    expect(readFileSync(new URL('../docs/config.md', import.meta.url), 'utf8')).toBe(settingsPage())
+  })
+
+  test('it names every setting once', () => {
+    const named = [...settingsPage().matchAll(/^\| `([A-Z_]+)` \|/gm)].map(([, name]) => name)
+    expect(named).toEqual(Object.keys(settingTable))
+  })
+})

@@ -1,0 +1,167 @@
+// The OpenAPI 3.1 document, made of the table of operations and the schemas that validate: specification 9.2.
+// `openapi.json` at the root of the repository is its golden copy (npm run golden).
+import type { TSchema } from 'typebox'
+import { ErrorBody } from './error.ts'
+import {
+  Attachment,
+  DeliveryEvent,
+  Message,
+  MessageDeliveryStatus,
+  SendMessageRequest,
+  SendMessageResponse,
+} from './message.ts'
+import { operations, responseHeaders, scopes } from './operations.ts'
+import type { Answer, Operation, Parameter, ResponseHeader } from './operations.ts'
+import { WebhookEvent, webhookEventTypes } from './webhook-event.ts'
+
+/** Components by the names that the specification gives them. */
+const components: Readonly<Record<string, TSchema>> = {
+  SendMessageRequest,
+  Attachment,
+  Message,
+  SendMessageResponse,
+  DeliveryEvent,
+  MessageDeliveryStatus,
+  WebhookEvent,
+  Error: ErrorBody,
+}
+const nameOf = new Map(Object.entries(components).map(([name, schema]) => [schema, name]))
+
+/** A copy in which every component is a reference; `root` itself is written out. */
+function refer(value: unknown, root?: TSchema): unknown {
+  if (typeof value !== 'object' || value === null) return value
+  if (Array.isArray(value)) return value.map((item) => refer(item))
+  const name = value === root ? undefined : nameOf.get(value)
+  if (name !== undefined) return { $ref: `#/components/schemas/${name}` }
+  return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, refer(member)]))
+}
+
+const json = (schema: TSchema, example?: object) => ({
+  'application/json': { schema: refer(schema), ...(example && { example }) },
+})
+const mapped = <T, R>(table: Readonly<Record<string, T>>, change: (value: T, key: string) => R): Record<string, R> =>
+  Object.fromEntries(Object.entries(table).map(([key, value]) => [key, change(value, key)]))
+
+function response(answer: Answer) {
+  const names: ResponseHeader[] = ['X-Request-Id', ...(answer.headers ?? [])]
+  return {
+    description: answer.description,
+    headers: Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }])),
+    content: json(answer.schema),
+  }
+}
+
+const parameter = ({ schema, ...rest }: Parameter) => ({ ...rest, schema: refer(schema) })
+
+function operation(entry: Operation) {
+  return {
+    operationId: entry.operationId,
+    tags: [entry.tag],
+    summary: entry.summary,
+    description: `${entry.description}\n\nRequired scope: \`${entry.scope}\`.`,
+    security: [{ apiKey: [entry.scope] }],
+    ...(entry.parameters && { parameters: entry.parameters.map(parameter) }),
+    ...(entry.body && { requestBody: { required: true, content: json(entry.body, entry.example) } }),
+    responses: mapped(entry.answers, response),
+  }
+}
+
+function paths() {
+  const table: Record<string, Record<string, unknown>> = {}
+  for (const entry of Object.values(operations)) (table[entry.path] ??= {})[entry.method] = operation(entry)
+  return table
+}
+
+const webhookHeaders = [
+  [
+    'Webhook-Id',
+    'Equals the id of the body; the same on every retry. Deduplicate on it.',
+    { type: 'string', format: 'uuid' },
+  ],
+  [
+    'Webhook-Timestamp',
+    'Unix seconds of this attempt. Reject what is older or newer than 300 s.',
+    { type: 'string', pattern: '^[0-9]+$' },
+  ],
+  [
+    'Webhook-Signature',
+    '`v1=` and the lowercase hex HMAC-SHA256 over the timestamp, a period and the raw body, with the whole `whsec_...` secret as key. Compare in constant time.',
+    { type: 'string', pattern: '^v1=[0-9a-f]{64}$' },
+  ],
+] as const
+
+const webhook = (when: string, type: string) => ({
+  post: {
+    operationId: `on_${type.replace('.', '_')}`,
+    tags: ['Webhooks'],
+    summary: type,
+    description: when,
+    security: [],
+    parameters: webhookHeaders.map(([name, description, schema]) => ({
+      name,
+      in: 'header',
+      required: true,
+      description,
+      schema,
+    })),
+    requestBody: { required: true, content: json(WebhookEvent) },
+    responses: {
+      '2XX': {
+        description:
+          'Received. Anything else, and no answer within 15 s, is tried again: eight attempts in about 28 hours.',
+      },
+    },
+  },
+})
+
+const introduction = [
+  'Send transactional email, and know what became of it.',
+  '',
+  'Posthorn promises: accepted mail is never lost and never sent twice. Where nobody can know whether the receiving server has a message, it says so (`delivery_unknown`) instead of guessing.',
+  '',
+  '**Authentication.** Every request carries `Authorization: Bearer <API key>`. Use keys from server-side code only.',
+  '',
+  '**Errors.** Every error body is `{ "error": "...", "code": "..." }`. Retry 409 `idempotency_in_progress`, 429, 500 and 503 after `Retry-After`, with the same `Idempotency-Key`; correct the others first.',
+  '',
+  '**Values.** Members without a value are left out, never null. Times are RFC 3339 in UTC. Responses may gain members; ignore what you do not know.',
+].join('\n')
+
+/** The document as a value. `server` is the base URL that its readers should call. */
+function openapi(server = 'http://localhost:3000') {
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'Posthorn API',
+      version: '1.0.0',
+      summary: 'Transactional email that is never lost and never sent twice.',
+      description: introduction,
+      license: { name: 'MIT', identifier: 'MIT' },
+    },
+    servers: [{ url: server }],
+    tags: [
+      { name: 'Messages', description: 'Send, and follow what was sent.' },
+      { name: 'Webhooks', description: 'Signed requests that the service makes to your receiver.' },
+    ],
+    security: [{ apiKey: [] }],
+    paths: paths(),
+    webhooks: mapped(webhookEventTypes, webhook),
+    components: {
+      securitySchemes: {
+        apiKey: {
+          type: 'http',
+          scheme: 'bearer',
+          bearerFormat: 'ph_...',
+          description: [
+            'An API key of the workspace. Scopes:',
+            ...Object.entries(scopes).map(([scope, sentence]) => `* \`${scope}\`: ${sentence}`),
+          ].join('\n'),
+        },
+      },
+      headers: mapped(responseHeaders, ([description, schema]) => ({ description, schema: refer(schema) })),
+      schemas: mapped(components, (schema) => refer(schema, schema)),
+    },
+  }
+}
+
+/** The document as it is committed and served. */
+export const openapiJson = (server?: string): string => `${JSON.stringify(openapi(server), null, 2)}\n`

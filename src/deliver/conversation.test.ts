@@ -1,0 +1,588 @@
+// The failure matrix of delivery-semantics, rows 22 to 36, against a server that misbehaves by script.
+import { afterAll, describe, expect, test } from 'vitest'
+import { limits } from '../config.ts'
+import type { Facts } from '../domain/attempt.ts'
+import { Conversation, openConversation } from './conversation.ts'
+import type { ArmAnswer, Mail, Said, Transaction } from './conversation.ts'
+import { outcomeOf } from './outcome.ts'
+import {
+  addressOf,
+  close,
+  content,
+  drip,
+  encrypt,
+  mailOf,
+  reset,
+  silence,
+  startPeer,
+  targetOf,
+  until,
+  withStartTls,
+  withoutPipelining,
+} from './peer.test-kit.ts'
+import type { Act, Armable, Moment, Peer, Script } from './peer.test-kit.ts'
+import type { Target } from './route.ts'
+
+// Connect 150 ms, commands 1.5 s, DATA 600 ms, block 900 ms, reply to the dot 3 s.
+const manner = { hostname: 'out.sender.test', timeoutScale: 200 }
+
+interface Seen {
+  readonly peer: Peer
+  readonly end: Transaction | Facts
+  readonly dialogue: Said[]
+  readonly mail: Armable
+  readonly conversation: Conversation | undefined
+}
+
+const peers: Peer[] = []
+// At the end, not after each: many of these tests wait for time limits, and do so side by side.
+afterAll(async () => {
+  await Promise.all(peers.splice(0).map((peer) => peer.stop()))
+})
+
+async function peerOf(script: Parameters<typeof startPeer>[0]): Promise<Peer> {
+  const peer = await startPeer(script)
+  peers.push(peer)
+  return peer
+}
+
+async function converse(
+  script: Parameters<typeof startPeer>[0],
+  mail: Armable = mailOf(),
+  target: Partial<Target> = {},
+): Promise<Seen> {
+  const peer = await peerOf(script)
+  const dialogue: Said[] = []
+  const opened = await openConversation(targetOf(peer, 'opportunistic', target), manner, dialogue, mail.signal)
+  if (!(opened instanceof Conversation)) return { peer, end: opened, dialogue, mail, conversation: undefined }
+  const end = await opened.send(mail, dialogue)
+  return { peer, end, dialogue, mail, conversation: opened }
+}
+
+/** True in every case there is: see the promise in the file's head. */
+async function promiseHolds({ peer, end, mail }: Seen): Promise<void> {
+  const dotWritten = 'dotWritten' in end && end.dotWritten
+  expect(mail.arms).toBeLessThanOrEqual(1)
+  expect(dotWritten).toBe(end.phase === 'eod')
+  if (dotWritten) expect(mail.arms).toBe(1)
+  if (!('reusable' in end) || !end.reusable) await until(() => peer.sockets.size === 0)
+  // A dot that was not written is never seen; what was armed had all its content sent before.
+  expect(peer.dots).toBe(dotWritten ? 1 : 0)
+  if (mail.arms === 1)
+    expect(`${peer.contents.at(-1)?.replace(/\r\n$/, '')}\r\n`).toBe(content.replace('\r\n.', '\r\n..'))
+}
+
+const garbage: Record<string, Act> = {
+  silence,
+  close,
+  reset,
+  'a byte at a time': drip('250 ', 3),
+  '+OK': '+OK\r\n',
+  '25': '25\r\n',
+  '999': '999 x\r\n',
+  NUL: '\0\0\0\r\n',
+  'differing codes': '250-a\r\n550 b\r\n',
+  'a 1yz': '150 wait\r\n',
+  'a line of 5,000 bytes': `250 ${'x'.repeat(5000)}\r\n`,
+  '10,000 lines': '250-x\r\n'.repeat(10_000),
+  'a 3yz': '399 what\r\n',
+}
+
+const moments: readonly Moment[] = ['greeting', 'EHLO', 'MAIL', 'RCPT', 'DATA', 'dot']
+const phaseOf = { greeting: 'greeting', EHLO: 'ehlo', MAIL: 'mail', RCPT: 'rcpt', DATA: 'data', dot: 'eod' } as const
+
+describe.concurrent('every trouble at every stage: before the dot it is tried again, after the dot nobody can know', () => {
+  test.each(Object.entries(garbage))('%s', async (name, act) => {
+    const cases = moments.flatMap((moment) =>
+      [{}, { EHLO: withoutPipelining }].map((manner) => ({ moment, script: { ...manner, [moment]: act } as Script })),
+    )
+    await Promise.all(
+      cases.map(async ({ moment, script }) => {
+        const seen = await converse(script)
+        await promiseHolds(seen)
+        const { end } = seen
+        // A reset may overtake the connection's own confirmation.
+        if (end.phase !== 'connect' || act !== reset) expect(end.phase).toBe(phaseOf[moment as keyof typeof phaseOf])
+        expect(end).toMatchObject({
+          trouble: expect.stringMatching(/^(timeout|closed|malformed|connect_failed)$/) as string,
+        })
+        const outcome = outcomeOf(end)
+        if (moment === 'dot') expect(outcome).toEqual({ kind: 'unknown', reason: `eod_${end.trouble}` })
+        else
+          expect(outcome, `${name} at ${moment}`).toEqual({
+            kind: 'retry',
+            reason: end.phase === 'connect' ? 'connect' : 'lost_before_eod',
+          })
+      }),
+    )
+  })
+})
+
+describe('every refusal at every stage', () => {
+  const refusals: [Moment, string, string][] = [
+    ['greeting', '421 4.3.2 busy', 'retry greeting_4xx'],
+    ['greeting', '554 5.7.1 go away', 'retry greeting_5xx'],
+    ['EHLO', '421 bye', 'retry greeting_4xx'],
+    ['MAIL', '451 4.7.1 later', 'retry mail_4xx'],
+    ['MAIL', '421 4.7.0 bye', 'retry mail_4xx'],
+    ['MAIL', '550 5.7.1 no', 'failed mail_5xx'],
+    ['RCPT', '450 4.2.0 greylisted', 'retry rcpt_4xx'],
+    ['RCPT', '550-5.1.1 no such\r\n550 5.1.1 user', 'failed rcpt_5xx'],
+    ['DATA', '451 4.3.0 later', 'retry data_4xx'],
+    ['DATA', '554 5.5.1 no valid recipients', 'failed data_5xx'],
+    ['dot', '450 4.7.1 later', 'retry eod_4xx'],
+    ['dot', '421 4.7.1 later', 'retry eod_4xx'],
+    ['dot', '550 5.7.1 spam', 'failed eod_5xx'],
+    ['dot', '200 fine', 'accepted'],
+    ['dot', '250-2.0.0 queued\r\n250 as X', 'accepted'],
+  ]
+  test.each(refusals)('%s %s: %s', async (moment, reply, meaning) => {
+    for (const manner of [{}, { EHLO: withoutPipelining }]) {
+      const seen = await converse({ ...manner, [moment]: `${reply}\r\n` })
+      await promiseHolds(seen)
+      const outcome = outcomeOf(seen.end)
+      expect('reason' in outcome ? `${outcome.kind} ${outcome.reason}` : outcome.kind).toBe(meaning)
+      expect(seen.end.reply?.code).toBe(Number(reply.slice(0, 3)))
+    }
+  })
+
+  test('a 421 says goodbye: the connection is not used again, closed or not (27)', async () => {
+    for (const moment of ['MAIL', 'RCPT', 'DATA', 'dot'] as const) {
+      const seen = await converse({ EHLO: withoutPipelining, [moment]: '421 4.3.2 bye\r\n' })
+      expect(seen.end).toMatchObject({ reply: { code: 421 }, reusable: false })
+    }
+  })
+
+  test('EHLO refused for good: HELO once (23)', async () => {
+    const older = await converse({ EHLO: '502 5.5.1 what\r\n' })
+    expect(older.end).toMatchObject({ phase: 'eod', reply: { code: 250 } })
+    expect(older.peer.heard.slice(0, 3)).toEqual([
+      'EHLO out.sender.test',
+      'HELO out.sender.test',
+      expect.stringMatching(/^MAIL/),
+    ])
+    const neither = await converse({ EHLO: '502 what\r\n', HELO: '550 what\r\n' })
+    expect(outcomeOf(neither.end)).toEqual({ kind: 'retry', reason: 'ehlo_5xx' })
+    expect(neither.peer.heard).toHaveLength(2)
+  })
+
+  test('250 instead of 354 is out of step (25)', async () => {
+    const seen = await converse({ DATA: '250 ok\r\n' })
+    await promiseHolds(seen)
+    expect(seen.end).toMatchObject({ phase: 'data', trouble: 'malformed', reply: { code: 250 } })
+    expect(outcomeOf(seen.end)).toEqual({ kind: 'retry', reason: 'lost_before_eod' })
+  })
+
+  test('nobody listens', async () => {
+    const peer = await peerOf({})
+    await peer.stop()
+    const end = await openConversation(targetOf(peer), manner, [])
+    expect(end).toMatchObject({ phase: 'connect', trouble: 'connect_failed', peer: { address: '127.0.0.1' } })
+  })
+})
+
+describe('pipelining', () => {
+  test('250 MAIL, 550 RCPT, 354 DATA: no content, no dot, the connection is closed (28)', async () => {
+    const seen = await converse({ RCPT: '550 5.1.1 no\r\n' })
+    await promiseHolds(seen)
+    expect(seen.end).toMatchObject({ phase: 'rcpt', reply: { code: 550 }, reusable: false })
+    expect(seen.peer.contents).toEqual([''])
+  })
+
+  test('a refused RCPT with a refused DATA leaves the connection good, after RSET', async () => {
+    const seen = await converse({ RCPT: '550 5.1.1 no\r\n', DATA: '503 5.5.1 no recipient\r\n' })
+    expect(seen.end).toMatchObject({ phase: 'rcpt', reply: { code: 550 }, reusable: true })
+    await seen.conversation?.send(mailOf(), [])
+    expect(seen.peer.heard.map((line) => line.slice(0, 4))).toEqual([
+      'EHLO',
+      'MAIL',
+      'RCPT',
+      'DATA',
+      'RSET',
+      'MAIL',
+      'RCPT',
+      'DATA',
+    ])
+  })
+
+  test('the rest of the replies is not waited for without end', async () => {
+    const seen = await converse({ MAIL: '550 no\r\n', RCPT: silence, DATA: silence })
+    expect(seen.end).toMatchObject({ phase: 'mail', reply: { code: 550 }, reusable: false })
+  })
+
+  test('what nobody asked for, behind a refusal, closes the connection', async () => {
+    const seen = await converse({ MAIL: '550 no\r\n', RCPT: '503 x\r\n', DATA: '503 x\r\n421 bye\r\n' })
+    expect(seen.end).toMatchObject({ phase: 'mail', reply: { code: 550 }, reusable: false })
+  })
+})
+
+describe.concurrent('byte discipline', () => {
+  const early: [string, Act, Partial<Facts>, string][] = [
+    [
+      'a 4yz',
+      '451 4.3.0 no space\r\n',
+      { reply: { code: 451, enhancedCode: '4.3.0', text: '4.3.0 no space' } },
+      'retry',
+    ],
+    ['a 421', '421 bye\r\n', { reply: { code: 421, text: 'bye' } }, 'retry'],
+    ['a 5yz', '554 no\r\n', { reply: { code: 554, text: 'no' } }, 'failed'],
+    ['a 5yz, and closes', (socket) => socket.end('554 no\r\n'), { reply: { code: 554, text: 'no' } }, 'failed'],
+    ['a 2yz', '250 ok\r\n', { trouble: 'malformed' }, 'retry'],
+    ['a 354 again', '354 go on\r\n', { trouble: 'malformed' }, 'retry'],
+    ['half a reply', '250-queued\r\n', { trouble: 'malformed' }, 'retry'],
+    ['half a line', '25', { trouble: 'malformed' }, 'retry'],
+    ['garbage', 'what\r\n', { trouble: 'malformed' }, 'retry'],
+    ['a close', close, { trouble: 'closed' }, 'retry'],
+    ['a reset', reset, { trouble: 'closed' }, 'retry'],
+  ]
+
+  // (A reset would take the 354 with it.)
+  test.each(early.filter(([, act]) => act !== reset))(
+    '%s before the content: no arm, no dot',
+    async (_, act, facts, kind) => {
+      const data: Act =
+        typeof act === 'string' ? `354 go\r\n${act}` : (socket, peer) => (socket.write('354 go\r\n'), act(socket, peer))
+      const seen = await converse({ DATA: data })
+      await promiseHolds(seen)
+      expect(seen.end).toMatchObject({ phase: 'content', armAsked: false, needsDisarm: false, ...facts })
+      expect(outcomeOf(seen.end).kind).toBe(kind)
+    },
+  )
+
+  test.each(early)('%s during the arm: no dot, and the arm is to be taken back', async (_, act, facts, kind) => {
+    const seen = await duringArm(act)
+    await promiseHolds(seen)
+    expect(seen.end).toMatchObject({
+      phase: 'arm',
+      armed: true,
+      needsDisarm: true,
+      dotWritten: false,
+      reusable: false,
+      ...facts,
+    })
+    expect(outcomeOf(seen.end).kind).toBe(kind)
+  })
+
+  /** The arm takes until the server has done its part and the event loop has seen it. */
+  async function duringArm(act: Act): Promise<Seen> {
+    let acted = false
+    const mail = mailOf({}, async () => {
+      await until(() => acted)
+      return 'armed'
+    })
+    return converse(
+      {
+        content: (socket, peer) => {
+          if (typeof act === 'string') socket.write(act)
+          else act(socket, peer)
+          acted = true
+        },
+      },
+      mail,
+    )
+  }
+
+  test('nothing but the five octets is written after the arm', async () => {
+    let before = ''
+    const peer = await peerOf({})
+    const opened = (await openConversation(targetOf(peer), manner, [])) as Conversation
+    const mail = mailOf({}, async () => {
+      await until(() => peer.contents[0]?.endsWith('without') === true)
+      before = peer.contents[0] ?? ''
+      return 'armed'
+    })
+    await opened.send(mail, [])
+    expect(before).toBe('Subject: hello\r\n\r\n..a line with a dot\r\nand one without')
+    expect(peer.contents).toEqual([`${before}\r\n`])
+    expect(peer.dots).toBe(1)
+  })
+
+  const answers: [ArmAnswer | 'throws', Partial<Transaction>, object][] = [
+    ['lost', { trouble: 'claim_lost', needsDisarm: false }, { kind: 'decided' }],
+    ['suppressed', { trouble: 'suppressed', needsDisarm: false }, { kind: 'decided' }],
+    ['failed', { trouble: 'arm_failed', needsDisarm: true }, { kind: 'retry', reason: 'arm_failed' }],
+    ['throws', { trouble: 'arm_failed', needsDisarm: true }, { kind: 'retry', reason: 'arm_failed' }],
+  ]
+  test.each(answers)('an arm that says %s writes no dot', async (answer, facts, outcome) => {
+    const mail = mailOf({}, async () => {
+      if (answer === 'throws') throw new Error('the database is away')
+      return answer
+    })
+    const seen = await converse({}, mail)
+    await promiseHolds(seen)
+    expect(seen.end).toMatchObject({
+      phase: 'arm',
+      armed: false,
+      armAsked: true,
+      dotWritten: false,
+      reusable: false,
+      ...facts,
+    })
+    expect(outcomeOf(seen.end)).toEqual(outcome)
+  })
+
+  test('past the deadline no dot is written, armed or not', async () => {
+    const seen = await converse({}, mailOf({ deadline: () => 0 }))
+    await promiseHolds(seen)
+    expect(seen.end).toMatchObject({ phase: 'arm', trouble: 'too_late', armed: true, needsDisarm: true })
+  })
+
+  test('a shutdown before the dot gives up, at any stage; after the dot it waits for the reply', async () => {
+    for (const moment of ['greeting', 'EHLO', 'MAIL', 'DATA'] as const) {
+      const shutdown = new AbortController()
+      const seen = await converse({ [moment]: () => shutdown.abort() }, mailOf({ signal: shutdown.signal }))
+      await promiseHolds(seen)
+      expect(outcomeOf(seen.end)).toEqual({ kind: 'retry', reason: 'shutdown' })
+    }
+    const duringArm = new AbortController()
+    const armed = await converse(
+      {},
+      mailOf({ signal: duringArm.signal }, async () => (duringArm.abort(), 'armed')),
+    )
+    await promiseHolds(armed)
+    expect(armed.end).toMatchObject({ phase: 'arm', trouble: 'shutdown', needsDisarm: true })
+    const late = new AbortController()
+    const seen = await converse(
+      { dot: (socket) => (late.abort(), setImmediate(() => socket.write('250 ok\r\n'))) },
+      mailOf({ signal: late.signal }),
+    )
+    await promiseHolds(seen)
+    expect(outcomeOf(seen.end)).toEqual({ kind: 'accepted' })
+  })
+
+  test('a server that stops reading is given up; one that refuses meanwhile is heard', async () => {
+    const big = Buffer.from(`${'x'.repeat(76)}\r\n`.repeat(200_000))
+    const deaf = await converse(
+      { DATA: '354 go\r\n', content: (socket) => void socket.pause() },
+      mailOf({ content: big, size: big.length }),
+    )
+    expect(deaf.end).toMatchObject({ phase: 'content', trouble: 'timeout', armAsked: false })
+    // Without time limits, to show that it is heard at once.
+    const refusing = await peerOf({ content: (socket) => (socket.pause(), socket.write('552 5.3.4 too big\r\n')) })
+    const opened = (await openConversation(targetOf(refusing), { ...manner, timeoutScale: 1 }, [])) as Conversation
+    const end = await opened.send(mailOf({ content: big, size: big.length }), [])
+    expect(end).toMatchObject({ phase: 'content', reply: { code: 552 }, armAsked: false })
+    expect([deaf.peer.dots, refusing.dots]).toEqual([0, 0])
+  })
+
+  test.each([
+    ['clear text', {}],
+    ['TLS', { EHLO: withStartTls }],
+  ] as [string, Script][])('a write error on the five octets, in %s: nobody can know (36)', async (_, script) => {
+    const peer = await peerOf(script)
+    const opened = (await openConversation(targetOf(peer), manner, [])) as Conversation
+    // The last thing before the write: what the reset does is not seen before it.
+    const deadline = () => {
+      for (const socket of peer.sockets) socket.resetAndDestroy()
+      return Infinity
+    }
+    const end = await opened.send(mailOf({ deadline }), [])
+    expect(end).toMatchObject({
+      phase: 'eod',
+      trouble: 'closed',
+      dotWritten: true,
+      needsDisarm: false,
+      reusable: false,
+    })
+    expect(outcomeOf(end)).toEqual({ kind: 'unknown', reason: 'eod_closed' })
+    expect(peer.dots).toBe(0)
+  })
+
+  test('250 and 421 in one packet: accepted, and the connection is not used again (35)', async () => {
+    const seen = await converse({ dot: '250 ok\r\n421 bye\r\n' })
+    await promiseHolds(seen)
+    expect(outcomeOf(seen.end)).toEqual({ kind: 'accepted' })
+    expect(seen.end).toMatchObject({ reusable: false })
+  })
+
+  test('half a good reply to the dot proves nothing (34)', async () => {
+    const seen = await converse({ dot: (socket) => socket.end('250-queued as X\r\n') })
+    await promiseHolds(seen)
+    expect(outcomeOf(seen.end)).toEqual({ kind: 'unknown', reason: 'eod_closed' })
+  })
+})
+
+describe.concurrent('TLS', () => {
+  test('is used where it is offered, with any certificate, and EHLO is said again', async () => {
+    const seen = await converse({ EHLO: withStartTls })
+    expect(seen.end).toMatchObject({ phase: 'eod', reply: { code: 250 }, peer: { tls: 'TLSv1.3' } })
+    expect(seen.peer.heard.slice(0, 3)).toEqual(['EHLO out.sender.test', 'STARTTLS', 'EHLO out.sender.test'])
+    expect(seen.peer.contents).toHaveLength(1)
+  })
+
+  test('a big mail is drained through TLS before the arm', async () => {
+    const lines = `${'x'.repeat(76)}\r\n`.repeat(30_000)
+    let armedAt = 0
+    const peer = await peerOf({ EHLO: withStartTls })
+    const opened = (await openConversation(targetOf(peer), manner, [])) as Conversation
+    const mail = mailOf({ content: Buffer.from(lines), size: lines.length }, async () => {
+      await until(() => peer.contents[0]?.length === lines.length - 2)
+      armedAt = peer.contents[0]?.length ?? 0
+      return 'armed'
+    })
+    expect(await opened.send(mail, [])).toMatchObject({ phase: 'eod', reply: { code: 250 } })
+    expect(armedAt).toBe(lines.length - 2)
+    expect(peer.contents[0] === lines).toBe(true)
+  })
+
+  const broken: Act = (socket) => {
+    socket.removeAllListeners('data').once('data', () => socket.write('no TLS here\r\n'))
+    socket.write('220 go\r\n')
+  }
+
+  test.each([
+    ['garbage', broken],
+    ['a close', (socket) => socket.end('220 go\r\n')],
+    ['silence', '220 go\r\n'],
+  ] as [string, Act][])(
+    'broken by %s: opportunistic goes on in clear text, once, on a fresh connection (24)',
+    async (_, act) => {
+      const seen = await converse({ EHLO: withStartTls, STARTTLS: act })
+      await promiseHolds(seen)
+      expect(outcomeOf(seen.end)).toEqual({ kind: 'accepted' })
+      expect(seen.end.peer?.tls).toBeUndefined()
+      expect(seen.peer.connections).toBe(2)
+      expect(seen.dialogue).toContainEqual({ stage: 'tls', said: 'TLS handshake', trouble: 'tls_failed' })
+    },
+  )
+
+  test('refused: opportunistic goes on in clear text on the same connection', async () => {
+    const seen = await converse({ EHLO: withStartTls, STARTTLS: '454 4.7.0 not now\r\n' })
+    expect(outcomeOf(seen.end)).toEqual({ kind: 'accepted' })
+    expect(seen.peer.connections).toBe(1)
+  })
+
+  test('text injected behind the 220: the connection is dropped (24)', async () => {
+    const seen = await converse({ EHLO: withStartTls, STARTTLS: '220 go\r\n250-injected\r\n250 ok\r\n' })
+    expect(seen.end).toMatchObject({ phase: 'tls', trouble: 'malformed' })
+    expect(seen.peer.connections).toBe(1)
+    const half = await converse({ EHLO: withStartTls, STARTTLS: '220 go\r\n250-' })
+    expect(half.end).toMatchObject({ phase: 'tls', trouble: 'malformed' })
+  })
+
+  test.each([
+    ['not offered', {}],
+    ['refused', { EHLO: withStartTls, STARTTLS: '454 no\r\n' }],
+    ['broken', { EHLO: withStartTls, STARTTLS: broken }],
+  ] as [string, Script][])('required and %s: never clear text', async (_, script) => {
+    const seen = await converse(script, mailOf(), { tls: 'required' })
+    expect(outcomeOf(seen.end)).toEqual({ kind: 'retry', reason: 'tls' })
+    expect(seen.peer.connections).toBe(1)
+    expect(seen.peer.heard.join()).not.toContain('MAIL')
+  })
+
+  test('a certificate that must be valid and is not ends it', async () => {
+    const seen = await converse({ EHLO: withStartTls }, mailOf(), { tls: 'required', verify: true })
+    expect(seen.end).toMatchObject({ phase: 'tls', trouble: 'tls_failed' })
+  })
+
+  test('from the first byte', async () => {
+    const greeting: Act = (socket, peer) => void encrypt(socket, peer).write('220 encrypted\r\n')
+    const seen = await converse({ greeting }, mailOf(), { tls: 'implicit' })
+    expect(seen.end).toMatchObject({ phase: 'eod', reply: { code: 250 }, peer: { tls: 'TLSv1.3' } })
+    const clear = await converse({ greeting: silence, other: '220 clear\r\n' }, mailOf(), { tls: 'implicit' })
+    expect(outcomeOf(clear.end)).toEqual({ kind: 'retry', reason: 'tls' })
+    expect(clear.peer.connections).toBe(1)
+  })
+})
+
+describe('login', () => {
+  const login = { user: 'someone', password: 'very secret' }
+  const offering = (methods: string) => `250-mx\r\n250 AUTH${methods}\r\n`
+
+  test('PLAIN where offered, and the dialogue does not show it', async () => {
+    const seen = await converse({ EHLO: offering(' LOGIN PLAIN') }, mailOf(), { login })
+    expect(outcomeOf(seen.end)).toEqual({ kind: 'accepted' })
+    const secret = Buffer.from('\0someone\0very secret').toString('base64')
+    expect(seen.peer.heard[1]).toBe(`AUTH PLAIN ${secret}`)
+    expect(JSON.stringify(seen.dialogue)).not.toContain(secret)
+    expect(seen.dialogue[2]).toMatchObject({ stage: 'auth', said: 'AUTH PLAIN ********', reply: { code: 235 } })
+  })
+
+  test('LOGIN where that is all', async () => {
+    let asked = 0
+    const other: Act = (socket) => socket.write(++asked === 1 ? '334 UGFzc3dvcmQ6\r\n' : '235 ok\r\n')
+    const seen = await converse({ EHLO: offering('=LOGIN'), AUTH: '334 VXNlcm5hbWU6\r\n', other }, mailOf(), { login })
+    expect(outcomeOf(seen.end)).toEqual({ kind: 'accepted' })
+    expect(seen.peer.heard.slice(1, 4)).toEqual(['AUTH LOGIN', 'c29tZW9uZQ==', 'dmVyeSBzZWNyZXQ='])
+    expect(JSON.stringify(seen.dialogue)).not.toMatch(/c29tZW9u|dmVyeSBz/)
+  })
+
+  test.each([
+    ['refused', { EHLO: offering(' PLAIN'), AUTH: '535 5.7.8 wrong\r\n' }],
+    ['refused for now', { EHLO: offering(' PLAIN'), AUTH: '454 4.7.0 later\r\n' }],
+    ['not offered', {}],
+    ['offered in no way we know', { EHLO: offering(' CRAM-MD5') }],
+  ] as [string, Script][])('%s: tried again, for the fault is ours', async (_, script) => {
+    const seen = await converse(script, mailOf(), { login })
+    expect(outcomeOf(seen.end)).toEqual({ kind: 'retry', reason: 'auth' })
+  })
+})
+
+describe('what the server offers', () => {
+  const offering = (...lines: string[]) =>
+    ['mx', ...lines].map((line, at) => `250${at === lines.length ? ' ' : '-'}${line}\r\n`).join('')
+  const firstMail = ({ peer }: Seen) => peer.heard.find((line) => line.startsWith('MAIL'))
+
+  test('MAIL carries what is offered and needed, and nothing else (30)', async () => {
+    const utf8 = { recipient: { ...addressOf('jürgen@receiver.test'), needsSmtputf8: true }, needsSmtputf8: true }
+    const cases: [string[], Partial<Mail>, string][] = [
+      [[], { needs8bit: true }, ''],
+      [['SIZE'], {}, ''],
+      [['SIZE 0'], {}, ''],
+      [['size 1000', '8bitmime'], {}, ` SIZE=${content.length}`],
+      [['8BITMIME', 'SMTPUTF8'], { needs8bit: true }, ' BODY=8BITMIME'],
+      [['8BITMIME', 'SMTPUTF8'], { ...utf8, needs8bit: true }, ' BODY=8BITMIME SMTPUTF8'],
+    ]
+    for (const [offers, mail, parameters] of cases) {
+      const seen = await converse({ EHLO: offering(...offers) }, mailOf(mail))
+      expect(firstMail(seen)).toBe(`MAIL FROM:<b1abc@bounce.sender.test>${parameters}`)
+      if (mail.recipient !== undefined)
+        expect(seen.peer.heard).toContain(`RCPT TO:<${Buffer.from('jürgen').toString('latin1')}@receiver.test>`)
+    }
+    expect(firstMail(await converse({}, mailOf({ envelopeFrom: '' })))).toBe('MAIL FROM:<>')
+  })
+
+  test('too small a SIZE, and no SMTPUTF8 where it is needed, fail here and leave the connection good (30)', async () => {
+    const small = await converse({ EHLO: offering(`SIZE ${content.length - 1}`) })
+    expect(small.end).toMatchObject({ phase: 'mail', trouble: 'size', reusable: true })
+    expect(outcomeOf(small.end)).toEqual({ kind: 'failed', reason: 'size' })
+    const ascii = await converse({ EHLO: offering() }, mailOf({ needsSmtputf8: true }))
+    expect(outcomeOf(ascii.end)).toEqual({ kind: 'failed', reason: 'smtputf8' })
+    expect([firstMail(small), firstMail(ascii)]).toEqual([undefined, undefined])
+  })
+
+  test('an address that could end the command is a fault, not a command (I7)', async () => {
+    for (const mail of [
+      { envelopeFrom: 'a@b>\r\nRCPT TO:<c@d' },
+      { recipient: addressOf('a b@c') },
+      { recipient: addressOf('a\0@c') },
+    ]) {
+      const peer = await peerOf({})
+      const opened = (await openConversation(targetOf(peer), manner, [])) as Conversation
+      await expect(opened.send(mailOf(mail), [])).rejects.toThrow('envelope address')
+      expect(peer.heard).toEqual(['EHLO out.sender.test'])
+    }
+  })
+
+  test('many mails over one connection', async () => {
+    const peer = await peerOf({})
+    const opened = (await openConversation(targetOf(peer), manner, [])) as Conversation
+    for (let count = 1; count <= 5; count++) {
+      const dialogue: Said[] = []
+      expect(await opened.send(mailOf(), dialogue)).toMatchObject({ phase: 'eod', reusable: true })
+      expect(dialogue.map(({ stage }) => stage)).toEqual(['mail', 'rcpt', 'data', 'eod'])
+    }
+    expect([peer.connections, peer.dots, opened.sent]).toEqual([1, 5, 5])
+    await opened.quit()
+    expect(peer.heard.at(-1)).toBe('QUIT')
+  })
+
+  test('the timeline is bounded', async () => {
+    const dialogue: Said[] = Array.from({ length: limits.dialogueLinesMax }, () => ({ stage: 'mail', said: '' }))
+    const peer = await peerOf({})
+    const opened = (await openConversation(targetOf(peer), manner, dialogue)) as Conversation
+    await opened.send(mailOf(), dialogue)
+    expect(dialogue).toHaveLength(limits.dialogueLinesMax)
+  })
+})

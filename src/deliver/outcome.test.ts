@@ -1,0 +1,183 @@
+import { describe, expect, test } from 'vitest'
+import { failReasons, phases, retryReasons, troubles, unknownReasons } from '../domain/attempt.ts'
+import type { Facts, Phase, Trouble } from '../domain/attempt.ts'
+import type { SmtpReply } from '../mail/smtp-reply.ts'
+import { outcomeOf, providerMessageId, reports } from './outcome.ts'
+
+const reply = (code: number, text = ''): SmtpReply => {
+  const found = /^\d\.\d+\.\d+/.exec(text)?.[0]
+  return found === undefined ? { code, text } : { code, enhancedCode: found, text }
+}
+const said = (facts: Facts): string => {
+  const outcome = outcomeOf(facts)
+  return 'reason' in outcome ? `${outcome.kind} ${outcome.reason}` : outcome.kind
+}
+const beforeDot = phases.filter((phase) => phase !== 'eod')
+
+describe('replies, by phase: 4yz and 5yz', () => {
+  const table: Record<Phase, [string, string]> = {
+    route: ['retry dns', 'retry dns'],
+    connect: ['retry connect', 'retry connect'],
+    greeting: ['retry greeting_4xx', 'retry greeting_5xx'],
+    ehlo: ['retry greeting_4xx', 'retry ehlo_5xx'],
+    tls: ['retry tls', 'retry tls'],
+    auth: ['retry auth', 'retry auth'],
+    mail: ['retry mail_4xx', 'failed mail_5xx'],
+    rcpt: ['retry rcpt_4xx', 'failed rcpt_5xx'],
+    data: ['retry data_4xx', 'failed data_5xx'],
+    content: ['retry data_4xx', 'failed data_5xx'],
+    arm: ['retry data_4xx', 'failed data_5xx'],
+    eod: ['retry eod_4xx', 'failed eod_5xx'],
+  }
+  test.each(Object.entries(table))('%s', (phase, [temporary, permanent]) => {
+    for (const code of [400, 421, 450, 459]) expect(said({ phase: phase as Phase, reply: reply(code) })).toBe(temporary)
+    for (const code of [500, 550, 559]) expect(said({ phase: phase as Phase, reply: reply(code) })).toBe(permanent)
+  })
+})
+
+describe('troubles before the dot', () => {
+  const table: Record<Exclude<Trouble, 'timeout' | 'closed' | 'malformed'>, string> = {
+    dns_failure: 'retry dns',
+    nxdomain: 'failed nxdomain',
+    null_mx: 'failed null_mx',
+    no_mail_host: 'failed no_mail_host',
+    private_mx: 'failed private_mx',
+    connect_failed: 'retry connect',
+    tls_failed: 'retry tls',
+    auth_unavailable: 'retry auth',
+    size: 'failed size',
+    smtputf8: 'failed smtputf8',
+    arm_failed: 'retry arm_failed',
+    too_late: 'retry arm_failed',
+    claim_lost: 'decided',
+    suppressed: 'decided',
+    shutdown: 'retry shutdown',
+  }
+  test.each(Object.entries(table))('%s', (trouble, meaning) => {
+    for (const phase of beforeDot) expect(said({ phase, trouble: trouble as Trouble })).toBe(meaning)
+  })
+
+  test.each(['timeout', 'closed', 'malformed'] as const)('%s is no acceptance, wherever it happened', (trouble) => {
+    const meanings = { route: 'retry dns', connect: 'retry connect', tls: 'retry tls' } as Partial<
+      Record<Phase, string>
+    >
+    for (const phase of beforeDot) {
+      expect(said({ phase, trouble })).toBe(meanings[phase] ?? 'retry lost_before_eod')
+      expect(said({ phase, trouble, reply: reply(250) })).toBe(said({ phase, trouble }))
+    }
+  })
+})
+
+describe('after the dot', () => {
+  test('a 2yz is acceptance, and nothing else is', () => {
+    for (const code of [200, 250, 259]) expect(said({ phase: 'eod', reply: reply(code) })).toBe('accepted')
+    for (const phase of beforeDot) expect(said({ phase, reply: reply(250) })).not.toBe('accepted')
+  })
+
+  test('without a final reply nobody can know, and it is never tried again', () => {
+    expect(said({ phase: 'eod', trouble: 'timeout' })).toBe('unknown eod_timeout')
+    expect(said({ phase: 'eod', trouble: 'closed' })).toBe('unknown eod_closed')
+    expect(said({ phase: 'eod', trouble: 'malformed', reply: reply(250) })).toBe('unknown eod_malformed')
+    expect(said({ phase: 'eod', reply: reply(354) })).toBe('unknown eod_malformed')
+    expect(said({ phase: 'eod' })).toBe('unknown eod_closed')
+    for (const trouble of troubles) expect(outcomeOf({ phase: 'eod', trouble }).kind).toBe('unknown')
+  })
+})
+
+test('every fact has a meaning from the closed lists', () => {
+  const replies = [undefined, reply(220), reply(354), reply(421), reply(550)]
+  for (const phase of phases)
+    for (const trouble of [undefined, ...troubles])
+      for (const reply of replies) {
+        const outcome = outcomeOf({
+          phase,
+          ...(trouble !== undefined && { trouble }),
+          ...(reply !== undefined && { reply }),
+        })
+        const known = { retry: retryReasons, failed: failReasons, unknown: unknownReasons } as const
+        if ('reason' in outcome) expect(known[outcome.kind]).toContain(outcome.reason)
+        else expect(['accepted', 'decided']).toContain(outcome.kind)
+      }
+})
+
+describe("the provider's report in the session", () => {
+  test('2yz to the dot is delivered', () => {
+    const delivered = { type: 'delivered', final: true, suppress: false }
+    for (const kind of ['mx', 'sandbox'] as const)
+      expect(reports({ phase: 'eod', reply: reply(250) }, kind)).toEqual(delivered)
+  })
+
+  test('4yz is a soft bounce that is no end, and suppresses nobody, whatever its words', () => {
+    for (const phase of ['mail', 'rcpt', 'data', 'content', 'arm', 'eod'] as const)
+      for (const text of ['', '4.2.0 later', '4.1.1 user unknown', '5.1.1 no such user'])
+        expect(reports({ phase, reply: reply(450, text) }, 'mx')).toMatchObject({
+          type: 'soft_bounce',
+          final: false,
+          suppress: false,
+          bounce: { final: false, permanent: false, source: 'smtp' },
+        })
+  })
+
+  test('5yz is as classified', () => {
+    expect(reports({ phase: 'rcpt', reply: reply(550, '5.1.1 no such user') }, 'sandbox')).toMatchObject({
+      type: 'hard_bounce',
+      final: true,
+      suppress: true,
+      bounce: { class: 'bad_mailbox', permanent: true, final: true, source: 'smtp' },
+    })
+    expect(reports({ phase: 'eod', reply: reply(550, '5.7.1 rejected as spam') }, 'mx')).toMatchObject({
+      type: 'soft_bounce',
+      final: true,
+      suppress: false,
+      bounce: { class: 'policy' },
+    })
+  })
+
+  test('a relay is no receiving provider', () => {
+    for (const code of [250, 450, 550]) expect(reports({ phase: 'eod', reply: reply(code) }, 'relay')).toBeUndefined()
+  })
+
+  test('what is no reply about this message is no report', () => {
+    expect(reports({ phase: 'greeting', reply: reply(554, '5.7.1 no') }, 'mx')).toBeUndefined()
+    expect(reports({ phase: 'auth', reply: reply(535) }, 'mx')).toBeUndefined()
+    expect(reports({ phase: 'data', reply: reply(250), trouble: 'malformed' }, 'mx')).toBeUndefined()
+    expect(reports({ phase: 'mail', trouble: 'size' }, 'mx')).toBeUndefined()
+    expect(reports({ phase: 'eod', trouble: 'timeout' }, 'mx')).toBeUndefined()
+  })
+})
+
+describe('the queue id', () => {
+  test.each([
+    ['2.0.0 Ok: queued as 4TqXyZ1abc', '4TqXyZ1abc'],
+    ['2.0.0 from MTA(smtp:[127.0.0.1]:10025): 250 2.0.0 Ok: queued as 9F2', '9F2'],
+    ['OK id=1rABcd-000000001Ab-2xYz', '1rABcd-000000001Ab-2xYz'],
+    ['2.0.0 3BPFgHij012345 Message accepted for delivery', '3BPFgHij012345'],
+    ['2.0.0 OK  1699999999 a1b2-20020a05600c1234.56 - gsmtp', 'a1b2-20020a05600c1234.56'],
+    ['2.0.0 OK a1b2-20020a05600c1234.56 - gsmtp', 'a1b2-20020a05600c1234.56'],
+    ['2.6.0 <x@y.example> [InternalId=12345678, Hostname=A.B.C] 9 bytes Queued mail for delivery', '12345678'],
+    ['ok 1700000000 qp 12345', '12345'],
+    ['Ok 0100018bcd123456-ab12cd34-000000', '0100018bcd123456-ab12cd34-000000'],
+    ['2.6.0 0196f0aa-0000-7000-8000-000000000000 queued', '0196f0aa-0000-7000-8000-000000000000'],
+    ['2.0.0 accepted\nqueued as Z9', 'Z9'],
+  ])('%s', (text, id) => {
+    expect(providerMessageId(reply(250, text))).toBe(id)
+  })
+
+  test.each([
+    '',
+    'OK',
+    '2.0.0 ok dirdel',
+    'Message accepted',
+    'message received',
+    'Thank you.',
+    'ok that-was-nice-of-you-indeed',
+  ])('none in "%s"', (text) => {
+    expect(providerMessageId(reply(250, text))).toBeUndefined()
+  })
+
+  test('is bounded, visible, and only in a 2yz', () => {
+    expect(providerMessageId(reply(250, `queued as ${'x'.repeat(101)}`))).toBeUndefined()
+    expect(providerMessageId(reply(250, 'queued as grün'))).toBeUndefined()
+    expect(providerMessageId(reply(450, 'queued as X1'))).toBeUndefined()
+  })
+})

@@ -1,0 +1,188 @@
+import { afterEach, describe, expect, test } from 'vitest'
+import { survivesItsLife } from '../base/service.test-kit.ts'
+import { mailOf, polite, silence, startPeer, targetOf, until } from './peer.test-kit.ts'
+import type { Peer } from './peer.test-kit.ts'
+import { Pool } from './pool.ts'
+import type { Lease, PoolSettings } from './pool.ts'
+
+const ends: (() => Promise<void>)[] = []
+afterEach(async () => {
+  for (const end of ends.splice(0)) await end()
+})
+
+async function peerOf(...script: Parameters<typeof startPeer>): Promise<Peer> {
+  const peer = await startPeer(...script)
+  ends.unshift(() => peer.stop())
+  return peer
+}
+async function poolOf(settings: Partial<PoolSettings> = {}): Promise<Pool> {
+  const pool = new Pool({ hostname: 'out.sender.test', timeoutScale: 200, stopMs: 50, ...settings })
+  await pool.service.start()
+  ends.unshift(() => pool.service.stop())
+  return pool
+}
+async function take(pool: Pool, peer: Peer, signal?: AbortSignal): Promise<Lease> {
+  const lease = await pool.take(targetOf(peer, 'clear'), [], signal)
+  if ('phase' in lease) throw new Error(`no connection: ${lease.phase} ${lease.trouble}`)
+  return lease
+}
+async function sendOver(pool: Pool, peer: Peer): Promise<void> {
+  const lease = await take(pool, peer)
+  lease.release((await lease.conversation.send(mailOf(), [])).reusable)
+}
+
+describe('a kept connection', () => {
+  test('serves the next mail', async () => {
+    const [peer, pool] = [await peerOf(), await poolOf()]
+    for (let mail = 0; mail < 3; mail++) await sendOver(pool, peer)
+    expect([peer.connections, peer.dots, pool.open]).toEqual([1, 3, 1])
+  })
+
+  test('is given up after so many mails, with QUIT', async () => {
+    const [peer, pool] = [await peerOf(), await poolOf({ mailsPerConnectionMax: 2 })]
+    for (let mail = 0; mail < 5; mail++) await sendOver(pool, peer)
+    expect(peer.connections).toBe(3)
+    await until(() => peer.heard.filter((line) => line === 'QUIT').length === 2)
+  })
+
+  test('is closed when nobody needs it, with QUIT', async () => {
+    const [peer, pool] = [await peerOf(), await poolOf({ idleMs: 20 })]
+    await sendOver(pool, peer)
+    await until(() => pool.open === 0 && peer.sockets.size === 0)
+    expect(peer.heard.at(-1)).toBe('QUIT')
+  })
+
+  test.each([
+    ['hangs up', (peer: Peer) => peer.sockets.forEach((socket) => socket.destroy())],
+    ['says 421', (peer: Peer) => peer.sockets.forEach((socket) => socket.write('421 4.4.2 idle\r\n'))],
+    ['babbles', (peer: Peer) => peer.sockets.forEach((socket) => socket.write('2'))],
+  ])('is dropped as soon as the server %s', async (_, act) => {
+    const [peer, pool] = [await peerOf(), await poolOf()]
+    await sendOver(pool, peer)
+    act(peer)
+    await until(() => pool.open === 0)
+    await sendOver(pool, peer)
+    expect(peer.connections).toBe(2)
+  })
+
+  test('that turned out dead is replaced in its own place', async () => {
+    const [peer, pool] = [await peerOf(), await poolOf({ perDestinationMax: 1 })]
+    await sendOver(pool, peer)
+    const lease = await take(pool, peer)
+    expect(lease.reused).toBe(true)
+    const fresh = await lease.renew()
+    if ('phase' in fresh) throw new Error('not renewed')
+    expect([fresh.reused, pool.open]).toEqual([false, 1])
+    fresh.release((await fresh.conversation.send(mailOf(), [])).reusable)
+    await sendOver(pool, peer)
+    expect([peer.connections, pool.open]).toEqual([2, 1])
+  })
+})
+
+describe('limits', () => {
+  test('few connections to one place: the others wait their turn, in order', async () => {
+    const [peer, pool] = [await peerOf(), await poolOf({ perDestinationMax: 2 })]
+    const [first, second] = [await take(pool, peer), await take(pool, peer)]
+    const order: number[] = []
+    const later = [1, 2, 3].map(async (number) => {
+      const lease = await take(pool, peer)
+      order.push(number)
+      lease.release(true)
+    })
+    first.release(false) // its place is free for a new connection
+    second.release(true) // this one is handed on
+    await Promise.all(later)
+    expect([order.length, peer.connections, pool.open]).toEqual([3, 3, 2])
+    expect(order.indexOf(2)).toBeLessThan(order.indexOf(3))
+  })
+
+  test('a connection that could not be opened frees its place', async () => {
+    const peer = await peerOf((connection) => (connection === 1 ? { greeting: '554 no\r\n' } : {}))
+    const pool = await poolOf({ perDestinationMax: 1 })
+    const [refused, served] = [pool.take(targetOf(peer, 'clear'), []), take(pool, peer)]
+    expect(await refused).toMatchObject({ phase: 'greeting', reply: { code: 554 } })
+    ;(await served).release(true)
+    expect(pool.open).toBe(1)
+  })
+
+  test('when all are in use, an idle one elsewhere gives way', async () => {
+    const [one, other] = [await peerOf(), await peerOf()]
+    const pool = await poolOf({ connectionsMax: 1 })
+    await sendOver(pool, one)
+    await sendOver(pool, other)
+    expect(pool.open).toBe(1)
+    await until(() => one.heard.at(-1) === 'QUIT')
+  })
+
+  test('when all are busy, a release serves who waits elsewhere', async () => {
+    const [one, other] = [await peerOf(), await peerOf()]
+    const pool = await poolOf({ connectionsMax: 1 })
+    const busy = await take(pool, one)
+    const waiting = take(pool, other)
+    busy.release(true)
+    ;(await waiting).release(true)
+    expect([one.connections, other.connections, pool.open]).toEqual([1, 1, 1])
+  })
+
+  test('who waits gives up at a shutdown, and is not served later', async () => {
+    const [peer, pool] = [await peerOf(), await poolOf({ perDestinationMax: 1 })]
+    const busy = await take(pool, peer)
+    const shutdown = new AbortController()
+    const waiting = pool.take(targetOf(peer, 'clear'), [], shutdown.signal)
+    shutdown.abort()
+    expect(await waiting).toEqual({ phase: 'connect', trouble: 'shutdown' })
+    busy.release(true)
+    expect(pool.open).toBe(1)
+    await sendOver(pool, peer)
+  })
+})
+
+describe('stop', () => {
+  test('waits for the mail under way, and says QUIT', async () => {
+    const [peer, pool] = [await peerOf({ dot: silence }), await poolOf({ stopMs: 60_000 })]
+    const lease = await take(pool, peer)
+    const sending = lease.conversation.send(mailOf(), []).then((end) => (lease.release(end.reusable), end))
+    await until(() => peer.dots === 1)
+    const stopped = pool.service.stop()
+    for (const socket of peer.sockets) socket.write(polite.dot as string)
+    expect(await sending).toMatchObject({ phase: 'eod', reply: { code: 250 } })
+    await stopped
+    expect(pool.open).toBe(0)
+  })
+
+  test('cuts what takes too long: after the dot nobody knows', async () => {
+    const [peer, pool] = [await peerOf({ dot: silence }), await poolOf({ timeoutScale: 1, stopMs: 20 })]
+    const lease = await take(pool, peer)
+    const sending = lease.conversation.send(mailOf(), []).then((end) => (lease.release(end.reusable), end))
+    await until(() => peer.dots === 1)
+    await pool.service.stop()
+    expect(await sending).toMatchObject({ phase: 'eod', trouble: 'closed' })
+  })
+
+  test('gives up connections that are only being opened, and whoever waits', async () => {
+    const [peer, pool] = [
+      await peerOf({ greeting: silence }),
+      await poolOf({ timeoutScale: 1, stopMs: 60_000, perDestinationMax: 1 }),
+    ]
+    const takes = [pool.take(targetOf(peer, 'clear'), []), pool.take(targetOf(peer, 'clear'), [])]
+    await until(() => peer.connections === 1)
+    await pool.service.stop()
+    expect((await Promise.all(takes)).map((end) => 'trouble' in end && end.trouble)).toEqual(['shutdown', 'shutdown'])
+  })
+})
+
+const life = await startPeer()
+const pools = new WeakMap<object, Pool>()
+survivesItsLife(
+  'connections',
+  async () => {
+    const pool = new Pool({ hostname: 'out.sender.test', timeoutScale: 200 })
+    pools.set(pool.service, pool)
+    return pool.service
+  },
+  async (service) => {
+    const pool = pools.get(service)
+    if (pool === undefined) throw new Error('an unknown pool')
+    await sendOver(pool, life)
+  },
+)

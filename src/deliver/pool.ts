@@ -1,0 +1,287 @@
+// Kept connections: a mail to a place where one just went costs no greeting. Few connections to one place, and a limit over all; who
+// finds none free waits in line. The pool knows nothing of mails, only whether a conversation can go on.
+import { limits } from '../config.ts'
+import type { Facts } from '../domain/attempt.ts'
+import { lifecycle } from '../base/service.ts'
+import type { Service } from '../base/service.ts'
+import { whenAborted } from './connect.ts'
+import { Conversation, openConversation } from './conversation.ts'
+import type { Manner, Said } from './conversation.ts'
+import type { Target } from './route.ts'
+
+export interface PoolSettings extends Manner {
+  readonly perDestinationMax?: number
+  readonly connectionsMax?: number
+  readonly mailsPerConnectionMax?: number
+  readonly idleMs?: number
+  /** How long a stop waits for the conversations under way before it cuts them. */
+  readonly stopMs?: number
+}
+
+/** The right to one connection to a place, with a conversation or, at first, without one. */
+interface Slot {
+  readonly place: Place
+  conversation: Conversation | undefined
+  /** The conversation had been used before. */
+  reused: boolean
+  idleSince: number
+}
+
+/** All connections under one key. */
+interface Place {
+  readonly key: string
+  readonly idle: Slot[]
+  open: number
+  readonly waiting: ((slot: Slot | undefined) => void)[]
+}
+
+export interface Lease {
+  readonly conversation: Conversation
+  readonly reused: boolean
+  /** In place of a kept connection that has turned out dead: a new one, without waiting in line again. */
+  renew(): Promise<Lease | Facts>
+  /** Gives it back. A conversation that cannot go on is dropped. */
+  release(reusable: boolean): void
+}
+
+export class Pool {
+  readonly service: Service
+  readonly #settings: Required<PoolSettings>
+  readonly #places = new Map<string, Place>()
+  readonly #busy = new Set<Slot>()
+  readonly #leaving = new Set<Promise<void>>()
+  #stopping = new AbortController()
+  #open = 0
+  #running = false
+  #sweep: NodeJS.Timeout | undefined
+  #quiet: (() => void) | undefined
+
+  constructor(settings: PoolSettings) {
+    this.#settings = {
+      perDestinationMax: limits.connectionsPerDestinationMax,
+      connectionsMax: limits.connectionsMax,
+      mailsPerConnectionMax: limits.messagesPerConnectionMax,
+      idleMs: limits.connectionIdleMs,
+      stopMs: limits.shutdownMs,
+      ...settings,
+    }
+    this.service = lifecycle(
+      'connections',
+      () => this.#begin(),
+      () => this.#finish(),
+    )
+  }
+
+  /** How many connections exist, used and idle. */
+  get open(): number {
+    return this.#open
+  }
+
+  /** A connection ready for a mail, or why there is none. */
+  async take(target: Target, dialogue: Said[], signal?: AbortSignal): Promise<Lease | Facts> {
+    const slot = await this.#slot(target.key, signal)
+    if (slot === undefined) return { phase: 'connect', trouble: 'shutdown' }
+    return this.#lease(slot, target, dialogue, signal)
+  }
+
+  async #lease(slot: Slot, target: Target, dialogue: Said[], signal?: AbortSignal): Promise<Lease | Facts> {
+    if (slot.conversation === undefined) {
+      const stopping = this.#stopping.signal
+      const either = signal === undefined ? stopping : AbortSignal.any([signal, stopping])
+      const opened = await openConversation(target, this.#settings, dialogue, either).catch((error: unknown) => {
+        this.#drop(slot)
+        throw error
+      })
+      if (!(opened instanceof Conversation)) {
+        this.#drop(slot)
+        return opened
+      }
+      slot.conversation = opened
+    }
+    const { conversation, reused } = slot
+    return {
+      conversation,
+      reused,
+      renew: () => {
+        conversation.close()
+        slot.conversation = undefined
+        slot.reused = false
+        return this.#lease(slot, target, dialogue, signal)
+      },
+      release: (reusable) => this.#release(slot, conversation, reusable),
+    }
+  }
+
+  /** A kept connection, a free slot, or a place in the line. */
+  async #slot(key: string, signal?: AbortSignal): Promise<Slot | undefined> {
+    if (!this.#running || signal?.aborted === true) return undefined
+    const place = this.#placeOf(key)
+    const kept = this.#wakeIdle(place) ?? this.#newSlot(place)
+    if (kept !== undefined) return kept
+    return new Promise((resolve) => {
+      const settle = (slot: Slot | undefined) => {
+        undo()
+        resolve(slot)
+      }
+      const undo = whenAborted(signal, () => {
+        const at = place.waiting.indexOf(settle)
+        if (at !== -1) place.waiting.splice(at, 1)
+        this.#forget(place)
+        resolve(undefined)
+      })
+      place.waiting.push(settle)
+    })
+  }
+
+  #placeOf(key: string): Place {
+    const known = this.#places.get(key)
+    if (known !== undefined) return known
+    const place: Place = { key, idle: [], open: 0, waiting: [] }
+    this.#places.set(key, place)
+    return place
+  }
+
+  /** The one used last, which is the one least likely to have been given up by the other side. */
+  #wakeIdle(place: Place): Slot | undefined {
+    const slot = place.idle.pop()
+    if (slot?.conversation === undefined) return undefined
+    slot.conversation.surprised = undefined
+    this.#busy.add(slot)
+    return slot
+  }
+
+  /** A slot for a new connection, where the limits allow one; an idle connection elsewhere gives way. */
+  #newSlot(place: Place): Slot | undefined {
+    if (place.open >= this.#settings.perDestinationMax) return undefined
+    if (this.#open >= this.#settings.connectionsMax) {
+      const elsewhere = this.#longestIdle()
+      if (elsewhere === undefined) return undefined
+      this.#evict(elsewhere)
+      if (this.#open >= this.#settings.connectionsMax) return undefined
+    }
+    const slot: Slot = { place, conversation: undefined, reused: false, idleSince: 0 }
+    place.open++
+    this.#open++
+    this.#busy.add(slot)
+    return slot
+  }
+
+  #longestIdle(): Slot | undefined {
+    let longest: Slot | undefined
+    for (const { idle } of this.#places.values())
+      if (idle[0] !== undefined && (longest === undefined || idle[0].idleSince < longest.idleSince)) longest = idle[0]
+    return longest
+  }
+
+  #release(slot: Slot, conversation: Conversation, reusable: boolean): void {
+    if (!reusable || !conversation.alive) return this.#drop(slot)
+    if (!this.#running || conversation.sent >= this.#settings.mailsPerConnectionMax) return this.#retire(slot)
+    slot.reused = true
+    const next = slot.place.waiting.shift()
+    if (next !== undefined) return next(slot)
+    if (this.#someoneWaitsElsewhere()) return this.#retire(slot)
+    this.#busy.delete(slot)
+    slot.idleSince = performance.now()
+    slot.place.idle.push(slot)
+    conversation.surprised = () => this.#evict(slot)
+  }
+
+  /** Only when all connections are in use does anybody wait while its place has slots left. */
+  #someoneWaitsElsewhere(): boolean {
+    return this.#open >= this.#settings.connectionsMax && this.#nextInLine() !== undefined
+  }
+
+  /** The place with the fewest connections among those that wait for one, so that none starves beside a busy one. */
+  #nextInLine(): Place | undefined {
+    let next: Place | undefined
+    for (const place of this.#places.values())
+      if (
+        place.waiting.length > 0 &&
+        place.open < this.#settings.perDestinationMax &&
+        (next === undefined || place.open < next.open)
+      )
+        next = place
+    return next
+  }
+
+  /** Takes an idle connection out of use at once; it says its QUIT on the side. */
+  #evict(slot: Slot): void {
+    const at = slot.place.idle.indexOf(slot)
+    if (at === -1) return
+    slot.place.idle.splice(at, 1)
+    this.#retire(slot)
+  }
+
+  #retire(slot: Slot): void {
+    const { conversation } = slot
+    if (conversation !== undefined) {
+      conversation.surprised = undefined
+      const gone = conversation.quit().finally(() => this.#leaving.delete(gone))
+      this.#leaving.add(gone)
+    }
+    this.#free(slot)
+  }
+
+  #drop(slot: Slot): void {
+    slot.conversation?.close()
+    this.#free(slot)
+  }
+
+  /** The slot is no more: whoever waits may open another. */
+  #free(slot: Slot): void {
+    const { place } = slot
+    this.#busy.delete(slot)
+    place.open--
+    this.#open--
+    const allWereInUse = this.#open + 1 >= this.#settings.connectionsMax
+    const next = allWereInUse ? this.#nextInLine() : place.waiting.length > 0 ? place : undefined
+    const fresh = next === undefined ? undefined : this.#newSlot(next)
+    if (fresh !== undefined) next?.waiting.shift()?.(fresh)
+    this.#forget(place)
+    if (this.#busy.size === 0) this.#quiet?.()
+  }
+
+  #forget(place: Place): void {
+    if (place.open === 0 && place.waiting.length === 0) this.#places.delete(place.key)
+  }
+
+  async #begin(): Promise<void> {
+    this.#running = true
+    this.#stopping = new AbortController()
+    this.#sweep = setInterval(
+      () => this.#closeIdle(performance.now() - this.#settings.idleMs),
+      this.#settings.idleMs / 4,
+    )
+    this.#sweep.unref()
+  }
+
+  async #finish(): Promise<void> {
+    this.#running = false
+    clearInterval(this.#sweep)
+    for (const place of this.#places.values()) {
+      for (const waiter of place.waiting.splice(0)) waiter(undefined)
+      this.#forget(place)
+    }
+    this.#stopping.abort() // connections that are only being opened carry no mail yet
+    this.#closeIdle(Infinity)
+    if (this.#busy.size > 0) await this.#untilQuiet()
+    await Promise.all(this.#leaving)
+  }
+
+  /** Waits for the conversations under way; cuts those that take too long, which ends them as `closed`. */
+  async #untilQuiet(): Promise<void> {
+    const cut = setTimeout(() => {
+      for (const slot of this.#busy) slot.conversation?.close()
+    }, this.#settings.stopMs)
+    await new Promise<void>((resolve) => {
+      this.#quiet = resolve
+    })
+    clearTimeout(cut)
+    this.#quiet = undefined
+  }
+
+  #closeIdle(since: number): void {
+    for (const place of this.#places.values())
+      for (const slot of place.idle.filter(({ idleSince }) => idleSince <= since)) this.#evict(slot)
+  }
+}

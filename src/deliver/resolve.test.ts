@@ -1,0 +1,190 @@
+// Against a real name server on loopback, UDP and TCP.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { startDnsServer } from '../../test/world/dns-server.ts'
+import type { DnsServer, Zone } from '../../test/world/dns-server.ts'
+import { limits } from '../config.ts'
+import { makeResolver } from './resolve.ts'
+import type { Resolved, ResolverSettings } from './resolve.ts'
+
+const public1 = '8.8.4.1'
+const public2 = '8.8.4.2'
+const many = Array.from({ length: 15 }, (_, at) => at + 1)
+
+const zone: Zone = {
+  'two.test': {
+    mx: [
+      { preference: 20, exchange: 'b.two.test' },
+      { preference: 10, exchange: 'a.two.test' },
+    ],
+  },
+  'a.two.test': { a: [public1], aaaa: ['2606:4700::1'] },
+  'b.two.test': { a: [public2] },
+  'equal.test': { mx: ['a', 'b'].map((host) => ({ preference: 5, exchange: `${host}.two.test` })) },
+  'implicit.test': { a: [public1] },
+  'implicit6.test': { aaaa: ['2606:4700::1'] },
+  'alias.test': { cname: 'two.test' },
+  'null.test': { mx: [{ preference: 0, exchange: '.' }], a: [public1] },
+  'null-and-more.test': {
+    mx: [
+      { preference: 0, exchange: '.' },
+      { preference: 5, exchange: 'a.two.test' },
+    ],
+  },
+  'bare.test': { txt: ['nothing here'] },
+  'dangling.test': { mx: [{ preference: 5, exchange: 'gone.test' }] },
+  'half-dangling.test': {
+    mx: [
+      { preference: 1, exchange: 'gone.test' },
+      { preference: 5, exchange: 'a.two.test' },
+    ],
+  },
+  'literal.test': { mx: [{ preference: 5, exchange: '8.8.8.8' }] },
+  'servfail.test': 'servfail',
+  'refused.test': 'refused',
+  'silence.test': 'silence',
+  'garbage.test': 'garbage',
+  'broken-host.test': { mx: [{ preference: 5, exchange: 'servfail.test' }] },
+  'broken-aaaa.test': { a: [public1], broken: { types: ['AAAA'], how: 'servfail' } },
+  'broken-a.test': { broken: { types: ['A'], how: 'servfail' } },
+  'truncated.test': { mx: [{ preference: 5, exchange: 'a.two.test' }], truncated: true },
+  'private.test': {
+    mx: [
+      { preference: 5, exchange: 'lan.test' },
+      { preference: 6, exchange: 'loop.test' },
+    ],
+  },
+  'lan.test': { a: ['10.0.0.1', '192.168.0.1'], aaaa: ['fd00::1', '::ffff:10.0.0.1'] },
+  'loop.test': { a: ['127.0.0.1'] },
+  'mixed.test': { mx: [{ preference: 5, exchange: 'half-private.test' }] },
+  'half-private.test': { a: ['10.0.0.1', public1] },
+  'private-and-broken.test': {
+    mx: [
+      { preference: 5, exchange: 'lan.test' },
+      { preference: 6, exchange: 'servfail.test' },
+    ],
+  },
+  'many.test': { mx: many.map((at) => ({ preference: at, exchange: `h${at}.many.test` })) },
+  ...Object.fromEntries(many.map((at) => [`h${at}.many.test`, { a: many.map((last) => `8.8.${at}.${last}`) }])),
+}
+
+let dns: DnsServer
+beforeAll(async () => {
+  dns = await startDnsServer(zone)
+})
+afterAll(() => dns.stop())
+
+const resolverOf = (more: Partial<ResolverSettings> = {}) =>
+  makeResolver({ servers: [dns.address], allowPrivate: false, queryMs: 100, tries: 1, ...more })
+const shown = (resolved: Resolved) =>
+  'trouble' in resolved ? resolved.trouble : resolved.hosts.map(({ host, address }) => `${host} ${address}`)
+
+describe('the hosts of a domain', () => {
+  test.each([
+    ['two.test', [`a.two.test ${public1}`, 'a.two.test 2606:4700::1', `b.two.test ${public2}`]],
+    ['implicit.test', [`implicit.test ${public1}`]],
+    ['implicit6.test', ['implicit6.test 2606:4700::1']],
+    ['alias.test', [`a.two.test ${public1}`, 'a.two.test 2606:4700::1', `b.two.test ${public2}`]],
+    ['null-and-more.test', [`a.two.test ${public1}`, 'a.two.test 2606:4700::1']],
+    ['half-dangling.test', [`a.two.test ${public1}`, 'a.two.test 2606:4700::1']],
+    ['broken-aaaa.test', [`broken-aaaa.test ${public1}`]],
+    ['truncated.test', [`a.two.test ${public1}`, 'a.two.test 2606:4700::1']],
+    ['mixed.test', [`half-private.test ${public1}`]],
+    ['gone.test', 'nxdomain'],
+    ['null.test', 'null_mx'],
+    ['bare.test', 'no_mail_host'],
+    ['dangling.test', 'no_mail_host'],
+    ['literal.test', 'no_mail_host'],
+    ['private.test', 'private_mx'],
+    ['servfail.test', 'dns_failure'],
+    ['refused.test', 'dns_failure'],
+    ['silence.test', 'dns_failure'],
+    ['garbage.test', 'dns_failure'],
+    ['broken-host.test', 'dns_failure'],
+    ['broken-a.test', 'dns_failure'],
+    ['private-and-broken.test', 'dns_failure'],
+  ])('%s', async (domain, expected) => {
+    expect(shown(await resolverOf().mailHosts(domain))).toEqual(expected)
+  })
+
+  test('private addresses count where the operator says so', async () => {
+    const found = shown(await resolverOf({ allowPrivate: true }).mailHosts('private.test'))
+    expect(found).toContain('lan.test 10.0.0.1')
+    expect(found).toContain('loop.test 127.0.0.1')
+  })
+
+  test('hosts of equal preference are shuffled', async () => {
+    const firstWith = async (lots: number[]) => {
+      const found = await resolverOf({ random: () => lots.shift() ?? 0 }).mailHosts('equal.test')
+      return 'hosts' in found && found.hosts[0]?.host
+    }
+    expect(new Set([await firstWith([0.1, 0.9]), await firstWith([0.9, 0.1])])).toEqual(
+      new Set(['a.two.test', 'b.two.test']),
+    )
+  })
+
+  test('hosts and their addresses are limited', async () => {
+    const found = await resolverOf().mailHosts('many.test')
+    const hosts = 'hosts' in found ? found.hosts : []
+    expect(hosts).toHaveLength(limits.mxHostsMax * limits.addressesPerHostMax)
+    expect(new Set(hosts.map(({ host }) => host)).size).toBe(limits.mxHostsMax)
+  })
+
+  test('nobody answers at all', async () => {
+    const gone = await startDnsServer()
+    await gone.stop()
+    expect(shown(await resolverOf({ servers: [gone.address] }).mailHosts('two.test'))).toBe('dns_failure')
+  })
+
+  test('cancelling ends the questions under way', async () => {
+    const resolver = resolverOf({ queryMs: 60_000 })
+    const found = resolver.mailHosts('silence.test')
+    resolver.cancel()
+    expect(shown(await found)).toBe('dns_failure')
+  })
+})
+
+describe('a backlog to one domain', () => {
+  const questions = (name: string) => dns.asked.filter((question) => question === `MX ${name}`).length
+
+  test('asks once, at the same time and for a while after', async () => {
+    dns.zone['busy.test'] = { a: [public1] }
+    const resolver = resolverOf({ keptMs: 60_000 })
+    await Promise.all(Array.from({ length: 50 }, () => resolver.mailHosts('busy.test')))
+    await resolver.mailHosts('busy.test')
+    expect(questions('busy.test')).toBe(1)
+  })
+
+  test('asks again when the time is over', async () => {
+    dns.zone['later.test'] = { a: [public1] }
+    const resolver = resolverOf({ keptMs: 0 })
+    await resolver.mailHosts('later.test')
+    dns.zone['later.test'] = { a: [public2] }
+    expect(shown(await resolver.mailHosts('later.test'))).toEqual([`later.test ${public2}`])
+  })
+
+  test('trouble is never kept', async () => {
+    const resolver = resolverOf({ keptMs: 60_000 })
+    expect(shown(await resolver.mailHosts('coming.test'))).toBe('nxdomain')
+    dns.zone['coming.test'] = { a: [public1] }
+    expect(shown(await resolver.mailHosts('coming.test'))).toEqual([`coming.test ${public1}`])
+  })
+})
+
+test.each([
+  [
+    'a name, private or not',
+    'lan.test',
+    ['lan.test 10.0.0.1', 'lan.test 192.168.0.1', 'lan.test fd00::1', 'lan.test ::ffff:10.0.0.1'],
+  ],
+  ['an address', '10.1.2.3', ['10.1.2.3 10.1.2.3']],
+  ['localhost', 'localhost', ['localhost 127.0.0.1']],
+  ['a name that is not found is no reason to fail mail', 'gone.test', 'dns_failure'],
+  ['nor is one without addresses', 'bare.test', 'dns_failure'],
+])('a relay by %s', async (_, host, expected) => {
+  expect(shown(await resolverOf().relayHosts(host))).toEqual(expected)
+})
+
+test('without servers of its own, a relay is found as the system finds it', async () => {
+  expect(shown(await resolverOf({ servers: [] }).relayHosts('localhost'))).toContain('localhost 127.0.0.1')
+  expect(shown(await resolverOf({ servers: [] }).relayHosts('not a name'))).toBe('dns_failure')
+})

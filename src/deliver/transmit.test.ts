@@ -1,0 +1,307 @@
+// The whole way from a job to its facts, over real sockets and a real name server.
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { startDnsServer } from '../../test/world/dns-server.ts'
+import type { DnsServer } from '../../test/world/dns-server.ts'
+import { survivesItsLife } from '../base/service.test-kit.ts'
+import { parseRoute } from '../config.ts'
+import type { Route } from '../config.ts'
+import { outcomeOf } from './outcome.ts'
+import { addressOf, close, content, mailOf, silence, startPeer, until } from './peer.test-kit.ts'
+import type { Act, Armable, Peer, Script } from './peer.test-kit.ts'
+import { makeTransmitter } from './transmit.ts'
+import type { TransmitResult, Transmitter, TransmitterSettings } from './transmit.ts'
+
+let dns: DnsServer
+beforeAll(async () => {
+  dns = await startDnsServer({
+    'null.test': { mx: [{ preference: 0, exchange: '.' }] },
+    'private.test': { a: ['127.0.0.1'] },
+    'servfail.test': 'servfail',
+    'silence.test': 'silence',
+  })
+})
+afterAll(() => dns.stop())
+
+const ends: (() => Promise<void>)[] = []
+afterEach(async () => {
+  for (const end of ends.splice(0)) await end()
+})
+
+async function transmitterOf(more: Partial<TransmitterSettings> = {}): Promise<Transmitter> {
+  const transmitter = makeTransmitter({
+    hostname: 'out.sender.test',
+    timeoutScale: 200,
+    mxPort: 25,
+    sandboxPort: () => 9,
+    dnsServers: [dns.address],
+    allowPrivateMx: true,
+    pool: { stopMs: 50 },
+    ...more,
+  })
+  await transmitter.service.start()
+  ends.unshift(() => transmitter.service.stop())
+  return transmitter
+}
+
+async function peerOf(script: Parameters<typeof startPeer>[0] = {}): Promise<Peer> {
+  const peer = await startPeer(script)
+  ends.push(() => peer.stop())
+  return peer
+}
+
+function send(
+  transmitter: Transmitter,
+  mail: Armable = mailOf(),
+  route: Route = { kind: 'sandbox' },
+): Promise<TransmitResult> {
+  return transmitter.transmit(Object.assign(mail, { route }))
+}
+
+/** One peer that plays a script for each address of the domain in turn: the addresses all lead to loopback. */
+async function overHosts(
+  scripts: readonly Script[],
+  mail: Armable = mailOf({ recipient: addressOf('someone@several.test') }),
+) {
+  const peer = await peerOf((connection) => scripts[connection - 1] ?? { greeting: '554 not expected\r\n' })
+  dns.zone['several.test'] = { mx: scripts.map((_, at) => ({ preference: at, exchange: `h${at}.several.test` })) }
+  // The second address of loopback exists on Linux alone; so all hosts have one address, and connections are not kept.
+  scripts.forEach((_, at) => (dns.zone[`h${at}.several.test`] = { a: ['127.0.0.1'] }))
+  const transmitter = await transmitterOf({ mxPort: peer.port, pool: { stopMs: 50, mailsPerConnectionMax: 0 } })
+  const result = await send(transmitter, mail, { kind: 'mx' })
+  return { peer, result, mail }
+}
+
+const kind = (result: TransmitResult) => {
+  const outcome = outcomeOf(result)
+  return 'reason' in outcome ? `${outcome.kind} ${outcome.reason}` : outcome.kind
+}
+
+describe('the ways out', () => {
+  test('the sandbox', async () => {
+    const peer = await peerOf()
+    const result = await send(await transmitterOf({ sandboxPort: () => peer.port }))
+    expect(result).toMatchObject({
+      phase: 'eod',
+      reply: { code: 250, text: '2.0.0 Ok: queued as ABC123' },
+      routeKind: 'sandbox',
+      dotWritten: true,
+      armed: true,
+      needsDisarm: false,
+      peer: { host: 'localhost', address: '127.0.0.1' },
+    })
+    expect(peer.contents).toEqual([content.replace('\r\n.', '\r\n..')])
+    expect(result.dialogue.map(({ stage }) => stage)).toEqual(['greeting', 'ehlo', 'mail', 'rcpt', 'data', 'eod'])
+  })
+
+  test('the simulator, whatever the route', async () => {
+    const peer = await peerOf()
+    const mail = mailOf({ recipient: addressOf('delivered@simulator.posthorn.test') })
+    const result = await send(await transmitterOf({ sandboxPort: () => peer.port }), mail, { kind: 'mx' })
+    expect([kind(result), result.routeKind, peer.dots]).toEqual(['accepted', 'sandbox', 1])
+  })
+
+  test('a relay with a login', async () => {
+    const peer = await peerOf({ EHLO: '250-relay\r\n250 AUTH PLAIN\r\n' })
+    const result = await send(await transmitterOf(), mailOf(), parseRoute(`smtp://me:pw@127.0.0.1:${peer.port}`))
+    expect([kind(result), result.routeKind]).toEqual(['accepted', 'relay'])
+    expect(peer.heard[1]).toBe(`AUTH PLAIN ${Buffer.from('\0me\0pw').toString('base64')}`)
+  })
+
+  test.each([
+    ['nowhere.test', 'failed nxdomain'],
+    ['null.test', 'failed null_mx'],
+    ['private.test', 'failed private_mx'],
+    ['servfail.test', 'retry dns'],
+  ])('%s: %s (20)', async (domain, meaning) => {
+    const mail = mailOf({ recipient: addressOf(`someone@${domain}`) })
+    const result = await send(await transmitterOf({ allowPrivateMx: false }), mail, { kind: 'mx' })
+    expect([result.phase, kind(result), mail.arms]).toEqual(['route', meaning, 0])
+    expect(result.dialogue).toHaveLength(1)
+  })
+})
+
+describe('several hosts', () => {
+  const broken: Script = { greeting: close }
+
+  test.each([
+    ['hangs up', { greeting: close }],
+    ['greets with 4yz', { greeting: '421 busy\r\n' }],
+    ['greets with 5yz', { greeting: '554 no\r\n' }],
+    ['talks garbage', { EHLO: '+OK\r\n' }],
+    ['greylists', { RCPT: '450 4.2.0 greylisted\r\n', DATA: '503 no\r\n' }],
+    ['has no room for the content', { DATA: '452 4.3.1 full\r\n' }],
+    ['refuses early', { DATA: '354 go\r\n451 4.3.0 no\r\n' }],
+    ['loses the connection in the content', { DATA: (socket) => socket.end('354 go\r\n') }],
+    ['cannot take so big a mail', { EHLO: '250-mx\r\n250 SIZE 10\r\n' }],
+  ] as [string, Script][])('one that %s: the next one is asked, in the same attempt (21, 22)', async (_, script) => {
+    const { peer, result, mail } = await overHosts([script, {}])
+    expect(kind(result)).toBe('accepted')
+    expect([peer.connections, peer.dots, mail.arms]).toEqual([2, 1, 1])
+    expect(result.attemptsOnHosts.map((facts) => facts.peer?.host)).toEqual(['h0.several.test', 'h1.several.test'])
+    expect(result.peer?.host).toBe('h1.several.test')
+  })
+
+  test.each([
+    ['MAIL', { MAIL: '550 5.7.1 no\r\n' }, 'failed mail_5xx'],
+    ['RCPT', { RCPT: '550 5.1.1 no\r\n' }, 'failed rcpt_5xx'],
+    ['DATA', { DATA: '554 5.5.1 no\r\n' }, 'failed data_5xx'],
+    ['the content', { DATA: '354 go\r\n554 no\r\n' }, 'failed data_5xx'],
+  ] as [string, Script, string][])('5yz to %s ends it', async (_, script, meaning) => {
+    const { peer, result } = await overHosts([script, {}])
+    expect([kind(result), peer.connections, peer.dots]).toEqual([meaning, 1, 0])
+  })
+
+  test.each([
+    ['4yz', '450 4.7.1 later\r\n', 'retry eod_4xx'],
+    ['5yz', '550 no\r\n', 'failed eod_5xx'],
+    ['silence', silence, 'unknown eod_timeout'],
+    ['a close', close, 'unknown eod_closed'],
+    ['garbage', '250-x\r\n550 y\r\n', 'unknown eod_malformed'],
+  ] as [string, Act, string][])('after the dot, %s: never another host (34)', async (_, dot, meaning) => {
+    const { peer, result, mail } = await overHosts([{ dot }, {}])
+    expect(kind(result)).toBe(meaning)
+    expect(result).toMatchObject({ dotWritten: true, armed: true, needsDisarm: false })
+    expect([peer.connections, peer.dots, mail.arms]).toEqual([1, 1, 1])
+  })
+
+  test.each(['lost', 'suppressed', 'failed'] as const)(
+    'after an arm that says %s: never another host',
+    async (answer) => {
+      const mail = mailOf({ recipient: addressOf('someone@several.test') }, async () => answer)
+      const { peer, result } = await overHosts([{}, {}], mail)
+      expect(result).toMatchObject({ phase: 'arm', dotWritten: false, armed: false, needsDisarm: answer === 'failed' })
+      expect([peer.connections, peer.dots, mail.arms]).toEqual([1, 0, 1])
+    },
+  )
+
+  test('armed, and the connection lost before the dot: never another host, to be disarmed', async () => {
+    let cut = false
+    const mail = mailOf({ recipient: addressOf('someone@several.test') }, async () => {
+      await until(() => cut)
+      return 'armed'
+    })
+    const { peer, result } = await overHosts([{ content: (socket) => void (socket.destroy(), (cut = true)) }, {}], mail)
+    expect(result).toMatchObject({ phase: 'arm', trouble: 'closed', dotWritten: false, armed: true, needsDisarm: true })
+    expect([peer.connections, peer.dots, mail.arms, kind(result)]).toEqual([1, 0, 1, 'retry lost_before_eod'])
+  })
+
+  test('all refuse: the last one counts', async () => {
+    const { peer, result } = await overHosts([broken, { greeting: '554 no\r\n' }])
+    expect([kind(result), peer.connections]).toEqual(['retry greeting_5xx', 2])
+  })
+
+  test('a host that cannot take such a mail counts less than one that may take it later', async () => {
+    const small: Script = { EHLO: '250-mx\r\n250 SIZE 10\r\n' }
+    const later: Script = { greeting: '421 later\r\n' }
+    expect(kind((await overHosts([small, later])).result)).toBe('retry greeting_4xx')
+    expect(kind((await overHosts([later, small])).result)).toBe('retry greeting_4xx')
+    expect(kind((await overHosts([small, small])).result)).toBe('failed size')
+  })
+})
+
+describe('kept connections', () => {
+  test.each([
+    ['closes', (socket) => void socket.destroy()],
+    ['says 421 and closes', (socket) => void socket.end('421 4.4.2 too long\r\n')],
+  ] as [string, Exclude<Act, string>][])(
+    'a server that %s at the second MAIL: once more on a fresh connection',
+    async (_, act) => {
+      const peer = await peerOf()
+      const transmitter = await transmitterOf({ sandboxPort: () => peer.port })
+      expect(kind(await send(transmitter))).toBe('accepted')
+      for (const socket of peer.sockets) socket.removeAllListeners('data').once('data', () => act(socket, peer))
+      const mail = mailOf()
+      const result = await send(transmitter, mail)
+      expect([kind(result), mail.arms, peer.connections, peer.dots]).toEqual(['accepted', 1, 2, 2])
+      expect(result.attemptsOnHosts).toHaveLength(1)
+    },
+  )
+
+  test('a fresh connection that breaks at MAIL is an answer', async () => {
+    const peer = await peerOf({ MAIL: close })
+    expect(kind(await send(await transmitterOf({ sandboxPort: () => peer.port })))).toBe('retry lost_before_eod')
+    expect(peer.connections).toBe(1)
+  })
+
+  test('only once: a fresh connection that does the same is an answer', async () => {
+    const peer = await peerOf((connection) => (connection === 1 ? {} : { MAIL: close }))
+    const transmitter = await transmitterOf({ sandboxPort: () => peer.port })
+    await send(transmitter)
+    for (const socket of peer.sockets) socket.removeAllListeners('data').once('data', () => socket.destroy())
+    expect(kind(await send(transmitter))).toBe('retry lost_before_eod')
+    expect(peer.connections).toBe(2)
+  })
+
+  test('after MAIL was answered nothing is tried again behind the caller', async () => {
+    const peer = await peerOf()
+    const transmitter = await transmitterOf({ sandboxPort: () => peer.port })
+    await send(transmitter)
+    for (const socket of peer.sockets)
+      socket.removeAllListeners('data').once('data', () => void (socket.write('250 ok\r\n'), socket.end()))
+    const result = await send(transmitter)
+    expect([result.phase, kind(result), peer.connections]).toEqual(['rcpt', 'retry lost_before_eod', 1])
+  })
+})
+
+describe('shutdown', () => {
+  test('ends the look-up in the name service', async () => {
+    const shutdown = new AbortController()
+    const mail = mailOf({ recipient: addressOf('someone@silence.test'), signal: shutdown.signal })
+    const result = send(await transmitterOf(), mail, { kind: 'mx' })
+    await until(() => dns.asked.includes('MX silence.test'))
+    shutdown.abort()
+    expect(kind(await result)).toBe('retry shutdown')
+  })
+
+  test('does not go on to the next host', async () => {
+    const shutdown = new AbortController()
+    const mail = mailOf({ recipient: addressOf('someone@several.test'), signal: shutdown.signal })
+    const { peer, result } = await overHosts([{ MAIL: () => shutdown.abort() }, {}], mail)
+    expect([kind(result), peer.connections, peer.dots]).toEqual(['retry shutdown', 1, 0])
+    expect(result.attemptsOnHosts).toHaveLength(1)
+  })
+
+  test('one signal serves any number of jobs', async () => {
+    const peer = await peerOf()
+    const transmitter = await transmitterOf({ sandboxPort: () => peer.port })
+    const { signal } = new AbortController()
+    const warnings: Error[] = []
+    const warned = (warning: Error) => void warnings.push(warning)
+    process.on('warning', warned)
+    await Promise.all(Array.from({ length: 50 }, () => send(transmitter, mailOf({ signal }))))
+    process.off('warning', warned)
+    expect([peer.dots, warnings]).toEqual([50, []])
+  })
+})
+
+test('the dialogue and the result hold no password', async () => {
+  const peer = await peerOf({ EHLO: '250-relay\r\n250 AUTH PLAIN LOGIN\r\n', AUTH: '535 5.7.8 no\r\n' })
+  const result = await send(await transmitterOf(), mailOf(), parseRoute(`smtp://me:canary-7@127.0.0.1:${peer.port}`))
+  expect(kind(result)).toBe('retry auth')
+  const shown = JSON.stringify(result)
+  for (const secret of ['canary-7', Buffer.from('\0me\0canary-7').toString('base64')])
+    expect(shown).not.toContain(secret)
+})
+
+const life = await startPeer()
+const transmitters = new WeakMap<object, Transmitter>()
+survivesItsLife(
+  'transmitter',
+  async () => {
+    const made = makeTransmitter({
+      hostname: 'out.sender.test',
+      timeoutScale: 200,
+      mxPort: 25,
+      sandboxPort: () => life.port,
+      dnsServers: [],
+      allowPrivateMx: true,
+    })
+    transmitters.set(made.service, made)
+    return made.service
+  },
+  async (service) => {
+    const made = transmitters.get(service)
+    if (made === undefined) throw new Error('an unknown transmitter')
+    expect(kind(await send(made))).toBe('accepted')
+  },
+)

@@ -1,0 +1,350 @@
+import * as fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { bounceClasses, bounceRules, classify } from './bounce-rules.ts'
+import type { BounceClass, BounceEvidence, BounceStage, BounceVerdict } from './bounce-rules.ts'
+
+/** A reply in our own session: basic code, enhanced code or nothing, text. */
+type Reply = readonly [stage: BounceStage, code: number, enhanced: string, text: string]
+const reply = ([stage, code, enhanced, text]: Reply): BounceEvidence => ({
+  stage,
+  code,
+  text: enhanced === '' ? text : `${enhanced} ${text}`,
+  ...(enhanced === '' ? {} : { enhancedCode: enhanced }),
+})
+const report = (status: string, text: string): BounceEvidence => ({ stage: 'report', action: 'failed', enhancedCode: status, text }) // prettier-ignore
+
+const effects: Record<BounceClass, [BounceVerdict['event'], boolean]> = {
+  success: ['delivered', false],
+  information: [undefined, false],
+  delay: ['soft_bounce', false],
+  temporary: ['soft_bounce', false],
+  sender: ['soft_bounce', false],
+  capacity: ['soft_bounce', false],
+  content: ['soft_bounce', false],
+  policy: ['soft_bounce', false],
+  system: ['soft_bounce', false],
+  bad_mailbox: ['hard_bounce', true],
+  bad_domain: ['hard_bounce', true],
+  inactive: ['hard_bounce', true],
+  filtered: ['soft_bounce', false],
+  owner_changed: ['hard_bounce', true],
+  unknown: ['soft_bounce', false],
+  local: [undefined, false],
+}
+
+const rows: Record<string, [BounceClass, permanent: boolean, ...BounceEvidence[]]> = {
+  'local-finding': [
+    'local',
+    false,
+    { stage: 'local', text: 'NXDOMAIN' },
+    reply(['local', 550, '5.1.1', 'user unknown']),
+  ],
+  'report-delivered': ['success', false, { stage: 'report', action: 'delivered', text: '550 5.1.1 user unknown' }],
+  'report-relayed': [
+    'information',
+    false,
+    { stage: 'report', action: 'relayed', enhancedCode: '2.0.0', text: '' },
+    { stage: 'report', action: 'expanded', text: '' },
+  ],
+  'report-delayed': [
+    'delay',
+    false,
+    { stage: 'report', action: 'delayed', enhancedCode: '4.4.1', text: '' },
+    { stage: 'report', action: 'delayed', enhancedCode: '5.1.1', text: '550 5.1.1 user unknown' },
+  ],
+  accepted: ['success', false, reply(['eod', 250, '2.0.0', 'queued'])],
+  'no-refusal': ['information', false, reply(['rcpt', 250, '2.1.5', 'ok']), reply(['data', 354, '', 'go ahead'])],
+  'gmail-rate': [
+    'policy',
+    true,
+    reply(['rcpt', 550, '5.2.1', 'The user you are trying to contact is receiving mail at a rate that prevents more.']),
+  ],
+  'temporary-reply': [
+    'temporary',
+    false,
+    reply(['rcpt', 450, '4.2.0', 'greylisted']),
+    reply(['rcpt', 450, '', 'user unknown']),
+    reply(['rcpt', 450, '4.1.1', 'unverified address']),
+    reply(['rcpt', 550, '4.1.1', 'disagrees with itself']),
+    reply(['mail', 421, '', 'too many connections']),
+    report('4.4.7', 'smtp; 550 5.1.1 user unknown'),
+    report('5.0.0', 'smtp; 450 4.7.1 access denied'),
+    report('4.4.7', ''),
+  ],
+  'outlook-access-denied': [
+    'bad_mailbox',
+    true,
+    reply(['rcpt', 550, '5.4.1', 'Recipient address rejected: Access denied. AS(201806281) [x.outlook.com]']),
+    report('5.4.1', 'smtp;550 5.4.1 Recipient address rejected: Access denied. [x.prod.protection.outlook.com]'),
+  ],
+  'outlook-recipient-not-found': [
+    'bad_mailbox',
+    true,
+    reply(['rcpt', 550, '5.1.10', 'RESOLVER.ADR.RecipientNotFound; Recipient not found by SMTP address lookup']),
+  ],
+  'gmail-mailbox-full': ['capacity', true, reply(['rcpt', 552, '5.2.2', 'The email account is over its limit'])],
+  'gmail-unauthenticated': ['policy', true, reply(['eod', 550, '5.7.26', 'This mail has been blocked'])],
+  'microsoft-unauthenticated': ['policy', true, reply(['eod', 550, '5.7.515', 'Access denied, sending domain x'])],
+  'yahoo-no-account': [
+    'bad_mailbox',
+    true,
+    reply(['eod', 554, '', "delivery error: dd This user doesn't have a yahoo.com account (a@yahoo.com) [0]"]),
+  ],
+  'yahoo-blocklist': ['policy', true, reply(['mail', 553, '5.7.1', '[BL21] Connections will not be accepted'])],
+  'orange-mailbox-full': ['capacity', true, reply(['rcpt', 550, '5.1.1', 'Boite pleine. OFR_417 [417]'])],
+  'orange-invalid-recipient': [
+    'bad_mailbox',
+    true,
+    reply(['rcpt', 550, '5.5.0', 'Adresse destinataire invalide. Invalid recipient. LPN007_416']),
+    reply(['rcpt', 550, '5.1.1', 'Adresse d au moins un destinataire invalide. Invalid recipient. OFR_416 [416]']),
+  ],
+  'sender-code': [
+    'sender',
+    true,
+    reply(['mail', 550, '5.1.8', 'no such user']),
+    reply(['mail', 550, '5.1.7', 'bad']),
+    reply(['rcpt', 550, '5.7.27', 'sender has null MX']),
+  ],
+  'sender-words': [
+    'sender',
+    true,
+    reply(['rcpt', 550, '', 'Sender rejected']),
+    reply(['rcpt', 550, '5.1.1', '<a@b.example>: Sender address rejected: User unknown']),
+    reply(['rcpt', 550, '', 'unknown sender']),
+    reply(['rcpt', 550, '', 'HELO name does not exist']),
+    reply(['rcpt', 553, '', 'Domain of sender address a@b.example does not exist']),
+    reply(['rcpt', 550, '', 'Your account has been suspended']),
+  ],
+  'relaying-denied': [
+    'sender',
+    true,
+    reply(['rcpt', 550, '', 'relaying denied']),
+    reply(['rcpt', 554, '5.7.1', '<a@b.example>: Relay access denied']),
+    reply(['rcpt', 550, '5.1.1', 'not permitted to relay']),
+  ],
+  'mailbox-full-code': ['capacity', true, reply(['rcpt', 550, '5.2.2', 'no'])],
+  'mailbox-full-words': [
+    'capacity',
+    true,
+    reply(['rcpt', 550, '5.1.1', 'Mailbox full']),
+    reply(['rcpt', 550, '5.1.1', 'User is over quota']),
+    reply(['eod', 552, '', 'Quota exceeded']),
+    reply(['rcpt', 552, '5.3.0', 'insufficient system storage']),
+    report('5.0.0', "smtp; 5.1.0 - Unknown address error 550-'5.2.0 <a@b.example>... Mailbox Full'"),
+  ],
+  'content-code': [
+    'content',
+    true,
+    reply(['eod', 550, '5.2.3', 'x']),
+    reply(['mail', 552, '5.3.4', 'x']),
+    reply(['eod', 550, '5.6.0', 'x']),
+  ],
+  'message-size-words': [
+    'content',
+    true,
+    reply(['eod', 552, '', 'Message size exceeds fixed limit']),
+    reply(['mail', 552, '', 'message too large']),
+  ],
+  'content-words': [
+    'content',
+    true,
+    reply(['eod', 554, '', 'virus found']),
+    reply(['eod', 550, '', 'attachments of this kind are refused']),
+    reply(['eod', 550, '', 'duplicate header']),
+  ],
+  'policy-code': [
+    'policy',
+    true,
+    reply(['rcpt', 550, '5.7.1', 'user unknown']),
+    reply(['eod', 550, '5.7.0', 'x']),
+    reply(['rcpt', 550, '5.7.133', 'x']),
+    report('5.1.1', 'SMTP; 550 5.7.1 IP address is bad'),
+  ],
+  'policy-words': [
+    'policy',
+    true,
+    reply(['rcpt', 521, '', 'blocklisted']),
+    reply(['eod', 554, '', 'spam detected, user unknown']),
+    reply(['rcpt', 550, '', 'user unknown: no PTR for your address']),
+    reply(['rcpt', 550, '5.1.1', 'too many recipients']),
+    reply(['rcpt', 554, '', 'DMARC']),
+    reply(['rcpt', 554, '', 'SPF fail']),
+    reply(['rcpt', 554, '', 'reverse DNS is missing']),
+    reply(['rcpt', 554, '', 'TLS required']),
+    reply(['rcpt', 550, '', 'rate limited']),
+    reply(['rcpt', 550, '', 'you are greylisted']),
+    reply(['eod', 554, '', 'rejected for policy reasons']),
+  ],
+  'policy-list-operator': [
+    'policy',
+    true,
+    reply(['rcpt', 550, '', 'no such user, see https://www.spamhaus.org/query']),
+  ],
+  'list-expansion-code': ['system', true, reply(['rcpt', 550, '5.2.4', 'user unknown'])],
+  'host-not-found': [
+    'bad_domain',
+    true,
+    report('5.4.4', 'smtp; 550 5.4.4 Invalid domain'),
+    report('5.4.4', 'dns; host not found'),
+  ],
+  'routing-code': [
+    'system',
+    true,
+    reply(['rcpt', 550, '5.4.4', 'host not found']),
+    reply(['rcpt', 554, '5.4.6', 'Too many hops']),
+    reply(['rcpt', 550, '5.4.1', 'user unknown']),
+    report('5.4.4', ''),
+  ],
+  'mail-system-code': ['system', true, reply(['rcpt', 550, '5.3.0', 'user unknown'])],
+  'protocol-code': ['system', true, reply(['rcpt', 550, '5.5.0', 'mailbox unavailable']), report('5.5.0', '')],
+  'syntax-reply': ['system', true, reply(['rcpt', 500, '', 'user unknown']), reply(['data', 503, '', 'no'])],
+  'parameters-reply': ['system', true, reply(['mail', 555, '', 'parameters'])],
+  'refused-at-mail': [
+    'sender',
+    true,
+    reply(['mail', 550, '5.1.1', 'user unknown']),
+    reply(['mail', 550, '', 'no such user']),
+    reply(['mail', 525, '5.7.13', 'disabled']),
+  ],
+  'bad-mailbox-code': [
+    'bad_mailbox',
+    true,
+    reply(['rcpt', 550, '5.1.1', 'The email account that you tried to reach\ndoes not exist']),
+    reply(['rcpt', 553, '5.1.3', 'bad syntax']),
+    reply(['eod', 551, '5.1.6', 'moved']),
+    reply(['eod', 550, '5.1.1', 'x']),
+    report('5.1.1', ''),
+    report('5.0.0', 'smtp; 550 5.1.1 <a@b.example>'),
+    report('5.0.0', 'smtp; 550 Requested action not taken (#5.1.1)'),
+    report('5.1.1 (bad destination mailbox address)', 'X-Unix; 67'),
+  ],
+  'bad-domain-code': ['bad_domain', true, report('5.1.2', ''), report('5.1.10', 'smtp; 550 5.1.10 null MX')],
+  'bad-domain-reply': ['bad_domain', true, report('', 'smtp; 556 domain does not accept mail')],
+  'inactive-code': ['inactive', true, reply(['rcpt', 550, '5.2.1', 'disabled']), reply(['rcpt', 550, '5.7.13', 'x'])],
+  'inactive-reply': ['inactive', true, reply(['rcpt', 525, '', 'x'])],
+  'inactive-words': [
+    'inactive',
+    true,
+    reply(['rcpt', 550, '', 'This account has been disabled']),
+    reply(['rcpt', 554, '', 'account inactive']),
+    reply(['rcpt', 550, '', 'mailbox <a@b.example> is suspended']),
+  ],
+  'user-unknown-words': [
+    'bad_mailbox',
+    true,
+    reply(['rcpt', 550, '', 'User unknown']),
+    reply(['rcpt', 550, '', 'No such user here']),
+    reply(['rcpt', 551, '', 'User a@b.example does not exist']),
+    reply(['rcpt', 553, '', 'recipient not found']),
+    reply(['rcpt', 550, '5.0.0', 'unknown user']),
+    reply(['rcpt', 550, '5.1.0', '<spam@blocked.example>: user unknown']), // nobody's name decides
+    report('5.0.0', 'smtp; 550 <a@b.example>: User unknown'),
+  ],
+  'user-unknown-after-data': [
+    'filtered',
+    true,
+    reply(['eod', 550, '', 'User unknown']),
+    reply(['data', 554, '', 'no such user']),
+    report('5.0.0', 'smtp; 550 no such user (in reply to end of DATA command)'),
+  ],
+  'owner-changed-code': [
+    'owner_changed',
+    true,
+    reply(['rcpt', 550, '5.7.17', 'x']),
+    reply(['rcpt', 550, '5.7.18', 'x']),
+  ],
+  'no-rule': [
+    'unknown',
+    true,
+    reply(['rcpt', 550, '', 'no']),
+    reply(['rcpt', 554, '', 'user unknown']),
+    reply(['rcpt', 552, '', 'no such user']),
+    reply(['rcpt', 550, '5.1.2', 'bad destination system']), // only a remote report may say so
+    reply(['rcpt', 556, '', 'no mail here']),
+    reply(['eod', 554, '5.0.0', 'transaction failed']),
+    reply(['rcpt', 550, '', 'this is exim 4.9.2']),
+    reply(['rcpt', 550, '', 'domain does not exist']), // whose?
+    reply(['rcpt', 550, '', 'this account is temporarily disabled']),
+    report('', ''),
+    report('5.0.0', 'X-Unix; 255'),
+  ],
+}
+
+describe('each row of the table', () => {
+  for (const [rule, [name, permanent, ...cases]] of Object.entries(rows))
+    for (const evidence of cases)
+      test(`${rule}: ${evidence.stage} ${evidence.code ?? ''} ${evidence.text}`, () => {
+        const [event, suppress] = effects[name]
+        expect(classify(evidence)).toEqual({ class: name, rule, event, suppress, permanent })
+      })
+
+  test('has a stable name of its own, and a case here', () => {
+    const names = bounceRules.map((rule) => rule.name)
+    expect(new Set(names).size).toBe(names.length)
+    for (const name of names) expect(name).toMatch(/^[a-z0-9]+(-[a-z0-9]+)*$/)
+    expect(Object.keys(rows)).toEqual([...names, 'no-rule'])
+    expect(new Set(Object.values(rows).map(([each]) => each))).toEqual(new Set(bounceClasses))
+  })
+})
+
+test('a rate limit with a temporary code is a delay of ours, not a verdict on anybody', () => {
+  const evidence = reply(['rcpt', 450, '4.2.1', 'The user you are trying to contact is receiving mail at a rate that'])
+  expect(classify(evidence)).toMatchObject({
+    rule: 'gmail-rate',
+    event: 'soft_bounce',
+    permanent: false,
+    suppress: false,
+  })
+})
+
+const evidences = fc.record({
+  stage: fc.constantFrom<BounceStage>('mail', 'rcpt', 'data', 'eod', 'report', 'local'),
+  code: fc.option(fc.oneof(fc.integer({ min: 200, max: 599 }), fc.double()), { nil: undefined }),
+  enhancedCode: fc.option(fc.oneof(fc.constantFrom('5.1.1', '4.2.1', '5.2.1', '5.7.17'), fc.string()), {
+    nil: undefined,
+  }),
+  text: fc.oneof(
+    fc.string({ unit: 'binary' }),
+    fc.array(fc.constantFrom('user', 'unknown', '550', '5.1.1', 'spam', 'no such', 'mailbox', 'full', '\n', '450')).map((all) => all.join(' ')), // prettier-ignore
+  ),
+  action: fc.constantFrom(undefined, 'failed', 'delayed', 'delivered', 'relayed', 'expanded'),
+})
+
+test('whatever a stranger wrote, there is one verdict, and only the recipient itself is ever suppressed for it', () => {
+  fc.assert(
+    fc.property(evidences, (evidence) => {
+      const verdict = classify(evidence)
+      expect([verdict.event, verdict.suppress]).toEqual(effects[verdict.class])
+      expect(verdict.suppress).toBe(verdict.event === 'hard_bounce')
+      // A hard bounce is a refusal for good, said after the recipient was named.
+      if (verdict.suppress) expect(verdict.permanent && evidence.stage !== 'mail').toBe(true)
+      if (evidence.code !== undefined && evidence.code >= 400 && evidence.code < 500)
+        expect(verdict.permanent).toBe(false)
+    }),
+    { numRuns: 3_000 },
+  )
+})
+
+test('a veto holds wherever the text is cut into lines, and however it is written', () => {
+  for (const text of ['MAILBOX  FULL', 'Mailbox\nfull', 'mailbox\r\n\tis full'])
+    expect(classify(reply(['rcpt', 550, '5.1.1', text])).class).toBe('capacity')
+})
+
+test('a long text costs no more than a short one', () => {
+  const started = performance.now()
+  for (const unit of [
+    'a ',
+    'user ',
+    'is ',
+    'account a ',
+    'unknown ',
+    '5.1.',
+    'the sender ',
+    '- ',
+    '550 ',
+    'exceed a ',
+    'x',
+  ])
+    classify({ stage: 'report', text: unit.repeat(200_000), action: 'failed' })
+  expect(performance.now() - started).toBeLessThan(1_000)
+})

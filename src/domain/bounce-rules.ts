@@ -1,0 +1,302 @@
+// What a refusal or a report says about the recipient, as one table: the first row that matches decides. Wrongly suppressing a good
+// recipient is the costlier error, so vetoes (temporary, sender, full, content, policy, system) stand before the rows that suppress.
+// Names of rules are kept with events, suppressions and evidence: they never change their meaning. Decisions C.
+
+export const bounceClasses = [
+  'success',
+  'information',
+  'delay',
+  'temporary',
+  'sender',
+  'capacity',
+  'content',
+  'policy',
+  'system',
+  'bad_mailbox',
+  'bad_domain',
+  'inactive',
+  'filtered',
+  'owner_changed',
+  'unknown',
+  'local',
+] as const
+export type BounceClass = (typeof bounceClasses)[number]
+
+/** Where it was said: in reply to a command, to the final dot (`eod`), in a report that came later, or by ourselves (`local`). */
+export type BounceStage = 'mail' | 'rcpt' | 'data' | 'eod' | 'report' | 'local'
+export type ReportAction = 'delivered' | 'relayed' | 'expanded' | 'delayed' | 'failed'
+
+export interface BounceEvidence {
+  /** The basic code; where it is missing it is looked for in the text of a report. */
+  readonly code?: number | undefined
+  /** RFC 3463. A specific one inside the text of a report is preferred. */
+  readonly enhancedCode?: string | undefined
+  readonly text: string
+  readonly stage: BounceStage
+  /** RFC 3464 2.3.3. */
+  readonly action?: ReportAction | undefined
+}
+
+export interface BounceVerdict {
+  readonly class: BounceClass
+  readonly rule: string
+  readonly event: 'delivered' | 'soft_bounce' | 'hard_bounce' | undefined
+  /** True exactly for hard bounces: the recipient itself is bad. */
+  readonly suppress: boolean
+  /** The same mail would be refused again. */
+  readonly permanent: boolean
+}
+
+const eventOf = {
+  success: 'delivered',
+  information: undefined,
+  delay: 'soft_bounce',
+  temporary: 'soft_bounce',
+  sender: 'soft_bounce',
+  capacity: 'soft_bounce',
+  content: 'soft_bounce',
+  policy: 'soft_bounce',
+  system: 'soft_bounce',
+  bad_mailbox: 'hard_bounce',
+  bad_domain: 'hard_bounce',
+  inactive: 'hard_bounce',
+  filtered: 'soft_bounce',
+  owner_changed: 'hard_bounce',
+  unknown: 'soft_bounce',
+  local: undefined,
+} as const satisfies Record<BounceClass, BounceVerdict['event']>
+
+/** Every condition that a row names must hold. */
+interface Rule {
+  readonly name: string
+  readonly class: BounceClass
+  readonly actions?: readonly ReportAction[]
+  readonly stages?: readonly BounceStage[]
+  readonly temporary?: boolean
+  readonly code?: RegExp
+  readonly enhanced?: RegExp
+  /** False: no enhanced code, or one that says nothing (`5.0.0`, `5.1.0`). */
+  readonly specific?: false
+  /** In the text without addresses, host names and URLs: nobody's name may decide. */
+  readonly words?: RegExp
+  /** In the whole text. */
+  readonly raw?: RegExp
+}
+
+// All patterns are for lower-case text with single spaces, and linear: every gap in them has a small bound.
+const words = {
+  sender:
+    /\bsender (address )?(was )?(rejected|unknown|denied|invalid|refused|not |does not|doesn't|verif)|\b(unknown|invalid|bad|unverified|unauthorized) sender|(domain|verif\w+) (of |for )?(the )?sender|\breturn path\b|\b(helo|ehlo)\b|\byour (account|mailbox|domain|user) (\w+ ){0,3}(suspended|disabled|blocked|inactive|locked)/,
+  relaying:
+    /\brelay(ing)? (access )?(is )?(denied|not (permitted|allowed)|prohibited)|(not|unable|allowed|permitted) to relay/,
+  full: /\bquota\b|(mail ?box|inbox|account|user)( is| was|'s mailbox is)? (\w+ )?(over ?)?full\b|\b(disk|storage|mailbox) (is )?full\b|insufficient (\w+ ){0,2}(storage|space)|(out of|not enough) (\w+ ){0,2}(storage|space)|exceed\w* (\w+ ){0,3}storage|storage (limit|allocation)/,
+  size: /too (large|big|long)\b|\b(size|length) (limit|exceed)|exceed\w* (\w+ ){0,4}size|max\w* (\w+ ){0,2}size/,
+  content:
+    /\bvirus|\bmalware|\binfected\b|\battachments?\b|\bheaders?\b|\b(message|mail|body|bad|illegal|prohibited) content\b|\bcontent (was )?(rejected|refused|denied|block)|\bmime\b/,
+  policy:
+    /\bspam|\bunsolicited\b|\bube\b|\bjunk\b|\bdmarc\b|\bspf\b|\bdkim\b|\bauthenticat|\bunauthenticated\b|\b(black|block|deny) ?-?list|\brbl\b|\bdnsbl\b|\bblocked\b|\bbanned\b|\breputation\b|\blisted (in|at|by|on)\b|\breverse (dns|lookup|name)|\brdns\b|\bptr\b|\bip name lookup\b|\btls\b|\bstarttls\b|\brate\b|\btoo many\b(?! hops)|\bgr[ae]y-? ?list|\bpolic(y|ies)\b|\b(access|client|connection|connections|permission|service) (was |host |address )?(denied|rejected|refused)|not accepting connections|\bprohibited\b|\bunauthori[sz]ed\b|\bnot authori[sz]ed\b/,
+  hostNotFound:
+    /\b(host|domain)( name)? (was )?(not found|unknown|does not exist|doesn't exist|invalid)|\b(unknown|invalid|no such) (host|domain)\b|\bnxdomain\b|name or service not known|\bnon-?existent domain\b/,
+  inactive:
+    /\b(account|mailbox|user|recipient|address)( \S{1,80})?( that you tried to reach)?( is| was| has been| currently| has| been){0,3} (disabled|inactive|deactivated|suspended|discontinued)\b|\b(disabled|inactive|suspended|deactivated) (account|mailbox|user|recipient)\b/,
+  userUnknown:
+    /\b(user|recipient|mailbox|account|address|addressee)( \S{1,80})?( is| was){0,1} (unknown|not found|not known|nonexistent|non-existent)\b|\bunknown (user|recipient|mailbox|account|address|local part)\b|\bno such (user|recipient|mailbox|account|address|person|local user)\b|(?<!\b(domain|host|hostname|server|client|record)( name)? )\b(does not|doesn't|doesnt|did not) exist\b|\brecipient (address )?not found\b|\bno (mailbox|user) (here )?by (that|this) name\b|\binvalid (recipient|mailbox|user)\b|\bnot a (valid|known) (recipient|mailbox|user|address)\b|\bno longer (on (this )?server|exists?|valid)\b/,
+} as const
+
+/** Lists whose names are vetoes, as they stand in host names and URLs. */
+const listOperators =
+  /spamhaus|spamcop|barracudacentral|sorbs\.net|uceprotect|dnsbl|\brbl\.|invaluement|spamrats|proofpoint\.com\/ipcheck/
+
+const afterVetoes: readonly BounceStage[] = ['rcpt', 'data', 'eod', 'report']
+
+export const bounceRules: readonly Rule[] = [
+  // Not a refusal at all
+  { name: 'local-finding', class: 'local', stages: ['local'] },
+  { name: 'report-delivered', class: 'success', actions: ['delivered'] },
+  { name: 'report-relayed', class: 'information', actions: ['relayed', 'expanded'] },
+  { name: 'report-delayed', class: 'delay', actions: ['delayed'] },
+  { name: 'accepted', class: 'success', stages: ['eod'], code: /^2\d\d$/ },
+  { name: 'no-refusal', class: 'information', code: /^[123]\d\d$/ },
+
+  // Quirks of providers, and between them everything temporary
+  {
+    name: 'gmail-rate',
+    class: 'policy',
+    enhanced: /^[45]\.2\.1$/,
+    words: /\b(receiving|receive) (e?mail|messages) at a rate\b/,
+  },
+  { name: 'temporary-reply', class: 'temporary', temporary: true },
+  {
+    name: 'outlook-access-denied',
+    class: 'bad_mailbox',
+    stages: afterVetoes,
+    code: /^550$/,
+    enhanced: /^5\.4\.1$/,
+    words: /\brecipient address rejected: access denied\b/,
+  },
+  // Exchange writes 5.1.10, which is a null MX elsewhere, for a mailbox that its directory does not know.
+  {
+    name: 'outlook-recipient-not-found',
+    class: 'bad_mailbox',
+    stages: afterVetoes,
+    enhanced: /^5\.1\.10$/,
+    raw: /recipientnotfound|recipient not found/,
+  },
+  { name: 'gmail-mailbox-full', class: 'capacity', code: /^552$/, enhanced: /^5\.2\.2$/ },
+  { name: 'gmail-unauthenticated', class: 'policy', code: /^550$/, enhanced: /^5\.7\.26$/ },
+  { name: 'microsoft-unauthenticated', class: 'policy', code: /^550$/, enhanced: /^5\.7\.515$/ },
+  {
+    name: 'yahoo-no-account',
+    class: 'bad_mailbox',
+    stages: afterVetoes,
+    code: /^554$/,
+    raw: /\buser doesn'?t have an? \S{1,255} account\b/,
+  },
+  { name: 'yahoo-blocklist', class: 'policy', code: /^553$/, raw: /\[bl\d{0,4}\]/ },
+  { name: 'orange-mailbox-full', class: 'capacity', enhanced: /^5\.1\.1$/, raw: /\bofr_?417\b/ },
+  // The same operators write 416 behind 5.1.1 and behind 5.5.0.
+  {
+    name: 'orange-invalid-recipient',
+    class: 'bad_mailbox',
+    stages: afterVetoes,
+    code: /^5\d\d$/,
+    raw: /\binvalid recipient\. (ofr|lpn\d{1,4})_416\b/,
+  },
+
+  // Vetoes
+  { name: 'sender-code', class: 'sender', enhanced: /^5\.(1\.[78]|7\.27)$/ },
+  { name: 'sender-words', class: 'sender', words: words.sender },
+  { name: 'relaying-denied', class: 'sender', words: words.relaying },
+  { name: 'mailbox-full-code', class: 'capacity', enhanced: /^5\.2\.2$/ },
+  { name: 'mailbox-full-words', class: 'capacity', words: words.full },
+  { name: 'content-code', class: 'content', enhanced: /^5\.(2\.3|3\.4|6\.\d+)$/ },
+  { name: 'message-size-words', class: 'content', words: words.size },
+  { name: 'content-words', class: 'content', words: words.content },
+  { name: 'policy-code', class: 'policy', enhanced: /^5\.7\.(?!13$|17$|18$)\d+$/ },
+  { name: 'policy-words', class: 'policy', words: words.policy },
+  { name: 'policy-list-operator', class: 'policy', raw: listOperators },
+  { name: 'list-expansion-code', class: 'system', enhanced: /^5\.2\.4$/ },
+  // Before the other 5.4.x, and only where another system tells us: in our own session the DNS is ours to read.
+  { name: 'host-not-found', class: 'bad_domain', stages: ['report'], enhanced: /^5\.4\.4$/, words: words.hostNotFound },
+  { name: 'routing-code', class: 'system', enhanced: /^5\.4\.\d+$/ },
+  { name: 'mail-system-code', class: 'system', enhanced: /^5\.3\.\d+$/ },
+  { name: 'protocol-code', class: 'system', enhanced: /^5\.5\.\d+$/ },
+  { name: 'syntax-reply', class: 'system', code: /^50[0-4]$/ },
+  { name: 'parameters-reply', class: 'system', code: /^555$/ },
+  // Refused before the recipient was looked at: nothing below can be about the recipient.
+  { name: 'refused-at-mail', class: 'sender', stages: ['mail'] },
+
+  // The recipient itself
+  { name: 'bad-mailbox-code', class: 'bad_mailbox', enhanced: /^5\.1\.[136]$/ },
+  { name: 'bad-domain-code', class: 'bad_domain', stages: ['report'], enhanced: /^5\.1\.(2|10)$/ },
+  { name: 'bad-domain-reply', class: 'bad_domain', stages: ['report'], code: /^556$/ },
+  { name: 'inactive-code', class: 'inactive', enhanced: /^5\.(2\.1|7\.13)$/ },
+  { name: 'inactive-reply', class: 'inactive', code: /^525$/ },
+  { name: 'inactive-words', class: 'inactive', code: /^5\d\d$/, words: words.inactive },
+  {
+    name: 'user-unknown-words',
+    class: 'bad_mailbox',
+    stages: ['rcpt', 'report'],
+    code: /^55[013]$/,
+    specific: false,
+    words: words.userUnknown,
+  },
+  // A filter that has read the content speaks the same words.
+  {
+    name: 'user-unknown-after-data',
+    class: 'filtered',
+    stages: ['data', 'eod'],
+    specific: false,
+    words: words.userUnknown,
+  },
+  { name: 'owner-changed-code', class: 'owner_changed', enhanced: /^5\.7\.1[78]$/ },
+]
+
+const noRule: Pick<Rule, 'name' | 'class'> = { name: 'no-rule', class: 'unknown' }
+
+/** Total: whatever a stranger wrote, there is a verdict. */
+export function classify(evidence: BounceEvidence): BounceVerdict {
+  const facts = factsOf(evidence)
+  const rule = bounceRules.find((candidate) => matches(candidate, facts)) ?? noRule
+  const event = eventOf[rule.class]
+  const bounced = event !== undefined && event !== 'delivered'
+  const refused = facts.permanentCode || facts.action === 'failed'
+  return {
+    class: rule.class,
+    rule: rule.name,
+    event,
+    suppress: event === 'hard_bounce',
+    permanent: bounced && rule.class !== 'delay' && refused && !facts.temporary,
+  }
+}
+
+interface BounceFacts {
+  readonly stage: BounceStage
+  readonly action: ReportAction | undefined
+  readonly code: number
+  readonly enhanced: string
+  readonly specific: boolean
+  readonly temporary: boolean
+  readonly permanentCode: boolean
+  readonly raw: string
+  readonly words: string
+}
+
+function matches(rule: Rule, facts: BounceFacts): boolean {
+  if (rule.actions !== undefined && (facts.action === undefined || !rule.actions.includes(facts.action))) return false
+  if (rule.stages !== undefined && !rule.stages.includes(facts.stage)) return false
+  if (rule.temporary !== undefined && rule.temporary !== facts.temporary) return false
+  if (rule.code !== undefined && !rule.code.test(String(facts.code))) return false
+  if (rule.enhanced !== undefined && !rule.enhanced.test(facts.enhanced)) return false
+  if (rule.specific === false && facts.specific) return false
+  if (rule.words !== undefined && !rule.words.test(facts.words)) return false
+  return rule.raw === undefined || rule.raw.test(facts.raw)
+}
+
+const textCharactersMax = 2_000
+const codeInText = /(?:^|[^\d.])([45]\d\d)(?=[ \-:]|$)/
+const enhancedBehindCode = /(?:^|[^\d.])[45]\d\d[ -]{1,3}['"#(]?([45]\.\d{1,3}\.\d{1,3})(?![\d.]\d|\d)/
+/** `5.1.1 text`, `text (#5.1.1)`, `smtp; 5.1.0 - text`; not the version of somebody's software. */
+const enhancedInText = /(?:^|[#(;:] ?)([45]\.\d{1,3}\.\d{1,3})(?!\.?\d)/
+
+function factsOf(evidence: BounceEvidence): BounceFacts {
+  const raw = evidence.text.slice(0, textCharactersMax).toLowerCase().replace(/\s+/g, ' ').trim()
+  const inReport = evidence.stage === 'report'
+  const given = /^[245]\.\d{1,3}\.\d{1,3}/.exec(evidence.enhancedCode ?? '')?.[0] ?? ''
+  const code = evidence.code ?? (inReport ? Number(codeInText.exec(raw)?.[1] ?? 0) : 0)
+  const enhanced = enhancedOf(given, raw, inReport)
+  return {
+    // A report that names the DATA command speaks of a refusal behind it.
+    stage: inReport && /\bdata command\b|\bend of (data|message)\b/.test(raw) ? 'eod' : evidence.stage,
+    action: evidence.action,
+    code,
+    enhanced,
+    specific: isSpecific(enhanced),
+    // One of them is enough: a report whose own Status is 4.x.x has only given up waiting.
+    temporary: (code >= 400 && code < 500) || enhanced.startsWith('4.') || given.startsWith('4.'),
+    permanentCode: (code >= 500 && code < 600) || enhanced.startsWith('5.'),
+    raw,
+    words: withoutNames(raw),
+  }
+}
+
+/** The one that the remote server wrote behind its code, then the given one, then any in the text; specific ones first. */
+function enhancedOf(given: string, raw: string, inReport: boolean): string {
+  const behindCode = inReport ? (enhancedBehindCode.exec(raw)?.[1] ?? '') : ''
+  const anywhere = enhancedInText.exec(raw)?.[1] ?? ''
+  return (
+    [behindCode, given, anywhere].find(isSpecific) ?? [behindCode, given, anywhere].find((each) => each !== '') ?? ''
+  )
+}
+
+function isSpecific(enhanced: string): boolean {
+  return /^[45]\.[1-9]\d*\.[1-9]\d*$/.test(enhanced)
+}
+
+/** Without addresses, URLs and host names: `noreply@spam-report.example` is not about spam. */
+function withoutNames(raw: string): string {
+  return raw
+    .split(' ')
+    .filter((token) => !token.includes('@') && !token.includes('/') && !/[a-z0-9-]\.[a-z]/.test(token))
+    .join(' ')
+}

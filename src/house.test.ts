@@ -1,0 +1,203 @@
+// Who may lean on whom. If this test stops you, either the code is in the wrong room or the table is wrong: both are worth a
+// thought. ARCHITECTURE.md says what each room is for.
+import { globSync, readFileSync } from 'node:fs'
+import { basename, dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { describe, expect, test } from 'vitest'
+
+const floor = ['domain', 'mail', 'base', 'store'] as const
+
+/** A room may import its own files, those of the rooms named here, and config.ts (but `contract`, which could be published alone). */
+const leansOn: Readonly<Record<string, readonly string[]>> = {
+  base: [],
+  contract: [],
+  mail: ['base'],
+  domain: ['base', 'mail'],
+  store: ['base', 'mail', 'domain'],
+  accept: floor,
+  deliver: floor,
+  feedback: floor,
+  workspace: floor,
+  webhooks: [...floor, 'contract'],
+  http: ['domain', 'mail', 'base', 'contract', 'accept', 'feedback', 'workspace'],
+  smtp: ['domain', 'mail', 'base', 'accept', 'feedback', 'workspace'],
+  cli: [...floor, 'contract', 'accept', 'deliver', 'feedback', 'webhooks', 'workspace'],
+}
+/** Entered only through the file with their own name: `accept/accept.ts`. */
+const haveOneDoor = ['accept', 'deliver', 'feedback', 'webhooks', 'workspace']
+
+/** Which rooms bring in an outside library. */
+const broughtInBy: Readonly<Record<string, readonly string[]>> = {
+  pg: ['store'],
+  kysely: ['store'],
+  'node:sqlite': ['store'],
+  fastify: ['http'],
+  '@fastify/type-provider-typebox': ['http'],
+  '@scalar/fastify-api-reference': ['http'],
+  typebox: ['contract', 'http'],
+  pino: ['base'],
+  'prom-client': ['base'],
+  commander: ['cli'],
+}
+
+/** Rooms without I/O, and what of Node is none. */
+const pure = ['domain', 'mail', 'contract']
+const pureModules = ['node:buffer', 'node:crypto', 'node:string_decoder', 'node:url', 'node:util']
+
+/** The environment is read at the border, once: by the entries, which hand it to `readSettings`. */
+const readTheEnvironment = ['src/main.ts', 'src/config.ts', 'src/cli/cli.ts']
+
+const linesMax = 400
+/** Longer files, and the reason why they are one subject. */
+const mayBeLong: Readonly<Record<string, string>> = {
+  'src/config.ts': 'two tables that must stand in one place: every setting and every limit',
+}
+
+const poorNames =
+  /^(?:utils?|helpers?|common|types|managers?|misc)(?:\.|$)|-(?:service|manager|utils?|helpers?)(?:\.|$)/
+
+interface Import {
+  readonly from: string
+  readonly target: string
+}
+
+const root = fileURLToPath(new URL('..', import.meta.url))
+const files = globSync('src/**/*.ts', { cwd: root }).sort()
+/** Tests may look behind every door. */
+const isTest = (file: string): boolean => /\.test(?:-[a-z]+)?\.ts$/.test(file)
+const code = new Map(
+  files.filter((file) => !isTest(file)).map((file) => [file, readFileSync(join(root, file), 'utf8')]),
+)
+const imports: readonly Import[] = [...code].flatMap(([from, text]) =>
+  importsOf(text).map((target) => ({ from, target })),
+)
+
+/** Static imports, exports from elsewhere, and dynamic imports of a literal. */
+function importsOf(text: string): string[] {
+  const pattern =
+    /^(?:import|export)\b[^'"`;]*?\bfrom\s+['"]([^'"]+)['"]|^import\s+['"]([^'"]+)['"]|\bimport\(\s*['"]([^'"]+)['"]/gm
+  return [...text.matchAll(pattern)].map((match) => match[1] ?? match[2] ?? match[3] ?? '')
+}
+
+/** The room of a file below src/, or `entry` for main.ts, roles.ts and the like. */
+function roomOf(file: string): string {
+  const [, room, inside] = file.split('/')
+  return inside === undefined ? 'entry' : (room ?? 'entry')
+}
+
+/** `pg` of `pg`, `kysely` of `kysely/migration`, `@a/b` of `@a/b/c`; `node:fs` of `node:fs/promises`. */
+function libraryOf(target: string): string {
+  return target.split('/', target.startsWith('@') ? 2 : 1).join('/')
+}
+
+/** Why a file may not import another, or undefined. */
+function complaint({ from, target }: Import): string | undefined {
+  const room = roomOf(from)
+  if (!target.startsWith('.')) return outsideComplaint(room, libraryOf(target))
+  if (room === 'entry') return undefined
+  const path = join(dirname(from), target)
+  const other = roomOf(path)
+  if (other === room) return undefined
+  if (other === 'entry')
+    return path === 'src/config.ts' && room !== 'contract' ? undefined : `${room}/ may not lean on ${path}`
+  const allowed = leansOn[room] ?? []
+  if (!allowed.includes(other)) return `${room}/ leans on: ${allowed.join(', ') || 'nothing of ours'}`
+  if (haveOneDoor.includes(other) && path !== `src/${other}/${other}.ts`)
+    return `go in by ${other}'s door, ${other}/${other}.ts`
+  return undefined
+}
+
+function outsideComplaint(room: string, library: string): string | undefined {
+  if (library.startsWith('node:') && !(library in broughtInBy))
+    return pure.includes(room) && !pureModules.includes(library) ? `${room}/ does no I/O` : undefined
+  const owners = broughtInBy[library]
+  if (owners === undefined) return `nobody brings in ${library}: give it an owner in this table`
+  return owners.includes(room) ? undefined : `${library} is brought in by: ${owners.join(', ')}`
+}
+
+describe('the table', () => {
+  test('every room stands in it', () => {
+    const rooms = new Set(files.map(roomOf).filter((room) => room !== 'entry'))
+    expect([...rooms].filter((room) => !(room in leansOn))).toEqual([])
+  })
+
+  test('its arrows make no circle', () => {
+    const reaches = (from: string, seen: readonly string[] = []): readonly string[] =>
+      (leansOn[from] ?? []).flatMap((room) =>
+        seen.includes(room) ? [room] : [room, ...reaches(room, [...seen, room])],
+      )
+    expect(Object.keys(leansOn).filter((room) => reaches(room).includes(room))).toEqual([])
+  })
+
+  const cases: [string, string, RegExp | undefined][] = [
+    ['src/http/server.ts', '../accept/accept.ts', undefined],
+    ['src/http/server.ts', '../accept/checks.ts', /door/],
+    ['src/http/server.ts', '../store/database.ts', /leans on/],
+    ['src/http/server.ts', '../smtp/server.ts', /leans on/],
+    ['src/accept/accept.ts', '../deliver/deliver.ts', /leans on/],
+    ['src/accept/accept.ts', '../config.ts', undefined],
+    ['src/accept/accept.ts', '../main.ts', /may not lean/],
+    ['src/contract/message.ts', '../config.ts', /may not lean/],
+    ['src/mail/address.ts', '../domain/message.ts', /leans on/],
+    ['src/mail/dkim.ts', 'node:crypto', undefined],
+    ['src/mail/dkim.ts', 'node:fs/promises', /no I\/O/],
+    ['src/deliver/deliver.ts', 'pg', /brought in by/],
+    ['src/store/migrate.ts', 'kysely/migration', undefined],
+    ['src/deliver/deliver.ts', 'left-pad', /nobody/],
+    ['src/main.ts', './accept/checks.ts', undefined],
+  ]
+  test.each(cases)('it judges %s importing %s', (from, target, words) => {
+    const said = complaint({ from, target })
+    if (words === undefined) expect(said).toBeUndefined()
+    else expect(said).toMatch(words)
+  })
+
+  test('it sees every way to import', () => {
+    const text = `import a from 'a'\nimport {\n  b,\n} from "b"\nimport type { C } from 'c'\nexport { d } from 'd'\nexport * from 'e'\nimport 'f'\nconst g = await import('g')\n// from 'h'`
+    expect(importsOf(text)).toEqual(['a', 'b', 'c', 'd', 'e', 'f', 'g'])
+  })
+})
+
+describe('the house', () => {
+  test('no file leans on a room, a door or a library that its own room may not', () => {
+    const complaints = imports.flatMap((each) => {
+      const words = complaint(each)
+      return words === undefined ? [] : [`${each.from} imports ${each.target}: ${words}`]
+    })
+    expect(complaints).toEqual([])
+  })
+
+  test('only store speaks SQL', () => {
+    const speaks =
+      /\bsql`|\bsql\(\s*['"]|['"`]\s*(?:select\s[^'"`]*\sfrom|insert\s+into|update\s+\w+\s+set|delete\s+from)\s/i
+    expect(filesWith(speaks).filter((file) => roomOf(file) !== 'store')).toEqual([])
+  })
+
+  test('nothing but the entries reads the environment', () => {
+    const reads = /\bprocess\.env\b|\benv\b[^\n]*from 'node:process'/
+    expect(filesWith(reads).filter((file) => !readTheEnvironment.includes(file))).toEqual([])
+  })
+
+  test('every file has a better name than these', () => {
+    expect(files.filter((file) => poorNames.test(basename(file)))).toEqual([])
+    expect(['utils.ts', 'types.ts', 'mail-service.ts', 'helpers.test.ts'].every((name) => poorNames.test(name))).toBe(
+      true,
+    )
+    expect(['service.ts', 'content-type.ts'].some((name) => poorNames.test(name))).toBe(false)
+  })
+
+  test('every file opens by saying what it promises', () => {
+    const opens = (text: string): boolean => /^(?:#!.*\n)?\/\/ \S|^\/\*\* /.test(text)
+    expect([...code].filter(([, text]) => !opens(text)).map(([file]) => file)).toEqual([])
+  })
+
+  test('a file over 400 lines has its reason in the table, and no reason outlives its file', () => {
+    const long = [...code].filter(([, text]) => text.split('\n').length > linesMax + 1).map(([file]) => file)
+    expect(long.filter((file) => !(file in mayBeLong))).toEqual([])
+    expect(Object.keys(mayBeLong).filter((file) => !code.has(file))).toEqual([])
+  })
+})
+
+function filesWith(pattern: RegExp): string[] {
+  return [...code].filter(([, text]) => pattern.test(text)).map(([file]) => file)
+}

@@ -1,0 +1,125 @@
+// The routes of this face and what surrounds them: ids, headers that every response carries, bounds of a connection, and
+// Error JSON for whatever goes wrong before a route is found.
+import { randomBytes } from 'node:crypto'
+import { fastify } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { limits } from '../config.ts'
+import { isRefusal, refuse } from '../domain/refusal.ts'
+import { gate } from './authenticate.ts'
+import { answerFault, answerNotFound, answerRefusal } from './face.ts'
+import type { Face } from './face.ts'
+import { Guesses } from './guesses.ts'
+import { healthRoutes } from './health.ts'
+import { answerMalformed } from './malformed.ts'
+import { notAMessageId, statusRoute } from './messages.ts'
+import { LargeBodies } from './read-body.ts'
+import { referenceRoutes } from './reference.ts'
+import { sendRoute } from './send.ts'
+
+export interface HttpOptions extends Face {
+  /** Addresses of proxies whose forwarding headers count. */
+  readonly trustProxy: readonly string[]
+}
+
+/** The routes without a socket. */
+export function buildApp(options: HttpOptions): FastifyInstance {
+  const face: Face = options
+  const guesses = new Guesses()
+  const large = new LargeBodies()
+  const nextId = requestIds()
+  const readStatus = gate(face, guesses, 'mail.status.read')
+  const carried = options.publicUrl.startsWith('https:') ? overTls : everywhere
+  const begin = (request: FastifyRequest, reply: FastifyReply): void => {
+    reply.headers(carried)
+    reply.header('x-request-id', request.id)
+  }
+
+  const app = fastify({
+    logger: false,
+    trustProxy: options.trustProxy.length > 0 ? [...options.trustProxy] : false,
+    genReqId: nextId,
+    requestTimeout: limits.requestMs,
+    keepAliveTimeout: limits.keepAliveMs,
+    return503OnClosing: false,
+    routerOptions: { maxParamLength: limits.requestHeadBytesMax },
+    http: {
+      // The same header twice becomes one joined value, which nothing here takes for a single one.
+      joinDuplicateHeaders: true,
+      requireHostHeader: false, // `wrongHead` asks for it, and answers with JSON
+      headersTimeout: limits.requestHeadersMs,
+      connectionsCheckingInterval: 1_000,
+      maxHeaderSize: limits.requestHeadBytesMax,
+    },
+    clientErrorHandler: (error, socket) => answerMalformed(error, socket, nextId()),
+    // The path cannot be decoded, so no route could be found; the key still comes first (decisions D).
+    frameworkErrors: (_error, request, reply) => {
+      request.principal = null // such a request is not made from our decorated kind
+      request.bodyRead = false
+      begin(request, reply)
+      if (request.url.startsWith('/api/v1/messages/'))
+        readStatus(request).then(
+          (principal) => answerRefusal(face, request, reply, isRefusal(principal) ? principal : notAMessageId),
+          (fault: unknown) => answerFault(face, request, reply, fault),
+        )
+      else answerNotFound(face, request, reply)
+    },
+  })
+  app.server.maxConnections = limits.httpConnectionsMax
+  // Node would say "100 Continue" before we have looked at the key; `readBody` says it when the body is wanted.
+  app.server.on('checkContinue', (request, response) => app.server.emit('request', request, response))
+  app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response))
+
+  app.decorateRequest('principal', null)
+  app.decorateRequest('bodyRead', false)
+  app.removeAllContentTypeParsers()
+  // Routes read their own bodies, whatever their type.
+  for (const type of ['application/json', '*']) app.addContentTypeParser(type, (_request, _payload, done) => done(null))
+  app.setErrorHandler((error, request, reply) => answerFault(face, request, reply, error))
+  app.setNotFoundHandler((request, reply) => answerNotFound(face, request, reply))
+  app.addHook('onRequest', (request, reply, done) => {
+    begin(request, reply)
+    if (request.is404) answerNotFound(face, request, reply)
+    else {
+      const refusal = wrongHead(request)
+      if (refusal === undefined) return done()
+      answerRefusal(face, request, reply, refusal)
+    }
+  })
+
+  sendRoute(app, face, guesses, large)
+  statusRoute(app, face, guesses)
+  referenceRoutes(app, face)
+  healthRoutes(app, face)
+  app.get('/', (_request, reply) => reply.redirect('/docs'))
+  return app
+}
+
+/** What every response carries. The reference page loosens the policy for itself. */
+const everywhere = {
+  'x-content-type-options': 'nosniff',
+  'referrer-policy': 'no-referrer',
+  'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
+  'cache-control': 'no-store',
+}
+
+/** Where the public side is HTTPS, browsers are told to stay there. */
+const overTls = { ...everywhere, 'strict-transport-security': 'max-age=31536000' }
+
+const noHost = refuse('invalid_request', 'An HTTP/1.1 request needs exactly one "Host" header.', { field: 'Host' })
+const manyHeaders = refuse('invalid_request', `The request has more than ${limits.requestHeadersMax} headers.`)
+
+function wrongHead({ raw }: FastifyRequest) {
+  if (raw.rawHeaders.length > 2 * limits.requestHeadersMax) return manyHeaders
+  if (raw.httpVersionMinor === 1 && (raw.headers.host === undefined || raw.headers.host.includes(','))) return noHost
+  return undefined
+}
+
+/**
+ * Ours alone: what a caller sends as an id is never believed. Unique over processes by the random part, short by the
+ * counter.
+ */
+function requestIds(): () => string {
+  const start = randomBytes(9).toString('base64url')
+  let count = 0
+  return () => `${start}-${(++count).toString(36)}`
+}

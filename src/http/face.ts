@@ -1,0 +1,157 @@
+// What every route of this face is given, and how each of them answers: a refusal as Error JSON with its headers, a
+// fault as plain words, and one wide log line when everything is decided. Specification 2.8 and 7, decisions D and I.
+import type { OutgoingHttpHeaders } from 'node:http'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Log } from '../base/log.ts'
+import { limits } from '../config.ts'
+import type { ErrorBody } from '../contract/error.ts'
+import type { DeliveryEventRecord, MessageId, WorkspaceId } from '../domain/message.ts'
+import { refuse } from '../domain/refusal.ts'
+import type { Refusal } from '../domain/refusal.ts'
+import type { Accepted, MessageRecord, Principal, QuotaState, Submission } from '../domain/submission.ts'
+import { rateLimitHeaders } from './rate-limit.ts'
+import { refusals, retryAfterSeconds } from './refusals.ts'
+
+/** A refusal for a used-up quota tells the state of its windows. */
+export type QuotaRefusal = Refusal & { readonly quota?: readonly QuotaState[] }
+
+/** The doors of the other rooms. Each may throw a fault. */
+export interface HttpDoors {
+  authenticate(secret: string): Promise<Principal | undefined>
+  accept(submission: Submission): Promise<Accepted | QuotaRefusal>
+  readStatus(
+    workspace: WorkspaceId,
+    id: MessageId,
+  ): Promise<{ readonly message: MessageRecord; readonly events: readonly DeliveryEventRecord[] } | undefined>
+  ready(): Promise<{ readonly ready: boolean; readonly detail: Readonly<Record<string, string>> }>
+}
+
+export interface HttpMetrics {
+  /** One answered request. `route` is the path as declared, so that there are few of them. */
+  answered(route: string, status: number, seconds: number): void
+}
+
+export interface Face {
+  readonly doors: HttpDoors
+  readonly log: Log
+  /** Of a fault: the database cannot be reached, or cannot keep up, so that trying later makes sense. */
+  readonly isDatabaseAway: (error: unknown) => boolean
+  readonly publicUrl: string
+  readonly metrics?: HttpMetrics
+}
+
+export const jsonType = 'application/json; charset=utf-8'
+
+/** Says no. A body that was not read is not read any more: the connection closes. */
+export function answerRefusal(face: Face, request: FastifyRequest, reply: FastifyReply, refusal: QuotaRefusal) {
+  const status = refusals[refusal.code]
+  reply.code(status).header('content-type', jsonType)
+  if (status === 401) reply.header('www-authenticate', 'Bearer')
+  const retryAfter = refusal.retryAfterSeconds ?? retryAfterSeconds[refusal.code]
+  if (retryAfter !== undefined) reply.header('retry-after', Math.max(1, Math.ceil(retryAfter)))
+  if (refusal.quota !== undefined) reply.headers(rateLimitHeaders(refusal.quota))
+  const route = routeOf(request)
+  const ms = reply.elapsedTime
+  face.metrics?.answered(route, status, ms / 1000)
+  face.log.refused({
+    requestId: request.id,
+    method: request.method,
+    route,
+    status,
+    code: refusal.code,
+    field: refusal.field,
+    ms: Math.round(ms * 10) / 10,
+    workspaceId: request.principal?.workspaceId,
+    keyId: request.principal?.keyId,
+  })
+  const body = JSON.stringify(errorBody(refusal))
+  return hasUnreadBody(request) ? answerUnread(request, reply, status, body) : reply.send(body)
+}
+
+export function errorBody(refusal: Refusal): ErrorBody {
+  const { code, field, upgradeUrl } = refusal
+  return {
+    error: refusal.words,
+    code,
+    ...(field !== undefined && { field }),
+    ...(upgradeUrl !== undefined && { upgradeUrl }),
+  }
+}
+
+/** A thrown fault: the log sees all, the caller plain words. */
+export function answerFault(face: Face, request: FastifyRequest, reply: FastifyReply, error: unknown) {
+  const away = face.isDatabaseAway(error)
+  face.log.fault(away ? 'http: the database is away' : 'http', error, {
+    requestId: request.id,
+    route: routeOf(request),
+  })
+  const refusal = away
+    ? refuse(
+        'service_unavailable',
+        'The service cannot reach its database; nothing was accepted. Try again in a few seconds.',
+      )
+    : refuse(
+        'internal_error',
+        `Something is broken here, and it is not your request. Quote the request id ${request.id}.`,
+      )
+  return answerRefusal(face, request, reply, refusal)
+}
+
+export function answerNotFound(face: Face, request: FastifyRequest, reply: FastifyReply) {
+  const refusal = refuse('not_found', 'There is nothing at this address with this method; /docs lists what there is.')
+  return answerRefusal(face, request, reply, refusal)
+}
+
+/** The declared path, never the requested one: that is a stranger's text of any length. */
+function routeOf(request: FastifyRequest): string {
+  return request.routeOptions.url ?? 'unknown'
+}
+
+function hasUnreadBody(request: FastifyRequest): boolean {
+  if (request.bodyRead) return false
+  const length = request.headers['content-length']
+  return request.headers['transfer-encoding'] !== undefined || (length !== undefined && length !== '0')
+}
+
+/**
+ * Writes the whole answer, then lets the rest of the body run into the void for a moment before the connection closes:
+ * closing at once would reset the connection under a caller that is still sending, and the answer would be lost with
+ * it.
+ */
+function answerUnread(request: FastifyRequest, reply: FastifyReply, status: number, body: string): FastifyReply {
+  reply.hijack()
+  const incoming = request.raw
+  const outgoing = reply.raw
+  outgoing.writeHead(status, {
+    ...(reply.getHeaders() as OutgoingHttpHeaders),
+    'content-length': Buffer.byteLength(body),
+    connection: 'close',
+  })
+  if (incoming.headers.expect !== undefined) {
+    outgoing.end(body) // the caller waits for our word before it sends
+    return reply
+  }
+  outgoing.write(body)
+  let left = limits.lingerBytesMax
+  const end = (): void => {
+    clearTimeout(timer)
+    if (!outgoing.writableEnded) outgoing.end()
+  }
+  const timer = setTimeout(end, limits.lingerMs)
+  incoming.on('data', (chunk: Buffer) => {
+    left -= chunk.length
+    if (left < 0) end()
+  })
+  incoming.once('end', end).once('close', end).once('error', end)
+  incoming.resume()
+  return reply
+}
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Who asks, once that is proved. */
+    principal: Principal | null
+    /** The body was read to its end. */
+    bodyRead: boolean
+  }
+}

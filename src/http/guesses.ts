@@ -1,0 +1,64 @@
+// Guessing keys is slowed down (decisions D): every failure of one address makes its next refusal later, and nobody
+// else's. Bounded in addresses and in refusals held back at the same time.
+import { isIPv6 } from 'node:net'
+import { setTimeout as delay } from 'node:timers/promises'
+import { limits } from '../config.ts'
+
+export class Guesses {
+  readonly #failures = new Map<string, { count: number; at: number }>()
+  readonly #now: () => number
+  #held = 0
+
+  constructor(now: () => number = Date.now) {
+    this.#now = now
+  }
+
+  /**
+   * Counts a failure of this address and returns how long its refusal should wait, in milliseconds. Failures are
+   * forgotten by and by.
+   */
+  failed(address: string): number {
+    const source = sourceOf(address)
+    const now = this.#now()
+    const before = this.#failures.get(source)
+    // Half of what there was is forgotten per `guessForgottenMs`.
+    const kept = before === undefined ? 0 : before.count * 0.5 ** ((now - before.at) / limits.guessForgottenMs)
+    const count = Math.min(kept + 1, 1_000)
+    this.#failures.delete(source) // set again, so that the map is in order of the latest failure
+    this.#failures.set(source, { count, at: now })
+    if (this.#failures.size > limits.guessersMax) {
+      const [oldest] = this.#failures.keys()
+      if (oldest !== undefined) this.#failures.delete(oldest)
+    }
+    const over = Math.ceil(count - limits.guessesFree)
+    return over <= 0 ? 0 : Math.min(limits.guessDelayMsMax, 25 * 2 ** Math.min(over, 20))
+  }
+
+  /**
+   * Waits as long as a failure of this address should. Too many at once are not held: that would be a door of its own.
+   */
+  async slow(address: string): Promise<void> {
+    const waitMs = this.failed(address)
+    if (waitMs === 0 || this.#held >= limits.guessesDelayedMax) return
+    this.#held++
+    await delay(waitMs)
+    this.#held--
+  }
+}
+
+/** IPv4 by the address, IPv6 by its /64, which is what one customer of a provider has. */
+function sourceOf(address: string): string {
+  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1]
+  if (mapped !== undefined) return mapped
+  if (!isIPv6(address)) return address
+  const [head = '', tail] = address.split('::')
+  const groups = head.split(':')
+  if (tail !== undefined) {
+    const missing = 8 - groups.length - tail.split(':').length
+    groups.push(...Array.from({ length: Math.max(missing, 0) }, () => '0'), ...tail.split(':'))
+  }
+  return groups
+    .slice(0, 4)
+    .map((group) => group.replace(/^0+(?=.)/, '').toLowerCase() || '0')
+    .join(':')
+}

@@ -1,0 +1,40 @@
+// GET /api/v1/messages/{messageId}: specification 4.2. A message of another workspace is answered like one that does
+// not exist.
+import type { FastifyInstance } from 'fastify'
+import { operations } from '../contract/operations.ts'
+import type { MessageId } from '../domain/message.ts'
+import { isRefusal, refuse } from '../domain/refusal.ts'
+import { gate } from './authenticate.ts'
+import { answerRefusal } from './face.ts'
+import type { Face } from './face.ts'
+import type { Guesses } from './guesses.ts'
+import { presentStatus } from './present.ts'
+import { parseUuid } from './send-request.ts'
+
+const operation = operations.readStatus
+/** As Fastify writes it. */
+const url = operation.path.replace('{messageId}', ':messageId')
+
+export const notAMessageId = refuse('invalid_request', '"messageId" must be a UUID, as send returned it.', {
+  field: 'messageId',
+})
+const unknown = refuse('not_found', 'No message with this id exists in your workspace.')
+
+export function statusRoute(app: FastifyInstance, face: Face, guesses: Guesses): void {
+  const enter = gate(face, guesses, operation.scope)
+  app.route<{ Params: { messageId: string } }>({
+    method: 'GET',
+    url,
+    schema: { response: { 200: operation.answers[200].schema } },
+    handler: async (request, reply) => {
+      const principal = await enter(request)
+      if (isRefusal(principal)) return answerRefusal(face, request, reply, principal)
+      const id = parseUuid(request.params.messageId)
+      if (id === undefined) return answerRefusal(face, request, reply, notAMessageId)
+      const found = await face.doors.readStatus(principal.workspaceId, id as MessageId)
+      if (found === undefined) return answerRefusal(face, request, reply, unknown)
+      face.metrics?.answered(url, 200, reply.elapsedTime / 1000)
+      return reply.send(presentStatus(found.message, found.events))
+    },
+  })
+}

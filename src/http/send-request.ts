@@ -1,0 +1,214 @@
+// The body of a send request becomes typed values, or a refusal that names the member and the way out: specification
+// 2.1 and 2.2, decisions D. The shape is checked by the schema that the OpenAPI document publishes, the meaning by the
+// parsers of `mail`.
+import { Compile } from 'typebox/compile'
+import type { TLocalizedValidationError } from 'typebox/error'
+import { limits } from '../config.ts'
+import { SendMessageRequest } from '../contract/message.ts'
+import type { MailboxId } from '../domain/message.ts'
+import { refuse } from '../domain/refusal.ts'
+import type { Refusal } from '../domain/refusal.ts'
+import type { Attachment, Submission } from '../domain/submission.ts'
+import { parseAddress } from '../mail/address.ts'
+import { base64DecodedLength, decodeBase64 } from '../mail/base64.ts'
+import { isContentType } from '../mail/content-type.ts'
+
+export type SendRequest = Pick<
+  Submission,
+  'mailboxId' | 'recipient' | 'subject' | 'bodyText' | 'attachments' | 'expiresAt' | 'metadata'
+>
+
+/** Formats say to people what the parsers below decide; the schema's own idea of an address would be another one. */
+const shape = Compile(withoutFormats(SendMessageRequest))
+
+export function parseSendRequest(value: unknown, now: number): SendRequest | Refusal {
+  const count = attachmentCount(value)
+  if (count > limits.attachmentsMax)
+    return refuse(
+      'too_many_attachments',
+      `"attachments" has ${count} items; send at most ${limits.attachmentsMax} with one message.`,
+      { field: 'attachments' },
+    )
+  if (!shape.Check(value)) return misshapen(shape.Errors(value)[0])
+
+  const mailboxId = parseUuid(value.mailboxId)
+  if (mailboxId === undefined) return wrong('mailboxId', 'must be a UUID, as the list of mailboxes shows it')
+  const recipient = parseAddress(value.recipient)
+  if (recipient === undefined)
+    return wrong('recipient', 'must be exactly one e-mail address such as ada@example.com, without a display name')
+  if (hasControlOrLineBreak(value.subject))
+    return wrong('subject', 'must not contain line breaks or control characters; send one line of text')
+  if (!fitsIntoBytes(value.bodyText, limits.bodyTextBytesMax))
+    return wrong('bodyText', 'is larger than 5 MiB of UTF-8; shorten it or send it as an attachment')
+  const attachments = parseAttachments(value.attachments ?? [])
+  if (!isList(attachments)) return attachments
+  const expiresAt = value.expiresAt === undefined ? undefined : parseExpiry(value.expiresAt, now)
+  if (expiresAt !== undefined && !(expiresAt instanceof Date)) return expiresAt
+
+  return {
+    mailboxId: mailboxId as MailboxId,
+    recipient,
+    subject: value.subject,
+    bodyText: value.bodyText,
+    attachments,
+    ...(expiresAt !== undefined && { expiresAt }),
+    ...(value.metadata !== undefined && { metadata: value.metadata }),
+  }
+}
+
+/** Lower case, or undefined. Any version and variant. */
+export function parseUuid(text: string): string | undefined {
+  return /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i.test(text) ? text.toLowerCase() : undefined
+}
+
+const wrong = (field: string, sentence: string): Refusal =>
+  refuse('invalid_request', `"${field}" ${sentence}.`, { field })
+
+const isList = <T>(value: readonly T[] | Refusal): value is readonly T[] => Array.isArray(value)
+
+function parseAttachments(given: NonNullable<SendMessageRequest['attachments']>): readonly Attachment[] | Refusal {
+  // From the lengths alone, before anything is decoded: exact for all Base64 that the decoder accepts.
+  let total = 0
+  for (const { contentBase64 } of given) total += base64DecodedLength(contentBase64)
+  if (total > limits.attachmentsBytesMax)
+    return refuse(
+      'attachments_too_large',
+      '"attachments" are larger than 20 MB (20,971,520 bytes) together, decoded; send fewer or smaller files.',
+      { field: 'attachments' },
+    )
+  const attachments: Attachment[] = []
+  for (const [index, { filename, contentType = 'application/octet-stream', contentBase64 }] of given.entries()) {
+    const path = `attachments.${index}`
+    if (!isSafeFilename(filename))
+      return wrong(
+        `${path}.filename`,
+        'must be a plain file name of 1 to 255 bytes, without slashes, line breaks, control or text direction characters',
+      )
+    if (!isContentType(contentType))
+      return wrong(`${path}.contentType`, 'must be a MIME type such as application/pdf, and not multipart or message')
+    const bytes = decodeBase64(contentBase64)
+    if (bytes === undefined)
+      return wrong(
+        `${path}.contentBase64`,
+        'must be standard Base64 (RFC 4648 section 4) with padding and without white space',
+      )
+    attachments.push({ filename, contentType, bytes })
+  }
+  return attachments
+}
+
+/** C0, DEL, and what Unicode calls a line break (decisions D). */
+function hasControlOrLineBreak(text: string): boolean {
+  return /[\0-\x1f\x7f\x85\u2028\u2029]/.test(text)
+}
+
+/**
+ * No separators of folders, no controls (C0, C1), no line breaks, nothing that turns the direction of the text around.
+ */
+function isSafeFilename(name: string): boolean {
+  return (
+    name !== '.' &&
+    name !== '..' &&
+    Buffer.byteLength(name) <= limits.filenameBytesMax &&
+    !/[\0-\x1f\x7f-\x9f/\\\u2028\u2029\u202a-\u202e\u2066-\u2069]/.test(name)
+  )
+}
+
+function fitsIntoBytes(text: string, max: number): boolean {
+  return text.length * 3 <= max || (text.length <= max && Buffer.byteLength(text) <= max)
+}
+
+function parseExpiry(text: string, now: number): Date | Refusal {
+  const time = parseDateTime(text)
+  if (time === undefined)
+    return wrong('expiresAt', 'must be a time with a time zone such as 2026-11-21T09:30:00Z (RFC 3339)')
+  if (time <= now) return wrong('expiresAt', 'must be in the future')
+  if (time > now + limits.expiresAheadMsMax) return wrong('expiresAt', 'must be at most 7 days ahead')
+  return new Date(time)
+}
+
+/**
+ * RFC 3339 5.6, strictly: days that exist, a zone, milliseconds at the finest. A leap second counts as the second after
+ * it.
+ */
+function parseDateTime(text: string): number | undefined {
+  const match = /^(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(\.\d{1,9})?(?:[Zz]|([+-])(\d\d):(\d\d))$/.exec(text)
+  if (match === null) return undefined
+  const [year, month, day, hour, minute, second] = match.slice(1, 7).map(Number) as [
+    number,
+    number,
+    number,
+    number,
+    number,
+    number,
+  ]
+  const [zoneHour, zoneMinute] = [Number(match[9] ?? 0), Number(match[10] ?? 0)]
+  if (hour > 23 || minute > 59 || second > 60 || zoneHour > 23 || zoneMinute > 59) return undefined
+  const midnight = new Date(Date.UTC(year, month - 1, day))
+  if (year < 1970 || midnight.getUTCMonth() !== month - 1 || midnight.getUTCDate() !== day) return undefined
+  const zone = (match[8] === '-' ? -1 : 1) * (zoneHour * 60 + zoneMinute)
+  const fraction = Math.trunc(Number(match[7] ?? 0) * 1000)
+  return midnight.getTime() + ((hour * 60 + minute - zone) * 60 + second) * 1000 + fraction
+}
+
+function attachmentCount(value: unknown): number {
+  if (typeof value !== 'object' || value === null) return 0
+  const { attachments } = value as { attachments?: unknown }
+  return Array.isArray(attachments) ? attachments.length : 0
+}
+
+/** The first disagreement with the schema, in plain words. */
+function misshapen(error: TLocalizedValidationError | undefined): Refusal {
+  if (error === undefined) throw new Error('the schema refused a body without a reason')
+  const path = error.instancePath.slice(1).split('/').map(unescapePointer).join('.')
+  switch (error.keyword) {
+    case 'required': {
+      const [name = ''] = error.params.requiredProperties
+      return wrong(path === '' ? name : `${path}.${name}`, 'is missing; it is required')
+    }
+    case 'boolean': // the schema of an unknown member is `false`
+      return wrong(shown(path), 'is not a member of this request; remove it or correct its spelling')
+    case 'additionalProperties': {
+      const name = error.params.additionalProperties[0] ?? ''
+      return wrong(
+        shown(path === '' ? name : `${path}.${name}`),
+        'is not a member of this request; remove it or correct its spelling',
+      )
+    }
+    case 'type': {
+      const type = String(error.params.type)
+      const phrase = `must be ${type === 'object' || type === 'array' ? 'an' : 'a'} ${type}`
+      if (path !== '') return wrong(shown(path), phrase)
+      return refuse('invalid_request', 'The body must be a JSON object with the documented members.')
+    }
+    case 'minLength':
+      return wrong(shown(path), 'must not be empty')
+    case 'maxLength':
+      return wrong(shown(path), `must have at most ${error.params.limit} characters`)
+    case 'maxProperties':
+      return wrong(shown(path), `must have at most ${error.params.limit} members`)
+    default:
+      return wrong(shown(path), error.message)
+  }
+}
+
+/** Names that a stranger chose are cut before they are repeated. */
+const shown = (path: string): string => path.slice(0, 128)
+const unescapePointer = (part: string): string => part.replaceAll('~1', '/').replaceAll('~0', '~')
+
+function withoutFormats(schema: typeof SendMessageRequest): typeof SendMessageRequest {
+  const strip = (value: unknown): unknown => {
+    if (typeof value !== 'object' || value === null) return value
+    if (Array.isArray(value)) return value.map(strip)
+    const copy: Record<string, unknown> = Object.create(
+      Object.getPrototypeOf(value) as object,
+      Object.getOwnPropertyDescriptors(value),
+    ) as Record<string, unknown>
+    for (const [name, member] of Object.entries(value)) {
+      if (name === 'format') delete copy[name]
+      else copy[name] = strip(member)
+    }
+    return copy
+  }
+  return strip(schema) as typeof SendMessageRequest
+}

@@ -1,0 +1,41 @@
+// The door of this face: one HTTP server for the REST API (specification 4), the API reference and the health checks. It
+// turns requests into submissions and answers into JSON; every rule is behind the injected doors.
+import type { AddressInfo } from 'node:net'
+import type { FastifyInstance } from 'fastify'
+import { lifecycle } from '../base/service.ts'
+import type { Service } from '../base/service.ts'
+import { limits } from '../config.ts'
+import { buildApp } from './app.ts'
+import type { HttpOptions } from './app.ts'
+
+export interface HttpServer extends Service {
+  /** The port that is listened on; 0 while stopped. */
+  readonly port: number
+}
+
+/** The server as a service. `port` 0 takes a free one. */
+export function httpServer({ host, port, ...options }: HttpOptions & { host: string; port: number }): HttpServer {
+  let app: FastifyInstance | undefined
+  const service = lifecycle(
+    'http',
+    async () => {
+      const fresh = buildApp(options)
+      await fresh.listen({ host, port })
+      app = fresh
+    },
+    async () => {
+      const ending = app
+      app = undefined
+      if (ending === undefined) return
+      // Requests under way get their answers, within bounds; idle connections are closed at once.
+      const impatience = setTimeout(() => ending.server.closeAllConnections(), limits.httpQuietMs)
+      await ending.close().finally(() => clearTimeout(impatience))
+    },
+  )
+  return {
+    ...service,
+    get port() {
+      return (app?.server.address() as AddressInfo | null | undefined)?.port ?? 0
+    },
+  }
+}

@@ -1,0 +1,256 @@
+// The face on a real socket: what only bytes can show (attacks Q6, Q11, Q14, T2, and the end of a connection).
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import type { Socket } from 'node:net'
+import { afterEach, describe, expect, test } from 'vitest'
+import { limits } from '../config.ts'
+import type { HttpDoors } from './face.ts'
+import { goodKey, optionsWith, recordOf, validBody } from './face.test-kit.ts'
+import { httpServer } from './server.ts'
+import type { HttpServer } from './server.ts'
+
+const servers: HttpServer[] = []
+const sockets: Socket[] = []
+afterEach(async () => {
+  for (const socket of sockets.splice(0)) socket.destroy()
+  for (const server of servers.splice(0)) await server.stop()
+})
+
+async function listening(doors: Partial<HttpDoors> = {}) {
+  const options = optionsWith(doors)
+  const server = httpServer({ ...options, host: '127.0.0.1', port: 0 })
+  servers.push(server)
+  await server.start()
+  return { port: server.port, seen: options }
+}
+
+/** A connection whose received text can be waited for. */
+function dial(port: number) {
+  const socket = connect(port, '127.0.0.1')
+  sockets.push(socket)
+  let text = ''
+  let wake: () => void = () => undefined
+  socket.on('data', (chunk: Buffer) => {
+    text += chunk.toString('latin1')
+    wake()
+  })
+  socket.on('error', () => undefined) // a reset is an end like another; the text says what came before
+  const closed = once(socket, 'close')
+  socket.once('close', () => wake())
+  return {
+    socket,
+    text: () => text,
+    /** Resolves with all text once it matches; fails when the connection closes before. */
+    async until(pattern: RegExp): Promise<string> {
+      while (!pattern.test(text)) {
+        if (socket.destroyed) throw new Error(`closed after: ${text}`)
+        await new Promise<void>((resolve) => (wake = resolve))
+      }
+      return text
+    },
+    async end(): Promise<string> {
+      await closed
+      return text
+    },
+  }
+}
+
+const json = JSON.stringify(validBody)
+const head = (...headers: string[]) =>
+  [
+    'POST /api/v1/send HTTP/1.1',
+    'Host: x',
+    `Authorization: Bearer ${goodKey}`,
+    'Content-Type: application/json',
+    ...headers,
+    '',
+    '',
+  ].join('\r\n')
+const request = head(`Content-Length: ${json.length}`) + json
+const status = (text: string) => Number(/^HTTP\/1\.1 (\d{3})/.exec(text)?.[1])
+const body = (text: string) => JSON.parse(text.slice(text.indexOf('\r\n\r\n') + 4)) as { error: string; code: string }
+
+describe('malformed HTTP is answered with Error JSON, and the connection closes (attack Q14)', () => {
+  const rows: [name: string, expected: number, bytes: string][] = [
+    ['no HTTP at all', 400, 'hello\r\n\r\n'],
+    ['TLS on a plain port', 400, '\x16\x03\x01\x02\x00\x01\x00'],
+    ['HTTP/2', 400, 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'],
+    ['length and chunks', 400, `${head('Content-Length: 5', 'Transfer-Encoding: chunked')}0\r\n\r\n`],
+    ['chunks and length', 400, `${head('Transfer-Encoding: chunked', 'Content-Length: 5')}0\r\n\r\n`],
+    ['two lengths', 400, `${head('Content-Length: 5', 'Content-Length: 6')}aaaaa`],
+    ['a length that is no number', 400, head('Content-Length: +5')],
+    ['another transfer coding', 400, head('Transfer-Encoding: gzip, identity')],
+    ['a folded header', 400, head('X-A: b\r\n c')],
+    ['a header without a name', 400, head(': x')],
+    ['a space before the colon', 400, head('Content-Length : 5')],
+    ['bare line feeds', 400, request.replaceAll('\r\n', '\n')],
+    ['a bad chunk size', 400, `${head('Transfer-Encoding: chunked')}zz\r\n`],
+    ['1,000 headers', 431, head(...Array.from({ length: 1_000 }, () => 'X: y'))],
+    ['a header of 20 kB', 431, head(`X-A: ${'a'.repeat(20_000)}`)],
+    ['a request line of 64 kB', 431, `GET /${'a'.repeat(65_536)} HTTP/1.1\r\nHost: x\r\n\r\n`],
+  ]
+  test.each(rows)('%s', async (_name, expected, bytes) => {
+    const { port } = await listening()
+    const line = dial(port)
+    line.socket.write(bytes, 'latin1')
+    const text = await line.end()
+    expect(status(text)).toBe(expected)
+    expect(text).toMatch(/\r\nConnection: close\r\n/i)
+    expect(text).toMatch(/\r\nX-Request-Id: [\w-]+\r\n/i)
+    expect(body(text)).toEqual({ error: expect.stringMatching(/\.$/) as unknown, code: 'invalid_request' })
+  })
+
+  test.each([
+    ['more than 100 headers', head(...Array.from({ length: 100 }, () => 'X: y'), 'Content-Length: 0')],
+    ['no host', request.replace('Host: x\r\n', '')],
+    ['two hosts', request.replace('Host: x\r\n', 'Host: x\r\nHost: y\r\n')],
+  ])('%s are 400', async (_name, bytes) => {
+    const { port, seen } = await listening()
+    const line = dial(port)
+    line.socket.write(bytes)
+    expect(status(await line.until(/\}$/))).toBe(400)
+    expect(seen.submissions).toEqual([])
+  })
+})
+
+test('two Authorization headers are none (attack T2)', async () => {
+  const { port } = await listening()
+  const line = dial(port)
+  line.socket.write(head(`Authorization: Bearer ${goodKey}`, `Content-Length: ${json.length}`) + json)
+  expect(status(await line.until(/\}$/))).toBe(401)
+})
+
+test('a body in chunks, split at every byte, is read whole', async () => {
+  const { port, seen } = await listening()
+  const line = dial(port)
+  line.socket.setNoDelay(true)
+  line.socket.write(head('Transfer-Encoding: chunked'))
+  for (const character of json) line.socket.write(`1\r\n${character}\r\n`)
+  line.socket.write('0\r\n\r\n')
+  expect(status(await line.until(/\}\}$/))).toBe(202)
+  expect(seen.submissions).toHaveLength(1)
+})
+
+test('two requests at once on one connection get their answers in order', async () => {
+  const { port } = await listening()
+  const line = dial(port)
+  line.socket.write(request + request.replace('ada@example.com', 'bad-address.com') + request)
+  const text = await line.until(/(202[^]*){2}\}\}$/)
+  expect(text.match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 202', 'HTTP/1.1 400', 'HTTP/1.1 202'])
+})
+
+test('garbage behind a request that is being accepted does not make it look refused', async () => {
+  let arrived: () => void = () => undefined
+  const reached = new Promise<void>((resolve) => (arrived = resolve))
+  const { port } = await listening({ accept: () => (arrived(), new Promise(() => undefined)) })
+  const line = dial(port)
+  line.socket.write(request)
+  await reached
+  line.socket.write('garbage\r\n\r\n')
+  expect(await line.end()).toBe('')
+})
+
+describe('a body that is not wanted is not read, and the caller still sees the answer', () => {
+  test('413 by the declared length, at once (attack Q6)', async () => {
+    const { port } = await listening()
+    const line = dial(port)
+    line.socket.write(head(`Content-Length: ${limits.requestBytesMax + 1}`))
+    const text = await line.until(/\}$/)
+    expect(status(text)).toBe(413)
+    expect(text).toMatch(/\r\nconnection: close\r\n/i)
+  })
+
+  test('413 while it streams in, when no length was declared', async () => {
+    const { port } = await listening()
+    const line = dial(port)
+    line.socket.write(head('Transfer-Encoding: chunked'))
+    const mebibyte = Buffer.alloc(1024 * 1024, 0x20)
+    const chunk = Buffer.concat([Buffer.from('100000\r\n'), mebibyte, Buffer.from('\r\n')])
+    for (let each = 0; each < 50; each++) line.socket.write(chunk)
+    expect(status(await line.until(/\}$/))).toBe(413)
+  })
+
+  test('401 to a caller that pours megabytes without waiting', async () => {
+    const { port } = await listening()
+    const line = dial(port)
+    const bytes = Buffer.alloc(8 * 1024 * 1024, 0x20)
+    line.socket.write(head(`Content-Length: ${bytes.length}`).replace(goodKey, 'wrong'))
+    line.socket.write(bytes)
+    const text = await line.end()
+    expect([status(text), body(text).code]).toEqual([401, 'invalid_api_key'])
+  })
+
+  test('Expect: 100-continue is answered only when the body is wanted', async () => {
+    const { port } = await listening()
+    const refused = dial(port)
+    refused.socket.write(head('Expect: 100-continue', 'Content-Length: 10').replace(goodKey, 'wrong'))
+    expect(status(await refused.end())).toBe(401)
+    const wanted = dial(port)
+    wanted.socket.write(head('Expect: 100-continue', `Content-Length: ${json.length}`))
+    await wanted.until(/^HTTP\/1\.1 100 Continue\r\n\r\n$/)
+    wanted.socket.write(json)
+    expect(await wanted.until(/\}\}$/)).toContain('HTTP/1.1 202')
+  })
+})
+
+test('large bodies are bounded together: beyond that 503 before more is read, and the room comes back (attack Q7)', async () => {
+  const { port, seen } = await listening()
+  const size = 40 * 1024 * 1024
+  const fitting = Math.floor(limits.largeRequestsBytesMax / size)
+  // They declare their size and send nothing yet: that alone takes the room. The answer to Expect says that it is
+  // taken.
+  const waiting = Array.from({ length: fitting }, () => dial(port))
+  for (const line of waiting) line.socket.write(head('Expect: 100-continue', `Content-Length: ${size}`))
+  await Promise.all(waiting.map((line) => line.until(/100 Continue/)))
+
+  const late = dial(port)
+  late.socket.write(head(`Content-Length: ${size}`))
+  const text = await late.until(/\}$/)
+  expect([status(text), body(text).code]).toEqual([503, 'service_unavailable'])
+  expect(text).toMatch(/\r\nretry-after: \d+\r\n/)
+  const small = dial(port)
+  small.socket.write(request)
+  expect(status(await small.until(/\}\}$/))).toBe(202)
+
+  for (const line of waiting) line.socket.destroy()
+  const padded = Buffer.concat([Buffer.alloc(limits.largeRequestBytes, 0x20), Buffer.from(json)])
+  const again = dial(port)
+  again.socket.write(head('Transfer-Encoding: chunked') + `${padded.length.toString(16)}\r\n`)
+  again.socket.write(padded)
+  again.socket.write('\r\n0\r\n\r\n')
+  expect(status(await again.until(/\}\}$/))).toBe(202)
+  expect(seen.submissions).toHaveLength(2)
+})
+
+test('a caller that leaves in the middle of its body leaves nothing behind', async () => {
+  const { port, seen } = await listening()
+  const line = dial(port)
+  line.socket.write(head(`Content-Length: ${json.length}`) + json.slice(0, 20))
+  line.socket.end()
+  await line.end()
+  const next = dial(port)
+  next.socket.write(request)
+  expect(status(await next.until(/\}\}$/))).toBe(202)
+  expect(seen.submissions).toHaveLength(1)
+})
+
+test('a stop waits for the answer of a request under way', async () => {
+  let admit: () => void = () => undefined
+  let arrived: () => void = () => undefined
+  const reached = new Promise<void>((resolve) => (arrived = resolve))
+  const { port } = await listening({
+    accept: (submission) =>
+      new Promise((resolve) => {
+        admit = () => resolve({ message: recordOf(submission), replayed: false, quota: [] })
+        arrived()
+      }),
+  })
+  const line = dial(port)
+  line.socket.write(request)
+  await reached
+  const stopped = servers[0]?.stop()
+  admit()
+  expect(status(await line.until(/\}\}$/))).toBe(202)
+  await stopped
+  await line.end()
+})

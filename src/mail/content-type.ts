@@ -1,0 +1,13 @@
+// The media type of an attachment (RFC 2045 5.1): `type/subtype` with optional parameters, safe to stand in a header field as it is.
+// Composite types are refused (decisions D): what an attachment contains must not become part of the message's own structure.
+import { limits } from '../config.ts'
+
+const token = "[A-Za-z0-9!#$%&'*+.^_`{|}~-]+"
+const quoted = '"(?:[ !#-\\[\\]-~]|\\\\[ -~])*"'
+const mediaType = new RegExp(`^(${token})/${token}(?:[ \\t]*;[ \\t]*${token}=(?:${token}|${quoted}))*$`)
+
+export function isContentType(text: string): boolean {
+  if (text.length > limits.contentTypeCharactersMax) return false
+  const type = mediaType.exec(text)?.[1]?.toLowerCase()
+  return type !== undefined && type !== 'multipart' && type !== 'message'
+}

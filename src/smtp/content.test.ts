@@ -1,0 +1,122 @@
+import * as fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { ChunkReader, Content, DataReader, Room } from './content.ts'
+
+const plenty = 1_000_000
+
+/** Feeds copies of the pieces, since the reader works in place. */
+function readData(pieces: readonly Buffer[], bytesMax = plenty) {
+  const reader = new DataReader(new Content(bytesMax, new Room(plenty)))
+  let rest = ''
+  let ended = false
+  for (const piece of pieces) {
+    const copy = Buffer.from(piece)
+    const end: number = ended ? 0 : reader.read(copy, 0)
+    ended ||= end >= 0
+    if (ended) rest += copy.toString('latin1', end)
+  }
+  const { content } = reader
+  return { ended, rest, trouble: content.trouble, text: Buffer.concat(content.pieces()).toString('latin1') }
+}
+
+/** The whole of RFC 5321 4.5.2 once more, slowly and by other means. */
+function readSlowly(text: string) {
+  const found = `\r\n${text}`.indexOf('\r\n.\r\n')
+  const ended = found >= 0
+  const stuffed = ended ? text.slice(0, found) : text
+  return {
+    ended,
+    rest: ended ? text.slice(found + 3) : '',
+    trouble: /\r(?!\n)|(?<!\r)\n/.test(stuffed) ? 'bareLineEnds' : undefined,
+    text: `\r\n${stuffed}`.replaceAll('\r\n.', '\r\n').slice(2),
+  }
+}
+
+const hard = fc
+  .array(fc.constantFrom('\r', '\n', '\r\n', '.', '..', '\r\n.', '\r\n.\r', 'a', 'text', '\0', 'é'), { maxLength: 40 })
+  .map((parts) => parts.join(''))
+
+function cut(bytes: Buffer, places: readonly number[]): Buffer[] {
+  const edges = [0, ...places.map((place) => place % (bytes.length + 1)).sort((a, b) => a - b), bytes.length]
+  return edges.slice(1).map((edge, at) => bytes.subarray(edges[at], edge))
+}
+
+describe('DATA', () => {
+  test.each([
+    ['an empty message', '.\r\n', '', undefined, ''],
+    ['stuffed dots', '..\r\n...x\r\n.\r\n', '.\r\n..x\r\n', undefined, ''],
+    ['a stuffed dot by a client that did not double it', '.x\r\n.\r\n', 'x\r\n', undefined, ''],
+    ['commands behind the end', 'a\r\n.\r\nMAIL', 'a\r\n', undefined, 'MAIL'],
+    ['a bare LF', 'a\nb\r\n.\r\n', '', 'bareLineEnds', ''],
+    ['a bare CR', 'a\rb\r\n.\r\n', '', 'bareLineEnds', ''],
+    ['CR CR LF', 'a\r\r\n.\r\n', '', 'bareLineEnds', ''],
+    ['a dot, CR and no LF', '.\rx\r\n.\r\n', '', 'bareLineEnds', ''],
+  ])('%s', (_, input, text, trouble, rest) => {
+    expect(readData([Buffer.from(input)])).toEqual({ ended: true, rest, trouble, text })
+  })
+
+  test('agrees with a slow reader that is plainly right, wherever the input is cut', () => {
+    fc.assert(
+      fc.property(hard, fc.array(fc.nat(), { maxLength: 10 }), (input, places) => {
+        const bytes = Buffer.from(`${input}\r\n.\r\nNOOP\r\n`)
+        const fast = readData(cut(bytes, places))
+        const slow = readSlowly(bytes.toString('latin1'))
+        expect(fast).toEqual(slow.trouble === undefined ? slow : { ...slow, text: '' })
+      }),
+      { numRuns: 2_000 },
+    )
+  })
+
+  test('too large is found at the byte, and the message is read to its end', () => {
+    const input = [Buffer.from('12345678\r\n'), Buffer.from('.\r\nNOOP')]
+    expect(readData(input, 10)).toMatchObject({ trouble: undefined, text: '12345678\r\n' })
+    expect(readData(input, 9)).toMatchObject({ trouble: 'tooLarge', text: '', ended: true, rest: 'NOOP' })
+  })
+})
+
+describe('BDAT', () => {
+  test('agrees with a slow reader, wherever the chunks are cut, and ends the last line', () => {
+    fc.assert(
+      fc.property(hard, fc.array(fc.nat(), { maxLength: 10 }), (input, places) => {
+        const content = new Content(plenty, new Room(plenty))
+        const reader = new ChunkReader(content)
+        for (const piece of cut(Buffer.from(input), places)) reader.read(piece)
+        reader.end()
+        const isClean = !/\r(?!\n)|(?<!\r)\n/.test(input)
+        expect(content.trouble).toBe(isClean ? undefined : 'bareLineEnds')
+        const whole = input === '' || input.endsWith('\n') ? input : `${input}\r\n`
+        if (isClean) expect(Buffer.concat(content.pieces()).toString()).toBe(whole)
+      }),
+    )
+  })
+})
+
+describe('memory', () => {
+  test('a message of one-byte packets is kept in blocks', () => {
+    const content = new Content(plenty, new Room(plenty))
+    for (let at = 0; at < 50_000; at++) content.keep(Buffer.of(97 + (at % 26)))
+    const pieces = content.pieces()
+    expect(pieces.length).toBeLessThan(20)
+    const whole = Buffer.concat(pieces)
+    expect(whole.length).toBe(50_000)
+    expect(whole.every((byte, at) => byte === 97 + (at % 26))).toBe(true)
+  })
+
+  test('the room that all share is taken, refused beyond its end, and given back', () => {
+    const room = new Room(100)
+    const first = new Content(plenty, room)
+    first.keep(Buffer.alloc(60))
+    const second = new Content(plenty, room)
+    second.keep(Buffer.alloc(40))
+    second.keep(Buffer.alloc(1))
+    expect(second.trouble).toBe('noRoom')
+    const third = new Content(plenty, room)
+    third.keep(Buffer.alloc(40))
+    expect(third.trouble).toBeUndefined()
+    first.release()
+    first.release()
+    third.release()
+    expect(room.take(100)).toBe(true)
+    expect(room.take(1)).toBe(false)
+  })
+})

@@ -1,0 +1,195 @@
+// A message's content on its way in, from DATA (RFC 5321 4.5.2) or BDAT (RFC 3030): un-stuffed, bounded, and strict. Only
+// CR LF . CR LF ends DATA, and one bare CR or LF anywhere spoils the whole message (SMTP smuggling), while the reader stays in
+// step to the true end. Cutting the input anywhere gives the same result.
+
+/** Bytes of content that all sessions together may hold. */
+export class Room {
+  #free: number
+  constructor(bytes: number) {
+    this.#free = bytes
+  }
+  take(bytes: number): boolean {
+    if (bytes > this.#free) return false
+    this.#free -= bytes
+    return true
+  }
+  give(bytes: number): void {
+    this.#free += bytes
+  }
+}
+
+const LF = 10
+const CR = 13
+const DOT = 46
+const lineEnd = Buffer.from('\r\n')
+
+/** Smaller pieces are gathered in blocks of this size, or a client of one-byte packets would cost a hundred times its bytes. */
+const blockBytes = 4096
+
+/** What of a message has come so far. Too much, or a spoiled one, is counted and not kept. */
+export class Content {
+  readonly #bytesMax: number
+  readonly #room: Room
+  #pieces: Buffer[] = []
+  #bytes = 0
+  #taken = 0
+  #block: Buffer | undefined
+  #blockUsed = 0
+  #bareLineEnds = false
+  #noRoom = false
+
+  constructor(bytesMax: number, room: Room) {
+    this.#bytesMax = bytesMax
+    this.#room = room
+  }
+
+  /** Why it cannot be accepted. In a fixed order, so that the answer does not depend on how the input was cut. */
+  get trouble(): 'bareLineEnds' | 'tooLarge' | 'noRoom' | undefined {
+    if (this.#bareLineEnds) return 'bareLineEnds'
+    if (this.#bytes > this.#bytesMax) return 'tooLarge'
+    return this.#noRoom ? 'noRoom' : undefined
+  }
+
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  spoil(): void {
+    this.#bareLineEnds = true
+    this.release()
+  }
+
+  keep(piece: Buffer): void {
+    this.#bytes += piece.length
+    if (piece.length === 0) return
+    if (this.trouble !== undefined) return this.release()
+    if (!this.#room.take(piece.length)) {
+      this.#noRoom = true
+      return this.release()
+    }
+    this.#taken += piece.length
+    // The first piece is most often the whole message.
+    if (piece.length >= blockBytes || this.#pieces.length === 0) {
+      this.#closeBlock()
+      this.#pieces.push(piece)
+    } else this.#gather(piece)
+  }
+
+  /** The content. Belongs to the caller until `release`. */
+  pieces(): readonly Buffer[] {
+    this.#closeBlock()
+    return this.#pieces
+  }
+
+  /** Forgets the bytes and gives their room back. */
+  release(): void {
+    this.#room.give(this.#taken)
+    this.#taken = 0
+    this.#pieces = []
+    this.#block = undefined
+    this.#blockUsed = 0
+  }
+
+  #gather(piece: Buffer): void {
+    let from = 0
+    while (from < piece.length) {
+      this.#block ??= Buffer.allocUnsafeSlow(blockBytes)
+      const copied = piece.copy(this.#block, this.#blockUsed, from)
+      from += copied
+      this.#blockUsed += copied
+      if (this.#blockUsed === blockBytes) this.#closeBlock()
+    }
+  }
+
+  #closeBlock(): void {
+    if (this.#block !== undefined) this.#pieces.push(this.#block.subarray(0, this.#blockUsed))
+    this.#block = undefined
+    this.#blockUsed = 0
+  }
+}
+
+type Place = 'lineStart' | 'inLine' | 'afterCr' | 'afterDot' | 'afterDotCr'
+
+/** Reads the bytes after a 354 into `content`. */
+export class DataReader {
+  readonly content: Content
+  #place: Place = 'lineStart'
+
+  constructor(content: Content) {
+    this.content = content
+  }
+
+  /**
+   * Reads `chunk` from `from` on; gives where the next command begins, or -1 when the end has not come. Un-stuffs in place: what
+   * it has read of `chunk` is its own.
+   */
+  read(chunk: Buffer, from: number): number {
+    let place = this.#place
+    let bare = false
+    // [from, to) is content, closed up; [start, at) follows it and has not been moved yet.
+    let to = from
+    let start = from
+    let end = -1
+    for (let at = from; at < chunk.length; at++) {
+      if (place === 'inLine') while (at < chunk.length && (chunk[at] as number) > CR) at++
+      const byte = chunk[at]
+      if (byte === undefined) break
+      if (place === 'lineStart' && byte === DOT) {
+        to = moveDown(chunk, to, start, at)
+        start = at + 1
+        place = 'afterDot'
+      } else if (place === 'afterDot' && byte === CR) {
+        start = at + 1
+        place = 'afterDotCr'
+      } else if (byte === LF && place === 'afterDotCr') {
+        start = chunk.length
+        end = at + 1
+        break
+      } else if (byte === LF && place === 'afterCr') place = 'lineStart'
+      else {
+        if (byte === LF || place === 'afterCr' || place === 'afterDotCr') bare = true
+        place = byte === CR ? 'afterCr' : 'inLine'
+      }
+    }
+    this.#place = end < 0 ? place : 'lineStart'
+    if (bare) this.content.spoil()
+    this.content.keep(chunk.subarray(from, moveDown(chunk, to, start, chunk.length)))
+    return end
+  }
+}
+
+function moveDown(chunk: Buffer, to: number, start: number, end: number): number {
+  if (start >= end) return to
+  if (to !== start) chunk.copyWithin(to, start, end)
+  return to + end - start
+}
+
+/** Reads the octets of BDAT chunks into `content`. */
+export class ChunkReader {
+  readonly content: Content
+  #last = LF
+
+  constructor(content: Content) {
+    this.content = content
+  }
+
+  read(piece: Buffer): void {
+    let last = this.#last
+    let bare = false
+    for (let at = 0; at < piece.length; at++) {
+      const byte = piece[at] as number
+      // A CR and a LF come together, or not at all.
+      if ((byte === LF) !== (last === CR)) bare = true
+      last = byte
+    }
+    this.#last = last
+    if (bare) this.content.spoil()
+    this.content.keep(piece)
+  }
+
+  /** No more chunks come. A last line without its end gets one: lines are what DATA and DKIM know. */
+  end(): void {
+    if (this.#last === CR) this.content.spoil()
+    else if (this.#last !== LF) this.content.keep(lineEnd)
+  }
+}

@@ -1,0 +1,307 @@
+import { once } from 'node:events'
+import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
+import { connect as connectTls } from 'node:tls'
+import { afterEach, describe, expect, test } from 'vitest'
+import { silentLog } from '../base/log.ts'
+import type { Service } from '../base/service.ts'
+import { survivesItsLife } from '../base/service.test-kit.ts'
+import { certificateFor } from '../../test/world/certificates.ts'
+import { openOffer, type Client, type Policy } from './policy.ts'
+import { replies, type Answer } from './reply.ts'
+import { networkOf, smtpServer, type SmtpServer, type SmtpServerOptions } from './server.ts'
+
+const accepting: Policy = {
+  mail: () => replies.senderOk,
+  rcpt: () => replies.recipientOk,
+  message: () => replies.ok,
+}
+
+const usual: SmtpServerOptions = {
+  name: 'test smtp',
+  host: '127.0.0.1',
+  port: 0,
+  offer: openOffer('mx.test', false),
+  policy: () => accepting,
+  log: silentLog,
+}
+
+const cleanups: (() => unknown)[] = []
+afterEach(async () => {
+  for (const cleanup of cleanups.splice(0).toReversed()) await cleanup()
+})
+
+async function started(options: Partial<SmtpServerOptions> = {}): Promise<SmtpServer> {
+  const server = smtpServer({ ...usual, ...options })
+  await server.start()
+  cleanups.push(() => server.stop())
+  return server
+}
+
+/** A client that only hears: `until` waits for words, `rest` for the end and gives all of them. */
+function dial(port: number, socket: Socket = connect({ port, host: '127.0.0.1', noDelay: true })) {
+  cleanups.push(() => socket.destroy())
+  let text = ''
+  socket.on('error', () => undefined)
+  socket.on('data', (chunk: Buffer) => (text += chunk.toString()))
+  const until = async (words: string): Promise<string> => {
+    while (!text.includes(words)) {
+      if (socket.closed) throw new Error(`closed before ${words}: ${text}`)
+      await Promise.race([once(socket, 'data'), once(socket, 'close')])
+    }
+    return text
+  }
+  const rest = async (): Promise<string> => {
+    if (!socket.closed) await once(socket, 'close')
+    return text
+  }
+  return { socket, until, rest, say: (words: string) => socket.write(words) }
+}
+
+/** A policy, and the word that the first client's connection has ended on our side. */
+function watched(answers: Policy = accepting) {
+  const clients: Client[] = []
+  let leave: () => void = () => undefined
+  const left = new Promise<void>((resolve) => (leave = resolve))
+  const policy = (client: Client): Policy => {
+    if (clients.push(client) === 1) client.gone.addEventListener('abort', leave)
+    return answers
+  }
+  return { policy, left }
+}
+
+function pending() {
+  let answer: (answer: Answer) => void = () => undefined
+  const promise = new Promise<Answer>((resolve) => (answer = resolve))
+  return { promise, answer }
+}
+
+const mail = 'HELO c\r\nMAIL FROM:<a@b>\r\nRCPT TO:<c@d>\r\nDATA\r\ntext\r\n.\r\n'
+
+describe('life', () => {
+  const greets = async (service: Service) => {
+    const client = dial((service as SmtpServer).port())
+    await client.until('220 mx.test')
+    client.socket.destroy()
+  }
+  survivesItsLife('smtp server', async () => smtpServer(usual), greets)
+
+  test('a port that is in use is named in one sentence', async () => {
+    const other = createServer().listen(0, '127.0.0.1')
+    await once(other, 'listening')
+    cleanups.push(() => other.close())
+    const { port } = other.address() as AddressInfo
+    const server = smtpServer({ ...usual, port })
+    await expect(server.start()).rejects.toThrow(`test smtp cannot listen on 127.0.0.1:${port}: the port is in use`)
+    await server.stop()
+  })
+
+  test('TLS without a certificate is a mistake that is found when the server is made', () => {
+    expect(() => smtpServer({ ...usual, implicitTls: true })).toThrow('needs a key and a certificate')
+    expect(() => smtpServer({ ...usual, offer: openOffer('mx.test', true) })).toThrow('needs a key and a certificate')
+  })
+
+  test('stop says 421 to the idle, lets a message under way get its answer, and then closes', async () => {
+    const { promise, answer } = pending()
+    const server = await started({ policy: () => ({ ...accepting, message: () => promise }) })
+    const idle = dial(server.port())
+    await idle.until('220')
+    const busy = dial(server.port())
+    busy.say(mail)
+    await busy.until('354')
+    const stopped = server.stop()
+    expect(await idle.rest()).toContain('421 4.3.2')
+    answer(replies.ok)
+    expect(await busy.rest()).toMatch(/250 2\.0\.0 Ok\r\n421 4\.3\.2 .*\r\n$/)
+    await stopped
+  })
+
+  test('stop ends within its bound, whatever a policy or a peer does', async () => {
+    const server = await started({
+      policy: () => ({ ...accepting, message: () => pending().promise }),
+      limits: { stopMs: 50 },
+    })
+    const busy = dial(server.port())
+    busy.say(mail)
+    await busy.until('354')
+    await server.stop()
+    expect(await busy.rest()).toMatch(/354 [^\n]*\n$/)
+  })
+})
+
+describe('TLS', () => {
+  const { ca, ...tls } = certificateFor()
+
+  test('implicit TLS greets behind the handshake, and the session knows that it is secure', async () => {
+    const seen: boolean[] = []
+    const message: Policy['message'] = (_, { secure }) => {
+      seen.push(secure)
+      return replies.ok
+    }
+    const server = await started({ tls, implicitTls: true, policy: () => ({ ...accepting, message }) })
+    const port = server.port()
+    const client = dial(port, connectTls({ port, host: '127.0.0.1', ca, servername: 'localhost' }))
+    await client.until('220 mx.test')
+    client.say(`${mail}QUIT\r\n`)
+    expect(await client.rest()).toContain('221 ')
+    expect(seen).toEqual([true])
+  })
+
+  test('TLS before version 1.2 is refused', async () => {
+    const server = await started({ tls, implicitTls: true })
+    const port = server.port()
+    const old = connectTls({
+      port,
+      host: '127.0.0.1',
+      ca,
+      minVersion: 'TLSv1',
+      maxVersion: 'TLSv1.1',
+      ciphers: 'ALL:@SECLEVEL=0',
+    })
+    const [error] = (await once(old, 'error')) as [Error]
+    expect(error.message).toMatch(/protocol version|handshake failure|ECONNRESET/)
+  })
+
+  test('garbage in a handshake ends that connection and no other', async () => {
+    const server = await started({ tls, implicitTls: true })
+    const port = server.port()
+    const rude = dial(port)
+    rude.say('EHLO c\r\nMAIL FROM:<a@b>\r\n')
+    expect(await rude.rest()).not.toContain('250')
+    const polite = dial(port, connectTls({ port, host: '127.0.0.1', ca, servername: 'localhost' }))
+    await polite.until('220')
+  })
+
+  test('a handshake that never comes is cut', async () => {
+    const server = await started({ tls, implicitTls: true, limits: { handshakeMs: 20 } })
+    const silent = dial(server.port())
+    expect(await silent.rest()).toBe('')
+  })
+
+  test('stop does not wait for a handshake', async () => {
+    const server = await started({ tls, offer: openOffer('mx.test', true) })
+    const client = dial(server.port())
+    client.say('STARTTLS\r\n')
+    await client.until('Ready to start TLS')
+    await server.stop()
+    await client.rest()
+  })
+})
+
+describe('time', () => {
+  test('a silent client is told 421 and cut', async () => {
+    const server = await started({ limits: { idleMs: 20 } })
+    expect(await dial(server.port()).rest()).toMatch(/421 4\.4\.2 Timeout\r\n$/)
+  })
+
+  test.each([
+    ['in a command', ''],
+    ['in content', 'HELO c\r\nMAIL FROM:<a@b>\r\nRCPT TO:<c@d>\r\nDATA\r\n'],
+  ])('a client that drips single bytes %s makes no progress and is cut', async (_, before) => {
+    const server = await started({ limits: { idleMs: 60 } })
+    const client = dial(server.port())
+    client.say(before)
+    const drip = setInterval(() => client.socket.writable && client.say('x'), 5)
+    cleanups.push(() => clearInterval(drip))
+    expect(await client.rest()).toMatch(/421 4\.4\.2 Timeout\r\n$/)
+  })
+
+  test('a session ends at its deadline, however busy it is', async () => {
+    const server = await started({ limits: { sessionMs: 60 } })
+    const client = dial(server.port())
+    client.socket.on('data', () => client.socket.writable && client.say('NOOP\r\n'))
+    expect(await client.rest()).toMatch(/421 4\.4\.2 Session too long/)
+  })
+
+  test('a client that waits for our decision is not silent: it gets its answer', async () => {
+    const { promise, answer } = pending()
+    const server = await started({
+      limits: { idleMs: 20 },
+      policy: () => ({ ...accepting, message: () => promise }),
+    })
+    const waiting = dial(server.port())
+    waiting.say(mail)
+    await waiting.until('354')
+    // Another client, silent from now on, tells when the limit has passed.
+    await dial(server.port()).rest()
+    answer(replies.ok)
+    await waiting.until('250 2.0.0 Ok\r\n')
+  })
+
+  test('a client that never closes after our last word is closed', async () => {
+    const { policy, left } = watched()
+    const server = await started({ policy, limits: { idleMs: 20, closeMs: 20 } })
+    const client = dial(0, connect({ port: server.port(), host: '127.0.0.1', allowHalfOpen: true }))
+    await client.until('421 4.4.2')
+    await left
+    expect(client.socket.writableEnded).toBe(false)
+  })
+})
+
+describe('numbers', () => {
+  test('one address may have so many sessions, and a place is free when one leaves', async () => {
+    const { policy, left } = watched()
+    const server = await started({ policy, limits: { sessionsPerAddressMax: 2 } })
+    const first = dial(server.port())
+    await first.until('220')
+    await dial(server.port()).until('220')
+    expect(await dial(server.port()).rest()).toMatch(/^421 4\.7\.0 Too many sessions/)
+    first.say('QUIT\r\n')
+    await left
+    await dial(server.port()).until('220')
+  })
+
+  test('so may all addresses together', async () => {
+    const server = await started({ limits: { sessionsMax: 1 } })
+    await dial(server.port()).until('220')
+    expect(await dial(server.port()).rest()).toMatch(/^421 /)
+  })
+
+  test('input beyond what is held waits in the network, and is read later', async () => {
+    const { promise, answer } = pending()
+    const server = await started({ policy: () => ({ ...accepting, mail: () => promise }) })
+    const client = dial(server.port())
+    client.say('HELO c\r\nMAIL FROM:<a@b>\r\n')
+    // More than the kernel buffers of both ends hold.
+    client.say(`NOOP${' '.repeat(500)}\r\n`.repeat(60_000))
+    const other = dial(server.port())
+    for (let turn = 0; turn < 200; turn++) {
+      other.say(`NOOP\r\nVRFY ${turn}\r\nHELO ${turn}\r\n`)
+      await once(other.socket, 'data')
+    }
+    expect(client.socket.writableLength).toBeGreaterThan(0)
+    answer(replies.senderOk)
+    client.say('QUIT\r\n')
+    expect((await client.rest()).split('\r\n').filter((line) => line === '250 2.0.0 Ok')).toHaveLength(60_000)
+  })
+
+  test('a client that never reads its replies is not read from, and is cut', async () => {
+    let asked = 0
+    const mail = () => {
+      asked++
+      return { code: 550, enhanced: '5.7.1', text: 'no '.repeat(300) }
+    }
+    const { policy, left } = watched({ ...accepting, mail })
+    const server = await started({ policy, limits: { idleMs: 60, closeMs: 20 } })
+    const client = dial(server.port())
+    await client.until('220')
+    client.socket.pause()
+    client.say(`HELO c\r\n${'MAIL FROM:<a@b>\r\n'.repeat(200_000)}`)
+    await left
+    // What the buffers of both ends hold, and no more: all answers would be 180 MB.
+    expect(asked).toBeLessThan(50_000)
+  })
+})
+
+test.each([
+  ['192.0.2.7', '192.0.2.7'],
+  ['::ffff:192.0.2.7', '192.0.2.7'],
+  ['2001:db8::1', '2001:db8:0:0::/64'],
+  ['2001:DB8:0:0:ffff::1', '2001:db8:0:0::/64'],
+  ['2001:db8:0:1::1', '2001:db8:0:1::/64'],
+  ['2001:0db8:0000:0001:2:3:4:5', '2001:db8:0:1::/64'],
+  ['fe80::1%eth0', 'fe80:0:0:0::/64'],
+  ['::1', '0:0:0:0::/64'],
+  ['', ''],
+])('%s counts as a client of %s', (address, network) => {
+  expect(networkOf(address)).toBe(network)
+})

@@ -1,0 +1,175 @@
+// An SMTP server: listens, counts its clients, and gives each connection a session with a policy of its own. Greets at once.
+// `stop` says 421 to whoever is between two messages, waits for messages under way, and ends within `stopMs`.
+import { createServer, isIPv4, type AddressInfo, type Server, type Socket } from 'node:net'
+import { createSecureContext } from 'node:tls'
+import { limits as allLimits } from '../config.ts'
+import type { Log } from '../base/log.ts'
+import { lifecycle, type Service } from '../base/service.ts'
+import { SmtpConnection, type ConnectionLimits, type ConnectionParts } from './connection.ts'
+import { Room } from './content.ts'
+import type { Client, Offer, Policy } from './policy.ts'
+import { formatReply, replies } from './reply.ts'
+
+export interface ServerLimits extends ConnectionLimits {
+  readonly sessionsMax: number
+  readonly sessionsPerAddressMax: number
+  readonly stopMs: number
+  readonly contentBytesMax: number
+}
+
+export const serverLimits: ServerLimits = {
+  commandBytesMax: allLimits.smtpCommandBytesMax,
+  messageBytesMax: allLimits.smtpMessageBytesMax,
+  recipientsMax: allLimits.smtpRecipientsMax,
+  errorsMax: allLimits.smtpErrorsMax,
+  idleMs: allLimits.smtpIdleMs,
+  sessionMs: allLimits.smtpSessionMs,
+  handshakeMs: allLimits.smtpHandshakeMs,
+  closeMs: allLimits.smtpCloseMs,
+  heldInputBytesMax: allLimits.smtpHeldInputBytesMax,
+  unsentRepliesBytesMax: allLimits.smtpUnsentRepliesBytesMax,
+  sessionsMax: allLimits.smtpSessionsMax,
+  sessionsPerAddressMax: allLimits.smtpSessionsPerAddressMax,
+  stopMs: allLimits.smtpStopMs,
+  contentBytesMax: allLimits.smtpContentInFlightBytesMax,
+}
+
+export interface SmtpServerOptions {
+  readonly name: string
+  readonly host: string
+  /** 0: any free one, see `port()`. */
+  readonly port: number
+  readonly offer: Offer
+  readonly policy: (client: Client) => Policy
+  readonly log: Log
+  /** PEM. Needed for STARTTLS and implicit TLS. */
+  readonly tls?: { readonly key: string; readonly cert: string }
+  readonly implicitTls?: boolean
+  readonly limits?: Partial<ServerLimits>
+}
+
+export interface SmtpServer extends Service {
+  /** The port it listens on. Throws while it does not. */
+  port(): number
+}
+
+const sweepMsMax = 1_000
+/** Connections that wait to be taken. Node's 511 loses some of a burst, and a client that waits for our greeting never notices. */
+const backlog = 4_096
+
+export function smtpServer(options: SmtpServerOptions): SmtpServer {
+  const { name, host, log, tls } = options
+  const limits = { ...serverLimits, ...options.limits }
+  const parts: ConnectionParts = {
+    offer: options.offer,
+    policy: options.policy,
+    limits,
+    room: new Room(limits.contentBytesMax),
+    secureContext: tls && createSecureContext({ ...tls, minVersion: 'TLSv1.2' }),
+    implicitTls: options.implicitTls ?? false,
+    fault: (error) => log.fault('smtp session', error, { service: name }),
+  }
+  if (parts.secureContext === undefined && (parts.implicitTls || options.offer.startTls))
+    throw new Error(`${name}: TLS needs a key and a certificate`)
+
+  const connections = new Set<SmtpConnection>()
+  const perNetwork = new Map<string, number>()
+  let server: Server | undefined
+  let sweeper: NodeJS.Timeout | undefined
+  let quiet: (() => void) | undefined
+
+  const welcome = (socket: Socket): void => {
+    const network = networkOf(socket.remoteAddress ?? '')
+    const sessions = perNetwork.get(network) ?? 0
+    if (connections.size >= limits.sessionsMax || sessions >= limits.sessionsPerAddressMax)
+      return turnAway(socket, parts.implicitTls)
+    perNetwork.set(network, sessions + 1)
+    const connection = new SmtpConnection(socket, parts, () => {
+      connections.delete(connection)
+      const left = (perNetwork.get(network) ?? 1) - 1
+      if (left === 0) perNetwork.delete(network)
+      else perNetwork.set(network, left)
+      if (connections.size === 0) quiet?.()
+    })
+    connections.add(connection)
+    connection.open()
+  }
+
+  const begin = async (): Promise<void> => {
+    server = await listen(options, welcome)
+    server.on('error', (error) => log.fault('smtp listener', error, { service: name }))
+    const every = Math.min(sweepMsMax, ...[limits.idleMs, limits.sessionMs, limits.handshakeMs].map((ms) => ms / 4))
+    sweeper = setInterval(() => {
+      const now = performance.now()
+      for (const connection of connections) connection.sweep(now)
+    }, every).unref()
+    log.started({ service: name, host, port: port() })
+  }
+
+  const end = async (): Promise<void> => {
+    server?.close()
+    server = undefined
+    if (connections.size > 0) {
+      const allGone = new Promise<void>((resolve) => (quiet = resolve))
+      const bound = setTimeout(() => {
+        for (const connection of connections) connection.destroy()
+      }, limits.stopMs)
+      for (const connection of connections) connection.retire()
+      await allGone
+      clearTimeout(bound)
+      quiet = undefined
+    }
+    clearInterval(sweeper)
+    log.stopped({ service: name })
+  }
+
+  const port = (): number => {
+    if (server === undefined) throw new Error(`${name} is not listening`)
+    return (server.address() as AddressInfo).port
+  }
+
+  return { ...lifecycle(name, begin, end), port }
+}
+
+function listen({ name, host, port }: SmtpServerOptions, welcome: (socket: Socket) => void): Promise<Server> {
+  return new Promise((resolve, reject) => {
+    // Half open: a client that says everything and closes its side still gets its answers.
+    const server = createServer({ noDelay: true, allowHalfOpen: true }, welcome)
+    server.once('error', (cause: NodeJS.ErrnoException) => {
+      const why = listenTroubles[cause.code ?? ''] ?? cause.message
+      reject(new Error(`${name} cannot listen on ${host}:${port}: ${why}`, { cause }))
+    })
+    server.listen({ host, port, backlog }, () => {
+      server.removeAllListeners('error')
+      resolve(server)
+    })
+  })
+}
+
+const listenTroubles: Readonly<Record<string, string>> = {
+  EADDRINUSE: 'the port is in use',
+  EACCES: 'ports below 1024 are not allowed to this user',
+  EADDRNOTAVAIL: 'the address is not one of this machine',
+}
+
+function turnAway(socket: Socket, implicitTls: boolean): void {
+  socket.on('error', () => undefined)
+  if (implicitTls) return void socket.destroy()
+  socket.write(formatReply(replies.tooManySessions))
+  socket.destroySoon()
+}
+
+/** What counts as one client: an IPv4 address, or the /64 that an IPv6 host has to itself. */
+export function networkOf(address: string): string {
+  const mapped = address.toLowerCase().replace(/^::ffff:/, '')
+  if (isIPv4(mapped) || !mapped.includes(':')) return mapped
+  const [head = '', tail] = mapped.split('%')[0]?.split('::') ?? []
+  const before = head === '' ? [] : head.split(':')
+  const after = tail === undefined || tail === '' ? [] : tail.split(':')
+  const gap = tail === undefined ? 0 : 8 - before.length - after.length
+  const groups = [...before, ...Array<string>(gap).fill('0'), ...after]
+  return `${groups
+    .slice(0, 4)
+    .map((group) => group.replace(/^0+(?=.)/, ''))
+    .join(':')}::/64`
+}

@@ -1,0 +1,33 @@
+// Content too big for a row: bytes in chunks, staged before the admission that refers to them. Staging need not be durable by itself:
+// the admission's commit flushes everything written before it. What no admission adopts within an hour is swept.
+import { limits } from '../config.ts'
+import { sql, type Db } from './database.ts'
+
+const announce = sql('stage-blob', 'insert into staged_blobs (id) values ($1)')
+const chunk = sql('stage-chunk', 'insert into blobs (id, part, bytes) values ($1, $2, $3)')
+const parts = sql('read-blob', 'select bytes from blobs where id = $1 order by part')
+const sweep = sql(
+  'sweep-blobs',
+  `with orphans as materialized (
+     select id from staged_blobs where staged_at < app_now() - $1 * interval '1 millisecond' order by id limit 100 for update skip locked),
+   gone as (delete from blobs b using orphans o where b.id = o.id)
+   delete from staged_blobs s using orphans o where s.id = o.id returning s.id`,
+)
+
+/** Writes the chunks; `id` is a UUIDv7, so that the blob lies in the partition of its day. */
+export async function stageBlob(db: Db, id: string, bytes: Buffer): Promise<void> {
+  await db.rows(announce, [id])
+  for (let part = 0; part === 0 || part * limits.contentChunkBytes < bytes.length; part++)
+    await db.rows(chunk, [id, part, bytes.subarray(part * limits.contentChunkBytes, (part + 1) * limits.contentChunkBytes)])
+}
+
+/** The bytes of a blob; undefined when they are gone. */
+export async function readBlob(db: Db, id: string): Promise<Buffer | undefined> {
+  const rows = await db.rows<{ bytes: Buffer }>(parts, [id])
+  return rows.length === 0 ? undefined : Buffer.concat(rows.map((row) => row.bytes))
+}
+
+/** Removes up to 100 blobs that were staged and never referred to; returns how many. */
+export async function sweepStagedBlobs(db: Db): Promise<number> {
+  return (await db.rows(sweep, [limits.stagedContentMs])).length
+}

@@ -1,0 +1,142 @@
+// Connections to PostgreSQL and what their errors mean. Statements are named and prepared once per connection; every connection asks
+// for synchronous_commit itself, so that a server with another default cannot weaken the promise (decisions A1).
+import pg from 'pg'
+
+/** Where the database is: a URL, or the embedded one's socket. */
+export type Connection =
+  | { readonly url: string }
+  | { readonly host: string; readonly user: string; readonly password: string; readonly database: string }
+
+export interface PoolKind {
+  /** Shown by PostgreSQL as application_name. */
+  readonly name: string
+  readonly connectionsMax: number
+  /** A statement that takes longer is given up, and its connection with it: its outcome is not known. */
+  readonly answerMs: number
+  /** False only for rows that a later durable commit refers to: that commit's flush covers theirs. */
+  readonly durable?: boolean
+}
+
+export interface Statement {
+  readonly name: string
+  readonly text: string
+}
+
+export interface Db {
+  rows<Row extends object>(statement: Statement, values?: readonly unknown[]): Promise<Row[]>
+  /** The same over text that is used once: migrations, tests. */
+  run<Row extends object>(text: string, values?: readonly unknown[]): Promise<Row[]>
+  close(): Promise<void>
+}
+
+/** Names a statement once. Two variants are two statements. */
+export const sql = (name: string, text: string): Statement => ({ name, text })
+
+/** The pool's client options. Plans never depend on statistics: every statement here is a walk over indexes. */
+function clientOptions(connection: Connection, kind: PoolKind): pg.PoolConfig {
+  const server = [
+    `-c synchronous_commit=${kind.durable === false ? 'off' : 'on'}`,
+    '-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off -c jit=off',
+    `-c statement_timeout=${kind.answerMs} -c idle_in_transaction_session_timeout=30000`,
+  ].join(' ')
+  const where =
+    'url' in connection
+      ? { connectionString: connection.url }
+      : { host: connection.host, user: connection.user, password: connection.password, database: connection.database }
+  return { ...where, options: server, application_name: kind.name, keepAlive: true }
+}
+
+export function openDatabase(connection: Connection, kind: PoolKind): Db {
+  const pool = new pg.Pool({
+    ...clientOptions(connection, kind),
+    max: kind.connectionsMax,
+    connectionTimeoutMillis: Math.min(kind.answerMs, 4_000),
+    query_timeout: kind.answerMs + 500,
+    idleTimeoutMillis: 0,
+  })
+  // An idle connection that breaks is replaced at the next use; without a listener it would end the process.
+  pool.on('error', () => undefined)
+  let closed: Promise<void> | undefined
+  return {
+    rows: async <Row extends object>(statement: Statement, values: readonly unknown[] = []) =>
+      (await pool.query<Row>({ name: statement.name, text: statement.text, values: values as unknown[] })).rows,
+    run: async <Row extends object>(text: string, values: readonly unknown[] = []) =>
+      (await pool.query<Row>(text, values as unknown[])).rows,
+    close: () => (closed ??= pool.end()),
+  }
+}
+
+/** A connection of its own that hears notifications, and comes back by itself after a loss. `heard` is also called after each reconnect. */
+export function listen(connection: Connection, channel: string, heard: () => void): { stop(): Promise<void> } {
+  let client: pg.Client | undefined
+  let timer: NodeJS.Timeout | undefined
+  let stopped = false
+
+  const connect = async (): Promise<void> => {
+    const fresh = new pg.Client({ ...clientOptions(connection, { name: `posthorn ${channel}`, connectionsMax: 1, answerMs: 5_000 }), connectionTimeoutMillis: 4_000 })
+    client = fresh
+    fresh.on('error', () => undefined)
+    fresh.on('notification', heard)
+    fresh.on('end', () => {
+      if (!stopped && client === fresh) timer = setTimeout(() => void connect(), 250).unref()
+    })
+    try {
+      await fresh.connect()
+      await fresh.query(`listen ${channel}`)
+      heard()
+    } catch {
+      await fresh.end().catch(() => undefined)
+    }
+  }
+  void connect()
+  return {
+    stop: async () => {
+      stopped = true
+      clearTimeout(timer)
+      await client?.end().catch(() => undefined)
+    },
+  }
+}
+
+const sqlState = (error: unknown): string | undefined => {
+  const code = error instanceof Error ? (error as { code?: unknown }).code : undefined
+  return typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code) ? code : undefined
+}
+
+/**
+ * True when the server itself said that the statement failed, so that its transaction surely left nothing behind. A lost connection, a
+ * time-out or a server that is going down says nothing of the kind.
+ */
+export function surelyAborted(error: unknown): boolean {
+  const state = sqlState(error)
+  return state !== undefined && !state.startsWith('08') && !state.startsWith('57P')
+}
+
+/** A deadlock or a serialization failure: the same batch again, whole. */
+export const mayRepeat = (error: unknown): boolean => ['40P01', '40001', '55P03'].includes(sqlState(error) ?? '')
+
+/** True when the database cannot be reached, is too slow, full or going down: callers are told to come back. */
+export function isDatabaseAway(error: unknown): boolean {
+  const state = sqlState(error)
+  if (state !== undefined) return ['08', '53', '57', '58', '55'].includes(state.slice(0, 2)) || mayRepeat(error) || state === '25006'
+  if (!(error instanceof Error)) return false
+  const code = (error as { code?: unknown }).code
+  return (
+    error.name === 'BatchFull' ||
+    (typeof code === 'string' && /^E(CONN|PIPE|HOST|NET|ADDR|NOENT|ACCES|TIMEDOUT)/.test(code)) ||
+    /connection terminated|connection timeout|query read timeout|timeout exceeded when trying to connect|client has encountered a connection error|not queryable|client was closed/i.test(
+      error.message,
+    )
+  )
+}
+
+/** Runs a statement again after a deadlock or serialization failure, a few times. */
+export async function repeating<T>(run: () => Promise<T>): Promise<T> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await run()
+    } catch (error) {
+      if (attempt === 5 || !mayRepeat(error)) throw error
+    }
+  }
+}

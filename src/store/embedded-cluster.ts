@@ -1,0 +1,167 @@
+// The cluster on the disk: made once, whole or not at all, and freed from whoever an earlier life left in it.
+import { spawnSync } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import * as fs from 'node:fs'
+import { basename, dirname, join } from 'node:path'
+import type { Log } from '../base/log.ts'
+import { limits } from '../config.ts'
+import type { Binaries } from './embedded-binaries.ts'
+import { isAlive } from './embedded-hold.ts'
+import { codeOf, EmbeddedTrouble, identity, recall, remember, syncFolder } from './embedded-place.ts'
+import type { Place } from './embedded-place.ts'
+
+/** Makes the cluster if there is none. Returns the password of its owner, the user `posthorn`. */
+export function ensureCluster(place: Place, binaries: Binaries, log: Log): string {
+  const remembered = recall(place.folder)
+  if (remembered?.made === true) {
+    checkMajor(place, binaries)
+    return remembered.password
+  }
+  log.started({ service: 'postgresql', step: 'creating the database', folder: place.cluster })
+  const inside = dirname(place.cluster) === place.folder.path
+  const birth = {
+    cluster: inside ? basename(place.cluster) : place.cluster,
+    password: randomBytes(24).toString('base64url'),
+  }
+  // Remembered before it is made: a start that was cut off is found here, and begins this cluster again.
+  remember(place.folder, { ...birth, made: false })
+  make(place, binaries, birth.password)
+  remember(place.folder, { ...birth, made: true })
+  return birth.password
+}
+
+/** A new cluster is 40 MB, and PostgreSQL takes its write-ahead log in pieces of 16 MB. */
+const newClusterBytes = 64 * 1024 * 1024
+
+const initdbOptions = [
+  ...'-U posthorn --auth=scram-sha-256 --data-checksums --no-instructions -E UTF8'.split(' '),
+  // The builtin provider sorts the same on every system, and never otherwise because a library has a new version.
+  ...'--locale-provider=builtin --builtin-locale=C.UTF-8 --locale=C'.split(' '),
+]
+
+function make(place: Place, binaries: Binaries, password: string): void {
+  const fresh = `${place.cluster}.making`
+  const passwordFile = `${fresh}.password`
+  const run = (program: string, args: readonly string[], input = ''): void => {
+    const result = spawnSync(join(binaries.path, 'bin', program), args, {
+      ...identity(place.runAs),
+      input,
+      encoding: 'utf8',
+    })
+    if (result.status !== 0 || /^.*(?:ERROR|FATAL|PANIC): /m.test(result.stderr))
+      throw cannotMake(place, program, result)
+  }
+  try {
+    for (const rest of [fresh, place.cluster]) fs.rmSync(rest, { recursive: true, force: true })
+    fs.mkdirSync(fresh, { mode: 0o700 })
+    fs.rmSync(passwordFile, { force: true })
+    fs.writeFileSync(passwordFile, password, { mode: 0o600, flag: 'wx' })
+    for (const each of [fresh, passwordFile])
+      if (place.runAs !== undefined) fs.lchownSync(each, place.runAs.uid, place.runAs.gid)
+    run('initdb', [...initdbOptions, `--pwfile=${passwordFile}`, '-D', fresh])
+    run('postgres', ['--single', '-D', fresh, 'postgres'], 'create database posthorn\n')
+    fs.renameSync(fresh, place.cluster)
+    syncFolder(dirname(place.cluster))
+  } catch (error) {
+    fs.rmSync(fresh, { recursive: true, force: true })
+    if (error instanceof EmbeddedTrouble) throw error
+    throw new EmbeddedTrouble(`The database cannot be created in ${place.cluster} (${codeOf(error)})`, { cause: error })
+  } finally {
+    fs.rmSync(passwordFile, { force: true })
+  }
+}
+
+function cannotMake(
+  place: Place,
+  program: string,
+  result: { stdout: string; stderr: string; error?: Error; status: number | null; signal: string | null },
+): EmbeddedTrouble {
+  const words = `${result.stderr}\n${result.error?.message ?? ''}`
+  // initdb has cleaned up behind itself, and its words after a full disk are many: what is free now says it as well.
+  const { bavail, bsize } = fs.statfsSync(dirname(place.cluster))
+  if (/No space left on device|Disk quota exceeded/.test(words) || bavail * bsize < newClusterBytes)
+    return new EmbeddedTrouble(`The disk that holds ${place.cluster} is full: the database needs 100 MB to begin with`)
+  if (/could not look up effective user ID/.test(words))
+    return new EmbeddedTrouble(
+      `PostgreSQL needs a name for the user id ${process.getuid?.()}, and /etc/passwd has none: add one, or set DATABASE_URL`,
+    )
+  const last = words.split('\n').filter((line) => line.trim() !== '' && !line.startsWith('initdb: removing'))
+  return new EmbeddedTrouble(
+    `The database cannot be created in ${place.cluster}: ${program} ended with ${result.signal ?? result.status}: ${last.slice(-3).join(' / ')}`,
+    { cause: result.error },
+  )
+}
+
+function checkMajor(place: Place, binaries: Binaries): void {
+  const major = fs.readFileSync(join(place.cluster, 'PG_VERSION'), 'utf8').trim()
+  if (major !== binaries.version.split('.')[0])
+    throw new EmbeddedTrouble(
+      `The database in ${place.cluster} was made by PostgreSQL ${major}, this Posthorn brings ${binaries.version}: ` +
+        'make a backup with the Posthorn that made it, and restore it into a new data folder',
+    )
+}
+
+/**
+ * Ends the PostgreSQL that an earlier life left running in the cluster. Whoever calls holds the data folder, so nobody uses it any
+ * more; usually its watchdog is ending it already.
+ */
+export async function retireOrphan(place: Place, log: Log): Promise<void> {
+  const orphan = postmasterPid(place.cluster)
+  if (orphan === undefined || !isAlive(orphan)) return
+  if (!isPostmaster(orphan, place.cluster)) return forget(place, orphan)
+  log.started({ service: 'postgresql', step: 'ending the one that was left running', pid: orphan })
+  for (const [signal, ms] of [
+    ['SIGINT', limits.postgresStopMs],
+    ['SIGQUIT', limits.postgresKillMs],
+  ] as const) {
+    signalTo(orphan, signal)
+    const deadline = Date.now() + ms
+    while (Date.now() < deadline) {
+      if (!isPostmaster(orphan, place.cluster)) return
+      await new Promise((resolve) => setTimeout(resolve, 20)) // not our child: nobody tells us when it has ended
+    }
+  }
+  throw new EmbeddedTrouble(
+    `An earlier PostgreSQL (process ${orphan}) still runs in ${place.cluster} and does not end: end it`,
+  )
+}
+
+export function postmasterPid(cluster: string): number | undefined {
+  try {
+    const pid = Number(fs.readFileSync(join(cluster, 'postmaster.pid'), 'utf8').split('\n')[0])
+    return Number.isSafeInteger(pid) && pid > 1 ? pid : undefined
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return undefined
+    throw error
+  }
+}
+
+/** A postmaster works in its cluster's folder, which tells it from a stranger who got its number after a crash. */
+function isPostmaster(pid: number, cluster: string): boolean {
+  if (process.platform === 'linux') {
+    try {
+      return fs.readlinkSync(`/proc/${pid}/cwd`) === fs.realpathSync(cluster)
+    } catch {
+      return false // gone, a zombie, or somebody else's
+    }
+  }
+  return spawnSync('ps', ['-o', 'args=', '-p', String(pid)], { encoding: 'utf8' }).stdout.includes(cluster)
+}
+
+/**
+ * The number in postmaster.pid is a stranger's now, and PostgreSQL would refuse to start beside it. The number is replaced by one
+ * that no process can have; the rest stays, because PostgreSQL reads there whether a survivor still uses the shared memory.
+ */
+function forget(place: Place, stranger: number): void {
+  const file = join(place.cluster, 'postmaster.pid')
+  const text = fs.readFileSync(file, 'utf8')
+  if (text.startsWith(`${stranger}\n`)) fs.writeFileSync(file, text.replace(/^\d+/, '2147483646'))
+}
+
+function signalTo(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal)
+  } catch (error) {
+    if (codeOf(error) !== 'ESRCH') throw error
+  }
+}

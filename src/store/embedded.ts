@@ -1,0 +1,82 @@
+// The PostgreSQL that comes with Posthorn: made at the first start, found again at the second, recovered after any crash, and
+// gone within about two seconds when the process that started it dies. One process holds a data folder at a time; the operator's
+// commands share the database of a running server, or start it for themselves (operating contract, "The posthorn command").
+import type { Log } from '../base/log.ts'
+import { lifecycle } from '../base/service.ts'
+import { usableBinaries } from './embedded-binaries.ts'
+import { ensureCluster, retireOrphan } from './embedded-cluster.ts'
+import { findPlace, openDataFolder } from './embedded-place.ts'
+import { takeHold } from './embedded-hold.ts'
+import type { EmbeddedConnection, Hold } from './embedded-hold.ts'
+import { runServer } from './embedded-server.ts'
+import type { RunningServer } from './embedded-server.ts'
+
+export type { EmbeddedConnection } from './embedded-hold.ts'
+
+export interface EmbeddedOptions {
+  readonly dataDir: string
+  readonly log: Log
+  /** `serve` keeps the data folder for itself; `command` is short, and a guest where a server runs. */
+  readonly purpose: 'serve' | 'command'
+  /** Memory to plan with, in bytes; the machine's when left out. */
+  readonly memoryBytes?: number
+  /** PostgreSQL ended although nobody asked it to: whoever called cannot go on. */
+  readonly onLost?: (error: Error) => void
+}
+
+export interface EmbeddedPostgres {
+  readonly name: string
+  start(): Promise<{ readonly connection: EmbeddedConnection }>
+  stop(): Promise<void>
+}
+
+/** Nothing happens before `start`. Every error of `start` is one sentence for the operator. */
+export function embeddedPostgres(options: EmbeddedOptions): EmbeddedPostgres {
+  let connection: EmbeddedConnection | undefined
+  let hold: Hold | undefined
+  let server: RunningServer | undefined
+
+  const life = lifecycle(
+    'postgresql',
+    async () => {
+      const folder = openDataFolder(options.dataDir)
+      const held = await takeHold(folder, options.purpose, options.log)
+      if (held.kind === 'guest') {
+        connection = held.connection
+        return
+      }
+      try {
+        const place = findPlace(folder)
+        held.alsoHold(place)
+        const binaries = usableBinaries(place)
+        await retireOrphan(place, options.log)
+        const password = ensureCluster(place, binaries, options.log)
+        server = await runServer(place, binaries, options)
+        connection = { host: server.socketDir, port: server.port, user: 'posthorn', password, database: 'posthorn' }
+        held.announce(connection)
+        hold = held
+      } catch (error) {
+        await server?.stop()
+        server = undefined
+        held.release()
+        throw error
+      }
+    },
+    async () => {
+      await server?.stop()
+      server = undefined
+      hold?.release()
+      hold = undefined
+    },
+  )
+
+  return {
+    name: life.name,
+    stop: () => life.stop(),
+    start: async () => {
+      await life.start()
+      // It stays known after a stop, so that a start that is overtaken by a stop still resolves, as every service's does.
+      return { connection: connection as EmbeddedConnection }
+    },
+  }
+}

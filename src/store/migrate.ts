@@ -1,0 +1,34 @@
+// Brings a database to this release's schema: the .sql files in migrations/, forward only, each once. Two nodes that start together wait
+// for each other (Kysely's migrator holds a lock).
+import { readdir, readFile } from 'node:fs/promises'
+import { Kysely, PostgresDialect, sql } from 'kysely'
+import { Migrator } from 'kysely/migration'
+import pg from 'pg'
+import type { Connection } from './database.ts'
+
+const folder = new URL('./migrations/', import.meta.url)
+
+/** Returns the version that the database has now: the name of the newest migration. */
+export async function migrate(connection: Connection): Promise<{ version: string }> {
+  const pool = new pg.Pool({ ...('url' in connection ? { connectionString: connection.url } : connection), max: 1, connectionTimeoutMillis: 10_000 })
+  pool.on('error', () => undefined)
+  const db = new Kysely<unknown>({ dialect: new PostgresDialect({ pool }) })
+  try {
+    const names = (await readdir(folder)).filter((name) => name.endsWith('.sql')).sort()
+    const migrations = Object.fromEntries(
+      await Promise.all(
+        names.map(async (name) => {
+          const text = await readFile(new URL(name, folder), 'utf8')
+          return [name.replace(/\.sql$/, ''), { up: async (db: Kysely<never>) => void (await sql.raw(text).execute(db)) }] as const
+        }),
+      ),
+    )
+    const migrator = new Migrator({ db, provider: { getMigrations: () => Promise.resolve(migrations) } })
+    const { error } = await migrator.migrateToLatest()
+    if (error !== undefined) throw new Error('a migration failed; the database is unchanged', { cause: error })
+    await sql`select ensure_partitions(app_now() - interval '1 day', app_now() + interval '28 days')`.execute(db)
+    return { version: names.at(-1)?.replace(/\.sql$/, '') ?? '' }
+  } finally {
+    await db.destroy()
+  }
+}

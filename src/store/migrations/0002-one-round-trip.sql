@@ -1,0 +1,296 @@
+-- The four statements that commit for many messages at once. Each is a function because it takes two snapshots: it locks its rows, in
+-- one order, and only then reads what it decides by. In one plain statement the second look would be as old as the first
+-- (docs/decisions/0003-functions-that-lock-first.md). A later version of one gets a new name, so that two releases run side by side.
+
+---------------------------------------------------------------------------------------------------------------- acceptance
+
+-- Admits a batch of submissions. `batch` is a JSON array of rows as below; `charged` names their workspaces. With `commit_them` false it
+-- only looks: nothing is written, the answers are the same. Answers what is known of every row, admitted or not, so that one ordered list of
+-- checks (accept/checks.ts) can name the refusal. The first rows of a workspace in order of arrival get what is left of its quota.
+create function admit_1(batch json, charged uuid[], commit_them boolean)
+returns table (n integer, admitted boolean, sender text, suppressed boolean, repeated_id uuid, repeated_hash text, at timestamptz,
+               hourly integer, daily integer, monthly integer, hour_used integer, day_used integer, month_used integer,
+               hour_resets integer, day_resets integer, month_resets integer)
+language plpgsql volatile as $$
+#variable_conflict use_column
+declare
+  now_at timestamptz := app_now();
+  now_minute bigint := minute_of(app_now());
+  today date := (app_now() at time zone 'UTC')::date;
+  this_month date := date_trunc('month', app_now() at time zone 'UTC')::date;
+begin
+  if commit_them then
+    -- Quota rows first, in the order of their keys: every admission takes them in this order, so no two wait for each other.
+    perform 1 from usage u where u.workspace_id = any (charged) order by u.workspace_id for update;
+  end if;
+  return query
+  with submitted as materialized (
+    select * from json_to_recordset(batch) as s (
+      n integer, id uuid, w uuid, mailbox uuid, source text, recipient text, recipient_key text, destination text, subject text,
+      body text, body_blob uuid, metadata json, expires timestamptz, accepted_by text, age_ms bigint,
+      endpoint text, idem text, hash text, files json, chunks json)
+  ),
+  quota as materialized (
+    select u.workspace_id, p.hourly, p.daily, p.monthly,
+           hour_count(u.minutes, u.minute, now_minute) hour_used,
+           case when u.day = today then u.day_count else 0 end day_used,
+           case when u.month = this_month then u.month_count else 0 end month_used,
+           u.minutes, u.minute
+      from usage u join workspaces w on w.id = u.workspace_id join plans p on p.name = w.plan
+     where u.workspace_id = any (charged)
+  ),
+  seen as materialized (
+    select s.*, box.address sender, box.name sender_name, repeated.message_id repeated_id, repeated.body_hash repeated_hash,
+           no.recipient_key is not null suppressed
+      from submitted s
+      left join lateral (
+        select m.address, m.name from mailboxes m join domains d on d.workspace_id = m.workspace_id and d.id = m.domain_id
+         where m.workspace_id = s.w and m.id = s.mailbox and m.status = 'active' and d.status in ('verified', 'degraded') limit 1) box on true
+      left join lateral (
+        select k.message_id, k.body_hash from idempotency_keys k
+         where s.idem is not null and k.workspace_id = s.w and k.endpoint = s.endpoint and k.key = s.idem limit 1) repeated on true
+      left join lateral (
+        select x.recipient_key from suppressions x
+         where x.workspace_id = s.w and x.recipient_key = s.recipient_key and s.destination <> 'simulator.posthorn.test' limit 1) no on true
+  ),
+  ranked as (
+    select e.*, row_number() over (partition by e.w order by e.n) rank
+      from seen e where e.sender is not null and not e.suppressed and e.repeated_id is null
+  ),
+  admitted as materialized (
+    select r.* from ranked r join quota q on q.workspace_id = r.w
+     where commit_them
+       and (q.hourly is null or q.hour_used + r.rank <= q.hourly)
+       and (q.daily is null or q.day_used + r.rank <= q.daily)
+       and (q.monthly is null or q.month_used + r.rank <= q.monthly)
+  ),
+  charges as materialized (select a.w, count(*)::integer many from admitted a group by a.w),
+  charge as (
+    update usage u
+       set minutes = charge_minute(u.minutes, u.minute, now_minute, c.many), minute = now_minute,
+           day = today, day_count = case when u.day = today then u.day_count else 0 end + c.many,
+           month = this_month, month_count = case when u.month = this_month then u.month_count else 0 end + c.many
+      from charges c where u.workspace_id = c.w
+  ),
+  record as (
+    insert into messages (workspace_id, id, mailbox_id, source, sequence, sender, sender_name, recipient, recipient_key, subject, metadata,
+                          accepted_by, created_at, expires_at)
+    select a.w, a.id, a.mailbox, a.source, 1, a.sender, a.sender_name, a.recipient, a.recipient_key, a.subject, a.metadata,
+           a.accepted_by, now_at, a.expires from admitted a
+  ),
+  content as (
+    insert into contents (workspace_id, message_id, body_text, body_blob) select a.w, a.id, a.body, a.body_blob from admitted a
+  ),
+  queue as (
+    insert into outbound (message_id, workspace_id, mailbox_id, destination, due_at, expires_at)
+    select a.id, a.w, a.mailbox, a.destination, now_at,
+           least(coalesce(a.expires, 'infinity'), now_at + a.age_ms * interval '1 millisecond') from admitted a
+  ),
+  event as (
+    insert into events (workspace_id, message_id, sequence, type, status, delivery_rank, occurred_at)
+    select a.w, a.id, 1, 'message.queued', 'queued', 0, now_at from admitted a
+  ),
+  repeatable as (
+    insert into idempotency_keys (workspace_id, endpoint, key, body_hash, message_id, created_at)
+    select a.w, a.endpoint, a.idem, a.hash, a.id, now_at from admitted a where a.idem is not null
+  ),
+  files as materialized (
+    select a.w, a.id, f.* from admitted a cross join lateral json_to_recordset(a.files) as f (
+      position smallint, filename text, content_type text, size integer, blob uuid) where a.files is not null
+  ),
+  attached as (
+    insert into attachments (workspace_id, message_id, position, filename, content_type, size_bytes, blob_id)
+    select f.w, f.id, f.position, f.filename, f.content_type, f.size, f.blob from files f
+  ),
+  inlined as (
+    insert into blobs (id, part, bytes)
+    select c.blob, 0, decode(c.bytes, 'base64') from admitted a cross join lateral json_to_recordset(a.chunks) as c (blob uuid, bytes text)
+     where a.chunks is not null
+  ),
+  adopted as (
+    delete from staged_blobs b using (
+      select f.blob from files f union all select a.body_blob from admitted a where a.body_blob is not null) used where b.id = used.blob
+  )
+  select e.n, a.id is not null, e.sender, e.suppressed, e.repeated_id, e.repeated_hash, now_at,
+         q.hourly, q.daily, q.monthly,
+         q.hour_used + coalesce(c.many, 0), q.day_used + coalesce(c.many, 0), q.month_used + coalesce(c.many, 0),
+         case when q.hourly is not null then
+           60 * (60 - coalesce((select max(h.age) from trailing_hour(q.minutes, q.minute, now_minute) h where h.charged > 0), 0))
+             - extract(second from now_at)::integer end,
+         extract(epoch from (today + 1)::timestamp - (now_at at time zone 'UTC'))::integer,
+         extract(epoch from this_month + interval '1 month' - (now_at at time zone 'UTC'))::integer
+    from seen e left join quota q on q.workspace_id = e.w left join charges c on c.w = e.w left join admitted a on a.n = e.n;
+end $$;
+
+------------------------------------------------------------------------------------------------------------------ delivery
+
+-- Arms claims: the last commit before a final dot. Locks first; then looks at suppressions and conditions with a fresh snapshot, so that a
+-- suppression that became visible while we waited for the row still stops the mail. Any answer but 'armed' means: never write that dot.
+create function arm_1(ids uuid[], epochs integer[], tokens bigint[])
+returns table (id uuid, epoch integer, answer text) language plpgsql volatile as $$
+#variable_conflict use_column
+begin
+  perform 1 from outbound o where o.message_id = any (ids) order by o.message_id for update;
+  return query
+  with asked as materialized (select * from unnest(ids, epochs, tokens) as a (id, epoch, token)),
+  judged as materialized (
+    select a.id, a.epoch, a.token, o.message_id is not null ours, o.workspace_id,
+           exists (select from messages m join suppressions x on x.workspace_id = m.workspace_id and x.recipient_key = m.recipient_key
+                    where m.workspace_id = o.workspace_id and m.id = o.message_id and o.destination <> 'simulator.posthorn.test') suppressed
+      from asked a left join outbound o on o.message_id = a.id and o.epoch = a.epoch and o.token = a.token
+                                        and o.status = 'sending' and o.armed_epoch is null and o.lease_until > app_now()
+  ),
+  armed as (
+    update outbound o set armed_epoch = j.epoch from judged j
+     where j.ours and not j.suppressed and o.message_id = j.id
+       and o.epoch = j.epoch and o.token = j.token and o.status = 'sending' and o.armed_epoch is null and o.lease_until > app_now()
+    returning o.message_id, o.epoch
+  )
+  select j.id, j.epoch, case when a.message_id is not null then 'armed' when j.suppressed then 'suppressed' else 'lost' end
+    from judged j left join armed a on a.message_id = j.id and a.epoch = j.epoch;
+end $$;
+
+-- Ends claims: the outcome, its events, the attempt's record and what the provider said, for each claim that is still ours. A row of the
+-- batch: {id, w, epoch, token, status, error, provider_id, delay_ms, evidence, uses_try, outcome, facts, event,
+-- report: {type, event_type, rank, detail, bounce, facts}, suppress, rule}. Late proof (decisions B): a claim that became
+-- delivery_unknown while its worker held the reply to its dot becomes sent or failed, under the same epoch and token.
+create function finish_1(batch json) returns table (id uuid, epoch integer, done boolean) language plpgsql volatile as $$
+#variable_conflict use_column
+declare
+  now_at timestamptz := app_now();
+begin
+  perform 1 from outbound o where o.message_id in (select (value ->> 'id')::uuid from json_array_elements(batch))
+    order by o.message_id for update;
+  return query
+  with asked as materialized (
+    select * from json_to_recordset(batch) as a (
+      id uuid, w uuid, epoch integer, token bigint, status text, error text, provider_id text, delay_ms bigint, evidence text, uses_try boolean,
+      outcome text, facts json, event json, report json, suppress boolean, rule text)
+  ),
+  ended as (
+    delete from outbound o using asked a
+     where o.message_id = a.id and o.epoch = a.epoch and o.token = a.token and o.status = 'sending'
+       and a.status in ('sent', 'failed', 'delivery_unknown')
+    returning o.message_id, o.workspace_id, o.epoch, o.token, o.armed_epoch
+  ),
+  again as (
+    update outbound o
+       set status = 'retrying', due_at = now_at + a.delay_ms * interval '1 millisecond', lease_until = null, lease_owner = null,
+           armed_epoch = null, evidence = a.evidence, attempts = o.attempts - case when a.uses_try then 0 else 1 end
+      from asked a
+     where o.message_id = a.id and o.epoch = a.epoch and o.token = a.token and o.status = 'sending' and a.status = 'retrying'
+    returning o.message_id, o.workspace_id, o.epoch, o.token, null::integer armed_epoch
+  ),
+  moved as materialized (select * from ended union all select * from again),
+  known as materialized (
+    select a.*, m.delivery_rank was, v.message_id is not null ours, v.armed_epoch,
+           v.message_id is null and m.status = 'delivery_unknown' and m.armed_epoch = a.epoch and m.armed_token = a.token
+             and (a.status in ('sent', 'failed') or a.evidence = 'eod_4xx') late
+      from asked a join messages m on m.workspace_id = a.w and m.id = a.id
+      left join moved v on v.message_id = a.id and v.epoch = a.epoch and v.token = a.token
+  ),
+  told as materialized (
+    -- a late 4yz is a failure, never a retry: a person may have sent it again meanwhile
+    select k.*, case when k.late and k.status = 'retrying' then 'failed' else k.status end becomes from known k where k.ours or k.late
+  ),
+  record as (
+    update messages m
+       set status = t.becomes,
+           sequence = m.sequence + case when t.report is null then 1 else 2 end,
+           delivery_rank = greatest(m.delivery_rank, coalesce((t.report ->> 'rank')::smallint, 0::smallint)),
+           provider_message_id = coalesce(t.provider_id, m.provider_message_id),
+           error_message = case when t.becomes = 'sent' then null else t.error end,
+           armed_epoch = case when t.becomes = 'delivery_unknown' then t.armed_epoch end,
+           armed_token = case when t.becomes = 'delivery_unknown' then t.token end,
+           finished_at = case when t.becomes = 'retrying' then null else now_at end
+      from told t
+     where m.workspace_id = t.w and m.id = t.id
+       and (t.ours or (m.status = 'delivery_unknown' and m.armed_epoch = t.epoch and m.armed_token = t.token))
+    returning m.workspace_id, m.id, m.sequence, m.delivery_rank, t.was, t.epoch, t.becomes, t.event, t.report, t.suppress, t.rule,
+              t.outcome, t.facts, m.recipient, m.recipient_key
+  ),
+  state_event as (
+    insert into events (workspace_id, message_id, sequence, type, status, delivery_rank, occurred_at, facts)
+    select r.workspace_id, r.id, r.sequence - case when r.report is null then 0 else 1 end, 'message.' || r.becomes, r.becomes,
+           r.was, now_at, r.event -- the state's event comes before the report's, and says what was known before it
+      from record r
+  ),
+  report_event as (
+    insert into events (workspace_id, message_id, sequence, type, status, delivery_rank, occurred_at, facts)
+    select r.workspace_id, r.id, r.sequence, r.report ->> 'event_type', r.becomes, r.delivery_rank, now_at, r.report -> 'facts'
+      from record r where r.report is not null
+  ),
+  report as (
+    insert into reports (workspace_id, message_id, sequence, type, detail, bounce, source, created_at)
+    select r.workspace_id, r.id, r.sequence, r.report ->> 'type', r.report ->> 'detail', r.report -> 'bounce', 'session', now_at
+      from record r where r.report is not null
+  ),
+  attempt as (
+    insert into attempts (workspace_id, message_id, epoch, ended_at, outcome, facts)
+    select r.workspace_id, r.id, r.epoch, now_at, r.outcome, r.facts from record r where r.facts is not null
+    on conflict (workspace_id, message_id, epoch) do nothing
+  ),
+  suppression as (
+    insert into suppressions (workspace_id, recipient_key, recipient, reason, source_message_id, rule, evidence, created_at)
+    select distinct on (r.workspace_id, r.recipient_key) r.workspace_id, r.recipient_key, r.recipient, 'hard_bounce', r.id, r.rule,
+           r.report ->> 'detail', now_at
+      from record r where r.suppress order by r.workspace_id, r.recipient_key, r.id
+    on conflict (workspace_id, recipient_key) do nothing
+  )
+  select a.id, a.epoch, r.id is not null from asked a left join record r on r.id = a.id and r.epoch = a.epoch;
+end $$;
+
+-- Ends leases that ran out: not armed means surely not accepted, so it is tried again while tries and age last; armed means that
+-- nobody can know. Rows that another worker or reaper is deciding are skipped, and every condition stands on the locked row.
+create function reap_1(tries_max integer, most integer)
+returns table (id uuid, becomes text) language plpgsql volatile as $$
+#variable_conflict use_column
+declare
+  now_at timestamptz := app_now();
+begin
+  return query
+  with out_of_time as materialized (
+    select o.* from outbound o where o.status = 'sending' and o.lease_until < now_at
+     order by o.message_id limit most for update skip locked
+  ),
+  judged as materialized (
+    select o.*, case when o.armed_epoch is not null then 'delivery_unknown'
+                     when o.attempts >= tries_max or o.expires_at <= now_at then 'failed' else 'retrying' end becomes
+      from out_of_time o
+  ),
+  ended as (
+    delete from outbound o using judged j where o.message_id = j.message_id and j.becomes <> 'retrying'
+  ),
+  again as (
+    update outbound o set status = 'retrying', due_at = now_at, lease_until = null, lease_owner = null
+      from judged j where o.message_id = j.message_id and j.becomes = 'retrying' and o.armed_epoch is null
+  ),
+  record as (
+    update messages m
+       set status = j.becomes, sequence = m.sequence + 1,
+           error_message = case j.becomes
+             when 'delivery_unknown' then 'The worker was lost after the final dot may have been sent: remote acceptance cannot be proven.'
+             when 'failed' then case when j.attempts >= tries_max then 'No try is left: the last worker was lost before the final dot.'
+                                     else 'The message expired: the last worker was lost before the final dot.' end
+             else 'The worker was lost before the final dot.' end,
+           armed_epoch = j.armed_epoch, armed_token = case when j.armed_epoch is not null then j.token end,
+           finished_at = case when j.becomes = 'retrying' then null else now_at end
+      from judged j where m.workspace_id = j.workspace_id and m.id = j.message_id
+    returning m.workspace_id, m.id, m.sequence, m.status, m.delivery_rank, j.attempts, j.epoch,
+              case when j.becomes = 'failed' then case when j.attempts >= tries_max then 'tries_used_up' else 'expired' end
+                   else 'worker_lost' end reason, m.error_message
+  ),
+  event as (
+    insert into events (workspace_id, message_id, sequence, type, status, delivery_rank, occurred_at, facts)
+    select r.workspace_id, r.id, r.sequence, 'message.' || r.status, r.status, r.delivery_rank, now_at,
+           json_strip_nulls(json_build_object('attempt', r.attempts, 'reason', r.reason, 'errorMessage', r.error_message,
+             'nextAttemptAt', case when r.status = 'retrying' then to_char(now_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') end))
+      from record r
+  ),
+  attempt as (
+    insert into attempts (workspace_id, message_id, epoch, ended_at, outcome, facts)
+    select r.workspace_id, r.id, r.epoch, now_at, r.status, json_build_object('attempt', r.attempts, 'reason', r.reason) from record r
+    on conflict (workspace_id, message_id, epoch) do nothing
+  )
+  select r.id, r.status from record r;
+end $$;

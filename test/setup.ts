@@ -1,0 +1,42 @@
+// Once for a whole test run: offers one fresh PostgreSQL to every worker. It starts when the first test asks for it, so a run
+// without the database does not pay for one. fsync and synchronous_commit stay on: durability is what we test.
+import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { TestProject } from 'vitest/node'
+import { silentLog } from '../src/base/log.ts'
+import { embeddedPostgres } from '../src/store/embedded.ts'
+
+declare module 'vitest' {
+  export interface ProvidedContext {
+    /** A unix socket that answers every connection with the cluster's connection, as JSON. */
+    readonly postgresBroker: string
+  }
+}
+
+export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  const folder = mkdtempSync(join(tmpdir(), 'posthorn-test-'))
+  chmodSync(folder, 0o711) // as root, PostgreSQL runs as another user and must reach its cluster
+  const postgres = embeddedPostgres({
+    dataDir: join(folder, 'data'),
+    log: silentLog,
+    purpose: 'serve',
+    memoryBytes: 512 * 1024 * 1024,
+  })
+  const broker = createServer((socket) => {
+    socket.on('error', () => undefined) // a worker that went away has no question any more
+    postgres.start().then(
+      ({ connection }) => socket.end(JSON.stringify({ connection })),
+      (error: Error) => socket.end(JSON.stringify({ trouble: error.message })),
+    )
+  })
+  const path = join(folder, 'broker')
+  await new Promise<void>((resolve, reject) => broker.once('error', reject).listen(path, resolve))
+  project.provide('postgresBroker', path)
+  return async () => {
+    broker.close()
+    await postgres.stop()
+    rmSync(folder, { recursive: true, force: true })
+  }
+}

@@ -1,0 +1,138 @@
+// A name server of the tests' own, UDP and TCP on one loopback port: zones are data, and single names can misbehave. What is not in the
+// zone does not exist (NXDOMAIN); a name that is there without the asked type has no data.
+import { createSocket } from 'node:dgram'
+import { once } from 'node:events'
+import { createServer } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
+import packet from 'dns-packet'
+
+export interface Mx {
+  readonly preference: number
+  /** `.` alone is the null MX. */
+  readonly exchange: string
+}
+
+/** What a name has, or how it misbehaves. `truncated`: over UDP nothing but "ask again over TCP". */
+export type Name =
+  | {
+      readonly mx?: readonly Mx[]
+      readonly a?: readonly string[]
+      readonly aaaa?: readonly string[]
+      readonly txt?: readonly string[]
+      readonly cname?: string
+      readonly truncated?: true
+      /** Only these types misbehave. */
+      readonly broken?: { readonly types: readonly string[]; readonly how: Trouble }
+    }
+  | Trouble
+export type Trouble = 'servfail' | 'refused' | 'nxdomain' | 'silence' | 'garbage'
+export type Zone = Readonly<Record<string, Name>>
+
+export interface DnsServer {
+  readonly port: number
+  /** `127.0.0.1:port`, as in POSTHORN_DNS_SERVERS. */
+  readonly address: string
+  /** Every question: `MX example.com`, and `MX example.com tcp` over TCP. */
+  readonly asked: string[]
+  /** Replaced or added to while it runs. */
+  readonly zone: Record<string, Name>
+  stop(): Promise<void>
+}
+
+const codes = { servfail: 2, nxdomain: 3, refused: 5 } as const
+
+export async function startDnsServer(zone: Zone = {}): Promise<DnsServer> {
+  const asked: string[] = []
+  const names: Record<string, Name> = { ...zone }
+  const sockets = new Set<Socket>()
+
+  const tcp = createServer((socket) => {
+    sockets.add(socket)
+    socket.on('close', () => sockets.delete(socket))
+    socket.on('error', () => undefined)
+    let bytes = Buffer.alloc(0)
+    socket.on('data', (chunk) => {
+      bytes = Buffer.concat([bytes, chunk])
+      while (bytes.length >= 2 && bytes.length >= 2 + bytes.readUInt16BE(0)) {
+        const end = 2 + bytes.readUInt16BE(0)
+        const reply = answer(bytes.subarray(2, end), 'tcp')
+        bytes = bytes.subarray(end)
+        if (reply === undefined) continue
+        const length = Buffer.alloc(2)
+        length.writeUInt16BE(reply.length)
+        socket.write(Buffer.concat([length, reply]))
+      }
+    })
+  })
+  const udp = createSocket('udp4')
+  udp.on('message', (message, from) => {
+    const reply = answer(message, 'udp')
+    if (reply !== undefined) udp.send(reply, from.port, from.address)
+  })
+
+  function answer(message: Buffer, way: 'udp' | 'tcp'): Buffer | undefined {
+    const query = packet.decode(message)
+    const question = query.questions?.[0]
+    if (question === undefined) return undefined
+    asked.push(`${question.type} ${question.name}${way === 'tcp' ? ' tcp' : ''}`)
+    const reply = { id: query.id ?? 0, type: 'response' as const, questions: [question], answers: [] }
+    const flags = packet.RECURSION_DESIRED | packet.RECURSION_AVAILABLE
+    const name = names[question.name.toLowerCase()] ?? 'nxdomain'
+    const trouble =
+      typeof name === 'string' ? name : name.broken?.types.includes(question.type) ? name.broken.how : undefined
+    if (trouble === 'silence') return undefined
+    if (trouble === 'garbage') return Buffer.concat([message.subarray(0, 2), Buffer.from('not at all a DNS message')])
+    if (trouble !== undefined) return packet.encode({ ...reply, flags: flags | codes[trouble] })
+    if (typeof name === 'string') return undefined
+    if (name.truncated === true && way === 'udp')
+      return packet.encode({ ...reply, flags: flags | packet.TRUNCATED_RESPONSE })
+    return packet.encode({ ...reply, flags, answers: answersOf(names, question.name, question.type) })
+  }
+
+  // Both on one port. Somebody may hold the other half of it, so a few are tried.
+  let port = 0
+  for (let tries = 1; port === 0; tries++) {
+    tcp.listen(0, '127.0.0.1')
+    await once(tcp, 'listening')
+    const free = (tcp.address() as AddressInfo).port
+    try {
+      udp.bind(free, '127.0.0.1')
+      await once(udp, 'listening')
+      port = free
+    } catch (error) {
+      await once(tcp.close(), 'close')
+      if (tries === 5) throw error
+    }
+  }
+
+  return {
+    port,
+    address: `127.0.0.1:${port}`,
+    asked,
+    zone: names,
+    stop: async () => {
+      for (const socket of sockets) socket.destroy()
+      await Promise.all([once(tcp.close(), 'close'), once(udp.close(), 'close')])
+    },
+  }
+}
+
+function answersOf(names: Readonly<Record<string, Name>>, owner: string, type: string): packet.Answer[] {
+  const name = names[owner.toLowerCase()]
+  if (name === undefined || typeof name === 'string') return []
+  const common = { name: owner, ttl: 60 }
+  if (name.cname !== undefined)
+    return [{ ...common, type: 'CNAME', data: name.cname }, ...answersOf(names, name.cname, type)]
+  switch (type) {
+    case 'MX':
+      return (name.mx ?? []).map((data) => ({ ...common, type: 'MX', data }))
+    case 'A':
+      return (name.a ?? []).map((data) => ({ ...common, type: 'A', data }))
+    case 'AAAA':
+      return (name.aaaa ?? []).map((data) => ({ ...common, type: 'AAAA', data }))
+    case 'TXT':
+      return (name.txt ?? []).map((data) => ({ ...common, type: 'TXT', data }))
+    default:
+      return []
+  }
+}
