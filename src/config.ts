@@ -69,6 +69,11 @@ function url(...protocols: readonly string[]): (value: string) => string {
     return value.replace(/\/+$/, '')
   }
 }
+/** PostgreSQL's `user:password@/database?host=/folder`, a socket, is no URL without a host. */
+function databaseUrl(value: string): string {
+  url('postgres:', 'postgresql:')(value.replace('@/', '@localhost/'))
+  return value
+}
 function roles(value: string): readonly RoleName[] {
   if (value === 'all') return roleNames
   return value.split(',').map((name) => oneOf(...roleNames)(name.trim()))
@@ -115,9 +120,11 @@ export function parseRoute(value: string): Route {
     implicitTls,
   }
   if (parsed.username === '') return relay
-  return {
-    ...relay,
-    login: { user: decodeURIComponent(parsed.username), password: decodeURIComponent(parsed.password) },
+  try {
+    const login = { user: decodeURIComponent(parsed.username), password: decodeURIComponent(parsed.password) }
+    return { ...relay, login }
+  } catch {
+    throw new Wrong('has a user or password with a broken percent sign: write % as %25')
   }
 }
 
@@ -130,7 +137,7 @@ export const settingTable = {
     './data',
   ),
   DATABASE_URL: secret<string | undefined>(
-    url('postgres:', 'postgresql:'),
+    databaseUrl,
     undefined,
     'Use this PostgreSQL (15 or newer) instead of the embedded one.',
     'unset',
@@ -310,6 +317,12 @@ export const limits = {
   guessesDelayedMax: 1_000,
   principalCacheMs: 900,
   principalsMax: 10_000,
+  // What operators give
+  nameCharactersMax: 200,
+  suppressionImportBytesMax: 64 * 1024 * 1024,
+  suppressionImportRows: 1_000,
+  importMistakesShownMax: 20,
+  messagesListedMax: 10_000,
   // Acceptance
   admitRowsMax: 500,
   admitBytesMax: 4 * 1024 * 1024,
@@ -326,7 +339,10 @@ export const limits = {
   messageAgeMsMax: 26 * 3600_000,
   messagesInFlightMax: 600,
   contentInFlightBytesMax: 192 * 1024 * 1024,
-  claimShareMax: 200,
+  /** Messages of one destination in flight at once. */
+  claimShareMax: 300,
+  claimMost: 250,
+  claimLeast: 50,
   lanesPerClaimMax: 200,
   signaturesInFlightMax: 12,
   connectionsPerDestinationMax: 20,
@@ -345,6 +361,7 @@ export const limits = {
   replyLinesMax: 100,
   replyTextCharactersMax: 1_024,
   shutdownMs: 25_000,
+  housekeepingMs: 600_000,
   // SMTP client, RFC 5321 4.5.3.2
   smtpConnectMs: 30_000,
   smtpCommandMs: 300_000,

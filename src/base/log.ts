@@ -24,9 +24,12 @@ export interface Log {
 
 /** A log to standard error, so that standard output stays for people. */
 export function makeLog(level: string): Log {
+  // Routine lines are written in blocks, at least once a second; a fault, and the end of the process, flush them.
+  const destination = pino.destination({ dest: 2, sync: true, minLength: 8_192, periodicFlush: 1_000 })
+  process.once('exit', () => destination.flushSync())
   const out = pino(
     { level, base: null, timestamp: pino.stdTimeFunctions.isoTime, messageKey: 'event' },
-    pino.destination({ dest: 2, sync: true }),
+    destination,
   )
   const verb = (event: string) => (facts: Facts) => out.info(facts, event)
   return {
@@ -37,7 +40,10 @@ export function makeLog(level: string): Log {
     notified: verb('notified'),
     started: verb('started'),
     stopped: verb('stopped'),
-    fault: (what, error, facts = {}) => out.error({ what, ...facts, error: describe(error) }, 'fault'),
+    fault: (what, error, facts = {}) => {
+      out.error({ what, ...facts, error: describe(error) }, 'fault')
+      destination.flushSync()
+    },
   }
 }
 

@@ -299,7 +299,7 @@ describe.concurrent('byte discipline', () => {
 
   const answers: [ArmAnswer | 'throws', Partial<Transaction>, object][] = [
     ['lost', { trouble: 'claim_lost', needsDisarm: false }, { kind: 'decided' }],
-    ['suppressed', { trouble: 'suppressed', needsDisarm: false }, { kind: 'decided' }],
+    ['suppressed', { trouble: 'suppressed', needsDisarm: false }, { kind: 'failed', reason: 'recipient_suppressed' }],
     ['failed', { trouble: 'arm_failed', needsDisarm: true }, { kind: 'retry', reason: 'arm_failed' }],
     ['throws', { trouble: 'arm_failed', needsDisarm: true }, { kind: 'retry', reason: 'arm_failed' }],
   ]

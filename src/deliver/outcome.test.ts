@@ -50,7 +50,7 @@ describe('troubles before the dot', () => {
     arm_failed: 'retry arm_failed',
     too_late: 'retry arm_failed',
     claim_lost: 'decided',
-    suppressed: 'decided',
+    suppressed: 'failed recipient_suppressed',
     shutdown: 'retry shutdown',
   }
   test.each(Object.entries(table))('%s', (trouble, meaning) => {

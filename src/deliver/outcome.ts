@@ -27,7 +27,7 @@ const byTrouble = {
   too_late: retry('arm_failed'),
   shutdown: retry('shutdown'),
   claim_lost: decided,
-  suppressed: decided,
+  suppressed: failed('recipient_suppressed'),
 } as const satisfies Record<Exclude<Trouble, LossTrouble>, Outcome>
 
 type LossTrouble = 'timeout' | 'closed' | 'malformed'

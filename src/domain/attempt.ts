@@ -100,7 +100,7 @@ export const troubles = [
   'arm_failed',
   'claim_lost',
   'too_late', // armed, but the lease may have run out before the dot could be written
-  'suppressed', // the arm found the recipient suppressed, and has written that down
+  'suppressed', // the arm found the recipient suppressed
   'shutdown',
 ] as const
 export type Trouble = (typeof troubles)[number]

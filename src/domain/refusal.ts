@@ -1,5 +1,6 @@
 // Refusals: how we say no to a caller. A closed list of codes (decisions I), each with public words; every face owns a complete
 // table from code to its own language, and the compiler finds the missing row.
+import type { QuotaState } from './submission.ts'
 
 export const refusalCodes = [
   'invalid_request',
@@ -36,6 +37,8 @@ export interface Refusal {
   /** When trying again makes sense, in whole seconds. */
   readonly retryAfterSeconds?: number
   readonly upgradeUrl?: string
+  /** The windows of a quota that is used up. */
+  readonly quota?: readonly QuotaState[]
 }
 
 export function refuse(

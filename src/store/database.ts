@@ -1,11 +1,11 @@
 // Connections to PostgreSQL and what their errors mean. Statements are named and prepared once per connection; every connection asks
 // for synchronous_commit itself, so that a server with another default cannot weaken the promise (decisions A1).
+import { userInfo } from 'node:os'
 import pg from 'pg'
+import type { EmbeddedConnection } from './embedded.ts'
 
 /** Where the database is: a URL, or the embedded one's socket. */
-export type Connection =
-  | { readonly url: string }
-  | { readonly host: string; readonly user: string; readonly password: string; readonly database: string }
+export type Connection = { readonly url: string } | EmbeddedConnection
 
 export interface PoolKind {
   /** Shown by PostgreSQL as application_name. */
@@ -32,6 +32,28 @@ export interface Db {
 /** Names a statement once. Two variants are two statements. */
 export const sql = (name: string, text: string): Statement => ({ name, text })
 
+/**
+ * Where to connect, with every part said, so that PGHOST, PGPORT, PGSSLMODE and the like in the environment mean nothing here. Only a
+ * password that the URL leaves out may come from PGPASSWORD or ~/.pgpass, as for psql.
+ */
+export function serverOf(connection: Connection): pg.ClientConfig {
+  const plain = { ssl: false, sslnegotiation: 'postgres' as const, options: '-c client_encoding=UTF8' }
+  if (!('url' in connection)) {
+    const { host, port, user, password, database } = connection
+    return { ...plain, host, port, user, password, database }
+  }
+  // `postgres://user:password@/database?host=/folder`, PostgreSQL's way to name a socket, is no URL without a host.
+  const url = new URL(connection.url.replace('@/', '@localhost/'))
+  const say = (name: string, value: string): void => {
+    if (!url.searchParams.get(name)) url.searchParams.set(name, value)
+  }
+  say('host', decodeURIComponent(url.hostname.replace(/^\[|\]$/g, '')) || 'localhost')
+  say('port', url.port || '5432')
+  say('user', decodeURIComponent(url.username) || userInfo().username)
+  if (url.pathname.length < 2) url.pathname = `/${encodeURIComponent(url.searchParams.get('user') ?? '')}`
+  return { ...plain, connectionString: url.href }
+}
+
 /** The pool's client options. Plans never depend on statistics: every statement here is a walk over indexes. */
 function clientOptions(connection: Connection, kind: PoolKind): pg.PoolConfig {
   const server = [
@@ -39,11 +61,7 @@ function clientOptions(connection: Connection, kind: PoolKind): pg.PoolConfig {
     '-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off -c jit=off',
     `-c statement_timeout=${kind.answerMs} -c idle_in_transaction_session_timeout=30000`,
   ].join(' ')
-  const where =
-    'url' in connection
-      ? { connectionString: connection.url }
-      : { host: connection.host, user: connection.user, password: connection.password, database: connection.database }
-  return { ...where, options: server, application_name: kind.name, keepAlive: true }
+  return { ...serverOf(connection), options: server, application_name: kind.name, keepAlive: true }
 }
 
 export function openDatabase(connection: Connection, kind: PoolKind): Db {
@@ -73,7 +91,10 @@ export function listen(connection: Connection, channel: string, heard: () => voi
   let stopped = false
 
   const connect = async (): Promise<void> => {
-    const fresh = new pg.Client({ ...clientOptions(connection, { name: `posthorn ${channel}`, connectionsMax: 1, answerMs: 5_000 }), connectionTimeoutMillis: 4_000 })
+    const fresh = new pg.Client({
+      ...clientOptions(connection, { name: `posthorn ${channel}`, connectionsMax: 1, answerMs: 5_000 }),
+      connectionTimeoutMillis: 4_000,
+    })
     client = fresh
     fresh.on('error', () => undefined)
     fresh.on('notification', heard)
@@ -118,7 +139,8 @@ export const mayRepeat = (error: unknown): boolean => ['40P01', '40001', '55P03'
 /** True when the database cannot be reached, is too slow, full or going down: callers are told to come back. */
 export function isDatabaseAway(error: unknown): boolean {
   const state = sqlState(error)
-  if (state !== undefined) return ['08', '53', '57', '58', '55'].includes(state.slice(0, 2)) || mayRepeat(error) || state === '25006'
+  if (state !== undefined)
+    return ['08', '53', '57', '58', '55'].includes(state.slice(0, 2)) || mayRepeat(error) || state === '25006'
   if (!(error instanceof Error)) return false
   const code = (error as { code?: unknown }).code
   return (

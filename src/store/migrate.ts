@@ -4,13 +4,13 @@ import { readdir, readFile } from 'node:fs/promises'
 import { Kysely, PostgresDialect, sql } from 'kysely'
 import { Migrator } from 'kysely/migration'
 import pg from 'pg'
-import type { Connection } from './database.ts'
+import { serverOf, type Connection } from './database.ts'
 
 const folder = new URL('./migrations/', import.meta.url)
 
 /** Returns the version that the database has now: the name of the newest migration. */
 export async function migrate(connection: Connection): Promise<{ version: string }> {
-  const pool = new pg.Pool({ ...('url' in connection ? { connectionString: connection.url } : connection), max: 1, connectionTimeoutMillis: 10_000 })
+  const pool = new pg.Pool({ ...serverOf(connection), max: 1, connectionTimeoutMillis: 10_000 })
   pool.on('error', () => undefined)
   const db = new Kysely<unknown>({ dialect: new PostgresDialect({ pool }) })
   try {
@@ -19,7 +19,10 @@ export async function migrate(connection: Connection): Promise<{ version: string
       await Promise.all(
         names.map(async (name) => {
           const text = await readFile(new URL(name, folder), 'utf8')
-          return [name.replace(/\.sql$/, ''), { up: async (db: Kysely<never>) => void (await sql.raw(text).execute(db)) }] as const
+          return [
+            name.replace(/\.sql$/, ''),
+            { up: async (db: Kysely<never>) => void (await sql.raw(text).execute(db)) },
+          ] as const
         }),
       ),
     )

@@ -128,6 +128,14 @@ create function minute_of(instant timestamptz) returns bigint language sql immut
   select floor(extract(epoch from instant) / 60)::bigint
 $$;
 
+-- The minute, day and month that a charge belongs to. A transaction that waited for the row while another one charged a later minute
+-- charges that minute too: back in time it would undo what stands there. (So does one after the clock was set back by less than an hour.)
+create function charged_at(last_minute bigint, now_minute bigint) returns table (minute bigint, day date, month date) language sql immutable as $$
+  select at.minute, (to_timestamp(at.minute * 60) at time zone 'UTC')::date,
+         date_trunc('month', to_timestamp(at.minute * 60) at time zone 'UTC')::date
+    from (select case when last_minute - now_minute between 1 and 59 then last_minute else now_minute end as minute) at
+$$;
+
 -- The counts of the trailing 60 minutes, oldest first, out of the ring.
 create function trailing_hour(minutes integer[], minute bigint, at bigint) returns table (age integer, charged integer)
 language sql immutable as $$

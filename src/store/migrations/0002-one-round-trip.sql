@@ -31,12 +31,13 @@ begin
       endpoint text, idem text, hash text, files json, chunks json)
   ),
   quota as materialized (
-    select u.workspace_id, p.hourly, p.daily, p.monthly,
-           hour_count(u.minutes, u.minute, now_minute) hour_used,
-           case when u.day = today then u.day_count else 0 end day_used,
-           case when u.month = this_month then u.month_count else 0 end month_used,
+    select u.workspace_id, p.hourly, p.daily, p.monthly, c.minute at_minute, c.day at_day, c.month at_month,
+           hour_count(u.minutes, u.minute, c.minute) hour_used,
+           case when u.day = c.day then u.day_count else 0 end day_used,
+           case when u.month = c.month then u.month_count else 0 end month_used,
            u.minutes, u.minute
       from usage u join workspaces w on w.id = u.workspace_id join plans p on p.name = w.plan
+           cross join lateral charged_at(u.minute, now_minute) c
      where u.workspace_id = any (charged)
   ),
   seen as materialized (
@@ -58,18 +59,21 @@ begin
       from seen e where e.sender is not null and not e.suppressed and e.repeated_id is null
   ),
   admitted as materialized (
-    select r.* from ranked r join quota q on q.workspace_id = r.w
+    select r.*, q.at_minute, q.at_day, q.day_used, q.at_month, q.month_used from ranked r join quota q on q.workspace_id = r.w
      where commit_them
        and (q.hourly is null or q.hour_used + r.rank <= q.hourly)
        and (q.daily is null or q.day_used + r.rank <= q.daily)
        and (q.monthly is null or q.month_used + r.rank <= q.monthly)
   ),
-  charges as materialized (select a.w, count(*)::integer many from admitted a group by a.w),
+  charges as materialized (
+    select a.w, count(*)::integer many, min(a.at_minute) as minute, min(a.at_day) as day, min(a.day_used) day_used,
+           min(a.at_month) as month, min(a.month_used) month_used
+      from admitted a group by a.w
+  ),
   charge as (
     update usage u
-       set minutes = charge_minute(u.minutes, u.minute, now_minute, c.many), minute = now_minute,
-           day = today, day_count = case when u.day = today then u.day_count else 0 end + c.many,
-           month = this_month, month_count = case when u.month = this_month then u.month_count else 0 end + c.many
+       set minutes = charge_minute(u.minutes, u.minute, c.minute, c.many), minute = c.minute,
+           day = c.day, day_count = c.day_used + c.many, month = c.month, month_count = c.month_used + c.many
       from charges c where u.workspace_id = c.w
   ),
   record as (
@@ -115,11 +119,14 @@ begin
          q.hourly, q.daily, q.monthly,
          q.hour_used + coalesce(c.many, 0), q.day_used + coalesce(c.many, 0), q.month_used + coalesce(c.many, 0),
          case when q.hourly is not null then
-           60 * (60 - coalesce((select max(h.age) from trailing_hour(q.minutes, q.minute, now_minute) h where h.charged > 0), 0))
+           60 * (60 - coalesce((select max(h.age) from trailing_hour(q.minutes, q.minute, q.at_minute) h where h.charged > 0), 0))
              - extract(second from now_at)::integer end,
          extract(epoch from (today + 1)::timestamp - (now_at at time zone 'UTC'))::integer,
          extract(epoch from this_month + interval '1 month' - (now_at at time zone 'UTC'))::integer
     from seen e left join quota q on q.workspace_id = e.w left join charges c on c.w = e.w left join admitted a on a.n = e.n;
+  if commit_them then
+    perform pg_notify('posthorn_due', ''); -- heard after the commit, once for the batch
+  end if;
 end $$;
 
 ------------------------------------------------------------------------------------------------------------------ delivery
@@ -169,7 +176,7 @@ begin
   ),
   ended as (
     delete from outbound o using asked a
-     where o.message_id = a.id and o.epoch = a.epoch and o.token = a.token and o.status = 'sending'
+     where o.message_id = a.id and o.workspace_id = a.w and o.epoch = a.epoch and o.token = a.token and o.status = 'sending'
        and a.status in ('sent', 'failed', 'delivery_unknown')
     returning o.message_id, o.workspace_id, o.epoch, o.token, o.armed_epoch
   ),
@@ -178,7 +185,7 @@ begin
        set status = 'retrying', due_at = now_at + a.delay_ms * interval '1 millisecond', lease_until = null, lease_owner = null,
            armed_epoch = null, evidence = a.evidence, attempts = o.attempts - case when a.uses_try then 0 else 1 end
       from asked a
-     where o.message_id = a.id and o.epoch = a.epoch and o.token = a.token and o.status = 'sending' and a.status = 'retrying'
+     where o.message_id = a.id and o.workspace_id = a.w and o.epoch = a.epoch and o.token = a.token and o.status = 'sending' and a.status = 'retrying'
     returning o.message_id, o.workspace_id, o.epoch, o.token, null::integer armed_epoch
   ),
   moved as materialized (select * from ended union all select * from again),
@@ -190,8 +197,15 @@ begin
       left join moved v on v.message_id = a.id and v.epoch = a.epoch and v.token = a.token
   ),
   told as materialized (
-    -- a late 4yz is a failure, never a retry: a person may have sent it again meanwhile
-    select k.*, case when k.late and k.status = 'retrying' then 'failed' else k.status end becomes from known k where k.ours or k.late
+    select k.id, k.w, k.epoch, k.token, k.was, k.ours, k.armed_epoch, k.provider_id, k.error, k.suppress, k.rule, k.outcome, k.facts,
+           k.status becomes, k.event, k.report from known k where k.ours or (k.late and k.status <> 'retrying')
+    union all
+    -- A late 4yz is a failure, never a retry: a person may have sent it again meanwhile. What was reported is then the message's end.
+    select k.id, k.w, k.epoch, k.token, k.was, k.ours, k.armed_epoch, k.provider_id, k.error, k.suppress, k.rule, 'failed', k.facts,
+           'failed', (k.event::jsonb - 'nextAttemptAt' || '{"reason": "eod_4xx_late"}')::json,
+           jsonb_set(jsonb_set(jsonb_set(k.report::jsonb, '{rank}', '3'), '{bounce,final}', 'true', false),
+             '{facts,bounce,final}', 'true', false)::json
+      from known k where k.late and k.status = 'retrying'
   ),
   record as (
     update messages m

@@ -1,0 +1,193 @@
+// The one way in: a submission becomes a queued message, or a refusal (decisions A1, D). Whoever calls has proved who they are; nothing
+// else is believed. Accepted is said only after message, content, quota charge, idempotency key and event are committed together.
+import { limits } from '../config.ts'
+import type { Refusal } from '../domain/refusal.ts'
+import { isRefusal, refuse } from '../domain/refusal.ts'
+import type { MessageId, WorkspaceId } from '../domain/message.ts'
+import type { Accepted, MessageRecord, Submission } from '../domain/submission.ts'
+import type { Log } from '../base/log.ts'
+import type { Admission, AdmissionRow, Admitter } from '../store/admit.ts'
+import { isDatabaseAway, surelyAborted } from '../store/database.ts'
+import type { IdMaker } from '../store/message-id.ts'
+import { judge, quotaOf } from './checks.ts'
+import type { Scanner } from './scan.ts'
+
+export interface AcceptTools {
+  readonly ids: IdMaker
+  readonly admitter: Admitter
+  readonly scanner: Scanner
+  /** This machine's name, for the trace field of what it accepts. */
+  readonly hostname: string
+  readonly log: Log
+  /** Keeps bytes for a later admission under this id. */
+  stage(id: string, bytes: Buffer): Promise<void>
+  /** The record, over a connection that had no part in a failed admission. */
+  readRecord(workspace: WorkspaceId, id: MessageId): Promise<MessageRecord | undefined>
+}
+
+export { absentScanner, builtInScanner } from './scan.ts'
+export type Accept = (submission: Submission) => Promise<Accepted | Refusal>
+
+export function makeAccept(tools: AcceptTools): Accept {
+  /** Submissions with an idempotency key that are being decided here, by workspace, face and key. */
+  const underWay = new Map<string, Promise<unknown>>()
+
+  return async (submission) => {
+    const { idempotency } = submission
+    if (idempotency === undefined) return decide(tools, submission)
+    const name = `${submission.workspaceId} ${submission.source} ${idempotency.key}`
+    const until = performance.now() + limits.idempotencyWaitMs
+    // Equal keys are told apart before SQL: the loser waits for the winner, then finds what it left.
+    for (let first = underWay.get(name); first !== undefined; first = underWay.get(name))
+      if (!(await settled(first, until - performance.now())))
+        return refuse('idempotency_in_progress', 'A request with this Idempotency-Key is still in progress; try again in a second.', {
+          retryAfterSeconds: 1,
+        })
+    const decided = decide(tools, submission)
+    underWay.set(name, decided)
+    try {
+      return await decided
+    } finally {
+      underWay.delete(name)
+    }
+  }
+}
+
+async function decide(tools: AcceptTools, submission: Submission): Promise<Accepted | Refusal> {
+  const id = tools.ids.next()
+  const row = { workspaceId: submission.workspaceId, fields: fieldsOf(tools, submission, id) }
+  if (submission.attachments.length > 0) {
+    // The cheap refusals before the dear scan, by the same list.
+    const known = await tools.admitter.look(row)
+    const verdict = judge(submission, known)
+    if (isRefusal(verdict)) return verdict
+    if (verdict === 'repeated') return replay(tools, submission, known)
+    const infected = await scan(tools, submission)
+    if (infected !== undefined) return infected
+  }
+  const content = await placeContent(tools, submission)
+  const known = await admit(tools, { ...row, fields: { ...row.fields, ...content } }, id)
+  if (known === 'found') return found(await recordOf(tools, submission.workspaceId, id), [])
+  const verdict = judge(submission, known)
+  if (isRefusal(verdict)) return verdict
+  if (verdict === 'repeated') return replay(tools, submission, known)
+  // Every reason not to admit has its check; one without would be a promise broken in silence.
+  if (!known.admitted || known.sender === null) throw new Error(`message ${id} was not admitted, and no check says why`)
+  return { message: acceptedRecord(submission, id, known.sender, known.at), replayed: false, quota: quotaOf(known) }
+}
+
+/** Commits. Where the outcome of the commit is not known, the id is looked up on another connection first (decisions A1). */
+async function admit(tools: AcceptTools, row: AdmissionRow, id: MessageId): Promise<Admission | 'found'> {
+  try {
+    return await tools.admitter.admit(row)
+  } catch (error) {
+    if (surelyAborted(error) || (error instanceof Error && error.name === 'BatchFull')) throw error
+    if (isDatabaseAway(error) && (await tools.readRecord(row.workspaceId, id).catch(() => undefined)) !== undefined) return 'found'
+    throw error
+  }
+}
+
+async function scan(tools: AcceptTools, submission: Submission): Promise<Refusal | undefined> {
+  try {
+    const verdict = await tools.scanner.examine(submission.attachments)
+    if (verdict.clean) return undefined
+    return refuse('attachment_infected', `"attachments.${verdict.position}" was recognised as malware (${verdict.signature}); nothing was accepted.`, {
+      field: `attachments.${verdict.position}`,
+    })
+  } catch (error) {
+    tools.log.fault('scanner', error)
+    return refuse('scanner_unavailable', 'The malware scanner cannot be reached; nothing was accepted. Try again later.', { retryAfterSeconds: 30 })
+  }
+}
+
+async function replay(tools: AcceptTools, submission: Submission, known: Admission): Promise<Accepted | Refusal> {
+  const record = await recordOf(tools, submission.workspaceId, known.repeated_id as MessageId)
+  return { ...found(record, quotaOf(known)), replayed: true }
+}
+
+async function recordOf(tools: AcceptTools, workspace: WorkspaceId, id: MessageId): Promise<MessageRecord> {
+  const record = await tools.readRecord(workspace, id)
+  if (record === undefined) throw new Error(`message ${id} was accepted, but its record is gone`)
+  return record
+}
+
+/** An accepted message as its first answer told it. */
+function found(record: MessageRecord, quota: Accepted['quota']): Accepted {
+  const { providerMessageId: _provider, errorMessage: _error, ...rest } = record
+  return { message: { ...rest, status: 'queued', deliveryStatus: 'pending' }, replayed: false, quota }
+}
+
+function acceptedRecord(submission: Submission, id: MessageId, sender: string, createdAt: Date): MessageRecord {
+  const { workspaceId, mailboxId, recipient, subject, bodyText, metadata, expiresAt } = submission
+  return {
+    id,
+    workspaceId,
+    mailboxId,
+    status: 'queued',
+    deliveryStatus: 'pending',
+    sender,
+    recipient: recipient.text,
+    subject,
+    bodyText,
+    createdAt,
+    ...(metadata !== undefined && { metadata }),
+    ...(expiresAt !== undefined && { expiresAt }),
+  }
+}
+
+/** The row of the admission statement, without the content. */
+function fieldsOf(tools: AcceptTools, submission: Submission, id: MessageId): Record<string, unknown> {
+  const { recipient, idempotency } = submission
+  return {
+    id,
+    w: submission.workspaceId,
+    mailbox: submission.mailboxId,
+    source: submission.source,
+    recipient: recipient.text,
+    recipient_key: recipient.key,
+    destination: recipient.domain,
+    subject: submission.subject,
+    metadata: submission.metadata,
+    expires: submission.expiresAt,
+    accepted_by: tools.hostname,
+    age_ms: limits.messageAgeMsMax,
+    ...(idempotency !== undefined && { endpoint: submission.source, idem: idempotency.key, hash: idempotency.bodyHash }),
+  }
+}
+
+/** Small content travels in the admission itself; big content is staged before it and only referred to. */
+async function placeContent(tools: AcceptTools, { bodyText, attachments }: Submission): Promise<Record<string, unknown>> {
+  const attached = attachments.reduce((sum, attachment) => sum + attachment.bytes.length, 0)
+  const inline = attached + bodyText.length <= limits.contentInlineBytesMax
+  const content: Record<string, unknown> = {}
+  if (inline || bodyText.length <= limits.contentInlineBytesMax) content['body'] = bodyText
+  else {
+    content['body_blob'] = tools.ids.next()
+    await tools.stage(content['body_blob'] as string, Buffer.from(bodyText))
+  }
+  if (attachments.length === 0) return content
+  const blobs = attachments.map(() => tools.ids.next())
+  content['files'] = attachments.map(({ filename, contentType, bytes }, position) => ({
+    position,
+    filename,
+    content_type: contentType,
+    size: bytes.length,
+    blob: blobs[position],
+  }))
+  if (inline) content['chunks'] = attachments.map(({ bytes }, position) => ({ blob: blobs[position], bytes: bytes.toString('base64') }))
+  else for (const [position, { bytes }] of attachments.entries()) await tools.stage(blobs[position] as string, bytes)
+  return content
+}
+
+/** True when the promise has settled within the time. */
+async function settled(promise: Promise<unknown>, ms: number): Promise<boolean> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<false>((resolve) => {
+    timer = setTimeout(() => resolve(false), Math.max(0, ms))
+  })
+  const done = promise.then(
+    () => true,
+    () => true,
+  )
+  return Promise.race([done, late]).finally(() => clearTimeout(timer))
+}

@@ -1,0 +1,81 @@
+// What the database knows about a submission, and what follows from it. The list is the precedence of refusals (decisions D): the first that
+// objects answers. Used twice with the same facts: before the malware scan, and on the answer of the admission itself.
+import type { Refusal } from '../domain/refusal.ts'
+import { refuse } from '../domain/refusal.ts'
+import type { QuotaState, Submission } from '../domain/submission.ts'
+import type { Admission } from '../store/admit.ts'
+
+type Check = (submission: Submission, known: Admission) => Refusal | undefined
+
+const keyIsNotReused: Check = ({ idempotency }, { repeated_id, repeated_hash }) =>
+  repeated_id !== null && repeated_hash !== idempotency?.bodyHash
+    ? refuse('idempotency_key_reused', 'This Idempotency-Key was used before with another body; use a new key for a new message.', {
+        field: 'Idempotency-Key',
+      })
+    : undefined
+
+// Unknown, disabled, foreign and on an unverified domain: one answer for all four, so that ids cannot be probed.
+const mailboxIsActive: Check = (_submission, { sender }) =>
+  sender === null
+    ? refuse('mailbox_not_active', '"mailboxId" is not an active mailbox of this workspace on a verified domain; use the id of one that is.', {
+        field: 'mailboxId',
+      })
+    : undefined
+
+const recipientIsWelcome: Check = (_submission, { suppressed }) =>
+  suppressed
+    ? refuse('recipient_suppressed', 'The recipient is on the suppression list of this workspace; remove the suppression before you send again.', {
+        field: 'recipient',
+      })
+    : undefined
+
+const quotaIsLeft: Check = (_submission, known) => {
+  if (known.admitted) return undefined
+  // The longest wait first: when the month is used up, waiting for the hour is no way out.
+  for (const window of [...quotaOf(known)].toReversed()) {
+    if (window.remaining > 0) continue
+    const { code, words } = usedUp[window.window]
+    return refuse(code, words(window), { retryAfterSeconds: Math.max(1, window.resetSeconds), quota: quotaOf(known) })
+  }
+  return undefined
+}
+
+const usedUp = {
+  hour: {
+    code: 'hourly_limit_reached',
+    words: (window: QuotaState) => `The limit of ${window.limit} messages in 60 minutes is reached; try again in ${window.resetSeconds} seconds.`,
+  },
+  day: {
+    code: 'daily_limit_reached',
+    words: (window: QuotaState) => `The limit of ${window.limit} messages a day is reached; it turns at midnight UTC.`,
+  },
+  month: {
+    code: 'monthly_limit_reached',
+    words: (window: QuotaState) => `The limit of ${window.limit} messages a month is reached; it turns with the month (UTC).`,
+  },
+} as const
+
+/** Before the order of the list: a repeat of an accepted submission skips everything behind the first check. */
+export const checks: readonly Check[] = [keyIsNotReused, mailboxIsActive, recipientIsWelcome, quotaIsLeft]
+
+/** The first refusal; `repeated` when the same submission was accepted before; undefined when nothing objects. */
+export function judge(submission: Submission, known: Admission): Refusal | 'repeated' | undefined {
+  for (const check of checks) {
+    const refusal = check(submission, known)
+    if (refusal !== undefined) return refusal
+    if (check === keyIsNotReused && known.repeated_id !== null) return 'repeated'
+  }
+  return undefined
+}
+
+/** The limited windows of the workspace, as they stand after this submission. */
+export function quotaOf(known: Admission): readonly QuotaState[] {
+  const windows: QuotaState[] = []
+  const add = (window: QuotaState['window'], limit: number | null, used: number, resetSeconds: number | null) => {
+    if (limit !== null) windows.push({ window, limit, remaining: Math.max(0, limit - used), resetSeconds: resetSeconds ?? 0 })
+  }
+  add('hour', known.hourly, known.hour_used, known.hour_resets)
+  add('day', known.daily, known.day_used, known.day_resets)
+  add('month', known.monthly, known.month_used, known.month_resets)
+  return windows
+}

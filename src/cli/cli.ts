@@ -1,0 +1,84 @@
+// The `posthorn` command: its words, and what it answers to mistakes. Standard output is the answer and nothing else; errors go to
+// standard error with status 1, wrong usage with 2 (operating contract, "The posthorn command").
+import { Command, CommanderError } from 'commander'
+import { version, type Settings } from '../config.ts'
+import { messageCommands } from './messages.ts'
+import { makePrinter } from './print.ts'
+import { domainCommands, keyCommands, mailboxCommands } from './senders.ts'
+import { suppressionCommands } from './suppressions.ts'
+import { withTools, type Desk } from './tools.ts'
+import { planCommands, workspaceCommands } from './workspaces.ts'
+
+const more = `
+Commands find the database by the settings of the server (environment; docs/config.md), whether it runs or not.
+--json, anywhere, prints one JSON value on standard output and nothing else.
+
+To send a first message:
+  posthorn workspace create --name Shop
+  posthorn domain add Shop example.org --verified
+  posthorn mailbox add Shop hello@example.org
+  posthorn key create Shop --name server --scope mail.send --scope mail.status.read
+`
+
+/** Returns the exit status. `settings` throws where the environment is wrong; help does not need it. */
+export async function runCli(args: readonly string[], settings: () => Settings): Promise<number> {
+  const json = args.includes('--json')
+  const write = (text: string): void => void process.stdout.write(text)
+  const program = buildProgram({
+    json,
+    write,
+    ...makePrinter(json, write),
+    with: (work) => withTools(settings(), work),
+  })
+  try {
+    await program.parseAsync(
+      args.filter((arg) => arg !== '--json'),
+      { from: 'user' },
+    )
+    return 0
+  } catch (error) {
+    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2
+    process.stderr.write(`posthorn: ${sentenceOf(error)}\n`)
+    return 1
+  }
+}
+
+function buildProgram(desk: Desk): Command {
+  const program = new Command('posthorn')
+    .description('Transactional email of your own: accepted mail is never lost and never sent twice.')
+    .version(version)
+    .option('--json', 'print one JSON value')
+    .showHelpAfterError('(posthorn --help shows what there is)')
+    .addHelpText('after', more)
+    .exitOverride() // commands made from here on do the same
+
+  // Here for the help alone: main.ts runs it without loading any of this.
+  program
+    .command('serve')
+    .description('run the service')
+    .option('--roles <roles>', 'comma list of api, smtp, deliver, feedback, webhooks; instead of POSTHORN_ROLES')
+  program
+    .command('migrate')
+    .description("bring the database to this release's schema")
+    .action(() =>
+      desk.with(async ({ version }) => {
+        desk.show({ version }, () => `The database has the schema ${version}.`)
+      }),
+    )
+  workspaceCommands(program, desk)
+  planCommands(program, desk)
+  domainCommands(program, desk)
+  mailboxCommands(program, desk)
+  keyCommands(program, desk)
+  suppressionCommands(program, desk)
+  messageCommands(program, desk)
+  return program
+}
+
+/** The words of an error and its causes, for people. */
+function sentenceOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  const first = error instanceof AggregateError ? (error.errors[0] as unknown) : undefined
+  const words = error.message || (first === undefined ? error.name : sentenceOf(first))
+  return error.cause === undefined ? words : `${words}: ${sentenceOf(error.cause)}`
+}

@@ -1,0 +1,69 @@
+// `posthorn message`.
+import { InvalidArgumentError, type Command } from 'commander'
+import { findWorkspace, listMessagesOf, showMessage } from '../workspace/workspace.ts'
+import type { Timeline } from '../workspace/workspace.ts'
+import { facts, table } from './print.ts'
+import type { Desk } from './tools.ts'
+
+export function messageCommands(program: Command, desk: Desk): void {
+  const group = program.command('message').description('what was sent, and what happened to it')
+
+  group
+    .command('show')
+    .description('show a message with everything that happened to it')
+    .argument('<id>', 'the id of the message')
+    .action((id: string) =>
+      desk.with(async ({ db }) => {
+        const timeline = await showMessage(db, id)
+        desk.show(timeline, () => describe(timeline))
+      }),
+    )
+  group
+    .command('list')
+    .description('list the latest messages of a workspace')
+    .argument('<workspace>', 'its id or exact name')
+    .option('--limit <messages>', 'how many', positive, 50)
+    .action((workspace: string, { limit }: { limit: number }) =>
+      desk.with(async ({ db, vault }) => {
+        const { id } = await findWorkspace(db, vault, workspace)
+        const all = await listMessagesOf(db, id, limit)
+        const rows = () => all.map((m) => [m.id, m.createdAt, m.status, m.deliveryStatus, m.recipient, m.subject])
+        const heads = ['ID', 'CREATED', 'STATUS', 'DELIVERY', 'RECIPIENT', 'SUBJECT']
+        desk.show(all, () => table(heads, rows(), 'The workspace has no message yet.'))
+      }),
+    )
+}
+
+function positive(text: string): number {
+  if (!/^[1-9]\d{0,8}$/.test(text)) throw new InvalidArgumentError('It must be a number above 0.')
+  return Number(text)
+}
+
+function describe(message: Timeline): string {
+  const { events, attempts, reports, queue } = message
+  const record = facts({
+    id: message.id,
+    workspace: message.workspaceId,
+    status: message.status,
+    delivery: message.deliveryStatus,
+    from: message.sender,
+    to: message.recipient,
+    subject: message.subject,
+    created: message.createdAt,
+    expires: message.expiresAt,
+    'provider id': message.providerMessageId,
+    error: message.errorMessage,
+    'next try': queue?.status === 'sending' ? undefined : queue?.dueAt,
+  })
+  const parts = [
+    ['Events', events.map((each) => [each.sequence, each.occurredAt, each.type, text(each.facts)])],
+    ['Attempts', attempts.map((each) => [each.epoch, each.endedAt, each.outcome, text(each.facts)])],
+    ['Reports', reports.map((each) => ['', each.createdAt, each.eventType, each.detail])],
+  ] as const
+  const shown = parts
+    .filter(([, rows]) => rows.length > 0)
+    .map(([title, rows]) => `${title}\n${table(['', '', '', ''], rows, '').trimStart()}`)
+  return [record, ...shown].join('\n\n')
+}
+
+const text = (value: object | undefined): string => (value === undefined ? '' : JSON.stringify(value))

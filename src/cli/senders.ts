@@ -1,0 +1,159 @@
+// `posthorn domain`, `posthorn mailbox` and `posthorn key`.
+import { InvalidArgumentError, Option, type Command } from 'commander'
+import {
+  addDomain,
+  addMailbox,
+  createKey,
+  findWorkspace,
+  listDomains,
+  listKeys,
+  listMailboxes,
+  revokeKey,
+  setMailbox,
+} from '../workspace/workspace.ts'
+import type { ApiKey, Domain, Mailbox } from '../workspace/workspace.ts'
+import { facts, table } from './print.ts'
+import type { Desk } from './tools.ts'
+
+const workspaceArgument = ['<workspace>', 'its id or exact name'] as const
+
+export function domainCommands(program: Command, desk: Desk): void {
+  const group = program.command('domain').description('domains that a workspace sends from')
+
+  group
+    .command('add')
+    .description('add a domain and show the DNS records that it needs')
+    .argument(...workspaceArgument)
+    .argument('<name>', 'the domain, such as example.org')
+    .option('--verified', 'take it as verified on your word (tests, migrations)', false)
+    .action((workspace: string, name: string, { verified }: { verified: boolean }) =>
+      desk.with(async (tools) => {
+        const { id } = await findWorkspace(tools.db, tools.vault, workspace)
+        const domain = await addDomain(tools, id, name, verified)
+        desk.show(domain, () => describeDomain(domain))
+      }),
+    )
+  group
+    .command('list')
+    .description('list the domains of a workspace with their DNS records')
+    .argument(...workspaceArgument)
+    .action((workspace: string) =>
+      desk.with(async ({ db, vault, hostname }) => {
+        const { id } = await findWorkspace(db, vault, workspace)
+        const domains = await listDomains(db, id, hostname)
+        desk.show(domains, () => domains.map(describeDomain).join('\n\n') || 'The workspace has no domain yet.')
+      }),
+    )
+}
+
+export function mailboxCommands(program: Command, desk: Desk): void {
+  const group = program.command('mailbox').description('addresses that a workspace sends from')
+
+  group
+    .command('add')
+    .description('add a mailbox on a domain of the workspace')
+    .argument(...workspaceArgument)
+    .argument('<address>', 'such as shop@example.org')
+    .option('--name <name>', 'the display name that recipients see')
+    .action((workspace: string, address: string, { name }: { name?: string }) =>
+      desk.with(async ({ db, vault }) => {
+        const { id } = await findWorkspace(db, vault, workspace)
+        const mailbox = await addMailbox(db, id, address, name)
+        desk.show(mailbox, () => describeMailbox(mailbox))
+      }),
+    )
+  group
+    .command('list')
+    .description('list the mailboxes of a workspace')
+    .argument(...workspaceArgument)
+    .action((workspace: string) =>
+      desk.with(async ({ db, vault }) => {
+        const { id } = await findWorkspace(db, vault, workspace)
+        const all = await listMailboxes(db, id)
+        const rows = () => all.map((each) => [each.id, each.address, each.name, each.status])
+        desk.show(all, () => table(['ID', 'ADDRESS', 'NAME', 'STATUS'], rows(), 'The workspace has no mailbox yet.'))
+      }),
+    )
+  group
+    .command('set')
+    .description('switch a mailbox on or off')
+    .argument('<id>', 'the id of the mailbox')
+    .addOption(new Option('--status <status>').choices(['active', 'disabled']).makeOptionMandatory())
+    .action((id: string, { status }: { status: 'active' | 'disabled' }) =>
+      desk.with(async ({ db }) => {
+        const mailbox = await setMailbox(db, id, status)
+        desk.show(mailbox, () => describeMailbox(mailbox))
+      }),
+    )
+}
+
+export function keyCommands(program: Command, desk: Desk): void {
+  const group = program.command('key').description('API keys of a workspace')
+
+  group
+    .command('create')
+    .description('make a key and show it, once')
+    .argument(...workspaceArgument)
+    .requiredOption('--name <name>', 'what it is for')
+    .requiredOption('--scope <scope>', 'what it may do; give it again for more', collect)
+    .option('--expires <time>', 'until when, such as 2027-01-31T00:00:00Z', time)
+    .action((workspace: string, options: { name: string; scope: readonly string[]; expires?: Date }) =>
+      desk.with(async ({ db, vault }) => {
+        const { id } = await findWorkspace(db, vault, workspace)
+        const { name, scope: scopes, expires: expiresAt } = options
+        const made = await createKey(db, id, { name, scopes, ...(expiresAt !== undefined && { expiresAt }) })
+        const once = 'This key is shown once and kept only as a hash: store it now.'
+        desk.show(made, () => `${describeKey(made)}\nkey: ${made.key}\n\n${once}`)
+      }),
+    )
+  group
+    .command('list')
+    .description('list the keys of a workspace')
+    .argument(...workspaceArgument)
+    .action((workspace: string) =>
+      desk.with(async ({ db, vault }) => {
+        const { id } = await findWorkspace(db, vault, workspace)
+        const keys = await listKeys(db, id)
+        const rows = () => keys.map((key) => [key.id, key.name, `${key.prefix}...`, key.scopes.join(' '), stateOf(key)])
+        desk.show(keys, () => table(['ID', 'NAME', 'KEY', 'SCOPES', 'STATE'], rows(), 'The workspace has no key yet.'))
+      }),
+    )
+  group
+    .command('revoke')
+    .description('refuse a key from now on')
+    .argument('<id>', 'the id of the key')
+    .action((id: string) =>
+      desk.with(async ({ db }) => {
+        const key = await revokeKey(db, id)
+        desk.show(key, () => describeKey(key))
+      }),
+    )
+}
+
+function collect(value: string, before: readonly string[] = []): readonly string[] {
+  return [...before, ...value.split(',').map((each) => each.trim())]
+}
+
+function time(text: string): Date {
+  const parsed = new Date(text)
+  if (Number.isNaN(parsed.getTime())) throw new InvalidArgumentError('It must be a time such as 2027-01-31T00:00:00Z.')
+  return parsed
+}
+
+function describeDomain({ id, name, status, records }: Domain): string {
+  const rows = records.map((record) => [record.type, record.name, record.status, record.value])
+  return `${facts({ id, name, status })}\n${table(['TYPE', 'NAME', 'STATUS', 'VALUE'], rows, '')}`
+}
+
+function describeMailbox({ id, address, name, status }: Mailbox): string {
+  return facts({ id, address, name, status })
+}
+
+function stateOf({ revokedAt, expiresAt }: ApiKey): string {
+  if (revokedAt !== undefined) return `revoked ${revokedAt.toISOString()}`
+  return expiresAt === undefined ? 'valid' : `valid until ${expiresAt.toISOString()}`
+}
+
+function describeKey(key: ApiKey): string {
+  return facts({ id: key.id, name: key.name, scopes: key.scopes.join(' '), state: stateOf(key) })
+}

@@ -1,0 +1,71 @@
+// `posthorn suppression`.
+import { readFile } from 'node:fs/promises'
+import type { Command } from 'commander'
+import {
+  addSuppression,
+  exportSuppressions,
+  findWorkspace,
+  importSuppressions,
+  listSuppressions,
+  Mistake,
+  removeSuppression,
+} from '../workspace/workspace.ts'
+import { facts, table } from './print.ts'
+import type { Desk } from './tools.ts'
+
+export function suppressionCommands(program: Command, desk: Desk): void {
+  const group = program.command('suppression').description('recipients that a workspace does not write to')
+  const command = (name: string, description: string): Command =>
+    group.command(name).description(description).argument('<workspace>', 'its id or exact name')
+
+  command('add', 'suppress a recipient')
+    .argument('<address>')
+    .action((workspace: string, address: string) =>
+      desk.with(async ({ db, vault }) => {
+        const { id } = await findWorkspace(db, vault, workspace)
+        const added = await addSuppression(db, id, address)
+        desk.show(added, () => facts({ recipient: added.recipient, reason: added.reason, since: added.createdAt }))
+      }),
+    )
+  command('remove', 'write to a recipient again')
+    .argument('<address>')
+    .action((workspace: string, address: string) =>
+      desk.with(async ({ db, vault }) => {
+        const { id } = await findWorkspace(db, vault, workspace)
+        const removed = await removeSuppression(db, id, address)
+        desk.show(removed, () => `${removed.recipient} is no longer suppressed.`)
+      }),
+    )
+  command('list', 'list suppressed recipients').action((workspace: string) =>
+    desk.with(async ({ db, vault }) => {
+      const { id } = await findWorkspace(db, vault, workspace)
+      const all = await Array.fromAsync(listSuppressions(db, id))
+      const rows = () => all.map((each) => [each.recipient, each.reason, each.createdAt, each.evidence])
+      desk.show(all, () => table(['RECIPIENT', 'REASON', 'SINCE', 'EVIDENCE'], rows(), 'Nobody is suppressed.'))
+    }),
+  )
+  command('import', 'suppress everybody in a file: CSV with a head line, or one address a line')
+    .argument('<file>')
+    .action((workspace: string, file: string) =>
+      desk.with(async ({ db, vault }) => {
+        const { id } = await findWorkspace(db, vault, workspace)
+        const result = await importSuppressions(db, id, await readText(file))
+        desk.show(result, () => `${result.added} added, ${result.alreadyThere} already there.`)
+      }),
+    )
+  command('export', 'write all suppressed recipients as CSV').action((workspace: string) =>
+    desk.with(async ({ db, vault }) => {
+      const { id } = await findWorkspace(db, vault, workspace)
+      if (desk.json) desk.show(await Array.fromAsync(listSuppressions(db, id)), () => '')
+      else for await (const line of exportSuppressions(db, id)) desk.write(line)
+    }),
+  )
+}
+
+async function readText(file: string): Promise<string> {
+  try {
+    return await readFile(file, 'utf8')
+  } catch (error) {
+    throw new Mistake(`The file ${file} cannot be read (${(error as NodeJS.ErrnoException).code ?? 'unknown'}).`)
+  }
+}

@@ -1,0 +1,54 @@
+// What every command works with: the database that the settings name, brought to this release's schema, for as long as the command runs.
+import { makeLog } from '../base/log.ts'
+import { installationKey, makeVault, type Vault } from '../base/secret.ts'
+import type { Settings } from '../config.ts'
+import { openDatabase, type Connection, type Db } from '../store/database.ts'
+import { embeddedPostgres } from '../store/embedded.ts'
+import { migrate } from '../store/migrate.ts'
+import type { Printer } from './print.ts'
+
+export interface Tools {
+  readonly db: Db
+  readonly vault: Vault
+  readonly hostname: string
+  /** The schema that the database has now. */
+  readonly version: string
+}
+
+/** What the commands are given when the program is built. */
+export interface Desk extends Printer {
+  readonly write: (text: string) => void
+  readonly json: boolean
+  /** Opens the database, does the work, closes it. */
+  with(work: (tools: Tools) => Promise<void>): Promise<void>
+}
+
+const answerMs = 60_000
+
+export async function withTools(settings: Settings, work: (tools: Tools) => Promise<void>): Promise<void> {
+  await withConnection(settings, async (connection) => {
+    const { version } = await migrate(connection)
+    const db = openDatabase(connection, { name: 'posthorn command', connectionsMax: 2, answerMs })
+    try {
+      await work({ db, vault: makeVault(installationKey(settings)), hostname: settings.POSTHORN_HOSTNAME, version })
+    } finally {
+      await db.close()
+    }
+  })
+}
+
+/** The embedded database is shared with a running server, or started for this command alone. */
+async function withConnection(settings: Settings, work: (connection: Connection) => Promise<void>): Promise<void> {
+  if (settings.DATABASE_URL !== undefined) return work({ url: settings.DATABASE_URL })
+  const postgres = embeddedPostgres({
+    dataDir: settings.POSTHORN_DATA_DIR,
+    log: makeLog('error'),
+    purpose: 'command',
+  })
+  const { connection } = await postgres.start()
+  try {
+    await work(connection)
+  } finally {
+    await postgres.stop()
+  }
+}

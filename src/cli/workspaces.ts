@@ -1,0 +1,119 @@
+// `posthorn workspace` and `posthorn plan`.
+import { InvalidArgumentError, Option, type Command } from 'commander'
+import {
+  createWorkspace,
+  findWorkspace,
+  listAllWorkspaces,
+  listPlans,
+  setPlan,
+  setWorkspace,
+} from '../workspace/workspace.ts'
+import type { Plan, PlanChanges, Workspace } from '../workspace/workspace.ts'
+import { facts, table } from './print.ts'
+import type { Desk } from './tools.ts'
+
+export function workspaceCommands(program: Command, desk: Desk): void {
+  const group = program.command('workspace').description('who sends: make, list, show and change workspaces')
+
+  group
+    .command('create')
+    .description('make a workspace')
+    .requiredOption('--name <name>', 'its name, unlike any other')
+    .option('--plan <plan>', 'its plan', 'unlimited')
+    .action((options: { name: string; plan: string }) =>
+      desk.with(async ({ db, vault }) => {
+        const made = await createWorkspace(db, vault, options.name, options.plan)
+        desk.show(made, () => describe(made))
+      }),
+    )
+  group
+    .command('list')
+    .description('list all workspaces')
+    .action(() =>
+      desk.with(async ({ db, vault }) => {
+        const all = await listAllWorkspaces(db, vault)
+        const rows = () => all.map((each) => [each.id, each.name, each.status, each.plan, each.route])
+        desk.show(all, () => table(['ID', 'NAME', 'STATUS', 'PLAN', 'ROUTE'], rows(), 'There is no workspace yet.'))
+      }),
+    )
+  group
+    .command('show')
+    .description('show one workspace')
+    .argument('<workspace>', 'its id or exact name')
+    .action((name: string) =>
+      desk.with(async ({ db, vault }) => {
+        const found = await findWorkspace(db, vault, name)
+        desk.show(found, () => describe(found))
+      }),
+    )
+  group
+    .command('set')
+    .description('change a workspace')
+    .argument('<workspace>', 'its id or exact name')
+    .option('--plan <plan>', 'another plan')
+    .addOption(new Option('--status <status>', 'block it, or let it send again').choices(['active', 'blocked']))
+    .option('--route <route>', 'sandbox, mx, a relay URL, or default for the route of the installation')
+    .action((name: string, changes: { plan?: string; status?: 'active' | 'blocked'; route?: string }) =>
+      desk.with(async ({ db, vault }) => {
+        const { id } = await findWorkspace(db, vault, name)
+        const changed = await setWorkspace(db, vault, id, changes)
+        desk.show(changed, () => describe(changed))
+      }),
+    )
+}
+
+export function planCommands(program: Command, desk: Desk): void {
+  const group = program.command('plan').description('limits of sending: make, change and list plans')
+
+  group
+    .command('set')
+    .description('make or change a plan; what is not given stays, and has no limit in a new plan')
+    .argument('<name>')
+    .addOption(new Option('--api-sending <flag>', 'may it send at all').choices(['true', 'false']))
+    .option('--hourly <messages>', 'in the trailing 60 minutes, or none', limit)
+    .option('--daily <messages>', 'in a day (UTC), or none', limit)
+    .option('--monthly <messages>', 'in a month (UTC), or none', limit)
+    .option('--upgrade-url <url>', 'where to get a bigger plan')
+    .action((name: string, { apiSending, ...limits }: Omit<PlanChanges, 'apiSending'> & { apiSending?: string }) =>
+      desk.with(async ({ db }) => {
+        const changes = { ...limits, ...(apiSending !== undefined && { apiSending: apiSending === 'true' }) }
+        const plan = await setPlan(db, name, changes)
+        desk.show(plan, () => planTable([plan]))
+      }),
+    )
+  group
+    .command('list')
+    .description('list all plans')
+    .action(() =>
+      desk.with(async ({ db }) => {
+        const plans = await listPlans(db)
+        desk.show(plans, () => planTable(plans))
+      }),
+    )
+}
+
+function limit(text: string): number | 'none' {
+  if (text === 'none') return text
+  if (!/^\d{1,9}$/.test(text)) throw new InvalidArgumentError('It must be a number of messages, or none.')
+  return Number(text)
+}
+
+function describe({ id, name, status, plan, route, createdAt }: Workspace): string {
+  return facts({ id, name, status, plan, route, created: createdAt })
+}
+
+function planTable(plans: readonly Plan[]): string {
+  const shown = (most: number | null) => most ?? 'none'
+  return table(
+    ['NAME', 'API SENDING', 'HOURLY', 'DAILY', 'MONTHLY', 'UPGRADE URL'],
+    plans.map((plan) => [
+      plan.name,
+      plan.apiSending ? 'yes' : 'no',
+      shown(plan.hourly),
+      shown(plan.daily),
+      shown(plan.monthly),
+      plan.upgradeUrl,
+    ]),
+    'There is no plan.',
+  )
+}

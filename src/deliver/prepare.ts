@@ -1,0 +1,118 @@
+// From a claimed row to the bytes that are sent: composed and signed the same way at every attempt (decisions B), so that whatever a
+// receiver gets is the same mail. Message-ID and boundary come from the message's id, Date and the signature's time from its acceptance.
+import { limits } from '../config.ts'
+import { parseAddress, type EmailAddress } from '../mail/address.ts'
+import { composeMail, headerBlock, type ComposedMail } from '../mail/compose.ts'
+import { dkimHeader, signingKey, type SigningKey } from '../mail/dkim.ts'
+import type { Vault } from '../base/secret.ts'
+import { readBlob } from '../store/blobs.ts'
+import type { Db } from '../store/database.ts'
+import { readAttachments, readSigningKey, type Claimed } from '../store/outbound.ts'
+
+export interface Prepared {
+  readonly recipient: EmailAddress
+  readonly envelopeFrom: string
+  readonly content: readonly Buffer[]
+  readonly size: number
+  readonly needs8bit: boolean
+  readonly needsSmtputf8: boolean
+}
+
+export interface Preparer {
+  /** Undefined when the content is gone. Throws for a fault of ours: a record that cannot be composed or signed. */
+  prepare(claimed: Claimed): Promise<Prepared | undefined>
+}
+
+const keyKeptMs = 60_000
+const keysMax = 5_000
+
+export function makePreparer(db: Db, vault: Vault): Preparer {
+  const keys = new Map<string, { readonly key: Promise<SigningKey>; readonly until: number }>()
+  const turn = semaphore(limits.signaturesInFlightMax)
+
+  const keyOf = (claimed: Claimed): Promise<SigningKey> => {
+    const name = `${claimed.workspaceId} ${claimed.domainId}`
+    const known = keys.get(name)
+    if (known !== undefined && known.until > performance.now()) return known.key
+    if (keys.size >= keysMax) keys.clear()
+    const key = loadKey(db, vault, claimed)
+    keys.set(name, { key, until: performance.now() + keyKeptMs })
+    key.catch(() => keys.delete(name))
+    return key
+  }
+
+  const prepare = async (claimed: Claimed): Promise<Prepared | undefined> => {
+    const recipient = parseAddress(claimed.recipient)
+    if (recipient === undefined) throw new Error(`message ${claimed.id} has a recipient that is no address`)
+    const mail = await compose(db, claimed)
+    if (mail === undefined) return undefined
+    const key = await keyOf(claimed)
+    const signature = await turn(() => dkimHeader(key, mail.fields, mail.body, Math.floor(claimed.createdAt.getTime() / 1000)))
+    const head = Buffer.from(trace(claimed) + signature + headerBlock(mail.fields), 'latin1')
+    const small = mail.body.length <= limits.smtpBlockBytes
+    return {
+      recipient,
+      envelopeFrom: claimed.sender,
+      content: small ? [Buffer.concat([head, mail.body])] : [head, mail.body],
+      size: head.length + mail.body.length,
+      needs8bit: false, // everything composed here is 7-bit clean
+      needsSmtputf8: mail.needsSmtputf8 || recipient.needsSmtputf8,
+    }
+  }
+  return { prepare }
+}
+
+async function compose(db: Db, claimed: Claimed): Promise<ComposedMail | undefined> {
+  const bodyText = claimed.bodyText ?? (claimed.bodyBlob === null ? undefined : (await readBlob(db, claimed.bodyBlob))?.toString('utf8'))
+  if (bodyText === undefined) return undefined
+  const attachments: { filename: string; contentType: string; bytes: Buffer }[] = []
+  if (claimed.hasAttachments)
+    for (const { blobId, ...file } of await readAttachments(db, claimed)) {
+      const bytes = await readBlob(db, blobId)
+      if (bytes === undefined) return undefined
+      attachments.push({ ...file, bytes })
+    }
+  return composeMail({
+    messageId: claimed.id,
+    hostname: domainOf(claimed.sender),
+    from: { address: claimed.sender, name: claimed.senderName ?? undefined },
+    to: claimed.recipient,
+    subject: claimed.subject,
+    bodyText,
+    attachments,
+    createdAt: claimed.createdAt,
+  })
+}
+
+async function loadKey(db: Db, vault: Vault, { workspaceId, domainId }: Claimed): Promise<SigningKey> {
+  const row = await readSigningKey(db, workspaceId, domainId)
+  if (row === undefined) throw new Error(`domain ${domainId} has no DKIM key`)
+  return signingKey({ domain: row.domain, selector: row.selector, privateKeyPem: vault.open(row.sealed, `dkim:${workspaceId}:${row.domain}`) })
+}
+
+/** RFC 5321 4.4: how it came in. The name is that of the machine that accepted it, so that every attempt writes the same. */
+function trace({ acceptedBy, id, createdAt }: Claimed): string {
+  const date = createdAt.toUTCString().replace('GMT', '+0000')
+  return `Received: by ${acceptedBy} with HTTP\r\n\tid ${id};\r\n\t${date}\r\n`
+}
+
+function domainOf(address: string): string {
+  return address.slice(address.lastIndexOf('@') + 1)
+}
+
+/** Lets `most` run at once; the others wait in order. */
+function semaphore(most: number): <T>(work: () => Promise<T>) => Promise<T> {
+  let free = most
+  const waiting: (() => void)[] = []
+  return async (work) => {
+    if (free > 0) free--
+    else await new Promise<void>((resolve) => waiting.push(resolve))
+    try {
+      return await work()
+    } finally {
+      const next = waiting.shift()
+      if (next === undefined) free++
+      else next()
+    }
+  }
+}

@@ -1,0 +1,183 @@
+// From the facts of an attempt to the row that ends it: state, events, report and timeline, for the statement that writes them together.
+// Pure. What the facts mean is decided in outcome.ts; here it is put into words and dates.
+import { limits } from '../config.ts'
+import type { Facts, Outcome, Trouble } from '../domain/attempt.ts'
+import { rankOf } from '../domain/delivery-status.ts'
+import { retryDelayMs } from '../base/backoff.ts'
+import type { Claimed, Ending } from '../store/outbound.ts'
+import type { Said } from './conversation.ts'
+import { outcomeOf, providerMessageId, reports, type ProviderReport } from './outcome.ts'
+import { isSimulator } from './route.ts'
+import type { TransmitResult } from './transmit.ts'
+
+export interface Schedule {
+  /** Divides the delays between tries. */
+  readonly timeScale: number
+  readonly now: Date
+  readonly startedAt: Date
+}
+
+/** The row that ends a claim; undefined when someone else has decided. */
+export function endingOf(claimed: Claimed, result: TransmitResult, schedule: Schedule): Ending | undefined {
+  const outcome = settle(outcomeOf(result), claimed, schedule)
+  if (outcome.kind === 'decided') return undefined
+  const smtp = smtpOf(result)
+  const report = reports(result, result.routeKind)
+  const error = outcome.kind === 'accepted' ? undefined : errorWords(outcome, result)
+  const providerId = result.reply && result.phase === 'eod' ? providerMessageId(result.reply) : undefined
+  const common = { attempt: claimed.attempt, ...(smtp && { smtp }) }
+  return {
+    id: claimed.id,
+    epoch: claimed.epoch,
+    token: claimed.token,
+    workspaceId: claimed.workspaceId,
+    status: statusOf[outcome.kind],
+    ...(error !== undefined && { error }),
+    ...(providerId !== undefined && outcome.kind === 'accepted' && { providerMessageId: providerId }),
+    ...(outcome.kind === 'retry' && { delayMs: outcome.delayMs }),
+    ...evidenceOf(outcome, result),
+    usesTry: !(outcome.kind === 'retry' && outcome.reason === 'shutdown'),
+    outcome: outcome.kind,
+    attempt: {
+      ...common,
+      startedAt: schedule.startedAt,
+      phase: result.phase,
+      ...('reason' in outcome && { reason: outcome.reason }),
+      ...(result.trouble !== undefined && { trouble: result.trouble }),
+      dialogue: result.dialogue.map(line),
+    },
+    event: {
+      ...common,
+      ...('reason' in outcome && { reason: outcome.reason }),
+      ...(outcome.kind === 'retry' && { nextAttemptAt: new Date(schedule.now.getTime() + outcome.delayMs) }),
+      ...(error !== undefined && { errorMessage: error }),
+    },
+    ...(report !== undefined && { report: reportOf(claimed, report, result, outcome.kind === 'failed', common) }),
+  }
+}
+
+/** The end of a claim whose attempt could not even begin: a fault of ours, a shutdown, or content that is gone. */
+export function unattempted(claimed: Claimed, outcome: Extract<Outcome, { kind: 'retry' | 'failed' }>, schedule: Schedule): Ending {
+  const nothing: TransmitResult = {
+    phase: 'route',
+    dotWritten: false,
+    armed: false,
+    needsDisarm: false,
+    routeKind: 'relay', // nobody outside was asked, so there is nobody's report
+    attemptsOnHosts: [],
+    dialogue: [],
+  }
+  const settled = settle(outcome, claimed, schedule)
+  const error = settled.kind === 'retry' || settled.kind === 'failed' ? errorWords(settled, nothing) : undefined
+  return {
+    id: claimed.id,
+    epoch: claimed.epoch,
+    token: claimed.token,
+    workspaceId: claimed.workspaceId,
+    status: settled.kind === 'retry' ? 'retrying' : 'failed',
+    ...(error !== undefined && { error }),
+    ...(settled.kind === 'retry' && { delayMs: settled.delayMs }),
+    usesTry: !(outcome.kind === 'retry' && outcome.reason === 'shutdown'),
+    outcome: settled.kind,
+    attempt: { attempt: claimed.attempt, startedAt: schedule.startedAt, reason: outcome.reason },
+    event: {
+      attempt: claimed.attempt,
+      reason: 'reason' in settled ? settled.reason : outcome.reason,
+      ...(settled.kind === 'retry' && { nextAttemptAt: new Date(schedule.now.getTime() + settled.delayMs) }),
+      ...(error !== undefined && { errorMessage: error }),
+    },
+  }
+}
+
+type Settled = Exclude<Outcome, { kind: 'retry' }> | (Extract<Outcome, { kind: 'retry' }> & { readonly delayMs: number })
+
+/** A retry gets its delay, or becomes a failure when no try or no age is left. A claim handed back at a shutdown is due at once. */
+function settle(outcome: Outcome, claimed: Claimed, { timeScale, now }: Schedule): Settled {
+  if (outcome.kind !== 'retry') return outcome
+  if (outcome.reason === 'shutdown') return { ...outcome, delayMs: 0 }
+  const delay = retryDelayMs(limits.retryScheduleSeconds, claimed.attempt, limits.retryJitter)
+  if (delay === undefined) return { kind: 'failed', reason: 'tries_used_up' }
+  const delayMs = Math.ceil(delay / timeScale)
+  if (now.getTime() + delayMs >= claimed.expiresAt.getTime()) return { kind: 'failed', reason: 'expired' }
+  return { ...outcome, delayMs }
+}
+
+const statusOf = {
+  accepted: 'sent',
+  retry: 'retrying',
+  failed: 'failed',
+  unknown: 'delivery_unknown',
+} as const satisfies Record<Exclude<Outcome['kind'], 'decided'>, Ending['status']>
+
+/** Why an armed claim may leave `sending` without being final: the reply to its dot, or the certainty that no dot was written. */
+function evidenceOf(outcome: Settled, result: TransmitResult): { evidence?: 'eod_4xx' | 'not_written' } {
+  if (!result.dotWritten) return result.armed || result.needsDisarm ? { evidence: 'not_written' } : {}
+  const refused = result.trouble === undefined && result.reply !== undefined && result.reply.code >= 400 && result.reply.code < 500
+  return refused && outcome.kind !== 'accepted' ? { evidence: 'eod_4xx' } : {}
+}
+
+function smtpOf({ peer, phase, reply }: Facts): object | undefined {
+  if (peer === undefined) return undefined
+  return {
+    host: peer.host,
+    ...(peer.address !== undefined && { address: peer.address }),
+    stage: phase,
+    ...(reply !== undefined && { code: reply.code, enhancedCode: reply.enhancedCode, reply: reply.text }),
+    ...(peer.tls !== undefined && { tls: peer.tls }),
+  }
+}
+
+function reportOf(claimed: Claimed, report: ProviderReport, result: TransmitResult, ends: boolean, common: object): NonNullable<Ending['report']> {
+  const final = report.final || ends
+  const suppress = report.suppress && !isSimulator(claimed.destination)
+  const bounce = report.bounce && { ...report.bounce, final }
+  const detail = result.reply === undefined ? '' : `${result.reply.code} ${result.reply.text}`
+  return {
+    type: report.type,
+    rank: rankOf({ type: report.type, final }),
+    detail,
+    ...(bounce !== undefined && { bounce }),
+    suppress,
+    facts: { ...common, ...(bounce !== undefined && { bounce }), ...(suppress && { suppressed: true }) },
+  }
+}
+
+function line({ stage, said, reply, trouble }: Said): object {
+  return { stage, said, ...(reply !== undefined && { reply: `${reply.code} ${reply.text}` }), ...(trouble !== undefined && { trouble }) }
+}
+
+const troubleWords = {
+  dns_failure: 'The DNS gave no answer.',
+  nxdomain: "The recipient's domain does not exist.",
+  null_mx: "The recipient's domain accepts no mail (null MX).",
+  no_mail_host: "The recipient's domain has no mail host.",
+  private_mx: "The recipient's mail hosts have only private addresses.",
+  connect_failed: 'No connection could be made.',
+  timeout: 'The other side did not answer in time.',
+  closed: 'The other side closed the connection.',
+  malformed: 'The other side answered with something that is no SMTP reply.',
+  tls_failed: 'No TLS session could be made.',
+  auth_unavailable: 'The relay offers no way to log in.',
+  size: 'The message is larger than the next host accepts.',
+  smtputf8: 'The address needs SMTPUTF8, which the next host does not offer.',
+  arm_failed: 'The database could not record that the message is about to be sent.',
+  claim_lost: 'Another worker took over.',
+  too_late: 'The lease ran out before the message could be sent.',
+  suppressed: 'The recipient was suppressed meanwhile.',
+  shutdown: 'The service was shut down before the message was sent.',
+} as const satisfies Record<Trouble, string>
+
+function errorWords(outcome: Exclude<Settled, { kind: 'accepted' | 'decided' }>, { reply, trouble, peer, phase }: Facts): string {
+  const host = peer === undefined ? '' : ` (${peer.host}, ${phase})`
+  const seen =
+    trouble !== undefined ? `${troubleWords[trouble]}${host}` : reply !== undefined ? `${peer?.host ?? 'The other side'} said to ${phase}: ${reply.code} ${reply.text}` : ''
+  if (outcome.kind === 'unknown') return `Remote acceptance cannot be proven; the message is not sent again. ${seen}`.trim()
+  const before = { tries_used_up: 'No try is left. ', expired: 'The message would expire before the next try. ' } as Record<string, string>
+  const alone = {
+    content_lost: 'The content of the message is gone.',
+    not_composable: 'The message could not be composed or signed.',
+    worker_lost: 'The worker could not go on before the message was sent.',
+    shutdown: 'The service was shut down before the message was sent.',
+  } as Record<string, string>
+  return `${before[outcome.reason] ?? ''}${seen || (alone[outcome.reason] ?? '')}`.trim()
+}

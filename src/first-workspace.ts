@@ -1,0 +1,24 @@
+// A new installation is ready to send: one workspace with a verified domain, a mailbox and a key, so that the first mail is one paste away.
+import type { Vault } from './base/secret.ts'
+import type { Db } from './store/database.ts'
+import { addDomain, addMailbox, createKey, createWorkspace, listAllWorkspaces } from './workspace/workspace.ts'
+
+export interface FirstWorkspace {
+  readonly name: string
+  readonly mailboxId: string
+  readonly key: string
+}
+
+export const firstName = 'My workspace'
+/** Reserved for examples (RFC 2606): nothing sent from it could ever claim to be somebody. */
+const firstDomain = 'mail.example'
+
+/** Undefined when there is a workspace already. */
+export async function makeFirstWorkspace(db: Db, vault: Vault, hostname: string): Promise<FirstWorkspace | undefined> {
+  if ((await listAllWorkspaces(db, vault)).length > 0) return undefined
+  const workspace = await createWorkspace(db, vault, firstName, 'unlimited')
+  await addDomain({ db, vault, hostname }, workspace.id, firstDomain, true)
+  const mailbox = await addMailbox(db, workspace.id, `hello@${firstDomain}`, 'Posthorn')
+  const { key } = await createKey(db, workspace.id, { name: 'first key', scopes: ['mail.send', 'mail.status.read'] })
+  return { name: workspace.name, mailboxId: mailbox.id, key }
+}

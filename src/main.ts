@@ -1,0 +1,32 @@
+// The entry: reads arguments and environment, then serves or runs one command. Each loads only its own half of the house.
+import { readSettings, WrongSettings } from './config.ts'
+
+// PostgreSQL's own variables name no database of ours: DATABASE_URL does (docs/config.md). A password may come from PGPASSWORD.
+for (const name of Object.keys(process.env)) if (/^PG(?!PASSWORD$|PASSFILE$)/.test(name)) delete process.env[name]
+
+process.exitCode = await main(process.argv.slice(2))
+
+async function main(args: readonly string[]): Promise<number> {
+  const roles = args[0] === 'serve' ? readServeArguments(args.slice(1)) : 'a command'
+  if (roles === 'a command') {
+    const { runCli } = await import('./cli/cli.ts')
+    return runCli(args, () => readSettings(process.env))
+  }
+  try {
+    const settings = readSettings(roles === undefined ? process.env : { ...process.env, POSTHORN_ROLES: roles })
+    const [{ serve }, { makeLog }] = await Promise.all([import('./serve.ts'), import('./base/log.ts')])
+    return await serve(settings, makeLog(settings.POSTHORN_LOG_LEVEL))
+  } catch (error) {
+    if (!(error instanceof WrongSettings)) throw error
+    process.stderr.write(`${error.message}\n`)
+    return 1
+  }
+}
+
+/** The roles, if any are given; everything else than `--roles R` is for the command line's help and complaints. */
+function readServeArguments(args: readonly string[]): string | undefined | 'a command' {
+  if (args.length === 0) return undefined
+  if (args.length === 1 && args[0]?.startsWith('--roles=') === true) return args[0].slice('--roles='.length)
+  if (args.length === 2 && args[0] === '--roles') return args[1]
+  return 'a command'
+}

@@ -1,0 +1,32 @@
+// One process of a node: the roles that it runs, from open to closed. The main process and the delivery process are both one of these.
+import { startAll, stopAll } from './base/service.ts'
+import type { RoleName } from './config.ts'
+import { isBuilt, roles, type Role, type RoleTools } from './roles.ts'
+
+export interface RunningRoles {
+  stop(): Promise<void>
+}
+
+/** Starts the roles; when one fails, everything that was opened is closed again, and its error thrown. */
+export async function startRoles(names: readonly RoleName[], tools: RoleTools): Promise<RunningRoles> {
+  const made: Role[] = names.filter(isBuilt).map((name) => roles[name](tools))
+  const services = made.flatMap((role) => role.services)
+  const close = async () => {
+    for (const closing of made.flatMap((role) => role.closing)) await closing()
+  }
+  try {
+    await startAll(services)
+  } catch (error) {
+    await close()
+    throw error
+  }
+  return {
+    stop: async () => {
+      try {
+        await stopAll(services)
+      } finally {
+        await close()
+      }
+    },
+  }
+}

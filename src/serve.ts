@@ -1,0 +1,138 @@
+// `posthorn serve`: the database, the migrations, the roles, and everything stopped again in reverse order. Resolves to the exit status.
+import { createServer, type Server } from 'node:http'
+import { builtInScanner, absentScanner } from './accept/accept.ts'
+import type { Log } from './base/log.ts'
+import { makeMetrics, type Metrics } from './base/metrics.ts'
+import { installationKey, makeVault } from './base/secret.ts'
+import { publicUrl, type Settings } from './config.ts'
+import { startDeliveryChild, type DeliveryChild } from './delivery-child.ts'
+import { makeFirstWorkspace } from './first-workspace.ts'
+import { startRoles } from './node.ts'
+import { isBuilt, runsApart } from './roles.ts'
+import { openDatabase, type Connection } from './store/database.ts'
+import { embeddedPostgres } from './store/embedded.ts'
+import { whyUnfit } from './store/server-facts.ts'
+import { welcome } from './welcome.ts'
+
+/** Runs until a signal, or until something that cannot be replaced here has died. */
+export async function serve(settings: Settings, log: Log): Promise<number> {
+  const end = ending()
+  const stops: (() => Promise<void>)[] = []
+  try {
+    const names = settings.POSTHORN_ROLES.filter(isBuilt)
+    if (names.length === 0) throw new Error(`This release has no role ${settings.POSTHORN_ROLES.join(', ')} yet; it has api and deliver.`)
+    const metrics = makeMetrics('main')
+    const connection = await openConnection(settings, log, stops, end.fail)
+    const vault = makeVault(installationKey(settings))
+    const first = await prepareDatabase(settings, connection, vault)
+    const apart = runsApart(settings.POSTHORN_ROLES)
+    let child: DeliveryChild | undefined
+    if (apart) {
+      child = await startDeliveryChild(connection, end.fail)
+      stops.push(child.stop)
+    }
+    const here = names.filter((name) => !apart || name !== 'deliver')
+    const running = await startRoles(here, { settings, connection, vault, log: metrics.counting(log), metrics })
+    stops.push(running.stop)
+    stops.push(await serveMetrics(settings, metrics, child))
+    const scanner = settings.POSTHORN_CLAMD === undefined ? builtInScanner : absentScanner
+    log.started({ roles: names.join(','), url: publicUrl(settings) })
+    process.stdout.write(`${welcome(settings, first, scanner.description)}posthorn ready ${publicUrl(settings)}\n`)
+    const died = await end.promise
+    if (died !== undefined) throw died
+    return 0
+  } catch (error) {
+    log.fault('serve', error)
+    process.stderr.write(`posthorn: ${sentence(error)}\n`)
+    return 1
+  } finally {
+    for (const stop of stops.toReversed()) await stop().catch((error: unknown) => log.fault('stop', error))
+    log.stopped({})
+  }
+}
+
+/** Ends with a signal (undefined) or with the error of whatever died first. A second signal ends the process at once. */
+function ending() {
+  let fail: (error: Error) => void = () => undefined
+  const promise = new Promise<Error | undefined>((resolve) => {
+    fail = resolve
+    for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+      process.once(signal, () => {
+        resolve(undefined)
+        process.once(signal, () => process.exit(130))
+      })
+    }
+  })
+  return { promise, fail: (error: Error) => fail(error) }
+}
+
+async function openConnection(settings: Settings, log: Log, stops: (() => Promise<void>)[], lost: (error: Error) => void): Promise<Connection> {
+  if (settings.DATABASE_URL !== undefined) return { url: settings.DATABASE_URL }
+  const postgres = embeddedPostgres({ dataDir: settings.POSTHORN_DATA_DIR, log, purpose: 'serve', onLost: lost })
+  stops.push(() => postgres.stop())
+  return (await postgres.start()).connection
+}
+
+/** Migrates, refuses a server that cannot keep the promise, and makes the first workspace of a new installation. */
+async function prepareDatabase(settings: Settings, connection: Connection, vault: ReturnType<typeof makeVault>) {
+  const db = openDatabase(connection, { name: 'posthorn start', connectionsMax: 1, answerMs: 60_000 })
+  try {
+    const unfit = await whyUnfit(db)
+    if (unfit !== undefined) throw new Error(unfit)
+    const { migrate } = await import('./store/migrate.ts') // only now: the migrator is not needed afterwards
+    await migrate(connection)
+    return await makeFirstWorkspace(db, vault, settings.POSTHORN_HOSTNAME)
+  } finally {
+    await db.close()
+  }
+}
+
+/** Prometheus, on loopback only. */
+async function serveMetrics(settings: Settings, metrics: Metrics, child: DeliveryChild | undefined): Promise<() => Promise<void>> {
+  const server: Server = createServer((request, response) => {
+    if (request.url !== '/metrics' || request.method !== 'GET') {
+      response.writeHead(404).end()
+      return
+    }
+    Promise.all([metrics.text(), child?.metrics() ?? '']).then(
+      (texts) => response.writeHead(200, { 'content-type': 'text/plain; version=0.0.4; charset=utf-8' }).end(joined(texts)),
+      () => response.writeHead(500).end(),
+    )
+  })
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject)
+    server.listen(settings.POSTHORN_METRICS_PORT, '127.0.0.1', resolve)
+  })
+  return () =>
+    new Promise((resolve) => {
+      server.close(() => resolve())
+      server.closeAllConnections()
+    })
+}
+
+/** Two expositions as one: a name's HELP and TYPE may stand only once, before all its samples. */
+function joined(texts: readonly string[]): string {
+  const families = new Map<string, { head: string[]; samples: string[] }>()
+  for (const text of texts) {
+    let name = ''
+    for (const line of text.split('\n')) {
+      if (line === '') continue
+      const declared = /^# (?:HELP|TYPE) (\S+)/.exec(line)?.[1]
+      if (declared !== undefined) name = declared
+      const family = families.get(name) ?? { head: [], samples: [] }
+      families.set(name, family)
+      if (declared === undefined) family.samples.push(line)
+      else if (!family.head.includes(line)) family.head.push(line)
+    }
+  }
+  return [...families.values()].map(({ head, samples }) => [...head, ...samples, ''].join('\n')).join('')
+}
+
+/** What the operator reads: one clear sentence. */
+function sentence(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  const { code, port, address } = error as { code?: unknown; port?: unknown; address?: unknown }
+  if (code === 'EADDRINUSE') return `Port ${port} on ${address} is in use by another program; end it, or set another port (docs/config.md).`
+  if (code === 'EACCES' && port !== undefined) return `Port ${port} may not be opened by this user; choose one above 1023 (docs/config.md).`
+  return error.message
+}

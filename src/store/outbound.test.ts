@@ -1,0 +1,622 @@
+// The queue's statements on real PostgreSQL: claim, arm, finish and reap against each other, as the model checker left them
+// (delivery-semantics, "What breaks it"). Where two sessions meet, one is held by a lock until the other has done its part.
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import type { Claim, MessageId, WorkspaceId } from '../domain/message.ts'
+import {
+  claimDue,
+  extendLeases,
+  firstLane,
+  makeRecorder,
+  nextDueMs,
+  reap,
+  type ClaimRequest,
+  type Ending,
+  type Recorder,
+} from './outbound.ts'
+import { makeAdmitter } from './admit.ts'
+import { storeWorld, type ClaimedAs, type Sender, type StoreWorld } from './store.test-kit.ts'
+
+let world: StoreWorld
+let sender: Sender
+let recorder: Recorder
+beforeAll(async () => {
+  world = await storeWorld()
+  recorder = makeRecorder(world.db, world.db)
+})
+beforeEach(async () => {
+  sender = await world.sender()
+})
+afterAll(() => world.close())
+
+const triesMax = 10
+const one = async (as: ClaimedAs = {}): Promise<Claim> => (await world.claimed(sender, [as]))[0] as Claim
+const queueRow = async (claim: Claim) =>
+  (
+    await world.db.run<{
+      status: string
+      armed_epoch: number | null
+      attempts: number
+      evidence: string | null
+      due_in: number
+    }>(
+      `select status, armed_epoch, attempts, evidence, round(extract(epoch from due_at - app_now()))::integer due_in
+       from outbound where message_id = $1`,
+      [claim.id],
+    )
+  )[0]
+const record = async (claim: Claim) =>
+  (await world.db.run<Record<string, unknown>>('select * from messages where id = $1', [claim.id]))[0]
+const attemptsOf = (claim: Claim) =>
+  world.db.run('select epoch, outcome, facts from attempts where message_id = $1 order by epoch', [claim.id])
+const suppressed = (address: string, of = sender) =>
+  world.db.run(
+    `insert into suppressions (workspace_id, recipient_key, recipient, reason) values ($1, lower($2), $2, 'manual')`,
+    [of.workspaceId, address],
+  )
+const ending = (claim: Claim, status: Ending['status'], more: Partial<Ending> = {}): Ending => ({
+  ...claim,
+  workspaceId: sender.workspaceId,
+  status,
+  usesTry: true,
+  outcome: status,
+  attempt: { attempt: 1 },
+  event: { attempt: 1 },
+  ...more,
+})
+const bounce = { class: 'no_such_user', permanent: true, final: true, rule: 'rcpt-5.1.1', source: 'smtp' }
+const delivered: Ending['report'] = { type: 'delivered', rank: 2, detail: '250 ok', suppress: false, facts: {} }
+const hardBounce: Ending['report'] = {
+  type: 'hard_bounce',
+  rank: 4,
+  detail: '550 5.1.1 no such user',
+  bounce,
+  suppress: true,
+  facts: { bounce, suppressed: true },
+}
+const softBounce: Ending['report'] = {
+  type: 'soft_bounce',
+  rank: 1,
+  detail: '451 4.3.0 not now',
+  bounce: { ...bounce, permanent: false, final: false },
+  suppress: false,
+  facts: { bounce: { ...bounce, permanent: false, final: false } },
+}
+
+describe('arm', () => {
+  test('arms a claim of ours once', async () => {
+    const claim = await one()
+    expect(await recorder.arm(claim)).toBe('armed')
+    expect(await queueRow(claim)).toMatchObject({ status: 'sending', armed_epoch: 1 })
+    expect(await recorder.arm(claim)).toBe('lost')
+  })
+
+  test.each([
+    ['another epoch', (claim: Claim) => ({ ...claim, epoch: claim.epoch + 1 })],
+    ['an earlier epoch', (claim: Claim) => ({ ...claim, epoch: claim.epoch - 1 })],
+    ['another token', (claim: Claim) => ({ ...claim, token: '7' })],
+    ['another message', (claim: Claim) => ({ ...claim, id: world.nextId() })],
+  ])('does not arm %s', async (_, other) => {
+    const claim = await one({ epoch: 3 })
+    expect(await recorder.arm(other(claim))).toBe('lost')
+    expect(await queueRow(claim)).toMatchObject({ armed_epoch: null })
+  })
+
+  test('does not arm when the lease has run out', async () => {
+    const claim = await one({ leaseSeconds: -1 })
+    expect(await recorder.arm(claim)).toBe('lost')
+    expect(await queueRow(claim)).toMatchObject({ armed_epoch: null })
+  })
+
+  test('does not arm when the recipient is suppressed, but for the simulator and other workspaces', async () => {
+    const other = await world.sender()
+    await suppressed('Ann@Example.org')
+    await suppressed('delivered@simulator.posthorn.test')
+    const [theirs] = await world.claimed(other, [{ recipient: 'ann@example.org' }])
+    const [ann, bob, simulated] = await world.claimed(sender, [
+      { recipient: 'ANN@example.org' },
+      { recipient: 'bob@example.org' },
+      { recipient: 'delivered@simulator.posthorn.test', destination: 'simulator.posthorn.test' },
+    ])
+    const claims = [ann, bob, simulated, theirs] as Claim[]
+    expect(await Promise.all(claims.map((claim) => recorder.arm(claim)))).toEqual([
+      'suppressed',
+      'armed',
+      'armed',
+      'armed',
+    ])
+    expect(await queueRow(ann as Claim)).toMatchObject({ status: 'sending', armed_epoch: null })
+  })
+
+  test('one batch answers each claim for itself, two epochs of one message included', async () => {
+    const claim = await one({ epoch: 2 })
+    const answers = await Promise.all(
+      [{ ...claim, epoch: 1 }, claim, await one({ leaseSeconds: -1 })].map((each) => recorder.arm(each)),
+    )
+    expect(answers).toEqual(['lost', 'armed', 'lost'])
+  })
+
+  // proofs/model/pg-results.txt, cases 4 and 5: one statement that looks at suppressions looks with the snapshot from before it waited.
+  test('a suppression that is committed while the arm waits for its row stops the mail', async () => {
+    const claim = await one()
+    const [holder, armer] = [await world.session(), await world.session()]
+    await holder.query('begin')
+    await holder.query(`update outbound set lease_until = lease_until + interval '1 hour' where message_id = $1`, [
+      claim.id,
+    ])
+    const arming = armer.query<{ answer: string }>('select answer from arm_1($1, $2, $3)', [
+      [claim.id],
+      [claim.epoch],
+      [claim.token],
+    ])
+    await world.untilBlocked(armer)
+    await suppressed('ann@example.org')
+    await holder.query('commit')
+    expect((await arming).rows).toEqual([{ answer: 'suppressed' }])
+    expect(await queueRow(claim)).toMatchObject({ status: 'sending', armed_epoch: null })
+  })
+})
+
+describe('finish', () => {
+  test('sent: the row leaves the queue, and the record says so', async () => {
+    const claim = await one({ armed: true })
+    expect(await recorder.finish(ending(claim, 'sent', { providerMessageId: 'R1', report: delivered }))).toBe(true)
+    expect(await queueRow(claim)).toBeUndefined()
+    expect(await record(claim)).toMatchObject({
+      status: 'sent',
+      sequence: 4,
+      delivery_rank: 2,
+      provider_message_id: 'R1',
+      armed_epoch: null,
+      error_message: null,
+    })
+    expect((await record(claim))?.['finished_at']).not.toBeNull()
+    // The state's event says what was known before the report.
+    expect((await world.history(claim.id)).slice(2)).toEqual(['3 message.sent sent 0', '4 message.delivered sent 2'])
+    expect(await attemptsOf(claim)).toEqual([{ epoch: 1, outcome: 'sent', facts: { attempt: 1 } }])
+  })
+
+  test('sent without a report: one event', async () => {
+    const claim = await one({ armed: true })
+    await recorder.finish(ending(claim, 'sent'))
+    expect((await world.history(claim.id)).slice(2)).toEqual(['3 message.sent sent 0'])
+    expect(await record(claim)).toMatchObject({ sequence: 3, delivery_rank: 0 })
+  })
+
+  test('failed with a hard bounce: suppressed in the same transaction, once', async () => {
+    const claims = await world.claimed(sender, [{ recipient: 'gone@example.org' }, { recipient: 'Gone@example.org' }])
+    await Promise.all(
+      claims.map((claim) => recorder.finish(ending(claim, 'failed', { error: 'no such user', report: hardBounce }))),
+    )
+    const first = claims[0] as Claim
+    expect(await record(first)).toMatchObject({ status: 'failed', delivery_rank: 4, error_message: 'no such user' })
+    expect((await world.history(first.id)).slice(2)).toEqual([
+      '3 message.failed failed 0',
+      '4 message.hard_bounced failed 4',
+    ])
+    expect(
+      await world.db.run(
+        'select recipient_key, reason, rule, source_message_id from suppressions where workspace_id = $1',
+        [sender.workspaceId],
+      ),
+    ).toEqual([
+      { recipient_key: 'gone@example.org', reason: 'hard_bounce', rule: 'rcpt-5.1.1', source_message_id: first.id },
+    ])
+    expect(
+      await world.db.run('select type, detail, bounce, sequence from reports where message_id = $1', [first.id]),
+    ).toEqual([{ type: 'hard_bounce', detail: '550 5.1.1 no such user', bounce, sequence: 4 }])
+  })
+
+  test('retrying: due later, not armed, its proof beside it', async () => {
+    const claim = await one({ armed: true, attempts: 3 })
+    expect(
+      await recorder.finish(
+        ending(claim, 'retrying', { delayMs: 60_000, evidence: 'eod_4xx', error: 'not now', report: softBounce }),
+      ),
+    ).toBe(true)
+    expect(await queueRow(claim)).toEqual({
+      status: 'retrying',
+      armed_epoch: null,
+      attempts: 3,
+      evidence: 'eod_4xx',
+      due_in: 60,
+    })
+    expect(await record(claim)).toMatchObject({
+      status: 'retrying',
+      delivery_rank: 1,
+      finished_at: null,
+      error_message: 'not now',
+    })
+    expect((await world.history(claim.id)).slice(2)).toEqual([
+      '3 message.retrying retrying 0',
+      '4 message.soft_bounced retrying 1',
+    ])
+  })
+
+  test('a claim that is handed back uses no try', async () => {
+    const claim = await one({ attempts: 3 })
+    await recorder.finish(ending(claim, 'retrying', { delayMs: 0, usesTry: false }))
+    expect(await queueRow(claim)).toMatchObject({ status: 'retrying', attempts: 2, evidence: null })
+  })
+
+  test('an armed claim without proof cannot be tried again, and its neighbours are not hurt', async () => {
+    const [armed, other] = await world.claimed(sender, [{ armed: true }, {}])
+    const ends = await Promise.allSettled(
+      [armed, other].map((claim) => recorder.finish(ending(claim as Claim, 'retrying', { delayMs: 0 }))),
+    )
+    expect(ends.map(({ status }) => status)).toEqual(['rejected', 'fulfilled'])
+    expect(await queueRow(armed as Claim)).toMatchObject({ status: 'sending', armed_epoch: 1 })
+    expect(await record(armed as Claim)).toMatchObject({ status: 'sending', sequence: 2 })
+  })
+
+  test('delivery_unknown keeps the armed epoch and token for late proof', async () => {
+    const claim = await one({ armed: true, epoch: 4 })
+    await recorder.finish(ending(claim, 'delivery_unknown', { error: 'unproven' }))
+    expect(await queueRow(claim)).toBeUndefined()
+    expect(await record(claim)).toMatchObject({
+      status: 'delivery_unknown',
+      armed_epoch: 4,
+      armed_token: claim.token,
+      error_message: 'unproven',
+    })
+  })
+
+  test.each([
+    ['epoch', (claim: Claim) => ({ ...claim, epoch: claim.epoch + 1 })],
+    ['token', (claim: Claim) => ({ ...claim, token: '7' })],
+  ])('another %s ends nothing', async (_, other) => {
+    const claim = await one({ armed: true })
+    expect(await recorder.finish(ending(other(claim), 'sent', { report: delivered }))).toBe(false)
+    expect(await queueRow(claim)).toMatchObject({ status: 'sending' })
+    expect(await world.history(claim.id)).toHaveLength(2)
+  })
+
+  test('the same ending again does nothing', async () => {
+    const claim = await one({ armed: true })
+    expect(await recorder.finish(ending(claim, 'sent', { report: delivered }))).toBe(true)
+    expect(await recorder.finish(ending(claim, 'sent', { report: delivered }))).toBe(false)
+    expect(await recorder.finish(ending(claim, 'failed'))).toBe(false)
+    expect(await world.history(claim.id)).toHaveLength(4)
+  })
+
+  test('another workspace cannot end it', async () => {
+    const claim = await one({ armed: true })
+    const stranger = (await world.sender()).workspaceId
+    await recorder.finish(ending(claim, 'sent', { workspaceId: stranger }))
+    expect(await record(claim)).toMatchObject({ status: 'sending' })
+    expect(await queueRow(claim)).toMatchObject({ status: 'sending' })
+  })
+
+  test('two epochs of one message in one batch: the one that holds the row ends it', async () => {
+    const claim = await one({ armed: true, epoch: 2 })
+    const earlier = { ...claim, epoch: 1, token: '7' }
+    const done = await Promise.all([
+      recorder.finish(ending(earlier, 'failed', { report: hardBounce })),
+      recorder.finish(ending(claim, 'sent', { report: delivered })),
+    ])
+    expect(done).toEqual([false, true])
+    expect((await world.history(claim.id)).slice(2)).toEqual(['3 message.sent sent 0', '4 message.delivered sent 2'])
+  })
+
+  test('a report never lowers the delivery status', async () => {
+    const claim = await one({ armed: true })
+    await world.db.run('update messages set delivery_rank = 5 where id = $1', [claim.id])
+    await recorder.finish(ending(claim, 'sent', { report: delivered }))
+    expect(await record(claim)).toMatchObject({ status: 'sent', delivery_rank: 5 })
+  })
+})
+
+describe('late proof', () => {
+  /** Armed, then reaped: nobody can know, but for the worker that still holds the reply. */
+  const reaped = async (): Promise<Claim> => {
+    const claim = await one({ armed: true, leaseSeconds: -1 })
+    await reap(world.db, triesMax)
+    expect(await record(claim)).toMatchObject({
+      status: 'delivery_unknown',
+      armed_epoch: claim.epoch,
+      armed_token: claim.token,
+    })
+    return claim
+  }
+
+  test('a late 2yz makes it sent', async () => {
+    const claim = await reaped()
+    expect(await recorder.finish(ending(claim, 'sent', { providerMessageId: 'R9', report: delivered }))).toBe(true)
+    expect(await record(claim)).toMatchObject({
+      status: 'sent',
+      sequence: 5,
+      delivery_rank: 2,
+      provider_message_id: 'R9',
+      error_message: null,
+      armed_token: null,
+    })
+    expect((await world.history(claim.id)).slice(2)).toEqual([
+      '3 message.delivery_unknown delivery_unknown 0',
+      '4 message.sent sent 0',
+      '5 message.delivered sent 2',
+    ])
+  })
+
+  test('a late 5yz makes it failed', async () => {
+    const claim = await reaped()
+    expect(await recorder.finish(ending(claim, 'failed', { error: 'no', report: hardBounce }))).toBe(true)
+    expect(await record(claim)).toMatchObject({ status: 'failed', delivery_rank: 4, error_message: 'no' })
+  })
+
+  test('a late 4yz makes it failed, not tried again, and its report is the end', async () => {
+    const claim = await reaped()
+    const event = { attempt: 1, reason: 'eod_4xx', nextAttemptAt: '2026-01-01T00:00:00.000Z' }
+    const late = ending(claim, 'retrying', {
+      delayMs: 1,
+      evidence: 'eod_4xx',
+      error: 'not now',
+      event,
+      report: softBounce,
+    })
+    expect(await recorder.finish(late)).toBe(true)
+    expect(await queueRow(claim)).toBeUndefined()
+    expect(await record(claim)).toMatchObject({ status: 'failed', delivery_rank: 3 })
+    expect((await world.history(claim.id)).slice(3)).toEqual([
+      '4 message.failed failed 0',
+      '5 message.soft_bounced failed 3',
+    ])
+    const facts = await world.db.run<{ facts: unknown }>(
+      'select facts from events where message_id = $1 and sequence > 3 order by sequence',
+      [claim.id],
+    )
+    expect(facts.map((row) => row.facts)).toEqual([
+      { attempt: 1, reason: 'eod_4xx_late' },
+      { bounce: { ...bounce, permanent: false, final: true } },
+    ])
+    expect(await world.value('select bounce -> $$final$$ from reports where message_id = $1', [claim.id])).toBe(true)
+  })
+
+  test('a late 4yz on a route whose replies are nobody’s report makes it failed too', async () => {
+    const claim = await reaped()
+    expect(await recorder.finish(ending(claim, 'retrying', { delayMs: 1, evidence: 'eod_4xx' }))).toBe(true)
+    expect(await record(claim)).toMatchObject({ status: 'failed', sequence: 4, delivery_rank: 0 })
+  })
+
+  test.each([
+    ['a foreign token', (claim: Claim) => ending({ ...claim, token: '7' }, 'sent')],
+    ['another epoch', (claim: Claim) => ending({ ...claim, epoch: 2 }, 'sent')],
+    ['no proof at all', (claim: Claim) => ending(claim, 'delivery_unknown')],
+    [
+      'a dot that was never written',
+      (claim: Claim) => ending(claim, 'retrying', { delayMs: 1, evidence: 'not_written' }),
+    ],
+  ])('%s proves nothing', async (_, proof) => {
+    const claim = await reaped()
+    expect(await recorder.finish(proof(claim))).toBe(false)
+    expect(await record(claim)).toMatchObject({ status: 'delivery_unknown', sequence: 3 })
+    expect(await world.history(claim.id)).toHaveLength(3)
+  })
+
+  test('the same proof from two nodes at once counts once', async () => {
+    const claim = await reaped()
+    const another = world.anotherNode()
+    const nodes = [recorder, makeRecorder(another, another)]
+    const done = await Promise.all(nodes.map((node) => node.finish(ending(claim, 'sent', { report: delivered }))))
+    expect([...done].sort()).toEqual([false, true])
+    expect(await world.history(claim.id)).toHaveLength(5)
+  })
+})
+
+describe('reap', () => {
+  test('leaves leases alone that still run', async () => {
+    const claims = await world.claimed(sender, [{}, { armed: true }])
+    await reap(world.db, triesMax)
+    expect(await Promise.all(claims.map(async (claim) => (await queueRow(claim))?.status))).toEqual([
+      'sending',
+      'sending',
+    ])
+  })
+
+  test.each([
+    ['not armed', {}, 'retrying', 'worker_lost'],
+    ['not armed, and the last try', { attempts: triesMax }, 'failed', 'tries_used_up'],
+    ['not armed, and too old', { expired: true }, 'failed', 'expired'],
+    ['armed', { armed: true }, 'delivery_unknown', 'worker_lost'],
+    ['armed, and the last try', { armed: true, attempts: triesMax, expired: true }, 'delivery_unknown', 'worker_lost'],
+  ] as const)('%s', async (_, as, becomes, reason) => {
+    const claim = await one({ ...as, leaseSeconds: -1 })
+    expect(await reap(world.db, triesMax)).toContainEqual({ id: claim.id, becomes })
+    expect(await record(claim)).toMatchObject({ status: becomes, sequence: 3 })
+    expect((await world.history(claim.id)).slice(2)).toEqual([`3 message.${becomes} ${becomes} 0`])
+    expect(
+      await world.value('select facts ->> $$reason$$ from events where message_id = $1 and sequence = 3', [claim.id]),
+    ).toBe(reason)
+    if (becomes === 'retrying')
+      expect(await queueRow(claim)).toMatchObject({ status: 'retrying', due_in: 0, attempts: 1 })
+    else expect(await queueRow(claim)).toBeUndefined()
+    expect(await reap(world.db, triesMax)).toEqual([])
+  })
+
+  // proofs/model/pg-results.txt, case 1: a reaper that chose before the arm and updated after it turned an armed row into retrying.
+  test('a reaper that meets an arm on its way does not touch the row', async () => {
+    const claim = await one({ leaseSeconds: -1 })
+    const armer = await world.session()
+    await armer.query('begin')
+    await armer.query('update outbound set armed_epoch = epoch where message_id = $1', [claim.id])
+    expect(await reap(world.db, triesMax)).toEqual([])
+    await armer.query('commit')
+    expect(await queueRow(claim)).toMatchObject({ status: 'sending', armed_epoch: 1 })
+    expect(await reap(world.db, triesMax)).toEqual([{ id: claim.id, becomes: 'delivery_unknown' }])
+  })
+
+  test('an arm that waits for a reaper finds its claim gone', async () => {
+    const claim = await one()
+    const [reaper, armer] = [await world.session(), await world.session()]
+    // The arm looks at the clock before the lease runs out, and at the row after it was reaped.
+    await armer.query('begin')
+    const { rows } = await armer.query<{ now: string }>('select now()::text')
+    await world.db.run(
+      `update outbound set lease_until = $2::timestamptz + interval '1 microsecond' where message_id = $1`,
+      [claim.id, rows[0]?.now],
+    )
+    await reaper.query('begin')
+    await reaper.query('select * from reap_1($1, 500)', [triesMax])
+    const arming = armer.query<{ answer: string }>('select answer from arm_1($1, $2, $3)', [
+      [claim.id],
+      [claim.epoch],
+      [claim.token],
+    ])
+    await world.untilBlocked(armer)
+    await reaper.query('commit')
+    expect((await arming).rows).toEqual([{ answer: 'lost' }])
+    expect(await queueRow(claim)).toMatchObject({ status: 'retrying', armed_epoch: null })
+  })
+
+  test('a finish that waits for a reaper becomes late proof', async () => {
+    const claim = await one({ armed: true, leaseSeconds: -1 })
+    const reaper = await world.session()
+    await reaper.query('begin')
+    await reaper.query('select * from reap_1($1, 500)', [triesMax])
+    const finishing = recorder.finish(ending(claim, 'sent', { report: delivered }))
+    await untilSomebodyWaits()
+    await reaper.query('commit')
+    expect(await finishing).toBe(true)
+    expect((await world.history(claim.id)).slice(2)).toEqual([
+      '3 message.delivery_unknown delivery_unknown 0',
+      '4 message.sent sent 0',
+      '5 message.delivered sent 2',
+    ])
+  })
+  const untilSomebodyWaits = async () => {
+    const waiting = `select count(*) > 0 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+    while (!(await world.value<boolean>(waiting))) continue
+  }
+
+  test('two reapers: each row has one end and one event', async () => {
+    const claims = await world.claimed(
+      sender,
+      Array.from({ length: 40 }, (_, i) => ({ leaseSeconds: -1, armed: i % 2 === 0 })),
+    )
+    const [one, two] = [world.anotherNode(), world.anotherNode()]
+    const ended = (await Promise.all([reap(one, triesMax), reap(two, triesMax)])).flat()
+    expect(ended.map(({ id }) => id).sort()).toEqual(claims.map(({ id }) => id).sort())
+    expect(await Promise.all(claims.map(async ({ id }) => (await world.history(id)).length))).toEqual(
+      claims.map(() => 3),
+    )
+  })
+})
+
+describe('claim', () => {
+  const owner = '00000000-0000-4000-8000-000000000001'
+  const request: ClaimRequest = { cursor: firstLane, share: 200, most: 600, busy: [], leaseMs: 60_000, owner }
+  const mine = <Row extends { workspaceId: WorkspaceId }>(rows: readonly Row[]) =>
+    rows.filter(({ workspaceId }) => workspaceId === sender.workspaceId)
+  const submit = async (n: number, fields: Record<string, unknown> = {}, from = sender): Promise<MessageId[]> => {
+    const admitter = makeAdmitter(world.db)
+    const rows = Array.from({ length: n }, () => world.submission(from, fields))
+    await Promise.all(rows.map((row) => admitter.admit(row)))
+    return rows.map((row) => row.fields['id'] as MessageId)
+  }
+
+  test('takes what is due, with a new epoch, a lease and one try more', async () => {
+    const [id] = await submit(1)
+    const [claimed] = mine((await claimDue(world.db, request)).claimed)
+    expect(claimed).toMatchObject({
+      id,
+      epoch: 1,
+      attempt: 1,
+      recipient: 'Ann@Example.org',
+      bodyText: 'Good morning',
+      destination: 'example.org',
+    })
+    expect(await queueRow(claimed as Claim)).toMatchObject({ status: 'sending', armed_epoch: null, attempts: 1 })
+    expect((await world.history(id as MessageId)).slice(1)).toEqual(['2 message.sending sending 0'])
+    expect(mine((await claimDue(world.db, request)).claimed)).toEqual([])
+    expect(await recorder.arm(claimed as Claim)).toBe('armed')
+  })
+
+  test('a message that waits for its time is left alone, and its old proof does not outlive the next claim', async () => {
+    const claim = await one({ armed: true })
+    await recorder.finish(ending(claim, 'retrying', { delayMs: 60_000, evidence: 'eod_4xx' }))
+    expect(mine((await claimDue(world.db, request)).claimed)).toEqual([])
+    await world.db.run('update outbound set due_at = app_now() where message_id = $1', [claim.id])
+    const [again] = mine((await claimDue(world.db, request)).claimed)
+    expect(again).toMatchObject({ id: claim.id, epoch: 2, attempt: 2 })
+    expect(again?.token).not.toBe(claim.token)
+    expect(await queueRow(claim)).toMatchObject({ evidence: null })
+  })
+
+  test('two workers take each message once', async () => {
+    const ids = await submit(60)
+    const another = world.anotherNode()
+    const taken = (
+      await Promise.all([claimDue(world.db, request), claimDue(another, request), claimDue(world.db, request)])
+    ).flatMap(({ claimed }) => mine(claimed))
+    const rest = mine((await claimDue(world.db, request)).claimed)
+    expect([...taken, ...rest].map(({ id }) => id).sort()).toEqual([...ids].sort())
+  })
+
+  test('a lane with a backlog does not keep others waiting', async () => {
+    await submit(30)
+    const other = await world.sender()
+    const [single] = await submit(1, {}, other)
+    const [elsewhere] = await submit(1, {
+      recipient: 'b@b.example',
+      recipient_key: 'b@b.example',
+      destination: 'b.example',
+    })
+    const ids = (await claimDue(world.db, { ...request, share: 5, most: 4 })).claimed.map(({ id }) => id)
+    expect(ids).toHaveLength(4)
+    expect(ids).toEqual(expect.arrayContaining([single, elsewhere]))
+    await claimDue(world.db, request)
+  })
+
+  test('a busy destination is passed over', async () => {
+    const [id] = await submit(1)
+    expect(mine((await claimDue(world.db, { ...request, busy: ['example.org'] })).claimed)).toEqual([])
+    expect(mine((await claimDue(world.db, request)).claimed).map((claimed) => claimed.id)).toEqual([id])
+  })
+
+  test.each([
+    [
+      'expired',
+      () => world.db.run(`update outbound set expires_at = app_now() where workspace_id = $1`, [sender.workspaceId]),
+    ],
+    [
+      'workspace_blocked',
+      () => world.db.run(`update workspaces set status = 'blocked' where id = $1`, [sender.workspaceId]),
+    ],
+    [
+      'mailbox_not_active',
+      () => world.db.run(`update mailboxes set status = 'disabled' where id = $1`, [sender.mailboxId]),
+    ],
+    ['mailbox_not_active', () => world.db.run(`update domains set status = 'failed' where id = $1`, [sender.domainId])],
+    ['recipient_suppressed', () => suppressed('ann@example.org')],
+    ['content_lost', () => world.db.run(`delete from contents where workspace_id = $1`, [sender.workspaceId])],
+  ])('a message that may not be sent any more becomes failed: %s', async (reason, happen) => {
+    const [id] = await submit(1)
+    await happen()
+    const answer = await claimDue(world.db, request)
+    expect(mine(answer.claimed)).toEqual([])
+    expect(mine(answer.refused)).toEqual([{ id, workspaceId: sender.workspaceId, reason }])
+    expect((await world.history(id as MessageId)).slice(1)).toEqual(['2 message.failed failed 0'])
+    expect(await world.value('select count(*)::integer from outbound where message_id = $1', [id])).toBe(0)
+  })
+
+  test('a heartbeat extends exactly the claims that are still ours', async () => {
+    const [held, other] = (await world.claimed(sender, [{ leaseSeconds: 5 }, { leaseSeconds: 5 }])) as [Claim, Claim]
+    expect(await extendLeases(world.db, [held, { ...other, token: '7' }, { ...held, epoch: 9 }], 90_000)).toEqual(
+      new Set([`${held.id} 1`]),
+    )
+    const left = (claim: Claim) =>
+      world.value<number>(
+        'select extract(epoch from lease_until - app_now())::integer from outbound where message_id = $1',
+        [claim.id],
+      )
+    expect(await left(held)).toBeGreaterThan(80)
+    expect(await left(other)).toBeLessThan(10)
+  })
+
+  test('it tells when the next message is due', async () => {
+    await claimDue(world.db, request)
+    const claim = await one({ armed: true })
+    await recorder.finish(ending(claim, 'retrying', { delayMs: 30_000, evidence: 'eod_4xx' }))
+    expect(await nextDueMs(world.db)).toBeLessThanOrEqual(30_000)
+    await submit(1)
+    expect(await nextDueMs(world.db)).toBeLessThanOrEqual(0)
+  })
+})

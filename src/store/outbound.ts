@@ -1,0 +1,332 @@
+// The queue's statements: claim, heartbeat, arm, finish, reap (delivery-semantics). Every one repeats its conditions on the row that it
+// changes; answers of a batch are matched by id and epoch, because one process can hold two epochs of a message.
+import { limits } from '../config.ts'
+import type { Claim, DeliveryEventType, MessageId, MessageStatus, WorkspaceId } from '../domain/message.ts'
+import { Batch } from '../base/batch.ts'
+import { repeating, sql, surelyAborted, type Db } from './database.ts'
+
+export interface Claimed extends Claim {
+  readonly workspaceId: WorkspaceId
+  readonly domainId: string
+  readonly destination: string
+  readonly attempt: number
+  readonly expiresAt: Date
+  readonly sender: string
+  readonly senderName: string | null
+  readonly recipient: string
+  readonly subject: string
+  readonly acceptedBy: string
+  readonly createdAt: Date
+  readonly source: 'rest' | 'smtp'
+  readonly bodyText: string | null
+  readonly bodyBlob: string | null
+  readonly hasAttachments: boolean
+  readonly attachmentsBytes: number
+  readonly routeSealed: Buffer | null
+}
+
+/** Where the walk over the lanes goes on. */
+export interface LaneCursor {
+  readonly workspaceId: string
+  readonly destination: string
+}
+export const firstLane: LaneCursor = { workspaceId: '00000000-0000-0000-0000-000000000000', destination: '' }
+
+/**
+ * Walks up to `lanes` lanes (workspace, destination) from the cursor on, in the order of the index `outbound_due`, takes up to `share` due
+ * messages of each, and claims the first `most` of them, one of every lane before the second of any. A message that may not be
+ * sent any more becomes `failed` in the same statement, with its reason. Rows that another worker holds are skipped, never waited for.
+ */
+const claim = sql(
+  'claim',
+  `with recursive lane (workspace_id, destination, n) as (
+    (select o.workspace_id, o.destination, 1 from outbound o
+      where o.lease_until is null and (o.workspace_id, o.destination) > ($1::uuid, $2::text)
+      order by o.workspace_id, o.destination limit 1)
+    union all
+    select next.workspace_id, next.destination, lane.n + 1 from lane cross join lateral (
+      select o.workspace_id, o.destination from outbound o
+       where o.lease_until is null and (o.workspace_id, o.destination) > (lane.workspace_id, lane.destination)
+       order by o.workspace_id, o.destination limit 1) next
+     where lane.n < $3),
+  walked as materialized (select * from lane),
+  due as materialized (
+    select next.*, row_number() over (partition by next.workspace_id, next.destination order by next.due_at) turn
+      from walked cross join lateral (
+        select o.message_id, o.workspace_id, o.destination, o.mailbox_id, o.expires_at, o.due_at, o.epoch, o.attempts from outbound o
+         where o.workspace_id = walked.workspace_id and o.destination = walked.destination and o.lease_until is null
+           and o.due_at <= app_now()
+         order by o.due_at limit $4 for update skip locked) next
+     where walked.destination <> all ($5::text[])),
+  chosen as materialized (select * from due order by turn, due_at limit $6),
+  judged as materialized (
+    select c.*, w.route_sealed, box.domain_id,
+           case when c.expires_at <= app_now() then 'expired'
+                when w.status <> 'active' then 'workspace_blocked'
+                when box.domain_id is null then 'mailbox_not_active'
+                when no.recipient_key is not null then 'recipient_suppressed'
+                when content.message_id is null then 'content_lost' end verdict,
+           content.body_text, content.body_blob,
+           files.many, files.bytes
+      from chosen c
+      join lateral (select * from workspaces x where x.id = c.workspace_id limit 1) w on true
+      join lateral (select * from messages x where x.workspace_id = c.workspace_id and x.id = c.message_id limit 1) m on true
+      left join lateral (
+        select d.id domain_id from mailboxes b join domains d on d.workspace_id = b.workspace_id and d.id = b.domain_id
+         where b.workspace_id = c.workspace_id and b.id = c.mailbox_id and b.status = 'active' and d.status in ('verified', 'degraded')
+         limit 1) box on true
+      left join lateral (select * from contents x where x.workspace_id = c.workspace_id and x.message_id = c.message_id limit 1) content on true
+      cross join lateral (
+        select count(*)::integer many, coalesce(sum(a.size_bytes), 0)::integer bytes from attachments a
+         where a.workspace_id = c.workspace_id and a.message_id = c.message_id) files
+      left join lateral (
+        select x.recipient_key from suppressions x where x.workspace_id = c.workspace_id and x.recipient_key = m.recipient_key
+           and c.destination <> 'simulator.posthorn.test' limit 1) no on true),
+  gone as (delete from outbound o using judged j where o.message_id = j.message_id and j.verdict is not null),
+  taken as (
+    update outbound o
+       set status = 'sending', epoch = o.epoch + 1, token = (random() * 9007199254740991)::bigint, attempts = o.attempts + 1,
+           lease_until = app_now() + $7 * interval '1 millisecond', lease_owner = $8::uuid, evidence = null
+      from judged j where o.message_id = j.message_id and j.verdict is null
+    returning o.message_id, o.epoch, o.token, o.attempts),
+  record as (
+    update messages m
+       set status = case when j.verdict is null then 'sending' else 'failed' end, sequence = m.sequence + 1,
+           finished_at = case when j.verdict is not null then app_now() end,
+           error_message = case j.verdict
+             when 'expired' then 'The message expired before it could be delivered.'
+             when 'workspace_blocked' then 'The workspace was blocked before the message could be delivered.'
+             when 'mailbox_not_active' then 'The sender mailbox or its domain is not active any more.'
+             when 'recipient_suppressed' then 'The recipient was suppressed after the message had been accepted.'
+             when 'content_lost' then 'The content of the message is gone.'
+             else m.error_message end
+      from judged j where m.workspace_id = j.workspace_id and m.id = j.message_id
+    returning m.workspace_id, m.id, m.sequence, m.status, m.delivery_rank, m.sender, m.sender_name, m.recipient, m.subject,
+              m.accepted_by, m.created_at, m.source, m.error_message, j.verdict, j.attempts),
+  event as (
+    insert into events (workspace_id, message_id, sequence, type, status, delivery_rank, occurred_at, facts)
+    select r.workspace_id, r.id, r.sequence, 'message.' || r.status, r.status, r.delivery_rank, app_now(),
+           case when r.verdict is null then json_build_object('attempt', r.attempts + 1)
+                else json_build_object('reason', r.verdict, 'errorMessage', r.error_message) end
+      from record r)
+  select r.id, r.workspace_id "workspaceId", t.epoch, t.token, t.attempts attempt, r.verdict, j.domain_id "domainId", j.destination,
+         j.expires_at "expiresAt", r.sender, r.sender_name "senderName", r.recipient, r.subject, r.accepted_by "acceptedBy",
+         r.created_at "createdAt", r.source, j.body_text "bodyText", j.body_blob "bodyBlob",
+         j.many > 0 "hasAttachments", j.bytes "attachmentsBytes", j.route_sealed "routeSealed", null "laneWorkspace", null "laneDestination", null::integer lanes
+    from record r join judged j on j.message_id = r.id left join taken t on t.message_id = r.id
+  union all
+  (select null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null,
+         last.workspace_id::text, last.destination, last.n
+    from walked last order by last.n desc limit 1)`,
+)
+
+export interface ClaimRequest {
+  readonly cursor: LaneCursor
+  readonly share: number
+  readonly most: number
+  /** Destinations without a free slot. */
+  readonly busy: readonly string[]
+  readonly leaseMs: number
+  readonly owner: string
+}
+
+export interface ClaimAnswer {
+  readonly claimed: readonly Claimed[]
+  /** Messages that may not be sent any more, with the reason; their records say so already. */
+  readonly refused: readonly { readonly id: MessageId; readonly workspaceId: WorkspaceId; readonly reason: string }[]
+  /** Where the next claim goes on: the first lane again when this walk reached the end. */
+  readonly cursor: LaneCursor
+  readonly lanes: number
+}
+
+export async function claimDue(db: Db, request: ClaimRequest): Promise<ClaimAnswer> {
+  type Row = Claimed & { verdict: string | null; laneWorkspace: string | null; laneDestination: string | null; lanes: number | null }
+  const rows = await db.rows<Row>(claim, [
+    request.cursor.workspaceId,
+    request.cursor.destination,
+    limits.lanesPerClaimMax,
+    request.share,
+    request.busy,
+    request.most,
+    request.leaseMs,
+    request.owner,
+  ])
+  const end = rows.find((row) => row.lanes !== null)
+  const lanes = end?.lanes ?? 0
+  const messages = rows.filter((row) => row.lanes === null)
+  return {
+    claimed: messages.filter((row) => row.verdict === null),
+    refused: messages.flatMap(({ id, workspaceId, verdict }) => (verdict === null ? [] : [{ id, workspaceId, reason: verdict }])),
+    cursor:
+      lanes < limits.lanesPerClaimMax ? firstLane : { workspaceId: end?.laneWorkspace ?? firstLane.workspaceId, destination: end?.laneDestination ?? '' },
+    lanes,
+  }
+}
+
+const nextDue = sql('next-due', `select extract(epoch from min(due_at) - app_now())::float8 * 1000 ms from outbound where lease_until is null`)
+
+/** Milliseconds until something is due; undefined when nothing waits. Looks at the whole queue: for idle times only. */
+export async function nextDueMs(db: Db): Promise<number | undefined> {
+  const [row] = await db.rows<{ ms: number | null }>(nextDue)
+  return row?.ms ?? undefined
+}
+
+const heartbeat = sql(
+  'heartbeat',
+  `with mine as materialized (
+     select o.message_id from outbound o join unnest($1::uuid[], $2::integer[], $3::bigint[]) as a (id, epoch, token)
+         on o.message_id = a.id and o.epoch = a.epoch and o.token = a.token
+      where o.status = 'sending' order by o.message_id for update of o)
+   update outbound o set lease_until = app_now() + $4 * interval '1 millisecond' from mine
+    where o.message_id = mine.message_id and o.status = 'sending'
+   returning o.message_id id, o.epoch`,
+)
+
+/** Extends the leases of exactly these claims; answers those that are still ours, as `id epoch`. */
+export async function extendLeases(db: Db, claims: readonly Claim[], leaseMs: number): Promise<ReadonlySet<string>> {
+  const rows = await repeating(() => db.rows<{ id: string; epoch: number }>(heartbeat, [...columns(claims), leaseMs]))
+  return new Set(rows.map((row) => claimName(row)))
+}
+
+export const claimName = (claim: { readonly id: string; readonly epoch: number }): string => `${claim.id} ${claim.epoch}`
+
+function columns(claims: readonly Claim[]): [string[], number[], string[]] {
+  return [claims.map((claim) => claim.id), claims.map((claim) => claim.epoch), claims.map((claim) => claim.token)]
+}
+
+export type ArmAnswer = 'armed' | 'lost' | 'suppressed'
+
+const arm = sql('arm', 'select * from arm_1($1::uuid[], $2::integer[], $3::bigint[])')
+
+async function armBatch(db: Db, claims: readonly Claim[]): Promise<ArmAnswer[]> {
+  const rows = await repeating(() => db.rows<{ id: string; epoch: number; answer: ArmAnswer }>(arm, columns(claims)))
+  const answers = new Map(rows.map((row) => [claimName(row), row.answer]))
+  return claims.map((claim) => answers.get(claimName(claim)) ?? 'lost')
+}
+
+/** One claim's end, as `finish_1` wants it. Optional members are left out. */
+export interface Ending extends Claim {
+  readonly workspaceId: WorkspaceId
+  readonly status: Exclude<MessageStatus, 'queued' | 'sending'>
+  readonly error?: string
+  readonly providerMessageId?: string
+  /** Of a retry. */
+  readonly delayMs?: number
+  /** The proof that an armed claim may be tried again. */
+  readonly evidence?: 'eod_4xx' | 'not_written'
+  /** False for a claim that is handed back. */
+  readonly usesTry: boolean
+  readonly outcome: string
+  /** For the timeline. */
+  readonly attempt: object
+  /** Members of the state event's data. */
+  readonly event: object
+  readonly report?: {
+    readonly type: DeliveryEventType
+    readonly rank: number
+    readonly detail: string
+    readonly bounce?: object
+    readonly suppress: boolean
+    readonly facts: object
+  }
+}
+
+const eventTypes = {
+  delivered: 'message.delivered',
+  soft_bounce: 'message.soft_bounced',
+  hard_bounce: 'message.hard_bounced',
+  complaint: 'message.complained',
+} as const satisfies Record<DeliveryEventType, string>
+
+interface QueuedEnding {
+  readonly claim: Claim
+  readonly json: string
+}
+
+const finish = sql('finish', 'select * from finish_1($1::text::json)')
+
+async function finishBatch(db: Db, endings: readonly QueuedEnding[]): Promise<boolean[]> {
+  const rows = await repeating(() =>
+    db.rows<{ id: string; epoch: number; done: boolean }>(finish, [`[${endings.map((ending) => ending.json).join(',')}]`]),
+  )
+  const done = new Map(rows.map((row) => [claimName(row), row.done]))
+  return endings.map(({ claim }) => done.get(claimName(claim)) ?? false)
+}
+
+function rowOf({ workspaceId, ...ending }: Ending): string {
+  const { report } = ending
+  return JSON.stringify({
+    id: ending.id,
+    w: workspaceId,
+    epoch: ending.epoch,
+    token: ending.token,
+    status: ending.status,
+    error: ending.error,
+    provider_id: ending.providerMessageId,
+    delay_ms: ending.delayMs,
+    evidence: ending.evidence,
+    uses_try: ending.usesTry,
+    outcome: ending.outcome,
+    facts: ending.attempt,
+    event: ending.event,
+    report: report && {
+      type: report.type,
+      event_type: eventTypes[report.type],
+      rank: report.rank,
+      detail: report.detail,
+      bounce: report.bounce,
+      facts: report.facts,
+    },
+    suppress: report?.suppress ?? false,
+    rule: (report?.bounce as { rule?: string } | undefined)?.rule,
+  })
+}
+
+export interface Recorder {
+  /** Rejects when the answer is not known: then the dot is renounced for good. */
+  arm(claim: Claim): Promise<ArmAnswer>
+  /** Resolves to false when someone else has decided meanwhile. Rejects when it is not known whether it was written: ask again. */
+  finish(ending: Ending): Promise<boolean>
+}
+
+/** Arms and finishes of concurrent attempts, each committed in batches over its own connection. */
+export function makeRecorder(armDb: Db, finishDb: Db): Recorder {
+  const bounds = { rowsMax: 400, bytesMax: limits.admitBytesMax, waitingMax: 10 * limits.messagesInFlightMax }
+  const arms = new Batch<Claim, ArmAnswer>((claims) => armBatch(armDb, claims), bounds, surelyAborted)
+  const endings = new Batch<QueuedEnding, boolean>((rows) => finishBatch(finishDb, rows), bounds, surelyAborted)
+  return {
+    arm: (claim) => arms.add(claim),
+    finish: (ending) => {
+      const row = { claim: ending, json: rowOf(ending) }
+      return endings.add(row, row.json.length)
+    },
+  }
+}
+
+const reapExpired = sql('reap', 'select * from reap_1($1, $2)')
+
+/** Ends leases that ran out; answers what became of their messages. */
+export async function reap(db: Db, triesMax: number): Promise<{ id: MessageId; becomes: MessageStatus }[]> {
+  return db.rows(reapExpired, [triesMax, 500])
+}
+
+const attached = sql(
+  'attachments',
+  `select filename, content_type "contentType", blob_id "blobId" from attachments where workspace_id = $1 and message_id = $2 order by position`,
+)
+
+export function readAttachments(db: Db, claim: { workspaceId: WorkspaceId; id: MessageId }): Promise<{ filename: string; contentType: string; blobId: string }[]> {
+  return db.rows(attached, [claim.workspaceId, claim.id])
+}
+
+const signingKeys = sql(
+  'signing-keys',
+  `select d.name domain, k.selector, k.private_key_sealed sealed from dkim_keys k
+     join domains d on d.workspace_id = k.workspace_id and d.id = k.domain_id
+    where k.workspace_id = $1 and k.domain_id = $2 order by k.created_at desc, k.selector limit 1`,
+)
+
+/** The newest DKIM key of a domain, still sealed. */
+export async function readSigningKey(db: Db, workspaceId: WorkspaceId, domainId: string): Promise<{ domain: string; selector: string; sealed: Buffer } | undefined> {
+  return (await db.rows<{ domain: string; selector: string; sealed: Buffer }>(signingKeys, [workspaceId, domainId]))[0]
+}

@@ -1,0 +1,685 @@
+-- The schema that the migrations make: read it, never run it. Made by `npm run golden` from PostgreSQL's catalog; a test compares.
+-- Left out: partitions (made ahead by ensure_partitions) and the migrator's own tables.
+
+create table api_keys (
+  workspace_id uuid not null,
+  id uuid not null,
+  name text not null,
+  prefix text not null,
+  secret_hash bytea not null,
+  scopes text[] not null,
+  created_at timestamp with time zone not null default app_now(),
+  last_used_at timestamp with time zone,
+  expires_at timestamp with time zone,
+  revoked_at timestamp with time zone,
+  constraint api_keys_pkey PRIMARY KEY (workspace_id, id),
+  constraint api_keys_id_key UNIQUE (id),
+  constraint api_keys_secret_hash_key UNIQUE (secret_hash),
+  constraint api_keys_workspace_id_fkey FOREIGN KEY (workspace_id) REFERENCES workspaces(id)
+);
+CREATE TRIGGER access_changed AFTER DELETE OR UPDATE OF revoked_at, scopes, expires_at ON public.api_keys FOR EACH STATEMENT EXECUTE FUNCTION tell_access_changed();
+
+create table attachments (
+  workspace_id uuid not null,
+  message_id uuid not null,
+  position smallint not null,
+  filename text not null,
+  content_type text not null,
+  size_bytes integer not null,
+  blob_id uuid not null,
+  constraint attachments_pkey PRIMARY KEY (workspace_id, message_id, "position")
+) partition by RANGE (message_id);
+
+create table attempts (
+  workspace_id uuid not null,
+  message_id uuid not null,
+  epoch integer not null,
+  ended_at timestamp with time zone not null,
+  outcome text not null,
+  facts json not null,
+  constraint attempts_pkey PRIMARY KEY (workspace_id, message_id, epoch)
+) partition by RANGE (message_id);
+
+create table blobs (
+  id uuid not null,
+  part integer not null,
+  bytes bytea storage external not null,
+  constraint blobs_pkey PRIMARY KEY (id, part)
+) partition by RANGE (id);
+
+create table contents (
+  workspace_id uuid not null,
+  message_id uuid not null,
+  body_text text,
+  body_blob uuid,
+  constraint contents_pkey PRIMARY KEY (workspace_id, message_id),
+  constraint contents_check CHECK (((body_text IS NULL) <> (body_blob IS NULL)))
+) partition by RANGE (message_id);
+
+create table dkim_keys (
+  workspace_id uuid not null,
+  domain_id uuid not null,
+  selector text not null,
+  algorithm text not null,
+  public_key text not null,
+  private_key_sealed bytea not null,
+  created_at timestamp with time zone not null default app_now(),
+  constraint dkim_keys_pkey PRIMARY KEY (workspace_id, domain_id, selector),
+  constraint dkim_keys_workspace_id_domain_id_fkey FOREIGN KEY (workspace_id, domain_id) REFERENCES domains(workspace_id, id),
+  constraint dkim_keys_algorithm_check CHECK ((algorithm = ANY (ARRAY['rsa-sha256'::text, 'ed25519-sha256'::text])))
+);
+
+create table domains (
+  workspace_id uuid not null,
+  id uuid not null,
+  name text not null,
+  status text not null default 'pending'::text,
+  ownership_token text not null,
+  created_at timestamp with time zone not null default app_now(),
+  verified_at timestamp with time zone,
+  constraint domains_pkey PRIMARY KEY (workspace_id, id),
+  constraint domains_workspace_id_name_key UNIQUE (workspace_id, name),
+  constraint domains_workspace_id_fkey FOREIGN KEY (workspace_id) REFERENCES workspaces(id),
+  constraint domains_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'verified'::text, 'degraded'::text, 'failed'::text])))
+);
+
+create table events (
+  workspace_id uuid not null,
+  message_id uuid not null,
+  sequence integer not null,
+  type text not null,
+  status text not null,
+  delivery_rank smallint not null,
+  occurred_at timestamp with time zone not null,
+  facts json,
+  tx xid8 not null default pg_current_xact_id(),
+  constraint events_pkey PRIMARY KEY (workspace_id, message_id, sequence)
+) partition by RANGE (message_id);
+
+create table idempotency_keys (
+  workspace_id uuid not null,
+  endpoint text not null,
+  key text not null,
+  body_hash text not null,
+  message_id uuid not null,
+  created_at timestamp with time zone not null,
+  constraint idempotency_keys_pkey PRIMARY KEY (workspace_id, endpoint, key)
+);
+
+create table installation (
+  name text not null,
+  value text not null,
+  constraint installation_pkey PRIMARY KEY (name)
+);
+
+create table mailboxes (
+  workspace_id uuid not null,
+  id uuid not null,
+  domain_id uuid not null,
+  address text not null,
+  address_key text not null,
+  name text,
+  status text not null default 'active'::text,
+  created_at timestamp with time zone not null default app_now(),
+  constraint mailboxes_pkey PRIMARY KEY (workspace_id, id),
+  constraint mailboxes_id_key UNIQUE (id),
+  constraint mailboxes_workspace_id_address_key_key UNIQUE (workspace_id, address_key),
+  constraint mailboxes_workspace_id_domain_id_fkey FOREIGN KEY (workspace_id, domain_id) REFERENCES domains(workspace_id, id),
+  constraint mailboxes_status_check CHECK ((status = ANY (ARRAY['active'::text, 'disabled'::text])))
+);
+
+create table messages (
+  workspace_id uuid not null,
+  id uuid not null,
+  mailbox_id uuid not null,
+  source text not null,
+  status text not null default 'queued'::text,
+  delivery_rank smallint not null default 0,
+  sequence integer not null,
+  sender text not null,
+  sender_name text,
+  recipient text not null,
+  recipient_key text not null,
+  subject text not null,
+  metadata json,
+  accepted_by text not null,
+  provider_message_id text,
+  error_message text,
+  armed_epoch integer,
+  armed_token bigint,
+  created_at timestamp with time zone not null,
+  expires_at timestamp with time zone,
+  finished_at timestamp with time zone,
+  content_expired_at timestamp with time zone,
+  constraint messages_pkey PRIMARY KEY (workspace_id, id),
+  constraint messages_check CHECK (((finished_at IS NOT NULL) = (status = ANY (ARRAY['sent'::text, 'failed'::text, 'delivery_unknown'::text])))),
+  constraint messages_source_check CHECK ((source = ANY (ARRAY['rest'::text, 'smtp'::text]))),
+  constraint messages_status_check CHECK ((status = ANY (ARRAY['queued'::text, 'sending'::text, 'sent'::text, 'retrying'::text, 'failed'::text, 'delivery_unknown'::text])))
+) partition by RANGE (id);
+CREATE TRIGGER message_moves BEFORE UPDATE OF status ON public.messages FOR EACH ROW WHEN ((old.status IS DISTINCT FROM new.status)) EXECUTE FUNCTION refuse_wrong_move();
+
+create table outbound (
+  message_id uuid not null,
+  workspace_id uuid not null,
+  mailbox_id uuid not null,
+  destination text not null,
+  status text not null default 'queued'::text,
+  due_at timestamp with time zone not null,
+  expires_at timestamp with time zone not null,
+  epoch integer not null default 0,
+  token bigint,
+  lease_until timestamp with time zone,
+  lease_owner uuid,
+  armed_epoch integer,
+  attempts integer not null default 0,
+  evidence text,
+  constraint outbound_pkey PRIMARY KEY (message_id),
+  constraint armed_while_sending CHECK (((armed_epoch IS NULL) OR ((status = 'sending'::text) AND (armed_epoch = epoch)))),
+  constraint lease_while_sending CHECK (((status = 'sending'::text) = (lease_until IS NOT NULL))),
+  constraint outbound_evidence_check CHECK ((evidence = ANY (ARRAY['eod_4xx'::text, 'not_written'::text]))),
+  constraint outbound_status_check CHECK ((status = ANY (ARRAY['queued'::text, 'retrying'::text, 'sending'::text])))
+) with (autovacuum_vacuum_cost_delay=0, autovacuum_vacuum_insert_scale_factor=0.2, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=5000, fillfactor=70);
+CREATE INDEX outbound_due ON public.outbound USING btree (workspace_id, destination, due_at, message_id) WHERE (lease_until IS NULL);
+CREATE INDEX outbound_lease ON public.outbound USING btree (lease_until) WHERE (lease_until IS NOT NULL);
+CREATE TRIGGER armed_rows_need_evidence BEFORE UPDATE ON public.outbound FOR EACH ROW WHEN (((old.armed_epoch IS NOT NULL) AND (new.status <> 'sending'::text) AND (new.evidence IS NULL))) EXECUTE FUNCTION refuse_unproven_retry();
+
+create table plans (
+  name text not null,
+  api_sending boolean not null default true,
+  hourly integer,
+  daily integer,
+  monthly integer,
+  upgrade_url text,
+  constraint plans_pkey PRIMARY KEY (name),
+  constraint plans_daily_check CHECK ((daily >= 0)),
+  constraint plans_hourly_check CHECK ((hourly >= 0)),
+  constraint plans_monthly_check CHECK ((monthly >= 0))
+);
+CREATE TRIGGER access_changed AFTER INSERT OR DELETE OR UPDATE ON public.plans FOR EACH STATEMENT EXECUTE FUNCTION tell_access_changed();
+
+create table reports (
+  workspace_id uuid not null,
+  message_id uuid not null,
+  sequence integer not null,
+  type text not null,
+  detail text,
+  bounce json,
+  source text not null,
+  created_at timestamp with time zone not null,
+  constraint reports_pkey PRIMARY KEY (workspace_id, message_id, sequence),
+  constraint reports_type_check CHECK ((type = ANY (ARRAY['delivered'::text, 'soft_bounce'::text, 'hard_bounce'::text, 'complaint'::text])))
+) partition by RANGE (message_id);
+
+create table sandbox_mail (
+  id uuid not null,
+  received_at timestamp with time zone not null,
+  envelope_from text not null,
+  recipient text not null,
+  content bytea not null,
+  constraint sandbox_mail_pkey PRIMARY KEY (id)
+);
+CREATE INDEX sandbox_mail_recipient ON public.sandbox_mail USING btree (recipient, id);
+
+create table staged_blobs (
+  id uuid not null,
+  staged_at timestamp with time zone not null default app_now(),
+  constraint staged_blobs_pkey PRIMARY KEY (id)
+);
+
+create table suppressions (
+  workspace_id uuid not null,
+  recipient_key text not null,
+  recipient text not null,
+  reason text not null,
+  source_message_id uuid,
+  rule text,
+  evidence text,
+  created_at timestamp with time zone not null default app_now(),
+  constraint suppressions_pkey PRIMARY KEY (workspace_id, recipient_key),
+  constraint suppressions_workspace_id_fkey FOREIGN KEY (workspace_id) REFERENCES workspaces(id),
+  constraint suppressions_reason_check CHECK ((reason = ANY (ARRAY['hard_bounce'::text, 'complaint'::text, 'manual'::text])))
+);
+
+create table usage (
+  workspace_id uuid not null,
+  minutes integer[] not null default array_fill(0, ARRAY[60]),
+  minute bigint not null default 0,
+  day date not null default '1970-01-01'::date,
+  day_count integer not null default 0,
+  month date not null default '1970-01-01'::date,
+  month_count integer not null default 0,
+  constraint usage_pkey PRIMARY KEY (workspace_id),
+  constraint usage_workspace_id_fkey FOREIGN KEY (workspace_id) REFERENCES workspaces(id)
+) with (fillfactor=10);
+
+create table workspaces (
+  id uuid not null,
+  name text not null,
+  status text not null default 'active'::text,
+  plan text not null,
+  route_sealed bytea,
+  created_at timestamp with time zone not null default app_now(),
+  constraint workspaces_pkey PRIMARY KEY (id),
+  constraint workspaces_name_key UNIQUE (name),
+  constraint workspaces_plan_fkey FOREIGN KEY (plan) REFERENCES plans(name),
+  constraint workspaces_status_check CHECK ((status = ANY (ARRAY['active'::text, 'blocked'::text])))
+);
+CREATE TRIGGER access_changed AFTER DELETE OR UPDATE ON public.workspaces FOR EACH STATEMENT EXECUTE FUNCTION tell_access_changed();
+
+CREATE OR REPLACE FUNCTION public.admit_1(batch json, charged uuid[], commit_them boolean)
+ RETURNS TABLE(n integer, admitted boolean, sender text, suppressed boolean, repeated_id uuid, repeated_hash text, at timestamp with time zone, hourly integer, daily integer, monthly integer, hour_used integer, day_used integer, month_used integer, hour_resets integer, day_resets integer, month_resets integer)
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+declare
+  now_at timestamptz := app_now();
+  now_minute bigint := minute_of(app_now());
+  today date := (app_now() at time zone 'UTC')::date;
+  this_month date := date_trunc('month', app_now() at time zone 'UTC')::date;
+begin
+  if commit_them then
+    -- Quota rows first, in the order of their keys: every admission takes them in this order, so no two wait for each other.
+    perform 1 from usage u where u.workspace_id = any (charged) order by u.workspace_id for update;
+  end if;
+  return query
+  with submitted as materialized (
+    select * from json_to_recordset(batch) as s (
+      n integer, id uuid, w uuid, mailbox uuid, source text, recipient text, recipient_key text, destination text, subject text,
+      body text, body_blob uuid, metadata json, expires timestamptz, accepted_by text, age_ms bigint,
+      endpoint text, idem text, hash text, files json, chunks json)
+  ),
+  quota as materialized (
+    select u.workspace_id, p.hourly, p.daily, p.monthly, c.minute at_minute, c.day at_day, c.month at_month,
+           hour_count(u.minutes, u.minute, c.minute) hour_used,
+           case when u.day = c.day then u.day_count else 0 end day_used,
+           case when u.month = c.month then u.month_count else 0 end month_used,
+           u.minutes, u.minute
+      from usage u join workspaces w on w.id = u.workspace_id join plans p on p.name = w.plan
+           cross join lateral charged_at(u.minute, now_minute) c
+     where u.workspace_id = any (charged)
+  ),
+  seen as materialized (
+    select s.*, box.address sender, box.name sender_name, repeated.message_id repeated_id, repeated.body_hash repeated_hash,
+           no.recipient_key is not null suppressed
+      from submitted s
+      left join lateral (
+        select m.address, m.name from mailboxes m join domains d on d.workspace_id = m.workspace_id and d.id = m.domain_id
+         where m.workspace_id = s.w and m.id = s.mailbox and m.status = 'active' and d.status in ('verified', 'degraded') limit 1) box on true
+      left join lateral (
+        select k.message_id, k.body_hash from idempotency_keys k
+         where s.idem is not null and k.workspace_id = s.w and k.endpoint = s.endpoint and k.key = s.idem limit 1) repeated on true
+      left join lateral (
+        select x.recipient_key from suppressions x
+         where x.workspace_id = s.w and x.recipient_key = s.recipient_key and s.destination <> 'simulator.posthorn.test' limit 1) no on true
+  ),
+  ranked as (
+    select e.*, row_number() over (partition by e.w order by e.n) rank
+      from seen e where e.sender is not null and not e.suppressed and e.repeated_id is null
+  ),
+  admitted as materialized (
+    select r.*, q.at_minute, q.at_day, q.day_used, q.at_month, q.month_used from ranked r join quota q on q.workspace_id = r.w
+     where commit_them
+       and (q.hourly is null or q.hour_used + r.rank <= q.hourly)
+       and (q.daily is null or q.day_used + r.rank <= q.daily)
+       and (q.monthly is null or q.month_used + r.rank <= q.monthly)
+  ),
+  charges as materialized (
+    select a.w, count(*)::integer many, min(a.at_minute) as minute, min(a.at_day) as day, min(a.day_used) day_used,
+           min(a.at_month) as month, min(a.month_used) month_used
+      from admitted a group by a.w
+  ),
+  charge as (
+    update usage u
+       set minutes = charge_minute(u.minutes, u.minute, c.minute, c.many), minute = c.minute,
+           day = c.day, day_count = c.day_used + c.many, month = c.month, month_count = c.month_used + c.many
+      from charges c where u.workspace_id = c.w
+  ),
+  record as (
+    insert into messages (workspace_id, id, mailbox_id, source, sequence, sender, sender_name, recipient, recipient_key, subject, metadata,
+                          accepted_by, created_at, expires_at)
+    select a.w, a.id, a.mailbox, a.source, 1, a.sender, a.sender_name, a.recipient, a.recipient_key, a.subject, a.metadata,
+           a.accepted_by, now_at, a.expires from admitted a
+  ),
+  content as (
+    insert into contents (workspace_id, message_id, body_text, body_blob) select a.w, a.id, a.body, a.body_blob from admitted a
+  ),
+  queue as (
+    insert into outbound (message_id, workspace_id, mailbox_id, destination, due_at, expires_at)
+    select a.id, a.w, a.mailbox, a.destination, now_at,
+           least(coalesce(a.expires, 'infinity'), now_at + a.age_ms * interval '1 millisecond') from admitted a
+  ),
+  event as (
+    insert into events (workspace_id, message_id, sequence, type, status, delivery_rank, occurred_at)
+    select a.w, a.id, 1, 'message.queued', 'queued', 0, now_at from admitted a
+  ),
+  repeatable as (
+    insert into idempotency_keys (workspace_id, endpoint, key, body_hash, message_id, created_at)
+    select a.w, a.endpoint, a.idem, a.hash, a.id, now_at from admitted a where a.idem is not null
+  ),
+  files as materialized (
+    select a.w, a.id, f.* from admitted a cross join lateral json_to_recordset(a.files) as f (
+      position smallint, filename text, content_type text, size integer, blob uuid) where a.files is not null
+  ),
+  attached as (
+    insert into attachments (workspace_id, message_id, position, filename, content_type, size_bytes, blob_id)
+    select f.w, f.id, f.position, f.filename, f.content_type, f.size, f.blob from files f
+  ),
+  inlined as (
+    insert into blobs (id, part, bytes)
+    select c.blob, 0, decode(c.bytes, 'base64') from admitted a cross join lateral json_to_recordset(a.chunks) as c (blob uuid, bytes text)
+     where a.chunks is not null
+  ),
+  adopted as (
+    delete from staged_blobs b using (
+      select f.blob from files f union all select a.body_blob from admitted a where a.body_blob is not null) used where b.id = used.blob
+  )
+  select e.n, a.id is not null, e.sender, e.suppressed, e.repeated_id, e.repeated_hash, now_at,
+         q.hourly, q.daily, q.monthly,
+         q.hour_used + coalesce(c.many, 0), q.day_used + coalesce(c.many, 0), q.month_used + coalesce(c.many, 0),
+         case when q.hourly is not null then
+           60 * (60 - coalesce((select max(h.age) from trailing_hour(q.minutes, q.minute, q.at_minute) h where h.charged > 0), 0))
+             - extract(second from now_at)::integer end,
+         extract(epoch from (today + 1)::timestamp - (now_at at time zone 'UTC'))::integer,
+         extract(epoch from this_month + interval '1 month' - (now_at at time zone 'UTC'))::integer
+    from seen e left join quota q on q.workspace_id = e.w left join charges c on c.w = e.w left join admitted a on a.n = e.n;
+  if commit_them then
+    perform pg_notify('posthorn_due', ''); -- heard after the commit, once for the batch
+  end if;
+end $function$;
+CREATE OR REPLACE FUNCTION public.app_now()
+ RETURNS timestamp with time zone
+ LANGUAGE sql
+ STABLE
+AS $function$ select now() $function$;
+CREATE OR REPLACE FUNCTION public.arm_1(ids uuid[], epochs integer[], tokens bigint[])
+ RETURNS TABLE(id uuid, epoch integer, answer text)
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+begin
+  perform 1 from outbound o where o.message_id = any (ids) order by o.message_id for update;
+  return query
+  with asked as materialized (select * from unnest(ids, epochs, tokens) as a (id, epoch, token)),
+  judged as materialized (
+    select a.id, a.epoch, a.token, o.message_id is not null ours, o.workspace_id,
+           exists (select from messages m join suppressions x on x.workspace_id = m.workspace_id and x.recipient_key = m.recipient_key
+                    where m.workspace_id = o.workspace_id and m.id = o.message_id and o.destination <> 'simulator.posthorn.test') suppressed
+      from asked a left join outbound o on o.message_id = a.id and o.epoch = a.epoch and o.token = a.token
+                                        and o.status = 'sending' and o.armed_epoch is null and o.lease_until > app_now()
+  ),
+  armed as (
+    update outbound o set armed_epoch = j.epoch from judged j
+     where j.ours and not j.suppressed and o.message_id = j.id
+       and o.epoch = j.epoch and o.token = j.token and o.status = 'sending' and o.armed_epoch is null and o.lease_until > app_now()
+    returning o.message_id, o.epoch
+  )
+  select j.id, j.epoch, case when a.message_id is not null then 'armed' when j.suppressed then 'suppressed' else 'lost' end
+    from judged j left join armed a on a.message_id = j.id and a.epoch = j.epoch;
+end $function$;
+CREATE OR REPLACE FUNCTION public.charge_minute(minutes integer[], minute bigint, at bigint, charge integer)
+ RETURNS integer[]
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$
+  select case
+    when at = minute then minutes[:at % 60] || (minutes[at % 60 + 1] + charge) || minutes[at % 60 + 2:]
+    else (select array_agg(case when slot = at % 60 then charge else 0 end
+                           + case when at - (at - slot) % 60 <= minute and at - (at - slot) % 60 > minute - 60
+                                  then minutes[slot + 1] else 0 end
+                           order by slot)
+            from generate_series(0, 59) slot)
+    end
+$function$;
+CREATE OR REPLACE FUNCTION public.charged_at(last_minute bigint, now_minute bigint)
+ RETURNS TABLE(minute bigint, day date, month date)
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$
+  select at.minute, (to_timestamp(at.minute * 60) at time zone 'UTC')::date,
+         date_trunc('month', to_timestamp(at.minute * 60) at time zone 'UTC')::date
+    from (select case when last_minute - now_minute between 1 and 59 then last_minute else now_minute end as minute) at
+$function$;
+CREATE OR REPLACE FUNCTION public.ensure_partitions(since timestamp with time zone, til timestamp with time zone)
+ RETURNS integer
+ LANGUAGE plpgsql
+AS $function$
+declare
+  plan record;
+  period bigint;
+  made integer := 0;
+  name text;
+begin
+  perform pg_advisory_xact_lock(hashtext('posthorn partitions'));
+  for plan in select * from partition_days() loop
+    for period in select generate_series(floor(extract(epoch from since) / (plan.days * 86400))::bigint,
+                                         floor(extract(epoch from til) / (plan.days * 86400))::bigint) loop
+      name := format('%s_%s', plan.parent, to_char(to_timestamp(period * plan.days * 86400) at time zone 'UTC', 'YYYYMMDD'));
+      continue when to_regclass(name) is not null;
+      execute format('create table %I partition of %I for values from (%L) to (%L)', name, plan.parent,
+        uuid_floor(to_timestamp(period * plan.days * 86400)), uuid_floor(to_timestamp((period + 1) * plan.days * 86400)));
+      if plan.parent in ('messages') then
+        execute format('alter table %I set (fillfactor = 85, autovacuum_vacuum_cost_delay = 0)', name);
+      end if;
+      made := made + 1;
+    end loop;
+  end loop;
+  return made;
+end $function$;
+CREATE OR REPLACE FUNCTION public.finish_1(batch json)
+ RETURNS TABLE(id uuid, epoch integer, done boolean)
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+declare
+  now_at timestamptz := app_now();
+begin
+  perform 1 from outbound o where o.message_id in (select (value ->> 'id')::uuid from json_array_elements(batch))
+    order by o.message_id for update;
+  return query
+  with asked as materialized (
+    select * from json_to_recordset(batch) as a (
+      id uuid, w uuid, epoch integer, token bigint, status text, error text, provider_id text, delay_ms bigint, evidence text, uses_try boolean,
+      outcome text, facts json, event json, report json, suppress boolean, rule text)
+  ),
+  ended as (
+    delete from outbound o using asked a
+     where o.message_id = a.id and o.workspace_id = a.w and o.epoch = a.epoch and o.token = a.token and o.status = 'sending'
+       and a.status in ('sent', 'failed', 'delivery_unknown')
+    returning o.message_id, o.workspace_id, o.epoch, o.token, o.armed_epoch
+  ),
+  again as (
+    update outbound o
+       set status = 'retrying', due_at = now_at + a.delay_ms * interval '1 millisecond', lease_until = null, lease_owner = null,
+           armed_epoch = null, evidence = a.evidence, attempts = o.attempts - case when a.uses_try then 0 else 1 end
+      from asked a
+     where o.message_id = a.id and o.workspace_id = a.w and o.epoch = a.epoch and o.token = a.token and o.status = 'sending' and a.status = 'retrying'
+    returning o.message_id, o.workspace_id, o.epoch, o.token, null::integer armed_epoch
+  ),
+  moved as materialized (select * from ended union all select * from again),
+  known as materialized (
+    select a.*, m.delivery_rank was, v.message_id is not null ours, v.armed_epoch,
+           v.message_id is null and m.status = 'delivery_unknown' and m.armed_epoch = a.epoch and m.armed_token = a.token
+             and (a.status in ('sent', 'failed') or a.evidence = 'eod_4xx') late
+      from asked a join messages m on m.workspace_id = a.w and m.id = a.id
+      left join moved v on v.message_id = a.id and v.epoch = a.epoch and v.token = a.token
+  ),
+  told as materialized (
+    select k.id, k.w, k.epoch, k.token, k.was, k.ours, k.armed_epoch, k.provider_id, k.error, k.suppress, k.rule, k.outcome, k.facts,
+           k.status becomes, k.event, k.report from known k where k.ours or (k.late and k.status <> 'retrying')
+    union all
+    -- A late 4yz is a failure, never a retry: a person may have sent it again meanwhile. What was reported is then the message's end.
+    select k.id, k.w, k.epoch, k.token, k.was, k.ours, k.armed_epoch, k.provider_id, k.error, k.suppress, k.rule, 'failed', k.facts,
+           'failed', (k.event::jsonb - 'nextAttemptAt' || '{"reason": "eod_4xx_late"}')::json,
+           jsonb_set(jsonb_set(jsonb_set(k.report::jsonb, '{rank}', '3'), '{bounce,final}', 'true', false),
+             '{facts,bounce,final}', 'true', false)::json
+      from known k where k.late and k.status = 'retrying'
+  ),
+  record as (
+    update messages m
+       set status = t.becomes,
+           sequence = m.sequence + case when t.report is null then 1 else 2 end,
+           delivery_rank = greatest(m.delivery_rank, coalesce((t.report ->> 'rank')::smallint, 0::smallint)),
+           provider_message_id = coalesce(t.provider_id, m.provider_message_id),
+           error_message = case when t.becomes = 'sent' then null else t.error end,
+           armed_epoch = case when t.becomes = 'delivery_unknown' then t.armed_epoch end,
+           armed_token = case when t.becomes = 'delivery_unknown' then t.token end,
+           finished_at = case when t.becomes = 'retrying' then null else now_at end
+      from told t
+     where m.workspace_id = t.w and m.id = t.id
+       and (t.ours or (m.status = 'delivery_unknown' and m.armed_epoch = t.epoch and m.armed_token = t.token))
+    returning m.workspace_id, m.id, m.sequence, m.delivery_rank, t.was, t.epoch, t.becomes, t.event, t.report, t.suppress, t.rule,
+              t.outcome, t.facts, m.recipient, m.recipient_key
+  ),
+  state_event as (
+    insert into events (workspace_id, message_id, sequence, type, status, delivery_rank, occurred_at, facts)
+    select r.workspace_id, r.id, r.sequence - case when r.report is null then 0 else 1 end, 'message.' || r.becomes, r.becomes,
+           r.was, now_at, r.event -- the state's event comes before the report's, and says what was known before it
+      from record r
+  ),
+  report_event as (
+    insert into events (workspace_id, message_id, sequence, type, status, delivery_rank, occurred_at, facts)
+    select r.workspace_id, r.id, r.sequence, r.report ->> 'event_type', r.becomes, r.delivery_rank, now_at, r.report -> 'facts'
+      from record r where r.report is not null
+  ),
+  report as (
+    insert into reports (workspace_id, message_id, sequence, type, detail, bounce, source, created_at)
+    select r.workspace_id, r.id, r.sequence, r.report ->> 'type', r.report ->> 'detail', r.report -> 'bounce', 'session', now_at
+      from record r where r.report is not null
+  ),
+  attempt as (
+    insert into attempts (workspace_id, message_id, epoch, ended_at, outcome, facts)
+    select r.workspace_id, r.id, r.epoch, now_at, r.outcome, r.facts from record r where r.facts is not null
+    on conflict (workspace_id, message_id, epoch) do nothing
+  ),
+  suppression as (
+    insert into suppressions (workspace_id, recipient_key, recipient, reason, source_message_id, rule, evidence, created_at)
+    select distinct on (r.workspace_id, r.recipient_key) r.workspace_id, r.recipient_key, r.recipient, 'hard_bounce', r.id, r.rule,
+           r.report ->> 'detail', now_at
+      from record r where r.suppress order by r.workspace_id, r.recipient_key, r.id
+    on conflict (workspace_id, recipient_key) do nothing
+  )
+  select a.id, a.epoch, r.id is not null from asked a left join record r on r.id = a.id and r.epoch = a.epoch;
+end $function$;
+CREATE OR REPLACE FUNCTION public.hour_count(minutes integer[], minute bigint, at bigint)
+ RETURNS integer
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$
+  select case when at - minute >= 60 then 0
+              when at = minute then (select sum(charged)::integer from unnest(minutes) charged)
+              else (select sum(charged)::integer from trailing_hour(minutes, minute, at)) end
+$function$;
+CREATE OR REPLACE FUNCTION public.minute_of(instant timestamp with time zone)
+ RETURNS bigint
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$
+  select floor(extract(epoch from instant) / 60)::bigint
+$function$;
+CREATE OR REPLACE FUNCTION public.partition_days()
+ RETURNS TABLE(parent text, days integer)
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$
+  values ('messages', 7), ('contents', 7), ('attachments', 7), ('blobs', 7), ('events', 7), ('reports', 7), ('attempts', 7)
+$function$;
+CREATE OR REPLACE FUNCTION public.reap_1(tries_max integer, most integer)
+ RETURNS TABLE(id uuid, becomes text)
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+declare
+  now_at timestamptz := app_now();
+begin
+  return query
+  with out_of_time as materialized (
+    select o.* from outbound o where o.status = 'sending' and o.lease_until < now_at
+     order by o.message_id limit most for update skip locked
+  ),
+  judged as materialized (
+    select o.*, case when o.armed_epoch is not null then 'delivery_unknown'
+                     when o.attempts >= tries_max or o.expires_at <= now_at then 'failed' else 'retrying' end becomes
+      from out_of_time o
+  ),
+  ended as (
+    delete from outbound o using judged j where o.message_id = j.message_id and j.becomes <> 'retrying'
+  ),
+  again as (
+    update outbound o set status = 'retrying', due_at = now_at, lease_until = null, lease_owner = null
+      from judged j where o.message_id = j.message_id and j.becomes = 'retrying' and o.armed_epoch is null
+  ),
+  record as (
+    update messages m
+       set status = j.becomes, sequence = m.sequence + 1,
+           error_message = case j.becomes
+             when 'delivery_unknown' then 'The worker was lost after the final dot may have been sent: remote acceptance cannot be proven.'
+             when 'failed' then case when j.attempts >= tries_max then 'No try is left: the last worker was lost before the final dot.'
+                                     else 'The message expired: the last worker was lost before the final dot.' end
+             else 'The worker was lost before the final dot.' end,
+           armed_epoch = j.armed_epoch, armed_token = case when j.armed_epoch is not null then j.token end,
+           finished_at = case when j.becomes = 'retrying' then null else now_at end
+      from judged j where m.workspace_id = j.workspace_id and m.id = j.message_id
+    returning m.workspace_id, m.id, m.sequence, m.status, m.delivery_rank, j.attempts, j.epoch,
+              case when j.becomes = 'failed' then case when j.attempts >= tries_max then 'tries_used_up' else 'expired' end
+                   else 'worker_lost' end reason, m.error_message
+  ),
+  event as (
+    insert into events (workspace_id, message_id, sequence, type, status, delivery_rank, occurred_at, facts)
+    select r.workspace_id, r.id, r.sequence, 'message.' || r.status, r.status, r.delivery_rank, now_at,
+           json_strip_nulls(json_build_object('attempt', r.attempts, 'reason', r.reason, 'errorMessage', r.error_message,
+             'nextAttemptAt', case when r.status = 'retrying' then to_char(now_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') end))
+      from record r
+  ),
+  attempt as (
+    insert into attempts (workspace_id, message_id, epoch, ended_at, outcome, facts)
+    select r.workspace_id, r.id, r.epoch, now_at, r.status, json_build_object('attempt', r.attempts, 'reason', r.reason) from record r
+    on conflict (workspace_id, message_id, epoch) do nothing
+  )
+  select r.id, r.status from record r;
+end $function$;
+CREATE OR REPLACE FUNCTION public.refuse_unproven_retry()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  raise exception 'message % is armed: without proof that it was not accepted it may not be tried again', old.message_id
+    using errcode = 'check_violation';
+end $function$;
+CREATE OR REPLACE FUNCTION public.refuse_wrong_move()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if not (case old.status
+    when 'queued' then new.status in ('sending', 'failed', 'delivery_unknown')
+    when 'retrying' then new.status in ('sending', 'failed', 'delivery_unknown')
+    when 'sending' then new.status in ('sent', 'retrying', 'failed', 'delivery_unknown')
+    when 'delivery_unknown' then new.status in ('sent', 'failed')
+    else false end) then
+    raise exception 'message % may not become % from %', old.id, new.status, old.status using errcode = 'check_violation';
+  end if;
+  return new;
+end $function$;
+CREATE OR REPLACE FUNCTION public.tell_access_changed()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform pg_notify('posthorn_access', '');
+  return null;
+end $function$;
+CREATE OR REPLACE FUNCTION public.trailing_hour(minutes integer[], minute bigint, at bigint)
+ RETURNS TABLE(age integer, charged integer)
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$
+  select age::integer, case when at - age <= minute and at - age > minute - 60 then minutes[(at - age) % 60 + 1] else 0 end
+    from generate_series(59, 0, -1) age
+$function$;
+CREATE OR REPLACE FUNCTION public.uuid_floor(instant timestamp with time zone)
+ RETURNS uuid
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$
+  select (lpad(to_hex((extract(epoch from instant) * 1000)::bigint), 12, '0') || '70008000000000000000')::uuid
+$function$;

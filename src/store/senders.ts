@@ -1,0 +1,135 @@
+// Domains with their DKIM keys, and mailboxes: one function per statement, each naming the workspace.
+import type { MailboxId, WorkspaceId } from '../domain/message.ts'
+import { sql, type Db } from './database.ts'
+
+export interface DomainRow {
+  readonly id: string
+  readonly name: string
+  readonly status: 'pending' | 'verified' | 'degraded' | 'failed'
+  readonly ownership_token: string
+  readonly created_at: Date
+  readonly verified_at: Date | null
+  readonly keys: readonly { readonly selector: string; readonly public_key: string }[]
+}
+
+export interface MailboxRow {
+  readonly id: MailboxId
+  readonly address: string
+  readonly name: string | null
+  readonly status: 'active' | 'disabled'
+  readonly domain: string
+  readonly created_at: Date
+}
+
+const keysOfDomain = `coalesce((select json_agg(json_build_object('selector', k.selector, 'public_key', k.public_key) order by k.selector)
+   from dkim_keys k where k.workspace_id = d.workspace_id and k.domain_id = d.id), '[]') keys`
+
+const insertOne = sql(
+  'insert-domain',
+  `with made as (
+     insert into domains (workspace_id, id, name, status, ownership_token, verified_at)
+     values ($1, $2, $3, $4, $5, case when $4 = 'verified' then app_now() end) on conflict (workspace_id, name) do nothing
+     returning workspace_id, id)
+   insert into dkim_keys (workspace_id, domain_id, selector, algorithm, public_key, private_key_sealed)
+   select workspace_id, id, $6, 'rsa-sha256', $7, $8 from made returning domain_id`,
+)
+const verify = sql(
+  'verify-domain',
+  `update domains set status = 'verified', verified_at = coalesce(verified_at, app_now())
+    where workspace_id = $1 and name = $2 returning id`,
+)
+const domainByName = sql(
+  'domain-by-name',
+  `select d.id, d.name, d.status, d.ownership_token, d.created_at, d.verified_at, ${keysOfDomain}
+     from domains d where d.workspace_id = $1 and d.name = $2`,
+)
+const domainsOf = sql(
+  'list-domains',
+  `select d.id, d.name, d.status, d.ownership_token, d.created_at, d.verified_at, ${keysOfDomain}
+     from domains d where d.workspace_id = $1 order by d.name`,
+)
+const mailbox = sql(
+  'insert-mailbox',
+  `with made as (
+     insert into mailboxes (workspace_id, id, domain_id, address, address_key, name)
+     select d.workspace_id, $3, d.id, $4, $5, $6 from domains d where d.workspace_id = $1 and d.name = $2
+     on conflict (workspace_id, address_key) do nothing
+     returning id, address, name, status, created_at)
+   select m.*, $2::text as domain from made m`,
+)
+const mailboxesOf = sql(
+  'list-mailboxes',
+  `select m.id, m.address, m.name, m.status, m.created_at, d.name as domain
+     from mailboxes m join domains d on d.workspace_id = m.workspace_id and d.id = m.domain_id
+    where m.workspace_id = $1 order by m.address_key`,
+)
+const ownerOfMailbox = sql('owner-of-mailbox', 'select workspace_id from mailboxes where id = $1')
+const mailboxStatus = sql(
+  'set-mailbox-status',
+  `update mailboxes m set status = $3 from domains d
+    where m.workspace_id = $1 and m.id = $2 and d.workspace_id = m.workspace_id and d.id = m.domain_id
+   returning m.id, m.address, m.name, m.status, m.created_at, d.name as domain`,
+)
+
+export interface NewDomain {
+  readonly id: string
+  readonly name: string
+  readonly status: 'pending' | 'verified'
+  readonly ownershipToken: string
+  readonly selector: string
+  readonly publicKey: string
+  readonly privateKeySealed: Buffer
+}
+
+/** False where the workspace has the domain already. */
+export async function insertDomain(db: Db, workspace: WorkspaceId, domain: NewDomain): Promise<boolean> {
+  const { id, name, status, ownershipToken, selector, publicKey, privateKeySealed } = domain
+  const values = [workspace, id, name, status, ownershipToken, selector, publicKey, privateKeySealed]
+  return (await db.rows(insertOne, values)).length === 1
+}
+
+/** False where the workspace does not have the domain. */
+export async function verifyDomain(db: Db, workspace: WorkspaceId, name: string): Promise<boolean> {
+  return (await db.rows(verify, [workspace, name])).length === 1
+}
+
+export async function findDomain(db: Db, workspace: WorkspaceId, name: string): Promise<DomainRow | undefined> {
+  return (await db.rows<DomainRow>(domainByName, [workspace, name]))[0]
+}
+
+export const listDomainRows = (db: Db, workspace: WorkspaceId): Promise<DomainRow[]> =>
+  db.rows<DomainRow>(domainsOf, [workspace])
+
+export interface NewMailbox {
+  readonly id: string
+  readonly domain: string
+  readonly address: string
+  readonly addressKey: string
+  readonly name: string | null
+}
+
+/** Undefined where the workspace has the address already, or does not have its domain. */
+export async function insertMailbox(
+  db: Db,
+  workspace: WorkspaceId,
+  { id, domain, address, addressKey, name }: NewMailbox,
+): Promise<MailboxRow | undefined> {
+  return (await db.rows<MailboxRow>(mailbox, [workspace, domain, id, address, addressKey, name]))[0]
+}
+
+export const listMailboxRows = (db: Db, workspace: WorkspaceId): Promise<MailboxRow[]> =>
+  db.rows<MailboxRow>(mailboxesOf, [workspace])
+
+/** For operators, who name a mailbox by its id alone. */
+export async function workspaceOfMailbox(db: Db, id: string): Promise<WorkspaceId | undefined> {
+  return (await db.rows<{ workspace_id: WorkspaceId }>(ownerOfMailbox, [id]))[0]?.workspace_id
+}
+
+export async function setMailboxStatus(
+  db: Db,
+  workspace: WorkspaceId,
+  id: string,
+  status: 'active' | 'disabled',
+): Promise<MailboxRow | undefined> {
+  return (await db.rows<MailboxRow>(mailboxStatus, [workspace, id, status]))[0]
+}

@@ -1,0 +1,190 @@
+// What every test of a statement needs: a database of its own, workspaces with a plan made to measure, submissions, and a clock that
+// can be moved (app_now() is replaced in that database alone).
+import pg from 'pg'
+import { freshDatabase } from '../../test/world/postgres.ts'
+import type { Claim, MailboxId, MessageId, WorkspaceId } from '../domain/message.ts'
+import type { AdmissionRow } from './admit.ts'
+import { openDatabase, type Db } from './database.ts'
+import { makeIds } from './message-id.ts'
+
+export interface Limits {
+  readonly hourly?: number
+  readonly daily?: number
+  readonly monthly?: number
+}
+export interface Sender {
+  readonly workspaceId: WorkspaceId
+  readonly mailboxId: MailboxId
+  readonly domainId: string
+}
+
+export interface StoreWorld {
+  readonly db: Db
+  /** A pool of another node on the same database. */
+  anotherNode(): Db
+  /** One session of its own, for transactions that stay open. */
+  session(): Promise<pg.Client>
+  sender(plan?: Limits): Promise<Sender>
+  nextId(): MessageId
+  submission(sender: Sender, fields?: Readonly<Record<string, unknown>>): AdmissionRow
+  /** Moves the clock to an instant, or lets it run again. */
+  setClock(at?: string): Promise<void>
+  /** The only value of the only row. */
+  value<T>(text: string, values?: readonly unknown[]): Promise<T>
+  /** Resolves when that session waits for a lock that another one holds. */
+  untilBlocked(session: pg.Client): Promise<void>
+  /** Messages that are `sending`, as a claim would leave them. */
+  claimed(sender: Sender, claims: readonly ClaimedAs[]): Promise<Claim[]>
+  /** The history of a message: `sequence type status rank`. */
+  history(id: MessageId): Promise<string[]>
+  close(): Promise<void>
+}
+
+export interface ClaimedAs {
+  readonly recipient?: string
+  readonly destination?: string
+  readonly epoch?: number
+  readonly attempts?: number
+  readonly armed?: boolean
+  /** Until when the lease runs; negative: it has run out. */
+  readonly leaseSeconds?: number
+  readonly expired?: boolean
+}
+
+export async function storeWorld(): Promise<StoreWorld> {
+  const database = await freshDatabase()
+  const pools: Db[] = []
+  const sessions: pg.Client[] = []
+  const anotherNode = (): Db => {
+    const pool = openDatabase(database.connection, { name: 'test', connectionsMax: 4, answerMs: 15_000 })
+    pools.push(pool)
+    return pool
+  }
+  const db = anotherNode()
+  const ids = makeIds(db)
+  await ids.synchronize()
+  let count = 0
+
+  const value = async <T>(text: string, values: readonly unknown[] = []): Promise<T> => {
+    const [row] = await db.run<Record<string, T>>(text, values)
+    return Object.values(row ?? {})[0] as T
+  }
+  const sender = async (plan: Limits = {}): Promise<Sender> => {
+    const name = `w${++count}`
+    const [workspaceId, domainId, mailboxId] = [
+      ids.next() as string as WorkspaceId,
+      ids.next() as string,
+      ids.next() as string as MailboxId,
+    ]
+    await db.run('insert into plans (name, hourly, daily, monthly) values ($1, $2, $3, $4)', [
+      name,
+      plan.hourly,
+      plan.daily,
+      plan.monthly,
+    ])
+    await db.run('insert into workspaces (id, name, plan) values ($1, $2, $2)', [workspaceId, name])
+    await db.run('insert into usage (workspace_id) values ($1)', [workspaceId])
+    await db.run(
+      `insert into domains (workspace_id, id, name, status, ownership_token) values ($1, $2, $3, 'verified', 'x')`,
+      [workspaceId, domainId, `${name}.example`],
+    )
+    await db.run(
+      'insert into mailboxes (workspace_id, id, domain_id, address, address_key, name) values ($1, $2, $3, $4, $4, null)',
+      [workspaceId, mailboxId, domainId, `post@${name}.example`],
+    )
+    return { workspaceId, mailboxId, domainId }
+  }
+  const submission = ({ workspaceId, mailboxId }: Sender, fields: Readonly<Record<string, unknown>> = {}) => ({
+    workspaceId,
+    fields: {
+      id: ids.next(),
+      w: workspaceId,
+      mailbox: mailboxId,
+      source: 'rest',
+      recipient: 'Ann@Example.org',
+      recipient_key: 'ann@example.org',
+      destination: 'example.org',
+      subject: 'Hello',
+      body: 'Good morning',
+      accepted_by: 'node.test',
+      age_ms: 93_600_000,
+      ...fields,
+    },
+  })
+
+  const claimed = async (from: Sender, claims: readonly ClaimedAs[]): Promise<Claim[]> => {
+    const made: Claim[] = []
+    for (const claim of claims) {
+      const { recipient = 'ann@example.org', destination = 'example.org', epoch = 1, attempts = 1 } = claim
+      const id = ids.next()
+      const token = String(++count * 1_000_003)
+      await db.run(
+        `insert into messages (workspace_id, id, mailbox_id, source, status, sequence, sender, recipient, recipient_key, subject,
+                               accepted_by, created_at)
+         values ($1, $2, $3, 'rest', 'sending', 2, 'post@example.com', $4, lower($4), 'Hello', 'node.test', app_now())`,
+        [from.workspaceId, id, from.mailboxId, recipient],
+      )
+      await db.run(
+        `insert into events (workspace_id, message_id, sequence, type, status, delivery_rank, occurred_at)
+         values ($1, $2, 1, 'message.queued', 'queued', 0, app_now()), ($1, $2, 2, 'message.sending', 'sending', 0, app_now())`,
+        [from.workspaceId, id],
+      )
+      await db.run('insert into contents (workspace_id, message_id, body_text) values ($1, $2, $$Good morning$$)', [
+        from.workspaceId,
+        id,
+      ])
+      await db.run(
+        `insert into outbound (message_id, workspace_id, mailbox_id, destination, status, due_at, expires_at, epoch, token, lease_until,
+                               lease_owner, armed_epoch, attempts)
+         values ($1, $2, $3, $4, 'sending', app_now(), app_now() + $5 * interval '1 second', $6, $7,
+                 app_now() + $8 * interval '1 second', $1, $9, $10)`,
+        [id, from.workspaceId, from.mailboxId, destination, claim.expired === true ? -1 : 3_600, epoch, token].concat([
+          claim.leaseSeconds ?? 60,
+          claim.armed === true ? epoch : null,
+          attempts,
+        ] as never[]),
+      )
+      made.push({ id, epoch, token })
+    }
+    return made
+  }
+
+  return {
+    db,
+    anotherNode,
+    session: async () => {
+      const session = new pg.Client(database.connection)
+      session.on('error', () => undefined) // the database is dropped under it at the end
+      await session.connect()
+      sessions.push(session)
+      return session
+    },
+    sender,
+    nextId: () => ids.next(),
+    submission,
+    setClock: async (at) => {
+      const now = at === undefined ? 'now()' : `timestamptz '${at}'`
+      await db.run(
+        `create or replace function app_now() returns timestamptz language sql stable as $$ select ${now} $$`,
+      )
+    },
+    value,
+    untilBlocked: async (session) => {
+      const pid = (session as unknown as { processID: number }).processID
+      while (!(await value<boolean>('select cardinality(pg_blocking_pids($1)) > 0', [pid]))) continue
+    },
+    claimed,
+    history: async (id) =>
+      (
+        await db.run<{ line: string }>(
+          `select concat_ws(' ', sequence, type, status, delivery_rank) line from events where message_id = $1 order by sequence`,
+          [id],
+        )
+      ).map(({ line }) => line),
+    close: async () => {
+      ids.stop()
+      await Promise.all([...pools.map((pool) => pool.close()), ...sessions.map((session) => session.end())])
+      await database.drop()
+    },
+  }
+}

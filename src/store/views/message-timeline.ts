@@ -1,0 +1,165 @@
+// What an operator reads: the latest messages of a workspace, and everything that happened to one of them.
+import { deliveryStatusOf } from '../../domain/delivery-status.ts'
+import { eventId, type EventType } from '../../domain/event.ts'
+import type {
+  DeliveryEventRecord,
+  DeliveryStatus,
+  MessageId,
+  MessageStatus,
+  WorkspaceId,
+} from '../../domain/message.ts'
+import type { MessageRecord } from '../../domain/submission.ts'
+import { sql, type Db } from '../database.ts'
+import { readStatus } from './message-status.ts'
+
+export interface MessageSummary {
+  readonly id: MessageId
+  readonly status: MessageStatus
+  readonly deliveryStatus: DeliveryStatus
+  readonly sender: string
+  readonly recipient: string
+  readonly subject: string
+  readonly createdAt: Date
+}
+
+export interface TimelineEvent {
+  readonly id: string
+  readonly sequence: number
+  readonly type: EventType
+  readonly status: MessageStatus
+  readonly deliveryStatus: DeliveryStatus
+  readonly occurredAt: Date
+  readonly facts?: object
+}
+
+/** One ended attempt, as its worker wrote it down. */
+export interface TimelineAttempt {
+  readonly epoch: number
+  readonly outcome: string
+  readonly endedAt: Date
+  readonly facts: object
+}
+
+/** What the queue says of a message that is not final. */
+export interface TimelineQueue {
+  readonly status: string
+  readonly destination: string
+  readonly dueAt: Date
+  readonly expiresAt: Date
+  readonly epoch: number
+  readonly attempts: number
+  readonly leaseUntil?: Date
+  readonly armed: boolean
+}
+
+export interface Timeline extends MessageRecord {
+  readonly events: readonly TimelineEvent[]
+  /** What receiving providers reported. */
+  readonly reports: readonly DeliveryEventRecord[]
+  readonly attempts: readonly TimelineAttempt[]
+  readonly queue?: TimelineQueue
+}
+
+const latest = sql(
+  'latest-messages',
+  `select id, status, delivery_rank, sender, recipient, subject, created_at
+     from messages where workspace_id = $1 order by id desc limit $2`,
+)
+const owner = sql('owner-of-message', 'select workspace_id from messages where id = $1')
+const eventsOf = sql(
+  'events-of-message',
+  `select sequence, type, status, delivery_rank, occurred_at, facts
+     from events where workspace_id = $1 and message_id = $2 order by sequence`,
+)
+const attemptsOf = sql(
+  'attempts-of-message',
+  'select epoch, outcome, ended_at, facts from attempts where workspace_id = $1 and message_id = $2 order by epoch',
+)
+const queueOf = sql(
+  'queue-of-message',
+  `select status, destination, due_at, expires_at, epoch, attempts, lease_until, armed_epoch is not null armed
+     from outbound where message_id = $2 and workspace_id = $1`,
+)
+
+interface EventRow {
+  readonly sequence: number
+  readonly type: EventType
+  readonly status: MessageStatus
+  readonly delivery_rank: number
+  readonly occurred_at: Date
+  readonly facts: object | null
+}
+interface AttemptRow {
+  readonly epoch: number
+  readonly outcome: string
+  readonly ended_at: Date
+  readonly facts: object
+}
+interface QueueRow {
+  readonly status: string
+  readonly destination: string
+  readonly due_at: Date
+  readonly expires_at: Date
+  readonly epoch: number
+  readonly attempts: number
+  readonly lease_until: Date | null
+  readonly armed: boolean
+}
+type SummaryRow = Omit<MessageSummary, 'deliveryStatus' | 'createdAt'> & {
+  readonly delivery_rank: number
+  readonly created_at: Date
+}
+
+/** The latest `most` messages, newest first. */
+export async function listMessages(db: Db, workspace: WorkspaceId, most: number): Promise<MessageSummary[]> {
+  const rows = await db.rows<SummaryRow>(latest, [workspace, most])
+  return rows.map(({ delivery_rank, created_at, ...row }) => ({
+    ...row,
+    deliveryStatus: deliveryStatusOf(delivery_rank),
+    createdAt: created_at,
+  }))
+}
+
+/** For operators, who name a message by its id alone. */
+export async function workspaceOfMessage(db: Db, id: string): Promise<WorkspaceId | undefined> {
+  return (await db.rows<{ workspace_id: WorkspaceId }>(owner, [id]))[0]?.workspace_id
+}
+
+/** Everything about a message; undefined where the workspace has no such message. */
+export async function readTimeline(db: Db, workspace: WorkspaceId, id: MessageId): Promise<Timeline | undefined> {
+  const known = await readStatus(db, workspace, id)
+  if (known === undefined) return undefined
+  const [events, attempts, [queue]] = await Promise.all([
+    db.rows<EventRow>(eventsOf, [workspace, id]),
+    db.rows<AttemptRow>(attemptsOf, [workspace, id]),
+    db.rows<QueueRow>(queueOf, [workspace, id]),
+  ])
+  return {
+    ...known.message,
+    events: events.map((event) => presentEvent(id, event)),
+    reports: known.events,
+    attempts: attempts.map(({ ended_at, ...attempt }) => ({ ...attempt, endedAt: ended_at })),
+    ...(queue !== undefined && { queue: presentQueue(queue) }),
+  }
+}
+
+function presentEvent(id: MessageId, row: EventRow): TimelineEvent {
+  return {
+    id: eventId(id, row.sequence),
+    sequence: row.sequence,
+    type: row.type,
+    status: row.status,
+    deliveryStatus: deliveryStatusOf(row.delivery_rank),
+    occurredAt: row.occurred_at,
+    ...(row.facts !== null && { facts: row.facts }),
+  }
+}
+
+function presentQueue({ due_at, expires_at, lease_until, ...row }: QueueRow): TimelineQueue {
+  return {
+    ...row,
+    dueAt: due_at,
+    expiresAt: expires_at,
+    ...(lease_until !== null && { leaseUntil: lease_until }),
+  }
+}

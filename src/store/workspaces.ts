@@ -1,0 +1,111 @@
+// Workspaces and plans: one function per statement.
+import type { WorkspaceId } from '../domain/message.ts'
+import { sql, type Db } from './database.ts'
+
+export interface WorkspaceRow {
+  readonly id: WorkspaceId
+  readonly name: string
+  readonly status: 'active' | 'blocked'
+  readonly plan: string
+  readonly route_sealed: Buffer | null
+  readonly created_at: Date
+}
+
+/** Limits in messages; null: none. */
+export interface PlanRow {
+  readonly name: string
+  readonly api_sending: boolean
+  readonly hourly: number | null
+  readonly daily: number | null
+  readonly monthly: number | null
+  readonly upgrade_url: string | null
+}
+
+// Admission charges the usage row: there is no workspace without one.
+const insert = sql(
+  'insert-workspace',
+  `with made as (
+     insert into workspaces (id, name, plan) values ($1, $2, $3) on conflict (name) do nothing
+     returning id, name, status, plan, route_sealed, created_at),
+   counted as (insert into usage (workspace_id) select id from made)
+   select * from made`,
+)
+const all = sql(
+  'list-workspaces',
+  'select id, name, status, plan, route_sealed, created_at from workspaces order by name',
+)
+const byId = sql(
+  'workspace-by-id',
+  'select id, name, status, plan, route_sealed, created_at from workspaces where id = $1',
+)
+const byName = sql(
+  'workspace-by-name',
+  'select id, name, status, plan, route_sealed, created_at from workspaces where name = $1',
+)
+const update = sql(
+  'update-workspace',
+  `update workspaces
+      set plan = coalesce($2, plan), status = coalesce($3, status), route_sealed = case when $4 then $5::bytea else route_sealed end
+    where id = $1
+   returning id, name, status, plan, route_sealed, created_at`,
+)
+const plans = sql(
+  'list-plans',
+  'select name, api_sending, hourly, daily, monthly, upgrade_url from plans order by name',
+)
+const plan = sql(
+  'find-plan',
+  'select name, api_sending, hourly, daily, monthly, upgrade_url from plans where name = $1',
+)
+const upsertPlan = sql(
+  'upsert-plan',
+  `insert into plans as p (name, api_sending, hourly, daily, monthly, upgrade_url)
+   values ($1, coalesce($2, true), nullif($3, -1), nullif($4, -1), nullif($5, -1), nullif($6, ''))
+   on conflict (name) do update
+     set api_sending = coalesce($2, p.api_sending), hourly = nullif(coalesce($3, p.hourly), -1),
+         daily = nullif(coalesce($4, p.daily), -1), monthly = nullif(coalesce($5, p.monthly), -1),
+         upgrade_url = nullif(coalesce($6, p.upgrade_url), '')
+   returning name, api_sending, hourly, daily, monthly, upgrade_url`,
+)
+
+/** Undefined where the name is taken. */
+export async function insertWorkspace(
+  db: Db,
+  id: string,
+  name: string,
+  plan: string,
+): Promise<WorkspaceRow | undefined> {
+  return (await db.rows<WorkspaceRow>(insert, [id, name, plan]))[0]
+}
+
+export const listWorkspaces = (db: Db): Promise<WorkspaceRow[]> => db.rows<WorkspaceRow>(all)
+
+export async function workspaceById(db: Db, id: string): Promise<WorkspaceRow | undefined> {
+  return (await db.rows<WorkspaceRow>(byId, [id]))[0]
+}
+
+export async function workspaceByName(db: Db, name: string): Promise<WorkspaceRow | undefined> {
+  return (await db.rows<WorkspaceRow>(byName, [name]))[0]
+}
+
+/** What is left out stays; a route of null takes the installation's. */
+export async function updateWorkspace(
+  db: Db,
+  id: WorkspaceId,
+  changes: { readonly plan?: string | undefined; readonly status?: string | undefined; readonly route?: Buffer | null },
+): Promise<WorkspaceRow | undefined> {
+  const values = [id, changes.plan ?? null, changes.status ?? null, changes.route !== undefined, changes.route ?? null]
+  return (await db.rows<WorkspaceRow>(update, values))[0]
+}
+
+export const listPlanRows = (db: Db): Promise<PlanRow[]> => db.rows<PlanRow>(plans)
+
+export async function findPlan(db: Db, name: string): Promise<PlanRow | undefined> {
+  return (await db.rows<PlanRow>(plan, [name]))[0]
+}
+
+/** Makes or changes a plan. Null leaves a value as it is; -1 as a limit and an empty URL take it away. */
+export async function savePlan(db: Db, wanted: PlanRow | (Omit<PlanRow, 'api_sending'> & { api_sending: null })) {
+  const values = [wanted.name, wanted.api_sending, wanted.hourly, wanted.daily, wanted.monthly, wanted.upgrade_url]
+  return (await db.rows<PlanRow>(upsertPlan, values))[0] as PlanRow
+}

@@ -1,0 +1,43 @@
+// What a person reads after `npm start`: where things are, and the one line to paste that sends a mail.
+import { publicUrl, type Settings } from './config.ts'
+import { firstName, type FirstWorkspace } from './first-workspace.ts'
+
+/** The text for standard output, without the line `posthorn ready`. */
+export function welcome(settings: Settings, first: FirstWorkspace | undefined, scanner: string): string {
+  const url = publicUrl(settings)
+  const route = settings.POSTHORN_ROUTE
+  const goes = {
+    sandbox: 'sandbox: nothing leaves this machine',
+    mx: "mx: straight to the recipients' mail hosts",
+    relay: route.kind === 'relay' ? `relay ${route.host}:${route.port}` : 'relay',
+  }[route.kind]
+  const lines = [
+    '',
+    `  API        ${url}/api/v1        reference ${url}/docs`,
+    `  Metrics    http://localhost:${settings.POSTHORN_METRICS_PORT}/metrics`,
+    `  Mail goes  ${goes}`,
+    `  Scanner    ${scanner}`,
+    '',
+  ]
+  if (first === undefined)
+    lines.push(
+      '  Keys are kept as hashes only. Another one:',
+      `    ./bin/posthorn key create "${firstName}" --name local --scope mail.send --scope mail.status.read`,
+      '',
+    )
+  else
+    lines.push(
+      `  A workspace is ready: "${first.name}". Its API key is shown this once:`,
+      `    ${first.key}`,
+      '',
+      '  Send a mail (paste this):',
+      `    curl -s ${url}/api/v1/send \\`,
+      `      -H 'Authorization: Bearer ${first.key}' -H 'Content-Type: application/json' \\`,
+      `      -d '{"mailboxId":"${first.mailboxId}","recipient":"delivered@simulator.posthorn.test","subject":"Hello","bodyText":"It works."}'`,
+      '',
+      '  Watch it arrive (put the id of the answer at the end):',
+      `    curl -s -H 'Authorization: Bearer ${first.key}' ${url}/api/v1/messages/ID`,
+      '',
+    )
+  return lines.join('\n')
+}

@@ -1,0 +1,65 @@
+// Comma-separated values, RFC 4180: quoted cells with commas, doubled quotes and line breaks. Lenient about line ends, as files of people are.
+
+export interface CsvLine {
+  /** Where it begins in the file, from 1. */
+  readonly line: number
+  readonly cells: readonly string[]
+}
+
+/** All lines that are not blank. A byte order mark is skipped. */
+export function readCsv(text: string): CsvLine[] {
+  const lines: CsvLine[] = []
+  const size = text.length
+  let at = text.startsWith('\ufeff') ? 1 : 0
+  let line = 1
+  while (at < size) {
+    const begins = line
+    const cells: string[] = []
+    for (;;) {
+      const [cell, next, breaks] = readCell(text, at)
+      cells.push(cell)
+      line += breaks
+      at = next
+      if (text[at] !== ',') break
+      at++
+    }
+    if (text[at] === '\r') at++
+    if (text[at] === '\n') at++
+    line++
+    if (cells.length > 1 || cells[0]?.trim() !== '') lines.push({ line: begins, cells })
+  }
+  return lines
+}
+
+/** The cell, where it ends, and how many line breaks are inside. */
+function readCell(text: string, start: number): [cell: string, next: number, breaks: number] {
+  if (text[start] !== '"') {
+    const end = endOfPlain(text, start)
+    return [text.slice(start, end), end, 0]
+  }
+  let cell = ''
+  let at = start + 1
+  for (;;) {
+    const quote = text.indexOf('"', at)
+    const until = quote === -1 ? text.length : quote
+    cell += text.slice(at, until)
+    if (text[until + 1] !== '"' || quote === -1) {
+      // What stands between the closing quote and the next comma is not hidden: it makes the cell a wrong one.
+      const end = endOfPlain(text, Math.min(until + 1, text.length))
+      return [cell + text.slice(until + 1, end), end, cell.split('\n').length - 1]
+    }
+    cell += '"'
+    at = until + 2
+  }
+}
+
+function endOfPlain(text: string, start: number): number {
+  let end = start
+  while (end < text.length && text[end] !== ',' && text[end] !== '\n' && text[end] !== '\r') end++
+  return end
+}
+
+/** One line with its end. */
+export function writeCsv(cells: readonly string[]): string {
+  return `${cells.map((cell) => (/[",\r\n]|^\s|\s$/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell)).join(',')}\r\n`
+}

@@ -1,0 +1,127 @@
+// Suppressed recipients of a workspace: by hand, and as CSV in and out.
+import { limits } from '../config.ts'
+import type { MessageId, WorkspaceId } from '../domain/message.ts'
+import { parseAddress } from '../mail/address.ts'
+import type { EmailAddress } from '../mail/address.ts'
+import type { Db } from '../store/database.ts'
+import {
+  deleteSuppression,
+  findSuppression,
+  insertSuppressions,
+  pageSuppressions,
+  suppressionReasons,
+} from '../store/suppressions.ts'
+import type { NewSuppression, SuppressionReason, SuppressionRow } from '../store/suppressions.ts'
+import { Mistake } from './mistake.ts'
+import { readCsv, writeCsv } from './csv-rfc4180.ts'
+
+export interface Suppression {
+  readonly recipient: string
+  readonly reason: SuppressionReason
+  readonly sourceMessageId?: MessageId
+  readonly rule?: string
+  readonly evidence?: string
+  readonly createdAt: Date
+}
+
+/** A recipient that is suppressed already keeps its reason. */
+export async function addSuppression(db: Db, workspace: WorkspaceId, text: string): Promise<Suppression> {
+  const { key, text: recipient } = requireAddress(text)
+  await insertSuppressions(db, workspace, [{ key, recipient, reason: 'manual' }])
+  const row = await findSuppression(db, workspace, key)
+  if (row === undefined) throw new Mistake(`${recipient} was removed meanwhile.`)
+  return presentSuppression(row)
+}
+
+export async function removeSuppression(db: Db, workspace: WorkspaceId, text: string): Promise<Suppression> {
+  const { key, text: recipient } = requireAddress(text)
+  const row = await deleteSuppression(db, workspace, key)
+  if (row === undefined) throw new Mistake(`${recipient} is not suppressed in this workspace.`)
+  return presentSuppression(row)
+}
+
+/** All of them, in the order of their addresses, page by page. */
+export async function* listSuppressions(db: Db, workspace: WorkspaceId): AsyncGenerator<Suppression> {
+  let after = ''
+  for (;;) {
+    const rows = await pageSuppressions(db, workspace, after, limits.suppressionImportRows)
+    for (const row of rows) yield presentSuppression(row)
+    const last = rows.at(-1)
+    if (last === undefined || rows.length < limits.suppressionImportRows) return
+    after = last.recipient_key
+  }
+}
+
+const columns = ['recipient', 'reason', 'createdAt', 'sourceMessageId', 'rule', 'evidence'] as const
+
+/** CSV with a head line, line by line. What it writes, `importSuppressions` reads. */
+export async function* exportSuppressions(db: Db, workspace: WorkspaceId): AsyncGenerator<string> {
+  yield writeCsv(columns)
+  for await (const { createdAt, ...row } of listSuppressions(db, workspace)) {
+    const cells: Partial<Record<(typeof columns)[number], string>> = { ...row, createdAt: createdAt.toISOString() }
+    yield writeCsv(columns.map((column) => cells[column] ?? ''))
+  }
+}
+
+/**
+ * CSV whose head line names `recipient` (or `email`, `address`) and perhaps `reason`, or one address a line. All or nothing: a wrong line is
+ * named, and nothing is written.
+ */
+export async function importSuppressions(
+  db: Db,
+  workspace: WorkspaceId,
+  text: string,
+): Promise<{ readonly added: number; readonly alreadyThere: number }> {
+  const rows = [...new Map(readSuppressions(text).map((row) => [row.key, row])).values()]
+  let added = 0
+  for (let at = 0; at < rows.length; at += limits.suppressionImportRows)
+    added += await insertSuppressions(db, workspace, rows.slice(at, at + limits.suppressionImportRows))
+  return { added, alreadyThere: rows.length - added }
+}
+
+function readSuppressions(text: string): NewSuppression[] {
+  if (text.length > limits.suppressionImportBytesMax)
+    throw new Mistake(`The file is larger than ${limits.suppressionImportBytesMax} bytes: split it.`)
+  const lines = readCsv(text)
+  const head = lines[0]?.cells.map((cell) => cell.trim().toLowerCase()) ?? []
+  const named = head.findIndex((cell) => ['recipient', 'email', 'address'].includes(cell))
+  const reasonAt = named === -1 ? 1 : head.indexOf('reason')
+  const rows: NewSuppression[] = []
+  const mistakes: string[] = []
+  for (const { line, cells } of named === -1 ? lines : lines.slice(1)) {
+    const row = readLine(cells[Math.max(named, 0)], reasonAt === -1 ? undefined : cells[reasonAt])
+    if (typeof row === 'string') mistakes.push(`line ${line}: ${row}`)
+    else rows.push(row)
+  }
+  if (mistakes.length === 0) return rows
+  const shown = mistakes.slice(0, limits.importMistakesShownMax)
+  const more = mistakes.length - shown.length
+  throw new Mistake(['Nothing was imported.', ...shown, ...(more > 0 ? [`and ${more} more`] : [])].join('\n'))
+}
+
+/** The row, or what is wrong with it. */
+function readLine(recipient = '', reasonText = ''): NewSuppression | string {
+  const address = parseAddress(recipient.trim())
+  if (address === undefined) return `"${recipient.trim().slice(0, 100)}" is not an address`
+  const given = reasonText.trim() || 'manual'
+  const reason = suppressionReasons.find((each) => each === given)
+  if (reason === undefined) return `the reason must be one of ${suppressionReasons.join(', ')}`
+  return { key: address.key, recipient: address.text, reason }
+}
+
+function requireAddress(text: string): EmailAddress {
+  const address = parseAddress(text)
+  if (address === undefined) throw new Mistake(`"${text}" is not an address, such as ada@example.com.`)
+  return address
+}
+
+function presentSuppression(row: SuppressionRow): Suppression {
+  return {
+    recipient: row.recipient,
+    reason: row.reason,
+    ...(row.source_message_id !== null && { sourceMessageId: row.source_message_id }),
+    ...(row.rule !== null && { rule: row.rule }),
+    ...(row.evidence !== null && { evidence: row.evidence }),
+    createdAt: row.created_at,
+  }
+}

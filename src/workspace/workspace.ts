@@ -1,0 +1,151 @@
+// The door: who may send. Workspaces and plans are made and changed here; domains, mailboxes, keys, suppressions and the reading of
+// messages stand beside it. Everything names its workspace; what cannot be done is a `Mistake`, one sentence.
+import { randomUUIDv7 } from 'node:crypto'
+import { sealedAs, type Vault } from '../base/secret.ts'
+import { parseRoute } from '../config.ts'
+import type { WorkspaceId } from '../domain/message.ts'
+import type { Db } from '../store/database.ts'
+import {
+  findPlan,
+  insertWorkspace,
+  listPlanRows,
+  listWorkspaces,
+  savePlan,
+  updateWorkspace,
+  workspaceById,
+  workspaceByName,
+} from '../store/workspaces.ts'
+import type { PlanRow, WorkspaceRow } from '../store/workspaces.ts'
+import { isUuid, Mistake, parseName } from './mistake.ts'
+
+export { addDomain, listDomains } from './domains.ts'
+export type { Domain } from './domains.ts'
+export { createKey, listKeys, makeAuthenticator, revokeKey } from './keys.ts'
+export type { ApiKey, Authenticator } from './keys.ts'
+export { addMailbox, listMailboxes, setMailbox } from './mailboxes.ts'
+export type { Mailbox } from './mailboxes.ts'
+export { listMessagesOf, showMessage } from './messages.ts'
+export type { MessageSummary, Timeline } from './messages.ts'
+export { Mistake } from './mistake.ts'
+export {
+  addSuppression,
+  exportSuppressions,
+  importSuppressions,
+  listSuppressions,
+  removeSuppression,
+} from './suppressions.ts'
+export type { Suppression } from './suppressions.ts'
+
+export interface Workspace {
+  readonly id: WorkspaceId
+  readonly name: string
+  readonly status: 'active' | 'blocked'
+  readonly plan: string
+  /** Its own route, without a login; left out where it takes the installation's. */
+  readonly route?: string
+  readonly createdAt: Date
+}
+
+/** Limits in messages; null: none. */
+export interface Plan {
+  readonly name: string
+  readonly apiSending: boolean
+  readonly hourly: number | null
+  readonly daily: number | null
+  readonly monthly: number | null
+  readonly upgradeUrl?: string
+}
+
+/** What is left out stays as it is, and is open in a new plan. */
+export interface PlanChanges {
+  readonly apiSending?: boolean
+  readonly hourly?: number | 'none'
+  readonly daily?: number | 'none'
+  readonly monthly?: number | 'none'
+  readonly upgradeUrl?: string
+}
+
+export async function createWorkspace(db: Db, vault: Vault, name: string, plan: string): Promise<Workspace> {
+  const clean = parseName(name, 'workspace')
+  if (isUuid(clean)) throw new Mistake('A workspace cannot be named like an id.')
+  await requirePlan(db, plan)
+  const row = await insertWorkspace(db, randomUUIDv7(), clean, plan)
+  if (row === undefined) throw new Mistake(`There is already a workspace named "${clean}".`)
+  return presentWorkspace(vault, row)
+}
+
+export async function listAllWorkspaces(db: Db, vault: Vault): Promise<Workspace[]> {
+  return (await listWorkspaces(db)).map((row) => presentWorkspace(vault, row))
+}
+
+/** By its id, or its exact name. */
+export async function findWorkspace(db: Db, vault: Vault, idOrName: string): Promise<Workspace> {
+  const row = await (isUuid(idOrName) ? workspaceById(db, idOrName) : workspaceByName(db, idOrName))
+  if (row === undefined)
+    throw new Mistake(`There is no workspace "${idOrName}"; \`posthorn workspace list\` shows them all.`)
+  return presentWorkspace(vault, row)
+}
+
+/** `route` is written as POSTHORN_ROUTE, or `default` for the installation's. */
+export async function setWorkspace(
+  db: Db,
+  vault: Vault,
+  id: WorkspaceId,
+  changes: { readonly plan?: string; readonly status?: 'active' | 'blocked'; readonly route?: string },
+): Promise<Workspace> {
+  if (changes.plan !== undefined) await requirePlan(db, changes.plan)
+  const route = changes.route === undefined ? undefined : sealRoute(vault, id, changes.route)
+  const { plan, status } = changes
+  const row = await updateWorkspace(db, id, { plan, status, ...(route !== undefined && { route }) })
+  if (row === undefined) throw new Mistake(`There is no workspace ${id}.`)
+  return presentWorkspace(vault, row)
+}
+
+function sealRoute(vault: Vault, id: WorkspaceId, route: string): Buffer | null {
+  if (route === 'default') return null
+  try {
+    parseRoute(route)
+  } catch (error) {
+    throw new Mistake(`The route ${(error as Error).message}, or default for the installation's.`)
+  }
+  return vault.seal(route, sealedAs.route(id))
+}
+
+export async function setPlan(db: Db, name: string, changes: PlanChanges): Promise<Plan> {
+  const limit = (value: number | 'none' | undefined): number | null => (value === 'none' ? -1 : (value ?? null))
+  const url = changes.upgradeUrl
+  if (url !== undefined && url !== '' && !/^(?:\/(?!\/)|https?:\/\/)[^\s]*$/.test(url))
+    throw new Mistake('The upgrade URL must begin with http://, https:// or a slash; an empty one takes it away.')
+  const row = {
+    name: parseName(name, 'plan'),
+    hourly: limit(changes.hourly),
+    daily: limit(changes.daily),
+    monthly: limit(changes.monthly),
+    upgrade_url: url ?? null,
+  }
+  return presentPlan(await savePlan(db, { ...row, api_sending: changes.apiSending ?? null }))
+}
+
+export async function listPlans(db: Db): Promise<Plan[]> {
+  return (await listPlanRows(db)).map(presentPlan)
+}
+
+async function requirePlan(db: Db, name: string): Promise<void> {
+  if ((await findPlan(db, name)) === undefined)
+    throw new Mistake(`There is no plan "${name}"; \`posthorn plan list\` shows them all.`)
+}
+
+function presentWorkspace(vault: Vault, row: WorkspaceRow): Workspace {
+  const { id, name, status, plan, route_sealed: sealed, created_at: createdAt } = row
+  const route = sealed === null ? undefined : describeRoute(vault.open(sealed, sealedAs.route(id)))
+  return { id, name, status, plan, ...(route !== undefined && { route }), createdAt }
+}
+
+function describeRoute(text: string): string {
+  const route = parseRoute(text)
+  return route.kind === 'relay' ? `${route.implicitTls ? 'smtps' : 'smtp'}://${route.host}:${route.port}` : route.kind
+}
+
+function presentPlan({ name, api_sending: apiSending, hourly, daily, monthly, upgrade_url: url }: PlanRow): Plan {
+  return { name, apiSending, hourly, daily, monthly, ...(url !== null && { upgradeUrl: url }) }
+}
