@@ -34,17 +34,26 @@ export interface Usage {
   readonly first: { readonly name: string; readonly share: number }
 }
 
-/** Starts the clock; the returned function stops it. `roots` may have ended by then only if one of the others has started them. */
-export function watchCpu(roots: readonly number[]): () => Usage {
+/**
+ * Starts the clock; the returned function stops it. `roots` are what is measured, with whatever they start. `meanwhile` names the
+ * program that the bench itself starts and sees end in between.
+ */
+export function watchCpu(roots: readonly number[], meanwhile?: string): () => Usage {
   const before = look()
-  return () => usageBetween(before, look(), roots)
+  return () => usageBetween(before, look(), roots, meanwhile)
 }
 
-function usageBetween(before: Moment, after: Moment, roots: readonly number[]): Usage {
+function usageBetween(before: Moment, after: Moment, roots: readonly number[], meanwhile?: string): Usage {
   const ticks = ((after.atMs - before.atMs) / 1000) * ticksPerSecond
   const byProgram = new Map<string, number>()
   let first = { name: 'nothing', share: 0 }
   let ours = 0
+  const bench = after.processes.get(process.pid)
+  if (meanwhile !== undefined && bench !== undefined) {
+    ours = reapedMeanwhile(process.pid, bench, before.processes.get(process.pid), before, after) / ticks
+    byProgram.set(meanwhile, ours)
+    first = { name: meanwhile, share: ours }
+  }
   for (const [pid, now] of after.processes) {
     if (!descendsFrom(pid, roots, after.processes)) continue
     const then = before.processes.get(pid)

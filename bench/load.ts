@@ -36,7 +36,7 @@ export async function load(target: Target, seconds: number): Promise<Measured> {
   if (wrk === undefined) throw new Error('wrk is not installed (bench/setup.sh)')
   const senders = target.senders.map(({ key, mailboxId }) => `${key},${mailboxId}`)
   const args = ['-t', '1', '-c', `${connections}`, '-d', `${seconds}`, '--timeout', '10s', '-s', script]
-  const usage = watchCpu([...target.pids, process.pid])
+  const usage = watchCpu(target.pids, 'wrk')
   const words = await run(wrk, [...args, `http://127.0.0.1:${target.port}`, '--', ...senders], {
     ms: (seconds + 30) * 1000,
   })

@@ -7,13 +7,13 @@ for (const name of Object.keys(process.env)) if (/^PG(?!PASSWORD$|PASSFILE$)/.te
 process.exitCode = await main(process.argv.slice(2))
 
 async function main(args: readonly string[]): Promise<number> {
-  const roles = args[0] === 'serve' ? readServeArguments(args.slice(1)) : 'a command'
-  if (roles === 'a command') {
+  const roles = args[0] === 'serve' ? readServeArguments(args.slice(1)) : undefined
+  if (roles === undefined) {
     const { runCli } = await import('./cli/cli.ts')
     return runCli(args, () => readSettings(process.env))
   }
   try {
-    const settings = readSettings(roles === undefined ? process.env : { ...process.env, POSTHORN_ROLES: roles })
+    const settings = readSettings(roles === '' ? process.env : { ...process.env, POSTHORN_ROLES: roles })
     const [{ serve }, { makeLog }] = await Promise.all([import('./serve.ts'), import('./base/log.ts')])
     return await serve(settings, makeLog(settings.POSTHORN_LOG_LEVEL))
   } catch (error) {
@@ -23,10 +23,10 @@ async function main(args: readonly string[]): Promise<number> {
   }
 }
 
-/** The roles, if any are given; everything else than `--roles R` is for the command line's help and complaints. */
-function readServeArguments(args: readonly string[]): string | undefined | 'a command' {
-  if (args.length === 0) return undefined
+/** The roles, empty where none are given; anything else than `--roles R` is for the command line's help and complaints. */
+function readServeArguments(args: readonly string[]): string | undefined {
+  if (args.length === 0) return ''
   if (args.length === 1 && args[0]?.startsWith('--roles=') === true) return args[0].slice('--roles='.length)
   if (args.length === 2 && args[0] === '--roles') return args[1]
-  return 'a command'
+  return undefined
 }

@@ -54,7 +54,8 @@ function api({ settings, connection, log, metrics }: RoleTools): Role {
   const readDb = openDatabase(connection, { name: 'posthorn read', connectionsMax: 4, answerMs: limits.databaseAnswerMs })
   const stageDb = openDatabase(connection, { name: 'posthorn stage', connectionsMax: 2, answerMs: 30_000, durable: false })
   const ids = makeIds(readDb)
-  const authenticator = makeAuthenticator({ db: readDb, connection, publicUrl: publicUrl(settings), log })
+  const authenticator = makeAuthenticator({ db: readDb, publicUrl: publicUrl(settings), log })
+  const heard = listen(connection, 'posthorn_access', () => authenticator.forget())
   const accept = makeAccept({
     ids,
     admitter: makeAdmitter(admitDb),
@@ -84,7 +85,7 @@ function api({ settings, connection, log, metrics }: RoleTools): Role {
   })
   return {
     services: [starting('ids', () => ids.synchronize()), http],
-    closing: [() => ids.stop(), () => authenticator.stop(), ...closeAll(admitDb, readDb, stageDb)],
+    closing: [() => ids.stop(), () => heard.stop(), ...closeAll(admitDb, readDb, stageDb)],
   }
 }
 

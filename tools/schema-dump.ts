@@ -1,7 +1,7 @@
 // The schema of a migrated database as text, read from PostgreSQL's own catalog: what src/store/schema.sql holds and
 // src/store/schema.test.ts compares. Order and words depend on nothing but the schema. Partitions are left out, since their names are
 // dates, and so are the migrator's own tables.
-import pg from 'pg'
+import { Client } from 'pg'
 
 type Connection = string | { host: string; port: number; user: string; password: string; database: string }
 
@@ -72,7 +72,7 @@ interface Part {
 
 /** The text of src/store/schema.sql for this database. */
 export async function schemaDump(connection: Connection): Promise<string> {
-  const client = new pg.Client(connection)
+  const client = new Client(connection)
   await client.connect()
   try {
     const read = async <Row extends object>(text: string) => (await client.query<Row>(text)).rows

@@ -56,13 +56,13 @@ function describe(message: Timeline): string {
     'next try': queue?.status === 'sending' ? undefined : queue?.dueAt,
   })
   const parts = [
-    ['Events', events.map((each) => [each.sequence, each.occurredAt, each.type, text(each.facts)])],
-    ['Attempts', attempts.map((each) => [each.epoch, each.endedAt, each.outcome, text(each.facts)])],
-    ['Reports', reports.map((each) => ['', each.createdAt, each.eventType, each.detail])],
+    ['EVENT', events.map((each) => [each.sequence, each.occurredAt, each.type, text(each.facts)])],
+    ['ATTEMPT', attempts.map((each) => [each.epoch, each.endedAt, each.outcome, text(each.facts)])],
+    ['REPORT', reports.map((each, at) => [at + 1, each.createdAt, each.eventType, each.detail])],
   ] as const
   const shown = parts
     .filter(([, rows]) => rows.length > 0)
-    .map(([title, rows]) => `${title}\n${table(['', '', '', ''], rows, '').trimStart()}`)
+    .map(([title, rows]) => table([title, 'TIME', 'WHAT', 'FACTS'], rows, ''))
   return [record, ...shown].join('\n\n')
 }
 

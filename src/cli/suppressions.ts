@@ -39,7 +39,7 @@ export function suppressionCommands(program: Command, desk: Desk): void {
   command('list', 'list suppressed recipients').action((workspace: string) =>
     desk.with(async ({ db, vault }) => {
       const { id } = await findWorkspace(db, vault, workspace)
-      const all = await Array.fromAsync(listSuppressions(db, id))
+      const all = await gather(listSuppressions(db, id))
       const rows = () => all.map((each) => [each.recipient, each.reason, each.createdAt, each.evidence])
       desk.show(all, () => table(['RECIPIENT', 'REASON', 'SINCE', 'EVIDENCE'], rows(), 'Nobody is suppressed.'))
     }),
@@ -56,10 +56,16 @@ export function suppressionCommands(program: Command, desk: Desk): void {
   command('export', 'write all suppressed recipients as CSV').action((workspace: string) =>
     desk.with(async ({ db, vault }) => {
       const { id } = await findWorkspace(db, vault, workspace)
-      if (desk.json) desk.show(await Array.fromAsync(listSuppressions(db, id)), () => '')
+      if (desk.json) desk.show(await gather(listSuppressions(db, id)), () => '')
       else for await (const line of exportSuppressions(db, id)) desk.write(line)
     }),
   )
+}
+
+async function gather<T>(values: AsyncIterable<T>): Promise<T[]> {
+  const all: T[] = []
+  for await (const value of values) all.push(value)
+  return all
 }
 
 async function readText(file: string): Promise<string> {

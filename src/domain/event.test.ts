@@ -1,14 +1,14 @@
-import fc from 'fast-check'
+import { assert, integer, property, uuid } from 'fast-check'
 import { expect, test } from 'vitest'
 import { eventId } from './event.ts'
 import type { MessageId } from './message.ts'
 
-const message = fc.uuid({ version: 7 }).map((id) => id as MessageId)
-const sequence = fc.integer({ min: 1, max: 0xffff })
+const message = uuid({ version: 7 }).map((id) => id as MessageId)
+const sequence = integer({ min: 1, max: 0xffff })
 
 test('the id of an event is a version 8 UUID that keeps the time of its message', () => {
-  fc.assert(
-    fc.property(message, sequence, (id, n) => {
+  assert(
+    property(message, sequence, (id, n) => {
       const event = eventId(id, n)
       expect(event).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/)
       expect(event.slice(0, 14)).toBe(id.slice(0, 14))
@@ -18,8 +18,8 @@ test('the id of an event is a version 8 UUID that keeps the time of its message'
 })
 
 test('no two events of a message share an id, and an id never changes', () => {
-  fc.assert(
-    fc.property(message, sequence, sequence, (id, a, b) => {
+  assert(
+    property(message, sequence, sequence, (id, a, b) => {
       expect(eventId(id, a) === eventId(id, b)).toBe(a === b)
     }),
   )

@@ -209,18 +209,16 @@ describe('quotas', () => {
 })
 
 describe('windows', () => {
+  type Steps = readonly (readonly [at: string, asked: number, admitted: number])[]
+
   /** Admits at each instant as many as it says, and expects so many of them to get through. */
-  async function story(
-    plan: Limits,
-    steps: readonly (readonly [at: string, asked: number, admitted: number])[],
-  ): Promise<Sender> {
-    const sender = await world.sender(plan)
+  async function live(sender: Sender, steps: Steps): Promise<void> {
     for (const [at, asked, admitted] of steps) {
       await world.setClock(at)
       expect({ at, admitted: admittedOf(await admitMany(sender, asked)) }).toEqual({ at, admitted })
     }
-    return sender
   }
+  const story = async (plan: Limits, steps: Steps): Promise<void> => live(await world.sender(plan), steps)
 
   test('the hour rolls: after 59 minutes a charge still counts, after 60 it does not', () =>
     story({ hourly: 3 }, [
@@ -276,7 +274,8 @@ describe('windows', () => {
   // A transaction takes its time when it begins, then waits for the quota row; meanwhile another one charges the next minute. Charging the
   // past undid what stood there: at midnight a whole day's count.
   test('a batch that began before the turn of the minute, day and month, and got the row after it, undoes no charge', async () => {
-    const sender = await story({ hourly: 4, daily: 3, monthly: 3 }, [
+    const sender = await world.sender({ hourly: 4, daily: 3, monthly: 3 })
+    await live(sender, [
       ['2026-04-01T00:00:00.001Z', 2, 2],
       ['2026-03-31T23:59:59.999Z', 2, 1],
       ['2026-04-01T00:00:00.002Z', 2, 0],

@@ -3,14 +3,14 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { Kysely, PostgresDialect, sql } from 'kysely'
 import { Migrator } from 'kysely/migration'
-import pg from 'pg'
+import { Pool } from 'pg'
 import { serverOf, type Connection } from './database.ts'
 
 const folder = new URL('./migrations/', import.meta.url)
 
 /** Returns the version that the database has now: the name of the newest migration. */
 export async function migrate(connection: Connection): Promise<{ version: string }> {
-  const pool = new pg.Pool({ ...serverOf(connection), max: 1, connectionTimeoutMillis: 10_000 })
+  const pool = new Pool({ ...serverOf(connection), max: 1, connectionTimeoutMillis: 10_000 })
   pool.on('error', () => undefined)
   const db = new Kysely<unknown>({ dialect: new PostgresDialect({ pool }) })
   try {

@@ -396,7 +396,7 @@ describe('late proof', () => {
     const another = world.anotherNode()
     const nodes = [recorder, makeRecorder(another, another)]
     const done = await Promise.all(nodes.map((node) => node.finish(ending(claim, 'sent', { report: delivered }))))
-    expect([...done].sort()).toEqual([false, true])
+    expect(done.filter(Boolean)).toHaveLength(1)
     expect(await world.history(claim.id)).toHaveLength(5)
   })
 })

@@ -82,13 +82,15 @@ const claim = sql(
       left join lateral (
         select x.recipient_key from suppressions x where x.workspace_id = c.workspace_id and x.recipient_key = m.recipient_key
            and c.destination <> 'simulator.posthorn.test' limit 1) no on true),
-  gone as (delete from outbound o using judged j where o.message_id = j.message_id and j.verdict is not null),
+  gone as (
+    delete from outbound o using judged j where o.message_id = j.message_id and j.verdict is not null
+    returning j.*, o.epoch taken_epoch, null::bigint taken_token, o.attempts tries),
   taken as (
     update outbound o
        set status = 'sending', epoch = o.epoch + 1, token = (random() * 9007199254740991)::bigint, attempts = o.attempts + 1,
            lease_until = app_now() + $7 * interval '1 millisecond', lease_owner = $8::uuid, evidence = null
       from judged j where o.message_id = j.message_id and j.verdict is null
-    returning o.message_id, o.epoch, o.token, o.attempts),
+    returning j.*, o.epoch taken_epoch, o.token taken_token, o.attempts tries),
   record as (
     update messages m
        set status = case when j.verdict is null then 'sending' else 'failed' end, sequence = m.sequence + 1,
@@ -100,20 +102,21 @@ const claim = sql(
              when 'recipient_suppressed' then 'The recipient was suppressed after the message had been accepted.'
              when 'content_lost' then 'The content of the message is gone.'
              else m.error_message end
-      from judged j where m.workspace_id = j.workspace_id and m.id = j.message_id
-    returning m.workspace_id, m.id, m.sequence, m.status, m.delivery_rank, m.sender, m.sender_name, m.recipient, m.subject,
-              m.accepted_by, m.created_at, m.source, m.error_message, j.verdict, j.attempts),
+      from (select * from taken union all select * from gone) j where m.workspace_id = j.workspace_id and m.id = j.message_id
+    returning j.*, m.id, m.sequence, m.status, m.delivery_rank, m.sender, m.sender_name, m.recipient, m.subject, m.accepted_by,
+              m.created_at, m.source, m.error_message),
   event as (
     insert into events (workspace_id, message_id, sequence, type, status, delivery_rank, occurred_at, facts)
     select r.workspace_id, r.id, r.sequence, 'message.' || r.status, r.status, r.delivery_rank, app_now(),
-           case when r.verdict is null then json_build_object('attempt', r.attempts + 1)
+           case when r.verdict is null then json_build_object('attempt', r.tries)
                 else json_build_object('reason', r.verdict, 'errorMessage', r.error_message) end
       from record r)
-  select r.id, r.workspace_id "workspaceId", t.epoch, t.token, t.attempts attempt, r.verdict, j.domain_id "domainId", j.destination,
-         j.expires_at "expiresAt", r.sender, r.sender_name "senderName", r.recipient, r.subject, r.accepted_by "acceptedBy",
-         r.created_at "createdAt", r.source, j.body_text "bodyText", j.body_blob "bodyBlob",
-         j.many > 0 "hasAttachments", j.bytes "attachmentsBytes", j.route_sealed "routeSealed", null "laneWorkspace", null "laneDestination", null::integer lanes
-    from record r join judged j on j.message_id = r.id left join taken t on t.message_id = r.id
+  select r.id, r.workspace_id "workspaceId", r.taken_epoch epoch, r.taken_token token, r.tries attempt, r.verdict,
+         r.domain_id "domainId", r.destination, r.expires_at "expiresAt", r.sender, r.sender_name "senderName", r.recipient, r.subject,
+         r.accepted_by "acceptedBy", r.created_at "createdAt", r.source, r.body_text "bodyText", r.body_blob "bodyBlob",
+         r.many > 0 "hasAttachments", r.bytes "attachmentsBytes", r.route_sealed "routeSealed",
+         null "laneWorkspace", null "laneDestination", null::integer lanes
+    from record r
   union all
   (select null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null,
          last.workspace_id::text, last.destination, last.n
@@ -247,10 +250,10 @@ const finish = sql('finish', 'select * from finish_1($1::text::json)')
 
 async function finishBatch(db: Db, endings: readonly QueuedEnding[]): Promise<boolean[]> {
   const rows = await repeating(() =>
-    db.rows<{ id: string; epoch: number; done: boolean }>(finish, [`[${endings.map((ending) => ending.json).join(',')}]`]),
+    db.rows<{ id: string; epoch: number }>(finish, [`[${endings.map((ending) => ending.json).join(',')}]`]),
   )
-  const done = new Map(rows.map((row) => [claimName(row), row.done]))
-  return endings.map(({ claim }) => done.get(claimName(claim)) ?? false)
+  const done = new Set(rows.map((row) => claimName(row)))
+  return endings.map(({ claim }) => done.has(claimName(claim)))
 }
 
 function rowOf({ workspaceId, ...ending }: Ending): string {
@@ -269,14 +272,14 @@ function rowOf({ workspaceId, ...ending }: Ending): string {
     outcome: ending.outcome,
     facts: ending.attempt,
     event: ending.event,
-    report: report && {
-      type: report.type,
-      event_type: eventTypes[report.type],
+    ...(report !== undefined && {
+      report: report.facts,
+      report_type: report.type,
+      report_event: eventTypes[report.type],
       rank: report.rank,
       detail: report.detail,
       bounce: report.bounce,
-      facts: report.facts,
-    },
+    }),
     suppress: report?.suppress ?? false,
     rule: (report?.bounce as { rule?: string } | undefined)?.rule,
   })

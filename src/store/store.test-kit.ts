@@ -1,6 +1,6 @@
 // What every test of a statement needs: a database of its own, workspaces with a plan made to measure, submissions, and a clock that
 // can be moved (app_now() is replaced in that database alone).
-import pg from 'pg'
+import { Client } from 'pg'
 import { freshDatabase } from '../../test/world/postgres.ts'
 import type { Claim, MailboxId, MessageId, WorkspaceId } from '../domain/message.ts'
 import type { AdmissionRow } from './admit.ts'
@@ -23,7 +23,7 @@ export interface StoreWorld {
   /** A pool of another node on the same database. */
   anotherNode(): Db
   /** One session of its own, for transactions that stay open. */
-  session(): Promise<pg.Client>
+  session(): Promise<Client>
   sender(plan?: Limits): Promise<Sender>
   nextId(): MessageId
   submission(sender: Sender, fields?: Readonly<Record<string, unknown>>): AdmissionRow
@@ -32,7 +32,7 @@ export interface StoreWorld {
   /** The only value of the only row. */
   value<T>(text: string, values?: readonly unknown[]): Promise<T>
   /** Resolves when that session waits for a lock that another one holds. */
-  untilBlocked(session: pg.Client): Promise<void>
+  untilBlocked(session: Client): Promise<void>
   /** Messages that are `sending`, as a claim would leave them. */
   claimed(sender: Sender, claims: readonly ClaimedAs[]): Promise<Claim[]>
   /** The history of a message: `sequence type status rank`. */
@@ -54,7 +54,7 @@ export interface ClaimedAs {
 export async function storeWorld(): Promise<StoreWorld> {
   const database = await freshDatabase()
   const pools: Db[] = []
-  const sessions: pg.Client[] = []
+  const sessions: Client[] = []
   const anotherNode = (): Db => {
     const pool = openDatabase(database.connection, { name: 'test', connectionsMax: 4, answerMs: 15_000 })
     pools.push(pool)
@@ -153,7 +153,7 @@ export async function storeWorld(): Promise<StoreWorld> {
     db,
     anotherNode,
     session: async () => {
-      const session = new pg.Client(database.connection)
+      const session = new Client(database.connection)
       session.on('error', () => undefined) // the database is dropped under it at the end
       await session.connect()
       sessions.push(session)

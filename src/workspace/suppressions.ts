@@ -72,7 +72,14 @@ export async function importSuppressions(
   workspace: WorkspaceId,
   text: string,
 ): Promise<{ readonly added: number; readonly alreadyThere: number }> {
-  const rows = [...new Map(readSuppressions(text).map((row) => [row.key, row])).values()]
+  // Of two spellings the first stays, as it does in the table.
+  const rows = [
+    ...new Map(
+      readSuppressions(text)
+        .reverse()
+        .map((row) => [row.key, row]),
+    ).values(),
+  ].reverse()
   let added = 0
   for (let at = 0; at < rows.length; at += limits.suppressionImportRows)
     added += await insertSuppressions(db, workspace, rows.slice(at, at + limits.suppressionImportRows))

@@ -1,0 +1,122 @@
+// The command as an operator runs it: a real process, a real database, nothing but the answer on standard output.
+import { execFile } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { freshDatabase, type FreshDatabase } from '../../test/world/postgres.ts'
+import { serverOf } from '../store/database.ts'
+
+const command = fileURLToPath(new URL('../../bin/posthorn', import.meta.url))
+let database: FreshDatabase
+let url: string
+
+beforeAll(async () => {
+  database = await freshDatabase()
+  const { user, password, database: name, host, port } = database.connection
+  url = `postgres://${user}:${encodeURIComponent(password)}@/${name}?host=${encodeURIComponent(host)}&port=${port}`
+})
+afterAll(() => database.drop())
+
+interface Ended {
+  readonly status: number
+  readonly out: string
+  readonly err: string
+}
+
+function posthorn(args: readonly string[], more: NodeJS.ProcessEnv = {}): Promise<Ended> {
+  const env = {
+    PATH: process.env['PATH'],
+    HOME: process.env['HOME'],
+    DATABASE_URL: url,
+    POSTHORN_SECRET_KEY: 's'.repeat(32),
+    ...more,
+  }
+  return new Promise((resolve) => {
+    execFile(command, args, { env }, (error, out, err) => {
+      resolve({ status: typeof error?.code === 'number' ? error.code : error === null ? 0 : -1, out, err })
+    })
+  })
+}
+
+/** The JSON value that a command printed, and nothing beside it. */
+async function answer(...args: readonly string[]): Promise<Record<string, unknown>> {
+  const { status, out, err } = await posthorn([...args, '--json'])
+  expect({ status, err }).toEqual({ status: 0, err: '' })
+  return JSON.parse(out) as Record<string, unknown>
+}
+
+test('a workspace is made ready to send, word by word as the contract says', async () => {
+  expect(await answer('migrate')).toEqual({ version: expect.stringMatching(/^\d{4}-/) as string })
+  const workspace = await answer('workspace', 'create', '--name', 'Shop', '--plan', 'growth')
+  expect(workspace).toMatchObject({ name: 'Shop', status: 'active', plan: 'growth' })
+  const domain = await answer('domain', 'add', 'Shop', 'example.org', '--verified')
+  expect(domain).toMatchObject({ name: 'example.org', status: 'verified' })
+  const mailbox = await answer('mailbox', 'add', workspace['id'] as string, 'hi@example.org', '--name', 'Hi')
+  expect(mailbox).toMatchObject({ address: 'hi@example.org', status: 'active' })
+  const scopes = ['mail.send', 'mail.status.read']
+  const key = await answer(
+    'key',
+    'create',
+    'Shop',
+    '--name',
+    'k',
+    '--scope',
+    'mail.send',
+    '--scope',
+    'mail.status.read',
+  )
+  expect(key).toMatchObject({ key: expect.stringMatching(/^ph_/) as string, scopes })
+  const plan = await answer('plan', 'set', 'tiny', '--hourly', '3')
+  expect(plan).toMatchObject({ name: 'tiny', hourly: 3, daily: null })
+})
+
+test('people get readable text, --json may stand anywhere, and PG variables mean nothing', async () => {
+  const text = await posthorn(['workspace', 'list'])
+  expect(text.out).toMatch(/^ID +NAME +STATUS +PLAN +ROUTE\n[0-9a-f-]{36} +Shop +active +growth\n$/)
+  const env = {
+    PGPORT: '1',
+    PGHOST: 'nowhere.invalid',
+    PGSSLMODE: 'require',
+    PGUSER: 'nobody',
+    PGOPTIONS: '-c nonsense=1',
+  }
+  const early = await posthorn(['--json', 'workspace', 'list'], env)
+  expect(early).toMatchObject({ status: 0, err: '' })
+  expect(JSON.parse(early.out)).toMatchObject([{ name: 'Shop' }])
+})
+
+describe('mistakes', () => {
+  test.each([
+    ['a workspace that is not there', ['workspace', 'show', 'Nope', '--json'], 1, /no workspace "Nope"/],
+    ['an unknown command', ['wrokspace'], 2, /unknown command/],
+    ['a missing option', ['workspace', 'create'], 2, /--name/],
+    ['a value that is none', ['workspace', 'set', 'Shop', '--status', 'asleep'], 2, /Allowed choices/],
+  ])('%s: standard error and status', async (_, args, status, words) => {
+    const ended = await posthorn(args)
+    expect(ended).toMatchObject({ status, out: '' })
+    expect(ended.err).toMatch(words)
+    expect(ended.err).not.toContain('    at ')
+  })
+
+  test('wrong settings are told all together, and help works without them', async () => {
+    const wrong = await posthorn(['migrate'], { POSTHORN_HTTP_PORT: 'x', POSTHORN_ROUTE: 'smtp://u:%ZZ@h' })
+    expect(wrong).toMatchObject({ status: 1, out: '' })
+    expect(wrong.err).toMatch(/POSTHORN_HTTP_PORT must be[^]*POSTHORN_ROUTE has a user or password/)
+    const help = await posthorn(['--help'], { POSTHORN_HTTP_PORT: 'x' })
+    expect(help).toMatchObject({ status: 0, err: '' })
+    expect(help.out).toContain('posthorn workspace create --name Shop')
+  })
+})
+
+describe('where a URL leads', () => {
+  test.each([
+    ['postgres://u:p@db.example/mail', { host: 'db.example', port: '5432', user: 'u' }],
+    ['postgres://u:p@db.example:6000/mail?sslmode=require', { host: 'db.example', port: '6000', sslmode: 'require' }],
+    ['postgres://u:p@/mail?host=/run/pg', { host: '/run/pg', port: '5432' }],
+    ['postgres:///mail?host=/run/pg&user=u&port=7', { host: '/run/pg', port: '7', user: 'u' }],
+    ['postgres://u:p@[::1]/mail', { host: '::1', port: '5432' }],
+  ])('%s says every part', (given, parts) => {
+    const completed = new URL(serverOf({ url: given }).connectionString ?? '')
+    expect(Object.fromEntries(completed.searchParams)).toMatchObject(parts)
+    expect(completed.pathname).toBe('/mail')
+  })
+})

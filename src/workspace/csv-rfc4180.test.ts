@@ -1,0 +1,40 @@
+import { array, assert, property, string } from 'fast-check'
+import { expect, test } from 'vitest'
+import { readCsv, writeCsv } from './csv-rfc4180.ts'
+
+test('what was written is read again', () => {
+  assert(
+    property(array(array(string({ maxLength: 20 }), { minLength: 2, maxLength: 4 }), { maxLength: 6 }), (lines) => {
+      expect(readCsv(lines.map(writeCsv).join('')).map(({ cells }) => cells)).toEqual(lines)
+    }),
+  )
+})
+
+test.each([
+  ['', []],
+  [
+    '\ufeffa@b.example\n\n  \r\nc@d.example',
+    [
+      [1, 'a@b.example'],
+      [4, 'c@d.example'],
+    ],
+  ],
+  [
+    '"a,b","c ""d"""\r\ne,',
+    [
+      [1, 'a,b', 'c "d"'],
+      [2, 'e', ''],
+    ],
+  ],
+  [
+    '"two\nlines",x\ny',
+    [
+      [1, 'two\nlines', 'x'],
+      [3, 'y'],
+    ],
+  ],
+  ['"never closed', [[1, 'never closed']]],
+  ['"a"b,c', [[1, 'ab', 'c']]],
+] as const)('%j', (text, expected) => {
+  expect(readCsv(text).map(({ line, cells }) => [line, ...cells])).toEqual(expected)
+})

@@ -1,0 +1,426 @@
+// Against a real PostgreSQL: everything names its workspace, and what cannot be done is one sentence.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { freshDatabase, type FreshDatabase } from '../../test/world/postgres.ts'
+import { silentLog } from '../base/log.ts'
+import { makeVault, sealedAs } from '../base/secret.ts'
+import { limits, parseRoute } from '../config.ts'
+import type { MessageId } from '../domain/message.ts'
+import { dkimHeader, signingKey } from '../mail/dkim.ts'
+import { openDatabase, type Db } from '../store/database.ts'
+import { readRecord, readStatus } from '../store/views/message-status.ts'
+import { makePrincipals } from './principals.ts'
+import {
+  addDomain,
+  addMailbox,
+  addSuppression,
+  createKey,
+  createWorkspace,
+  exportSuppressions,
+  findWorkspace,
+  importSuppressions,
+  listAllWorkspaces,
+  listDomains,
+  listKeys,
+  listMailboxes,
+  listMessagesOf,
+  listPlans,
+  listSuppressions,
+  makeAuthenticator,
+  Mistake,
+  removeSuppression,
+  revokeKey,
+  setMailbox,
+  setPlan,
+  setWorkspace,
+  showMessage,
+  type Workspace,
+} from './workspace.ts'
+
+const vault = makeVault('v'.repeat(32))
+let database: FreshDatabase
+let db: Db
+let tools: { db: Db; vault: typeof vault; hostname: string }
+let shop: Workspace
+let other: Workspace
+
+beforeAll(async () => {
+  database = await freshDatabase()
+  db = openDatabase(database.connection, { name: 'test', connectionsMax: 4, answerMs: 10_000 })
+  tools = { db, vault, hostname: 'mail.example.net' }
+  shop = await createWorkspace(db, vault, 'Shop', 'unlimited')
+  other = await createWorkspace(db, vault, 'Other', 'unlimited')
+  await addDomain(tools, shop.id, 'example.org', true)
+})
+afterAll(async () => {
+  await db.close()
+  await database.drop()
+})
+
+describe('workspaces and plans', () => {
+  test('every workspace has its row of used quota', async () => {
+    const missing = await db.run('select id from workspaces where id not in (select workspace_id from usage)')
+    expect(missing).toEqual([])
+    expect(await db.run('select from usage where workspace_id = $1', [shop.id])).toHaveLength(1)
+  })
+
+  test('a workspace is found by its id and by its exact name', async () => {
+    expect(await findWorkspace(db, vault, shop.id)).toEqual(shop)
+    expect(await findWorkspace(db, vault, shop.id.toUpperCase())).toEqual(shop)
+    expect(await findWorkspace(db, vault, 'Shop')).toEqual(shop)
+    await expect(findWorkspace(db, vault, 'shop')).rejects.toThrow('There is no workspace "shop"')
+    expect((await listAllWorkspaces(db, vault)).map(({ name }) => name)).toEqual(['Other', 'Shop'])
+  })
+
+  test('what cannot be made says why', async () => {
+    await expect(createWorkspace(db, vault, 'Shop', 'free')).rejects.toThrow('already a workspace named "Shop"')
+    await expect(createWorkspace(db, vault, 'X', 'huge')).rejects.toThrow('no plan "huge"')
+    await expect(createWorkspace(db, vault, '  ', 'free')).rejects.toThrow('1 to 200 characters')
+    await expect(createWorkspace(db, vault, shop.id, 'free')).rejects.toThrow('named like an id')
+  })
+
+  test('a route is sealed, shown without its login, and taken away again', async () => {
+    const url = 'smtp://user:p%40ss@relay.example:2525'
+    const changed = await setWorkspace(db, vault, shop.id, { route: url })
+    expect(changed.route).toBe('smtp://relay.example:2525')
+    const [row] = await db.run<{ route_sealed: Buffer }>('select route_sealed from workspaces where id = $1', [shop.id])
+    expect(row?.route_sealed.includes('p%40ss')).toBe(false)
+    const opened = vault.open(row?.route_sealed ?? Buffer.alloc(0), sealedAs.route(shop.id))
+    expect(parseRoute(opened)).toMatchObject({ kind: 'relay', login: { user: 'user', password: 'p@ss' } })
+    expect((await setWorkspace(db, vault, shop.id, { status: 'blocked' })).route).toBeDefined()
+    expect(await setWorkspace(db, vault, shop.id, { route: 'default', status: 'active' })).toEqual(shop)
+    await expect(setWorkspace(db, vault, shop.id, { route: 'smtp://u:%ZZ@h' })).rejects.toThrow(Mistake)
+    await expect(setWorkspace(db, vault, shop.id, { route: 'pigeon' })).rejects.toThrow('must be sandbox, mx')
+  })
+
+  test('a plan keeps what is not changed; none takes a limit away', async () => {
+    expect(await setPlan(db, 'tiny', { hourly: 3, upgradeUrl: '/more' })).toEqual({
+      name: 'tiny',
+      apiSending: true,
+      hourly: 3,
+      daily: null,
+      monthly: null,
+      upgradeUrl: '/more',
+    })
+    expect(await setPlan(db, 'tiny', { daily: 0, apiSending: false })).toMatchObject({
+      hourly: 3,
+      daily: 0,
+      apiSending: false,
+    })
+    expect(await setPlan(db, 'tiny', { hourly: 'none', upgradeUrl: '' })).toEqual({
+      name: 'tiny',
+      apiSending: false,
+      hourly: null,
+      daily: 0,
+      monthly: null,
+    })
+    await expect(setPlan(db, 'tiny', { upgradeUrl: 'javascript:alert(1)' })).rejects.toThrow(Mistake)
+    expect((await listPlans(db)).map(({ name }) => name)).toContain('tiny')
+  })
+})
+
+describe('domains and mailboxes', () => {
+  test('a domain comes with its records and a key that signs', async () => {
+    const domain = await addDomain(tools, other.id, 'Bücher.Example', false)
+    expect(domain).toMatchObject({ name: 'xn--bcher-kva.example', status: 'pending' })
+    const selector = /^(ph\d{6})\._domainkey\./.exec(domain.records[1]?.name ?? '')?.[1] ?? ''
+    expect(domain.records.map(({ type, name, status }) => `${type} ${name} ${status}`)).toEqual([
+      `TXT _posthorn.${domain.name} pending`,
+      `TXT ${selector}._domainkey.${domain.name} pending`,
+      `CNAME bounces.${domain.name} pending`,
+      `TXT _dmarc.${domain.name} advised`,
+    ])
+    expect(domain.records[1]?.value).toMatch(/^v=DKIM1; k=rsa; p=[A-Za-z0-9+/]{300,}={0,2}$/)
+    expect(domain.records[2]?.value).toBe('mail.example.net')
+    expect(await listDomains(db, other.id, 'mail.example.net')).toEqual([domain])
+    const [row] = await db.run<{ private_key_sealed: Buffer }>(
+      'select private_key_sealed from dkim_keys where workspace_id = $1',
+      [other.id],
+    )
+    const privateKeyPem = vault.open(
+      row?.private_key_sealed ?? Buffer.alloc(0),
+      sealedAs.dkimKey(other.id, domain.name),
+    )
+    const key = signingKey({ domain: domain.name, selector, privateKeyPem })
+    expect(await dkimHeader(key, [['From', ' a@b.example']], Buffer.from('x\r\n'), 0)).toContain(`s=${selector}`)
+  })
+
+  test("the operator's word verifies a domain, also one that waits", async () => {
+    await expect(addDomain(tools, other.id, 'xn--bcher-kva.example', false)).rejects.toThrow('already has the domain')
+    const domain = await addDomain(tools, other.id, 'xn--bcher-kva.example', true)
+    expect(domain.status).toBe('verified')
+    expect(domain.records.map(({ status }) => status)).toEqual(['verified', 'verified', 'verified', 'advised'])
+    await expect(addDomain(tools, other.id, 'not a domain', true)).rejects.toThrow(Mistake)
+  })
+
+  test('a mailbox stands on a domain of its own workspace', async () => {
+    const mailbox = await addMailbox(db, shop.id, 'Hello@Example.org', 'The Shop')
+    expect(mailbox).toMatchObject({
+      address: 'Hello@example.org',
+      name: 'The Shop',
+      status: 'active',
+      domain: 'example.org',
+    })
+    await expect(addMailbox(db, shop.id, 'hello@example.org')).rejects.toThrow('already has the mailbox')
+    await expect(addMailbox(db, other.id, 'hello@example.org')).rejects.toThrow('does not have the domain example.org')
+    await expect(addMailbox(db, shop.id, 'nobody')).rejects.toThrow('is not an address')
+    expect(await setMailbox(db, mailbox.id, 'disabled')).toEqual({ ...mailbox, status: 'disabled' })
+    expect(await listMailboxes(db, shop.id)).toEqual([{ ...mailbox, status: 'disabled' }])
+    expect(await listMailboxes(db, other.id)).toEqual([])
+    await expect(setMailbox(db, shop.id, 'active')).rejects.toThrow('There is no mailbox')
+    await expect(setMailbox(db, 'x', 'active')).rejects.toThrow('not the id of a mailbox')
+  })
+})
+
+describe('suppressions', () => {
+  const all = async () => {
+    const found: string[] = []
+    for await (const each of listSuppressions(db, shop.id)) found.push(`${each.recipient} ${each.reason}`)
+    return found
+  }
+
+  test('are compared in lower case, added once, and removable', async () => {
+    expect(await addSuppression(db, shop.id, 'Ada@Example.com')).toMatchObject({
+      recipient: 'Ada@example.com',
+      reason: 'manual',
+    })
+    expect(await addSuppression(db, shop.id, 'ada@example.com')).toMatchObject({ recipient: 'Ada@example.com' })
+    await expect(removeSuppression(db, other.id, 'ada@example.com')).rejects.toThrow('not suppressed')
+    expect(await removeSuppression(db, shop.id, 'ADA@example.com')).toMatchObject({ recipient: 'Ada@example.com' })
+    expect(await all()).toEqual([])
+  })
+
+  test('an import names every wrong line and then writes nothing', async () => {
+    const wrong = importSuppressions(db, shop.id, 'a@b.example\nnope\n\nc@d.example,because\n')
+    await expect(wrong).rejects.toThrow(/^Nothing was imported\.\nline 2: "nope" is not an address\nline 4: the reason/)
+    expect(await all()).toEqual([])
+  })
+
+  test('plain lists and CSV with a head come in, and what goes out comes in again', async () => {
+    expect(await importSuppressions(db, shop.id, 'a@b.example\r\nA@B.example\r\n')).toEqual({
+      added: 1,
+      alreadyThere: 0,
+    })
+    const csv = 'Reason,Name,Email\nhard_bounce,"Lovelace, Ada",z@b.example\n,,a@b.example\n'
+    expect(await importSuppressions(db, shop.id, csv)).toEqual({ added: 1, alreadyThere: 1 })
+    expect(await all()).toEqual(['a@b.example manual', 'z@b.example hard_bounce'])
+    let file = ''
+    for await (const line of exportSuppressions(db, shop.id)) file += line
+    expect(file.split('\r\n')[0]).toBe('recipient,reason,createdAt,sourceMessageId,rule,evidence')
+    expect(await importSuppressions(db, other.id, file)).toEqual({ added: 2, alreadyThere: 0 })
+  })
+
+  test('lists are read page by page without a gap', async () => {
+    const many = limits.suppressionImportRows + 5
+    const third = await createWorkspace(db, vault, 'Third', 'free')
+    const file = Array.from({ length: many }, (_, n) => `r${n}@b.example`).join('\n')
+    expect(await importSuppressions(db, third.id, file)).toEqual({ added: many, alreadyThere: 0 })
+    let count = 0
+    for await (const _ of listSuppressions(db, third.id)) count++
+    expect(count).toBe(many)
+  })
+})
+
+describe('keys', () => {
+  const authenticator = () => makePrincipals({ db, log: silentLog, publicUrl: 'http://localhost:3000' })
+
+  const listeners = async () =>
+    (
+      await db.run(
+        "select from pg_stat_activity where datname = current_database() and query = 'listen posthorn_access' and state = 'idle'",
+      )
+    ).length
+
+  test('a key is shown once and speaks for its workspace with its scopes', async () => {
+    const made = await createKey(db, shop.id, { name: 'server', scopes: ['mail.send', 'mail.send'] })
+    expect(made).toMatchObject({ name: 'server', scopes: ['mail.send'], prefix: made.key.slice(0, 10) })
+    const { authenticate } = authenticator()
+    expect(await authenticate(made.key)).toEqual({
+      keyId: made.id,
+      workspaceId: shop.id,
+      scopes: new Set(['mail.send']),
+      blocked: false,
+      apiSending: true,
+    })
+    expect(JSON.stringify(await listKeys(db, shop.id))).not.toContain(made.key)
+    expect(await authenticate(`ph_${'x'.repeat(43)}`)).toBeUndefined()
+    expect(await authenticate('x')).toBeUndefined()
+  })
+
+  test('scopes are a closed list', async () => {
+    await expect(createKey(db, shop.id, { name: 'k', scopes: ['mail.sned'] })).rejects.toThrow('no scope "mail.sned"')
+    await expect(createKey(db, shop.id, { name: 'k', scopes: [] })).rejects.toThrow('at least one scope')
+    const scopes = ['mail.status.read', 'smtp-credentials.write', 'audit.read']
+    expect((await createKey(db, shop.id, { name: 'k', scopes })).scopes).toEqual(scopes)
+  })
+
+  test('a revoked key is refused at once, long before the memory of it ends', async () => {
+    const connection = database.connection
+    const { authenticate, stop } = makeAuthenticator({ db, connection, log: silentLog, publicUrl: '' })
+    const made = await createKey(db, shop.id, { name: 'k', scopes: ['mail.send'] })
+    // What changes before it listens, it cannot hear.
+    await expect.poll(() => listeners(), { interval: 5 }).toBe(1)
+    expect(await authenticate(made.key)).toBeDefined()
+    await revokeKey(db, made.id)
+    await expect
+      .poll(() => authenticate(made.key), { interval: 5, timeout: limits.principalCacheMs / 2 })
+      .toBeUndefined()
+    expect((await revokeKey(db, made.id)).revokedAt).toBeInstanceOf(Date)
+    await stop()
+    await expect(revokeKey(db, shop.id)).rejects.toThrow('There is no key')
+  })
+
+  test('an expired key is refused, and one that will expire is not remembered beyond that', async () => {
+    const { authenticate } = authenticator()
+    const soon = await createKey(db, shop.id, {
+      name: 'k',
+      scopes: ['mail.send'],
+      expiresAt: new Date(Date.now() + 3600_000),
+    })
+    const gone = await createKey(db, shop.id, {
+      name: 'k',
+      scopes: ['mail.send'],
+      expiresAt: new Date(Date.now() - 1000),
+    })
+    expect(await authenticate(soon.key)).toBeDefined()
+    expect(await authenticate(gone.key)).toBeUndefined()
+  })
+
+  test('many requests at once ask the database once, and later ones not at all', async () => {
+    let questions = 0
+    const counting: Db = {
+      ...db,
+      rows: (statement, values) => {
+        if (statement.name === 'key-holder') questions++
+        return db.rows(statement, values)
+      },
+    }
+    const { authenticate, forget } = makePrincipals({ db: counting, log: silentLog, publicUrl: '' })
+    const made = await createKey(db, shop.id, { name: 'k', scopes: ['mail.send'] })
+    await Promise.all(Array.from({ length: 50 }, () => authenticate(made.key)))
+    await authenticate(made.key)
+    expect(questions).toBe(1)
+    forget()
+    await authenticate(made.key)
+    expect(questions).toBe(2)
+  })
+
+  test('an answer that was asked for before a change is not remembered after it', async () => {
+    const gate = Promise.withResolvers<void>()
+    let questions = 0
+    const slow: Db = {
+      ...db,
+      rows: async (statement, values) => {
+        const rows = await db.rows(statement, values)
+        if (statement.name === 'key-holder' && ++questions === 1) await gate.promise
+        return rows as never
+      },
+    }
+    const { authenticate, forget } = makePrincipals({ db: slow, log: silentLog, publicUrl: '' })
+    const made = await createKey(db, shop.id, { name: 'k', scopes: ['mail.send'] })
+    const before = authenticate(made.key)
+    forget()
+    await revokeKey(db, made.id)
+    const after = authenticate(made.key)
+    gate.resolve()
+    await before
+    expect(await after).toBeUndefined()
+    expect(await authenticate(made.key)).toBeUndefined()
+  })
+
+  test('it tells blocked workspaces and where to upgrade, as an absolute URL', async () => {
+    const poor = await createWorkspace(db, vault, 'Poor', 'free')
+    await setWorkspace(db, vault, poor.id, { status: 'blocked' })
+    const made = await createKey(db, poor.id, { name: 'k', scopes: ['mail.send'] })
+    expect(await authenticator().authenticate(made.key)).toMatchObject({
+      blocked: true,
+      apiSending: false,
+      upgradeUrl: 'http://localhost:3000/upgrade',
+    })
+  })
+})
+
+describe('messages', () => {
+  const id = '0199f1c2-7a4e-7c3b-9d52-6f1e8a0b4c7d' as MessageId
+
+  test('are read with every report, by their own workspace only', async () => {
+    const at = new Date('2026-11-21T09:30:00.123Z')
+    await db.run(
+      `insert into messages (workspace_id, id, mailbox_id, source, status, delivery_rank, sequence, sender, recipient, recipient_key, subject,
+                             metadata, accepted_by, created_at, finished_at)
+       values ($1, $2, $1, 'rest', 'sent', 2, 3, 's@example.org', 'r@example.com', 'r@example.com', 'Hi', '{"a":"b"}', 'n1', $3, $3)`,
+      [shop.id, id, at],
+    )
+    await db.run('insert into contents (workspace_id, message_id, body_text) values ($1, $2, $3)', [
+      shop.id,
+      id,
+      'body',
+    ])
+    await db.run(
+      `insert into events (workspace_id, message_id, sequence, type, status, delivery_rank, occurred_at, facts)
+       values ($1, $2, 1, 'message.queued', 'queued', 0, $3, null), ($1, $2, 3, 'message.delivered', 'sent', 2, $3, '{"x":1}')`,
+      [shop.id, id, at],
+    )
+    await db.run(
+      `insert into reports (workspace_id, message_id, sequence, type, detail, source, created_at)
+       values ($1, $2, 3, 'delivered', '250 ok', 'session', $3)`,
+      [shop.id, id, at],
+    )
+    await db.run(
+      `insert into attempts (workspace_id, message_id, epoch, ended_at, outcome, facts) values ($1, $2, 1, $3, 'sent', '{"host":"mx"}')`,
+      [shop.id, id, at],
+    )
+    const status = await readStatus(db, shop.id, id)
+    expect(status).toEqual({
+      message: {
+        id,
+        workspaceId: shop.id,
+        mailboxId: shop.id,
+        status: 'sent',
+        deliveryStatus: 'delivered',
+        sender: 's@example.org',
+        recipient: 'r@example.com',
+        subject: 'Hi',
+        bodyText: 'body',
+        metadata: { a: 'b' },
+        createdAt: at,
+      },
+      events: [
+        {
+          id: '0199f1c2-7a4e-8c3b-9d52-6f1e8a0b4c7e',
+          eventType: 'delivered',
+          recipient: 'r@example.com',
+          detail: '250 ok',
+          createdAt: at,
+        },
+      ],
+    })
+    expect(await readRecord(db, shop.id, id)).toEqual(status?.message)
+    expect(await readStatus(db, other.id, id)).toBeUndefined()
+    const timeline = await showMessage(db, id.toUpperCase())
+    expect(timeline.events.map(({ sequence, type }) => [sequence, type])).toEqual([
+      [1, 'message.queued'],
+      [3, 'message.delivered'],
+    ])
+    expect(timeline.reports).toEqual(status?.events)
+    expect(timeline.attempts).toEqual([{ epoch: 1, outcome: 'sent', endedAt: at, facts: { host: 'mx' } }])
+    expect((await listMessagesOf(db, shop.id, 10)).map((each) => each.id)).toEqual([id])
+    expect(await listMessagesOf(db, other.id, 10)).toEqual([])
+    await expect(showMessage(db, shop.id)).rejects.toThrow('There is no message')
+  })
+
+  test('a big body comes out of its chunks', async () => {
+    const big = '0199f1c2-7a4e-7c3b-9d52-6f1e8a0b4c7f' as MessageId
+    await db.run(
+      `insert into messages (workspace_id, id, mailbox_id, source, sequence, sender, recipient, recipient_key, subject, accepted_by, created_at)
+       values ($1, $2, $1, 'rest', 1, 's@example.org', 'r@example.com', 'r@example.com', 'Hi', 'n1', now())`,
+      [shop.id, big],
+    )
+    await db.run('insert into contents (workspace_id, message_id, body_blob) values ($1, $2, $2)', [shop.id, big])
+    await db.run('insert into blobs (id, part, bytes) values ($1, 0, $2), ($1, 1, $3)', [
+      big,
+      Buffer.from('grü').subarray(0, 3),
+      Buffer.from('grün').subarray(3),
+    ])
+    expect((await readRecord(db, shop.id, big))?.bodyText).toBe('grün')
+  })
+})

@@ -1,0 +1,86 @@
+// A new installation, as it comes: mail goes to the sandbox, and the simulator's addresses show every way that a message can go.
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { JourneyWorkspace } from '../world/journey-workspace.ts'
+import { startPosthorn, type Posthorn } from '../world/posthorn.ts'
+
+let posthorn: Posthorn
+let shop: JourneyWorkspace
+beforeAll(async () => {
+  posthorn = await startPosthorn({ settings: { POSTHORN_TIME_SCALE: '600' } })
+  shop = await posthorn.workspace()
+})
+afterAll(() => posthorn.remove())
+
+const at = (name: string) => `${name}@simulator.posthorn.test`
+const kinds = (events: readonly { readonly eventType: string }[]) => events.map(({ eventType }) => eventType)
+const suppressions = () => posthorn.cli<{ recipient: string }[]>('suppression', 'list', shop.id)
+
+test('delivered@: accepted as queued, then sent and delivered', async () => {
+  const { status, body } = await shop.send({ recipient: at('delivered') })
+  expect(status).toBe(202)
+  expect(body).toMatchObject({ status: 'queued', message: { status: 'queued', recipient: at('delivered'), sender: shop.address } })
+  const end = await shop.until(body.id, ({ deliveryStatus }) => deliveryStatus === 'delivered')
+  expect(end).toMatchObject({ processingStatus: 'sent', message: { status: 'sent', providerMessageId: expect.any(String) } })
+  expect(kinds(end.events)).toEqual(['delivered'])
+  expect(await shop.events(body.id)).toEqual(['message.queued', 'message.sending', 'message.sent', 'message.delivered'])
+})
+
+test('an address anywhere goes to the sandbox, which keeps the mail', async () => {
+  const id = await shop.accepted({ recipient: 'ann@example.org', subject: 'Grüße' })
+  expect(await shop.settled(id)).toMatchObject({ processingStatus: 'sent', deliveryStatus: 'delivered' })
+  const kept = await posthorn.query<{ content: Buffer }>(`select content from sandbox_mail where recipient = 'ann@example.org'`)
+  expect(kept).toHaveLength(1)
+  expect(kept[0]?.content.toString('latin1')).toMatch(/^DKIM-Signature:/im)
+})
+
+test('deferred@: tried again until it is accepted, and delivered once', async () => {
+  const id = await shop.accepted({ recipient: at('deferred+once') })
+  const end = await shop.settled(id)
+  expect(end).toMatchObject({ processingStatus: 'sent', deliveryStatus: 'delivered' })
+  expect(kinds(end.events)).toEqual(['soft_bounce', 'soft_bounce', 'delivered'])
+  const again = ['message.sending', 'message.retrying', 'message.soft_bounced']
+  expect(await shop.events(id)).toEqual(['message.queued', ...again, ...again, 'message.sending', 'message.sent', 'message.delivered'])
+  expect(await posthorn.query('select from sandbox_mail where recipient = $1', [at('deferred+once')])).toHaveLength(1)
+})
+
+test('hard-bounce@: failed with a hard bounce, and the simulator suppresses nobody', async () => {
+  const id = await shop.accepted({ recipient: at('hard-bounce') })
+  const end = await shop.settled(id)
+  expect(end).toMatchObject({ processingStatus: 'failed', deliveryStatus: 'hard_bounce' })
+  expect(end.events).toMatchObject([{ eventType: 'hard_bounce', recipient: at('hard-bounce'), detail: expect.stringContaining('550') }])
+  expect(end.message.errorMessage).toContain('No such user')
+  expect(await suppressions()).toEqual([])
+  expect((await shop.send({ recipient: at('hard-bounce') })).status).toBe(202)
+})
+
+test('policy@: failed, and a soft bounce, for the recipient is not to blame', async () => {
+  const end = await shop.settled(await shop.accepted({ recipient: at('policy') }))
+  expect(end).toMatchObject({ processingStatus: 'failed', deliveryStatus: 'soft_bounce' })
+  expect(kinds(end.events)).toEqual(['soft_bounce'])
+  expect(await suppressions()).toEqual([])
+})
+
+test('unknown@: delivery_unknown, and never tried again', async () => {
+  const id = await shop.accepted({ recipient: at('unknown') })
+  const end = await shop.settled(id)
+  expect(end).toMatchObject({ processingStatus: 'delivery_unknown', deliveryStatus: 'pending', events: [] })
+  // Whatever would be tried again is tried before this one, which defers twice, is through.
+  await shop.settled(await shop.accepted({ recipient: at('deferred+after') }))
+  expect(await shop.events(id)).toEqual(['message.queued', 'message.sending', 'message.delivery_unknown'])
+  expect(await posthorn.query('select from outbound where message_id = $1', [id])).toEqual([])
+  expect(await posthorn.query('select from sandbox_mail where recipient = $1', [at('unknown')])).toHaveLength(1)
+})
+
+test('it stops when it is asked to, and leaves no process behind', async () => {
+  const family = posthorn.pids()
+  expect(await posthorn.stop()).toBe(0)
+  expect(family.filter((pid) => isThere(pid))).toEqual([])
+})
+
+function isThere(pid: number): boolean {
+  try {
+    return process.kill(pid, 0)
+  } catch {
+    return false
+  }
+}

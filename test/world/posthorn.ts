@@ -1,0 +1,246 @@
+// The whole binary for journeys: `bin/posthorn serve` as a process group of its own, driven from outside as the operating contract says
+// (environment, command line, HTTP). Its database is a fresh one of the test run's cluster, or, for tests that kill everything, the
+// embedded one in a data folder of its own.
+import { execFile, spawn, type ChildProcess } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { createServer, type AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { setTimeout as wait } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { Client } from 'pg'
+import type { EmbeddedConnection } from '../../src/store/embedded.ts'
+import { freshDatabase, type FreshDatabase } from './postgres.ts'
+import { makeWorkspace, type JourneyWorkspace, type WorkspaceOptions } from './journey-workspace.ts'
+
+export interface PosthornOptions {
+  /** Environment on top of what a journey needs. */
+  readonly settings?: Readonly<Record<string, string>>
+  /** `fresh`: a database in the test run's cluster, which outlives the process; `embedded`: PostgreSQL of its own in the data folder. */
+  readonly database?: 'fresh' | 'embedded'
+}
+
+export interface Posthorn {
+  readonly url: string
+  readonly dataDir: string
+  readonly env: Readonly<Record<string, string>>
+  /** All processes of it, those of its own PostgreSQL included. */
+  pids(): number[]
+  /** Runs a command and answers what it printed with --json. */
+  cli<Answer>(...args: readonly string[]): Promise<Answer>
+  /** Rows straight from its database, for what only the database knows. */
+  query<Row extends object>(text: string, values?: readonly unknown[]): Promise<Row[]>
+  workspace(options?: WorkspaceOptions): Promise<JourneyWorkspace>
+  /** What it has said on standard output and standard error. */
+  said(): string
+  /** Another node on the same database, with ports of its own. Ends with this one's `remove`. */
+  anotherNode(settings?: Readonly<Record<string, string>>): Promise<Posthorn>
+  /** SIGTERM; answers the exit status. */
+  stop(): Promise<number | null>
+  /** SIGKILL to every process of it at once, its own PostgreSQL included. */
+  kill9(): Promise<void>
+  /** Starts it again after `stop` or `kill9`, with these settings changed. */
+  startAgain(settings?: Readonly<Record<string, string>>): Promise<void>
+  /** Stops it and deletes everything that was made for it. */
+  remove(): Promise<void>
+}
+
+const binary = fileURLToPath(new URL('../../bin/posthorn', import.meta.url))
+const readyMs = 45_000
+const saidCharactersMax = 200_000
+
+export async function startPosthorn({ settings = {}, database = 'fresh' }: PosthornOptions = {}): Promise<Posthorn> {
+  const dataDir = mkdtempSync(join(tmpdir(), 'posthorn-journey-'))
+  chmodSync(dataDir, 0o711) // as root, PostgreSQL runs as another user and must reach its cluster
+  const fresh = database === 'fresh' ? await freshDatabase() : undefined
+  const shared = {
+    POSTHORN_DATA_DIR: dataDir,
+    POSTHORN_SECRET_KEY: randomBytes(32).toString('base64'),
+    POSTHORN_HOSTNAME: 'node.test',
+    ...(fresh !== undefined && { DATABASE_URL: urlOf(fresh.connection) }),
+    ...settings,
+  }
+  const node = await startNode(shared, dataDir, fresh)
+  const remove = async () => {
+    await node.remove()
+    await fresh?.drop()
+    rmSync(dataDir, { recursive: true, force: true })
+  }
+  return { ...node, remove }
+}
+
+/** The socket's folder cannot be a URL's host; PostgreSQL's own reading lets a parameter say it. */
+function urlOf({ host, port, user, password, database }: EmbeddedConnection): string {
+  return `postgres://${user}:${encodeURIComponent(password)}@localhost/${database}?host=${encodeURIComponent(host)}&port=${port}`
+}
+
+type Settings = Readonly<Record<string, string>>
+
+async function startNode(shared: Settings, dataDir: string, fresh: FreshDatabase | undefined): Promise<Posthorn> {
+  const [http, metrics] = await freePorts(2)
+  const port = String(http)
+  const env = { ...inherited(), ...shared, POSTHORN_HTTP_PORT: port, POSTHORN_METRICS_PORT: String(metrics) }
+  const others: Posthorn[] = []
+  let running: Running | undefined = await run(env)
+  let client: Promise<Client> | undefined
+  let said = ''
+
+  const connect = async (): Promise<Client> => {
+    const made = new Client(fresh?.connection ?? embeddedConnection(dataDir))
+    made.on('error', () => (client = undefined)) // it was killed with its server; the next question connects anew
+    await made.connect()
+    return made
+  }
+  const ended = async (): Promise<number | null> => {
+    const status = (await running?.exited) ?? null
+    said = running?.said() ?? said
+    running = undefined
+    return status
+  }
+  const node: Posthorn = {
+    url: `http://127.0.0.1:${port}`,
+    dataDir,
+    env,
+    pids: () => (running === undefined ? [] : familyOf(running.pid)),
+    cli: (...args) => command(env, args),
+    query: async (text, values = []) => (await (await (client ??= connect())).query(text, values as unknown[])).rows,
+    workspace: (options = {}) => makeWorkspace(node, options),
+    said: () => running?.said() ?? said,
+    anotherNode: async (settings = {}) => {
+      const other = await startNode({ ...shared, ...settings }, dataDir, fresh)
+      others.push(other)
+      return other
+    },
+    stop: async () => {
+      if (running !== undefined) signal(running.pid, 'SIGTERM')
+      return ended()
+    },
+    kill9: async () => {
+      const family = node.pids()
+      // Nobody is to see another one die and act on it.
+      for (const pid of family) signal(pid, 'SIGSTOP')
+      for (const pid of family) signal(pid, 'SIGKILL')
+      await ended()
+      while (family.some(isAlive)) await wait(5)
+    },
+    startAgain: async (settings = {}) => {
+      running = await run({ ...env, ...settings })
+    },
+    remove: async () => {
+      await Promise.all(others.map((other) => other.remove()))
+      await (await client?.catch(() => undefined))?.end().catch(() => undefined)
+      await node.stop()
+    },
+  }
+  return node
+}
+
+interface Running {
+  readonly pid: number
+  readonly exited: Promise<number | null>
+  said(): string
+}
+
+/** Resolves at the line `posthorn ready`; throws with its words when it ends before. */
+async function run(env: Settings): Promise<Running> {
+  const child = spawn(binary, ['serve'], { env, detached: true, stdio: ['ignore', 'pipe', 'pipe'] })
+  let said = ''
+  const exited = once(child, 'exit').then(([status]) => status as number | null)
+  const hear = (line: string) => {
+    said = `${said}${line}\n`.slice(-saidCharactersMax)
+  }
+  const ready = new Promise<'ready'>((resolve) => {
+    createInterface(child.stdout).on('line', (line) => {
+      hear(line)
+      if (line.startsWith('posthorn ready')) resolve('ready')
+    })
+  })
+  createInterface(child.stderr).on('line', hear)
+  const first = await Promise.race([ready, exited, wait(readyMs, 'late' as const, { ref: false })])
+  if (first !== 'ready') {
+    killGroup(child)
+    throw new Error(`posthorn was not ready (${first === 'late' ? `${readyMs} ms` : `status ${first}`}):\n${said}`)
+  }
+  return { pid: child.pid ?? 0, exited, said: () => said }
+}
+
+function killGroup(child: ChildProcess): void {
+  if (child.pid !== undefined) for (const pid of familyOf(child.pid)) signal(pid, 'SIGKILL')
+}
+
+function signal(pid: number, name: NodeJS.Signals): void {
+  try {
+    process.kill(pid, name)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
+  }
+}
+
+/** What `key` a test's own shell has set must not reach the binary. */
+function inherited(): Settings {
+  const own = Object.entries(process.env).filter(
+    ([name, value]) => value !== undefined && !/^(?:POSTHORN_|PG|DATABASE_URL$|NODE_|VITEST|VITE_|TEST$|DEV$|PROD$|MODE$)/.test(name),
+  )
+  return Object.fromEntries(own) as Settings
+}
+
+async function command<Answer>(env: Settings, args: readonly string[]): Promise<Answer> {
+  const { stdout } = await promisify(execFile)(binary, [...args, '--json'], { env, maxBuffer: 64 * 1024 * 1024 })
+  return JSON.parse(stdout) as Answer
+}
+
+/** The process, its group, and all that descend from them: PostgreSQL has a session of its own. */
+function familyOf(root: number): number[] {
+  const all = readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .flatMap((name) => {
+      const stat = statOf(Number(name))
+      return stat === undefined ? [] : [stat]
+    })
+  const family = new Set([root])
+  for (let before = 0; before !== family.size; ) {
+    before = family.size
+    for (const { pid, parent, group } of all) if (family.has(parent) || group === root) family.add(pid)
+  }
+  return [...family]
+}
+
+function statOf(pid: number): { pid: number; parent: number; group: number; state: string } | undefined {
+  try {
+    const text = readFileSync(`/proc/${pid}/stat`, 'utf8')
+    const [state = '', parent, group] = text.slice(text.lastIndexOf(')') + 2).split(' ')
+    return { pid, parent: Number(parent), group: Number(group), state }
+  } catch {
+    return undefined // it has ended meanwhile
+  }
+}
+
+/** A zombie waits for nothing but its parent. */
+function isAlive(pid: number): boolean {
+  const stat = statOf(pid)
+  return stat !== undefined && stat.state !== 'Z'
+}
+
+/** The embedded PostgreSQL of a running server, by the file in which it says how it can be reached. */
+function embeddedConnection(dataDir: string): EmbeddedConnection {
+  const { connection } = JSON.parse(readFileSync(join(dataDir, 'postgresql.running.json'), 'utf8')) as { connection: EmbeddedConnection }
+  return connection
+}
+
+/** Ports that were free a moment ago, all different. */
+async function freePorts(count: number): Promise<number[]> {
+  const servers = await Promise.all(
+    Array.from({ length: count }, async () => {
+      const server = createServer().listen(0, '127.0.0.1')
+      await once(server, 'listening')
+      return server
+    }),
+  )
+  const ports = servers.map((server) => (server.address() as AddressInfo).port)
+  await Promise.all(servers.map((server) => once(server.close(), 'close')))
+  return ports
+}
