@@ -1,6 +1,6 @@
 // A peer: Fastify with the schemas of the contract and one transaction per request, as a conventional service does it, over a pool of 16
 // connections to a PostgreSQL of the same kind and settings as ours. Written to be fast: named statements, one round trip for all
-// look-ups, ids in time's order, the contended quota row last before the commit.
+// look-ups and one for all inserts, ids in time's order, the contended quota row last before the commit.
 import { createHash, randomUUID } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { fastify } from 'fastify'
@@ -17,7 +17,7 @@ const hashOf = (key: string): Buffer => createHash('sha256').update(key).digest(
 
 const postgres = embeddedPostgres({ dataDir: process.env['DATA_DIR'] ?? '', log: silentLog, purpose: 'serve' })
 const { connection } = await postgres.start()
-const pool = new pg.Pool({ ...connection, max: 16 })
+const pool = new pg.Pool({ ...connection, max: Number(process.env['POOL'] ?? 16) })
 await prepare()
 
 const statements = {
@@ -25,11 +25,12 @@ const statements = {
       exists (select from suppressions s where s.workspace_id = w.id and s.recipient = $3) suppressed
     from api_keys k join workspaces w on w.id = k.workspace_id join plans p on p.name = w.plan
     left join mailboxes m on m.id = $2 and m.workspace_id = w.id where k.secret_hash = $1`,
-  message: `insert into messages (id, workspace_id, mailbox_id, status, sender, recipient, subject, metadata, created_at)
-    values ($1, $2, $3, 'queued', $4, $5, $6, $7, now())`,
-  content: 'insert into contents (message_id, body_text) values ($1, $2)',
-  queue: 'insert into queue (message_id, workspace_id, destination, due_at) values ($1, $2, $3, now())',
-  event: "insert into events (message_id, sequence, type, occurred_at) values ($1, 1, 'message.queued', now())",
+  insert: `with message as (
+      insert into messages (id, workspace_id, mailbox_id, status, sender, recipient, subject, metadata, created_at)
+      values ($1, $2, $3, 'queued', $4, $5, $6, $7, now())),
+    content as (insert into contents (message_id, body_text) values ($1, $8)),
+    queue as (insert into queue (message_id, workspace_id, destination, due_at) values ($1, $2, $9, now()))
+    insert into events (message_id, sequence, type, occurred_at) values ($1, 1, 'message.queued', now())`,
   charge: `update usage u set charged = case when u.hour = date_trunc('hour', now()) then u.charged + 1 else 1 end,
       hour = date_trunc('hour', now())
     from workspaces w, plans p where w.id = u.workspace_id and p.name = w.plan and u.workspace_id = $1
@@ -72,10 +73,8 @@ async function admit(client: PoolClient, bearer: string, body: SendMessageReques
   if (who['suppressed'] === true) return 422
   const id = timeOrderedId()
   const destination = recipient.slice(recipient.lastIndexOf('@') + 1)
-  await run(client, 'message', [id, workspace, mailboxId, address, recipient, subject, metadata ?? null])
-  await run(client, 'content', [id, bodyText])
-  await run(client, 'queue', [id, workspace, destination])
-  await run(client, 'event', [id])
+  const values = [id, workspace, mailboxId, address, recipient, subject, metadata ?? null, bodyText, destination]
+  await run(client, 'insert', values)
   const charged = await run(client, 'charge', [workspace])
   if (charged.rowCount === 0) return 429
   return {

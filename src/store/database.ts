@@ -1,7 +1,7 @@
 // Connections to PostgreSQL and what their errors mean. Statements are named and prepared once per connection; every connection asks
 // for synchronous_commit itself, so that a server with another default cannot weaken the promise (decisions A1).
 import { userInfo } from 'node:os'
-import pg from 'pg'
+import { Client, Pool, type ClientConfig, type PoolConfig } from 'pg'
 import type { EmbeddedConnection } from './embedded.ts'
 
 /** Where the database is: a URL, or the embedded one's socket. */
@@ -36,7 +36,7 @@ export const sql = (name: string, text: string): Statement => ({ name, text })
  * Where to connect, with every part said, so that PGHOST, PGPORT, PGSSLMODE and the like in the environment mean nothing here. Only a
  * password that the URL leaves out may come from PGPASSWORD or ~/.pgpass, as for psql.
  */
-export function serverOf(connection: Connection): pg.ClientConfig {
+export function serverOf(connection: Connection): ClientConfig {
   const plain = { ssl: false, sslnegotiation: 'postgres' as const, options: '-c client_encoding=UTF8' }
   if (!('url' in connection)) {
     const { host, port, user, password, database } = connection
@@ -55,7 +55,7 @@ export function serverOf(connection: Connection): pg.ClientConfig {
 }
 
 /** The pool's client options. Plans never depend on statistics: every statement here is a walk over indexes. */
-function clientOptions(connection: Connection, kind: PoolKind): pg.PoolConfig {
+function clientOptions(connection: Connection, kind: PoolKind): PoolConfig {
   const server = [
     `-c synchronous_commit=${kind.durable === false ? 'off' : 'on'}`,
     '-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off -c jit=off',
@@ -65,7 +65,7 @@ function clientOptions(connection: Connection, kind: PoolKind): pg.PoolConfig {
 }
 
 export function openDatabase(connection: Connection, kind: PoolKind): Db {
-  const pool = new pg.Pool({
+  const pool = new Pool({
     ...clientOptions(connection, kind),
     max: kind.connectionsMax,
     connectionTimeoutMillis: Math.min(kind.answerMs, 4_000),
@@ -86,12 +86,12 @@ export function openDatabase(connection: Connection, kind: PoolKind): Db {
 
 /** A connection of its own that hears notifications, and comes back by itself after a loss. `heard` is also called after each reconnect. */
 export function listen(connection: Connection, channel: string, heard: () => void): { stop(): Promise<void> } {
-  let client: pg.Client | undefined
+  let client: Client | undefined
   let timer: NodeJS.Timeout | undefined
   let stopped = false
 
   const connect = async (): Promise<void> => {
-    const fresh = new pg.Client({
+    const fresh = new Client({
       ...clientOptions(connection, { name: `posthorn ${channel}`, connectionsMax: 1, answerMs: 5_000 }),
       connectionTimeoutMillis: 4_000,
     })

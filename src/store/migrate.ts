@@ -4,7 +4,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import { Kysely, PostgresDialect, sql } from 'kysely'
 import { Migrator } from 'kysely/migration'
 import { Pool } from 'pg'
-import { serverOf, type Connection } from './database.ts'
+import { isDatabaseAway, serverOf, type Connection } from './database.ts'
 
 const folder = new URL('./migrations/', import.meta.url)
 
@@ -28,6 +28,8 @@ export async function migrate(connection: Connection): Promise<{ version: string
     )
     const migrator = new Migrator({ db, provider: { getMigrations: () => Promise.resolve(migrations) } })
     const { error } = await migrator.migrateToLatest()
+    if (error !== undefined && isDatabaseAway(error))
+      throw new Error('the database cannot be reached', { cause: error })
     if (error !== undefined) throw new Error('a migration failed; the database is unchanged', { cause: error })
     await sql`select ensure_partitions(app_now() - interval '1 day', app_now() + interval '28 days')`.execute(db)
     return { version: names.at(-1)?.replace(/\.sql$/, '') ?? '' }

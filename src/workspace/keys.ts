@@ -1,16 +1,11 @@
-// API keys: made, listed, revoked, and asked for by every request. Answers are remembered for less than a second and forgotten at once
-// when anything they depend on changes, so a revoked key is refused on every node (decisions H).
+// API keys: made, listed and revoked. Who holds one is asked by every request (principals.ts).
 import { randomUUIDv7 } from 'node:crypto'
-import type { Log } from '../base/log.ts'
 import { hashSecret, makeApiKey } from '../base/secret.ts'
 import type { WorkspaceId } from '../domain/message.ts'
-import type { Principal } from '../domain/submission.ts'
 import { insertKey, listKeyRows, revokeKeyRow, workspaceOfKey } from '../store/access.ts'
 import type { KeyRow } from '../store/access.ts'
-import { listen } from '../store/database.ts'
-import type { Connection, Db } from '../store/database.ts'
+import type { Db } from '../store/database.ts'
 import { Mistake, parseId, parseName } from './mistake.ts'
-import { makePrincipals } from './principals.ts'
 
 const readAndWrite = [
   'domains',
@@ -99,23 +94,4 @@ function presentKey(row: KeyRow): ApiKey {
     ...(row.expires_at !== null && { expiresAt: row.expires_at }),
     ...(row.revoked_at !== null && { revokedAt: row.revoked_at }),
   }
-}
-
-export interface Authenticator {
-  /** Undefined where the key is unknown, revoked or expired. Throws when the database cannot tell. */
-  readonly authenticate: (secret: string) => Promise<Principal | undefined>
-  readonly stop: () => Promise<void>
-}
-
-/** Listens for changes of access until it is stopped. While it cannot, an answer is at most `principalCacheMs` old. */
-export function makeAuthenticator(tools: {
-  readonly db: Db
-  readonly connection: Connection
-  readonly log: Log
-  /** Stands before upgrade URLs that are paths. */
-  readonly publicUrl: string
-}): Authenticator {
-  const { authenticate, forget } = makePrincipals(tools)
-  const ears = listen(tools.connection, 'posthorn_access', forget)
-  return { authenticate, stop: () => ears.stop() }
 }

@@ -1,4 +1,5 @@
-// Who holds a key, remembered for less than a second and bounded, so that a busy key does not cost a question for each request.
+// Who holds a key, asked by every request. Answers are remembered for less than a second, bounded, and forgotten at once when anything
+// that they depend on changes, so a revoked key is refused on every node (decisions H).
 import { hash } from 'node:crypto'
 import type { Log } from '../base/log.ts'
 import { looksLikeApiKey } from '../base/secret.ts'
@@ -8,10 +9,10 @@ import { findHolder, noteUse } from '../store/access.ts'
 import type { HolderRow } from '../store/access.ts'
 import type { Db } from '../store/database.ts'
 
-export interface Principals {
+export interface Authenticator {
   /** Undefined where the key is unknown, revoked or expired. Throws when the database cannot tell. */
   readonly authenticate: (secret: string) => Promise<Principal | undefined>
-  /** Something that answers depend on has changed. */
+  /** Something that answers depend on has changed: to be called at each notification on the channel `posthorn_access`. */
   readonly forget: () => void
 }
 
@@ -26,7 +27,11 @@ interface Asked {
 }
 
 /** `publicUrl` stands before upgrade URLs that are paths. */
-export function makePrincipals(tools: { readonly db: Db; readonly log: Log; readonly publicUrl: string }): Principals {
+export function makeAuthenticator(tools: {
+  readonly db: Db
+  readonly log: Log
+  readonly publicUrl: string
+}): Authenticator {
   const { db, log } = tools
   const remembered = new Map<string, Remembered>()
   const asked = new Map<string, Asked>()

@@ -72,14 +72,10 @@ export async function importSuppressions(
   workspace: WorkspaceId,
   text: string,
 ): Promise<{ readonly added: number; readonly alreadyThere: number }> {
+  const byKey = new Map<string, NewSuppression>()
   // Of two spellings the first stays, as it does in the table.
-  const rows = [
-    ...new Map(
-      readSuppressions(text)
-        .reverse()
-        .map((row) => [row.key, row]),
-    ).values(),
-  ].reverse()
+  for (const row of readSuppressions(text)) if (!byKey.has(row.key)) byKey.set(row.key, row)
+  const rows = [...byKey.values()]
   let added = 0
   for (let at = 0; at < rows.length; at += limits.suppressionImportRows)
     added += await insertSuppressions(db, workspace, rows.slice(at, at + limits.suppressionImportRows))

@@ -20,13 +20,15 @@ import { isUuid, Mistake, parseName } from './mistake.ts'
 
 export { addDomain, listDomains } from './domains.ts'
 export type { Domain } from './domains.ts'
-export { createKey, listKeys, makeAuthenticator, revokeKey } from './keys.ts'
-export type { ApiKey, Authenticator } from './keys.ts'
+export { createKey, listKeys, revokeKey } from './keys.ts'
+export type { ApiKey } from './keys.ts'
 export { addMailbox, listMailboxes, setMailbox } from './mailboxes.ts'
 export type { Mailbox } from './mailboxes.ts'
 export { listMessagesOf, showMessage } from './messages.ts'
 export type { MessageSummary, Timeline } from './messages.ts'
 export { Mistake } from './mistake.ts'
+export { makeAuthenticator } from './principals.ts'
+export type { Authenticator } from './principals.ts'
 export {
   addSuppression,
   exportSuppressions,

@@ -9,7 +9,7 @@ beforeAll(async () => {
   posthorn = await startPosthorn({ settings: { POSTHORN_TIME_SCALE: '600' } })
   shop = await posthorn.workspace()
 })
-afterAll(() => posthorn.remove())
+afterAll(() => posthorn?.remove())
 
 const at = (name: string) => `${name}@simulator.posthorn.test`
 const kinds = (events: readonly { readonly eventType: string }[]) => events.map(({ eventType }) => eventType)

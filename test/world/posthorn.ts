@@ -64,13 +64,17 @@ export async function startPosthorn({ settings = {}, database = 'fresh' }: Posth
     ...(fresh !== undefined && { DATABASE_URL: urlOf(fresh.connection) }),
     ...settings,
   }
-  const node = await startNode(shared, dataDir, fresh)
-  const remove = async () => {
-    await node.remove()
+  const forget = async () => {
     await fresh?.drop()
     rmSync(dataDir, { recursive: true, force: true })
   }
-  return { ...node, remove }
+  try {
+    const node = await startNode(shared, dataDir, fresh)
+    return { ...node, remove: () => node.remove().finally(forget) }
+  } catch (error) {
+    await forget()
+    throw error
+  }
 }
 
 /** The socket's folder cannot be a URL's host; PostgreSQL's own reading lets a parameter say it. */
@@ -180,7 +184,7 @@ function signal(pid: number, name: NodeJS.Signals): void {
   }
 }
 
-/** What `key` a test's own shell has set must not reach the binary. */
+/** The environment without what a shell may have set for Posthorn, and without what vitest sets for its workers. */
 function inherited(): Settings {
   const own = Object.entries(process.env).filter(
     ([name, value]) => value !== undefined && !/^(?:POSTHORN_|PG|DATABASE_URL$|NODE_|VITEST|VITE_|TEST$|DEV$|PROD$|MODE$)/.test(name),
