@@ -1,7 +1,8 @@
 // One process of a node: the roles that it runs, from open to closed. The main process and the delivery process are both one of these.
 import { startAll, stopAll } from './base/service.ts'
 import type { RoleName } from './config.ts'
-import { isBuilt, roles, type Role, type RoleTools } from './roles.ts'
+import type { Role, RoleTools } from './role.ts'
+import { isBuilt, roles } from './roles.ts'
 
 export interface RunningRoles {
   stop(): Promise<void>
@@ -9,7 +10,8 @@ export interface RunningRoles {
 
 /** Starts the roles; when one fails, everything that was opened is closed again, and its error thrown. */
 export async function startRoles(names: readonly RoleName[], tools: RoleTools): Promise<RunningRoles> {
-  const made: Role[] = names.filter(isBuilt).map((name) => roles[name](tools))
+  const makers = await Promise.all(names.filter(isBuilt).map((name) => roles[name]()))
+  const made: Role[] = makers.map((make) => make(tools))
   const services = made.flatMap((role) => role.services)
   const close = async () => {
     for (const closing of made.flatMap((role) => role.closing)) await closing()

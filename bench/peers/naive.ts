@@ -12,12 +12,12 @@ import { operations } from '../../src/contract/operations.ts'
 import { embeddedPostgres } from '../../src/store/embedded.ts'
 
 const { send } = operations
-const senders = Array.from({ length: 8 }, () => ({ key: `bench_${randomUUID()}`, mailboxId: randomUUID() as string }))
+const senders = Array.from({ length: Number(process.env['SENDERS'] ?? 8) }, () => ({ key: `bench_${randomUUID()}`, mailboxId: randomUUID() as string }))
 const hashOf = (key: string): Buffer => createHash('sha256').update(key).digest()
 
 const postgres = embeddedPostgres({ dataDir: process.env['DATA_DIR'] ?? '', log: silentLog, purpose: 'serve' })
 const { connection } = await postgres.start()
-const pool = new pg.Pool({ ...connection, max: Number(process.env['POOL'] ?? 16) })
+const pool = new pg.Pool({ ...connection, max: Number(process.env['POOL'] ?? 16), options: process.env['OPTS'] ?? '' })
 await prepare()
 
 const statements = {

@@ -180,6 +180,7 @@ export function targetOf(
     port: peer.port,
     tls,
     verify: false,
+    connectionsMax: 20,
     key: `${peer.port}`,
     ...more,
   }

@@ -10,6 +10,7 @@ import type { Manner, Said } from './conversation.ts'
 import type { Target } from './route.ts'
 
 export interface PoolSettings extends Manner {
+  /** Instead of what the target allows. */
   readonly perDestinationMax?: number
   readonly connectionsMax?: number
   readonly mailsPerConnectionMax?: number
@@ -30,6 +31,7 @@ interface Slot {
 /** All connections under one key. */
 interface Place {
   readonly key: string
+  readonly connectionsMax: number
   readonly idle: Slot[]
   open: number
   readonly waiting: ((slot: Slot | undefined) => void)[]
@@ -46,7 +48,7 @@ export interface Lease {
 
 export class Pool {
   readonly service: Service
-  readonly #settings: Required<PoolSettings>
+  readonly #settings: Required<Omit<PoolSettings, 'perDestinationMax'>> & Pick<PoolSettings, 'perDestinationMax'>
   readonly #places = new Map<string, Place>()
   readonly #busy = new Set<Slot>()
   readonly #leaving = new Set<Promise<void>>()
@@ -58,7 +60,6 @@ export class Pool {
 
   constructor(settings: PoolSettings) {
     this.#settings = {
-      perDestinationMax: limits.connectionsPerDestinationMax,
       connectionsMax: limits.connectionsMax,
       mailsPerConnectionMax: limits.messagesPerConnectionMax,
       idleMs: limits.connectionIdleMs,
@@ -79,7 +80,7 @@ export class Pool {
 
   /** A connection ready for a mail, or why there is none. */
   async take(target: Target, dialogue: Said[], signal?: AbortSignal): Promise<Lease | Facts> {
-    const slot = await this.#slot(target.key, signal)
+    const slot = await this.#slot(target, signal)
     if (slot === undefined) return { phase: 'connect', trouble: 'shutdown' }
     return this.#lease(slot, target, dialogue, signal)
   }
@@ -113,9 +114,9 @@ export class Pool {
   }
 
   /** A kept connection, a free slot, or a place in the line. */
-  async #slot(key: string, signal?: AbortSignal): Promise<Slot | undefined> {
+  async #slot(target: Target, signal?: AbortSignal): Promise<Slot | undefined> {
     if (!this.#running || signal?.aborted === true) return undefined
-    const place = this.#placeOf(key)
+    const place = this.#placeOf(target)
     const kept = this.#wakeIdle(place) ?? this.#newSlot(place)
     if (kept !== undefined) return kept
     return new Promise((resolve) => {
@@ -133,11 +134,12 @@ export class Pool {
     })
   }
 
-  #placeOf(key: string): Place {
-    const known = this.#places.get(key)
+  #placeOf(target: Target): Place {
+    const known = this.#places.get(target.key)
     if (known !== undefined) return known
-    const place: Place = { key, idle: [], open: 0, waiting: [] }
-    this.#places.set(key, place)
+    const connectionsMax = this.#settings.perDestinationMax ?? target.connectionsMax
+    const place: Place = { key: target.key, connectionsMax, idle: [], open: 0, waiting: [] }
+    this.#places.set(target.key, place)
     return place
   }
 
@@ -152,7 +154,7 @@ export class Pool {
 
   /** A slot for a new connection, where the limits allow one; an idle connection elsewhere gives way. */
   #newSlot(place: Place): Slot | undefined {
-    if (place.open >= this.#settings.perDestinationMax) return undefined
+    if (place.open >= place.connectionsMax) return undefined
     if (this.#open >= this.#settings.connectionsMax) {
       const elsewhere = this.#longestIdle()
       if (elsewhere === undefined) return undefined
@@ -197,7 +199,7 @@ export class Pool {
     for (const place of this.#places.values())
       if (
         place.waiting.length > 0 &&
-        place.open < this.#settings.perDestinationMax &&
+        place.open < place.connectionsMax &&
         (next === undefined || place.open < next.open)
       )
         next = place

@@ -4,7 +4,7 @@ import { limits } from '../config.ts'
 import { parseAddress, type EmailAddress } from '../mail/address.ts'
 import { composeMail, headerBlock, type ComposedMail } from '../mail/compose.ts'
 import { dkimHeader, signingKey, type SigningKey } from '../mail/dkim.ts'
-import type { Vault } from '../base/secret.ts'
+import { sealedAs, type Vault } from '../base/secret.ts'
 import { readBlob } from '../store/blobs.ts'
 import type { Db } from '../store/database.ts'
 import { readAttachments, readSigningKey, type Claimed } from '../store/outbound.ts'
@@ -87,7 +87,7 @@ async function compose(db: Db, claimed: Claimed): Promise<ComposedMail | undefin
 async function loadKey(db: Db, vault: Vault, { workspaceId, domainId }: Claimed): Promise<SigningKey> {
   const row = await readSigningKey(db, workspaceId, domainId)
   if (row === undefined) throw new Error(`domain ${domainId} has no DKIM key`)
-  return signingKey({ domain: row.domain, selector: row.selector, privateKeyPem: vault.open(row.sealed, `dkim:${workspaceId}:${row.domain}`) })
+  return signingKey({ domain: row.domain, selector: row.selector, privateKeyPem: vault.open(row.sealed, sealedAs.dkimKey(workspaceId, row.domain)) })
 }
 
 /** RFC 5321 4.4: how it came in. The name is that of the machine that accepted it, so that every attempt writes the same. */

@@ -28,6 +28,8 @@ export interface Target {
   /** The certificate must be valid for `host`. */
   readonly verify: boolean
   readonly login?: Login
+  /** How many connections it is spoken to over at once: strangers get few, the operator's own relay more. */
+  readonly connectionsMax: number
   /** Connections with the same key are interchangeable. Holds the login, so it is never logged. */
   readonly key: string
 }
@@ -69,11 +71,11 @@ export function makeRouter(settings: RouterSettings, resolver: MailResolver): Ro
 }
 
 function sandbox(port: number): Target {
-  return target({ host: 'localhost', address: '127.0.0.1', port, tls: 'clear', verify: false })
+  return target({ host: 'localhost', address: '127.0.0.1', port, tls: 'clear', verify: false, connectionsMax: limits.connectionsPerRelayMax })
 }
 
 function mailHost({ host, address }: MailHost, port: number): Target {
-  return target({ host, address, port, tls: 'opportunistic', verify: false })
+  return target({ host, address, port, tls: 'opportunistic', verify: false, connectionsMax: limits.connectionsPerDestinationMax })
 }
 
 /**
@@ -84,7 +86,7 @@ function relayHost({ host, address }: MailHost, relay: Extract<Route, { kind: 'r
   const local = isLoopback(address)
   const tls = relay.implicitTls ? 'implicit' : relay.login !== undefined && !local ? 'required' : 'opportunistic'
   const verify = tls !== 'opportunistic' && !local
-  const at = { host, address, port: relay.port, tls, verify } as const
+  const at = { host, address, port: relay.port, tls, verify, connectionsMax: limits.connectionsPerRelayMax } as const
   return target(relay.login === undefined ? at : { ...at, login: relay.login })
 }
 

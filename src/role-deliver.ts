@@ -1,0 +1,79 @@
+// The role `deliver`: the workers, the sandbox that they can deliver to, and the housekeeping of the database.
+import type { Log } from './base/log.ts'
+import { sealedAs, type Vault } from './base/secret.ts'
+import type { Service } from './base/service.ts'
+import { limits, parseRoute, type Route } from './config.ts'
+import { deliverer, makeTransmitter } from './deliver/deliver.ts'
+import { closeAll, type Role, type RoleTools } from './role.ts'
+import { sandboxServer } from './smtp/sandbox.ts'
+import { listen, openDatabase, type Db } from './store/database.ts'
+import { keepHouse } from './store/housekeeping.ts'
+import { makeRecorder } from './store/outbound.ts'
+import { makeSandboxInbox } from './store/sandbox.ts'
+
+export function deliver({ settings, connection, vault, log, metrics }: RoleTools): Role {
+  const open = (what: string, connectionsMax: number) =>
+    openDatabase(connection, { name: `posthorn ${what}`, connectionsMax, answerMs: 30_000 })
+  const queueDb = open('deliver', 4)
+  const armDb = open('arm', 1)
+  const finishDb = open('finish', 1)
+  const inboxDb = open('sandbox', 1)
+  const sandbox = sandboxServer({ keep: makeSandboxInbox(inboxDb), log })
+  const transmitter = makeTransmitter({
+    hostname: settings.POSTHORN_HOSTNAME,
+    timeoutScale: settings.POSTHORN_SMTP_TIMEOUT_SCALE,
+    mxPort: settings.POSTHORN_MX_PORT,
+    sandboxPort: () => sandbox.port(),
+    dnsServers: settings.POSTHORN_DNS_SERVERS,
+    allowPrivateMx: settings.POSTHORN_ALLOW_PRIVATE_MX,
+  })
+  const service = deliverer({
+    db: queueDb,
+    recorder: makeRecorder(armDb, finishDb),
+    transmitter,
+    vault,
+    log,
+    leaseMs: settings.POSTHORN_LEASE_SECONDS * 1000,
+    timeScale: settings.POSTHORN_TIME_SCALE,
+    route: settings.POSTHORN_ROUTE,
+    openRoute: routeOpener(vault),
+    onDue: (wake) => listen(connection, 'posthorn_due', wake),
+  })
+  metrics.watch('posthorn_messages_in_flight', 'Messages that this process has claimed and not finished.', () => service.inFlight)
+  // The sandbox starts before the workers and stops after them.
+  return {
+    services: [sandbox, service, housekeeper(queueDb, log)],
+    closing: closeAll(queueDb, armDb, finishDb, inboxDb),
+  }
+}
+
+/** Routes of workspaces, opened once each. */
+function routeOpener(vault: Vault): (workspaceId: string, sealed: Buffer) => Route {
+  const opened = new Map<string, Route>()
+  return (workspaceId, sealed) => {
+    const name = `${workspaceId} ${sealed.toString('base64')}`
+    const known = opened.get(name)
+    if (known !== undefined) return known
+    if (opened.size >= limits.principalsMax) opened.clear()
+    const route = parseRoute(vault.open(sealed, sealedAs.route(workspaceId)))
+    opened.set(name, route)
+    return route
+  }
+}
+
+function housekeeper(db: Db, log: Log): Service {
+  let timer: NodeJS.Timeout | undefined
+  const work = () => void keepHouse(db).catch((error: unknown) => log.fault('housekeeping', error))
+  return {
+    name: 'housekeeping',
+    start: () => {
+      timer ??= setInterval(work, limits.housekeepingMs)
+      return Promise.resolve()
+    },
+    stop: () => {
+      clearInterval(timer)
+      timer = undefined
+      return Promise.resolve()
+    },
+  }
+}

@@ -1,0 +1,27 @@
+// What a role is: services to start in order, and what to close when they have stopped.
+import type { Log } from './base/log.ts'
+import type { Metrics } from './base/metrics.ts'
+import type { Vault } from './base/secret.ts'
+import type { Service } from './base/service.ts'
+import type { Settings } from './config.ts'
+import type { Connection, Db } from './store/database.ts'
+
+export interface RoleTools {
+  readonly settings: Settings
+  readonly connection: Connection
+  readonly vault: Vault
+  readonly log: Log
+  readonly metrics: Metrics
+}
+
+/** Something that a role opened and that is closed after its services have stopped. */
+type Closing = () => Promise<void> | void
+
+export interface Role {
+  readonly services: readonly Service[]
+  readonly closing: readonly Closing[]
+}
+
+export function closeAll(...databases: readonly Db[]): Closing[] {
+  return databases.map((db) => () => db.close())
+}

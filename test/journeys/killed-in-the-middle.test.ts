@@ -1,0 +1,101 @@
+// Everything dies at once in the middle of 1,000 messages, PostgreSQL included, and is started again. The receiver's ledger, written before
+// each answer, is the witness: none lost, none twice, and whatever is unknown was armed when everything died.
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { startDnsServer, type DnsServer } from '../world/dns-server.ts'
+import type { JourneyWorkspace } from '../world/journey-workspace.ts'
+import { startPosthorn, type Posthorn } from '../world/posthorn.ts'
+import { startReceiver, type Receiver } from '../world/receiver-process.ts'
+
+const count = 1_000
+let dns: DnsServer
+let receiver: Receiver
+let posthorn: Posthorn
+let shop: JourneyWorkspace
+beforeAll(async () => {
+  receiver = await startReceiver()
+  dns = await startDnsServer({ 'there.example': { a: ['127.0.0.1'] } })
+  posthorn = await startPosthorn({
+    database: 'embedded',
+    settings: {
+      POSTHORN_ROUTE: 'mx',
+      POSTHORN_DNS_SERVERS: dns.address,
+      POSTHORN_MX_PORT: String(receiver.port),
+      POSTHORN_ALLOW_PRIVATE_MX: 'true',
+      POSTHORN_TIME_SCALE: '600',
+      POSTHORN_LEASE_SECONDS: '2',
+    },
+  })
+  shop = await posthorn.workspace()
+})
+afterAll(async () => {
+  await posthorn?.remove()
+  await Promise.all([receiver?.stop(), dns?.stop()])
+})
+
+test(
+  'kill -9 of everything: none lost, none twice, every unknown was armed',
+  async () => {
+    // The receiver waits before each answer, so that there is a middle, with many dots in it that no answer was read to.
+    const accepted = await sendAll(Array.from({ length: count }, (_, i) => `slow-eod-60ms+${i}@there.example`))
+    expect(accepted.size).toBe(count)
+    await receiver.waitFor(300)
+    await posthorn.kill9()
+    expect(posthorn.pids()).toEqual([])
+    const before = await receiver.ledger()
+    expect(before.length).toBeGreaterThan(100)
+    expect(before.length).toBeLessThan(900)
+
+    // Only the API at first: nothing reaps, so the database shows what stood in it.
+    await posthorn.startAgain({ POSTHORN_ROLES: 'api' })
+    const armed = await posthorn.query<{ id: string }>('select message_id id from outbound where armed_epoch is not null')
+    await posthorn.stop()
+    await posthorn.startAgain()
+    await untilQueueIsEmpty()
+
+    const ledger = await receiver.ledger()
+    const copies = new Map<string, number>()
+    for (const { messageId } of ledger) copies.set(messageId, (copies.get(messageId) ?? 0) + 1)
+    expect([...copies].filter(([, times]) => times > 1)).toEqual([])
+
+    const records = await posthorn.query<{ id: string; status: string }>('select id, status from messages where workspace_id = $1', [shop.id])
+    expect(new Set(records.map(({ id }) => id))).toEqual(accepted)
+    const idsOf = (status: string) => records.filter((record) => record.status === status).map(({ id }) => id)
+    const [sent, unknown] = [idsOf('sent'), idsOf('delivery_unknown')]
+    expect(sent.length + unknown.length).toBe(count)
+    const known = [...copies.keys()].join('\n')
+    expect(sent.filter((id) => !known.includes(id))).toEqual([])
+    const wereArmed = new Set(armed.map(({ id }) => id))
+    expect(unknown.filter((id) => !wereArmed.has(id))).toEqual([])
+    expect(unknown.length).toBe(wereArmed.size)
+    expect(unknown.length).toBeGreaterThan(0) // else nothing was in the middle
+
+    // Every event there once, in sequence.
+    const gaps = await posthorn.query(
+      `select m.id from messages m join events e on e.workspace_id = m.workspace_id and e.message_id = m.id
+        group by m.id, m.sequence having count(*) <> m.sequence or max(e.sequence) <> m.sequence`,
+    )
+    expect(gaps).toEqual([])
+  },
+  120_000,
+)
+
+async function sendAll(recipients: readonly string[]): Promise<Set<string>> {
+  const ids = new Set<string>()
+  const left = [...recipients]
+  const send = async () => {
+    for (let recipient = left.pop(); recipient !== undefined; recipient = left.pop()) ids.add(await shop.accepted({ recipient }))
+  }
+  await Promise.all(Array.from({ length: 64 }, send))
+  return ids
+}
+
+/** As an operator would watch it. */
+async function untilQueueIsEmpty(): Promise<void> {
+  const deadline = Date.now() + 60_000
+  for (;;) {
+    const [row] = await posthorn.query<{ left: number }>('select count(*)::integer as left from outbound')
+    if (row?.left === 0) return
+    if (Date.now() > deadline) throw new Error(`${row?.left} messages are still queued:\n${posthorn.said().slice(-4_000)}`)
+    await new Promise((resolve) => setTimeout(resolve, 100))
+  }
+}
