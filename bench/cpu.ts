@@ -64,7 +64,13 @@ function usageBetween(before: Moment, after: Moment, roots: readonly number[], m
     if (share > first.share) first = { name: now.name, share }
   }
   const machine = (after.busy - before.busy) / ticks
-  return { machine, disk: (after.waiting - before.waiting) / ticks, others: Math.max(0, machine - ours), byProgram, first }
+  return {
+    machine,
+    disk: (after.waiting - before.waiting) / ticks,
+    others: Math.max(0, machine - ours),
+    byProgram,
+    first,
+  }
 }
 
 /** What ended children used in between: all they ever used, less what they had already used at the first look. */
@@ -83,9 +89,7 @@ function descendsFrom(pid: number, roots: readonly number[], processes: Readonly
 /** The processes and what they started, as numbers. */
 export function familyOf(roots: readonly number[]): { readonly pid: number; readonly name: string }[] {
   const { processes } = look()
-  return [...processes]
-    .filter(([pid]) => descendsFrom(pid, roots, processes))
-    .map(([pid, { name }]) => ({ pid, name }))
+  return [...processes].filter(([pid]) => descendsFrom(pid, roots, processes)).map(([pid, { name }]) => ({ pid, name }))
 }
 
 function look(): Moment {

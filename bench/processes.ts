@@ -69,12 +69,18 @@ let starts = 0
 export function start({ name, command, args, env = {}, folder, stopMs = 10_000 }: Program): Running {
   const log = join(folder, `${name}-${++starts}.log`)
   const output = fs.openSync(log, 'w', 0o600)
-  const child = spawn(command, args, { cwd: folder, env: { ...process.env, ...env }, stdio: ['ignore', output, output] })
+  const child = spawn(command, args, {
+    cwd: folder,
+    env: { ...process.env, ...env },
+    stdio: ['ignore', output, output],
+  })
   fs.closeSync(output)
   let failure: string | undefined
-  child.once('error', (error) => (failure = error.message)).once('exit', (status, signal) => {
-    failure ??= `ended with ${signal ?? `status ${status}`}`
-  })
+  child
+    .once('error', (error) => (failure = error.message))
+    .once('exit', (status, signal) => {
+      failure ??= `ended with ${signal ?? `status ${status}`}`
+    })
   const said = (): string => fs.readFileSync(log, 'utf8')
   const stop = atTheEnd(() => end(child, name, stopMs))
   return {
@@ -89,7 +95,9 @@ export function start({ name, command, args, env = {}, folder, stopMs = 10_000 }
         const match = pattern.exec(said())
         if (match !== null) return match
         if (failure !== undefined || Date.now() > deadline)
-          throw new Error(`${name} ${failure ?? `did not say ${String(pattern)} in ${ms / 1000} s`}: ${lastWords(said())}`)
+          throw new Error(
+            `${name} ${failure ?? `did not say ${String(pattern)} in ${ms / 1000} s`}: ${lastWords(said())}`,
+          )
         await setTimeout(5)
       }
     },

@@ -14,7 +14,9 @@ export interface DeliveryChild extends RunningRoles {
 
 /** Resolves when it accepts work. `died` is called when it ends without having been asked to. */
 export async function startDeliveryChild(connection: Connection, died: (error: Error) => void): Promise<DeliveryChild> {
-  const child = fork(fileURLToPath(new URL('./delivery-process.ts', import.meta.url)), [], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] })
+  const child = fork(fileURLToPath(new URL('./delivery-process.ts', import.meta.url)), [], {
+    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+  })
   let stopping = false
   const exited = once(child, 'exit') as Promise<[number | null, string | null]>
   void exited.then(([code, signal]) => {

@@ -9,7 +9,10 @@ import type { Connection } from './store/database.ts'
 
 /** What parent and child say to each other. */
 export type ToChild = { readonly say: 'start'; readonly connection: Connection } | { readonly say: 'stop' | 'metrics' }
-export type FromChild = { readonly say: 'ready' } | { readonly say: 'failed'; readonly why: string } | { readonly say: 'metrics'; readonly text: string }
+export type FromChild =
+  | { readonly say: 'ready' }
+  | { readonly say: 'failed'; readonly why: string }
+  | { readonly say: 'metrics'; readonly text: string }
 
 const settings = readSettings(process.env)
 const log = makeLog(settings.POSTHORN_LOG_LEVEL)

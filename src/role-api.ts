@@ -13,9 +13,22 @@ import { readRecord, readStatus } from './store/views/message-status.ts'
 import { makeAuthenticator } from './workspace/workspace.ts'
 
 export function api({ settings, connection, log, metrics }: RoleTools): Role {
-  const admitDb = openDatabase(connection, { name: 'posthorn accept', connectionsMax: 2, answerMs: limits.databaseAnswerMs })
-  const readDb = openDatabase(connection, { name: 'posthorn read', connectionsMax: 4, answerMs: limits.databaseAnswerMs })
-  const stageDb = openDatabase(connection, { name: 'posthorn stage', connectionsMax: 2, answerMs: 30_000, durable: false })
+  const admitDb = openDatabase(connection, {
+    name: 'posthorn accept',
+    connectionsMax: 2,
+    answerMs: limits.databaseAnswerMs,
+  })
+  const readDb = openDatabase(connection, {
+    name: 'posthorn read',
+    connectionsMax: 4,
+    answerMs: limits.databaseAnswerMs,
+  })
+  const stageDb = openDatabase(connection, {
+    name: 'posthorn stage',
+    connectionsMax: 2,
+    answerMs: 30_000,
+    durable: false,
+  })
   const ids = makeIds(readDb)
   const authenticator = makeAuthenticator({ db: readDb, publicUrl: publicUrl(settings), log })
   const heard = listen(connection, 'posthorn_access', () => authenticator.forget())

@@ -39,7 +39,11 @@ export function deliver({ settings, connection, vault, log, metrics }: RoleTools
     openRoute: routeOpener(vault),
     onDue: (wake) => listen(connection, 'posthorn_due', wake),
   })
-  metrics.watch('posthorn_messages_in_flight', 'Messages that this process has claimed and not finished.', () => service.inFlight)
+  metrics.watch(
+    'posthorn_messages_in_flight',
+    'Messages that this process has claimed and not finished.',
+    () => service.inFlight,
+  )
   // The sandbox starts before the workers and stops after them.
   return {
     services: [sandbox, service, housekeeper(queueDb, log)],

@@ -18,5 +18,7 @@ export function isBuilt(name: RoleName): name is keyof typeof roles {
 
 /** A second core is worth a process of its own for delivery: signing and HTTP parsing then do not wait for each other. */
 export function runsApart(names: readonly RoleName[]): boolean {
-  return names.includes('deliver') && names.some((name) => name !== 'deliver' && isBuilt(name)) && availableParallelism() > 1
+  return (
+    names.includes('deliver') && names.some((name) => name !== 'deliver' && isBuilt(name)) && availableParallelism() > 1
+  )
 }

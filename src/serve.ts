@@ -20,7 +20,8 @@ export async function serve(settings: Settings, log: Log): Promise<number> {
   const stops: (() => Promise<void>)[] = []
   try {
     const names = settings.POSTHORN_ROLES.filter(isBuilt)
-    if (names.length === 0) throw new Error(`This release has no role ${settings.POSTHORN_ROLES.join(', ')} yet; it has api and deliver.`)
+    if (names.length === 0)
+      throw new Error(`This release has no role ${settings.POSTHORN_ROLES.join(', ')} yet; it has api and deliver.`)
     const metrics = makeMetrics('main')
     const connection = await openConnection(settings, log, stops, end.fail)
     const vault = makeVault(installationKey(settings))
@@ -29,11 +30,11 @@ export async function serve(settings: Settings, log: Log): Promise<number> {
     let child: DeliveryChild | undefined
     if (apart) {
       child = await startDeliveryChild(connection, end.fail)
-      stops.push(child.stop)
+      stops.push(() => child?.stop() ?? Promise.resolve())
     }
     const here = names.filter((name) => !apart || name !== 'deliver')
     const running = await startRoles(here, { settings, connection, vault, log: metrics.counting(log), metrics })
-    stops.push(running.stop)
+    stops.push(() => running.stop())
     stops.push(await serveMetrics(settings, metrics, child))
     const scanner = settings.POSTHORN_CLAMD === undefined ? builtInScanner : absentScanner
     log.started({ roles: names.join(','), url: publicUrl(settings) })
@@ -66,7 +67,12 @@ function ending() {
   return { promise, fail: (error: Error) => fail(error) }
 }
 
-async function openConnection(settings: Settings, log: Log, stops: (() => Promise<void>)[], lost: (error: Error) => void): Promise<Connection> {
+async function openConnection(
+  settings: Settings,
+  log: Log,
+  stops: (() => Promise<void>)[],
+  lost: (error: Error) => void,
+): Promise<Connection> {
   if (settings.DATABASE_URL !== undefined) return { url: settings.DATABASE_URL }
   const postgres = embeddedPostgres({ dataDir: settings.POSTHORN_DATA_DIR, log, purpose: 'serve', onLost: lost })
   stops.push(() => postgres.stop())
@@ -88,14 +94,19 @@ async function prepareDatabase(settings: Settings, connection: Connection, vault
 }
 
 /** Prometheus, on loopback only. */
-async function serveMetrics(settings: Settings, metrics: Metrics, child: DeliveryChild | undefined): Promise<() => Promise<void>> {
+async function serveMetrics(
+  settings: Settings,
+  metrics: Metrics,
+  child: DeliveryChild | undefined,
+): Promise<() => Promise<void>> {
   const server: Server = createServer((request, response) => {
     if (request.url !== '/metrics' || request.method !== 'GET') {
       response.writeHead(404).end()
       return
     }
     Promise.all([metrics.text(), child?.metrics() ?? '']).then(
-      (texts) => response.writeHead(200, { 'content-type': 'text/plain; version=0.0.4; charset=utf-8' }).end(joined(texts)),
+      (texts) =>
+        response.writeHead(200, { 'content-type': 'text/plain; version=0.0.4; charset=utf-8' }).end(joined(texts)),
       () => response.writeHead(500).end(),
     )
   })
@@ -131,8 +142,10 @@ function joined(texts: readonly string[]): string {
 /** What the operator reads: one clear sentence. */
 function sentence(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
-  const { code, port, address } = error as { code?: unknown; port?: unknown; address?: unknown }
-  if (code === 'EADDRINUSE') return `Port ${port} on ${address} is in use by another program; end it, or set another port (docs/config.md).`
-  if (code === 'EACCES' && port !== undefined) return `Port ${port} may not be opened by this user; choose one above 1023 (docs/config.md).`
+  const { code, port, address } = error as NodeJS.ErrnoException & { port?: number; address?: string }
+  if (code === 'EADDRINUSE')
+    return `Port ${port} on ${address} is in use by another program; end it, or set another port (docs/config.md).`
+  if (code === 'EACCES' && port !== undefined)
+    return `Port ${port} may not be opened by this user; choose one above 1023 (docs/config.md).`
   return error.message
 }

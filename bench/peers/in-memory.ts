@@ -16,7 +16,8 @@ app.post<{ Body: SendMessageRequest }>(
   { schema: { body: send.body, response: { 202: send.answers[202].schema } } },
   (request, reply) => {
     const { authorization } = request.headers
-    if (authorization === undefined || !bearers.has(authorization)) return reply.code(401).send({ error: 'no such key' })
+    if (authorization === undefined || !bearers.has(authorization))
+      return reply.code(401).send({ error: 'no such key' })
     const { mailboxId, recipient, subject, bodyText, metadata } = request.body
     const id = randomUUID()
     const answer: SendMessageResponse = {

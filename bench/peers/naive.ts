@@ -12,12 +12,15 @@ import { operations } from '../../src/contract/operations.ts'
 import { embeddedPostgres } from '../../src/store/embedded.ts'
 
 const { send } = operations
-const senders = Array.from({ length: Number(process.env['SENDERS'] ?? 8) }, () => ({ key: `bench_${randomUUID()}`, mailboxId: randomUUID() as string }))
+const senders = Array.from({ length: Number(process.env['SENDERS'] ?? 8) }, () => ({
+  key: `bench_${randomUUID()}`,
+  mailboxId: randomUUID() as string,
+}))
 const hashOf = (key: string): Buffer => createHash('sha256').update(key).digest()
 
 const postgres = embeddedPostgres({ dataDir: process.env['DATA_DIR'] ?? '', log: silentLog, purpose: 'serve' })
 const { connection } = await postgres.start()
-const pool = new pg.Pool({ ...connection, max: Number(process.env['POOL'] ?? 16), options: process.env['OPTS'] ?? '' })
+const pool = new pg.Pool({ ...connection, max: Number(process.env['POOL'] ?? 16), pipeline: true })
 await prepare()
 
 const statements = {
@@ -47,10 +50,11 @@ app.post<{ Body: SendMessageRequest }>(
   async (request, reply) => {
     const client = await pool.connect()
     try {
-      await client.query('begin')
       const answer = await admit(client, request.headers.authorization ?? '', request.body)
       await client.query(typeof answer === 'number' ? 'rollback' : 'commit')
-      return typeof answer === 'number' ? await reply.code(answer).send({ error: 'no' }) : await reply.code(202).send(answer)
+      return typeof answer === 'number'
+        ? await reply.code(answer).send({ error: 'no' })
+        : await reply.code(202).send(answer)
     } catch (error) {
       await client.query('rollback').catch(() => undefined)
       throw error
@@ -61,10 +65,17 @@ app.post<{ Body: SendMessageRequest }>(
 )
 
 /** The answer, or the status of a refusal. */
-async function admit(client: PoolClient, bearer: string, body: SendMessageRequest): Promise<SendMessageResponse | number> {
+async function admit(
+  client: PoolClient,
+  bearer: string,
+  body: SendMessageRequest,
+): Promise<SendMessageResponse | number> {
   const { mailboxId, recipient, subject, bodyText, metadata } = body
-  const { rows } = await run(client, 'lookUp', [hashOf(bearer.slice('Bearer '.length)), mailboxId, recipient])
-  const who = rows[0]
+  const [, found] = await Promise.all([
+    client.query('begin'),
+    run(client, 'lookUp', [hashOf(bearer.slice('Bearer '.length)), mailboxId, recipient]),
+  ])
+  const who = found.rows[0]
   if (who === undefined) return 401
   const { workspace, address } = who as { workspace: string; address: string }
   if (!(who['scopes'] as string[]).includes('mail.send') || who['status'] !== 'active') return 403
@@ -74,8 +85,7 @@ async function admit(client: PoolClient, bearer: string, body: SendMessageReques
   const id = timeOrderedId()
   const destination = recipient.slice(recipient.lastIndexOf('@') + 1)
   const values = [id, workspace, mailboxId, address, recipient, subject, metadata ?? null, bodyText, destination]
-  await run(client, 'insert', values)
-  const charged = await run(client, 'charge', [workspace])
+  const [, charged] = await Promise.all([run(client, 'insert', values), run(client, 'charge', [workspace])])
   if (charged.rowCount === 0) return 429
   return {
     id,

@@ -40,9 +40,13 @@ export function makeAccept(tools: AcceptTools): Accept {
     // Equal keys are told apart before SQL: the loser waits for the winner, then finds what it left.
     for (let first = underWay.get(name); first !== undefined; first = underWay.get(name))
       if (!(await settled(first, until - performance.now())))
-        return refuse('idempotency_in_progress', 'A request with this Idempotency-Key is still in progress; try again in a second.', {
-          retryAfterSeconds: 1,
-        })
+        return refuse(
+          'idempotency_in_progress',
+          'A request with this Idempotency-Key is still in progress; try again in a second.',
+          {
+            retryAfterSeconds: 1,
+          },
+        )
     const decided = decide(tools, submission)
     underWay.set(name, decided)
     try {
@@ -82,7 +86,8 @@ async function admit(tools: AcceptTools, row: AdmissionRow, id: MessageId): Prom
     return await tools.admitter.admit(row)
   } catch (error) {
     if (surelyAborted(error) || (error instanceof Error && error.name === 'BatchFull')) throw error
-    if (isDatabaseAway(error) && (await tools.readRecord(row.workspaceId, id).catch(() => undefined)) !== undefined) return 'found'
+    if (isDatabaseAway(error) && (await tools.readRecord(row.workspaceId, id).catch(() => undefined)) !== undefined)
+      return 'found'
     throw error
   }
 }
@@ -91,12 +96,20 @@ async function scan(tools: AcceptTools, submission: Submission): Promise<Refusal
   try {
     const verdict = await tools.scanner.examine(submission.attachments)
     if (verdict.clean) return undefined
-    return refuse('attachment_infected', `"attachments.${verdict.position}" was recognised as malware (${verdict.signature}); nothing was accepted.`, {
-      field: `attachments.${verdict.position}`,
-    })
+    return refuse(
+      'attachment_infected',
+      `"attachments.${verdict.position}" was recognised as malware (${verdict.signature}); nothing was accepted.`,
+      {
+        field: `attachments.${verdict.position}`,
+      },
+    )
   } catch (error) {
     tools.log.fault('scanner', error)
-    return refuse('scanner_unavailable', 'The malware scanner cannot be reached; nothing was accepted. Try again later.', { retryAfterSeconds: 30 })
+    return refuse(
+      'scanner_unavailable',
+      'The malware scanner cannot be reached; nothing was accepted. Try again later.',
+      { retryAfterSeconds: 30 },
+    )
   }
 }
 
@@ -151,12 +164,19 @@ function fieldsOf(tools: AcceptTools, submission: Submission, id: MessageId): Re
     expires: submission.expiresAt,
     accepted_by: tools.hostname,
     age_ms: limits.messageAgeMsMax,
-    ...(idempotency !== undefined && { endpoint: submission.source, idem: idempotency.key, hash: idempotency.bodyHash }),
+    ...(idempotency !== undefined && {
+      endpoint: submission.source,
+      idem: idempotency.key,
+      hash: idempotency.bodyHash,
+    }),
   }
 }
 
 /** Small content travels in the admission itself; big content is staged before it and only referred to. */
-async function placeContent(tools: AcceptTools, { bodyText, attachments }: Submission): Promise<Record<string, unknown>> {
+async function placeContent(
+  tools: AcceptTools,
+  { bodyText, attachments }: Submission,
+): Promise<Record<string, unknown>> {
   const attached = attachments.reduce((sum, attachment) => sum + attachment.bytes.length, 0)
   const inline = attached + bodyText.length <= limits.contentInlineBytesMax
   const content: Record<string, unknown> = {}
@@ -174,7 +194,11 @@ async function placeContent(tools: AcceptTools, { bodyText, attachments }: Submi
     size: bytes.length,
     blob: blobs[position],
   }))
-  if (inline) content['chunks'] = attachments.map(({ bytes }, position) => ({ blob: blobs[position], bytes: bytes.toString('base64') }))
+  if (inline)
+    content['chunks'] = attachments.map(({ bytes }, position) => ({
+      blob: blobs[position],
+      bytes: bytes.toString('base64'),
+    }))
   else for (const [position, { bytes }] of attachments.entries()) await tools.stage(blobs[position] as string, bytes)
   return content
 }

@@ -9,24 +9,36 @@ type Check = (submission: Submission, known: Admission) => Refusal | undefined
 
 const keyIsNotReused: Check = ({ idempotency }, { repeated_id, repeated_hash }) =>
   repeated_id !== null && repeated_hash !== idempotency?.bodyHash
-    ? refuse('idempotency_key_reused', 'This Idempotency-Key was used before with another body; use a new key for a new message.', {
-        field: 'Idempotency-Key',
-      })
+    ? refuse(
+        'idempotency_key_reused',
+        'This Idempotency-Key was used before with another body; use a new key for a new message.',
+        {
+          field: 'Idempotency-Key',
+        },
+      )
     : undefined
 
 // Unknown, disabled, foreign and on an unverified domain: one answer for all four, so that ids cannot be probed.
 const mailboxIsActive: Check = (_submission, { sender }) =>
   sender === null
-    ? refuse('mailbox_not_active', '"mailboxId" is not an active mailbox of this workspace on a verified domain; use the id of one that is.', {
-        field: 'mailboxId',
-      })
+    ? refuse(
+        'mailbox_not_active',
+        '"mailboxId" is not an active mailbox of this workspace on a verified domain; use the id of one that is.',
+        {
+          field: 'mailboxId',
+        },
+      )
     : undefined
 
 const recipientIsWelcome: Check = (_submission, { suppressed }) =>
   suppressed
-    ? refuse('recipient_suppressed', 'The recipient is on the suppression list of this workspace; remove the suppression before you send again.', {
-        field: 'recipient',
-      })
+    ? refuse(
+        'recipient_suppressed',
+        'The recipient is on the suppression list of this workspace; remove the suppression before you send again.',
+        {
+          field: 'recipient',
+        },
+      )
     : undefined
 
 const quotaIsLeft: Check = (_submission, known) => {
@@ -43,7 +55,8 @@ const quotaIsLeft: Check = (_submission, known) => {
 const usedUp = {
   hour: {
     code: 'hourly_limit_reached',
-    words: (window: QuotaState) => `The limit of ${window.limit} messages in 60 minutes is reached; try again in ${window.resetSeconds} seconds.`,
+    words: (window: QuotaState) =>
+      `The limit of ${window.limit} messages in 60 minutes is reached; try again in ${window.resetSeconds} seconds.`,
   },
   day: {
     code: 'daily_limit_reached',
@@ -51,7 +64,8 @@ const usedUp = {
   },
   month: {
     code: 'monthly_limit_reached',
-    words: (window: QuotaState) => `The limit of ${window.limit} messages a month is reached; it turns with the month (UTC).`,
+    words: (window: QuotaState) =>
+      `The limit of ${window.limit} messages a month is reached; it turns with the month (UTC).`,
   },
 } as const
 
@@ -72,7 +86,8 @@ export function judge(submission: Submission, known: Admission): Refusal | 'repe
 export function quotaOf(known: Admission): readonly QuotaState[] {
   const windows: QuotaState[] = []
   const add = (window: QuotaState['window'], limit: number | null, used: number, resetSeconds: number | null) => {
-    if (limit !== null) windows.push({ window, limit, remaining: Math.max(0, limit - used), resetSeconds: resetSeconds ?? 0 })
+    if (limit !== null)
+      windows.push({ window, limit, remaining: Math.max(0, limit - used), resetSeconds: resetSeconds ?? 0 })
   }
   add('hour', known.hourly, known.hour_used, known.hour_resets)
   add('day', known.daily, known.day_used, known.day_resets)

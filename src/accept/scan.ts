@@ -3,7 +3,9 @@
 // and says so; a real engine takes its place through POSTHORN_CLAMD.
 import type { Attachment } from '../domain/submission.ts'
 
-export type Verdict = { readonly clean: true } | { readonly clean: false; readonly position: number; readonly signature: string }
+export type Verdict =
+  | { readonly clean: true }
+  | { readonly clean: false; readonly position: number; readonly signature: string }
 
 export interface Scanner {
   /** Shown at the start, so that nobody takes the built-in check for an engine. */
@@ -12,13 +14,18 @@ export interface Scanner {
 }
 
 /** The EICAR test file, in two halves so that this file is not one. */
-const eicar = Buffer.from(['X5O!P%@AP[4\\PZX54(P^)7CC)7}$EICAR-STANDARD-', 'ANTIVIRUS-TEST-FILE!$H+H*'].join(''), 'latin1')
+const eicar = Buffer.from(
+  ['X5O!P%@AP[4\\PZX54(P^)7CC)7}$EICAR-STANDARD-', 'ANTIVIRUS-TEST-FILE!$H+H*'].join(''),
+  'latin1',
+)
 
 export const builtInScanner: Scanner = {
   description: 'built-in check (EICAR test file only, no signature engine)',
   examine: (attachments) => {
     const position = attachments.findIndex((attachment) => attachment.bytes.includes(eicar))
-    return Promise.resolve(position < 0 ? { clean: true } : { clean: false, position, signature: 'Eicar-Test-Signature' })
+    return Promise.resolve(
+      position < 0 ? { clean: true } : { clean: false, position, signature: 'Eicar-Test-Signature' },
+    )
   },
 }
 

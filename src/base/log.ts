@@ -27,10 +27,7 @@ export function makeLog(level: string): Log {
   // Routine lines are written in blocks, at least once a second; a fault, and the end of the process, flush them.
   const destination = pino.destination({ dest: 2, sync: true, minLength: 8_192, periodicFlush: 1_000 })
   process.once('exit', () => destination.flushSync())
-  const out = pino(
-    { level, base: null, timestamp: pino.stdTimeFunctions.isoTime, messageKey: 'event' },
-    destination,
-  )
+  const out = pino({ level, base: null, timestamp: pino.stdTimeFunctions.isoTime, messageKey: 'event' }, destination)
   const verb = (event: string) => (facts: Facts) => out.info(facts, event)
   return {
     accepted: (facts) => out.debug(facts, 'accepted'),

@@ -19,10 +19,30 @@ export function makeMetrics(process: string): Metrics {
   const registry = registers[0] as Registry
   registry.setDefaultLabels({ process })
   collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: 100 })
-  const accepted = new Counter({ name: 'posthorn_accepted_total', help: 'Submissions that became messages.', labelNames: ['source'], registers })
-  const refused = new Counter({ name: 'posthorn_refused_total', help: 'Refusals, by code.', labelNames: ['code'], registers })
-  const attempts = new Counter({ name: 'posthorn_attempts_total', help: 'Delivery attempts that ended, by outcome.', labelNames: ['outcome'], registers })
-  const faults = new Counter({ name: 'posthorn_faults_total', help: 'Faults of our own, by place.', labelNames: ['what'], registers })
+  const accepted = new Counter({
+    name: 'posthorn_accepted_total',
+    help: 'Submissions that became messages.',
+    labelNames: ['source'],
+    registers,
+  })
+  const refused = new Counter({
+    name: 'posthorn_refused_total',
+    help: 'Refusals, by code.',
+    labelNames: ['code'],
+    registers,
+  })
+  const attempts = new Counter({
+    name: 'posthorn_attempts_total',
+    help: 'Delivery attempts that ended, by outcome.',
+    labelNames: ['outcome'],
+    registers,
+  })
+  const faults = new Counter({
+    name: 'posthorn_faults_total',
+    help: 'Faults of our own, by place.',
+    labelNames: ['what'],
+    registers,
+  })
   const seconds = new Histogram({
     name: 'posthorn_http_request_seconds',
     help: 'Time to answer an HTTP request.',
@@ -54,14 +74,7 @@ export function makeMetrics(process: string): Metrics {
       },
     }),
     watch: (name, help, value) => {
-      new Gauge({
-        name,
-        help,
-        registers,
-        collect() {
-          this.set(value())
-        },
-      })
+      const gauge: Gauge = new Gauge({ name, help, registers, collect: () => gauge.set(value()) })
     },
     text: () => registry.metrics(),
   }

@@ -7,7 +7,16 @@ import type { Log } from '../base/log.ts'
 import { lifecycle, type Service } from '../base/service.ts'
 import type { Vault } from '../base/secret.ts'
 import type { Db } from '../store/database.ts'
-import { claimDue, claimName, extendLeases, firstLane, reap, type Claimed, type Ending, type Recorder } from '../store/outbound.ts'
+import {
+  claimDue,
+  claimName,
+  extendLeases,
+  firstLane,
+  reap,
+  type Claimed,
+  type Ending,
+  type Recorder,
+} from '../store/outbound.ts'
 import type { ArmAnswer } from './conversation.ts'
 import { makePreparer } from './prepare.ts'
 import { endingOf, unattempted } from './record.ts'
@@ -81,6 +90,7 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
   let contentBytes = 0
   let cursor = firstLane
   let lanesSeen = 1
+  let foundInWalk = false
   let wake: () => void = () => undefined
   let woken = false
   let due: { stop(): Promise<void> } | undefined
@@ -106,21 +116,33 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
   const claimSome = async (): Promise<boolean> => {
     const most = Math.min(limits.messagesInFlightMax - flights.size, limits.claimMost)
     if (most < limits.claimLeast || contentBytes > limits.contentInFlightBytesMax) return false
-    const busy = [...perDestination].flatMap(([destination, count]) => (count >= limits.claimShareMax ? [destination] : []))
+    const busy = [...perDestination].flatMap(([destination, count]) =>
+      count >= limits.claimShareMax ? [destination] : [],
+    )
     const claimedAt = performance.now()
     const share = Math.max(1, Math.ceil(most / lanesSeen))
     const answer = await claimDue(tools.db, { cursor, share, most, busy, leaseMs: tools.leaseMs, owner })
-    const wrapped = answer.cursor === firstLane && cursor !== firstLane
     cursor = answer.cursor
     lanesSeen = Math.max(1, answer.lanes)
-    for (const refused of answer.refused) tools.log.attempted({ messageId: refused.id, outcome: 'failed', reason: refused.reason })
+    for (const refused of answer.refused)
+      tools.log.attempted({ messageId: refused.id, outcome: 'failed', reason: refused.reason })
     for (const claimed of answer.claimed) launch(claimed, claimedAt)
-    return answer.claimed.length + answer.refused.length > 0 || wrapped || cursor !== firstLane
+    if (answer.claimed.length + answer.refused.length > 0) foundInWalk = true
+    if (cursor !== firstLane) return true
+    // A whole walk over the lanes without anything due: rest. (Who made something due behind the cursor has woken us.)
+    const again = foundInWalk
+    foundInWalk = false
+    return again
   }
 
   const launch = (claimed: Claimed, claimedAt: number) => {
     const name = claimName(claimed)
-    const flight: InFlight = { claimed, giveUp: new AbortController(), lost: false, leaseEndsAt: claimedAt + tools.leaseMs }
+    const flight: InFlight = {
+      claimed,
+      giveUp: new AbortController(),
+      lost: false,
+      leaseEndsAt: claimedAt + tools.leaseMs,
+    }
     flights.set(name, flight)
     perDestination.set(claimed.destination, (perDestination.get(claimed.destination) ?? 0) + 1)
     contentBytes += claimed.attachmentsBytes
@@ -145,7 +167,8 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
       const prepared = await preparer.prepare(claimed)
       if (prepared === undefined) ending = unattempted(claimed, { kind: 'failed', reason: 'content_lost' }, schedule())
       else {
-        const route = claimed.routeSealed === null ? tools.route : tools.openRoute(claimed.workspaceId, claimed.routeSealed)
+        const route =
+          claimed.routeSealed === null ? tools.route : tools.openRoute(claimed.workspaceId, claimed.routeSealed)
         const result = await tools.transmitter.transmit({
           ...prepared,
           route,
@@ -174,7 +197,9 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
       tools.log.fault('attempt', error, { messageId: claimed.id })
       ending = unattempted(
         claimed,
-        claimed.attempt >= composeTriesMax ? { kind: 'failed', reason: 'not_composable' } : { kind: 'retry', reason: 'worker_lost' },
+        claimed.attempt >= composeTriesMax
+          ? { kind: 'failed', reason: 'not_composable' }
+          : { kind: 'retry', reason: 'worker_lost' },
         schedule(),
       )
     }
@@ -193,10 +218,15 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
 
   /** Writes the end of a claim until the database has answered. What is still unheard at the end of the process, the reaper decides. */
   const recordSurely = async (flight: InFlight, ending: Ending): Promise<void> => {
-    for (let delayMs = 50; ; delayMs = Math.min(delayMs * 2, 2_000)) {
+    for (let delayMs = 50, asked = 1; ; delayMs = Math.min(delayMs * 2, 2_000), asked++) {
       try {
         const done = await tools.recorder.finish(ending)
-        if (!done) tools.log.fault('finish', new Error('the claim was decided elsewhere'), { messageId: ending.id, epoch: ending.epoch })
+        // Asked again after an answer that never came, "not yours any more" may be our own doing.
+        if (!done && asked === 1)
+          tools.log.fault('finish', new Error('the claim was decided elsewhere'), {
+            messageId: ending.id,
+            epoch: ending.epoch,
+          })
         return
       } catch (error) {
         tools.log.fault('finish', error, { messageId: ending.id })
@@ -223,8 +253,9 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
       }
   }
 
+  const isRunning = () => running
   const claimLoop = async (): Promise<void> => {
-    while (running) {
+    while (isRunning()) {
       woken = false
       try {
         if (await claimSome()) continue
@@ -249,8 +280,16 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
   let claiming: Promise<void> = Promise.resolve()
   let quiet: () => void = () => undefined
   const timers = [
-    repeating(() => tools.leaseMs / 3, heartbeat, (error) => tools.log.fault('heartbeat', error)),
-    repeating(() => Math.min(1_000, tools.leaseMs / 4), reapSome, (error) => tools.log.fault('reap', error)),
+    repeating(
+      () => tools.leaseMs / 3,
+      heartbeat,
+      (error) => tools.log.fault('heartbeat', error),
+    ),
+    repeating(
+      () => Math.min(1_000, tools.leaseMs / 4),
+      reapSome,
+      (error) => tools.log.fault('reap', error),
+    ),
   ]
   const service = lifecycle(
     'deliver',

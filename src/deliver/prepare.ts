@@ -47,7 +47,9 @@ export function makePreparer(db: Db, vault: Vault): Preparer {
     const mail = await compose(db, claimed)
     if (mail === undefined) return undefined
     const key = await keyOf(claimed)
-    const signature = await turn(() => dkimHeader(key, mail.fields, mail.body, Math.floor(claimed.createdAt.getTime() / 1000)))
+    const signature = await turn(() =>
+      dkimHeader(key, mail.fields, mail.body, Math.floor(claimed.createdAt.getTime() / 1000)),
+    )
     const head = Buffer.from(trace(claimed) + signature + headerBlock(mail.fields), 'latin1')
     const small = mail.body.length <= limits.smtpBlockBytes
     return {
@@ -63,7 +65,9 @@ export function makePreparer(db: Db, vault: Vault): Preparer {
 }
 
 async function compose(db: Db, claimed: Claimed): Promise<ComposedMail | undefined> {
-  const bodyText = claimed.bodyText ?? (claimed.bodyBlob === null ? undefined : (await readBlob(db, claimed.bodyBlob))?.toString('utf8'))
+  const bodyText =
+    claimed.bodyText ??
+    (claimed.bodyBlob === null ? undefined : (await readBlob(db, claimed.bodyBlob))?.toString('utf8'))
   if (bodyText === undefined) return undefined
   const attachments: { filename: string; contentType: string; bytes: Buffer }[] = []
   if (claimed.hasAttachments)
@@ -87,7 +91,11 @@ async function compose(db: Db, claimed: Claimed): Promise<ComposedMail | undefin
 async function loadKey(db: Db, vault: Vault, { workspaceId, domainId }: Claimed): Promise<SigningKey> {
   const row = await readSigningKey(db, workspaceId, domainId)
   if (row === undefined) throw new Error(`domain ${domainId} has no DKIM key`)
-  return signingKey({ domain: row.domain, selector: row.selector, privateKeyPem: vault.open(row.sealed, sealedAs.dkimKey(workspaceId, row.domain)) })
+  return signingKey({
+    domain: row.domain,
+    selector: row.selector,
+    privateKeyPem: vault.open(row.sealed, sealedAs.dkimKey(workspaceId, row.domain)),
+  })
 }
 
 /** RFC 5321 4.4: how it came in. The name is that of the machine that accepted it, so that every attempt writes the same. */

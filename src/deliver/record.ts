@@ -57,7 +57,11 @@ export function endingOf(claimed: Claimed, result: TransmitResult, schedule: Sch
 }
 
 /** The end of a claim whose attempt could not even begin: a fault of ours, a shutdown, or content that is gone. */
-export function unattempted(claimed: Claimed, outcome: Extract<Outcome, { kind: 'retry' | 'failed' }>, schedule: Schedule): Ending {
+export function unattempted(
+  claimed: Claimed,
+  outcome: Extract<Outcome, { kind: 'retry' | 'failed' }>,
+  schedule: Schedule,
+): Ending {
   const nothing: TransmitResult = {
     phase: 'route',
     dotWritten: false,
@@ -89,7 +93,9 @@ export function unattempted(claimed: Claimed, outcome: Extract<Outcome, { kind: 
   }
 }
 
-type Settled = Exclude<Outcome, { kind: 'retry' }> | (Extract<Outcome, { kind: 'retry' }> & { readonly delayMs: number })
+type Settled =
+  | Exclude<Outcome, { kind: 'retry' }>
+  | (Extract<Outcome, { kind: 'retry' }> & { readonly delayMs: number })
 
 /** A retry gets its delay, or becomes a failure when no try or no age is left. A claim handed back at a shutdown is due at once. */
 function settle(outcome: Outcome, claimed: Claimed, { timeScale, now }: Schedule): Settled {
@@ -112,7 +118,8 @@ const statusOf = {
 /** Why an armed claim may leave `sending` without being final: the reply to its dot, or the certainty that no dot was written. */
 function evidenceOf(outcome: Settled, result: TransmitResult): { evidence?: 'eod_4xx' | 'not_written' } {
   if (!result.dotWritten) return result.armed || result.needsDisarm ? { evidence: 'not_written' } : {}
-  const refused = result.trouble === undefined && result.reply !== undefined && result.reply.code >= 400 && result.reply.code < 500
+  const refused =
+    result.trouble === undefined && result.reply !== undefined && result.reply.code >= 400 && result.reply.code < 500
   return refused && outcome.kind !== 'accepted' ? { evidence: 'eod_4xx' } : {}
 }
 
@@ -127,7 +134,13 @@ function smtpOf({ peer, phase, reply }: Facts): object | undefined {
   }
 }
 
-function reportOf(claimed: Claimed, report: ProviderReport, result: TransmitResult, ends: boolean, common: object): NonNullable<Ending['report']> {
+function reportOf(
+  claimed: Claimed,
+  report: ProviderReport,
+  result: TransmitResult,
+  ends: boolean,
+  common: object,
+): NonNullable<Ending['report']> {
   const final = report.final || ends
   const suppress = report.suppress && !isSimulator(claimed.destination)
   const bounce = report.bounce && { ...report.bounce, final }
@@ -143,7 +156,12 @@ function reportOf(claimed: Claimed, report: ProviderReport, result: TransmitResu
 }
 
 function line({ stage, said, reply, trouble }: Said): object {
-  return { stage, said, ...(reply !== undefined && { reply: `${reply.code} ${reply.text}` }), ...(trouble !== undefined && { trouble }) }
+  return {
+    stage,
+    said,
+    ...(reply !== undefined && { reply: `${reply.code} ${reply.text}` }),
+    ...(trouble !== undefined && { trouble }),
+  }
 }
 
 const troubleWords = {
@@ -167,12 +185,23 @@ const troubleWords = {
   shutdown: 'The service was shut down before the message was sent.',
 } as const satisfies Record<Trouble, string>
 
-function errorWords(outcome: Exclude<Settled, { kind: 'accepted' | 'decided' }>, { reply, trouble, peer, phase }: Facts): string {
+function errorWords(
+  outcome: Exclude<Settled, { kind: 'accepted' | 'decided' }>,
+  { reply, trouble, peer, phase }: Facts,
+): string {
   const host = peer === undefined ? '' : ` (${peer.host}, ${phase})`
   const seen =
-    trouble !== undefined ? `${troubleWords[trouble]}${host}` : reply !== undefined ? `${peer?.host ?? 'The other side'} said to ${phase}: ${reply.code} ${reply.text}` : ''
-  if (outcome.kind === 'unknown') return `Remote acceptance cannot be proven; the message is not sent again. ${seen}`.trim()
-  const before = { tries_used_up: 'No try is left. ', expired: 'The message would expire before the next try. ' } as Record<string, string>
+    trouble !== undefined
+      ? `${troubleWords[trouble]}${host}`
+      : reply !== undefined
+        ? `${peer?.host ?? 'The other side'} said to ${phase}: ${reply.code} ${reply.text}`
+        : ''
+  if (outcome.kind === 'unknown')
+    return `Remote acceptance cannot be proven; the message is not sent again. ${seen}`.trim()
+  const before = {
+    tries_used_up: 'No try is left. ',
+    expired: 'The message would expire before the next try. ',
+  } as Record<string, string>
   const alone = {
     content_lost: 'The content of the message is gone.',
     not_composable: 'The message could not be composed or signed.',

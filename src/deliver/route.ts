@@ -71,11 +71,25 @@ export function makeRouter(settings: RouterSettings, resolver: MailResolver): Ro
 }
 
 function sandbox(port: number): Target {
-  return target({ host: 'localhost', address: '127.0.0.1', port, tls: 'clear', verify: false, connectionsMax: limits.connectionsPerRelayMax })
+  return target({
+    host: 'localhost',
+    address: '127.0.0.1',
+    port,
+    tls: 'clear',
+    verify: false,
+    connectionsMax: limits.connectionsPerRelayMax,
+  })
 }
 
 function mailHost({ host, address }: MailHost, port: number): Target {
-  return target({ host, address, port, tls: 'opportunistic', verify: false, connectionsMax: limits.connectionsPerDestinationMax })
+  return target({
+    host,
+    address,
+    port,
+    tls: 'opportunistic',
+    verify: false,
+    connectionsMax: limits.connectionsPerDestinationMax,
+  })
 }
 
 /**

@@ -45,8 +45,7 @@ export interface MessageRecord {
   readonly contentExpiredAt?: Date
 }
 
-export const quotaWindows = ['hour', 'day', 'month'] as const
-export type QuotaWindow = (typeof quotaWindows)[number]
+export type QuotaWindow = 'hour' | 'day' | 'month'
 
 /** One limited window of a workspace after a submission. Unlimited windows are not listed. */
 export interface QuotaState {

@@ -5,7 +5,9 @@ import { refusalCodes } from '../domain/refusal.ts'
 import { refusals } from './refusals.ts'
 
 const page = readFileSync(new URL('../../docs/errors.md', import.meta.url), 'utf8')
-const rows = [...page.matchAll(/^\| `(\w+)` \| (\d+) \| .+ \| .+ \|$/gm)].map(([, code, status]) => [code, Number(status)] as const)
+const rows = [...page.matchAll(/^\| `(\w+)` \| (\d+) \| .+ \| .+ \|$/gm)].map(
+  ([, code, status]) => [code, Number(status)] as const,
+)
 
 test('the page lists exactly the codes that there are', () => {
   expect(rows.map(([code]) => code)).toEqual([...refusalCodes])

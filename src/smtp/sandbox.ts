@@ -27,7 +27,7 @@ export interface SandboxOptions {
   readonly stopMs?: number
 }
 
-export const slowReplyMs = 20_000
+const slowReplyMs = 20_000
 const deferralsPerMessage = 2
 
 const rcptRefusals = {

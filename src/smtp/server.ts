@@ -17,7 +17,7 @@ export interface ServerLimits extends ConnectionLimits {
   readonly contentBytesMax: number
 }
 
-export const serverLimits: ServerLimits = {
+const serverLimits: ServerLimits = {
   commandBytesMax: allLimits.smtpCommandBytesMax,
   messageBytesMax: allLimits.smtpMessageBytesMax,
   recipientsMax: allLimits.smtpRecipientsMax,

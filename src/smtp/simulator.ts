@@ -2,7 +2,7 @@
 
 export const simulatorDomain = 'simulator.posthorn.test'
 
-export const behaviours = {
+const behaviours = {
   delivered: 'accepts',
   deferred: 'answers the final dot with 451 4.7.1 twice for each message, then accepts',
   'hard-bounce': '550 5.1.1 at RCPT',

@@ -18,7 +18,11 @@ const sweep = sql(
 export async function stageBlob(db: Db, id: string, bytes: Buffer): Promise<void> {
   await db.rows(announce, [id])
   for (let part = 0; part === 0 || part * limits.contentChunkBytes < bytes.length; part++)
-    await db.rows(chunk, [id, part, bytes.subarray(part * limits.contentChunkBytes, (part + 1) * limits.contentChunkBytes)])
+    await db.rows(chunk, [
+      id,
+      part,
+      bytes.subarray(part * limits.contentChunkBytes, (part + 1) * limits.contentChunkBytes),
+    ])
 }
 
 /** The bytes of a blob; undefined when they are gone. */

@@ -134,7 +134,7 @@ export function surelyAborted(error: unknown): boolean {
 }
 
 /** A deadlock or a serialization failure: the same batch again, whole. */
-export const mayRepeat = (error: unknown): boolean => ['40P01', '40001', '55P03'].includes(sqlState(error) ?? '')
+const mayRepeat = (error: unknown): boolean => ['40P01', '40001', '55P03'].includes(sqlState(error) ?? '')
 
 /** True when the database cannot be reached, is too slow, full or going down: callers are told to come back. */
 export function isDatabaseAway(error: unknown): boolean {

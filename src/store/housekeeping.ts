@@ -4,7 +4,10 @@ import { sweepStagedBlobs } from './blobs.ts'
 import { sql, type Db } from './database.ts'
 import { pruneSandbox } from './sandbox.ts'
 
-const partitions = sql('partitions-ahead', `select ensure_partitions(app_now() - interval '1 day', app_now() + interval '28 days')`)
+const partitions = sql(
+  'partitions-ahead',
+  `select ensure_partitions(app_now() - interval '1 day', app_now() + interval '28 days')`,
+)
 
 export async function keepHouse(db: Db): Promise<void> {
   await db.rows(partitions)

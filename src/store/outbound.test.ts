@@ -7,7 +7,6 @@ import {
   extendLeases,
   firstLane,
   makeRecorder,
-  nextDueMs,
   reap,
   type ClaimRequest,
   type Ending,
@@ -609,14 +608,5 @@ describe('claim', () => {
       )
     expect(await left(held)).toBeGreaterThan(80)
     expect(await left(other)).toBeLessThan(10)
-  })
-
-  test('it tells when the next message is due', async () => {
-    await claimDue(world.db, request)
-    const claim = await one({ armed: true })
-    await recorder.finish(ending(claim, 'retrying', { delayMs: 30_000, evidence: 'eod_4xx' }))
-    expect(await nextDueMs(world.db)).toBeLessThanOrEqual(30_000)
-    await submit(1)
-    expect(await nextDueMs(world.db)).toBeLessThanOrEqual(0)
   })
 })

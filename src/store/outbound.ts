@@ -2,6 +2,7 @@
 // changes; answers of a batch are matched by id and epoch, because one process can hold two epochs of a message.
 import { limits } from '../config.ts'
 import type { Claim, DeliveryEventType, MessageId, MessageStatus, WorkspaceId } from '../domain/message.ts'
+import type { moves } from '../domain/moves.ts'
 import { Batch } from '../base/batch.ts'
 import { repeating, sql, surelyAborted, type Db } from './database.ts'
 
@@ -143,7 +144,12 @@ export interface ClaimAnswer {
 }
 
 export async function claimDue(db: Db, request: ClaimRequest): Promise<ClaimAnswer> {
-  type Row = Claimed & { verdict: string | null; laneWorkspace: string | null; laneDestination: string | null; lanes: number | null }
+  type Row = Claimed & {
+    verdict: string | null
+    laneWorkspace: string | null
+    laneDestination: string | null
+    lanes: number | null
+  }
   const rows = await db.rows<Row>(claim, [
     request.cursor.workspaceId,
     request.cursor.destination,
@@ -159,19 +165,15 @@ export async function claimDue(db: Db, request: ClaimRequest): Promise<ClaimAnsw
   const messages = rows.filter((row) => row.lanes === null)
   return {
     claimed: messages.filter((row) => row.verdict === null),
-    refused: messages.flatMap(({ id, workspaceId, verdict }) => (verdict === null ? [] : [{ id, workspaceId, reason: verdict }])),
+    refused: messages.flatMap(({ id, workspaceId, verdict }) =>
+      verdict === null ? [] : [{ id, workspaceId, reason: verdict }],
+    ),
     cursor:
-      lanes < limits.lanesPerClaimMax ? firstLane : { workspaceId: end?.laneWorkspace ?? firstLane.workspaceId, destination: end?.laneDestination ?? '' },
+      lanes < limits.lanesPerClaimMax
+        ? firstLane
+        : { workspaceId: end?.laneWorkspace ?? firstLane.workspaceId, destination: end?.laneDestination ?? '' },
     lanes,
   }
-}
-
-const nextDue = sql('next-due', `select extract(epoch from min(due_at) - app_now())::float8 * 1000 ms from outbound where lease_until is null`)
-
-/** Milliseconds until something is due; undefined when nothing waits. Looks at the whole queue: for idle times only. */
-export async function nextDueMs(db: Db): Promise<number | undefined> {
-  const [row] = await db.rows<{ ms: number | null }>(nextDue)
-  return row?.ms ?? undefined
 }
 
 const heartbeat = sql(
@@ -191,7 +193,8 @@ export async function extendLeases(db: Db, claims: readonly Claim[], leaseMs: nu
   return new Set(rows.map((row) => claimName(row)))
 }
 
-export const claimName = (claim: { readonly id: string; readonly epoch: number }): string => `${claim.id} ${claim.epoch}`
+export const claimName = (claim: { readonly id: string; readonly epoch: number }): string =>
+  `${claim.id} ${claim.epoch}`
 
 function columns(claims: readonly Claim[]): [string[], number[], string[]] {
   return [claims.map((claim) => claim.id), claims.map((claim) => claim.epoch), claims.map((claim) => claim.token)]
@@ -210,7 +213,7 @@ async function armBatch(db: Db, claims: readonly Claim[]): Promise<ArmAnswer[]> 
 /** One claim's end, as `finish_1` wants it. Optional members are left out. */
 export interface Ending extends Claim {
   readonly workspaceId: WorkspaceId
-  readonly status: Exclude<MessageStatus, 'queued' | 'sending'>
+  readonly status: (typeof moves)['sending'][number]
   readonly error?: string
   readonly providerMessageId?: string
   /** Of a retry. */
@@ -228,7 +231,7 @@ export interface Ending extends Claim {
     readonly type: DeliveryEventType
     readonly rank: number
     readonly detail: string
-    readonly bounce?: object
+    readonly bounce?: Readonly<Record<string, unknown>> & { readonly rule: string }
     readonly suppress: boolean
     readonly facts: object
   }
@@ -281,7 +284,7 @@ function rowOf({ workspaceId, ...ending }: Ending): string {
       bounce: report.bounce,
     }),
     suppress: report?.suppress ?? false,
-    rule: (report?.bounce as { rule?: string } | undefined)?.rule,
+    rule: report?.bounce?.rule,
   })
 }
 
@@ -318,7 +321,10 @@ const attached = sql(
   `select filename, content_type "contentType", blob_id "blobId" from attachments where workspace_id = $1 and message_id = $2 order by position`,
 )
 
-export function readAttachments(db: Db, claim: { workspaceId: WorkspaceId; id: MessageId }): Promise<{ filename: string; contentType: string; blobId: string }[]> {
+export function readAttachments(
+  db: Db,
+  claim: { workspaceId: WorkspaceId; id: MessageId },
+): Promise<{ filename: string; contentType: string; blobId: string }[]> {
   return db.rows(attached, [claim.workspaceId, claim.id])
 }
 
@@ -330,6 +336,10 @@ const signingKeys = sql(
 )
 
 /** The newest DKIM key of a domain, still sealed. */
-export async function readSigningKey(db: Db, workspaceId: WorkspaceId, domainId: string): Promise<{ domain: string; selector: string; sealed: Buffer } | undefined> {
+export async function readSigningKey(
+  db: Db,
+  workspaceId: WorkspaceId,
+  domainId: string,
+): Promise<{ domain: string; selector: string; sealed: Buffer } | undefined> {
   return (await db.rows<{ domain: string; selector: string; sealed: Buffer }>(signingKeys, [workspaceId, domainId]))[0]
 }

@@ -313,16 +313,19 @@ begin
          where x.workspace_id = s.w and x.recipient_key = s.recipient_key and s.destination <> 'simulator.posthorn.test' limit 1) no on true
   ),
   ranked as (
-    select e.*, row_number() over (partition by e.w order by e.n) rank
-      from seen e where e.sender is not null and not e.suppressed and e.repeated_id is null
+    select e.*, e.sender is not null and not e.suppressed and e.repeated_id is null and commit_them eligible,
+           row_number() over (partition by e.w, e.sender is not null and not e.suppressed and e.repeated_id is null order by e.n) rank
+      from seen e
   ),
-  admitted as materialized (
-    select r.*, q.at_minute, q.at_day, q.day_used, q.at_month, q.month_used from ranked r join quota q on q.workspace_id = r.w
-     where commit_them
-       and (q.hourly is null or q.hour_used + r.rank <= q.hourly)
-       and (q.daily is null or q.day_used + r.rank <= q.daily)
-       and (q.monthly is null or q.month_used + r.rank <= q.monthly)
+  judged as materialized (
+    select r.*, q.hourly, q.daily, q.monthly, q.hour_used, q.day_used, q.month_used, q.minutes, q.minute,
+           q.at_minute, q.at_day, q.at_month,
+           r.eligible and (q.hourly is null or q.hour_used + r.rank <= q.hourly)
+                      and (q.daily is null or q.day_used + r.rank <= q.daily)
+                      and (q.monthly is null or q.month_used + r.rank <= q.monthly) admitted
+      from ranked r join quota q on q.workspace_id = r.w
   ),
+  admitted as (select j.* from judged j where j.admitted),
   charges as materialized (
     select a.w, count(*)::integer many, min(a.at_minute) as minute, min(a.at_day) as day, min(a.day_used) day_used,
            min(a.at_month) as month, min(a.month_used) month_used
@@ -373,15 +376,15 @@ begin
     delete from staged_blobs b using (
       select f.blob from files f union all select a.body_blob from admitted a where a.body_blob is not null) used where b.id = used.blob
   )
-  select e.n, a.id is not null, e.sender, e.suppressed, e.repeated_id, e.repeated_hash, now_at,
-         q.hourly, q.daily, q.monthly,
-         q.hour_used + coalesce(c.many, 0), q.day_used + coalesce(c.many, 0), q.month_used + coalesce(c.many, 0),
-         case when q.hourly is not null then
-           60 * (60 - coalesce((select max(h.age) from trailing_hour(q.minutes, q.minute, q.at_minute) h where h.charged > 0), 0))
+  select j.n, j.admitted, j.sender, j.suppressed, j.repeated_id, j.repeated_hash, now_at,
+         j.hourly, j.daily, j.monthly,
+         j.hour_used + coalesce(c.many, 0), j.day_used + coalesce(c.many, 0), j.month_used + coalesce(c.many, 0),
+         case when j.hourly is not null then
+           60 * (60 - coalesce((select max(h.age) from trailing_hour(j.minutes, j.minute, now_minute) h where h.charged > 0), 0))
              - extract(second from now_at)::integer end,
          extract(epoch from (today + 1)::timestamp - (now_at at time zone 'UTC'))::integer,
          extract(epoch from this_month + interval '1 month' - (now_at at time zone 'UTC'))::integer
-    from seen e left join quota q on q.workspace_id = e.w left join charges c on c.w = e.w left join admitted a on a.n = e.n;
+    from judged j left join charges c on c.w = j.w;
   if commit_them then
     perform pg_notify('posthorn_due', ''); -- heard after the commit, once for the batch
   end if;
@@ -399,22 +402,24 @@ AS $function$
 begin
   perform 1 from outbound o where o.message_id = any (ids) order by o.message_id for update;
   return query
-  with asked as materialized (select * from unnest(ids, epochs, tokens) as a (id, epoch, token)),
-  judged as materialized (
-    select a.id, a.epoch, a.token, o.message_id is not null ours, o.workspace_id,
-           exists (select from messages m join suppressions x on x.workspace_id = m.workspace_id and x.recipient_key = m.recipient_key
-                    where m.workspace_id = o.workspace_id and m.id = o.message_id and o.destination <> 'simulator.posthorn.test') suppressed
-      from asked a left join outbound o on o.message_id = a.id and o.epoch = a.epoch and o.token = a.token
-                                        and o.status = 'sending' and o.armed_epoch is null and o.lease_until > app_now()
+  with asked as materialized (
+    select a.id, a.epoch, a.token, o.workspace_id,
+           exists (select from suppressions x where x.workspace_id = m.workspace_id and x.recipient_key = m.recipient_key
+                    and o.destination <> 'simulator.posthorn.test') suppressed
+      from unnest(ids, epochs, tokens) as a (id, epoch, token)
+      join outbound o on o.message_id = a.id
+      join messages m on m.workspace_id = o.workspace_id and m.id = o.message_id
+     where o.epoch = a.epoch and o.token = a.token and o.status = 'sending' and o.armed_epoch is null and o.lease_until > app_now()
   ),
   armed as (
-    update outbound o set armed_epoch = j.epoch from judged j
-     where j.ours and not j.suppressed and o.message_id = j.id
+    update outbound o set armed_epoch = j.epoch from asked j
+     where not j.suppressed and o.message_id = j.id
        and o.epoch = j.epoch and o.token = j.token and o.status = 'sending' and o.armed_epoch is null and o.lease_until > app_now()
     returning o.message_id, o.epoch
   )
-  select j.id, j.epoch, case when a.message_id is not null then 'armed' when j.suppressed then 'suppressed' else 'lost' end
-    from judged j left join armed a on a.message_id = j.id and a.epoch = j.epoch;
+  select a.message_id, a.epoch, 'armed' from armed a
+  union all
+  select j.id, j.epoch, 'suppressed' from asked j where j.suppressed;
 end $function$;
 CREATE OR REPLACE FUNCTION public.charge_minute(minutes integer[], minute bigint, at bigint, charge integer)
  RETURNS integer[]
@@ -438,6 +443,16 @@ AS $function$
   select at.minute, (to_timestamp(at.minute * 60) at time zone 'UTC')::date,
          date_trunc('month', to_timestamp(at.minute * 60) at time zone 'UTC')::date
     from (select case when last_minute - now_minute between 1 and 59 then last_minute else now_minute end as minute) at
+$function$;
+CREATE OR REPLACE FUNCTION public.endings_of(batch json)
+ RETURNS TABLE(id uuid, w uuid, epoch integer, token bigint, status text, error text, provider_id text, delay_ms bigint, evidence text, uses_try boolean, outcome text, facts json, event json, report json, report_type text, report_event text, rank smallint, detail text, bounce json, suppress boolean, rule text)
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$
+  select * from json_to_recordset(batch) as a (
+    id uuid, w uuid, epoch integer, token bigint, status text, error text, provider_id text, delay_ms bigint, evidence text, uses_try boolean,
+    outcome text, facts json, event json, report json, report_type text, report_event text, rank smallint, detail text, bounce json,
+    suppress boolean, rule text)
 $function$;
 CREATE OR REPLACE FUNCTION public.ensure_partitions(since timestamp with time zone, til timestamp with time zone)
  RETURNS integer
@@ -466,99 +481,79 @@ begin
   return made;
 end $function$;
 CREATE OR REPLACE FUNCTION public.finish_1(batch json)
- RETURNS TABLE(id uuid, epoch integer, done boolean)
+ RETURNS TABLE(id uuid, epoch integer)
  LANGUAGE plpgsql
 AS $function$
 #variable_conflict use_column
 declare
   now_at timestamptz := app_now();
+  done integer;
 begin
   perform 1 from outbound o where o.message_id in (select (value ->> 'id')::uuid from json_array_elements(batch))
     order by o.message_id for update;
+
   return query
-  with asked as materialized (
-    select * from json_to_recordset(batch) as a (
-      id uuid, w uuid, epoch integer, token bigint, status text, error text, provider_id text, delay_ms bigint, evidence text, uses_try boolean,
-      outcome text, facts json, event json, report json, suppress boolean, rule text)
-  ),
+  with asked as materialized (select * from endings_of(batch)),
   ended as (
     delete from outbound o using asked a
-     where o.message_id = a.id and o.workspace_id = a.w and o.epoch = a.epoch and o.token = a.token and o.status = 'sending'
+     where o.message_id = a.id and o.epoch = a.epoch and o.token = a.token and o.status = 'sending'
        and a.status in ('sent', 'failed', 'delivery_unknown')
-    returning o.message_id, o.workspace_id, o.epoch, o.token, o.armed_epoch
+    returning a.*, o.armed_epoch
   ),
   again as (
     update outbound o
        set status = 'retrying', due_at = now_at + a.delay_ms * interval '1 millisecond', lease_until = null, lease_owner = null,
            armed_epoch = null, evidence = a.evidence, attempts = o.attempts - case when a.uses_try then 0 else 1 end
       from asked a
-     where o.message_id = a.id and o.workspace_id = a.w and o.epoch = a.epoch and o.token = a.token and o.status = 'sending' and a.status = 'retrying'
-    returning o.message_id, o.workspace_id, o.epoch, o.token, null::integer armed_epoch
-  ),
-  moved as materialized (select * from ended union all select * from again),
-  known as materialized (
-    select a.*, m.delivery_rank was, v.message_id is not null ours, v.armed_epoch,
-           v.message_id is null and m.status = 'delivery_unknown' and m.armed_epoch = a.epoch and m.armed_token = a.token
-             and (a.status in ('sent', 'failed') or a.evidence = 'eod_4xx') late
-      from asked a join messages m on m.workspace_id = a.w and m.id = a.id
-      left join moved v on v.message_id = a.id and v.epoch = a.epoch and v.token = a.token
+     where o.message_id = a.id and o.epoch = a.epoch and o.token = a.token and o.status = 'sending' and a.status = 'retrying'
+    returning a.*, null::integer armed_epoch
   ),
   told as materialized (
-    select k.id, k.w, k.epoch, k.token, k.was, k.ours, k.armed_epoch, k.provider_id, k.error, k.suppress, k.rule, k.outcome, k.facts,
-           k.status becomes, k.event, k.report from known k where k.ours or (k.late and k.status <> 'retrying')
-    union all
-    -- A late 4yz is a failure, never a retry: a person may have sent it again meanwhile. What was reported is then the message's end.
-    select k.id, k.w, k.epoch, k.token, k.was, k.ours, k.armed_epoch, k.provider_id, k.error, k.suppress, k.rule, 'failed', k.facts,
-           'failed', (k.event::jsonb - 'nextAttemptAt' || '{"reason": "eod_4xx_late"}')::json,
-           jsonb_set(jsonb_set(jsonb_set(k.report::jsonb, '{rank}', '3'), '{bounce,final}', 'true', false),
-             '{facts,bounce,final}', 'true', false)::json
-      from known k where k.late and k.status = 'retrying'
+    select v.*, m.delivery_rank was from (select * from ended union all select * from again) v
+      join messages m on m.workspace_id = v.w and m.id = v.id
   ),
   record as (
     update messages m
-       set status = t.becomes,
+       set status = t.status,
            sequence = m.sequence + case when t.report is null then 1 else 2 end,
-           delivery_rank = greatest(m.delivery_rank, coalesce((t.report ->> 'rank')::smallint, 0::smallint)),
+           delivery_rank = greatest(m.delivery_rank, coalesce(t.rank, 0::smallint)),
            provider_message_id = coalesce(t.provider_id, m.provider_message_id),
-           error_message = case when t.becomes = 'sent' then null else t.error end,
-           armed_epoch = case when t.becomes = 'delivery_unknown' then t.armed_epoch end,
-           armed_token = case when t.becomes = 'delivery_unknown' then t.token end,
-           finished_at = case when t.becomes = 'retrying' then null else now_at end
-      from told t
-     where m.workspace_id = t.w and m.id = t.id
-       and (t.ours or (m.status = 'delivery_unknown' and m.armed_epoch = t.epoch and m.armed_token = t.token))
-    returning m.workspace_id, m.id, m.sequence, m.delivery_rank, t.was, t.epoch, t.becomes, t.event, t.report, t.suppress, t.rule,
-              t.outcome, t.facts, m.recipient, m.recipient_key
+           error_message = case when t.status = 'sent' then null else t.error end,
+           armed_epoch = case when t.status = 'delivery_unknown' then t.armed_epoch end,
+           armed_token = case when t.status = 'delivery_unknown' then t.token end,
+           finished_at = case when t.status = 'retrying' then null else now_at end
+      from told t where m.workspace_id = t.w and m.id = t.id
+    returning t.*, m.sequence, m.delivery_rank, m.recipient, m.recipient_key
   ),
-  state_event as (
+  event as (
+    -- the state's event comes before the report's, and says what was known before it
     insert into events (workspace_id, message_id, sequence, type, status, delivery_rank, occurred_at, facts)
-    select r.workspace_id, r.id, r.sequence - case when r.report is null then 0 else 1 end, 'message.' || r.becomes, r.becomes,
-           r.was, now_at, r.event -- the state's event comes before the report's, and says what was known before it
+    select r.w, r.id, r.sequence - case when r.report is null then 0 else 1 end, 'message.' || r.status, r.status, r.was, now_at, r.event
       from record r
-  ),
-  report_event as (
-    insert into events (workspace_id, message_id, sequence, type, status, delivery_rank, occurred_at, facts)
-    select r.workspace_id, r.id, r.sequence, r.report ->> 'event_type', r.becomes, r.delivery_rank, now_at, r.report -> 'facts'
-      from record r where r.report is not null
+    union all
+    select r.w, r.id, r.sequence, r.report_event, r.status, r.delivery_rank, now_at, r.report from record r where r.report is not null
   ),
   report as (
     insert into reports (workspace_id, message_id, sequence, type, detail, bounce, source, created_at)
-    select r.workspace_id, r.id, r.sequence, r.report ->> 'type', r.report ->> 'detail', r.report -> 'bounce', 'session', now_at
-      from record r where r.report is not null
+    select r.w, r.id, r.sequence, r.report_type, r.detail, r.bounce, 'session', now_at from record r where r.report is not null
   ),
   attempt as (
     insert into attempts (workspace_id, message_id, epoch, ended_at, outcome, facts)
-    select r.workspace_id, r.id, r.epoch, now_at, r.outcome, r.facts from record r where r.facts is not null
+    select r.w, r.id, r.epoch, now_at, r.outcome, r.facts from record r
     on conflict (workspace_id, message_id, epoch) do nothing
   ),
   suppression as (
     insert into suppressions (workspace_id, recipient_key, recipient, reason, source_message_id, rule, evidence, created_at)
-    select distinct on (r.workspace_id, r.recipient_key) r.workspace_id, r.recipient_key, r.recipient, 'hard_bounce', r.id, r.rule,
-           r.report ->> 'detail', now_at
-      from record r where r.suppress order by r.workspace_id, r.recipient_key, r.id
+    select distinct on (r.w, r.recipient_key) r.w, r.recipient_key, r.recipient, 'hard_bounce', r.id, r.rule, r.detail, now_at
+      from record r where r.suppress order by r.w, r.recipient_key, r.id
     on conflict (workspace_id, recipient_key) do nothing
   )
-  select a.id, a.epoch, r.id is not null from asked a left join record r on r.id = a.id and r.epoch = a.epoch;
+  select r.id, r.epoch from record r;
+
+  get diagnostics done = row_count;
+  if done < json_array_length(batch) then
+    return query select l.id, l.epoch from late_proof_1(batch) l;
+  end if;
 end $function$;
 CREATE OR REPLACE FUNCTION public.hour_count(minutes integer[], minute bigint, at bigint)
  RETURNS integer
@@ -568,6 +563,54 @@ AS $function$
   select case when at - minute >= 60 then 0
               when at = minute then (select sum(charged)::integer from unnest(minutes) charged)
               else (select sum(charged)::integer from trailing_hour(minutes, minute, at)) end
+$function$;
+CREATE OR REPLACE FUNCTION public.late_proof_1(batch json)
+ RETURNS TABLE(id uuid, epoch integer)
+ LANGUAGE sql
+AS $function$
+  with told as materialized (
+    select a.*, case when a.status = 'retrying' then 'failed' else a.status end becomes, m.delivery_rank was
+      from endings_of(batch) a join messages m on m.workspace_id = a.w and m.id = a.id
+     where m.status = 'delivery_unknown' and m.armed_epoch = a.epoch and m.armed_token = a.token
+       and (a.status = 'sent' or (a.status = 'failed' and a.evidence is distinct from 'not_written') or a.evidence = 'eod_4xx')
+     order by a.id for update of m
+  ),
+  record as (
+    update messages m
+       set status = t.becomes, sequence = m.sequence + case when t.report is null then 1 else 2 end,
+           delivery_rank = greatest(m.delivery_rank, coalesce(t.rank, 0::smallint)),
+           provider_message_id = coalesce(t.provider_id, m.provider_message_id),
+           error_message = case when t.becomes = 'sent' then null else t.error end,
+           armed_epoch = null, armed_token = null, finished_at = app_now()
+      from told t
+     where m.workspace_id = t.w and m.id = t.id
+       and m.status = 'delivery_unknown' and m.armed_epoch = t.epoch and m.armed_token = t.token
+    returning t.*, m.sequence, m.delivery_rank, m.recipient, m.recipient_key
+  ),
+  event as (
+    insert into events (workspace_id, message_id, sequence, type, status, delivery_rank, occurred_at, facts)
+    select r.w, r.id, r.sequence - case when r.report is null then 0 else 1 end, 'message.' || r.becomes, r.becomes, r.was, app_now(),
+           case when r.status = 'retrying' then (r.event::jsonb || '{"reason": "eod_4xx_late"}')::json else r.event end
+      from record r
+    union all
+    select r.w, r.id, r.sequence, r.report_event, r.becomes, r.delivery_rank, app_now(), r.report from record r where r.report is not null
+  ),
+  report as (
+    insert into reports (workspace_id, message_id, sequence, type, detail, bounce, source, created_at)
+    select r.w, r.id, r.sequence, r.report_type, r.detail, r.bounce, 'session', app_now() from record r where r.report is not null
+  ),
+  attempt as (
+    insert into attempts as known (workspace_id, message_id, epoch, ended_at, outcome, facts)
+    select r.w, r.id, r.epoch, app_now(), r.outcome, r.facts from record r
+    on conflict (workspace_id, message_id, epoch) do update set outcome = excluded.outcome, facts = excluded.facts
+  ),
+  suppression as (
+    insert into suppressions (workspace_id, recipient_key, recipient, reason, source_message_id, rule, evidence, created_at)
+    select distinct on (r.w, r.recipient_key) r.w, r.recipient_key, r.recipient, 'hard_bounce', r.id, r.rule, r.detail, app_now()
+      from record r where r.suppress order by r.w, r.recipient_key, r.id
+    on conflict (workspace_id, recipient_key) do nothing
+  )
+  select r.id, r.epoch from record r
 $function$;
 CREATE OR REPLACE FUNCTION public.minute_of(instant timestamp with time zone)
  RETURNS bigint

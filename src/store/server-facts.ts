@@ -8,9 +8,11 @@ export async function whyUnfit(db: Db): Promise<string | undefined> {
             current_setting('full_page_writes') full_page_writes, pg_is_in_recovery() recovery`,
   )
   if (facts === undefined) return 'PostgreSQL did not answer.'
-  if (facts.version < 150_000) return `PostgreSQL 15 or newer is needed; this server is ${Math.floor(facts.version / 10_000)}.`
+  if (facts.version < 150_000)
+    return `PostgreSQL 15 or newer is needed; this server is ${Math.floor(facts.version / 10_000)}.`
   if (facts.fsync !== 'on') return 'PostgreSQL runs with fsync off: accepted mail could be lost. Turn it on.'
-  if (facts.full_page_writes !== 'on') return 'PostgreSQL runs with full_page_writes off: accepted mail could be lost. Turn it on.'
+  if (facts.full_page_writes !== 'on')
+    return 'PostgreSQL runs with full_page_writes off: accepted mail could be lost. Turn it on.'
   if (facts.recovery) return 'PostgreSQL is a standby: DATABASE_URL must name the primary.'
   return undefined
 }

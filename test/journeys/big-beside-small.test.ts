@@ -40,12 +40,20 @@ test('20 MB beside small ones', { timeout: 90_000 }, async () => {
   const body = JSON.stringify(
     shop.body({
       recipient: 'ok+big@there.example',
-      attachments: files.map((bytes, i) => ({ filename: `file ${i}.bin`, contentType: 'application/x-test', contentBase64: bytes.toString('base64') })),
+      attachments: files.map((bytes, i) => ({
+        filename: `file ${i}.bin`,
+        contentType: 'application/x-test',
+        contentBase64: bytes.toString('base64'),
+      })),
     }),
   )
   const upload = request(`${posthorn.url}/api/v1/send`, {
     method: 'POST',
-    headers: { authorization: `Bearer ${shop.key}`, 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) },
+    headers: {
+      authorization: `Bearer ${shop.key}`,
+      'content-type': 'application/json',
+      'content-length': Buffer.byteLength(body),
+    },
   })
   let answered = false
   const answer = once(upload, 'response').then(async ([response]) => {
@@ -55,12 +63,16 @@ test('20 MB beside small ones', { timeout: 90_000 }, async () => {
   upload.write(body.slice(0, body.length / 2))
 
   // Half of it is on its way: small ones are accepted and delivered meanwhile.
-  const first = await Promise.all(Array.from({ length: 30 }, (_, i) => shop.accepted({ recipient: `ok+first${i}@there.example` })))
+  const first = await Promise.all(
+    Array.from({ length: 30 }, (_, i) => shop.accepted({ recipient: `ok+first${i}@there.example` })),
+  )
   await Promise.all(first.map((id) => shop.settled(id)))
   expect(answered).toBe(false)
 
   upload.end(body.slice(body.length / 2))
-  const second = await Promise.all(Array.from({ length: 30 }, (_, i) => shop.accepted({ recipient: `ok+second${i}@there.example` })))
+  const second = await Promise.all(
+    Array.from({ length: 30 }, (_, i) => shop.accepted({ recipient: `ok+second${i}@there.example` })),
+  )
   const big = await answer
   expect(big.status).toBe('queued')
   expect(await shop.settled(big.id, 60_000)).toMatchObject({ processingStatus: 'sent', deliveryStatus: 'delivered' })

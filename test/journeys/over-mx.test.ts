@@ -36,7 +36,7 @@ beforeAll(async () => {
       POSTHORN_DNS_SERVERS: dns.address,
       POSTHORN_MX_PORT: String(receiver.port),
       POSTHORN_ALLOW_PRIVATE_MX: 'true',
-      POSTHORN_TIME_SCALE: '600',
+      POSTHORN_TIME_SCALE: '3000',
     },
   })
   shop = await posthorn.workspace()
@@ -56,7 +56,11 @@ const reasons = async (id: string): Promise<string[]> => {
 test('accepted by the mail host: sent and delivered, over TLS, with a signature that others find good', async () => {
   const id = await shop.accepted({ recipient: 'ok@there.example', bodyText: '.starts with a dot\nGrüße\n' })
   const end = await shop.settled(id)
-  expect(end).toMatchObject({ processingStatus: 'sent', deliveryStatus: 'delivered', message: { providerMessageId: 'R1' } })
+  expect(end).toMatchObject({
+    processingStatus: 'sent',
+    deliveryStatus: 'delivered',
+    message: { providerMessageId: 'R1' },
+  })
   const [line, ...more] = await linesFor('ok@there.example')
   expect(more).toEqual([])
   expect(line).toMatchObject({ tls: true, outcome: '250', to: ['ok@there.example'] })
@@ -71,7 +75,9 @@ test('a mail host that is down: the next one takes it, in the same attempt', asy
 })
 
 test('a domain without MX: its own address', async () => {
-  expect(await shop.settled(await shop.accepted({ recipient: 'ok@plain.example' }))).toMatchObject({ processingStatus: 'sent' })
+  expect(await shop.settled(await shop.accepted({ recipient: 'ok@plain.example' }))).toMatchObject({
+    processingStatus: 'sent',
+  })
 })
 
 test('greylisted twice: tried again, delivered once', async () => {
@@ -106,7 +112,10 @@ test('no such user: failed, hard bounce, and the next send is refused', async ()
 
 test('refused for its content: failed, a soft bounce, nobody suppressed', async () => {
   const recipient = 'eod-550@there.example'
-  expect(await shop.settled(await shop.accepted({ recipient }))).toMatchObject({ processingStatus: 'failed', deliveryStatus: 'soft_bounce' })
+  expect(await shop.settled(await shop.accepted({ recipient }))).toMatchObject({
+    processingStatus: 'failed',
+    deliveryStatus: 'soft_bounce',
+  })
   expect((await shop.send({ recipient })).status).toBe(202)
 })
 
@@ -115,7 +124,11 @@ test.each(['close-after-dot', 'reset-after-dot', 'garbage-after-dot', 'mixed-aft
   async (name) => {
     const recipient = `${name}@there.example`
     const id = await shop.accepted({ recipient })
-    expect(await shop.settled(id)).toMatchObject({ processingStatus: 'delivery_unknown', deliveryStatus: 'pending', events: [] })
+    expect(await shop.settled(id)).toMatchObject({
+      processingStatus: 'delivery_unknown',
+      deliveryStatus: 'pending',
+      events: [],
+    })
     // Whatever would be tried again is tried before this one, which is deferred twice, is through.
     await shop.settled(await shop.accepted({ recipient: `deferred-2+after-${name}@there.example` }))
     expect(await linesFor(recipient)).toHaveLength(1)
@@ -123,13 +136,16 @@ test.each(['close-after-dot', 'reset-after-dot', 'garbage-after-dot', 'mixed-aft
   },
 )
 
-test.each(['close-mid-body', '421-at-rcpt', 'close-at-rcpt', 'early-451'])('%s: tried again, never unknown', async (name) => {
-  const recipient = `${name}@there.example`
-  const id = await shop.accepted({ recipient })
-  const { events } = await shop.until(id, ({ processingStatus }) => processingStatus === 'retrying')
-  expect(kinds(events)).not.toContain('delivered')
-  expect(await linesFor(recipient)).toEqual([])
-})
+test.each(['close-mid-body', '421-at-rcpt', 'close-at-rcpt', 'early-451'])(
+  '%s: tried again, never unknown',
+  async (name) => {
+    const recipient = `${name}@there.example`
+    const id = await shop.accepted({ recipient })
+    const { events } = await shop.until(id, ({ processingStatus }) => processingStatus === 'retrying')
+    expect(kinds(events)).not.toContain('delivered')
+    expect(await linesFor(recipient)).toEqual([])
+  },
+)
 
 test.each([
   ['null.example', 'null_mx'],

@@ -6,7 +6,7 @@ import { startPosthorn, type Posthorn } from '../world/posthorn.ts'
 let posthorn: Posthorn
 let shop: JourneyWorkspace
 beforeAll(async () => {
-  posthorn = await startPosthorn({ settings: { POSTHORN_TIME_SCALE: '600' } })
+  posthorn = await startPosthorn({ settings: { POSTHORN_TIME_SCALE: '3000' } })
   shop = await posthorn.workspace()
 })
 afterAll(() => posthorn?.remove())
@@ -18,9 +18,15 @@ const suppressions = () => posthorn.cli<{ recipient: string }[]>('suppression', 
 test('delivered@: accepted as queued, then sent and delivered', async () => {
   const { status, body } = await shop.send({ recipient: at('delivered') })
   expect(status).toBe(202)
-  expect(body).toMatchObject({ status: 'queued', message: { status: 'queued', recipient: at('delivered'), sender: shop.address } })
+  expect(body).toMatchObject({
+    status: 'queued',
+    message: { status: 'queued', recipient: at('delivered'), sender: shop.address },
+  })
   const end = await shop.until(body.id, ({ deliveryStatus }) => deliveryStatus === 'delivered')
-  expect(end).toMatchObject({ processingStatus: 'sent', message: { status: 'sent', providerMessageId: expect.any(String) } })
+  expect(end).toMatchObject({
+    processingStatus: 'sent',
+    message: { status: 'sent', providerMessageId: expect.any(String) },
+  })
   expect(kinds(end.events)).toEqual(['delivered'])
   expect(await shop.events(body.id)).toEqual(['message.queued', 'message.sending', 'message.sent', 'message.delivered'])
 })
@@ -28,7 +34,9 @@ test('delivered@: accepted as queued, then sent and delivered', async () => {
 test('an address anywhere goes to the sandbox, which keeps the mail', async () => {
   const id = await shop.accepted({ recipient: 'ann@example.org', subject: 'Grüße' })
   expect(await shop.settled(id)).toMatchObject({ processingStatus: 'sent', deliveryStatus: 'delivered' })
-  const kept = await posthorn.query<{ content: Buffer }>(`select content from sandbox_mail where recipient = 'ann@example.org'`)
+  const kept = await posthorn.query<{ content: Buffer }>(
+    `select content from sandbox_mail where recipient = 'ann@example.org'`,
+  )
   expect(kept).toHaveLength(1)
   expect(kept[0]?.content.toString('latin1')).toMatch(/^DKIM-Signature:/im)
 })
@@ -39,7 +47,14 @@ test('deferred@: tried again until it is accepted, and delivered once', async ()
   expect(end).toMatchObject({ processingStatus: 'sent', deliveryStatus: 'delivered' })
   expect(kinds(end.events)).toEqual(['soft_bounce', 'soft_bounce', 'delivered'])
   const again = ['message.sending', 'message.retrying', 'message.soft_bounced']
-  expect(await shop.events(id)).toEqual(['message.queued', ...again, ...again, 'message.sending', 'message.sent', 'message.delivered'])
+  expect(await shop.events(id)).toEqual([
+    'message.queued',
+    ...again,
+    ...again,
+    'message.sending',
+    'message.sent',
+    'message.delivered',
+  ])
   expect(await posthorn.query('select from sandbox_mail where recipient = $1', [at('deferred+once')])).toHaveLength(1)
 })
 
@@ -47,7 +62,9 @@ test('hard-bounce@: failed with a hard bounce, and the simulator suppresses nobo
   const id = await shop.accepted({ recipient: at('hard-bounce') })
   const end = await shop.settled(id)
   expect(end).toMatchObject({ processingStatus: 'failed', deliveryStatus: 'hard_bounce' })
-  expect(end.events).toMatchObject([{ eventType: 'hard_bounce', recipient: at('hard-bounce'), detail: expect.stringContaining('550') }])
+  expect(end.events).toMatchObject([
+    { eventType: 'hard_bounce', recipient: at('hard-bounce'), detail: expect.stringContaining('550') },
+  ])
   expect(end.message.errorMessage).toContain('No such user')
   expect(await suppressions()).toEqual([])
   expect((await shop.send({ recipient: at('hard-bounce') })).status).toBe(202)

@@ -29,12 +29,16 @@ afterAll(async () => {
 test('a quota of 300, 200 sends to each node at once: exactly 300 are accepted, and each is delivered once', async () => {
   const shop = await one.workspace({ plan: { hourly: 300, daily: 1_000 } })
   const answers = await Promise.all(
-    Array.from({ length: 400 }, (_, i) => shop.send({ recipient: `ok+${i}@there.example` }, {}, [one, two][i % 2]?.url)),
+    Array.from({ length: 400 }, (_, i) =>
+      shop.send({ recipient: `ok+${i}@there.example` }, {}, [one, two][i % 2]?.url),
+    ),
   )
   const accepted = answers.filter(({ status }) => status === 202)
   const refused = answers.filter(({ status }) => status !== 202)
   expect(accepted).toHaveLength(300)
-  expect(new Set(refused.map(({ status, body }) => `${status} ${body.code}`))).toEqual(new Set(['429 hourly_limit_reached']))
+  expect(new Set(refused.map(({ status, body }) => `${status} ${body.code}`))).toEqual(
+    new Set(['429 hourly_limit_reached']),
+  )
   expect(refused.every(({ headers }) => Number(headers.get('retry-after')) > 0)).toBe(true)
 
   await Promise.all(accepted.map(({ body }) => shop.settled(body.id)))
@@ -43,7 +47,11 @@ test('a quota of 300, 200 sends to each node at once: exactly 300 are accepted, 
   expect(new Set(ledger.map(({ messageId }) => messageId)).size).toBe(300)
   // Each node reads what the other one took.
   const last = accepted.at(-1)?.body.id ?? ''
-  expect(await (await fetch(`${two.url}/api/v1/messages/${last}`, { headers: { authorization: `Bearer ${shop.key}` } })).json()).toMatchObject({
+  expect(
+    await (
+      await fetch(`${two.url}/api/v1/messages/${last}`, { headers: { authorization: `Bearer ${shop.key}` } })
+    ).json(),
+  ).toMatchObject({
     processingStatus: 'sent',
     deliveryStatus: 'delivered',
   })
@@ -59,23 +67,31 @@ test('parallel sends at the limit minus k: exactly k are accepted, and the heade
   }
   expect(remaining).toEqual(Array.from({ length: 18 }, (_, i) => 24 - i))
   const answers = await Promise.all(
-    Array.from({ length: 40 }, (_, i) => shop.send({ recipient: `ok+late${i}@there.example` }, {}, [one, two][i % 2]?.url)),
+    Array.from({ length: 40 }, (_, i) =>
+      shop.send({ recipient: `ok+late${i}@there.example` }, {}, [one, two][i % 2]?.url),
+    ),
   )
   expect(answers.filter(({ status }) => status === 202)).toHaveLength(7)
-  expect(new Set(answers.filter(({ status }) => status !== 202).map(({ body }) => body.code))).toEqual(new Set(['daily_limit_reached']))
+  expect(new Set(answers.filter(({ status }) => status !== 202).map(({ body }) => body.code))).toEqual(
+    new Set(['daily_limit_reached']),
+  )
 })
 
 test('one idempotency key at both nodes at once: one message', async () => {
   const shop = await one.workspace()
   const before = (await receiver.ledger()).length
   const answers = await Promise.all(
-    Array.from({ length: 20 }, (_, i) => shop.send({ recipient: 'ok+key@there.example' }, { 'idempotency-key': 'order-1' }, [one, two][i % 2]?.url)),
+    Array.from({ length: 20 }, (_, i) =>
+      shop.send({ recipient: 'ok+key@there.example' }, { 'idempotency-key': 'order-1' }, [one, two][i % 2]?.url),
+    ),
   )
   expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([202]))
   expect(new Set(answers.map(({ body }) => body.id)).size).toBe(1)
   expect(answers.filter(({ headers }) => headers.get('idempotent-replayed') === null)).toHaveLength(1)
   await shop.settled(answers[0]?.body.id ?? '')
-  expect((await receiver.ledger()).slice(before).filter(({ to }) => to.includes('ok+key@there.example'))).toHaveLength(1)
+  expect((await receiver.ledger()).slice(before).filter(({ to }) => to.includes('ok+key@there.example'))).toHaveLength(
+    1,
+  )
 })
 
 test('a key that is revoked at one node is refused by the other at once', async () => {

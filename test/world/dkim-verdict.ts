@@ -10,6 +10,9 @@ export async function dkimVerdicts(wire: string | Buffer, records: readonly DnsR
       ? Promise.reject(Object.assign(new Error(`no ${type} of ${name}`), { code: 'ENOTFOUND' }))
       : Promise.resolve([record.value.match(/.{1,255}/g) ?? []])
   }
-  const { results } = await dkimVerify(typeof wire === 'string' ? Buffer.from(wire, 'latin1') : wire, { strict: true, resolver })
+  const { results } = await dkimVerify(typeof wire === 'string' ? Buffer.from(wire, 'latin1') : wire, {
+    strict: true,
+    resolver,
+  })
   return results.map(({ status, signingDomain }) => `${status.result} ${signingDomain}`)
 }

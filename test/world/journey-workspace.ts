@@ -57,13 +57,28 @@ export async function makeWorkspace(posthorn: Posthorn, options: WorkspaceOption
   const domain = options.domain ?? `shop${made}.example`
   const plan = options.plan === undefined ? 'unlimited' : `plan-${made}`
   if (options.plan !== undefined)
-    await posthorn.cli('plan', 'set', plan, ...Object.entries(options.plan).flatMap(([window, limit]) => [`--${window}`, String(limit)]))
+    await posthorn.cli(
+      'plan',
+      'set',
+      plan,
+      ...Object.entries(options.plan).flatMap(([window, limit]) => [`--${window}`, String(limit)]),
+    )
   const { id } = await posthorn.cli<{ id: string }>('workspace', 'create', '--name', name, '--plan', plan)
   if (options.route !== undefined) await posthorn.cli('workspace', 'set', id, '--route', options.route)
   const address = `post@${domain}`
   const [{ records }, { key }] = await Promise.all([
     posthorn.cli<{ records: DnsRecord[] }>('domain', 'add', id, domain, '--verified'),
-    posthorn.cli<{ key: string }>('key', 'create', id, '--name', 'test', '--scope', 'mail.send', '--scope', 'mail.status.read'),
+    posthorn.cli<{ key: string }>(
+      'key',
+      'create',
+      id,
+      '--name',
+      'test',
+      '--scope',
+      'mail.send',
+      '--scope',
+      'mail.status.read',
+    ),
   ])
   const mailbox = await posthorn.cli<{ id: string }>('mailbox', 'add', id, address, '--name', 'The Shop')
   const authorization = { authorization: `Bearer ${key}` }
@@ -100,12 +115,18 @@ export async function makeWorkspace(posthorn: Posthorn, options: WorkspaceOption
         const status = await workspace.status(id)
         if (isSo(status)) return status
         if (Date.now() > deadline)
-          throw new Error(`after ${withinMs} ms it is still: ${JSON.stringify(status)}\n${posthorn.said().slice(-4_000)}`)
+          throw new Error(
+            `after ${withinMs} ms it is still: ${JSON.stringify(status)}\n${posthorn.said().slice(-4_000)}`,
+          )
         await wait(pauseMs)
       }
     },
     settled: (id, withinMs) =>
-      workspace.until(id, ({ processingStatus }) => ['sent', 'failed', 'delivery_unknown'].includes(processingStatus), withinMs),
+      workspace.until(
+        id,
+        ({ processingStatus }) => ['sent', 'failed', 'delivery_unknown'].includes(processingStatus),
+        withinMs,
+      ),
     events: async (id) => {
       const { events } = await posthorn.cli<{ events: { type: string }[] }>('message', 'show', id)
       return events.map(({ type }) => type)

@@ -2,7 +2,17 @@
 // Received field how it was given the mail, and hands everything on to one host.
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { chmodSync, chownSync, copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  chownSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { connect, createServer, type AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -25,27 +35,34 @@ export interface Postfix {
 
 export async function startPostfix({ login, certificate, nextPort }: PostfixOptions): Promise<Postfix> {
   if (process.getuid?.() !== 0 || !existsSync('/usr/sbin/postfix') || !existsSync('/usr/sbin/saslpasswd2'))
-    throw new Error('This journey needs Postfix and saslpasswd2 (Debian: postfix, sasl2-bin, libsasl2-modules) and root, which Postfix starts as.')
+    throw new Error(
+      'This journey needs Postfix and saslpasswd2 (Debian: postfix, sasl2-bin, libsasl2-modules) and root, which Postfix starts as.',
+    )
   // Below /var: Postfix writes its log nowhere else.
   const home = mkdtempSync(join(existsSync('/var/tmp') ? '/var/tmp' : tmpdir(), 'posthorn-postfix-'))
   chmodSync(home, 0o755)
   const at = (name: string) => join(home, name)
   const postfixUser = Number((await exec('id', ['-u', 'postfix'])).stdout)
   const port = await freePort()
-  for (const name of ['queue', 'data']) mkdirSync(at(name))
+  for (const name of ['queue', 'data', 'sasl']) mkdirSync(at(name))
   chownSync(at('data'), postfixUser, -1)
   copyFileSync(certificate.certFile, at('cert.pem'))
   copyFileSync(certificate.keyFile, at('key.pem'))
 
   writeFileSync(at('main.cf'), mainCf(home, nextPort))
   writeFileSync(at('master.cf'), masterCf(port))
+  // Debian's Postfix looks below its configuration folder, others where cyrus_sasl_config_path says.
   writeFileSync(
-    at('smtpd.conf'),
+    at('sasl/smtpd.conf'),
     `pwcheck_method: auxprop\nauxprop_plugin: sasldb\nsasldb_path: ${at('sasldb2')}\nmech_list: PLAIN LOGIN\n`,
   )
-  const setPassword = spawn('/usr/sbin/saslpasswd2', ['-p', '-c', '-f', at('sasldb2'), '-u', 'relay.test', login.user], {
-    stdio: ['pipe', 'ignore', 'inherit'],
-  })
+  const setPassword = spawn(
+    '/usr/sbin/saslpasswd2',
+    ['-p', '-c', '-f', at('sasldb2'), '-u', 'relay.test', login.user],
+    {
+      stdio: ['pipe', 'ignore', 'inherit'],
+    },
+  )
   setPassword.stdin.end(login.password)
   await once(setPassword, 'exit')
   chownSync(at('sasldb2'), postfixUser, -1)
@@ -95,7 +112,7 @@ smtpd_sasl_type = cyrus
 smtpd_sasl_path = smtpd
 smtpd_sasl_local_domain = relay.test
 smtpd_sasl_authenticated_header = yes
-cyrus_sasl_config_path = ${home}
+cyrus_sasl_config_path = ${home}/sasl
 smtpd_relay_restrictions = permit_sasl_authenticated, reject
 `
 

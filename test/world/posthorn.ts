@@ -70,7 +70,7 @@ export async function startPosthorn({ settings = {}, database = 'fresh' }: Posth
   }
   try {
     const node = await startNode(shared, dataDir, fresh)
-    return { ...node, remove: () => node.remove().finally(forget) }
+    return { ...node, remove: () => node.remove().then(forget) }
   } catch (error) {
     await forget()
     throw error
@@ -187,7 +187,8 @@ function signal(pid: number, name: NodeJS.Signals): void {
 /** The environment without what a shell may have set for Posthorn, and without what vitest sets for its workers. */
 function inherited(): Settings {
   const own = Object.entries(process.env).filter(
-    ([name, value]) => value !== undefined && !/^(?:POSTHORN_|PG|DATABASE_URL$|NODE_|VITEST|VITE_|TEST$|DEV$|PROD$|MODE$)/.test(name),
+    ([name, value]) =>
+      value !== undefined && !/^(?:POSTHORN_|PG|DATABASE_URL$|NODE_|VITEST|VITE_|TEST$|DEV$|PROD$|MODE$)/.test(name),
   )
   return Object.fromEntries(own) as Settings
 }
@@ -206,7 +207,7 @@ function familyOf(root: number): number[] {
       return stat === undefined ? [] : [stat]
     })
   const family = new Set([root])
-  for (let before = 0; before !== family.size; ) {
+  for (let before = 0; before !== family.size;) {
     before = family.size
     for (const { pid, parent, group } of all) if (family.has(parent) || group === root) family.add(pid)
   }
@@ -231,7 +232,9 @@ function isAlive(pid: number): boolean {
 
 /** The embedded PostgreSQL of a running server, by the file in which it says how it can be reached. */
 function embeddedConnection(dataDir: string): EmbeddedConnection {
-  const { connection } = JSON.parse(readFileSync(join(dataDir, 'postgresql.running.json'), 'utf8')) as { connection: EmbeddedConnection }
+  const { connection } = JSON.parse(readFileSync(join(dataDir, 'postgresql.running.json'), 'utf8')) as {
+    connection: EmbeddedConnection
+  }
   return connection
 }
 
