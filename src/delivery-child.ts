@@ -1,11 +1,12 @@
 // The parent's end of the delivery process: starts it, stops it, asks for its numbers, and tells when it died.
 import { fork, type ChildProcess } from 'node:child_process'
-import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { limits } from './config.ts'
 import type { FromChild, ToChild } from './delivery-process.ts'
 import type { RunningRoles } from './node.ts'
 import type { Connection } from './store/database.ts'
+
+const metricsMs = 1_000
 
 export interface DeliveryChild extends RunningRoles {
   /** Its part of the Prometheus text; empty when it does not answer. */
@@ -18,12 +19,18 @@ export async function startDeliveryChild(connection: Connection, died: (error: E
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
   })
   let stopping = false
-  const exited = once(child, 'exit') as Promise<[number | null, string | null]>
+  const exited = new Promise<[number | null, string | null]>((resolve) => {
+    child.once('exit', (code, signal) => resolve([code, signal]))
+    // Where it could not even be started there is no exit.
+    child.on('error', (error) => {
+      if (child.pid === undefined) resolve([null, error.message])
+    })
+  })
   void exited.then(([code, signal]) => {
     if (!stopping) died(new Error(`the delivery process ended (${signal ?? `status ${code}`})`))
   })
   tell(child, { say: 'start', connection })
-  const first = await Promise.race([heard(child, 'ready', 'failed'), exited.then(() => undefined)])
+  const first = await Promise.race([heard(child, ['ready', 'failed']), exited.then(() => undefined)])
   if (first?.say !== 'ready') {
     stopping = true
     throw new Error(first?.say === 'failed' ? first.why : 'the delivery process ended at its start')
@@ -38,10 +45,8 @@ export async function startDeliveryChild(connection: Connection, died: (error: E
     },
     metrics: async () => {
       if (!child.connected) return ''
-      const answer = heard(child, 'metrics')
       tell(child, { say: 'metrics' })
-      const late = new Promise<undefined>((resolve) => setTimeout(() => resolve(undefined), 1_000).unref())
-      const said = await Promise.race([answer, late])
+      const said = await heard(child, ['metrics'], metricsMs)
       return said?.say === 'metrics' ? said.text : ''
     },
   }
@@ -51,14 +56,22 @@ function tell(child: ChildProcess, message: ToChild): void {
   child.send(message, () => undefined) // that it is gone, its exit tells
 }
 
-/** The next message of one of these kinds. */
-function heard(child: ChildProcess, ...kinds: readonly FromChild['say'][]): Promise<FromChild> {
+/** The next message of one of these kinds; undefined when it does not come within the time. */
+function heard(
+  child: ChildProcess,
+  kinds: readonly FromChild['say'][],
+  withinMs?: number,
+): Promise<FromChild | undefined> {
   return new Promise((resolve) => {
-    const hear = (message: FromChild) => {
-      if (!kinds.includes(message.say)) return
+    const end = (message?: FromChild) => {
       child.off('message', hear)
+      clearTimeout(timer)
       resolve(message)
     }
+    const hear = (message: FromChild) => {
+      if (kinds.includes(message.say)) end(message)
+    }
+    const timer = withinMs === undefined ? undefined : setTimeout(end, withinMs).unref()
     child.on('message', hear)
   })
 }

@@ -13,13 +13,19 @@ export async function startRoles(names: readonly RoleName[], tools: RoleTools): 
   const makers = await Promise.all(names.filter(isBuilt).map((name) => roles[name]()))
   const made: Role[] = makers.map((make) => make(tools))
   const services = made.flatMap((role) => role.services)
+  /** Everything is closed, even if closing something else failed. */
   const close = async () => {
-    for (const closing of made.flatMap((role) => role.closing)) await closing()
+    const failures: unknown[] = []
+    for (const closing of made.flatMap((role) => role.closing))
+      await Promise.resolve()
+        .then(closing)
+        .catch((error: unknown) => failures.push(error))
+    if (failures.length > 0) throw failures[0]
   }
   try {
     await startAll(services)
   } catch (error) {
-    await close()
+    await close().catch(() => undefined) // the start's error is the one to tell
     throw error
   }
   return {

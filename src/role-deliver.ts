@@ -67,17 +67,23 @@ function routeOpener(vault: Vault): (workspaceId: string, sealed: Buffer) => Rou
 
 function housekeeper(db: Db, log: Log): Service {
   let timer: NodeJS.Timeout | undefined
-  const work = () => void keepHouse(db).catch((error: unknown) => log.fault('housekeeping', error))
+  let working: Promise<void> = Promise.resolve()
+  const work = () => {
+    working = working.then(() => keepHouse(db)).catch((error: unknown) => log.fault('housekeeping', error))
+  }
   return {
     name: 'housekeeping',
     start: () => {
-      timer ??= setInterval(work, limits.housekeepingMs)
+      if (timer === undefined) {
+        work() // a node that is restarted often must do it too
+        timer = setInterval(work, limits.housekeepingMs)
+      }
       return Promise.resolve()
     },
     stop: () => {
       clearInterval(timer)
       timer = undefined
-      return Promise.resolve()
+      return working
     },
   }
 }

@@ -30,23 +30,24 @@ export type Accept = (submission: Submission) => Promise<Accepted | Refusal>
 
 export function makeAccept(tools: AcceptTools): Accept {
   /** Submissions with an idempotency key that are being decided here, by workspace, face and key. */
-  const underWay = new Map<string, Promise<unknown>>()
+  const underWay = new Map<string, Promise<Accepted | Refusal>>()
 
   return async (submission) => {
     const { idempotency } = submission
     if (idempotency === undefined) return decide(tools, submission)
     const name = `${submission.workspaceId} ${submission.source} ${idempotency.key}`
     const until = performance.now() + limits.idempotencyWaitMs
-    // Equal keys are told apart before SQL: the loser waits for the winner, then finds what it left.
-    for (let first = underWay.get(name); first !== undefined; first = underWay.get(name))
-      if (!(await settled(first, until - performance.now())))
+    // Equal keys are told apart before SQL: a loser waits for the winner, then finds what it left. Where it left nothing, one of them is next.
+    for (let first = underWay.get(name); first !== undefined; first = underWay.get(name)) {
+      const end = await settled(first, until - performance.now())
+      if (end === 'late')
         return refuse(
           'idempotency_in_progress',
           'A request with this Idempotency-Key is still in progress; try again in a second.',
-          {
-            retryAfterSeconds: 1,
-          },
+          { retryAfterSeconds: 1 },
         )
+      if (end === 'accepted') return decide(tools, submission)
+    }
     const decided = decide(tools, submission)
     underWay.set(name, decided)
     try {
@@ -203,15 +204,18 @@ async function placeContent(
   return content
 }
 
-/** True when the promise has settled within the time. */
-async function settled(promise: Promise<unknown>, ms: number): Promise<boolean> {
+/** How the decision on an equal key went, if it did within the time. */
+async function settled(
+  decision: Promise<Accepted | Refusal>,
+  ms: number,
+): Promise<'accepted' | 'nothing left' | 'late'> {
   let timer: NodeJS.Timeout | undefined
-  const late = new Promise<false>((resolve) => {
-    timer = setTimeout(() => resolve(false), Math.max(0, ms))
+  const late = new Promise<'late'>((resolve) => {
+    timer = setTimeout(() => resolve('late'), Math.max(0, ms))
   })
-  const done = promise.then(
-    () => true,
-    () => true,
+  const done = decision.then(
+    (answer) => (isRefusal(answer) ? 'nothing left' : 'accepted'),
+    () => 'nothing left' as const,
   )
   return Promise.race([done, late]).finally(() => clearTimeout(timer))
 }

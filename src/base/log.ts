@@ -47,14 +47,17 @@ export function makeLog(level: string): Log {
 /** A log that keeps nothing, for benches and tests that look elsewhere. */
 export const silentLog: Log = makeLog('silent')
 
+/** A chain of causes may be a ring. */
+const causesMax = 5
+
 /** Message, kind and causes of an error, and its stack: for the log, never for a caller. */
-function describe(error: unknown): object {
+function describe(error: unknown, depth = 0): object {
   if (!(error instanceof Error)) return { message: String(error) }
   const code = (error as { code?: unknown }).code
   return {
     message: error.message,
     ...(typeof code === 'string' && { code }),
     stack: error.stack,
-    ...(error.cause !== undefined && { cause: describe(error.cause) }),
+    ...(error.cause !== undefined && depth < causesMax && { cause: describe(error.cause, depth + 1) }),
   }
 }

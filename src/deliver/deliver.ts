@@ -6,7 +6,7 @@ import type { Route } from '../config.ts'
 import type { Log } from '../base/log.ts'
 import { lifecycle, type Service } from '../base/service.ts'
 import type { Vault } from '../base/secret.ts'
-import type { Db } from '../store/database.ts'
+import { isDatabaseAway, surelyAborted, type Db } from '../store/database.ts'
 import {
   claimDue,
   claimName,
@@ -20,6 +20,7 @@ import {
 import type { ArmAnswer } from './conversation.ts'
 import { makePreparer } from './prepare.ts'
 import { endingOf, unattempted } from './record.ts'
+import { makeRoom } from './room.ts'
 import type { Transmitter } from './transmit.ts'
 
 export { makeTransmitter } from './transmit.ts'
@@ -42,10 +43,16 @@ export interface DeliverTools {
 
 interface InFlight {
   readonly claimed: Claimed
+  /** What it holds in memory while it is tried, roughly; small texts are not counted. */
+  readonly contentBytes: number
+  /** Database time less `performance.now()`, as the claim told it: this machine's own date counts for nothing. */
+  readonly databaseClockMs: number
   /** Aborted when the lease is lost, and at a shutdown: a dot that is not written by then never is. */
   readonly giveUp: AbortController
   /** The row is somebody else's: it is not on the heartbeat's list any more. */
   lost: boolean
+  /** From here on the row may be armed, so that a fault of ours proves nothing. */
+  armAsked: boolean
   /** On the clock of `performance.now()`; moved on by the heartbeat. */
   leaseEndsAt: number
 }
@@ -53,6 +60,10 @@ interface InFlight {
 const triesMax = limits.retryScheduleSeconds.length + 1
 const idleMs = 1_000
 const composeTriesMax = 3
+/** How often the database may refuse to write one ending before its claim is left to the reaper. */
+const refusedEndingsMax = 5
+/** A destination gets nothing more until half of its share has landed: few claims of many rather than many of few. */
+const busyAt = limits.claimShareMax / 2
 
 /** Runs `work` again and again, `pause` milliseconds after it has ended; `stop` waits for the one under way. */
 function repeating(pause: () => number, work: () => Promise<void>, trouble: (error: unknown) => void) {
@@ -86,41 +97,50 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
   const preparer = makePreparer(tools.db, tools.vault)
   const flights = new Map<string, InFlight>()
   const perDestination = new Map<string, number>()
+  const contentRoom = makeRoom(limits.contentInFlightBytesMax)
   let running = false
-  let contentBytes = 0
   let cursor = firstLane
   let lanesSeen = 1
   let foundInWalk = false
+  /** Something may have become due since the walk over the lanes began, perhaps in one that it had passed already. */
+  let stale = false
   let wake: () => void = () => undefined
-  let woken = false
   let due: { stop(): Promise<void> } | undefined
   let nextReapAt = 0
+  let giveUpAt = Infinity
 
   const poke = () => {
-    woken = true
+    stale = true
     wake()
   }
 
-  const sleep = (ms: number): Promise<void> => {
-    if (woken) return Promise.resolve()
-    return new Promise((resolve) => {
+  const sleep = (ms: number): Promise<void> =>
+    new Promise((resolve) => {
       const timer = setTimeout(resolve, ms)
       wake = () => {
         clearTimeout(timer)
         resolve()
       }
     })
+
+  const trouble = (what: string) => (error: unknown) => {
+    tools.log.fault(what, error)
+    // After an outage those who hold replies come first (delivery-semantics, reap).
+    if (isDatabaseAway(error)) nextReapAt = performance.now() + tools.leaseMs
   }
+
+  const freeSlots = () => limits.messagesInFlightMax - flights.size
 
   /** One claim; true when there may be more to claim at once. */
   const claimSome = async (): Promise<boolean> => {
-    const most = Math.min(limits.messagesInFlightMax - flights.size, limits.claimMost)
-    if (most < limits.claimLeast || contentBytes > limits.contentInFlightBytesMax) return false
-    const busy = [...perDestination].flatMap(([destination, count]) =>
-      count >= limits.claimShareMax ? [destination] : [],
-    )
+    if (cursor === firstLane) {
+      stale = false
+      foundInWalk = false
+    }
+    const most = Math.min(freeSlots(), limits.claimMost)
+    const busy = [...perDestination].flatMap(([destination, count]) => (count > busyAt ? [destination] : []))
+    const share = Math.max(1, Math.min(Math.ceil(most / lanesSeen), limits.claimShareMax - busyAt))
     const claimedAt = performance.now()
-    const share = Math.max(1, Math.ceil(most / lanesSeen))
     const answer = await claimDue(tools.db, { cursor, share, most, busy, leaseMs: tools.leaseMs, owner })
     cursor = answer.cursor
     lanesSeen = Math.max(1, answer.lanes)
@@ -128,96 +148,106 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
       tools.log.attempted({ messageId: refused.id, outcome: 'failed', reason: refused.reason })
     for (const claimed of answer.claimed) launch(claimed, claimedAt)
     if (answer.claimed.length + answer.refused.length > 0) foundInWalk = true
-    if (cursor !== firstLane) return true
-    // A whole walk over the lanes without anything due: rest. (Who made something due behind the cursor has woken us.)
-    const again = foundInWalk
-    foundInWalk = false
-    return again
+    // A whole walk over the lanes without anything due: rest.
+    return cursor !== firstLane || foundInWalk || stale
   }
 
   const launch = (claimed: Claimed, claimedAt: number) => {
     const name = claimName(claimed)
     const flight: InFlight = {
       claimed,
+      contentBytes: claimed.attachmentsBytes + (claimed.bodyBlob === null ? 0 : limits.bodyTextBytesMax),
+      databaseClockMs: claimed.claimedAt.getTime() - claimedAt,
       giveUp: new AbortController(),
       lost: false,
+      armAsked: false,
       leaseEndsAt: claimedAt + tools.leaseMs,
     }
     flights.set(name, flight)
     perDestination.set(claimed.destination, (perDestination.get(claimed.destination) ?? 0) + 1)
-    contentBytes += claimed.attachmentsBytes
     void attempt(flight).finally(() => {
       flights.delete(name)
       const left = (perDestination.get(claimed.destination) ?? 1) - 1
       if (left === 0) perDestination.delete(claimed.destination)
       else perDestination.set(claimed.destination, left)
-      contentBytes -= claimed.attachmentsBytes
-      if (flights.size <= limits.messagesInFlightMax - limits.claimLeast) poke()
+      if (left === busyAt || freeSlots() === limits.claimLeast) poke()
       if (!running && flights.size === 0) quiet()
     })
   }
 
-  /** One attempt, from the claim to the record. Never rejects. */
+  /** From the claim to the record. Never rejects. */
   const attempt = async (flight: InFlight): Promise<void> => {
-    const { claimed, giveUp } = flight
-    const startedAt = new Date()
-    const schedule = () => ({ timeScale: tools.timeScale, now: new Date(), startedAt })
-    let ending: Ending | undefined
-    try {
-      const prepared = await preparer.prepare(claimed)
-      if (prepared === undefined) ending = unattempted(claimed, { kind: 'failed', reason: 'content_lost' }, schedule())
-      else {
-        const route =
-          claimed.routeSealed === null ? tools.route : tools.openRoute(claimed.workspaceId, claimed.routeSealed)
-        const result = await tools.transmitter.transmit({
-          ...prepared,
-          route,
-          arm: () => armSurely(claimed),
-          // A tenth of the lease stays as a margin: past it another worker may be deciding.
-          deadline: () => flight.leaseEndsAt - tools.leaseMs / 10,
-          signal: giveUp.signal,
-        })
-        ending = endingOf(claimed, result, schedule())
-        const { phase, reply, trouble, peer } = result
-        tools.log.attempted({
-          messageId: claimed.id,
-          workspaceId: claimed.workspaceId,
-          attempt: claimed.attempt,
-          domain: claimed.destination,
-          outcome: ending?.outcome ?? 'decided elsewhere',
-          phase,
-          code: reply?.code,
-          trouble,
-          host: peer?.host,
-          tls: peer?.tls,
-          ms: Date.now() - startedAt.getTime(),
-        })
-      }
-    } catch (error) {
-      tools.log.fault('attempt', error, { messageId: claimed.id })
-      ending = unattempted(
-        claimed,
-        claimed.attempt >= composeTriesMax
-          ? { kind: 'failed', reason: 'not_composable' }
-          : { kind: 'retry', reason: 'worker_lost' },
-        schedule(),
-      )
-    }
+    const leave = await contentRoom.enter(flight.contentBytes, flight.giveUp.signal)
+    const ending = await tryOnce(flight).finally(leave)
     if (ending !== undefined) await recordSurely(flight, ending)
   }
 
-  const armSurely = async (claimed: Claimed): Promise<ArmAnswer> => {
+  /** How the attempt ended; undefined when that is for somebody else to write down. */
+  const tryOnce = async (flight: InFlight): Promise<Ending | undefined> => {
+    const { claimed, giveUp } = flight
+    const now = () => new Date(flight.databaseClockMs + performance.now())
+    const startedAt = now()
+    const schedule = () => ({ timeScale: tools.timeScale, now: now(), startedAt })
+    if (giveUp.signal.aborted) return unattempted(claimed, { kind: 'retry', reason: 'shutdown' }, schedule())
     try {
-      return await tools.recorder.arm(claimed)
+      const prepared = await preparer.prepare(claimed)
+      if (prepared === undefined) return unattempted(claimed, { kind: 'failed', reason: 'content_lost' }, schedule())
+      const route =
+        claimed.routeSealed === null ? tools.route : tools.openRoute(claimed.workspaceId, claimed.routeSealed)
+      const result = await tools.transmitter.transmit({
+        ...prepared,
+        route,
+        arm: () => armSurely(flight),
+        // A tenth of the lease stays as a margin: past it another worker may be deciding.
+        deadline: () => flight.leaseEndsAt - tools.leaseMs / 10,
+        signal: giveUp.signal,
+      })
+      const ending = endingOf(claimed, result, schedule())
+      const { phase, reply, trouble: what, peer } = result
+      tools.log.attempted({
+        messageId: claimed.id,
+        workspaceId: claimed.workspaceId,
+        attempt: claimed.attempt,
+        domain: claimed.destination,
+        outcome: ending?.outcome ?? 'decided elsewhere',
+        phase,
+        code: reply?.code,
+        trouble: what,
+        host: peer?.host,
+        tls: peer?.tls,
+        ms: now().getTime() - startedAt.getTime(),
+      })
+      return ending
+    } catch (error) {
+      tools.log.fault('attempt', error, { messageId: claimed.id })
+      // Perhaps armed, perhaps past the dot: without the heartbeat the lease runs out, and the reaper goes by the row.
+      if (flight.armAsked) return undefined
+      // That the database was away is no fault of the message.
+      const hopeless = claimed.attempt >= composeTriesMax && !isDatabaseAway(error)
+      const outcome = hopeless
+        ? ({ kind: 'failed', reason: 'not_composable' } as const)
+        : ({ kind: 'retry', reason: 'worker_lost' } as const)
+      return unattempted(claimed, outcome, schedule())
+    }
+  }
+
+  const armSurely = async (flight: InFlight): Promise<ArmAnswer> => {
+    flight.armAsked = true
+    try {
+      return await tools.recorder.arm(flight.claimed)
     } catch (error) {
       // Committed or not, nobody knows: the dot is renounced for good, and the record says so until it is heard.
-      tools.log.fault('arm', error, { messageId: claimed.id })
+      tools.log.fault('arm', error, { messageId: flight.claimed.id })
       return 'failed'
     }
   }
 
-  /** Writes the end of a claim until the database has answered. What is still unheard at the end of the process, the reaper decides. */
+  /**
+   * Writes the end of a claim until the database has answered. What the database refuses to write, and what is still unheard when the time
+   * for a shutdown is over, is left to the reaper.
+   */
   const recordSurely = async (flight: InFlight, ending: Ending): Promise<void> => {
+    let refusals = 0
     for (let delayMs = 50, asked = 1; ; delayMs = Math.min(delayMs * 2, 2_000), asked++) {
       try {
         const done = await tools.recorder.finish(ending)
@@ -230,7 +260,8 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
         return
       } catch (error) {
         tools.log.fault('finish', error, { messageId: ending.id })
-        if (!running && performance.now() > flight.leaseEndsAt) return
+        if (surelyAborted(error) && !isDatabaseAway(error) && ++refusals === refusedEndingsMax) return
+        if (!running && performance.now() > Math.min(flight.leaseEndsAt, giveUpAt)) return
         await new Promise((resolve) => setTimeout(resolve, delayMs))
       }
     }
@@ -256,16 +287,19 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
   const isRunning = () => running
   const claimLoop = async (): Promise<void> => {
     while (isRunning()) {
-      woken = false
-      try {
-        if (await claimSome()) continue
-      } catch (error) {
-        tools.log.fault('claim', error)
-        nextReapAt = performance.now() + tools.leaseMs // after an outage, those who hold replies come first
-        await sleep(500)
+      // Between the look and the sleep nothing can land.
+      if (freeSlots() < limits.claimLeast) {
+        await sleep(idleMs)
         continue
       }
-      await sleep(Math.max(20, idleMs / tools.timeScale))
+      try {
+        if (await claimSome()) continue
+        if (isRunning() && !stale) await sleep(Math.max(20, idleMs / tools.timeScale))
+      } catch (error) {
+        trouble('claim')(error)
+        cursor = firstLane
+        if (isRunning()) await sleep(500)
+      }
     }
   }
 
@@ -280,33 +314,32 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
   let claiming: Promise<void> = Promise.resolve()
   let quiet: () => void = () => undefined
   const timers = [
-    repeating(
-      () => tools.leaseMs / 3,
-      heartbeat,
-      (error) => tools.log.fault('heartbeat', error),
-    ),
-    repeating(
-      () => Math.min(1_000, tools.leaseMs / 4),
-      reapSome,
-      (error) => tools.log.fault('reap', error),
-    ),
+    repeating(() => tools.leaseMs / 3, heartbeat, trouble('heartbeat')),
+    repeating(() => Math.min(1_000, tools.leaseMs / 4), reapSome, trouble('reap')),
   ]
+  const giveUpAll = () => {
+    for (const flight of flights.values()) flight.giveUp.abort()
+  }
   const service = lifecycle(
     'deliver',
     async () => {
-      running = true
       await tools.transmitter.service.start()
+      running = true
+      giveUpAt = Infinity
+      cursor = firstLane
       due = tools.onDue(poke)
       for (const timer of timers) timer.start()
       claiming = claimLoop()
     },
     async () => {
       running = false
+      giveUpAt = performance.now() + limits.shutdownMs
+      // Unarmed work is handed back; past the dot an attempt goes on to its reply, within the time for a shutdown, and its lease with it.
+      giveUpAll()
       poke()
       await claiming
+      giveUpAll() // what the last claim brought
       await due?.stop()
-      // Unarmed work is handed back; past the dot an attempt goes on to its reply, within the time for a shutdown, and its lease with it.
-      for (const flight of flights.values()) flight.giveUp.abort()
       const landed = flights.size === 0 ? Promise.resolve() : new Promise<void>((resolve) => (quiet = resolve))
       await tools.transmitter.service.stop()
       await landed

@@ -99,9 +99,9 @@ async function loadKey(db: Db, vault: Vault, { workspaceId, domainId }: Claimed)
 }
 
 /** RFC 5321 4.4: how it came in. The name is that of the machine that accepted it, so that every attempt writes the same. */
-function trace({ acceptedBy, id, createdAt }: Claimed): string {
+function trace({ acceptedBy, id, createdAt, source }: Claimed): string {
   const date = createdAt.toUTCString().replace('GMT', '+0000')
-  return `Received: by ${acceptedBy} with HTTP\r\n\tid ${id};\r\n\t${date}\r\n`
+  return `Received: by ${acceptedBy} with ${source === 'smtp' ? 'ESMTP' : 'HTTP'}\r\n\tid ${id};\r\n\t${date}\r\n`
 }
 
 function domainOf(address: string): string {

@@ -189,7 +189,7 @@ function errorWords(
   outcome: Exclude<Settled, { kind: 'accepted' | 'decided' }>,
   { reply, trouble, peer, phase }: Facts,
 ): string {
-  const host = peer === undefined ? '' : ` (${peer.host}, ${phase})`
+  const host = peer === undefined ? '' : ` (${peer.host}, ${whereWords[phase]})`
   const seen =
     trouble !== undefined
       ? `${troubleWords[trouble]}${host}`

@@ -24,6 +24,8 @@ export interface Claimed extends Claim {
   readonly hasAttachments: boolean
   readonly attachmentsBytes: number
   readonly routeSealed: Buffer | null
+  /** The database's time. */
+  readonly claimedAt: Date
 }
 
 /** Where the walk over the lanes goes on. */
@@ -115,12 +117,12 @@ const claim = sql(
   select r.id, r.workspace_id "workspaceId", r.taken_epoch epoch, r.taken_token token, r.tries attempt, r.verdict,
          r.domain_id "domainId", r.destination, r.expires_at "expiresAt", r.sender, r.sender_name "senderName", r.recipient, r.subject,
          r.accepted_by "acceptedBy", r.created_at "createdAt", r.source, r.body_text "bodyText", r.body_blob "bodyBlob",
-         r.many > 0 "hasAttachments", r.bytes "attachmentsBytes", r.route_sealed "routeSealed",
+         r.many > 0 "hasAttachments", r.bytes "attachmentsBytes", r.route_sealed "routeSealed", app_now() "claimedAt",
          null "laneWorkspace", null "laneDestination", null::integer lanes
     from record r
   union all
   (select null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null,
-         last.workspace_id::text, last.destination, last.n
+         null, last.workspace_id::text, last.destination, last.n
     from walked last order by last.n desc limit 1)`,
 )
 

@@ -122,7 +122,7 @@ begin
          j.hourly, j.daily, j.monthly,
          j.hour_used + coalesce(c.many, 0), j.day_used + coalesce(c.many, 0), j.month_used + coalesce(c.many, 0),
          case when j.hourly is not null then
-           60 * (60 - coalesce((select max(h.age) from trailing_hour(j.minutes, j.minute, now_minute) h where h.charged > 0), 0))
+           60 * (60 - coalesce((select max(h.age) from trailing_hour(j.minutes, j.minute, j.at_minute) h where h.charged > 0), 0))
              - extract(second from now_at)::integer end,
          extract(epoch from (today + 1)::timestamp - (now_at at time zone 'UTC'))::integer,
          extract(epoch from this_month + interval '1 month' - (now_at at time zone 'UTC'))::integer
@@ -190,7 +190,7 @@ begin
   with asked as materialized (select * from endings_of(batch)),
   ended as (
     delete from outbound o using asked a
-     where o.message_id = a.id and o.epoch = a.epoch and o.token = a.token and o.status = 'sending'
+     where o.message_id = a.id and o.workspace_id = a.w and o.epoch = a.epoch and o.token = a.token and o.status = 'sending'
        and a.status in ('sent', 'failed', 'delivery_unknown')
     returning a.*, o.armed_epoch
   ),
@@ -199,7 +199,7 @@ begin
        set status = 'retrying', due_at = now_at + a.delay_ms * interval '1 millisecond', lease_until = null, lease_owner = null,
            armed_epoch = null, evidence = a.evidence, attempts = o.attempts - case when a.uses_try then 0 else 1 end
       from asked a
-     where o.message_id = a.id and o.epoch = a.epoch and o.token = a.token and o.status = 'sending' and a.status = 'retrying'
+     where o.message_id = a.id and o.workspace_id = a.w and o.epoch = a.epoch and o.token = a.token and o.status = 'sending' and a.status = 'retrying'
     returning a.*, null::integer armed_epoch
   ),
   told as materialized (
@@ -251,11 +251,18 @@ begin
 end $$;
 
 -- Late proof (decisions B): a claim that became delivery_unknown while its worker held the reply to its dot becomes sent or failed, under
--- the same epoch and token. A late 4yz is a failure, never a retry: a person may have sent it again meanwhile.
+-- the same epoch and token. A late 4yz is a failure, never a retry: a person may have sent it again meanwhile. What it reported is then the
+-- message's end, a final soft bounce.
 create function late_proof_1(batch json) returns table (id uuid, epoch integer) language sql volatile as $$
   with told as materialized (
-    select a.*, case when a.status = 'retrying' then 'failed' else a.status end becomes, m.delivery_rank was
-      from endings_of(batch) a join messages m on m.workspace_id = a.w and m.id = a.id
+    select a.id, a.w, a.epoch, a.token, a.error, a.provider_id, a.facts, a.report_type, a.report_event, a.detail, a.suppress, a.rule,
+           case when late_4yz then 'failed' else a.status end becomes, case when late_4yz then 'failed' else a.outcome end outcome,
+           case when a.report is null then 0::smallint when late_4yz then 3::smallint else a.rank end rank,
+           case when late_4yz then (a.event::jsonb - 'nextAttemptAt' || '{"reason": "eod_4xx_late"}')::json else a.event end event,
+           case when late_4yz then jsonb_set(a.report::jsonb, '{bounce,final}', 'true', false)::json else a.report end report,
+           case when late_4yz then jsonb_set(a.bounce::jsonb, '{final}', 'true', false)::json else a.bounce end bounce,
+           m.delivery_rank was
+      from (select *, status = 'retrying' late_4yz from endings_of(batch)) a join messages m on m.workspace_id = a.w and m.id = a.id
      where m.status = 'delivery_unknown' and m.armed_epoch = a.epoch and m.armed_token = a.token
        and (a.status = 'sent' or (a.status = 'failed' and a.evidence is distinct from 'not_written') or a.evidence = 'eod_4xx')
      order by a.id for update of m
@@ -263,7 +270,7 @@ create function late_proof_1(batch json) returns table (id uuid, epoch integer) 
   record as (
     update messages m
        set status = t.becomes, sequence = m.sequence + case when t.report is null then 1 else 2 end,
-           delivery_rank = greatest(m.delivery_rank, coalesce(t.rank, 0::smallint)),
+           delivery_rank = greatest(m.delivery_rank, t.rank),
            provider_message_id = coalesce(t.provider_id, m.provider_message_id),
            error_message = case when t.becomes = 'sent' then null else t.error end,
            armed_epoch = null, armed_token = null, finished_at = app_now()
@@ -274,8 +281,7 @@ create function late_proof_1(batch json) returns table (id uuid, epoch integer) 
   ),
   event as (
     insert into events (workspace_id, message_id, sequence, type, status, delivery_rank, occurred_at, facts)
-    select r.w, r.id, r.sequence - case when r.report is null then 0 else 1 end, 'message.' || r.becomes, r.becomes, r.was, app_now(),
-           case when r.status = 'retrying' then (r.event::jsonb || '{"reason": "eod_4xx_late"}')::json else r.event end
+    select r.w, r.id, r.sequence - case when r.report is null then 0 else 1 end, 'message.' || r.becomes, r.becomes, r.was, app_now(), r.event
       from record r
     union all
     select r.w, r.id, r.sequence, r.report_event, r.becomes, r.delivery_rank, app_now(), r.report from record r where r.report is not null
