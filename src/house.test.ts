@@ -32,7 +32,6 @@ const broughtInBy: Readonly<Record<string, readonly string[]>> = {
   kysely: ['store'],
   'node:sqlite': ['store'],
   fastify: ['http'],
-  '@fastify/type-provider-typebox': ['http'],
   '@scalar/fastify-api-reference': ['http'],
   typebox: ['contract', 'http'],
   pino: ['base'],

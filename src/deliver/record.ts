@@ -185,16 +185,32 @@ const troubleWords = {
   shutdown: 'The service was shut down before the message was sent.',
 } as const satisfies Record<Trouble, string>
 
+/** Where in the conversation it was, for people: `mx.example.org said to RCPT: 550 no such user`. */
+const whereWords = {
+  route: 'before the connection',
+  connect: 'at the connection',
+  greeting: 'as its greeting',
+  ehlo: 'to EHLO',
+  tls: 'to STARTTLS',
+  auth: 'to the login',
+  mail: 'to MAIL',
+  rcpt: 'to RCPT',
+  data: 'to DATA',
+  content: 'during the content',
+  arm: 'before the final dot',
+  eod: 'after the final dot',
+} as const satisfies Record<Facts['phase'], string>
+
 function errorWords(
   outcome: Exclude<Settled, { kind: 'accepted' | 'decided' }>,
   { reply, trouble, peer, phase }: Facts,
 ): string {
-  const host = peer === undefined ? '' : ` (${peer.host}, ${whereWords[phase]})`
+  const host = peer?.host ?? 'The other side'
   const seen =
     trouble !== undefined
-      ? `${troubleWords[trouble]}${host}`
+      ? `${troubleWords[trouble]}${peer === undefined ? '' : ` (${peer.host} ${whereWords[phase]})`}`
       : reply !== undefined
-        ? `${peer?.host ?? 'The other side'} said to ${phase}: ${reply.code} ${reply.text}`
+        ? `${host} said ${whereWords[phase]}: ${reply.code} ${reply.text}`
         : ''
   if (outcome.kind === 'unknown')
     return `Remote acceptance cannot be proven; the message is not sent again. ${seen}`.trim()

@@ -51,7 +51,7 @@ export function answerRefusal(face: Face, request: FastifyRequest, reply: Fastif
   if (retryAfter !== undefined) reply.header('retry-after', Math.max(1, Math.ceil(retryAfter)))
   if (refusal.quota !== undefined) reply.headers(rateLimitHeaders(refusal.quota))
   const route = routeOf(request)
-  const ms = reply.elapsedTime
+  const ms = performance.now() - request.beganAt
   face.metrics?.answered(route, status, ms / 1000)
   face.log.refused({
     requestId: request.id,
@@ -151,6 +151,8 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** Who asks, once that is proved. */
     principal: Principal | null
+    /** On the clock of `performance.now()`: when its head had been read. */
+    beganAt: number
     /** The body was read to its end. */
     bodyRead: boolean
   }

@@ -33,7 +33,7 @@ export function statusRoute(app: FastifyInstance, face: Face, guesses: Guesses):
       if (id === undefined) return answerRefusal(face, request, reply, notAMessageId)
       const found = await face.doors.readStatus(principal.workspaceId, id as MessageId)
       if (found === undefined) return answerRefusal(face, request, reply, unknown)
-      face.metrics?.answered(url, 200, reply.elapsedTime / 1000)
+      face.metrics?.answered(url, 200, (performance.now() - request.beganAt) / 1000)
       return reply.send(presentStatus(found.message, found.events))
     },
   })

@@ -59,15 +59,15 @@ async function send(face: Face, large: LargeBodies, request: FastifyRequest, rep
     if (isRefusal(answer)) return answerRefusal(face, request, reply, answer)
     if (answer.replayed) reply.header('idempotent-replayed', 'true')
     if (answer.quota.length > 0) reply.headers(rateLimitHeaders(answer.quota))
-    tellAccepted(face, request, reply, answer)
+    tellAccepted(face, request, answer)
     return reply.code(202).send(presentAccepted(answer.message))
   } finally {
     if (body.heldBytes > 0) large.give(body.heldBytes)
   }
 }
 
-function tellAccepted(face: Face, request: FastifyRequest, reply: FastifyReply, { message, replayed }: Accepted): void {
-  const ms = reply.elapsedTime
+function tellAccepted(face: Face, request: FastifyRequest, { message, replayed }: Accepted): void {
+  const ms = performance.now() - request.beganAt
   face.metrics?.answered(operation.path, 202, ms / 1000)
   face.log.accepted({
     requestId: request.id,

@@ -20,7 +20,7 @@ const insert = sql(
 const prune = sql(
   'sandbox-prune',
   `delete from sandbox_mail where id in (
-     select id from sandbox_mail order by received_at desc offset $1 limit 5000)`,
+     select id from sandbox_mail order by received_at desc offset $1 limit 5000) returning id`,
 )
 
 /** Keeps mails; each call resolves when its mail is committed. */
@@ -45,5 +45,5 @@ export function makeSandboxInbox(db: Db): (mail: Kept) => Promise<void> {
 
 /** Removes the oldest mails beyond the inbox's size. */
 export async function pruneSandbox(db: Db): Promise<void> {
-  await db.rows(prune, [limits.sandboxInboxMax])
+  while ((await db.rows(prune, [limits.sandboxInboxMax])).length === 5_000);
 }
