@@ -344,6 +344,8 @@ export const limits = {
   claimMost: 400,
   claimLeast: 200,
   lanesPerClaimMax: 200,
+  armSpacingMs: 4,
+  endingSpacingMs: 12,
   signaturesInFlightMax: 12,
   connectionsPerDestinationMax: 20,
   connectionsPerRelayMax: 60,

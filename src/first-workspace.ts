@@ -15,8 +15,15 @@ const firstDomain = 'mail.example'
 
 /** Undefined when there is a workspace already. */
 export async function makeFirstWorkspace(db: Db, vault: Vault, hostname: string): Promise<FirstWorkspace | undefined> {
-  if ((await listAllWorkspaces(db, vault)).length > 0) return undefined
-  const workspace = await createWorkspace(db, vault, firstName, 'unlimited')
+  const isMade = async () => (await listAllWorkspaces(db, vault)).length > 0
+  if (await isMade()) return undefined
+  let workspace
+  try {
+    workspace = await createWorkspace(db, vault, firstName, 'unlimited')
+  } catch (error) {
+    if (await isMade()) return undefined // by another node, which starts at the same time
+    throw error
+  }
   await addDomain({ db, vault, hostname }, workspace.id, firstDomain, true)
   const mailbox = await addMailbox(db, workspace.id, `hello@${firstDomain}`, 'Posthorn')
   const { key } = await createKey(db, workspace.id, { name: 'first key', scopes: ['mail.send', 'mail.status.read'] })

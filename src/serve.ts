@@ -147,7 +147,11 @@ function sentence(error: unknown): string {
     return `Port ${port} on ${address} is in use by another program; end it, or set another port (docs/config.md).`
   if (code === 'EACCES' && port !== undefined)
     return `Port ${port} may not be opened by this user; choose one above 1023 (docs/config.md).`
-  if (typeof code === 'string' && /^E(?:CONN|HOST|NET|NOTFOUND|AI_AGAIN|NOENT|TIMEDOUT)/.test(code) && error.message !== '')
+  if (
+    typeof code === 'string' &&
+    /^E(?:CONN|HOST|NET|NOTFOUND|AI_AGAIN|NOENT|TIMEDOUT)/.test(code) &&
+    error.message !== ''
+  )
     return `${error.message}. DATABASE_URL must name a PostgreSQL that can be reached.`
   return error.message === '' ? `${error.name} ${String(code)}` : error.message
 }

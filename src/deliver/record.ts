@@ -198,7 +198,7 @@ const whereWords = {
   data: 'to DATA',
   content: 'during the content',
   arm: 'before the final dot',
-  eod: 'after the final dot',
+  eod: 'to the final dot',
 } as const satisfies Record<Facts['phase'], string>
 
 function errorWords(
@@ -208,7 +208,7 @@ function errorWords(
   const host = peer?.host ?? 'The other side'
   const seen =
     trouble !== undefined
-      ? `${troubleWords[trouble]}${peer === undefined ? '' : ` (${peer.host} ${whereWords[phase]})`}`
+      ? `${troubleWords[trouble]}${peer === undefined ? '' : ` (${peer.host}, ${phase})`}`
       : reply !== undefined
         ? `${host} said ${whereWords[phase]}: ${reply.code} ${reply.text}`
         : ''

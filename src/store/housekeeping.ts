@@ -6,7 +6,7 @@ import { pruneSandbox } from './sandbox.ts'
 
 const partitions = sql(
   'partitions-ahead',
-  `select ensure_partitions(app_now() - interval '1 day', app_now() + interval '28 days')`,
+  `select ensure_partitions(app_now() - interval '1 day', app_now() + interval '14 days')`,
 )
 
 export async function keepHouse(db: Db): Promise<void> {

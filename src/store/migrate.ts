@@ -31,7 +31,7 @@ export async function migrate(connection: Connection): Promise<{ version: string
     if (error !== undefined && isDatabaseAway(error))
       throw new Error('the database cannot be reached', { cause: error })
     if (error !== undefined) throw new Error('a migration failed; the database is unchanged', { cause: error })
-    await sql`select ensure_partitions(app_now() - interval '1 day', app_now() + interval '28 days')`.execute(db)
+    await sql`select ensure_partitions(app_now() - interval '1 day', app_now() + interval '14 days')`.execute(db)
     return { version: names.at(-1)?.replace(/\.sql$/, '') ?? '' }
   } finally {
     await db.destroy()

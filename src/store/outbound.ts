@@ -300,8 +300,11 @@ export interface Recorder {
 /** Arms and finishes of concurrent attempts, each committed in batches over its own connection. */
 export function makeRecorder(armDb: Db, finishDb: Db): Recorder {
   const bounds = { rowsMax: 400, bytesMax: limits.admitBytesMax, waitingMax: 10 * limits.messagesInFlightMax }
-  const arms = new Batch<Claim, ArmAnswer>((claims) => armBatch(armDb, claims), bounds, surelyAborted)
-  const endings = new Batch<QueuedEnding, boolean>((rows) => finishBatch(finishDb, rows), bounds, surelyAborted)
+  // An arm holds a connection, an ending holds nothing: it can wait for company a little longer.
+  const armBounds = { ...bounds, spacingMs: limits.armSpacingMs }
+  const endingBounds = { ...bounds, spacingMs: limits.endingSpacingMs }
+  const arms = new Batch<Claim, ArmAnswer>((claims) => armBatch(armDb, claims), armBounds, surelyAborted)
+  const endings = new Batch<QueuedEnding, boolean>((rows) => finishBatch(finishDb, rows), endingBounds, surelyAborted)
   return {
     arm: (claim) => arms.add(claim),
     finish: (ending) => {

@@ -1,0 +1,412 @@
+// Acceptance against a real database: what is refused, in which order, what is kept, and what is never said without a row.
+import { connect as connectTo, createServer, type AddressInfo, type Server, type Socket } from 'node:net'
+import { join } from 'node:path'
+import { once } from 'node:events'
+import type { Client } from 'pg'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { limits } from '../config.ts'
+import { silentLog, type Log } from '../base/log.ts'
+import type { MessageId } from '../domain/message.ts'
+import { isRefusal, type Refusal } from '../domain/refusal.ts'
+import type { Accepted, Attachment, Submission } from '../domain/submission.ts'
+import { parseAddress, type EmailAddress } from '../mail/address.ts'
+import { makeAdmitter } from '../store/admit.ts'
+import { readBlob, stageBlob } from '../store/blobs.ts'
+import { isDatabaseAway, openDatabase, type Db } from '../store/database.ts'
+import type { EmbeddedConnection } from '../store/embedded.ts'
+import { makeIds } from '../store/message-id.ts'
+import { storeWorld, type Sender, type StoreWorld } from '../store/store.test-kit.ts'
+import { readRecord } from '../store/views/message-status.ts'
+import { absentScanner, builtInScanner, makeAccept, type Accept, type AcceptTools } from './accept.ts'
+
+let world: StoreWorld
+let accept: Accept
+let connection: EmbeddedConnection
+const closings: (() => Promise<void> | void)[] = []
+
+beforeAll(async () => {
+  world = await storeWorld()
+  const { host, port, user, password, database } = await world.session()
+  connection = { host, port, user: user ?? '', password: password ?? '', database: database ?? '' }
+  accept = makeAccept(await toolsOn(world.db))
+})
+afterEach(async () => {
+  for (const close of closings.splice(0).toReversed()) await close()
+})
+afterAll(() => world.close())
+
+async function toolsOn(db: Db, changes: Partial<AcceptTools> = {}): Promise<AcceptTools> {
+  const ids = makeIds(world.db)
+  await ids.synchronize()
+  ids.stop()
+  return {
+    ids,
+    admitter: makeAdmitter(db),
+    scanner: builtInScanner,
+    hostname: 'node.test',
+    log: silentLog,
+    stage: (id, bytes) => stageBlob(db, id, bytes),
+    readRecord: (workspace, id) => readRecord(world.db, workspace, id),
+    ...changes,
+  }
+}
+
+const address = (text: string): EmailAddress => {
+  const parsed = parseAddress(text)
+  if (parsed === undefined) throw new Error(text)
+  return parsed
+}
+
+function submission(sender: Sender, changes: Partial<Submission> = {}): Submission {
+  return {
+    workspaceId: sender.workspaceId,
+    mailboxId: sender.mailboxId,
+    source: 'rest',
+    recipient: address('Ann@Example.org'),
+    subject: 'Grüße',
+    bodyText: 'Good morning.\n',
+    attachments: [],
+    ...changes,
+  }
+}
+const file = (bytes: Buffer | string, filename = 'a.bin'): Attachment => ({
+  filename,
+  contentType: 'application/octet-stream',
+  bytes: Buffer.from(bytes),
+})
+const eicar = file(`X5O!P%@AP[4\\PZX54(P^)7CC)7}$EICAR${'-STANDARD-ANTIVIRUS-TEST-FILE!$H+H*'}`, 'eicar.com')
+const keyed = (key: string, bodyHash = 'hash of the body') => ({ idempotency: { key, bodyHash } })
+
+const accepted = (answer: Accepted | Refusal): Accepted => {
+  if (isRefusal(answer)) throw new Error(`refused: ${answer.code}`)
+  return answer
+}
+const codeOf = (answer: Accepted | Refusal) => (isRefusal(answer) ? answer.code : 'accepted')
+const suppress = (sender: Sender) =>
+  world.db.run(
+    `insert into suppressions (workspace_id, recipient_key, recipient, reason) values ($1, $2, $2, 'manual')`,
+    [sender.workspaceId, 'ann@example.org'],
+  )
+/** Messages, queue rows, contents, charges and keys of a workspace. */
+const traces = async (sender: Sender): Promise<number[]> => {
+  const [row] = await world.db.run<Record<string, number>>(
+    `select (select count(*) from messages where workspace_id = $1)::integer messages,
+            (select count(*) from outbound where workspace_id = $1)::integer queue,
+            (select count(*) from contents where workspace_id = $1)::integer contents,
+            (select day_count from usage where workspace_id = $1) charged,
+            (select count(*) from idempotency_keys where workspace_id = $1)::integer keys`,
+    [sender.workspaceId],
+  )
+  return Object.values(row ?? {})
+}
+
+describe('the order of the checks', () => {
+  // Each row has everything wrong that stands below it too.
+  const rows = [
+    ['idempotency_key_reused', { key: true, mailbox: true, suppressed: true, quota: true, infected: true }],
+    ['mailbox_not_active', { mailbox: true, suppressed: true, quota: true, infected: true }],
+    ['recipient_suppressed', { suppressed: true, quota: true, infected: true }],
+    ['hourly_limit_reached', { quota: true, infected: true }],
+    ['attachment_infected', { infected: true }],
+    ['accepted', {}],
+  ] as const satisfies [string, Partial<Record<'key' | 'mailbox' | 'suppressed' | 'quota' | 'infected', true>>][]
+
+  test.each(rows)('%s', async (code, wrong: Partial<Record<string, true>>) => {
+    const sender = await world.sender({ hourly: 1 })
+    if (wrong['key'] === true) accepted(await accept(submission(sender, keyed('k', 'another body'))))
+    else if (wrong['quota'] === true) accepted(await accept(submission(sender)))
+    if (wrong['suppressed'] === true) await suppress(sender)
+    if (wrong['mailbox'] === true)
+      await world.db.run(`update mailboxes set status = 'disabled' where id = $1`, [sender.mailboxId])
+    const before = await traces(sender)
+    const answer = await accept(
+      submission(sender, {
+        attachments: [file('fine'), wrong['infected'] === true ? eicar : file('fine too')],
+        ...(wrong['key'] === true && keyed('k')),
+      }),
+    )
+    expect(codeOf(answer)).toBe(code)
+    if (code !== 'accepted') expect(await traces(sender)).toEqual(before)
+    if (isRefusal(answer) && code === 'attachment_infected') expect(answer.field).toBe('attachments.1')
+    if (isRefusal(answer) && code === 'hourly_limit_reached')
+      expect(answer).toMatchObject({
+        quota: [{ window: 'hour', limit: 1, remaining: 0 }],
+        retryAfterSeconds: expect.any(Number),
+      })
+  })
+
+  test('the window to wait for longest is the one that is told', async () => {
+    const sender = await world.sender({ hourly: 1, daily: 1, monthly: 1 })
+    accepted(await accept(submission(sender)))
+    expect(codeOf(await accept(submission(sender)))).toBe('monthly_limit_reached')
+  })
+})
+
+describe('an idempotency key', () => {
+  test('50 at once with the same key and body: one message, one charge, one id for all', async () => {
+    const sender = await world.sender({ hourly: 5 })
+    const answers = await Promise.all(Array.from({ length: 50 }, () => accept(submission(sender, keyed('order 7')))))
+    const told = answers.map(accepted)
+    expect(new Set(told.map(({ message }) => message.id)).size).toBe(1)
+    expect(told.filter(({ replayed }) => !replayed)).toHaveLength(1)
+    expect(await traces(sender)).toEqual([1, 1, 1, 1, 1])
+  })
+
+  test('50 at once of which none can be accepted: every one hears why, and none is charged', async () => {
+    const sender = await world.sender()
+    await suppress(sender)
+    const answers = await Promise.all(Array.from({ length: 50 }, () => accept(submission(sender, keyed('order 8')))))
+    expect(new Set(answers.map(codeOf))).toEqual(new Set(['recipient_suppressed']))
+    expect(await traces(sender)).toEqual([0, 0, 0, 0, 0])
+  })
+
+  test('the repeat is told what the first was told, whatever has happened since', async () => {
+    const sender = await world.sender({ daily: 1 })
+    const sent = submission(sender, {
+      ...keyed('k'),
+      metadata: { order: '7', a: 'b' },
+      expiresAt: new Date(Date.now() + 3600_000),
+      attachments: [file('x')],
+    })
+    const first = accepted(await accept(sent))
+    await suppress(sender)
+    await world.db.run(`update messages set status = 'sending', error_message = 'x' where id = $1`, [first.message.id])
+    const repeat = accepted(await accept(sent))
+    expect(repeat).toEqual({ ...first, replayed: true })
+    expect(Object.keys(repeat.message.metadata ?? {})).toEqual(['order', 'a'])
+  })
+
+  test('with another body: refused, also while the first is under way', async () => {
+    const sender = await world.sender()
+    const answers = await Promise.all([
+      accept(submission(sender, keyed('k', 'one'))),
+      accept(submission(sender, keyed('k', 'two'))),
+    ])
+    expect(answers.map(codeOf)).toEqual(['accepted', 'idempotency_key_reused'])
+    expect(await traces(sender)).toEqual([1, 1, 1, 1, 1])
+  })
+
+  test('is not burned by a refusal', async () => {
+    const sender = await world.sender()
+    await suppress(sender)
+    expect(codeOf(await accept(submission(sender, keyed('k'))))).toBe('recipient_suppressed')
+    await world.db.run('delete from suppressions where workspace_id = $1', [sender.workspaceId])
+    const answer = accepted(await accept(submission(sender, keyed('k'))))
+    expect(answer.replayed).toBe(false)
+  })
+
+  test('belongs to one face and one workspace', async () => {
+    const [one, other] = [await world.sender(), await world.sender()]
+    const answers = await Promise.all([
+      accept(submission(one, keyed('k'))),
+      accept(submission(one, { ...keyed('k'), source: 'smtp' })),
+      accept(submission(other, keyed('k'))),
+    ])
+    expect(new Set(answers.map((answer) => accepted(answer).message.id)).size).toBe(3)
+  })
+
+  test('in progress for longer than anybody should wait: come back in a second', { timeout: 20_000 }, async () => {
+    const sender = await world.sender()
+    const holder = await world.session()
+    const db = world.anotherNode()
+    const patient = makeAccept(await toolsOn(db))
+    await holder.query('begin')
+    await holder.query('select from usage where workspace_id = $1 for update', [sender.workspaceId])
+    const first = patient(submission(sender, keyed('k')))
+    const began = performance.now()
+    const second = await patient(submission(sender, keyed('k')))
+    expect(codeOf(second)).toBe('idempotency_in_progress')
+    expect(second).toMatchObject({ retryAfterSeconds: 1 })
+    expect(performance.now() - began).toBeGreaterThan(limits.idempotencyWaitMs - 50)
+    await holder.query('rollback')
+    expect(codeOf(await first)).toBe('accepted')
+    expect(accepted(await patient(submission(sender, keyed('k')))).replayed).toBe(true)
+  })
+})
+
+describe('attachments', () => {
+  const blobsOf = async (id: MessageId): Promise<(Buffer | undefined)[]> => {
+    const rows = await world.db.run<{ blob_id: string }>(
+      'select blob_id from attachments where message_id = $1 order by position',
+      [id],
+    )
+    return Promise.all(rows.map(({ blob_id: blob }) => readBlob(world.db, blob)))
+  }
+  const every = Buffer.from(Array.from({ length: 256 }, (_, at) => at))
+
+  test.each([
+    ['small: in the admission itself', [every, Buffer.alloc(0)], 'short'],
+    ['big: staged', [Buffer.alloc(3 * limits.contentChunkBytes + 7, every), Buffer.alloc(0)], 'short'],
+    ['a big text, staged, with letters over the chunks’ edges', [], 'é€😀'.repeat(limits.contentChunkBytes / 4)],
+    ['both big', [Buffer.alloc(limits.contentChunkBytes, every)], 'ü'.repeat(limits.contentInlineBytesMax + 1)],
+  ])('%s: read back byte for byte', async (_, contents, bodyText) => {
+    const sender = await world.sender()
+    const answer = accepted(
+      await accept(submission(sender, { bodyText, attachments: contents.map((bytes) => file(bytes)) })),
+    )
+    const record = await readRecord(world.db, sender.workspaceId, answer.message.id)
+    expect(record?.bodyText === bodyText).toBe(true)
+    expect({ ...record, bodyText: '' }).toEqual({ ...answer.message, bodyText: '' })
+    const kept = await blobsOf(answer.message.id)
+    expect(kept.map((bytes, at) => bytes?.equals(contents[at] as Buffer))).toEqual(contents.map(() => true))
+    expect(await world.value('select count(*)::integer from staged_blobs')).toBe(0)
+  })
+
+  test.each([
+    ['infected', builtInScanner, 'attachment_infected'],
+    ['a scanner that is down', absentScanner, 'scanner_unavailable'],
+  ])('%s: nothing stored, nothing charged, the key still free', async (_, scanner, code) => {
+    const sender = await world.sender()
+    const faults: string[] = []
+    const log: Log = { ...silentLog, fault: (what) => void faults.push(what) }
+    const strict = makeAccept(await toolsOn(world.db, { scanner, log }))
+    const sent = submission(sender, { ...keyed('k'), attachments: [file(Buffer.alloc(100_000)), eicar] })
+    const blobs = await world.value('select count(*)::integer from blobs')
+    expect(codeOf(await strict(sent))).toBe(code)
+    expect(await traces(sender)).toEqual([0, 0, 0, 0, 0])
+    expect(await world.value('select count(*)::integer from blobs')).toBe(blobs)
+    expect(faults).toEqual(code === 'scanner_unavailable' ? ['scanner'] : [])
+    // Without an attachment nobody asks the scanner.
+    expect(codeOf(await strict(submission(sender, keyed('k'))))).toBe('accepted')
+  })
+
+  test('the test file is found in the middle of another one', async () => {
+    const inside = Buffer.concat([Buffer.alloc(1_000, 'x'), eicar.bytes, Buffer.alloc(1_000, 'y')])
+    expect(await builtInScanner.examine([file('clean'), file(inside)])).toEqual({
+      clean: false,
+      position: 1,
+      signature: expect.any(String),
+    })
+  })
+})
+
+describe('the outcome of the commit', () => {
+  test('the server ends the session before the commit: a fault, and no row', async () => {
+    const sender = await world.sender()
+    const holder = await world.session()
+    const db = world.anotherNode()
+    const answers = makeAccept(await toolsOn(db))
+    await holder.query('begin')
+    await holder.query('select from usage where workspace_id = $1 for update', [sender.workspaceId])
+    const answer = answers(submission(sender)).then(codeOf, (error: unknown) => error)
+    await terminate(await waitingFor(holder))
+    expect(isDatabaseAway(await answer)).toBe(true)
+    await holder.query('rollback')
+    expect(await traces(sender)).toEqual([0, 0, 0, 0, 0])
+    expect(codeOf(await answers(submission(sender)))).toBe('accepted') // by itself, on a new connection
+  })
+
+  test('the line is cut after the commit, before its answer: accepted, because the row is found', async () => {
+    const sender = await world.sender({ daily: 10 })
+    const { accept: through, proxy } = await behindProxy()
+    accepted(await through(submission(sender)))
+    proxy.cutAtNextAnswer()
+    const sent = submission(sender, keyed('k'))
+    const answer = accepted(await through(sent))
+    expect(proxy.cuts).toBe(1)
+    expect(await readRecord(world.db, sender.workspaceId, answer.message.id)).toEqual(answer.message)
+    expect(await traces(sender)).toEqual([2, 2, 2, 2, 1])
+    expect(accepted(await through(sent)).message.id).toBe(answer.message.id)
+  })
+
+  test('the line is cut, and the record cannot be read either: never a yes', async () => {
+    const sender = await world.sender()
+    const { accept: through, proxy } = await behindProxy(() => Promise.reject(new Error('the reader is away too')))
+    accepted(await through(submission(sender)))
+    proxy.cutAtNextAnswer()
+    await expect(through(submission(sender)).then(codeOf)).rejects.toSatisfy(isDatabaseAway)
+    // It is kept all the same: who asks again with its key would find it.
+    expect(await traces(sender)).toEqual([2, 2, 2, 2, 0])
+  })
+
+  test('no database: a fault that says so, for text and for staged content', async () => {
+    const sender = await world.sender()
+    const db = openDatabase(
+      { url: 'postgres://nobody@127.0.0.1:1/none' },
+      { name: 'test', connectionsMax: 1, answerMs: 1_000 },
+    )
+    closings.push(() => db.close())
+    const nowhere = makeAccept(await toolsOn(db))
+    await expect(nowhere(submission(sender))).rejects.toSatisfy(isDatabaseAway)
+    await expect(nowhere(submission(sender, { bodyText: 'x'.repeat(100_000) }))).rejects.toSatisfy(isDatabaseAway)
+    await expect(nowhere(submission(sender, keyed('k')))).rejects.toSatisfy(isDatabaseAway)
+    expect(await traces(sender)).toEqual([0, 0, 0, 0, 0])
+  })
+
+  test('50 with one key behind a winner that fails: nobody hangs, nobody is told yes', async () => {
+    const sender = await world.sender()
+    const db = openDatabase(
+      { url: 'postgres://nobody@127.0.0.1:1/none' },
+      { name: 'test', connectionsMax: 1, answerMs: 1_000 },
+    )
+    closings.push(() => db.close())
+    const nowhere = makeAccept(await toolsOn(db))
+    const ends = await Promise.allSettled(Array.from({ length: 50 }, () => nowhere(submission(sender, keyed('k')))))
+    expect(new Set(ends.map(({ status }) => status))).toEqual(new Set(['rejected']))
+  })
+})
+
+/** The session that waits for a lock of this one. */
+async function waitingFor(holder: Client): Promise<number> {
+  const pid = (holder as unknown as { processID: number }).processID
+  for (;;) {
+    const [row] = await world.db.run<{ pid: number }>(
+      'select pid from pg_stat_activity where $1::integer = any (pg_blocking_pids(pid))',
+      [pid],
+    )
+    if (row !== undefined) return row.pid
+  }
+}
+const terminate = (pid: number) => world.db.run('select pg_terminate_backend($1)', [pid])
+
+/** Acceptance whose admissions go through a proxy. */
+async function behindProxy(read?: () => Promise<never>) {
+  const proxy = await startProxy()
+  const db = openDatabase(
+    { ...connection, host: '127.0.0.1', port: proxy.port },
+    { name: 'proxied', connectionsMax: 1, answerMs: 5_000 },
+  )
+  closings.push(proxy.stop, () => db.close())
+  const stage = (id: string, bytes: Buffer) => stageBlob(world.db, id, bytes)
+  return { accept: makeAccept(await toolsOn(db, { stage, ...(read !== undefined && { readRecord: read }) })), proxy }
+}
+
+/** Forwards to PostgreSQL; on demand it swallows the next answer and cuts the line instead, when the server has committed. */
+async function startProxy() {
+  const { host, port } = connection
+  const sockets = new Set<Socket>()
+  let cutting = false
+  const proxy = {
+    port: 0,
+    cuts: 0,
+    cutAtNextAnswer: () => {
+      cutting = true
+    },
+    stop: async () => {
+      for (const socket of sockets) socket.destroy()
+      server.close()
+      await once(server, 'close')
+    },
+  }
+  const server: Server = createServer((client) => {
+    const upstream = connectTo(join(host, `.s.PGSQL.${port}`))
+    for (const socket of [client, upstream]) {
+      sockets.add(socket)
+      socket.on('error', () => undefined).on('close', () => sockets.delete(socket))
+    }
+    client.pipe(upstream)
+    upstream.on('data', (chunk: Buffer) => {
+      // ReadyForQuery, idle: the statement's own transaction has been committed.
+      if (cutting && chunk.includes(Buffer.from([0x5a, 0, 0, 0, 5, 0x49]))) {
+        cutting = false
+        proxy.cuts++
+        client.destroy()
+        upstream.destroy()
+      } else if (!cutting) client.write(chunk)
+    })
+    client.on('close', () => upstream.destroy())
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  return Object.assign(proxy, { port: (server.address() as AddressInfo).port })
+}
