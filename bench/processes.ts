@@ -51,7 +51,7 @@ export interface Running {
   said(): string
   /** Waits until it has said something that matches. Throws with its last words when it ends before, or in `ms`. */
   says(pattern: RegExp, ms: number): Promise<RegExpExecArray>
-  stop(): Promise<void>
+  readonly stop: () => Promise<void>
 }
 
 export interface Program {

@@ -17,6 +17,8 @@ export interface DeliveryChild extends RunningRoles {
 export async function startDeliveryChild(connection: Connection, died: (error: Error) => void): Promise<DeliveryChild> {
   const child = fork(fileURLToPath(new URL('./delivery-process.ts', import.meta.url)), [], {
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+    // Short-lived objects die young in a larger nursery instead of being copied by helper threads that the signatures need.
+    execArgv: ['--max-semi-space-size=32'],
   })
   let stopping = false
   const exited = new Promise<[number | null, string | null]>((resolve) => {

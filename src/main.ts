@@ -1,5 +1,9 @@
 // The entry: reads arguments and environment, then serves or runs one command. Each loads only its own half of the house.
+import { availableParallelism } from 'node:os'
 import { readSettings, WrongSettings } from './config.ts'
+
+// Of the delivery process: signing happens on these threads, and more of them than cores only take turns with its event loop.
+process.env['UV_THREADPOOL_SIZE'] ??= String(Math.max(2, availableParallelism()))
 
 // PostgreSQL's own variables name no database of ours: DATABASE_URL does (docs/config.md). A password may come from PGPASSWORD.
 for (const name of Object.keys(process.env)) if (/^PG(?!PASSWORD$|PASSFILE$)/.test(name)) delete process.env[name]

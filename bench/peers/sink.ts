@@ -14,7 +14,13 @@ export async function startSink(folder: string): Promise<Sink> {
   const [port = 0] = await freePorts(1)
   // It gives root up for the user it is told; as an ordinary user it stays who it is.
   const user = process.getuid?.() === 0 ? ['-u', 'nobody'] : []
-  const sink = start({ name: 'smtp-sink', command, args: [...user, `127.0.0.1:${port}`, '1000'], folder, stopMs: 2_000 })
+  const sink = start({
+    name: 'smtp-sink',
+    command,
+    args: [...user, `127.0.0.1:${port}`, '1000'],
+    folder,
+    stopMs: 2_000,
+  })
   await listens(port, 5_000)
   return { ...sink, port }
 }

@@ -5,7 +5,7 @@ import { folderIn, freePorts, start } from '../processes.ts'
 import type { Running } from '../processes.ts'
 
 export interface WebPeer extends Target {
-  stop(): Promise<void>
+  readonly stop: () => Promise<void>
 }
 
 /** Fastify without a database, and Fastify with one transaction per request. */
@@ -21,6 +21,7 @@ async function startPeer(name: 'in-memory' | 'naive', temporary: string): Promis
     args: [fileURLToPath(new URL(`${name}.ts`, import.meta.url))],
     env: { PORT: `${port}`, DATA_DIR: folderIn(folder, 'data'), NODE_ENV: 'production' },
     folder,
+    stopMs: 30_000, // PostgreSQL's last checkpoint
   })
   const [, senders = '[]'] = await running.says(/^ready (.*)$/m, 60_000)
   return { name, port, senders: JSON.parse(senders) as Sender[], pids: [running.pid], stop: running.stop }

@@ -629,7 +629,7 @@ CREATE OR REPLACE FUNCTION public.partition_days()
  LANGUAGE sql
  IMMUTABLE
 AS $function$
-  values ('messages', 7), ('contents', 7), ('attachments', 7), ('blobs', 7), ('events', 7), ('reports', 7), ('attempts', 7)
+  values ('messages', 28), ('contents', 7), ('attachments', 7), ('blobs', 7), ('events', 7), ('reports', 28), ('attempts', 28)
 $function$;
 CREATE OR REPLACE FUNCTION public.reap_1(tries_max integer, most integer)
  RETURNS TABLE(id uuid, becomes text)

@@ -1,0 +1,60 @@
+// npm run bench: measures REST acceptance, delivery, idle memory and the second start, against the peers in bench/peers, in turn on this
+// machine, and prints one table. README.md says how it is done. Ends with 1 when something could not be measured; a figure that is not
+// reached is told, and is no failure: machines differ.
+import { spawnSync } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import { calibrationOf } from './health.ts'
+import type { Calibration } from './health.ts'
+import { readOptions, usage } from './options.ts'
+import type { Options } from './options.ts'
+import { measureRsaLimit } from './peers/rsa-limit.ts'
+import { endAll, temporaryFolder } from './processes.ts'
+import { machine, record } from './record.ts'
+import { deliveryRows, runDelivery } from './rows/delivery.ts'
+import { idleRows, runIdle } from './rows/idle.ts'
+import { restRows, runRest } from './rows/rest.ts'
+import { tableOf } from './table.ts'
+import type { Row } from './table.ts'
+
+for (const signal of ['SIGINT', 'SIGTERM'] as const)
+  process.once(signal, () => void endAll().finally(() => process.exit(signal === 'SIGINT' ? 130 : 143)))
+
+const options = readOptions(process.argv.slice(2))
+if (typeof options === 'string') {
+  console.error(`bench: ${options}\n${usage}`)
+  process.exit(2)
+}
+try {
+  spawnSync(fileURLToPath(new URL('setup.sh', import.meta.url)), { stdio: 'inherit' })
+  await bench(options)
+} catch (error) {
+  console.error('bench:', error)
+  process.exitCode = 1
+} finally {
+  await endAll()
+}
+
+async function bench(options: Options): Promise<void> {
+  const began = performance.now()
+  const temporary = temporaryFolder()
+  const { rows, rsaSeconds } = options
+  const idle = rows.has('memory') || rows.has('start') ? await runIdle(options, temporary) : undefined
+  const rest = rows.has('rest') ? await runRest(options, temporary) : undefined
+  const delivery = rows.has('delivery') ? await runDelivery(options, temporary) : undefined
+  const rsa = delivery?.rsa ?? (rest === undefined ? [] : [await measureRsaLimit(rsaSeconds)])
+  const calibration: Calibration = {
+    rsa: rsa.map(({ perSecond }) => perSecond),
+    inMemory: rest?.inMemory.map(({ perSecond }) => perSecond) ?? [],
+  }
+  const table: Row[] = [
+    ...(rest === undefined ? [] : restRows(rest, calibration)),
+    ...(delivery === undefined ? [] : deliveryRows(delivery, calibration)),
+    ...(idle === undefined ? [] : idleRows(idle, rows)),
+  ]
+  const minutes = ((performance.now() - began) / 60_000).toFixed(1)
+  const facts = [machine(temporary), `pairs: ${options.pairs}`, calibrationOf(calibration), `${minutes} minutes`]
+  const about = facts.filter((fact) => fact !== '').join('; ')
+  console.log(`\n${tableOf(table)}\n\n${about}`)
+  if (options.smoke) console.log('A smoke run: it shows that the bench works, and nothing about speed.')
+  else if (options.record) record(tableOf(table), about)
+}

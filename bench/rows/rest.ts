@@ -1,0 +1,86 @@
+// REST acceptance: Posthorn with the role api alone, a transaction per request, and Fastify without a database, in turn.
+import { connections, load } from '../load.ts'
+import type { Measured, Target } from '../load.ts'
+import type { Options } from '../options.ts'
+import { startInMemory, startNaive } from '../peers/web-peers.ts'
+import { folderIn } from '../processes.ts'
+import { installation, makeSenders } from '../service.ts'
+import { whyUnhealthy } from '../health.ts'
+import type { Calibration } from '../health.ts'
+import type { Row } from '../table.ts'
+
+export interface RestRuns {
+  readonly ours: readonly Measured[]
+  readonly naive: readonly Measured[]
+  readonly inMemory: readonly Measured[]
+}
+
+export async function runRest({ pairs, seconds, tell }: Options, temporary: string): Promise<RestRuns> {
+  const home = installation(folderIn(temporary, 'posthorn-rest'))
+  const service = await home.serve({ POSTHORN_ROLES: 'api' })
+  const ours: Target = { ...service, senders: await makeSenders(home, 4) }
+  const inMemory = await startInMemory(temporary)
+  const naive = await startNaive(temporary)
+  const runs = { ours: [] as Measured[], naive: [] as Measured[], inMemory: [] as Measured[] }
+  // What is compiled while it runs, caches and connections: not measured.
+  for (const target of [inMemory, naive, ours]) await load(target, Math.min(3, seconds))
+  for (let pair = 1; pair <= pairs; pair++) {
+    for (const [name, target] of [
+      ['inMemory', inMemory],
+      ['naive', naive],
+      ['ours', ours],
+    ] as const) {
+      const measured = await load(target, seconds)
+      runs[name].push(measured)
+      const { perSecond, p99Ms, saturated } = measured
+      tell(`REST ${pair}/${pairs} ${target.name}: ${Math.round(perSecond)}/s, p99 ${p99Ms.toFixed(1)} ms, ${saturated}`)
+    }
+  }
+  for (const each of [service, naive, inMemory]) await each.stop()
+  return runs
+}
+
+export function restRows({ ours, naive, inMemory }: RestRuns, calibration: Calibration): Row[] {
+  const rates = (runs: readonly Measured[]): number[] => runs.map(({ perSecond }) => perSecond)
+  const tails = (runs: readonly Measured[]): number[] => runs.map(({ p99Ms }) => p99Ms)
+  const both = (other: readonly Measured[]): string =>
+    `Posthorn: ${ours.at(-1)?.saturated}; peer: ${other.at(-1)?.saturated}`
+  const naiveInvalid = whyUnhealthy('naive', rates(naive), calibration)
+  const memoryInvalid = whyUnhealthy('inMemory', rates(inMemory), calibration)
+  const perTransaction = 'a transaction per request'
+  return [
+    {
+      name: 'REST acceptance, durable',
+      ours: rates(ours),
+      unit: '/s',
+      peer: { name: perTransaction, figures: rates(naive) },
+      better: 'more',
+      must: 3,
+      aim: 4.5,
+      saturated: both(naive),
+      ...(naiveInvalid !== undefined && { invalid: naiveInvalid }),
+    },
+    {
+      name: 'REST acceptance, durable',
+      ours: rates(ours),
+      unit: '/s',
+      peer: { name: 'in-memory Fastify', figures: rates(inMemory) },
+      better: 'more',
+      must: 0.4,
+      aim: 0.6,
+      saturated: both(inMemory),
+      ...(memoryInvalid !== undefined && { invalid: memoryInvalid }),
+    },
+    {
+      name: `REST p99 at ${connections} connections`,
+      ours: tails(ours),
+      unit: 'ms',
+      peer: { name: perTransaction, figures: tails(naive) },
+      better: 'less',
+      must: 0.6,
+      aim: 0.35,
+      saturated: both(naive),
+      ...(naiveInvalid !== undefined && { invalid: naiveInvalid }),
+    },
+  ]
+}

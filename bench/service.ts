@@ -1,0 +1,72 @@
+// Posthorn as a stranger runs it: `bin/posthorn serve` in a process of its own, settings from the environment, everything else by the
+// commands of the operating contract.
+import * as fs from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import pg from 'pg'
+import type { Sender, Target } from './load.ts'
+import { freePorts, run, start } from './processes.ts'
+
+const posthorn = fileURLToPath(new URL('../bin/posthorn', import.meta.url))
+const portNames = ['HTTP', 'SMTP', 'SMTPS', 'FEEDBACK', 'METRICS'] as const
+
+export interface Service extends Omit<Target, 'senders'> {
+  /** From its start to `posthorn ready`. */
+  readonly startMs: number
+  readonly stop: () => Promise<void>
+}
+
+export interface Installation {
+  readonly dataDir: string
+  /** Starts it with these settings and waits until it is ready. */
+  serve(settings?: Readonly<Record<string, string>>): Promise<Service>
+  /** One of the operator's commands, and what it answers. */
+  readonly command: (...args: readonly string[]) => Promise<Record<string, unknown>>
+}
+
+/** One data folder. */
+export function installation(folder: string): Installation {
+  const dataDir = join(folder, 'data')
+  fs.mkdirSync(dataDir, { mode: 0o711 })
+  const base = { POSTHORN_DATA_DIR: dataDir, POSTHORN_HOSTNAME: 'bench.example' }
+  return {
+    dataDir,
+    serve: async (settings = {}) => {
+      const ports = await freePorts(portNames.length)
+      const env: Record<string, string> = { ...base, ...settings }
+      for (const [index, name] of portNames.entries()) env[`POSTHORN_${name}_PORT`] = `${ports[index]}`
+      const began = performance.now()
+      const service = start({ name: 'posthorn', command: posthorn, args: ['serve'], env, folder, stopMs: 60_000 })
+      await service.says(/^posthorn ready /m, 60_000)
+      const startMs = performance.now() - began
+      return { name: 'posthorn', port: ports[0] ?? 0, pids: [service.pid], startMs, stop: service.stop }
+    },
+    command: async (...args) =>
+      JSON.parse(await run(posthorn, [...args, '--json'], { env: base })) as Record<string, unknown>,
+  }
+}
+
+/** Workspaces ready to send, each with a domain, a mailbox and a key. The service must run: the commands are then quick. */
+export async function makeSenders({ command }: Installation, count: number): Promise<Sender[]> {
+  const senders: Sender[] = []
+  for (let number = 1; number <= count; number++) {
+    const workspace = await command('workspace', 'create', '--name', `Bench ${number}`, '--plan', 'unlimited')
+    const id = String(workspace['id'])
+    await command('domain', 'add', id, `w${number}.bench.example`, '--verified')
+    const mailbox = await command('mailbox', 'add', id, `shop@w${number}.bench.example`)
+    const scopes = ['--scope', 'mail.send', '--scope', 'mail.status.read']
+    const key = await command('key', 'create', id, '--name', 'bench', ...scopes)
+    senders.push({ key: String(key['key']), mailboxId: String(mailbox['id']) })
+  }
+  return senders
+}
+
+/** Looks into the database of a running installation: over its socket, as the commands do. */
+export async function look(dataDir: string): Promise<pg.Client> {
+  const holder = JSON.parse(fs.readFileSync(join(dataDir, 'postgresql.running.json'), 'utf8')) as {
+    connection: pg.ClientConfig
+  }
+  const client = new pg.Client({ ...holder.connection, application_name: 'posthorn bench' })
+  await client.connect()
+  return client
+}

@@ -1,0 +1,70 @@
+// The result: rows with medians and ratios, what must be and what should be, and the verdict. A row whose peer is not healthy is invalid.
+export interface Row {
+  readonly name: string
+  /** One figure for each pair, as text with its unit. */
+  readonly ours: readonly number[]
+  readonly unit: string
+  readonly peer?: { readonly name: string; readonly figures: readonly number[] }
+  readonly better: 'more' | 'less'
+  /** Of the ratio where there is a peer, of our own figure where there is none. Rows without are for information. */
+  readonly must?: number
+  readonly aim?: number
+  readonly saturated: string
+  /** Why the comparison says nothing. */
+  readonly invalid?: string
+}
+
+export function median(figures: readonly number[]): number {
+  const sorted = [...figures].sort((one, other) => one - other)
+  const middle = Math.floor(sorted.length / 2)
+  const upper = sorted[middle] ?? Number.NaN
+  return sorted.length % 2 === 1 ? upper : ((sorted[middle - 1] ?? upper) + upper) / 2
+}
+
+/** The median of the pairs' ratios: both of a pair have met the same machine. */
+function ratioOf({ ours, peer }: Row): number | undefined {
+  return peer === undefined
+    ? undefined
+    : median(ours.map((figure, pair) => figure / (peer.figures[pair] ?? Number.NaN)))
+}
+
+function verdictOf(row: Row): string {
+  if (row.invalid !== undefined) return `invalid: ${row.invalid}`
+  if (row.must === undefined || row.aim === undefined) return ''
+  const value = ratioOf(row) ?? median(row.ours)
+  const reaches = (wanted: number): boolean => (row.better === 'more' ? value >= wanted : value <= wanted)
+  if (reaches(row.aim)) return 'aim reached'
+  return reaches(row.must) ? 'met' : 'NOT MET'
+}
+
+const shown = (value: number): string =>
+  value >= 100 ? Math.round(value).toLocaleString('en-US') : value.toPrecision(3).replace(/\.0+$/, '')
+
+/** As Markdown, which a terminal shows as well. */
+export function tableOf(rows: readonly Row[]): string {
+  const head = ['figure', 'Posthorn', 'against', 'ratio', 'must', 'aim', 'verdict', 'saturated']
+  const lines = rows.map((row) => {
+    const { name, ours, unit, peer, must, aim } = row
+    const ratio = ratioOf(row)
+    const wanted = (value?: number): string => {
+      if (value === undefined) return '-'
+      return peer === undefined ? `${shown(value)} ${unit}` : `${value} x`
+    }
+    return [
+      name,
+      `${shown(median(ours))} ${unit}`,
+      peer === undefined ? '-' : `${peer.name} ${shown(median(peer.figures))} ${unit}`,
+      ratio === undefined ? '-' : `${ratio.toPrecision(3)} x`,
+      wanted(must),
+      wanted(aim),
+      verdictOf(row),
+      row.saturated,
+    ]
+  })
+  const widths = head.map((title, column) =>
+    Math.max(...[head, ...lines].map((line) => (line[column] ?? title).length)),
+  )
+  const drawn = (cells: readonly string[]): string =>
+    `| ${cells.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join(' | ')} |`
+  return [drawn(head), `|${widths.map((width) => '-'.repeat(width + 2)).join('|')}|`, ...lines.map(drawn)].join('\n')
+}

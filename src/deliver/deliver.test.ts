@@ -1,0 +1,594 @@
+// The delivery loop against a real database and real sockets: who gets a turn, what is handed back, what is renounced, and that a dot is
+// written once at most, whatever happens to the lease, the database or the service meanwhile.
+import { generateKeyPairSync } from 'node:crypto'
+import type { Socket } from 'node:net'
+import type { Client } from 'pg'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
+import { startReceiver, type Receiver } from '../../test/world/receiver-process.ts'
+import { limits, parseRoute, type Route } from '../config.ts'
+import { silentLog, type Log } from '../base/log.ts'
+import { makeVault, sealedAs } from '../base/secret.ts'
+import { survivesItsLife } from '../base/service.test-kit.ts'
+import type { MessageId } from '../domain/message.ts'
+import { makeAdmitter } from '../store/admit.ts'
+import { listen, openDatabase, type Db } from '../store/database.ts'
+import type { EmbeddedConnection } from '../store/embedded.ts'
+import { makeRecorder } from '../store/outbound.ts'
+import { storeWorld, type Sender, type StoreWorld } from '../store/store.test-kit.ts'
+import { deliverer, makeTransmitter, type DeliverTools } from './deliver.ts'
+import { silence, startPeer, type Peer, type Script } from './peer.test-kit.ts'
+
+const vault = makeVault('a key for the tests of the deliverer')
+const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 })
+const pem = privateKey.export({ type: 'pkcs8', format: 'pem' }).toString()
+
+let world: StoreWorld
+let connection: EmbeddedConnection
+let receiver: Receiver
+const ends: (() => Promise<unknown>)[] = []
+
+beforeAll(async () => {
+  world = await storeWorld()
+  const { host, port, user, password, database } = await world.session()
+  connection = { host, port, user: user ?? '', password: password ?? '', database: database ?? '' }
+  receiver = await startReceiver()
+})
+beforeEach(() => void (lines.length = 0))
+afterEach(async () => {
+  vi.useRealTimers()
+  for (const end of ends.splice(0).toReversed()) await end()
+  await world.db.run('delete from outbound')
+})
+afterAll(async () => {
+  await receiver.stop()
+  await world.close()
+})
+
+type Deliverer = ReturnType<typeof deliverer>
+const lines: { what: string; facts: Readonly<Record<string, unknown>> }[] = []
+const log: Log = {
+  ...silentLog,
+  attempted: (facts) => void lines.push({ what: 'attempted', facts }),
+  fault: (what, error, facts = {}) => void lines.push({ what, facts: { ...facts, error } }),
+}
+const faults = () => lines.filter(({ what }) => what !== 'attempted').map(({ what }) => what)
+
+function pool(connectionsMax: number): Db {
+  const db = openDatabase(connection, { name: 'deliver', connectionsMax, answerMs: 10_000 })
+  ends.unshift(() => db.close()) // after the services
+  return db
+}
+
+/** A deliverer that is stopped after the test. Every pool of it is its own. */
+function deliver(changes: Partial<DeliverTools> = {}): Deliverer {
+  const [db, armDb, finishDb] = [pool(2), pool(1), pool(1)]
+  const service = deliverer({
+    db,
+    recorder: makeRecorder(armDb, finishDb),
+    transmitter: makeTransmitter({
+      hostname: 'out.test',
+      timeoutScale: 1,
+      mxPort: 25,
+      sandboxPort: () => receiver.port,
+      dnsServers: [],
+      allowPrivateMx: false,
+    }),
+    vault,
+    log,
+    leaseMs: 30_000,
+    timeScale: 1e6,
+    route: relay(receiver),
+    openRoute: (workspace, sealed) => parseRoute(vault.open(sealed, sealedAs.route(workspace))),
+    onDue: (wake) => listen(connection, 'posthorn_due', wake),
+    ...changes,
+  })
+  ends.push(() => service.stop())
+  return service
+}
+const relay = ({ port }: { readonly port: number }): Route => parseRoute(`smtp://127.0.0.1:${port}`)
+
+async function started(changes: Partial<DeliverTools> = {}): Promise<Deliverer> {
+  const service = deliver(changes)
+  await service.start()
+  return service
+}
+
+async function peerOf(script: Script = {}): Promise<Peer> {
+  const peer = await startPeer(script)
+  ends.unshift(() => peer.stop()) // after the services that speak to it
+  return peer
+}
+
+/** A workspace that can sign. */
+async function senderOf(route?: Route & { readonly kind: 'relay' }): Promise<Sender> {
+  const sender = await world.sender()
+  const name = await world.value<string>('select name from domains where id = $1', [sender.domainId])
+  await world.db.run(
+    `insert into dkim_keys (workspace_id, domain_id, selector, algorithm, public_key, private_key_sealed)
+     values ($1, $2, 's1', 'rsa-sha256', 'x', $3)`,
+    [sender.workspaceId, sender.domainId, vault.seal(pem, sealedAs.dkimKey(sender.workspaceId, name))],
+  )
+  if (route !== undefined)
+    await world.db.run('update workspaces set route_sealed = $2 where id = $1', [
+      sender.workspaceId,
+      vault.seal(`smtp://${route.host}:${route.port}`, sealedAs.route(sender.workspaceId)),
+    ])
+  return sender
+}
+
+let count = 0
+async function submit(
+  sender: Sender,
+  local: string,
+  fields: Record<string, unknown> = {},
+  n = 1,
+): Promise<MessageId[]> {
+  const admitter = makeAdmitter(world.db)
+  const rows = Array.from({ length: n }, () => {
+    const recipient = `${local}+${++count}@example.org`
+    return world.submission(sender, { recipient, recipient_key: recipient, ...fields })
+  })
+  const answers = await Promise.all(rows.map((row) => admitter.admit(row)))
+  expect(answers.every(({ admitted }) => admitted)).toBe(true)
+  return rows.map(({ fields: { id } }) => id as MessageId)
+}
+const one = async (sender: Sender, local: string, fields: Record<string, unknown> = {}): Promise<MessageId> =>
+  (await submit(sender, local, fields))[0] as MessageId
+
+const statusOf = (id: MessageId) => world.value<string>('select status from messages where id = $1', [id])
+/** Looks again and again until it is so. */
+async function eventually<T>(read: () => Promise<T> | T, isSo: (value: T) => boolean, withinMs = 10_000): Promise<T> {
+  const deadline = performance.now() + withinMs
+  for (;;) {
+    const value = await read()
+    if (isSo(value)) return value
+    if (performance.now() > deadline)
+      throw new Error(
+        `still ${JSON.stringify(value)}; ${JSON.stringify(lines.slice(-5), (_, v: unknown) => (v instanceof Error ? v.message : v))}`,
+      )
+    await new Promise((resolve) => setTimeout(resolve, 3))
+  }
+}
+const becomes = (id: MessageId, status: string, withinMs?: number) =>
+  eventually(
+    () => statusOf(id),
+    (now) => now === status,
+    withinMs,
+  )
+const types = async (id: MessageId) =>
+  (await world.history(id)).map((line) => line.split(' ')[1]?.replace('message.', ''))
+const facts = (id: MessageId) =>
+  world.value<Record<string, unknown>>(
+    'select facts from events where message_id = $1 order by sequence desc limit 1',
+    [id],
+  )
+const queueRow = async (id: MessageId) =>
+  (
+    await world.db.run<Record<string, unknown>>(
+      'select *, lease_until > app_now() held from outbound where message_id = $1',
+      [id],
+    )
+  )[0]
+/** A session that holds locks; what it still holds after the test is let go. */
+async function holderOf(): Promise<Client> {
+  const session = await world.session()
+  ends.push(() => session.query('rollback'))
+  return session
+}
+
+/** Past the dot, by the receiver's own book. */
+const receipts = async (id: MessageId) =>
+  (await receiver.ledger()).filter(({ messageId }) => messageId.includes(id)).length
+
+/** The session that waits for a lock of this one. */
+async function waitsFor(holder: Client): Promise<number> {
+  const pid = (holder as unknown as { processID: number }).processID
+  const text = 'select pid from pg_stat_activity where $1::integer = any (pg_blocking_pids(pid)) limit 1'
+  const [blocked] = await eventually(
+    () => world.db.run<{ pid: number }>(text, [pid]),
+    (rows) => rows.length > 0,
+  )
+  return blocked?.pid ?? 0
+}
+/** Ends it: its statement is lost, as on a cut line. */
+const endWhoWaitsFor = async (holder: Client) =>
+  world.db.run('select pg_terminate_backend($1)', [await waitsFor(holder)])
+
+describe('a message', () => {
+  test('is claimed, armed, sent and recorded, and a new one wakes the loop at once', async () => {
+    const sender = await senderOf()
+    await started({ timeScale: 1 })
+    const first = await one(sender, 'ok')
+    await becomes(first, 'sent', 900) // the loop would look by itself only after a second
+    expect(await types(first)).toEqual(['queued', 'sending', 'sent'])
+    expect(await queueRow(first)).toBeUndefined()
+    expect(await receipts(first)).toBe(1)
+    expect(lines).toMatchObject([
+      { what: 'attempted', facts: { messageId: first, outcome: 'accepted', phase: 'eod', code: 250 } },
+    ])
+  })
+
+  test('that may not be sent any more never sees a connection, and its neighbours do', async () => {
+    const [sender, blocked, disabled] = [await senderOf(), await senderOf(), await senderOf()]
+    const expired = await one(sender, 'ok', { expires: new Date(Date.now() - 1_000) })
+    const suppressed = await one(sender, 'ok', { recipient: 'no@example.org', recipient_key: 'no@example.org' })
+    await world.db.run(
+      `insert into suppressions (workspace_id, recipient_key, recipient, reason) values ($1, 'no@example.org', 'no@example.org', 'manual')`,
+      [sender.workspaceId],
+    )
+    const lost = await one(sender, 'ok')
+    await world.db.run('delete from contents where message_id = $1', [lost])
+    const ofBlocked = await one(blocked, 'ok')
+    await world.db.run(`update workspaces set status = 'blocked' where id = $1`, [blocked.workspaceId])
+    const ofDisabled = await one(disabled, 'ok')
+    await world.db.run(`update mailboxes set status = 'disabled' where id = $1`, [disabled.mailboxId])
+    const fine = await one(sender, 'ok')
+    await started()
+    await becomes(fine, 'sent')
+    for (const [id, reason] of [
+      [expired, 'expired'],
+      [suppressed, 'recipient_suppressed'],
+      [lost, 'content_lost'],
+      [ofBlocked, 'workspace_blocked'],
+      [ofDisabled, 'mailbox_not_active'],
+    ] as const) {
+      await becomes(id, 'failed')
+      expect(await types(id)).toEqual(['queued', 'failed'])
+      expect(await facts(id)).toMatchObject({ reason, errorMessage: expect.stringMatching(/^The .+\.$/) })
+      expect(await receipts(id)).toBe(0)
+    }
+  })
+
+  test('is tried again after each temporary refusal, and then accepted once', async () => {
+    const id = await one(await senderOf(), 'deferred-2')
+    await started()
+    await becomes(id, 'sent')
+    expect(await types(id)).toEqual(['queued', 'sending', 'retrying', 'sending', 'retrying', 'sending', 'sent'])
+    expect(await receipts(id)).toBe(1)
+  })
+
+  test('fails when its ten tries are used up, each with the proof that it was not accepted', async () => {
+    const id = await one(await senderOf(), 'eod-451')
+    await started()
+    await becomes(id, 'failed')
+    expect(await receipts(id)).toBe(10)
+    expect((await types(id)).filter((type) => type === 'retrying')).toHaveLength(9)
+    expect(await facts(id)).toMatchObject({
+      reason: 'tries_used_up',
+      errorMessage: expect.stringContaining('451 4.3.0 not now'),
+    })
+  })
+
+  test('past the dot without a reply is unknown, and nobody transmits it again', async () => {
+    const id = await one(await senderOf(), 'close-after-dot')
+    const service = await started()
+    await becomes(id, 'delivery_unknown')
+    const next = await one(await senderOf(), 'ok')
+    await becomes(next, 'sent')
+    await service.stop()
+    expect(await receipts(id)).toBe(1)
+    expect(await facts(id)).toMatchObject({ reason: 'eod_closed' })
+  })
+
+  test('goes over its workspace’s own route', async () => {
+    const peer = await peerOf()
+    const sender = await senderOf(relay(peer) as Route & { kind: 'relay' })
+    const id = await one(sender, 'ok')
+    await started()
+    await becomes(id, 'sent')
+    expect([peer.dots, await receipts(id)]).toEqual([1, 0])
+  })
+
+  test('keeps its schedule whatever the date of this machine is', async () => {
+    const id = await one(await senderOf(), 'eod-451')
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 10 * 24 * 3600_000 })
+    await started({ timeScale: 1 })
+    await becomes(id, 'retrying')
+    const { reason, nextAttemptAt } = (await facts(id)) as { reason: string; nextAttemptAt: string }
+    const said = await world.value<number>('select extract(epoch from $1::timestamptz - app_now())::integer', [
+      nextAttemptAt,
+    ])
+    expect([reason, said > 40 && said < 70]).toEqual(['eod_4xx', true])
+  })
+})
+
+describe('turns', () => {
+  test('2,000 messages for a receiver that says nothing do not delay another workspace', async () => {
+    const stalled = await peerOf({ greeting: silence })
+    const crowd = await senderOf(relay(stalled) as Route & { kind: 'relay' })
+    const other = await senderOf()
+    await submit(crowd, 'ok', { destination: 'stalled.example' }, 2_000)
+    const service = await started({ timeScale: 1 })
+    await eventually(
+      () => world.value<number>(`select count(*)::integer from outbound where status = 'sending'`),
+      (sending) => sending > limits.claimShareMax / 2,
+    )
+    for (let turn = 0; turn < 3; turn++) await becomes(await one(other, 'ok'), 'sent', 2_000)
+    // The one that does not move has no more than about its share, and the rest was left in the queue.
+    expect(service.inFlight).toBeLessThanOrEqual(limits.claimShareMax)
+    expect(await world.value(`select count(*)::integer from outbound where status = 'queued'`)).toBeGreaterThan(1_500)
+  })
+
+  test('a walk over more lanes than one claim sees, with nothing due, ends in a rest', async () => {
+    const sender = await senderOf()
+    await submit(sender, 'ok', {}, limits.lanesPerClaimMax + 60)
+    await world.db.run(`update outbound set due_at = app_now() + interval '1 hour', destination = message_id::text`)
+    const claims: number[] = []
+    const db = pool(1)
+    const counted: Db = {
+      ...db,
+      rows: (statement, values) => {
+        if (statement.name === 'claim') claims.push(performance.now())
+        return db.rows(statement, values)
+      },
+    }
+    await started({ timeScale: 1, db: counted, onDue: () => ({ stop: () => Promise.resolve() }) })
+    await eventually(
+      () => claims.length,
+      (seen) => seen >= 4,
+    )
+    expect((claims[2] ?? 0) - (claims[1] ?? 0)).toBeGreaterThan(900)
+    expect((claims[1] ?? 0) - (claims[0] ?? 0)).toBeLessThan(900)
+  })
+})
+
+describe('the lease', () => {
+  test('is kept while the receiver takes its time, and nobody else gets the message', async () => {
+    const held: Socket[] = []
+    const peer = await peerOf({ RCPT: (socket) => void held.push(socket) })
+    const id = await one(await senderOf(), 'ok')
+    await started({ route: relay(peer), leaseMs: 450 })
+    await eventually(
+      () => held.length,
+      (n) => n === 1,
+    )
+    const first = (await queueRow(id))?.['lease_until'] as Date
+    await started({ route: relay(peer), leaseMs: 450 })
+    await eventually(
+      () => queueRow(id),
+      (row) => Number(row?.['lease_until']) > first.getTime() + 900,
+    )
+    held[0]?.write('250 ok\r\n354 go on\r\n')
+    await becomes(id, 'sent')
+    expect(await types(id)).toEqual(['queued', 'sending', 'sent'])
+    expect(peer.dots).toBe(1)
+  })
+
+  test('lost: the connection is closed without a dot, and the row left to whoever has it', async () => {
+    const held: Socket[] = []
+    const peer = await peerOf({ RCPT: (socket) => void held.push(socket), DATA: () => undefined })
+    const id = await one(await senderOf(), 'ok')
+    const service = await started({ route: relay(peer), leaseMs: 600 })
+    await eventually(
+      () => held.length,
+      (n) => n === 1,
+    )
+    await world.db.run(
+      `update outbound set epoch = epoch + 1, token = 7, lease_owner = $2, lease_until = app_now() + interval '1 hour' where message_id = $1`,
+      [id, id],
+    )
+    await eventually(
+      () => service.inFlight,
+      (n) => n === 0,
+    )
+    expect([peer.dots, peer.sockets.size]).toEqual([0, 0])
+    expect(await queueRow(id)).toMatchObject({ status: 'sending', epoch: 2, armed_epoch: null })
+    expect(await types(id)).toEqual(['queued', 'sending'])
+  })
+
+  test('run out elsewhere: armed is unknown, not armed is tried again', async () => {
+    const sender = await senderOf()
+    const [armed, idle] = await world.claimed(sender, [
+      { armed: true, leaseSeconds: -1 },
+      { recipient: 'ok@example.org', leaseSeconds: -1 },
+    ])
+    await started({ leaseMs: 400 })
+    await becomes(armed?.id as MessageId, 'delivery_unknown')
+    await becomes(idle?.id as MessageId, 'sent')
+    expect(await receipts(armed?.id as MessageId)).toBe(0)
+  })
+})
+
+describe('a stop', () => {
+  test('hands back at once what is not armed, without using a try', async () => {
+    const held: Socket[] = []
+    const peer = await peerOf({ RCPT: (socket) => void held.push(socket), DATA: () => undefined })
+    const ids = await submit(await senderOf(), 'ok', {}, 30)
+    const service = await started({ route: relay(peer) })
+    await eventually(
+      () => held.length,
+      (n) => n > 0,
+    )
+    const began = performance.now()
+    await service.stop()
+    expect(performance.now() - began).toBeLessThan(2_000)
+    for (const id of ids) {
+      expect(await queueRow(id)).toMatchObject({
+        status: 'retrying',
+        attempts: 0,
+        lease_until: null,
+        lease_owner: null,
+      })
+      expect((await types(id)).slice(0, 3)).toEqual(['queued', 'sending', 'retrying'])
+      expect(await facts(id)).toMatchObject({ reason: 'shutdown' })
+    }
+    expect([peer.dots, service.inFlight]).toEqual([0, 0])
+    await started()
+    for (const id of ids) await becomes(id, 'sent')
+  })
+
+  test('waits for the reply of what is past the dot', async () => {
+    const held: Socket[] = []
+    const peer = await peerOf({ dot: (socket) => void held.push(socket) })
+    const id = await one(await senderOf(), 'ok')
+    const service = await started({ route: relay(peer), leaseMs: 600 })
+    await eventually(
+      () => held.length,
+      (n) => n === 1,
+    )
+    let stopped = false
+    const stopping = service.stop().then(() => (stopped = true))
+    // The lease is kept meanwhile: two heartbeats after the stop.
+    const before = (await queueRow(id))?.['lease_until'] as Date
+    await eventually(
+      () => queueRow(id),
+      (row) => Number(row?.['lease_until']) > before.getTime() + 300,
+    )
+    expect(stopped).toBe(false)
+    held[0]?.write('250 2.0.0 Ok: queued as LATE1\r\n')
+    await stopping
+    expect(await statusOf(id)).toBe('sent')
+  })
+
+  test('in the middle of a claim hands back what the claim brings', async () => {
+    const id = await one(await senderOf(), 'ok')
+    await world.db.run(`update outbound set due_at = app_now() + interval '1 hour' where message_id = $1`, [id])
+    const service = await started()
+    const holder = await holderOf()
+    await holder.query('begin')
+    await holder.query('lock table attachments in access exclusive mode')
+    await waitsFor(holder)
+    await world.db.run(`update outbound set due_at = app_now() - interval '1 hour' where message_id = $1`, [id])
+    const stopping = service.stop()
+    await holder.query('rollback')
+    await stopping
+    expect(await types(id)).toEqual(['queued', 'sending', 'retrying'])
+    expect(await queueRow(id)).toMatchObject({ attempts: 0, lease_until: null })
+  })
+})
+
+describe('trouble with the database', () => {
+  test('an arm whose end is not known: the dot is renounced, the claim disarmed, and the next try is the only transmission', async () => {
+    const holder = await holderOf()
+    const held: Socket[] = []
+    const peer = await peerOf({ RCPT: (socket) => void held.push(socket) })
+    const id = await one(await senderOf(), 'ok')
+    await started({ route: relay(peer) })
+    await eventually(
+      () => held.length,
+      (n) => n === 1,
+    )
+    await holder.query('begin')
+    await holder.query('select from outbound where message_id = $1 for update', [id])
+    held[0]?.write('250 ok\r\n354 go on\r\n')
+    await endWhoWaitsFor(holder)
+    await eventually(faults, (seen) => seen.includes('arm'))
+    await holder.query('rollback')
+    await eventually(
+      () => held.length,
+      (n) => n === 2,
+    )
+    expect(peer.dots).toBe(0)
+    held[1]?.write('250 ok\r\n354 go on\r\n')
+    await becomes(id, 'sent')
+    expect(peer.dots).toBe(1)
+    expect(await types(id)).toEqual(['queued', 'sending', 'retrying', 'sending', 'sent'])
+  })
+
+  test('a finish whose end is not known is repeated until it is', async () => {
+    const holder = await holderOf()
+    const held: Socket[] = []
+    const peer = await peerOf({ dot: (socket) => void held.push(socket) })
+    const id = await one(await senderOf(), 'ok')
+    await started({ route: relay(peer) })
+    await eventually(
+      () => held.length,
+      (n) => n === 1,
+    )
+    await holder.query('begin')
+    await holder.query('select from outbound where message_id = $1 for update', [id])
+    held[0]?.write('250 2.0.0 ok\r\n')
+    await endWhoWaitsFor(holder)
+    await eventually(faults, (seen) => seen.includes('finish'))
+    await holder.query('rollback')
+    await becomes(id, 'sent')
+    expect(peer.dots).toBe(1)
+    expect(await types(id)).toEqual(['queued', 'sending', 'sent'])
+  })
+
+  test('an ending that the database refuses is left to the reaper, and the loop goes on', async () => {
+    const sender = await senderOf()
+    const id = await one(sender, 'ok', { subject: 'poison' })
+    await world.db.run(
+      `create function refuse_poison() returns trigger language plpgsql as $$ begin raise exception 'no'; end $$`,
+    )
+    await world.db.run(
+      `create trigger poison before update on messages for each row
+         when (new.subject = 'poison' and new.status = 'sent') execute function refuse_poison()`,
+    )
+    await started({ leaseMs: 900 })
+    await becomes(id, 'delivery_unknown')
+    expect(faults().filter((what) => what === 'finish')).toHaveLength(5)
+    await becomes(await one(sender, 'ok'), 'sent')
+    expect(await receipts(id)).toBe(1)
+    await world.db.run('drop trigger poison on messages')
+    await world.db.run('drop function refuse_poison')
+  })
+
+  test('while a message is composed is no fault of the message, however often it was tried', async () => {
+    const holder = await holderOf()
+    const sender = await senderOf()
+    await holder.query('begin')
+    const blob = world.nextId()
+    await world.db.run('insert into blobs (id, part, bytes) values ($1, 0, $2)', [blob, Buffer.from('Hello')])
+    const id = await one(sender, 'ok', { body: undefined, body_blob: blob })
+    await world.db.run('update outbound set attempts = 5 where message_id = $1', [id])
+    await holder.query('lock table blobs in access exclusive mode')
+    await started()
+    await endWhoWaitsFor(holder)
+    await eventually(faults, (seen) => seen.includes('attempt'))
+    await holder.query('rollback')
+    await becomes(id, 'sent')
+    expect(await types(id)).toEqual(['queued', 'sending', 'retrying', 'sending', 'sent'])
+  })
+
+  test('after an outage the reaper waits for those who hold replies', async () => {
+    const holder = await holderOf()
+    const sender = await senderOf()
+    const leaseMs = 1_500
+    await started({ leaseMs })
+    await holder.query('begin')
+    await holder.query('lock table outbound in access exclusive mode')
+    await endWhoWaitsFor(holder)
+    await eventually(faults, (seen) => seen.some((what) => what === 'claim' || what === 'reap'))
+    await holder.query('rollback')
+    const healed = performance.now()
+    const [orphan] = await world.claimed(sender, [{ armed: true, leaseSeconds: -1 }])
+    await becomes(await one(sender, 'ok'), 'sent')
+    expect(await statusOf(orphan?.id as MessageId)).toBe('sending')
+    await becomes(orphan?.id as MessageId, 'delivery_unknown')
+    expect(performance.now() - healed).toBeGreaterThan(leaseMs - 500)
+  })
+})
+
+test('a message that cannot be composed fails after three tries, while others flow', async () => {
+  const sender = await senderOf()
+  const broken = await one(sender, 'ok')
+  await world.db.run(`update messages set recipient = 'no address' where id = $1`, [broken])
+  const fine = await submit(sender, 'ok', {}, 5)
+  await started()
+  for (const id of fine) await becomes(id, 'sent')
+  await becomes(broken, 'failed')
+  expect(await types(broken)).toEqual(
+    ['queued', ...Array.from({ length: 3 }, () => 'sending'), 'failed']
+      .toSpliced(2, 0, 'retrying')
+      .toSpliced(4, 0, 'retrying'),
+  )
+  expect(await facts(broken)).toMatchObject({ reason: 'not_composable' })
+  expect(faults()).toEqual(['attempt', 'attempt', 'attempt'])
+})
+
+describe('life', () => {
+  survivesItsLife(
+    'deliver',
+    () => Promise.resolve(deliver()),
+    async () => {
+      const id = await one(await senderOf(), 'ok')
+      try {
+        await becomes(id, 'sent', 1_500)
+      } finally {
+        await world.db.run('delete from outbound where message_id = $1', [id])
+      }
+    },
+  )
+})
