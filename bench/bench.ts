@@ -13,7 +13,7 @@ import { machine, record } from './record.ts'
 import { deliveryRows, runDelivery } from './rows/delivery.ts'
 import { idleRows, runIdle } from './rows/idle.ts'
 import { restRows, runRest } from './rows/rest.ts'
-import { tableOf } from './table.ts'
+import { sharesOf, tableOf } from './table.ts'
 import type { Row } from './table.ts'
 
 for (const signal of ['SIGINT', 'SIGTERM'] as const)
@@ -54,7 +54,8 @@ async function bench(options: Options): Promise<void> {
   const minutes = ((performance.now() - began) / 60_000).toFixed(1)
   const facts = [machine(temporary), `pairs: ${options.pairs}`, calibrationOf(calibration), `${minutes} minutes`]
   const about = facts.filter((fact) => fact !== '').join('; ')
-  console.log(`\n${tableOf(table)}\n\n${about}`)
+  const result = [tableOf(table), sharesOf(table)].filter((part) => part !== '').join('\n\nCores used, last pair:\n\n')
+  console.log(`\n${result}\n\n${about}`)
   if (options.smoke) console.log('A smoke run: it shows that the bench works, and nothing about speed.')
-  else if (options.record) record(tableOf(table), about)
+  else if (options.record) record(result, about)
 }

@@ -131,18 +131,17 @@ function programOf(pid: number, stat: string): string {
   }
 }
 
-/** `node 0.98; both cores (postgres 0.61, wrk 0.32)`: what stood in the way of more, and who else worked. */
-export function saturated(usage: Usage): string {
-  const shares = [...usage.byProgram].sort(([, one], [, other]) => other - one).filter(([, share]) => share >= 0.05)
-  const list = shares.map(([name, share]) => `${name} ${share.toFixed(2)}`).join(', ')
-  const others = usage.others >= 0.15 ? `, others ${usage.others.toFixed(2)}` : ''
-  return `${bottleneck(usage)} (${list}${others})`
+/** What stood in the way of more: a process with a core of its own, the whole machine, the disk, or nothing. */
+export function saturated({ first, machine, disk, byProgram }: Usage): string {
+  const [largest = 'nothing'] = [...byProgram].sort(([, one], [, other]) => other - one)[0] ?? []
+  if (machine >= 0.92 * cores) return `all cores, ${largest} most`
+  if (first.share >= 0.9) return first.name
+  if (disk >= 0.15 * cores) return 'disk'
+  return `none, ${largest} most`
 }
 
-function bottleneck({ first, machine, disk, byProgram }: Usage): string {
-  const [largest = 'nothing'] = [...byProgram].sort(([, one], [, other]) => other - one)[0] ?? []
-  if (machine >= 0.92 * cores) return `all cores, most by ${largest}`
-  if (first.share >= 0.9) return first.name
-  if (disk >= 0.15 * cores) return 'the disk'
-  return `none, waiting; most by ${largest}`
+/** Who used how much, in cores: `node 0.98, postgres 0.61, others 0.02`. */
+export function shares({ byProgram, others }: Usage): string {
+  const each = [...byProgram].sort(([, one], [, other]) => other - one).filter(([, share]) => share >= 0.05)
+  return [...each, ['others', others] as const].map(([name, share]) => `${name} ${share.toFixed(2)}`).join(', ')
 }

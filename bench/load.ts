@@ -1,6 +1,6 @@
 // The load of the REST rows: wrk with bodies of about 1 KB, each to another recipient, over kept connections.
 import { fileURLToPath } from 'node:url'
-import { saturated, watchCpu } from './cpu.ts'
+import { watchCpu } from './cpu.ts'
 import type { Usage } from './cpu.ts'
 import { findProgram, run } from './processes.ts'
 
@@ -27,7 +27,6 @@ export interface Measured {
   readonly perSecond: number
   readonly p99Ms: number
   readonly usage: Usage
-  readonly saturated: string
 }
 
 /** One run of `seconds`. Throws when anything but a 2xx came back. */
@@ -46,5 +45,5 @@ export async function load(target: Target, seconds: number): Promise<Measured> {
   if (requests === undefined || microseconds === undefined || p99 === undefined || requests === 0)
     throw new Error(`wrk against ${target.name} measured nothing: ${words}`)
   if (errors !== 0) throw new Error(`${target.name} refused ${errors} of ${requests} requests of wrk`)
-  return { perSecond: requests / (microseconds / 1e6), p99Ms: p99 / 1000, usage: used, saturated: saturated(used) }
+  return { perSecond: requests / (microseconds / 1e6), p99Ms: p99 / 1000, usage: used }
 }

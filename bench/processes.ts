@@ -23,7 +23,7 @@ export function atTheEnd(undo: Undo): Undo {
 }
 
 export async function endAll(): Promise<void> {
-  for (const undo of [...undos].reverse())
+  for (const undo of [...undos].toReversed())
     await undo().catch((error: unknown) => console.error(`bench: while cleaning up: ${String(error)}`))
 }
 
@@ -110,7 +110,7 @@ async function end(child: ChildProcess, name: string, ms: number): Promise<void>
   if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return
   const ended = once(child, 'exit').then(() => true)
   child.kill('SIGTERM')
-  if (await Promise.race([ended, setTimeout(ms, false)])) return
+  if (await Promise.race([ended, setTimeout(ms, false, { ref: false })])) return
   console.error(`bench: ${name} did not end within ${ms / 1000} s of being asked, and is killed`)
   child.kill('SIGKILL')
   await ended

@@ -3,7 +3,8 @@
 import * as fs from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import pg from 'pg'
+import { Client } from 'pg'
+import type { ClientConfig } from 'pg'
 import type { Sender, Target } from './load.ts'
 import { freePorts, run, start } from './processes.ts'
 
@@ -62,11 +63,11 @@ export async function makeSenders({ command }: Installation, count: number): Pro
 }
 
 /** Looks into the database of a running installation: over its socket, as the commands do. */
-export async function look(dataDir: string): Promise<pg.Client> {
+export async function look(dataDir: string): Promise<Client> {
   const holder = JSON.parse(fs.readFileSync(join(dataDir, 'postgresql.running.json'), 'utf8')) as {
-    connection: pg.ClientConfig
+    connection: ClientConfig
   }
-  const client = new pg.Client({ ...holder.connection, application_name: 'posthorn bench' })
+  const client = new Client({ ...holder.connection, application_name: 'posthorn bench' })
   await client.connect()
   return client
 }

@@ -1,4 +1,7 @@
 // The result: rows with medians and ratios, what must be and what should be, and the verdict. A row whose peer is not healthy is invalid.
+import { saturated, shares } from './cpu.ts'
+import type { Usage } from './cpu.ts'
+
 export interface Row {
   readonly name: string
   /** One figure for each pair, as text with its unit. */
@@ -9,9 +12,24 @@ export interface Row {
   /** Of the ratio where there is a peer, of our own figure where there is none. Rows without are for information. */
   readonly must?: number
   readonly aim?: number
-  readonly saturated: string
+  /** Who used the processors, in the last pair. */
+  readonly usage?: Usages
   /** Why the comparison says nothing. */
   readonly invalid?: string
+}
+
+interface Usages {
+  readonly ours: Usage
+  readonly peer: Usage
+}
+
+/** Both sides of the last pair. */
+export function usagesOf(
+  ours: readonly { readonly usage: Usage }[],
+  peer: readonly { readonly usage: Usage }[],
+): { readonly usage?: Usages } {
+  const [one, other] = [ours.at(-1), peer.at(-1)]
+  return one === undefined || other === undefined ? {} : { usage: { ours: one.usage, peer: other.usage } }
 }
 
 export function median(figures: readonly number[]): number {
@@ -42,7 +60,7 @@ const shown = (value: number): string =>
 
 /** As Markdown, which a terminal shows as well. */
 export function tableOf(rows: readonly Row[]): string {
-  const head = ['figure', 'Posthorn', 'against', 'ratio', 'must', 'aim', 'verdict', 'saturated']
+  const head = ['figure', 'Posthorn', 'against', 'ratio', 'must', 'aim', 'verdict', 'saturated: ours / the peer']
   const lines = rows.map((row) => {
     const { name, ours, unit, peer, must, aim } = row
     const ratio = ratioOf(row)
@@ -58,7 +76,7 @@ export function tableOf(rows: readonly Row[]): string {
       wanted(must),
       wanted(aim),
       verdictOf(row),
-      row.saturated,
+      row.usage === undefined ? '-' : `${saturated(row.usage.ours)} / ${saturated(row.usage.peer)}`,
     ]
   })
   const widths = head.map((title, column) =>
@@ -67,4 +85,13 @@ export function tableOf(rows: readonly Row[]): string {
   const drawn = (cells: readonly string[]): string =>
     `| ${cells.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join(' | ')} |`
   return [drawn(head), `|${widths.map((width) => '-'.repeat(width + 2)).join('|')}|`, ...lines.map(drawn)].join('\n')
+}
+
+/** Who used how much of the processors in each row: what the column `saturated` was read from. */
+export function sharesOf(rows: readonly Row[]): string {
+  return rows
+    .flatMap(({ name, peer, usage }) =>
+      usage === undefined ? [] : [`* ${name}: ${shares(usage.ours)}; ${peer?.name ?? 'peer'}: ${shares(usage.peer)}`],
+    )
+    .join('\n')
 }

@@ -344,8 +344,10 @@ export const limits = {
   claimMost: 400,
   claimLeast: 100,
   lanesPerClaimMax: 200,
-  armSpacingMs: 4,
-  endingSpacingMs: 12,
+  /** Arms, or endings, in one statement. */
+  claimsPerStatementMax: 200,
+  armSpacingMs: 6,
+  endingSpacingMs: 25,
   signaturesInFlightMax: 16,
   connectionsPerDestinationMax: 20,
   connectionsPerRelayMax: 100,

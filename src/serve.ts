@@ -9,7 +9,7 @@ import { startDeliveryChild, type DeliveryChild } from './delivery-child.ts'
 import { makeFirstWorkspace } from './first-workspace.ts'
 import { startRoles } from './node.ts'
 import { isBuilt, runsApart } from './roles.ts'
-import { openDatabase, type Connection } from './store/database.ts'
+import { openDatabase, type Connection, type Db } from './store/database.ts'
 import { embeddedPostgres } from './store/embedded.ts'
 import { whyUnfit } from './store/server-facts.ts'
 import { welcome } from './welcome.ts'
@@ -25,7 +25,7 @@ export async function serve(settings: Settings, log: Log): Promise<number> {
     const metrics = makeMetrics('main')
     const connection = await openConnection(settings, log, stops, end.fail)
     const vault = makeVault(installationKey(settings))
-    const first = await prepareDatabase(settings, connection, vault)
+    await prepareDatabase(connection)
     const apart = runsApart(settings.POSTHORN_ROLES)
     let child: DeliveryChild | undefined
     if (apart) {
@@ -36,6 +36,8 @@ export async function serve(settings: Settings, log: Log): Promise<number> {
     const running = await startRoles(here, { settings, connection, vault, log: metrics.counting(log), metrics })
     stops.push(() => running.stop())
     stops.push(await serveMetrics(settings, metrics, child))
+    // Last: its key is shown once, and a start that fails would have shown it to nobody.
+    const first = await over(connection, (db) => makeFirstWorkspace(db, vault, settings.POSTHORN_HOSTNAME))
     const scanner = settings.POSTHORN_CLAMD === undefined ? builtInScanner : absentScanner
     log.started({ roles: names.join(','), url: publicUrl(settings) })
     process.stdout.write(`${welcome(settings, first, scanner.description)}posthorn ready ${publicUrl(settings)}\n`)
@@ -79,15 +81,19 @@ async function openConnection(
   return (await postgres.start()).connection
 }
 
-/** Migrates, refuses a server that cannot keep the promise, and makes the first workspace of a new installation. */
-async function prepareDatabase(settings: Settings, connection: Connection, vault: ReturnType<typeof makeVault>) {
+/** Refuses a server that cannot keep the promise, and migrates. */
+async function prepareDatabase(connection: Connection): Promise<void> {
+  const unfit = await over(connection, whyUnfit)
+  if (unfit !== undefined) throw new Error(unfit)
+  const { migrate } = await import('./store/migrate.ts') // only now: the migrator is not needed afterwards
+  await migrate(connection)
+}
+
+/** Work over a connection that is closed behind it. */
+async function over<T>(connection: Connection, work: (db: Db) => Promise<T>): Promise<T> {
   const db = openDatabase(connection, { name: 'posthorn start', connectionsMax: 1, answerMs: 60_000 })
   try {
-    const unfit = await whyUnfit(db)
-    if (unfit !== undefined) throw new Error(unfit)
-    const { migrate } = await import('./store/migrate.ts') // only now: the migrator is not needed afterwards
-    await migrate(connection)
-    return await makeFirstWorkspace(db, vault, settings.POSTHORN_HOSTNAME)
+    return await work(db)
   } finally {
     await db.close()
   }
@@ -147,11 +153,13 @@ function sentence(error: unknown): string {
     return `Port ${port} on ${address} is in use by another program; end it, or set another port (docs/config.md).`
   if (code === 'EACCES' && port !== undefined)
     return `Port ${port} may not be opened by this user; choose one above 1023 (docs/config.md).`
+  // Where a name has several addresses, each has an error of its own and the whole has no words.
+  const words = error.message || (error instanceof AggregateError ? sentence(error.errors[0]) : error.name)
   if (
     typeof code === 'string' &&
     /^E(?:CONN|HOST|NET|NOTFOUND|AI_AGAIN|NOENT|TIMEDOUT)/.test(code) &&
     error.message !== ''
   )
-    return `${error.message}. DATABASE_URL must name a PostgreSQL that can be reached.`
-  return error.message === '' ? `${error.name} ${String(code)}` : error.message
+    return `${words}: the database cannot be reached; look at DATABASE_URL (docs/config.md).`
+  return words
 }

@@ -4,7 +4,7 @@
 import { createHash, randomUUID } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { fastify } from 'fastify'
-import pg from 'pg'
+import { Pool } from 'pg'
 import type { PoolClient } from 'pg'
 import { silentLog } from '../../src/base/log.ts'
 import type { SendMessageRequest, SendMessageResponse } from '../../src/contract/message.ts'
@@ -20,7 +20,7 @@ const hashOf = (key: string): Buffer => createHash('sha256').update(key).digest(
 
 const postgres = embeddedPostgres({ dataDir: process.env['DATA_DIR'] ?? '', log: silentLog, purpose: 'serve' })
 const { connection } = await postgres.start()
-const pool = new pg.Pool({ ...connection, max: 16, pipeline: true })
+const pool = new Pool({ ...connection, max: 16, pipeline: true })
 await prepare()
 
 const statements = {

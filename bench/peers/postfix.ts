@@ -8,7 +8,7 @@ import { generateKeyPairSync } from 'node:crypto'
 import * as fs from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
-import { saturated, watchCpu } from '../cpu.ts'
+import { watchCpu } from '../cpu.ts'
 import type { Usage } from '../cpu.ts'
 import { atTheEnd, findProgram, folderIn, freePorts, run, start } from '../processes.ts'
 import { listens } from './sink.ts'
@@ -26,7 +26,6 @@ export interface Postfix {
 export interface Drained {
   readonly perSecond: number
   readonly usage: Usage
-  readonly saturated: string
 }
 
 /** Undefined where this cannot be: Postfix starts as root only, and both are Debian packages. */
@@ -59,8 +58,7 @@ export async function startPostfix(temporary: string, sink: Sink, signed: boolea
     await work()
     await empties(folder, count)
     const perSecond = count / ((performance.now() - began) / 1000)
-    const used = usage()
-    return { perSecond, usage: used, saturated: saturated(used) }
+    return { perSecond, usage: usage() }
   }
   return {
     stop: async () => void (await stop()),

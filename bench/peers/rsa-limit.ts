@@ -1,10 +1,11 @@
 // The physical limit of DKIM on this machine: RSA-2048 signatures a second on all cores, as OpenSSL itself measures them.
-import { cores, saturated, watchCpu } from '../cpu.ts'
+import { cores, watchCpu } from '../cpu.ts'
+import type { Usage } from '../cpu.ts'
 import { findProgram, run } from '../processes.ts'
 
 export interface RsaLimit {
   readonly perSecond: number
-  readonly saturated: string
+  readonly usage: Usage
 }
 
 export async function measureRsaLimit(seconds: number): Promise<RsaLimit> {
@@ -19,5 +20,5 @@ export async function measureRsaLimit(seconds: number): Promise<RsaLimit> {
   const figures = /^rsa +2048 bits +(.*)$/m.exec(words)?.[1]?.trim().split(/\s+/)
   const perSecond = Number(figures?.[titles?.indexOf('sign/s') ?? -1])
   if (!(perSecond > 0)) throw new Error(`openssl speed printed no signatures per second: ${words.slice(-300)}`)
-  return { perSecond, saturated: saturated(usage()) }
+  return { perSecond, usage: usage() }
 }

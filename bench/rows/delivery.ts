@@ -2,7 +2,8 @@
 // is taken over REST by a service that does not deliver, and delivered by one that does nothing else.
 import { setTimeout } from 'node:timers/promises'
 import { Pool } from 'undici'
-import { saturated, watchCpu } from '../cpu.ts'
+import { shares, watchCpu } from '../cpu.ts'
+import type { Usage } from '../cpu.ts'
 import type { Sender } from '../load.ts'
 import type { Options } from '../options.ts'
 import { startPostfix, whyNoPostfix } from '../peers/postfix.ts'
@@ -14,11 +15,12 @@ import { installation, look, makeSenders } from '../service.ts'
 import type { Installation } from '../service.ts'
 import { whyUnhealthy } from '../health.ts'
 import type { Calibration } from '../health.ts'
+import { usagesOf } from '../table.ts'
 import type { Row } from '../table.ts'
 
 interface Rate {
   readonly perSecond: number
-  readonly saturated: string
+  readonly usage: Usage
 }
 export interface DeliveryRuns {
   readonly ours: readonly Rate[]
@@ -50,7 +52,7 @@ export async function runDelivery(options: Options, temporary: string): Promise<
   for (let pair = 1; pair <= pairs; pair++) {
     const note = (name: keyof typeof runs, rate: Rate): void => {
       runs[name].push(rate)
-      options.tell(`delivery ${pair}/${pairs} ${name}: ${Math.round(rate.perSecond)}/s, ${rate.saturated}`)
+      options.tell(`delivery ${pair}/${pairs} ${name}: ${Math.round(rate.perSecond)}/s; ${shares(rate.usage)}`)
     }
     const peer = async (name: 'signed' | 'unsigned' | 'released', postfix: Postfix | undefined): Promise<void> => {
       if (postfix === undefined) return
@@ -104,7 +106,7 @@ async function fill(home: Installation, senders: readonly Sender[], count: numbe
   }
 }
 
-/** From the first batch that was finished to the last one, by the database's clock. */
+/** From the first claim to the last message finished, by the database's clock. */
 async function deliver(
   home: Installation,
   settings: Readonly<Record<string, string>>,
@@ -123,29 +125,25 @@ async function deliver(
       left = rows[0]?.left ?? 0
       if (Date.now() > deadline) throw new Error(`${left} of ${count} messages are still queued`)
     }
-    const used = saturated(usage())
-    const { rows } = await database.query<{ sent: number; later: number; seconds: number }>(finished, [began])
-    const { sent = 0, later = 0, seconds = 0 } = rows[0] ?? {}
+    const used = usage()
+    const { rows } = await database.query<{ sent: number; seconds: number }>(finished, [began])
+    const { sent = 0, seconds = 0 } = rows[0] ?? {}
     if (sent !== count) throw new Error(`${sent} of ${count} messages were sent`)
-    return { perSecond: later / seconds, saturated: used }
+    return { perSecond: sent / seconds, usage: used }
   } finally {
     await database.end()
     await service.stop()
   }
 }
 
-/** `later` leaves out the first batch, whose work was done before the clock of this query starts. */
+/** Every claim leaves an event. */
 const finished = `
-  with done as (select finished_at from messages where status = 'sent' and finished_at >= $1),
-  span as (select min(finished_at) first, max(finished_at) last from done)
-  select count(*)::integer sent, (count(*) filter (where finished_at > first))::integer later,
-    extract(epoch from max(last) - min(first))::float8 seconds
-  from done, span`
+  select count(*)::integer sent,
+    extract(epoch from max(finished_at) - (select min(occurred_at) from events where occurred_at >= $1))::float8 seconds
+  from messages where status = 'sent' and finished_at >= $1`
 
 export function deliveryRows(runs: DeliveryRuns, calibration: Calibration): Row[] {
   const rates = (each: readonly Rate[]): number[] => each.map(({ perSecond }) => perSecond)
-  const both = (other: readonly Rate[]): string =>
-    `Posthorn: ${runs.ours.at(-1)?.saturated}; peer: ${other.at(-1)?.saturated}`
   const name = 'delivery of a backlog'
   const ours = rates(runs.ours)
   const row = (
@@ -159,7 +157,7 @@ export function deliveryRows(runs: DeliveryRuns, calibration: Calibration): Row[
     unit: '/s',
     peer: { name: peer, figures: rates(other) },
     better: 'more',
-    saturated: both(other),
+    ...usagesOf(runs.ours, other),
     ...rest,
     ...(invalid !== undefined && { invalid }),
   })

@@ -50,7 +50,6 @@ export function idleRows({ startSeconds, megabytes }: IdleRuns, wanted: Readonly
     better: 'less',
     must: 200,
     aim: 120,
-    saturated: '-',
   }
   const start: Row = {
     name: 'second start to `posthorn ready`',
@@ -59,7 +58,6 @@ export function idleRows({ startSeconds, megabytes }: IdleRuns, wanted: Readonly
     better: 'less',
     must: 3,
     aim: 1.5,
-    saturated: '-',
   }
   return [...(wanted.has('memory') ? [memory] : []), ...(wanted.has('start') ? [start] : [])]
 }

@@ -1,4 +1,5 @@
 // REST acceptance: Posthorn with the role api alone, a transaction per request, and Fastify without a database, in turn.
+import { shares } from '../cpu.ts'
 import { connections, load } from '../load.ts'
 import type { Measured, Target } from '../load.ts'
 import type { Options } from '../options.ts'
@@ -7,6 +8,7 @@ import { folderIn } from '../processes.ts'
 import { installation, makeSenders } from '../service.ts'
 import { whyUnhealthy } from '../health.ts'
 import type { Calibration } from '../health.ts'
+import { usagesOf } from '../table.ts'
 import type { Row } from '../table.ts'
 
 export interface RestRuns {
@@ -32,8 +34,10 @@ export async function runRest({ pairs, seconds, tell }: Options, temporary: stri
     ] as const) {
       const measured = await load(target, seconds)
       runs[name].push(measured)
-      const { perSecond, p99Ms, saturated } = measured
-      tell(`REST ${pair}/${pairs} ${target.name}: ${Math.round(perSecond)}/s, p99 ${p99Ms.toFixed(1)} ms, ${saturated}`)
+      const { perSecond, p99Ms, usage } = measured
+      tell(
+        `REST ${pair}/${pairs} ${target.name}: ${Math.round(perSecond)}/s, p99 ${p99Ms.toFixed(1)} ms; ${shares(usage)}`,
+      )
     }
   }
   for (const each of [service, naive, inMemory]) await each.stop()
@@ -43,8 +47,6 @@ export async function runRest({ pairs, seconds, tell }: Options, temporary: stri
 export function restRows({ ours, naive, inMemory }: RestRuns, calibration: Calibration): Row[] {
   const rates = (runs: readonly Measured[]): number[] => runs.map(({ perSecond }) => perSecond)
   const tails = (runs: readonly Measured[]): number[] => runs.map(({ p99Ms }) => p99Ms)
-  const both = (other: readonly Measured[]): string =>
-    `Posthorn: ${ours.at(-1)?.saturated}; peer: ${other.at(-1)?.saturated}`
   const naiveInvalid = whyUnhealthy('naive', rates(naive), calibration)
   const memoryInvalid = whyUnhealthy('inMemory', rates(inMemory), calibration)
   const perTransaction = 'a transaction per request'
@@ -57,7 +59,7 @@ export function restRows({ ours, naive, inMemory }: RestRuns, calibration: Calib
       better: 'more',
       must: 3,
       aim: 4.5,
-      saturated: both(naive),
+      ...usagesOf(ours, naive),
       ...(naiveInvalid !== undefined && { invalid: naiveInvalid }),
     },
     {
@@ -68,7 +70,7 @@ export function restRows({ ours, naive, inMemory }: RestRuns, calibration: Calib
       better: 'more',
       must: 0.4,
       aim: 0.6,
-      saturated: both(inMemory),
+      ...usagesOf(ours, inMemory),
       ...(memoryInvalid !== undefined && { invalid: memoryInvalid }),
     },
     {
@@ -79,7 +81,7 @@ export function restRows({ ours, naive, inMemory }: RestRuns, calibration: Calib
       better: 'less',
       must: 0.6,
       aim: 0.35,
-      saturated: both(naive),
+      ...usagesOf(ours, naive),
       ...(naiveInvalid !== undefined && { invalid: naiveInvalid }),
     },
   ]

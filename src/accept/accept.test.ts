@@ -74,7 +74,7 @@ const file = (bytes: Buffer | string, filename = 'a.bin'): Attachment => ({
   contentType: 'application/octet-stream',
   bytes: Buffer.from(bytes),
 })
-const eicar = file(`X5O!P%@AP[4\\PZX54(P^)7CC)7}$EICAR${'-STANDARD-ANTIVIRUS-TEST-FILE!$H+H*'}`, 'eicar.com')
+const eicar = file(['X5O!P%@AP[4\\PZX54(P^)7CC)7}$EICAR', '-STANDARD-ANTIVIRUS-TEST-FILE!$H+H*'].join(''), 'eicar.com')
 const keyed = (key: string, bodyHash = 'hash of the body') => ({ idempotency: { key, bodyHash } })
 
 const accepted = (answer: Accepted | Refusal): Accepted => {

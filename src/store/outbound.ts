@@ -56,7 +56,7 @@ const claim = sql(
   due as materialized (
     select next.*, row_number() over (partition by next.workspace_id, next.destination order by next.due_at) turn
       from walked cross join lateral (
-        select o.message_id, o.workspace_id, o.destination, o.mailbox_id, o.expires_at, o.due_at, o.epoch, o.attempts from outbound o
+        select o.message_id, o.workspace_id, o.destination, o.mailbox_id, o.expires_at, o.due_at, o.epoch, o.attempts, o.ctid row from outbound o
          where o.workspace_id = walked.workspace_id and o.destination = walked.destination and o.lease_until is null
            and o.due_at <= app_now()
          order by o.due_at limit $4 for update skip locked) next
@@ -86,13 +86,15 @@ const claim = sql(
         select x.recipient_key from suppressions x where x.workspace_id = c.workspace_id and x.recipient_key = m.recipient_key
            and c.destination <> 'simulator.posthorn.test' limit 1) no on true),
   gone as (
-    delete from outbound o using judged j where o.message_id = j.message_id and j.verdict is not null
+    delete from outbound o using judged j
+     where o.ctid = j.row and j.verdict is not null
     returning j.*, o.epoch taken_epoch, null::bigint taken_token, o.attempts tries),
   taken as (
     update outbound o
        set status = 'sending', epoch = o.epoch + 1, token = (random() * 9007199254740991)::bigint, attempts = o.attempts + 1,
            lease_until = app_now() + $7 * interval '1 millisecond', lease_owner = $8::uuid, evidence = null
-      from judged j where o.message_id = j.message_id and j.verdict is null
+      from judged j
+     where o.ctid = j.row and j.verdict is null
     returning j.*, o.epoch taken_epoch, o.token taken_token, o.attempts tries),
   record as (
     update messages m
@@ -181,17 +183,19 @@ export async function claimDue(db: Db, request: ClaimRequest): Promise<ClaimAnsw
 const heartbeat = sql(
   'heartbeat',
   `with mine as materialized (
-     select o.message_id from outbound o join unnest($1::uuid[], $2::integer[], $3::bigint[]) as a (id, epoch, token)
-         on o.message_id = a.id and o.epoch = a.epoch and o.token = a.token
-      where o.status = 'sending' order by o.message_id for update of o)
+     select o.* from unnest($1::uuid[], $2::integer[], $3::bigint[]) as a (id, epoch, token)
+      cross join lateral (
+        select x.ctid row, x.message_id, x.epoch from outbound x
+         where x.message_id = a.id and x.epoch = a.epoch and x.token = a.token and x.status = 'sending' limit 1 for update) o)
    update outbound o set lease_until = app_now() + $4 * interval '1 millisecond' from mine
-    where o.message_id = mine.message_id and o.status = 'sending'
+    where o.ctid = mine.row and o.epoch = mine.epoch and o.status = 'sending'
    returning o.message_id id, o.epoch`,
 )
 
 /** Extends the leases of exactly these claims; answers those that are still ours, as `id epoch`. */
 export async function extendLeases(db: Db, claims: readonly Claim[], leaseMs: number): Promise<ReadonlySet<string>> {
-  const rows = await repeating(() => db.rows<{ id: string; epoch: number }>(heartbeat, [...columns(claims), leaseMs]))
+  const inOrder = claims.toSorted((one, other) => (one.id < other.id ? -1 : 1)) // rows are locked in the order of their ids
+  const rows = await repeating(() => db.rows<{ id: string; epoch: number }>(heartbeat, [...columns(inOrder), leaseMs]))
   return new Set(rows.map((row) => claimName(row)))
 }
 
@@ -299,7 +303,11 @@ export interface Recorder {
 
 /** Arms and finishes of concurrent attempts, each committed in batches over its own connection. */
 export function makeRecorder(armDb: Db, finishDb: Db): Recorder {
-  const bounds = { rowsMax: 400, bytesMax: limits.admitBytesMax, waitingMax: 10 * limits.messagesInFlightMax }
+  const bounds = {
+    rowsMax: limits.claimsPerStatementMax,
+    bytesMax: limits.admitBytesMax,
+    waitingMax: 10 * limits.messagesInFlightMax,
+  }
   // An arm holds a connection, an ending holds nothing: it can wait for company a little longer.
   const armBounds = { ...bounds, spacingMs: limits.armSpacingMs }
   const endingBounds = { ...bounds, spacingMs: limits.endingSpacingMs }

@@ -1,6 +1,9 @@
 -- The four statements that commit for many messages at once. Each is a function because it takes two snapshots: it locks its rows, in
 -- one order, and only then reads what it decides by. In one plain statement the second look would be as old as the first
 -- (docs/decisions/0003-functions-that-lock-first.md). A later version of one gets a new name, so that two releases run side by side.
+--
+-- `outbound` is empty one minute and full the next, so no plan may rest on its statistics (decisions/0006): a look-up is a lateral with a
+-- limit, a change finds its rows, which are locked by then, by their place (ctid), and no condition leads into the index of leases.
 
 ---------------------------------------------------------------------------------------------------------------- acceptance
 
@@ -144,18 +147,19 @@ begin
   perform 1 from outbound o where o.message_id = any (ids) order by o.message_id for update;
   return query
   with asked as materialized (
-    select a.id, a.epoch, a.token, o.workspace_id,
+    select a.id, a.epoch, a.token, o.row,
            exists (select from suppressions x where x.workspace_id = m.workspace_id and x.recipient_key = m.recipient_key
                     and o.destination <> 'simulator.posthorn.test') suppressed
       from unnest(ids, epochs, tokens) as a (id, epoch, token)
-      join outbound o on o.message_id = a.id
-      join messages m on m.workspace_id = o.workspace_id and m.id = o.message_id
-     where o.epoch = a.epoch and o.token = a.token and o.status = 'sending' and o.armed_epoch is null and o.lease_until > app_now()
+      cross join lateral (
+        select x.ctid row, x.* from outbound x where x.message_id = a.id and x.epoch = a.epoch and x.token = a.token
+           and x.status = 'sending' and x.armed_epoch is null and not x.lease_until <= app_now() limit 1) o
+      cross join lateral (select x.* from messages x where x.workspace_id = o.workspace_id and x.id = o.message_id limit 1) m
   ),
   armed as (
     update outbound o set armed_epoch = j.epoch from asked j
-     where not j.suppressed and o.message_id = j.id
-       and o.epoch = j.epoch and o.token = j.token and o.status = 'sending' and o.armed_epoch is null and o.lease_until > app_now()
+     where not j.suppressed and o.ctid = j.row
+       and o.epoch = j.epoch and o.token = j.token and o.status = 'sending' and o.armed_epoch is null and not o.lease_until <= app_now()
     returning o.message_id, o.epoch
   )
   select a.message_id, a.epoch, 'armed' from armed a
@@ -187,10 +191,14 @@ begin
     order by o.message_id for update;
 
   return query
-  with asked as materialized (select * from endings_of(batch)),
+  with asked as materialized (
+    select e.*, o.row from endings_of(batch) e cross join lateral (
+      select x.ctid row from outbound x where x.message_id = e.id and x.workspace_id = e.w and x.epoch = e.epoch and x.token = e.token
+         and x.status = 'sending' limit 1) o
+  ),
   ended as (
     delete from outbound o using asked a
-     where o.message_id = a.id and o.workspace_id = a.w and o.epoch = a.epoch and o.token = a.token and o.status = 'sending'
+     where o.ctid = a.row and o.epoch = a.epoch and o.token = a.token and o.status = 'sending'
        and a.status in ('sent', 'failed', 'delivery_unknown')
     returning a.*, o.armed_epoch
   ),
@@ -199,12 +207,12 @@ begin
        set status = 'retrying', due_at = now_at + a.delay_ms * interval '1 millisecond', lease_until = null, lease_owner = null,
            armed_epoch = null, evidence = a.evidence, attempts = o.attempts - case when a.uses_try then 0 else 1 end
       from asked a
-     where o.message_id = a.id and o.workspace_id = a.w and o.epoch = a.epoch and o.token = a.token and o.status = 'sending' and a.status = 'retrying'
+     where o.ctid = a.row and o.epoch = a.epoch and o.token = a.token and o.status = 'sending' and a.status = 'retrying'
     returning a.*, null::integer armed_epoch
   ),
   told as materialized (
     select v.*, m.delivery_rank was from (select * from ended union all select * from again) v
-      join messages m on m.workspace_id = v.w and m.id = v.id
+      cross join lateral (select x.delivery_rank from messages x where x.workspace_id = v.w and x.id = v.id limit 1) m
   ),
   record as (
     update messages m

@@ -1,0 +1,71 @@
+// The log is written by a process of its own, so that what is read is what an operator's collector reads: its standard error.
+import { execFile } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { describe, expect, test } from 'vitest'
+
+const log = fileURLToPath(new URL('./log.ts', import.meta.url))
+
+/** The lines that this program leaves on standard error. */
+async function linesOf(program: string, level = 'info'): Promise<Record<string, unknown>[]> {
+  const text = `import { makeLog } from ${JSON.stringify(log)}; const log = makeLog(${JSON.stringify(level)}); ${program}`
+  const { stdout, stderr } = await promisify(execFile)(process.execPath, ['--input-type=module', '--eval', text]).catch(
+    (error: { stdout: string; stderr: string }) => error,
+  )
+  expect(stdout).toBe('')
+  return stderr
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line) as Record<string, unknown>)
+}
+
+describe('the log', () => {
+  test('is one JSON line per event, with its time and facts, also where the process ends at once', async () => {
+    const lines = await linesOf(
+      `log.refused({ code: 'not_found' }); log.attempted({ outcome: 'sent' }); process.exit(3)`,
+    )
+    expect(lines).toMatchObject([
+      { event: 'refused', code: 'not_found' },
+      { event: 'attempted', outcome: 'sent' },
+    ])
+    for (const line of lines) expect(new Date(String(line['time'])).getTime()).toBeGreaterThan(Date.now() - 60_000)
+  })
+
+  test('tells a fault at once, with its causes, before a kill that lets nothing be flushed', async () => {
+    const [line] = await linesOf(`
+      const cause = Object.assign(new Error('refused'), { code: 'ECONNREFUSED' })
+      log.fault('arm', new Error('no answer', { cause }), { messageId: 'm1' })
+      process.kill(process.pid, 'SIGKILL')`)
+    expect(line).toMatchObject({
+      event: 'fault',
+      what: 'arm',
+      messageId: 'm1',
+      error: { message: 'no answer', stack: expect.any(String), cause: { message: 'refused', code: 'ECONNREFUSED' } },
+    })
+  })
+
+  test('survives errors that are none, and causes that go in a ring', async () => {
+    const lines = await linesOf(`
+      const one = new Error('one'); const two = new Error('two', { cause: one }); one.cause = two
+      log.fault('ring', one); log.fault('text', 'just words'); log.fault('nothing', undefined)`)
+    expect(lines.map(({ what }) => what)).toEqual(['ring', 'text', 'nothing'])
+    expect(lines[1]).toMatchObject({ error: { message: 'just words' } })
+  })
+
+  test.each([
+    ['debug', ['accepted', 'refused', 'fault']],
+    ['info', ['refused', 'fault']],
+    ['error', ['fault']],
+    ['silent', []],
+  ])('at level %s', async (level, events) => {
+    const lines = await linesOf(`log.accepted({}); log.refused({}); log.fault('x', new Error('y'))`, level)
+    expect(lines.map(({ event }) => event)).toEqual(events)
+  })
+
+  test('never holds what the database tells of a row, only its complaint', async () => {
+    const [line] = await linesOf(`
+      log.fault('finish', Object.assign(new Error('duplicate key'), { code: '23505', detail: 'Key (recipient)=(canary@x) exists', where: 'canary' }))`)
+    expect(JSON.stringify(line)).not.toContain('canary')
+    expect(line).toMatchObject({ error: { code: '23505' } })
+  })
+})

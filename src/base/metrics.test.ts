@@ -1,0 +1,72 @@
+import { expect, test } from 'vitest'
+import { silentLog, type Log } from './log.ts'
+import { makeMetrics } from './metrics.ts'
+
+const sample = (text: string, name: string): string[] => text.split('\n').filter((line) => line.startsWith(`${name}{`))
+
+test('what passes through the log is counted by its label, and passed on', async () => {
+  const passed: string[] = []
+  const inner: Log = {
+    ...silentLog,
+    accepted: (facts) => void passed.push(`accepted ${String(facts['source'])}`),
+    refused: (facts) => void passed.push(`refused ${String(facts['code'])}`),
+    attempted: (facts) => void passed.push(`attempted ${String(facts['outcome'])}`),
+    reported: () => void passed.push('reported'),
+    fault: (what) => void passed.push(`fault ${what}`),
+  }
+  const metrics = makeMetrics('deliver')
+  const log = metrics.counting(inner)
+  log.accepted({ source: 'smtp' })
+  log.accepted({})
+  log.refused({ code: 'not_found' })
+  log.attempted({ outcome: 'retry' })
+  log.attempted({ outcome: 'retry' })
+  log.reported({})
+  log.fault('arm', new Error('x'))
+  expect(passed).toEqual([
+    'accepted smtp',
+    'accepted undefined',
+    'refused not_found',
+    'attempted retry',
+    'attempted retry',
+    'reported',
+    'fault arm',
+  ])
+  const text = await metrics.text()
+  expect(sample(text, 'posthorn_accepted_total')).toEqual([
+    'posthorn_accepted_total{source="smtp",process="deliver"} 1',
+    'posthorn_accepted_total{source="rest",process="deliver"} 1',
+  ])
+  expect(sample(text, 'posthorn_refused_total')).toEqual([
+    'posthorn_refused_total{code="not_found",process="deliver"} 1',
+  ])
+  expect(sample(text, 'posthorn_attempts_total')).toEqual([
+    'posthorn_attempts_total{outcome="retry",process="deliver"} 2',
+  ])
+  expect(sample(text, 'posthorn_faults_total')).toEqual(['posthorn_faults_total{what="arm",process="deliver"} 1'])
+})
+
+test('a watched value is asked for at each scrape, and two registries do not know each other', async () => {
+  const [one, other] = [makeMetrics('main'), makeMetrics('deliver')]
+  let value = 3
+  one.watch('posthorn_messages_in_flight', 'In flight.', () => value)
+  expect(sample(await one.text(), 'posthorn_messages_in_flight')).toEqual([
+    'posthorn_messages_in_flight{process="main"} 3',
+  ])
+  value = 7
+  expect(sample(await one.text(), 'posthorn_messages_in_flight')).toEqual([
+    'posthorn_messages_in_flight{process="main"} 7',
+  ])
+  expect(await other.text()).not.toContain('posthorn_messages_in_flight')
+})
+
+test('an answered request is counted by route and status', async () => {
+  const metrics = makeMetrics('main')
+  metrics.http.answered('/api/v1/send', 202, 0.004)
+  metrics.http.answered('/api/v1/send', 202, 0.2)
+  const text = await metrics.text()
+  expect(text).toContain('posthorn_http_request_seconds_count{process="main",route="/api/v1/send",status="202"} 2')
+  expect(text).toContain(
+    'posthorn_http_request_seconds_bucket{le="0.005",process="main",route="/api/v1/send",status="202"} 1',
+  )
+})

@@ -1,0 +1,167 @@
+// From the database to the bytes on the wire, read back by a parser that is not ours.
+import { generateKeyPairSync } from 'node:crypto'
+import PostalMime from 'postal-mime'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { limits } from '../config.ts'
+import { silentLog } from '../base/log.ts'
+import { makeVault, sealedAs } from '../base/secret.ts'
+import { isRefusal } from '../domain/refusal.ts'
+import { builtInScanner, makeAccept } from '../accept/accept.ts'
+import { parseAddress, type EmailAddress } from '../mail/address.ts'
+import { makeAdmitter } from '../store/admit.ts'
+import { stageBlob } from '../store/blobs.ts'
+import { claimDue, firstLane, type Claimed } from '../store/outbound.ts'
+import { storeWorld, type Sender, type StoreWorld } from '../store/store.test-kit.ts'
+import { readRecord } from '../store/views/message-status.ts'
+import { makePreparer, type Prepared } from './prepare.ts'
+
+const vault = makeVault('a key for the tests of prepare')
+const pem = generateKeyPairSync('rsa', { modulusLength: 2048 })
+  .privateKey.export({ type: 'pkcs8', format: 'pem' })
+  .toString()
+const owner = '00000000-0000-4000-8000-000000000001'
+
+let world: StoreWorld
+let sender: Sender
+beforeAll(async () => {
+  world = await storeWorld()
+})
+beforeEach(async () => {
+  sender = await world.sender()
+})
+afterAll(() => world.close())
+
+async function addKey(
+  sealed = (name: string) => vault.seal(pem, sealedAs.dkimKey(sender.workspaceId, name)),
+): Promise<void> {
+  const name = await world.value<string>('select name from domains where id = $1', [sender.domainId])
+  await world.db.run(
+    `insert into dkim_keys (workspace_id, domain_id, selector, algorithm, public_key, private_key_sealed) values ($1, $2, 's1', 'rsa-sha256', 'x', $3)`,
+    [sender.workspaceId, sender.domainId, sealed(name)],
+  )
+}
+
+/** Accepted through the door, and claimed by a worker. */
+async function accepted(
+  bodyText: string,
+  files: readonly Buffer[] = [],
+  recipient = 'ann@example.org',
+): Promise<Claimed> {
+  const accept = makeAccept({
+    ids: { next: () => world.nextId(), synchronize: () => Promise.resolve(), stop: () => undefined },
+    admitter: makeAdmitter(world.db),
+    scanner: builtInScanner,
+    hostname: 'node.test',
+    log: silentLog,
+    stage: (id, bytes) => stageBlob(world.db, id, bytes),
+    readRecord: (workspace, id) => readRecord(world.db, workspace, id),
+  })
+  const answer = await accept({
+    workspaceId: sender.workspaceId,
+    mailboxId: sender.mailboxId,
+    source: 'rest',
+    recipient: parseAddress(recipient) as EmailAddress,
+    subject: 'Grüße 😀',
+    bodyText,
+    attachments: files.map((bytes, at) => ({
+      filename: `Datei ${at}.bin`,
+      contentType: 'application/octet-stream',
+      bytes,
+    })),
+  })
+  if (isRefusal(answer)) throw new Error(answer.code)
+  const request = { cursor: firstLane, share: 100, most: 100, busy: [], leaseMs: 60_000, owner }
+  const { claimed } = await claimDue(world.db, request)
+  return claimed.find(({ id }) => id === answer.message.id) as Claimed
+}
+const prepare = (claimed: Claimed) => makePreparer(world.db, vault).prepare(claimed)
+const bytesOf = (prepared: Prepared | undefined): Buffer => Buffer.concat(prepared?.content as Buffer[])
+
+describe('what is prepared', () => {
+  const every = Buffer.from(Array.from({ length: 256 }, (_, at) => at))
+  test.each([
+    ['inline', 'Guten Tag.\n', [every, Buffer.alloc(0)]],
+    ['staged', 'ö€😀 '.repeat(20_000), [Buffer.alloc(limits.contentChunkBytes + 77, every), Buffer.alloc(0), every]],
+  ])('%s content arrives as it was accepted, empty files too', async (_, bodyText, files) => {
+    await addKey()
+    const prepared = await prepare(await accepted(bodyText, files))
+    const mail = await PostalMime.parse(bytesOf(prepared))
+    expect(mail.text?.replaceAll('\r\n', '\n').trimEnd() === bodyText.trimEnd()).toBe(true)
+    expect(mail.subject).toBe('Grüße 😀')
+    const kept = mail.attachments.map(({ content }) => Buffer.from(content as ArrayBuffer))
+    expect(kept.map((bytes, at) => bytes.equals(files[at] as Buffer))).toEqual(files.map(() => true))
+    expect(mail.attachments.map(({ filename }) => filename)).toEqual(files.map((_file, at) => `Datei ${at}.bin`))
+    expect(prepared).toMatchObject({
+      size: bytesOf(prepared).length,
+      envelopeFrom: expect.stringContaining('@'),
+      needs8bit: false,
+    })
+    expect(bytesOf(prepared).every((byte) => byte < 0x80)).toBe(true)
+  })
+
+  test('is the same at every attempt, on every node: id, date, boundary, trace and signature', async () => {
+    await addKey()
+    const claimed = await accepted('Hello', [every])
+    const first = bytesOf(await prepare(claimed))
+    expect(bytesOf(await prepare({ ...claimed, attempt: 7, epoch: 9, token: '8' })).equals(first)).toBe(true)
+    const head = first.toString('latin1').split('\r\n\r\n', 1)[0] ?? ''
+    expect(head).toMatch(new RegExp(`^Received: by node\\.test with HTTP\\r\\n\\tid ${claimed.id};`))
+    expect(head).toMatch(/^DKIM-Signature: /m)
+    expect(head).toContain(`Message-ID: <${claimed.id}@`)
+  })
+
+  test('an address beyond ASCII asks the next host for SMTPUTF8', async () => {
+    await addKey()
+    expect(await prepare(await accepted('Hello', [], 'änne@example.org'))).toMatchObject({ needsSmtputf8: true })
+    expect(await prepare(await accepted('Hello', [], 'anne@bücher.example'))).toMatchObject({ needsSmtputf8: false })
+  })
+})
+
+describe('what cannot be prepared', () => {
+  test('content that is gone, the text or one file, is no mail at all', async () => {
+    await addKey()
+    const [text, file] = [
+      await accepted('x'.repeat(100_000)),
+      await accepted('Hello', [Buffer.from('a'), Buffer.from('b')]),
+    ]
+    await world.db.run('delete from blobs where id = $1', [text.bodyBlob])
+    await world.db.run(
+      'delete from blobs where id = (select blob_id from attachments where message_id = $1 and position = 1)',
+      [file.id],
+    )
+    expect([await prepare(text), await prepare(file)]).toEqual([undefined, undefined])
+  })
+
+  test.each([
+    ['a domain without a key', async () => undefined, /has no DKIM key/],
+    ['a key that was sealed for another place', () => addKey(() => vault.seal(pem, 'dkim:elsewhere')), /./],
+    [
+      'a key that is none',
+      () => addKey((name) => vault.seal('no key', sealedAs.dkimKey(sender.workspaceId, name))),
+      /./,
+    ],
+  ])('%s is a fault, and heals when the key does', async (_, wrong, words) => {
+    await wrong()
+    const claimed = await accepted('Hello')
+    const preparer = makePreparer(world.db, vault)
+    const error = await preparer.prepare(claimed).catch((thrown: unknown) => thrown)
+    expect(String(error)).toMatch(words)
+    expect(String(error)).not.toContain('PRIVATE')
+    await world.db.run('delete from dkim_keys where workspace_id = $1', [sender.workspaceId])
+    await addKey()
+    expect(await preparer.prepare(claimed)).toMatchObject({ envelopeFrom: claimed.sender })
+  })
+
+  test('a fault of one does not hold up the others, however many signatures are under way', async () => {
+    await addKey()
+    const claimed = await accepted('Hello')
+    const preparer = makePreparer(world.db, vault)
+    const broken = { ...claimed, domainId: world.nextId() as string }
+    const ends = await Promise.allSettled(
+      Array.from({ length: 4 * limits.signaturesInFlightMax }, (_, at) =>
+        preparer.prepare(at % 2 === 0 ? broken : claimed),
+      ),
+    )
+    expect(ends.filter(({ status }) => status === 'fulfilled')).toHaveLength(2 * limits.signaturesInFlightMax)
+  })
+})

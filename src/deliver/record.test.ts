@@ -1,0 +1,309 @@
+// Every end of an attempt as the row that writes it down: what stands here is what customers read.
+import { describe, expect, test, vi } from 'vitest'
+import { limits } from '../config.ts'
+import { phases, troubles, type FailReason } from '../domain/attempt.ts'
+import type { MessageId, WorkspaceId } from '../domain/message.ts'
+import type { Claimed } from '../store/outbound.ts'
+import { endingOf, unattempted, type Schedule } from './record.ts'
+import type { TransmitResult } from './transmit.ts'
+
+const now = new Date('2026-11-21T12:00:00.000Z')
+const schedule: Schedule = { timeScale: 1, now, startedAt: new Date(now.getTime() - 250) }
+const claimed = (changes: Partial<Claimed> = {}): Claimed => ({
+  id: '0199a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b' as MessageId,
+  epoch: 3,
+  token: '77',
+  workspaceId: '0199a1b2-0000-7000-8000-000000000000' as WorkspaceId,
+  domainId: 'd',
+  destination: 'example.org',
+  attempt: 1,
+  expiresAt: new Date(now.getTime() + limits.messageAgeMsMax),
+  sender: 'post@shop.example',
+  senderName: null,
+  recipient: 'ann@example.org',
+  subject: 'Hello',
+  acceptedBy: 'node.test',
+  createdAt: now,
+  source: 'rest',
+  bodyText: 'x',
+  bodyBlob: null,
+  hasAttachments: false,
+  attachmentsBytes: 0,
+  routeSealed: null,
+  claimedAt: now,
+  ...changes,
+})
+const peer = { host: 'mx.example.org', address: '192.0.2.1', tls: 'TLSv1.3' }
+const result = (changes: Partial<TransmitResult>): TransmitResult => ({
+  phase: 'eod',
+  peer,
+  dotWritten: false,
+  armed: false,
+  needsDisarm: false,
+  routeKind: 'mx',
+  attemptsOnHosts: [],
+  dialogue: [],
+  ...changes,
+})
+const said = (code: number, text: string) => {
+  const enhancedCode = /^\d\.\d+\.\d+/.exec(text)?.[0]
+  return { reply: { code, text, ...(enhancedCode !== undefined && { enhancedCode }) } }
+}
+const pastDot = { phase: 'eod', dotWritten: true, armed: true } as const
+const disarmed = { armed: true, needsDisarm: true } as const
+
+describe('every kind of end', () => {
+  // facts | status, reason, evidence, report, its rank, suppressed, the words
+  const table: [string, Partial<TransmitResult>, unknown[], string | undefined][] = [
+    [
+      '2yz to the dot',
+      { ...pastDot, ...said(250, '2.0.0 Ok: queued as Q1') },
+      ['sent', undefined, undefined, 'delivered', 2, false],
+      undefined,
+    ],
+    [
+      '2yz to the dot of a relay: nobody’s report',
+      { ...pastDot, ...said(250, '2.0.0 Ok: queued as Q1'), routeKind: 'relay' },
+      ['sent', undefined, undefined, undefined, undefined, undefined],
+      undefined,
+    ],
+    [
+      '4yz to the dot',
+      { ...pastDot, ...said(451, '4.3.0 not now') },
+      ['retrying', 'eod_4xx', 'eod_4xx', 'soft_bounce', 1, false],
+      'mx.example.org said to the final dot: 451 4.3.0 not now',
+    ],
+    [
+      '5yz to the dot',
+      { ...pastDot, ...said(550, '5.7.1 spam') },
+      ['failed', 'eod_5xx', undefined, 'soft_bounce', 3, false],
+      'mx.example.org said to the final dot: 550 5.7.1 spam',
+    ],
+    [
+      'nobody there',
+      { phase: 'rcpt', ...said(550, '5.1.1 no such user') },
+      ['failed', 'rcpt_5xx', undefined, 'hard_bounce', 4, true],
+      'mx.example.org said to RCPT: 550 5.1.1 no such user',
+    ],
+    [
+      'greylisted',
+      { phase: 'rcpt', ...said(450, '4.2.0 later') },
+      ['retrying', 'rcpt_4xx', undefined, 'soft_bounce', 1, false],
+      'mx.example.org said to RCPT: 450 4.2.0 later',
+    ],
+    [
+      'armed, and refused before the dot',
+      { phase: 'arm', ...disarmed, ...said(451, '4.3.0 not now') },
+      ['retrying', 'data_4xx', 'not_written', 'soft_bounce', 1, false],
+      'mx.example.org said before the final dot: 451 4.3.0 not now',
+    ],
+    [
+      'silence after the dot',
+      { ...pastDot, trouble: 'timeout' },
+      ['delivery_unknown', 'eod_timeout', undefined, undefined, undefined, undefined],
+      'Remote acceptance cannot be proven; the message is not sent again. The other side did not answer in time. (mx.example.org, eod)',
+    ],
+    [
+      'a 354 to the dot',
+      { ...pastDot, trouble: 'malformed', ...said(354, 'go on') },
+      ['delivery_unknown', 'eod_malformed', undefined, undefined, undefined, undefined],
+      'Remote acceptance cannot be proven; the message is not sent again. The other side answered with something that is no SMTP reply. (mx.example.org, eod)',
+    ],
+    [
+      'a claim that may be armed',
+      { phase: 'arm', trouble: 'arm_failed', needsDisarm: true },
+      ['retrying', 'arm_failed', 'not_written', undefined, undefined, undefined],
+      'The database could not record that the message is about to be sent. (mx.example.org, arm)',
+    ],
+    [
+      'armed too late',
+      { phase: 'arm', trouble: 'too_late', ...disarmed },
+      ['retrying', 'arm_failed', 'not_written', undefined, undefined, undefined],
+      'The lease ran out before the message could be sent. (mx.example.org, arm)',
+    ],
+    [
+      'suppressed at the arm',
+      { phase: 'arm', trouble: 'suppressed' },
+      ['failed', 'recipient_suppressed', undefined, undefined, undefined, undefined],
+      'The recipient was suppressed meanwhile. (mx.example.org, arm)',
+    ],
+    [
+      'no such domain',
+      { phase: 'route', trouble: 'nxdomain', peer: undefined as never },
+      ['failed', 'nxdomain', undefined, undefined, undefined, undefined],
+      "The recipient's domain does not exist.",
+    ],
+    [
+      'a refused login',
+      { phase: 'auth', ...said(535, '5.7.8 no'), routeKind: 'relay' },
+      ['retrying', 'auth', undefined, undefined, undefined, undefined],
+      'mx.example.org said to the login: 535 5.7.8 no',
+    ],
+  ]
+  test.each(table)('%s', (_, facts, [status, reason, evidence, report, rank, suppress], words) => {
+    const ending = endingOf(claimed(), result(facts), schedule)
+    expect(ending).toMatchObject({ id: claimed().id, epoch: 3, token: '77', usesTry: true })
+    expect([
+      ending?.status,
+      ending?.evidence,
+      ending?.report?.type,
+      ending?.report?.rank,
+      ending?.report?.suppress,
+      ending?.error,
+    ]).toEqual([status, evidence, report, rank, suppress, words])
+    const event = ending?.event as Record<string, unknown>
+    expect([event['reason'], event['errorMessage'], event['attempt']]).toEqual([reason, words, 1])
+    expect(ending?.attempt).toMatchObject({ startedAt: schedule.startedAt })
+  })
+
+  test('someone else has decided: nothing is written', () => {
+    expect(endingOf(claimed(), result({ phase: 'arm', trouble: 'claim_lost' }), schedule)).toBeUndefined()
+  })
+
+  test('the provider’s id is kept with acceptance, and with nothing else', () => {
+    expect(
+      endingOf(claimed(), result({ ...pastDot, ...said(250, '2.0.0 Ok: queued as Q1') }), schedule)?.providerMessageId,
+    ).toBe('Q1')
+    expect(
+      endingOf(claimed(), result({ ...pastDot, ...said(451, '4.0.0 queued as Q1') }), schedule),
+    ).not.toHaveProperty('providerMessageId')
+  })
+
+  test('where it took place is told to the customer', () => {
+    const ending = endingOf(claimed(), result({ ...pastDot, ...said(250, '2.0.0 ok') }), schedule)
+    const smtp = {
+      host: 'mx.example.org',
+      address: '192.0.2.1',
+      stage: 'eod',
+      code: 250,
+      enhancedCode: '2.0.0',
+      reply: '2.0.0 ok',
+      tls: 'TLSv1.3',
+    }
+    expect(ending?.event).toMatchObject({ smtp })
+    expect(ending?.report?.facts).toMatchObject({ smtp })
+  })
+
+  test('the simulator suppresses nobody', () => {
+    const facts = result({ phase: 'rcpt', routeKind: 'sandbox', ...said(550, '5.1.1 no such user') })
+    expect(endingOf(claimed({ destination: 'simulator.posthorn.test' }), facts, schedule)?.report).toMatchObject({
+      type: 'hard_bounce',
+      suppress: false,
+    })
+  })
+
+  test('whatever was seen, an armed claim is never tried again without its proof, and there are words for everything but success', () => {
+    for (const phase of phases)
+      for (const dotWritten of phase === 'eod' ? [true] : [false])
+        for (const armed of phase === 'eod' ? [true] : phase === 'arm' ? [true, false] : [false])
+          for (const trouble of [undefined, ...troubles])
+            for (const reply of [undefined, 250, 354, 421, 451, 550]) {
+              if (trouble === undefined && reply === undefined) continue // every end was seen somehow
+              const facts = result({
+                phase,
+                dotWritten,
+                armed,
+                needsDisarm: armed && !dotWritten,
+                ...(trouble !== undefined && { trouble }),
+                ...(reply !== undefined && said(reply, 'words')),
+              })
+              const ending = endingOf(claimed(), facts, schedule)
+              if (ending === undefined) continue
+              if (ending.status !== 'sent') expect(ending.error).toMatch(/\S{3,}.*$/)
+              if (ending.status === 'retrying') {
+                expect(ending.delayMs).toBeGreaterThanOrEqual(0)
+                if (armed) expect(ending.evidence).toBe(dotWritten ? 'eod_4xx' : 'not_written')
+                if (dotWritten)
+                  expect([reply, trouble]).toEqual([
+                    expect.toSatisfy((code: number) => code >= 400 && code < 500),
+                    undefined,
+                  ])
+              }
+              if (ending.evidence === 'not_written') expect(dotWritten).toBe(false)
+            }
+  })
+})
+
+describe('the schedule', () => {
+  const deferred = result({ phase: 'rcpt', ...said(450, '4.2.0 later') })
+
+  test.each(limits.retryScheduleSeconds.map((seconds, at) => [at + 1, seconds]))(
+    'after try %i: %i seconds, give or take a tenth, and the event says when',
+    (attempt, seconds) => {
+      for (const random of [0, 0.5, 0.999_999]) {
+        vi.spyOn(Math, 'random').mockReturnValue(random)
+        const ending = endingOf(claimed({ attempt }), deferred, schedule)
+        vi.restoreAllMocks()
+        expect((ending?.delayMs ?? 0) / 1000 / seconds).toBeCloseTo(0.9 + 0.2 * random, 3)
+        expect(ending?.event).toMatchObject({ nextAttemptAt: new Date(now.getTime() + (ending?.delayMs ?? 0)) })
+      }
+    },
+  )
+
+  test('the time scale divides it', () => {
+    const delayMs = endingOf(claimed(), deferred, { ...schedule, timeScale: 1_000 })?.delayMs ?? 0
+    expect([delayMs >= 54, delayMs <= 67]).toEqual([true, true])
+  })
+
+  test('after the last try: failed, and its soft bounce is the end', () => {
+    const ending = endingOf(claimed({ attempt: limits.retryScheduleSeconds.length + 1 }), deferred, schedule)
+    expect(ending).toMatchObject({
+      status: 'failed',
+      error: 'No try is left. mx.example.org said to RCPT: 450 4.2.0 later',
+      event: { reason: 'tries_used_up' },
+      report: { type: 'soft_bounce', rank: 3, bounce: { final: true } },
+    })
+    expect(ending).not.toHaveProperty('delayMs')
+  })
+
+  test('where the next try would come too late: failed at once', () => {
+    const ending = endingOf(claimed({ expiresAt: new Date(now.getTime() + 50_000) }), deferred, schedule)
+    expect(ending).toMatchObject({
+      status: 'failed',
+      event: { reason: 'expired' },
+      error: expect.stringMatching(/^The message would expire before/),
+    })
+  })
+
+  test('a shutdown hands back: due at once, no try used, however many there were and however old it is', () => {
+    const old = claimed({ attempt: 10, expiresAt: now })
+    for (const ending of [
+      endingOf(old, result({ phase: 'rcpt', trouble: 'shutdown' }), schedule),
+      unattempted(old, { kind: 'retry', reason: 'shutdown' }, schedule),
+    ])
+      expect(ending).toMatchObject({
+        status: 'retrying',
+        delayMs: 0,
+        usesTry: false,
+        event: { reason: 'shutdown', nextAttemptAt: now },
+      })
+  })
+})
+
+describe('an attempt that could not begin', () => {
+  test.each([
+    ['content_lost', 'The content of the message is gone.'],
+    ['not_composable', 'The message could not be composed or signed.'],
+  ] as const satisfies [FailReason, string][])('%s', (reason, words) => {
+    expect(unattempted(claimed(), { kind: 'failed', reason }, schedule)).toMatchObject({
+      status: 'failed',
+      error: words,
+      event: { reason, errorMessage: words },
+      usesTry: true,
+    })
+  })
+
+  test('a fault of ours is tried again, as long as there are tries', () => {
+    expect(unattempted(claimed(), { kind: 'retry', reason: 'worker_lost' }, schedule)).toMatchObject({
+      status: 'retrying',
+      usesTry: true,
+      error: 'The worker could not go on before the message was sent.',
+      event: { reason: 'worker_lost' },
+    })
+    expect(unattempted(claimed({ attempt: 10 }), { kind: 'retry', reason: 'worker_lost' }, schedule)).toMatchObject({
+      status: 'failed',
+      event: { reason: 'tries_used_up' },
+      error: expect.stringContaining('No try is left.'),
+    })
+  })
+})

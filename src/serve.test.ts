@@ -1,0 +1,323 @@
+// The process as its operator meets it: clear words when it cannot start, an end when one of its two processes dies, nothing left behind,
+// numbers of both processes in one text, and a log without anybody's address, key or letter.
+import { execFile, spawn, type ChildProcess } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs'
+import { createServer, type AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { freshDatabase, type FreshDatabase } from '../test/world/postgres.ts'
+import { openDatabase } from './store/database.ts'
+import { whyUnfit } from './store/server-facts.ts'
+
+const binary = fileURLToPath(new URL('../bin/posthorn', import.meta.url))
+let database: FreshDatabase
+let folder: string
+let environment: Record<string, string>
+const children: ChildProcess[] = []
+
+beforeAll(async () => {
+  database = await freshDatabase()
+  folder = mkdtempSync(join(tmpdir(), 'posthorn-serve-'))
+  const { host, port, user, password, database: name } = database.connection
+  environment = {
+    PATH: process.env['PATH'] ?? '',
+    HOME: process.env['HOME'] ?? '/',
+    DATABASE_URL: `postgres://${user}:${encodeURIComponent(password)}@localhost/${name}?host=${encodeURIComponent(host)}&port=${port}`,
+    POSTHORN_SECRET_KEY: randomBytes(32).toString('base64'),
+    POSTHORN_DATA_DIR: folder,
+    POSTHORN_HOSTNAME: 'node.test',
+    // On one processor both roles would share a process.
+    POSTHORN_ROLES: 'api,deliver',
+  }
+})
+afterEach(async () => {
+  for (const child of children.splice(0)) {
+    if (child.exitCode !== null || child.signalCode !== null) continue
+    child.kill('SIGKILL')
+    await once(child, 'exit')
+  }
+})
+afterAll(async () => {
+  rmSync(folder, { recursive: true, force: true })
+  await database.drop()
+})
+
+interface Running {
+  readonly pid: number
+  readonly child: ChildProcess
+  readonly url: string
+  readonly metricsUrl: string
+  readonly exited: Promise<number | null>
+  stdout(): string
+  stderr(): string
+}
+
+/** `serve`, until it is ready or has ended. */
+async function serve(changes: Record<string, string> = {}): Promise<Running> {
+  const [http = 0, metrics = 0] = await freePorts(2)
+  const env = { ...environment, POSTHORN_HTTP_PORT: String(http), POSTHORN_METRICS_PORT: String(metrics), ...changes }
+  const child = spawn(binary, ['serve'], { env, stdio: ['ignore', 'pipe', 'pipe'] })
+  children.push(child)
+  let stdout = ''
+  let stderr = ''
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text))
+  const exited = once(child, 'close').then(([status]) => status as number | null)
+  const ready = new Promise<void>((resolve) => {
+    createInterface(child.stdout).on('line', (line) => {
+      stdout += `${line}\n`
+      if (line.startsWith('posthorn ready')) resolve()
+    })
+  })
+  await Promise.race([ready, exited])
+  return {
+    pid: child.pid ?? 0,
+    child,
+    url: `http://127.0.0.1:${http}`,
+    metricsUrl: `http://127.0.0.1:${env.POSTHORN_METRICS_PORT}/metrics`,
+    exited,
+    stdout: () => stdout,
+    stderr: () => stderr,
+  }
+}
+
+async function freePorts(n: number): Promise<number[]> {
+  const servers = await Promise.all(
+    Array.from({ length: n }, async () => {
+      const server = createServer().listen(0, '127.0.0.1')
+      await once(server, 'listening')
+      return server
+    }),
+  )
+  const ports = servers.map((server) => (server.address() as AddressInfo).port)
+  await Promise.all(servers.map((server) => once(server.close(), 'close')))
+  return ports
+}
+
+/** What a person reads on standard error: the lines that are not the log's. */
+const sentences = (run: Running): string[] =>
+  run
+    .stderr()
+    .split('\n')
+    .filter((line) => line !== '' && !line.startsWith('{'))
+
+/** The delivery process. */
+function childOf(pid: number): number {
+  for (const name of readdirSync('/proc').filter((entry) => /^\d+$/.test(entry))) {
+    const stat = statOf(Number(name))
+    if (stat?.parent === pid) return Number(name)
+  }
+  throw new Error(`process ${pid} has no child`)
+}
+function statOf(pid: number): { parent: number; state: string } | undefined {
+  try {
+    const text = readFileSync(`/proc/${pid}/stat`, 'utf8')
+    const [state = '', parent] = text.slice(text.lastIndexOf(')') + 2).split(' ')
+    return { state, parent: Number(parent) }
+  } catch {
+    return undefined // it has ended
+  }
+}
+const isGone = (pid: number): boolean => (statOf(pid)?.state ?? 'Z') === 'Z'
+async function gone(pid: number): Promise<void> {
+  while (!isGone(pid)) await new Promise((resolve) => setTimeout(resolve, 5))
+}
+
+describe('a start that cannot be', () => {
+  test('all wrong settings are listed together', async () => {
+    const run = await serve({
+      POSTHORN_HTTP_PORT: 'abc',
+      POSTHORN_ROUTE: 'nowhere',
+      POSTHORN_TYPO: 'x',
+      POSTHORN_SECRET_KEY: '',
+    })
+    expect(await run.exited).toBe(1)
+    expect(sentences(run).map((line) => line.split(' ')[0])).toEqual([
+      'POSTHORN_HTTP_PORT',
+      'POSTHORN_ROUTE',
+      'POSTHORN_TYPO',
+      'POSTHORN_SECRET_KEY',
+    ])
+  })
+
+  test.each([['POSTHORN_HTTP_PORT'], ['POSTHORN_METRICS_PORT']])(
+    'a busy port (%s) is one clear sentence',
+    async (name) => {
+      const busy = createServer().listen(0, '127.0.0.1')
+      await once(busy, 'listening')
+      const { port } = busy.address() as AddressInfo
+      const run = await serve({ [name]: String(port) })
+      expect(await run.exited).toBe(1)
+      busy.close()
+      expect(sentences(run)).toEqual([
+        expect.stringMatching(new RegExp(`^posthorn: Port ${port} on 127\\.0\\.0\\.1 is in use by another program`)),
+      ])
+    },
+  )
+
+  test.each([
+    ['nobody listens', 'postgres://me@127.0.0.1:1/none', /^posthorn: .*ECONNREFUSED.*database cannot be reached/],
+    [
+      'nobody listens on any address of a name',
+      'postgres://me@localhost:1/none',
+      /^posthorn: .*ECONNREFUSED.*database cannot be reached/,
+    ],
+    ['no such socket', 'postgres://me@/none?host=/nowhere', /^posthorn: .*ENOENT.*database cannot be reached/],
+  ])('no database, %s: one clear sentence', async (_, url, words) => {
+    const run = await serve({ DATABASE_URL: url })
+    expect(await run.exited).toBe(1)
+    expect(sentences(run)).toEqual([expect.stringMatching(words)])
+  })
+
+  test('a role that is still to come', async () => {
+    const run = await serve({ POSTHORN_ROLES: 'smtp,feedback' })
+    expect(await run.exited).toBe(1)
+    expect(sentences(run)).toEqual(['posthorn: This release has no role smtp, feedback yet; it has api and deliver.'])
+  })
+})
+
+test('a server that may lose commits is refused, and says which setting it is', async () => {
+  // What PostgreSQL answers about itself cannot be changed for one database; so the question is asked of functions that stand before it.
+  const db = openDatabase(database.connection, { name: 'unfit', connectionsMax: 1, answerMs: 5_000 })
+  expect(await whyUnfit(db)).toBeUndefined()
+  await db.run('create schema liar')
+  await db.run('create table liar.settings (name text, value text)')
+  await db.run(`create function liar.current_setting(name text) returns text language sql as $$
+    select coalesce((select value from liar.settings s where s.name = $1), pg_catalog.current_setting($1)) $$`)
+  await db.run('set search_path = liar, pg_catalog, public')
+  for (const [name, value, words] of [
+    ['fsync', 'off', 'PostgreSQL runs with fsync off: accepted mail could be lost. Turn it on.'],
+    ['full_page_writes', 'off', 'PostgreSQL runs with full_page_writes off: accepted mail could be lost. Turn it on.'],
+    ['server_version_num', '140012', 'PostgreSQL 15 or newer is needed; this server is 14.'],
+  ]) {
+    await db.run('insert into liar.settings values ($1, $2)', [name, value])
+    expect(await whyUnfit(db)).toBe(words)
+    await db.run('delete from liar.settings')
+  }
+  await db.run('drop schema liar cascade')
+  await db.close()
+})
+
+describe('two processes', () => {
+  test('serve, tell their numbers in one text, write no secrets, and end together within seconds', async () => {
+    const run = await serve({ POSTHORN_LOG_LEVEL: 'trace' })
+    const { stdout } = await promisify(execFile)(binary, ['workspace', 'list', '--json'], { env: environment })
+    const workspace = (JSON.parse(stdout) as { id: string }[])[0]?.id ?? ''
+    const key = /ph_\S+|(?<=Bearer )[^']+/.exec(run.stdout())?.[0] ?? ''
+    const mailboxId = /"mailboxId":"([^"]+)"/.exec(run.stdout())?.[1]
+    expect([workspace === '', key === '', mailboxId === undefined]).toEqual([false, false, false])
+    const send = (recipient: string, headers: Record<string, string> = {}) =>
+      fetch(`${run.url}/api/v1/send`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', ...headers },
+        body: JSON.stringify({
+          mailboxId,
+          recipient,
+          subject: 'canary-subject',
+          bodyText: 'canary-body',
+          metadata: { a: 'canary-metadata' },
+        }),
+      })
+    const answers = await Promise.all([
+      send('canary-one@example.org'),
+      send('delivered@simulator.posthorn.test', { 'idempotency-key': 'canary-idempotency' }),
+      send('canary two@not an address'),
+      send('canary-three@example.org', { authorization: `Bearer ${key}canary-key` }),
+    ])
+    expect(answers.map(({ status }) => status)).toEqual([202, 202, 400, 401])
+    const metrics = await untilDelivered(run.metricsUrl, 2)
+    const declared = metrics.split('\n').flatMap((line) => /^# (?:HELP|TYPE) \S+/.exec(line)?.[0] ?? [])
+    expect(declared).toEqual([...new Set(declared)])
+    expect(metrics).toMatch(/^posthorn_accepted_total\{.*process="main".*\} 2$/m)
+    expect(metrics).toMatch(/^posthorn_refused_total\{.*code="invalid_api_key".*\} 1$/m)
+    for (const process of ['main', 'deliver'])
+      expect(metrics).toMatch(new RegExp(`^process_cpu_seconds_total\\{.*process="${process}".*\\}`, 'm'))
+    // Every sample stands below the TYPE of its own family.
+    let family = ''
+    for (const line of metrics.trimEnd().split('\n')) {
+      family = /^# TYPE (\S+)/.exec(line)?.[1] ?? family
+      if (!line.startsWith('#')) expect(line.startsWith(family)).toBe(true)
+    }
+    expect((await fetch(run.metricsUrl.replace('/metrics', '/'))).status).toBe(404)
+    const delivery = childOf(run.pid)
+    const began = performance.now()
+    run.child.kill('SIGTERM')
+    expect(await run.exited).toBe(0)
+    expect(performance.now() - began).toBeLessThan(5_000)
+    expect(isGone(delivery)).toBe(true)
+    const log = run.stderr()
+    for (const event of ['started', 'accepted', 'refused', 'attempted', 'stopped'])
+      expect(log).toContain(`"event":"${event}"`)
+    expect(log).not.toMatch(/canary/)
+    expect(log).not.toContain(key)
+    expect(log).not.toContain('"event":"fault"')
+    expect(sentences(run)).toEqual([])
+  })
+
+  test('the delivery process killed: the whole ends, and not with success', async () => {
+    const run = await serve()
+    process.kill(childOf(run.pid), 'SIGKILL')
+    expect(await run.exited).toBe(1)
+    expect(sentences(run)).toEqual(['posthorn: the delivery process ended (SIGKILL)'])
+    // Another start needs no first workspace any more, and keeps its mouth shut about keys.
+    const again = await serve()
+    expect(again.stdout()).toContain('Keys are kept as hashes only')
+    again.child.kill('SIGINT')
+    expect(await again.exited).toBe(0)
+  })
+
+  test('the main process killed: the delivery process ends too', async () => {
+    const run = await serve()
+    const delivery = childOf(run.pid)
+    run.child.kill('SIGKILL')
+    await run.exited
+    await gone(delivery)
+  })
+
+  test('a signal during the start ends it, with nothing left behind', async () => {
+    const [http = 0] = await freePorts(1)
+    const child = spawn(binary, ['serve'], {
+      env: { ...environment, POSTHORN_HTTP_PORT: String(http), POSTHORN_METRICS_PORT: '0' },
+      stdio: ['ignore', 'ignore', 'ignore'],
+    })
+    children.push(child)
+    const exited = once(child, 'exit')
+    let delivery: number | undefined
+    // The earliest sign of life that can be seen from outside: its second process.
+    while (delivery === undefined && child.exitCode === null) {
+      await new Promise((resolve) => setTimeout(resolve, 5))
+      try {
+        delivery = nodeChildOf(child.pid ?? 0)
+      } catch {
+        // not yet
+      }
+    }
+    child.kill('SIGTERM')
+    await exited
+    await gone(delivery ?? 0)
+    expect(isGone(delivery ?? 0)).toBe(true)
+  })
+})
+
+/** Not the shell's and bootstrap's children of the very start. */
+function nodeChildOf(pid: number): number {
+  const child = childOf(pid)
+  if (!readFileSync(`/proc/${child}/cmdline`, 'utf8').includes('delivery-process')) throw new Error('another one')
+  return child
+}
+
+async function untilDelivered(url: string, n: number): Promise<string> {
+  for (;;) {
+    const answer = await fetch(url)
+    expect(answer.headers.get('content-type')).toContain('text/plain; version=0.0.4')
+    const text = await answer.text()
+    if (new RegExp(`^posthorn_attempts_total\\{.*outcome="accepted".*process="deliver".*\\} ${n}$`, 'm').test(text))
+      return text
+    await new Promise((resolve) => setTimeout(resolve, 20))
+  }
+}
