@@ -64,6 +64,9 @@ function clientOptions(connection: Connection, kind: PoolKind): PoolConfig {
   return { ...serverOf(connection), options: server, application_name: kind.name, keepAlive: true }
 }
 
+/** Plans live as long as their connection: none is kept that was made for a much smaller table (docs/decisions/0006). */
+const connectionLifeSeconds = 60
+
 export function openDatabase(connection: Connection, kind: PoolKind): Db {
   const pool = new Pool({
     ...clientOptions(connection, kind),
@@ -71,6 +74,7 @@ export function openDatabase(connection: Connection, kind: PoolKind): Db {
     connectionTimeoutMillis: Math.min(kind.answerMs, 4_000),
     query_timeout: kind.answerMs + 500,
     idleTimeoutMillis: 0,
+    maxLifetimeSeconds: connectionLifeSeconds,
   })
   // An idle connection that breaks is replaced at the next use; without a listener it would end the process.
   pool.on('error', () => undefined)
