@@ -3,12 +3,12 @@
 // reached is told, and is no failure: machines differ.
 import { spawnSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
-import { calibrationOf } from './health.ts'
+import { calibrationOf, disturbanceOf } from './health.ts'
 import type { Calibration } from './health.ts'
 import { readOptions, usage } from './options.ts'
 import type { Options } from './options.ts'
 import { measureRsaLimit } from './peers/rsa-limit.ts'
-import { endAll, temporaryFolder } from './processes.ts'
+import { endAll, findProgram, temporaryFolder } from './processes.ts'
 import { machine, record } from './record.ts'
 import { deliveryRows, runDelivery } from './rows/delivery.ts'
 import { idleRows, runIdle } from './rows/idle.ts'
@@ -16,8 +16,12 @@ import { restRows, runRest } from './rows/rest.ts'
 import { sharesOf, tableOf } from './table.ts'
 import type { Row } from './table.ts'
 
+let interrupted = false
 for (const signal of ['SIGINT', 'SIGTERM'] as const)
-  process.once(signal, () => void endAll().finally(() => process.exit(signal === 'SIGINT' ? 130 : 143)))
+  process.once(signal, () => {
+    interrupted = true
+    void endAll().finally(() => process.exit(signal === 'SIGINT' ? 130 : 143))
+  })
 
 const options = readOptions(process.argv.slice(2))
 if (typeof options === 'string') {
@@ -28,7 +32,8 @@ try {
   spawnSync(fileURLToPath(new URL('setup.sh', import.meta.url)), { stdio: 'inherit' })
   await bench(options)
 } catch (error) {
-  console.error('bench:', error)
+  // What fails after Ctrl-C fails because its other half has been ended.
+  if (!interrupted) console.error('bench:', error)
   process.exitCode = 1
 } finally {
   await endAll()
@@ -37,8 +42,9 @@ try {
 async function bench(options: Options): Promise<void> {
   const began = performance.now()
   const temporary = temporaryFolder()
-  const { rows, rsaSeconds } = options
-  const idle = rows.has('memory') || rows.has('start') ? await runIdle(options, temporary) : undefined
+  const { rsaSeconds } = options
+  const rows = possible(options.rows)
+  const idle = rows.has('memory') || rows.has('start') ? await runIdle({ ...options, rows }, temporary) : undefined
   const rest = rows.has('rest') ? await runRest(options, temporary) : undefined
   const delivery = rows.has('delivery') ? await runDelivery(options, temporary) : undefined
   const rsa = delivery?.rsa ?? (rest === undefined ? [] : [await measureRsaLimit(rsaSeconds)])
@@ -51,11 +57,35 @@ async function bench(options: Options): Promise<void> {
     ...(delivery === undefined ? [] : deliveryRows(delivery, calibration)),
     ...(idle === undefined ? [] : idleRows(idle, rows)),
   ]
+  const measured = [...(rest === undefined ? [] : Object.values(rest).flat()), ...rsa, ...(delivery?.ours ?? [])]
   const minutes = ((performance.now() - began) / 60_000).toFixed(1)
-  const facts = [machine(temporary), `pairs: ${options.pairs}`, calibrationOf(calibration), `${minutes} minutes`]
+  const facts = [
+    machine(temporary),
+    `pairs: ${options.pairs}`,
+    calibrationOf(calibration),
+    disturbanceOf(measured.map(({ usage }) => usage)),
+    `${minutes} minutes`,
+  ]
   const about = facts.filter((fact) => fact !== '').join('; ')
-  const result = [tableOf(table), sharesOf(table)].filter((part) => part !== '').join('\n\nCores used, last pair:\n\n')
+  const result = [tableOf(table), sharesOf(table)]
+    .filter((part) => part !== '')
+    .join('\n\nCores used, the pair in the middle:\n\n')
   console.log(`\n${result}\n\n${about}`)
   if (options.smoke) console.log('A smoke run: it shows that the bench works, and nothing about speed.')
   else if (options.record) record(result, about)
+}
+
+/** Without the rows whose programs are missing and could not be installed; they are named. */
+function possible(rows: ReadonlySet<string>): Set<string> {
+  const needed: Readonly<Record<string, readonly string[]>> = {
+    rest: ['wrk', 'openssl'],
+    delivery: ['smtp-sink', 'openssl'],
+  }
+  return new Set(
+    [...rows].filter((row) => {
+      const missing = (needed[row] ?? []).filter((name) => findProgram(name) === undefined)
+      if (missing.length > 0) console.error(`bench: the row ${row} is left out: not installed: ${missing.join(', ')}`)
+      return missing.length === 0
+    }),
+  )
 }

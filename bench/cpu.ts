@@ -18,6 +18,7 @@ interface Process {
   readonly name: string
   readonly parent: number
   readonly ticks: number
+  readonly threadTicks: ReadonlyMap<string, number>
   /** Of its children that have ended. */
   readonly reapedTicks: number
 }
@@ -30,7 +31,7 @@ export interface Usage {
   /** Of processes that have no part in the measurement. */
   readonly others: number
   readonly byProgram: ReadonlyMap<string, number>
-  /** The one process that used most. */
+  /** The one thread that used most, by the name of its program. */
   readonly first: { readonly name: string; readonly share: number }
 }
 
@@ -61,7 +62,10 @@ function usageBetween(before: Moment, after: Moment, roots: readonly number[], m
     const withReaped = share + reapedMeanwhile(pid, now, then, before, after) / ticks
     byProgram.set(now.name, (byProgram.get(now.name) ?? 0) + withReaped)
     ours += withReaped
-    if (share > first.share) first = { name: now.name, share }
+    for (const [thread, used] of now.threadTicks) {
+      const threadShare = (used - (then?.threadTicks.get(thread) ?? 0)) / ticks
+      if (threadShare > first.share) first = { name: now.name, share: threadShare }
+    }
   }
   const machine = (after.busy - before.busy) / ticks
   return {
@@ -107,18 +111,32 @@ function look(): Moment {
 function read(pid: number): Process | undefined {
   try {
     const stat = fs.readFileSync(`/proc/${pid}/stat`, 'utf8')
-    // The name stands in brackets and may hold anything, brackets too.
-    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-    const [parent, user, system, reapedUser, reapedSystem] = [1, 11, 12, 13, 14].map((index) => Number(fields[index]))
+    const [parent = 0, user = 0, system = 0, reapedUser = 0, reapedSystem = 0] = fieldsOf(stat, [1, 11, 12, 13, 14])
     return {
       name: programOf(pid, stat),
-      parent: parent ?? 0,
-      ticks: (user ?? 0) + (system ?? 0),
-      reapedTicks: (reapedUser ?? 0) + (reapedSystem ?? 0),
+      parent,
+      ticks: user + system,
+      threadTicks: threadsOf(pid),
+      reapedTicks: reapedUser + reapedSystem,
     }
   } catch {
     return undefined // it has ended meanwhile
   }
+}
+
+function threadsOf(pid: number): Map<string, number> {
+  return new Map(
+    fs.readdirSync(`/proc/${pid}/task`).map((thread) => {
+      const [user = 0, system = 0] = fieldsOf(fs.readFileSync(`/proc/${pid}/task/${thread}/stat`, 'utf8'), [11, 12])
+      return [thread, user + system]
+    }),
+  )
+}
+
+/** Fields behind the name, which stands in brackets and may hold anything, brackets too. */
+function fieldsOf(stat: string, indices: readonly number[]): number[] {
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+  return indices.map((index) => Number(fields[index]))
 }
 
 /** The program's file rather than the process's title, which programs change as they like; the title where the file is not ours to see. */
@@ -131,7 +149,7 @@ function programOf(pid: number, stat: string): string {
   }
 }
 
-/** What stood in the way of more: a process with a core of its own, the whole machine, the disk, or nothing. */
+/** What stood in the way of more: a thread with a core of its own, the whole machine, the disk, or nothing. */
 export function saturated({ first, machine, disk, byProgram }: Usage): string {
   const [largest = 'nothing'] = [...byProgram].sort(([, one], [, other]) => other - one)[0] ?? []
   if (machine >= 0.92 * cores) return `all cores, ${largest} most`

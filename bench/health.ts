@@ -1,6 +1,7 @@
 // Whether a peer is itself: what it reached on the machine of ../shared/design/performance.md, against what it reaches here. A machine may be
 // slower, and two things tell by how much: the RSA limit and in-memory Fastify. A peer that is slower than that was built badly, and a
 // comparison with it says nothing.
+import type { Usage } from './cpu.ts'
 import { median } from './table.ts'
 
 /** Messages per second; the low end where performance.md gives a range. */
@@ -46,4 +47,16 @@ export function calibrationOf({ rsa, inMemory }: Calibration): string {
       : []),
   ]
   return parts.join(', ')
+}
+
+const quietCores = 0.3
+
+/** What else ran on the machine. Postfix is left out: many of its processes are shorter than the kernel's clock can see. */
+export function disturbanceOf(usages: readonly Usage[]): string {
+  if (usages.length === 0) return ''
+  const others = usages.map((usage) => usage.others)
+  const loud = others.filter((share) => share > quietCores).length
+  const warning =
+    loud === 0 ? '' : `; WARNING: ${loud} of ${others.length} runs were disturbed by more than ${quietCores} cores`
+  return `other work on the machine: median ${median(others).toFixed(2)} cores, most ${Math.max(...others).toFixed(2)}${warning}`
 }

@@ -13,17 +13,20 @@ import { setTimeout } from 'node:timers/promises'
 type Undo = () => Promise<unknown>
 const undos = new Set<Undo>()
 
-/** Runs at the end of the bench unless the returned function ran before. */
+/** Runs at the end of the bench unless the returned function ran before; once, and whoever calls waits for its end. */
 export function atTheEnd(undo: Undo): Undo {
-  const once = async () => {
-    if (undos.delete(once)) await undo()
-  }
+  let running: Promise<unknown> | undefined
+  const once = () => (running ??= undo().finally(() => undos.delete(once)))
   undos.add(once)
   return once
 }
 
+let ending = false
+
+/** Also ends what is started meanwhile: after Ctrl-C the bench itself goes on for a moment. */
 export async function endAll(): Promise<void> {
-  for (const undo of [...undos].toReversed())
+  ending = true
+  for (let undo = [...undos].at(-1); undo !== undefined; undo = [...undos].at(-1))
     await undo().catch((error: unknown) => console.error(`bench: while cleaning up: ${String(error)}`))
 }
 
@@ -67,6 +70,7 @@ export interface Program {
 let starts = 0
 
 export function start({ name, command, args, env = {}, folder, stopMs = 10_000 }: Program): Running {
+  if (ending) throw new Error(`${name} is not started any more`)
   const log = join(folder, `${name}-${++starts}.log`)
   const output = fs.openSync(log, 'w', 0o600)
   const child = spawn(command, args, {

@@ -12,7 +12,7 @@ export interface Row {
   /** Of the ratio where there is a peer, of our own figure where there is none. Rows without are for information. */
   readonly must?: number
   readonly aim?: number
-  /** Who used the processors, in the last pair. */
+  /** Who used the processors, in the pair whose ratio is the median one. */
   readonly usage?: Usages
   /** Why the comparison says nothing. */
   readonly invalid?: string
@@ -23,13 +23,19 @@ interface Usages {
   readonly peer: Usage
 }
 
-/** Both sides of the last pair. */
-export function usagesOf(
-  ours: readonly { readonly usage: Usage }[],
-  peer: readonly { readonly usage: Usage }[],
-): { readonly usage?: Usages } {
-  const [one, other] = [ours.at(-1), peer.at(-1)]
-  return one === undefined || other === undefined ? {} : { usage: { ours: one.usage, peer: other.usage } }
+interface Measure {
+  readonly perSecond: number
+  readonly usage: Usage
+}
+
+/** Both sides of the pair whose ratio is the median one, or the lower of the two in the middle. */
+export function usagesOf(ours: readonly Measure[], peer: readonly Measure[]): { readonly usage?: Usages } {
+  const pairs = ours.flatMap((one, index) => {
+    const other = peer[index]
+    return other === undefined ? [] : [{ ours: one, peer: other, ratio: one.perSecond / other.perSecond }]
+  })
+  const middle = pairs.sort((one, other) => one.ratio - other.ratio)[Math.floor((pairs.length - 1) / 2)]
+  return middle === undefined ? {} : { usage: { ours: middle.ours.usage, peer: middle.peer.usage } }
 }
 
 export function median(figures: readonly number[]): number {

@@ -27,7 +27,6 @@ export function api({ settings, connection, log, metrics }: RoleTools): Role {
     name: 'posthorn stage',
     connectionsMax: 2,
     answerMs: 30_000,
-    durable: false,
   })
   const ids = makeIds(readDb)
   const authenticator = makeAuthenticator({ db: readDb, publicUrl: publicUrl(settings), log })

@@ -42,14 +42,16 @@ export async function startPostfix(temporary: string, sink: Sink, signed: boolea
   const [port = 0, holdingPort = 0] = await freePorts(2)
   const milter = signed ? await startOpenDkim(folder) : undefined
   const config = configure(folder, services(port, holdingPort), sink.port, milter?.socket)
-  await run(program('postfix'), ['-c', config, 'check'])
-  await run(program('postfix'), ['-c', config, 'start'])
+  const masterFile = join(folder, 'queue', 'pid', 'master.pid')
   const stop = atTheEnd(async () => {
-    await run(program('postfix'), ['-c', config, 'stop'])
+    // Master is no child of ours: known by its file from the moment it lives.
+    if (fs.existsSync(masterFile)) await run(program('postfix'), ['-c', config, 'stop'])
     await milter?.stop()
   })
+  await run(program('postfix'), ['-c', config, 'check'])
+  await run(program('postfix'), ['-c', config, 'start'])
   await listens(port, 10_000)
-  const master = Number(fs.readFileSync(join(folder, 'queue', 'pid', 'master.pid'), 'utf8'))
+  const master = Number(fs.readFileSync(masterFile, 'utf8'))
   const pids = milter === undefined ? [master, sink.pid] : [master, milter.pid, sink.pid]
 
   const measure = async (count: number, work: () => Promise<void>, meanwhile: string): Promise<Drained> => {

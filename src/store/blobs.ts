@@ -1,5 +1,6 @@
-// Content too big for a row: bytes in chunks, staged before the admission that refers to them. Staging need not be durable by itself:
-// the admission's commit flushes everything written before it. What no admission adopts within an hour is swept.
+// Content too big for a row: bytes in chunks, staged before the admission that refers to them. Each chunk is committed durably: else a
+// crash of the database between staging and admission would leave an accepted message without its content. What no admission adopts
+// within an hour is swept.
 import { limits } from '../config.ts'
 import { sql, type Db } from './database.ts'
 

@@ -13,8 +13,6 @@ export interface PoolKind {
   readonly connectionsMax: number
   /** A statement that takes longer is given up, and its connection with it: its outcome is not known. */
   readonly answerMs: number
-  /** False only for rows that a later durable commit refers to: that commit's flush covers theirs. */
-  readonly durable?: boolean
 }
 
 export interface Statement {
@@ -57,7 +55,7 @@ export function serverOf(connection: Connection): ClientConfig {
 /** The pool's client options. Plans never depend on statistics: every statement here is a walk over indexes. */
 function clientOptions(connection: Connection, kind: PoolKind): PoolConfig {
   const server = [
-    `-c synchronous_commit=${kind.durable === false ? 'off' : 'on'}`,
+    '-c synchronous_commit=on',
     '-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off -c jit=off',
     `-c statement_timeout=${kind.answerMs} -c idle_in_transaction_session_timeout=30000`,
   ].join(' ')
