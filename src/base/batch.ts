@@ -94,7 +94,11 @@ export class Batch<Row, Answer> {
   async #execute(batch: Waiting<Row, Answer>[]): Promise<void> {
     try {
       const answers = await this.#run(batch.map((waiting) => waiting.row))
-      batch.forEach((waiting, index) => waiting.resolve(answers[index] as Answer))
+      const tell = () => batch.forEach((waiting, index) => waiting.resolve(answers[index] as Answer))
+      // Where others wait, their statement goes out first: what these callers do with their answers then happens while it is in flight,
+      // and the database does not stand still meanwhile.
+      if (this.#waiting.length > 0) setImmediate(tell)
+      else tell()
     } catch (error) {
       if (batch.length > 1 && this.#aborted(error)) {
         const half = batch.length >> 1
