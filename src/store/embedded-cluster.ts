@@ -30,11 +30,12 @@ export function ensureCluster(place: Place, binaries: Binaries, log: Log): strin
   return birth.password
 }
 
-/** A new cluster is 40 MB, and PostgreSQL takes its write-ahead log in pieces of 16 MB. */
+/** A new cluster is 40 MB, and its write-ahead log begins with a few pieces. */
 const newClusterBytes = 64 * 1024 * 1024
 
 const initdbOptions = [
-  ...'-U posthorn --auth=scram-sha-256 --data-checksums --no-instructions -E UTF8'.split(' '),
+  // A new piece of the log is filled with zeros while commits wait: pieces of 4 MB instead of 16 keep that wait short.
+  ...'-U posthorn --auth=scram-sha-256 --data-checksums --wal-segsize=4 --no-instructions -E UTF8'.split(' '),
   // The builtin provider sorts the same on every system, and never otherwise because a library has a new version.
   ...'--locale-provider=builtin --builtin-locale=C.UTF-8 --locale=C'.split(' '),
 ]

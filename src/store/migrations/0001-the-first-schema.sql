@@ -366,7 +366,7 @@ begin
       execute format('create table %I partition of %I for values from (%L) to (%L)', name, plan.parent,
         uuid_floor(to_timestamp(period * plan.days * 86400)), uuid_floor(to_timestamp((period + 1) * plan.days * 86400)));
       if plan.parent in ('messages') then
-        execute format('alter table %I set (fillfactor = 85, autovacuum_vacuum_cost_delay = 0)', name);
+        execute format('alter table %I set (fillfactor = 85)', name);
       end if;
       made := made + 1;
     end loop;
