@@ -1,5 +1,5 @@
 import * as fc from 'fast-check'
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { Batch, BatchFull } from './batch.ts'
 
 const roomy = { rowsMax: 1_000, bytesMax: 1e9, waitingMax: 1e6 }
@@ -162,4 +162,38 @@ test('quiet waits for everything in flight and waiting, and is at once where not
   letGo()
   expect(await quiet).toEqual([10, 20])
   await Promise.all(rows)
+})
+
+test('while others wait, their statement goes out before the last callers get their answers', async () => {
+  const { batches, run, inFlight, letGo } = gate()
+  const batch = new Batch(run, roomy, never)
+  const sentBeforeTheFirstAnswer = batch.add(1).then(() => batches.length)
+  await inFlight()
+  const second = batch.add(2)
+  letGo()
+  expect(await sentBeforeTheFirstAnswer).toBe(2)
+  letGo()
+  expect(await second).toBe(20)
+})
+
+test('with spacing, a statement waits for company after the last one; after a pause a row goes at once', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
+  try {
+    const batches: (readonly number[])[] = []
+    const run = (rows: readonly number[]) => Promise.resolve(void batches.push(rows)).then(() => rows)
+    const batch = new Batch(run, { ...roomy, spacingMs: 10 }, never)
+    await batch.add(1)
+    const close = [batch.add(2), batch.add(3)]
+    await new Promise((resolve) => setImmediate(resolve))
+    vi.advanceTimersByTime(9)
+    await new Promise((resolve) => setImmediate(resolve))
+    expect(batches).toEqual([[1]])
+    vi.advanceTimersByTime(1)
+    await Promise.all(close)
+    vi.advanceTimersByTime(10)
+    await batch.add(4)
+    expect(batches).toEqual([[1], [2, 3], [4]])
+  } finally {
+    vi.useRealTimers()
+  }
 })

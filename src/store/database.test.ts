@@ -1,0 +1,25 @@
+// What every connection promises by itself (decisions A1), whatever the server's default is.
+import { expect, test } from 'vitest'
+import { freshDatabase } from '../../test/world/postgres.ts'
+import { openDatabase, sql } from './database.ts'
+
+test('a server whose default is to commit without waiting for the disk cannot weaken an acceptance, or its staged content', async () => {
+  const fresh = await freshDatabase()
+  const open = () => openDatabase(fresh.connection, { name: 'test', connectionsMax: 1, answerMs: 5_000 })
+  const before = open()
+  await before.run(`alter database ${fresh.connection.database} set synchronous_commit = off`)
+  await before.close()
+  const db = open()
+  const settings = await db.rows<{ name: string; setting: string }>(
+    sql(
+      'test-settings',
+      `select name, setting from pg_settings where name in ('synchronous_commit', 'plan_cache_mode') order by name`,
+    ),
+  )
+  await db.close()
+  await fresh.drop()
+  expect(settings.map(({ name, setting }) => [name, setting])).toEqual([
+    ['plan_cache_mode', 'force_generic_plan'],
+    ['synchronous_commit', 'on'],
+  ])
+})
