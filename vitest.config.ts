@@ -3,7 +3,7 @@ import { defineConfig } from 'vitest/config'
 
 export default defineConfig({
   test: {
-    include: ['src/**/*.test.ts', 'test/**/*.test.ts', 'tools/**/*.test.ts'],
+    include: ['src/**/*.test.ts', 'test/**/*.test.ts', 'tools/**/*.test.ts', 'sdk/**/*.test.ts'],
     globalSetup: ['test/setup.ts'],
     pool: 'forks',
     // Journeys start processes of their own; more workers than two only make each other late.

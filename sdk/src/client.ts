@@ -1,0 +1,237 @@
+// The API as methods. A send carries an idempotency key of its own making, so that it may be repeated when nobody answers, and there is
+// still one message. Retried are only answers that the service itself calls passing, with the same bytes each time.
+import { PosthornApiError, PosthornConnectionError, PosthornWaitError } from './errors.ts'
+import type { AttachmentInput, EventPage, MessageDeliveryStatus, MessageToSend, SendMessageResponse } from './shapes.ts'
+
+export interface PosthornOptions {
+  /** Where the service is, such as `https://mail.example.com`. */
+  baseUrl: string
+  /** `ph_...`; keep it on the server. */
+  apiKey: string
+  /** For one request, headers and body of the answer included. Default 30 s. */
+  timeoutMs?: number
+  /** How often a request is repeated after the first try. Default 4; 0 turns it off. */
+  retriesMax?: number
+  /** A longer `Retry-After` is not waited for but thrown. Default 20 s. */
+  retryAfterMsMax?: number
+  /** Default: the platform's. */
+  fetch?: typeof fetch
+}
+export interface RequestOptions {
+  signal?: AbortSignal
+}
+export interface SendOptions extends RequestOptions {
+  /** Your own name for this message, 1 to 255 visible ASCII characters: sends with the same name make one message. Default: a random one. */
+  idempotencyKey?: string
+}
+export interface WaitOptions extends RequestOptions {
+  /** `processed` (default): until Posthorn is done with it. `reported`: until the receiving provider has said something too, or it failed. */
+  until?: 'processed' | 'reported'
+  /** Default 60 s. Then `PosthornWaitError` with the last status; the message goes on. */
+  timeoutMs?: number
+}
+export interface EventsOptions extends RequestOptions {
+  /** `next` of an earlier page. Without it: from the oldest event that is kept. */
+  after?: string
+  /** Events per page. */
+  limit?: number
+}
+
+interface Call {
+  readonly path: string
+  readonly body?: string
+  readonly idempotencyKey?: string
+  readonly signal?: AbortSignal | undefined
+}
+
+const firstPauseMs = 250
+const longestPauseMs = 5_000
+
+export class Posthorn {
+  readonly #base: string
+  readonly #apiKey: string
+  readonly #timeoutMs: number
+  readonly #retriesMax: number
+  readonly #retryAfterMsMax: number
+  readonly #fetch: typeof fetch
+
+  constructor(options: PosthornOptions) {
+    if (!URL.canParse(options.baseUrl)) throw new TypeError('baseUrl must be a URL such as https://mail.example.com')
+    if (!/^[!-~]+$/.test(options.apiKey)) throw new TypeError('apiKey must be an API key of Posthorn, ph_...')
+    this.#base = options.baseUrl.replace(/\/+$/, '')
+    this.#apiKey = options.apiKey
+    this.#timeoutMs = options.timeoutMs ?? 30_000
+    this.#retriesMax = options.retriesMax ?? 4
+    this.#retryAfterMsMax = options.retryAfterMsMax ?? 20_000
+    this.#fetch = options.fetch ?? ((...given) => fetch(...given))
+  }
+
+  /**
+   * Queues one message. When it resolves, the message is kept durably and will be delivered, or end in a state that you can see.
+   * Throws `PosthornApiError` when the service says no, and `PosthornConnectionError` when nobody answered, also not to the repeats;
+   * both carry the `idempotencyKey` with which the send may be repeated safely.
+   */
+  async send(message: MessageToSend, options: SendOptions = {}): Promise<SendMessageResponse> {
+    const idempotencyKey = options.idempotencyKey ?? crypto.randomUUID()
+    // Written once: the service compares the bytes of a repeat.
+    const body = JSON.stringify({ ...message, attachments: message.attachments?.map(inBase64) })
+    return (await this.#call({
+      path: '/api/v1/send',
+      body,
+      idempotencyKey,
+      signal: options.signal,
+    })) as SendMessageResponse
+  }
+
+  /** What has become of a message. */
+  async status(messageId: string, options: RequestOptions = {}): Promise<MessageDeliveryStatus> {
+    const path = `/api/v1/messages/${encodeURIComponent(messageId)}`
+    return (await this.#call({ path, signal: options.signal })) as MessageDeliveryStatus
+  }
+
+  /** Reads the status, ever more slowly, until there is an outcome. Webhooks tell it sooner and cheaper; this is for scripts and tests. */
+  async waitForOutcome(messageId: string, options: WaitOptions = {}): Promise<MessageDeliveryStatus> {
+    const timeoutMs = options.timeoutMs ?? 60_000
+    const deadline = Date.now() + timeoutMs
+    for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(pauseMs * 1.5, longestPauseMs)) {
+      const status = await this.status(messageId, options)
+      if (isOutcome(status, options.until ?? 'processed')) return status
+      const leftMs = deadline - Date.now()
+      if (leftMs <= 0) throw new PosthornWaitError(status, timeoutMs)
+      await pause(Math.min(pauseMs, leftMs), options.signal)
+    }
+  }
+
+  /**
+   * All events of the workspace in the order in which they were committed, page by page until there are no more now: for what a webhook
+   * did not reach. Keep `next` with what you did; begin there the next time.
+   */
+  async *eventPages(options: EventsOptions = {}): AsyncGenerator<EventPage, void> {
+    for (let { after } = options; ;) {
+      const query = new URLSearchParams()
+      if (after !== undefined) query.set('after', after)
+      if (options.limit !== undefined) query.set('limit', String(options.limit))
+      const path = `/api/v1/events?${query.toString()}`
+      const page = (await this.#call({ path, signal: options.signal })) as EventPage
+      if (page.events.length === 0) return
+      yield page
+      after = page.next
+    }
+  }
+
+  async #call(call: Call): Promise<unknown> {
+    for (let retries = 0, pauseMs = firstPauseMs; ; retries += 1, pauseMs = Math.min(pauseMs * 2, longestPauseMs)) {
+      const answer = await this.#try(call)
+      if (!(answer instanceof Error)) return answer.body
+      call.signal?.throwIfAborted()
+      const waitMs = this.#waitBefore(answer, pauseMs)
+      if (waitMs === undefined || retries >= this.#retriesMax) throw answer
+      await pause(waitMs, call.signal)
+    }
+  }
+
+  /** How long to wait before the next try, or undefined: there is none. */
+  #waitBefore(error: PosthornApiError | PosthornConnectionError, pauseMs: number): number | undefined {
+    const jittered = pauseMs * (0.75 + Math.random() / 2)
+    if (error instanceof PosthornConnectionError) return jittered
+    if (!error.isTransient) return undefined
+    const askedMs = (error.retryAfterSeconds ?? 0) * 1000
+    return askedMs > this.#retryAfterMsMax ? undefined : Math.max(askedMs, jittered)
+  }
+
+  async #try(call: Call): Promise<{ body: unknown } | PosthornApiError | PosthornConnectionError> {
+    const late = AbortSignal.timeout(this.#timeoutMs)
+    try {
+      const response = await this.#fetch(this.#base + call.path, {
+        method: call.body === undefined ? 'GET' : 'POST',
+        redirect: 'error', // a key is not carried elsewhere
+        signal: call.signal === undefined ? late : AbortSignal.any([call.signal, late]),
+        headers: {
+          authorization: `Bearer ${this.#apiKey}`,
+          accept: 'application/json',
+          ...(call.body !== undefined && { 'content-type': 'application/json' }),
+          ...(call.idempotencyKey !== undefined && { 'idempotency-key': call.idempotencyKey }),
+        },
+        ...(call.body !== undefined && { body: call.body }),
+      })
+      const text = await response.text()
+      return response.ok ? { body: JSON.parse(text) as unknown } : refusal(response, text, call.idempotencyKey)
+    } catch (cause) {
+      const what = late.aborted
+        ? `did not answer within ${this.#timeoutMs} ms`
+        : 'could not be reached, or its answer broke off'
+      return new PosthornConnectionError(`Posthorn at ${this.#base} ${what}.`, {
+        cause,
+        idempotencyKey: call.idempotencyKey,
+      })
+    }
+  }
+}
+
+function isOutcome(
+  { processingStatus, deliveryStatus }: MessageDeliveryStatus,
+  until: 'processed' | 'reported',
+): boolean {
+  if (processingStatus === 'failed') return true
+  if (until === 'reported') return deliveryStatus !== 'pending' && processingStatus !== 'retrying'
+  return processingStatus === 'sent' || processingStatus === 'delivery_unknown'
+}
+
+function refusal(response: Response, text: string, idempotencyKey: string | undefined): PosthornApiError {
+  const said = asObject(text)
+  const string = (name: string) => (typeof said[name] === 'string' ? { [name]: said[name] } : {})
+  const requestId = response.headers.get('x-request-id')
+  const retryAfter = Number(response.headers.get('retry-after') ?? Number.NaN)
+  return new PosthornApiError(
+    {
+      status: response.status,
+      error: `Posthorn answered ${response.status}.`,
+      ...string('error'),
+      ...string('code'),
+      ...string('field'),
+      ...string('upgradeUrl'),
+      ...(requestId !== null && { requestId }),
+      ...(retryAfter >= 0 && { retryAfterSeconds: retryAfter }),
+    },
+    idempotencyKey,
+  )
+}
+
+/** A proxy before the service may answer in HTML. */
+function asObject(text: string): Readonly<Record<string, unknown>> {
+  try {
+    const value: unknown = JSON.parse(text)
+    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {}
+  } catch {
+    return {}
+  }
+}
+
+function inBase64(file: AttachmentInput): object {
+  if (!('content' in file)) return file
+  const { content, ...rest } = file
+  return { ...rest, contentBase64: base64(content) }
+}
+
+function base64(bytes: Uint8Array): string {
+  // Pieces whose length is a multiple of three join without padding between them; one call has a limit of arguments.
+  const piece = 3 * 8_192
+  let text = ''
+  for (let at = 0; at < bytes.length; at += piece) text += btoa(String.fromCharCode(...bytes.subarray(at, at + piece)))
+  return text
+}
+
+function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const stop = () => {
+      clearTimeout(timer)
+      reject(signal?.reason as Error)
+    }
+    const timer = setTimeout(() => {
+      signal?.removeEventListener('abort', stop)
+      resolve()
+    }, ms)
+    if (signal?.aborted === true) stop()
+    signal?.addEventListener('abort', stop, { once: true })
+  })
+}

@@ -1,0 +1,116 @@
+// The verifier against shared vectors, whose signatures were made by another implementation (node:crypto's createHmac).
+import { readFileSync } from 'node:fs'
+import { describe, expect, test } from 'vitest'
+import { memorySeen, verifyWebhook, webhookHandler, WebhookVerificationError } from '../src/index.ts'
+import type { WebhookEvent } from '../src/index.ts'
+import { signed } from './signed.ts'
+
+interface Vector {
+  readonly name: string
+  readonly secrets: readonly string[]
+  /** Seconds since 1970. */
+  readonly now: number
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: string
+  readonly mistake?: string
+}
+const { vectors } = JSON.parse(readFileSync(new URL('../test-vectors/webhooks.json', import.meta.url), 'utf8')) as {
+  vectors: readonly Vector[]
+}
+
+describe('a webhook is believed exactly when it is genuine and fresh', () => {
+  test.each(vectors.map((vector) => [vector.name, vector] as const))('%s', async (_, vector) => {
+    const options = { secret: vector.secrets, headers: vector.headers, now: vector.now * 1000 }
+    for (const body of [vector.body, new TextEncoder().encode(vector.body)]) {
+      const verdict = await verifyWebhook({ ...options, body }).catch((error: unknown) => error)
+      if (vector.mistake === undefined) expect(verdict).toEqual(JSON.parse(vector.body))
+      else expect(verdict).toMatchObject({ name: 'WebhookVerificationError', mistake: vector.mistake })
+    }
+  })
+
+  test('headers may come as Headers or as any record, in any case', async () => {
+    const { headers, body, secrets, now } = vectors[0] as Vector
+    const shouted = Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toUpperCase(), value]))
+    for (const source of [new Headers(headers), shouted])
+      expect(await verifyWebhook({ body, headers: source, secret: secrets, now: now * 1000 })).toMatchObject({
+        type: 'message.delivered',
+      })
+  })
+
+  test('an empty secret is a mistake of the program, not of the caller', async () => {
+    const { headers, body, now } = vectors[0] as Vector
+    await expect(verifyWebhook({ body, headers, secret: '', now: now * 1000 })).rejects.toBeInstanceOf(TypeError)
+  })
+})
+
+describe('a handler does each event once, and has the service repeat what was not done', () => {
+  const secret = 'whsec_of-this-test'
+  const post = (event: object, over: Partial<RequestInit> = {}) => {
+    const { headers, body } = signed(event, secret)
+    return new Request('https://receiver.example/hook', { method: 'POST', headers, body, ...over })
+  }
+  const event = { id: crypto.randomUUID(), type: 'message.sent', data: {} }
+
+  test('a repeated event is answered well and not done again', async () => {
+    const done: WebhookEvent[] = []
+    const handle = webhookHandler({ secret, onEvent: (each) => void done.push(each) })
+    expect([(await handle(post(event))).status, (await handle(post(event))).status]).toEqual([204, 204])
+    expect(done.map(({ id }) => id)).toEqual([event.id])
+  })
+
+  test('one whose work failed is asked for again, and then done', async () => {
+    let calls = 0
+    const handle = webhookHandler({
+      secret,
+      onEvent: () => {
+        calls += 1
+        if (calls === 1) throw new Error('the database is away')
+      },
+    })
+    expect((await handle(post(event))).status).toBe(500)
+    expect((await handle(post(event))).status).toBe(204)
+    expect(calls).toBe(2)
+  })
+
+  test('the same event twice at once is one piece of work, and both hear how it ended', async () => {
+    let calls = 0
+    const gate = Promise.withResolvers<void>()
+    const handle = webhookHandler({
+      secret,
+      onEvent: async () => {
+        calls += 1
+        await gate.promise
+      },
+    })
+    const both = [handle(post(event)), handle(post(event))]
+    gate.resolve()
+    expect((await Promise.all(both)).map(({ status }) => status)).toEqual([204, 204])
+    expect(calls).toBe(1)
+  })
+
+  test('what is forged, too large or no POST never reaches the work', async () => {
+    const handle = webhookHandler({
+      secret,
+      bodyBytesMax: 1_000,
+      onEvent: () => {
+        throw new Error('reached')
+      },
+    })
+    const answers = await Promise.all([
+      handle(post(event, { body: '{}' })),
+      handle(post({ ...event, data: { text: 'x'.repeat(2_000) } })),
+      handle(new Request('https://receiver.example/hook')),
+    ])
+    expect(answers.map(({ status }) => status)).toEqual([400, 413, 405])
+  })
+
+  test('the memory of what was seen stays within its size', () => {
+    const seen = memorySeen(2)
+    for (const id of ['a', 'b', 'c']) void seen.add(id)
+    expect(['a', 'b', 'c'].map((id) => seen.has(id))).toEqual([false, true, true])
+  })
+
+  test('the error is one that a program can tell from others', () => {
+    expect(new WebhookVerificationError('stale_timestamp', 'x')).toBeInstanceOf(Error)
+  })
+})
