@@ -379,6 +379,12 @@ export const limits = {
   smtpBlockBytes: 64 * 1024,
   ehloTextCharactersMax: 16_384,
   dialogueLinesMax: 60,
+  // Reading MIME (mail/mime-entity.ts): fields, parts and decoded bytes of the whole, header bytes of each entity
+  mimeDepthMax: 100,
+  mimePartsMax: 2_000,
+  mimeFieldsMax: 10_000,
+  mimeHeaderBytesMax: 256 * 1024,
+  mimeDecodedBytesMax: 64 * 1024 * 1024,
   // The embedded PostgreSQL
   postgresStartMs: 15 * 60_000,
   postgresStopMs: 20_000,

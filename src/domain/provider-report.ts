@@ -1,0 +1,41 @@
+// What a receiving provider says about one message to one recipient, whichever way it came (decisions C): a report by mail to our
+// return path, a complaint that carries our token, or a relay provider's own feed. Facts and evidence; who it concerns, and whether it
+// counts, is decided where it is recorded (`feedback`).
+import type { ReportAction } from './bounce-rules.ts'
+
+export const reportSources = ['dsn', 'arf', 'bounce_mail', 'feed'] as const
+/** `bounce_mail`: a bounce without a machine-readable part. */
+export type ReportSource = (typeof reportSources)[number]
+
+/** What names the message. Free text never does. */
+export type MessageEvidence =
+  /** Our signed token: the return path's, or `X-Posthorn-Token`. */
+  | { readonly by: 'token'; readonly token: string }
+  /** The id that the relay gave at the end of its conversation (`providerMessageId`). Counts for feeds alone, on their own route. */
+  | { readonly by: 'providerMessageId'; readonly providerMessageId: string }
+
+export interface ProviderReport {
+  readonly kind: 'delivered' | 'bounce' | 'delay' | 'complaint'
+  /** The strongest first: recorded for the first one that finds its message. Empty: unmatched. */
+  readonly evidence: readonly MessageEvidence[]
+  /** As the report names it; never the one that is suppressed, which is always the message's own. */
+  readonly recipient?: string
+  /** Of a bounce, a delay or a delivery: what the remote side said, for `classify`. */
+  readonly reply?: ReportedReply
+  /** What a person may read about it, bounded. */
+  readonly detail?: string
+  readonly source: ReportSource
+  /** `provider` of a feed: `ses`, `postmark`; reporting MTA of a DSN; feedback loop of an ARF report. */
+  readonly reporter?: string
+  readonly occurredAt?: Date
+  /** The same report, repeated or sent twice, has the same one (SHA-256, hex): it is recorded once. */
+  readonly fingerprint: string
+}
+
+export interface ReportedReply {
+  readonly action: ReportAction
+  readonly code?: number
+  readonly enhancedCode?: string
+  readonly text: string
+  readonly remoteMta?: string
+}
