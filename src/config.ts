@@ -55,6 +55,14 @@ const positive =
     if (!(number > 0 && number <= max)) throw new Wrong(`must be a number above 0 and at most ${max}`)
     return number
   }
+const days =
+  (max: number) =>
+  (value: string): number => {
+    const number = Number(value)
+    if (!/^\d+$/.test(value) || number < 1 || number > max)
+      throw new Wrong(`must be a whole number of days from 1 to ${max}`)
+    return number
+  }
 const oneOf =
   <const T extends string>(...values: readonly T[]) =>
   (value: string): T => {
@@ -222,6 +230,21 @@ export const settingTable = {
     60,
     'How long a claimed message belongs to a worker without a heartbeat.',
   ),
+  POSTHORN_KEEP_RECORDS_DAYS: setting(
+    days(36_500),
+    90,
+    'How long message records, their attempts and reports are kept, at least; whole months of them go together.',
+  ),
+  POSTHORN_KEEP_EVENTS_DAYS: setting(
+    days(36_500),
+    30,
+    'How long events are kept, at least, to be sent again or read; whole weeks of them go together.',
+  ),
+  POSTHORN_KEEP_CONTENT_DAYS: setting(
+    days(36_500),
+    7,
+    'How long body and attachments can be read after a message is final; they are deleted within two days of that.',
+  ),
   POSTHORN_TIME_SCALE: setting(
     positive(1e6),
     1,
@@ -265,6 +288,10 @@ export function readSettings(environment: NodeJS.ProcessEnv): Settings {
     mistakes.push('POSTHORN_SECRET_KEY is required with DATABASE_URL; `openssl rand -base64 32` makes one')
   if ((settings.POSTHORN_TLS_CERT === undefined) !== (settings.POSTHORN_TLS_KEY === undefined))
     mistakes.push('POSTHORN_TLS_CERT and POSTHORN_TLS_KEY belong together: set both or neither')
+  const keptDays = settings.POSTHORN_KEEP_RECORDS_DAYS
+  for (const name of ['POSTHORN_KEEP_EVENTS_DAYS', 'POSTHORN_KEEP_CONTENT_DAYS'] as const)
+    if (settings[name] > keptDays)
+      mistakes.push(`${name} is ${settings[name]}, but records go after ${keptDays}: raise POSTHORN_KEEP_RECORDS_DAYS`)
   if (mistakes.length > 0) throw new WrongSettings(mistakes.join('\n'))
   return settings
 }
@@ -367,6 +394,13 @@ export const limits = {
   replyTextCharactersMax: 1_024,
   shutdownMs: 25_000,
   housekeepingMs: 600_000,
+  /** Rows that housekeeping deletes in one statement. */
+  housekeepingRows: 1_000,
+  /** Between the tries to take off a partition that somebody was using. */
+  housekeepingBusyMs: 2_000,
+  housekeepingBusyTries: 30,
+  backupRowsPerPage: 500,
+  backupPageBytes: 16 * 1024 * 1024,
   // SMTP client, RFC 5321 4.5.3.2
   smtpConnectMs: 30_000,
   smtpCommandMs: 300_000,

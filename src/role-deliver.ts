@@ -2,12 +2,12 @@
 import type { Log } from './base/log.ts'
 import { sealedAs, type Vault } from './base/secret.ts'
 import type { Service } from './base/service.ts'
-import { limits, parseRoute, type Route } from './config.ts'
+import { limits, parseRoute, type Route, type Settings } from './config.ts'
 import { deliverer, makeTransmitter } from './deliver/deliver.ts'
 import { closeAll, type Role, type RoleTools } from './role.ts'
 import { sandboxServer } from './smtp/sandbox.ts'
 import { listen, openDatabase, type Db } from './store/database.ts'
-import { keepHouse } from './store/housekeeping.ts'
+import { keepHouse, type Retention } from './store/housekeeping.ts'
 import { makeRecorder } from './store/outbound.ts'
 import { makeSandboxInbox } from './store/sandbox.ts'
 
@@ -18,6 +18,7 @@ export function deliver({ settings, connection, vault, log, metrics }: RoleTools
   const armDb = open('arm', 1)
   const finishDb = open('finish', 1)
   const inboxDb = open('sandbox', 1)
+  const houseDb = open('house', 1)
   const sandbox = sandboxServer({ keep: makeSandboxInbox(inboxDb), log })
   const transmitter = makeTransmitter({
     hostname: settings.POSTHORN_HOSTNAME,
@@ -46,8 +47,8 @@ export function deliver({ settings, connection, vault, log, metrics }: RoleTools
   )
   // The sandbox starts before the workers and stops after them.
   return {
-    services: [sandbox, service, housekeeper(queueDb, log)],
-    closing: closeAll(queueDb, armDb, finishDb, inboxDb),
+    services: [sandbox, service, housekeeper(houseDb, retentionOf(settings), log)],
+    closing: closeAll(queueDb, armDb, finishDb, inboxDb, houseDb),
   }
 }
 
@@ -65,11 +66,19 @@ function routeOpener(vault: Vault): (workspaceId: string, sealed: Buffer) => Rou
   }
 }
 
-function housekeeper(db: Db, log: Log): Service {
+function retentionOf(settings: Settings): Retention {
+  return {
+    recordsDays: settings.POSTHORN_KEEP_RECORDS_DAYS,
+    eventsDays: settings.POSTHORN_KEEP_EVENTS_DAYS,
+    contentDays: settings.POSTHORN_KEEP_CONTENT_DAYS,
+  }
+}
+
+function housekeeper(db: Db, retention: Retention, log: Log): Service {
   let timer: NodeJS.Timeout | undefined
   let working: Promise<void> = Promise.resolve()
   const work = () => {
-    working = working.then(() => keepHouse(db)).catch((error: unknown) => log.fault('housekeeping', error))
+    working = working.then(() => keepHouse(db, retention)).catch((error: unknown) => log.fault('housekeeping', error))
   }
   return {
     name: 'housekeeping',

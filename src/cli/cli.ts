@@ -2,6 +2,7 @@
 // standard error with status 1, wrong usage with 2 (operating contract, "The posthorn command").
 import { Command, CommanderError } from 'commander'
 import { version, type Settings } from '../config.ts'
+import { backupCommands } from './backup.ts'
 import { messageCommands } from './messages.ts'
 import { makePrinter } from './print.ts'
 import { domainCommands, keyCommands, mailboxCommands } from './senders.ts'
@@ -72,6 +73,7 @@ function buildProgram(desk: Desk): Command {
   keyCommands(program, desk)
   suppressionCommands(program, desk)
   messageCommands(program, desk)
+  backupCommands(program, desk)
   return program
 }
 

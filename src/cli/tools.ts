@@ -8,6 +8,7 @@ import { migrate } from '../store/migrate.ts'
 import type { Printer } from './print.ts'
 
 export interface Tools {
+  readonly connection: Connection
   readonly db: Db
   readonly vault: Vault
   readonly hostname: string
@@ -30,7 +31,13 @@ export async function withTools(settings: Settings, work: (tools: Tools) => Prom
     const { version } = await migrate(connection)
     const db = openDatabase(connection, { name: 'posthorn command', connectionsMax: 2, answerMs })
     try {
-      await work({ db, vault: makeVault(installationKey(settings)), hostname: settings.POSTHORN_HOSTNAME, version })
+      await work({
+        connection,
+        db,
+        vault: makeVault(installationKey(settings)),
+        hostname: settings.POSTHORN_HOSTNAME,
+        version,
+      })
     } finally {
       await db.close()
     }

@@ -8,7 +8,7 @@ import {
   setPlan,
   setWorkspace,
 } from '../workspace/workspace.ts'
-import type { Plan, PlanChanges, Workspace } from '../workspace/workspace.ts'
+import type { Plan, PlanChanges, Workspace, WorkspaceChanges } from '../workspace/workspace.ts'
 import { facts, table } from './print.ts'
 import type { Desk } from './tools.ts'
 
@@ -53,9 +53,16 @@ export function workspaceCommands(program: Command, desk: Desk): void {
     .option('--plan <plan>', 'another plan')
     .addOption(new Option('--status <status>', 'block it, or let it send again').choices(['active', 'blocked']))
     .option('--route <route>', 'sandbox, mx, a relay URL, or default for the route of the installation')
-    .action((name: string, changes: { plan?: string; status?: 'active' | 'blocked'; route?: string }) =>
+    .addOption(
+      new Option('--keep-content <flag>', 'keep body and attachments after a message is final').choices([
+        'true',
+        'false',
+      ]),
+    )
+    .action((name: string, { keepContent, ...rest }: WorkspaceChanges & { keepContent?: string }) =>
       desk.with(async ({ db, vault }) => {
         const { id } = await findWorkspace(db, vault, name)
+        const changes = { ...rest, ...(keepContent !== undefined && { keepsContent: keepContent === 'true' }) }
         const changed = await setWorkspace(db, vault, id, changes)
         desk.show(changed, () => describe(changed))
       }),
@@ -98,8 +105,9 @@ function limit(text: string): number | 'none' {
   return Number(text)
 }
 
-function describe({ id, name, status, plan, route, createdAt }: Workspace): string {
-  return facts({ id, name, status, plan, route, created: createdAt })
+function describe({ id, name, status, plan, route, keepsContent, createdAt }: Workspace): string {
+  const content = keepsContent ? 'kept after the end' : 'dropped at the end'
+  return facts({ id, name, status, plan, route, content, created: createdAt })
 }
 
 function planTable(plans: readonly Plan[]): string {

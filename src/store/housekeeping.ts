@@ -1,16 +1,87 @@
-// What must happen now and then, on any node: partitions ahead, orphans swept, the sandbox bounded. Every statement takes small bites and is safe
-// to run on several nodes at once.
+// What must happen now and then: partitions ahead, old ones dropped, orphans swept, the sandbox bounded. Every statement takes a small bite
+// or an instant's lock, so that nobody who sends waits for it; what must not be done twice at once stands under an advisory lock.
+import { setTimeout as wait } from 'node:timers/promises'
+import { limits } from '../config.ts'
 import { sweepStagedBlobs } from './blobs.ts'
 import { sql, type Db } from './database.ts'
 import { pruneSandbox } from './sandbox.ts'
 
-const partitions = sql(
-  'partitions-ahead',
-  `select ensure_partitions(app_now() - interval '1 day', app_now() + interval '14 days')`,
+/** How long things are kept, in days (decisions K). */
+export interface Retention {
+  readonly recordsDays: number
+  readonly eventsDays: number
+  readonly contentDays: number
+}
+
+const ahead = sql('partitions-ahead', 'select partitions_ahead_1() made')
+const tellContentDays = sql(
+  'tell-content-days',
+  `insert into installation (name, value) values ('keep_content_days', $1)
+   on conflict (name) do update set value = excluded.value where installation.value <> excluded.value`,
+)
+const detach = sql('detach-expired', 'select detach_expired_1($1::text::json) name')
+const drop = sql('drop-expired', 'select drop_expired_1() name')
+const unwanted = sql('drop-unwanted-contents', 'select drop_unwanted_contents_1($1) many')
+// The record of a message that was accepted under a key may live for one period of partitions longer than asked; so do the keys.
+const keys = sql(
+  'prune-idempotency-keys',
+  `delete from idempotency_keys where ctid = any (array(
+     select k.ctid from idempotency_keys k
+      where k.created_at < app_now() - $1 * interval '1 day'
+        and k.created_at < coalesce((select min(d.ends) - interval '28 days' from dated_partitions() d where d.parent = 'messages'), 'infinity')
+      limit $2))
+   returning message_id`,
 )
 
-export async function keepHouse(db: Db): Promise<void> {
-  await db.rows(partitions)
+/** One round. `pause` waits between tries to take off a partition that is in use. */
+export async function keepHouse(
+  db: Db,
+  retention: Retention,
+  pause: (ms: number) => Promise<unknown> = wait,
+): Promise<void> {
+  await untilFree(async () => (await db.rows<{ made: number | null }>(ahead))[0]?.made !== null, pause)
+  await db.rows(tellContentDays, [String(retention.contentDays)])
+  await dropExpired(db, retention, pause)
+  while ((await db.rows<{ many: number }>(unwanted, [limits.housekeepingRows]))[0]?.many === limits.housekeepingRows);
+  while ((await db.rows(keys, [retention.recordsDays, limits.housekeepingRows])).length === limits.housekeepingRows);
   while ((await sweepStagedBlobs(db)) === 100);
   await pruneSandbox(db)
+}
+
+/** Contents outlive the end of the latest message of their partition; a message is final a day and a little after it was accepted. */
+const daysToTheEnd = Math.ceil(limits.messageAgeMsMax / 86_400_000)
+
+async function dropExpired(
+  db: Db,
+  { recordsDays, eventsDays, contentDays }: Retention,
+  pause: (ms: number) => Promise<unknown>,
+): Promise<void> {
+  const content = contentDays + daysToTheEnd
+  const keep = JSON.stringify({
+    messages: recordsDays,
+    reports: recordsDays,
+    attempts: recordsDays,
+    events: eventsDays,
+    contents: content,
+    attachments: content,
+    blobs: content,
+  })
+  for (let more = true; more;) {
+    const free = await untilFree(async () => {
+      const [taken] = await db.rows<{ name: string | null }>(detach, [keep])
+      more = typeof taken?.name === 'string'
+      return taken?.name !== 'busy'
+    }, pause)
+    more &&= free
+  }
+  while ((await db.rows<{ name: string | null }>(drop))[0]?.name !== null);
+}
+
+/** Tries until it could be done, or for a minute: what must wait longer has time until the next round. */
+async function untilFree(done: () => Promise<boolean>, pause: (ms: number) => Promise<unknown>): Promise<boolean> {
+  for (let tries = 1; ; tries += 1) {
+    if (await done()) return true
+    if (tries === limits.housekeepingBusyTries) return false
+    await pause(limits.housekeepingBusyMs)
+  }
 }

@@ -105,6 +105,7 @@ create table idempotency_keys (
   created_at timestamp with time zone not null,
   constraint idempotency_keys_pkey PRIMARY KEY (workspace_id, endpoint, key)
 );
+CREATE INDEX idempotency_keys_age ON public.idempotency_keys USING brin (created_at);
 
 create table installation (
   name text not null,
@@ -259,6 +260,7 @@ create table workspaces (
   plan text not null,
   route_sealed bytea,
   created_at timestamp with time zone not null default app_now(),
+  keeps_content boolean not null default true,
   constraint workspaces_pkey PRIMARY KEY (id),
   constraint workspaces_name_key UNIQUE (name),
   constraint workspaces_plan_fkey FOREIGN KEY (plan) REFERENCES plans(name),
@@ -444,6 +446,86 @@ AS $function$
   select at.minute, (to_timestamp(at.minute * 60) at time zone 'UTC')::date,
          date_trunc('month', to_timestamp(at.minute * 60) at time zone 'UTC')::date
     from (select case when last_minute - now_minute between 1 and 59 then last_minute else now_minute end as minute) at
+$function$;
+CREATE OR REPLACE FUNCTION public.content_expired_since(workspace uuid, finished timestamp with time zone)
+ RETURNS timestamp with time zone
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select case when since <= app_now() then since end from (
+    select case when (select w.keeps_content from workspaces w where w.id = workspace) then
+             finished + coalesce((select i.value from installation i where i.name = 'keep_content_days'), '7')::integer * interval '1 day'
+           else finished end since) s
+$function$;
+CREATE OR REPLACE FUNCTION public.dated_partitions()
+ RETURNS TABLE(parent text, child text, ends timestamp with time zone, low uuid, high uuid)
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select p.relname::text, c.relname::text,
+         to_timestamp(('x' || substr(replace(bound[2], '-', ''), 1, 12))::bit(48)::bigint / 1000.0), bound[1]::uuid, bound[2]::uuid
+    from pg_inherits i join pg_class p on p.oid = i.inhparent join pg_class c on c.oid = i.inhrelid
+         cross join lateral regexp_match(pg_get_expr(c.relpartbound, c.oid), $re$FROM \('([0-9a-f-]{36})'\) TO \('([0-9a-f-]{36})'\)$re$) bound
+   where p.relnamespace = current_schema()::regnamespace and p.relname in (select d.parent from partition_days() d) and bound is not null
+   order by 3, 1
+$function$;
+CREATE OR REPLACE FUNCTION public.detach_expired_1(keep json)
+ RETURNS text
+ LANGUAGE plpgsql
+AS $function$
+declare
+  old record;
+begin
+  if not pg_try_advisory_xact_lock(hashtext('posthorn retention')) then return null; end if;
+  select d.* into old from dated_partitions() d
+   where d.ends + (keep ->> d.parent)::integer * interval '1 day' < app_now()
+     and not exists (select from outbound o where o.message_id >= d.low and o.message_id < uuid_floor(d.ends + interval '1 day'))
+   limit 1;
+  if not found then return null; end if;
+  set local lock_timeout = '100ms';
+  execute format('alter table %I detach partition %I', old.parent, old.child);
+  execute format('alter table %I rename to %I', old.child, 'expired_' || old.child);
+  return 'expired_' || old.child;
+exception when lock_not_available or deadlock_detected then
+  return 'busy';
+end $function$;
+CREATE OR REPLACE FUNCTION public.drop_expired_1()
+ RETURNS text
+ LANGUAGE plpgsql
+AS $function$
+declare
+  name text;
+begin
+  if not pg_try_advisory_xact_lock(hashtext('posthorn retention')) then return null; end if;
+  select c.relname into name from pg_class c
+   where c.relnamespace = current_schema()::regnamespace and c.relkind = 'r' and c.relname like 'expired\_%\_20%' order by 1 limit 1;
+  if found then execute format('drop table %I', name); end if;
+  return name;
+end $function$;
+CREATE OR REPLACE FUNCTION public.drop_unwanted_contents_1(most integer)
+ RETURNS integer
+ LANGUAGE sql
+AS $function$
+  with unwanted as materialized (
+    select c.workspace_id, c.message_id, c.body_blob from workspaces w
+      cross join lateral (
+        select x.* from contents x
+         where x.workspace_id = w.id
+           and exists (select from messages m where m.workspace_id = x.workspace_id and m.id = x.message_id and m.finished_at is not null)
+         limit most) c
+     where not w.keeps_content limit most
+  ),
+  content as (
+    delete from contents c using unwanted u where c.workspace_id = u.workspace_id and c.message_id = u.message_id
+  ),
+  file as (
+    delete from attachments a using unwanted u where a.workspace_id = u.workspace_id and a.message_id = u.message_id returning a.blob_id
+  ),
+  blob as (
+    delete from blobs b using (select f.blob_id from file f union select u.body_blob from unwanted u where u.body_blob is not null) gone
+     where b.id = gone.blob_id
+  )
+  select count(*)::integer from unwanted
 $function$;
 CREATE OR REPLACE FUNCTION public.endings_of(batch json)
  RETURNS TABLE(id uuid, w uuid, epoch integer, token bigint, status text, error text, provider_id text, delay_ms bigint, evidence text, uses_try boolean, outcome text, facts json, event json, report json, report_type text, report_event text, rank smallint, detail text, bounce json, suppress boolean, rule text)
@@ -634,8 +716,18 @@ CREATE OR REPLACE FUNCTION public.partition_days()
  LANGUAGE sql
  IMMUTABLE
 AS $function$
-  values ('messages', 28), ('contents', 7), ('attachments', 7), ('blobs', 7), ('events', 7), ('reports', 28), ('attempts', 28)
+  values ('messages', 28), ('contents', 2), ('attachments', 2), ('blobs', 2), ('events', 7), ('reports', 28), ('attempts', 28)
 $function$;
+CREATE OR REPLACE FUNCTION public.partitions_ahead_1()
+ RETURNS integer
+ LANGUAGE plpgsql
+AS $function$
+begin
+  set local lock_timeout = '100ms';
+  return ensure_partitions(app_now() - interval '1 day', app_now() + interval '14 days');
+exception when lock_not_available or deadlock_detected then
+  return null;
+end $function$;
 CREATE OR REPLACE FUNCTION public.reap_1(tries_max integer, most integer)
  RETURNS TABLE(id uuid, becomes text)
  LANGUAGE plpgsql

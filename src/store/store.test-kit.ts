@@ -1,7 +1,7 @@
 // What every test of a statement needs: a database of its own, workspaces with a plan made to measure, submissions, and a clock that
 // can be moved (app_now() is replaced in that database alone).
 import { Client } from 'pg'
-import { freshDatabase } from '../../test/world/postgres.ts'
+import { freshDatabase, type FreshDatabase } from '../../test/world/postgres.ts'
 import type { Claim, MailboxId, MessageId, WorkspaceId } from '../domain/message.ts'
 import type { AdmissionRow } from './admit.ts'
 import { openDatabase, type Db } from './database.ts'
@@ -20,6 +20,7 @@ export interface Sender {
 
 export interface StoreWorld {
   readonly db: Db
+  readonly connection: FreshDatabase['connection']
   /** A pool of another node on the same database. */
   anotherNode(): Db
   /** One session of its own, for transactions that stay open. */
@@ -151,6 +152,7 @@ export async function storeWorld(): Promise<StoreWorld> {
 
   return {
     db,
+    connection: database.connection,
     anotherNode,
     session: async () => {
       const session = new Client(database.connection)

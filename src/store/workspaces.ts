@@ -8,6 +8,7 @@ export interface WorkspaceRow {
   readonly status: 'active' | 'blocked'
   readonly plan: string
   readonly route_sealed: Buffer | null
+  readonly keeps_content: boolean
   readonly created_at: Date
 }
 
@@ -26,28 +27,29 @@ const insert = sql(
   'insert-workspace',
   `with made as (
      insert into workspaces (id, name, plan) values ($1, $2, $3) on conflict (name) do nothing
-     returning id, name, status, plan, route_sealed, created_at),
+     returning id, name, status, plan, route_sealed, keeps_content, created_at),
    counted as (insert into usage (workspace_id) select id from made)
    select * from made`,
 )
 const all = sql(
   'list-workspaces',
-  'select id, name, status, plan, route_sealed, created_at from workspaces order by name',
+  'select id, name, status, plan, route_sealed, keeps_content, created_at from workspaces order by name',
 )
 const byId = sql(
   'workspace-by-id',
-  'select id, name, status, plan, route_sealed, created_at from workspaces where id = $1',
+  'select id, name, status, plan, route_sealed, keeps_content, created_at from workspaces where id = $1',
 )
 const byName = sql(
   'workspace-by-name',
-  'select id, name, status, plan, route_sealed, created_at from workspaces where name = $1',
+  'select id, name, status, plan, route_sealed, keeps_content, created_at from workspaces where name = $1',
 )
 const update = sql(
   'update-workspace',
   `update workspaces
-      set plan = coalesce($2, plan), status = coalesce($3, status), route_sealed = case when $4 then $5::bytea else route_sealed end
+      set plan = coalesce($2, plan), status = coalesce($3, status), route_sealed = case when $4 then $5::bytea else route_sealed end,
+          keeps_content = coalesce($6, keeps_content)
     where id = $1
-   returning id, name, status, plan, route_sealed, created_at`,
+   returning id, name, status, plan, route_sealed, keeps_content, created_at`,
 )
 const plans = sql(
   'list-plans',
@@ -92,9 +94,15 @@ export async function workspaceByName(db: Db, name: string): Promise<WorkspaceRo
 export async function updateWorkspace(
   db: Db,
   id: WorkspaceId,
-  changes: { readonly plan?: string | undefined; readonly status?: string | undefined; readonly route?: Buffer | null },
+  changes: {
+    readonly plan?: string | undefined
+    readonly status?: string | undefined
+    readonly route?: Buffer | null
+    readonly keepsContent?: boolean | undefined
+  },
 ): Promise<WorkspaceRow | undefined> {
-  const values = [id, changes.plan ?? null, changes.status ?? null, changes.route !== undefined, changes.route ?? null]
+  const { plan = null, status = null, route, keepsContent = null } = changes
+  const values = [id, plan, status, route !== undefined, route ?? null, keepsContent]
   return (await db.rows<WorkspaceRow>(update, values))[0]
 }
 

@@ -45,6 +45,8 @@ export interface Workspace {
   readonly plan: string
   /** Its own route, without a login; left out where it takes the installation's. */
   readonly route?: string
+  /** Body and attachments are kept for a while after a message is final. */
+  readonly keepsContent: boolean
   readonly createdAt: Date
 }
 
@@ -88,17 +90,25 @@ export async function findWorkspace(db: Db, vault: Vault, idOrName: string): Pro
   return presentWorkspace(vault, row)
 }
 
+export interface WorkspaceChanges {
+  readonly plan?: string
+  readonly status?: 'active' | 'blocked'
+  readonly route?: string
+  /** False: body and attachments go as soon as a message is final. */
+  readonly keepsContent?: boolean
+}
+
 /** `route` is written as POSTHORN_ROUTE, or `default` for the installation's. */
 export async function setWorkspace(
   db: Db,
   vault: Vault,
   id: WorkspaceId,
-  changes: { readonly plan?: string; readonly status?: 'active' | 'blocked'; readonly route?: string },
+  changes: WorkspaceChanges,
 ): Promise<Workspace> {
   if (changes.plan !== undefined) await requirePlan(db, changes.plan)
   const route = changes.route === undefined ? undefined : sealRoute(vault, id, changes.route)
-  const { plan, status } = changes
-  const row = await updateWorkspace(db, id, { plan, status, ...(route !== undefined && { route }) })
+  const { plan, status, keepsContent } = changes
+  const row = await updateWorkspace(db, id, { plan, status, keepsContent, ...(route !== undefined && { route }) })
   if (row === undefined) throw new Mistake(`There is no workspace ${id}.`)
   return presentWorkspace(vault, row)
 }
@@ -138,9 +148,9 @@ async function requirePlan(db: Db, name: string): Promise<void> {
 }
 
 function presentWorkspace(vault: Vault, row: WorkspaceRow): Workspace {
-  const { id, name, status, plan, route_sealed: sealed, created_at: createdAt } = row
+  const { id, name, status, plan, route_sealed: sealed, keeps_content: keepsContent, created_at: createdAt } = row
   const route = sealed === null ? undefined : describeRoute(vault.open(sealed, sealedAs.route(id)))
-  return { id, name, status, plan, ...(route !== undefined && { route }), createdAt }
+  return { id, name, status, plan, ...(route !== undefined && { route }), keepsContent, createdAt }
 }
 
 function describeRoute(text: string): string {

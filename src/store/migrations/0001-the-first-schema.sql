@@ -346,7 +346,7 @@ create table installation (name text primary key, value text not null);
 
 -- How many days one partition of each table holds.
 create function partition_days() returns table (parent text, days integer) language sql immutable as $$
-  values ('messages', 28), ('contents', 7), ('attachments', 7), ('blobs', 7), ('events', 7), ('reports', 28), ('attempts', 28)
+  values ('messages', 28), ('contents', 2), ('attachments', 2), ('blobs', 2), ('events', 7), ('reports', 28), ('attempts', 28)
 $$;
 
 -- Makes the partitions that hold [since, til) where they are missing. A default partition catches what falls outside.

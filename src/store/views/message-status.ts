@@ -41,7 +41,9 @@ interface Row {
 const statement = sql(
   'read-message-status',
   `select m.id, m.mailbox_id, m.status, m.delivery_rank, m.sender, m.recipient, m.subject, m.provider_message_id, m.error_message,
-          m.metadata, m.created_at, m.expires_at, m.content_expired_at, c.body_text, c.body_blob,
+          m.metadata, m.created_at, m.expires_at, c.body_text, c.body_blob,
+          case when m.finished_at is not null then
+            coalesce(content_expired_since($1, m.finished_at), case when c.message_id is null then m.finished_at end) end content_expired_at,
           coalesce((select json_agg(json_build_object('sequence', r.sequence, 'type', r.type, 'detail', r.detail,
                                       'at_ms', floor(extract(epoch from r.created_at) * 1000)) order by r.sequence)
                       from reports r where r.workspace_id = $1 and r.message_id = $2), '[]') reports
@@ -57,7 +59,7 @@ export async function readStatus(
 ): Promise<{ readonly message: MessageRecord; readonly events: readonly DeliveryEventRecord[] } | undefined> {
   const [row] = await db.rows<Row>(statement, [workspace, id])
   if (row === undefined) return undefined
-  const bodyText = row.body_text ?? (row.body_blob === null ? '' : await readText(db, row.body_blob))
+  const bodyText = row.content_expired_at === null ? await readBody(db, row) : ''
   const events = row.reports.map((report) => ({
     id: eventId(row.id, report.sequence),
     eventType: report.type,
@@ -74,8 +76,9 @@ export async function readRecord(db: Db, workspace: WorkspaceId, id: MessageId):
 }
 
 /** Empty where retention was quicker than the reader. */
-async function readText(db: Db, blob: string): Promise<string> {
-  return (await readBlob(db, blob))?.toString('utf8') ?? ''
+async function readBody(db: Db, { body_text, body_blob }: Row): Promise<string> {
+  if (body_text !== null || body_blob === null) return body_text ?? ''
+  return (await readBlob(db, body_blob))?.toString('utf8') ?? ''
 }
 
 function recordOf(workspace: WorkspaceId, row: Row, bodyText: string): MessageRecord {

@@ -1,0 +1,137 @@
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { zstdCompressSync, zstdDecompressSync } from 'node:zlib'
+import { Client } from 'pg'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { freshDatabase, type FreshDatabase } from '../../test/world/postgres.ts'
+import { makeAdmitter } from './admit.ts'
+import { backUp, restoreFrom } from './backup.ts'
+import { storeWorld, type StoreWorld } from './store.test-kit.ts'
+
+let world: StoreWorld
+let empty: FreshDatabase
+let folder: string
+beforeAll(async () => {
+  world = await storeWorld()
+  empty = await freshDatabase()
+  folder = mkdtempSync(join(tmpdir(), 'posthorn-backup-'))
+})
+afterAll(async () => {
+  await world.close()
+  await empty.drop()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+/** Every row of every table as text, sorted: what two databases must agree in. */
+async function contentOf(connection: FreshDatabase['connection']): Promise<Record<string, string[]>> {
+  const client = new Client(connection)
+  await client.connect()
+  const { rows: tables } = await client.query<{ name: string }>(
+    `select relname as name from pg_class where relkind in ('r', 'p') and not relispartition and relnamespace = 'public'::regnamespace
+      order by 1`,
+  )
+  const content: Record<string, string[]> = {}
+  for (const { name } of tables) {
+    const { rows } = await client.query<{ row: string }>(`select t::text as row from "${name}" t order by 1`)
+    content[name] = rows.map(({ row }) => row)
+  }
+  await client.end()
+  return content
+}
+
+const strange = 'Grüße 📯 \u2028 "quoted" \\ \t back\r\nslash'
+
+describe('a backup', () => {
+  let file: string
+  beforeAll(async () => {
+    file = join(folder, 'posthorn.backup')
+    const sender = await world.sender({ hourly: 100 })
+    const admitter = makeAdmitter(world.db)
+    for (let n = 0; n < 60; n++)
+      await admitter.admit(
+        world.submission(sender, {
+          body: `${strange} ${n}`,
+          metadata: { note: strange },
+          endpoint: 'send',
+          idem: `k${n}`,
+          hash: 'h',
+        }),
+      )
+    await world.claimed(sender, [{ armed: true }, { epoch: 3, attempts: 2 }])
+    await world.db.run(
+      `insert into blobs (id, part, bytes) select $1, n, sha512(n::text::bytea) from generate_series(0, 99) n`,
+      [world.nextId()],
+    )
+  })
+
+  test('comes back row by row as it was, and is for its owner alone', async () => {
+    const { rows, takenAt } = await backUp(world.connection, file)
+    expect(rows).toBeGreaterThan(400)
+    expect(statSync(file).mode & 0o777).toBe(0o600)
+    expect((await restoreFrom(empty.connection, file)).takenAt).toEqual(takenAt)
+    expect(await contentOf(empty.connection)).toEqual(await contentOf(world.connection))
+  })
+
+  test('fires no trigger when it is restored, and all of them afterwards', async () => {
+    const client = new Client(empty.connection)
+    await client.connect()
+    const move = client.query(`update messages set status = 'sent', finished_at = now() where status = 'queued'`)
+    await expect(move).rejects.toThrow(/may not become sent from queued/)
+    await client.end()
+  })
+
+  test('is not put over a database that is used', async () => {
+    await expect(restoreFrom(world.connection, file)).rejects.toThrow(/empty database/)
+  })
+
+  test('is of one instant, whatever is sent meanwhile', async () => {
+    const sender = await world.sender()
+    const admitter = makeAdmitter(world.db)
+    const written = new AbortController()
+    const sending = (async () => {
+      while (!written.signal.aborted) await admitter.admit(world.submission(sender))
+    })()
+    const second = join(folder, 'second.backup')
+    await backUp(world.connection, second)
+    written.abort()
+    await sending
+    const lines = zstdDecompressSync(readFileSync(second)).toString('utf8').split('\n')
+    const many = (table: string) => {
+      const from = lines.indexOf(JSON.stringify({ table })) + 1
+      return lines.slice(from).findIndex((line) => line.startsWith('{"table":') || line.startsWith('{"end"'))
+    }
+    // Each message has its content and its queue row; two of the kit's claims have content and queue rows as well.
+    expect(many('contents')).toBe(many('messages'))
+    expect(many('outbound')).toBe(many('messages'))
+  })
+
+  test('that is cut off, or no backup at all, changes nothing', async () => {
+    const whole = zstdDecompressSync(readFileSync(file)).toString('utf8').trimEnd().split('\n')
+    const cut = join(folder, 'cut.backup')
+    const target = await freshDatabase()
+    const before = await contentOf(target.connection)
+    const wrong: [string, RegExp][] = [
+      [whole.slice(0, -1).join('\n'), /not whole/],
+      [[...whole.slice(0, -2), whole.at(-1)].join('\n'), /not whole/],
+      ['{"hello":1}', /no backup/],
+      [[whole[0]?.replace('0001', '0000'), ...whole.slice(1)].join('\n'), /restore it with the release/],
+    ]
+    for (const [text, words] of wrong) {
+      writeFileSync(cut, zstdCompressSync(`${text}\n`))
+      await expect(restoreFrom(target.connection, cut)).rejects.toThrow(words)
+    }
+    writeFileSync(cut, readFileSync(file).subarray(0, -100))
+    await expect(restoreFrom(target.connection, cut)).rejects.toThrow()
+    await expect(restoreFrom(target.connection, join(folder, 'nothing'))).rejects.toThrow(/There is no file/)
+    expect(await contentOf(target.connection)).toEqual(before)
+    await target.drop()
+  })
+
+  test('leaves an older one in its place until it is whole', async () => {
+    const before = readFileSync(file)
+    const nowhere = { ...world.connection, database: 'there_is_no_such_database' }
+    await expect(backUp(nowhere, file)).rejects.toThrow(/does not exist/)
+    expect(readFileSync(file).equals(before)).toBe(true)
+  })
+})

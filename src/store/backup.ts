@@ -1,0 +1,280 @@
+// Online backup without PostgreSQL's own tools (operating contract): everything as of one instant, as lines of JSON, compressed (Zstandard,
+// RFC 8878). PostgreSQL itself writes and reads the rows, so every value comes back as it was. The installation key is not in it.
+import { createReadStream, createWriteStream } from 'node:fs'
+import { open, rename, rm } from 'node:fs/promises'
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { createZstdCompress, createZstdDecompress } from 'node:zlib'
+import { Client } from 'pg'
+import { limits } from '../config.ts'
+import { serverOf, type Connection } from './database.ts'
+
+/** The first line of the file. */
+interface Head {
+  readonly posthorn: 1
+  /** Names of the migrations that made the schema, oldest first. */
+  readonly migrations: readonly string[]
+  readonly takenAt: string
+  /** Since when there are partitions. */
+  readonly since: string
+}
+/** Before the rows of each table, and at the end: a file that ends without it is not whole. */
+type Mark = { readonly table: string } | { readonly end: true; readonly rows: number }
+
+export interface BackupReport {
+  readonly tables: number
+  readonly rows: number
+  readonly takenAt: Date
+}
+
+const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"`
+
+interface Table {
+  readonly name: string
+  readonly columns: readonly string[]
+  /** Tables that its rows refer to. */
+  readonly needs: readonly string[]
+}
+
+/** Ordinary tables, and partitioned ones as wholes. The migrator's own are in the head, what retention has taken off is gone. */
+const tablesText = `
+  select c.relname as name,
+         array(select a.attname::text from pg_attribute a where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+                and a.attgenerated = '' order by a.attnum) as columns,
+         array(select r.relname::text from pg_constraint f join pg_class r on r.oid = f.confrelid
+                where f.conrelid = c.oid and f.contype = 'f' and r.oid <> c.oid) as needs
+    from pg_class c
+   where c.relnamespace = current_schema()::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
+     and c.relname not like 'kysely\\_%' and c.relname not like 'expired\\_%'
+   order by c.relname`
+
+/** All tables, those first that others refer to. */
+async function tablesOf(client: Client): Promise<Table[]> {
+  const { rows: left } = await client.query<Table>(tablesText)
+  const placed: Table[] = []
+  while (left.length > 0) {
+    const next = left.findIndex(({ needs }) => needs.every((name) => placed.some((table) => table.name === name)))
+    if (next < 0)
+      throw new Error(`these tables refer to each other in a circle: ${left.map(({ name }) => name).join()}`)
+    placed.push(...left.splice(next, 1))
+  }
+  return placed
+}
+
+const instants = `
+  select to_json(app_now()) #>> '{}' "takenAt",
+         to_json(coalesce(min(ends) - interval '28 days', app_now())) #>> '{}' since from dated_partitions()`
+
+/** Writes a backup beside `file` and puts it in its place when it is whole and on the disk. */
+export async function backUp(connection: Connection, file: string): Promise<BackupReport> {
+  const unfinished = `${file}.unfinished`
+  return over(connection, async (client) => {
+    // One snapshot for all tables; nobody waits for us, and we for nobody.
+    await client.query('begin isolation level repeatable read read only')
+    const head: Head = {
+      posthorn: 1,
+      migrations: await migrationsOf(client),
+      ...(await one<{ takenAt: string; since: string }>(client, instants)),
+    }
+    const tables = await tablesOf(client)
+    let rows = 0
+    async function* lines(): AsyncGenerator<string> {
+      yield `${JSON.stringify(head)}\n`
+      for (const table of tables) {
+        yield `${JSON.stringify({ table: table.name } satisfies Mark)}\n`
+        for await (const page of pagesOf(client, table)) {
+          rows += page.length
+          yield page.map((row) => `${row}\n`).join('')
+        }
+      }
+      yield `${JSON.stringify({ end: true, rows } satisfies Mark)}\n`
+    }
+    try {
+      await pipeline(Readable.from(lines()), createZstdCompress(), createWriteStream(unfinished, { mode: 0o600 }))
+      const handle = await open(unfinished, 'r+')
+      await handle.sync()
+      await handle.close()
+      await rename(unfinished, file)
+    } catch (error) {
+      await rm(unfinished, { force: true })
+      throw error
+    }
+    return { tables: tables.length, rows, takenAt: new Date(head.takenAt) }
+  })
+}
+
+async function* pagesOf(client: Client, { name, columns }: Table): AsyncGenerator<string[]> {
+  const list = columns.map(quoted).join(', ')
+  await client.query(
+    `declare backup no scroll cursor for select replace(row_to_json(t)::text, e'\\n', ' ') as line from (select ${list} from ${quoted(name)}) t`,
+  )
+  // Rows may be a hundred bytes or a megabyte: the next page is as long as the last one says.
+  for (let many = 16; ;) {
+    const { rows } = await client.query<{ line: string }>(`fetch ${many} from backup`)
+    if (rows.length === 0) break
+    const lines = rows.map(({ line }) => line)
+    yield lines
+    const bytesPerRow = lines.reduce((sum, line) => sum + line.length, 0) / lines.length
+    many = Math.max(1, Math.min(limits.backupRowsPerPage, 4 * many, Math.floor(limits.backupPageBytes / bytesPerRow)))
+  }
+  await client.query('close backup')
+}
+
+/**
+ * Puts a backup into a database that has this release's schema and nothing in it yet, all or nothing. Rows are written as they were:
+ * no trigger fires. Throws one sentence where the file or the database does not fit.
+ */
+export async function restoreFrom(connection: Connection, file: string): Promise<BackupReport> {
+  return over(connection, async (client) => {
+    await client.query('begin')
+    const tables = await tablesOf(client)
+    await refuseUsed(client)
+    const lines = linesOf(file)
+    const head = await readHead(lines, file)
+    const known = await migrationsOf(client)
+    if (head.migrations.join() !== known.join())
+      throw new Error(
+        `The backup has the schema ${head.migrations.at(-1) ?? ''}, and this release ${known.at(-1) ?? ''}: restore it with the release that made it, then update.`,
+      )
+    await makeRoom(client, tables, head)
+    const rows = await fill(client, tables, lines, file)
+    await goOn(client, tables)
+    await client.query('commit')
+    return { tables: tables.length, rows, takenAt: new Date(head.takenAt) }
+  })
+}
+
+/** What migrations have put there makes way for what the backup says. */
+async function makeRoom(client: Client, tables: readonly Table[], { since }: Head): Promise<void> {
+  await client.query(`truncate ${tables.map(({ name }) => quoted(name)).join(', ')}`)
+  await client.query(`select ensure_partitions($1, app_now() + interval '14 days')`, [since])
+  for (const { name } of tables) await client.query(`alter table ${quoted(name)} disable trigger user`)
+}
+
+async function fill(
+  client: Client,
+  tables: readonly Table[],
+  lines: AsyncIterator<string>,
+  file: string,
+): Promise<number> {
+  let table: Table | undefined
+  let page: string[] = []
+  let pageBytes = 0
+  let rows = 0
+  const flush = async () => {
+    if (table !== undefined && page.length > 0) await insertPage(client, table, page)
+    rows += page.length
+    page = []
+    pageBytes = 0
+  }
+  for (;;) {
+    const { value: line, done } = await lines.next()
+    if (done === true) throw new Error(`${file} is not whole: it ends in the middle.`)
+    const mark = markOf(line)
+    if (mark === undefined) {
+      page.push(line)
+      pageBytes += line.length
+      if (page.length >= limits.backupRowsPerPage || pageBytes >= limits.backupPageBytes) await flush()
+      continue
+    }
+    await flush()
+    if ('end' in mark) {
+      if (mark.rows !== rows) throw new Error(`${file} is not whole: it has ${rows} of ${mark.rows} rows.`)
+      return rows
+    }
+    table = tables.find(({ name }) => name === mark.table)
+    if (table === undefined) throw new Error(`${file} has a table that this release does not know: ${mark.table}.`)
+  }
+}
+
+/** Triggers fire again, and numbers are counted on from where they were. */
+async function goOn(client: Client, tables: readonly Table[]): Promise<void> {
+  for (const { name, columns } of tables) {
+    await client.query(`alter table ${quoted(name)} enable trigger user`)
+    for (const column of columns) {
+      const at = await one<{ sequence: string | null }>(client, 'select pg_get_serial_sequence($1, $2) sequence', [
+        quoted(name),
+        column,
+      ])
+      if (at.sequence !== null)
+        await client.query(
+          `select setval($1, coalesce((select max(${quoted(column)}) from ${quoted(name)}), 0) + 1, false)`,
+          [at.sequence],
+        )
+    }
+  }
+}
+
+async function insertPage(client: Client, { name, columns }: Table, page: readonly string[]): Promise<void> {
+  const list = columns.map(quoted).join(', ')
+  await client.query(
+    `insert into ${quoted(name)} (${list}) overriding system value
+     select ${list} from unnest($1::text[]) with ordinality given (line, n)
+       cross join lateral json_populate_record(null::${quoted(name)}, given.line::json)`,
+    [page],
+  )
+}
+
+/** No row begins with these members: names of columns come first, and no table has such ones. */
+function markOf(line: string): Mark | undefined {
+  return line.startsWith('{"table":') || line.startsWith('{"end":true') ? (JSON.parse(line) as Mark) : undefined
+}
+
+async function readHead(lines: AsyncIterator<string>, file: string): Promise<Head> {
+  const no = new Error(`${file} is no backup of Posthorn.`)
+  try {
+    const { value } = await lines.next()
+    const head = JSON.parse(value as string) as Head
+    if (head.posthorn !== 1 || !Array.isArray(head.migrations)) throw no
+    return head
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT')
+      throw new Error(`There is no file ${file}.`, { cause: error })
+    throw no
+  }
+}
+
+/** Split at line feeds alone: other line separators are text of somebody. */
+async function* linesOf(file: string): AsyncGenerator<string> {
+  const plain = createZstdDecompress()
+  const bytes = createReadStream(file).on('error', (error) => plain.destroy(error))
+  let pieces: Buffer[] = []
+  for await (const chunk of bytes.pipe(plain) as AsyncIterable<Buffer>) {
+    let from = 0
+    for (let at = chunk.indexOf(10); at >= 0; at = chunk.indexOf(10, from)) {
+      yield Buffer.concat([...pieces, chunk.subarray(from, at)]).toString('utf8')
+      pieces = []
+      from = at + 1
+    }
+    pieces.push(chunk.subarray(from))
+  }
+}
+
+/** A database with a workspace is somebody's. */
+async function refuseUsed(client: Client): Promise<void> {
+  const { used } = await one<{ used: boolean }>(client, 'select exists (select from workspaces) used')
+  if (used)
+    throw new Error(
+      'A backup is restored into an empty database, and this one has workspaces: name a new POSTHORN_DATA_DIR, or another DATABASE_URL.',
+    )
+}
+
+async function migrationsOf(client: Client): Promise<string[]> {
+  const { rows } = await client.query<{ name: string }>('select name from kysely_migration order by name')
+  return rows.map(({ name }) => name)
+}
+
+async function one<Row extends object>(client: Client, text: string, values: unknown[] = []): Promise<Row> {
+  return (await client.query<Row>(text, values)).rows[0] as Row
+}
+
+async function over<T>(connection: Connection, work: (client: Client) => Promise<T>): Promise<T> {
+  const client = new Client({ ...serverOf(connection), application_name: 'posthorn backup', keepAlive: true })
+  client.on('error', () => undefined) // the query that waits for an answer hears it
+  await client.connect()
+  try {
+    return await work(client)
+  } finally {
+    await client.end().catch(() => undefined)
+  }
+}

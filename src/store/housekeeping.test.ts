@@ -1,0 +1,158 @@
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import type { MessageId } from '../domain/message.ts'
+import { makeAdmitter } from './admit.ts'
+import { keepHouse } from './housekeeping.ts'
+import { storeWorld, type Sender, type StoreWorld } from './store.test-kit.ts'
+import { readStatus } from './views/message-status.ts'
+
+let world: StoreWorld
+let sender: Sender
+beforeEach(async () => {
+  world = await storeWorld()
+  sender = await world.sender()
+})
+afterEach(() => world.close())
+
+const retention = { recordsDays: 90, eventsDays: 30, contentDays: 7 }
+const noPause = () => Promise.reject(new Error('nothing was in use'))
+const keep = () => keepHouse(world.db, retention, noPause)
+const day = 86_400_000
+/** Database time, so many days from now. */
+const inDays = async (days: number): Promise<void> => world.setClock(new Date(Date.now() + days * day).toISOString())
+
+/** A message of this moment that has come to its end. */
+async function finished(): Promise<MessageId> {
+  const [claim] = await world.claimed(sender, [{}])
+  if (claim === undefined) throw new Error('no claim')
+  await world.db.run('delete from outbound where message_id = $1', [claim.id])
+  await world.db.run(`update messages set status = 'sent', finished_at = app_now() where id = $1`, [claim.id])
+  return claim.id
+}
+const rowsOf = (id: MessageId) =>
+  world.value<string>(
+    `select concat_ws(' ', (select count(*) from messages where id = $1), (select count(*) from contents where message_id = $1),
+                      (select count(*) from events where message_id = $1))`,
+    [id],
+  )
+const body = async (id: MessageId) => {
+  const { message } = (await readStatus(world.db, sender.workspaceId, id)) ?? {}
+  return [message?.bodyText, message?.contentExpiredAt?.toISOString()]
+}
+
+describe('what is kept, and for how long (decisions K)', () => {
+  test('content can be read for seven days after the end, then it says since when not; the record stays', async () => {
+    const id = await finished()
+    const end = await world.value<Date>('select finished_at from messages where id = $1', [id])
+    await keep()
+    await inDays(6.99)
+    expect(await body(id)).toEqual(['Good morning', undefined])
+    await inDays(7.01)
+    expect(await body(id)).toEqual(['', new Date(end.getTime() + 7 * day).toISOString()])
+  })
+
+  test('it is gone from the disk two days later, events after a month, the record after three', async () => {
+    const id = await finished()
+    await inDays(6)
+    await keep()
+    expect(await rowsOf(id)).toBe('1 1 2')
+    await inDays(7 + 2 + 2)
+    await keep()
+    expect(await rowsOf(id)).toBe('1 0 2')
+    expect(await body(id)).toEqual(['', expect.any(String)])
+    await inDays(30 + 7)
+    await keep()
+    expect(await rowsOf(id)).toBe('1 0 0')
+    await inDays(90 + 28)
+    await keep()
+    expect(await rowsOf(id)).toBe('0 0 0')
+  })
+
+  test('a message that is still to be sent keeps everything, however old it is', async () => {
+    const [claim] = await world.claimed(sender, [{}])
+    await inDays(400)
+    await keep()
+    expect(await rowsOf(claim?.id as MessageId)).toBe('1 1 2')
+  })
+
+  test('a workspace that keeps no content has none after the end, at once for readers, soon on the disk', async () => {
+    const other = await world.sender()
+    await world.db.run('update workspaces set keeps_content = false where id = $1', [sender.workspaceId])
+    const id = await finished()
+    const [waiting] = await world.claimed(sender, [{}])
+    const [elsewhere] = await world.claimed(other, [{}])
+    expect(await body(id)).toEqual(['', expect.any(String)])
+    await keep()
+    expect(await rowsOf(id)).toBe('1 0 2')
+    expect(await rowsOf(waiting?.id as MessageId)).toBe('1 1 2')
+    expect(await rowsOf(elsewhere?.id as MessageId)).toBe('1 1 2')
+  })
+
+  test('its attachments and long texts go with it', async () => {
+    await world.db.run('update workspaces set keeps_content = false where id = $1', [sender.workspaceId])
+    const id = await finished()
+    const [text, file] = [world.nextId(), world.nextId()]
+    await world.db.run(`insert into blobs (id, part, bytes) values ($1, 0, 'a'), ($1, 1, 'b'), ($2, 0, 'c')`, [
+      text,
+      file,
+    ])
+    await world.db.run('update contents set body_text = null, body_blob = $2 where message_id = $1', [id, text])
+    await world.db.run(
+      `insert into attachments (workspace_id, message_id, position, filename, content_type, size_bytes, blob_id)
+       values ($1, $2, 0, 'a.txt', 'text/plain', 1, $3)`,
+      [sender.workspaceId, id, file],
+    )
+    await keep()
+    expect(await world.value('select (select count(*) from blobs) + (select count(*) from attachments)')).toBe('0')
+  })
+
+  test('idempotency keys live as long as the record', async () => {
+    const key = world.submission(sender, { endpoint: 'send', idem: 'order-1', hash: 'h' })
+    await makeAdmitter(world.db).admit(key)
+    await world.db.run('delete from outbound')
+    await inDays(100)
+    await keep()
+    expect(await world.value('select count(*) from idempotency_keys')).toBe('1')
+    await inDays(90 + 2 * 28 + 1)
+    await keep()
+    expect(await world.value('select count(*) from idempotency_keys')).toBe('0')
+  })
+})
+
+describe('nobody who sends waits for it', () => {
+  test('a partition that somebody reads is left alone for now, and sends go on meanwhile', async () => {
+    const id = await finished()
+    const reader = await world.session()
+    await reader.query('begin')
+    await reader.query('select count(*) from contents')
+    await inDays(12)
+    let pauses = 0
+    let sent = 0
+    await keepHouse(world.db, retention, async () => {
+      pauses += 1
+      // The lock that retention asked for is not in anybody's way.
+      await makeAdmitter(world.anotherNode()).admit(world.submission(sender))
+      await world.db.run('delete from outbound') // its id is of today, as that of the partition
+      sent += 1
+      if (pauses === 2) await reader.query('commit')
+    })
+    expect(sent).toBe(2)
+    expect(await rowsOf(id)).toBe('1 0 2')
+  })
+
+  test('two nodes at once do the work once', async () => {
+    const id = await finished()
+    await inDays(12)
+    const other = world.anotherNode()
+    await Promise.all([keep(), keepHouse(other, retention, noPause)])
+    await keep()
+    expect(await rowsOf(id)).toBe('1 0 2')
+    expect(await world.value(`select count(*) from pg_class where relname like 'expired%' and relkind = 'r'`)).toBe('0')
+  })
+
+  test('after a day with old partitions dropped, new ones are still made ahead', async () => {
+    await inDays(120)
+    await keep()
+    const ahead = await world.value<Date>(`select max(ends) from dated_partitions() where parent = 'contents'`)
+    expect(ahead.getTime()).toBeGreaterThan(Date.now() + 133 * day)
+  })
+})
