@@ -16,6 +16,8 @@ export interface Relay {
   readonly implicitTls: boolean
   readonly login?: { readonly user: string; readonly password: string }
 }
+/** Where ClamAV's daemon listens. */
+export type ClamdAddress = { readonly path: string } | { readonly host: string; readonly port: number }
 /** Where mail goes (decisions J). */
 export type Route = { readonly kind: 'sandbox' } | { readonly kind: 'mx' } | Relay
 
@@ -112,6 +114,15 @@ function secretKey(value: string): string {
   if (Buffer.byteLength(value) < 32)
     throw new Wrong('must be at least 32 characters; `openssl rand -base64 32` makes one')
   return value
+}
+
+function clamdAddress(value: string): ClamdAddress {
+  const parsed = URL.canParse(value) ? new URL(value) : undefined
+  if (parsed?.protocol === 'unix:' && parsed.host === '' && parsed.pathname.length > 1)
+    return { path: decodeURIComponent(parsed.pathname) }
+  if (parsed?.protocol === 'tcp:' && parsed.hostname !== '' && /^\/?$/.test(parsed.pathname))
+    return { host: parsed.hostname.replace(/^\[|\]$/g, ''), port: Number(parsed.port) || 3310 }
+  throw new Wrong('must be unix:/path/to/clamd.sock or tcp://host:3310')
 }
 
 /** A route as written in `POSTHORN_ROUTE` and `workspace set --route`. Throws an `Error` whose message says what is wrong. */
@@ -219,8 +230,8 @@ export const settingTable = {
     false,
     'Let webhooks go to http and private addresses (local development).',
   ),
-  POSTHORN_CLAMD: setting<string | undefined>(
-    url('tcp:', 'unix:'),
+  POSTHORN_CLAMD: setting<ClamdAddress | undefined>(
+    clamdAddress,
     undefined,
     '`tcp://host:port` or `unix:/path`: scan attachments with ClamAV.',
     'unset',
@@ -330,9 +341,15 @@ export const limits = {
   /** After a refusal the rest of a body is still read for this long, so that the caller gets to see the answer. */
   lingerMs: 2_000,
   lingerBytesMax: 64 * 1024 * 1024,
-  /** Bodies above `largeRequestBytes` that are read and held at the same time, in bytes; more get 503. */
+  // Large requests: bodies above `largeRequestBytes` that are read and held at the same time, in bytes. More wait, then get 503.
   largeRequestBytes: 256 * 1024,
-  largeRequestsBytesMax: 160 * 1024 * 1024,
+  largeRequestsBytesMax: 128 * 1024 * 1024,
+  /** Of one workspace: the others always find room. */
+  largeRequestsOfWorkspaceBytesMax: 64 * 1024 * 1024,
+  largeRequestWaitMs: 20_000,
+  largeRequestsWaitingMax: 1_000,
+  bodyReadMs: 20_000,
+  bodyThreadHeapMegabytesMax: 512,
   jsonDepthMax: 16,
   /** Members and elements of a body, all levels together. */
   jsonMembersMax: 1_000,
@@ -360,6 +377,27 @@ export const limits = {
   stagedContentMs: 3600_000,
   databaseAnswerMs: 5_000,
   idempotencyWaitMs: 5_000,
+  // The malware scan: of one submission, all files together
+  scanMs: 10_000,
+  scansWaitingMax: 1_000,
+  scanThreadHeapMegabytesMax: 256,
+  /** Files inside files. */
+  scanEntriesMax: 10_000,
+  scanDepthMax: 10,
+  scanEntryBytesMax: 64 * 1024 * 1024,
+  scanBytesMax: 192 * 1024 * 1024,
+  /** A file above `scanRatioFreeBytes` may be at most so many times larger than it was packed. */
+  scanRatioMax: 200,
+  scanRatioFreeBytes: 16 * 1024 * 1024,
+  /** Encoded parts of a mail that are given to the engine one by one. */
+  scanLeavesMax: 200,
+  clamdStreamsMax: 4,
+  clamdChunkBytes: 256 * 1024,
+  clamdReplyBytesMax: 1_024,
+  clamdVersionMs: 60_000,
+  /** What the engine must take in one stream: the largest message over SMTP. */
+  clamdStreamBytesMin: 32 * 1024 * 1024,
+  scannerAgainSeconds: 30,
   // Delivery (decisions B)
   retryScheduleSeconds: [60, 300, 900, 1_800, 3_600, 7_200, 14_400, 28_800, 28_800],
   retryJitter: 0.1,

@@ -1,7 +1,8 @@
 // The role `api`: the REST API over HTTP, and acceptance behind it.
-import { absentScanner, builtInScanner, makeAccept } from './accept/accept.ts'
+import { makeAccept, makeScanner, type Scanner } from './accept/accept.ts'
+import type { Log } from './base/log.ts'
 import type { Service } from './base/service.ts'
-import { limits, publicUrl, type Settings } from './config.ts'
+import { limits, publicUrl } from './config.ts'
 import { httpServer } from './http/server.ts'
 import { closeAll, type Role, type RoleTools } from './role.ts'
 import { makeAdmitter } from './store/admit.ts'
@@ -31,10 +32,11 @@ export function api({ settings, connection, log, metrics }: RoleTools): Role {
   const ids = makeIds(readDb)
   const authenticator = makeAuthenticator({ db: readDb, publicUrl: publicUrl(settings), log })
   const heard = listen(connection, 'posthorn_access', () => authenticator.forget())
+  const scanner = makeScanner(settings.POSTHORN_CLAMD)
   const accept = makeAccept({
     ids,
     admitter: makeAdmitter(admitDb),
-    scanner: scannerOf(settings),
+    scanner,
     hostname: settings.POSTHORN_HOSTNAME,
     log,
     stage: (id, bytes) => stageBlob(stageDb, id, bytes),
@@ -58,14 +60,22 @@ export function api({ settings, connection, log, metrics }: RoleTools): Role {
       },
     },
   })
+  const told = () => {
+    tellScanner(scanner, log).catch((error: unknown) => log.fault('scanner', error))
+    return Promise.resolve()
+  }
   return {
-    services: [starting('ids', () => ids.synchronize()), http],
-    closing: [() => ids.stop(), () => heard.stop(), ...closeAll(admitDb, readDb, stageDb)],
+    services: [starting('ids', () => ids.synchronize()), starting('scanner', told), http],
+    closing: [() => scanner.stop(), () => ids.stop(), () => heard.stop(), ...closeAll(admitDb, readDb, stageDb)],
   }
 }
 
-function scannerOf(settings: Settings) {
-  return settings.POSTHORN_CLAMD === undefined ? builtInScanner : absentScanner
+/** Says in the log which scanner is at work, and whether the engine can do what we shall ask of it. The start does not wait for it. */
+async function tellScanner(asked: Scanner, log: Log): Promise<void> {
+  const { trouble, ...known } = await asked.facts(true)
+  const { description: scanner, ...versions } = known
+  if (trouble === undefined) log.started({ scanner, ...versions })
+  else log.fault('scanner: no file is accepted until this is mended', new Error(trouble), { scanner })
 }
 
 /** Work that must be done once before what follows can start. */

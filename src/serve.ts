@@ -1,6 +1,6 @@
 // `posthorn serve`: the database, the migrations, the roles, and everything stopped again in reverse order. Resolves to the exit status.
 import { createServer, type Server } from 'node:http'
-import { builtInScanner, absentScanner } from './accept/accept.ts'
+import { makeScanner } from './accept/accept.ts'
 import type { Log } from './base/log.ts'
 import { makeMetrics, type Metrics } from './base/metrics.ts'
 import { installationKey, makeVault } from './base/secret.ts'
@@ -38,7 +38,7 @@ export async function serve(settings: Settings, log: Log): Promise<number> {
     stops.push(await serveMetrics(settings, metrics, child))
     // Last: its key is shown once, and a start that fails would have shown it to nobody.
     const first = await over(connection, (db) => makeFirstWorkspace(db, vault, settings.POSTHORN_HOSTNAME))
-    const scanner = settings.POSTHORN_CLAMD === undefined ? builtInScanner : absentScanner
+    const scanner = makeScanner(settings.POSTHORN_CLAMD) // for its description alone: the role `api` has its own
     log.started({ roles: names.join(','), url: publicUrl(settings) })
     process.stdout.write(`${welcome(settings, first, scanner.description)}posthorn ready ${publicUrl(settings)}\n`)
     const died = await end.promise

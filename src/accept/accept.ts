@@ -10,7 +10,8 @@ import type { Admission, AdmissionRow, Admitter } from '../store/admit.ts'
 import { isDatabaseAway, surelyAborted } from '../store/database.ts'
 import type { IdMaker } from '../store/message-id.ts'
 import { judge, quotaOf } from './checks.ts'
-import type { Scanner } from './scan.ts'
+import { scanRefusal } from './scan-refusal.ts'
+import type { Scanner, ScanRecord } from './scan.ts'
 
 export interface AcceptTools {
   readonly ids: IdMaker
@@ -25,7 +26,7 @@ export interface AcceptTools {
   readRecord(workspace: WorkspaceId, id: MessageId): Promise<MessageRecord | undefined>
 }
 
-export { absentScanner, builtInScanner } from './scan.ts'
+export { makeScanner, type Scanner, type ScannerFacts } from './scan.ts'
 export type Accept = (submission: Submission) => Promise<Accepted | Refusal>
 
 export function makeAccept(tools: AcceptTools): Accept {
@@ -61,17 +62,20 @@ export function makeAccept(tools: AcceptTools): Accept {
 async function decide(tools: AcceptTools, submission: Submission): Promise<Accepted | Refusal> {
   const id = tools.ids.next()
   const row = { workspaceId: submission.workspaceId, fields: fieldsOf(tools, submission, id) }
+  let record: ScanRecord | undefined
   if (submission.attachments.length > 0) {
     // The cheap refusals before the dear scan, by the same list.
     const known = await tools.admitter.look(row)
     const verdict = judge(submission, known)
     if (isRefusal(verdict)) return verdict
     if (verdict === 'repeated') return replay(tools, submission, known)
-    const infected = await scan(tools, submission)
-    if (infected !== undefined) return infected
+    const scanned = await scan(tools, submission)
+    if (isRefusal(scanned)) return scanned
+    record = scanned
   }
   const content = await placeContent(tools, submission)
-  const known = await admit(tools, { ...row, fields: { ...row.fields, ...content } }, id)
+  const fields = { ...row.fields, ...content }
+  const known = await admit(tools, { ...row, fields, ...(record !== undefined && { scan: record }) }, id)
   if (known === 'found') return found(await recordOf(tools, submission.workspaceId, id), [])
   const verdict = judge(submission, known)
   if (isRefusal(verdict)) return verdict
@@ -93,25 +97,12 @@ async function admit(tools: AcceptTools, row: AdmissionRow, id: MessageId): Prom
   }
 }
 
-async function scan(tools: AcceptTools, submission: Submission): Promise<Refusal | undefined> {
-  try {
-    const verdict = await tools.scanner.examine(submission.attachments)
-    if (verdict.clean) return undefined
-    return refuse(
-      'attachment_infected',
-      `"attachments.${verdict.position}" was recognised as malware (${verdict.signature}); nothing was accepted.`,
-      {
-        field: `attachments.${verdict.position}`,
-      },
-    )
-  } catch (error) {
-    tools.log.fault('scanner', error)
-    return refuse(
-      'scanner_unavailable',
-      'The malware scanner cannot be reached; nothing was accepted. Try again later.',
-      { retryAfterSeconds: 30 },
-    )
-  }
+/** What is to be kept of the verdict, or why nothing is accepted. */
+async function scan({ scanner, log }: AcceptTools, { attachments }: Submission): Promise<ScanRecord | Refusal> {
+  const verdict = await scanner.scan(attachments)
+  if (verdict.kind === 'clean') return verdict.record
+  if (verdict.kind === 'unavailable') log.fault('scanner', new Error(verdict.reason))
+  return scanRefusal(verdict, attachments, (position) => `attachments.${position}`)
 }
 
 async function replay(tools: AcceptTools, submission: Submission, known: Admission): Promise<Accepted | Refusal> {

@@ -1,36 +1,158 @@
-// The malware scan that every attachment passes before acceptance (specification 1.5). A port: whoever implements it answers clean or
-// infected, or throws, and then nothing is accepted: it fails closed. The built-in check knows one signature, the EICAR test file,
-// and says so; a real engine takes its place through POSTHORN_CLAMD.
-import type { Attachment } from '../domain/submission.ts'
+// The malware scan that every file passes before acceptance (specification 1.5), on both ways in. It fails closed: no verdict, no
+// acceptance. Without an engine there is the built-in check, which says what it is; with POSTHORN_CLAMD every file goes to ClamAV as well.
+// The limits for archives hold either way: ClamAV calls a bomb clean that it has given up on. Policies: docs/decisions/0016 to 0018.
+import { Thread, ThreadTrouble } from '../base/thread.ts'
+import { limits, type ClamdAddress } from '../config.ts'
+import { clamdAt, EngineTrouble, type Clamd, type EngineVersion } from './clamd.ts'
+import type { ExamineOrder, Findings } from './examine.ts'
+
+/** An attachment, or a whole message as it was submitted (`message/rfc822`): of that, every leaf is scanned. */
+export interface ScanFile {
+  readonly filename: string
+  readonly contentType: string
+  readonly bytes: Buffer
+}
+
+/** What is kept with a message that was let in. */
+export interface ScanRecord {
+  readonly verdict: 'clean'
+  readonly engine: string
+  readonly signatures?: string
+  /** What could not be looked into, and was let through by policy: `encrypted`, `method` (an unknown packing). */
+  readonly unexamined?: readonly string[]
+}
 
 export type Verdict =
-  | { readonly clean: true }
-  | { readonly clean: false; readonly position: number; readonly signature: string }
+  | { readonly kind: 'clean'; readonly record: ScanRecord }
+  | { readonly kind: 'infected'; readonly position: number; readonly signature: string }
+  /** Beyond what is examined; the words complete "It ...". */
+  | { readonly kind: 'refused'; readonly position: number; readonly why: string }
+  | { readonly kind: 'unavailable'; readonly reason: string }
+
+/** For operators: at the start, and in `posthorn doctor`. */
+export interface ScannerFacts extends Partial<EngineVersion> {
+  readonly description: string
+  /** Why no file can be accepted at this moment. */
+  readonly trouble?: string
+}
 
 export interface Scanner {
   /** Shown at the start, so that nobody takes the built-in check for an engine. */
   readonly description: string
-  examine(attachments: readonly Attachment[]): Promise<Verdict>
+  /** Never throws for what the world does. Takes at most `limits.scanMs`, waiting included. */
+  scan(files: readonly ScanFile[]): Promise<Verdict>
+  /** Asks the engine; with `thoroughly` also whether it takes streams as large as our largest message. */
+  facts(thoroughly?: boolean): Promise<ScannerFacts>
+  stop(): Promise<void>
 }
 
-/** The EICAR test file, in two halves so that this file is not one. */
-const eicar = Buffer.from(
-  ['X5O!P%@AP[4\\PZX54(P^)7CC)7}$EICAR-STANDARD-', 'ANTIVIRUS-TEST-FILE!$H+H*'].join(''),
-  'latin1',
-)
-
-export const builtInScanner: Scanner = {
-  description: 'built-in check (EICAR test file only, no signature engine)',
-  examine: (attachments) => {
-    const position = attachments.findIndex((attachment) => attachment.bytes.includes(eicar))
-    return Promise.resolve(
-      position < 0 ? { clean: true } : { clean: false, position, signature: 'Eicar-Test-Signature' },
-    )
-  },
+export function makeScanner(clamd: ClamdAddress | undefined): Scanner {
+  const thread = new Thread<ExamineOrder, Findings>({
+    module: new URL('examine-thread.ts', import.meta.url),
+    name: 'malware scan',
+    waitingMax: limits.scansWaitingMax,
+    heapMegabytesMax: limits.scanThreadHeapMegabytesMax,
+  })
+  const stop = (): Promise<void> => thread.stop()
+  return clamd === undefined ? builtIn(thread, stop) : withEngine(thread, stop, clamd)
 }
 
-/** For an installation that asked for an engine which this release cannot speak to yet: no attachment is accepted. */
-export const absentScanner: Scanner = {
-  description: 'POSTHORN_CLAMD is set, but this release has no clamd client yet: attachments are refused with 503',
-  examine: () => Promise.reject(new Error('no client for POSTHORN_CLAMD')),
+const builtInEngine = 'built-in policy checks'
+
+function builtIn(thread: ExamineThread, stop: () => Promise<void>): Scanner {
+  const description = 'built-in policy checks (EICAR test file, archive limits), no signature engine'
+  return {
+    description,
+    scan: async (files) => {
+      const findings = await look(thread, files, false)
+      return findings.kind === 'clean' ? clean(findings, { engine: builtInEngine }) : findings
+    },
+    facts: () => Promise.resolve({ description, engine: builtInEngine }),
+    stop,
+  }
+}
+
+function withEngine(thread: ExamineThread, stop: () => Promise<void>, address: ClamdAddress): Scanner {
+  const clamd = clamdAt(address)
+  const place = 'path' in address ? `unix:${address.path}` : `tcp://${address.host}:${address.port}`
+  const description = `ClamAV at ${place}, and built-in archive limits`
+  return {
+    description,
+    scan: async (files) => {
+      const signal = AbortSignal.timeout(limits.scanMs)
+      const findings = await look(thread, files, true)
+      if (findings.kind !== 'clean') return findings
+      const streams = [...files.map(({ bytes }, position) => ({ position, bytes })), ...findings.leaves]
+      const [infected, version] = await Promise.all([
+        firstInfected(clamd, streams, signal),
+        clamd.version(signal),
+      ]).catch((error: unknown) => {
+        if (error instanceof EngineTrouble) return [{ kind: 'unavailable' as const, reason: error.message }] as const
+        throw error
+      })
+      if (infected !== undefined) return infected
+      return version === undefined ? { kind: 'unavailable', reason: 'no version' } : clean(findings, version)
+    },
+    facts: async (thoroughly = false) => {
+      const signal = AbortSignal.timeout(limits.scanMs)
+      try {
+        const version = await clamd.version(signal)
+        if (thoroughly) await clamd.scan(Buffer.alloc(limits.clamdStreamBytesMin), signal)
+        return { description, ...version }
+      } catch (error) {
+        if (!(error instanceof EngineTrouble)) throw error
+        const hint = /size limit/i.test(error.message)
+          ? `; StreamMaxLength in clamd.conf must be at least ${limits.clamdStreamBytesMin / 1024 / 1024}M`
+          : ''
+        return { description, trouble: `${error.message}${hint}` }
+      }
+    },
+    stop,
+  }
+}
+
+type ExamineThread = Thread<ExamineOrder, Findings>
+type Clean = Extract<Findings, { kind: 'clean' }>
+type NotClean = Exclude<Verdict, { kind: 'clean' }>
+
+async function look(
+  thread: ExamineThread,
+  files: readonly ScanFile[],
+  wantsLeaves: boolean,
+): Promise<Clean | NotClean> {
+  // A copy for the thread, made when it is its turn, so that one is there at a time.
+  const make = () => {
+    const copies = files.map(({ filename, contentType, bytes }) => ({
+      filename,
+      contentType,
+      bytes: new Uint8Array(bytes),
+    }))
+    const order = { files: copies, wantsLeaves, ms: limits.scanMs * 0.9 }
+    return { order, transfer: copies.map(({ bytes }) => bytes.buffer) }
+  }
+  try {
+    const findings = await thread.ask(make, limits.scanMs)
+    return findings.kind === 'late' ? { kind: 'unavailable', reason: 'the examination took too long' } : findings
+  } catch (error) {
+    if (error instanceof ThreadTrouble) return { kind: 'unavailable', reason: error.message }
+    throw error
+  }
+}
+
+/** All at once, as far as the client lets them; one that is infected decides, whatever becomes of the others. */
+async function firstInfected(
+  clamd: Clamd,
+  streams: readonly { readonly position: number; readonly bytes: Uint8Array }[],
+  signal: AbortSignal,
+): Promise<NotClean | undefined> {
+  const verdicts = await Promise.allSettled(streams.map(({ bytes }) => clamd.scan(bytes, signal)))
+  for (const [at, each] of verdicts.entries())
+    if (each.status === 'fulfilled' && !each.value.clean)
+      return { kind: 'infected', position: streams[at]?.position ?? 0, signature: each.value.signature }
+  for (const each of verdicts) if (each.status === 'rejected') throw each.reason
+  return undefined
+}
+
+function clean({ opaque }: Clean, version: EngineVersion): Verdict {
+  return { kind: 'clean', record: { verdict: 'clean', ...version, ...(opaque.length > 0 && { unexamined: opaque }) } }
 }

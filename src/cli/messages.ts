@@ -40,7 +40,7 @@ function positive(text: string): number {
 }
 
 function describe(message: Timeline): string {
-  const { events, attempts, reports, queue } = message
+  const { events, attempts, reports, queue, scan } = message
   const record = facts({
     id: message.id,
     workspace: message.workspaceId,
@@ -53,6 +53,7 @@ function describe(message: Timeline): string {
     expires: message.expiresAt,
     'provider id': message.providerMessageId,
     error: message.errorMessage,
+    scan: scan === undefined ? undefined : text(scan),
     'next try': queue?.status === 'sending' ? undefined : queue?.dueAt,
   })
   const parts = [

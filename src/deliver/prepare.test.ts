@@ -6,7 +6,7 @@ import { limits } from '../config.ts'
 import { silentLog } from '../base/log.ts'
 import { makeVault, sealedAs } from '../base/secret.ts'
 import { isRefusal } from '../domain/refusal.ts'
-import { builtInScanner, makeAccept } from '../accept/accept.ts'
+import { makeAccept, makeScanner } from '../accept/accept.ts'
 import { parseAddress, type EmailAddress } from '../mail/address.ts'
 import { makeAdmitter } from '../store/admit.ts'
 import { stageBlob } from '../store/blobs.ts'
@@ -50,7 +50,7 @@ async function accepted(
   const accept = makeAccept({
     ids: { next: () => world.nextId(), synchronize: () => Promise.resolve(), stop: () => undefined },
     admitter: makeAdmitter(world.db),
-    scanner: builtInScanner,
+    scanner: makeScanner(undefined),
     hostname: 'node.test',
     log: silentLog,
     stage: (id, bytes) => stageBlob(world.db, id, bytes),

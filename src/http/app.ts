@@ -12,8 +12,9 @@ import { Guesses } from './guesses.ts'
 import { healthRoutes } from './health.ts'
 import { answerMalformed } from './malformed.ts'
 import { notAMessageId, statusRoute } from './messages.ts'
-import { LargeBodies } from './read-body.ts'
+import { roomForLargeBodies } from './read-body.ts'
 import { referenceRoutes } from './reference.ts'
+import { SendBodies } from './send-body.ts'
 import { sendRoute } from './send.ts'
 
 export interface HttpOptions extends Face {
@@ -25,7 +26,8 @@ export interface HttpOptions extends Face {
 export function buildApp(options: HttpOptions): FastifyInstance {
   const face: Face = options
   const guesses = new Guesses()
-  const large = new LargeBodies()
+  const bodies = new SendBodies()
+  const large = { room: roomForLargeBodies(), bodies }
   const nextId = requestIds()
   const readStatus = gate(face, guesses, 'mail.status.read')
   const carried = options.publicUrl.startsWith('https:') ? overTls : everywhere
@@ -88,6 +90,7 @@ export function buildApp(options: HttpOptions): FastifyInstance {
     }
   })
 
+  app.addHook('onClose', () => bodies.stop())
   sendRoute(app, face, guesses, large)
   statusRoute(app, face, guesses)
   referenceRoutes(app, face)

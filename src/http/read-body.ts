@@ -1,7 +1,7 @@
-// Reads a request's body into one buffer, bounded for each request and for all large ones together: beyond that the
-// answer is 503 before more is read, so that memory stays bounded however many large messages arrive (decisions D,
-// attack Q7).
+// Reads a request's body into one buffer, bounded for each request and for all large ones together: beyond that they wait, unread, and
+// after a while the answer is 503, so that memory stays bounded however many large messages arrive (decisions D, attack Q7).
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { ByteRoom } from '../base/byte-room.ts'
 import { limits } from '../config.ts'
 import { refuse } from '../domain/refusal.ts'
 import type { Refusal } from '../domain/refusal.ts'
@@ -18,28 +18,18 @@ const crowded = refuse(
 const cutShort = refuse('invalid_request', 'The request ended before its body was complete; send it again.')
 
 /** The memory that large requests may hold together, from before they are read until they are answered. */
-export class LargeBodies {
-  #heldBytes = 0
-
-  /** False when there is no room. What is taken must be given back. */
-  take(bytes: number): boolean {
-    if (this.#heldBytes + bytes > limits.largeRequestsBytesMax) return false
-    this.#heldBytes += bytes
-    return true
-  }
-
-  give(bytes: number): void {
-    this.#heldBytes -= bytes
-  }
-
-  get heldBytes(): number {
-    return this.#heldBytes
-  }
+export function roomForLargeBodies(): ByteRoom {
+  return new ByteRoom({
+    bytesMax: limits.largeRequestsBytesMax,
+    shareBytesMax: limits.largeRequestsOfWorkspaceBytesMax,
+    waitMs: limits.largeRequestWaitMs,
+    waitingMax: limits.largeRequestsWaitingMax,
+  })
 }
 
 export interface Body {
   readonly bytes: Buffer
-  /** How much of the room for large bodies it holds: give it back when the request is answered. */
+  /** How much of the room for large bodies it holds: to be given back when the request is answered. */
   readonly heldBytes: number
 }
 
@@ -49,51 +39,92 @@ export function declaredLength(incoming: IncomingMessage): number | undefined {
   return Number(incoming.headers['content-length'] ?? 0)
 }
 
-export function readBody(
+/**
+ * `owner` is whose share of the room a large body takes. Until there is room, nothing more is read, so that the sender waits too; a caller
+ * that waits for `100 Continue` has not even begun.
+ */
+export async function readBody(
   incoming: IncomingMessage,
   outgoing: ServerResponse,
-  large: LargeBodies,
+  room: ByteRoom,
+  owner: string,
 ): Promise<Body | Refusal> {
   const length = declaredLength(incoming)
-  if (length !== undefined && length > limits.requestBytesMax) return Promise.resolve(tooLarge)
-  let heldBytes = 0
-  if (length !== undefined && length > limits.largeRequestBytes) {
-    if (!large.take(length)) return Promise.resolve(crowded)
-    heldBytes = length
-  }
+  if (length !== undefined && length > limits.requestBytesMax) return tooLarge
+  const heldBytes = length !== undefined && length > limits.largeRequestBytes ? length : 0
+  if (heldBytes > 0 && !(await taken(incoming, room, owner, heldBytes))) return crowded
   if (incoming.headers.expect !== undefined) outgoing.writeContinue()
+  return collect(incoming, room, owner, heldBytes)
+}
 
+/** Waits for room unless the caller leaves. */
+async function taken(incoming: IncomingMessage, room: ByteRoom, owner: string, bytes: number): Promise<boolean> {
+  const gone = new AbortController()
+  const leave = (): void => gone.abort()
+  incoming.once('close', leave)
+  try {
+    return await room.take(owner, bytes, gone.signal)
+  } finally {
+    incoming.off('close', leave)
+  }
+}
+
+function collect(
+  incoming: IncomingMessage,
+  room: ByteRoom,
+  owner: string,
+  takenBytes: number,
+): Promise<Body | Refusal> {
+  if (incoming.destroyed && !incoming.readableEnded) {
+    room.give(owner, takenBytes)
+    return Promise.resolve(cutShort)
+  }
   return new Promise((resolve) => {
     const chunks: Buffer[] = []
-    // A large body of known size goes straight to its place, so that it is never held twice.
-    const place = length !== undefined && heldBytes > 0 ? Buffer.allocUnsafeSlow(length) : undefined
+    let heldBytes = takenBytes
+    // A large body goes straight to its place, so that it is never held twice. What is not written to takes no memory.
+    let place = heldBytes > 0 ? Buffer.allocUnsafeSlow(heldBytes) : undefined
     let size = 0
-    const done = (answer: Body | Refusal): void => {
+    let done = false
+    const end = (answer: Body | Refusal): void => {
+      if (done) return
+      done = true
       incoming.off('data', onData).off('end', onEnd).off('close', onCut).off('error', onCut)
-      if ('refused' in answer && heldBytes > 0) large.give(heldBytes)
+      if ('refused' in answer) room.give(owner, heldBytes)
       resolve(answer)
     }
     const onData = (chunk: Buffer): void => {
       size += chunk.length
-      if (size > limits.requestBytesMax) return done(tooLarge)
-      // A chunked body that grows large may become as large as any: it counts as the largest until its end.
-      if (size > limits.largeRequestBytes && heldBytes === 0) {
-        if (!large.take(limits.requestBytesMax)) return done(crowded)
-        heldBytes = limits.requestBytesMax
+      if (size > limits.requestBytesMax) return end(tooLarge)
+      if (place !== undefined) chunk.copy(place, size - chunk.length)
+      else {
+        chunks.push(chunk)
+        if (size > limits.largeRequestBytes) grow()
       }
-      if (place === undefined) chunks.push(chunk)
-      else chunk.copy(place, size - chunk.length)
+    }
+    /** A chunked body that grows large may become as large as any: it counts as the largest until its end. */
+    const grow = (): void => {
+      incoming.off('data', onData).pause()
+      void taken(incoming, room, owner, limits.requestBytesMax).then((got) => {
+        if (done) return got ? room.give(owner, limits.requestBytesMax) : undefined
+        if (!got) return end(crowded)
+        heldBytes = limits.requestBytesMax
+        place = Buffer.allocUnsafeSlow(limits.requestBytesMax)
+        let at = 0
+        for (const chunk of chunks.splice(0)) at += chunk.copy(place, at)
+        incoming.on('data', onData).resume()
+      })
     }
     const onEnd = (): void => {
-      if (length === undefined && heldBytes > 0) {
-        large.give(heldBytes - size)
+      if (heldBytes > size) {
+        room.give(owner, heldBytes - size)
         heldBytes = size
       }
       const [first] = chunks
-      const bytes = place ?? (chunks.length === 1 && first !== undefined ? first : Buffer.concat(chunks, size))
-      done({ bytes, heldBytes })
+      const small = (): Buffer => (chunks.length === 1 && first !== undefined ? first : Buffer.concat(chunks, size))
+      end({ bytes: place?.subarray(0, size) ?? small(), heldBytes })
     }
-    const onCut = (): void => done(cutShort)
+    const onCut = (): void => end(cutShort)
     incoming.on('data', onData).once('end', onEnd).once('close', onCut).once('error', onCut)
   })
 }

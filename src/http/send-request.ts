@@ -21,7 +21,14 @@ export type SendRequest = Pick<
 /** Formats say to people what the parsers below decide; the schema's own idea of an address would be another one. */
 const shape = Compile(withoutFormats(SendMessageRequest))
 
-export function parseSendRequest(value: unknown, now: number): SendRequest | Refusal {
+/** How the text of a file becomes bytes: where a body is large, without becoming text first. */
+export interface Base64 {
+  decodedLength(text: string): number
+  decode(text: string): Buffer | undefined
+}
+export const plainBase64: Base64 = { decodedLength: base64DecodedLength, decode: decodeBase64 }
+
+export function parseSendRequest(value: unknown, now: number, base64 = plainBase64): SendRequest | Refusal {
   const count = attachmentCount(value)
   if (count > limits.attachmentsMax)
     return refuse(
@@ -40,7 +47,7 @@ export function parseSendRequest(value: unknown, now: number): SendRequest | Ref
     return wrong('subject', 'must not contain line breaks or control characters; send one line of text')
   if (!fitsIntoBytes(value.bodyText, limits.bodyTextBytesMax))
     return wrong('bodyText', 'is larger than 5 MiB of UTF-8; shorten it or send it as an attachment')
-  const attachments = parseAttachments(value.attachments ?? [])
+  const attachments = parseAttachments(value.attachments ?? [], base64)
   if (!isList(attachments)) return attachments
   const expiresAt = value.expiresAt === undefined ? undefined : parseExpiry(value.expiresAt, now)
   if (expiresAt !== undefined && !(expiresAt instanceof Date)) return expiresAt
@@ -66,10 +73,13 @@ const wrong = (field: string, sentence: string): Refusal =>
 
 const isList = <T>(value: readonly T[] | Refusal): value is readonly T[] => Array.isArray(value)
 
-function parseAttachments(given: NonNullable<SendMessageRequest['attachments']>): readonly Attachment[] | Refusal {
+function parseAttachments(
+  given: NonNullable<SendMessageRequest['attachments']>,
+  base64: Base64,
+): readonly Attachment[] | Refusal {
   // From the lengths alone, before anything is decoded: exact for all Base64 that the decoder accepts.
   let total = 0
-  for (const { contentBase64 } of given) total += base64DecodedLength(contentBase64)
+  for (const { contentBase64 } of given) total += base64.decodedLength(contentBase64)
   if (total > limits.attachmentsBytesMax)
     return refuse(
       'attachments_too_large',
@@ -86,7 +96,7 @@ function parseAttachments(given: NonNullable<SendMessageRequest['attachments']>)
       )
     if (!isContentType(contentType))
       return wrong(`${path}.contentType`, 'must be a MIME type such as application/pdf, and not multipart or message')
-    const bytes = decodeBase64(contentBase64)
+    const bytes = base64.decode(contentBase64)
     if (bytes === undefined)
       return wrong(
         `${path}.contentBase64`,

@@ -1,7 +1,7 @@
 // POST /api/v1/send: specification 4.1. The order of checks is the contract's (decisions D): key, scope, blocked, plan
 // from the headers alone; then size, headers, body; everything behind the body is `accept`'s.
-import { createHash } from 'node:crypto'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { ByteRoom } from '../base/byte-room.ts'
 import { limits } from '../config.ts'
 import { operations } from '../contract/operations.ts'
 import { isRefusal, refuse } from '../domain/refusal.ts'
@@ -11,12 +11,10 @@ import { gate } from './authenticate.ts'
 import { answerRefusal } from './face.ts'
 import type { Face, QuotaRefusal } from './face.ts'
 import type { Guesses } from './guesses.ts'
-import { readJson } from './json-body.ts'
 import { presentAccepted } from './present.ts'
 import { rateLimitHeaders } from './rate-limit.ts'
 import { declaredLength, readBody, tooLarge } from './read-body.ts'
-import type { LargeBodies } from './read-body.ts'
-import { parseSendRequest } from './send-request.ts'
+import type { SendBodies } from './send-body.ts'
 
 const operation = operations.send
 
@@ -34,6 +32,12 @@ const idempotencyKey = refuse(
   { field: 'Idempotency-Key' },
 )
 
+/** What large bodies need, for all requests together. */
+export interface LargeBodies {
+  readonly room: ByteRoom
+  readonly bodies: SendBodies
+}
+
 export function sendRoute(app: FastifyInstance, face: Face, guesses: Guesses, large: LargeBodies): void {
   const enter = gate(face, guesses, operation.scope)
   app.route({
@@ -49,12 +53,22 @@ export function sendRoute(app: FastifyInstance, face: Face, guesses: Guesses, la
   })
 }
 
-async function send(face: Face, large: LargeBodies, request: FastifyRequest, reply: FastifyReply) {
-  const body = await readBody(request.raw, reply.raw, large)
+async function send(face: Face, { room, bodies }: LargeBodies, request: FastifyRequest, reply: FastifyReply) {
+  const { principal } = request
+  if (principal === null) throw new Error('a request reached the body without a principal')
+  const owner = principal.workspaceId
+  const body = await readBody(request.raw, reply.raw, room, owner)
   if (isRefusal(body)) return answerRefusal(face, request, reply, body)
   request.bodyRead = true
+  let { heldBytes } = body
   try {
-    const submission = readSubmission(request, body.bytes)
+    const submission = await readSubmission(bodies, request, principal, body.bytes)
+    if (heldBytes > 0 && !isRefusal(submission)) {
+      // The body is gone; what it held has become files and text.
+      const keptBytes = Math.min(heldBytes, sizeOf(submission))
+      room.give(owner, heldBytes - keptBytes)
+      heldBytes = keptBytes
+    }
     const answer: Accepted | QuotaRefusal = isRefusal(submission) ? submission : await face.doors.accept(submission)
     if (isRefusal(answer)) return answerRefusal(face, request, reply, answer)
     if (answer.replayed) reply.header('idempotent-replayed', 'true')
@@ -62,8 +76,12 @@ async function send(face: Face, large: LargeBodies, request: FastifyRequest, rep
     tellAccepted(face, request, answer)
     return reply.code(202).send(presentAccepted(answer.message))
   } finally {
-    if (body.heldBytes > 0) large.give(body.heldBytes)
+    room.give(owner, heldBytes)
   }
+}
+
+function sizeOf({ attachments, bodyText }: Submission): number {
+  return attachments.reduce((sum, { bytes }) => sum + bytes.length, 2 * bodyText.length)
 }
 
 function tellAccepted(face: Face, request: FastifyRequest, { message, replayed }: Accepted): void {
@@ -109,15 +127,16 @@ function isJson(header: string | undefined): boolean {
 const isIdempotencyKey = (key: string | string[]): key is string =>
   typeof key === 'string' && key.length <= limits.idempotencyKeyCharactersMax && /^[!-~]+$/.test(key)
 
-function readSubmission(request: FastifyRequest, bytes: Buffer): Submission | Refusal {
-  const { principal } = request
-  if (principal === null) throw new Error('a request reached the body without a principal')
-  const json = readJson(bytes)
-  if (isRefusal(json)) return json
-  const message = parseSendRequest(json.value, Date.now())
-  if (isRefusal(message)) return message
-  const submission = { workspaceId: principal.workspaceId, source: 'rest' as const, ...message }
+async function readSubmission(
+  bodies: SendBodies,
+  request: FastifyRequest,
+  { workspaceId }: Principal,
+  bytes: Buffer,
+): Promise<Submission | Refusal> {
   const key = request.headers['idempotency-key']
-  if (typeof key !== 'string') return submission
-  return { ...submission, idempotency: { key, bodyHash: createHash('sha256').update(bytes).digest('hex') } }
+  const read = await bodies.read(bytes, key !== undefined)
+  if (isRefusal(read)) return read
+  const submission = { workspaceId, source: 'rest' as const, ...read.message }
+  if (typeof key !== 'string' || read.hash === undefined) return submission
+  return { ...submission, idempotency: { key, bodyHash: read.hash } }
 }

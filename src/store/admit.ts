@@ -9,6 +9,8 @@ import { repeating, sql, surelyAborted, type Db } from './database.ts'
 export interface AdmissionRow {
   readonly workspaceId: WorkspaceId
   readonly fields: Readonly<Record<string, unknown>>
+  /** The verdict of the malware scan, where there was something to scan. */
+  readonly scan?: object
 }
 
 /** What the database knows about a submission, admitted or not. Limits and uses in messages, resets in seconds. */
@@ -34,15 +36,32 @@ export interface Admission {
 interface Queued {
   readonly workspaceId: WorkspaceId
   readonly json: string
+  readonly scan?: { readonly id: unknown; readonly record: object }
 }
 
 const statement = sql('admit', 'select * from admit_1($1::text::json, $2::uuid[], $3)')
+/** The same for a batch with verdicts to keep, which few have. */
+const withScans = sql(
+  'admit-scanned',
+  `with answered as materialized (select * from admit_1($1::text::json, $2::uuid[], $3)),
+   kept as (
+     insert into scans (workspace_id, message_id, record)
+     select s.w, s.id, s.record from json_to_recordset($4::text::json) as s (n integer, w uuid, id uuid, record json)
+       join answered a on a.n = s.n where a.admitted)
+   select * from answered`,
+)
 
 async function admitBatch(db: Db, rows: readonly Queued[], commit: boolean): Promise<readonly Admission[]> {
   let json = '['
   rows.forEach((row, n) => (json += `${n === 0 ? '' : ','}{"n":${n},${row.json.slice(1)}`))
   const workspaces = [...new Set(rows.map((row) => row.workspaceId))]
-  const answers = await repeating(() => db.rows<Admission & { n: number }>(statement, [`${json}]`, workspaces, commit]))
+  const scans = rows.flatMap(({ workspaceId: w, scan }, n) => (scan === undefined ? [] : [{ n, w, ...scan }]))
+  const values = [`${json}]`, workspaces, commit]
+  const answers = await repeating(() =>
+    scans.length === 0
+      ? db.rows<Admission & { n: number }>(statement, values)
+      : db.rows<Admission & { n: number }>(withScans, [...values, JSON.stringify(scans)]),
+  )
   const inOrder = Array.from<Admission>({ length: rows.length })
   for (const answer of answers) inOrder[answer.n] = answer
   return inOrder
@@ -60,7 +79,11 @@ export function makeAdmitter(db: Db): Admitter {
   const bounds = { rowsMax: limits.admitRowsMax, bytesMax: limits.admitBytesMax, waitingMax: limits.admitWaitingMax }
   const admitting = new Batch<Queued, Admission>((rows) => admitBatch(db, rows, true), bounds, surelyAborted)
   const looking = new Batch<Queued, Admission>((rows) => admitBatch(db, rows, false), bounds, surelyAborted)
-  const queued = (row: AdmissionRow): Queued => ({ workspaceId: row.workspaceId, json: JSON.stringify(row.fields) })
+  const queued = ({ workspaceId, fields, scan }: AdmissionRow): Queued => ({
+    workspaceId,
+    json: JSON.stringify(fields),
+    ...(scan !== undefined && { scan: { id: fields['id'], record: scan } }),
+  })
   const add = (batch: Batch<Queued, Admission>, row: AdmissionRow) => {
     const entry = queued(row)
     return batch.add(entry, entry.json.length)

@@ -58,6 +58,8 @@ export interface Timeline extends MessageRecord {
   readonly reports: readonly DeliveryEventRecord[]
   readonly attempts: readonly TimelineAttempt[]
   readonly queue?: TimelineQueue
+  /** The malware scan, where there was something to scan: verdict, engine, signatures, and what could not be looked into. */
+  readonly scan?: object
 }
 
 const latest = sql(
@@ -80,6 +82,8 @@ const queueOf = sql(
   `select status, destination, due_at, expires_at, epoch, attempts, lease_until, armed_epoch is not null armed
      from outbound where message_id = $2 and workspace_id = $1`,
 )
+
+const scanOf = sql('scan-of-message', 'select record from scans where workspace_id = $1 and message_id = $2')
 
 interface EventRow {
   readonly sequence: number
@@ -129,10 +133,11 @@ export async function workspaceOfMessage(db: Db, id: string): Promise<WorkspaceI
 export async function readTimeline(db: Db, workspace: WorkspaceId, id: MessageId): Promise<Timeline | undefined> {
   const known = await readStatus(db, workspace, id)
   if (known === undefined) return undefined
-  const [events, attempts, [queue]] = await Promise.all([
+  const [events, attempts, [queue], [scan]] = await Promise.all([
     db.rows<EventRow>(eventsOf, [workspace, id]),
     db.rows<AttemptRow>(attemptsOf, [workspace, id]),
     db.rows<QueueRow>(queueOf, [workspace, id]),
+    db.rows<{ record: object }>(scanOf, [workspace, id]),
   ])
   return {
     ...known.message,
@@ -140,6 +145,7 @@ export async function readTimeline(db: Db, workspace: WorkspaceId, id: MessageId
     reports: known.events,
     attempts: attempts.map(({ ended_at, ...attempt }) => ({ ...attempt, endedAt: ended_at })),
     ...(queue !== undefined && { queue: presentQueue(queue) }),
+    ...(scan !== undefined && { scan: scan.record }),
   }
 }
 

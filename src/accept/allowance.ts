@@ -1,0 +1,50 @@
+// What the examination of one submission may cost, so that a small file that unpacks to a big one costs us little: entries, unpacked bytes,
+// depth, ratio, time. What goes beyond is not examined, and what is not examined is not accepted (attack Q9).
+import { limits } from '../config.ts'
+
+/** The file cannot be examined within the limits. The words complete "It ...". */
+export class Beyond extends Error {
+  override readonly name = 'Beyond'
+}
+
+/** The time is over: nobody knows whether it is clean. */
+export class OutOfTime extends Error {
+  override readonly name = 'OutOfTime'
+}
+
+export class Allowance {
+  readonly #until: number
+  #entries = 0
+  #bytes = 0
+
+  constructor(ms: number) {
+    this.#until = performance.now() + ms
+  }
+
+  /** One more file inside another. */
+  entry(): void {
+    if (performance.now() > this.#until) throw new OutOfTime('the examination took too long')
+    if (++this.#entries > limits.scanEntriesMax)
+      throw new Beyond(`holds more than ${limits.scanEntriesMax.toLocaleString('en-US')} files`)
+  }
+
+  /** How much one entry may unpack to. */
+  get entryBytesMax(): number {
+    return Math.min(limits.scanEntryBytesMax, limits.scanBytesMax - this.#bytes)
+  }
+
+  /** So many bytes came out of so many. */
+  unpacked(bytes: number, packedBytes: number): void {
+    this.#bytes += bytes
+    if (this.#bytes > limits.scanBytesMax) this.tooMuch()
+    if (bytes > limits.scanRatioFreeBytes && bytes > packedBytes * limits.scanRatioMax)
+      throw new Beyond(`unpacks to more than ${limits.scanRatioMax} times its size`)
+  }
+
+  tooMuch(): never {
+    const megabytes = Math.round(limits.scanEntryBytesMax / 1024 / 1024)
+    throw new Beyond(
+      `unpacks to more than is examined (${megabytes} MiB for each file, ${Math.round(limits.scanBytesMax / 1024 / 1024)} MiB together)`,
+    )
+  }
+}

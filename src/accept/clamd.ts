@@ -1,0 +1,179 @@
+// A client for ClamAV's daemon (clamd(8)): INSTREAM over a unix or TCP socket, one connection for each stream, a few at once. Whatever is not
+// a whole and exact verdict is trouble, and trouble is never "clean": a size limit, a connection that ends early, garbage, silence.
+import { connect, type Socket } from 'node:net'
+import { limits, type ClamdAddress } from '../config.ts'
+
+export type EngineVerdict = { readonly clean: true } | { readonly clean: false; readonly signature: string }
+
+export interface EngineVersion {
+  /** `ClamAV 1.4.6` */
+  readonly engine: string
+  /** `27000 (Mon Nov 16 2026)`; undefined where only signatures of the operator's own are loaded. */
+  readonly signatures?: string
+}
+
+/** There is no verdict. */
+export class EngineTrouble extends Error {
+  override readonly name = 'EngineTrouble'
+}
+
+export interface Clamd {
+  /** Throws `EngineTrouble`. */
+  scan(bytes: Uint8Array, signal: AbortSignal): Promise<EngineVerdict>
+  /** Remembered for a minute. Throws `EngineTrouble`. */
+  version(signal: AbortSignal): Promise<EngineVersion>
+}
+
+export function clamdAt(address: ClamdAddress): Clamd {
+  const turns = new Turns(limits.clamdStreamsMax)
+  let known: { readonly version: Promise<EngineVersion>; readonly until: number } | undefined
+  return {
+    scan: async (bytes, signal) => {
+      await turns.take(signal)
+      try {
+        return verdictOf(await converse(address, signal, (socket) => stream(socket, bytes)))
+      } finally {
+        turns.give()
+      }
+    },
+    version: (signal) => {
+      if (known !== undefined && known.until > performance.now()) return known.version
+      const version = converse(address, signal, (socket) => send(socket, Buffer.from('zVERSION\0'))).then(versionOf)
+      const entry = { version, until: performance.now() + limits.clamdVersionMs }
+      known = entry
+      version.catch(() => {
+        if (known === entry) known = undefined
+      })
+      return version
+    },
+  }
+}
+
+/** `stream: OK`, `stream: NAME FOUND`. All else, `... ERROR` included, is no verdict. */
+function verdictOf({ reply, complete }: Conversation): EngineVerdict {
+  const found = /^stream: ([\x21-\x7e][\x20-\x7e]{0,199}) FOUND$/.exec(reply)
+  if (found?.[1] !== undefined) return { clean: false, signature: found[1] }
+  if (reply === 'stream: OK') {
+    // Before the end of the stream nobody can know that it is clean.
+    if (complete) return { clean: true }
+    throw new EngineTrouble('the engine gave its verdict before it had the whole file')
+  }
+  throw new EngineTrouble(`the engine says "${reply.slice(0, 100).replace(/[^\x20-\x7e]/g, '?')}"`)
+}
+
+/** `ClamAV 1.4.6/27000/Mon Nov 16 09:30:00 2026`, or the first part alone. */
+function versionOf({ reply }: Conversation): EngineVersion {
+  const match = /^([\x20-\x2e\x30-\x7e]{1,60})(?:\/(\d{1,9})\/([\x20-\x7e]{1,60}))?$/.exec(reply)
+  if (match?.[1] === undefined) throw new EngineTrouble('the engine does not say its version')
+  return { engine: match[1], ...(match[2] !== undefined && { signatures: `${match[2]} (${match[3]})` }) }
+}
+
+interface Conversation {
+  readonly reply: string
+  /** All that was to be said had been said before the reply came. */
+  readonly complete: boolean
+}
+
+/** Says something, and waits for one reply that ends with a zero byte. */
+async function converse(
+  address: ClamdAddress,
+  signal: AbortSignal,
+  speak: (socket: Socket) => Promise<void>,
+): Promise<Conversation> {
+  if (signal.aborted) throw new EngineTrouble('the engine did not answer in time')
+  const socket = connect('path' in address ? { path: address.path } : { host: address.host, port: address.port })
+  const spoken = { complete: false }
+  try {
+    return await new Promise<Conversation>((resolve, reject) => {
+      const fail = (words: string, cause?: unknown): void =>
+        reject(new EngineTrouble(words, cause === undefined ? {} : { cause }))
+      const held: Buffer[] = []
+      let size = 0
+      let trouble: Error | undefined
+      signal.addEventListener('abort', () => fail('the engine did not answer in time'), { once: true })
+      socket.on('data', (chunk: Buffer) => {
+        const end = chunk.indexOf(0)
+        held.push(end < 0 ? chunk : chunk.subarray(0, end))
+        size += chunk.length
+        if (end >= 0) resolve({ reply: Buffer.concat(held).toString('latin1'), complete: spoken.complete })
+        else if (size > limits.clamdReplyBytesMax) fail('the reply of the engine has no end')
+      })
+      // A refusal may be on its way while our writing already fails: `close` comes after all that can be read.
+      socket.on('error', (error) => (trouble = error))
+      socket.on('close', () => fail(wordsOf(trouble) ?? 'the engine closed the connection without a verdict', trouble))
+      socket.once('connect', () => {
+        speak(socket).then(
+          () => (spoken.complete = true),
+          (error: Error) => (trouble ??= error),
+        )
+      })
+    })
+  } finally {
+    socket.destroy()
+  }
+}
+
+function wordsOf(error: Error | undefined): string | undefined {
+  const code = (error as NodeJS.ErrnoException | undefined)?.code
+  if (code === undefined) return undefined
+  if (code === 'ENOENT' || code === 'ECONNREFUSED' || code === 'EACCES') return `the engine cannot be reached (${code})`
+  return `the connection to the engine broke (${code})`
+}
+
+async function stream(socket: Socket, bytes: Uint8Array): Promise<void> {
+  await send(socket, Buffer.from('zINSTREAM\0'))
+  for (let at = 0; at < bytes.length; at += limits.clamdChunkBytes) {
+    const chunk = bytes.subarray(at, at + limits.clamdChunkBytes)
+    const length = Buffer.alloc(4)
+    length.writeUInt32BE(chunk.length)
+    socket.write(length)
+    await send(socket, chunk)
+  }
+  await send(socket, Buffer.alloc(4))
+}
+
+/** Waits until the socket has taken it, so that we hold no second copy. */
+function send(socket: Socket, bytes: Uint8Array): Promise<void> {
+  return new Promise((resolve, reject) => {
+    socket.write(bytes, (error) => (error ? reject(error) : resolve()))
+  })
+}
+
+/** So many at once, the others in the order in which they came. */
+class Turns {
+  #free: number
+  readonly #waiting = new Set<() => void>()
+
+  constructor(most: number) {
+    this.#free = most
+  }
+
+  take(signal: AbortSignal): Promise<void> {
+    if (signal.aborted) return Promise.reject(new EngineTrouble('there was no turn in time'))
+    if (this.#free > 0) {
+      this.#free--
+      return Promise.resolve()
+    }
+    return new Promise((resolve, reject) => {
+      const leave = (): void => {
+        this.#waiting.delete(enter)
+        reject(new EngineTrouble('there was no turn in time'))
+      }
+      const enter = (): void => {
+        signal.removeEventListener('abort', leave)
+        resolve()
+      }
+      signal.addEventListener('abort', leave, { once: true })
+      this.#waiting.add(enter)
+    })
+  }
+
+  give(): void {
+    const [next] = this.#waiting
+    if (next === undefined) this.#free++
+    else {
+      this.#waiting.delete(next)
+      next()
+    }
+  }
+}

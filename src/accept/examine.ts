@@ -1,0 +1,89 @@
+// Looks into files for what the built-in check knows, the EICAR test file, wherever it is hidden: archives in archives, mails in mails,
+// encodings in encodings, within stated limits. It is no antivirus engine, and says so; but its limits hold beside an engine as well, which
+// may call a bomb clean that it has given up on. Runs in a thread of its own: everything here is synchronous and bounded.
+import { limits } from '../config.ts'
+import { looksLikeMail, looksLikeText, mimeLeaves } from '../mail/mime-leaves.ts'
+import { Allowance, Beyond, OutOfTime } from './allowance.ts'
+import { gzipMembers, tarMembers, zipMembers, type Member } from './archives.ts'
+
+export interface ExamineOrder {
+  readonly files: readonly { readonly contentType: string; readonly filename: string; readonly bytes: Uint8Array }[]
+  /** Whether an engine wants the leaves of mails, each for itself. */
+  readonly wantsLeaves: boolean
+  readonly ms: number
+}
+
+export type Findings =
+  | {
+      readonly kind: 'clean'
+      /** What could not be looked into: `encrypted`, `method`. */
+      readonly opaque: readonly string[]
+      readonly leaves: readonly { readonly position: number; readonly bytes: Uint8Array }[]
+    }
+  | { readonly kind: 'infected'; readonly position: number; readonly signature: string }
+  | { readonly kind: 'refused'; readonly position: number; readonly why: string }
+  | { readonly kind: 'late' }
+
+export const eicarName = 'Eicar-Test-Signature'
+/** The EICAR test file, in two halves so that this file is not one. */
+const eicar = Buffer.from(
+  ['X5O!P%@AP[4\\PZX54(P^)7CC)7}$EICAR-STANDARD-', 'ANTIVIRUS-TEST-FILE!$H+H*'].join(''),
+  'latin1',
+)
+
+interface Examination {
+  readonly allowance: Allowance
+  readonly opaque: Set<string>
+}
+
+export function examine({ files, wantsLeaves, ms }: ExamineOrder): Findings {
+  const examination: Examination = { allowance: new Allowance(ms), opaque: new Set() }
+  const leaves: { position: number; bytes: Uint8Array }[] = []
+  for (const [position, { contentType, filename, bytes }] of files.entries()) {
+    const file = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+    const isMail = /^message\//i.test(contentType) || /\.(?:eml|mht|mhtml)$/i.test(filename) || looksLikeMail(file)
+    try {
+      if (isInfected(examination, file, 0, isMail)) return { kind: 'infected', position, signature: eicarName }
+      if (wantsLeaves && isMail)
+        for (const leaf of mimeLeaves(file)) {
+          if (leaf.bytes.length === 0) continue
+          if (leaves.length >= limits.scanLeavesMax)
+            throw new Beyond(`holds more than ${limits.scanLeavesMax} encoded parts`)
+          leaves.push({ position, bytes: new Uint8Array(leaf.bytes) })
+        }
+    } catch (error) {
+      if (error instanceof Beyond) return { kind: 'refused', position, why: error.message }
+      if (error instanceof OutOfTime) return { kind: 'late' }
+      throw error
+    }
+  }
+  return { kind: 'clean', opaque: [...examination.opaque], leaves }
+}
+
+function isInfected(examination: Examination, bytes: Buffer, depth: number, isMail: boolean): boolean {
+  if (bytes.includes(eicar)) return true
+  const { allowance } = examination
+  for (const member of membersOf(bytes, allowance)) {
+    if ('opaque' in member) {
+      examination.opaque.add(member.opaque)
+      continue
+    }
+    if (depth >= limits.scanDepthMax) throw new Beyond(`is nested more than ${limits.scanDepthMax} deep`)
+    if (isInfected(examination, member.bytes, depth + 1, /\.eml$/i.test(member.name ?? ''))) return true
+  }
+  if (!isMail && !looksLikeText(bytes)) return false
+  for (const leaf of mimeLeaves(bytes)) {
+    if (leaf.bytes.length === 0) continue
+    allowance.entry()
+    allowance.unpacked(leaf.bytes.length, leaf.encodedBytes)
+    if (depth >= limits.scanDepthMax) throw new Beyond(`is nested more than ${limits.scanDepthMax} deep`)
+    if (isInfected(examination, leaf.bytes, depth + 1, false)) return true
+  }
+  return false
+}
+
+function* membersOf(bytes: Buffer, allowance: Allowance): Generator<Member> {
+  yield* zipMembers(bytes, allowance)
+  yield* gzipMembers(bytes, allowance)
+  yield* tarMembers(bytes, allowance)
+}

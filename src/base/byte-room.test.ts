@@ -1,0 +1,83 @@
+// Room for bytes in flight: bounded, shared out, and never lost.
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { ByteRoom } from './byte-room.ts'
+
+const room = (changes = {}) =>
+  new ByteRoom({ bytesMax: 100, shareBytesMax: 60, waitMs: 60_000, waitingMax: 10, ...changes })
+/** What has been decided by now. */
+const now = (promise: Promise<boolean>) => Promise.race([promise, new Promise((done) => setImmediate(done, 'waits'))])
+
+test('whoever does not fit waits until somebody gives room back', async () => {
+  const shared = room()
+  expect(await Promise.all([shared.take('a', 60), shared.take('b', 40)])).toEqual([true, true])
+  const third = shared.take('c', 40)
+  expect(await now(third)).toBe('waits')
+  shared.give('b', 40)
+  expect([await third, shared.heldBytes]).toEqual([true, 100])
+})
+
+test('an owner beyond its share waits for itself, and others pass it', async () => {
+  const shared = room()
+  await shared.take('a', 50)
+  const more = shared.take('a', 20)
+  expect(await now(more)).toBe('waits')
+  expect(await now(shared.take('b', 30))).toBe(true)
+  shared.give('a', 50)
+  expect(await more).toBe(true)
+})
+
+test('whoever holds least comes first, and is not overtaken by smaller ones', async () => {
+  const shared = room()
+  await Promise.all([shared.take('a', 40), shared.take('b', 60)])
+  const second = shared.take('a', 10)
+  const large = shared.take('c', 60)
+  shared.give('b', 10)
+  expect([await now(second), await now(large)]).toEqual(['waits', 'waits'])
+  shared.give('b', 50)
+  expect(await now(large)).toBe(true)
+  expect(await now(second)).toBe('waits')
+})
+
+test('nobody waits for ever, and too many do not wait at all', async () => {
+  const shared = room({ waitMs: 1, waitingMax: 1 })
+  await shared.take('a', 60)
+  const late = shared.take('b', 60)
+  expect(await shared.take('c', 60)).toBe(false)
+  expect([await late, shared.waiting]).toEqual([false, 0])
+  expect(await shared.take('a', 1_000)).toBe(false)
+})
+
+test('who leaves takes nothing along, and frees those behind', async () => {
+  const shared = room()
+  await shared.take('a', 60)
+  const gone = new AbortController()
+  const left = shared.take('b', 60, gone.signal)
+  const behind = shared.take('c', 40)
+  expect(await now(behind)).toBe('waits')
+  gone.abort()
+  expect([await left, await behind, shared.heldBytes]).toEqual([false, true, 100])
+})
+
+test('after any order of taking and giving back, nothing is held and nobody exceeds the bounds', async () => {
+  const takes = fc.array(fc.tuple(fc.constantFrom('a', 'b', 'c'), fc.integer({ min: 1, max: 60 })), { maxLength: 30 })
+  await fc.assert(
+    fc.asyncProperty(takes, async (wanted) => {
+      const shared = room({ waitingMax: 100 })
+      const held = { a: 0, b: 0, c: 0 }
+      await Promise.all(
+        wanted.map(async ([owner, bytes]) => {
+          expect(await shared.take(owner, bytes)).toBe(true)
+          held[owner as 'a'] += bytes
+          expect(held[owner as 'a']).toBeLessThanOrEqual(60)
+          expect(held.a + held.b + held.c).toBeLessThanOrEqual(100)
+          await new Promise((done) => setImmediate(done))
+          held[owner as 'a'] -= bytes
+          shared.give(owner, bytes)
+        }),
+      )
+      expect([shared.heldBytes, shared.waiting]).toEqual([0, 0])
+    }),
+    { numRuns: 50 },
+  )
+})

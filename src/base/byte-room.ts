@@ -1,0 +1,102 @@
+// Room for bytes in flight: what is large takes its room before it is read, waits while there is none, and gives it back when it is
+// answered. No owner (a workspace) takes more than its share, so that the slow uploads of one do not hold up the others; of those who
+// wait, the owner that holds least comes first. Decisions D, attack Q7.
+
+export interface RoomLimits {
+  readonly bytesMax: number
+  /** Of one owner. */
+  readonly shareBytesMax: number
+  readonly waitMs: number
+  readonly waitingMax: number
+}
+
+interface Waiting {
+  readonly owner: string
+  readonly bytes: number
+  readonly settle: (got: boolean) => void
+}
+
+export class ByteRoom {
+  readonly #limits: RoomLimits
+  readonly #held = new Map<string, number>()
+  readonly #waiting = new Set<Waiting>()
+  #heldBytes = 0
+
+  constructor(limits: RoomLimits) {
+    this.#limits = limits
+  }
+
+  get heldBytes(): number {
+    return this.#heldBytes
+  }
+
+  get waiting(): number {
+    return this.#waiting.size
+  }
+
+  /** True when the room is taken; false when there was none in time, or `gone` (the asker has left) said so. What is taken must be given back. */
+  take(owner: string, bytes: number, gone?: AbortSignal): Promise<boolean> {
+    const { shareBytesMax, waitingMax, waitMs } = this.#limits
+    if (bytes > shareBytesMax || gone?.aborted === true) return Promise.resolve(false)
+    if (this.#waiting.size === 0 && this.#fits(owner, bytes)) {
+      this.#add(owner, bytes)
+      return Promise.resolve(true)
+    }
+    if (this.#waiting.size >= waitingMax) return Promise.resolve(false)
+    return new Promise((resolve) => {
+      const settle = (got: boolean): void => {
+        this.#waiting.delete(waiting)
+        clearTimeout(timer)
+        gone?.removeEventListener('abort', leave)
+        resolve(got)
+      }
+      // Who leaves may have stood before others that fit.
+      const leave = (): void => {
+        settle(false)
+        this.#admit()
+      }
+      const waiting: Waiting = { owner, bytes, settle }
+      const timer = setTimeout(leave, waitMs)
+      gone?.addEventListener('abort', leave)
+      this.#waiting.add(waiting)
+      this.#admit()
+    })
+  }
+
+  give(owner: string, bytes: number): void {
+    if (bytes === 0) return
+    this.#add(owner, -bytes)
+    this.#admit()
+  }
+
+  #add(owner: string, bytes: number): void {
+    this.#heldBytes += bytes
+    const held = (this.#held.get(owner) ?? 0) + bytes
+    if (held === 0) this.#held.delete(owner)
+    else this.#held.set(owner, held)
+  }
+
+  #fits(owner: string, bytes: number): boolean {
+    return this.#heldBytes + bytes <= this.#limits.bytesMax && this.#inShare(owner, bytes)
+  }
+
+  #inShare(owner: string, bytes: number): boolean {
+    return (this.#held.get(owner) ?? 0) + bytes <= this.#limits.shareBytesMax
+  }
+
+  /** Lets in whoever is next and fits. Whoever is next is not overtaken by smaller ones, else they could keep it out for ever. */
+  #admit(): void {
+    for (;;) {
+      let next: Waiting | undefined
+      for (const waiting of this.#waiting)
+        if (
+          this.#inShare(waiting.owner, waiting.bytes) &&
+          (next === undefined || (this.#held.get(waiting.owner) ?? 0) < (this.#held.get(next.owner) ?? 0))
+        )
+          next = waiting
+      if (next === undefined || !this.#fits(next.owner, next.bytes)) return
+      this.#add(next.owner, next.bytes)
+      next.settle(true)
+    }
+  }
+}

@@ -1,0 +1,140 @@
+// Work that would hold up the event loop, in a thread of its own: one order at a time, in the order of arrival, each with a deadline. A
+// thread that is late or broken is ended, and the next order starts another; whoever waited gets an error. It starts at the first
+// order, and does not keep the process alive.
+import { parentPort, Worker } from 'node:worker_threads'
+import type { Transferable } from 'node:worker_threads'
+
+export interface ThreadOptions {
+  /** The module that calls `serveThread`. */
+  readonly module: URL
+  readonly name: string
+  readonly waitingMax: number
+  /** Of the JavaScript heap; what buffers hold is not counted. */
+  readonly heapMegabytesMax: number
+}
+
+interface Waiting<Order, Answer> {
+  /** Made when it is its turn, so that what waits holds nothing twice. */
+  readonly make: () => { readonly order: Order; readonly transfer: readonly Transferable[] }
+  readonly resolve: (answer: Answer) => void
+  readonly reject: (error: Error) => void
+  timer?: NodeJS.Timeout
+}
+
+type Reply<Answer> = { readonly answer: Answer } | { readonly fault: string }
+
+/** The thread is late, crowded or broken: nothing is known about what was asked. */
+export class ThreadTrouble extends Error {
+  override readonly name = 'ThreadTrouble'
+}
+
+export class Thread<Order, Answer> {
+  readonly #options: ThreadOptions
+  readonly #waiting: Waiting<Order, Answer>[] = []
+  #worker: Worker | undefined
+  #current: Waiting<Order, Answer> | undefined
+  #stopped = false
+
+  constructor(options: ThreadOptions) {
+    this.#options = options
+  }
+
+  ask(make: Waiting<Order, Answer>['make'], deadlineMs: number): Promise<Answer> {
+    const { name, waitingMax } = this.#options
+    if (this.#stopped) return Promise.reject(new ThreadTrouble(`${name}: stopped`))
+    if (this.#waiting.length >= waitingMax) return Promise.reject(new ThreadTrouble(`${name}: too many are waiting`))
+    return new Promise((resolve, reject) => {
+      const waiting: Waiting<Order, Answer> = { make, resolve, reject }
+      waiting.timer = setTimeout(() => this.#late(waiting), deadlineMs)
+      this.#waiting.push(waiting)
+      this.#next()
+    })
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true
+    const worker = this.#fail('stopped', true)
+    await worker?.terminate()
+  }
+
+  #next(): void {
+    if (this.#current !== undefined) return
+    const next = this.#waiting.shift()
+    if (next === undefined) return
+    this.#current = next
+    try {
+      const { order, transfer } = next.make()
+      this.#started().postMessage(order, transfer)
+    } catch (error) {
+      this.#end((current) => current.reject(error as Error))
+    }
+  }
+
+  #started(): Worker {
+    if (this.#worker !== undefined) return this.#worker
+    const { module, name, heapMegabytesMax } = this.#options
+    const worker = new Worker(module, { name, resourceLimits: { maxOldGenerationSizeMb: heapMegabytesMax } })
+    worker.unref()
+    worker.on('message', (reply: Reply<Answer>) => {
+      if (worker !== this.#worker) return // it was given up meanwhile
+      if ('answer' in reply) this.#end((current) => current.resolve(reply.answer))
+      else this.#end((current) => current.reject(new Error(`${name}: ${reply.fault}`)))
+    })
+    worker.on('error', (error) => this.#broke(worker, `broke: ${error instanceof Error ? error.message : 'error'}`))
+    worker.on('exit', () => this.#broke(worker, 'ended'))
+    return (this.#worker = worker)
+  }
+
+  #broke(worker: Worker, how: string): void {
+    if (worker === this.#worker) this.#fail(how, false)
+  }
+
+  #late(waiting: Waiting<Order, Answer>): void {
+    const trouble = new ThreadTrouble(`${this.#options.name}: late`)
+    if (waiting === this.#current) {
+      const worker = this.#worker
+      this.#worker = undefined
+      void worker?.terminate()
+      return this.#end((current) => current.reject(trouble))
+    }
+    const at = this.#waiting.indexOf(waiting)
+    if (at >= 0) this.#waiting.splice(at, 1)
+    waiting.reject(trouble)
+  }
+
+  /** Gives the thread up, with what it was at, and with all that wait where `all`. */
+  #fail(how: string, all: boolean): Worker | undefined {
+    const worker = this.#worker
+    this.#worker = undefined
+    const trouble = new ThreadTrouble(`${this.#options.name}: ${how}`)
+    for (const waiting of all ? this.#waiting.splice(0) : []) {
+      clearTimeout(waiting.timer)
+      waiting.reject(trouble)
+    }
+    if (this.#current !== undefined) this.#end((current) => current.reject(trouble))
+    return worker
+  }
+
+  #end(tell: (current: Waiting<Order, Answer>) => void): void {
+    const current = this.#current
+    if (current === undefined) return
+    this.#current = undefined
+    clearTimeout(current.timer)
+    tell(current)
+    this.#next()
+  }
+}
+
+/** The other side, called once by the thread's module. */
+export function serveThread<Order, Answer>(
+  work: (order: Order) => { readonly answer: Answer; readonly transfer: readonly Transferable[] },
+): void {
+  parentPort?.on('message', (order: Order) => {
+    try {
+      const { answer, transfer } = work(order)
+      parentPort?.postMessage({ answer } satisfies Reply<Answer>, transfer)
+    } catch (error) {
+      parentPort?.postMessage({ fault: error instanceof Error ? (error.stack ?? error.message) : String(error) })
+    }
+  })
+}

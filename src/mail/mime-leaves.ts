@@ -1,0 +1,208 @@
+// Everything that any reader of a mail might take for a file in it, for the malware scan: not one reading of RFC 2045, but all that we can
+// think of at once. It does not follow the tree: every encoded section counts, wherever its header stands, whichever boundary ends it, in
+// preambles and nested messages too; and so does every run of lines that looks like Base64, or is uuencoded, without any header.
+// Rather too much than too little: what is decoded in vain harms nobody.
+
+const lineFeed = 0x0a
+const equals = 0x3d
+const dash = 0x2d
+const boundariesMax = 100
+/** A run of Base64 shorter than this is a word. */
+const runBytesMin = 32
+
+export interface MimeLeaf {
+  readonly bytes: Buffer
+  /** The bytes that it was decoded from. */
+  readonly encodedBytes: number
+}
+
+/** A text that could be a mail, or hold one: no NUL where it begins. */
+export function looksLikeText(bytes: Buffer): boolean {
+  return !bytes.subarray(0, 4_096).includes(0)
+}
+
+/** Begins with a header field, perhaps after an mbox line or empty lines. */
+export function looksLikeMail(bytes: Buffer): boolean {
+  const begin = bytes.toString('latin1', 0, 2_048)
+  return /^(?:\s*(?:From [^\r\n]*|>From [^\r\n]*)\r?\n)?\s*[!-9;-~]{1,70}[ \t]*:/.test(begin) && /\n/.test(begin)
+}
+
+export function* mimeLeaves(bytes: Buffer): Generator<MimeLeaf> {
+  yield* encodedSections(bytes)
+  const runs = base64Runs(bytes)
+  if (runs !== undefined) yield { bytes: runs, encodedBytes: bytes.length }
+  yield* uuencoded(bytes)
+}
+
+/** What stands behind each Content-Transfer-Encoding, by its own word: with two of them in one header, both ways. */
+function* encodedSections(bytes: Buffer): Generator<MimeLeaf> {
+  const text = bytes.toString('latin1')
+  const field = /^[ \t]*content-transfer-encoding[ \t]*:((?:[^\r\n]|\r?\n[ \t])*)/gim
+  let boundaries: readonly Buffer[] | undefined
+  for (const match of text.matchAll(field)) {
+    const word = /base64|quoted-printable|binary|[78]bit/i.exec(match[1] ?? '')?.[0].toLowerCase()
+    const blank = /\n[ \t]*\r?\n|\r[ \t]*\r/g
+    blank.lastIndex = match.index + match[0].length
+    if (word === undefined || blank.exec(text) === null) continue
+    const start = blank.lastIndex
+    boundaries ??= boundariesOf(text)
+    const end = sectionEnd(bytes, start, boundaries)
+    const section = bytes.subarray(start, end)
+    if (word === 'base64') yield { bytes: lenientBase64(section), encodedBytes: section.length }
+    else if (word === 'quoted-printable') yield { bytes: quotedPrintable(section), encodedBytes: section.length }
+    // Unencoded text has been seen as it is; only what must be recognised by its first byte is worth another look.
+    else if (section[0] === 0x1f || section.subarray(257, 262).toString('latin1') === 'ustar')
+      yield { bytes: section, encodedBytes: section.length }
+  }
+}
+
+function boundariesOf(text: string): readonly Buffer[] {
+  const found = new Set<string>()
+  for (const match of text.matchAll(/boundary(?:\*\d?\*?)?\s*=\s*(?:"([^"\r\n]{1,200})"|([^\s;"]{1,200}))/gi)) {
+    found.add(`\n--${match[1] ?? match[2] ?? ''}`)
+    if (found.size >= boundariesMax) break
+  }
+  return [...found].map((boundary) => Buffer.from(boundary, 'latin1'))
+}
+
+function sectionEnd(bytes: Buffer, start: number, boundaries: readonly Buffer[]): number {
+  let end = bytes.length
+  for (const boundary of boundaries) {
+    const at = bytes.subarray(0, end).indexOf(boundary, Math.max(0, start - 1))
+    if (at >= 0) end = at
+  }
+  return end
+}
+
+const sextets = new Int8Array(256).fill(-1)
+for (const [value, char] of [...'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/'].entries())
+  sextets[char.charCodeAt(0)] = value
+
+/** Skips what is no Base64; after padding it goes on, as some readers do. */
+export function lenientBase64(text: Buffer): Buffer {
+  const decoded = Buffer.allocUnsafe(Math.ceil((text.length * 3) / 4) + 3)
+  let filled = 0
+  let bits = 0
+  let held = 0
+  for (let at = 0; at < text.length; at++) {
+    const byte = text[at] as number
+    const sextet = sextets[byte] as number
+    if (sextet < 0) {
+      if (byte === equals) held = 0
+      continue
+    }
+    bits = ((bits << 6) | sextet) & 0xff_ffff
+    held += 6
+    if (held >= 8) {
+      held -= 8
+      decoded[filled++] = (bits >> held) & 0xff
+    }
+  }
+  return decoded.subarray(0, filled)
+}
+
+/** RFC 2045 6.7, forgiving: what is no code stays as it is. */
+export function quotedPrintable(text: Buffer): Buffer {
+  const decoded = Buffer.allocUnsafe(text.length)
+  let filled = 0
+  for (let at = 0; at < text.length; at++) {
+    const byte = text[at] as number
+    if (byte !== equals) {
+      decoded[filled++] = byte
+      continue
+    }
+    const high = hexValue(text[at + 1])
+    const low = hexValue(text[at + 2])
+    if (high >= 0 && low >= 0) {
+      decoded[filled++] = high * 16 + low
+      at += 2
+      continue
+    }
+    let next = at + 1
+    while (text[next] === 0x20 || text[next] === 0x09 || text[next] === 0x0d) next++
+    if (text[next] === lineFeed) at = next
+    else decoded[filled++] = byte
+  }
+  return decoded.subarray(0, filled)
+}
+
+function hexValue(byte: number | undefined): number {
+  if (byte === undefined) return -1
+  if (byte >= 0x30 && byte <= 0x39) return byte - 0x30
+  const letter = byte | 0x20
+  return letter >= 0x61 && letter <= 0x66 ? letter - 0x57 : -1
+}
+
+/** All runs of lines of nothing but Base64, decoded each for itself, with a line feed behind each; undefined where there is none. */
+function base64Runs(bytes: Buffer): Buffer | undefined {
+  const parts: Buffer[] = []
+  let runStart = -1
+  let runEnd = 0
+  const endRun = (): void => {
+    if (runStart >= 0 && runEnd - runStart >= runBytesMin)
+      parts.push(lenientBase64(bytes.subarray(runStart, runEnd)), newLine)
+    runStart = -1
+  }
+  for (let at = 0; at < bytes.length;) {
+    const found = bytes.indexOf(lineFeed, at)
+    const end = found < 0 ? bytes.length : found
+    if (isBase64Line(bytes, at, end)) {
+      if (runStart < 0) runStart = at
+      runEnd = end
+    } else endRun()
+    at = end + 1
+  }
+  endRun()
+  return parts.length === 0 ? undefined : Buffer.concat(parts)
+}
+const newLine = Buffer.from('\n')
+
+function isBase64Line(bytes: Buffer, start: number, end: number): boolean {
+  let seen = false
+  for (let at = start; at < end; at++) {
+    const byte = bytes[at] as number
+    if ((sextets[byte] as number) >= 0 || byte === equals) seen = true
+    else if (byte !== 0x0d && byte !== 0x20 && byte !== 0x09 && byte !== 0x3e) return false // quoted lines, too
+    else if (byte === 0x20 && seen && at + 1 < end && bytes[at + 1] !== 0x0d) return false // words
+  }
+  return seen
+}
+
+/** `begin 644 name` to `end`. */
+function* uuencoded(bytes: Buffer): Generator<MimeLeaf> {
+  const begin = Buffer.from('begin ')
+  for (let at = bytes.indexOf(begin); at >= 0; at = bytes.indexOf(begin, at + 1)) {
+    const lineEnd = bytes.indexOf(lineFeed, at)
+    if (lineEnd < 0) return
+    if (!/^begin [0-7]{3,4} /.test(bytes.toString('latin1', at, Math.min(lineEnd, at + 16)))) continue
+    const { decoded, end } = uuDecode(bytes, lineEnd + 1)
+    if (decoded.length > 0) yield { bytes: decoded, encodedBytes: end - at }
+    at = Math.max(at, end - 1)
+  }
+}
+
+function uuDecode(bytes: Buffer, from: number): { readonly decoded: Buffer; readonly end: number } {
+  const decoded = Buffer.allocUnsafe(bytes.length - from)
+  let filled = 0
+  let at = from
+  while (at < bytes.length) {
+    const found = bytes.indexOf(lineFeed, at)
+    const end = found < 0 ? bytes.length : found
+    const length = ((bytes[at] ?? 0x20) - 0x20) & 0x3f
+    // A line of n bytes has 4 characters for every 3 of them; `end` and anything else does not.
+    if (length === 0 || end - at < 1 + Math.ceil(length / 3) * 4 - 2 || bytes[at] === dash) break
+    let left = length
+    for (let place = at + 1; place < end && left > 0; place += 4) {
+      const [a, b, c, d] = [0, 1, 2, 3].map((each) => ((bytes[place + each] ?? 0x20) - 0x20) & 0x3f) as [
+        number,
+        number,
+        number,
+        number,
+      ]
+      const three = (a << 18) | (b << 12) | (c << 6) | d
+      for (let shift = 16; shift >= 0 && left > 0; shift -= 8, left--) decoded[filled++] = (three >> shift) & 0xff
+    }
+    at = end + 1
+  }
+  return { decoded: decoded.subarray(0, filled), end: at }
+}
