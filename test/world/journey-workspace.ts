@@ -47,7 +47,7 @@ export interface JourneyWorkspace {
 interface Answer {
   readonly status: number
   readonly headers: Headers
-  readonly body: SendMessageResponse & { readonly error?: string; readonly code?: string }
+  readonly body: SendMessageResponse & { readonly error?: string; readonly code?: string; readonly field?: string }
 }
 
 let made = 0

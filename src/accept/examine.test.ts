@@ -1,0 +1,244 @@
+// What is found wherever it is hidden, what is refused because it cannot be examined, and that neither costs much (attacks Q8, Q9, I12).
+import { randomBytes } from 'node:crypto'
+import { gzipSync } from 'node:zlib'
+import { describe, expect, test } from 'vitest'
+import { nestedZip, overlappingZip, tarOf, zipOf, zipped } from '../../test/world/archives.ts'
+import { eicar } from '../../test/world/clamd.ts'
+import { limits } from '../config.ts'
+import { examine, type Findings } from './examine.ts'
+
+const look = (bytes: Buffer, filename = 'a.bin', contentType = 'application/octet-stream', ms = 8_000): Findings =>
+  examine({ files: [{ filename, contentType, bytes: new Uint8Array(bytes) }], wantsLeaves: false, ms })
+const infected = { kind: 'infected', position: 0, signature: 'Eicar-Test-Signature' }
+const clean = { kind: 'clean', opaque: [], leaves: [] }
+
+const part = (encoding: string, body: string | Buffer, more = ''): string =>
+  `Content-Type: application/octet-stream\r\n${more}Content-Transfer-Encoding: ${encoding}\r\n\r\n${body.toString('latin1')}\r\n`
+const mail = (...parts: string[]): Buffer =>
+  Buffer.from(
+    `From: a@b.example\r\nMIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary="xx"\r\n\r\npreamble\r\n${parts.map((each) => `--xx\r\n${each}`).join('')}--xx--\r\n`,
+    'latin1',
+  )
+const wrapped = (bytes: Buffer): string => bytes.toString('base64').replace(/.{76}/g, '$&\r\n')
+const quoted = (bytes: Buffer): string =>
+  [...bytes]
+    .map((byte, n) => `=${byte.toString(16).toUpperCase().padStart(2, '0')}${n % 20 === 19 ? '=\r\n' : ''}`)
+    .join('')
+/** As `uuencode` writes it. */
+function uuencoded(bytes: Buffer): string {
+  const char = (value: number): string => String.fromCharCode(value === 0 ? 0x60 : value + 0x20)
+  const lines: string[] = []
+  for (let at = 0; at < bytes.length; at += 45) {
+    const line = bytes.subarray(at, at + 45)
+    let text = char(line.length)
+    for (let n = 0; n < line.length; n += 3) {
+      const three = ((line[n] ?? 0) << 16) | ((line[n + 1] ?? 0) << 8) | (line[n + 2] ?? 0)
+      for (const shift of [18, 12, 6, 0]) text += char((three >> shift) & 63)
+    }
+    lines.push(text)
+  }
+  return `begin 644 e.com\r\n${lines.join('\r\n')}\r\n\`\r\nend\r\n`
+}
+const packed = gzipSync(eicar) // not to be seen but by unpacking
+
+describe('found', () => {
+  const hidden: [string, Buffer][] = [
+    ['plain', eicar],
+    ['in the middle', Buffer.concat([randomBytes(5_000), eicar, randomBytes(5_000)])],
+    ['zipped', zipped(eicar)],
+    ['zipped twice', nestedZip(eicar, 2)],
+    ['zipped five times', nestedZip(eicar, 5)],
+    [
+      'behind a clean file in a zip',
+      zipOf([
+        { name: 'a', content: Buffer.from('a') },
+        { name: 'b', content: eicar },
+      ]),
+    ],
+    ['stored in a zip', zipOf([{ name: 'a', content: packed, stored: true }])],
+    ['in a zip behind a program', Buffer.concat([randomBytes(1_000), zipped(eicar)])],
+    ['in a zip without its list', zipped(eicar).subarray(0, -78)],
+    [
+      'in a zip that lists nothing',
+      zipOf([{ name: 'a', content: eicar }], ({ list }) => void list.splice(0)).subarray(0, -22),
+    ],
+    ['gzip', packed],
+    ['gzip with a name', Buffer.concat([Buffer.from('1f8b080800000000000361626300', 'hex'), packed.subarray(10)])],
+    ['second member of a gzip file', Buffer.concat([gzipSync('clean'), packed])],
+    ['tar', tarOf('e.com', packed)],
+    ['tar.gz', gzipSync(tarOf('e.com', eicar))],
+    ['tar.gz in a zip', zipped(gzipSync(tarOf('e.gz', packed)))],
+    ['gzip that is cut', gzipSync(Buffer.concat([eicar, randomBytes(50_000)])).subarray(0, -20_000)],
+    ['Base64 in a text', Buffer.from(`Look:\n\n${wrapped(packed)}\n`)],
+    ['a mail, Base64', mail(part('base64', wrapped(packed)))],
+    ['a mail, quoted-printable', mail(part('quoted-printable', quoted(packed)))],
+    ['a mail, binary', mail(part('binary', packed))],
+    ['a mail, uuencoded', mail(part('x-uuencode', uuencoded(packed)))],
+    ['uuencoded in a text', Buffer.from(`Hello,\r\n\r\n${uuencoded(packed)}`)],
+    [
+      'a mail in a mail',
+      mail(`Content-Type: message/rfc822\r\n\r\n${mail(part('base64', wrapped(packed))).toString('latin1')}`),
+    ],
+    ['a mail in Base64 in a mail', mail(part('base64', wrapped(mail(part('base64', wrapped(packed))))))],
+    [
+      'a mail in a zip in a mail',
+      mail(part('base64', wrapped(zipped(mail(part('base64', wrapped(packed))), 'm.eml')))),
+    ],
+    ['a mail, zipped twice', mail(part('base64', wrapped(nestedZip(eicar, 2))))],
+    ['before the first boundary', Buffer.from(mail().toString('latin1').replace('preamble', wrapped(packed)))],
+    ['behind the last boundary', Buffer.concat([mail(), Buffer.from(part('base64', wrapped(packed)))])],
+    [
+      'a boundary that is not declared',
+      Buffer.from(
+        mail(part('base64', wrapped(packed)))
+          .toString('latin1')
+          .replace('"xx"', '"yy"'),
+      ),
+    ],
+    ['two encodings, the first is right', mail(part('base64', wrapped(packed), 'Content-Transfer-Encoding: 7bit\r\n'))],
+    ['two encodings, the last is wrong', mail(part('7bit', wrapped(packed), 'Content-Transfer-Encoding: base64\r\n'))],
+    ['an encoding with a comment, folded', mail(part('\r\n\t(so) BASE64', wrapped(packed)))],
+    ['junk among the Base64', mail(part('base64', wrapped(packed).replace(/(.{10})/g, '$1!*')))],
+    ['padding among the Base64', mail(part('base64', `QQ==\r\n${wrapped(zipped(eicar))}`))],
+    ['quoted lines', Buffer.from(`> ${wrapped(packed).replaceAll('\r\n', '\r\n> ')}\r\n`)],
+    [
+      'line feeds alone',
+      Buffer.from(
+        mail(part('base64', wrapped(packed)))
+          .toString('latin1')
+          .replaceAll('\r\n', '\n'),
+      ),
+    ],
+  ]
+  test.each(hidden)('%s', (_, bytes) => expect(look(bytes)).toEqual(infected))
+
+  test('in the file that has it, by its position', () => {
+    const file = (bytes: Buffer) => ({ filename: 'a', contentType: 'text/plain', bytes: new Uint8Array(bytes) })
+    const files = [file(Buffer.from('clean')), file(zipped(eicar))]
+    expect(examine({ files, wantsLeaves: false, ms: 8_000 })).toEqual({ ...infected, position: 1 })
+  })
+})
+
+describe('clean', () => {
+  const files: [string, Buffer][] = [
+    ['nothing', Buffer.alloc(0)],
+    ['one byte', Buffer.from('P')],
+    ['an empty zip', zipOf([])],
+    [
+      'a zip of many files',
+      zipOf(Array.from({ length: 3_000 }, (_, n) => ({ name: `${n}`, content: Buffer.from(`${n}`) }))),
+    ],
+    ['a well packed table', zipped(Buffer.from('2026-11-21;shop@example.org;12.50;EUR\n'.repeat(300_000)))],
+    ['20 MiB of noise', randomBytes(20 * 1024 * 1024)],
+    [
+      'headers of a zip in a text',
+      Buffer.concat([Buffer.from('The end is PK\u0005\u0006, the list '), Buffer.alloc(40, 'x')]),
+    ],
+    ['a cut zip', zipped(randomBytes(1_000)).subarray(0, 300)],
+    ['a mail', mail(part('base64', wrapped(randomBytes(10_000))), part('8bit', 'Grüße'))],
+    [
+      'hashes, one a line',
+      Buffer.from(Array.from({ length: 1_000 }, () => randomBytes(32).toString('hex')).join('\n')),
+    ],
+  ]
+  test.each(files)('%s', (_, bytes) => expect(look(bytes)).toEqual(clean))
+
+  test('an encrypted archive is let through, and that it could not be looked into is told (decision 0017)', () => {
+    const bytes = zipOf([{ name: 'payslip.pdf', content: randomBytes(100), encrypted: true }])
+    expect(look(bytes)).toEqual({ ...clean, opaque: ['encrypted'] })
+  })
+})
+
+describe('refused, because it cannot be examined within the limits', () => {
+  const zeros = Buffer.alloc(50_000_000)
+  const wide = Buffer.alloc(4)
+  const bombs: [string, () => Buffer, RegExp][] = [
+    ['a bomb like 42.zip', () => nestedZip(zipped(Buffer.alloc(100_000_000)), 4, 16), /unpacks to more/],
+    ['one that is only wide', () => nestedZip(Buffer.alloc(1_000), 4, 16), /holds more than 10,000 files/],
+    ['gzip of a great many zeros', () => gzipSync(Buffer.alloc(200_000_000)), /unpacks to more/],
+    ['gzip of gzip', () => gzipSync(gzipSync(Buffer.alloc(200_000_000))), /unpacks to more/],
+    ['a file that is mostly nothing', () => zipped(zeros), /200 times its size/],
+    [
+      'many of them',
+      () => zipOf(Array.from({ length: 30 }, (_, n) => ({ name: `${n}`, content: zeros.subarray(0, 15_000_000) }))),
+      /unpacks to more/,
+    ],
+    [
+      '100,000 files',
+      () => zipOf(Array.from({ length: 100_000 }, (_, n) => ({ name: `${n}`, content: wide }))),
+      /holds more than 10,000 files/,
+    ],
+    ['nested too deep', () => nestedZip(Buffer.from('x'), 30), /nested more than 10 deep/],
+    ['files that overlap', overlappingZip, /overlap/],
+    [
+      'a count that is a lie',
+      () => zipOf([{ name: 'a', content: wide }], ({ end }) => end.writeUInt16LE(7, 10)),
+      /contradicts/,
+    ],
+    [
+      'a place that is a lie',
+      () => zipOf([{ name: 'a', content: wide }], ({ end }) => end.writeUInt32LE(4_000_000, 16)),
+      /contradicts/,
+    ],
+    [
+      'a size that is a lie',
+      () => zipOf([{ name: 'a', content: wide }], ({ list }) => list[0]?.writeUInt32LE(0xfff0_0000, 24)),
+      /unpacks to more/,
+    ],
+    ['ZIP64 that is a lie', wideLie, /contradicts/],
+  ]
+  test.each(bombs)('%s', (_, make, why) => {
+    const bytes = make()
+    const before = process.memoryUsage()
+    const findings = look(bytes)
+    expect(findings).toMatchObject({ kind: 'refused', position: 0, why: expect.stringMatching(why) })
+    expect(process.memoryUsage().arrayBuffers - before.arrayBuffers).toBeLessThan(
+      limits.scanBytesMax + 2 * limits.scanEntryBytesMax,
+    )
+  })
+
+  test('an archive that holds itself', () => {
+    // Every level is the same file: what a quine of deflate shows to whoever unpacks it.
+    let level = zipped(Buffer.from('seed'))
+    for (let depth = 0; depth < 12; depth++) level = zipOf([{ name: 'r.zip', content: level, stored: true }])
+    expect(look(level)).toMatchObject({ kind: 'refused', why: 'is nested more than 10 deep' })
+  })
+
+  test('when the time is over nobody knows, and that is what is said', () => {
+    expect(look(nestedZip(Buffer.from('x'), 3), 'a.zip', 'application/zip', 0)).toEqual({ kind: 'late' })
+  })
+})
+
+describe('the leaves of a mail, for an engine', () => {
+  test('each is there, decoded, with the position of its file', () => {
+    const bytes = mail(part('base64', wrapped(packed)), part('quoted-printable', quoted(Buffer.from('second'))))
+    const order = { filename: 'm', contentType: 'message/rfc822', bytes: new Uint8Array(bytes) }
+    const other = { filename: 'a', contentType: 'application/pdf', bytes: new Uint8Array(10) }
+    const clear = Buffer.from(order.bytes)
+      .toString('latin1')
+      .replace(wrapped(packed), wrapped(gzipSync('first')))
+    const findings = examine({
+      files: [other, { ...order, bytes: new Uint8Array(Buffer.from(clear, 'latin1')) }],
+      wantsLeaves: true,
+      ms: 8_000,
+    })
+    if (findings.kind !== 'clean') throw new Error(findings.kind)
+    expect(findings.leaves.every(({ position }) => position === 1)).toBe(true)
+    const texts = findings.leaves.map(({ bytes: leaf }) => Buffer.from(leaf).toString('latin1'))
+    expect(texts).toContain(gzipSync('first').toString('latin1'))
+    expect(texts.some((text) => text.startsWith('second'))).toBe(true)
+  })
+})
+
+/** A ZIP64 record that counts otherwise than the plain one. */
+function wideLie(): Buffer {
+  const honest = zipped(Buffer.from('x'))
+  const end = honest.subarray(-22)
+  const record = Buffer.alloc(56)
+  record.write('PK\u0006\u0006', 'latin1')
+  record.writeBigUInt64LE(2n ** 40n, 32)
+  record.writeBigUInt64LE(2n ** 40n, 40)
+  const locator = Buffer.alloc(20)
+  locator.write('PK\u0006\u0007', 'latin1')
+  return Buffer.concat([honest.subarray(0, -22), record, locator, end])
+}
