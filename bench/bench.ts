@@ -12,6 +12,7 @@ import { endAll, findProgram, temporaryFolder } from './processes.ts'
 import { machine, record } from './record.ts'
 import { deliveryRows, runDelivery } from './rows/delivery.ts'
 import { idleRows, runIdle } from './rows/idle.ts'
+import { largeRows, runLarge } from './rows/large.ts'
 import { restRows, runRest } from './rows/rest.ts'
 import { sharesOf, tableOf } from './table.ts'
 import type { Row } from './table.ts'
@@ -46,6 +47,7 @@ async function bench(options: Options): Promise<void> {
   const rows = possible(options.rows)
   const idle = rows.has('memory') || rows.has('start') ? await runIdle({ ...options, rows }, temporary) : undefined
   const rest = rows.has('rest') ? await runRest(options, temporary) : undefined
+  const large = rows.has('large') ? await runLarge(options, temporary) : undefined
   const delivery = rows.has('delivery') ? await runDelivery(options, temporary) : undefined
   const rsa = delivery?.rsa ?? (rest === undefined ? [] : [await measureRsaLimit(rsaSeconds)])
   const calibration: Calibration = {
@@ -54,6 +56,7 @@ async function bench(options: Options): Promise<void> {
   }
   const table: Row[] = [
     ...(rest === undefined ? [] : restRows(rest, calibration)),
+    ...(large === undefined ? [] : largeRows(large)),
     ...(delivery === undefined ? [] : deliveryRows(delivery, calibration)),
     ...(idle === undefined ? [] : idleRows(idle, rows)),
   ]
@@ -79,6 +82,7 @@ async function bench(options: Options): Promise<void> {
 function possible(rows: ReadonlySet<string>): Set<string> {
   const needed: Readonly<Record<string, readonly string[]>> = {
     rest: ['wrk', 'openssl'],
+    large: ['wrk'],
     delivery: ['smtp-sink', 'openssl'],
   }
   return new Set(

@@ -116,7 +116,9 @@ describe('reading the environment', () => {
     ['POSTHORN_TRUST_PROXY', '10.0.0.0/8, ::1', ['10.0.0.0/8', '::1']],
     ['POSTHORN_HOSTNAME', 'Mail.Example', 'mail.example'],
     ['POSTHORN_DNS_SERVERS', '127.0.0.1:5353,[::1]:53', ['127.0.0.1:5353', '[::1]:53']],
-    ['POSTHORN_CLAMD', 'unix:/run/clamd.sock', 'unix:/run/clamd.sock'],
+    ['POSTHORN_CLAMD', 'unix:/run/clamd.sock', { path: '/run/clamd.sock' }],
+    ['POSTHORN_CLAMD', 'tcp://scan.example', { host: 'scan.example', port: 3310 }],
+    ['POSTHORN_CLAMD', 'tcp://[::1]:33', { host: '::1', port: 33 }],
     ['POSTHORN_ALLOW_PRIVATE_MX', 'true', true],
     ['POSTHORN_TIME_SCALE', '1000', 1000],
   ]

@@ -343,9 +343,9 @@ export const limits = {
   lingerBytesMax: 64 * 1024 * 1024,
   // Large requests: bodies above `largeRequestBytes` that are read and held at the same time, in bytes. More wait, then get 503.
   largeRequestBytes: 256 * 1024,
-  largeRequestsBytesMax: 128 * 1024 * 1024,
+  largeRequestsBytesMax: 96 * 1024 * 1024,
   /** Of one workspace: the others always find room. */
-  largeRequestsOfWorkspaceBytesMax: 64 * 1024 * 1024,
+  largeRequestsOfWorkspaceBytesMax: 60 * 1024 * 1024,
   largeRequestWaitMs: 20_000,
   largeRequestsWaitingMax: 1_000,
   bodyReadMs: 20_000,

@@ -1,6 +1,7 @@
 // Work that would hold up the event loop, in a thread of its own: one order at a time, in the order of arrival, each with a deadline. A
 // thread that is late or broken is ended, and the next order starts another; whoever waited gets an error. It starts at the first
 // order, and does not keep the process alive.
+import { setPriority } from 'node:os'
 import { parentPort, Worker } from 'node:worker_threads'
 import type { Transferable } from 'node:worker_threads'
 
@@ -125,10 +126,14 @@ export class Thread<Order, Answer> {
   }
 }
 
+const niceness = 5
+
 /** The other side, called once by the thread's module. */
 export function serveThread<Order, Answer>(
   work: (order: Order) => { readonly answer: Answer; readonly transfer: readonly Transferable[] },
 ): void {
+  // On Linux a thread has a priority of its own: what can wait does not take the processor from what answers callers.
+  if (process.platform === 'linux') setPriority(niceness)
   parentPort?.on('message', (order: Order) => {
     try {
       const { answer, transfer } = work(order)

@@ -28,7 +28,8 @@ const backslash = 0x5c
 const slash = 0x2f
 const colon = 0x3a
 const liftedBytesMin = 16 * 1024
-const pieceBytes = 1024 * 1024
+/** Small enough that the texts of the pieces die young. */
+const pieceBytes = 48 * 1024
 
 export function liftStrings(body: Buffer): Lifted {
   const prefix = `lifted ${randomBytes(16).toString('hex')} `

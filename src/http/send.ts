@@ -71,6 +71,7 @@ async function send(face: Face, { room, bodies }: LargeBodies, request: FastifyR
     }
     const answer: Accepted | QuotaRefusal = isRefusal(submission) ? submission : await face.doors.accept(submission)
     if (isRefusal(answer)) return answerRefusal(face, request, reply, answer)
+    if (heldBytes > 0 && !isRefusal(submission)) free(submission)
     if (answer.replayed) reply.header('idempotent-replayed', 'true')
     if (answer.quota.length > 0) reply.headers(rateLimitHeaders(answer.quota))
     tellAccepted(face, request, answer)
@@ -78,6 +79,15 @@ async function send(face: Face, { room, bodies }: LargeBodies, request: FastifyR
   } finally {
     room.give(owner, heldBytes)
   }
+}
+
+/**
+ * What is accepted is in the database, and nobody reads these bytes again. Their memory is free now, and not when the collector gets to it:
+ * until then it would count against nobody's room.
+ */
+function free({ attachments }: Submission): void {
+  for (const { bytes } of attachments)
+    if (bytes.buffer instanceof ArrayBuffer && bytes.length === bytes.buffer.byteLength) bytes.buffer.transfer(0)
 }
 
 function sizeOf({ attachments, bodyText }: Submission): number {

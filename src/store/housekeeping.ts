@@ -61,6 +61,7 @@ async function dropExpired(
     messages: recordsDays,
     reports: recordsDays,
     attempts: recordsDays,
+    scans: recordsDays,
     events: eventsDays,
     contents: content,
     attachments: content,

@@ -221,6 +221,13 @@ create table sandbox_mail (
 );
 CREATE INDEX sandbox_mail_recipient ON public.sandbox_mail USING btree (recipient, id);
 
+create table scans (
+  workspace_id uuid not null,
+  message_id uuid not null,
+  record json not null,
+  constraint scans_pkey PRIMARY KEY (workspace_id, message_id)
+) partition by RANGE (message_id);
+
 create table staged_blobs (
   id uuid not null,
   staged_at timestamp with time zone not null default app_now(),
@@ -716,7 +723,7 @@ CREATE OR REPLACE FUNCTION public.partition_days()
  LANGUAGE sql
  IMMUTABLE
 AS $function$
-  values ('messages', 28), ('contents', 2), ('attachments', 2), ('blobs', 2), ('events', 7), ('reports', 28), ('attempts', 28)
+  values ('messages', 28), ('contents', 2), ('attachments', 2), ('blobs', 2), ('events', 7), ('reports', 28), ('attempts', 28), ('scans', 28)
 $function$;
 CREATE OR REPLACE FUNCTION public.partitions_ahead_1()
  RETURNS integer

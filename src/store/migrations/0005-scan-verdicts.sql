@@ -9,5 +9,5 @@ create table scans (
 create table scans_default partition of scans default;
 
 create or replace function partition_days() returns table (parent text, days integer) language sql immutable as $$
-  values ('messages', 28), ('contents', 7), ('attachments', 7), ('blobs', 7), ('events', 7), ('reports', 28), ('attempts', 28), ('scans', 28)
+  values ('messages', 28), ('contents', 2), ('attachments', 2), ('blobs', 2), ('events', 7), ('reports', 28), ('attempts', 28), ('scans', 28)
 $$;
