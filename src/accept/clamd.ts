@@ -113,8 +113,8 @@ async function converse(
   }
 }
 
-function wordsOf(error: Error | undefined): string | undefined {
-  const code = (error as NodeJS.ErrnoException | undefined)?.code
+function wordsOf(error: NodeJS.ErrnoException | undefined): string | undefined {
+  const code = error?.code
   if (code === undefined) return undefined
   if (code === 'ENOENT' || code === 'ECONNREFUSED' || code === 'EACCES') return `the engine cannot be reached (${code})`
   return `the connection to the engine broke (${code})`

@@ -2,8 +2,8 @@
 import { serveThread } from '../base/thread.ts'
 import { examine, type ExamineOrder, type Findings } from './examine.ts'
 
-serveThread<ExamineOrder, Findings>((order) => {
-  const answer = examine(order)
+serveThread((order: ExamineOrder) => {
+  const answer: Findings = examine(order)
   for (const { bytes } of order.files) (bytes.buffer as ArrayBuffer).transfer(0) // free now, not when the collector gets to it
   const transfer = answer.kind === 'clean' ? answer.leaves.map(({ bytes }) => bytes.buffer as ArrayBuffer) : []
   return { answer, transfer }

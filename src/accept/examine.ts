@@ -24,7 +24,7 @@ export type Findings =
   | { readonly kind: 'refused'; readonly position: number; readonly why: string }
   | { readonly kind: 'late' }
 
-export const eicarName = 'Eicar-Test-Signature'
+const eicarName = 'Eicar-Test-Signature'
 /** The EICAR test file, in two halves so that this file is not one. */
 const eicar = Buffer.from(
   ['X5O!P%@AP[4\\PZX54(P^)7CC)7}$EICAR-STANDARD-', 'ANTIVIRUS-TEST-FILE!$H+H*'].join(''),

@@ -1,5 +1,5 @@
 // Room for bytes in flight: bounded, shared out, and never lost.
-import fc from 'fast-check'
+import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { ByteRoom } from './byte-room.ts'
 

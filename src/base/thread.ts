@@ -129,15 +129,15 @@ export class Thread<Order, Answer> {
 const niceness = 5
 
 /** The other side, called once by the thread's module. */
-export function serveThread<Order, Answer>(
-  work: (order: Order) => { readonly answer: Answer; readonly transfer: readonly Transferable[] },
+export function serveThread(
+  work: (order: never) => { readonly answer: unknown; readonly transfer: readonly Transferable[] },
 ): void {
   // On Linux a thread has a priority of its own: what can wait does not take the processor from what answers callers.
   if (process.platform === 'linux') setPriority(niceness)
-  parentPort?.on('message', (order: Order) => {
+  parentPort?.on('message', (order: unknown) => {
     try {
-      const { answer, transfer } = work(order)
-      parentPort?.postMessage({ answer } satisfies Reply<Answer>, transfer)
+      const { answer, transfer } = work(order as never)
+      parentPort?.postMessage({ answer } satisfies Reply<unknown>, transfer)
     } catch (error) {
       parentPort?.postMessage({ fault: error instanceof Error ? (error.stack ?? error.message) : String(error) })
     }

@@ -4,7 +4,7 @@ import { isRefusal } from '../domain/refusal.ts'
 import { readLargeSendBody } from './send-body.ts'
 import type { BodyAnswer, BodyOrder } from './send-body.ts'
 
-serveThread<BodyOrder, BodyAnswer>(({ bytes, hashed, now }) => {
+serveThread(({ bytes, hashed, now }: BodyOrder): { answer: BodyAnswer; transfer: ArrayBuffer[] } => {
   const whole = bytes.buffer as ArrayBuffer
   const answer = readLargeSendBody(Buffer.from(whole, bytes.byteOffset, bytes.byteLength), hashed, now)
   whole.transfer(0) // its memory is free now, and not when the collector gets to it

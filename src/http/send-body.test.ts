@@ -1,7 +1,7 @@
 // Large bodies are read by a thread, in a way of their own: it must take exactly what the ordinary way takes, and say the same where it does
 // not; and the event loop must hardly notice (attack Q11).
 import { randomBytes } from 'node:crypto'
-import fc from 'fast-check'
+import * as fc from 'fast-check'
 import { afterAll, describe, expect, test } from 'vitest'
 import { limits } from '../config.ts'
 import { isRefusal } from '../domain/refusal.ts'

@@ -75,11 +75,11 @@ function sectionEnd(bytes: Buffer, start: number, boundaries: readonly Buffer[])
 }
 
 const sextets = new Int8Array(256).fill(-1)
-for (const [value, char] of [...'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/'].entries())
-  sextets[char.charCodeAt(0)] = value
+for (const [value, char] of Buffer.from('ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/').entries())
+  sextets[char] = value
 
 /** Skips what is no Base64; after padding it goes on, as some readers do. */
-export function lenientBase64(text: Buffer): Buffer {
+function lenientBase64(text: Buffer): Buffer {
   const decoded = Buffer.allocUnsafe(Math.ceil((text.length * 3) / 4) + 3)
   let filled = 0
   let bits = 0
@@ -102,7 +102,7 @@ export function lenientBase64(text: Buffer): Buffer {
 }
 
 /** RFC 2045 6.7, forgiving: what is no code stays as it is. */
-export function quotedPrintable(text: Buffer): Buffer {
+function quotedPrintable(text: Buffer): Buffer {
   const decoded = Buffer.allocUnsafe(text.length)
   let filled = 0
   for (let at = 0; at < text.length; at++) {
