@@ -204,6 +204,23 @@ describe('refused, because it cannot be examined within the limits', () => {
     expect(look(level)).toMatchObject({ kind: 'refused', why: 'is nested more than 10 deep' })
   })
 
+  test('texts made to be dear to read do not cost much', () => {
+    const dear = [
+      `Content-Transfer-Encoding: ${'x'.repeat(10_000_000)}`,
+      `Content-Transfer-Encoding: base64\n${' \n'.repeat(3_000_000)}`,
+      `${'Content-Transfer-Encoding: base64\n'.repeat(2_000)}\n${'QUFB\n'.repeat(100_000)}`,
+      `${' '.repeat(10_000_000)}Content-Transfer-Encoding: base64`,
+      `${'boundary=x'.repeat(1_000_000)}\nContent-Transfer-Encoding: 7bit\n\n`,
+      `${'begin 644 a\n'.repeat(2_000)}`,
+      '\n='.repeat(3_000_000),
+    ]
+    for (const text of dear) {
+      const before = process.cpuUsage()
+      expect(['clean', 'refused', 'late']).toContain(look(Buffer.from(text), 'm', 'message/rfc822').kind)
+      expect(process.cpuUsage(before).user / 1e6).toBeLessThan(8)
+    }
+  })
+
   test('when the time is over nobody knows, and that is what is said', () => {
     expect(look(nestedZip(Buffer.from('x'), 3), 'a.zip', 'application/zip', 0)).toEqual({ kind: 'late' })
   })

@@ -37,7 +37,7 @@ export function* mimeLeaves(bytes: Buffer): Generator<MimeLeaf> {
 /** What stands behind each Content-Transfer-Encoding, by its own word: with two of them in one header, both ways. */
 function* encodedSections(bytes: Buffer): Generator<MimeLeaf> {
   const text = bytes.toString('latin1')
-  const field = /^[ \t]*content-transfer-encoding[ \t]*:((?:[^\r\n]|\r?\n[ \t])*)/gim
+  const field = /^[ \t]*content-transfer-encoding[ \t]*:((?:[^\r\n]|\r?\n[ \t]){0,1000})/gim
   let boundaries: readonly Buffer[] | undefined
   for (const match of text.matchAll(field)) {
     const word = /base64|quoted-printable|binary|[78]bit/i.exec(match[1] ?? '')?.[0].toLowerCase()

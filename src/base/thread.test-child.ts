@@ -1,0 +1,15 @@
+// A thread for the tests of threads: says what it is told, breaks, or never comes back.
+import { serveThread } from './thread.ts'
+
+export type TestOrder =
+  | { readonly say: string }
+  | { readonly fail: string }
+  | { readonly hang: true }
+  | { readonly exit: true }
+
+serveThread((order: TestOrder) => {
+  if ('hang' in order) for (;;);
+  if ('exit' in order) process.exit(1)
+  if ('fail' in order) throw new Error(order.fail)
+  return { answer: order.say, transfer: [] }
+})
