@@ -349,7 +349,7 @@ export const limits = {
   largeRequestWaitMs: 20_000,
   largeRequestsWaitingMax: 1_000,
   bodyReadMs: 20_000,
-  bodyThreadHeapMegabytesMax: 512,
+  bodyThreadHeapMegabytesMax: 256,
   jsonDepthMax: 16,
   /** Members and elements of a body, all levels together. */
   jsonMembersMax: 1_000,

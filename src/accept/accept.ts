@@ -10,8 +10,8 @@ import type { Admission, AdmissionRow, Admitter } from '../store/admit.ts'
 import { isDatabaseAway, surelyAborted } from '../store/database.ts'
 import type { IdMaker } from '../store/message-id.ts'
 import { judge, quotaOf } from './checks.ts'
-import { scanRefusal } from './scan-refusal.ts'
 import type { Scanner, ScanRecord } from './scan.ts'
+import { scanned } from './scanned.ts'
 
 export interface AcceptTools {
   readonly ids: IdMaker
@@ -69,9 +69,9 @@ async function decide(tools: AcceptTools, submission: Submission): Promise<Accep
     const verdict = judge(submission, known)
     if (isRefusal(verdict)) return verdict
     if (verdict === 'repeated') return replay(tools, submission, known)
-    const scanned = await scan(tools, submission)
-    if (isRefusal(scanned)) return scanned
-    record = scanned
+    const passed = await scanned(tools, submission.attachments, (position) => `attachments.${position}`)
+    if (isRefusal(passed)) return passed
+    record = passed
   }
   const content = await placeContent(tools, submission)
   const fields = { ...row.fields, ...content }
@@ -95,14 +95,6 @@ async function admit(tools: AcceptTools, row: AdmissionRow, id: MessageId): Prom
       return 'found'
     throw error
   }
-}
-
-/** What is to be kept of the verdict, or why nothing is accepted. */
-async function scan({ scanner, log }: AcceptTools, { attachments }: Submission): Promise<ScanRecord | Refusal> {
-  const verdict = await scanner.scan(attachments)
-  if (verdict.kind === 'clean') return verdict.record
-  if (verdict.kind === 'unavailable') log.fault('scanner', new Error(verdict.reason))
-  return scanRefusal(verdict, attachments, (position) => `attachments.${position}`)
 }
 
 async function replay(tools: AcceptTools, submission: Submission, known: Admission): Promise<Accepted | Refusal> {

@@ -1,9 +1,22 @@
-// What the caller is told when a file is not let in: which one, why, and the way out (decisions I).
+// From the scanner's verdict to what acceptance needs, on both ways in: the record to keep, or a refusal that names the file, the reason and the
+// way out (decisions I). Over SMTP the file is the whole message, `message/rfc822`, which has no field.
+import type { Log } from '../base/log.ts'
 import { limits } from '../config.ts'
 import { refuse, type Refusal } from '../domain/refusal.ts'
-import type { ScanFile, Verdict } from './scan.ts'
+import type { Scanner, ScanFile, ScanRecord, Verdict } from './scan.ts'
 
-export function scanRefusal(
+export async function scanned(
+  { scanner, log }: { readonly scanner: Scanner; readonly log: Log },
+  files: readonly ScanFile[],
+  fieldOf: (position: number) => string | undefined,
+): Promise<ScanRecord | Refusal> {
+  const verdict = await scanner.scan(files)
+  if (verdict.kind === 'clean') return verdict.record
+  if (verdict.kind === 'unavailable') log.fault('scanner', new Error(verdict.reason))
+  return scanRefusal(verdict, files, fieldOf)
+}
+
+function scanRefusal(
   verdict: Exclude<Verdict, { kind: 'clean' }>,
   files: readonly ScanFile[],
   fieldOf: (position: number) => string | undefined,
