@@ -483,6 +483,25 @@ export const limits = {
   smtpContentInFlightBytesMax: 192 * 1024 * 1024,
   smtpHeldInputBytesMax: 64 * 1024,
   smtpUnsentRepliesBytesMax: 64 * 1024,
+  // SMTP submission (decisions F)
+  /** From this machine itself: a relay beside us may hold many. */
+  submissionSessionsPerLoopbackMax: 9_000,
+  submissionSessionsPerCredentialMax: 1_000,
+  /** From the final dot to our answer; what cannot be told by then was not accepted. The database may take its time of it at the end. */
+  submissionAnswerMs: 30_000,
+  submissionFieldsMax: 1_000,
+  submissionHeaderBytesMax: 256 * 1024,
+  /** RFC 5322 2.1.1, without the CRLF. */
+  mailLineOctetsMax: 998,
+  receivedFieldsMax: 30,
+  /** Sender mailboxes are remembered as long as principals; so many of them. */
+  sendersRememberedMax: 10_000,
+  /** The identical message within this time is the same one. */
+  repeatKeptMs: 3600_000,
+  // The record of refused submissions (decisions H)
+  refusalsWaitingMax: 5_000,
+  refusalsSpacingMs: 250,
+  refusalsKeptMs: 30 * 24 * 3600_000,
   /** Messages whose deferrals the simulator remembers. */
   sandboxDeferredMax: 10_000,
   sandboxInboxMax: 10_000,

@@ -1,12 +1,21 @@
-// A new installation is ready to send: one workspace with a verified domain, a mailbox and a key, so that the first mail is one paste away.
+// A new installation is ready to send: one workspace with a verified domain, a mailbox, a key and an SMTP credential, so that the first mail is one paste away.
 import type { Vault } from './base/secret.ts'
 import type { Db } from './store/database.ts'
-import { addDomain, addMailbox, createKey, createWorkspace, listAllWorkspaces } from './workspace/workspace.ts'
+import {
+  addDomain,
+  addMailbox,
+  createKey,
+  createSmtpCredential,
+  createWorkspace,
+  listAllWorkspaces,
+} from './workspace/workspace.ts'
 
 export interface FirstWorkspace {
   readonly name: string
   readonly mailboxId: string
   readonly key: string
+  readonly sender: string
+  readonly smtp: { readonly username: string; readonly password: string }
 }
 
 export const firstName = 'My workspace'
@@ -27,5 +36,6 @@ export async function makeFirstWorkspace(db: Db, vault: Vault, hostname: string)
   await addDomain({ db, vault, hostname }, workspace.id, firstDomain, true)
   const mailbox = await addMailbox(db, workspace.id, `hello@${firstDomain}`, 'Posthorn')
   const { key } = await createKey(db, workspace.id, { name: 'first key', scopes: ['mail.send', 'mail.status.read'] })
-  return { name: workspace.name, mailboxId: mailbox.id, key }
+  const smtp = await createSmtpCredential(db, vault, workspace.id, 'first credential')
+  return { name: workspace.name, mailboxId: mailbox.id, key, sender: mailbox.address, smtp }
 }

@@ -9,6 +9,7 @@ import { makeAdmitter } from './store/admit.ts'
 import { stageBlob } from './store/blobs.ts'
 import { isDatabaseAway, listen, openDatabase } from './store/database.ts'
 import { makeIds } from './store/message-id.ts'
+import { makeRefusalBook } from './store/refused-submissions.ts'
 import { isReachable } from './store/server-facts.ts'
 import { readRecord, readStatus } from './store/views/message-status.ts'
 import { makeAuthenticator } from './workspace/workspace.ts'
@@ -42,6 +43,7 @@ export function api({ settings, connection, log, metrics }: RoleTools): Role {
     stage: (id, bytes) => stageBlob(stageDb, id, bytes),
     readRecord: (workspace, id) => readRecord(readDb, workspace, id),
   })
+  const refusals = makeRefusalBook(stageDb, log)
   const http = httpServer({
     host: settings.POSTHORN_HTTP_HOST,
     port: settings.POSTHORN_HTTP_PORT,
@@ -53,6 +55,7 @@ export function api({ settings, connection, log, metrics }: RoleTools): Role {
     doors: {
       authenticate: (secret) => authenticator.authenticate(secret),
       accept,
+      noteRefused: (refused) => refusals.note(refused),
       readStatus: (workspace, id) => readStatus(readDb, workspace, id),
       ready: async () => {
         const reachable = await isReachable(readDb)
@@ -66,7 +69,13 @@ export function api({ settings, connection, log, metrics }: RoleTools): Role {
   }
   return {
     services: [starting('ids', () => ids.synchronize()), starting('scanner', told), http],
-    closing: [() => scanner.stop(), () => ids.stop(), () => heard.stop(), ...closeAll(admitDb, readDb, stageDb)],
+    closing: [
+      () => scanner.stop(),
+      () => ids.stop(),
+      () => heard.stop(),
+      () => refusals.quiet(),
+      ...closeAll(admitDb, readDb, stageDb),
+    ],
   }
 }
 

@@ -9,6 +9,7 @@ type MakeRole = (tools: RoleTools) => Role
 /** The roles that this release has; the others of `POSTHORN_ROLES` come with theirs. */
 export const roles = {
   api: async (): Promise<MakeRole> => (await import('./role-api.ts')).api,
+  smtp: async (): Promise<MakeRole> => (await import('./role-smtp.ts')).smtp,
   deliver: async (): Promise<MakeRole> => (await import('./role-deliver.ts')).deliver,
 } satisfies Partial<Record<RoleName, () => Promise<MakeRole>>>
 

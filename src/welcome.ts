@@ -11,18 +11,23 @@ export function welcome(settings: Settings, first: FirstWorkspace | undefined, s
     mx: "mx: straight to the recipients' mail hosts",
     relay: route.kind === 'relay' ? `relay ${route.host}:${route.port}` : 'relay',
   }[route.kind]
+  const sends = settings.POSTHORN_ROLES.includes('smtp')
+  const host = settings.POSTHORN_SMTP_HOST
+  const smtpHost = ['127.0.0.1', '0.0.0.0', '::', '::1'].includes(host) ? 'localhost' : host
   const lines = [
     '',
     `  API        ${url}/api/v1        reference ${url}/docs`,
     `  Metrics    http://localhost:${settings.POSTHORN_METRICS_PORT}/metrics`,
+    ...(sends ? [`  SMTP       ${smtpHost}:${settings.POSTHORN_SMTP_PORT} STARTTLS, ${smtpHost}:${settings.POSTHORN_SMTPS_PORT} TLS`] : []),
     `  Mail goes  ${goes}`,
     `  Scanner    ${scanner}`,
     '',
   ]
   if (first === undefined)
     lines.push(
-      '  Keys are kept as hashes only. Another one:',
+      '  Keys and passwords are kept as hashes only. Others:',
       `    ./bin/posthorn key create "${firstName}" --name local --scope mail.send --scope mail.status.read`,
+      ...(sends ? [`    ./bin/posthorn smtp-credential create "${firstName}"`] : []),
       '',
     )
   else
@@ -38,6 +43,17 @@ export function welcome(settings: Settings, first: FirstWorkspace | undefined, s
       '  Watch it arrive (put the id of the answer at the end):',
       `    curl -s -H 'Authorization: Bearer ${first.key}' ${url}/api/v1/messages/ID`,
       '',
+      ...(sends ? overSmtp(first, smtpHost, settings.POSTHORN_SMTP_PORT) : []),
     )
   return lines.join('\n')
+}
+
+function overSmtp({ sender, smtp }: FirstWorkspace, host: string, port: number): string[] {
+  return [
+    '  Or over SMTP (STARTTLS; username and password are shown this once):',
+    `    ${smtp.username}   ${smtp.password}`,
+    `    swaks --server ${host} --port ${port} --tls --auth PLAIN --auth-user ${smtp.username} --auth-password ${smtp.password} \\`,
+    `      --from ${sender} --to delivered@simulator.posthorn.test --header 'Subject: Hello' --body 'It works.'`,
+    '',
+  ]
 }

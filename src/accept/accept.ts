@@ -2,7 +2,7 @@
 // else is believed. Accepted is said only after message, content, quota charge, idempotency key and event are committed together.
 import { limits } from '../config.ts'
 import type { Refusal } from '../domain/refusal.ts'
-import { isRefusal, refuse } from '../domain/refusal.ts'
+import { isRefusal } from '../domain/refusal.ts'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import type { Accepted, MessageRecord, Submission } from '../domain/submission.ts'
 import type { Log } from '../base/log.ts'
@@ -10,6 +10,7 @@ import type { Admission, AdmissionRow, Admitter } from '../store/admit.ts'
 import { isDatabaseAway, surelyAborted } from '../store/database.ts'
 import type { IdMaker } from '../store/message-id.ts'
 import { judge, quotaOf } from './checks.ts'
+import { equalKeysInTurn } from './equal-keys.ts'
 import type { Scanner, ScanRecord } from './scan.ts'
 import { scanned } from './scanned.ts'
 
@@ -26,36 +27,16 @@ export interface AcceptTools {
   readRecord(workspace: WorkspaceId, id: MessageId): Promise<MessageRecord | undefined>
 }
 
+export { makeAcceptMail, type AcceptMail } from './mail.ts'
 export { makeScanner, type Scanner, type ScannerFacts } from './scan.ts'
 export type Accept = (submission: Submission) => Promise<Accepted | Refusal>
 
 export function makeAccept(tools: AcceptTools): Accept {
-  /** Submissions with an idempotency key that are being decided here, by workspace, face and key. */
-  const underWay = new Map<string, Promise<Accepted | Refusal>>()
-
+  const inTurn = equalKeysInTurn<Accepted>()
   return async (submission) => {
     const { idempotency } = submission
     if (idempotency === undefined) return decide(tools, submission)
-    const name = `${submission.workspaceId} ${submission.source} ${idempotency.key}`
-    const until = performance.now() + limits.idempotencyWaitMs
-    // Equal keys are told apart before SQL: a loser waits for the winner, then finds what it left. Where it left nothing, one of them is next.
-    for (let first = underWay.get(name); first !== undefined; first = underWay.get(name)) {
-      const end = await settled(first, until - performance.now())
-      if (end === 'late')
-        return refuse(
-          'idempotency_in_progress',
-          'A request with this Idempotency-Key is still in progress; try again in a second.',
-          { retryAfterSeconds: 1 },
-        )
-      if (end === 'accepted') return decide(tools, submission)
-    }
-    const decided = decide(tools, submission)
-    underWay.set(name, decided)
-    try {
-      return await decided
-    } finally {
-      underWay.delete(name)
-    }
+    return inTurn(`${submission.workspaceId} ${submission.source} ${idempotency.key}`, () => decide(tools, submission))
   }
 }
 
@@ -185,20 +166,4 @@ async function placeContent(
     }))
   else for (const [position, { bytes }] of attachments.entries()) await tools.stage(blobs[position] as string, bytes)
   return content
-}
-
-/** How the decision on an equal key went, if it did within the time. */
-async function settled(
-  decision: Promise<Accepted | Refusal>,
-  ms: number,
-): Promise<'accepted' | 'nothing left' | 'late'> {
-  let timer: NodeJS.Timeout | undefined
-  const late = new Promise<'late'>((resolve) => {
-    timer = setTimeout(() => resolve('late'), Math.max(0, ms))
-  })
-  const done = decision.then(
-    (answer) => (isRefusal(answer) ? 'nothing left' : 'accepted'),
-    () => 'nothing left' as const,
-  )
-  return Promise.race([done, late]).finally(() => clearTimeout(timer))
 }

@@ -5,7 +5,13 @@ import { refuse } from '../domain/refusal.ts'
 import type { QuotaState, Submission } from '../domain/submission.ts'
 import type { Admission } from '../store/admit.ts'
 
-type Check = (submission: Submission, known: Admission) => Refusal | undefined
+/** What the checks need to know of a submission: `messages` are admitted together or not at all. */
+interface Asked {
+  readonly idempotency?: Submission['idempotency']
+  readonly messages?: number
+}
+
+type Check = (submission: Asked, known: Admission) => Refusal | undefined
 
 const keyIsNotReused: Check = ({ idempotency }, { repeated_id, repeated_hash }) =>
   repeated_id !== null && repeated_hash !== idempotency?.bodyHash
@@ -41,11 +47,12 @@ const recipientIsWelcome: Check = (_submission, { suppressed }) =>
       )
     : undefined
 
-const quotaIsLeft: Check = (_submission, known) => {
+// Not admitted with room left: the next batch has it (accept/mail.ts).
+const quotaIsLeft: Check = ({ messages = 1 }, known) => {
   if (known.admitted) return undefined
   // The longest wait first: when the month is used up, waiting for the hour is no way out.
   for (const window of [...quotaOf(known)].toReversed()) {
-    if (window.remaining > 0) continue
+    if (window.remaining >= messages) continue
     const { code, words } = usedUp[window.window]
     return refuse(code, words(window), { retryAfterSeconds: Math.max(1, window.resetSeconds), quota: quotaOf(known) })
   }
@@ -73,7 +80,7 @@ const usedUp = {
 export const checks: readonly Check[] = [keyIsNotReused, mailboxIsActive, recipientIsWelcome, quotaIsLeft]
 
 /** The first refusal; `repeated` when the same submission was accepted before; undefined when nothing objects. */
-export function judge(submission: Submission, known: Admission): Refusal | 'repeated' | undefined {
+export function judge(submission: Asked, known: Admission): Refusal | 'repeated' | undefined {
   for (const check of checks) {
     const refusal = check(submission, known)
     if (refusal !== undefined) return refusal

@@ -21,6 +21,8 @@ export interface Vault {
   seal(text: string, context: string): Buffer
   /** Throws where the bytes were sealed with another installation key, for another context, or have changed. */
   open(bytes: Buffer, context: string): string
+  /** A key for MACs, derived from the installation key: the same on every node, another one for every purpose. */
+  macKey(purpose: string): Buffer
 }
 
 /** What each kind of secret is sealed as. `domain` in A-labels. */
@@ -66,6 +68,7 @@ export function makeVault(secretKey: string): Vault {
         })
       }
     },
+    macKey: (purpose) => Buffer.from(hkdfSync('sha256', secretKey, 'posthorn', `posthorn mac ${purpose}`, 32)),
   }
 }
 

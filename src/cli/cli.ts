@@ -6,6 +6,7 @@ import { backupCommands } from './backup.ts'
 import { messageCommands } from './messages.ts'
 import { makePrinter } from './print.ts'
 import { domainCommands, keyCommands, mailboxCommands } from './senders.ts'
+import { smtpCredentialCommands } from './smtp-credentials.ts'
 import { suppressionCommands } from './suppressions.ts'
 import { withTools, type Desk } from './tools.ts'
 import { planCommands, workspaceCommands } from './workspaces.ts'
@@ -71,6 +72,7 @@ function buildProgram(desk: Desk): Command {
   domainCommands(program, desk)
   mailboxCommands(program, desk)
   keyCommands(program, desk)
+  smtpCredentialCommands(program, desk)
   suppressionCommands(program, desk)
   messageCommands(program, desk)
   backupCommands(program, desk)

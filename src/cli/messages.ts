@@ -1,6 +1,6 @@
 // `posthorn message`.
 import { InvalidArgumentError, type Command } from 'commander'
-import { findWorkspace, listMessagesOf, showMessage } from '../workspace/workspace.ts'
+import { findWorkspace, listMessagesOf, listRefusedOf, showMessage } from '../workspace/workspace.ts'
 import type { Timeline } from '../workspace/workspace.ts'
 import { facts, table } from './print.ts'
 import type { Desk } from './tools.ts'
@@ -30,6 +30,21 @@ export function messageCommands(program: Command, desk: Desk): void {
         const rows = () => all.map((m) => [m.id, m.createdAt, m.status, m.deliveryStatus, m.recipient, m.subject])
         const heads = ['ID', 'CREATED', 'STATUS', 'DELIVERY', 'RECIPIENT', 'SUBJECT']
         desk.show(all, () => table(heads, rows(), 'The workspace has no message yet.'))
+      }),
+    )
+  group
+    .command('refused')
+    .description('list the latest submissions that were refused and never became a message')
+    .argument('<workspace>', 'its id or exact name')
+    .option('--limit <refusals>', 'how many', positive, 50)
+    .action((workspace: string, { limit }: { limit: number }) =>
+      desk.with(async ({ db, vault }) => {
+        const { id } = await findWorkspace(db, vault, workspace)
+        const all = await listRefusedOf(db, id, limit)
+        const rows = () => all.map((each) => [each.at, each.source, each.code, each.recipientDomain])
+        desk.show(all, () =>
+          table(['TIME', 'SOURCE', 'CODE', 'RECIPIENT AT'], rows(), 'Nothing was refused in the last 30 days.'),
+        )
       }),
     )
 }

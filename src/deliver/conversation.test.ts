@@ -527,7 +527,6 @@ describe('what the server offers', () => {
   test('MAIL carries what is offered and needed, and nothing else (30)', async () => {
     const utf8 = { recipient: { ...addressOf('jürgen@receiver.test'), needsSmtputf8: true }, needsSmtputf8: true }
     const cases: [string[], Partial<Mail>, string][] = [
-      [[], { needs8bit: true }, ''],
       [['SIZE'], {}, ''],
       [['SIZE 0'], {}, ''],
       [['size 1000', '8bitmime'], {}, ` SIZE=${content.length}`],
@@ -543,13 +542,15 @@ describe('what the server offers', () => {
     expect(firstMail(await converse({}, mailOf({ envelopeFrom: '' })))).toBe('MAIL FROM:<>')
   })
 
-  test('too small a SIZE, and no SMTPUTF8 where it is needed, fail here and leave the connection good (30)', async () => {
+  test('too small a SIZE, and no SMTPUTF8 or 8BITMIME where it is needed, fail here and leave the connection good (30)', async () => {
     const small = await converse({ EHLO: offering(`SIZE ${content.length - 1}`) })
     expect(small.end).toMatchObject({ phase: 'mail', trouble: 'size', reusable: true })
     expect(outcomeOf(small.end)).toEqual({ kind: 'failed', reason: 'size' })
     const ascii = await converse({ EHLO: offering() }, mailOf({ needsSmtputf8: true }))
     expect(outcomeOf(ascii.end)).toEqual({ kind: 'failed', reason: 'smtputf8' })
-    expect([firstMail(small), firstMail(ascii)]).toEqual([undefined, undefined])
+    const seven = await converse({ EHLO: offering() }, mailOf({ needs8bit: true }))
+    expect(outcomeOf(seven.end)).toEqual({ kind: 'failed', reason: 'no_8bitmime' })
+    expect([firstMail(small), firstMail(ascii), firstMail(seven)]).toEqual([undefined, undefined, undefined])
   })
 
   test('an address that could end the command is a fault, not a command (I7)', async () => {

@@ -237,6 +237,7 @@ export class Conversation {
   async #envelope(mail: Mail): Promise<Transaction | undefined> {
     const offers = this.#offers
     if (mail.needsSmtputf8 && !offers.utf8) return this.#ended('mail', 'smtputf8', true)
+    if (mail.needs8bit && !offers.eightBit) return this.#ended('mail', 'no_8bitmime', true)
     if (offers.sizeMax > 0 && mail.size > offers.sizeMax) return this.#ended('mail', 'size', true)
     if (this.#needsReset) {
       const reply = await this.#ask('mail', 'RSET')

@@ -38,10 +38,7 @@ export function extensionsOf(text: string): Extensions {
   }
 }
 
-/**
- * 8-bit content goes out as it is even where 8BITMIME is not offered, as from Exim and qmail: to encode it anew would break its DKIM
- * signature. What we compose ourselves is 7-bit (decisions B).
- */
+/** 8-bit content comes here only where 8BITMIME is offered (conversation.ts). What we compose ourselves is 7-bit (decisions B). */
 export function mailCommand(mail: Mail, offers: Extensions): string {
   let command = `MAIL FROM:<${path(mail.envelopeFrom)}>`
   if (offers.sizeMax > 0) command += ` SIZE=${mail.size}`

@@ -47,6 +47,7 @@ describe('troubles before the dot', () => {
     auth_unavailable: 'retry auth',
     size: 'failed size',
     smtputf8: 'failed smtputf8',
+    no_8bitmime: 'failed no_8bitmime',
     arm_failed: 'retry arm_failed',
     too_late: 'retry arm_failed',
     claim_lost: 'decided',

@@ -23,6 +23,7 @@ const byTrouble = {
   auth_unavailable: retry('auth'),
   size: failed('size'),
   smtputf8: failed('smtputf8'),
+  no_8bitmime: failed('no_8bitmime'),
   arm_failed: retry('arm_failed'),
   too_late: retry('arm_failed'),
   shutdown: retry('shutdown'),

@@ -1,8 +1,10 @@
 // From a claimed row to the bytes that are sent: composed and signed the same way at every attempt (decisions B), so that whatever a
 // receiver gets is the same mail. Message-ID and boundary come from the message's id, Date and the signature's time from its acceptance.
+import { isAscii } from 'node:buffer'
 import { limits } from '../config.ts'
 import { parseAddress, type EmailAddress } from '../mail/address.ts'
-import { composeMail, headerBlock, type ComposedMail } from '../mail/compose.ts'
+import { composeMail, headerBlock, type ComposedMail, type HeaderField } from '../mail/compose.ts'
+import { readHeaderBlock } from '../mail/header-block.ts'
 import { dkimHeader, signingKey, type SigningKey } from '../mail/dkim.ts'
 import { sealedAs, type Vault } from '../base/secret.ts'
 import { readBlob } from '../store/blobs.ts'
@@ -44,24 +46,81 @@ export function makePreparer(db: Db, vault: Vault): Preparer {
   const prepare = async (claimed: Claimed): Promise<Prepared | undefined> => {
     const recipient = parseAddress(claimed.recipient)
     if (recipient === undefined) throw new Error(`message ${claimed.id} has a recipient that is no address`)
-    const mail = await compose(db, claimed)
+    const mail = await (claimed.source === 'smtp' ? submitted(db, claimed) : composed(db, claimed))
     if (mail === undefined) return undefined
     const key = await keyOf(claimed)
-    const signature = await turn(() =>
-      dkimHeader(key, mail.fields, mail.body, Math.floor(claimed.createdAt.getTime() / 1000)),
-    )
-    const head = Buffer.from(trace(claimed) + signature + headerBlock(mail.fields), 'latin1')
-    const small = mail.body.length <= limits.smtpBlockBytes
+    const signedAt = Math.floor(claimed.createdAt.getTime() / 1000)
+    const signature = await turn(() => dkimHeader(key, mail.fields, mail.body, signedAt, mail.signsMore))
+    const head = Buffer.from(trace(claimed) + signature + mail.head, 'latin1')
+    const { rest } = mail
+    const small = rest.length <= limits.smtpBlockBytes
     return {
       recipient,
       envelopeFrom: claimed.sender,
-      content: small ? [Buffer.concat([head, mail.body])] : [head, mail.body],
-      size: head.length + mail.body.length,
-      needs8bit: false, // everything composed here is 7-bit clean
+      content: small ? [Buffer.concat([head, rest])] : [head, rest],
+      size: head.length + rest.length,
+      needs8bit: mail.needs8bit,
       needsSmtputf8: mail.needsSmtputf8 || recipient.needsSmtputf8,
     }
   }
   return { prepare }
+}
+
+interface Signable {
+  readonly fields: readonly HeaderField[]
+  readonly body: Buffer
+  readonly signsMore: readonly string[]
+  /** What is sent behind trace and signature: first `head`, then `rest`. */
+  readonly head: string
+  readonly rest: Buffer
+  readonly needs8bit: boolean
+  readonly needsSmtputf8: boolean
+}
+
+async function composed(db: Db, claimed: Claimed): Promise<Signable | undefined> {
+  const mail = await compose(db, claimed)
+  if (mail === undefined) return undefined
+  const { fields, body, needsSmtputf8 } = mail
+  // Everything composed here is 7-bit clean.
+  return { fields, body, signsMore: [], head: headerBlock(fields), rest: body, needs8bit: false, needsSmtputf8 }
+}
+
+/** Fields of a mail that others wrote, which a receiver acts upon. */
+const signedToo = [
+  'cc',
+  'reply-to',
+  'sender',
+  'in-reply-to',
+  'references',
+  'list-id',
+  'list-unsubscribe',
+  'list-unsubscribe-post',
+]
+
+/** A mail that was submitted is sent as it is kept: not an octet of it is made anew. */
+async function submitted(db: Db, claimed: Claimed): Promise<Signable | undefined> {
+  const mail = await readMail(db, claimed)
+  if (mail === undefined) return undefined
+  const header = readHeaderBlock(mail, limits.submissionHeaderBytesMax + addedHeaderBytesMax)
+  if (header === undefined) throw new Error(`message ${claimed.id} was submitted with a header that cannot be read`)
+  return {
+    fields: header.lines.map(({ name, value }) => [name, value] as const),
+    body: mail.subarray(header.bodyStart),
+    signsMore: signedToo,
+    head: '',
+    rest: mail,
+    needs8bit: !isAscii(mail),
+    needsSmtputf8: !isAscii(mail.subarray(0, header.end)),
+  }
+}
+
+/** What acceptance may have put before the header: Date and Message-ID. */
+const addedHeaderBytesMax = 1_024
+
+async function readMail(db: Db, claimed: Claimed): Promise<Buffer | undefined> {
+  if (!claimed.hasAttachments) return claimed.bodyText === null ? undefined : Buffer.from(claimed.bodyText)
+  const [file] = await readAttachments(db, claimed)
+  return file && readBlob(db, file.blobId)
 }
 
 async function compose(db: Db, claimed: Claimed): Promise<ComposedMail | undefined> {
@@ -101,7 +160,7 @@ async function loadKey(db: Db, vault: Vault, { workspaceId, domainId }: Claimed)
 /** RFC 5321 4.4: how it came in. The name is that of the machine that accepted it, so that every attempt writes the same. */
 function trace({ acceptedBy, id, createdAt, source }: Claimed): string {
   const date = createdAt.toUTCString().replace('GMT', '+0000')
-  return `Received: by ${acceptedBy} with ${source === 'smtp' ? 'ESMTP' : 'HTTP'}\r\n\tid ${id};\r\n\t${date}\r\n`
+  return `Received: by ${acceptedBy} with ${source === 'smtp' ? 'ESMTPSA' : 'HTTP'}\r\n\tid ${id};\r\n\t${date}\r\n`
 }
 
 function domainOf(address: string): string {

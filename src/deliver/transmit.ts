@@ -149,7 +149,7 @@ function isRefusedForGood({ reply, trouble }: Transaction): boolean {
 }
 
 function isImpossible(trouble: Trouble | undefined): boolean {
-  return trouble === 'size' || trouble === 'smtputf8'
+  return trouble === 'size' || trouble === 'smtputf8' || trouble === 'no_8bitmime'
 }
 
 function factsOf({ phase, reply, trouble, peer }: Facts): Facts {

@@ -51,6 +51,7 @@ export const failReasons = [
   'private_mx',
   'size',
   'smtputf8',
+  'no_8bitmime',
   'expired',
   'tries_used_up',
   'workspace_blocked',
@@ -97,6 +98,7 @@ export const troubles = [
   'auth_unavailable', // a login is set, and the relay offers no way to give it
   'size',
   'smtputf8',
+  'no_8bitmime',
   'arm_failed',
   'claim_lost',
   'too_late', // armed, but the lease may have run out before the dot could be written

@@ -25,6 +25,45 @@ export interface Submission {
   }
 }
 
+/** One DATA over SMTP: a mail that is sent as it is, to each of its recipients as a message of its own; all of them, or none. */
+export interface MailSubmission {
+  readonly workspaceId: WorkspaceId
+  /** The one in From. */
+  readonly mailboxId: MailboxId
+  /** At least one, all different. */
+  readonly recipients: readonly EmailAddress[]
+  /** As it was submitted, for the scanner; left out where there is nothing to scan (a plain text, as over REST). */
+  readonly scanned?: Buffer
+  /** What is sent, but for trace and signature. */
+  readonly content: Buffer
+  /** Mandatory fields that the content lacks, and that are made with the message. */
+  readonly lacks: readonly ('Date' | 'Message-ID')[]
+  /** To the right of the `@` of a Message-ID made here. */
+  readonly senderDomain: string
+  readonly subject: string
+  /** What a person would read of it; read out only where the content does not stand in the record itself. */
+  readonly bodyText: () => string
+  /** `key` is the caller's, `repeat` ours: the same mail again within an hour. */
+  readonly idempotency?: { readonly kind: 'key' | 'repeat'; readonly key: string; readonly hash: string }
+  /** On the clock of `performance.now()`: nothing is admitted later. */
+  readonly until: number
+}
+
+export interface AcceptedMail {
+  /** In the order of the recipients. */
+  readonly ids: readonly MessageId[]
+  readonly replayed: boolean
+}
+
+/** Who an SMTP session speaks for. */
+export interface Submitter {
+  readonly credentialId: string
+  readonly workspaceId: WorkspaceId
+  readonly blocked: boolean
+  readonly apiSending: boolean
+  readonly upgradeUrl?: string
+}
+
 /** The record of a message: specification 2.3, and what our own additions need. */
 export interface MessageRecord {
   readonly id: MessageId

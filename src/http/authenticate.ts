@@ -7,7 +7,7 @@ import { refuse } from '../domain/refusal.ts'
 import type { Refusal } from '../domain/refusal.ts'
 import type { Principal } from '../domain/submission.ts'
 import type { Face } from './face.ts'
-import type { Guesses } from './guesses.ts'
+import type { Guesses } from '../base/guesses.ts'
 
 // One sentence for all that is unknown, revoked or expired: which of them is nobody's business.
 const missing = refuse('invalid_api_key', 'Send your API key in the header "Authorization: Bearer <key>".')

@@ -7,7 +7,7 @@ import { limits } from '../config.ts'
 import type { ErrorBody } from '../contract/error.ts'
 import type { DeliveryEventRecord, MessageId, WorkspaceId } from '../domain/message.ts'
 import { refuse } from '../domain/refusal.ts'
-import type { Refusal } from '../domain/refusal.ts'
+import type { Refusal, RefusalCode } from '../domain/refusal.ts'
 import type { Accepted, MessageRecord, Principal, QuotaState, Submission } from '../domain/submission.ts'
 import { rateLimitHeaders } from './rate-limit.ts'
 import { refusals, retryAfterSeconds } from './refusals.ts'
@@ -23,6 +23,13 @@ export interface HttpDoors {
     workspace: WorkspaceId,
     id: MessageId,
   ): Promise<{ readonly message: MessageRecord; readonly events: readonly DeliveryEventRecord[] } | undefined>
+  /** Keeps what was refused and never became a message (decisions H). */
+  noteRefused?(refused: {
+    readonly workspaceId: WorkspaceId
+    readonly source: 'rest'
+    readonly code: RefusalCode
+    readonly recipientDomain?: string
+  }): void
   ready(): Promise<{ readonly ready: boolean; readonly detail: Readonly<Record<string, string>> }>
 }
 

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { limits } from '../config.ts'
 import { appWith, goodKey, sending, validBody } from './face.test-kit.ts'
-import { Guesses } from './guesses.ts'
+import { Guesses } from '../base/guesses.ts'
 
 const clock = () => {
   let now = 0

@@ -7,7 +7,7 @@ import { isRefusal, refuse } from '../domain/refusal.ts'
 import { gate } from './authenticate.ts'
 import { answerRefusal } from './face.ts'
 import type { Face } from './face.ts'
-import type { Guesses } from './guesses.ts'
+import type { Guesses } from '../base/guesses.ts'
 import { presentStatus } from './present.ts'
 import { parseUuid } from './send-request.ts'
 

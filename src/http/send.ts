@@ -10,10 +10,11 @@ import type { Accepted, Principal, Submission } from '../domain/submission.ts'
 import { gate } from './authenticate.ts'
 import { answerRefusal } from './face.ts'
 import type { Face, QuotaRefusal } from './face.ts'
-import type { Guesses } from './guesses.ts'
+import type { Guesses } from '../base/guesses.ts'
 import { presentAccepted } from './present.ts'
 import { rateLimitHeaders } from './rate-limit.ts'
 import { declaredLength, readBody, tooLarge } from './read-body.ts'
+import { refusals } from './refusals.ts'
 import type { SendBodies } from './send-body.ts'
 
 const operation = operations.send
@@ -47,7 +48,7 @@ export function sendRoute(app: FastifyInstance, face: Face, guesses: Guesses, la
     onRequest: async (request, reply) => {
       const principal = await enter(request)
       const refusal = isRefusal(principal) ? principal : (mayNotSend(principal) ?? wrongHeaders(request))
-      if (refusal !== undefined) return answerRefusal(face, request, reply, refusal)
+      if (refusal !== undefined) return refused(face, request, reply, refusal)
     },
     handler: (request, reply) => send(face, large, request, reply),
   })
@@ -58,7 +59,7 @@ async function send(face: Face, { room, bodies }: LargeBodies, request: FastifyR
   if (principal === null) throw new Error('a request reached the body without a principal')
   const owner = principal.workspaceId
   const body = await readBody(request.raw, reply.raw, room, owner)
-  if (isRefusal(body)) return answerRefusal(face, request, reply, body)
+  if (isRefusal(body)) return refused(face, request, reply, body)
   request.bodyRead = true
   let { heldBytes } = body
   try {
@@ -70,7 +71,8 @@ async function send(face: Face, { room, bodies }: LargeBodies, request: FastifyR
       heldBytes = keptBytes
     }
     const answer: Accepted | QuotaRefusal = isRefusal(submission) ? submission : await face.doors.accept(submission)
-    if (isRefusal(answer)) return answerRefusal(face, request, reply, answer)
+    if (isRefusal(answer))
+      return refused(face, request, reply, answer, isRefusal(submission) ? undefined : submission.recipient.domain)
     if (heldBytes > 0 && !isRefusal(submission)) free(submission)
     if (answer.replayed) reply.header('idempotent-replayed', 'true')
     if (answer.quota.length > 0) reply.headers(rateLimitHeaders(answer.quota))
@@ -92,6 +94,19 @@ function free({ attachments }: Submission): void {
 
 function sizeOf({ attachments, bodyText }: Submission): number {
   return attachments.reduce((sum, { bytes }) => sum + bytes.length, 2 * bodyText.length)
+}
+
+/** A caller's mistake is kept for their workspace to see; our own trouble is not theirs. */
+function refused(face: Face, request: FastifyRequest, reply: FastifyReply, refusal: QuotaRefusal, domain?: string) {
+  const workspaceId = request.principal?.workspaceId
+  if (workspaceId !== undefined && refusals[refusal.code] < 500)
+    face.doors.noteRefused?.({
+      workspaceId,
+      source: 'rest',
+      code: refusal.code,
+      ...(domain !== undefined && { recipientDomain: domain }),
+    })
+  return answerRefusal(face, request, reply, refusal)
 }
 
 function tellAccepted(face: Face, request: FastifyRequest, { message, replayed }: Accepted): void {

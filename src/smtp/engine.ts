@@ -83,6 +83,7 @@ export class SmtpSession {
   gone(): void {
     this.#end()
     this.#closing = false
+    this.#parts.policy.ended?.()
   }
 
   /** Ends the session with `reply` before the next command, and not in the middle of a message. */

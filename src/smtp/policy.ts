@@ -44,6 +44,8 @@ export interface Policy {
    * read from the network: copy what is kept longer than the answer takes.
    */
   message(content: readonly Buffer[], envelope: Envelope): Decision
+  /** The connection is gone. */
+  ended?(): void
 }
 
 /** What a server offers and asks for. */

@@ -13,11 +13,13 @@ import { formatReply, replies } from './reply.ts'
 export interface ServerLimits extends ConnectionLimits {
   readonly sessionsMax: number
   readonly sessionsPerAddressMax: number
+  /** Instead of it, for this machine itself. */
+  readonly sessionsPerLoopbackMax: number
   readonly stopMs: number
   readonly contentBytesMax: number
 }
 
-const serverLimits: ServerLimits = {
+const serverLimits = {
   commandBytesMax: allLimits.smtpCommandBytesMax,
   messageBytesMax: allLimits.smtpMessageBytesMax,
   recipientsMax: allLimits.smtpRecipientsMax,
@@ -30,9 +32,10 @@ const serverLimits: ServerLimits = {
   unsentRepliesBytesMax: allLimits.smtpUnsentRepliesBytesMax,
   sessionsMax: allLimits.smtpSessionsMax,
   sessionsPerAddressMax: allLimits.smtpSessionsPerAddressMax,
+  sessionsPerLoopbackMax: allLimits.smtpSessionsPerAddressMax,
   stopMs: allLimits.smtpStopMs,
   contentBytesMax: allLimits.smtpContentInFlightBytesMax,
-}
+} satisfies ServerLimits
 
 export interface SmtpServerOptions {
   readonly name: string
@@ -46,6 +49,8 @@ export interface SmtpServerOptions {
   readonly tls?: { readonly key: string; readonly cert: string }
   readonly implicitTls?: boolean
   readonly limits?: Partial<ServerLimits>
+  /** For servers that share what they may hold. */
+  readonly room?: Room
 }
 
 export interface SmtpServer extends Service {
@@ -60,11 +65,13 @@ const backlog = 4_096
 export function smtpServer(options: SmtpServerOptions): SmtpServer {
   const { name, host, log, tls } = options
   const limits = { ...serverLimits, ...options.limits }
+  if (options.limits?.sessionsPerLoopbackMax === undefined)
+    limits.sessionsPerLoopbackMax = limits.sessionsPerAddressMax
   const parts: ConnectionParts = {
     offer: options.offer,
     policy: options.policy,
     limits,
-    room: new Room(limits.contentBytesMax),
+    room: options.room ?? new Room(limits.contentBytesMax),
     secureContext: tls && createSecureContext({ ...tls, minVersion: 'TLSv1.2' }),
     implicitTls: options.implicitTls ?? false,
     fault: (error) => log.fault('smtp session', error, { service: name }),
@@ -81,7 +88,8 @@ export function smtpServer(options: SmtpServerOptions): SmtpServer {
   const welcome = (socket: Socket): void => {
     const network = networkOf(socket.remoteAddress ?? '')
     const sessions = perNetwork.get(network) ?? 0
-    if (connections.size >= limits.sessionsMax || sessions >= limits.sessionsPerAddressMax)
+    const most = isLoopback(network) ? limits.sessionsPerLoopbackMax : limits.sessionsPerAddressMax
+    if (connections.size >= limits.sessionsMax || sessions >= most)
       return turnAway(socket, parts.implicitTls)
     perNetwork.set(network, sessions + 1)
     const connection = new SmtpConnection(socket, parts, () => {
@@ -158,6 +166,8 @@ function turnAway(socket: Socket, implicitTls: boolean): void {
   socket.write(formatReply(replies.tooManySessions))
   socket.destroySoon()
 }
+
+const isLoopback = (network: string): boolean => network.startsWith('127.') || network === '0:0:0:0::/64'
 
 /** What counts as one client: an IPv4 address, or the /64 that an IPv6 host has to itself. */
 export function networkOf(address: string): string {

@@ -1,5 +1,5 @@
 // The acceptance commit: message, content, queue row, quota charge, idempotency key and `message.queued` together, for a whole batch
-// in one statement (migration 0002, admit_1). With attachments a submission is looked up first, by the same statement, without writing.
+// in one statement (migration 0004, admit_2). With attachments a submission is looked up first, by the same statement, without writing.
 import { limits } from '../config.ts'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import { Batch } from '../base/batch.ts'
@@ -20,6 +20,8 @@ export interface Admission {
   readonly sender: string | null
   readonly suppressed: boolean
   readonly repeated_id: MessageId | null
+  /** Where the key made several messages. */
+  readonly repeated_ids: readonly MessageId[] | null
   readonly repeated_hash: string | null
   readonly at: Date
   readonly hourly: number | null
@@ -33,17 +35,25 @@ export interface Admission {
   readonly month_resets: number
 }
 
+/** Rows of one workspace that are admitted together or not at all. */
 interface Queued {
   readonly workspaceId: WorkspaceId
-  readonly json: string
-  readonly scan?: { readonly id: unknown; readonly record: object }
+  readonly rows: readonly string[]
+  readonly scans: readonly ({ readonly id: unknown; readonly record: object } | undefined)[]
+  /** On the clock of `performance.now()`: whoever asks does not wait for the answer any longer, so it must not be admitted any more. */
+  readonly until: number
 }
 
-const statement = sql('admit', 'select * from admit_1($1::text::json, $2::uuid[], $3)')
+/** The group waited for its turn longer than its caller for the answer: surely not admitted. */
+export class AdmissionTooLate extends Error {
+  override readonly name = 'AdmissionTooLate'
+}
+
+const statement = sql('admit', 'select * from admit_2($1::text::json, $2::uuid[], $3)')
 /** The same for a batch with verdicts to keep, which few have. */
 const withScans = sql(
   'admit-scanned',
-  `with answered as materialized (select * from admit_1($1::text::json, $2::uuid[], $3)),
+  `with answered as materialized (select * from admit_2($1::text::json, $2::uuid[], $3)),
    kept as (
      insert into scans (workspace_id, message_id, record)
      select s.w, s.id, s.record from json_to_recordset($4::text::json) as s (n integer, w uuid, id uuid, record json)
@@ -51,20 +61,41 @@ const withScans = sql(
    select * from answered`,
 )
 
-async function admitBatch(db: Db, rows: readonly Queued[], commit: boolean): Promise<readonly Admission[]> {
+async function admitBatch(
+  db: Db,
+  groups: readonly Queued[],
+  commit: boolean,
+): Promise<readonly (readonly Admission[])[]> {
+  const answers: Admission[][] = groups.map(() => [])
+  const now = performance.now()
+  const workspaces = new Set<WorkspaceId>()
+  const groupOf: number[] = []
   let json = '['
-  rows.forEach((row, n) => (json += `${n === 0 ? '' : ','}{"n":${n},${row.json.slice(1)}`))
-  const workspaces = [...new Set(rows.map((row) => row.workspaceId))]
-  const scans = rows.flatMap(({ workspaceId: w, scan }, n) => (scan === undefined ? [] : [{ n, w, ...scan }]))
-  const values = [`${json}]`, workspaces, commit]
-  const answers = await repeating(() =>
-    scans.length === 0
+  const verdicts: object[] = []
+  groups.forEach(({ workspaceId, rows, scans, until }, at) => {
+    if (until < now) return
+    workspaces.add(workspaceId)
+    const first = groupOf.length
+    for (const [index, row] of rows.entries()) {
+      const n = groupOf.push(at) - 1
+      if (scans[index] !== undefined) verdicts.push({ n, w: workspaceId, ...scans[index] })
+      json += `${n === 0 ? '' : ','}{"n":${n},"g":${first},"size":${rows.length},${row.slice(1)}`
+    }
+  })
+  if (groupOf.length === 0) return answers
+  const values = [`${json}]`, [...workspaces], commit]
+  const told = await repeating(() =>
+    verdicts.length === 0
       ? db.rows<Admission & { n: number }>(statement, values)
-      : db.rows<Admission & { n: number }>(withScans, [...values, JSON.stringify(scans)]),
+      : db.rows<Admission & { n: number }>(withScans, [...values, JSON.stringify(verdicts)]),
   )
-  const inOrder = Array.from<Admission>({ length: rows.length })
-  for (const answer of answers) inOrder[answer.n] = answer
-  return inOrder
+  const firstOf = new Map<number, number>()
+  groupOf.forEach((at, n) => firstOf.has(at) || firstOf.set(at, n))
+  for (const answer of told) {
+    const at = groupOf[answer.n] as number
+    ;(answers[at] as Admission[])[answer.n - (firstOf.get(at) as number)] = answer
+  }
+  return answers
 }
 
 export interface Admitter {
@@ -72,25 +103,34 @@ export interface Admitter {
   admit(row: AdmissionRow): Promise<Admission>
   /** The same answer without admitting. */
   look(row: AdmissionRow): Promise<Admission>
+  /** All rows, which are of one workspace, or none. Throws `AdmissionTooLate` where their turn came after `until`. */
+  admitGroup(rows: readonly AdmissionRow[], until: number): Promise<readonly Admission[]>
+  lookGroup(rows: readonly AdmissionRow[], until: number): Promise<readonly Admission[]>
   quiet(): Promise<void>
 }
 
 export function makeAdmitter(db: Db): Admitter {
   const bounds = { rowsMax: limits.admitRowsMax, bytesMax: limits.admitBytesMax, waitingMax: limits.admitWaitingMax }
-  const admitting = new Batch<Queued, Admission>((rows) => admitBatch(db, rows, true), bounds, surelyAborted)
-  const looking = new Batch<Queued, Admission>((rows) => admitBatch(db, rows, false), bounds, surelyAborted)
-  const queued = ({ workspaceId, fields, scan }: AdmissionRow): Queued => ({
-    workspaceId,
-    json: JSON.stringify(fields),
-    ...(scan !== undefined && { scan: { id: fields['id'], record: scan } }),
-  })
-  const add = (batch: Batch<Queued, Admission>, row: AdmissionRow) => {
-    const entry = queued(row)
-    return batch.add(entry, entry.json.length)
+  const batch = (commit: boolean) =>
+    new Batch<Queued, readonly Admission[]>((groups) => admitBatch(db, groups, commit), bounds, surelyAborted)
+  const admitting = batch(true)
+  const looking = batch(false)
+  const add = async (to: typeof admitting, rows: readonly AdmissionRow[], until: number) => {
+    const [first] = rows
+    if (first === undefined) throw new Error('a group of no rows')
+    const texts = rows.map((row) => JSON.stringify(row.fields))
+    const scans = rows.map(({ fields, scan }) => (scan === undefined ? undefined : { id: fields['id'], record: scan }))
+    const bytes = texts.reduce((sum, text) => sum + text.length, 0)
+    const answers = await to.add({ workspaceId: first.workspaceId, rows: texts, scans, until }, bytes)
+    if (answers.length !== rows.length) throw new AdmissionTooLate('the admission came too late')
+    return answers
   }
+  const alone = async (to: typeof admitting, row: AdmissionRow) => (await add(to, [row], Infinity))[0] as Admission
   return {
-    admit: (row) => add(admitting, row),
-    look: (row) => add(looking, row),
+    admit: (row) => alone(admitting, row),
+    look: (row) => alone(looking, row),
+    admitGroup: (rows, until) => add(admitting, rows, until),
+    lookGroup: (rows, until) => add(looking, rows, until),
     quiet: async () => void (await Promise.all([admitting.quiet(), looking.quiet()])),
   }
 }

@@ -4,6 +4,8 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { limits } from '../config.ts'
 import { sweepStagedBlobs } from './blobs.ts'
 import { sql, type Db } from './database.ts'
+import { pruneRefusals } from './refused-submissions.ts'
+import { sweepRepeats } from './repeats.ts'
 import { pruneSandbox } from './sandbox.ts'
 
 /** How long things are kept, in days (decisions K). */
@@ -45,6 +47,8 @@ export async function keepHouse(
   while ((await db.rows<{ many: number }>(unwanted, [limits.housekeepingRows]))[0]?.many === limits.housekeepingRows);
   while ((await db.rows(keys, [retention.recordsDays, limits.housekeepingRows])).length === limits.housekeepingRows);
   while ((await sweepStagedBlobs(db)) === 100);
+  while ((await sweepRepeats(db)) === 1000);
+  while ((await pruneRefusals(db)) === 1000);
   await pruneSandbox(db)
 }
 

@@ -133,3 +133,18 @@ export async function setMailboxStatus(
 ): Promise<MailboxRow | undefined> {
   return (await db.rows<MailboxRow>(mailboxStatus, [workspace, id, status]))[0]
 }
+
+const activeMailbox = sql(
+  'active-mailbox',
+  `select m.id, m.address from mailboxes m join domains d on d.workspace_id = m.workspace_id and d.id = m.domain_id
+    where m.workspace_id = $1 and m.address_key = $2 and m.status = 'active' and d.status in ('verified', 'degraded')`,
+)
+
+/** The mailbox of this address, where mail may be sent from it now. */
+export async function findActiveMailbox(
+  db: Db,
+  workspace: WorkspaceId,
+  addressKey: string,
+): Promise<{ readonly id: MailboxId; readonly address: string } | undefined> {
+  return (await db.rows<{ id: MailboxId; address: string }>(activeMailbox, [workspace, addressKey]))[0]
+}

@@ -82,3 +82,19 @@ export async function deleteSuppression(
 ): Promise<SuppressionRow | undefined> {
   return (await db.rows<SuppressionRow>(remove, [workspace, key]))[0]
 }
+
+const among = sql(
+  'suppressed-among',
+  `select a.n from unnest($1::uuid[], $2::text[]) with ordinality as a (w, key, n)
+     cross join lateral (select from suppressions x where x.workspace_id = a.w and x.recipient_key = a.key limit 1) found`,
+)
+
+/** For each pair of a workspace and a recipient, in their order: is it suppressed? */
+export async function suppressedAmong(
+  db: Db,
+  pairs: readonly { readonly workspaceId: WorkspaceId; readonly key: string }[],
+): Promise<boolean[]> {
+  const values = [pairs.map(({ workspaceId }) => workspaceId), pairs.map(({ key }) => key)]
+  const found = new Set((await db.rows<{ n: string }>(among, values)).map(({ n }) => Number(n)))
+  return pairs.map((_, at) => found.has(at + 1))
+}

@@ -2,6 +2,7 @@
 import { limits } from '../config.ts'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import type { Db } from '../store/database.ts'
+import { listRefusals, type RefusalRow } from '../store/refused-submissions.ts'
 import { listMessages, readTimeline, workspaceOfMessage } from '../store/views/message-timeline.ts'
 import type { MessageSummary, Timeline } from '../store/views/message-timeline.ts'
 import { Mistake, parseId } from './mistake.ts'
@@ -13,6 +14,13 @@ export function listMessagesOf(db: Db, workspace: WorkspaceId, most: number): Pr
   if (most > limits.messagesListedMax)
     throw new Mistake(`At most ${limits.messagesListedMax} messages are listed at once.`)
   return listMessages(db, workspace, most)
+}
+
+/** The latest `most` submissions that were refused, newest first. */
+export function listRefusedOf(db: Db, workspace: WorkspaceId, most: number): Promise<RefusalRow[]> {
+  if (most > limits.messagesListedMax)
+    throw new Mistake(`At most ${limits.messagesListedMax} refusals are listed at once.`)
+  return listRefusals(db, workspace, most)
 }
 
 export async function showMessage(db: Db, text: string): Promise<Timeline> {

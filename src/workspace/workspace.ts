@@ -24,11 +24,15 @@ export { createKey, listKeys, revokeKey } from './keys.ts'
 export type { ApiKey } from './keys.ts'
 export { addMailbox, listMailboxes, setMailbox } from './mailboxes.ts'
 export type { Mailbox } from './mailboxes.ts'
-export { listMessagesOf, showMessage } from './messages.ts'
+export { listMessagesOf, listRefusedOf, showMessage } from './messages.ts'
 export type { MessageSummary, Timeline } from './messages.ts'
 export { Mistake } from './mistake.ts'
 export { makeAuthenticator } from './principals.ts'
 export type { Authenticator } from './principals.ts'
+export { createSmtpCredential, listSmtpCredentials, revokeSmtpCredential } from './smtp-credentials.ts'
+export type { SmtpCredential } from './smtp-credentials.ts'
+export { makeSubmitters } from './submitters.ts'
+export type { Submitters } from './submitters.ts'
 export {
   addSuppression,
   exportSuppressions,

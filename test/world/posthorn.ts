@@ -26,6 +26,8 @@ export interface PosthornOptions {
 
 export interface Posthorn {
   readonly url: string
+  readonly smtpPort: number
+  readonly smtpsPort: number
   readonly dataDir: string
   readonly env: Readonly<Record<string, string>>
   /** All processes of it, those of its own PostgreSQL included. */
@@ -85,9 +87,16 @@ function urlOf({ host, port, user, password, database }: EmbeddedConnection): st
 type Settings = Readonly<Record<string, string>>
 
 async function startNode(shared: Settings, dataDir: string, fresh: FreshDatabase | undefined): Promise<Posthorn> {
-  const [http, metrics] = await freePorts(2)
+  const [http, metrics, smtp, smtps] = await freePorts(4)
   const port = String(http)
-  const env = { ...inherited(), ...shared, POSTHORN_HTTP_PORT: port, POSTHORN_METRICS_PORT: String(metrics) }
+  const env = {
+    ...inherited(),
+    ...shared,
+    POSTHORN_HTTP_PORT: port,
+    POSTHORN_METRICS_PORT: String(metrics),
+    POSTHORN_SMTP_PORT: String(smtp),
+    POSTHORN_SMTPS_PORT: String(smtps),
+  }
   const others: Posthorn[] = []
   let running: Running | undefined = await run(env)
   let client: Promise<Client> | undefined
@@ -107,6 +116,8 @@ async function startNode(shared: Settings, dataDir: string, fresh: FreshDatabase
   }
   const node: Posthorn = {
     url: `http://127.0.0.1:${port}`,
+    smtpPort: Number(smtp),
+    smtpsPort: Number(smtps),
     dataDir,
     env,
     pids: () => (running === undefined ? [] : familyOf(running.pid)),

@@ -11,6 +11,7 @@ import type {
   WorkspaceId,
 } from '../../domain/message.ts'
 import type { MessageRecord } from '../../domain/submission.ts'
+import { textOfMail } from '../../mail/mail-text.ts'
 import { readBlob } from '../blobs.ts'
 import { sql, type Db } from '../database.ts'
 
@@ -30,6 +31,7 @@ interface Row {
   readonly content_expired_at: Date | null
   readonly body_text: string | null
   readonly body_blob: string | null
+  readonly form: 'text' | 'mail' | null
   readonly reports: readonly {
     readonly sequence: number
     readonly type: DeliveryEventType
@@ -41,7 +43,7 @@ interface Row {
 const statement = sql(
   'read-message-status',
   `select m.id, m.mailbox_id, m.status, m.delivery_rank, m.sender, m.recipient, m.subject, m.provider_message_id, m.error_message,
-          m.metadata, m.created_at, m.expires_at, c.body_text, c.body_blob,
+          m.metadata, m.created_at, m.expires_at, c.body_text, c.body_blob, c.form,
           case when m.finished_at is not null then
             coalesce(content_expired_since($1, m.finished_at), case when c.message_id is null then m.finished_at end) end content_expired_at,
           coalesce((select json_agg(json_build_object('sequence', r.sequence, 'type', r.type, 'detail', r.detail,
@@ -76,7 +78,8 @@ export async function readRecord(db: Db, workspace: WorkspaceId, id: MessageId):
 }
 
 /** Empty where retention was quicker than the reader. */
-async function readBody(db: Db, { body_text, body_blob }: Row): Promise<string> {
+async function readBody(db: Db, { body_text, body_blob, form }: Row): Promise<string> {
+  if (form === 'mail') return textOfMail(Buffer.from(body_text ?? ''))
   if (body_text !== null || body_blob === null) return body_text ?? ''
   return (await readBlob(db, body_blob))?.toString('utf8') ?? ''
 }

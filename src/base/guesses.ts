@@ -1,5 +1,5 @@
-// Guessing keys is slowed down (decisions D): every failure of one address makes its next refusal later, and nobody
-// else's. Bounded in addresses and in refusals held back at the same time.
+// Guessing keys and passwords is slowed down (decisions D and F): every failure of one address, or for one username, makes its next
+// refusal later, and nobody else's; what is right is never slowed. Bounded in addresses and in refusals held back at the same time.
 import { isIPv6 } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import { limits } from '../config.ts'
@@ -35,10 +35,10 @@ export class Guesses {
   }
 
   /**
-   * Waits as long as a failure of this address should. Too many at once are not held: that would be a door of its own.
+   * Waits as long as a failure of these (an address, a username) should. Too many at once are not held: that would be a door of its own.
    */
-  async slow(address: string): Promise<void> {
-    const waitMs = this.failed(address)
+  async slow(...sources: readonly string[]): Promise<void> {
+    const waitMs = Math.max(...sources.map((source) => this.failed(source)))
     if (waitMs === 0 || this.#held >= limits.guessesDelayedMax) return
     this.#held++
     await delay(waitMs)

@@ -1,0 +1,152 @@
+// The way in for a mail that is sent as it was submitted, one message per recipient: all of them are admitted in one transaction, or none
+// (decisions F). Accepted is said only after everything is committed, and nothing is admitted after the time when its caller stops waiting.
+import { isUtf8 } from 'node:buffer'
+import { limits } from '../config.ts'
+import { isRefusal, refuse, type Refusal } from '../domain/refusal.ts'
+import type { MessageId } from '../domain/message.ts'
+import type { AcceptedMail, MailSubmission } from '../domain/submission.ts'
+import { AdmissionTooLate, type Admission, type AdmissionRow } from '../store/admit.ts'
+import { isDatabaseAway, surelyAborted } from '../store/database.ts'
+import type { AcceptTools } from './accept.ts'
+import { judge } from './checks.ts'
+import { equalKeysInTurn } from './equal-keys.ts'
+import type { ScanRecord } from './scan.ts'
+import { scanned } from './scanned.ts'
+
+export type AcceptMail = (submission: MailSubmission) => Promise<AcceptedMail | Refusal>
+
+export function makeAcceptMail(tools: AcceptTools): AcceptMail {
+  const inTurn = equalKeysInTurn<AcceptedMail>()
+  return async (mail) => {
+    const { idempotency } = mail
+    if (idempotency === undefined) return decide(tools, mail)
+    return inTurn(`${mail.workspaceId} ${idempotency.kind} ${idempotency.key}`, () => decide(tools, mail))
+  }
+}
+
+/** What a group that stands behind a bigger one is told to come again for; each round admits or refuses at least the first. */
+const roundsMax = 100
+
+async function decide(tools: AcceptTools, mail: MailSubmission): Promise<AcceptedMail | Refusal> {
+  const ids = mail.recipients.map(() => tools.ids.next())
+  const rows = rowsOf(tools, mail, ids)
+  let record: ScanRecord | undefined
+  try {
+    if (mail.scanned !== undefined) {
+      // The cheap refusals before the dear scan, by the same list.
+      const answer = verdictOn(mail, await tools.admitter.lookGroup(rows, mail.until))
+      if (answer !== undefined) return answer
+      // The whole mail as one file: the scanner looks into it, as deep as it goes.
+      const file = { filename: 'message.eml', contentType: 'message/rfc822', bytes: mail.scanned }
+      const passed = await scanned(tools, [file], () => undefined)
+      if (isRefusal(passed)) return passed
+      record = passed
+    }
+    const content = await placeContent(tools, mail, ids)
+    const whole = rows.map((row) => ({ ...row, fields: { ...row.fields, ...content }, ...(record !== undefined && { scan: record }) }))
+    for (let round = 0; round < roundsMax; round++) {
+      const known = await admit(tools, whole, ids, mail.until)
+      if (known === 'found' || known.every(({ admitted }) => admitted)) return { ids, replayed: false }
+      const answer = verdictOn(mail, known)
+      if (answer !== undefined) return answer
+    }
+  } catch (error) {
+    if (!(error instanceof AdmissionTooLate)) throw error
+  }
+  return refuse('service_unavailable', 'The service is too slow at this moment; nothing was accepted. Try again later.')
+}
+
+/** The answer, where these facts give one. */
+function verdictOn(mail: MailSubmission, known: readonly Admission[]): AcceptedMail | Refusal | undefined {
+  const [first] = known
+  if (first === undefined) throw new Error('a group without an answer')
+  const { idempotency } = mail
+  const asked = {
+    messages: mail.recipients.length,
+    ...(idempotency !== undefined && { idempotency: { key: idempotency.key, bodyHash: idempotency.hash } }),
+  }
+  const verdict = judge(asked, { ...first, suppressed: known.some(({ suppressed }) => suppressed) })
+  if (verdict !== 'repeated') return verdict
+  return { ids: first.repeated_ids ?? [first.repeated_id as MessageId], replayed: true }
+}
+
+/** Commits. Where the outcome of the commit is not known, the first id is looked up on another connection (decisions A1). */
+async function admit(
+  tools: AcceptTools,
+  rows: readonly AdmissionRow[],
+  [first]: readonly MessageId[],
+  until: number,
+): Promise<readonly Admission[] | 'found'> {
+  try {
+    return await tools.admitter.admitGroup(rows, until)
+  } catch (error) {
+    const workspace = rows[0]?.workspaceId
+    const isKnown = surelyAborted(error) || (error instanceof Error && error.name === 'BatchFull')
+    if (isKnown || !isDatabaseAway(error) || workspace === undefined || first === undefined) throw error
+    if ((await tools.readRecord(workspace, first).catch(() => undefined)) !== undefined) return 'found'
+    throw error
+  }
+}
+
+/** The rows of the admission statement, without the content. The key stands in the first. */
+function rowsOf(tools: AcceptTools, mail: MailSubmission, ids: readonly MessageId[]): AdmissionRow[] {
+  const { idempotency } = mail
+  return mail.recipients.map((recipient, at) => ({
+    workspaceId: mail.workspaceId,
+    fields: {
+      id: ids[at],
+      w: mail.workspaceId,
+      mailbox: mail.mailboxId,
+      source: 'smtp',
+      recipient: recipient.text,
+      recipient_key: recipient.key,
+      destination: recipient.domain,
+      subject: mail.subject,
+      accepted_by: tools.hostname,
+      age_ms: limits.messageAgeMsMax,
+      ...(idempotency !== undefined &&
+        at === 0 && {
+          endpoint: idempotency.kind === 'key' ? 'smtp' : 'smtp-repeat',
+          idem: idempotency.key,
+          hash: idempotency.hash,
+          ...(idempotency.kind === 'repeat' && { keep_ms: limits.repeatKeptMs }),
+          ...(ids.length > 1 && { ids }),
+        }),
+    },
+  }))
+}
+
+/** A small mail travels in the admission itself, as text; a big one, or one that is no text, is staged once for all its recipients. */
+async function placeContent(
+  tools: AcceptTools,
+  mail: MailSubmission,
+  ids: readonly MessageId[],
+): Promise<Record<string, unknown>> {
+  const content = completed(mail, ids[0] as MessageId)
+  if (content.length * ids.length <= limits.contentInlineBytesMax && isUtf8(content))
+    return { body: content.toString(), form: 'mail' }
+  const blob = tools.ids.next()
+  await tools.stage(blob, content)
+  const text = mail.bodyText()
+  const placed: Record<string, unknown> = {
+    shares_blobs: ids.length > 1,
+    files: [
+      { position: 0, filename: 'message.eml', content_type: 'message/rfc822', size: content.length, blob },
+    ],
+  }
+  if (text.length * ids.length <= limits.contentInlineBytesMax) placed['body'] = text
+  else {
+    placed['body_blob'] = tools.ids.next()
+    await tools.stage(placed['body_blob'] as string, Buffer.from(text))
+  }
+  return placed
+}
+
+/** With the mandatory fields that it lacks, made once, so that every recipient and every attempt gets the same mail. */
+function completed({ content, lacks, senderDomain }: MailSubmission, id: MessageId): Buffer {
+  if (lacks.length === 0) return content
+  // The id's own time is the database's (store/message-id.ts).
+  const date = new Date(Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16)).toUTCString().replace('GMT', '+0000')
+  const values = { Date: date, 'Message-ID': `<${id}@${senderDomain}>` }
+  return Buffer.concat([Buffer.from(lacks.map((name) => `${name}: ${values[name]}\r\n`).join('')), content])
+}

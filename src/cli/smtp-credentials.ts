@@ -1,0 +1,66 @@
+// `posthorn smtp-credential`.
+import type { Command } from 'commander'
+import {
+  createSmtpCredential,
+  findWorkspace,
+  listSmtpCredentials,
+  revokeSmtpCredential,
+} from '../workspace/workspace.ts'
+import type { SmtpCredential } from '../workspace/workspace.ts'
+import { facts, table } from './print.ts'
+import type { Desk } from './tools.ts'
+
+export function smtpCredentialCommands(program: Command, desk: Desk): void {
+  const group = program.command('smtp-credential').description('usernames and passwords for SMTP submission')
+
+  group
+    .command('create')
+    .description('make a credential and show its password, once')
+    .argument('<workspace>', 'its id or exact name')
+    .option('--name <name>', 'what it is for', 'SMTP')
+    .action((workspace: string, { name }: { name: string }) =>
+      desk.with(async ({ db, vault }) => {
+        const { id } = await findWorkspace(db, vault, workspace)
+        const made = await createSmtpCredential(db, vault, id, name)
+        const once = 'The password is shown once and kept only as a hash: store it now.'
+        desk.show(made, () => `${describe(made)}\npassword: ${made.password}\n\n${once}`)
+      }),
+    )
+  group
+    .command('list')
+    .description('list the credentials of a workspace')
+    .argument('<workspace>', 'its id or exact name')
+    .action((workspace: string) =>
+      desk.with(async ({ db, vault }) => {
+        const { id } = await findWorkspace(db, vault, workspace)
+        const all = await listSmtpCredentials(db, id)
+        const rows = () => all.map((each) => [each.id, each.name, each.username, stateOf(each)])
+        desk.show(all, () =>
+          table(['ID', 'NAME', 'USERNAME', 'STATE'], rows(), 'The workspace has no SMTP credential yet.'),
+        )
+      }),
+    )
+  group
+    .command('revoke')
+    .description('refuse a credential from now on, also in open sessions')
+    .argument('<id>', 'the id of the credential')
+    .action((id: string) =>
+      desk.with(async ({ db }) => {
+        const credential = await revokeSmtpCredential(db, id)
+        desk.show(credential, () => describe(credential))
+      }),
+    )
+}
+
+function stateOf({ revokedAt }: SmtpCredential): string {
+  return revokedAt === undefined ? 'valid' : `revoked ${revokedAt.toISOString()}`
+}
+
+function describe(credential: SmtpCredential): string {
+  return facts({
+    id: credential.id,
+    name: credential.name,
+    username: credential.username,
+    state: stateOf(credential),
+  })
+}

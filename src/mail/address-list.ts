@@ -1,0 +1,55 @@
+// The addresses of a From or Sender field (RFC 5322 3.4): display names, comments and quotes are passed over. Whatever could be read
+// in two ways is no list: groups, empty elements, two brackets, words behind a bracket.
+
+/** The addr-specs as written, or undefined where the text is no plain list of addresses. */
+export function addressSpecs(text: string): string[] | undefined {
+  const found: string[] = []
+  let outside = ''
+  let inside: string | undefined
+  const take = (): boolean => {
+    const spec = inside ?? outside.trim()
+    outside = ''
+    inside = undefined
+    return found.push(spec) > 0 && spec !== '' && !/[\s"()<>[\]\\]/.test(spec)
+  }
+  for (let at = 0; at < text.length; at++) {
+    const character = text.charAt(at)
+    if (character === '(') at = commentEnd(text, at)
+    else if (character === '"') {
+      const end = quoteEnd(text, at)
+      if (inside !== undefined) return undefined
+      outside += text.slice(at, end + 1)
+      at = end
+    } else if (character === '<') {
+      const end = text.indexOf('>', at)
+      if (inside !== undefined || end < 0) return undefined
+      inside = text.slice(at + 1, end).trim()
+      at = end
+    } else if (character === ',') {
+      if (!take()) return undefined
+    } else if (':;>'.includes(character)) return undefined
+    else if (inside === undefined) outside += character
+    else if (character !== ' ' && character !== '\t') return undefined
+  }
+  return take() ? found : undefined
+}
+
+/** Where the comment that begins here ends; comments nest. An open one goes to the end. */
+function commentEnd(text: string, start: number): number {
+  let depth = 0
+  for (let at = start; at < text.length; at++) {
+    const character = text[at]
+    if (character === '\\') at++
+    else if (character === '(') depth++
+    else if (character === ')' && --depth === 0) return at
+  }
+  return text.length
+}
+
+function quoteEnd(text: string, start: number): number {
+  for (let at = start + 1; at < text.length; at++) {
+    if (text[at] === '\\') at++
+    else if (text[at] === '"') return at
+  }
+  return text.length
+}

@@ -1,0 +1,50 @@
+// The header of a mail whose lines end with CRLF (RFC 5322 2.2), read strictly: every line is a field or its continuation, so that no
+// reader finds another end of the header than we do. A character is an octet (latin1), whatever the octets mean.
+
+export interface HeaderLine {
+  /** Lower case. */
+  readonly name: string
+  /** What stands behind the colon: folds included, without the CRLF at its end. */
+  readonly value: string
+  /** Octets of the whole field with its CRLF: `[start, end)`. */
+  readonly start: number
+  readonly end: number
+}
+
+export interface HeaderBlock {
+  readonly lines: readonly HeaderLine[]
+  /** Where the empty line, or else the end of the mail, begins. */
+  readonly end: number
+  readonly bodyStart: number
+}
+
+const fieldName = /^[!-9;-~]+(?=:)/
+
+/** Undefined where a line is no field, or the header is longer than `bytesMax`. */
+export function readHeaderBlock(mail: Buffer, bytesMax: number): HeaderBlock | undefined {
+  const empty = mail.subarray(0, bytesMax + 4).indexOf('\r\n\r\n')
+  const end = mail[0] === 13 ? 0 : empty < 0 ? mail.length : empty + 2
+  if (end > bytesMax) return undefined
+  const text = mail.toString('latin1', 0, end)
+  const lines: HeaderLine[] = []
+  for (let at = 0; at < end; ) {
+    let next = text.indexOf('\r\n', at) + 2
+    // A continuation begins with a blank (2.2.3).
+    while (next > 1 && next < end && (text[next] === ' ' || text[next] === '\t')) next = text.indexOf('\r\n', next) + 2
+    if (next < 2) next = end
+    const name = fieldName.exec(text.slice(at, Math.min(next, at + nameOctetsMax)))?.[0]
+    if (name === undefined) return undefined
+    const valueEnd = text.startsWith('\r\n', next - 2) ? next - 2 : next
+    lines.push({ name: name.toLowerCase(), value: text.slice(at + name.length + 1, valueEnd), start: at, end: next })
+    at = next
+  }
+  return { lines, end, bodyStart: end === mail.length ? end : end + 2 }
+}
+
+const nameOctetsMax = 998
+
+/** The value in one line, its octets read as UTF-8. */
+export function lineText({ value }: HeaderLine): string {
+  const text = value.includes('\r') ? value.replaceAll('\r\n', '') : value
+  return (/[^\x00-\x7f]/.test(text) ? Buffer.from(text, 'latin1').toString() : text).trim()
+}

@@ -1,0 +1,161 @@
+// A mail that somebody has submitted (RFC 6409), looked at once: what it says of itself, what of it is not sent on, and why it cannot be
+// taken. Its octets stay as they are but for fields that are ours or nobody's business. No second parser may find another mail in it:
+// header lines are fields, no mandatory field stands twice, no NUL, no line beyond RFC 5322's limit.
+import { isAscii, isUtf8 } from 'node:buffer'
+import { limits } from '../config.ts'
+import { parseAddress, type EmailAddress } from './address.ts'
+import { addressSpecs } from './address-list.ts'
+import { lineText, readHeaderBlock, type HeaderLine } from './header-block.ts'
+import { decodeWords, parseParameterized } from './mime-field.ts'
+
+export interface SubmittedMail {
+  /** What is kept. */
+  readonly content: Buffer
+  readonly from: EmailAddress
+  readonly subject: string
+  /** Without its brackets; left out where the mail has none. */
+  readonly messageId?: string
+  /** Our control field, which is not sent on. */
+  readonly idempotencyKey?: string
+  /** Mandatory (RFC 5322 3.6) and not there. */
+  readonly lacks: readonly ('Date' | 'Message-ID')[]
+  /** Nothing but a text for people: there is no file to be scanned. */
+  readonly isPlainText: boolean
+}
+
+/** What is wrong, for the face's table; the words are for whoever wrote the program. */
+export interface MailMistake {
+  readonly mistake: 'malformed' | 'tooLarge' | 'loop' | 'needsSmtputf8' | 'sender'
+  readonly words: string
+}
+
+const mistake = (kind: MailMistake['mistake'], words: string): MailMistake => ({ mistake: kind, words })
+
+export const isMailMistake = (value: SubmittedMail | MailMistake): value is MailMistake => 'mistake' in value
+
+/** At most once in a mail (RFC 5322 3.6, RFC 2045 3): two readers would choose differently. */
+const single = new Set([
+  'from',
+  'sender',
+  'reply-to',
+  'to',
+  'cc',
+  'subject',
+  'date',
+  'message-id',
+  'mime-version',
+  'content-type',
+  'content-transfer-encoding',
+  'x-idempotency-key',
+])
+
+/** Not sent on: hidden recipients, what only the last server writes, our own fields. */
+const isOurs = (name: string): boolean =>
+  name === 'bcc' ||
+  name === 'resent-bcc' ||
+  name === 'return-path' ||
+  name === 'x-idempotency-key' ||
+  name.startsWith('x-posthorn-')
+
+export function readSubmittedMail(mail: Buffer, smtputf8: boolean): SubmittedMail | MailMistake {
+  if (mail.includes(0)) return mistake('malformed', 'The message holds a NUL octet; encode what is binary')
+  if (hasLongLine(mail))
+    return mistake('malformed', `A line has more than ${limits.mailLineOctetsMax} octets; fold or encode it`)
+  const header = readHeaderBlock(mail, limits.submissionHeaderBytesMax)
+  if (header === undefined)
+    return mistake('malformed', 'A line before the empty line is no header field, or the header is too large')
+  const { lines } = header
+  if (lines.length > limits.submissionFieldsMax)
+    return mistake('tooLarge', `More than ${limits.submissionFieldsMax} header fields`)
+  const fields = new Map<string, HeaderLine>()
+  for (const line of lines) {
+    if (fields.has(line.name) && single.has(line.name))
+      return mistake('malformed', `The header field ${line.name} is given twice`)
+    fields.set(line.name, line)
+  }
+  const head = mail.subarray(0, header.end)
+  if (!isAscii(head) && !(smtputf8 && isUtf8(head)))
+    return mistake('needsSmtputf8', 'A header field is not ASCII: use encoded words, or UTF-8 with SMTPUTF8')
+  if (lines.filter(({ name }) => name === 'received').length > limits.receivedFieldsMax)
+    return mistake('loop', `More than ${limits.receivedFieldsMax} Received fields: this message is going round in circles`)
+  const from = senderOf(fields)
+  if ('mistake' in from) return from
+  const key = fields.get('x-idempotency-key')
+  const idempotencyKey = key === undefined ? undefined : lineText(key)
+  if (idempotencyKey !== undefined && !isKey(idempotencyKey))
+    return mistake(
+      'malformed',
+      `X-Idempotency-Key must have 1 to ${limits.idempotencyKeyCharactersMax} visible ASCII characters`,
+    )
+  const messageId = /^<([!-~]{1,900})>$/.exec(textOf(fields, 'message-id'))?.[1]
+  return {
+    content: without(mail, lines),
+    from,
+    subject: subjectOf(fields),
+    ...(messageId !== undefined && { messageId }),
+    ...(idempotencyKey !== undefined && { idempotencyKey }),
+    lacks: (['Date', 'Message-ID'] as const).filter((name) => !fields.has(name.toLowerCase())),
+    isPlainText: isPlainText(mail, fields),
+  }
+}
+
+type Fields = ReadonlyMap<string, HeaderLine>
+
+function textOf(fields: Fields, name: string): string {
+  const line = fields.get(name)
+  return line === undefined ? '' : lineText(line)
+}
+
+/** One address in From, and the same in Sender where that is given. */
+function senderOf(fields: Fields): EmailAddress | MailMistake {
+  const specs = addressSpecs(textOf(fields, 'from'))
+  const from = specs?.length === 1 ? parseAddress(specs[0] ?? '') : undefined
+  if (from === undefined) return mistake('sender', 'From must hold exactly one address, a mailbox of this workspace')
+  const sender = fields.get('sender')
+  if (sender === undefined) return from
+  const own = addressSpecs(lineText(sender))
+  if (own?.length !== 1 || parseAddress(own[0] ?? '')?.key !== from.key)
+    return mistake('sender', 'Sender must be the same address as From, or be left out')
+  return from
+}
+
+function subjectOf(fields: Fields): string {
+  const text = decodeWords(textOf(fields, 'subject'))
+    .replace(/[\x00-\x1f\x7f\x85\u2028\u2029]+/g, ' ')
+    .toWellFormed()
+  return text.length <= limits.subjectCodePointsMax ? text : [...text].slice(0, limits.subjectCodePointsMax).join('')
+}
+
+const isKey = (text: string): boolean => text.length <= limits.idempotencyKeyCharactersMax && /^[!-~]+$/.test(text)
+
+/** The mail without the fields that are not sent on; itself where there is none. */
+function without(mail: Buffer, lines: readonly HeaderLine[]): Buffer {
+  const pieces: Buffer[] = []
+  let from = 0
+  for (const { name, start, end } of lines) {
+    if (!isOurs(name)) continue
+    pieces.push(mail.subarray(from, start))
+    from = end
+  }
+  return from === 0 ? mail : Buffer.concat([...pieces, mail.subarray(from)])
+}
+
+/** Every line ends within each window of the limit: no need to look at lines one by one. */
+function hasLongLine(mail: Buffer): boolean {
+  const window = limits.mailLineOctetsMax + 2
+  for (let at = 0; mail.length - at > window; ) {
+    const end = mail.lastIndexOf(10, at + window - 1)
+    if (end < at) return true
+    at = end + 1
+  }
+  return false
+}
+
+/** One text for people, whole and not encoded, with nothing in it that a reader would take for a file. */
+function isPlainText(mail: Buffer, fields: Fields): boolean {
+  const { value, parameters } = parseParameterized(textOf(fields, 'content-type'))
+  if ((value !== '' && value !== 'text/plain') || parameters.has('name')) return false
+  if (fields.has('content-disposition')) return false
+  const encoding = textOf(fields, 'content-transfer-encoding').toLowerCase()
+  return /^(?:|7bit|8bit|quoted-printable)$/.test(encoding) && !mail.includes('\nbegin ')
+}

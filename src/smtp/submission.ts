@@ -1,0 +1,235 @@
+// SMTP submission (RFC 6409, decisions F): whoever has logged in sends from their workspace's mailboxes. The envelope alone decides the
+// recipients, the mail goes on as it was submitted. What is asked here is asked of the other rooms; this file turns a conversation into a
+// submission, and the answer into a reply.
+import { hash } from 'node:crypto'
+import { limits } from '../config.ts'
+import type { Guesses } from '../base/guesses.ts'
+import type { Log } from '../base/log.ts'
+import { isRefusal, refuse, type Refusal, type RefusalCode } from '../domain/refusal.ts'
+import type { MailboxId, WorkspaceId } from '../domain/message.ts'
+import type { AcceptedMail, MailSubmission, Submitter } from '../domain/submission.ts'
+import { parseAddress, type EmailAddress } from '../mail/address.ts'
+import { textOfMail } from '../mail/mail-text.ts'
+import { isMailMistake, readSubmittedMail, type SubmittedMail } from '../mail/submitted-mail.ts'
+import type { Client, Envelope, Offer, Policy } from './policy.ts'
+import { mistakes, replyTo, replyToMistake } from './refusals.ts'
+import { replies, type Reply } from './reply.ts'
+
+/** The doors of the other rooms. Each may throw a fault, which becomes 451. */
+export interface SubmissionDoors {
+  login(username: string, password: string): Promise<Submitter | undefined>
+  standing(username: string): Promise<Submitter | undefined>
+  mailboxOf(workspace: WorkspaceId, sender: EmailAddress): Promise<MailboxId | undefined>
+  isSuppressed(workspace: WorkspaceId, recipient: EmailAddress): Promise<boolean>
+  acceptMail(submission: MailSubmission): Promise<AcceptedMail | Refusal>
+  /** Keeps what never became a message. */
+  noteRefused(refused: {
+    readonly workspaceId: WorkspaceId
+    readonly source: 'smtp'
+    readonly code: RefusalCode
+    readonly recipientDomain?: string
+  }): void
+}
+
+export interface SubmissionTools {
+  readonly doors: SubmissionDoors
+  readonly guesses: Guesses
+  readonly log: Log
+}
+
+export const submissionOffer = (hostname: string, startTls: boolean): Offer => ({
+  hostname,
+  startTls,
+  auth: 'after_tls',
+  mailNeeds: { tls: true, auth: true },
+  chunking: true,
+  smtputf8: true,
+})
+
+const welcome: Reply = { code: 235, enhanced: '2.7.0', text: 'Authentication succeeded' }
+const revoked: Reply = { code: 421, enhanced: '4.7.0', text: 'These credentials are not valid any more', close: true }
+const badRecipient: Reply = {
+  code: 550,
+  enhanced: '5.1.3',
+  text: 'Bad recipient address: one plain local@domain, no quotes, no literal',
+}
+const crowded: Reply = {
+  code: 421,
+  enhanced: '4.7.0',
+  text: 'Too many sessions with these credentials, come back later',
+  close: true,
+}
+const blocked = refuse('workspace_blocked', 'This workspace is blocked and cannot send; ask the operator.')
+const suppressed = refuse('recipient_suppressed', 'The recipient is on the suppression list of this workspace.')
+const notOurs = refuse('mailbox_not_active', 'This sender is not an active mailbox of your workspace.')
+
+/** Makes the policy of each session. Sessions of one credential are counted over all servers that share it. */
+export function submissionPolicies(tools: SubmissionTools): (client: Client) => Policy {
+  const perCredential = new Map<string, number>()
+  return (client) => new SubmissionPolicy(tools, perCredential, client.address)
+}
+
+class SubmissionPolicy implements Policy {
+  readonly #tools: SubmissionTools
+  readonly #perCredential: Map<string, number>
+  readonly #address: string
+  #username = ''
+  #submitter: Submitter | undefined
+  #credential: string | undefined
+
+  constructor(tools: SubmissionTools, perCredential: Map<string, number>, address: string) {
+    this.#tools = tools
+    this.#perCredential = perCredential
+    this.#address = address
+  }
+
+  async auth(user: string, password: string): Promise<Reply> {
+    const submitter = await this.#tools.doors.login(user, password)
+    if (submitter === undefined) {
+      this.#tools.log.refused({ source: 'smtp', code: 'invalid_api_key' })
+      await this.#tools.guesses.slow(this.#address, `user ${user}`)
+      return replies.authRefused
+    }
+    const sessions = this.#perCredential.get(submitter.credentialId) ?? 0
+    if (sessions >= limits.submissionSessionsPerCredentialMax) return crowded
+    this.#perCredential.set(submitter.credentialId, sessions + 1)
+    this.#credential = submitter.credentialId
+    this.#username = user
+    this.#submitter = submitter
+    return welcome
+  }
+
+  async mail(from: string): Promise<Reply> {
+    const submitter = await this.#tools.doors.standing(this.#username)
+    this.#submitter = submitter
+    if (submitter === undefined) return revoked
+    const refusal = mayNotSend(submitter)
+    if (refusal !== undefined) return this.#refuse(refusal)
+    const sender = parseAddress(from)
+    if (sender === undefined) return this.#refuse(notOurs)
+    const mailbox = await this.#tools.doors.mailboxOf(submitter.workspaceId, sender)
+    return mailbox === undefined ? this.#refuse(notOurs) : replies.senderOk
+  }
+
+  async rcpt(text: string): Promise<Reply> {
+    const recipient = parseAddress(text)
+    if (recipient === undefined) {
+      this.#note('invalid_request')
+      return badRecipient
+    }
+    if (await this.#tools.doors.isSuppressed(this.#known().workspaceId, recipient))
+      return this.#refuse(suppressed, recipient.domain)
+    return replies.recipientOk
+  }
+
+  async message(pieces: readonly Buffer[], envelope: Envelope): Promise<Reply> {
+    const began = performance.now()
+    const bytes = pieces.length === 1 ? (pieces[0] as Buffer) : Buffer.concat(pieces)
+    const { workspaceId, credentialId } = this.#known()
+    const recipients = differentOf(envelope.recipients)
+    const domain = recipients.length === 1 ? recipients[0]?.domain : undefined
+    const mail = readSubmittedMail(bytes, envelope.smtputf8)
+    if (isMailMistake(mail)) {
+      this.#note(mistakes[mail.mistake].counts, domain)
+      return replyToMistake(mail)
+    }
+    const mailboxId = await this.#tools.doors.mailboxOf(workspaceId, mail.from)
+    if (mailboxId === undefined) return this.#refuse(notOurs, domain)
+    const idempotency = await idempotencyOf(mail, bytes, envelope, credentialId)
+    const answer = await this.#tools.doors.acceptMail({
+      workspaceId,
+      mailboxId,
+      recipients,
+      ...(!mail.isPlainText && { scanned: bytes }),
+      content: mail.content,
+      lacks: mail.lacks,
+      senderDomain: mail.from.domain,
+      subject: mail.subject,
+      bodyText: () => textOfMail(mail.content),
+      ...(idempotency !== undefined && { idempotency }),
+      // The last statement may take its time too, and its outcome may have to be looked up.
+      until: began + limits.submissionAnswerMs - 3 * limits.databaseAnswerMs,
+    })
+    if (isRefusal(answer)) return this.#refuse(answer, domain)
+    const ms = Math.round((performance.now() - began) * 10) / 10
+    for (const messageId of answer.ids)
+      this.#tools.log.accepted({ source: 'smtp', workspaceId, credentialId, messageId, ms, replayed: answer.replayed })
+    return { code: 250, enhanced: '2.0.0', text: answer.ids.map((id) => `Accepted as ${id}`).join('\n') }
+  }
+
+  ended(): void {
+    if (this.#credential === undefined) return
+    const left = (this.#perCredential.get(this.#credential) ?? 1) - 1
+    if (left === 0) this.#perCredential.delete(this.#credential)
+    else this.#perCredential.set(this.#credential, left)
+    this.#credential = undefined
+  }
+
+  #known(): Submitter {
+    if (this.#submitter === undefined) throw new Error('a transaction without a user')
+    return this.#submitter
+  }
+
+  #refuse(refusal: Refusal, recipientDomain?: string): Reply {
+    this.#note(refusal.code, recipientDomain)
+    return replyTo(refusal)
+  }
+
+  /** Our own trouble is no refusal. */
+  #note(code: RefusalCode, recipientDomain?: string): void {
+    const { workspaceId, credentialId } = this.#known()
+    this.#tools.log.refused({ source: 'smtp', code, workspaceId, credentialId })
+    if (code === 'service_unavailable' || code === 'scanner_unavailable') return
+    this.#tools.doors.noteRefused({
+      workspaceId,
+      source: 'smtp',
+      code,
+      ...(recipientDomain !== undefined && { recipientDomain }),
+    })
+  }
+}
+
+function mayNotSend({ blocked: isBlocked, apiSending, upgradeUrl }: Submitter): Refusal | undefined {
+  if (isBlocked) return blocked
+  if (apiSending) return undefined
+  return refuse(
+    'upgrade_required',
+    'The plan of this workspace does not include sending; upgrade it.',
+    upgradeUrl === undefined ? {} : { upgradeUrl },
+  )
+}
+
+/** Every RCPT passed `rcpt`; the same address twice is one message. */
+function differentOf(texts: readonly string[]): EmailAddress[] {
+  const found = new Map<string, EmailAddress>()
+  for (const text of texts) {
+    const address = parseAddress(text)
+    if (address === undefined) throw new Error('a recipient that is no address was taken')
+    if (!found.has(address.text)) found.set(address.text, address)
+  }
+  return [...found.values()]
+}
+
+/**
+ * The client's key, or else what makes the identical mail the same one for an hour (delivery-semantics 9): credential, envelope and
+ * content. Without a Message-ID nobody can tell a repeat from a second mail with the same words.
+ */
+async function idempotencyOf(
+  mail: SubmittedMail,
+  bytes: Buffer,
+  { from, recipients }: Envelope,
+  credentialId: string,
+): Promise<MailSubmission['idempotency']> {
+  const { idempotencyKey: key, messageId } = mail
+  if (key === undefined && messageId === undefined) return undefined
+  const content = await sha256(bytes)
+  const contentHash = hash('sha256', [from, ...recipients, content].join('\n'))
+  if (key !== undefined) return { kind: 'key', key, hash: contentHash }
+  return { kind: 'repeat', key: hash('sha256', `${credentialId}\n${contentHash}`), hash: contentHash }
+}
+
+/** A big mail is hashed beside the event loop. */
+async function sha256(bytes: Buffer): Promise<string> {
+  if (bytes.length < limits.smtpBlockBytes) return hash('sha256', bytes)
+  return Buffer.from(await crypto.subtle.digest('SHA-256', new Uint8Array(bytes))).toString('hex')
+}

@@ -1,0 +1,92 @@
+// SMTP credentials: whose they are, and what depends on them. A password is kept as a keyed hash alone.
+import type { WorkspaceId } from '../domain/message.ts'
+import { sql, type Db } from './database.ts'
+
+export interface CredentialRow {
+  readonly id: string
+  readonly name: string
+  readonly username: string
+  readonly created_at: Date
+  readonly last_used_at: Date | null
+  readonly revoked_at: Date | null
+}
+
+/** All that a session needs to know about its user. */
+export interface SubmitterRow {
+  readonly id: string
+  readonly workspace_id: WorkspaceId
+  readonly password_hash: Buffer
+  readonly blocked: boolean
+  readonly api_sending: boolean
+  readonly upgrade_url: string | null
+  /** Nobody has written down in the last minute that it is used. */
+  readonly unseen: boolean
+}
+
+// The one statement that names no workspace: the username says which it is.
+const submitter = sql(
+  'submitter',
+  `select c.id, c.workspace_id, c.password_hash, w.status = 'blocked' blocked, p.api_sending, p.upgrade_url,
+          coalesce(c.last_used_at < app_now() - interval '1 minute', true) unseen
+     from smtp_credentials c join workspaces w on w.id = c.workspace_id join plans p on p.name = w.plan
+    where c.username = $1 and c.revoked_at is null`,
+)
+const used = sql(
+  'credential-used',
+  `update smtp_credentials set last_used_at = app_now()
+    where workspace_id = $1 and id = $2 and coalesce(last_used_at < app_now() - interval '1 minute', true)`,
+)
+const insert = sql(
+  'insert-credential',
+  `insert into smtp_credentials (workspace_id, id, name, username, password_hash) values ($1, $2, $3, $4, $5)
+   returning id, name, username, created_at, last_used_at, revoked_at`,
+)
+const credentialsOf = sql(
+  'list-credentials',
+  `select id, name, username, created_at, last_used_at, revoked_at from smtp_credentials where workspace_id = $1 order by id`,
+)
+const ownerOfCredential = sql('owner-of-credential', 'select workspace_id from smtp_credentials where id = $1')
+const revoke = sql(
+  'revoke-credential',
+  `update smtp_credentials set revoked_at = coalesce(revoked_at, app_now()) where workspace_id = $1 and id = $2
+   returning id, name, username, created_at, last_used_at, revoked_at`,
+)
+
+/** Undefined where no credential has this username, or it is revoked. */
+export async function findSubmitter(db: Db, username: string): Promise<SubmitterRow | undefined> {
+  return (await db.rows<SubmitterRow>(submitter, [username]))[0]
+}
+
+/** At most once a minute for each, however many nodes say so. */
+export async function noteCredentialUse(db: Db, workspace: WorkspaceId, id: string): Promise<void> {
+  await db.rows(used, [workspace, id])
+}
+
+export interface NewCredential {
+  readonly id: string
+  readonly name: string
+  readonly username: string
+  readonly passwordHash: Buffer
+}
+
+export async function insertCredential(db: Db, workspace: WorkspaceId, made: NewCredential): Promise<CredentialRow> {
+  const values = [workspace, made.id, made.name, made.username, made.passwordHash]
+  return (await db.rows<CredentialRow>(insert, values))[0] as CredentialRow
+}
+
+export const listCredentialRows = (db: Db, workspace: WorkspaceId): Promise<CredentialRow[]> =>
+  db.rows<CredentialRow>(credentialsOf, [workspace])
+
+/** For operators, who name a credential by its id alone. */
+export async function workspaceOfCredential(db: Db, id: string): Promise<WorkspaceId | undefined> {
+  return (await db.rows<{ workspace_id: WorkspaceId }>(ownerOfCredential, [id]))[0]?.workspace_id
+}
+
+/** A trigger tells every node at once. */
+export async function revokeCredentialRow(
+  db: Db,
+  workspace: WorkspaceId,
+  id: string,
+): Promise<CredentialRow | undefined> {
+  return (await db.rows<CredentialRow>(revoke, [workspace, id]))[0]
+}

@@ -1,0 +1,73 @@
+// SMTP credentials (decisions F): made, listed and revoked. The username is visible, the password is random, shown once, and kept as a
+// keyed SHA-256; it needs no slow hash, and none may block the server. Who holds one is asked by every session (submitters.ts).
+import { createHmac, randomBytes, randomUUIDv7 } from 'node:crypto'
+import type { Vault } from '../base/secret.ts'
+import type { WorkspaceId } from '../domain/message.ts'
+import type { Db } from '../store/database.ts'
+import {
+  insertCredential,
+  listCredentialRows,
+  revokeCredentialRow,
+  workspaceOfCredential,
+} from '../store/smtp-credentials.ts'
+import type { CredentialRow } from '../store/smtp-credentials.ts'
+import { Mistake, parseId, parseName } from './mistake.ts'
+
+export interface SmtpCredential {
+  readonly id: string
+  readonly name: string
+  readonly username: string
+  readonly createdAt: Date
+  readonly lastUsedAt?: Date
+  readonly revokedAt?: Date
+}
+
+const passwordBytes = 24
+
+/** How a password is kept, or compared with what is kept. */
+export function passwordHasher(vault: Vault): (username: string, password: string) => Buffer {
+  const key = vault.macKey('smtp-password')
+  return (username, password) => createHmac('sha256', key).update(`${username}\0${password}`).digest()
+}
+
+/** `password` is the secret: nobody can see it again. */
+export async function createSmtpCredential(
+  db: Db,
+  vault: Vault,
+  workspace: WorkspaceId,
+  name: string,
+): Promise<SmtpCredential & { readonly password: string }> {
+  const username = `smtp-${randomBytes(8).toString('hex')}`
+  const password = randomBytes(passwordBytes).toString('base64url')
+  const row = await insertCredential(db, workspace, {
+    id: randomUUIDv7(),
+    name: parseName(name, 'credential'),
+    username,
+    passwordHash: passwordHasher(vault)(username, password),
+  })
+  return { ...present(row), password }
+}
+
+export async function listSmtpCredentials(db: Db, workspace: WorkspaceId): Promise<SmtpCredential[]> {
+  return (await listCredentialRows(db, workspace)).map(present)
+}
+
+/** One that is revoked already stays as it is. */
+export async function revokeSmtpCredential(db: Db, text: string): Promise<SmtpCredential> {
+  const id = parseId(text, 'credential')
+  const workspace = await workspaceOfCredential(db, id)
+  const row = workspace === undefined ? undefined : await revokeCredentialRow(db, workspace, id)
+  if (row === undefined) throw new Mistake(`There is no SMTP credential ${id}.`)
+  return present(row)
+}
+
+function present(row: CredentialRow): SmtpCredential {
+  return {
+    id: row.id,
+    name: row.name,
+    username: row.username,
+    createdAt: row.created_at,
+    ...(row.last_used_at !== null && { lastUsedAt: row.last_used_at }),
+    ...(row.revoked_at !== null && { revokedAt: row.revoked_at }),
+  }
+}

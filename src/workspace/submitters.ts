@@ -1,0 +1,127 @@
+// What an SMTP session asks about its user: is the password right, does the credential still stand, which mailbox is this sender, is this
+// recipient suppressed. Standings and mailboxes are remembered for less than a second, bounded, and forgotten at once when access changes,
+// so a revoked credential is felt at the next MAIL of an open session. What decides in the end is the admission.
+import { timingSafeEqual } from 'node:crypto'
+import type { Log } from '../base/log.ts'
+import { Batch } from '../base/batch.ts'
+import type { Vault } from '../base/secret.ts'
+import { limits } from '../config.ts'
+import type { MailboxId, WorkspaceId } from '../domain/message.ts'
+import type { Submitter } from '../domain/submission.ts'
+import type { EmailAddress } from '../mail/address.ts'
+import type { Db } from '../store/database.ts'
+import { surelyAborted } from '../store/database.ts'
+import { findActiveMailbox } from '../store/senders.ts'
+import { findSubmitter, noteCredentialUse, type SubmitterRow } from '../store/smtp-credentials.ts'
+import { suppressedAmong } from '../store/suppressions.ts'
+import { passwordHasher } from './smtp-credentials.ts'
+
+export interface Submitters {
+  /** Undefined where username or password is wrong, or the credential revoked. */
+  login(username: string, password: string): Promise<Submitter | undefined>
+  /** The same user a while later; undefined where the credential has been revoked meanwhile. */
+  standing(username: string): Promise<Submitter | undefined>
+  /** The mailbox of a sender's address, where it is an active one of the workspace. */
+  mailboxOf(workspace: WorkspaceId, sender: EmailAddress): Promise<MailboxId | undefined>
+  isSuppressed(workspace: WorkspaceId, recipient: EmailAddress): Promise<boolean>
+  /** To be called at each notification on the channel `posthorn_access`. */
+  forget(): void
+}
+
+/** Reserved: its mail counts like any other, but nothing there is ever suppressed (decisions J). */
+const simulatorDomain = 'simulator.posthorn.test'
+
+export function makeSubmitters(tools: {
+  readonly db: Db
+  readonly vault: Vault
+  readonly log: Log
+  /** Stands before upgrade URLs that are paths. */
+  readonly publicUrl: string
+}): Submitters {
+  const { db, log } = tools
+  const hashOf = passwordHasher(tools.vault)
+  const nobody = hashOf('', '')
+  const users = new Remembered<SubmitterRow>(limits.principalsMax)
+  const mailboxes = new Remembered<MailboxId>(limits.sendersRememberedMax)
+  const suppressions = new Batch<{ workspaceId: WorkspaceId; key: string }, boolean>(
+    (pairs) => suppressedAmong(db, pairs),
+    { rowsMax: limits.admitRowsMax, bytesMax: limits.admitBytesMax, waitingMax: limits.admitWaitingMax },
+    surelyAborted,
+  )
+
+  const userOf = (username: string): Promise<SubmitterRow | undefined> | SubmitterRow =>
+    users.get(username, async () => {
+      const row = await findSubmitter(db, username)
+      // In the background: no session waits for it.
+      if (row?.unseen === true)
+        noteCredentialUse(db, row.workspace_id, row.id).catch((error: unknown) =>
+          log.fault('smtp credentials: when one was used could not be written down', error),
+        )
+      return row
+    })
+
+  return {
+    login: async (username, password) => {
+      const row = await userOf(username)
+      // The same work for a name that does not exist.
+      const right = timingSafeEqual(hashOf(username, password), row?.password_hash ?? nobody)
+      return row !== undefined && right ? present(row, tools.publicUrl) : undefined
+    },
+    standing: async (username) => {
+      const row = await userOf(username)
+      return row === undefined ? undefined : present(row, tools.publicUrl)
+    },
+    mailboxOf: async (workspace, sender) =>
+      mailboxes.get(`${workspace} ${sender.key}`, async () => (await findActiveMailbox(db, workspace, sender.key))?.id),
+    isSuppressed: async (workspaceId, { key, domain }) =>
+      domain === simulatorDomain ? false : suppressions.add({ workspaceId, key }, key.length),
+    forget: () => {
+      users.forget()
+      mailboxes.forget()
+    },
+  }
+}
+
+function present(row: SubmitterRow, publicUrl: string): Submitter {
+  const url = row.upgrade_url
+  return {
+    credentialId: row.id,
+    workspaceId: row.workspace_id,
+    blocked: row.blocked,
+    apiSending: row.api_sending,
+    ...(url !== null && { upgradeUrl: url.startsWith('/') ? publicUrl + url : url }),
+  }
+}
+
+/** Answers by name, for less than a second from the start of their question. Only what exists is remembered: names are guessed. */
+class Remembered<Value> {
+  readonly #most: number
+  readonly #values = new Map<string, { readonly value: Value; readonly until: number }>()
+  #changes = 0
+
+  constructor(most: number) {
+    this.#most = most
+  }
+
+  get(name: string, ask: () => Promise<Value | undefined>): Promise<Value | undefined> | Value {
+    const known = this.#values.get(name)
+    const now = performance.now()
+    return known !== undefined && now < known.until ? known.value : this.#ask(name, ask, now)
+  }
+
+  forget(): void {
+    this.#changes++
+    this.#values.clear()
+  }
+
+  async #ask(name: string, ask: () => Promise<Value | undefined>, since: number): Promise<Value | undefined> {
+    const before = this.#changes
+    const value = await ask()
+    this.#values.delete(name)
+    if (value !== undefined && before === this.#changes) {
+      this.#values.set(name, { value, until: since + limits.principalCacheMs })
+      if (this.#values.size > this.#most) this.#values.delete(this.#values.keys().next().value as string)
+    }
+    return value
+  }
+}
