@@ -21,7 +21,9 @@ export async function serve(settings: Settings, log: Log): Promise<number> {
   try {
     const names = settings.POSTHORN_ROLES.filter(isBuilt)
     if (names.length === 0)
-      throw new Error(`This release has no role ${settings.POSTHORN_ROLES.join(', ')} yet; it has ${Object.keys(roles).join(', ')}.`)
+      throw new Error(
+        `This release has no role ${settings.POSTHORN_ROLES.join(', ')} yet; it has ${Object.keys(roles).join(', ')}.`,
+      )
     const metrics = makeMetrics('main')
     const connection = await openConnection(settings, log, stops, end.fail)
     const vault = makeVault(installationKey(settings))

@@ -18,7 +18,11 @@ export function welcome(settings: Settings, first: FirstWorkspace | undefined, s
     '',
     `  API        ${url}/api/v1        reference ${url}/docs`,
     `  Metrics    http://localhost:${settings.POSTHORN_METRICS_PORT}/metrics`,
-    ...(sends ? [`  SMTP       ${smtpHost}:${settings.POSTHORN_SMTP_PORT} STARTTLS, ${smtpHost}:${settings.POSTHORN_SMTPS_PORT} TLS`] : []),
+    ...(sends
+      ? [
+          `  SMTP       ${smtpHost}:${settings.POSTHORN_SMTP_PORT} STARTTLS, ${smtpHost}:${settings.POSTHORN_SMTPS_PORT} TLS`,
+        ]
+      : []),
     `  Mail goes  ${goes}`,
     `  Scanner    ${scanner}`,
     '',

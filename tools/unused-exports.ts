@@ -12,11 +12,7 @@ const allowed: Readonly<Record<string, string>> = {
   'src/domain/moves.ts mayBecome': "the database's trigger is held to it, pair by pair, by a test",
   'src/domain/moves.ts isFinal': "the database's checks are held to it by a test",
   'src/accept/checks.ts checks': 'the precedence of refusals, which a test reads as a table',
-  'src/mail/mime-entity.ts readMime': 'the report parsers, SMTP submission and the scanner come next',
   'src/mail/mime-entity.ts everyEntity': 'the scanner walks all leaves',
-  'src/mail/mime-entity.ts decodedText': 'SMTP submission and the report parsers read text out',
-  'src/mail/mime-entity.ts fieldValue': 'its readers come next',
-  'src/mail/mime-field.ts decodeWords': 'SMTP submission reads the subject',
   'src/domain/provider-report.ts ProviderReport': 'what feedback records and feeds bring: two branches share it',
   'src/domain/provider-report.ts reportSources': 'feedback keeps it with the event',
 }

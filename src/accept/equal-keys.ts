@@ -4,10 +4,7 @@ import { limits } from '../config.ts'
 import { isRefusal, refuse, type Refusal } from '../domain/refusal.ts'
 
 /** Decides one after the other under the same name. */
-export type InTurn<Answer> = (
-  name: string,
-  decide: () => Promise<Answer | Refusal>,
-) => Promise<Answer | Refusal>
+export type InTurn<Answer> = (name: string, decide: () => Promise<Answer | Refusal>) => Promise<Answer | Refusal>
 
 export function equalKeysInTurn<Answer>(): InTurn<Answer> {
   /** What is being decided here. */

@@ -130,9 +130,7 @@ async function placeContent(
   const text = mail.bodyText()
   const placed: Record<string, unknown> = {
     shares_blobs: ids.length > 1,
-    files: [
-      { position: 0, filename: 'message.eml', content_type: 'message/rfc822', size: content.length, blob },
-    ],
+    files: [{ position: 0, filename: 'message.eml', content_type: 'message/rfc822', size: content.length, blob }],
   }
   if (text.length * ids.length <= limits.contentInlineBytesMax) placed['body'] = text
   else {

@@ -97,7 +97,10 @@ export function selfSigned(hostname: string, now: Date): TlsCertificate {
     tagged(0xa3, extensions),
   )
   const signature = tagged(0x03, Buffer.concat([Buffer.of(0), sign('sha256', body, privateKey)]))
-  const lines = sequence(body, algorithm, signature).toString('base64').match(/.{1,64}/g) ?? []
+  const lines =
+    sequence(body, algorithm, signature)
+      .toString('base64')
+      .match(/.{1,64}/g) ?? []
   return {
     key: privateKey.export({ type: 'pkcs8', format: 'pem' }) as string,
     cert: `-----BEGIN CERTIFICATE-----\n${lines.join('\n')}\n-----END CERTIFICATE-----\n`,

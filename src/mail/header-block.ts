@@ -27,7 +27,7 @@ export function readHeaderBlock(mail: Buffer, bytesMax: number): HeaderBlock | u
   if (end > bytesMax) return undefined
   const text = mail.toString('latin1', 0, end)
   const lines: HeaderLine[] = []
-  for (let at = 0; at < end; ) {
+  for (let at = 0; at < end;) {
     let next = text.indexOf('\r\n', at) + 2
     // A continuation begins with a blank (2.2.3).
     while (next > 1 && next < end && (text[next] === ' ' || text[next] === '\t')) next = text.indexOf('\r\n', next) + 2

@@ -10,7 +10,7 @@ const tagName = /<\/?([a-z][a-z0-9]{0,20})/y
 export function textOfHtml(html: string): string {
   const lower = html.replace(/[A-Z]+/g, (letters) => letters.toLowerCase())
   let out = ''
-  for (let at = 0; at < html.length; ) {
+  for (let at = 0; at < html.length;) {
     const tag = html.indexOf('<', at)
     out += plain(html.slice(at, tag < 0 ? html.length : tag))
     if (tag < 0) break
@@ -70,8 +70,12 @@ const named: Readonly<Record<string, string>> = {
 
 function plain(text: string): string {
   const read = text.includes('&')
-    ? text.replace(/&(?:#x([0-9a-f]{1,6})|#(\d{1,7})|([a-z]{2,8}));/gi, (whole, hex: string, digits: string, name: string) =>
-        name !== undefined ? (named[name] ?? whole) : character(Number.parseInt(hex ?? digits, hex === undefined ? 10 : 16)),
+    ? text.replace(
+        /&(?:#x([0-9a-f]{1,6})|#(\d{1,7})|([a-z]{2,8}));/gi,
+        (whole, hex: string, digits: string, name: string) =>
+          name !== undefined
+            ? (named[name] ?? whole)
+            : character(Number.parseInt(hex ?? digits, hex === undefined ? 10 : 16)),
       )
     : text
   return read.replace(/[ \t\r\n\f\u00a0]+/g, ' ')

@@ -30,5 +30,8 @@ function isAttached(entity: MimeEntity): boolean {
 /** At most what a request could have brought. */
 function bounded(text: string): string {
   if (text.length * 3 <= limits.bodyTextBytesMax || Buffer.byteLength(text) <= limits.bodyTextBytesMax) return text
-  return Buffer.from(text).subarray(0, limits.bodyTextBytesMax).toString().replace(/\ufffd+$/, '')
+  return Buffer.from(text)
+    .subarray(0, limits.bodyTextBytesMax)
+    .toString()
+    .replace(/\ufffd+$/, '')
 }

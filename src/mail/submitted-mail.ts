@@ -77,7 +77,10 @@ export function readSubmittedMail(mail: Buffer, smtputf8: boolean): SubmittedMai
   if (!isAscii(head) && !(smtputf8 && isUtf8(head)))
     return mistake('needsSmtputf8', 'A header field is not ASCII: use encoded words, or UTF-8 with SMTPUTF8')
   if (lines.filter(({ name }) => name === 'received').length > limits.receivedFieldsMax)
-    return mistake('loop', `More than ${limits.receivedFieldsMax} Received fields: this message is going round in circles`)
+    return mistake(
+      'loop',
+      `More than ${limits.receivedFieldsMax} Received fields: this message is going round in circles`,
+    )
   const from = senderOf(fields)
   if ('mistake' in from) return from
   const key = fields.get('x-idempotency-key')
@@ -143,7 +146,7 @@ function without(mail: Buffer, lines: readonly HeaderLine[]): Buffer {
 /** Every line ends within each window of the limit: no need to look at lines one by one. */
 function hasLongLine(mail: Buffer): boolean {
   const window = limits.mailLineOctetsMax + 2
-  for (let at = 0; mail.length - at > window; ) {
+  for (let at = 0; mail.length - at > window;) {
     const end = mail.lastIndexOf(10, at + window - 1)
     if (end < at) return true
     at = end + 1

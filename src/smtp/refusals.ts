@@ -41,9 +41,12 @@ export const mistakes = {
 /** The windows of a used-up quota are told with what is left and when they give room again. */
 export function replyTo({ code, words, quota, upgradeUrl }: Refusal): Reply {
   const windows = (quota ?? []).map(
-    ({ window, limit, remaining, resetSeconds }) => `${window} ${remaining} of ${limit} left, reset in ${resetSeconds} s`,
+    ({ window, limit, remaining, resetSeconds }) =>
+      `${window} ${remaining} of ${limit} left, reset in ${resetSeconds} s`,
   )
-  const more = [upgradeUrl === undefined ? '' : `Upgrade: ${upgradeUrl}`, windows.join('; ')].filter((text) => text !== '')
+  const more = [upgradeUrl === undefined ? '' : `Upgrade: ${upgradeUrl}`, windows.join('; ')].filter(
+    (text) => text !== '',
+  )
   return { ...refusals[code], text: [`${code}: ${words}`, ...more.map((text) => `(${text})`)].join(' ') }
 }
 

@@ -65,8 +65,7 @@ const backlog = 4_096
 export function smtpServer(options: SmtpServerOptions): SmtpServer {
   const { name, host, log, tls } = options
   const limits = { ...serverLimits, ...options.limits }
-  if (options.limits?.sessionsPerLoopbackMax === undefined)
-    limits.sessionsPerLoopbackMax = limits.sessionsPerAddressMax
+  if (options.limits?.sessionsPerLoopbackMax === undefined) limits.sessionsPerLoopbackMax = limits.sessionsPerAddressMax
   const parts: ConnectionParts = {
     offer: options.offer,
     policy: options.policy,
@@ -89,8 +88,7 @@ export function smtpServer(options: SmtpServerOptions): SmtpServer {
     const network = networkOf(socket.remoteAddress ?? '')
     const sessions = perNetwork.get(network) ?? 0
     const most = isLoopback(network) ? limits.sessionsPerLoopbackMax : limits.sessionsPerAddressMax
-    if (connections.size >= limits.sessionsMax || sessions >= most)
-      return turnAway(socket, parts.implicitTls)
+    if (connections.size >= limits.sessionsMax || sessions >= most) return turnAway(socket, parts.implicitTls)
     perNetwork.set(network, sessions + 1)
     const connection = new SmtpConnection(socket, parts, () => {
       connections.delete(connection)

@@ -82,12 +82,8 @@ export function makeRefusalBook(db: Db, log: Log): RefusalBook {
 }
 
 /** Newest first; `before` is the id of the last one of the page before. */
-export const listRefusals = (
-  db: Db,
-  workspace: WorkspaceId,
-  most: number,
-  before?: string,
-): Promise<RefusalRow[]> => db.rows<RefusalRow>(latest, [workspace, before ?? null, most])
+export const listRefusals = (db: Db, workspace: WorkspaceId, most: number, before?: string): Promise<RefusalRow[]> =>
+  db.rows<RefusalRow>(latest, [workspace, before ?? null, most])
 
 /** Removes up to 1,000 that are older than they are kept; returns how many. */
 export async function pruneRefusals(db: Db): Promise<number> {

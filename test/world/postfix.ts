@@ -26,6 +26,8 @@ export interface PostfixOptions {
   readonly certificate: Certificate
   /** Where it hands everything on to: a port on loopback. */
   readonly nextPort: number
+  /** A login that the next host asks for, over STARTTLS. */
+  readonly nextLogin?: { readonly user: string; readonly password: string }
 }
 
 export interface Postfix {
@@ -33,7 +35,7 @@ export interface Postfix {
   stop(): Promise<void>
 }
 
-export async function startPostfix({ login, certificate, nextPort }: PostfixOptions): Promise<Postfix> {
+export async function startPostfix({ login, certificate, nextPort, nextLogin }: PostfixOptions): Promise<Postfix> {
   if (process.getuid?.() !== 0 || !existsSync('/usr/sbin/postfix') || !existsSync('/usr/sbin/saslpasswd2'))
     throw new Error(
       'This journey needs Postfix and saslpasswd2 (Debian: postfix, sasl2-bin, libsasl2-modules) and root, which Postfix starts as.',
@@ -49,7 +51,7 @@ export async function startPostfix({ login, certificate, nextPort }: PostfixOpti
   copyFileSync(certificate.certFile, at('cert.pem'))
   copyFileSync(certificate.keyFile, at('key.pem'))
 
-  writeFileSync(at('main.cf'), mainCf(home, nextPort))
+  writeFileSync(at('main.cf'), mainCf(home, nextPort) + loginCf(nextPort, nextLogin))
   writeFileSync(at('master.cf'), masterCf(port))
   // Debian's Postfix looks below its configuration folder, others where cyrus_sasl_config_path says.
   writeFileSync(
@@ -101,7 +103,6 @@ alias_maps =
 alias_database =
 mynetworks =
 relayhost = [127.0.0.1]:${nextPort}
-smtp_tls_security_level = none
 smtpd_tls_security_level = may
 smtpd_tls_auth_only = yes
 smtpd_tls_cert_file = ${home}/cert.pem
@@ -114,6 +115,17 @@ smtpd_sasl_local_domain = relay.test
 smtpd_sasl_authenticated_header = yes
 cyrus_sasl_config_path = ${home}/sasl
 smtpd_relay_restrictions = permit_sasl_authenticated, reject
+`
+
+const loginCf = (nextPort: number, login: PostfixOptions['nextLogin']) =>
+  login === undefined
+    ? 'smtp_tls_security_level = none\n'
+    : `
+smtp_tls_security_level = encrypt
+smtp_sasl_auth_enable = yes
+smtp_sasl_security_options = noanonymous
+smtp_sasl_mechanism_filter = plain, login
+smtp_sasl_password_maps = inline:{ [127.0.0.1]:${nextPort}=${login.user}:${login.password} }
 `
 
 const masterCf = (port: number) => `

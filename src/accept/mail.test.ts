@@ -1,0 +1,227 @@
+// A mail for several recipients against a real database: all or none, the quota shared with REST, the same mail again, and never too late.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { limits } from '../config.ts'
+import { silentLog } from '../base/log.ts'
+import type { MessageId } from '../domain/message.ts'
+import { isRefusal, type Refusal } from '../domain/refusal.ts'
+import type { AcceptedMail, MailSubmission } from '../domain/submission.ts'
+import { parseAddress, type EmailAddress } from '../mail/address.ts'
+import { makeAdmitter } from '../store/admit.ts'
+import { readBlob, stageBlob } from '../store/blobs.ts'
+import { makeIds } from '../store/message-id.ts'
+import { sweepRepeats } from '../store/repeats.ts'
+import { storeWorld, type Sender, type StoreWorld } from '../store/store.test-kit.ts'
+import { readRecord } from '../store/views/message-status.ts'
+import { builtInScanner, makeAccept, makeAcceptMail, type Accept, type AcceptMail, type AcceptTools } from './accept.ts'
+
+let world: StoreWorld
+let tools: AcceptTools
+let acceptMail: AcceptMail
+let accept: Accept
+beforeAll(async () => {
+  world = await storeWorld()
+  const ids = makeIds(world.db)
+  await ids.synchronize()
+  ids.stop()
+  tools = {
+    ids,
+    admitter: makeAdmitter(world.db),
+    scanner: builtInScanner,
+    hostname: 'node.test',
+    log: silentLog,
+    stage: (id, bytes) => stageBlob(world.db, id, bytes),
+    readRecord: (workspace, id) => readRecord(world.db, workspace, id),
+  }
+  acceptMail = makeAcceptMail(tools)
+  accept = makeAccept({ ...tools, admitter: makeAdmitter(world.anotherNode()) })
+})
+afterAll(() => world.close())
+
+const address = (text: string): EmailAddress => {
+  const parsed = parseAddress(text)
+  if (parsed === undefined) throw new Error(text)
+  return parsed
+}
+const mailTo = (
+  sender: Sender,
+  recipients: readonly string[],
+  changes: Partial<MailSubmission> = {},
+): MailSubmission => ({
+  workspaceId: sender.workspaceId,
+  mailboxId: sender.mailboxId,
+  recipients: recipients.map(address),
+  content: Buffer.from(
+    'From: post@w.example\r\nSubject: Hello\r\nDate: x\r\nMessage-ID: <a@b>\r\n\r\nGood morning\r\n',
+  ),
+  lacks: [],
+  senderDomain: 'w.example',
+  subject: 'Hello',
+  bodyText: () => 'Good morning\n',
+  until: performance.now() + 15_000,
+  ...changes,
+})
+const names = (count: number) => Array.from({ length: count }, (_, at) => `r${at}@receiver.test`)
+const taken = (answer: AcceptedMail | Refusal): AcceptedMail => {
+  if (isRefusal(answer)) throw new Error(`refused: ${answer.code}`)
+  return answer
+}
+const codeOf = (answer: object) => (isRefusal(answer) ? answer.code : 'accepted')
+const charged = (sender: Sender) =>
+  world.value<number>('select day_count from usage where workspace_id = $1', [sender.workspaceId])
+const kept = (sender: Sender) =>
+  world.value<number>('select count(*)::integer from outbound where workspace_id = $1', [sender.workspaceId])
+const repeat = (key: string): Partial<MailSubmission> => ({ idempotency: { kind: 'repeat', key, hash: key } })
+
+describe('all or none', () => {
+  test('each recipient is a message of its own, with the text read out of the mail', async () => {
+    const sender = await world.sender()
+    const { ids } = taken(await acceptMail(mailTo(sender, names(3))))
+    expect([await charged(sender), await kept(sender), new Set(ids).size]).toEqual([3, 3, 3])
+    for (const [at, id] of ids.entries())
+      expect(await readRecord(world.db, sender.workspaceId, id)).toMatchObject({
+        recipient: `r${at}@receiver.test`,
+        bodyText: 'Good morning\n',
+        subject: 'Hello',
+        status: 'queued',
+      })
+  })
+
+  test('more than what is left of the quota: none, and what is smaller still fits', async () => {
+    const sender = await world.sender({ hourly: 5 })
+    const answers = await Promise.all([
+      acceptMail(mailTo(sender, names(3))),
+      acceptMail(mailTo(sender, names(4))),
+      acceptMail(mailTo(sender, names(2))),
+      acceptMail(mailTo(sender, names(1))),
+    ])
+    expect(answers.map(codeOf)).toEqual(['accepted', 'hourly_limit_reached', 'accepted', 'hourly_limit_reached'])
+    expect([await charged(sender), await kept(sender)]).toEqual([5, 5])
+  })
+
+  test('one suppressed recipient: none', async () => {
+    const sender = await world.sender()
+    await world.db.run(
+      `insert into suppressions (workspace_id, recipient_key, recipient, reason) values ($1, $2, $2, 'manual')`,
+      [sender.workspaceId, 'r1@receiver.test'],
+    )
+    expect(codeOf(await acceptMail(mailTo(sender, names(3))))).toBe('recipient_suppressed')
+    expect([await charged(sender), await kept(sender)]).toEqual([0, 0])
+  })
+
+  test.each(['hourly', 'daily', 'monthly'])(
+    'REST and SMTP at once on what is left of the %s limit: exactly that',
+    async (window) => {
+      const sender = await world.sender({ [window]: 7 })
+      const rest = () =>
+        accept({
+          workspaceId: sender.workspaceId,
+          mailboxId: sender.mailboxId,
+          source: 'rest',
+          recipient: address('ann@receiver.test'),
+          subject: 'x',
+          bodyText: 'x',
+          attachments: [],
+        })
+      const answers = await Promise.all(
+        Array.from({ length: 40 }, (_, at) => (at % 2 === 0 ? rest() : acceptMail(mailTo(sender, names(1))))),
+      )
+      expect(answers.filter((answer) => !isRefusal(answer))).toHaveLength(7)
+      expect([await charged(sender), await kept(sender)]).toEqual([7, 7])
+    },
+  )
+
+  test('an admission whose turn comes too late does not happen', async () => {
+    const sender = await world.sender()
+    const answer = await acceptMail(mailTo(sender, names(2), { until: performance.now() - 1 }))
+    expect(codeOf(answer)).toBe('service_unavailable')
+    expect([await charged(sender), await kept(sender)]).toEqual([0, 0])
+  })
+})
+
+describe('the same mail again', () => {
+  test('within an hour: the first ids, one charge, also for many at once', async () => {
+    const sender = await world.sender({ daily: 2 })
+    const answers = await Promise.all(
+      Array.from({ length: 10 }, () => acceptMail(mailTo(sender, names(2), repeat('many')))),
+    )
+    expect(new Set(answers.map((answer) => taken(answer).ids.join())).size).toBe(1)
+    expect(answers.filter((answer) => taken(answer).replayed)).toHaveLength(9)
+    expect(await charged(sender)).toBe(2)
+  })
+
+  test('after an hour it is another mail, and the memory of the first is swept', async () => {
+    const sender = await world.sender()
+    await world.db.run('delete from idempotency_keys')
+    await world.setClock('2026-11-21 10:00:00+00')
+    const first = taken(await acceptMail(mailTo(sender, names(1), repeat('hour'))))
+    await world.setClock('2026-11-21 10:59:59+00')
+    expect(taken(await acceptMail(mailTo(sender, names(1), repeat('hour'))))).toEqual({
+      ids: first.ids,
+      replayed: true,
+    })
+    await world.setClock('2026-11-21 11:00:01+00')
+    const second = taken(await acceptMail(mailTo(sender, names(1), repeat('hour'))))
+    expect(second.replayed).toBe(false)
+    expect(await sweepRepeats(world.db)).toBe(0)
+    await world.setClock('2026-11-21 13:00:00+00')
+    expect(await sweepRepeats(world.db)).toBe(1)
+    await world.setClock()
+  })
+
+  test('a key with other content is refused; keys of REST are others', async () => {
+    const sender = await world.sender()
+    const key = (hash: string): Partial<MailSubmission> => ({ idempotency: { kind: 'key', key: 'k', hash } })
+    const first = taken(await acceptMail(mailTo(sender, names(2), key('one'))))
+    expect(taken(await acceptMail(mailTo(sender, names(2), key('one')))).ids).toEqual(first.ids)
+    expect(codeOf(await acceptMail(mailTo(sender, names(2), key('two'))))).toBe('idempotency_key_reused')
+    expect(await charged(sender)).toBe(2)
+  })
+})
+
+describe('the content', () => {
+  const blobOf = async (id: MessageId) => {
+    const rows = await world.db.run<{ blob_id: string }>('select blob_id from attachments where message_id = $1', [id])
+    return rows.map(({ blob_id: blob }) => blob)
+  }
+
+  test('a big mail, or one that is no UTF-8, is kept once for all its recipients, byte for byte', async () => {
+    const sender = await world.sender()
+    for (const content of [
+      Buffer.alloc(3 * limits.contentChunkBytes, 'big\r\n'),
+      Buffer.from('From: x\r\n\r\n\xff\xfe\r\n', 'latin1'),
+    ]) {
+      const { ids } = taken(await acceptMail(mailTo(sender, names(2), { content })))
+      const blobs = await Promise.all(ids.map(blobOf))
+      expect(new Set(blobs.flat()).size).toBe(1)
+      expect((await readBlob(world.db, blobs[0]?.[0] ?? ''))?.equals(content)).toBe(true)
+      expect(await readRecord(world.db, sender.workspaceId, ids[1] as MessageId)).toMatchObject({
+        bodyText: 'Good morning\n',
+      })
+      expect(await world.value('select bool_and(shares_blobs) from contents where message_id = any ($1)', [ids])).toBe(
+        true,
+      )
+    }
+    expect(await world.value('select count(*)::integer from staged_blobs')).toBe(0)
+  })
+
+  test('what is lacking is made of the first id, the same for all', async () => {
+    const sender = await world.sender()
+    const { ids } = taken(await acceptMail(mailTo(sender, names(2), { lacks: ['Date', 'Message-ID'] })))
+    const texts = await world.db.run<{ text: string }>(
+      'select body_text "text" from contents where message_id = any ($1)',
+      [ids],
+    )
+    expect(new Set(texts.map(({ text }) => text)).size).toBe(1)
+    expect(texts[0]?.text).toMatch(
+      new RegExp(`^Date: \\w{3}, .* \\+0000\r\nMessage-ID: <${ids[0]}@w\\.example>\r\nFrom: `),
+    )
+  })
+
+  test('malware: nothing is kept, nothing is charged', async () => {
+    const sender = await world.sender()
+    const eicar = ['X5O!P%@AP[4\\PZX54(P^)7CC)7}$EICAR', '-STANDARD-ANTIVIRUS-TEST-FILE!$H+H*'].join('')
+    const answer = await acceptMail(mailTo(sender, names(2), { scanned: Buffer.from(`From: x\r\n\r\n${eicar}\r\n`) }))
+    expect(codeOf(answer)).toBe('attachment_infected')
+    expect([await charged(sender), await kept(sender)]).toEqual([0, 0])
+  })
+})

@@ -1,0 +1,71 @@
+// The certificate of our own making is one for others too: OpenSSL reads it, a TLS client that trusts it connects by every name in it.
+import { execFileSync } from 'node:child_process'
+import { X509Certificate } from 'node:crypto'
+import { once } from 'node:events'
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { connect, createServer } from 'node:tls'
+import { afterAll, expect, test } from 'vitest'
+import { selfSigned, tlsCertificate } from './certificate.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'posthorn-certificate-'))
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+test('OpenSSL finds a version 3 server certificate that it can verify against itself', () => {
+  const { cert } = selfSigned('mail.example.org', new Date())
+  const file = join(folder, 'self.pem')
+  writeFileSync(file, cert)
+  expect(execFileSync('openssl', ['verify', '-CAfile', file, file]).toString()).toContain('OK')
+  const text = execFileSync('openssl', ['x509', '-in', file, '-noout', '-text']).toString()
+  expect(text).toMatch(/Version: 3 /)
+  expect(text).toContain('DNS:mail.example.org, DNS:localhost, IP Address:127.0.0.1, IP Address:0:0:0:0:0:0:0:1')
+  expect(text).toMatch(/CA:FALSE/)
+  expect(Date.parse(new X509Certificate(cert).validTo) - Date.now()).toBeGreaterThan(3_600 * 86_400_000)
+})
+
+test.each(['localhost', 'mail.example.org'])('a client that trusts it connects to %s', async (servername) => {
+  const pair = selfSigned('mail.example.org', new Date())
+  const server = createServer(pair).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  const socket = connect({ host: '127.0.0.1', port, servername, ca: pair.cert })
+  await once(socket, 'secureConnect')
+  expect(socket.authorized).toBe(true)
+  socket.destroy()
+  server.close()
+})
+
+test('it is made once, kept for its owner alone, and found again', () => {
+  const settings = {
+    POSTHORN_DATA_DIR: join(folder, 'data'),
+    POSTHORN_HOSTNAME: 'node.test',
+    POSTHORN_TLS_CERT: undefined,
+    POSTHORN_TLS_KEY: undefined,
+  }
+  const first = tlsCertificate(settings)
+  expect(tlsCertificate(settings)).toEqual(first)
+  const path = join(folder, 'data', 'smtp-tls.pem')
+  expect(statSync(path).mode & 0o777).toBe(0o600)
+  expect(readFileSync(path, 'utf8')).toBe(first.key + first.cert)
+})
+
+test('files that are set are used, and what is wrong with them is said by their names', () => {
+  const [one, other] = [selfSigned('a.test', new Date()), selfSigned('b.test', new Date())]
+  const file = (name: string, text: string) => {
+    writeFileSync(join(folder, name), text)
+    return join(folder, name)
+  }
+  const settings = (cert: string, key: string) => ({
+    POSTHORN_DATA_DIR: folder,
+    POSTHORN_HOSTNAME: 'x',
+    POSTHORN_TLS_CERT: cert,
+    POSTHORN_TLS_KEY: key,
+  })
+  const cert = file('cert.pem', one.cert)
+  expect(tlsCertificate(settings(cert, file('key.pem', one.key)))).toEqual(one)
+  expect(() => tlsCertificate(settings(cert, file('other.pem', other.key)))).toThrow(/POSTHORN_TLS_KEY is not the key/)
+  expect(() => tlsCertificate(settings(cert, join(folder, 'none')))).toThrow(/POSTHORN_TLS_KEY: ENOENT/)
+  expect(() => tlsCertificate(settings(file('bad.pem', 'x'), join(folder, 'key.pem')))).toThrow(/must be PEM files/)
+})

@@ -1,0 +1,187 @@
+// What a submitted mail may look like, what of it is sent on, and what is read out of it.
+import { describe, expect, test } from 'vitest'
+import { limits } from '../config.ts'
+import { addressSpecs } from './address-list.ts'
+import { readHeaderBlock } from './header-block.ts'
+import { textOfHtml } from './html-text.ts'
+import { textOfMail } from './mail-text.ts'
+import { isMailMistake, readSubmittedMail, type SubmittedMail } from './submitted-mail.ts'
+
+const mailOf = (head: readonly string[], body = 'Hello\r\n') => Buffer.from(`${head.join('\r\n')}\r\n\r\n${body}`)
+const from = 'From: Ann <ann@example.org>'
+const read = (mail: Buffer, utf8 = false): SubmittedMail => {
+  const answer = readSubmittedMail(mail, utf8)
+  if (isMailMistake(answer)) throw new Error(answer.words)
+  return answer
+}
+const wrong = (mail: Buffer, utf8 = false): string => {
+  const answer = readSubmittedMail(mail, utf8)
+  return isMailMistake(answer) ? answer.mistake : 'taken'
+}
+
+describe('what is sent on', () => {
+  test('every octet, but for hidden recipients and our own fields, however they are written', () => {
+    const mail = mailOf(
+      [
+        'Received: from x',
+        'BCC: a@b.example,\r\n c@d.example',
+        'X-PostHorn-Token: forged',
+        from,
+        'Return-Path: <x@y.example>',
+        'x-idempotency-key: order-7',
+        'Subject:  two  blanks ',
+        'Resent-Bcc: z@z.example',
+        'X-Other: kept\r\n\tfolded',
+        'DKIM-Signature: v=1; d=elsewhere.example',
+      ],
+      'Bcc: this is text\r\n\r\n.\r\n',
+    )
+    const { content, idempotencyKey, lacks } = read(mail)
+    expect(content.toString()).toBe(
+      mailOf(
+        [
+          'Received: from x',
+          from,
+          'Subject:  two  blanks ',
+          'X-Other: kept\r\n\tfolded',
+          'DKIM-Signature: v=1; d=elsewhere.example',
+        ],
+        'Bcc: this is text\r\n\r\n.\r\n',
+      ).toString(),
+    )
+    expect([idempotencyKey, lacks]).toEqual(['order-7', ['Date', 'Message-ID']])
+  })
+
+  test('a mail with nothing to take away is not copied', () => {
+    const mail = mailOf([from, 'Date: x', 'Message-ID: <a@b>'])
+    expect(read(mail)).toMatchObject({ content: mail, lacks: [], messageId: 'a@b' })
+    expect(read(mail).content).toBe(mail)
+  })
+
+  test('a header without a body is a mail', () => {
+    expect(read(Buffer.from(`${from}\r\nBcc: x@y.example\r\n`)).content.toString()).toBe(`${from}\r\n`)
+  })
+})
+
+describe('what is refused', () => {
+  const many = (count: number, field: string) => Array.from({ length: count }, () => field)
+  const cases: [string, string, Buffer][] = [
+    ['no From', 'sender', mailOf(['Subject: x'])],
+    ['an empty From', 'sender', mailOf(['From:'])],
+    ['two addresses in From', 'sender', mailOf(['From: a@b.example, c@d.example'])],
+    ['a group in From', 'sender', mailOf(['From: All: a@b.example;'])],
+    ['two From fields', 'malformed', mailOf([from, 'from: b@c.example'])],
+    ['another Sender', 'sender', mailOf([from, 'Sender: bob@example.org'])],
+    ['two Sender fields', 'malformed', mailOf([from, 'Sender: ann@example.org', 'Sender: ann@example.org'])],
+    ['two content types', 'malformed', mailOf([from, 'Content-Type: text/plain', 'Content-Type: text/html'])],
+    ['a line that is no field', 'malformed', mailOf([from, 'no field'])],
+    ['a blank before the colon', 'malformed', mailOf([from, 'Subject : x'])],
+    ['a continuation at the start', 'malformed', mailOf([' folded', from])],
+    ['a field without a name', 'malformed', mailOf([from, ': x'])],
+    ['no header', 'sender', Buffer.from(`\r\n${from}\r\n\r\nx\r\n`)],
+    ['NUL', 'malformed', mailOf([from], 'a\0b\r\n')],
+    ['a line of 999 octets', 'malformed', mailOf([from], `${'x'.repeat(999)}\r\n`)],
+    ['a header line of 999 octets', 'malformed', mailOf([from, `Subject: ${'x'.repeat(990)}`])],
+    ['too many fields', 'tooLarge', mailOf([from, ...many(limits.submissionFieldsMax, 'X-A: b')])],
+    ['a header of 300 KB', 'malformed', mailOf([from, ...many(300, `X-A: ${'b'.repeat(990)}`)])],
+    ['31 Received fields', 'loop', mailOf([...many(31, 'Received: by x'), from])],
+    ['raw UTF-8 without SMTPUTF8', 'needsSmtputf8', mailOf([from, 'Subject: Grüße'])],
+    ['raw latin1', 'needsSmtputf8', Buffer.from(`${from}\r\nSubject: Gr\xfc\r\n\r\nx\r\n`, 'latin1')],
+    ['an empty key', 'malformed', mailOf([from, 'X-Idempotency-Key:'])],
+    ['two keys', 'malformed', mailOf([from, 'X-Idempotency-Key: a', 'X-Idempotency-Key: b'])],
+    ['a key with a blank', 'malformed', mailOf([from, 'X-Idempotency-Key: a b'])],
+  ]
+  test.each(cases)('%s', (_, kind, mail) => expect(wrong(mail)).toBe(kind))
+
+  test('what stands exactly at the limit is taken', () => {
+    expect(wrong(mailOf([from], `${'x'.repeat(998)}\r\n`.repeat(3)))).toBe('taken')
+    expect(wrong(mailOf([...many(30, 'Received: by x'), from]))).toBe('taken')
+    expect(wrong(mailOf([from, 'Sender: Ann (herself) <ANN@Example.org>']))).toBe('taken')
+    expect(wrong(mailOf([from, 'Subject: Grüße']), true)).toBe('taken')
+  })
+})
+
+describe('what is read out', () => {
+  test('the subject: decoded, in one line, bounded', () => {
+    const subject = (value: string) => read(mailOf([from, `Subject: ${value}`])).subject
+    expect(subject('=?utf-8?Q?Gr=C3=BC?=\r\n =?utf-8?B?w59l?=')).toBe('Grüße')
+    expect(subject('=?utf-8?B?DQpCY2M6IHg=?=')).toBe(' Bcc: x')
+    expect(read(mailOf([from])).subject).toBe('')
+    const words = Array.from({ length: 30 }, () => ` ${'y'.repeat(60)}`).join('\r\n')
+    expect(subject(words)).toHaveLength(limits.subjectCodePointsMax)
+  })
+
+  test.each([
+    ['plain', '', 'Hällo\r\nWelt\r\n', 'Hällo\nWelt\n'],
+    ['quoted-printable', 'Content-Transfer-Encoding: quoted-printable', 'H=C3=A4llo=\r\n Welt\r\n', 'Hällo Welt\n'],
+    [
+      'HTML alone',
+      'Content-Type: text/html',
+      '<style>p{}</style><p>Ein &amp; zwei</p><p>drei<br>vier',
+      'Ein & zwei\n\ndrei\nvier',
+    ],
+    [
+      'HTML first, text behind it, an attached text before both',
+      'Content-Type: multipart/mixed; boundary=b',
+      [
+        '--b\r\nContent-Type: text/plain\r\nContent-Disposition: attachment\r\n\r\nattached\r\n',
+        '--b\r\nContent-Type: multipart/alternative; boundary=c\r\n\r\n',
+        '--c\r\nContent-Type: text/html\r\n\r\n<b>html</b>\r\n--c\r\n\r\ntext\r\n--c--\r\n--b--\r\n',
+      ].join(''),
+      'text',
+    ],
+    ['a picture alone', 'Content-Type: image/png\r\nContent-Transfer-Encoding: base64', 'AAAA\r\n', ''],
+    ['a mail inside the mail alone', 'Content-Type: message/rfc822', 'Subject: inner\r\n\r\ninner text\r\n', ''],
+  ])('the text: %s', (_, field, body, text) => {
+    expect(textOfMail(mailOf(field === '' ? [from] : [from, field], body))).toBe(text)
+  })
+
+  test('only a text for people needs no scanner', () => {
+    const isPlain = (fields: readonly string[], body?: string) => read(mailOf([from, ...fields], body)).isPlainText
+    expect(isPlain([])).toBe(true)
+    expect(isPlain(['Content-Type: text/plain; charset=utf-8', 'Content-Transfer-Encoding: 8bit'])).toBe(true)
+    expect(isPlain(['Content-Type: text/html'])).toBe(false)
+    expect(isPlain(['Content-Type: multipart/mixed; boundary=b'])).toBe(false)
+    expect(isPlain(['Content-Type: text/plain; name=a.exe'])).toBe(false)
+    expect(isPlain(['Content-Transfer-Encoding: base64'])).toBe(false)
+    expect(isPlain(['Content-Disposition: attachment'])).toBe(false)
+    expect(isPlain([], 'x\r\nbegin 644 a.exe\r\n')).toBe(false)
+  })
+})
+
+test.each([
+  ['a@b.example', ['a@b.example']],
+  ['"A, B" <a@b.example>', ['a@b.example']],
+  ['A (c, <x@y>) <a@b.example> (d)', ['a@b.example']],
+  ['a@b.example, C <c@d.example>', ['a@b.example', 'c@d.example']],
+  ['<a@b.example> <c@d.example>', undefined],
+  ['<a@b.example> c@d.example', undefined],
+  ['a@b.example,', undefined],
+  ['', undefined],
+  ['"a" b@c.example', undefined],
+  ['<"a b"@c.example>', undefined],
+  ['(open', undefined],
+  ['"open', undefined],
+  ['<open@c.example', undefined],
+])('addresses of %j', (text, specs) => expect(addressSpecs(text)).toEqual(specs))
+
+test('a header has its fields where they stand, whatever the octets', () => {
+  const mail = Buffer.from('A: 1\r\nB:\r\n 2\r\n\r\nbody\r\n')
+  const header = readHeaderBlock(mail, 100)
+  expect(header?.lines.map(({ name, value, start, end }) => [name, value, start, end])).toEqual([
+    ['a', ' 1', 0, 6],
+    ['b', '\r\n 2', 6, 14],
+  ])
+  expect(mail.subarray(header?.bodyStart).toString()).toBe('body\r\n')
+  expect(readHeaderBlock(mail, 10)).toBeUndefined()
+})
+
+test('HTML that never ends, or is none, is read in linear time', () => {
+  for (const piece of ['<', '<!--', '<script>', '<p', '&', '&#', '<style><', '</'])
+    for (const html of [piece.repeat(200_000)]) {
+      const began = performance.now()
+      textOfHtml(html)
+      expect(performance.now() - began).toBeLessThan(2_000)
+    }
+  expect(textOfHtml('2 < 3 &#x41;&#66;&bogus;<script>x</script> y')).toBe('2 < 3 AB&bogus; y')
+})

@@ -1,0 +1,288 @@
+// Mail handed in over SMTP by the programs that people use, delivered as it was handed in: the same octets behind trace and signature, one
+// message for each recipient of the envelope, and the same quota and suppressions as over REST.
+import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { connect as connectTcp } from 'node:net'
+import { join } from 'node:path'
+import { connect } from 'node:tls'
+import { promisify } from 'node:util'
+import { createTransport } from 'nodemailer'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { certificateFor } from '../world/certificates.ts'
+import { dkimVerdicts } from '../world/dkim-verdict.ts'
+import type { JourneyWorkspace } from '../world/journey-workspace.ts'
+import { startPosthorn, type Posthorn } from '../world/posthorn.ts'
+import { startPostfix } from '../world/postfix.ts'
+import { startReceiver, type Receiver } from '../world/receiver-process.ts'
+
+const exec = promisify(execFile)
+interface Login {
+  readonly id: string
+  readonly username: string
+  readonly password: string
+}
+
+let receiver: Receiver
+let posthorn: Posthorn
+let shop: JourneyWorkspace
+let login: Login
+beforeAll(async () => {
+  receiver = await startReceiver({ content: true })
+  posthorn = await startPosthorn({ settings: { POSTHORN_ROUTE: `smtp://127.0.0.1:${receiver.port}` } })
+  shop = await posthorn.workspace()
+  login = await posthorn.cli<Login>('smtp-credential', 'create', shop.id, '--name', 'journey')
+})
+afterAll(async () => {
+  await posthorn?.remove()
+  await receiver?.stop()
+})
+
+const transport = (changes: object = {}) =>
+  createTransport({
+    host: '127.0.0.1',
+    port: posthorn.smtpPort,
+    requireTLS: true,
+    tls: { rejectUnauthorized: false },
+    auth: { user: login.username, pass: login.password },
+    ...changes,
+  })
+/** What was delivered to an address, as it came. */
+async function delivered(recipient: string): Promise<string> {
+  for (let ledger = await receiver.ledger(); ; ledger = await receiver.waitFor(ledger.length + 1)) {
+    const line = ledger.find(({ to }) => to.includes(recipient))
+    if (line !== undefined) return line.content ?? ''
+  }
+}
+const idsIn = (reply: string): string[] => reply.match(/[0-9a-f]{8}-[0-9a-f-]{27}/g) ?? []
+
+describe('programs that people use', () => {
+  test('a multipart/alternative with three Bcc recipients: the same octets for each, signed, and nobody sees the others', async () => {
+    const mail = [
+      `From: The Shop <${shop.address}>`,
+      'To: undisclosed-recipients:;',
+      'Bcc: bcc-1@receiver.test, bcc-2@receiver.test,',
+      ' bcc-3@receiver.test',
+      'Subject: =?utf-8?Q?Gr=C3=BC=C3=9Fe?=',
+      'Date: Fri, 20 Nov 2026 10:00:00 +0100',
+      'Message-ID: <three@client.example>',
+      'X-Posthorn-Token: forged',
+      'MIME-Version: 1.0',
+      'Content-Type: multipart/alternative; boundary="b=_1"',
+      '',
+      'preamble  with  blanks ',
+      '--b=_1',
+      'Content-Type: text/plain; charset=utf-8',
+      'Content-Transfer-Encoding: 8bit',
+      '',
+      'Grüße aus Köln.',
+      '.',
+      '..two dots',
+      '--b=_1',
+      'Content-Type: text/html; charset=utf-8',
+      '',
+      '<p>Gr&uuml;&szlig;e</p>',
+      '--b=_1--',
+      '',
+    ].join('\r\n')
+    const recipients = ['bcc-1@receiver.test', 'bcc-2@receiver.test', 'bcc-3@receiver.test']
+    const { response } = await transport().sendMail({ envelope: { from: shop.address, to: recipients }, raw: mail })
+    const ids = idsIn(response)
+    expect(ids).toHaveLength(3)
+    const kept = Buffer.from(mail.replace(/Bcc:.*\r\n .*\r\n/, '').replace(/X-Posthorn.*\r\n/, '')).toString('latin1')
+    for (const recipient of recipients) {
+      const content = await delivered(recipient)
+      expect(content.endsWith(kept)).toBe(true)
+      const added = content.slice(0, -kept.length)
+      expect(added).toMatch(/^Received: by node\.test with ESMTPSA\r\n\tid .*\r\n\t.*\r\nDKIM-Signature: [^]*$/)
+      expect(added).not.toMatch(/bcc-/)
+      expect(await dkimVerdicts(content, shop.records)).toEqual([`pass ${shop.address.split('@')[1]}`])
+    }
+    const status = await shop.settled(ids[0] ?? '')
+    expect(status.message).toMatchObject({
+      subject: 'Grüße',
+      bodyText: 'Grüße aus Köln.\n.\n..two dots',
+      sender: shop.address,
+      recipient: 'bcc-1@receiver.test',
+      mailboxId: shop.mailboxId,
+    })
+    const shown = await posthorn.cli<{ bodyText: string; events: object[] }>('message', 'show', ids[2] ?? '')
+    expect(shown).toMatchObject({ bodyText: 'Grüße aus Köln.\n.\n..two dots', subject: 'Grüße' })
+    expect(shown.events.length).toBeGreaterThan(2)
+  })
+
+  test('nodemailer over TLS from the first byte, with an attachment of several megabytes', async () => {
+    const content = Buffer.alloc(5_000_000, 'attached ')
+    const smtps = transport({ port: posthorn.smtpsPort, secure: true, requireTLS: false })
+    const { response } = await smtps.sendMail({
+      from: shop.address,
+      to: 'big@receiver.test',
+      subject: 'Big',
+      text: 'See the attachment.',
+      attachments: [{ filename: 'a.bin', content }],
+    })
+    expect(idsIn(response)).toHaveLength(1)
+    const wire = await delivered('big@receiver.test')
+    const encoded = /a\.bin\r\nContent-Transfer-Encoding: base64\r\nContent-Disposition.*\r\n\r\n([^-]*)/.exec(
+      wire,
+    )?.[1]
+    expect(Buffer.from(encoded ?? wire.split('\r\n\r\n').at(-1) ?? '', 'base64').equals(content)).toBe(true)
+    expect(await dkimVerdicts(wire, shop.records)).toEqual([`pass ${shop.address.split('@')[1]}`])
+    expect((await shop.status(idsIn(response)[0] ?? '')).message).toMatchObject({ bodyText: 'See the attachment.' })
+  })
+
+  test('swaks, and what a missing Message-ID and Date are replaced by', async () => {
+    const data = `From: ${shop.address}\\nTo: swaks@receiver.test\\nSubject: Hello\\n\\nIt works.\\n`
+    const { stdout } = await exec('swaks', [
+      ...['--server', '127.0.0.1', '--port', String(posthorn.smtpPort), '--tls', '--auth', 'LOGIN'],
+      ...['--auth-user', login.username, '--auth-password', login.password, '--from', shop.address],
+      ...['--to', 'swaks@receiver.test', '--data', data],
+    ])
+    const [id] = idsIn(stdout)
+    const content = await delivered('swaks@receiver.test')
+    expect(content).toMatch(new RegExp(`^Message-ID: <${id}@${shop.address.split('@')[1]}>\\r$`, 'm'))
+    expect(content).toMatch(/^Date: \w{3}, \d\d \w{3} \d{4} [\d:]{8} \+0000\r$/m)
+  })
+
+  test("Python's smtplib, which speaks EHLO, STARTTLS, AUTH and send_message by the book", async () => {
+    const script = `
+import smtplib, ssl, sys
+from email.message import EmailMessage
+port, user, password, sender = sys.argv[1:]
+message = EmailMessage()
+message['From'], message['To'], message['Subject'] = sender, 'python@receiver.test', 'Grüße'
+message.set_content('Hällo\\n.\\nWelt\\n')
+with smtplib.SMTP('127.0.0.1', int(port)) as client:
+    client.starttls(context=ssl._create_unverified_context())
+    client.login(user, password)
+    assert client.send_message(message) == {}
+`
+    const python = spawn('python3', ['-', String(posthorn.smtpPort), login.username, login.password, shop.address], {
+      stdio: ['pipe', 'inherit', 'inherit'],
+    })
+    python.stdin.end(script)
+    expect(await once(python, 'exit')).toEqual([0, null])
+    expect(await delivered('python@receiver.test')).toContain('\r\nSubject: =?utf-8?')
+  })
+
+  test('Postfix as a relay client with SASL hands on what it was given', { timeout: 90_000 }, async () => {
+    const inner = { user: 'app', password: 'relay' }
+    const relay = await startPostfix({
+      login: inner,
+      certificate: certificateFor(),
+      nextPort: posthorn.smtpPort,
+      nextLogin: { user: login.username, password: login.password },
+    })
+    try {
+      const through = transport({ port: relay.port, auth: { user: `${inner.user}@relay.test`, pass: inner.password } })
+      await through.sendMail({ from: shop.address, to: 'postfix@receiver.test', subject: 'Relayed', text: 'Grüße' })
+      const content = await delivered('postfix@receiver.test')
+      expect(content).toContain('by relay.test (Postfix)')
+      expect(await dkimVerdicts(content, shop.records)).toEqual([`pass ${shop.address.split('@')[1]}`])
+    } finally {
+      await relay.stop()
+    }
+  })
+})
+
+describe('what is shared with REST', () => {
+  test('SMTP and REST at once on a remainder of 5: exactly 5 are accepted', async () => {
+    const small = await posthorn.workspace({ plan: { hourly: 5 } })
+    const own = await posthorn.cli<Login>('smtp-credential', 'create', small.id)
+    const pool = transport({ pool: true, maxConnections: 5, auth: { user: own.username, pass: own.password } })
+    const overSmtp = Array.from({ length: 10 }, (_, at) =>
+      pool
+        .sendMail({ from: small.address, to: `quota@receiver.test`, subject: `${at}`, text: 'x' })
+        .then(() => 250)
+        .catch((error: { responseCode: number; response: string }) => {
+          expect(error.response).toMatch(/^452 4\.7\.1 hourly_limit_reached: .*\(hour \d of 5 left, reset in \d+ s\)$/)
+          return error.responseCode
+        }),
+    )
+    const overRest = Array.from(
+      { length: 10 },
+      async () => (await small.send({ recipient: 'quota@receiver.test' })).status,
+    )
+    const answers = await Promise.all([...overSmtp, ...overRest])
+    pool.close()
+    expect(answers.filter((answer) => answer === 250 || answer === 202)).toHaveLength(5)
+    expect(answers.filter((answer) => answer === 452 || answer === 429)).toHaveLength(15)
+    const [row] = await posthorn.query<{ kept: number }>(
+      'select count(*)::integer kept from messages where workspace_id = $1',
+      [small.id],
+    )
+    expect(row?.kept).toBe(5)
+    // What never became a message is there to be seen, whichever way it came.
+    let refused: { source: string; code: string }[] = []
+    while (refused.length < 15) refused = await posthorn.cli('message', 'refused', small.id)
+    expect(new Set(refused.map(({ source, code }) => `${source} ${code}`))).toEqual(
+      new Set(
+        answers.flatMap((answer) =>
+          answer === 452 ? ['smtp hourly_limit_reached'] : answer === 429 ? ['rest hourly_limit_reached'] : [],
+        ),
+      ),
+    )
+  })
+
+  test('a suppressed recipient is refused at RCPT, the others get their mail', async () => {
+    await posthorn.cli('suppression', 'add', shop.id, 'gone@receiver.test')
+    const sent = await transport().sendMail({
+      from: shop.address,
+      to: ['Gone@Receiver.test', 'still-here@receiver.test'],
+      subject: 'Hello',
+      text: 'x',
+    })
+    expect(sent.rejected).toEqual(['Gone@receiver.test'])
+    expect(sent.rejectedErrors?.[0]?.response).toMatch(/^550 5\.7\.1 recipient_suppressed/)
+    expect(idsIn(sent.response)).toHaveLength(1)
+    await delivered('still-here@receiver.test')
+  })
+})
+
+describe('a session', () => {
+  test('a revoked credential is felt at the next MAIL of an open session, within a second', async () => {
+    const own = await posthorn.cli<Login>('smtp-credential', 'create', shop.id)
+    const socket = connect({ host: '127.0.0.1', port: posthorn.smtpsPort, rejectUnauthorized: false })
+    const say = async (line: string): Promise<string> => {
+      socket.write(`${line}\r\n`)
+      const [answer] = (await once(socket, 'data')) as [Buffer]
+      return answer.toString()
+    }
+    await once(socket, 'data')
+    await say('EHLO client')
+    expect(await say(`AUTH PLAIN ${Buffer.from(`\0${own.username}\0${own.password}`).toString('base64')}`)).toMatch(
+      /^235 /,
+    )
+    expect(await say(`MAIL FROM:<${shop.address}>`)).toMatch(/^250 /)
+    await say('RSET')
+    await posthorn.cli('smtp-credential', 'revoke', own.id)
+    const since = performance.now()
+    let answer = '250'
+    while (answer.startsWith('250')) {
+      answer = await say(`MAIL FROM:<${shop.address}>`)
+      if (answer.startsWith('250')) await say('RSET')
+    }
+    expect(performance.now() - since).toBeLessThan(1_000)
+    expect(answer).toMatch(/^421 4\.7\.0 /)
+    await expect(transport({ auth: { user: own.username, pass: own.password } }).verify()).rejects.toThrow(/535/)
+  })
+
+  test('the same certificate after a restart; no password in what was said', async () => {
+    const seen = async (): Promise<string> => {
+      const socket = connect({ host: '127.0.0.1', port: posthorn.smtpsPort, rejectUnauthorized: false })
+      await once(socket, 'secureConnect')
+      const { fingerprint256 } = socket.getPeerCertificate()
+      socket.destroy()
+      return fingerprint256
+    }
+    const before = await seen()
+    await posthorn.stop()
+    await posthorn.startAgain()
+    expect(await seen()).toBe(before)
+    expect(posthorn.said()).not.toContain(login.password)
+    expect(readFileSync(join(posthorn.dataDir, 'smtp-tls.pem'), 'utf8')).toContain('BEGIN CERTIFICATE')
+    const plain = connectTcp({ host: '127.0.0.1', port: posthorn.smtpPort })
+    expect(((await once(plain, 'data')) as [Buffer])[0].toString()).toMatch(/^220 node\.test ESMTP/)
+    plain.destroy()
+  })
+})
