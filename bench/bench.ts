@@ -1,4 +1,4 @@
-// npm run bench: measures REST acceptance, delivery, idle memory and the second start, against the peers in bench/peers, in turn on this
+// npm run bench: measures REST acceptance, delivery, SMTP submission, idle memory and the second start, against the peers in bench/peers, in turn on this
 // machine, and prints one table. README.md says how it is done. Ends with 1 when something could not be measured; a figure that is not
 // reached is told, and is no failure: machines differ.
 import { spawnSync } from 'node:child_process'
@@ -14,6 +14,7 @@ import { deliveryRows, runDelivery } from './rows/delivery.ts'
 import { idleRows, runIdle } from './rows/idle.ts'
 import { largeRows, runLarge } from './rows/large.ts'
 import { restRows, runRest } from './rows/rest.ts'
+import { runSubmission, submissionRows } from './rows/submission.ts'
 import { sharesOf, tableOf } from './table.ts'
 import type { Row } from './table.ts'
 
@@ -49,6 +50,7 @@ async function bench(options: Options): Promise<void> {
   const rest = rows.has('rest') ? await runRest(options, temporary) : undefined
   const large = rows.has('large') ? await runLarge(options, temporary) : undefined
   const delivery = rows.has('delivery') ? await runDelivery(options, temporary) : undefined
+  const submission = rows.has('submission') ? await runSubmission(options, temporary) : undefined
   const rsa = delivery?.rsa ?? (rest === undefined ? [] : [await measureRsaLimit(rsaSeconds)])
   const calibration: Calibration = {
     rsa: rsa.map(({ perSecond }) => perSecond),
@@ -58,6 +60,7 @@ async function bench(options: Options): Promise<void> {
     ...(rest === undefined ? [] : restRows(rest, calibration)),
     ...(large === undefined ? [] : largeRows(large)),
     ...(delivery === undefined ? [] : deliveryRows(delivery, calibration)),
+    ...(submission === undefined ? [] : submissionRows(submission)),
     ...(idle === undefined ? [] : idleRows(idle, rows)),
   ]
   const measured = [...(rest === undefined ? [] : Object.values(rest).flat()), ...rsa, ...(delivery?.ours ?? [])]
@@ -84,6 +87,7 @@ function possible(rows: ReadonlySet<string>): Set<string> {
     rest: ['wrk', 'openssl'],
     large: ['wrk'],
     delivery: ['smtp-sink', 'openssl'],
+    submission: ['smtp-sink'],
   }
   return new Set(
     [...rows].filter((row) => {

@@ -14,6 +14,8 @@ const portNames = ['HTTP', 'SMTP', 'SMTPS', 'FEEDBACK', 'METRICS'] as const
 export interface Service extends Omit<Target, 'senders'> {
   /** From its start to `posthorn ready`. */
   readonly startMs: number
+  readonly smtpPort: number
+  readonly smtpsPort: number
   readonly stop: () => Promise<void>
 }
 
@@ -40,7 +42,15 @@ export function installation(folder: string): Installation {
       const service = start({ name: 'posthorn', command: posthorn, args: ['serve'], env, folder, stopMs: 60_000 })
       await service.says(/^posthorn ready /m, 60_000)
       const startMs = performance.now() - began
-      return { name: 'posthorn', port: ports[0] ?? 0, pids: [service.pid], startMs, stop: service.stop }
+      return {
+        name: 'posthorn',
+        port: ports[0] ?? 0,
+        pids: [service.pid],
+        startMs,
+        smtpPort: ports[1] ?? 0,
+        smtpsPort: ports[2] ?? 0,
+        stop: service.stop,
+      }
     },
     command: async (...args) =>
       JSON.parse(await run(posthorn, [...args, '--json'], { env: base })) as Record<string, unknown>,

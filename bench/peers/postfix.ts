@@ -8,6 +8,7 @@ import { generateKeyPairSync } from 'node:crypto'
 import * as fs from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
+import { selfSigned } from '../../src/base/certificate.ts'
 import { watchCpu } from '../cpu.ts'
 import type { Usage } from '../cpu.ts'
 import { atTheEnd, findProgram, folderIn, freePorts, run, start } from '../processes.ts'
@@ -21,6 +22,12 @@ export interface Postfix {
   relay(count: number): Promise<Drained>
   /** Holds `count` mails, then lets go of them: the rate until the queue is empty. */
   release(count: number): Promise<Drained>
+  /** Ports that take mail and hold it, in clear text and over TLS from the first byte. */
+  readonly holdingPort: number
+  readonly tlsPort: number
+  readonly pids: readonly number[]
+  /** Deletes whatever it holds. */
+  forget(): Promise<void>
   readonly stop: () => Promise<void>
 }
 export interface Drained {
@@ -39,9 +46,9 @@ const program = (name: string): string => findProgram(name) ?? name
 
 export async function startPostfix(temporary: string, sink: Sink, signed: boolean): Promise<Postfix> {
   const folder = folderIn(temporary, signed ? 'postfix-signed' : 'postfix-unsigned')
-  const [port = 0, holdingPort = 0] = await freePorts(2)
+  const [port = 0, holdingPort = 0, tlsPort = 0] = await freePorts(3)
   const milter = signed ? await startOpenDkim(folder) : undefined
-  const config = configure(folder, services(port, holdingPort), sink.port, milter?.socket)
+  const config = configure(folder, services(port, holdingPort, tlsPort), sink.port, milter?.socket)
   const masterFile = join(folder, 'queue', 'pid', 'master.pid')
   const stop = atTheEnd(async () => {
     // Master is no child of ours: known by its file from the moment it lives.
@@ -63,6 +70,10 @@ export async function startPostfix(temporary: string, sink: Sink, signed: boolea
     return { perSecond, usage: usage() }
   }
   return {
+    holdingPort,
+    tlsPort,
+    pids,
+    forget: async () => void (await run(program('postsuper'), ['-c', config, '-d', 'ALL'])),
     stop: async () => void (await stop()),
     relay: async (count) => {
       const drained = await measure(count, () => fill(port, count), 'smtp-source')
@@ -119,6 +130,9 @@ function configure(folder: string, master: readonly string[], sinkPort: number, 
   const data = folderIn(folder, 'data')
   const { uid, gid } = accountOf('postfix')
   fs.chownSync(data, uid, gid)
+  const chain = join(config, 'tls.pem')
+  const { key, cert } = selfSigned(`mx.${domain}`, new Date())
+  fs.writeFileSync(chain, key + cert, { mode: 0o600 })
   const settings = {
     compatibility_level: '3.6',
     queue_directory: join(folder, 'queue'),
@@ -145,6 +159,8 @@ function configure(folder: string, master: readonly string[], sinkPort: number, 
     smtp_dns_support_level: 'disabled',
     default_destination_concurrency_limit: '50',
     initial_destination_concurrency: '20',
+    smtpd_tls_chain_files: chain,
+    smtpd_tls_loglevel: '0',
     // Postfix slows its own intake while mail goes out (in_flow_delay); here nobody waits for its intake.
     in_flow_delay: '0',
     smtpd_milters: milter === undefined ? '' : `unix:${milter}`,
@@ -160,17 +176,21 @@ function configure(folder: string, master: readonly string[], sinkPort: number, 
 }
 
 /** Every service outside a chroot, because the milter's socket lies outside the queue. */
-function services(port: number, holdingPort: number): string[] {
+function services(port: number, holdingPort: number, tlsPort: number): string[] {
   const service = (name: string, type: string, wake: string, max: string, command: string): string =>
     `${name} ${type} ${type === 'inet' ? 'n' : '-'} - n ${wake} ${max} ${command}`
   return [
     service(`127.0.0.1:${port}`, 'inet', '-', '-', 'smtpd'),
     service(`127.0.0.1:${holdingPort}`, 'inet', '-', '-', 'smtpd'),
     '  -o smtpd_recipient_restrictions=check_recipient_access,static:HOLD,permit_mynetworks,reject',
+    service(`127.0.0.1:${tlsPort}`, 'inet', '-', '-', 'smtpd'),
+    '  -o smtpd_tls_wrappermode=yes',
+    '  -o smtpd_recipient_restrictions=check_recipient_access,static:HOLD,permit_mynetworks,reject',
     'pickup unix n - n 1 1 pickup',
     'cleanup unix n - n - 0 cleanup',
     'qmgr unix n - n 300 1 qmgr',
     service('rewrite', 'unix', '-', '-', 'trivial-rewrite'),
+    'tlsmgr unix - - n 1000? 1 tlsmgr',
     ...['bounce', 'defer', 'trace'].map((name) => service(name, 'unix', '-', '0', 'bounce')),
     service('verify', 'unix', '-', '1', 'verify'),
     'flush unix n - n 1000? 0 flush',

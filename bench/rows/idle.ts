@@ -35,7 +35,7 @@ export async function runIdle(options: Options, temporary: string): Promise<Idle
 }
 
 /** Proportional set size: pages that two of our processes share are counted once. In megabytes of a million bytes. */
-function memoryOf(pids: readonly number[]): number {
+export function memoryOf(pids: readonly number[]): number {
   const kilobytes = familyOf(pids)
     .filter(({ name }) => name.startsWith('node'))
     .map(({ pid }) => Number(/^Pss: +(\d+) kB/m.exec(fs.readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8'))?.[1] ?? 0))

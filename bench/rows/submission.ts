@@ -1,0 +1,187 @@
+// SMTP submission: acceptance over kept sessions and with a connection for each mail, from SMTP in to SMTP out, and thousands of idle
+// sessions. Postfix takes mail into its queue (held, so that nothing else runs), in clear text or over TLS, without a login: the comparison is
+// in its favour.
+import { connect, type Socket } from 'node:net'
+import { setTimeout } from 'node:timers/promises'
+import { watchCpu, type Usage } from '../cpu.ts'
+import type { Options } from '../options.ts'
+import { startPostfix, whyNoPostfix, type Postfix } from '../peers/postfix.ts'
+import { startSink, type Sink } from '../peers/sink.ts'
+import { folderIn } from '../processes.ts'
+import { installation, look, makeSenders, type Installation, type Service } from '../service.ts'
+import { begin, smtpLoad, type SmtpTarget } from '../smtp-load.ts'
+import { usagesOf, type Row } from '../table.ts'
+import { memoryOf } from './idle.ts'
+
+interface Rate {
+  readonly perSecond: number
+  readonly usage: Usage
+}
+const names = ['kept', 'single', 'through'] as const
+type Name = (typeof names)[number]
+export interface SubmissionRuns {
+  readonly ours: Readonly<Record<Name, readonly Rate[]>>
+  readonly postfix: Readonly<Record<Name | 'unsigned', readonly Rate[]>>
+  readonly idleMegabytes: readonly number[]
+  readonly idleServedMs: readonly number[]
+  readonly noPostfix: string | undefined
+}
+
+const connections = 50
+
+export async function runSubmission(options: Options, temporary: string): Promise<SubmissionRuns> {
+  const count = Math.min(options.backlog, 10_000)
+  const ours: Record<Name, Rate[]> = { kept: [], single: [], through: [] }
+  const postfix: Record<Name | 'unsigned', Rate[]> = { kept: [], single: [], through: [], unsigned: [] }
+  const idleMegabytes: number[] = []
+  const idleServedMs: number[] = []
+  const noPostfix = whyNoPostfix()
+  const sink = await startSink(folderIn(temporary, 'submission-sink'))
+  const signing = noPostfix === undefined ? await startPostfix(folderIn(temporary, 's'), sink, true) : undefined
+  const plain = noPostfix === undefined ? await startPostfix(folderIn(temporary, 'p'), sink, false) : undefined
+  const home = installation(folderIn(temporary, 'posthorn-submission'))
+  const login = await prepare(home)
+
+  for (let pair = 1; pair <= options.pairs; pair++) {
+    const note = (side: string, to: Rate[], rate: Rate): void => {
+      to.push(rate)
+      options.tell(`submission ${pair}/${options.pairs} ${side}: ${Math.round(rate.perSecond)}/s`)
+    }
+    const service = await home.serve({ POSTHORN_ROLES: 'smtp' })
+    const target = { port: service.smtpsPort, tls: true, login, from: login.sender }
+    await smtpLoad(target, Math.min(count, 500), connections, true) // what is compiled while it runs: not measured
+    note('ours, kept', ours.kept, await measure(service.pids, target, count, true))
+    if (plain !== undefined) note('Postfix, kept', postfix.kept, await accepts(plain, false, count / 4, true))
+    note('ours, single', ours.single, await measure(service.pids, target, count / 4, false))
+    if (plain !== undefined) note('Postfix, single', postfix.single, await accepts(plain, true, count / 8, false))
+    const idle = await holdIdle(service, target, options.smoke ? 200 : 5_000)
+    idleMegabytes.push(idle.megabytes)
+    idleServedMs.push(idle.servedMs)
+    await service.stop()
+    await clear(home)
+    note('ours, through', ours.through, await through(home, login, sink, count))
+    if (signing !== undefined) note('Postfix, signed', postfix.through, await signing.relay(options.postfixBacklog))
+    if (plain !== undefined) note('Postfix, unsigned', postfix.unsigned, await plain.relay(options.postfixBacklog))
+  }
+  for (const each of [signing, plain, sink]) await each?.stop()
+  return { ours, postfix, idleMegabytes, idleServedMs, noPostfix }
+}
+
+interface Login {
+  readonly username: string
+  readonly password: string
+  readonly sender: string
+}
+
+async function prepare(home: Installation): Promise<Login> {
+  const service = await home.serve({ POSTHORN_ROLES: 'smtp' })
+  await makeSenders(home, 1)
+  const made = await home.command('smtp-credential', 'create', 'Bench 1')
+  await service.stop()
+  return { username: String(made['username']), password: String(made['password']), sender: 'shop@w1.bench.example' }
+}
+
+async function measure(pids: readonly number[], target: SmtpTarget, count: number, kept: boolean): Promise<Rate> {
+  const usage = watchCpu(pids)
+  const perSecond = await smtpLoad(target, Math.ceil(count), connections, kept)
+  return { perSecond, usage: usage() }
+}
+
+async function accepts(postfix: Postfix, tls: boolean, count: number, kept: boolean): Promise<Rate> {
+  const port = tls ? postfix.tlsPort : postfix.holdingPort
+  const rate = await measure(postfix.pids, { port, tls, from: 'shop@bench.example' }, count, kept)
+  await postfix.forget()
+  return rate
+}
+
+/** What the acceptance rows left is not to be delivered. */
+async function clear(home: Installation): Promise<void> {
+  const service = await home.serve({ POSTHORN_ROLES: 'api' })
+  const database = await look(home.dataDir)
+  await database.query('truncate outbound')
+  await database.end()
+  await service.stop()
+}
+
+/** From the first mail in until the queue is empty. */
+async function through(home: Installation, login: Login, sink: Sink, count: number): Promise<Rate> {
+  const settings = { POSTHORN_ROLES: 'smtp,deliver', POSTHORN_ROUTE: `smtp://127.0.0.1:${sink.port}` }
+  const service = await home.serve(settings)
+  const database = await look(home.dataDir)
+  const usage = watchCpu([...service.pids, sink.pid])
+  const began = performance.now()
+  await smtpLoad({ port: service.smtpsPort, tls: true, login, from: login.sender }, count, connections, true)
+  for (let left = 1; left > 0; await setTimeout(50)) {
+    const { rows } = await database.query<{ left: number }>('select count(*)::integer as left from outbound')
+    left = rows[0]?.left ?? 0
+  }
+  const rate = { perSecond: count / ((performance.now() - began) / 1000), usage: usage() }
+  await database.end()
+  await service.stop()
+  return rate
+}
+
+/** Sessions that have been greeted and say nothing; then one more client, until it could send. */
+async function holdIdle(service: Service, target: SmtpTarget, count: number) {
+  const sockets: Socket[] = []
+  for (let at = 0; at < count; at += 100)
+    sockets.push(...(await Promise.all(Array.from({ length: 100 }, () => greeted(service.smtpPort)))))
+  const megabytes = memoryOf(service.pids)
+  const began = performance.now()
+  const session = await begin(target)
+  const servedMs = performance.now() - began
+  session.end()
+  for (const socket of sockets) socket.destroy()
+  return { megabytes, servedMs }
+}
+
+function greeted(port: number): Promise<Socket> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(port, '127.0.0.1')
+    socket.once('data', () => socket.write('EHLO idle.example\r\n', () => resolve(socket))).once('error', reject)
+  })
+}
+
+export function submissionRows({ ours, postfix, idleMegabytes, idleServedMs, noPostfix }: SubmissionRuns): Row[] {
+  const rates = (each: readonly Rate[]): number[] => each.map(({ perSecond }) => perSecond)
+  const row = (
+    name: string,
+    mine: readonly Rate[],
+    peer: string,
+    other: readonly Rate[],
+    must: number,
+    aim: number,
+  ): Row => ({
+    name,
+    ours: rates(mine),
+    unit: '/s',
+    peer: { name: peer, figures: rates(other) },
+    better: 'more',
+    must,
+    aim,
+    ...usagesOf(mine, other),
+    ...(noPostfix !== undefined && { invalid: noPostfix }),
+  })
+  return [
+    row('SMTP acceptance, kept sessions', ours.kept, 'Postfix into its queue', postfix.kept, 5, 8),
+    row('SMTP acceptance, a TLS connection each', ours.single, 'Postfix into its queue', postfix.single, 2, 4),
+    row('SMTP in to SMTP out, signed', ours.through, 'Postfix + OpenDKIM', postfix.through, 4, 7),
+    row('SMTP in to SMTP out, signed', ours.through, 'Postfix, unsigned', postfix.unsigned, 3, 5),
+    {
+      name: 'memory with 5,000 idle SMTP sessions',
+      ours: idleMegabytes,
+      unit: 'MB',
+      better: 'less',
+      must: 300,
+      aim: 150,
+    },
+    {
+      name: 'a new client beside them is served in',
+      ours: idleServedMs,
+      unit: 'ms',
+      better: 'less',
+      must: 200,
+      aim: 50,
+    },
+  ]
+}
