@@ -133,11 +133,9 @@ describe('programs that people use', () => {
 
   test('swaks, and what a missing Message-ID and Date are replaced by', async () => {
     const data = `From: ${shop.address}\\nTo: swaks@receiver.test\\nSubject: Hello\\n\\nIt works.\\n`
-    const { stdout } = await exec('swaks', [
-      ...['--server', '127.0.0.1', '--port', String(posthorn.smtpPort), '--tls', '--auth', 'LOGIN'],
-      ...['--auth-user', login.username, '--auth-password', login.password, '--from', shop.address],
-      ...['--to', 'swaks@receiver.test', '--data', data],
-    ])
+    const options = `--server 127.0.0.1 --port ${posthorn.smtpPort} --tls --auth LOGIN --auth-user ${login.username}`
+    const envelope = `--auth-password ${login.password} --from ${shop.address} --to swaks@receiver.test --data`
+    const { stdout } = await exec('swaks', [...options.split(' '), ...envelope.split(' '), data])
     const [id] = idsIn(stdout)
     const content = await delivered('swaks@receiver.test')
     expect(content).toMatch(new RegExp(`^Message-ID: <${id}@${shop.address.split('@')[1]}>\\r$`, 'm'))
