@@ -73,7 +73,7 @@ end $$;
 -- Deletes contents that a workspace does not keep after the end: up to `most` messages. Answers how many.
 create function drop_unwanted_contents_1(most integer) returns integer language sql as $$
   with unwanted as materialized (
-    select c.workspace_id, c.message_id, c.body_blob from workspaces w
+    select c.workspace_id, c.message_id, c.body_blob, c.shares_blobs from workspaces w
       cross join lateral (
         select x.* from contents x
          where x.workspace_id = w.id
@@ -85,10 +85,13 @@ create function drop_unwanted_contents_1(most integer) returns integer language 
     delete from contents c using unwanted u where c.workspace_id = u.workspace_id and c.message_id = u.message_id
   ),
   file as (
-    delete from attachments a using unwanted u where a.workspace_id = u.workspace_id and a.message_id = u.message_id returning a.blob_id
+    delete from attachments a using unwanted u where a.workspace_id = u.workspace_id and a.message_id = u.message_id 
+    returning a.blob_id, u.shares_blobs
   ),
   blob as (
-    delete from blobs b using (select f.blob_id from file f union select u.body_blob from unwanted u where u.body_blob is not null) gone
+    -- what other recipients of the same DATA still need goes with its partition
+    delete from blobs b using (select f.blob_id from file f where not f.shares_blobs
+                               union select u.body_blob from unwanted u where u.body_blob is not null and not u.shares_blobs) gone
      where b.id = gone.blob_id
   )
   select count(*)::integer from unwanted
