@@ -126,7 +126,9 @@ function subjectOf(fields: Fields): string {
   const text = decodeWords(textOf(fields, 'subject'))
     .replace(/[\x00-\x1f\x7f\x85\u2028\u2029]+/g, ' ')
     .toWellFormed()
-  return text.length <= limits.subjectCodePointsMax ? text : Array.from(text).slice(0, limits.subjectCodePointsMax).join('')
+  return text.length <= limits.subjectCodePointsMax
+    ? text
+    : Array.from(text).slice(0, limits.subjectCodePointsMax).join('')
 }
 
 const isKey = (text: string): boolean => text.length <= limits.idempotencyKeyCharactersMax && /^[!-~]+$/.test(text)

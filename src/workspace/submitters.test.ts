@@ -1,0 +1,78 @@
+// Who may log in over SMTP, and how soon a change is felt.
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { silentLog } from '../base/log.ts'
+import { makeVault } from '../base/secret.ts'
+import { parseAddress, type EmailAddress } from '../mail/address.ts'
+import { storeWorld, type Sender, type StoreWorld } from '../store/store.test-kit.ts'
+import { createSmtpCredential, listSmtpCredentials, revokeSmtpCredential } from './smtp-credentials.ts'
+import { makeSubmitters, type Submitters } from './submitters.ts'
+
+const vault = makeVault('an installation key of the tests, long enough')
+let world: StoreWorld
+let submitters: Submitters
+let sender: Sender
+beforeAll(async () => {
+  world = await storeWorld()
+  submitters = makeSubmitters({ db: world.db, vault, log: silentLog, publicUrl: 'http://localhost' })
+  sender = await world.sender()
+})
+afterAll(() => world.close())
+const address = (text: string) => parseAddress(text) as EmailAddress
+
+test('a password of at least 128 bits lets in, is shown once and kept as a keyed hash alone', async () => {
+  const made = await createSmtpCredential(world.db, vault, sender.workspaceId, 'shop')
+  expect(Buffer.from(made.password, 'base64url').length).toBeGreaterThanOrEqual(16)
+  expect(await submitters.login(made.username, made.password)).toMatchObject({
+    credentialId: made.id,
+    workspaceId: sender.workspaceId,
+    blocked: false,
+    apiSending: true,
+  })
+  expect(await submitters.login(made.username, `${made.password}x`)).toBeUndefined()
+  expect(await submitters.login('nobody', made.password)).toBeUndefined()
+  const [row] = await world.db.run<{ all: string }>('select c::text "all" from smtp_credentials c where id = $1', [
+    made.id,
+  ])
+  expect(row?.all).not.toContain(made.password)
+  expect(JSON.stringify(await listSmtpCredentials(world.db, sender.workspaceId))).not.toContain(made.password)
+  // Another installation's key makes another hash of the same password.
+  const elsewhere = makeVault('another installation key, just as long as it')
+  const other = makeSubmitters({ db: world.db, vault: elsewhere, log: silentLog, publicUrl: '' })
+  expect(await other.login(made.username, made.password)).toBeUndefined()
+})
+
+test('a revoked credential has no standing as soon as access changes are heard', async () => {
+  const made = await createSmtpCredential(world.db, vault, sender.workspaceId, 'to go')
+  expect(await submitters.standing(made.username)).toBeDefined()
+  await revokeSmtpCredential(world.db, made.id)
+  submitters.forget()
+  expect(await submitters.standing(made.username)).toBeUndefined()
+  expect(await submitters.login(made.username, made.password)).toBeUndefined()
+})
+
+test('a sender is a mailbox of this workspace alone, in any case, while it is active', async () => {
+  const other = await world.sender()
+  const own = await world.value<string>('select address from mailboxes where id = $1', [sender.mailboxId])
+  expect(await submitters.mailboxOf(sender.workspaceId, address(own.toUpperCase()))).toBe(sender.mailboxId)
+  expect(await submitters.mailboxOf(other.workspaceId, address(own))).toBeUndefined()
+  await world.db.run(`update mailboxes set status = 'disabled' where id = $1`, [sender.mailboxId])
+  submitters.forget()
+  expect(await submitters.mailboxOf(sender.workspaceId, address(own))).toBeUndefined()
+})
+
+test('suppressions are found for many sessions at once, each its own', async () => {
+  const other = await world.sender()
+  await world.db.run(
+    `insert into suppressions (workspace_id, recipient_key, recipient, reason)
+     values ($1, 'ann@receiver.test', 'ann@receiver.test', 'manual'), ($1, 'x@simulator.posthorn.test', 'x', 'manual')`,
+    [sender.workspaceId],
+  )
+  const asked = [
+    [sender, 'Ann@Receiver.test'],
+    [sender, 'bob@receiver.test'],
+    [other, 'ann@receiver.test'],
+    [sender, 'x@simulator.posthorn.test'],
+  ] as const
+  const answers = asked.map(([{ workspaceId }, text]) => submitters.isSuppressed(workspaceId, address(text)))
+  expect(await Promise.all(answers)).toEqual([true, false, false, false])
+})
