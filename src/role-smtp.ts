@@ -66,6 +66,12 @@ export function smtp({ settings, connection, vault, log }: RoleTools): Role {
         implicitTls: true,
       }),
     ],
-    closing: [() => scanner.stop(), () => ids.stop(), () => heard.stop(), () => refusals.quiet(), ...closeAll(admitDb, readDb, stageDb)],
+    closing: [
+      () => scanner.stop(),
+      () => ids.stop(),
+      () => heard.stop(),
+      () => refusals.quiet(),
+      ...closeAll(admitDb, readDb, stageDb),
+    ],
   }
 }

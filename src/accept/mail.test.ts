@@ -12,7 +12,7 @@ import { makeIds } from '../store/message-id.ts'
 import { sweepRepeats } from '../store/repeats.ts'
 import { storeWorld, type Sender, type StoreWorld } from '../store/store.test-kit.ts'
 import { readRecord } from '../store/views/message-status.ts'
-import { builtInScanner, makeAccept, makeAcceptMail, type Accept, type AcceptMail, type AcceptTools } from './accept.ts'
+import { makeAccept, makeAcceptMail, makeScanner, type Accept, type AcceptMail, type AcceptTools } from './accept.ts'
 
 let world: StoreWorld
 let tools: AcceptTools
@@ -26,7 +26,7 @@ beforeAll(async () => {
   tools = {
     ids,
     admitter: makeAdmitter(world.db),
-    scanner: builtInScanner,
+    scanner: makeScanner(undefined),
     hostname: 'node.test',
     log: silentLog,
     stage: (id, bytes) => stageBlob(world.db, id, bytes),
@@ -35,7 +35,10 @@ beforeAll(async () => {
   acceptMail = makeAcceptMail(tools)
   accept = makeAccept({ ...tools, admitter: makeAdmitter(world.anotherNode()) })
 })
-afterAll(() => world.close())
+afterAll(async () => {
+  await tools.scanner.stop()
+  await world.close()
+})
 
 const address = (text: string): EmailAddress => {
   const parsed = parseAddress(text)

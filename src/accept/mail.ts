@@ -43,7 +43,11 @@ async function decide(tools: AcceptTools, mail: MailSubmission): Promise<Accepte
       record = passed
     }
     const content = await placeContent(tools, mail, ids)
-    const whole = rows.map((row) => ({ ...row, fields: { ...row.fields, ...content }, ...(record !== undefined && { scan: record }) }))
+    const whole = rows.map((row) => ({
+      ...row,
+      fields: { ...row.fields, ...content },
+      ...(record !== undefined && { scan: record }),
+    }))
     for (let round = 0; round < roundsMax; round++) {
       const known = await admit(tools, whole, ids, mail.until)
       if (known === 'found' || known.every(({ admitted }) => admitted)) return { ids, replayed: false }

@@ -52,8 +52,11 @@ create table contents (
   message_id uuid not null,
   body_text text,
   body_blob uuid,
+  form text not null default 'text'::text,
+  shares_blobs boolean not null default false,
   constraint contents_pkey PRIMARY KEY (workspace_id, message_id),
-  constraint contents_check CHECK (((body_text IS NULL) <> (body_blob IS NULL)))
+  constraint contents_check CHECK (((body_text IS NULL) <> (body_blob IS NULL))),
+  constraint contents_form_check CHECK ((form = ANY (ARRAY['text'::text, 'mail'::text])))
 ) partition by RANGE (message_id);
 
 create table dkim_keys (
@@ -103,9 +106,11 @@ create table idempotency_keys (
   body_hash text not null,
   message_id uuid not null,
   created_at timestamp with time zone not null,
+  message_ids uuid[],
   constraint idempotency_keys_pkey PRIMARY KEY (workspace_id, endpoint, key)
 );
 CREATE INDEX idempotency_keys_age ON public.idempotency_keys USING brin (created_at);
+CREATE INDEX idempotency_repeats ON public.idempotency_keys USING btree (created_at) WHERE (endpoint = 'smtp-repeat'::text);
 
 create table installation (
   name text not null,
@@ -198,6 +203,19 @@ create table plans (
 );
 CREATE TRIGGER access_changed AFTER INSERT OR DELETE OR UPDATE ON public.plans FOR EACH STATEMENT EXECUTE FUNCTION tell_access_changed();
 
+create table refused_submissions (
+  workspace_id uuid not null,
+  id uuid not null,
+  at timestamp with time zone not null default app_now(),
+  source text not null,
+  code text not null,
+  recipient_domain text,
+  constraint refused_submissions_pkey PRIMARY KEY (workspace_id, id),
+  constraint refused_submissions_workspace_id_fkey FOREIGN KEY (workspace_id) REFERENCES workspaces(id),
+  constraint refused_submissions_source_check CHECK ((source = ANY (ARRAY['rest'::text, 'smtp'::text])))
+);
+CREATE INDEX refused_submissions_at ON public.refused_submissions USING btree (at);
+
 create table reports (
   workspace_id uuid not null,
   message_id uuid not null,
@@ -227,6 +245,22 @@ create table scans (
   record json not null,
   constraint scans_pkey PRIMARY KEY (workspace_id, message_id)
 ) partition by RANGE (message_id);
+
+create table smtp_credentials (
+  workspace_id uuid not null,
+  id uuid not null,
+  name text not null,
+  username text not null,
+  password_hash bytea not null,
+  created_at timestamp with time zone not null default app_now(),
+  last_used_at timestamp with time zone,
+  revoked_at timestamp with time zone,
+  constraint smtp_credentials_pkey PRIMARY KEY (workspace_id, id),
+  constraint smtp_credentials_id_key UNIQUE (id),
+  constraint smtp_credentials_username_key UNIQUE (username),
+  constraint smtp_credentials_workspace_id_fkey FOREIGN KEY (workspace_id) REFERENCES workspaces(id)
+);
+CREATE TRIGGER access_changed AFTER DELETE OR UPDATE OF revoked_at ON public.smtp_credentials FOR EACH STATEMENT EXECUTE FUNCTION tell_access_changed();
 
 create table staged_blobs (
   id uuid not null,
@@ -398,6 +432,139 @@ begin
     perform pg_notify('posthorn_due', ''); -- heard after the commit, once for the batch
   end if;
 end $function$;
+CREATE OR REPLACE FUNCTION public.admit_2(batch json, charged uuid[], commit_them boolean)
+ RETURNS TABLE(n integer, admitted boolean, sender text, suppressed boolean, repeated_id uuid, repeated_ids uuid[], repeated_hash text, at timestamp with time zone, hourly integer, daily integer, monthly integer, hour_used integer, day_used integer, month_used integer, hour_resets integer, day_resets integer, month_resets integer)
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+declare
+  now_at timestamptz := app_now();
+  now_minute bigint := minute_of(app_now());
+  today date := (app_now() at time zone 'UTC')::date;
+  this_month date := date_trunc('month', app_now() at time zone 'UTC')::date;
+begin
+  if commit_them then
+    -- Quota rows first, in the order of their keys: every admission takes them in this order, so no two wait for each other.
+    perform 1 from usage u where u.workspace_id = any (charged) order by u.workspace_id for update;
+  end if;
+  return query
+  with submitted as materialized (
+    select * from json_to_recordset(batch) as s (
+      n integer, g integer, size integer, id uuid, w uuid, mailbox uuid, source text, recipient text, recipient_key text, destination text,
+      subject text, body text, body_blob uuid, form text, shares_blobs boolean, metadata json, expires timestamptz, accepted_by text, age_ms bigint,
+      endpoint text, idem text, hash text, keep_ms bigint, ids uuid[], files json, chunks json)
+  ),
+  quota as materialized (
+    select u.workspace_id, p.hourly, p.daily, p.monthly, c.minute at_minute, c.day at_day, c.month at_month,
+           hour_count(u.minutes, u.minute, c.minute) hour_used,
+           case when u.day = c.day then u.day_count else 0 end day_used,
+           case when u.month = c.month then u.month_count else 0 end month_used,
+           u.minutes, u.minute
+      from usage u join workspaces w on w.id = u.workspace_id join plans p on p.name = w.plan
+           cross join lateral charged_at(u.minute, now_minute) c
+     where u.workspace_id = any (charged)
+  ),
+  seen as materialized (
+    select s.*, box.address sender, box.name sender_name, repeated.message_id repeated_id, repeated.message_ids repeated_ids,
+           repeated.body_hash repeated_hash, no.recipient_key is not null suppressed
+      from submitted s
+      left join lateral (
+        select m.address, m.name from mailboxes m join domains d on d.workspace_id = m.workspace_id and d.id = m.domain_id
+         where m.workspace_id = s.w and m.id = s.mailbox and m.status = 'active' and d.status in ('verified', 'degraded') limit 1) box on true
+      left join lateral (
+        select k.message_id, k.message_ids, k.body_hash from idempotency_keys k
+         where s.idem is not null and k.workspace_id = s.w and k.endpoint = s.endpoint and k.key = s.idem
+           and (s.keep_ms is null or k.created_at > now_at - s.keep_ms * interval '1 millisecond') limit 1) repeated on true
+      left join lateral (
+        select x.recipient_key from suppressions x
+         where x.workspace_id = s.w and x.recipient_key = s.recipient_key and s.destination <> 'simulator.posthorn.test' limit 1) no on true
+  ),
+  welcome as (
+    select e.*, q.hourly, q.daily, q.monthly, q.hour_used, q.day_used, q.month_used, q.minutes, q.minute, q.at_minute, q.at_day, q.at_month,
+           commit_them and bool_and(e.sender is not null and not e.suppressed and e.repeated_id is null) over (partition by e.g)
+             and (q.hourly is null or q.hour_used + e.size <= q.hourly)
+             and (q.daily is null or q.day_used + e.size <= q.daily)
+             and (q.monthly is null or q.month_used + e.size <= q.monthly) eligible
+      from seen e join quota q on q.workspace_id = e.w
+  ),
+  ranked as (
+    -- the place of the last row of the group: its rows follow each other
+    select c.*, row_number() over (partition by c.w, c.eligible order by c.n) - (c.n - c.g) + c.size - 1 rank from welcome c
+  ),
+  judged as materialized (
+    select r.*, r.eligible and (r.hourly is null or r.hour_used + r.rank <= r.hourly)
+                           and (r.daily is null or r.day_used + r.rank <= r.daily)
+                           and (r.monthly is null or r.month_used + r.rank <= r.monthly) admitted
+      from ranked r
+  ),
+  admitted as (select j.* from judged j where j.admitted),
+  charges as materialized (
+    select a.w, count(*)::integer many, min(a.at_minute) as minute, min(a.at_day) as day, min(a.day_used) day_used,
+           min(a.at_month) as month, min(a.month_used) month_used
+      from admitted a group by a.w
+  ),
+  charge as (
+    update usage u
+       set minutes = charge_minute(u.minutes, u.minute, c.minute, c.many), minute = c.minute,
+           day = c.day, day_count = c.day_used + c.many, month = c.month, month_count = c.month_used + c.many
+      from charges c where u.workspace_id = c.w
+  ),
+  record as (
+    insert into messages (workspace_id, id, mailbox_id, source, sequence, sender, sender_name, recipient, recipient_key, subject, metadata,
+                          accepted_by, created_at, expires_at)
+    select a.w, a.id, a.mailbox, a.source, 1, a.sender, a.sender_name, a.recipient, a.recipient_key, a.subject, a.metadata,
+           a.accepted_by, now_at, a.expires from admitted a
+  ),
+  content as (
+    insert into contents (workspace_id, message_id, body_text, body_blob, form, shares_blobs)
+    select a.w, a.id, a.body, a.body_blob, coalesce(a.form, 'text'), coalesce(a.shares_blobs, false) from admitted a
+  ),
+  queue as (
+    insert into outbound (message_id, workspace_id, mailbox_id, destination, due_at, expires_at)
+    select a.id, a.w, a.mailbox, a.destination, now_at,
+           least(coalesce(a.expires, 'infinity'), now_at + a.age_ms * interval '1 millisecond') from admitted a
+  ),
+  event as (
+    insert into events (workspace_id, message_id, sequence, type, status, delivery_rank, occurred_at)
+    select a.w, a.id, 1, 'message.queued', 'queued', 0, now_at from admitted a
+  ),
+  repeatable as (
+    -- a key that does not count any more is taken over
+    insert into idempotency_keys (workspace_id, endpoint, key, body_hash, message_id, message_ids, created_at)
+    select a.w, a.endpoint, a.idem, a.hash, a.id, a.ids, now_at from admitted a where a.idem is not null
+    on conflict (workspace_id, endpoint, key) do update
+       set body_hash = excluded.body_hash, message_id = excluded.message_id, message_ids = excluded.message_ids, created_at = now_at
+  ),
+  files as materialized (
+    select a.w, a.id, f.* from admitted a cross join lateral json_to_recordset(a.files) as f (
+      position smallint, filename text, content_type text, size integer, blob uuid) where a.files is not null
+  ),
+  attached as (
+    insert into attachments (workspace_id, message_id, position, filename, content_type, size_bytes, blob_id)
+    select f.w, f.id, f.position, f.filename, f.content_type, f.size, f.blob from files f
+  ),
+  inlined as (
+    insert into blobs (id, part, bytes)
+    select c.blob, 0, decode(c.bytes, 'base64') from admitted a cross join lateral json_to_recordset(a.chunks) as c (blob uuid, bytes text)
+     where a.chunks is not null
+  ),
+  adopted as (
+    delete from staged_blobs b using (
+      select f.blob from files f union select a.body_blob from admitted a where a.body_blob is not null) used where b.id = used.blob
+  )
+  select j.n, j.admitted, j.sender, j.suppressed, j.repeated_id, j.repeated_ids, j.repeated_hash, now_at,
+         j.hourly, j.daily, j.monthly,
+         j.hour_used + coalesce(c.many, 0), j.day_used + coalesce(c.many, 0), j.month_used + coalesce(c.many, 0),
+         case when j.hourly is not null then
+           60 * (60 - coalesce((select max(h.age) from trailing_hour(j.minutes, j.minute, j.at_minute) h where h.charged > 0), 0))
+             - extract(second from now_at)::integer end,
+         extract(epoch from (today + 1)::timestamp - (now_at at time zone 'UTC'))::integer,
+         extract(epoch from this_month + interval '1 month' - (now_at at time zone 'UTC'))::integer
+    from judged j left join charges c on c.w = j.w;
+  if commit_them then
+    perform pg_notify('posthorn_due', ''); -- heard after the commit, once for the batch
+  end if;
+end $function$;
 CREATE OR REPLACE FUNCTION public.app_now()
  RETURNS timestamp with time zone
  LANGUAGE sql
@@ -514,7 +681,7 @@ CREATE OR REPLACE FUNCTION public.drop_unwanted_contents_1(most integer)
  LANGUAGE sql
 AS $function$
   with unwanted as materialized (
-    select c.workspace_id, c.message_id, c.body_blob from workspaces w
+    select c.workspace_id, c.message_id, c.body_blob, c.shares_blobs from workspaces w
       cross join lateral (
         select x.* from contents x
          where x.workspace_id = w.id
@@ -526,10 +693,13 @@ AS $function$
     delete from contents c using unwanted u where c.workspace_id = u.workspace_id and c.message_id = u.message_id
   ),
   file as (
-    delete from attachments a using unwanted u where a.workspace_id = u.workspace_id and a.message_id = u.message_id returning a.blob_id
+    delete from attachments a using unwanted u where a.workspace_id = u.workspace_id and a.message_id = u.message_id 
+    returning a.blob_id, u.shares_blobs
   ),
   blob as (
-    delete from blobs b using (select f.blob_id from file f union select u.body_blob from unwanted u where u.body_blob is not null) gone
+    -- what other recipients of the same DATA still need goes with its partition
+    delete from blobs b using (select f.blob_id from file f where not f.shares_blobs
+                               union select u.body_blob from unwanted u where u.body_blob is not null and not u.shares_blobs) gone
      where b.id = gone.blob_id
   )
   select count(*)::integer from unwanted

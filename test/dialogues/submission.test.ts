@@ -3,7 +3,7 @@
 // plan has no sending, and `small` of w4 with one message an hour; all have the password `secret`.
 import { readdirSync, readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
-import { builtInScanner, makeAcceptMail } from '../../src/accept/accept.ts'
+import { makeAcceptMail, makeScanner } from '../../src/accept/accept.ts'
 import { Guesses } from '../../src/base/guesses.ts'
 import { silentLog } from '../../src/base/log.ts'
 import { makeVault } from '../../src/base/secret.ts'
@@ -59,11 +59,12 @@ describe.each(readdirSync(folder))('%s', (file) => {
       const taken: string[] = []
       const ids = makeIds(world.db)
       await ids.synchronize()
+      const scanner = makeScanner(undefined)
       const book = makeRefusalBook(world.db, silentLog)
       const acceptMail = makeAcceptMail({
         ids,
         admitter: makeAdmitter(world.db),
-        scanner: builtInScanner,
+        scanner,
         hostname: 'submit.test',
         log: silentLog,
         stage: (id, bytes) => stageBlob(world.db, id, bytes),
@@ -103,6 +104,7 @@ describe.each(readdirSync(folder))('%s', (file) => {
         ids.stop()
         await server.stop()
         await book.quiet()
+        await scanner.stop()
         await world.close()
       }
     },
