@@ -37,6 +37,7 @@ const broughtInBy: Readonly<Record<string, readonly string[]>> = {
   pino: ['base'],
   'prom-client': ['base'],
   commander: ['cli'],
+  undici: ['webhooks'],
 }
 
 /** Rooms without I/O, and what of Node is none. */

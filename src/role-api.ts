@@ -12,9 +12,10 @@ import { makeIds } from './store/message-id.ts'
 import { makeRefusalBook } from './store/refused-submissions.ts'
 import { isReachable } from './store/server-facts.ts'
 import { readRecord, readStatus } from './store/views/message-status.ts'
+import { catchUp, makeTargets, makeWebhookDesk } from './webhooks/webhooks.ts'
 import { makeAuthenticator } from './workspace/workspace.ts'
 
-export function api({ settings, connection, log, metrics }: RoleTools): Role {
+export function api({ settings, connection, vault, log, metrics }: RoleTools): Role {
   const admitDb = openDatabase(connection, {
     name: 'posthorn accept',
     connectionsMax: 2,
@@ -30,6 +31,7 @@ export function api({ settings, connection, log, metrics }: RoleTools): Role {
     connectionsMax: 2,
     answerMs: 30_000,
   })
+  const manageDb = openDatabase(connection, { name: 'posthorn manage', connectionsMax: 2, answerMs: 30_000 })
   const ids = makeIds(readDb)
   const authenticator = makeAuthenticator({ db: readDb, publicUrl: publicUrl(settings), log })
   const heard = listen(connection, 'posthorn_access', () => authenticator.forget())
@@ -57,6 +59,13 @@ export function api({ settings, connection, log, metrics }: RoleTools): Role {
       accept,
       noteRefused: (refused) => refusals.note(refused),
       readStatus: (workspace, id) => readStatus(readDb, workspace, id),
+      webhooks: makeWebhookDesk({
+        db: manageDb,
+        vault,
+        targets: makeTargets(settings),
+        timeScale: settings.POSTHORN_TIME_SCALE,
+      }),
+      catchUp: (workspace, after, limit) => catchUp(readDb, workspace, after, limit),
       ready: async () => {
         const reachable = await isReachable(readDb)
         return { ready: reachable, detail: { database: reachable ? 'reachable' : 'not reachable' } }
@@ -74,7 +83,7 @@ export function api({ settings, connection, log, metrics }: RoleTools): Role {
       () => ids.stop(),
       () => heard.stop(),
       () => refusals.quiet(),
-      ...closeAll(admitDb, readDb, stageDb),
+      ...closeAll(admitDb, readDb, stageDb, manageDb),
     ],
   }
 }

@@ -11,6 +11,7 @@ export const roles = {
   api: async (): Promise<MakeRole> => (await import('./role-api.ts')).api,
   smtp: async (): Promise<MakeRole> => (await import('./role-smtp.ts')).smtp,
   deliver: async (): Promise<MakeRole> => (await import('./role-deliver.ts')).deliver,
+  webhooks: async (): Promise<MakeRole> => (await import('./role-webhooks.ts')).webhooks,
 } satisfies Partial<Record<RoleName, () => Promise<MakeRole>>>
 
 export function isBuilt(name: RoleName): name is keyof typeof roles {

@@ -14,7 +14,7 @@ export interface Log {
   attempted(facts: Facts): void
   /** A provider's report was recorded. */
   reported(facts: Facts): void
-  /** A webhook was posted. */
+  /** A webhook was posted, or its endpoint disabled. */
   notified(facts: Facts): void
   started(facts: Facts): void
   stopped(facts: Facts): void
@@ -34,7 +34,9 @@ export function makeLog(level: string): Log {
     refused: verb('refused'),
     attempted: verb('attempted'),
     reported: verb('reported'),
-    notified: verb('notified'),
+    // There are several for each message.
+    notified: (facts) =>
+      facts['outcome'] === 'delivered' ? out.debug(facts, 'notified') : out.info(facts, 'notified'),
     started: verb('started'),
     stopped: verb('stopped'),
     fault: (what, error, facts = {}) => {

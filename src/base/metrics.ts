@@ -37,6 +37,12 @@ export function makeMetrics(process: string): Metrics {
     labelNames: ['outcome'],
     registers,
   })
+  const notified = new Counter({
+    name: 'posthorn_webhook_attempts_total',
+    help: 'Tries at posting webhook events that ended, by outcome.',
+    labelNames: ['outcome'],
+    registers,
+  })
   const faults = new Counter({
     name: 'posthorn_faults_total',
     help: 'Faults of our own, by place.',
@@ -67,6 +73,10 @@ export function makeMetrics(process: string): Metrics {
       attempted: (facts) => {
         attempts.inc({ outcome: String(facts['outcome']) })
         log.attempted(facts)
+      },
+      notified: (facts) => {
+        notified.inc({ outcome: String(facts['outcome']) })
+        log.notified(facts)
       },
       fault: (what, error, facts) => {
         faults.inc({ what })

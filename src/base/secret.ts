@@ -29,6 +29,7 @@ export interface Vault {
 export const sealedAs = {
   dkimKey: (workspace: string, domain: string): string => `dkim:${workspace}:${domain}`,
   route: (workspace: string): string => `route:${workspace}`,
+  webhookSecret: (workspace: string): string => `webhook:${workspace}`,
 }
 
 /** First octet of what is sealed: the way it was done, so that another way can come beside it. */

@@ -9,6 +9,7 @@ import { domainCommands, keyCommands, mailboxCommands } from './senders.ts'
 import { smtpCredentialCommands } from './smtp-credentials.ts'
 import { suppressionCommands } from './suppressions.ts'
 import { withTools, type Desk } from './tools.ts'
+import { webhookCommands } from './webhooks.ts'
 import { planCommands, workspaceCommands } from './workspaces.ts'
 
 const more = `
@@ -73,6 +74,7 @@ function buildProgram(desk: Desk): Command {
   mailboxCommands(program, desk)
   keyCommands(program, desk)
   smtpCredentialCommands(program, desk)
+  webhookCommands(program, desk)
   suppressionCommands(program, desk)
   messageCommands(program, desk)
   backupCommands(program, desk)

@@ -5,6 +5,7 @@ import type { Settings } from '../config.ts'
 import { openDatabase, type Connection, type Db } from '../store/database.ts'
 import { embeddedPostgres } from '../store/embedded.ts'
 import { migrate } from '../store/migrate.ts'
+import { makeTargets, makeWebhookDesk, type WebhookDesk } from '../webhooks/webhooks.ts'
 import type { Printer } from './print.ts'
 
 export interface Tools {
@@ -12,6 +13,7 @@ export interface Tools {
   readonly db: Db
   readonly vault: Vault
   readonly hostname: string
+  readonly webhooks: WebhookDesk
   /** The schema that the database has now. */
   readonly version: string
 }
@@ -31,13 +33,10 @@ export async function withTools(settings: Settings, work: (tools: Tools) => Prom
     const { version } = await migrate(connection)
     const db = openDatabase(connection, { name: 'posthorn command', connectionsMax: 2, answerMs })
     try {
-      await work({
-        connection,
-        db,
-        vault: makeVault(installationKey(settings)),
-        hostname: settings.POSTHORN_HOSTNAME,
-        version,
-      })
+      const vault = makeVault(installationKey(settings))
+      const timeScale = settings.POSTHORN_TIME_SCALE
+      const webhooks = makeWebhookDesk({ db, vault, targets: makeTargets(settings), timeScale })
+      await work({ connection, db, vault, hostname: settings.POSTHORN_HOSTNAME, webhooks, version })
     } finally {
       await db.close()
     }

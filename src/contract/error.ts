@@ -23,6 +23,8 @@ const errorCodes = {
   idempotency_in_progress: 'A request with the same idempotency key is still in progress. Try again in a second.',
   payload_too_large: 'The request body is larger than 48 MiB.',
   not_found: 'There is no such thing here, or it is not yours.',
+  too_many_attempts: 'This was asked too often. Try again after `Retry-After`.',
+  conflict: 'It exists already, or its state does not allow this.',
   service_unavailable: 'The service cannot decide at present; nothing was accepted. Try again later.',
   internal_error: 'Something is broken here. The request id finds it in the log.',
 } as const

@@ -10,8 +10,16 @@ import {
   SendMessageRequest,
   SendMessageResponse,
 } from './message.ts'
-import { operations, responseHeaders, scopes } from './operations.ts'
-import type { Answer, Operation, Parameter, ResponseHeader } from './operations.ts'
+import {
+  CaughtUpEvents,
+  WebhookAttempt,
+  WebhookEndpoint,
+  WebhookEventDetail,
+  WebhookLogEntry,
+} from './management/webhooks.ts'
+import { responseHeaders, scopes } from './operation.ts'
+import type { Answer, Operation, Parameter, ResponseHeader } from './operation.ts'
+import { managementOperations, operations } from './operations.ts'
 import { WebhookEvent, webhookEventTypes } from './webhook-event.ts'
 
 /** Components by the names that the specification gives them. */
@@ -23,6 +31,11 @@ const components: Readonly<Record<string, TSchema>> = {
   DeliveryEvent,
   MessageDeliveryStatus,
   WebhookEvent,
+  WebhookEndpoint,
+  WebhookLogEntry,
+  WebhookAttempt,
+  WebhookEventDetail,
+  CaughtUpEvents,
   Error: ErrorBody,
 }
 const nameOf = new Map(Object.entries(components).map(([name, schema]) => [schema, name]))
@@ -47,7 +60,7 @@ function response(answer: Answer) {
   return {
     description: answer.description,
     headers: Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }])),
-    content: json(answer.schema),
+    ...(answer.schema !== undefined && { content: json(answer.schema) }),
   }
 }
 
@@ -59,7 +72,7 @@ function operation(entry: Operation) {
     tags: [entry.tag],
     summary: entry.summary,
     description: `${entry.description}\n\nRequired scope: \`${entry.scope}\`.`,
-    security: [{ apiKey: [entry.scope] }],
+    security: [{ apiKey: entry.scope === undefined ? [] : [entry.scope] }],
     ...(entry.parameters && { parameters: entry.parameters.map(parameter) }),
     ...(entry.body && { requestBody: { required: true, content: json(entry.body, entry.example) } }),
     responses: mapped(entry.answers, response),
@@ -68,7 +81,8 @@ function operation(entry: Operation) {
 
 function paths() {
   const table: Record<string, Record<string, unknown>> = {}
-  for (const entry of Object.values(operations)) (table[entry.path] ??= {})[entry.method] = operation(entry)
+  for (const entry of Object.values({ ...operations, ...managementOperations }) as Operation[])
+    (table[entry.path] ??= {})[entry.method] = operation(entry)
   return table
 }
 

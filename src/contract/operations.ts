@@ -1,77 +1,9 @@
-// The table of endpoints under /api/v1: what each takes, may answer and needs. The faces read their paths and response
-// schemas from it, and the OpenAPI document is made of it, so that the documentation cannot say anything else than the
-// code. Specification 4 and 5.
+// The table of endpoints under /api/v1. The faces read their paths and response schemas from it, and the OpenAPI document is made of it, so
+// that the documentation cannot say anything else than the code. Specification 4; the management API is decisions H.
 import { Type } from 'typebox'
-import type { TSchema } from 'typebox'
-import { ErrorBody } from './error.ts'
+import { webhooks } from './management/webhooks.ts'
 import { MessageDeliveryStatus, SendMessageRequest, SendMessageResponse } from './message.ts'
-
-/** Scopes of API keys, specification 5. */
-export const scopes = {
-  'mail.send': 'Send messages.',
-  'mail.status.read': 'Read the status of messages.',
-} as const
-export type Scope = keyof typeof scopes
-
-/** Response headers by their name. Every response of the API carries X-Request-Id. */
-export const responseHeaders = {
-  'X-Request-Id': ['Names this request in the log; quote it when you ask for help.', Type.String()],
-  'WWW-Authenticate': ['Always `Bearer`.', Type.String()],
-  'Retry-After': ['Seconds to wait before another try.', Type.Integer({ minimum: 0 })],
-  'RateLimit-Limit': ['Messages that the tightest window of the plan admits.', Type.Integer({ minimum: 0 })],
-  'RateLimit-Remaining': ['Messages left in that window.', Type.Integer({ minimum: 0 })],
-  'RateLimit-Reset': ['Seconds until that window gives room again.', Type.Integer({ minimum: 0 })],
-  'Idempotent-Replayed': [
-    'Always `true`; present when this body answers an earlier request with the same idempotency key.',
-    Type.String(),
-  ],
-} as const satisfies Record<string, readonly [description: string, schema: TSchema]>
-export type ResponseHeader = keyof typeof responseHeaders
-
-export interface Answer {
-  readonly description: string
-  readonly schema: TSchema
-  readonly headers?: readonly ResponseHeader[]
-}
-export interface Parameter {
-  readonly name: string
-  readonly in: 'path' | 'header'
-  readonly required: boolean
-  readonly description: string
-  readonly schema: TSchema
-}
-export interface Operation {
-  readonly method: 'get' | 'post'
-  /** With parameters in braces, as OpenAPI writes them. */
-  readonly path: string
-  readonly operationId: string
-  readonly tag: string
-  readonly summary: string
-  readonly description: string
-  readonly scope: Scope
-  readonly parameters?: readonly Parameter[]
-  readonly body?: TSchema
-  /** A request to start from: the required members. */
-  readonly example?: object
-  readonly answers: Readonly<Record<number, Answer>>
-}
-
-const rateLimits = ['RateLimit-Limit', 'RateLimit-Remaining', 'RateLimit-Reset'] as const
-const no = (description: string, headers: readonly ResponseHeader[] = []): Answer => ({
-  description,
-  schema: ErrorBody,
-  headers,
-})
-
-/** What every endpoint may answer. */
-const anyway = {
-  401: no('Missing, invalid or revoked API key.', ['WWW-Authenticate']),
-  500: no('Something is broken here (`internal_error`). The request id finds it in the log.'),
-  503: no(
-    'The database or the malware scanner cannot be reached, or too many large requests are under way (`service_unavailable`, `scanner_unavailable`). Nothing was accepted and nothing was charged.',
-    ['Retry-After'],
-  ),
-} as const
+import { anyway, no, rateLimits, type Operation } from './operation.ts'
 
 export const operations = {
   send: {
@@ -159,4 +91,9 @@ export const operations = {
       503: anyway[503],
     },
   },
+} as const satisfies Record<string, Operation>
+
+/** What the dashboard and programs that manage a workspace use. */
+export const managementOperations = {
+  ...webhooks,
 } as const satisfies Record<string, Operation>

@@ -19,10 +19,10 @@ export const webhookEventTypes = {
 } as const
 export type WebhookEventType = keyof typeof webhookEventTypes
 
-const webhookEventTypeNames = Object.keys(webhookEventTypes) as WebhookEventType[]
+export const webhookEventTypeNames = Object.keys(webhookEventTypes) as WebhookEventType[]
 
 /** The version of the bodies that this build writes for new endpoints. */
-const webhookApiVersion = '2026-11-01'
+export const webhookApiVersion = '2026-11-01'
 
 const data = Type.Object(
   {

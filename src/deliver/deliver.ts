@@ -4,6 +4,7 @@ import { randomUUID } from 'node:crypto'
 import { limits } from '../config.ts'
 import type { Route } from '../config.ts'
 import type { Log } from '../base/log.ts'
+import { repeating } from '../base/repeating.ts'
 import { lifecycle, type Service } from '../base/service.ts'
 import type { Vault } from '../base/secret.ts'
 import { isDatabaseAway, surelyAborted, type Db } from '../store/database.ts'
@@ -64,33 +65,6 @@ const composeTriesMax = 3
 const refusedEndingsMax = 5
 /** A destination gets nothing more until half of its share has landed: few claims of many rather than many of few. */
 const busyAt = limits.claimShareMax / 2
-
-/** Runs `work` again and again, `pause` milliseconds after it has ended; `stop` waits for the one under way. */
-function repeating(pause: () => number, work: () => Promise<void>, trouble: (error: unknown) => void) {
-  let timer: NodeJS.Timeout | undefined
-  let working: Promise<void> = Promise.resolve()
-  let on = false
-  const again = () => {
-    timer = setTimeout(() => {
-      working = work()
-        .catch(trouble)
-        .then(() => {
-          if (on) again()
-        })
-    }, pause())
-  }
-  return {
-    start: () => {
-      on = true
-      again()
-    },
-    stop: () => {
-      on = false
-      clearTimeout(timer)
-      return working
-    },
-  }
-}
 
 export function deliverer(tools: DeliverTools): Service & { readonly inFlight: number } {
   const owner = randomUUID()

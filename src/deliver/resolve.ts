@@ -1,11 +1,12 @@
 // Which hosts take a domain's mail: MX in order of preference, the domain itself where it has none (RFC 5321 5.1), null MX
 // (RFC 7505). Every failure is a typed trouble, because what DNS says decides between trying again and giving up (decisions B).
 // What was found is kept for a short while, and askers for the same name share one question.
-import { lookup, Resolver } from 'node:dns/promises'
+import { Resolver } from 'node:dns/promises'
 import { isIP } from 'node:net'
 import { limits } from '../config.ts'
 import type { Trouble } from '../domain/attempt.ts'
-import { isPrivateAddress } from './private-address.ts'
+import { findAddresses, meaningOf, systemAddresses, type Addresses } from '../base/addresses.ts'
+import { isPrivateAddress } from '../base/private-address.ts'
 
 export interface MailHost {
   readonly host: string
@@ -89,36 +90,6 @@ async function findExchanges(
   return { names: [...new Set(names)].slice(0, limits.mxHostsMax) }
 }
 
-interface Addresses {
-  readonly addresses: readonly string[]
-  /** True when the name may have addresses that we could not learn. */
-  readonly failed: boolean
-}
-
-/** IPv4 first: receivers refuse it less often for want of a reputation or a reverse name. */
-async function findAddresses(dns: Resolver, host: string): Promise<Addresses> {
-  const [four, six] = await Promise.all(
-    [dns.resolve4(host), dns.resolve6(host)].map(async (answer): Promise<Addresses> => {
-      try {
-        return { addresses: await answer, failed: false }
-      } catch (error) {
-        return { addresses: [], failed: meaningOf(error) === 'failure' }
-      }
-    }),
-  )
-  const addresses = [...(four?.addresses ?? []), ...(six?.addresses ?? [])]
-  return { addresses, failed: four?.failed === true || six?.failed === true }
-}
-
-async function systemAddresses(host: string): Promise<Addresses> {
-  try {
-    const found = await lookup(host, { all: true, order: 'ipv4first' })
-    return { addresses: found.map((entry) => entry.address), failed: false }
-  } catch {
-    return { addresses: [], failed: true }
-  }
-}
-
 /** Hosts and their addresses in order, or why there is none. A failure beats a "never": more may be known later. */
 function mailHostsOf(names: readonly string[], found: readonly Addresses[], allowPrivate: boolean): Resolved {
   const hosts = names.flatMap((host, index) =>
@@ -130,14 +101,6 @@ function mailHostsOf(names: readonly string[], found: readonly Addresses[], allo
   if (hosts.length > 0) return { hosts }
   if (found.some((answer) => answer.failed)) return { trouble: 'dns_failure' }
   return { trouble: found.some((answer) => answer.addresses.length > 0) ? 'private_mx' : 'no_mail_host' }
-}
-
-/** What c-ares says, in three words. ENOTFOUND is NXDOMAIN; ENODATA is a name without such a record. */
-function meaningOf(error: unknown): 'not_found' | 'no_data' | 'failure' {
-  const code = (error as { code?: unknown }).code
-  if (code === 'ENOTFOUND') return 'not_found'
-  if (code === 'ENODATA') return 'no_data'
-  return 'failure'
 }
 
 /** Underscores and the like exist in the wild; an address or control characters in place of a name do not count. */

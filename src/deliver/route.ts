@@ -3,7 +3,7 @@
 import { limits } from '../config.ts'
 import type { Route } from '../config.ts'
 import type { EmailAddress } from '../mail/address.ts'
-import { isLoopback } from './private-address.ts'
+import { isLoopback } from '../base/private-address.ts'
 import type { DnsTrouble, MailHost, MailResolver } from './resolve.ts'
 
 export type RouteKind = Route['kind']

@@ -25,3 +25,9 @@ export function eventId(message: MessageId, sequence: number): string {
   const last = (Number.parseInt(message.slice(32), 16) ^ sequence).toString(16).padStart(4, '0')
   return `${message.slice(0, 14)}8${message.slice(15, 32)}${last}`
 }
+
+/** The ids between which the message of an event lies: few, since only their last 16 bits are open. */
+export function messagesOfEvent(id: string): { readonly from: MessageId; readonly to: MessageId } {
+  const known = `${id.slice(0, 14)}7${id.slice(15, 32)}`
+  return { from: `${known}0000` as MessageId, to: `${known}ffff` as MessageId }
+}

@@ -22,6 +22,8 @@ export const refusalCodes = [
   'idempotency_in_progress',
   'payload_too_large',
   'not_found',
+  'too_many_attempts',
+  'conflict',
   'service_unavailable',
   'internal_error',
 ] as const

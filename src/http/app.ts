@@ -9,6 +9,7 @@ import { gate } from './authenticate.ts'
 import { answerFault, answerNotFound, answerRefusal } from './face.ts'
 import type { Face } from './face.ts'
 import { Guesses } from '../base/guesses.ts'
+import { eventRoutes } from './events.ts'
 import { healthRoutes } from './health.ts'
 import { answerMalformed } from './malformed.ts'
 import { notAMessageId, statusRoute } from './messages.ts'
@@ -16,6 +17,7 @@ import { roomForLargeBodies } from './read-body.ts'
 import { referenceRoutes } from './reference.ts'
 import { SendBodies } from './send-body.ts'
 import { sendRoute } from './send.ts'
+import { webhookRoutes } from './webhooks.ts'
 
 export interface HttpOptions extends Face {
   /** Addresses of proxies whose forwarding headers count. */
@@ -93,6 +95,8 @@ export function buildApp(options: HttpOptions): FastifyInstance {
   app.addHook('onClose', () => bodies.stop())
   sendRoute(app, face, guesses, large)
   statusRoute(app, face, guesses)
+  webhookRoutes(app, face, guesses, large)
+  eventRoutes(app, face, guesses)
   referenceRoutes(app, face)
   healthRoutes(app, face)
   app.get('/', (_request, reply) => reply.redirect('/docs'))

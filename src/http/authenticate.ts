@@ -2,7 +2,7 @@
 // then 403 scope.
 import type { FastifyRequest } from 'fastify'
 import { limits } from '../config.ts'
-import type { Scope } from '../contract/operations.ts'
+import type { Scope } from '../contract/operation.ts'
 import { refuse } from '../domain/refusal.ts'
 import type { Refusal } from '../domain/refusal.ts'
 import type { Principal } from '../domain/submission.ts'

@@ -4,7 +4,8 @@ import { silentLog } from '../base/log.ts'
 import type { Log } from '../base/log.ts'
 import type { MailboxId, MessageId, WorkspaceId } from '../domain/message.ts'
 import type { MessageRecord, Principal, Submission } from '../domain/submission.ts'
-import type { HttpDoors } from './face.ts'
+import { refuse } from '../domain/refusal.ts'
+import type { HttpDoors, WebhookDoors } from './face.ts'
 import { buildApp } from './app.ts'
 import type { HttpOptions } from './app.ts'
 
@@ -16,9 +17,25 @@ export const goodKey = `ph_${'k'.repeat(43)}`
 export const principal: Principal = {
   keyId: 'key-1',
   workspaceId,
-  scopes: new Set(['mail.send', 'mail.status.read']),
+  scopes: new Set(['mail.send', 'mail.status.read', 'webhooks.read', 'webhooks.write']),
   blocked: false,
   apiSending: true,
+}
+
+const noEndpoint = () => Promise.resolve(refuse('not_found', 'The workspace has no webhook endpoint.'))
+/** A workspace without an endpoint. */
+const closedWebhooks: WebhookDoors = {
+  show: noEndpoint,
+  set: noEndpoint,
+  enable: noEndpoint,
+  disable: noEndpoint,
+  rotate: noEndpoint,
+  promote: noEndpoint,
+  test: noEndpoint,
+  log: noEndpoint,
+  event: noEndpoint,
+  replayEvent: noEndpoint,
+  replayRange: noEndpoint,
 }
 
 /** Thrown by a door: the database cannot be reached. */
@@ -75,6 +92,8 @@ export function optionsWith(doors: Partial<HttpDoors> = {}): HttpOptions & Seen 
         return Promise.resolve({ message: recordOf(submission), replayed: false, quota: [] })
       },
       readStatus: () => Promise.resolve(undefined),
+      webhooks: closedWebhooks,
+      catchUp: () => Promise.resolve({ events: [], next: 'start', more: false }),
       ready: () => Promise.resolve({ ready: true, detail: { database: 'ok' } }),
       ...doors,
     },

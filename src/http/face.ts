@@ -9,11 +9,39 @@ import type { DeliveryEventRecord, MessageId, WorkspaceId } from '../domain/mess
 import { refuse } from '../domain/refusal.ts'
 import type { Refusal, RefusalCode } from '../domain/refusal.ts'
 import type { Accepted, MessageRecord, Principal, QuotaState, Submission } from '../domain/submission.ts'
+import type {
+  Page,
+  WebhookEndpoint,
+  WebhookEndpointWithSecret,
+  WebhookEventDetail,
+  WebhookLogEntry,
+} from '../domain/webhook.ts'
 import { rateLimitHeaders } from './rate-limit.ts'
 import { refusals, retryAfterSeconds } from './refusals.ts'
 
 /** A refusal for a used-up quota tells the state of its windows. */
 export type QuotaRefusal = Refusal & { readonly quota?: readonly QuotaState[] }
+
+/** What an owner does with the webhook endpoint (webhooks/desk.ts). */
+export interface WebhookDoors {
+  show(workspace: WorkspaceId): Promise<WebhookEndpoint | Refusal>
+  set(
+    workspace: WorkspaceId,
+    wish: { readonly url: string; readonly events?: readonly string[] | null },
+  ): Promise<WebhookEndpointWithSecret | Refusal>
+  enable(workspace: WorkspaceId): Promise<WebhookEndpoint | Refusal>
+  disable(workspace: WorkspaceId): Promise<WebhookEndpoint | Refusal>
+  rotate(workspace: WorkspaceId): Promise<WebhookEndpointWithSecret | Refusal>
+  promote(workspace: WorkspaceId): Promise<WebhookEndpoint | Refusal>
+  test(workspace: WorkspaceId): Promise<{ readonly eventId: string } | Refusal>
+  log(workspace: WorkspaceId, after: string | undefined, limit?: number): Promise<Page<WebhookLogEntry> | Refusal>
+  event(workspace: WorkspaceId, id: string): Promise<WebhookEventDetail | Refusal>
+  replayEvent(workspace: WorkspaceId, id: string): Promise<{ readonly replayed: number } | Refusal>
+  replayRange(
+    workspace: WorkspaceId,
+    range: { readonly from: Date; readonly to: Date; readonly undelivered: boolean },
+  ): Promise<{ readonly replayed: number } | Refusal>
+}
 
 /** The doors of the other rooms. Each may throw a fault. */
 export interface HttpDoors {
@@ -30,6 +58,12 @@ export interface HttpDoors {
     readonly code: RefusalCode
     readonly recipientDomain?: string
   }): void
+  readonly webhooks: WebhookDoors
+  catchUp(
+    workspace: WorkspaceId,
+    after: string | undefined,
+    limit: number | undefined,
+  ): Promise<{ readonly events: readonly object[]; readonly next: string; readonly more: boolean } | Refusal>
   ready(): Promise<{ readonly ready: boolean; readonly detail: Readonly<Record<string, string>> }>
 }
 

@@ -21,6 +21,8 @@ export const refusals = {
   idempotency_in_progress: 409,
   payload_too_large: 413,
   not_found: 404,
+  too_many_attempts: 429,
+  conflict: 409,
   service_unavailable: 503,
   internal_error: 500,
 } as const satisfies Record<RefusalCode, number>
@@ -31,6 +33,7 @@ export const retryAfterSeconds: Partial<Record<RefusalCode, number>> = {
   daily_limit_reached: 3600,
   monthly_limit_reached: 3600,
   idempotency_in_progress: 1,
+  too_many_attempts: 60,
   scanner_unavailable: 10,
   service_unavailable: 2,
 }

@@ -1,6 +1,7 @@
 // The body of a send request becomes typed values, or a refusal that names the member and the way out: specification
 // 2.1 and 2.2, decisions D. The shape is checked by the schema that the OpenAPI document publishes, the meaning by the
 // parsers of `mail`.
+import type { TSchema } from 'typebox'
 import { Compile } from 'typebox/compile'
 import type { TLocalizedValidationError } from 'typebox/error'
 import { limits } from '../config.ts'
@@ -141,7 +142,7 @@ function parseExpiry(text: string, now: number): Date | Refusal {
  * RFC 3339 5.6, strictly: days that exist, a zone, milliseconds at the finest. A leap second counts as the second after
  * it.
  */
-function parseDateTime(text: string): number | undefined {
+export function parseDateTime(text: string): number | undefined {
   const match = /^(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(\.\d{1,9})?(?:[Zz]|([+-])(\d\d):(\d\d))$/.exec(text)
   if (match === null) return undefined
   const [year, month, day, hour, minute, second] = match.slice(1, 7).map(Number) as [
@@ -168,7 +169,7 @@ function attachmentCount(value: unknown): number {
 }
 
 /** The first disagreement with the schema, in plain words. */
-function misshapen(error: TLocalizedValidationError | undefined): Refusal {
+export function misshapen(error: TLocalizedValidationError | undefined): Refusal {
   if (error === undefined) throw new Error('the schema refused a body without a reason')
   const path = error.instancePath.slice(1).split('/').map(unescapePointer).join('.')
   switch (error.keyword) {
@@ -206,7 +207,8 @@ function misshapen(error: TLocalizedValidationError | undefined): Refusal {
 const shown = (path: string): string => path.slice(0, 128)
 const unescapePointer = (part: string): string => part.replaceAll('~1', '/').replaceAll('~0', '~')
 
-function withoutFormats(schema: typeof SendMessageRequest): typeof SendMessageRequest {
+/** Formats are for people to read; what they mean is for the parsers. */
+export function withoutFormats<Schema extends TSchema>(schema: Schema): Schema {
   const strip = (value: unknown): unknown => {
     if (typeof value !== 'object' || value === null) return value
     if (Array.isArray(value)) return value.map(strip)
@@ -220,5 +222,5 @@ function withoutFormats(schema: typeof SendMessageRequest): typeof SendMessageRe
     }
     return copy
   }
-  return strip(schema) as typeof SendMessageRequest
+  return strip(schema) as Schema
 }

@@ -67,6 +67,7 @@ async function dropExpired(
     attempts: recordsDays,
     scans: recordsDays,
     events: eventsDays,
+    webhook_attempts: eventsDays,
     contents: content,
     attachments: content,
     blobs: content,

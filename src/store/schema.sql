@@ -98,6 +98,8 @@ create table events (
   tx xid8 not null default pg_current_xact_id(),
   constraint events_pkey PRIMARY KEY (workspace_id, message_id, sequence)
 ) partition by RANGE (message_id);
+CREATE INDEX events_tx ON ONLY public.events USING btree (workspace_id, tx);
+CREATE TRIGGER webhooks AFTER INSERT ON public.events REFERENCING NEW TABLE AS fresh FOR EACH STATEMENT EXECUTE FUNCTION queue_webhooks();
 
 create table idempotency_keys (
   workspace_id uuid not null,
@@ -293,6 +295,61 @@ create table usage (
   constraint usage_pkey PRIMARY KEY (workspace_id),
   constraint usage_workspace_id_fkey FOREIGN KEY (workspace_id) REFERENCES workspaces(id)
 ) with (fillfactor=10);
+
+create table webhook_attempts (
+  workspace_id uuid not null,
+  message_id uuid not null,
+  sequence integer not null,
+  round integer not null,
+  attempt integer not null,
+  ended_at timestamp with time zone not null,
+  delivered boolean not null,
+  trouble text,
+  status smallint,
+  duration_ms integer,
+  excerpt text,
+  constraint webhook_attempts_pkey PRIMARY KEY (workspace_id, message_id, sequence, round, attempt)
+) partition by RANGE (message_id);
+
+create table webhook_endpoints (
+  workspace_id uuid not null,
+  url text not null,
+  types text[],
+  api_version text not null,
+  state text not null default 'active'::text,
+  reason text,
+  disabled_at timestamp with time zone,
+  secret_sealed bytea not null,
+  next_sealed bytea,
+  previous_sealed bytea,
+  previous_until timestamp with time zone,
+  failing_since timestamp with time zone,
+  tested_at timestamp with time zone,
+  version integer not null default 1,
+  created_at timestamp with time zone not null default app_now(),
+  constraint webhook_endpoints_pkey PRIMARY KEY (workspace_id),
+  constraint webhook_endpoints_workspace_id_fkey FOREIGN KEY (workspace_id) REFERENCES workspaces(id),
+  constraint webhook_endpoints_check CHECK (((state = 'disabled'::text) = (reason IS NOT NULL))),
+  constraint webhook_endpoints_check1 CHECK (((previous_sealed IS NULL) = (previous_until IS NULL))),
+  constraint webhook_endpoints_reason_check CHECK ((reason = ANY (ARRAY['by_hand'::text, 'receiver_gone'::text, 'no_success'::text]))),
+  constraint webhook_endpoints_state_check CHECK ((state = ANY (ARRAY['active'::text, 'disabled'::text])))
+);
+CREATE INDEX webhook_endpoints_active ON public.webhook_endpoints USING btree (workspace_id) WHERE (state = 'active'::text);
+
+create table webhook_queue (
+  workspace_id uuid not null,
+  message_id uuid not null,
+  sequence integer not null,
+  due_at timestamp with time zone not null,
+  round integer not null default 1,
+  attempts integer not null default 0,
+  lease_until timestamp with time zone,
+  lease_owner uuid,
+  constraint webhook_queue_pkey PRIMARY KEY (workspace_id, message_id, sequence),
+  constraint webhook_queue_check CHECK (((lease_until IS NULL) = (lease_owner IS NULL)))
+) with (autovacuum_vacuum_cost_delay=0, autovacuum_vacuum_insert_scale_factor=0.2, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=5000, fillfactor=70);
+CREATE INDEX webhook_queue_due ON public.webhook_queue USING btree (workspace_id, due_at, message_id, sequence) WHERE (lease_until IS NULL);
+CREATE INDEX webhook_queue_lease ON public.webhook_queue USING btree (lease_until) WHERE (lease_until IS NOT NULL);
 
 create table workspaces (
   id uuid not null,
@@ -704,6 +761,74 @@ AS $function$
   )
   select count(*)::integer from unwanted
 $function$;
+CREATE OR REPLACE FUNCTION public.end_webhooks_1(batch json, owner uuid, failing_ms double precision)
+ RETURNS TABLE(workspace_id uuid, reason text)
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+declare
+  now_at timestamptz := app_now();
+  long_ago timestamptz := app_now() - failing_ms * interval '1 millisecond';
+begin
+  perform 1
+    from (select r.w, bool_or(r.delivered) well from webhook_results_of(batch) r where r.asked group by r.w order by r.w) t
+         cross join lateral (
+           select from webhook_endpoints e where e.workspace_id = t.w and (e.failing_since is null) <> t.well limit 1 for update) e;
+  perform 1
+    from (select r.w, r.m, r.s from webhook_results_of(batch) r order by r.w, r.m, r.s) r
+         cross join lateral (
+           select from webhook_queue q where q.workspace_id = r.w and q.message_id = r.m and q.sequence = r.s limit 1 for update) q;
+
+  return query
+  with ended as materialized (
+    select r.*, q.row from webhook_results_of(batch) r left join lateral (
+      select x.ctid row from webhook_queue x
+       where x.workspace_id = r.w and x.message_id = r.m and x.sequence = r.s
+         and x.round = r.round and x.attempts = r.attempt and x.lease_owner = owner limit 1) q on true
+  ),
+  gone as (
+    delete from webhook_queue q using ended e where q.ctid = e.row and e.asked and e.delay_ms is null
+  ),
+  again as (
+    update webhook_queue q
+       set lease_until = null, lease_owner = null,
+           due_at = case when e.asked then now_at + e.delay_ms * interval '1 millisecond' else q.due_at end,
+           attempts = q.attempts - case when e.asked then 0 else 1 end
+      from ended e where q.ctid = e.row and not (e.asked and e.delay_ms is null)
+  ),
+  log as (
+    insert into webhook_attempts (workspace_id, message_id, sequence, round, attempt, ended_at, delivered, trouble, status, duration_ms, excerpt)
+    select e.w, e.m, e.s, e.round, e.attempt, now_at, e.delivered, e.trouble, e.status, e.ms, e.excerpt from ended e where e.asked
+    on conflict do nothing
+  ),
+  told as materialized (
+    select e.w, bool_or(e.delivered) well, bool_or(not e.delivered and e.delay_ms is null and e.status = 410 and e.row is not null) gone
+      from ended e where e.asked group by e.w
+  ),
+  changed as (
+    update webhook_endpoints p
+       set failing_since = case when t.well then null else coalesce(p.failing_since, now_at) end,
+           state = case when x.why is null then p.state else 'disabled' end,
+           reason = coalesce(x.why, p.reason),
+           disabled_at = case when x.why is null then p.disabled_at else now_at end,
+           version = p.version + case when x.why is null then 0 else 1 end
+      from told t cross join lateral (
+        select e.workspace_id,
+               case when e.state <> 'active' or t.well then null
+                    when t.gone then 'receiver_gone'
+                    when e.failing_since <= long_ago then 'no_success' end why
+          from webhook_endpoints e
+         where e.workspace_id = t.w and ((e.failing_since is null) <> t.well or t.gone or e.failing_since <= long_ago) limit 1) x
+     where p.workspace_id = x.workspace_id
+    returning p.workspace_id, x.why
+  )
+  select c.workspace_id, c.why from changed c where c.why is not null
+  union all
+  (select null::uuid, null::text from ended e cross join lateral (
+     select from webhook_queue q
+      where q.workspace_id = e.w and q.message_id = e.m and q.sequence > e.s and q.lease_until is null and q.due_at <= now_at limit 1) later
+    limit 1);
+end $function$;
 CREATE OR REPLACE FUNCTION public.endings_of(batch json)
  RETURNS TABLE(id uuid, w uuid, epoch integer, token bigint, status text, error text, provider_id text, delay_ms bigint, evidence text, uses_try boolean, outcome text, facts json, event json, report json, report_type text, report_event text, rank smallint, detail text, bounce json, suppress boolean, rule text)
  LANGUAGE sql
@@ -893,7 +1018,8 @@ CREATE OR REPLACE FUNCTION public.partition_days()
  LANGUAGE sql
  IMMUTABLE
 AS $function$
-  values ('messages', 28), ('contents', 2), ('attachments', 2), ('blobs', 2), ('events', 7), ('reports', 28), ('attempts', 28), ('scans', 28)
+  values ('messages', 28), ('contents', 2), ('attachments', 2), ('blobs', 2), ('events', 7), ('reports', 28), ('attempts', 28),
+         ('webhook_attempts', 7), ('scans', 28)
 $function$;
 CREATE OR REPLACE FUNCTION public.partitions_ahead_1()
  RETURNS integer
@@ -903,6 +1029,25 @@ begin
   set local lock_timeout = '100ms';
   return ensure_partitions(app_now() - interval '1 day', app_now() + interval '14 days');
 exception when lock_not_available or deadlock_detected then
+  return null;
+end $function$;
+CREATE OR REPLACE FUNCTION public.queue_webhooks()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if not exists (select from webhook_endpoints where state = 'active') then
+    return null;
+  end if;
+  insert into webhook_queue (workspace_id, message_id, sequence, due_at)
+  select f.workspace_id, f.message_id, f.sequence, app_now()
+    from fresh f cross join lateral (
+      select from webhook_endpoints e
+       where e.workspace_id = f.workspace_id and e.state = 'active' and (e.types is null or f.type = any (e.types)) limit 1) wanted
+   where f.type <> 'webhook.test';
+  if found then
+    perform pg_notify('posthorn_webhooks', '');
+  end if;
   return null;
 end $function$;
 CREATE OR REPLACE FUNCTION public.reap_1(tries_max integer, most integer)
@@ -1004,4 +1149,13 @@ CREATE OR REPLACE FUNCTION public.uuid_floor(instant timestamp with time zone)
  IMMUTABLE
 AS $function$
   select (lpad(to_hex((extract(epoch from instant) * 1000)::bigint), 12, '0') || '70008000000000000000')::uuid
+$function$;
+CREATE OR REPLACE FUNCTION public.webhook_results_of(batch json)
+ RETURNS TABLE(w uuid, m uuid, s integer, round integer, attempt integer, asked boolean, delivered boolean, trouble text, status smallint, ms integer, excerpt text, delay_ms bigint)
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$
+  select * from json_to_recordset(batch) as r (
+    w uuid, m uuid, s integer, round integer, attempt integer, asked boolean, delivered boolean, trouble text, status smallint,
+    ms integer, excerpt text, delay_ms bigint)
 $function$;

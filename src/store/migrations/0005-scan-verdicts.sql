@@ -9,5 +9,6 @@ create table scans (
 create table scans_default partition of scans default;
 
 create or replace function partition_days() returns table (parent text, days integer) language sql immutable as $$
-  values ('messages', 28), ('contents', 2), ('attachments', 2), ('blobs', 2), ('events', 7), ('reports', 28), ('attempts', 28), ('scans', 28)
+  values ('messages', 28), ('contents', 2), ('attachments', 2), ('blobs', 2), ('events', 7), ('reports', 28), ('attempts', 28),
+         ('webhook_attempts', 7), ('scans', 28)
 $$;

@@ -1,0 +1,142 @@
+// `posthorn webhook`.
+import { InvalidArgumentError, type Command } from 'commander'
+import type { WorkspaceId } from '../domain/message.ts'
+import { isRefusal, type Refusal } from '../domain/refusal.ts'
+import { webhookTroubles, type WebhookEndpointWithSecret } from '../domain/webhook.ts'
+import type { WebhookDesk } from '../webhooks/webhooks.ts'
+import { findWorkspace, Mistake } from '../workspace/workspace.ts'
+import { facts, table } from './print.ts'
+import type { Desk } from './tools.ts'
+
+const once = 'This secret is shown once: store it now, with the receiver.'
+
+export function webhookCommands(program: Command, desk: Desk): void {
+  const group = program.command('webhook').description('where events of a workspace are posted')
+  const command = (name: string, description: string): Command =>
+    group.command(name).description(description).argument('<workspace>', 'its id or exact name')
+  /** Runs with the endpoint's desk; a refusal becomes the error of the command. */
+  const at = (workspace: string, work: (webhooks: WebhookDesk, id: WorkspaceId) => Promise<void>): Promise<void> =>
+    desk.with(async ({ db, vault, webhooks }) => work(webhooks, (await findWorkspace(db, vault, workspace)).id))
+  const show = (answer: WebhookEndpointWithSecret | Refusal): void => {
+    const endpoint = allowed(answer)
+    const secret = endpoint.secret === undefined ? '' : `\nsecret: ${endpoint.secret}\n\n${once}`
+    desk.show(endpoint, () => `${describe(endpoint)}${secret}`)
+  }
+
+  command('set', 'set the endpoint: the first time this makes it, and shows its secret')
+    .requiredOption('--url <url>', 'public HTTPS, such as https://example.com/posthorn')
+    .option('--events <types>', 'comma list of event types, or all', types)
+    .action((workspace: string, { url, events }: { url: string; events?: readonly string[] | null }) =>
+      at(workspace, async (webhooks, id) =>
+        show(await webhooks.set(id, { url, ...(events !== undefined && { events }) })),
+      ),
+    )
+  command('show', 'show the endpoint').action((workspace: string) =>
+    at(workspace, async (webhooks, id) => show(await webhooks.show(id))),
+  )
+  command('enable', 'post events again, from now on').action((workspace: string) =>
+    at(workspace, async (webhooks, id) => show(await webhooks.enable(id))),
+  )
+  command('disable', 'post nothing; events are kept').action((workspace: string) =>
+    at(workspace, async (webhooks, id) => show(await webhooks.disable(id))),
+  )
+  command('rotate', 'prepare a new secret and show it; the old one still signs').action((workspace: string) =>
+    at(workspace, async (webhooks, id) => show(await webhooks.rotate(id))),
+  )
+  command('promote', 'let the new secret sign; the old one signs beside it for 24 hours').action((workspace: string) =>
+    at(workspace, async (webhooks, id) => show(await webhooks.promote(id))),
+  )
+  command('test', 'post a test event').action((workspace: string) =>
+    at(workspace, async (webhooks, id) => {
+      const { eventId } = allowed(await webhooks.test(id))
+      desk.show(
+        { eventId },
+        () => `The test event ${eventId} is on its way; \`posthorn webhook log\` shows what became of it.`,
+      )
+    }),
+  )
+  command('log', 'show the latest events and where each stands; with --event, every try at one')
+    .option('--event <id>', 'the id of an event')
+    .option('--limit <count>', 'how many', count, 50)
+    .action((workspace: string, { event, limit }: { event?: string; limit: number }) =>
+      at(workspace, async (webhooks, id) => {
+        if (event !== undefined) {
+          const detail = allowed(await webhooks.event(id, event.toLowerCase()))
+          const tries = () =>
+            detail.attempts.map((each) => [
+              each.endedAt,
+              each.round,
+              each.attempt,
+              each.status,
+              each.trouble === undefined ? undefined : webhookTroubles[each.trouble],
+              each.durationMs,
+            ])
+          desk.show(detail, () =>
+            [
+              facts({ id: detail.id, type: detail.type, state: detail.state, next: detail.nextAttemptAt }),
+              table(['ENDED', 'ROUND', 'TRY', 'STATUS', 'TROUBLE', 'MS'], tries(), 'It was not tried yet.'),
+            ].join('\n\n'),
+          )
+          return
+        }
+        const { items } = allowed(await webhooks.log(id, undefined, limit))
+        const rows = () => items.map((each) => [each.id, each.type, each.createdAt, each.state, each.nextAttemptAt])
+        desk.show(items, () => table(['EVENT', 'TYPE', 'AT', 'STATE', 'NEXT TRY'], rows(), 'There are no events yet.'))
+      }),
+    )
+  command('replay', 'send an event again, or all of a time: same ids, same bytes, eight tries')
+    .option('--event <id>', 'the id of one event')
+    .option('--from <time>', 'from this time on', time)
+    .option('--to <time>', 'up to this time; now, where it is left out', time)
+    .option('--undelivered', 'of the time, only what was never delivered', false)
+    .action((workspace: string, wish: { event?: string; from?: Date; to?: Date; undelivered: boolean }) =>
+      at(workspace, async (webhooks, id) => {
+        if ((wish.event === undefined) === (wish.from === undefined))
+          throw new Mistake('Give either --event, or --from and perhaps --to.')
+        const answer =
+          wish.event === undefined
+            ? await webhooks.replayRange(id, {
+                from: wish.from ?? new Date(),
+                to: wish.to ?? new Date(Date.now() + 1_000),
+                undelivered: wish.undelivered,
+              })
+            : await webhooks.replayEvent(id, wish.event.toLowerCase())
+        const { replayed } = allowed(answer)
+        desk.show({ replayed }, () => `${replayed} ${replayed === 1 ? 'event is' : 'events are'} on the way again.`)
+      }),
+    )
+}
+
+function allowed<T extends object>(answer: T | Refusal): T {
+  if (isRefusal(answer)) throw new Mistake(answer.words)
+  return answer
+}
+
+function types(text: string): readonly string[] | null {
+  return text === 'all' ? null : text.split(',').map((each) => each.trim())
+}
+
+function count(text: string): number {
+  if (!/^[1-9]\d{0,2}$/.test(text) || Number(text) > 500)
+    throw new InvalidArgumentError('It must be a number from 1 to 500.')
+  return Number(text)
+}
+
+function time(text: string): Date {
+  const parsed = new Date(text)
+  if (Number.isNaN(parsed.getTime())) throw new InvalidArgumentError('It must be a time such as 2027-01-31T00:00:00Z.')
+  return parsed
+}
+
+function describe(endpoint: WebhookEndpointWithSecret): string {
+  return facts({
+    url: endpoint.url,
+    events: endpoint.events?.join(' ') ?? 'all',
+    apiVersion: endpoint.apiVersion,
+    state: endpoint.reason === undefined ? endpoint.state : `${endpoint.state} (${endpoint.reason})`,
+    failing: endpoint.failingSince,
+    rotation: endpoint.rotating ? 'a new secret is prepared' : undefined,
+    previous: endpoint.previousUntil,
+    since: endpoint.createdAt,
+  })
+}

@@ -1,0 +1,129 @@
+// The webhook endpoint of a workspace and its log, under /api/v1/webhook (decisions G). Everything that is decided is behind the doors; here
+// requests become values, and answers JSON.
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { Compile } from 'typebox/compile'
+import { limits } from '../config.ts'
+import { ReplayRequest, SetWebhookRequest, webhooks as operations } from '../contract/management/webhooks.ts'
+import type { Operation } from '../contract/operation.ts'
+import type { WorkspaceId } from '../domain/message.ts'
+import { isRefusal, refuse, type Refusal } from '../domain/refusal.ts'
+import { gate, type Gate } from './authenticate.ts'
+import { answerRefusal, type Face } from './face.ts'
+import type { Guesses } from './guesses.ts'
+import { readJson } from './json-body.ts'
+import { readPage } from './page-query.ts'
+import { declaredLength, readBody, type LargeBodies } from './read-body.ts'
+import { misshapen, parseDateTime, parseUuid, withoutFormats } from './send-request.ts'
+
+const wholeSet = Compile(withoutFormats(SetWebhookRequest))
+const wholeReplay = Compile(withoutFormats(ReplayRequest))
+
+const tooLarge = refuse('payload_too_large', 'The body is larger than 64 KB; send the members as documented.')
+const notAnEventId = refuse('invalid_request', '"eventId" must be a UUID, as the log shows it.', { field: 'eventId' })
+
+type Work = (workspace: WorkspaceId, request: FastifyRequest) => Promise<object>
+
+export function webhookRoutes(app: FastifyInstance, face: Face, guesses: Guesses, large: LargeBodies): void {
+  const { webhooks } = face.doors
+  const gates = {
+    'webhooks.read': gate(face, guesses, 'webhooks.read'),
+    'webhooks.write': gate(face, guesses, 'webhooks.write'),
+  }
+  const route = (operation: Operation & { scope: keyof typeof gates }, work: Work) =>
+    answering(app, face, operation, gates[operation.scope], work)
+  const withBody = (
+    operation: Operation & { scope: keyof typeof gates },
+    work: (workspace: WorkspaceId, body: unknown) => Promise<object>,
+  ) =>
+    app.route({
+      method: operation.method.toUpperCase(),
+      url: operation.path,
+      handler: async (request, reply) => {
+        const principal = await gates[operation.scope](request)
+        if (isRefusal(principal)) return answerRefusal(face, request, reply, principal)
+        const body = await bodyOf(request, reply, large)
+        const answer = isRefusal(body) ? body : await work(principal.workspaceId, body.value)
+        return answerWith(face, request, reply, answer)
+      },
+    })
+
+  route(operations.readWebhook, (workspace) => webhooks.show(workspace))
+  withBody(operations.setWebhook, (workspace, body) =>
+    wholeSet.Check(body) ? webhooks.set(workspace, body) : refused(misshapen(wholeSet.Errors(body)[0])),
+  )
+  route(operations.enableWebhook, (workspace) => webhooks.enable(workspace))
+  route(operations.disableWebhook, (workspace) => webhooks.disable(workspace))
+  route(operations.rotateWebhook, (workspace) => webhooks.rotate(workspace))
+  route(operations.promoteWebhook, (workspace) => webhooks.promote(workspace))
+  route(operations.testWebhook, (workspace) => webhooks.test(workspace))
+  withBody(operations.replayWebhook, (workspace, body) => {
+    if (!wholeReplay.Check(body)) return refused(misshapen(wholeReplay.Errors(body)[0]))
+    const wish = parseReplay(body)
+    if (isRefusal(wish)) return refused(wish)
+    return 'eventId' in wish ? webhooks.replayEvent(workspace, wish.eventId) : webhooks.replayRange(workspace, wish)
+  })
+  route(operations.listWebhookEvents, async (workspace, request) => {
+    const page = readPage(request.query)
+    const answer = isRefusal(page) ? page : await webhooks.log(workspace, page.after, page.limit)
+    return isRefusal(answer)
+      ? answer
+      : { events: answer.items, ...(answer.next !== undefined && { next: answer.next }) }
+  })
+  route(operations.readWebhookEvent, (workspace, request) => {
+    const id = parseUuid((request.params as { eventId: string }).eventId)
+    return id === undefined ? refused(notAnEventId) : webhooks.event(workspace, id)
+  })
+}
+
+/** A route without a body: the gate, the work, and its answer or refusal as JSON. */
+export function answering(app: FastifyInstance, face: Face, operation: Operation, enter: Gate, work: Work): void {
+  app.route({
+    method: operation.method.toUpperCase(),
+    url: operation.path.replace(/\{(\w+)\}/g, ':$1'),
+    handler: async (request, reply) => {
+      const principal = await enter(request)
+      if (isRefusal(principal)) return answerRefusal(face, request, reply, principal)
+      return answerWith(face, request, reply, await work(principal.workspaceId, request))
+    },
+  })
+}
+
+function answerWith(face: Face, request: FastifyRequest, reply: FastifyReply, answer: object) {
+  if (isRefusal(answer)) return answerRefusal(face, request, reply, answer)
+  face.metrics?.answered(request.routeOptions.url ?? '', 200, (performance.now() - request.beganAt) / 1000)
+  // No schema stands over the bodies of events: they are told as they are posted.
+  return reply.send(answer)
+}
+
+const refused = (refusal: Refusal): Promise<Refusal> => Promise.resolve(refusal)
+
+async function bodyOf(request: FastifyRequest, reply: FastifyReply, large: LargeBodies) {
+  if ((declaredLength(request.raw) ?? 0) > limits.managementRequestBytesMax) return tooLarge
+  const body = await readBody(request.raw, reply.raw, large)
+  if (isRefusal(body)) return body
+  request.bodyRead = true
+  if (body.heldBytes > 0) large.give(body.heldBytes)
+  return body.bytes.length > limits.managementRequestBytesMax ? tooLarge : readJson(body.bytes)
+}
+
+type Wish = { readonly eventId: string } | { readonly from: Date; readonly to: Date; readonly undelivered: boolean }
+
+function parseReplay(body: { eventId?: string; from?: string; to?: string; undelivered?: boolean }): Wish | Refusal {
+  if (body.eventId !== undefined) {
+    const id = parseUuid(body.eventId)
+    if (body.from !== undefined || body.to !== undefined || body.undelivered !== undefined)
+      return refuse('invalid_request', '"eventId" stands alone, without "from", "to" and "undelivered".', {
+        field: 'eventId',
+      })
+    return id === undefined ? notAnEventId : { eventId: id }
+  }
+  const times = [body.from, body.to].map((text) => (text === undefined ? undefined : parseDateTime(text)))
+  for (const [index, field] of (['from', 'to'] as const).entries())
+    if (times[index] === undefined)
+      return refuse(
+        'invalid_request',
+        `"${field}" must be a time such as 2026-11-21T09:30:00Z; give "from" and "to", or "eventId".`,
+        { field },
+      )
+  return { from: new Date(times[0] ?? 0), to: new Date(times[1] ?? 0), undelivered: body.undelivered === true }
+}

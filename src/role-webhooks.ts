@@ -1,0 +1,32 @@
+// The role `webhooks`: the sender. It runs beside the API in the main process, and in a process of its own where an operator starts one with
+// `--roles webhooks` (docs/decisions/0012).
+import { version } from './config.ts'
+import { closeAll, type Role, type RoleTools } from './role.ts'
+import { listen, openDatabase } from './store/database.ts'
+import { makePoster } from './webhooks/post.ts'
+import { makeTargets, webhookSender } from './webhooks/webhooks.ts'
+
+export function webhooks({ settings, connection, vault, log, metrics }: RoleTools): Role {
+  const open = (what: string, connectionsMax: number) =>
+    openDatabase(connection, { name: `posthorn ${what}`, connectionsMax, answerMs: 30_000 })
+  const db = open('webhooks', 2)
+  const resultDb = open('webhook results', 1)
+  const poster = makePoster({ targets: makeTargets(settings) })
+  const sender = webhookSender({
+    db,
+    resultDb,
+    poster,
+    vault,
+    log,
+    version,
+    leaseMs: settings.POSTHORN_LEASE_SECONDS * 1000,
+    timeScale: settings.POSTHORN_TIME_SCALE,
+    onDue: (wake) => listen(connection, 'posthorn_webhooks', wake),
+  })
+  metrics.watch(
+    'posthorn_webhooks_in_flight',
+    'Webhook events that this process has claimed and not finished.',
+    () => sender.inFlight,
+  )
+  return { services: [sender], closing: [() => poster.close(), ...closeAll(db, resultDb)] }
+}

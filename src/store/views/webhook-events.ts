@@ -1,0 +1,143 @@
+// What a webhook says of an event, the log of events with their attempts, and reading events in the order of their commits. A body is made
+// of rows that never change, so that it is the same at every try.
+import type { DeliveryEventType, MailboxId, MessageStatus, WorkspaceId } from '../../domain/message.ts'
+import type { WebhookTrouble } from '../../domain/webhook.ts'
+import { sql, type Db } from '../database.ts'
+
+/** Everything that goes into a body. `sender` and its neighbours are null for `webhook.test`, which no message has. */
+export interface EventRow {
+  readonly message_id: string
+  readonly sequence: number
+  readonly type: string
+  readonly status: MessageStatus
+  readonly delivery_rank: number
+  readonly occurred_ms: number
+  readonly facts: Readonly<Record<string, unknown>> | null
+  readonly mailbox_id: MailboxId | null
+  readonly sender: string | null
+  readonly recipient: string | null
+  readonly subject: string | null
+  readonly metadata: Readonly<Record<string, string>> | null
+  readonly report_type: DeliveryEventType | null
+  readonly detail: string | null
+  readonly report_ms: number | null
+}
+
+const ms = (column: string): string => `floor(extract(epoch from ${column}) * 1000)::float8`
+
+/** Of an event `e`, with `eventJoins` behind it; message and sequence come from beside them. */
+export const eventColumns = `e.type, e.status, e.delivery_rank, ${ms('e.occurred_at')} occurred_ms, e.facts,
+  m.mailbox_id, m.sender, m.recipient, m.subject, m.metadata, r.type report_type, r.detail, ${ms('r.created_at')} report_ms`
+export const eventJoins = `
+  left join lateral (select * from messages x where x.workspace_id = e.workspace_id and x.id = e.message_id limit 1) m on true
+  left join lateral (
+    select * from reports x
+     where x.workspace_id = e.workspace_id and x.message_id = e.message_id and x.sequence = e.sequence limit 1) r on true`
+
+const caughtUp = sql(
+  'events-in-commit-order',
+  `select e.tx, e.message_id, e.sequence, ${eventColumns}
+     from (select * from events e
+            where e.workspace_id = $1 and e.tx >= $2::text::xid8 and e.tx < pg_snapshot_xmin(pg_current_snapshot())
+              and (e.tx, e.message_id, e.sequence) > ($2::text::xid8, $3::uuid, $4::integer)
+            order by e.tx, e.message_id, e.sequence limit $5) e
+     ${eventJoins}
+    order by e.tx, e.message_id, e.sequence`,
+)
+
+/** Where a reader has got to. */
+export interface CommitCursor {
+  /** Decimal text of a transaction's 64-bit number. */
+  readonly tx: string
+  readonly messageId: string
+  readonly sequence: number
+}
+
+/**
+ * The events behind the cursor, in the order of their transactions. Only of transactions that are older than every one that is still open: what
+ * commits later has a greater number than everything that was ever answered, so no event is ever passed by.
+ */
+export async function readInCommitOrder(
+  db: Db,
+  workspace: WorkspaceId,
+  after: CommitCursor,
+  most: number,
+): Promise<(EventRow & { readonly tx: string })[]> {
+  return db.rows(caughtUp, [workspace, after.tx, after.messageId, after.sequence, most])
+}
+
+export interface LogRow extends EventRow {
+  /** Null where it is not in the queue. */
+  readonly due_at: Date | null
+  readonly leased: boolean | null
+  readonly delivered: boolean | null
+  readonly tried: boolean | null
+}
+
+export interface AttemptRow {
+  readonly round: number
+  readonly attempt: number
+  readonly ended_at: Date
+  readonly delivered: boolean
+  readonly trouble: WebhookTrouble | null
+  readonly status: number | null
+  readonly duration_ms: number | null
+  readonly excerpt: string | null
+}
+
+const logColumns = `e.message_id, e.sequence, ${eventColumns}, q.due_at, q.leased, a.delivered, a.tried`
+const logJoins = `${eventJoins}
+  left join lateral (
+    select x.due_at, x.lease_until is not null leased from webhook_queue x
+     where x.workspace_id = e.workspace_id and x.message_id = e.message_id and x.sequence = e.sequence limit 1) q on true
+  left join lateral (
+    select bool_or(x.delivered) delivered, count(*) > 0 tried from webhook_attempts x
+     where x.workspace_id = e.workspace_id and x.message_id = e.message_id and x.sequence = e.sequence) a on true`
+
+const log = sql(
+  'webhook-log',
+  `select ${logColumns}
+     from (select * from events e where e.workspace_id = $1 and (e.message_id, e.sequence) < ($2::uuid, $3::integer)
+            order by e.message_id desc, e.sequence desc limit $4) e
+     ${logJoins}
+    order by e.message_id desc, e.sequence desc`,
+)
+const logOf = sql(
+  'webhook-log-of',
+  `select ${logColumns}
+     from (select * from events e where e.workspace_id = $1 and e.message_id >= $2 and e.message_id <= $3
+            order by e.message_id, e.sequence limit 1000) e
+     ${logJoins}`,
+)
+const attempts = sql(
+  'webhook-attempts-of',
+  `select round, attempt, ended_at, delivered, trouble, status, duration_ms, excerpt from webhook_attempts
+    where workspace_id = $1 and message_id = $2 and sequence = $3 order by round, attempt`,
+)
+
+/** The events of a workspace before this place, those of the latest message first, with where they stand. */
+export function readWebhookLog(
+  db: Db,
+  workspace: WorkspaceId,
+  before: { readonly messageId: string; readonly sequence: number },
+  most: number,
+): Promise<LogRow[]> {
+  return db.rows(log, [workspace, before.messageId, before.sequence, most])
+}
+
+/** The events of the messages with ids in this narrow range. */
+export function readEventsBetween(
+  db: Db,
+  workspace: WorkspaceId,
+  range: { readonly from: string; readonly to: string },
+): Promise<LogRow[]> {
+  return db.rows(logOf, [workspace, range.from, range.to])
+}
+
+export function readWebhookAttempts(
+  db: Db,
+  workspace: WorkspaceId,
+  event: { readonly messageId: string; readonly sequence: number },
+): Promise<AttemptRow[]> {
+  return db.rows(attempts, [workspace, event.messageId, event.sequence])
+}

@@ -1,0 +1,93 @@
+// The one webhook endpoint of a workspace: one function per statement. What a sender must know changes `version` with it.
+import type { WorkspaceId } from '../domain/message.ts'
+import type { DisableReason } from '../domain/webhook.ts'
+import { sql, type Db } from './database.ts'
+
+export interface EndpointRow {
+  readonly url: string
+  readonly types: readonly string[] | null
+  readonly api_version: string
+  readonly state: 'active' | 'disabled'
+  readonly reason: DisableReason | null
+  readonly disabled_at: Date | null
+  readonly secret_sealed: Buffer
+  readonly next_sealed: Buffer | null
+  /** Null, too, when its time is over. */
+  readonly previous_sealed: Buffer | null
+  readonly previous_until: Date | null
+  readonly previous_ms: number | null
+  readonly failing_since: Date | null
+  readonly version: number
+  readonly created_at: Date
+}
+
+const current = 'e.previous_until > app_now()'
+const columns = `e.url, e.types, e.api_version, e.state, e.reason, e.disabled_at, e.secret_sealed, e.next_sealed,
+  case when ${current} then e.previous_sealed end previous_sealed, case when ${current} then e.previous_until end previous_until,
+  case when ${current} then (extract(epoch from e.previous_until - app_now()) * 1000)::float8 end previous_ms,
+  e.failing_since, e.version, e.created_at`
+
+const find = sql('webhook-endpoint', `select ${columns} from webhook_endpoints e where e.workspace_id = $1`)
+const insert = sql(
+  'webhook-endpoint-insert',
+  `insert into webhook_endpoints as e (workspace_id, url, types, api_version, secret_sealed) values ($1, $2, $3, $4, $5)
+   on conflict (workspace_id) do nothing returning ${columns}`,
+)
+const change = sql(
+  'webhook-endpoint-change',
+  `update webhook_endpoints e set url = $2, types = case when $4 then $3::text[] else e.types end, version = e.version + 1
+    where e.workspace_id = $1 returning ${columns}`,
+)
+const enable = sql(
+  'webhook-endpoint-enable',
+  `update webhook_endpoints e
+      set state = 'active', reason = null, disabled_at = null, failing_since = null, version = e.version + 1
+    where e.workspace_id = $1 returning ${columns}`,
+)
+const disable = sql(
+  'webhook-endpoint-disable',
+  `update webhook_endpoints e
+      set state = 'disabled', reason = coalesce(e.reason, 'by_hand'), disabled_at = coalesce(e.disabled_at, app_now()), version = e.version + 1
+    where e.workspace_id = $1 returning ${columns}`,
+)
+const prepare = sql(
+  'webhook-endpoint-prepare',
+  `update webhook_endpoints e set next_sealed = $2, version = e.version + 1 where e.workspace_id = $1 returning ${columns}`,
+)
+const promote = sql(
+  'webhook-endpoint-promote',
+  `update webhook_endpoints e
+      set secret_sealed = e.next_sealed, next_sealed = null, previous_sealed = e.secret_sealed,
+          previous_until = app_now() + $2 * interval '1 millisecond', version = e.version + 1
+    where e.workspace_id = $1 and e.next_sealed is not null returning ${columns}`,
+)
+
+type One = Promise<EndpointRow | undefined>
+const first = async (rows: Promise<EndpointRow[]>): One => (await rows)[0]
+
+export const findEndpoint = (db: Db, workspace: WorkspaceId): One => first(db.rows(find, [workspace]))
+
+/** Undefined where the workspace has one already. */
+export const insertEndpoint = (
+  db: Db,
+  workspace: WorkspaceId,
+  made: { url: string; types: readonly string[] | null; apiVersion: string; secret: Buffer },
+): One => first(db.rows(insert, [workspace, made.url, made.types, made.apiVersion, made.secret]))
+
+/** `types` left out: the filter stays. */
+export const changeEndpoint = (
+  db: Db,
+  workspace: WorkspaceId,
+  changes: { url: string; types?: readonly string[] | null },
+): One => first(db.rows(change, [workspace, changes.url, changes.types ?? null, changes.types !== undefined]))
+
+export const enableEndpoint = (db: Db, workspace: WorkspaceId): One => first(db.rows(enable, [workspace]))
+export const disableEndpoint = (db: Db, workspace: WorkspaceId): One => first(db.rows(disable, [workspace]))
+
+/** Keeps a new secret beside the one that signs. */
+export const prepareSecret = (db: Db, workspace: WorkspaceId, secret: Buffer): One =>
+  first(db.rows(prepare, [workspace, secret]))
+
+/** The prepared secret signs from now on, and the old one beside it for `previousMs`. Undefined where none is prepared. */
+export const promoteSecret = (db: Db, workspace: WorkspaceId, previousMs: number): One =>
+  first(db.rows(promote, [workspace, previousMs]))

@@ -1,0 +1,372 @@
+// The outbox of webhooks: claim, heartbeat, results, reap, and putting events into it again by hand. Every event that an endpoint wants is
+// here already when its transaction commits (migration 0003, trigger `webhooks`). A try is counted when it is claimed.
+import { limits } from '../config.ts'
+import type { WorkspaceId } from '../domain/message.ts'
+import type { DisableReason, WebhookTrouble } from '../domain/webhook.ts'
+import { Batch } from '../base/batch.ts'
+import { repeating, sql, surelyAborted, type Db } from './database.ts'
+import { eventColumns, eventJoins, type EventRow } from './views/webhook-events.ts'
+
+/** One try at one event. Round and attempt are its fence: nothing else ever has both. */
+export interface WebhookClaim {
+  readonly workspaceId: WorkspaceId
+  readonly messageId: string
+  readonly sequence: number
+  /** Counts the ladders of eight. */
+  readonly round: number
+  /** From 1, in this round. */
+  readonly attempt: number
+}
+
+export interface ClaimedWebhook extends WebhookClaim {
+  /** Of the endpoint's row, so that a sender knows whether it has the newest. */
+  readonly version: number
+  /** Null where retention was quicker: there is nothing left to post. */
+  readonly event: EventRow | null
+}
+
+export const firstWorkspace = '00000000-0000-0000-0000-000000000000'
+
+/**
+ * Walks up to `lanes` endpoints (one for each workspace) from the cursor on, takes up to each one's share of what is due, and claims the first
+ * `most` of that, one of every endpoint before the second of any. An event is left where an earlier one of its message has not had its first
+ * try, unless this claim takes both, or is under way at another node; one of ours that is under way is no hindrance: the sender keeps the order.
+ * What an endpoint that is no longer active left in the queue is dropped: the events stay.
+ */
+const claim = sql(
+  'webhook-claim',
+  `with recursive lane (workspace_id, n) as (
+    (select q.workspace_id, 1 from webhook_queue q where q.lease_until is null and q.workspace_id > $1::uuid
+      order by q.workspace_id limit 1)
+    union all
+    select next.workspace_id, lane.n + 1 from lane cross join lateral (
+      select q.workspace_id from webhook_queue q where q.lease_until is null and q.workspace_id > lane.workspace_id
+       order by q.workspace_id limit 1) next
+     where lane.n < $2),
+  walked as materialized (select * from lane),
+  shared as materialized (
+    select w.workspace_id, coalesce(r.room, $5) room, e.version
+      from walked w
+      left join lateral (select x.room from unnest($3::uuid[], $4::integer[]) x (id, room) where x.id = w.workspace_id limit 1) r on true
+      left join lateral (
+        select x.version from webhook_endpoints x where x.workspace_id = w.workspace_id and x.state = 'active' limit 1) e on true),
+  due as materialized (
+    select next.*, s.version, row_number() over (partition by next.workspace_id order by next.due_at, next.message_id, next.sequence) turn
+      from shared s cross join lateral (
+        select q.*, q.ctid row from webhook_queue q
+         where q.workspace_id = s.workspace_id and q.lease_until is null and q.due_at <= app_now()
+         order by q.due_at, q.message_id, q.sequence limit s.room for update skip locked) next),
+  chosen as materialized (
+    select c.*, sum(case when c.attempts = 0 then 1 else 0 end)
+             over (partition by c.workspace_id, c.message_id order by c.sequence) - case when c.attempts = 0 then 1 else 0 end firsts
+      from (select * from due order by turn, due_at limit $6) c),
+  free as materialized (
+    select c.* from chosen c cross join lateral (
+      select count(*) filter (where q.lease_until is null and q.attempts = 0) firsts,
+             count(*) filter (where q.lease_until is not null and q.lease_owner <> $8::uuid) elsewhere
+        from webhook_queue q
+       where q.workspace_id = c.workspace_id and q.message_id = c.message_id and q.sequence < c.sequence) before
+     where c.version is null or (c.firsts >= before.firsts and before.elsewhere = 0)),
+  dropped as (delete from webhook_queue q using free f where q.ctid = f.row and f.version is null),
+  taken as (
+    update webhook_queue q
+       set attempts = q.attempts + 1, lease_until = app_now() + $7 * interval '1 millisecond', lease_owner = $8::uuid
+      from free f where q.ctid = f.row and f.version is not null
+    returning q.workspace_id, q.message_id, q.sequence, q.round, q.attempts, f.version)
+  select t.workspace_id, t.message_id, t.sequence, t.round, t.attempts, t.version, null::integer lanes, ${eventColumns}
+    from taken t
+    left join lateral (
+      select * from events x where x.workspace_id = t.workspace_id and x.message_id = t.message_id and x.sequence = t.sequence limit 1) e on true
+    ${eventJoins}
+  union all
+  (select last.workspace_id, null, null, null, null, null, last.n, null, null, null, null, null, null, null, null, null, null, null, null, null
+     from walked last order by last.n desc limit 1)
+  order by 2, 3`,
+)
+
+export interface WebhookClaimRequest {
+  /** The last endpoint that was looked at. */
+  readonly cursor: string
+  /** How many events of these workspaces may be claimed; of the others, `share`. */
+  readonly rooms: ReadonlyMap<string, number>
+  readonly share: number
+  readonly most: number
+  readonly leaseMs: number
+  readonly owner: string
+}
+
+export interface WebhookClaimAnswer {
+  /** Events of one message in the order of their sequence. */
+  readonly claimed: readonly ClaimedWebhook[]
+  /** Where the next claim goes on: at the first endpoint when this walk reached the last. */
+  readonly cursor: string
+}
+
+export async function claimWebhooks(db: Db, request: WebhookClaimRequest): Promise<WebhookClaimAnswer> {
+  type Row = EventRow & {
+    workspace_id: WorkspaceId
+    message_id: string
+    sequence: number
+    round: number
+    attempts: number
+    version: number
+    lanes: number | null
+  }
+  const rows = await db.rows<Row>(claim, [
+    request.cursor,
+    limits.webhookLanesPerClaimMax,
+    [...request.rooms.keys()],
+    [...request.rooms.values()],
+    request.share,
+    request.most,
+    request.leaseMs,
+    request.owner,
+  ])
+  const end = rows.find((row) => row.lanes !== null)
+  return {
+    claimed: rows
+      .filter((row) => row.lanes === null)
+      .map((row) => ({
+        workspaceId: row.workspace_id,
+        messageId: row.message_id,
+        sequence: row.sequence,
+        round: row.round,
+        attempt: row.attempts,
+        version: row.version,
+        event: row.type === null ? null : row,
+      })),
+    cursor: (end?.lanes ?? 0) < limits.webhookLanesPerClaimMax ? firstWorkspace : (end?.workspace_id ?? firstWorkspace),
+  }
+}
+
+const heartbeat = sql(
+  'webhook-heartbeat',
+  `with mine as materialized (
+     select q.* from unnest($1::uuid[], $2::uuid[], $3::integer[]) as a (w, m, s)
+      cross join lateral (
+        select x.ctid row from webhook_queue x
+         where x.workspace_id = a.w and x.message_id = a.m and x.sequence = a.s and x.lease_owner = $4::uuid limit 1 for update) q)
+   update webhook_queue q set lease_until = app_now() + $5 * interval '1 millisecond' from mine where q.ctid = mine.row`,
+)
+
+/** Extends the leases of these claims. What has been taken away meanwhile does not come back. */
+export async function extendWebhookLeases(
+  db: Db,
+  claims: readonly WebhookClaim[],
+  owner: string,
+  leaseMs: number,
+): Promise<void> {
+  const inOrder = claims.toSorted(byKey)
+  await repeating(() =>
+    db.rows(heartbeat, [
+      inOrder.map((each) => each.workspaceId),
+      inOrder.map((each) => each.messageId),
+      inOrder.map((each) => each.sequence),
+      owner,
+      leaseMs,
+    ]),
+  )
+}
+
+/** Rows are locked in the order of their keys. */
+function byKey(one: WebhookClaim, other: WebhookClaim): number {
+  if (one.workspaceId !== other.workspaceId) return one.workspaceId < other.workspaceId ? -1 : 1
+  if (one.messageId !== other.messageId) return one.messageId < other.messageId ? -1 : 1
+  return one.sequence - other.sequence
+}
+
+/** How one try ended. */
+export interface WebhookResult extends WebhookClaim {
+  /** False: no request was made, and the try is given back. */
+  readonly asked: boolean
+  readonly delivered: boolean
+  readonly trouble?: WebhookTrouble
+  readonly status?: number
+  readonly durationMs?: number
+  /** The beginning of the answer. */
+  readonly excerpt?: string
+  /** Until the next try; left out: there is none. */
+  readonly delayMs?: number
+}
+
+export interface WebhookRecorder {
+  /** Resolves when it is written. Rejects when it is not known whether it was: say it again. */
+  record(result: WebhookResult): Promise<void>
+}
+
+const ended = sql('webhook-end', 'select workspace_id, reason from end_webhooks_1($1::text::json, $2::uuid, $3)')
+
+/** Results of concurrent tries, written in batches. */
+export function makeWebhookRecorder(
+  db: Db,
+  tools: {
+    readonly owner: string
+    /** After so long without a success an endpoint is disabled. */
+    readonly failingMs: number
+    disabled(workspace: WorkspaceId, reason: DisableReason): void
+    /** Later events of these messages may be claimed now. */
+    more(): void
+  },
+): WebhookRecorder {
+  const write = async (rows: readonly string[]): Promise<readonly void[]> => {
+    const answers = await repeating(() =>
+      db.rows<{ workspace_id: WorkspaceId | null; reason: DisableReason }>(ended, [
+        `[${rows.join(',')}]`,
+        tools.owner,
+        tools.failingMs,
+      ]),
+    )
+    for (const { workspace_id: workspace, reason } of answers)
+      if (workspace === null) tools.more()
+      else tools.disabled(workspace, reason)
+    return []
+  }
+  const batch = new Batch<string, void>(
+    write,
+    {
+      rowsMax: limits.webhookResultsPerStatementMax,
+      bytesMax: limits.admitBytesMax,
+      waitingMax: 10 * limits.webhooksInFlightMax,
+      spacingMs: limits.webhookSpacingMs,
+    },
+    surelyAborted,
+  )
+  return {
+    record: (result) => {
+      const row = JSON.stringify({
+        w: result.workspaceId,
+        m: result.messageId,
+        s: result.sequence,
+        round: result.round,
+        attempt: result.attempt,
+        asked: result.asked,
+        delivered: result.delivered,
+        trouble: result.trouble,
+        status: result.status,
+        ms: result.durationMs,
+        excerpt: result.excerpt,
+        delay_ms: result.delayMs,
+      })
+      return batch.add(row, row.length)
+    },
+  }
+}
+
+const reap = sql(
+  'webhook-reap',
+  `with lost as materialized (
+     select q.ctid row, q.* from webhook_queue q where q.lease_until < app_now() order by q.lease_until limit 500 for update skip locked),
+   gone as (delete from webhook_queue q using lost l where q.ctid = l.row and l.attempts > cardinality($1::bigint[])),
+   again as (
+     update webhook_queue q
+        set lease_until = null, lease_owner = null, due_at = app_now() + ($1::bigint[])[l.attempts] * interval '1 millisecond'
+       from lost l where q.ctid = l.row and l.attempts <= cardinality($1::bigint[])),
+   log as (
+     insert into webhook_attempts (workspace_id, message_id, sequence, round, attempt, ended_at, delivered, trouble)
+     select l.workspace_id, l.message_id, l.sequence, l.round, l.attempts, app_now(), false, 'worker_lost' from lost l
+     on conflict do nothing)
+   select l.workspace_id from lost l`,
+)
+
+/** Ends tries whose leases ran out: the request may have been made, so the try counts. `delaysMs`: after the first try, the second, and so on. */
+export async function reapWebhooks(db: Db, delaysMs: readonly number[]): Promise<number> {
+  return (await db.rows(reap, [delaysMs])).length
+}
+
+const again = `
+  insert into webhook_queue as known (workspace_id, message_id, sequence, due_at, round)
+  select e.workspace_id, e.message_id, e.sequence, app_now(), coalesce(
+           (select a.round from webhook_attempts a
+             where a.workspace_id = e.workspace_id and a.message_id = e.message_id and a.sequence = e.sequence
+             order by a.round desc limit 1), 0) + 1
+    from wanted e order by e.message_id, e.sequence
+  on conflict (workspace_id, message_id, sequence)
+  do update set round = known.round + 1, attempts = 0, due_at = excluded.due_at, lease_until = null, lease_owner = null`
+const told = `select pg_notify('posthorn_webhooks', '')`
+
+const replayOne = sql(
+  'webhook-replay-one',
+  `with wanted as (select * from events e where e.workspace_id = $1 and e.message_id = $2 and e.sequence = $3),
+        queued as (${again} returning 1)
+   select (select count(*) from queued)::integer many, (${told}) told`,
+)
+
+/** A new ladder of eight for one event. */
+export async function replayEvent(
+  db: Db,
+  workspace: WorkspaceId,
+  event: { readonly messageId: string; readonly sequence: number },
+): Promise<boolean> {
+  return (await db.rows<{ many: number }>(replayOne, [workspace, event.messageId, event.sequence]))[0]?.many === 1
+}
+
+/** The walk goes by message: an event of an older message can be of this time. Messages are at most as old as their events are kept. */
+const replaySome = sql(
+  'webhook-replay-some',
+  `with looked as materialized (
+     select e.workspace_id, e.message_id, e.sequence, e.type, e.occurred_at from events e
+      where e.workspace_id = $1 and (e.message_id, e.sequence) > ($2::uuid, $3::integer) and e.message_id < uuid_floor($5::timestamptz)
+      order by e.message_id, e.sequence limit $7),
+   wanted as materialized (
+     select l.* from looked l
+      where l.occurred_at >= $4 and l.occurred_at < $5 and l.type <> 'webhook.test'
+        and not ($6 and exists (
+          select from webhook_attempts a
+           where a.workspace_id = l.workspace_id and a.message_id = l.message_id and a.sequence = l.sequence and a.delivered))
+        and not ($6 and exists (
+          select from webhook_queue q
+           where q.workspace_id = l.workspace_id and q.message_id = l.message_id and q.sequence = l.sequence))),
+   queued as (${again} returning 1)
+   select (select count(*) from queued)::integer many, last.message_id, last.sequence
+     from (select l.message_id, l.sequence, count(*) over () looked from looked l order by l.message_id desc, l.sequence desc limit 1) last
+    where last.looked = $7
+   union all
+   select (select count(*) from queued)::integer, null, null where (select count(*) from looked) < $7`,
+)
+const floorOf = sql('uuid-floor', `select uuid_floor($1::timestamptz - $2 * interval '1 millisecond') floor`)
+const tell = sql('webhook-tell', told)
+
+export interface ReplayRange {
+  readonly from: Date
+  readonly to: Date
+  /** Only what no attempt has delivered, and what is not on its way. */
+  readonly undelivered: boolean
+}
+
+/** A new ladder for every event of the range; answers how many. In slices, each its own transaction. */
+export async function replayRange(db: Db, workspace: WorkspaceId, range: ReplayRange): Promise<number> {
+  type Slice = { many: number; message_id: string | null; sequence: number | null }
+  const [start] = await db.rows<{ floor: string }>(floorOf, [range.from, limits.webhookLogMs])
+  let at = { message: start?.floor ?? firstWorkspace, sequence: 0 }
+  let many = 0
+  for (;;) {
+    const values = [workspace, at.message, at.sequence, range.from, range.to, range.undelivered]
+    const [slice] = await repeating(() => db.rows<Slice>(replaySome, [...values, limits.webhookReplaySlice]))
+    many += slice?.many ?? 0
+    if ((slice?.many ?? 0) > 0) await db.rows(tell)
+    if (slice === undefined || slice.message_id === null || slice.sequence === null) return many
+    at = { message: slice.message_id, sequence: slice.sequence }
+  }
+}
+
+const test = sql(
+  'webhook-test',
+  `with may as (
+     update webhook_endpoints e set tested_at = app_now()
+      where e.workspace_id = $1 and e.state = 'active' and coalesce(e.tested_at <= app_now() - $4 * interval '1 millisecond', true)
+     returning e.workspace_id),
+   event as (
+     insert into events (workspace_id, message_id, sequence, type, status, delivery_rank, occurred_at, facts)
+     select m.workspace_id, $2, 1, 'webhook.test', 'test', 0, app_now(), json_build_object('test', true, 'message', $3::text) from may m
+     returning workspace_id),
+   queued as (
+     insert into webhook_queue (workspace_id, message_id, sequence, due_at) select e.workspace_id, $2, 1, app_now() from event e
+     returning 1)
+   select (select count(*) from queued)::integer many, (${told}) told`,
+)
+
+/** Writes a test event, whatever the filter says; false where the last one was a moment ago, or the endpoint is not active. */
+export async function queueTest(db: Db, workspace: WorkspaceId, id: string, message: string): Promise<boolean> {
+  const [answer] = await db.rows<{ many: number }>(test, [workspace, id, message, limits.webhookTestSpacingMs])
+  return answer?.many === 1
+}

@@ -1,0 +1,260 @@
+// What an owner does with the endpoint of a workspace: set, switch, rotate the secret, test, read the log, send again. Every mistake is a
+// refusal with its reason (decisions G).
+import { randomUUIDv7 } from 'node:crypto'
+import { limits } from '../config.ts'
+import { sealedAs, type Vault } from '../base/secret.ts'
+import { webhookApiVersion, webhookEventTypeNames } from '../contract/webhook-event.ts'
+import { eventId, messagesOfEvent } from '../domain/event.ts'
+import type { MessageId, WorkspaceId } from '../domain/message.ts'
+import { isRefusal, refuse, type Refusal } from '../domain/refusal.ts'
+import type {
+  Page,
+  WebhookEndpoint,
+  WebhookEndpointWithSecret,
+  WebhookEventDetail,
+  WebhookLogEntry,
+} from '../domain/webhook.ts'
+import type { Db } from '../store/database.ts'
+import {
+  changeEndpoint,
+  disableEndpoint,
+  enableEndpoint,
+  findEndpoint,
+  insertEndpoint,
+  prepareSecret,
+  promoteSecret,
+  type EndpointRow,
+} from '../store/webhook-endpoints.ts'
+import { queueTest, replayEvent, replayRange, type ReplayRange } from '../store/webhooks.ts'
+import {
+  readEventsBetween,
+  readWebhookAttempts,
+  readWebhookLog,
+  type AttemptRow,
+  type LogRow,
+} from '../store/views/webhook-events.ts'
+import { webhookEventOf } from './event-body.ts'
+import type { Targets } from './public-address.ts'
+import { makeWebhookSecret } from './signature.ts'
+
+export interface WebhookDeskTools {
+  readonly db: Db
+  readonly vault: Vault
+  readonly targets: Targets
+  readonly timeScale: number
+}
+
+export interface EndpointWish {
+  readonly url: string
+  /** Null: all. Left out: as it is; of a new endpoint, all. */
+  readonly events?: readonly string[] | null
+}
+
+const none = refuse('not_found', 'The workspace has no webhook endpoint; set one first.')
+const noEvent = refuse('not_found', 'No event with this id exists in your workspace.')
+const disabled = refuse('conflict', 'The webhook endpoint is disabled; enable it first.')
+
+export type WebhookDesk = ReturnType<typeof makeWebhookDesk>
+
+export function makeWebhookDesk({ db, vault, targets, timeScale }: WebhookDeskTools) {
+  const secretFor = (workspace: WorkspaceId) => {
+    const secret = makeWebhookSecret()
+    return { secret, sealed: vault.seal(secret, sealedAs.webhookSecret(workspace)) }
+  }
+  const active = async (workspace: WorkspaceId): Promise<EndpointRow | Refusal> => {
+    const row = await findEndpoint(db, workspace)
+    if (row === undefined) return none
+    return row.state === 'active' ? row : disabled
+  }
+  const presented = (row: EndpointRow | undefined): WebhookEndpoint | Refusal =>
+    row === undefined ? none : present(row)
+
+  const find = async (workspace: WorkspaceId, id: string): Promise<LogRow | undefined> => {
+    if (!isEventId(id)) return undefined
+    const rows = await readEventsBetween(db, workspace, messagesOfEvent(id))
+    return rows.find((row) => eventId(row.message_id as MessageId, row.sequence) === id)
+  }
+
+  return {
+    show: async (workspace: WorkspaceId): Promise<WebhookEndpoint | Refusal> =>
+      presented(await findEndpoint(db, workspace)),
+
+    /** A new endpoint gets a secret; a new URL keeps it. */
+    set: async (workspace: WorkspaceId, wish: EndpointWish): Promise<WebhookEndpointWithSecret | Refusal> => {
+      const url = await allowedUrl(wish.url)
+      if (isRefusal(url)) return url
+      const types = wish.events === undefined ? undefined : parseTypes(wish.events)
+      if (isRefusal(types)) return types
+      const { secret, sealed } = secretFor(workspace)
+      const made = await insertEndpoint(db, workspace, {
+        url,
+        types: types ?? null,
+        apiVersion: webhookApiVersion,
+        secret: sealed,
+      })
+      if (made !== undefined) return { ...present(made), secret }
+      return presented(await changeEndpoint(db, workspace, { url, ...(types !== undefined && { types }) }))
+    },
+    enable: async (workspace: WorkspaceId) => presented(await enableEndpoint(db, workspace)),
+    disable: async (workspace: WorkspaceId) => presented(await disableEndpoint(db, workspace)),
+
+    /** The first step: a new secret, which signs beside the old one. Asked again, another one takes its place. */
+    rotate: async (workspace: WorkspaceId): Promise<WebhookEndpointWithSecret | Refusal> => {
+      const { secret, sealed } = secretFor(workspace)
+      const row = await prepareSecret(db, workspace, sealed)
+      return row === undefined ? none : { ...present(row), secret }
+    },
+    /** The second step: the new secret signs, and the old one beside it for 24 hours. */
+    promote: async (workspace: WorkspaceId): Promise<WebhookEndpoint | Refusal> => {
+      const row = await promoteSecret(db, workspace, limits.webhookPreviousSecretMs / timeScale)
+      if (row !== undefined) return present(row)
+      if ((await findEndpoint(db, workspace)) === undefined) return none
+      return refuse('conflict', 'No new secret is prepared; rotate first.')
+    },
+
+    test: async (workspace: WorkspaceId): Promise<{ readonly eventId: string } | Refusal> => {
+      const row = await active(workspace)
+      if (isRefusal(row)) return row
+      const id = randomUUIDv7()
+      const queued = await queueTest(db, workspace, id, 'This is a test of your webhook endpoint.')
+      if (queued) return { eventId: eventId(id as MessageId, 1) }
+      return refuse('too_many_attempts', 'A test was sent a moment ago; wait a second.', { retryAfterSeconds: 1 })
+    },
+
+    /** The latest message's events first. */
+    log: async (
+      workspace: WorkspaceId,
+      after: string | undefined,
+      limit: number = limits.eventsPage,
+    ): Promise<Page<WebhookLogEntry> | Refusal> => {
+      const before = after === undefined ? end : parsePlace(after)
+      if (before === undefined)
+        return refuse('invalid_request', '"after" must be the "next" of an earlier page, as it was.', {
+          field: 'after',
+        })
+      const rows = await readWebhookLog(db, workspace, before, limit)
+      const last = rows.at(-1)
+      const next = rows.length === limit && last !== undefined ? writePlace(last) : undefined
+      return { items: rows.map(logEntry), ...(next !== undefined && { next }) }
+    },
+
+    event: async (workspace: WorkspaceId, id: string): Promise<WebhookEventDetail | Refusal> => {
+      const row = await find(workspace, id)
+      if (row === undefined) return noEvent
+      const place = { messageId: row.message_id, sequence: row.sequence }
+      const [attempts, endpoint] = await Promise.all([
+        readWebhookAttempts(db, workspace, place),
+        findEndpoint(db, workspace),
+      ])
+      return {
+        ...logEntry(row),
+        body: webhookEventOf(workspace, row, endpoint?.api_version ?? webhookApiVersion),
+        attempts: attempts.map(presentAttempt),
+      }
+    },
+
+    /** Sends one event again, whatever the filter says: same id, same bytes, a new ladder of eight. */
+    replayEvent: async (workspace: WorkspaceId, id: string): Promise<{ readonly replayed: number } | Refusal> => {
+      const row = await active(workspace)
+      if (isRefusal(row)) return row
+      const event = await find(workspace, id)
+      if (event === undefined) return noEvent
+      const place = { messageId: event.message_id, sequence: event.sequence }
+      return { replayed: (await replayEvent(db, workspace, place)) ? 1 : 0 }
+    },
+
+    /** Sends the messages' events of a time again. */
+    replayRange: async (
+      workspace: WorkspaceId,
+      range: ReplayRange,
+    ): Promise<{ readonly replayed: number } | Refusal> => {
+      if (range.from >= range.to) return refuse('invalid_request', '"from" must be before "to".', { field: 'from' })
+      const row = await active(workspace)
+      if (isRefusal(row)) return row
+      return { replayed: await replayRange(db, workspace, range) }
+    },
+  }
+
+  async function allowedUrl(text: string): Promise<string | Refusal> {
+    const wrong = (sentence: string): Refusal => refuse('invalid_request', `"url" ${sentence}.`, { field: 'url' })
+    const url = targets.parse(text)
+    if (typeof url === 'string') return wrong(url)
+    const found = await targets.find(url.hostname.replace(/^\[|\]$/g, ''))
+    if (!('trouble' in found)) return url.href
+    if (found.trouble === 'dns_failure') return wrong('names a host that has no address, or none that can be found now')
+    return wrong('leads to an address that is not public')
+  }
+}
+
+function parseTypes(given: readonly string[] | null): readonly string[] | null | Refusal {
+  if (given === null) return null
+  const types = [...new Set(given)]
+  const unknown = types.find((type) => !webhookEventTypeNames.includes(type as never))
+  if (unknown === undefined && types.length > 0) return types
+  return refuse(
+    'invalid_request',
+    unknown === undefined
+      ? '"events" must name at least one type; leave it out for all.'
+      : `"events" names "${unknown.slice(0, 40)}"; there are ${webhookEventTypeNames.join(', ')}.`,
+    { field: 'events' },
+  )
+}
+
+function present(row: EndpointRow): WebhookEndpoint {
+  return {
+    url: row.url,
+    ...(row.types !== null && { events: row.types }),
+    apiVersion: row.api_version,
+    state: row.state,
+    ...(row.reason !== null && { reason: row.reason }),
+    ...(row.disabled_at !== null && { disabledAt: row.disabled_at }),
+    ...(row.failing_since !== null && { failingSince: row.failing_since }),
+    rotating: row.next_sealed !== null,
+    ...(row.previous_until !== null && { previousUntil: row.previous_until }),
+    createdAt: row.created_at,
+  }
+}
+
+function logEntry(row: LogRow): WebhookLogEntry {
+  return {
+    id: eventId(row.message_id as MessageId, row.sequence),
+    type: row.type,
+    createdAt: new Date(row.occurred_ms),
+    ...(row.type !== 'webhook.test' && { messageId: row.message_id, sequence: row.sequence }),
+    state: stateOf(row),
+    ...(row.due_at !== null && row.leased === false && { nextAttemptAt: row.due_at }),
+  }
+}
+
+function stateOf({ leased, delivered, tried }: LogRow): WebhookLogEntry['state'] {
+  if (leased !== null) return leased ? 'sending' : 'waiting'
+  if (delivered === true) return 'delivered'
+  return tried === true ? 'failed' : 'not_sent'
+}
+
+function presentAttempt(row: AttemptRow): WebhookEventDetail['attempts'][number] {
+  return {
+    round: row.round,
+    attempt: row.attempt,
+    endedAt: row.ended_at,
+    delivered: row.delivered,
+    ...(row.status !== null && { status: row.status }),
+    ...(row.trouble !== null && { trouble: row.trouble }),
+    ...(row.duration_ms !== null && { durationMs: row.duration_ms }),
+    ...(row.excerpt !== null && { excerpt: row.excerpt }),
+  }
+}
+
+const isEventId = (text: string): boolean => /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(text)
+
+const end = { messageId: 'ffffffff-ffff-ffff-ffff-ffffffffffff', sequence: 0 }
+
+const writePlace = (row: LogRow): string => Buffer.from(`${row.message_id} ${row.sequence}`).toString('base64url')
+
+function parsePlace(text: string): { messageId: string; sequence: number } | undefined {
+  const match = /^([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}) (\d{1,9})$/.exec(
+    Buffer.from(text, 'base64url').toString('latin1'),
+  )
+  const [, messageId = '', sequence = ''] = match ?? []
+  return match === null ? undefined : { messageId, sequence: Number(sequence) }
+}

@@ -1,0 +1,234 @@
+// One POST to a stranger's server, bounded in everything: 15 s from the look-up of the name to the end of the answer, 1 MB of answer, 1 KB of
+// it kept, never decompressed, redirects never followed, HTTP/1.1 only (delivery-semantics 50). Connections are kept for each workspace
+// alone. The address that is connected to is one that was checked, and is looked at once more when the connection is open. A proxy in the
+// environment means nothing here.
+import { buildConnector, Pool, type Dispatcher } from 'undici'
+import { isIP, type LookupFunction } from 'node:net'
+import { limits } from '../config.ts'
+import type { WorkspaceId } from '../domain/message.ts'
+import type { WebhookTrouble } from '../domain/webhook.ts'
+import type { Targets, TargetTrouble } from './public-address.ts'
+import { parseRetryAfter, type PostFacts } from './verdict.ts'
+
+export interface Post {
+  readonly workspaceId: WorkspaceId
+  readonly url: URL
+  /** Names and values in turn. */
+  readonly headers: readonly string[]
+  readonly body: Buffer
+}
+
+export interface Poster {
+  /** Never rejects: what went wrong is a fact. */
+  post(post: Post): Promise<PostFacts>
+  /** Ends all that is under way: the service cannot wait any longer. */
+  giveUp(): void
+  close(): Promise<void>
+}
+
+export interface PosterTools {
+  readonly targets: Targets
+  /** PEM of more authorities to trust, for tests. */
+  readonly ca?: string
+  readonly postMs?: number
+}
+
+interface Kept {
+  readonly origin: string
+  readonly pool: Pool
+  usedAt: number
+}
+
+export function makePoster({ targets, ca, postMs = limits.webhookPostMs }: PosterTools): Poster {
+  const kept = new Map<WorkspaceId, Kept>()
+  const underWay = new Set<Answer>()
+  const sweep = setInterval(() => {
+    const longAgo = performance.now() - limits.webhookPoolIdleMs
+    for (const [workspace, { usedAt, pool }] of kept)
+      if (usedAt < longAgo) {
+        kept.delete(workspace)
+        void pool.close()
+      }
+  }, limits.webhookPoolIdleMs / 2).unref()
+
+  const poolOf = (workspace: WorkspaceId, origin: string): Pool => {
+    const known = kept.get(workspace)
+    if (known?.origin === origin) {
+      known.usedAt = performance.now()
+      return known.pool
+    }
+    void known?.pool.close()
+    const pool = new Pool(origin, {
+      connections: limits.webhookShareMax,
+      pipelining: 1,
+      allowH2: false,
+      connect: guardedConnector(targets, ca),
+      // One clock for all of it: our own.
+      headersTimeout: 0,
+      bodyTimeout: 0,
+      maxHeaderSize: limits.webhookAnswerHeadBytesMax,
+      keepAliveTimeout: limits.webhookKeepAliveMs,
+      keepAliveMaxTimeout: limits.webhookPoolIdleMs,
+    })
+    kept.set(workspace, { origin, pool, usedAt: performance.now() })
+    return pool
+  }
+
+  return {
+    post: ({ workspaceId, url, headers, body }) =>
+      new Promise((resolve) => {
+        const request = { method: 'POST' as const, path: url.pathname + url.search, headers: [...headers], body }
+        const answer: Answer = new Answer(postMs, (facts) => {
+          underWay.delete(answer)
+          resolve(facts)
+        })
+        underWay.add(answer)
+        poolOf(workspaceId, url.origin).dispatch(request, answer)
+      }),
+    giveUp: () => {
+      for (const answer of underWay) answer.end('shutdown')
+    },
+    close: async () => {
+      clearInterval(sweep)
+      const pools = [...kept.values()]
+      kept.clear()
+      await Promise.all(pools.map(({ pool }) => pool.destroy()))
+    },
+  }
+}
+
+/** Why a connection was not made, in our words. */
+class NotAllowed extends Error {
+  readonly trouble: TargetTrouble
+  constructor(trouble: TargetTrouble) {
+    super(trouble)
+    this.trouble = trouble
+  }
+}
+
+/** Looks names up itself, since Node would not ask for an address in place of a name, and connects only to what was allowed. */
+function guardedConnector(targets: Targets, ca: string | undefined): buildConnector.connector {
+  const lookup: LookupFunction = (host, options, callback) => {
+    targets.find(host).then(
+      (found) => {
+        if ('trouble' in found) return callback(new NotAllowed(found.trouble), '', 0)
+        const all = found.addresses.map((address) => ({ address, family: isIP(address) }))
+        const [first] = all
+        if (options.all === true) callback(null, all)
+        else callback(null, first?.address ?? '', first?.family ?? 0)
+      },
+      (error: unknown) => callback(error as Error, '', 0),
+    )
+  }
+  const connect = buildConnector({
+    allowH2: false,
+    timeout: limits.webhookConnectMs,
+    maxCachedSessions: 1,
+    lookup,
+    ...(ca !== undefined && { ca }),
+  })
+  return (options, callback) => {
+    const host = options.hostname.replace(/^\[|\]$/g, '')
+    if (isIP(host) !== 0 && !targets.isAllowed(host)) return callback(new NotAllowed('blocked_address'), null)
+    connect(options, (error, socket) => {
+      if (error !== null) return callback(error, null)
+      if (targets.isAllowed(socket.remoteAddress ?? '')) return callback(null, socket)
+      socket.destroy()
+      callback(new NotAllowed('blocked_address'), null)
+    })
+  }
+}
+
+/** Reads one answer as far as it is wanted. Whatever ends it first decides; the rest is destroyed. */
+class Answer implements Dispatcher.DispatchHandler {
+  readonly #resolve: (facts: PostFacts) => void
+  readonly #startedAt = performance.now()
+  readonly #timer: NodeJS.Timeout
+  #controller: Dispatcher.DispatchController | undefined
+  #done = false
+  #status: number | undefined
+  #retryAfterSeconds: number | undefined
+  #interim = 0
+  #bytes = 0
+  #start: Buffer[] = []
+
+  constructor(postMs: number, resolve: (facts: PostFacts) => void) {
+    this.#resolve = resolve
+    this.#timer = setTimeout(() => this.end('timeout'), postMs)
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#controller = controller
+    // Its time was over while it waited for a connection: it is not written any more.
+    if (this.#done) controller.abort(new Error('given up'))
+  }
+
+  onResponseStart(_controller: Dispatcher.DispatchController, status: number, headers: Record<string, unknown>): void {
+    if (status < 200) {
+      if (++this.#interim > limits.webhookInterimAnswersMax) this.end('malformed')
+      return
+    }
+    this.#status = status
+    if (status >= 300) this.#retryAfterSeconds = parseRetryAfter(headers['retry-after'] as string, Date.now())
+  }
+
+  onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (this.#bytes < limits.webhookExcerptBytesMax)
+      this.#start.push(Buffer.from(chunk.subarray(0, limits.webhookExcerptBytesMax - this.#bytes)))
+    this.#bytes += chunk.length
+    if (this.#bytes > limits.webhookAnswerBytesMax) this.end('too_large')
+  }
+
+  onResponseEnd(): void {
+    this.end(undefined)
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+    this.end(troubleOf(error, this.#controller !== undefined))
+  }
+
+  end(trouble: WebhookTrouble | undefined): void {
+    if (this.#done) return
+    this.#done = true
+    clearTimeout(this.#timer)
+    if (trouble !== undefined) this.#controller?.abort(new Error(trouble))
+    const excerpt = excerptOf(this.#start)
+    this.#resolve({
+      durationMs: Math.round(performance.now() - this.#startedAt),
+      ...(this.#status !== undefined && { status: this.#status }),
+      ...(trouble !== undefined && { trouble }),
+      ...(this.#retryAfterSeconds !== undefined && { retryAfterSeconds: this.#retryAfterSeconds }),
+      ...(excerpt !== '' && { excerpt }),
+    })
+  }
+}
+
+/** At most 1 KB as text that PostgreSQL takes; what is no UTF-8 is replaced. */
+function excerptOf(chunks: readonly Buffer[]): string {
+  if (chunks.length === 0) return ''
+  const text = Buffer.concat(chunks).toString('utf8').replaceAll('\0', '\ufffd')
+  if (Buffer.byteLength(text) <= limits.webhookExcerptBytesMax) return text
+  return text.slice(0, limits.webhookExcerptBytesMax / 3).toWellFormed()
+}
+
+const byCode: Readonly<Record<string, WebhookTrouble>> = {
+  UND_ERR_CONNECT_TIMEOUT: 'timeout',
+  UND_ERR_HEADERS_OVERFLOW: 'malformed',
+  UND_ERR_SOCKET: 'closed',
+  ECONNRESET: 'closed',
+  EPIPE: 'closed',
+  EPROTO: 'tls_failed',
+  ERR_SSL_WRONG_VERSION_NUMBER: 'tls_failed',
+}
+
+function troubleOf(error: unknown, connected: boolean): WebhookTrouble {
+  if (error instanceof NotAllowed) return error.trouble
+  // Where a name has several addresses, each has an error of its own.
+  if (error instanceof AggregateError && error.errors.length > 0) return troubleOf(error.errors[0], connected)
+  const code = (error as { code?: unknown }).code
+  const text = typeof code === 'string' ? code : ''
+  if (byCode[text] !== undefined) return byCode[text]
+  if (text.startsWith('HPE_') || (error as Error).name === 'HTTPParserError') return 'malformed'
+  if (/CERT|TLS|SSL|SIGNATURE|ISSUER/.test(text)) return 'tls_failed'
+  return connected ? 'closed' : 'connect_failed'
+}

@@ -1,0 +1,53 @@
+// What a try at posting an event means: only 2xx, with an answer that ends, is success; everything else is tried again on the ladder, and
+// there are eight tries (decisions G). Pure.
+import { retryDelayMs } from '../base/backoff.ts'
+import { limits } from '../config.ts'
+import type { WebhookTrouble } from '../domain/webhook.ts'
+
+/** What one try saw. A status beside a trouble: the answer began, and did not end as it should. */
+export interface PostFacts {
+  readonly status?: number
+  readonly trouble?: WebhookTrouble
+  readonly retryAfterSeconds?: number
+  readonly excerpt?: string
+  readonly durationMs: number
+}
+
+export interface Verdict {
+  readonly delivered: boolean
+  /** Left out: there is no next try. */
+  readonly delayMs?: number
+}
+
+export function verdictOf(
+  facts: PostFacts,
+  attempt: number,
+  timeScale: number,
+  random: () => number = Math.random,
+): Verdict {
+  const { status = 0, trouble } = facts
+  if (trouble === undefined && status >= 200 && status < 300) return { delivered: true }
+  const step = retryDelayMs(limits.webhookScheduleSeconds, attempt, limits.webhookJitter, random)
+  if (step === undefined) return { delivered: false }
+  return { delivered: false, delayMs: Math.ceil(Math.max(step, askedFor(facts, attempt)) / timeScale) }
+}
+
+/** `Retry-After` may make a wait longer, up to the next step of the ladder; never shorter. */
+function askedFor({ retryAfterSeconds = 0 }: PostFacts, attempt: number): number {
+  const steps = limits.webhookScheduleSeconds
+  const most = steps[attempt] ?? steps.at(-1) ?? 0
+  return Math.min(retryAfterSeconds, most) * 1000
+}
+
+/** The ladder without jitter, in milliseconds, for tries that nobody lived to judge. */
+export function ladderMs(timeScale: number): number[] {
+  return limits.webhookScheduleSeconds.map((seconds) => Math.ceil((seconds * 1000) / timeScale))
+}
+
+/** RFC 9110 10.2.3: seconds, or a date. Undefined where it is neither. */
+export function parseRetryAfter(header: string | string[] | undefined, now: number): number | undefined {
+  if (typeof header !== 'string') return undefined
+  if (/^\d{1,9}$/.test(header)) return Number(header)
+  const at = header.endsWith('GMT') ? Date.parse(header) : Number.NaN
+  return Number.isNaN(at) ? undefined : Math.max(0, Math.round((at - now) / 1000))
+}

@@ -1,0 +1,445 @@
+// The sender against a real database and a receiver of the tests' own: nothing lost, at most eight requests, in order, and nobody waits for
+// somebody else's receiver (issue 3, delivery-semantics 49).
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import {
+  ok,
+  silence,
+  startWebhookReceiver,
+  status,
+  type Received,
+  type WebhookReceiver,
+} from '../../test/world/webhook-receiver.ts'
+import { survivesItsLife } from '../base/service.test-kit.ts'
+import { eventId } from '../domain/event.ts'
+import type { MessageId } from '../domain/message.ts'
+import { reapWebhooks } from '../store/webhooks.ts'
+import { webhookWorld, type WebhookWorld } from './sender.test-kit.ts'
+
+const scale = 100_000
+let world: WebhookWorld
+const receivers: WebhookReceiver[] = []
+beforeAll(async () => {
+  world = await webhookWorld(scale)
+})
+afterEach(async () => {
+  await world.calm()
+  for (const receiver of receivers.splice(0)) await receiver.stop()
+  await world.db.run('delete from webhook_queue')
+  await world.db.run(`update webhook_endpoints set state = 'disabled', reason = 'by_hand' where state = 'active'`)
+  world.lines.length = 0
+})
+afterAll(() => world?.close())
+
+async function receiver(): Promise<WebhookReceiver> {
+  const made = await startWebhookReceiver()
+  receivers.push(made)
+  return made
+}
+const sequences = (all: readonly Received[]) => all.map(({ event }) => event.data.sequence)
+const faults = () => world.lines.filter(({ verb }) => verb === 'fault')
+
+test('an accepted message is told: body, headers and signature as the specification says', async () => {
+  const there = await receiver()
+  const shop = await world.customer(there.url)
+  there.secrets.push(shop.secret)
+  await world.started()
+  const [id = ''] = await world.admit(shop, 1, { subject: 'Zoë / \u2028 🎺', metadata: { order: '1042' } })
+  const [one] = await there.count(1)
+  expect(one?.proved).toEqual({ current: shop.secret, next: undefined, previous: undefined })
+  expect(one?.headers['content-type']).toBe('application/json')
+  expect(one?.headers['webhook-id']).toBe(one?.event.id)
+  expect(one?.event.id).toBe(eventId(id as MessageId, 1))
+  expect(Math.abs(Number(one?.headers['webhook-timestamp']) - Date.now() / 1000)).toBeLessThan(5)
+  expect(one?.headers['webhook-signature']).toMatch(/^v1=[0-9a-f]{64}$/)
+  expect(one?.event).toEqual({
+    id: eventId(id as MessageId, 1),
+    type: 'message.queued',
+    createdAt: expect.stringMatching(/^\d{4}-.*\.\d{3}Z$/) as string,
+    apiVersion: '2026-11-01',
+    data: {
+      messageId: id,
+      organizationId: shop.workspaceId,
+      mailboxId: shop.mailboxId,
+      sender: expect.any(String) as string,
+      recipient: 'Ann@Example.org',
+      subject: 'Zoë / \u2028 🎺',
+      status: 'queued',
+      deliveryStatus: 'pending',
+      sequence: 1,
+      occurredAt: one?.event.createdAt,
+      metadata: { order: '1042' },
+    },
+  })
+  await world.eventually(
+    () => world.queued(shop.workspaceId),
+    (many) => many === 0,
+  )
+  expect(faults()).toEqual([])
+})
+
+test('eight tries on the ladder, to the attempt; same id, same bytes, each with a signature and a time of its own', async () => {
+  const there = await receiver()
+  const shop = await world.customer(there.url)
+  there.secrets.push(shop.secret)
+  there.answer = status(500)
+  await world.started()
+  await world.admit(shop)
+  await there.count(8)
+  await world.eventually(
+    () => world.queued(shop.workspaceId),
+    (many) => many === 0,
+  )
+  expect(there.received).toHaveLength(8)
+  expect(new Set(there.received.map(({ raw }) => raw.toString('hex'))).size).toBe(1)
+  expect(new Set(there.received.map(({ headers }) => headers['webhook-id'])).size).toBe(1)
+  expect(there.received.every(({ proved }) => proved.current === shop.secret)).toBe(true)
+  // What lay between: never sooner than the scaled step less its jitter.
+  const steps = [5, 300, 1_800, 7_200, 18_000, 36_000, 36_000].map((seconds) => (seconds * 1000) / scale)
+  there.received.slice(1).forEach(({ at }, index) => {
+    expect(at - (there.received[index]?.at ?? 0)).toBeGreaterThanOrEqual((steps[index] ?? 0) * 0.8 - 1)
+  })
+  const log = await world.db.run<{ attempt: number; status: number }>(
+    'select attempt, status from webhook_attempts where workspace_id = $1 order by attempt',
+    [shop.workspaceId],
+  )
+  expect(log).toEqual(Array.from({ length: 8 }, (_, index) => ({ attempt: index + 1, status: 500 })))
+  const [entry] = items(await world.desk.log(shop.workspaceId, undefined))
+  expect(entry?.state).toBe('failed')
+})
+
+function items<T>(page: { readonly items: readonly T[] } | object): readonly T[] {
+  if ('items' in page) return page.items
+  throw new Error(JSON.stringify(page))
+}
+
+describe('order', () => {
+  test('events of one message come in the order of their sequence, however they were claimed', async () => {
+    const there = await receiver()
+    const shop = await world.customer(there.url)
+    const ids = await world.admit(shop, 20)
+    for (const sequence of [2, 3, 4]) for (const id of ids) await world.event(shop, id, sequence)
+    // Slow and uneven, so that only the order of posting can make the order of arrival.
+    there.answer = (one, response) =>
+      void setTimeout(() => ok(one, response), (one.event.data.sequence ?? 0) === 1 ? 30 : 1)
+    await Promise.all([world.started(), world.started()]) // two nodes
+    await there.count(80)
+    for (const id of ids)
+      expect(sequences(there.received.filter(({ event }) => event.data.messageId === id))).toEqual([1, 2, 3, 4])
+    await world.eventually(
+      () => world.queued(shop.workspaceId),
+      (many) => many === 0,
+    )
+    expect(there.received).toHaveLength(80)
+  })
+
+  test('an event does not wait for an earlier one that waits for a retry', async () => {
+    const there = await receiver()
+    const shop = await world.customer(there.url)
+    const slow = await webhookNode(1)
+    there.answer = (one, response) => (one.event.data.sequence === 1 ? status(503)(one, response) : ok(one, response))
+    const [id = ''] = await world.admit(shop)
+    await there.count(1)
+    await world.event(shop, id, 2)
+    await there.count(2)
+    expect(sequences(there.received)).toEqual([1, 2])
+    await slow.stop()
+  })
+})
+
+const webhookNode = (timeScale: number) => world.started({ timeScale })
+
+describe('a worker that dies', () => {
+  test('between claim and request, during it and before the result: at most eight requests, and the event is not lost', async () => {
+    const there = await receiver()
+    const shop = await world.customer(there.url)
+    // Of a node that is killed only its lease stays: a claim whose sender is cut from the database at this moment.
+    await world.admit(shop)
+    for (let death = 1; death <= 3; death++) {
+      const claimed = await world.db.run(
+        `update webhook_queue set attempts = attempts + 1, lease_until = app_now() - interval '1 second', lease_owner = gen_random_uuid()
+          where workspace_id = $1 returning 1`,
+        [shop.workspaceId],
+      )
+      expect(claimed).toHaveLength(1)
+      expect(await reapWebhooks(world.db, [0, 0, 0, 0, 0, 0, 0])).toBe(1)
+    }
+    there.answer = status(500)
+    await world.started()
+    await there.count(5)
+    await world.eventually(
+      () => world.queued(shop.workspaceId),
+      (many) => many === 0,
+    )
+    expect(there.received).toHaveLength(5)
+    const troubles = await world.db.run<{ trouble: string | null }>(
+      'select trouble from webhook_attempts where workspace_id = $1 order by attempt',
+      [shop.workspaceId],
+    )
+    expect(troubles.map(({ trouble }) => trouble)).toEqual([
+      'worker_lost',
+      'worker_lost',
+      'worker_lost',
+      null,
+      null,
+      null,
+      null,
+      null,
+    ])
+  })
+
+  test('a shutdown gives back what was not asked yet, and the next node posts it', async () => {
+    const there = await receiver()
+    const shop = await world.customer(there.url)
+    let open: (() => void) | undefined
+    there.answer = (one, response) => {
+      open ??= () => ok(one, response)
+    }
+    const node = await world.started()
+    const [id = ''] = await world.admit(shop)
+    await there.count(1)
+    await world.event(shop, id, 2)
+    await world.eventually(
+      () => world.value<number>('select count(*)::integer from webhook_queue where lease_until is not null'),
+      (many) => many === 2,
+    )
+    const stopping = node.stop()
+    open?.()
+    await stopping
+    expect(sequences(there.received)).toEqual([1])
+    expect(await world.value('select attempts from webhook_queue where workspace_id = $1', [shop.workspaceId])).toBe(0)
+    there.answer = ok
+    await world.started()
+    await there.count(2)
+    expect(sequences(there.received)).toEqual([1, 2])
+  })
+})
+
+test('what the filter does not want, or a disabled endpoint, is kept, and sent on request: same id, same bytes, eight new tries', async () => {
+  const there = await receiver()
+  const shop = await world.customer(there.url, ['message.sent'])
+  there.secrets.push(shop.secret)
+  await world.started()
+  const [id = ''] = await world.admit(shop)
+  await world.event(shop, id, 2, 'message.sent')
+  await there.count(1)
+  expect(sequences(there.received)).toEqual([2])
+  const first = eventId(id as MessageId, 1)
+  const stateOf = async (event: string) => {
+    const detail = await world.desk.event(shop.workspaceId, event)
+    return 'state' in detail ? detail.state : detail
+  }
+  expect(await stateOf(first)).toBe('not_sent')
+
+  there.answer = status(500)
+  expect(await world.desk.replayEvent(shop.workspaceId, first)).toEqual({ replayed: 1 })
+  await there.count(9)
+  await world.eventually(
+    () => stateOf(first),
+    (state) => state === 'failed',
+  )
+  there.answer = ok
+  await world.desk.replayEvent(shop.workspaceId, first)
+  await there.count(10)
+  const firsts = there.received.filter(({ event }) => event.id === first)
+  expect(firsts).toHaveLength(9)
+  expect(new Set(firsts.map(({ raw }) => raw.toString('hex'))).size).toBe(1)
+  expect(firsts.every(({ proved }) => proved.current === shop.secret)).toBe(true)
+  await world.eventually(
+    () => stateOf(first),
+    (state) => state === 'delivered',
+  )
+
+  await world.desk.disable(shop.workspaceId)
+  expect(await world.desk.replayEvent(shop.workspaceId, first)).toMatchObject({ refused: true, code: 'conflict' })
+  await world.desk.set(shop.workspaceId, { url: there.url, events: null })
+  const [second = ''] = await world.admit(shop)
+  expect(await world.queued(shop.workspaceId)).toBe(0)
+  await world.desk.enable(shop.workspaceId)
+  const range = { from: new Date(Date.now() - 60_000), to: new Date(Date.now() + 60_000) }
+  expect(await world.desk.replayRange(shop.workspaceId, { ...range, undelivered: true })).toEqual({ replayed: 1 })
+  await there.until((all) => all.some(({ event }) => event.id === eventId(second as MessageId, 1)))
+  // All of a time: what was delivered, too.
+  const before = there.received.length
+  expect(await world.desk.replayRange(shop.workspaceId, { ...range, undelivered: false })).toEqual({ replayed: 3 })
+  await there.count(before + 3)
+})
+
+test('an endpoint that answers 410 to the last try of an event is disabled; the operator reads it in the log', async () => {
+  const there = await receiver()
+  const shop = await world.customer(there.url)
+  there.answer = status(410)
+  await world.started()
+  await world.admit(shop)
+  await there.count(8)
+  const endpoint = await world.eventually(
+    () => world.desk.show(shop.workspaceId),
+    (shown) => 'state' in shown && shown.state === 'disabled',
+  )
+  expect(endpoint).toMatchObject({ state: 'disabled', reason: 'receiver_gone', disabledAt: expect.any(Date) as Date })
+  expect(world.lines.find(({ facts }) => facts['outcome'] === 'endpoint_disabled')?.facts).toMatchObject({
+    workspaceId: shop.workspaceId,
+    reason: 'receiver_gone',
+  })
+  await world.admit(shop)
+  expect(await world.queued(shop.workspaceId)).toBe(0)
+  expect(there.received).toHaveLength(8)
+  expect(await world.value('select count(*)::integer from events where workspace_id = $1', [shop.workspaceId])).toBe(2)
+})
+
+test('after 120 hours without one success an endpoint is disabled; a success before that starts anew', async () => {
+  const there = await receiver()
+  const shop = await world.customer(there.url)
+  there.answer = status(500)
+  const node = await webhookNode(1)
+  const failingFor = (hours: number) =>
+    world.db.run(
+      `update webhook_endpoints set failing_since = app_now() - $2 * interval '1 hour' where workspace_id = $1`,
+      [shop.workspaceId, hours],
+    )
+  const shown = () => world.desk.show(shop.workspaceId)
+  await world.admit(shop)
+  await world.eventually(shown, (endpoint) => 'failingSince' in endpoint && endpoint.failingSince !== undefined)
+  await failingFor(119)
+  await world.admit(shop)
+  await there.count(2)
+  there.answer = ok
+  await world.admit(shop)
+  await world.eventually(shown, (endpoint) => 'state' in endpoint && endpoint.failingSince === undefined)
+  there.answer = status(500)
+  await world.admit(shop)
+  await world.eventually(shown, (endpoint) => 'state' in endpoint && endpoint.failingSince !== undefined)
+  await failingFor(121)
+  await world.admit(shop)
+  expect(
+    await world.eventually(shown, (endpoint) => 'state' in endpoint && endpoint.state === 'disabled'),
+  ).toMatchObject({
+    reason: 'no_success',
+  })
+  // What still waits for a retry is not posted any more.
+  await world.db.run('update webhook_queue set due_at = app_now() where workspace_id = $1', [shop.workspaceId])
+  const many = there.received.length
+  await world.eventually(
+    () => world.queued(shop.workspaceId),
+    (left) => left === 0,
+  )
+  expect(there.received).toHaveLength(many)
+  await node.stop()
+})
+
+test('a rotation while events flow: every one proves a secret that its receiver knows', async () => {
+  const there = await receiver()
+  const shop = await world.customer(there.url)
+  there.secrets.push(shop.secret)
+  await world.started()
+  const flow = async (many: number) => {
+    const before = there.received.length
+    await world.admit(shop, many)
+    await there.count(before + many)
+    return there.received.slice(before)
+  }
+  const flowing = flow(100)
+  const rotated = await world.desk.rotate(shop.workspaceId)
+  const fresh = 'secret' in rotated ? (rotated.secret ?? '') : ''
+  expect(fresh).toMatch(/^whsec_[\w-]{43}$/)
+  there.secrets.push(fresh)
+  await flowing
+  const prepared = await flow(1)
+  expect(prepared[0]?.proved).toEqual({ current: shop.secret, next: fresh, previous: undefined })
+  const during = flow(100)
+  await world.desk.promote(shop.workspaceId)
+  expect((await during).every(({ proved }) => proved.current !== false)).toBe(true)
+  const promoted = await flow(1)
+  expect(promoted[0]?.proved).toEqual({ current: fresh, next: undefined, previous: shop.secret })
+  // 24 hours later, scaled: 864 ms.
+  await world.eventually(
+    () => world.desk.show(shop.workspaceId),
+    (endpoint) => 'state' in endpoint && endpoint.previousUntil === undefined,
+  )
+  expect((await flow(1))[0]?.proved).toEqual({ current: fresh, next: undefined, previous: undefined })
+  expect(await world.desk.promote(shop.workspaceId)).toMatchObject({ code: 'conflict' })
+})
+
+test('10 hanging endpoints of 100: the others hear of everything within 2 seconds', async () => {
+  const [good, bad] = [await receiver(), await receiver()]
+  bad.answer = silence
+  const customers = await Promise.all(
+    Array.from({ length: 100 }, (_, index) => world.customer(`${index < 10 ? bad.url : good.url}/${index}`)),
+  )
+  await webhookNode(1)
+  const began = new Map<string, number>()
+  for (let round = 0; round < 4; round++)
+    for (const [index, shop] of customers.entries()) {
+      const ids = await world.admit(shop, index < 10 ? 20 : 2)
+      for (const id of ids) began.set(id, performance.now())
+    }
+  await good.count(4 * 2 * 90)
+  const late = good.received
+    .map(({ event, at }) => at - (began.get(event.data.messageId ?? '') ?? 0))
+    .sort((a, b) => a - b)
+  expect(late[Math.floor(late.length * 0.95)]).toBeLessThan(2_000)
+})
+
+test('connections are kept for one workspace alone, also where two have the same URL', async () => {
+  const there = await receiver()
+  const [one, other] = [await world.customer(there.url), await world.customer(there.url)]
+  await world.started()
+  for (let turn = 0; turn < 3; turn++) {
+    for (const shop of [one, other]) {
+      const before = there.received.length
+      await world.admit(shop)
+      await there.count(before + 1)
+    }
+  }
+  const used = (shop: typeof one) =>
+    new Set(
+      there.received
+        .filter(({ event }) => event.data.organizationId === shop.workspaceId)
+        .map(({ connection }) => connection),
+    )
+  expect([...used(one)].filter((connection) => used(other).has(connection))).toEqual([])
+  expect(there.connections()).toBeLessThan(6)
+})
+
+test('a test event is posted whatever the filter says, and not more often than once a second', async () => {
+  const there = await receiver()
+  const shop = await world.customer(there.url, ['message.failed'])
+  await world.started()
+  const asked = await world.desk.test(shop.workspaceId)
+  const [one] = await there.count(1)
+  expect(one?.event).toMatchObject({
+    id: 'eventId' in asked ? asked.eventId : '',
+    type: 'webhook.test',
+    data: { test: true, message: expect.any(String) as string },
+  })
+  expect(await world.desk.test(shop.workspaceId)).toMatchObject({ code: 'too_many_attempts' })
+})
+
+test('an event reaches the receiver soon, and an idle sender asks the database seldom', async () => {
+  const there = await receiver()
+  const shop = await world.customer(there.url)
+  await webhookNode(1)
+  const late: number[] = []
+  for (let turn = 0; turn < 20; turn++) {
+    const [id = ''] = await world.admit(shop)
+    const at = performance.now()
+    await there.until((all) => all.some(({ event }) => event.data.messageId === id))
+    late.push(performance.now() - at)
+  }
+  // Far above what it takes, far below the pause between two looks: the notification wakes it.
+  expect(late.sort((a, b) => a - b)[10]).toBeLessThan(250)
+})
+
+survivesItsLife(
+  'webhooks',
+  () => Promise.resolve(world.node()),
+  async () => {
+    const there = await receiver()
+    const shop = await world.customer(there.url)
+    await world.admit(shop)
+    await there.count(1)
+    await world.eventually(
+      () => world.queued(shop.workspaceId),
+      (many) => many === 0,
+    )
+  },
+)

@@ -1,0 +1,252 @@
+// The door: from an event in the outbox to a customer who knows. Claim, sign, post, record; patient, and fair to all endpoints (decisions G).
+// No transaction is open while a request is made. Events of one message go one after the other, in the order of their sequence, unless an
+// earlier one waits for a retry. One loop claims, and a heartbeat keeps what is claimed.
+import { randomUUID } from 'node:crypto'
+import { limits } from '../config.ts'
+import type { Log } from '../base/log.ts'
+import { repeating } from '../base/repeating.ts'
+import { lifecycle, type Service } from '../base/service.ts'
+import type { Vault } from '../base/secret.ts'
+import { isDatabaseAway, surelyAborted, type Db } from '../store/database.ts'
+import {
+  claimWebhooks,
+  extendWebhookLeases,
+  firstWorkspace,
+  makeWebhookRecorder,
+  reapWebhooks,
+  type ClaimedWebhook,
+  type WebhookResult,
+} from '../store/webhooks.ts'
+import { webhookEventOf } from './event-body.ts'
+import { makeKnownEndpoints } from './known-endpoints.ts'
+import type { Poster } from './post.ts'
+import { makeShares } from './shares.ts'
+import { signedHeaders } from './signature.ts'
+import { ladderMs, verdictOf } from './verdict.ts'
+
+export { catchUp } from './catch-up.ts'
+export { makeWebhookDesk } from './desk.ts'
+export type { WebhookDesk } from './desk.ts'
+export { makeTargets } from './public-address.ts'
+
+export interface WebhookTools {
+  /** For claims, heartbeats and look-ups. */
+  readonly db: Db
+  /** For results alone. */
+  readonly resultDb: Db
+  readonly poster: Poster
+  readonly vault: Vault
+  readonly log: Log
+  readonly version: string
+  readonly leaseMs: number
+  /** Divides the delays between tries, and the 120 h. */
+  readonly timeScale: number
+  /** Calls back when there may be something to post. */
+  onDue(wake: () => void): { stop(): Promise<void> }
+}
+
+const idleMs = 1_000
+/** How often the database may refuse to write one result before its claim is left to the reaper. */
+const refusalsMax = 5
+
+export function webhookSender(tools: WebhookTools): Service & { readonly inFlight: number } {
+  const owner = randomUUID()
+  const endpoints = makeKnownEndpoints(tools.db, tools.vault)
+  const shares = makeShares()
+  const flights = new Set<ClaimedWebhook>()
+  /** The last one under way of each message, for the next one to wait for. */
+  const tails = new Map<string, Promise<void>>()
+  let running = false
+  let cursor = firstWorkspace
+  let stale = false
+  let foundInWalk = false
+  let wake: () => void = () => undefined
+  let due: { stop(): Promise<void> } | undefined
+  let giveUpAt = Infinity
+
+  const poke = () => {
+    stale = true
+    wake()
+  }
+  const sleep = (ms: number): Promise<void> =>
+    new Promise((resolve) => {
+      const timer = setTimeout(resolve, ms)
+      wake = () => {
+        clearTimeout(timer)
+        resolve()
+      }
+    })
+  const recorder = makeWebhookRecorder(tools.resultDb, {
+    owner,
+    failingMs: limits.webhookFailingMs / tools.timeScale,
+    disabled: (workspaceId, reason) => tools.log.notified({ workspaceId, outcome: 'endpoint_disabled', reason }),
+    more: poke,
+  })
+  const freeSlots = () => limits.webhooksInFlightMax - flights.size
+
+  /** One claim; true when there may be more to claim at once. */
+  const claimSome = async (): Promise<boolean> => {
+    if (cursor === firstWorkspace) {
+      stale = false
+      foundInWalk = false
+    }
+    const most = Math.min(freeSlots(), limits.webhookClaimMost)
+    const share = limits.webhookShareFirst
+    const request = { cursor, rooms: shares.rooms(), share, most, leaseMs: tools.leaseMs, owner }
+    const answer = await claimWebhooks(tools.db, request)
+    cursor = answer.cursor
+    for (const claimed of answer.claimed) launch(claimed)
+    if (answer.claimed.length > 0) foundInWalk = true
+    return cursor !== firstWorkspace || foundInWalk || stale
+  }
+
+  const launch = (claimed: ClaimedWebhook): void => {
+    const before = tails.get(claimed.messageId)
+    flights.add(claimed)
+    shares.begin(claimed.workspaceId)
+    const posted = before === undefined ? post(claimed) : before.then(() => post(claimed))
+    const tail = posted.then(() => {
+      if (tails.get(claimed.messageId) === tail) tails.delete(claimed.messageId)
+    })
+    tails.set(claimed.messageId, tail)
+    void posted.then(recordSurely).finally(() => {
+      flights.delete(claimed)
+      const wasFull = shares.end(claimed.workspaceId)
+      if (wasFull || freeSlots() === limits.webhookClaimLeast) poke()
+      if (!running && flights.size === 0) quiet()
+    })
+  }
+
+  /** One try. Never rejects; what could not even begin gives its try back. */
+  const post = async (claimed: ClaimedWebhook): Promise<WebhookResult> => {
+    const unasked = { ...claimed, asked: false, delivered: false }
+    if (!running) return unasked
+    try {
+      // Retention was quicker: there is nothing to tell any more.
+      if (claimed.event === null) return { ...unasked, asked: true, trouble: 'worker_lost' }
+      const endpoint = await endpoints.get(claimed.workspaceId, claimed.version)
+      if (endpoint === undefined || !endpoint.active) return unasked
+      const event = webhookEventOf(claimed.workspaceId, claimed.event, endpoint.apiVersion)
+      const body = Buffer.from(JSON.stringify(event))
+      const facts = await tools.poster.post({
+        workspaceId: claimed.workspaceId,
+        url: endpoint.url,
+        headers: [
+          'content-type',
+          'application/json',
+          'user-agent',
+          `Posthorn/${tools.version}`,
+          ...signedHeaders(endpoint.signers(), event.id, Math.floor(Date.now() / 1000), body),
+        ],
+        body,
+      })
+      const verdict = verdictOf(facts, claimed.attempt, tools.timeScale)
+      if (verdict.delivered) shares.grow(claimed.workspaceId)
+      else shares.shrink(claimed.workspaceId)
+      tools.log.notified({
+        workspaceId: claimed.workspaceId,
+        eventId: event.id,
+        type: event.type,
+        attempt: claimed.attempt,
+        outcome: verdict.delivered ? 'delivered' : verdict.delayMs === undefined ? 'given_up' : 'retry',
+        status: facts.status,
+        trouble: facts.trouble,
+        ms: facts.durationMs,
+      })
+      return { ...claimed, asked: true, ...facts, ...verdict }
+    } catch (error) {
+      tools.log.fault('webhook', error, { workspaceId: claimed.workspaceId, messageId: claimed.messageId })
+      // The claim stays counted; when it may be tried again is the ladder's to say.
+      const delayMs = ladderMs(tools.timeScale)[claimed.attempt - 1]
+      return {
+        ...claimed,
+        asked: true,
+        delivered: false,
+        trouble: 'worker_lost',
+        ...(delayMs !== undefined && { delayMs }),
+      }
+    }
+  }
+
+  /** Writes a result until the database has answered; what cannot be written is left to the reaper. */
+  const recordSurely = async (result: WebhookResult): Promise<void> => {
+    let refusals = 0
+    for (let delayMs = 50; ; delayMs = Math.min(delayMs * 2, 2_000)) {
+      try {
+        return await recorder.record(result)
+      } catch (error) {
+        tools.log.fault('webhook result', error, { workspaceId: result.workspaceId, messageId: result.messageId })
+        if (surelyAborted(error) && !isDatabaseAway(error) && ++refusals === refusalsMax) return
+        if (performance.now() > giveUpAt) return
+        await new Promise((resolve) => setTimeout(resolve, delayMs))
+      }
+    }
+  }
+
+  const isRunning = () => running
+  const claimLoop = async (): Promise<void> => {
+    while (isRunning()) {
+      if (freeSlots() < limits.webhookClaimLeast) {
+        await sleep(idleMs)
+        continue
+      }
+      const startedAt = performance.now()
+      try {
+        const more = await claimSome()
+        // Fewer, fuller claims: an event that comes after a pause still goes at once.
+        const early = startedAt + limits.webhookSpacingMs - performance.now()
+        if (more && early > 0) await new Promise((resolve) => setTimeout(resolve, early))
+        if (!more && isRunning() && !stale) await sleep(Math.max(20, idleMs / tools.timeScale))
+      } catch (error) {
+        tools.log.fault('webhook claim', error)
+        cursor = firstWorkspace
+        if (isRunning()) await sleep(500)
+      }
+    }
+  }
+
+  const heartbeat = async (): Promise<void> => {
+    if (flights.size > 0) await extendWebhookLeases(tools.db, [...flights], owner, tools.leaseMs)
+  }
+  const reapSome = async (): Promise<void> => {
+    if ((await reapWebhooks(tools.db, ladderMs(tools.timeScale))) > 0) poke()
+  }
+  const trouble = (what: string) => (error: unknown) => tools.log.fault(what, error)
+
+  let claiming: Promise<void> = Promise.resolve()
+  let quiet: () => void = () => undefined
+  const timers = [
+    repeating(() => tools.leaseMs / 3, heartbeat, trouble('webhook heartbeat')),
+    repeating(() => Math.min(1_000, tools.leaseMs / 4), reapSome, trouble('webhook reap')),
+  ]
+  const service = lifecycle(
+    'webhooks',
+    () => {
+      running = true
+      giveUpAt = Infinity
+      cursor = firstWorkspace
+      due = tools.onDue(poke)
+      for (const timer of timers) timer.start()
+      claiming = claimLoop()
+      return Promise.resolve()
+    },
+    async () => {
+      running = false
+      giveUpAt = performance.now() + limits.webhookPostMs
+      poke()
+      await claiming
+      await due?.stop()
+      const landed = flights.size === 0 ? Promise.resolve() : new Promise<void>((resolve) => (quiet = resolve))
+      const impatience = setTimeout(() => tools.poster.giveUp(), limits.webhookQuietMs)
+      await landed
+      clearTimeout(impatience)
+      for (const timer of timers) await timer.stop()
+    },
+  )
+  return {
+    ...service,
+    get inFlight() {
+      return flights.size
+    },
+  }
+}
