@@ -5,7 +5,7 @@ import { silentLog, type Log } from '../base/log.ts'
 import { isRefusal } from '../domain/refusal.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { makeAdmitter } from '../store/admit.ts'
-import { listen, openDatabase, type Connection, type Db } from '../store/database.ts'
+import { listen, openDatabase, type Db } from '../store/database.ts'
 import { storeWorld, type Sender, type StoreWorld } from '../store/store.test-kit.ts'
 import { makePoster, type PosterTools } from './post.ts'
 import { makeTargets, makeWebhookDesk, webhookSender, type WebhookDesk, type WebhookTools } from './webhooks.ts'
@@ -19,7 +19,6 @@ export interface SenderOptions extends Partial<Omit<WebhookTools, 'poster'>> {
 }
 
 export interface WebhookWorld extends StoreWorld {
-  readonly connection: Connection
   readonly desk: WebhookDesk
   readonly lines: { readonly verb: string; readonly facts: Readonly<Record<string, unknown>> }[]
   /** A sender that has not been started. */
@@ -41,9 +40,7 @@ export interface WebhookWorld extends StoreWorld {
 
 export async function webhookWorld(timeScale = 1): Promise<WebhookWorld> {
   const world = await storeWorld()
-  const session = await world.session()
-  const { host, port, user = '', password = '', database = '' } = session
-  const connection: Connection = { host, port, user, password: password ?? '', database }
+  const { connection } = world
   const lines: WebhookWorld['lines'] = []
   const log: Log = {
     ...silentLog,
@@ -87,7 +84,6 @@ export async function webhookWorld(timeScale = 1): Promise<WebhookWorld> {
   }
   return {
     ...world,
-    connection,
     desk,
     lines,
     node,

@@ -1,0 +1,290 @@
+// The outbox and the reading of events, on real PostgreSQL: beside every event in its transaction, for those who want it; shared fairly; never
+// past an event that commits late.
+import { randomUUID } from 'node:crypto'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import type { WorkspaceId } from '../domain/message.ts'
+import { limits } from '../config.ts'
+import { storeWorld, type Sender, type StoreWorld } from './store.test-kit.ts'
+import { makeAdmitter } from './admit.ts'
+import { disableEndpoint, insertEndpoint } from './webhook-endpoints.ts'
+import { claimWebhooks, firstWorkspace, makeWebhookRecorder, replayRange, type ClaimedWebhook } from './webhooks.ts'
+import { readInCommitOrder, readWebhookLog } from './views/webhook-events.ts'
+
+let world: StoreWorld
+beforeAll(async () => {
+  world = await storeWorld()
+})
+beforeEach(() => world.db.run('delete from webhook_queue'))
+afterAll(() => world?.close())
+
+async function customer(types: readonly string[] | null = null): Promise<Sender> {
+  const sender = await world.sender()
+  await insertEndpoint(world.db, sender.workspaceId, {
+    url: 'https://example.com/',
+    types,
+    apiVersion: '2026-11-01',
+    secret: Buffer.from('sealed'),
+  })
+  return sender
+}
+const admit = async (sender: Sender, many = 1): Promise<string[]> => {
+  const admitter = makeAdmitter(world.db)
+  const rows = Array.from({ length: many }, () => world.submission(sender))
+  await Promise.all(rows.map((row) => admitter.admit(row)))
+  return rows.map(({ fields: { id } }) => id as string)
+}
+const event = (sender: Sender, id: string, sequence: number, type = 'message.sending') => ({
+  text: `insert into events (workspace_id, message_id, sequence, type, status, delivery_rank, occurred_at)
+         values ($1, $2, $3, $4, 'sending', 0, app_now())`,
+  values: [sender.workspaceId, id, sequence, type],
+})
+const put = async (sender: Sender, id: string, sequence: number, type?: string) => {
+  const { text, values } = event(sender, id, sequence, type)
+  await world.db.run(text, values)
+}
+const queue = (sender: Sender) =>
+  world.db.run<{ sequence: number }>(
+    'select sequence from webhook_queue where workspace_id = $1 order by message_id, sequence',
+    [sender.workspaceId],
+  )
+const claim = async (owner: string, changes: Partial<Parameters<typeof claimWebhooks>[1]> = {}) =>
+  (
+    await claimWebhooks(world.db, {
+      cursor: firstWorkspace,
+      rooms: new Map(),
+      share: 32,
+      most: 500,
+      leaseMs: 30_000,
+      owner,
+      ...changes,
+    })
+  ).claimed
+const named = (claimed: readonly ClaimedWebhook[]) => claimed.map(({ sequence, attempt }) => `${sequence}.${attempt}`)
+const recorderOf = (owner: string, more: () => void = () => undefined) =>
+  makeWebhookRecorder(world.db, { owner, failingMs: 1e9, disabled: () => undefined, more })
+
+describe('the outbox', () => {
+  test('fills itself in the transaction of the event, and empties itself with it', async () => {
+    const shop = await customer()
+    const [id = ''] = await admit(shop)
+    expect(await queue(shop)).toEqual([{ sequence: 1 }])
+    const session = await world.session()
+    await session.query('begin')
+    await session.query(event(shop, id, 2))
+    await session.query('rollback')
+    expect(await queue(shop)).toEqual([{ sequence: 1 }])
+  })
+
+  test('takes only what an active endpoint wants; every event is written all the same', async () => {
+    const [all, some, off, nobody] = [
+      await customer(),
+      await customer(['message.sent']),
+      await customer(),
+      await world.sender(),
+    ]
+    await disableEndpoint(world.db, off.workspaceId)
+    for (const sender of [all, some, off, nobody]) {
+      const [id = ''] = await admit(sender)
+      await put(sender, id, 2, 'message.sent')
+      expect(await world.history(id as never)).toHaveLength(2)
+    }
+    expect(await queue(all)).toEqual([{ sequence: 1 }, { sequence: 2 }])
+    expect(await queue(some)).toEqual([{ sequence: 2 }])
+    expect([await queue(off), await queue(nobody)]).toEqual([[], []])
+  })
+
+  test('costs one probe of an index where nobody has an endpoint', async () => {
+    const plan = await world.db.run<{ 'QUERY PLAN': string }>(
+      `explain select from webhook_endpoints where state = 'active'`,
+    )
+    const session = await world.session()
+    await session.query('set enable_seqscan = off')
+    const { rows } = await session.query<{ 'QUERY PLAN': string }>(
+      `explain select from webhook_endpoints where state = 'active' limit 1`,
+    )
+    expect(plan.length).toBeGreaterThan(0)
+    expect(rows.map((row) => row['QUERY PLAN']).join('\n')).toMatch(/webhook_endpoints_active/)
+  })
+})
+
+describe('a claim', () => {
+  test('counts the try, and gives an event to one node alone', async () => {
+    const shop = await customer()
+    await admit(shop, 100)
+    const [one, other] = await Promise.all([claim(randomUUID()), claim(randomUUID())])
+    const taken = [...one, ...other].map(({ messageId }) => messageId)
+    expect(new Set(taken).size).toBe(taken.length)
+    expect(taken.length).toBeGreaterThan(0)
+    expect([...one, ...other].every(({ attempt, round }) => attempt === 1 && round === 1)).toBe(true)
+  })
+
+  test('takes one event of every endpoint before the second of any, and no more than each has room for', async () => {
+    const busy = await customer()
+    await admit(busy, 60)
+    const others = await Promise.all(Array.from({ length: 5 }, () => customer()))
+    for (const other of others) await admit(other, 2)
+    const claimed = await claim(randomUUID(), { most: 6 })
+    expect(new Set(claimed.map(({ workspaceId }) => workspaceId)).size).toBe(6)
+    const rooms = new Map([[busy.workspaceId as string, 3]])
+    const next = await claim(randomUUID(), { rooms })
+    expect(next.filter(({ workspaceId }) => workspaceId === busy.workspaceId)).toHaveLength(3)
+    expect(next.filter(({ workspaceId }) => workspaceId !== busy.workspaceId)).toHaveLength(5)
+  })
+
+  test('leaves an event whose earlier one is under way elsewhere; one that waits for a retry is no hindrance', async () => {
+    const shop = await customer()
+    const [here, there] = [randomUUID(), randomUUID()]
+    const [id = ''] = await admit(shop)
+    const [first] = await claim(here)
+    await put(shop, id, 2)
+    expect(await claim(there)).toEqual([])
+    expect(named(await claim(here))).toEqual(['2.1']) // the same node keeps the order itself
+    await put(shop, id, 3)
+    let more = 0
+    const recorder = recorderOf(here, () => more++)
+    if (first === undefined) throw new Error('nothing was claimed')
+    await recorder.record({ ...first, asked: true, delivered: false, status: 500, delayMs: 60_000 })
+    expect(more).toBe(1)
+    await recorder.record({ ...first, sequence: 2, asked: true, delivered: true, status: 200 })
+    expect(named(await claim(there))).toEqual(['3.1'])
+  })
+
+  test('an event behind one that another claim is just taking is left', async () => {
+    const shop = await customer()
+    const [id = ''] = await admit(shop)
+    await put(shop, id, 2)
+    const session = await world.session()
+    await session.query('begin')
+    await session.query('select 1 from webhook_queue where workspace_id = $1 and sequence = 1 for update', [
+      shop.workspaceId,
+    ])
+    expect(await claim(randomUUID())).toEqual([])
+    await session.query('rollback')
+    expect(named(await claim(randomUUID()))).toEqual(['1.1', '2.1'])
+  })
+
+  test('drops what a disabled endpoint left in the queue', async () => {
+    const shop = await customer()
+    await admit(shop, 3)
+    await disableEndpoint(world.db, shop.workspaceId)
+    expect(await claim(randomUUID())).toEqual([])
+    expect(await queue(shop)).toEqual([])
+  })
+
+  test('walks on over more endpoints than one claim looks at', async () => {
+    const spare = limits.webhookLanesPerClaimMax
+    await world.db.run(
+      `insert into webhook_queue (workspace_id, message_id, sequence, due_at)
+       select gen_random_uuid(), gen_random_uuid(), 1, app_now() + interval '1 hour' from generate_series(1, $1)`,
+      [spare + 10],
+    )
+    const ask = (cursor: string) =>
+      claimWebhooks(world.db, { cursor, rooms: new Map(), share: 32, most: 500, leaseMs: 1, owner: randomUUID() })
+    const first = await ask(firstWorkspace)
+    expect(first.cursor).not.toBe(firstWorkspace)
+    expect((await ask(first.cursor)).cursor).toBe(firstWorkspace)
+  })
+})
+
+test('a result counts only for its own attempt: what was sent again meanwhile stays queued', async () => {
+  const shop = await customer()
+  const owner = randomUUID()
+  await admit(shop)
+  const [claimed] = await claim(owner)
+  if (claimed === undefined) throw new Error('nothing was claimed')
+  const range = { from: new Date(Date.now() - 60_000), to: new Date(Date.now() + 60_000), undelivered: false }
+  expect(await replayRange(world.db, shop.workspaceId, range)).toBe(1)
+  await recorderOf(owner).record({ ...claimed, asked: true, delivered: true, status: 200 })
+  expect(await queue(shop)).toEqual([{ sequence: 1 }])
+  expect((await claim(owner))[0]).toMatchObject({ round: 2, attempt: 1 })
+})
+
+test('a time range is sent again in slices, whole', async () => {
+  const shop = await customer()
+  const many = limits.webhookReplaySlice + 7
+  await world.db.run(
+    `insert into events (workspace_id, message_id, sequence, type, status, delivery_rank, occurred_at)
+     select $1, $2::uuid, n, 'message.retrying', 'retrying', 0, app_now() from generate_series(1, $3) n`,
+    [shop.workspaceId, world.nextId(), many],
+  )
+  await world.db.run('delete from webhook_queue')
+  const range = { from: new Date(Date.now() - 60_000), to: new Date(Date.now() + 60_000), undelivered: true }
+  expect(await replayRange(world.db, shop.workspaceId, range)).toBe(many)
+  expect(await replayRange(world.db, shop.workspaceId, range)).toBe(0) // they are on their way
+  const past = { ...range, from: new Date(0), to: new Date(Date.now() - 3600_000) }
+  expect(await replayRange(world.db, shop.workspaceId, past)).toBe(0)
+})
+
+describe('catching up', () => {
+  const start = { tx: '0', messageId: firstWorkspace, sequence: 0 }
+  const read = async (workspace: WorkspaceId, after = start, most = 100) =>
+    (await readInCommitOrder(world.db, workspace, after, most)).map(({ tx, message_id: messageId, sequence }) => ({
+      tx,
+      messageId,
+      sequence,
+    }))
+
+  test('an event that commits late is never passed by: nothing newer than an open transaction is told', async () => {
+    const shop = await world.sender()
+    const [early = ''] = await admit(shop)
+    const late = await world.session()
+    await late.query('begin')
+    await late.query(event(shop, early, 2))
+    await put(shop, early, 3) // begun later, committed sooner
+    const first = await untilSome(() => read(shop.workspaceId))
+    expect(first.map(({ sequence }) => sequence)).toEqual([1])
+    const cursor = first.at(-1) ?? start
+    expect(await read(shop.workspaceId, cursor)).toEqual([])
+    await late.query('commit')
+    const rest = await untilSome(() => read(shop.workspaceId, cursor))
+    expect(rest.map(({ sequence }) => sequence)).toEqual([2, 3])
+    expect(await read(shop.workspaceId, rest.at(-1))).toEqual([])
+  })
+
+  test('pages follow each other without a gap or a repeat, also inside one transaction, and show no other workspace', async () => {
+    const [shop, neighbour] = [await world.sender(), await world.sender()]
+    await Promise.all([admit(shop, 50), admit(neighbour, 50)])
+    const all = await untilSome(
+      () => read(shop.workspaceId, start, 1_000),
+      (rows) => rows.length === 50,
+    )
+    const seen: string[] = []
+    for (let cursor = start; ;) {
+      const page = await read(shop.workspaceId, cursor, 7)
+      seen.push(...page.map(({ messageId }) => messageId))
+      const last = page.at(-1)
+      if (last === undefined) break
+      cursor = last
+    }
+    expect(seen).toEqual(all.map(({ messageId }) => messageId))
+  })
+
+  /** Other tests of this cluster have transactions of their own, which end soon. */
+  async function untilSome<T>(
+    ask: () => Promise<T[]>,
+    enough: (rows: T[]) => boolean = (rows) => rows.length > 0,
+  ): Promise<T[]> {
+    const deadline = performance.now() + 10_000
+    for (;;) {
+      const rows = await ask()
+      if (enough(rows)) return rows
+      if (performance.now() > deadline) throw new Error(`still ${rows.length} events`)
+    }
+  }
+})
+
+test('the log goes from the latest message back, page by page, and shows no other workspace', async () => {
+  const [shop, neighbour] = [await customer(), await customer()]
+  const ids = await admit(shop, 5)
+  await admit(neighbour, 5)
+  const end = { messageId: 'ffffffff-ffff-ffff-ffff-ffffffffffff', sequence: 0 }
+  const first = await readWebhookLog(world.db, shop.workspaceId, end, 3)
+  const last = first.at(-1)
+  const rest = await readWebhookLog(
+    world.db,
+    shop.workspaceId,
+    { messageId: last?.message_id ?? '', sequence: last?.sequence ?? 0 },
+    3,
+  )
+  expect([...first, ...rest].map(({ message_id: id }) => id)).toEqual(ids.toSorted().toReversed())
+})
