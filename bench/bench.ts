@@ -1,4 +1,4 @@
-// npm run bench: measures REST acceptance, delivery, SMTP submission, idle memory and the second start, against the peers in bench/peers, in turn on this
+// npm run bench: measures acceptance over REST and SMTP, delivery, webhooks, memory and the second start, against the peers in bench/peers, in turn on this
 // machine, and prints one table. README.md says how it is done. Ends with 1 when something could not be measured; a figure that is not
 // reached is told, and is no failure: machines differ.
 import { spawnSync } from 'node:child_process'
@@ -15,6 +15,7 @@ import { idleRows, runIdle } from './rows/idle.ts'
 import { largeRows, runLarge } from './rows/large.ts'
 import { restRows, runRest } from './rows/rest.ts'
 import { runSubmission, submissionRows } from './rows/submission.ts'
+import { runWebhooks, webhookRows } from './rows/webhooks.ts'
 import { sharesOf, tableOf } from './table.ts'
 import type { Row } from './table.ts'
 
@@ -51,6 +52,7 @@ async function bench(options: Options): Promise<void> {
   const large = rows.has('large') ? await runLarge(options, temporary) : undefined
   const delivery = rows.has('delivery') ? await runDelivery(options, temporary) : undefined
   const submission = rows.has('submission') ? await runSubmission(options, temporary) : undefined
+  const webhooks = rows.has('webhooks') ? await runWebhooks(options, temporary) : undefined
   const rsa = delivery?.rsa ?? (rest === undefined ? [] : [await measureRsaLimit(rsaSeconds)])
   const calibration: Calibration = {
     rsa: rsa.map(({ perSecond }) => perSecond),
@@ -61,9 +63,15 @@ async function bench(options: Options): Promise<void> {
     ...(large === undefined ? [] : largeRows(large)),
     ...(delivery === undefined ? [] : deliveryRows(delivery, calibration)),
     ...(submission === undefined ? [] : submissionRows(submission)),
+    ...(webhooks === undefined ? [] : webhookRows(webhooks)),
     ...(idle === undefined ? [] : idleRows(idle, rows)),
   ]
-  const measured = [...(rest === undefined ? [] : Object.values(rest).flat()), ...rsa, ...(delivery?.ours ?? [])]
+  const measured = [
+    ...(rest === undefined ? [] : Object.values(rest).flat()),
+    ...rsa,
+    ...(delivery?.ours ?? []),
+    ...(webhooks?.ours ?? []),
+  ]
   const minutes = ((performance.now() - began) / 60_000).toFixed(1)
   const facts = [
     machine(temporary),
@@ -88,6 +96,7 @@ function possible(rows: ReadonlySet<string>): Set<string> {
     large: ['wrk'],
     delivery: ['smtp-sink', 'openssl'],
     submission: ['smtp-sink'],
+    webhooks: ['smtp-sink'],
   }
   return new Set(
     [...rows].filter((row) => {

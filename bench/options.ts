@@ -1,7 +1,7 @@
 // What the bench is asked to do.
 import { parseArgs } from 'node:util'
 
-const rowNames = ['rest', 'large', 'delivery', 'submission', 'memory', 'start'] as const
+const rowNames = ['rest', 'large', 'delivery', 'submission', 'webhooks', 'memory', 'start'] as const
 type RowName = (typeof rowNames)[number]
 
 export interface Options {

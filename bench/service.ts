@@ -27,11 +27,11 @@ export interface Installation {
   readonly command: (...args: readonly string[]) => Promise<Record<string, unknown>>
 }
 
-/** One data folder. */
-export function installation(folder: string): Installation {
+/** One data folder, and what all its processes are told. */
+export function installation(folder: string, more: Readonly<Record<string, string>> = {}): Installation {
   const dataDir = join(folder, 'data')
   fs.mkdirSync(dataDir, { mode: 0o711 })
-  const base = { POSTHORN_DATA_DIR: dataDir, POSTHORN_HOSTNAME: 'bench.example' }
+  const base = { POSTHORN_DATA_DIR: dataDir, POSTHORN_HOSTNAME: 'bench.example', ...more }
   return {
     dataDir,
     serve: async (settings = {}) => {

@@ -78,10 +78,19 @@ async function prepare(home: Installation): Promise<Sender[]> {
 
 const text = 'The quick brown fox jumps over the lazy dog. '.repeat(20)
 
-/** Exactly so many, each answered with 202: what was accepted must be what is delivered. */
-async function fill(home: Installation, senders: readonly Sender[], count: number): Promise<void> {
+/** A backlog: taken by a service that does nothing else. */
+export async function fill(home: Installation, senders: readonly Sender[], count: number): Promise<void> {
   const service = await home.serve({ POSTHORN_ROLES: 'api' })
-  const http = new Pool(`http://127.0.0.1:${service.port}`, { connections: 64 })
+  try {
+    await accept(service.port, senders, count)
+  } finally {
+    await service.stop()
+  }
+}
+
+/** Exactly so many, each answered with 202: what was accepted must be what is delivered. */
+export async function accept(port: number, senders: readonly Sender[], count: number): Promise<void> {
+  const http = new Pool(`http://127.0.0.1:${port}`, { connections: 64 })
   let next = 0
   const caller = async (): Promise<void> => {
     while (next < count) {
@@ -102,7 +111,6 @@ async function fill(home: Installation, senders: readonly Sender[], count: numbe
     await Promise.all(Array.from({ length: 64 }, caller))
   } finally {
     await http.close()
-    await service.stop()
   }
 }
 
