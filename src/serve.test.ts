@@ -177,7 +177,9 @@ describe('a start that cannot be', () => {
   test('a role that is still to come', async () => {
     const run = await serve({ POSTHORN_ROLES: 'smtp,feedback' })
     expect(await run.exited).toBe(1)
-    expect(sentences(run)).toEqual(['posthorn: This release has no role smtp, feedback yet; it has api and deliver.'])
+    expect(sentences(run)).toEqual([
+      'posthorn: This release has no role smtp, feedback yet; it has api, deliver and webhooks.',
+    ])
   })
 })
 

@@ -26,9 +26,11 @@ export function webhookCommands(program: Command, desk: Desk): void {
   command('set', 'set the endpoint: the first time this makes it, and shows its secret')
     .requiredOption('--url <url>', 'public HTTPS, such as https://example.com/posthorn')
     .option('--events <types>', 'comma list of event types, or all', types)
-    .action((workspace: string, { url, events }: { url: string; events?: readonly string[] | null }) =>
+    .action((workspace: string, { url, events }: { url: string; events?: readonly string[] | 'all' }) =>
       at(workspace, async (webhooks, id) =>
-        show(await webhooks.set(id, { url, ...(events !== undefined && { events }) })),
+        show(
+          await webhooks.set(id, { url, ...(events !== undefined && { events: events === 'all' ? null : events }) }),
+        ),
       ),
     )
   command('show', 'show the endpoint').action((workspace: string) =>
@@ -112,8 +114,8 @@ function allowed<T extends object>(answer: T | Refusal): T {
   return answer
 }
 
-function types(text: string): readonly string[] | null {
-  return text === 'all' ? null : text.split(',').map((each) => each.trim())
+function types(text: string): readonly string[] | 'all' {
+  return text === 'all' ? text : text.split(',').map((each) => each.trim())
 }
 
 function count(text: string): number {

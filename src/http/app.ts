@@ -95,7 +95,7 @@ export function buildApp(options: HttpOptions): FastifyInstance {
   app.addHook('onClose', () => bodies.stop())
   sendRoute(app, face, guesses, large)
   statusRoute(app, face, guesses)
-  webhookRoutes(app, face, guesses, large)
+  webhookRoutes(app, face, guesses, large.room)
   eventRoutes(app, face, guesses)
   referenceRoutes(app, face)
   healthRoutes(app, face)

@@ -1,6 +1,8 @@
 // The webhook endpoint of a workspace and its log, under /api/v1/webhook (decisions G). Everything that is decided is behind the doors; here
 // requests become values, and answers JSON.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { ByteRoom } from '../base/byte-room.ts'
+import type { Guesses } from '../base/guesses.ts'
 import { Compile } from 'typebox/compile'
 import { limits } from '../config.ts'
 import { ReplayRequest, SetWebhookRequest, webhooks as operations } from '../contract/management/webhooks.ts'
@@ -9,10 +11,9 @@ import type { WorkspaceId } from '../domain/message.ts'
 import { isRefusal, refuse, type Refusal } from '../domain/refusal.ts'
 import { gate, type Gate } from './authenticate.ts'
 import { answerRefusal, type Face } from './face.ts'
-import type { Guesses } from './guesses.ts'
 import { readJson } from './json-body.ts'
 import { readPage } from './page-query.ts'
-import { declaredLength, readBody, type LargeBodies } from './read-body.ts'
+import { declaredLength, readBody } from './read-body.ts'
 import { misshapen, parseDateTime, parseUuid, withoutFormats } from './send-request.ts'
 
 const wholeSet = Compile(withoutFormats(SetWebhookRequest))
@@ -23,7 +24,7 @@ const notAnEventId = refuse('invalid_request', '"eventId" must be a UUID, as the
 
 type Work = (workspace: WorkspaceId, request: FastifyRequest) => Promise<object>
 
-export function webhookRoutes(app: FastifyInstance, face: Face, guesses: Guesses, large: LargeBodies): void {
+export function webhookRoutes(app: FastifyInstance, face: Face, guesses: Guesses, room: ByteRoom): void {
   const { webhooks } = face.doors
   const gates = {
     'webhooks.read': gate(face, guesses, 'webhooks.read'),
@@ -41,7 +42,7 @@ export function webhookRoutes(app: FastifyInstance, face: Face, guesses: Guesses
       handler: async (request, reply) => {
         const principal = await gates[operation.scope](request)
         if (isRefusal(principal)) return answerRefusal(face, request, reply, principal)
-        const body = await bodyOf(request, reply, large)
+        const body = await bodyOf(request, reply, room)
         const answer = isRefusal(body) ? body : await work(principal.workspaceId, body.value)
         return answerWith(face, request, reply, answer)
       },
@@ -97,12 +98,12 @@ function answerWith(face: Face, request: FastifyRequest, reply: FastifyReply, an
 
 const refused = (refusal: Refusal): Promise<Refusal> => Promise.resolve(refusal)
 
-async function bodyOf(request: FastifyRequest, reply: FastifyReply, large: LargeBodies) {
+async function bodyOf(request: FastifyRequest, reply: FastifyReply, room: ByteRoom) {
   if ((declaredLength(request.raw) ?? 0) > limits.managementRequestBytesMax) return tooLarge
-  const body = await readBody(request.raw, reply.raw, large)
+  const body = await readBody(request.raw, reply.raw, room, request.principal?.workspaceId ?? '')
   if (isRefusal(body)) return body
   request.bodyRead = true
-  if (body.heldBytes > 0) large.give(body.heldBytes)
+  if (body.heldBytes > 0) room.give(request.principal?.workspaceId ?? '', body.heldBytes)
   return body.bytes.length > limits.managementRequestBytesMax ? tooLarge : readJson(body.bytes)
 }
 

@@ -26,6 +26,9 @@ export const refusals = {
   payload_too_large: { code: 552, enhanced: '5.3.4' },
   not_found: { code: 550, enhanced: '5.1.1' },
   service_unavailable: { code: 451, enhanced: '4.3.0' },
+  // Said by management endpoints alone; here because the table is whole.
+  too_many_attempts: { code: 450, enhanced: '4.7.1' },
+  conflict: { code: 554, enhanced: '5.5.0' },
   internal_error: { code: 451, enhanced: '4.3.0' },
 } as const satisfies Record<RefusalCode, Kind>
 

@@ -119,6 +119,7 @@ test('every refusal has its reply, and what may succeed later is temporary', () 
     'daily_limit_reached',
     'monthly_limit_reached',
     'idempotency_in_progress',
+    'too_many_attempts',
     'service_unavailable',
     'internal_error',
   ])
