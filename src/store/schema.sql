@@ -865,6 +865,28 @@ begin
   end loop;
   return made;
 end $function$;
+CREATE OR REPLACE FUNCTION public.events_before_1(workspace uuid, message uuid, before integer, most integer)
+ RETURNS SETOF events
+ LANGUAGE sql
+ STABLE
+ SET enable_bitmapscan TO 'off'
+ SET enable_sort TO 'off'
+AS $function$
+  select * from events e
+   where e.workspace_id = workspace and (e.message_id, e.sequence) < (message, before)
+   order by e.message_id desc, e.sequence desc limit most
+$function$;
+CREATE OR REPLACE FUNCTION public.events_behind_1(workspace uuid, message uuid, after integer, until uuid, most integer)
+ RETURNS SETOF events
+ LANGUAGE sql
+ STABLE
+ SET enable_bitmapscan TO 'off'
+ SET enable_sort TO 'off'
+AS $function$
+  select * from events e
+   where e.workspace_id = workspace and (e.message_id, e.sequence) > (message, after) and e.message_id < until
+   order by e.message_id, e.sequence limit most
+$function$;
 CREATE OR REPLACE FUNCTION public.finish_1(batch json)
  RETURNS TABLE(id uuid, epoch integer)
  LANGUAGE plpgsql

@@ -304,9 +304,8 @@ export async function replayEvent(
 const replaySome = sql(
   'webhook-replay-some',
   `with looked as materialized (
-     select e.workspace_id, e.message_id, e.sequence, e.type, e.occurred_at from events e
-      where e.workspace_id = $1 and (e.message_id, e.sequence) > ($2::uuid, $3::integer) and e.message_id < uuid_floor($5::timestamptz)
-      order by e.message_id, e.sequence limit $7),
+     select e.workspace_id, e.message_id, e.sequence, e.type, e.occurred_at
+       from events_behind_1($1, $2, $3, uuid_floor($5::timestamptz), $7::integer) e),
    wanted as materialized (
      select l.* from looked l
       where l.occurred_at >= $4 and l.occurred_at < $5 and l.type <> 'webhook.test'

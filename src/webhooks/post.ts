@@ -47,7 +47,7 @@ export function makePoster({ targets, ca, postMs = limits.webhookPostMs }: Poste
     for (const [workspace, { usedAt, pool }] of kept)
       if (usedAt < longAgo) {
         kept.delete(workspace)
-        void pool.close()
+        pool.close().catch(() => undefined)
       }
   }, limits.webhookPoolIdleMs / 2).unref()
 
@@ -57,7 +57,7 @@ export function makePoster({ targets, ca, postMs = limits.webhookPostMs }: Poste
       known.usedAt = performance.now()
       return known.pool
     }
-    void known?.pool.close()
+    known?.pool.close().catch(() => undefined) // ended meanwhile
     const pool = new Pool(origin, {
       connections: limits.webhookShareMax,
       pipelining: 1,

@@ -97,6 +97,21 @@ $$;
 -- For readers that catch up.
 create index events_tx on events (workspace_id, tx);
 
+-- Events of a workspace by message, a page behind or before a place. They walk the key: without statistics a planner takes a page for the whole
+-- table, reads everything and sorts it, so these may neither (decisions 0006).
+create function events_behind_1(workspace uuid, message uuid, after integer, until uuid, most integer) returns setof events
+language sql stable set enable_bitmapscan = off set enable_sort = off as $$
+  select * from events e
+   where e.workspace_id = workspace and (e.message_id, e.sequence) > (message, after) and e.message_id < until
+   order by e.message_id, e.sequence limit most
+$$;
+create function events_before_1(workspace uuid, message uuid, before integer, most integer) returns setof events
+language sql stable set enable_bitmapscan = off set enable_sort = off as $$
+  select * from events e
+   where e.workspace_id = workspace and (e.message_id, e.sequence) < (message, before)
+   order by e.message_id desc, e.sequence desc limit most
+$$;
+
 --------------------------------------------------------------------------------------------------------------------- results
 
 -- One row per ended attempt in a batch of results. `asked` false: no request was made, and the try is given back. `delay_ms` null: there is

@@ -97,8 +97,7 @@ const logJoins = `${eventJoins}
 const log = sql(
   'webhook-log',
   `select ${logColumns}
-     from (select * from events e where e.workspace_id = $1 and (e.message_id, e.sequence) < ($2::uuid, $3::integer)
-            order by e.message_id desc, e.sequence desc limit $4) e
+     from events_before_1($1, $2, $3, $4) e
      ${logJoins}
     order by e.message_id desc, e.sequence desc`,
 )
