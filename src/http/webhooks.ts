@@ -1,9 +1,9 @@
 // The webhook endpoint of a workspace and its log, under /api/v1/webhook (decisions G). Everything that is decided is behind the doors; here
 // requests become values, and answers JSON.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { ByteRoom } from '../base/byte-room.ts'
 import type { Guesses } from '../base/guesses.ts'
 import { Compile } from 'typebox/compile'
+import type { ByteRoom } from '../base/byte-room.ts'
 import { limits } from '../config.ts'
 import { ReplayRequest, SetWebhookRequest, webhooks as operations } from '../contract/management/webhooks.ts'
 import type { Operation } from '../contract/operation.ts'
@@ -42,7 +42,7 @@ export function webhookRoutes(app: FastifyInstance, face: Face, guesses: Guesses
       handler: async (request, reply) => {
         const principal = await gates[operation.scope](request)
         if (isRefusal(principal)) return answerRefusal(face, request, reply, principal)
-        const body = await bodyOf(request, reply, room)
+        const body = await bodyOf(request, reply, room, principal.workspaceId)
         const answer = isRefusal(body) ? body : await work(principal.workspaceId, body.value)
         return answerWith(face, request, reply, answer)
       },
@@ -98,12 +98,12 @@ function answerWith(face: Face, request: FastifyRequest, reply: FastifyReply, an
 
 const refused = (refusal: Refusal): Promise<Refusal> => Promise.resolve(refusal)
 
-async function bodyOf(request: FastifyRequest, reply: FastifyReply, room: ByteRoom) {
+async function bodyOf(request: FastifyRequest, reply: FastifyReply, room: ByteRoom, owner: WorkspaceId) {
   if ((declaredLength(request.raw) ?? 0) > limits.managementRequestBytesMax) return tooLarge
-  const body = await readBody(request.raw, reply.raw, room, request.principal?.workspaceId ?? '')
+  const body = await readBody(request.raw, reply.raw, room, owner)
   if (isRefusal(body)) return body
   request.bodyRead = true
-  if (body.heldBytes > 0) room.give(request.principal?.workspaceId ?? '', body.heldBytes)
+  if (body.heldBytes > 0) room.give(owner, body.heldBytes)
   return body.bytes.length > limits.managementRequestBytesMax ? tooLarge : readJson(body.bytes)
 }
 
