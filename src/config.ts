@@ -491,6 +491,16 @@ export const limits = {
   managementRequestBytesMax: 64 * 1024,
   eventsPageMax: 500,
   eventsPage: 100,
+  // Result journal and restore fence (delivery-semantics)
+  /** A reply to a dot that the database has not heard after this long goes to the journal. */
+  journalAfterMs: 1_000,
+  journalEntriesMax: 10_000,
+  journalBytesMax: 64 * 1024 * 1024,
+  /** Processes that deliver from one data folder. */
+  nodesPerFolderMax: 16,
+  /** After a failover nobody waits for a node that was not seen for so long: what it armed last has expired. */
+  nodeForgottenMs: 30 * 24 * 3600_000,
+  drainWaitMs: 10 * 60_000,
   // The embedded PostgreSQL
   postgresStartMs: 15 * 60_000,
   postgresStopMs: 20_000,

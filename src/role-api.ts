@@ -7,10 +7,10 @@ import { httpServer } from './http/server.ts'
 import { closeAll, type Role, type RoleTools } from './role.ts'
 import { makeAdmitter } from './store/admit.ts'
 import { stageBlob } from './store/blobs.ts'
-import { isDatabaseAway, listen, openDatabase } from './store/database.ts'
+import { isDatabaseAway, listen, openDatabase, type Db } from './store/database.ts'
+import { readStops } from './store/fence.ts'
 import { makeIds } from './store/message-id.ts'
 import { makeRefusalBook } from './store/refused-submissions.ts'
-import { isReachable } from './store/server-facts.ts'
 import { readRecord, readStatus } from './store/views/message-status.ts'
 import { catchUp, makeTargets, makeWebhookDesk } from './webhooks/webhooks.ts'
 import { makeAuthenticator } from './workspace/workspace.ts'
@@ -67,8 +67,11 @@ export function api({ settings, connection, vault, log, metrics }: RoleTools): R
       }),
       catchUp: (workspace, after, limit) => catchUp(readDb, workspace, after, limit),
       ready: async () => {
-        const reachable = await isReachable(readDb)
-        return { ready: reachable, detail: { database: reachable ? 'reachable' : 'not reachable' } }
+        const delivery = await deliveryState(readDb)
+        // Acceptance goes on while delivery is stopped: mail is kept, and waits.
+        return delivery === undefined
+          ? { ready: false, detail: { database: 'not reachable' } }
+          : { ready: true, detail: { database: 'reachable', delivery } }
       },
     },
   })
@@ -94,6 +97,13 @@ async function tellScanner(asked: Scanner, log: Log): Promise<void> {
   const { description: scanner, ...versions } = known
   if (trouble === undefined) log.started({ scanner, ...versions })
   else log.fault('scanner: no file is accepted until this is mended', new Error(trouble), { scanner })
+}
+
+/** What an operator must know beside it; undefined where the database does not answer. */
+async function deliveryState(db: Db): Promise<string | undefined> {
+  const stops = await readStops(db.rows).catch(() => undefined)
+  if (stops === undefined || stops.length === 0) return stops && 'not stopped'
+  return `stopped (${stops.map(({ kind, reason }) => `${kind}: ${reason}`).join(', ')})`
 }
 
 /** Work that must be done once before what follows can start. */

@@ -3,19 +3,31 @@ import type { Log } from './base/log.ts'
 import { sealedAs, type Vault } from './base/secret.ts'
 import type { Service } from './base/service.ts'
 import { limits, parseRoute, type Route, type Settings } from './config.ts'
-import { deliverer, makeTransmitter } from './deliver/deliver.ts'
+import { deliverer, makeFence, makeTransmitter, openJournal, openMark } from './deliver/deliver.ts'
 import { closeAll, type Role, type RoleTools } from './role.ts'
 import { sandboxServer } from './smtp/sandbox.ts'
-import { listen, openDatabase, type Db } from './store/database.ts'
+import { listen, openDatabase, type Db, type PoolKind } from './store/database.ts'
 import { keepHouse, type Retention } from './store/housekeeping.ts'
+import { takeSeats, type Seat } from './store/node-folder.ts'
 import { makeRecorder } from './store/outbound.ts'
 import { makeSandboxInbox } from './store/sandbox.ts'
 
-export function deliver({ settings, connection, vault, log, metrics }: RoleTools): Role {
-  const open = (what: string, connectionsMax: number) =>
-    openDatabase(connection, { name: `posthorn ${what}`, connectionsMax, answerMs: 30_000 })
-  const queueDb = open('deliver', 4)
-  const armDb = open('arm', 1)
+export async function deliver({ settings, connection, vault, log, metrics }: RoleTools): Promise<Role> {
+  const seats = await Promise.all(takeSeats(settings.POSTHORN_DATA_DIR).map((seat) => openSeat(seat, log)))
+  const [own, ...left] = seats as [OpenSeat, ...OpenSeat[]]
+  const fence = makeFence({
+    own,
+    left,
+    name: settings.POSTHORN_HOSTNAME,
+    log,
+    listen: (heard) => listen(connection, 'posthorn_delivery', heard),
+  })
+  const open = (what: string, connectionsMax: number, first: Pick<PoolKind, 'greet'> = {}) =>
+    openDatabase(connection, { name: `posthorn ${what}`, connectionsMax, answerMs: 30_000, ...first })
+  const { greet } = fence
+  // Whoever claims or arms asks each new connection first which database it leads to.
+  const queueDb = open('deliver', 4, { greet })
+  const armDb = open('arm', 1, { greet })
   const finishDb = open('finish', 1)
   const inboxDb = open('sandbox', 1)
   const houseDb = open('house', 1)
@@ -30,8 +42,10 @@ export function deliver({ settings, connection, vault, log, metrics }: RoleTools
   })
   const service = deliverer({
     db: queueDb,
-    recorder: makeRecorder(armDb, finishDb),
+    recorder: makeRecorder(armDb, finishDb, own.mark),
     transmitter,
+    gate: fence,
+    journal: own.journal,
     vault,
     log,
     leaseMs: settings.POSTHORN_LEASE_SECONDS * 1000,
@@ -45,11 +59,35 @@ export function deliver({ settings, connection, vault, log, metrics }: RoleTools
     'Messages that this process has claimed and not finished.',
     () => service.inFlight,
   )
-  // The sandbox starts before the workers and stops after them.
+  for (const kind of ['fence', 'pause', 'drain'] as const)
+    metrics.watch(`posthorn_delivery_stopped_by_${kind}`, `1 while the ${kind} stops delivery.`, () =>
+      fence.stops.some((stop) => stop.kind === kind) ? 1 : 0,
+    )
+  metrics.watch(
+    'posthorn_journal_replies',
+    'Replies to final dots that the database has not heard yet.',
+    () => own.journal.size,
+  )
+  // The fence and the sandbox start before the workers and stop after them.
   return {
-    services: [sandbox, service, housekeeper(houseDb, retentionOf(settings), log)],
-    closing: closeAll(queueDb, armDb, finishDb, inboxDb, houseDb),
+    services: [fence, sandbox, service, housekeeper(houseDb, retentionOf(settings), log)],
+    closing: [...closeAll(queueDb, armDb, finishDb, inboxDb, houseDb), ...seats.map((seat) => () => seat.release())],
   }
+}
+
+type OpenSeat = Awaited<ReturnType<typeof openSeat>>
+
+/** What a seat of the data folder holds, until it is released. */
+async function openSeat(seat: Seat, log: Log) {
+  const mark = await openMark(seat.folder)
+  const journal = await openJournal(seat.folder, log)
+  let released: Promise<void> | undefined
+  const release = async () => {
+    await mark.close()
+    await journal.close()
+    seat.release()
+  }
+  return { mark, journal, release: () => (released ??= release()) }
 }
 
 /** Routes of workspaces, opened once each. */

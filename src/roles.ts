@@ -4,7 +4,7 @@ import { availableParallelism } from 'node:os'
 import type { RoleName } from './config.ts'
 import type { Role, RoleTools } from './role.ts'
 
-type MakeRole = (tools: RoleTools) => Role
+type MakeRole = (tools: RoleTools) => Role | Promise<Role>
 
 /** The roles that this release has; the others of `POSTHORN_ROLES` come with theirs. */
 export const roles = {

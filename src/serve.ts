@@ -11,7 +11,7 @@ import { startRoles } from './node.ts'
 import { isBuilt, roles, runsApart } from './roles.ts'
 import { openDatabase, type Connection, type Db } from './store/database.ts'
 import { embeddedPostgres } from './store/embedded.ts'
-import { whyUnfit } from './store/server-facts.ts'
+import { warningsAbout, whyUnfit } from './store/server-facts.ts'
 import { welcome } from './welcome.ts'
 
 /** Runs until a signal, or until something that cannot be replaced here has died. */
@@ -27,7 +27,7 @@ export async function serve(settings: Settings, log: Log): Promise<number> {
     const metrics = makeMetrics('main')
     const connection = await openConnection(settings, log, stops, end.fail)
     const vault = makeVault(installationKey(settings))
-    await prepareDatabase(connection)
+    await prepareDatabase(connection, log)
     const apart = runsApart(settings.POSTHORN_ROLES)
     let child: DeliveryChild | undefined
     if (apart) {
@@ -84,9 +84,13 @@ async function openConnection(
 }
 
 /** Refuses a server that cannot keep the promise, and migrates. */
-async function prepareDatabase(connection: Connection): Promise<void> {
+async function prepareDatabase(connection: Connection, log: Log): Promise<void> {
   const unfit = await over(connection, whyUnfit)
   if (unfit !== undefined) throw new Error(unfit)
+  for (const warning of await over(connection, warningsAbout)) {
+    log.fault('database', new Error(warning))
+    process.stderr.write(`posthorn: ${warning}\n`)
+  }
   const { migrate } = await import('./store/migrate.ts') // only now: the migrator is not needed afterwards
   await migrate(connection)
 }

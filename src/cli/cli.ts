@@ -3,6 +3,7 @@
 import { Command, CommanderError } from 'commander'
 import { version, type Settings } from '../config.ts'
 import { backupCommands } from './backup.ts'
+import { deliveryCommands } from './delivery.ts'
 import { messageCommands } from './messages.ts'
 import { makePrinter } from './print.ts'
 import { domainCommands, keyCommands, mailboxCommands } from './senders.ts'
@@ -78,6 +79,7 @@ function buildProgram(desk: Desk): Command {
   suppressionCommands(program, desk)
   messageCommands(program, desk)
   backupCommands(program, desk)
+  deliveryCommands(program, desk)
   return program
 }
 

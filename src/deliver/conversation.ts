@@ -13,7 +13,7 @@ import type { Extensions } from './extensions.ts'
 import type { Login, Target } from './route.ts'
 
 /** What an arm can say. Only `armed` allows the dot; `failed` includes a commit whose end nobody knows. */
-export type ArmAnswer = 'armed' | 'lost' | 'suppressed' | 'failed'
+export type ArmAnswer = 'armed' | 'lost' | 'suppressed' | 'halted' | 'failed'
 
 export interface Mail {
   readonly recipient: EmailAddress
@@ -367,6 +367,7 @@ async function askToArm(mail: Mail): Promise<ArmAnswer> {
 const armTrouble = {
   lost: 'claim_lost',
   suppressed: 'suppressed',
+  halted: 'shutdown',
   failed: 'arm_failed',
 } as const satisfies Record<Exclude<ArmAnswer, 'armed'>, Trouble>
 

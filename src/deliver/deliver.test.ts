@@ -13,9 +13,10 @@ import type { MessageId } from '../domain/message.ts'
 import { makeAdmitter } from '../store/admit.ts'
 import { listen, openDatabase, type Db } from '../store/database.ts'
 import type { EmbeddedConnection } from '../store/embedded.ts'
-import { makeRecorder } from '../store/outbound.ts'
+import { makeRecorder, type Mark } from '../store/outbound.ts'
 import { storeWorld, type Sender, type StoreWorld } from '../store/store.test-kit.ts'
 import { deliverer, makeTransmitter, type DeliverTools } from './deliver.ts'
+import { memoryJournal, openGate } from './fence.test-kit.ts'
 import { silence, startPeer, withoutPipelining, type Peer, type Script } from './peer.test-kit.ts'
 
 const vault = makeVault('a key for the tests of the deliverer')
@@ -25,11 +26,13 @@ const pem = privateKey.export({ type: 'pkcs8', format: 'pem' }).toString()
 let world: StoreWorld
 let connection: EmbeddedConnection
 let receiver: Receiver
+let mark: Mark
 const ends: (() => Promise<unknown>)[] = []
 const holders: Client[] = []
 
 beforeAll(async () => {
   world = await storeWorld()
+  mark = await world.node()
   const { host, port, user, password, database } = await world.session()
   connection = { host, port, user: user ?? '', password: password ?? '', database: database ?? '' }
   receiver = await startReceiver()
@@ -66,7 +69,9 @@ function deliver(changes: Partial<DeliverTools> = {}): Deliverer {
   const [db, armDb, finishDb] = [pool(2), pool(1), pool(1)]
   const service = deliverer({
     db,
-    recorder: makeRecorder(armDb, finishDb),
+    recorder: makeRecorder(armDb, finishDb, mark),
+    gate: openGate(),
+    journal: memoryJournal(),
     transmitter: makeTransmitter({
       hostname: 'out.test',
       timeoutScale: 1,

@@ -19,17 +19,25 @@ import {
   type Recorder,
 } from '../store/outbound.ts'
 import type { ArmAnswer } from './conversation.ts'
+import type { Gate } from './fence.ts'
+import type { Journal } from './journal.ts'
 import { makePreparer } from './prepare.ts'
-import { endingOf, unattempted } from './record.ts'
+import { endingOf, isReplyToDot, unattempted } from './record.ts'
+import { repeating } from './repeating.ts'
 import { makeRoom } from './room.ts'
 import type { Transmitter } from './transmit.ts'
 
+export { makeFence } from './fence.ts'
+export { openJournal } from './journal.ts'
+export { openMark } from './mark.ts'
 export { makeTransmitter } from './transmit.ts'
 
 export interface DeliverTools {
   readonly db: Db
   readonly recorder: Recorder
   readonly transmitter: Transmitter
+  readonly gate: Gate
+  readonly journal: Journal
   readonly vault: Vault
   readonly log: Log
   readonly leaseMs: number
@@ -56,6 +64,10 @@ interface InFlight {
   armAsked: boolean
   /** On the clock of `performance.now()`; moved on by the heartbeat. */
   leaseEndsAt: number
+  /** The other side has answered the dot: worth a line in the journal. */
+  replied: boolean
+  /** What the database has not heard yet, since when, and whether the journal has it. */
+  unheard?: { readonly ending: Ending; readonly since: number; journalled: boolean }
 }
 
 const triesMax = limits.retryScheduleSeconds.length + 1
@@ -136,7 +148,10 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
       lost: false,
       armAsked: false,
       leaseEndsAt: claimedAt + tools.leaseMs,
+      replied: false,
     }
+    // Delivery was stopped while the claim was on its way.
+    if (!tools.gate.isOpen()) flight.giveUp.abort()
     flights.set(name, flight)
     perDestination.set(claimed.destination, (perDestination.get(claimed.destination) ?? 0) + 1)
     void attempt(flight).finally(() => {
@@ -177,6 +192,7 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
         signal: giveUp.signal,
       })
       const ending = endingOf(claimed, result, schedule())
+      flight.replied = isReplyToDot(result)
       const { phase, reply, trouble: what, peer } = result
       tools.log.attempted({
         messageId: claimed.id,
@@ -218,9 +234,11 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
 
   /**
    * Writes the end of a claim until the database has answered. What the database refuses to write, and what is still unheard when the time
-   * for a shutdown is over, is left to the reaper.
+   * for a shutdown is over, is left to the reaper; but for a reply to a dot, which the journal keeps for the next start.
    */
   const recordSurely = async (flight: InFlight, ending: Ending): Promise<void> => {
+    const unheard = { ending, since: performance.now(), journalled: false }
+    flight.unheard = unheard
     let refusals = 0
     for (let delayMs = 50, asked = 1; ; delayMs = Math.min(delayMs * 2, 2_000), asked++) {
       try {
@@ -231,14 +249,32 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
             messageId: ending.id,
             epoch: ending.epoch,
           })
-        return
+        break
       } catch (error) {
         tools.log.fault('finish', error, { messageId: ending.id })
-        if (surelyAborted(error) && !isDatabaseAway(error) && ++refusals === refusedEndingsMax) return
-        if (!running && performance.now() > Math.min(flight.leaseEndsAt, giveUpAt)) return
+        if (surelyAborted(error) && !isDatabaseAway(error) && ++refusals === refusedEndingsMax) break
+        if (!running && performance.now() > Math.min(flight.leaseEndsAt, giveUpAt)) return journal(flight)
         await new Promise((resolve) => setTimeout(resolve, delayMs))
       }
     }
+    delete flight.unheard
+    if (unheard.journalled) tools.journal.settle(ending)
+  }
+
+  const journal = async ({ replied, unheard }: InFlight): Promise<void> => {
+    if (!replied || unheard === undefined || unheard.journalled) return
+    unheard.journalled = true
+    try {
+      await tools.journal.keep(unheard.ending)
+    } catch (error) {
+      unheard.journalled = false
+      tools.log.fault('journal', error, { messageId: unheard.ending.id })
+    }
+  }
+
+  const journalLate = async (): Promise<void> => {
+    const late = performance.now() - limits.journalAfterMs
+    await Promise.all([...flights.values()].filter(({ unheard }) => (unheard?.since ?? Infinity) < late).map(journal))
   }
 
   const heartbeat = async (): Promise<void> => {
@@ -262,7 +298,7 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
   const claimLoop = async (): Promise<void> => {
     while (isRunning()) {
       // Between the look and the sleep nothing can land.
-      if (freeSlots() < limits.claimLeast) {
+      if (!tools.gate.isOpen() || freeSlots() < limits.claimLeast) {
         await sleep(idleMs)
         continue
       }
@@ -278,7 +314,7 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
   }
 
   const reapSome = async (): Promise<void> => {
-    if (performance.now() < nextReapAt) return
+    if (performance.now() < nextReapAt || !tools.gate.knowsDatabase()) return
     for (const { id, becomes } of await reap(tools.db, triesMax)) {
       tools.log.attempted({ messageId: id, outcome: becomes, reason: 'worker_lost' })
       poke()
@@ -290,10 +326,16 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
   const timers = [
     repeating(() => tools.leaseMs / 3, heartbeat, trouble('heartbeat')),
     repeating(() => Math.min(1_000, tools.leaseMs / 4), reapSome, trouble('reap')),
+    repeating(() => limits.journalAfterMs / 4, journalLate, trouble('journal')),
   ]
+  /** Hands back what is not armed; past the dot an attempt goes on to its reply. */
   const giveUpAll = () => {
     for (const flight of flights.values()) flight.giveUp.abort()
   }
+  tools.gate.onChange(() => {
+    if (!tools.gate.isOpen()) giveUpAll()
+    poke()
+  })
   const service = lifecycle(
     'deliver',
     async () => {

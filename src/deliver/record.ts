@@ -123,6 +123,13 @@ function evidenceOf(outcome: Settled, result: TransmitResult): { evidence?: 'eod
   return refused && outcome.kind !== 'accepted' ? { evidence: 'eod_4xx' } : {}
 }
 
+/** The other side has said what became of the mail behind the dot: a fact that must not be lost. */
+export function isReplyToDot({ dotWritten, reply, trouble }: TransmitResult): boolean {
+  return (
+    dotWritten && trouble === undefined && reply !== undefined && outcomeOf({ phase: 'eod', reply }).kind !== 'unknown'
+  )
+}
+
 function smtpOf({ peer, phase, reply }: Facts): object | undefined {
   if (peer === undefined) return undefined
   return {
@@ -184,7 +191,7 @@ const troubleWords = {
   claim_lost: 'Another worker took over.',
   too_late: 'The lease ran out before the message could be sent.',
   suppressed: 'The recipient was suppressed meanwhile.',
-  shutdown: 'The service was shut down before the message was sent.',
+  shutdown: 'Delivery was stopped before the message was sent.',
 } as const satisfies Record<Trouble, string>
 
 /** Where in the conversation it was, for people: `mx.example.org said to RCPT: 550 no such user`. */
@@ -224,7 +231,7 @@ function errorWords(
     content_lost: 'The content of the message is gone.',
     not_composable: 'The message could not be composed or signed.',
     worker_lost: 'The worker could not go on before the message was sent.',
-    shutdown: 'The service was shut down before the message was sent.',
+    shutdown: 'Delivery was stopped before the message was sent.',
   } as Record<string, string>
   return `${before[outcome.reason] ?? ''}${seen || (alone[outcome.reason] ?? '')}`.trim()
 }

@@ -62,8 +62,8 @@ export const failReasons = [
 ] as const
 export type FailReason = (typeof failReasons)[number]
 
-/** `data.reason` of `message.delivery_unknown`. */
-export const unknownReasons = ['eod_timeout', 'eod_closed', 'eod_malformed', 'worker_lost'] as const
+/** `data.reason` of `message.delivery_unknown`; the last is an operator's word after a restore. */
+export const unknownReasons = ['eod_timeout', 'eod_closed', 'eod_malformed', 'worker_lost', 'assumed_sent'] as const
 export type UnknownReason = (typeof unknownReasons)[number]
 
 /** Where a conversation took place, for the record. */

@@ -1,7 +1,7 @@
 // Connections to PostgreSQL and what their errors mean. Statements are named and prepared once per connection; every connection asks
 // for synchronous_commit itself, so that a server with another default cannot weaken the promise (decisions A1).
 import { userInfo } from 'node:os'
-import { Client, Pool, type ClientConfig, type PoolConfig } from 'pg'
+import { Client, Pool, type ClientBase, type ClientConfig, type PoolClient, type PoolConfig } from 'pg'
 import type { EmbeddedConnection } from './embedded.ts'
 
 /** Where the database is: a URL, or the embedded one's socket. */
@@ -13,7 +13,12 @@ export interface PoolKind {
   readonly connectionsMax: number
   /** A statement that takes longer is given up, and its connection with it: its outcome is not known. */
   readonly answerMs: number
+  /** Asked on each new connection before anything else; when it throws, the connection is given up. */
+  readonly greet?: (ask: Ask) => Promise<void>
 }
+
+/** One statement on one connection. */
+export type Ask = <Row extends object>(statement: Statement, values?: readonly unknown[]) => Promise<Row[]>
 
 export interface Statement {
   readonly name: string
@@ -66,6 +71,7 @@ function clientOptions(connection: Connection, kind: PoolKind): PoolConfig {
 const connectionLifeSeconds = 60
 
 export function openDatabase(connection: Connection, kind: PoolKind): Db {
+  const { greet } = kind
   const pool = new Pool({
     ...clientOptions(connection, kind),
     max: kind.connectionsMax,
@@ -73,6 +79,10 @@ export function openDatabase(connection: Connection, kind: PoolKind): Db {
     query_timeout: kind.answerMs + 500,
     idleTimeoutMillis: 0,
     maxLifetimeSeconds: connectionLifeSeconds,
+    ...(greet !== undefined && {
+      verify: (client: PoolClient, done: (error?: Error) => void) =>
+        void greet(asking(client)).then(() => done(), done),
+    }),
   })
   // An idle connection that breaks is replaced at the next use; without a listener it would end the process.
   pool.on('error', () => undefined)
@@ -86,8 +96,16 @@ export function openDatabase(connection: Connection, kind: PoolKind): Db {
   }
 }
 
-/** A connection of its own that hears notifications, and comes back by itself after a loss. `heard` is also called after each reconnect. */
-export function listen(connection: Connection, channel: string, heard: () => void): { stop(): Promise<void> } {
+const asking =
+  (client: ClientBase): Ask =>
+  async <Row extends object>({ name, text }: Statement, values: readonly unknown[] = []) =>
+    (await client.query<Row>({ name, text, values: values as unknown[] })).rows
+
+/**
+ * A connection of its own that hears notifications, and comes back by itself after a loss. `heard` is also called after each reconnect; it may
+ * ask on the very connection, for what belongs to the session.
+ */
+export function listen(connection: Connection, channel: string, heard: (ask: Ask) => void): { stop(): Promise<void> } {
   let client: Client | undefined
   let timer: NodeJS.Timeout | undefined
   let stopped = false
@@ -99,14 +117,15 @@ export function listen(connection: Connection, channel: string, heard: () => voi
     })
     client = fresh
     fresh.on('error', () => undefined)
-    fresh.on('notification', heard)
+    const ask = asking(fresh)
+    fresh.on('notification', () => heard(ask))
     fresh.on('end', () => {
       if (!stopped && client === fresh) timer = setTimeout(() => void connect(), 250).unref()
     })
     try {
       await fresh.connect()
       await fresh.query(`listen ${channel}`)
-      heard()
+      heard(ask)
     } catch {
       await fresh.end().catch(() => undefined)
     }

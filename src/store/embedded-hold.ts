@@ -93,8 +93,8 @@ function holding(folder: DataFolder, purpose: Purpose, lock: DatabaseSync): Hold
   }
 }
 
-/** The lock, or undefined while another has it. */
-function tryLock(file: string, folder: DataFolder | undefined): DatabaseSync | undefined {
+/** The lock, or undefined while another has it. It ends with `close`, or with the process. */
+export function tryLock(file: string, folder: DataFolder | undefined): DatabaseSync | undefined {
   let database: DatabaseSync | undefined
   try {
     makeEmpty(file, folder)

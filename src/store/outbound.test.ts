@@ -20,7 +20,7 @@ let sender: Sender
 let recorder: Recorder
 beforeAll(async () => {
   world = await storeWorld()
-  recorder = makeRecorder(world.db, world.db)
+  recorder = makeRecorder(world.db, world.db, await world.node())
 })
 beforeEach(async () => {
   sender = await world.sender()
@@ -393,7 +393,7 @@ describe('late proof', () => {
   test('the same proof from two nodes at once counts once', async () => {
     const claim = await reaped()
     const another = world.anotherNode()
-    const nodes = [recorder, makeRecorder(another, another)]
+    const nodes = [recorder, makeRecorder(another, another, await world.node())]
     const done = await Promise.all(nodes.map((node) => node.finish(ending(claim, 'sent', { report: delivered }))))
     expect(done.filter(Boolean)).toHaveLength(1)
     expect(await world.history(claim.id)).toHaveLength(5)

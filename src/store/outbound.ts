@@ -38,13 +38,15 @@ export const firstLane: LaneCursor = { workspaceId: '00000000-0000-0000-0000-000
 /**
  * Walks up to `lanes` lanes (workspace, destination) from the cursor on, in the order of the index `outbound_due`, takes up to `share` due
  * messages of each, and claims the first `most` of them, one of every lane before the second of any. A message that may not be
- * sent any more becomes `failed` in the same statement, with its reason. Rows that another worker holds are skipped, never waited for.
+ * sent any more becomes `failed` in the same statement, with its reason. Rows that another worker holds are skipped, never waited for. While
+ * delivery is stopped there are no lanes.
  */
 const claim = sql(
   'claim',
   `with recursive lane (workspace_id, destination, n) as (
     (select o.workspace_id, o.destination, 1 from outbound o
       where o.lease_until is null and (o.workspace_id, o.destination) > ($1::uuid, $2::text)
+        and not exists (select from delivery_stops)
       order by o.workspace_id, o.destination limit 1)
     union all
     select next.workspace_id, next.destination, lane.n + 1 from lane cross join lateral (
@@ -206,14 +208,30 @@ function columns(claims: readonly Claim[]): [string[], number[], string[]] {
   return [claims.map((claim) => claim.id), claims.map((claim) => claim.epoch), claims.map((claim) => claim.token)]
 }
 
-export type ArmAnswer = 'armed' | 'lost' | 'suppressed'
+/** `halted`: delivery is stopped, so that the claim is to be handed back. */
+export type ArmAnswer = 'armed' | 'lost' | 'suppressed' | 'halted'
 
-const arm = sql('arm', 'select * from arm_1($1::uuid[], $2::integer[], $3::bigint[])')
+/** The node's own counter, raised with every statement that arms and kept on its disk before any dot of it (restore fence). */
+export interface Mark {
+  readonly node: string
+  /** The highest value that is known here: a database that says less was restored. */
+  readonly counter: number
+  /** Resolves when the value, or a later one, is on the disk. */
+  keep(counter: number): Promise<void>
+}
 
-async function armBatch(db: Db, claims: readonly Claim[]): Promise<ArmAnswer[]> {
-  const rows = await repeating(() => db.rows<{ id: string; epoch: number; answer: ArmAnswer }>(arm, columns(claims)))
-  const answers = new Map(rows.map((row) => [claimName(row), row.answer]))
-  return claims.map((claim) => answers.get(claimName(claim)) ?? 'lost')
+interface Armed {
+  readonly answer: ArmAnswer
+  readonly counter: number | null
+}
+
+const arm = sql('arm', 'select * from arm_2($1::uuid[], $2::integer[], $3::bigint[], $4::uuid, $5::bigint)')
+
+async function armBatch(db: Db, claims: readonly Claim[], { node, counter }: Mark): Promise<Armed[]> {
+  const values = [...columns(claims), node, counter]
+  const rows = await repeating(() => db.rows<Armed & { id: string; epoch: number }>(arm, values))
+  const answers = new Map(rows.map((row) => [claimName(row), row]))
+  return claims.map((claim) => answers.get(claimName(claim)) ?? { answer: 'lost', counter: null })
 }
 
 /** One claim's end, as `finish_1` wants it. Optional members are left out. */
@@ -265,7 +283,7 @@ async function finishBatch(db: Db, endings: readonly QueuedEnding[]): Promise<bo
   return endings.map(({ claim }) => done.has(claimName(claim)))
 }
 
-function rowOf({ workspaceId, ...ending }: Ending): string {
+export function endingJson({ workspaceId, ...ending }: Ending): string {
   const { report } = ending
   return JSON.stringify({
     id: ending.id,
@@ -302,7 +320,7 @@ export interface Recorder {
 }
 
 /** Arms and finishes of concurrent attempts, each committed in batches over its own connection. */
-export function makeRecorder(armDb: Db, finishDb: Db): Recorder {
+export function makeRecorder(armDb: Db, finishDb: Db, mark: Mark): Recorder {
   const bounds = {
     rowsMax: limits.claimsPerStatementMax,
     bytesMax: limits.admitBytesMax,
@@ -311,20 +329,27 @@ export function makeRecorder(armDb: Db, finishDb: Db): Recorder {
   // An arm holds a connection, an ending holds nothing: it can wait for company a little longer.
   const armBounds = { ...bounds, spacingMs: limits.armSpacingMs }
   const endingBounds = { ...bounds, spacingMs: limits.endingSpacingMs }
-  const arms = new Batch<Claim, ArmAnswer>((claims) => armBatch(armDb, claims), armBounds, surelyAborted)
+  const arms = new Batch<Claim, Armed>((claims) => armBatch(armDb, claims, mark), armBounds, surelyAborted)
   const endings = new Batch<QueuedEnding, boolean>((rows) => finishBatch(finishDb, rows), endingBounds, surelyAborted)
   return {
-    arm: (claim) => arms.add(claim),
+    arm: async (claim) => {
+      const { answer, counter } = await arms.add(claim)
+      if (answer === 'armed') await mark.keep(counter ?? Infinity)
+      return answer
+    },
     finish: (ending) => {
-      const row = { claim: ending, json: rowOf(ending) }
+      const row = { claim: ending, json: endingJson(ending) }
       return endings.add(row, row.json.length)
     },
   }
 }
 
-const reapExpired = sql('reap', 'select * from reap_1($1, $2)')
+const reapExpired = sql(
+  'reap',
+  `select r.* from reap_1($1, $2) r where not exists (select from delivery_stops where kind in ('fence', 'pause'))`,
+)
 
-/** Ends leases that ran out; answers what became of their messages. */
+/** Ends leases that ran out; answers what became of their messages. Not in a database that may have been restored: its rows prove nothing. */
 export async function reap(db: Db, triesMax: number): Promise<{ id: MessageId; becomes: MessageStatus }[]> {
   return db.rows(reapExpired, [triesMax, 500])
 }

@@ -17,10 +17,20 @@ export async function whyUnfit(db: Db): Promise<string | undefined> {
   return undefined
 }
 
-/** True when the database answers. */
-export async function isReachable(db: Db): Promise<boolean> {
-  return db.run('select 1').then(
-    () => true,
-    () => false,
+/** What the operator should know about a server that is good enough, one sentence each. */
+export async function warningsAbout(db: Db): Promise<string[]> {
+  const [facts] = await db.run<{ standbys: string; synchronous: number; asynchronous: number; hidden: number }>(
+    `select current_setting('synchronous_standby_names') standbys,
+            count(*) filter (where sync_state in ('sync', 'quorum'))::integer synchronous,
+            count(*) filter (where sync_state in ('async', 'potential'))::integer asynchronous,
+            count(*) filter (where sync_state is null)::integer hidden
+       from pg_stat_replication`,
   )
+  if (facts === undefined || facts.asynchronous + facts.hidden === 0) return []
+  if (facts.synchronous > 0 && facts.standbys !== '') return []
+  return [
+    facts.hidden > 0 && facts.standbys !== ''
+      ? 'PostgreSQL has standbys, and this user may not see whether they are synchronous: the promise covers a failover only to a synchronous one (grant pg_monitor to see it).'
+      : 'PostgreSQL has asynchronous standbys only: what was accepted or sent in the last moments before a failover may be lost, so the promise does not cover it. Set synchronous_standby_names.',
+  ]
 }

@@ -6,6 +6,7 @@ import type { Claim, MailboxId, MessageId, WorkspaceId } from '../domain/message
 import type { AdmissionRow } from './admit.ts'
 import { openDatabase, type Db } from './database.ts'
 import { makeIds } from './message-id.ts'
+import type { Mark } from './outbound.ts'
 
 export interface Limits {
   readonly hourly?: number
@@ -23,6 +24,8 @@ export interface StoreWorld {
   readonly connection: FreshDatabase['connection']
   /** A pool of another node on the same database. */
   anotherNode(): Db
+  /** A node that is known to the database, and keeps its mark in memory. */
+  node(): Promise<Mark>
   /** One session of its own, for transactions that stay open. */
   session(): Promise<Client>
   sender(plan?: Limits): Promise<Sender>
@@ -154,6 +157,22 @@ export async function storeWorld(): Promise<StoreWorld> {
     db,
     connection: database.connection,
     anotherNode,
+    node: async () => {
+      const node = ids.next() as string
+      await db.run(`insert into delivering_nodes (id, name) values ($1, 'node.test')`, [node])
+      let counter = 0
+      const keep = (value: number) => {
+        counter = Math.max(counter, value)
+        return Promise.resolve()
+      }
+      return {
+        node,
+        get counter() {
+          return counter
+        },
+        keep,
+      }
+    },
     session: async () => {
       const session = new Client(database.connection)
       session.on('error', () => undefined) // the database is dropped under it at the end

@@ -1,0 +1,97 @@
+// `posthorn drain` and `posthorn recover`: an operator stops delivery, or decides how it goes on after a restore.
+import { InvalidArgumentError, type Command } from 'commander'
+import { limits } from '../config.ts'
+import {
+  assumeSentSince,
+  databaseNow,
+  liftFence,
+  readProgress,
+  readStops,
+  setDrain,
+  type QueueProgress,
+} from '../store/fence.ts'
+import { Mistake } from '../workspace/workspace.ts'
+import { facts } from './print.ts'
+import type { Desk, Tools } from './tools.ts'
+
+export function deliveryCommands(program: Command, desk: Desk): void {
+  program
+    .command('drain')
+    .description(
+      'stop delivery on all nodes: what is in flight ends or is handed back, what is accepted waits; a restart does not undo it',
+    )
+    .option('--off', 'deliver again')
+    .option('--no-wait', 'return at once, not when nothing is in flight any more')
+    .action((options: { off?: true; wait: boolean }) => desk.with((tools) => drain(desk, tools, options)))
+
+  program
+    .command('recover')
+    .description(
+      'after a restore: decide about mail whose history the database has lost, so that delivery goes on (docs/restore.md)',
+    )
+    .option('--resume', 'send what is queued, also what may have been sent before')
+    .option(
+      '--assume-sent-since <time>',
+      'what could have been sent since then becomes delivery_unknown, and is not sent',
+      instant,
+    )
+    .action((options: { resume?: true; assumeSentSince?: Date }) => desk.with((tools) => recover(desk, tools, options)))
+}
+
+async function drain(desk: Desk, { db }: Tools, { off, wait }: { off?: true; wait: boolean }): Promise<void> {
+  await setDrain(db, off !== true)
+  if (off === true) {
+    const { inFlight, waiting } = await readProgress(db)
+    return desk.show({ draining: false, inFlight, waiting }, () => `Delivery goes on; ${waiting} messages are waiting.`)
+  }
+  const { inFlight, waiting } = await untilQuiet(desk, () => readProgress(db), wait ? limits.drainWaitMs : 0)
+  desk.show({ draining: true, inFlight, waiting }, () =>
+    inFlight === 0
+      ? `Nothing is in flight; ${waiting} messages wait for: posthorn drain --off`
+      : `${inFlight} messages are still in flight, ${waiting} are waiting. Nothing new is begun.`,
+  )
+}
+
+/** Looks until nothing is in flight, and tells people how far it is. */
+async function untilQuiet(desk: Desk, look: () => Promise<QueueProgress>, withinMs: number): Promise<QueueProgress> {
+  const deadline = performance.now() + withinMs
+  for (let told = performance.now(); ;) {
+    const progress = await look()
+    if (progress.inFlight === 0 || performance.now() >= deadline) return progress
+    if (!desk.json && performance.now() - told > 1_000) {
+      told = performance.now()
+      desk.write(`${progress.inFlight} messages are in flight\n`)
+    }
+    await new Promise((resolve) => setTimeout(resolve, 100))
+  }
+}
+
+async function recover(
+  desk: Desk,
+  { db }: Tools,
+  { resume, assumeSentSince: since }: { resume?: true; assumeSentSince?: Date },
+): Promise<void> {
+  if ((resume === true) === (since !== undefined))
+    throw new Mistake('Say one of --resume and --assume-sent-since TIME; docs/restore.md tells which.')
+  const before = (await readStops(db.rows)).filter(({ kind }) => kind !== 'drain').map(({ reason }) => reason)
+  if (since !== undefined && since > (await databaseNow(db)))
+    throw new Mistake('The time of --assume-sent-since lies in the future: it is when the backup was made, or earlier.')
+  const assumedSent = since === undefined ? 0 : await assumeSentSince(db, since)
+  const repliesWritten = await liftFence(db)
+  desk.show({ stoppedBy: before, assumedSent, repliesWritten }, () =>
+    facts({
+      'delivery was stopped by': before.join(', ') || 'nothing',
+      'messages assumed sent': assumedSent,
+      'replies written down': repliesWritten,
+    }),
+  )
+}
+
+function instant(text: string): Date {
+  const time = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2})$/.test(text)
+    ? new Date(text)
+    : undefined
+  if (time === undefined || Number.isNaN(time.getTime()))
+    throw new InvalidArgumentError('It must be a time with its zone, such as 2026-11-01T03:00:00Z.')
+  return time
+}

@@ -1,0 +1,185 @@
+// The gate of delivery on this node (delivery-semantics, restore fence): shut until the node has compared itself with the database and told it
+// what its journal holds, shut again while anything stops delivery anywhere. The database heeds the same stops by itself; the gate is there
+// so that work under way is given up at once, and so that the operator is told.
+import { lifecycle, type Service } from '../base/service.ts'
+import type { Log } from '../base/log.ts'
+import type { Ask } from '../store/database.ts'
+import { checkInNode, readStops, replayEndings, vouchFor, type CheckIn, type DeliveryStop } from '../store/fence.ts'
+import { limits } from '../config.ts'
+import type { Journal } from './journal.ts'
+import type { NodeFile } from './mark.ts'
+
+/** What one seat of the data folder holds. */
+export interface NodeState {
+  readonly mark: NodeFile
+  readonly journal: Journal
+}
+
+export interface FenceTools {
+  readonly own: NodeState
+  /** Of processes that ended without a successor: checked and told as our own, then let go. */
+  readonly left: readonly (NodeState & { release(): Promise<void> })[]
+  /** This node's name, for people. */
+  readonly name: string
+  readonly log: Log
+  /** Hears of stops, on a session that lasts. */
+  readonly listen: (heard: (ask: Ask) => void) => { stop(): Promise<void> }
+}
+
+export interface Gate {
+  /** Claims may be made, and dots written. */
+  isOpen(): boolean
+  /** This is the database that we knew, so its rows can be believed. */
+  knowsDatabase(): boolean
+  /** Called after each change. */
+  onChange(changed: () => void): void
+}
+
+export interface Fence extends Service, Gate {
+  /** For every new connection that claims or arms: it may lead to another server than the last one did. */
+  readonly greet: (ask: Ask) => Promise<void>
+  /** Why delivery stands still; empty while the first look is still to come. */
+  readonly stops: readonly DeliveryStop[]
+}
+
+export function makeFence(tools: FenceTools): Fence {
+  const { own, log } = tools
+  let stops: readonly DeliveryStop[] = []
+  /** This node has shown that the database is not behind it, and its journals are told. */
+  let admitted = false
+  let told = 'nothing'
+  let left = [...tools.left]
+  let vouchedOn: Ask | undefined
+  let saidUnknown = false
+  const listeners: (() => void)[] = []
+  let turn: Promise<void> = Promise.resolve()
+
+  /** One comparison at a time: what one of them agrees on, the next one goes by. */
+  const inTurn = (work: () => Promise<void>): Promise<void> => {
+    const done = turn.then(work)
+    turn = done.catch(() => undefined)
+    return done
+  }
+
+  const checkIn = async (ask: Ask, { mark }: NodeState): Promise<CheckIn> => {
+    const answer = await checkInNode(
+      ask,
+      mark.node,
+      tools.name,
+      mark.known && { counter: mark.counter, era: mark.known.era },
+    )
+    if (answer.trouble === null || mark.known === undefined) await mark.agree(answer)
+    return answer
+  }
+
+  const look = async (ask: Ask): Promise<boolean> => {
+    const { trouble, serverKnown } = await checkIn(ask, own)
+    if (!serverKnown && !saidUnknown) {
+      saidUnknown = true
+      const step = 'PostgreSQL does not say which server it is: lost commits are noticed only by counters'
+      log.started({ service: 'restore fence', step })
+    }
+    stops = await readStops(ask)
+    return trouble === null
+  }
+
+  /** On the session that lasts: everything that comes before the first claim. */
+  const settleAndLook = async (ask: Ask): Promise<void> => {
+    let fine = await look(ask)
+    for (const seat of left)
+      if (seat.mark.known !== undefined) fine = (await checkIn(ask, seat)).trouble === null && fine
+    if (fine) {
+      for (const { journal } of [own, ...left]) await replay(ask, journal)
+      for (const seat of left) await seat.release()
+      left = []
+      if (vouchedOn !== ask) await vouchFor(ask)
+      vouchedOn = ask
+    }
+    stops = await readStops(ask)
+    admitted = fine
+    changed()
+  }
+
+  const replay = async (ask: Ask, journal: Journal): Promise<void> => {
+    while (journal.inherited.length > 0) {
+      const endings = journal.inherited.slice(0, limits.claimsPerStatementMax)
+      const answers = await replayEndings(ask, endings)
+      for (const [at, ending] of endings.entries()) {
+        if (answers[at] === 'gone')
+          log.fault('journal', new Error('the database knows nothing of this message, which a server has answered'), {
+            messageId: ending.id,
+            outcome: ending.outcome,
+          })
+        journal.settle(ending)
+      }
+    }
+  }
+
+  const changed = () => {
+    const now = stops.map(({ kind, reason }) => `${kind}: ${reason}`).join(', ')
+    if (now !== told) {
+      told = now
+      const stop = stops.find(({ kind }) => kind !== 'drain')
+      if (stop !== undefined) log.fault('fence', new Error(sentenceOf(stop)), { reason: stop.reason })
+      else if (stops.length > 0) log.stopped({ service: 'delivery', reason: 'drain' })
+      else log.started({ service: 'delivery' })
+    }
+    for (const listener of listeners) listener()
+  }
+
+  let ears: { stop(): Promise<void> } | undefined
+  let again: NodeJS.Timeout | undefined
+  const attend = (ask: Ask): void => {
+    clearTimeout(again)
+    inTurn(() => settleAndLook(ask)).catch((error: unknown) => {
+      log.fault('fence', error)
+      // A session that broke is replaced and heard of; on a sound one nothing comes by itself.
+      if (ears !== undefined) again = setTimeout(() => attend(ask), 1_000)
+    })
+  }
+  const service = lifecycle(
+    'fence',
+    () => {
+      ears = tools.listen(attend)
+      return Promise.resolve()
+    },
+    async () => {
+      admitted = false
+      const hearing = ears
+      ears = undefined
+      clearTimeout(again)
+      await hearing?.stop()
+      await turn
+    },
+  )
+  return {
+    ...service,
+    greet: (ask) =>
+      inTurn(async () => {
+        if (!(await look(ask))) admitted = false
+        changed()
+      }),
+    isOpen: () => admitted && stops.length === 0,
+    knowsDatabase: () => admitted,
+    onChange: (listener) => void listeners.push(listener),
+    get stops() {
+      return stops
+    },
+  }
+}
+
+const ways = 'look at docs/restore.md, then: posthorn recover --resume, or --assume-sent-since TIME'
+const sentences = {
+  behind: `The database has lost what was written to it before (restored from a backup, or a failover that lost commits), so nobody delivers: ${ways}`,
+  no_mark: `This data folder has never delivered from this database, which holds undelivered mail that another machine may have sent, so nobody delivers: ${ways}`,
+  another_server: `The database is on another PostgreSQL cluster than before, perhaps a restored copy, so nobody delivers: ${ways}`,
+  orphaned_reply: `A journal holds the reply to a message that the database takes for unsent, so it was restored and nobody delivers: ${ways}`,
+  operator: `An operator has stopped delivery to recover: ${ways}`,
+  timeline:
+    'The database was failed over: delivery goes on when every node has confirmed that nothing of its own was lost',
+} as const
+
+/** Why delivery stands still, and the way out. */
+function sentenceOf({ reason }: DeliveryStop): string {
+  return (sentences as Readonly<Record<string, string>>)[reason] ?? `Delivery is stopped (${reason})`
+}

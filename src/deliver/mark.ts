@@ -1,0 +1,122 @@
+// A node's own counter on its own disk: what the restore fence compares with the database (delivery-semantics). Two records in one small
+// file are written in turn, each with its checksum, so that a write that was cut off leaves the one before it.
+import { randomUUID } from 'node:crypto'
+import { constants } from 'node:fs'
+import { open, type FileHandle } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { crc32 } from 'node:zlib'
+import type { Mark } from '../store/outbound.ts'
+import type { NodeMark } from '../store/fence.ts'
+
+export interface NodeFile extends Mark {
+  /** What stands in the file; undefined where there is none yet. */
+  readonly known: NodeMark | undefined
+  /** Takes over what a check-in answered. It never goes back. */
+  agree(mark: NodeMark): Promise<void>
+  close(): Promise<void>
+}
+
+interface MarkRecord extends NodeMark {
+  readonly node: string
+}
+
+/** Writes one record durably; tests give their own. */
+export type WriteRecord = (record: MarkRecord) => Promise<void>
+
+const recordBytes = 128
+/** The two records lie in sectors of their own. */
+const recordEvery = 512
+
+/** Opens, or makes, the mark in a node's folder. */
+export async function openMark(folder: string): Promise<NodeFile> {
+  // One system call writes and syncs: one turn on the thread pool, which the signatures use too.
+  const handle = await open(join(folder, 'mark'), constants.O_RDWR | constants.O_CREAT | constants.O_DSYNC, 0o600)
+  await syncName(folder)
+  const records = await readRecords(handle)
+  const last = records.toSorted((one, other) => other.era - one.era || other.counter - one.counter)[0]
+  let turn = last === undefined ? 0 : records.indexOf(last) + 1
+  const write: WriteRecord = async (record) => {
+    await handle.write(encode(record), 0, recordBytes, (turn++ % 2) * recordEvery)
+  }
+  return makeMark(last, write, () => handle.close())
+}
+
+export function makeMark(
+  last: MarkRecord | undefined,
+  write: WriteRecord,
+  close: () => Promise<void> = () => Promise.resolve(),
+): NodeFile {
+  const node = last?.node ?? randomUUID()
+  let known: NodeMark | undefined = last
+  let wanted: NodeMark = last ?? { counter: 0, era: 0 }
+  let waiting: { counter: number; era: number; resolve: () => void; reject: (error: unknown) => void }[] = []
+  let writing: Promise<void> | undefined
+
+  const isOnDisk = ({ counter, era }: NodeMark) =>
+    known !== undefined && (known.era > era || (known.era === era && known.counter >= counter))
+
+  /** One write at a time; whoever comes meanwhile shares the next one. */
+  const pump = async (): Promise<void> => {
+    while (waiting.length > 0) {
+      const sharing = waiting
+      waiting = []
+      const record = wanted
+      try {
+        await write({ node, ...record })
+        known = record
+        for (const { resolve } of sharing) resolve()
+      } catch (error) {
+        for (const { reject } of sharing) reject(error)
+      }
+    }
+    writing = undefined
+  }
+  const store = (mark: NodeMark): Promise<void> => {
+    if (mark.era > wanted.era || (mark.era === wanted.era && mark.counter > wanted.counter)) wanted = mark
+    if (isOnDisk(mark)) return Promise.resolve()
+    return new Promise((resolve, reject) => {
+      waiting.push({ ...mark, resolve, reject })
+      writing ??= pump()
+    })
+  }
+  return {
+    node,
+    get counter() {
+      return wanted.counter
+    },
+    get known() {
+      return known
+    },
+    keep: (counter) => store({ counter, era: wanted.era }),
+    agree: (mark) => store(mark),
+    close: async () => {
+      await writing
+      await close()
+    },
+  }
+}
+
+function encode({ node, era, counter }: MarkRecord): Buffer {
+  const text = `posthorn-mark-1 ${node} ${era} ${counter}`
+  return Buffer.from(`${text} ${crc32(text).toString(16)}`.padEnd(recordBytes - 1).concat('\n'))
+}
+
+async function readRecords(handle: FileHandle): Promise<MarkRecord[]> {
+  const bytes = Buffer.alloc(2 * recordEvery)
+  await handle.read(bytes, 0, bytes.length, 0)
+  return [0, recordEvery].flatMap((at) => {
+    const text = bytes.toString('latin1', at, at + recordBytes).trimEnd()
+    const [, body = '', node = '', era, counter, sum] =
+      /^(posthorn-mark-1 ([0-9a-f-]{36}) (\d+) (\d+)) ([0-9a-f]+)$/.exec(text) ?? []
+    return sum !== undefined && crc32(body).toString(16) === sum
+      ? [{ node, era: Number(era), counter: Number(counter) }]
+      : []
+  })
+}
+
+async function syncName(folder: string): Promise<void> {
+  for (const path of [folder, dirname(folder)]) {
+    const handle = await open(path, 'r')
+    await handle.sync().finally(() => handle.close())
+  }
+}

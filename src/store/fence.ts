@@ -1,0 +1,125 @@
+// What stops delivery everywhere, and the nodes' comparison with the database (delivery-semantics, restore fence). The rules stand in the
+// functions of migration 0009, so that all nodes go by the same ones, whatever they know.
+import { limits } from '../config.ts'
+import { claimName, type Ending, endingJson } from './outbound.ts'
+import { repeating, sql, type Ask, type Db } from './database.ts'
+
+/** Why nobody delivers. `fence`: an operator decides; `pause`: other nodes must confirm; `drain`: an operator wished it. */
+export interface DeliveryStop {
+  readonly kind: 'fence' | 'pause' | 'drain'
+  readonly reason: string
+  readonly facts: Readonly<Record<string, string | number | null>> | null
+  readonly since: Date
+}
+
+const stops = sql('delivery-stops', 'select kind, reason, facts, since from delivery_stops order by kind')
+
+export function readStops(ask: Ask): Promise<DeliveryStop[]> {
+  return ask<DeliveryStop>(stops)
+}
+
+/** What a node's file says: the counter, and the operator's last decision that it was raised under. */
+export interface NodeMark {
+  readonly counter: number
+  readonly era: number
+}
+
+export interface CheckIn extends NodeMark {
+  readonly trouble: 'behind' | 'no_mark' | 'another_server' | null
+  /** False where the server does not say which cluster and timeline it is. */
+  readonly serverKnown: boolean
+}
+
+const checkIn = sql(
+  'check-in',
+  `select counter, era, trouble, server_known "serverKnown" from check_in_1($1::uuid, $2, $3::bigint, $4::bigint, $5)`,
+)
+
+/** Compares a node with the database on the connection that `ask` speaks over. Trouble has stopped delivery everywhere when this answers. */
+export async function checkInNode(ask: Ask, node: string, name: string, mark: NodeMark | undefined): Promise<CheckIn> {
+  const values = [node, name, mark?.counter ?? null, mark?.era ?? null, limits.nodeForgottenMs]
+  const [answer] = await repeating(() => ask<CheckIn>(checkIn, values))
+  if (answer === undefined) throw new Error('the check-in was not answered')
+  return answer
+}
+
+const vouch = sql('vouch', 'select pg_advisory_lock_shared(7364, 2)')
+
+/** While this session lives, it says that a node which knows this database delivers from it. No copy of the database says so. */
+export async function vouchFor(ask: Ask): Promise<void> {
+  await ask(vouch)
+}
+
+const replayed = sql('replay', 'select * from replay_1($1::text::json)')
+
+/**
+ * `known`: written down, or decided long ago; `gone`: the database has no such message; `orphan`: the database must have been restored. It keeps
+ * the reply, and delivery is stopped.
+ */
+export type ReplayAnswer = 'known' | 'gone' | 'orphan'
+
+export async function replayEndings(ask: Ask, endings: readonly Ending[]): Promise<ReplayAnswer[]> {
+  const batch = `[${endings.map(endingJson).join(',')}]`
+  const rows = await repeating(() => ask<{ id: string; epoch: number; answer: ReplayAnswer }>(replayed, [batch]))
+  const answers = new Map(rows.map((row) => [claimName(row), row.answer]))
+  return endings.map((ending) => answers.get(claimName(ending)) ?? 'gone')
+}
+
+const drain = sql('drain', `select stop_delivery_1('drain', 'operator', null)`)
+const undrain = sql('undrain', `delete from delivery_stops where kind = 'drain'`)
+
+export async function setDrain(db: Db, on: boolean): Promise<void> {
+  await db.rows(on ? drain : undrain)
+}
+
+const progress = sql(
+  'drain-progress',
+  `select (select count(*)::integer from outbound where lease_until is not null) "inFlight",
+          (select count(*)::integer from outbound where lease_until is null) waiting`,
+)
+
+export interface QueueProgress {
+  readonly inFlight: number
+  readonly waiting: number
+}
+
+export async function readProgress(db: Db): Promise<QueueProgress> {
+  return (await db.rows<QueueProgress>(progress))[0] ?? { inFlight: 0, waiting: 0 }
+}
+
+const nowInDatabase = sql('now', 'select app_now() now')
+const assumeSent = sql('assume-sent', 'select * from assume_sent_1($1, $2, $3::uuid, $4)')
+const stopByOperator = sql('stop-by-operator', `select stop_delivery_1('fence', 'operator', null)`)
+const lift = sql('lift-fence', 'select * from lift_fence_1()')
+
+export async function databaseNow(db: Db): Promise<Date> {
+  const [row] = await db.rows<{ now: Date }>(nowInDatabase)
+  if (row === undefined) throw new Error('the database did not say what time it is')
+  return row.now
+}
+
+/** What could be sent between `since` and the moment when delivery stopped becomes delivery_unknown; answers how many. */
+export async function assumeSentSince(db: Db, since: Date): Promise<number> {
+  await db.rows(stopByOperator) // where nothing has stopped it yet
+  const till = (await readStops(db.rows)).find(({ kind }) => kind === 'fence')?.since ?? (await databaseNow(db))
+  let moved = 0
+  for (let after: string | null = '00000000-0000-0000-0000-000000000000'; after !== null;) {
+    const [step]: { moved: number; last: string | null }[] = await repeating(() =>
+      db.rows<{ moved: number; last: string | null }>(assumeSent, [
+        since,
+        till,
+        after,
+        limits.claimsPerStatementMax * 5,
+      ]),
+    )
+    moved += step?.moved ?? 0
+    after = step?.last ?? null
+  }
+  return moved
+}
+
+/** Delivery goes on; answers how many replies out of journals were waiting for this, and are written down now. */
+export async function liftFence(db: Db): Promise<number> {
+  const [row] = await repeating(() => db.rows<{ settled: number }>(lift))
+  return row?.settled ?? 0
+}
