@@ -212,10 +212,13 @@ declare
 begin
   return query
   with seen as materialized (
-    select o.* from outbound o where o.message_id > after and o.message_id < uuid_floor(till) order by o.message_id limit most for update
+    select o.* from outbound o where o.message_id > after order by o.message_id limit most for update
   ),
+  -- What was accepted after the stop, or was not due before it, cannot have been sent; nor what had expired before `since`.
   chosen as materialized (
-    select s.* from seen s where s.expires_at > since and (s.status = 'sending' or s.due_at <= till)
+    select s.* from seen s
+      cross join lateral (select x.created_at from messages x where x.workspace_id = s.workspace_id and x.id = s.message_id limit 1) m
+     where m.created_at <= till and s.expires_at > since and (s.status = 'sending' or s.due_at <= till)
   ),
   gone as (
     delete from outbound o using chosen c where o.message_id = c.message_id

@@ -1,0 +1,118 @@
+// The journal of replies: what was kept is found again, however the process or the disk ended, and nothing is dropped without a word.
+import {
+  appendFileSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { limits } from '../config.ts'
+import { silentLog, type Log } from '../base/log.ts'
+import type { MessageId, WorkspaceId } from '../domain/message.ts'
+import type { Ending } from '../store/outbound.ts'
+import { JournalFull, openJournal } from './journal.ts'
+
+let folder: string
+const faults: string[] = []
+const log: Log = { ...silentLog, fault: (_, error) => void faults.push((error as Error).message) }
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'posthorn-journal-'))
+  faults.length = 0
+})
+afterEach(() => rmSync(folder, { recursive: true }))
+const file = () => join(folder, 'journal.jsonl')
+
+const endingOf = (n: number, error = ''): Ending => ({
+  id: `01a1fc4e-53db-72a8-aaa8-${String(n).padStart(12, '0')}` as MessageId,
+  workspaceId: '01a1fc4d-d884-7706-8ede-87119639000e' as WorkspaceId,
+  epoch: 1,
+  token: String(n * 1_000_003),
+  status: 'sent',
+  usesTry: true,
+  outcome: 'accepted',
+  attempt: { reply: '250 2.0.0 \u00e9\n' },
+  event: {},
+  ...(error !== '' && { error }),
+})
+/** What the next life would find. */
+const inheritedIds = async () => {
+  const journal = await openJournal(folder, log)
+  await journal.close()
+  return idsIn(journal.inherited)
+}
+const idsIn = (endings: readonly Ending[]) => endings.map(({ id }) => Number(id.slice(-12)))
+
+test('what was kept is inherited by the next life, until the database has answered', async () => {
+  const first = await openJournal(folder, log)
+  await Promise.all([1, 2, 3].map((n) => first.keep(endingOf(n))))
+  first.settle(endingOf(2))
+  // In its own life nothing is inherited: whoever kept it still asks by itself.
+  expect([first.inherited, first.size]).toEqual([[], 2])
+  await first.close()
+  const second = await openJournal(folder, log)
+  // An answered one may come again: telling it twice does no harm.
+  expect(second.inherited).toEqual([1, 2, 3].map((n) => endingOf(n)))
+  for (const n of [1, 2, 3]) second.settle(endingOf(n))
+  expect([second.inherited, second.size]).toEqual([[], 0])
+  await second.close()
+  expect(statSync(file()).size).toBe(0)
+})
+
+test('a last line that was cut off is left out without a word, and what follows it is whole', async () => {
+  const first = await openJournal(folder, log)
+  await first.keep(endingOf(1))
+  await first.keep(endingOf(2))
+  await first.close()
+  truncateSync(file(), statSync(file()).size - 30)
+  const second = await openJournal(folder, log)
+  expect([idsIn(second.inherited), faults]).toEqual([[1], []])
+  await second.keep(endingOf(3))
+  await second.close()
+  expect(await inheritedIds()).toEqual([1, 3])
+  expect(faults).toEqual([])
+})
+
+test('a damaged line is reported and kept aside, and its neighbours are told', async () => {
+  const first = await openJournal(folder, log)
+  for (const n of [1, 2, 3]) await first.keep(endingOf(n))
+  await first.close()
+  const damaged = readFileSync(file(), 'utf8').replace('000000000002', '000000000009')
+  writeFileSync(file(), damaged)
+  expect(await inheritedIds()).toEqual([1, 3])
+  expect(faults).toEqual([expect.stringContaining('1 lines of')])
+  const copy = readdirSync(folder).find((name) => name.includes('damaged')) ?? ''
+  expect(readFileSync(join(folder, copy), 'utf8')).toBe(damaged)
+  // Once: the file itself is good again.
+  faults.length = 0
+  expect(await inheritedIds()).toEqual([1, 3])
+  expect(faults).toEqual([])
+})
+
+test('garbage at the end, as a disk leaves it after a power cut, costs nothing that was kept', async () => {
+  const first = await openJournal(folder, log)
+  await first.keep(endingOf(1))
+  await first.close()
+  appendFileSync(file(), Buffer.alloc(500))
+  expect(await inheritedIds()).toEqual([1])
+})
+
+test('it is bounded: beyond that a reply is refused by name, and room comes back', async () => {
+  const journal = await openJournal(folder, log)
+  const big = 'x'.repeat(1024 * 1024)
+  const room = Math.floor(limits.journalBytesMax / (big.length + 1_000))
+  for (let n = 1; n <= room; n++) await journal.keep(endingOf(n, big))
+  await expect(journal.keep(endingOf(9_999, big))).rejects.toBeInstanceOf(JournalFull)
+  expect(journal.size).toBe(room)
+  for (let n = 1; n <= room; n++) journal.settle(endingOf(n))
+  await journal.close()
+  const again = await openJournal(folder, log)
+  await again.keep(endingOf(9_999, big))
+  expect(again.size).toBe(1)
+  await again.close()
+})

@@ -1,0 +1,87 @@
+// The node's own counter on its disk: nothing that was kept is forgotten, whatever a write that was cut off left behind.
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, expect, test } from 'vitest'
+import { makeMark, openMark, type WriteRecord } from './mark.ts'
+
+const folders: string[] = []
+const folder = (): string => {
+  const made = mkdtempSync(join(tmpdir(), 'posthorn-mark-'))
+  folders.push(made)
+  return made
+}
+afterEach(() => {
+  for (const each of folders.splice(0)) rmSync(each, { recursive: true })
+})
+
+test('a new folder knows nothing, and names its node once and for all', async () => {
+  const path = folder()
+  const first = await openMark(path)
+  expect([first.known, first.counter]).toEqual([undefined, 0])
+  await first.agree({ counter: 0, era: 0 })
+  await first.keep(7)
+  await first.close()
+  const again = await openMark(path)
+  expect([again.node, again.known]).toMatchObject([first.node, { counter: 7, era: 0 }])
+  await again.close()
+})
+
+test('many keeps at once are on the disk when they resolve, and never go back', async () => {
+  const path = folder()
+  const mark = await openMark(path)
+  await mark.agree({ counter: 0, era: 3 })
+  await Promise.all(
+    Array.from({ length: 200 }, async (_, n) => {
+      await mark.keep(n + 1)
+      const other = await openMark(path) // as after a crash in this moment
+      expect(other.known?.counter).toBeGreaterThanOrEqual(n + 1)
+      await other.close()
+    }),
+  )
+  await mark.keep(5)
+  expect(mark.known).toMatchObject({ counter: 200, era: 3 })
+  await mark.agree({ counter: 9, era: 2 })
+  expect(mark.known).toMatchObject({ counter: 200, era: 3 })
+  await mark.agree({ counter: 9, era: 4 })
+  expect(mark.known).toMatchObject({ counter: 9, era: 4 })
+  await mark.close()
+})
+
+test('a record that was cut off leaves the one before it', async () => {
+  const path = folder()
+  const mark = await openMark(path)
+  await mark.agree({ counter: 1, era: 0 })
+  await mark.keep(2)
+  await mark.keep(3)
+  await mark.close()
+  const bytes = readFileSync(join(path, 'mark'))
+  const at = bytes.toString('latin1').indexOf(' 0 3 ')
+  bytes.fill(0, at + 3, at + 10)
+  writeFileSync(join(path, 'mark'), bytes)
+  const again = await openMark(path)
+  expect(again.known?.counter).toBe(2)
+  // The next write takes the damaged place, not the good one.
+  await again.keep(4)
+  await again.close()
+  const last = await openMark(path)
+  expect(last.known?.counter).toBe(4)
+  await last.close()
+})
+
+test('a disk that fails is told to everybody who waits, and asked again by the next', async () => {
+  let broken = true
+  const written: number[] = []
+  const write: WriteRecord = async ({ counter }) => {
+    if (broken) throw new Error('EIO')
+    written.push(counter)
+  }
+  const mark = makeMark({ node: 'n', counter: 0, era: 0 }, write)
+  const ends = await Promise.allSettled([mark.keep(1), mark.keep(2)])
+  expect(ends.map(({ status }) => status)).toEqual(['rejected', 'rejected'])
+  // What the database knows is known here too, on the disk or not.
+  expect([mark.counter, mark.known?.counter]).toEqual([2, 0])
+  broken = false
+  await mark.keep(1)
+  expect(written).toEqual([2])
+})

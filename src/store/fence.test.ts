@@ -1,0 +1,347 @@
+// The rules that stop delivery everywhere: a node compares itself with the database, arms raise its counter, journals are told, and only an
+// operator lifts the fence. Each test has a database of its own, because a stop is for all.
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import type { Claim } from '../domain/message.ts'
+import type { Client } from 'pg'
+import {
+  assumeSentSince,
+  checkInNode,
+  liftFence,
+  readStops,
+  replayEndings,
+  setDrain,
+  vouchFor,
+  type NodeMark,
+} from './fence.ts'
+import { claimDue, firstLane, makeRecorder, reap, type Ending, type Mark } from './outbound.ts'
+import { makeAdmitter } from './admit.ts'
+import type { Ask } from './database.ts'
+import { storeWorld, type Sender, type StoreWorld } from './store.test-kit.ts'
+
+let world: StoreWorld
+let sender: Sender
+beforeEach(async () => {
+  world = await storeWorld()
+  sender = await world.sender()
+})
+afterEach(() => world.close())
+
+const check = (node: string, mark?: NodeMark) => checkInNode(world.db.rows, node, 'node.test', mark)
+const reasons = async () => (await readStops(world.db.rows)).map(({ kind, reason }) => `${kind} ${reason}`)
+const uuid = () => world.nextId() as string
+const statusOf = (id: string) => world.value<string>('select status from messages where id = $1', [id])
+
+async function queued(n = 1): Promise<string[]> {
+  const admitter = makeAdmitter(world.db)
+  const rows = Array.from({ length: n }, () => world.submission(sender))
+  await Promise.all(rows.map((row) => admitter.admit(row)))
+  return rows.map(({ fields }) => fields['id'] as string)
+}
+const claimAll = async (): Promise<readonly (Claim & { readonly workspaceId: string })[]> =>
+  (await claimDue(world.db, { cursor: firstLane, share: 10, most: 50, busy: [], leaseMs: 60_000, owner: uuid() }))
+    .claimed
+const endingOf = (claim: Claim, changes: Partial<Ending> = {}): Ending => ({
+  ...claim,
+  workspaceId: sender.workspaceId,
+  status: 'sent',
+  usesTry: true,
+  outcome: 'accepted',
+  attempt: {},
+  event: {},
+  ...changes,
+})
+const temporary = { status: 'retrying', delayMs: 1_000, evidence: 'eod_4xx', outcome: 'retry' } as const
+/** A node that has delivered from this database. */
+async function delivering(): Promise<Mark> {
+  const mark = await world.node()
+  const { claimed } = { claimed: await world.claimed(sender, [{}]) }
+  const recorder = makeRecorder(world.db, world.db, mark)
+  expect(await recorder.arm(claimed[0] as Claim)).toBe('armed')
+  expect(await recorder.finish(endingOf(claimed[0] as Claim))).toBe(true)
+  return mark
+}
+
+describe('a node that checks in', () => {
+  test('over an empty database vouches for itself, whatever its file says', async () => {
+    expect(await check(uuid())).toMatchObject({ counter: 0, era: 0, trouble: null, serverKnown: true })
+    expect(await check(uuid(), { counter: 90, era: 7 })).toMatchObject({ counter: 90, trouble: null })
+    expect(await reasons()).toEqual([])
+  })
+
+  test('over mail that nobody ever delivered from here', async () => {
+    await queued()
+    expect((await check(uuid())).trouble).toBeNull()
+  })
+
+  test('with its row level or ahead is the one that we knew', async () => {
+    const mark = await delivering()
+    expect(await check(mark.node, { counter: mark.counter, era: 0 })).toMatchObject({ counter: 1, trouble: null })
+    // It was killed between the arm and its file.
+    expect(await check(mark.node, { counter: 0, era: 0 })).toMatchObject({ counter: 1, trouble: null })
+  })
+
+  test.each([
+    ['its row is behind its file', async (mark: Mark) => check(mark.node, { counter: mark.counter + 1, era: 0 })],
+    ['its row is gone', async () => check(uuid(), { counter: 1, era: 0 })],
+    ['an operator’s decision is gone', async (mark: Mark) => check(mark.node, { counter: mark.counter, era: 5 })],
+  ])('%s: everybody stops', async (_, checking) => {
+    const answer = await checking(await delivering())
+    expect(answer.trouble).toBe('behind')
+    expect(await reasons()).toEqual(['fence behind'])
+  })
+
+  test('without a file, over undelivered mail: everybody stops, unless a node that delivers from here vouches', async () => {
+    await delivering()
+    await queued()
+    const vouching = await world.session()
+    const ask: Ask = async ({ text }, values = []) => (await vouching.query(text, values as unknown[])).rows as never
+    await vouchFor(ask)
+    expect((await check(uuid())).trouble).toBeNull()
+    await vouching.end()
+    await eventuallyNoLock()
+    expect((await check(uuid())).trouble).toBe('no_mark')
+    expect(await reasons()).toEqual(['fence no_mark'])
+  })
+
+  test('without a file, where nothing is undelivered', async () => {
+    await delivering()
+    expect((await check(uuid())).trouble).toBeNull()
+  })
+
+  test('on another cluster than before: everybody stops', async () => {
+    const mark = await delivering()
+    await check(mark.node, { counter: mark.counter, era: 0 })
+    await world.db.run(`update installation set value = '1' where name = 'system_identifier'`)
+    expect((await check(mark.node, { counter: mark.counter, era: 0 })).trouble).toBe('another_server')
+    expect(await reasons()).toEqual(['fence another_server'])
+    await liftFence(world.db)
+    expect((await check(mark.node, { counter: mark.counter, era: 0 })).trouble).toBeNull()
+  })
+
+  test('after a failover: all pause until each node that has armed confirms its own mark, but for those long gone', async () => {
+    const [one, other, gone] = [await delivering(), await delivering(), await delivering()]
+    const confirm = (mark: Mark) => check(mark.node, { counter: mark.counter, era: 0 })
+    for (const mark of [one, other]) await confirm(mark)
+    await world.db.run(`update delivering_nodes set confirmed_at = app_now() - interval '31 days' where id = $1`, [
+      gone.node,
+    ])
+    await world.db.run(`update installation set value = '00000000' where name = 'timeline'`)
+    await world.db.run(`update delivering_nodes set timeline = '00000000'`)
+    await confirm(one)
+    expect(await reasons()).toEqual(['pause timeline'])
+    await confirm(one)
+    expect(await reasons()).toEqual(['pause timeline'])
+    await confirm(other)
+    expect(await reasons()).toEqual([])
+  })
+
+  test('where the role may not ask which server it is, its counter is compared all the same', async () => {
+    const mark = await delivering()
+    await world.db.run(
+      `create or replace function delivery_server(out system_identifier text, out timeline text) language sql stable as 'select null, null'`,
+    )
+    expect(await check(mark.node, { counter: mark.counter, era: 0 })).toMatchObject({
+      trouble: null,
+      serverKnown: false,
+    })
+    expect((await check(mark.node, { counter: 9, era: 0 })).trouble).toBe('behind')
+  })
+})
+
+test('an ordinary user of the database may ask which server it is', async () => {
+  const role = `plain_${uuid().slice(-12)}`
+  await world.db.run(`create role ${role} login`)
+  const session: Client = await world.session()
+  await session.query(`set role ${role}`)
+  const { rows } = await session.query<{ system_identifier: string; timeline: string }>(
+    'select * from delivery_server()',
+  )
+  expect(rows[0]).toMatchObject({ system_identifier: expect.stringMatching(/^\d+$/), timeline: '00000001' })
+  await session.query('reset role')
+  await session.query(`drop role ${role}`)
+})
+
+describe('an arm', () => {
+  test('raises the counter of its node once a statement, and is answered with it after it is kept', async () => {
+    const mark = await world.node()
+    const claims = await world.claimed(sender, [{}, {}, {}])
+    const kept: number[] = []
+    const recorder = makeRecorder(world.db, world.db, {
+      node: mark.node,
+      counter: 0,
+      keep: async (counter) => void kept.push(counter),
+    })
+    expect(await Promise.all(claims.map((claim) => recorder.arm(claim)))).toEqual(['armed', 'armed', 'armed'])
+    expect(kept).toEqual([1, 1, 1])
+  })
+
+  test('whose mark cannot be kept is no arm', async () => {
+    const mark = await world.node()
+    const [claim] = await world.claimed(sender, [{}])
+    const keep = () => Promise.reject(new Error('EIO'))
+    const recorder = makeRecorder(world.db, world.db, { node: mark.node, counter: 0, keep })
+    await expect(recorder.arm(claim as Claim)).rejects.toThrow('EIO')
+  })
+
+  test('of a node whose row is behind stops everybody, and arms nothing', async () => {
+    const mark = await delivering()
+    await world.db.run('update delivering_nodes set counter = 0')
+    const [claim] = await world.claimed(sender, [{}])
+    expect(await makeRecorder(world.db, world.db, mark).arm(claim as Claim)).toBe('halted')
+    expect(await world.value('select armed_epoch from outbound where message_id = $1', [claim?.id])).toBeNull()
+    expect(await reasons()).toEqual(['fence behind'])
+  })
+
+  test.each([['drain'], ['fence'], ['pause']])('is halted by a %s, and so is every claim', async (kind) => {
+    const mark = await delivering()
+    const [claim] = await world.claimed(sender, [{}])
+    await queued()
+    await world.db.run('select stop_delivery_1($1, $2, null)', [kind, 'test'])
+    expect(await makeRecorder(world.db, world.db, mark).arm(claim as Claim)).toBe('halted')
+    expect(await claimAll()).toEqual([])
+    await world.db.run('delete from delivery_stops')
+    expect(await claimAll()).toHaveLength(1)
+  })
+})
+
+test('behind the fence nobody reaps, for the rows prove nothing; a drain does not keep the dead from being reaped', async () => {
+  const [dead] = await world.claimed(sender, [{ leaseSeconds: -1 }])
+  await world.db.run(`select stop_delivery_1('fence', 'behind', null)`)
+  expect(await reap(world.db, 10)).toEqual([])
+  await liftFence(world.db)
+  await setDrain(world.db, true)
+  expect(await reap(world.db, 10)).toEqual([{ id: dead?.id, becomes: 'retrying' }])
+  await setDrain(world.db, false)
+  expect(await reasons()).toEqual([])
+})
+
+describe('replies out of a journal', () => {
+  test('of an armed claim are written down; of one that is decided, told again, do nothing', async () => {
+    const [accepted, refused] = await world.claimed(sender, [{ armed: true }, { armed: true }])
+    const endings = [endingOf(accepted as Claim), endingOf(refused as Claim, temporary)]
+    expect(await replayEndings(world.db.rows, endings)).toEqual(['known', 'known'])
+    expect(await Promise.all(endings.map(({ id }) => statusOf(id)))).toEqual(['sent', 'retrying'])
+    expect(await replayEndings(world.db.rows, endings)).toEqual(['known', 'known'])
+    expect(await world.history(endings[0]?.id as never)).toHaveLength(3)
+    expect(await reasons()).toEqual([])
+  })
+
+  test('are late proof where the reaper was first', async () => {
+    const [claim] = await world.claimed(sender, [{ armed: true, leaseSeconds: -1 }])
+    await reap(world.db, 10)
+    expect(await statusOf(claim?.id as string)).toBe('delivery_unknown')
+    expect(await replayEndings(world.db.rows, [endingOf(claim as Claim)])).toEqual(['known'])
+    expect(await statusOf(claim?.id as string)).toBe('sent')
+  })
+
+  test('of a message that is not there are told as gone', async () => {
+    const claim = { id: world.nextId(), epoch: 1, token: '1' }
+    expect(await replayEndings(world.db.rows, [endingOf(claim)])).toEqual(['gone'])
+  })
+
+  /** What a backup brought back: accepted by the receiver, and unsent in the database. */
+  const breaches: [string, (id: string) => Promise<unknown>][] = [
+    [
+      'queued',
+      (id) =>
+        world.db.run(
+          `update outbound set status = 'queued', epoch = 0, token = null, lease_until = null, lease_owner = null, armed_epoch = null, evidence = 'not_written' where message_id = $1`,
+          [id],
+        ),
+    ],
+    [
+      'retrying',
+      (id) =>
+        world.db.run(
+          `update outbound set status = 'retrying', lease_until = null, lease_owner = null, armed_epoch = null, evidence = 'not_written' where message_id = $1`,
+          [id],
+        ),
+    ],
+    ['never armed', (id) => world.db.run('update outbound set armed_epoch = null where message_id = $1', [id])],
+    [
+      'claimed anew',
+      (id) => world.db.run('update outbound set token = 5, armed_epoch = null where message_id = $1', [id]),
+    ],
+  ]
+  test.each(breaches)(
+    'accepted, yet %s: never dropped; everybody stops, and the operator’s decision writes it down',
+    async (_, restore) => {
+      const [claim, other] = await world.claimed(sender, [{ armed: true }, { armed: true }])
+      await restore(claim?.id as string)
+      const answers = await replayEndings(world.db.rows, [endingOf(claim as Claim), endingOf(other as Claim)])
+      expect(answers).toEqual(['orphan', 'known'])
+      expect(await reasons()).toEqual(['fence orphaned_reply'])
+      expect(await statusOf(other?.id as string)).toBe('sent')
+      expect(await liftFence(world.db)).toBe(1)
+      expect([await statusOf(claim?.id as string), await reasons()]).toEqual(['sent', []])
+      expect(await world.value('select count(*)::integer from outbound where message_id = $1', [claim?.id])).toBe(0)
+      expect(await world.history(claim?.id as never)).toMatchObject(
+        [/queued/, /sending/, /delivery_unknown/, /sent/].map((pattern) => expect.stringMatching(pattern) as unknown),
+      )
+      expect(await world.value('select count(*)::integer from orphaned_replies')).toBe(0)
+    },
+  )
+
+  test('that are told again by another node meanwhile change nothing', async () => {
+    const [claim] = await world.claimed(sender, [{}])
+    await Promise.all([1, 2, 3].map(() => replayEndings(world.db.rows, [endingOf(claim as Claim)])))
+    expect(await world.value('select count(*)::integer from orphaned_replies')).toBe(1)
+  })
+})
+
+describe('the operator decides', () => {
+  test('to assume that it was sent: what could be sent since becomes delivery_unknown, what came after the stop stays', async () => {
+    const [waiting] = await queued()
+    const [armed, unarmed] = await world.claimed(sender, [{ armed: true }, {}])
+    const [later, old] = await queued(2)
+    await world.db.run(`update outbound set due_at = app_now() + interval '1 hour' where message_id = $1`, [later])
+    await world.db.run(`update outbound set expires_at = app_now() - interval '1 hour' where message_id = $1`, [old])
+    await world.db.run(`select stop_delivery_1('fence', 'behind', null)`)
+    const [fresh] = await queued()
+    const since = new Date(Date.now() - 60_000)
+    expect(await assumeSentSince(world.db, since)).toBe(3)
+    const statuses = [waiting, armed?.id, unarmed?.id, later, old, fresh].map((id) => statusOf(id as string))
+    const unknown = 'delivery_unknown'
+    expect(await Promise.all(statuses)).toEqual([unknown, unknown, unknown, 'queued', 'queued', 'queued'])
+    expect(
+      await world.value<object>(`select facts from events where message_id = $1 order by sequence desc limit 1`, [
+        waiting,
+      ]),
+    ).toMatchObject({ reason: 'assumed_sent', errorMessage: expect.stringContaining('restored') as unknown })
+    // Its worker, somewhere, still holds the reply: that is proof.
+    const recorder = makeRecorder(world.db, world.db, await world.node())
+    expect(await recorder.finish(endingOf(armed as Claim))).toBe(true)
+    expect(await statusOf(armed?.id as string)).toBe('sent')
+    expect(await reasons()).toEqual(['fence behind'])
+    await liftFence(world.db)
+    expect(await reasons()).toEqual([])
+  })
+
+  test('in bites, however many there are', async () => {
+    await queued(1_203)
+    await world.db.run(`select stop_delivery_1('fence', 'behind', null)`)
+    expect(await assumeSentSince(world.db, new Date(0))).toBe(1_203)
+    expect(await world.value('select count(*)::integer from outbound')).toBe(0)
+  })
+
+  test('and every node’s mark counts from there on, also that of one that was away', async () => {
+    const mark = await delivering()
+    await queued()
+    expect((await check(mark.node, { counter: 50, era: 0 })).trouble).toBe('behind')
+    await liftFence(world.db)
+    const pardoned = await check(mark.node, { counter: 50, era: 0 })
+    expect(pardoned).toMatchObject({ counter: 50, trouble: null })
+    expect(pardoned.era).toBeGreaterThan(0)
+    expect((await check(uuid(), { counter: 3, era: 0 })).trouble).toBeNull()
+    // The next restore is found again.
+    await world.db.run('update delivering_nodes set counter = 49')
+    expect((await check(mark.node, pardoned)).trouble).toBe('behind')
+  })
+})
+
+async function eventuallyNoLock(): Promise<void> {
+  while (
+    (await world.value(`select count(*)::integer from pg_locks where locktype = 'advisory' and classid = 7364`)) !== 0
+  )
+    continue
+}
