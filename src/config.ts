@@ -376,6 +376,10 @@ export const limits = {
   contentChunkBytes: 512 * 1024,
   stagedContentMs: 3600_000,
   databaseAnswerMs: 5_000,
+  /** A database that hangs is told to the caller within 5 seconds, all three together (delivery-semantics 5). */
+  authenticationMs: 1_500,
+  admissionMs: 2_300,
+  rereadMs: 1_000,
   idempotencyWaitMs: 5_000,
   // The malware scan: of one submission, all files together
   scanMs: 10_000,

@@ -7,7 +7,7 @@ import { httpServer } from './http/server.ts'
 import { closeAll, type Role, type RoleTools } from './role.ts'
 import { makeAdmitter } from './store/admit.ts'
 import { stageBlob } from './store/blobs.ts'
-import { isDatabaseAway, listen, openDatabase, type Db } from './store/database.ts'
+import { answeredWithin, isDatabaseAway, listen, openDatabase, type Db } from './store/database.ts'
 import { readStops } from './store/fence.ts'
 import { makeIds } from './store/message-id.ts'
 import { makeRefusalBook } from './store/refused-submissions.ts'
@@ -55,7 +55,7 @@ export function api({ settings, connection, vault, log, metrics }: RoleTools): R
     metrics: metrics.http,
     isDatabaseAway,
     doors: {
-      authenticate: (secret) => authenticator.authenticate(secret),
+      authenticate: (secret) => answeredWithin(limits.authenticationMs, authenticator.authenticate(secret)),
       accept,
       noteRefused: (refused) => refusals.note(refused),
       readStatus: (workspace, id) => readStatus(readDb, workspace, id),

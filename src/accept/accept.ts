@@ -7,7 +7,7 @@ import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import type { Accepted, MessageRecord, Submission } from '../domain/submission.ts'
 import type { Log } from '../base/log.ts'
 import type { Admission, AdmissionRow, Admitter } from '../store/admit.ts'
-import { isDatabaseAway, surelyAborted } from '../store/database.ts'
+import { answeredWithin, isDatabaseAway, surelyAborted } from '../store/database.ts'
 import type { IdMaker } from '../store/message-id.ts'
 import { judge, quotaOf } from './checks.ts'
 import { equalKeysInTurn } from './equal-keys.ts'
@@ -46,7 +46,7 @@ async function decide(tools: AcceptTools, submission: Submission): Promise<Accep
   let record: ScanRecord | undefined
   if (submission.attachments.length > 0) {
     // The cheap refusals before the dear scan, by the same list.
-    const known = await tools.admitter.look(row)
+    const known = await answeredWithin(limits.admissionMs, tools.admitter.look(row))
     const verdict = judge(submission, known)
     if (isRefusal(verdict)) return verdict
     if (verdict === 'repeated') return replay(tools, submission, known)
@@ -69,11 +69,12 @@ async function decide(tools: AcceptTools, submission: Submission): Promise<Accep
 /** Commits. Where the outcome of the commit is not known, the id is looked up on another connection first (decisions A1). */
 async function admit(tools: AcceptTools, row: AdmissionRow, id: MessageId): Promise<Admission | 'found'> {
   try {
-    return await tools.admitter.admit(row)
+    return await answeredWithin(limits.admissionMs, tools.admitter.admit(row))
   } catch (error) {
     if (surelyAborted(error) || (error instanceof Error && error.name === 'BatchFull')) throw error
-    if (isDatabaseAway(error) && (await tools.readRecord(row.workspaceId, id).catch(() => undefined)) !== undefined)
-      return 'found'
+    if (!isDatabaseAway(error)) throw error
+    const read = answeredWithin(limits.rereadMs, tools.readRecord(row.workspaceId, id))
+    if ((await read.catch(() => undefined)) !== undefined) return 'found'
     throw error
   }
 }

@@ -12,9 +12,11 @@ export interface BatchLimits {
    * pause still goes at once. Left out: none.
    */
   readonly spacingMs?: number
+  /** A row that waited longer for its statement is refused with `BatchFull` and surely never executed: its caller has given up. Left out: none. */
+  readonly patienceMs?: number
 }
 
-/** Thrown to the caller when too many rows are waiting: the database is slower than the arrivals. */
+/** Thrown to the caller when too many rows are waiting, or one waited too long: the database is slower than the arrivals. */
 export class BatchFull extends Error {
   override readonly name = 'BatchFull'
 }
@@ -25,6 +27,7 @@ export type Aborted = (error: unknown) => boolean
 interface Waiting<Row, Answer> {
   readonly row: Row
   readonly bytes: number
+  readonly since: number
   resolve(answer: Answer): void
   reject(error: unknown): void
 }
@@ -54,7 +57,7 @@ export class Batch<Row, Answer> {
     if (this.#waiting.length >= this.#limits.waitingMax)
       return Promise.reject(new BatchFull('too many rows wait for the database'))
     return new Promise((resolve, reject) => {
-      this.#waiting.push({ row, bytes, resolve, reject })
+      this.#waiting.push({ row, bytes, since: performance.now(), resolve, reject })
       if (this.#busy) return
       this.#busy = true
       // setImmediate, not at once: everything that arrived in the same turn of the event loop shares the first statement.
@@ -74,13 +77,19 @@ export class Batch<Row, Answer> {
       if (spacingMs > 0 && early > 0 && this.#waiting.length < this.#limits.rowsMax)
         await new Promise((resolve) => setTimeout(resolve, early))
       this.#startedAt = performance.now()
-      await this.#execute(this.#take())
+      const batch = this.#take()
+      if (batch.length > 0) await this.#execute(batch)
     }
     this.#busy = false
     for (const resolve of this.#idle.splice(0)) resolve()
   }
 
   #take(): Waiting<Row, Answer>[] {
+    const { patienceMs = Infinity } = this.#limits
+    const oldest = performance.now() - patienceMs
+    const late = this.#waiting.findIndex(({ since }) => since >= oldest)
+    for (const { reject } of this.#waiting.splice(0, late < 0 ? this.#waiting.length : late))
+      reject(new BatchFull('the database was too slow'))
     let rows = 0
     let bytes = 0
     for (const next of this.#waiting) {

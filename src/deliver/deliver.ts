@@ -23,7 +23,6 @@ import type { Gate } from './fence.ts'
 import type { Journal } from './journal.ts'
 import { makePreparer } from './prepare.ts'
 import { endingOf, isReplyToDot, unattempted } from './record.ts'
-import { repeating } from './repeating.ts'
 import { makeRoom } from './room.ts'
 import type { Transmitter } from './transmit.ts'
 

@@ -110,7 +110,12 @@ export interface Admitter {
 }
 
 export function makeAdmitter(db: Db): Admitter {
-  const bounds = { rowsMax: limits.admitRowsMax, bytesMax: limits.admitBytesMax, waitingMax: limits.admitWaitingMax }
+  const bounds = {
+    rowsMax: limits.admitRowsMax,
+    bytesMax: limits.admitBytesMax,
+    waitingMax: limits.admitWaitingMax,
+    patienceMs: limits.admissionMs,
+  }
   const batch = (commit: boolean) =>
     new Batch<Queued, readonly Admission[]>((groups) => admitBatch(db, groups, commit), bounds, surelyAborted)
   const admitting = batch(true)

@@ -166,11 +166,26 @@ export function isDatabaseAway(error: unknown): boolean {
   const code = (error as { code?: unknown }).code
   return (
     error.name === 'BatchFull' ||
+    error instanceof DatabaseSlow ||
     (typeof code === 'string' && /^E(CONN|PIPE|HOST|NET|ADDR|NOENT|ACCES|TIMEDOUT)/.test(code)) ||
     /connection terminated|connection timeout|query read timeout|timeout exceeded when trying to connect|client has encountered a connection error|not queryable|client was closed/i.test(
       error.message,
     )
   )
+}
+
+/** The caller's patience is over; what it asked for may still happen. */
+class DatabaseSlow extends Error {
+  override readonly name = 'DatabaseSlow'
+}
+
+/** Gives up waiting, not the work itself. */
+export async function answeredWithin<T>(ms: number, work: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new DatabaseSlow('the database did not answer in time')), ms)
+  })
+  return Promise.race([work, late]).finally(() => clearTimeout(timer))
 }
 
 /** Runs a statement again after a deadlock or serialization failure, a few times. */

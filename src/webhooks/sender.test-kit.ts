@@ -22,7 +22,7 @@ export interface WebhookWorld extends StoreWorld {
   readonly desk: WebhookDesk
   readonly lines: { readonly verb: string; readonly facts: Readonly<Record<string, unknown>> }[]
   /** A sender that has not been started. */
-  node(options?: SenderOptions): ReturnType<typeof webhookSender>
+  senderNode(options?: SenderOptions): ReturnType<typeof webhookSender>
   /** A running one, stopped by `calm`. */
   started(options?: SenderOptions): Promise<ReturnType<typeof webhookSender>>
   /** A workspace with an endpoint there, and its secret. */
@@ -54,7 +54,7 @@ export async function webhookWorld(timeScale = 1): Promise<WebhookWorld> {
     return db
   }
   const desk = makeWebhookDesk({ db: world.db, vault, targets: anywhere, timeScale })
-  const node: WebhookWorld['node'] = ({ poster: posting = {}, ...changes } = {}) => {
+  const senderNode: WebhookWorld['senderNode'] = ({ poster: posting = {}, ...changes } = {}) => {
     const poster = makePoster({ targets: anywhere, ...posting })
     ends.unshift(() => poster.close())
     const sender = webhookSender({
@@ -86,10 +86,10 @@ export async function webhookWorld(timeScale = 1): Promise<WebhookWorld> {
     ...world,
     desk,
     lines,
-    node,
+    senderNode,
     eventually,
     started: async (options) => {
-      const sender = node(options)
+      const sender = senderNode(options)
       await sender.start()
       return sender
     },

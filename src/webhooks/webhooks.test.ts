@@ -431,7 +431,7 @@ test('an event reaches the receiver soon, and an idle sender asks the database s
 
 survivesItsLife(
   'webhooks',
-  () => Promise.resolve(world.node()),
+  () => Promise.resolve(world.senderNode()),
   async () => {
     const there = await receiver()
     const shop = await world.customer(there.url)

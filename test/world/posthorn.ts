@@ -15,6 +15,7 @@ import { promisify } from 'node:util'
 import { Client } from 'pg'
 import type { EmbeddedConnection } from '../../src/store/embedded.ts'
 import { freshDatabase, type FreshDatabase } from './postgres.ts'
+import { startPostgresProxy, type PostgresProxy } from './postgres-proxy.ts'
 import { makeWorkspace, type JourneyWorkspace, type WorkspaceOptions } from './journey-workspace.ts'
 
 export interface PosthornOptions {
@@ -22,6 +23,8 @@ export interface PosthornOptions {
   readonly settings?: Readonly<Record<string, string>>
   /** `fresh`: a database in the test run's cluster, which outlives the process; `embedded`: PostgreSQL of its own in the data folder. */
   readonly database?: 'fresh' | 'embedded'
+  /** It reaches its fresh database over a wire that the test can cut. */
+  readonly proxied?: boolean
 }
 
 export interface Posthorn {
@@ -30,12 +33,16 @@ export interface Posthorn {
   readonly smtpsPort: number
   readonly dataDir: string
   readonly env: Readonly<Record<string, string>>
+  /** The wire to its database, where it was asked for. */
+  proxy(): PostgresProxy
   /** All processes of it, those of its own PostgreSQL included. */
   pids(): number[]
   /** Runs a command and answers what it printed with --json. */
   cli<Answer>(...args: readonly string[]): Promise<Answer>
   /** Rows straight from its database, for what only the database knows. */
   query<Row extends object>(text: string, values?: readonly unknown[]): Promise<Row[]>
+  /** Ends the test's own session in its database. */
+  disconnect(): Promise<void>
   workspace(options?: WorkspaceOptions): Promise<JourneyWorkspace>
   /** What it has said on standard output and standard error. */
   said(): string
@@ -55,24 +62,31 @@ const binary = fileURLToPath(new URL('../../bin/posthorn', import.meta.url))
 const readyMs = 45_000
 const saidCharactersMax = 200_000
 
-export async function startPosthorn({ settings = {}, database = 'fresh' }: PosthornOptions = {}): Promise<Posthorn> {
+export async function startPosthorn({
+  settings = {},
+  database = 'fresh',
+  proxied = false,
+}: PosthornOptions = {}): Promise<Posthorn> {
   const dataDir = mkdtempSync(join(tmpdir(), 'posthorn-journey-'))
   chmodSync(dataDir, 0o711) // as root, PostgreSQL runs as another user and must reach its cluster
   const fresh = database === 'fresh' ? await freshDatabase() : undefined
+  const proxy = proxied && fresh !== undefined ? await startPostgresProxy(fresh.connection) : undefined
+  const wire = proxy === undefined ? fresh?.connection : { ...fresh?.connection, host: '127.0.0.1', port: proxy.port }
   const shared = {
     POSTHORN_DATA_DIR: dataDir,
     POSTHORN_SECRET_KEY: randomBytes(32).toString('base64'),
     POSTHORN_HOSTNAME: 'node.test',
-    ...(fresh !== undefined && { DATABASE_URL: urlOf(fresh.connection) }),
+    ...(wire !== undefined && { DATABASE_URL: urlOf(wire as EmbeddedConnection) }),
     ...settings,
   }
   const forget = async () => {
+    await proxy?.stop()
     await fresh?.drop()
     rmSync(dataDir, { recursive: true, force: true })
   }
   try {
     const node = await startNode(shared, dataDir, fresh)
-    return { ...node, remove: () => node.remove().then(forget) }
+    return { ...node, ...(proxy !== undefined && { proxy: () => proxy }), remove: () => node.remove().then(forget) }
   } catch (error) {
     await forget()
     throw error
@@ -120,9 +134,16 @@ async function startNode(shared: Settings, dataDir: string, fresh: FreshDatabase
     smtpsPort: Number(smtps),
     dataDir,
     env,
+    proxy: () => {
+      throw new Error('this Posthorn was started without a proxy')
+    },
     pids: () => (running === undefined ? [] : familyOf(running.pid)),
     cli: (...args) => command(env, args),
     query: async (text, values = []) => (await (await (client ??= connect())).query(text, values as unknown[])).rows,
+    disconnect: async () => {
+      await (await client?.catch(() => undefined))?.end().catch(() => undefined)
+      client = undefined
+    },
     workspace: (options = {}) => makeWorkspace(node, options),
     said: () => running?.said() ?? said,
     anotherNode: async (settings = {}) => {
@@ -147,7 +168,7 @@ async function startNode(shared: Settings, dataDir: string, fresh: FreshDatabase
     },
     remove: async () => {
       await Promise.all(others.map((other) => other.remove()))
-      await (await client?.catch(() => undefined))?.end().catch(() => undefined)
+      await node.disconnect()
       await node.stop()
     },
   }

@@ -1,0 +1,167 @@
+// A wire to PostgreSQL that can be cut and held at chosen moments of a chosen statement. It speaks as much of the protocol as it takes to see
+// where messages begin, which prepared statement is asked for (Bind), and when its transaction is over (ReadyForQuery); everything else
+// passes as it is.
+import { once } from 'node:events'
+import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
+import { join } from 'node:path'
+
+/**
+ * `before`: the statement does not reach the server. `during`: it does, and the line is cut at once: nobody knows. `after`: its transaction is
+ * over, and the answer does not come back.
+ */
+export type ProxyMoment = 'before' | 'during' | 'after'
+
+export interface ProxyTarget {
+  /** A host, or the folder of a unix socket. */
+  readonly host: string
+  readonly port: number
+}
+
+export interface PostgresProxy {
+  readonly port: number
+  /** Cuts the line at the next such moment; resolves when it has. */
+  cut(statement: string, moment: ProxyMoment): Promise<void>
+  /** Lets the line fall silent at the next such moment; resolves when it has. Only that connection. */
+  silence(statement: string, moment: 'before' | 'after'): Promise<void>
+  /** The server is away: connections end, and new ones are refused. */
+  away(on: boolean): void
+  /** Nothing passes any more, and nothing is lost: a server, or a network, that hangs. */
+  hold(on: boolean): void
+  /** Another server behind the same address. */
+  lead(target: ProxyTarget): void
+  stop(): Promise<void>
+}
+
+interface Trap {
+  readonly statement: string
+  readonly moment: ProxyMoment
+  readonly act: 'cut' | 'silence'
+  sprung(): void
+}
+
+export async function startPostgresProxy(first: ProxyTarget): Promise<PostgresProxy> {
+  let target = first
+  let held = false
+  let gone = false
+  let traps: Trap[] = []
+  const lines = new Set<{ end(): void; flow(on: boolean): void }>()
+
+  const server = createServer({ noDelay: true }, (client) => {
+    if (gone) return void client.destroy()
+    const upstream = target.host.startsWith('/')
+      ? connect(join(target.host, `.s.PGSQL.${target.port}`))
+      : connect(target.port, target.host)
+    const line = {
+      end: () => {
+        client.destroy()
+        upstream.destroy()
+      },
+      flow: (on: boolean) => {
+        for (const socket of [client, upstream])
+          if (on) socket.resume()
+          else socket.pause()
+      },
+    }
+    lines.add(line)
+    for (const socket of [client, upstream])
+      socket
+        .on('error', () => undefined)
+        .on('close', () => {
+          line.end()
+          lines.delete(line)
+        })
+    if (held) line.flow(false)
+    watch(client, upstream, line.end, (statement, moment) => {
+      const trap = traps.find((each) => each.statement === statement && each.moment === moment)
+      if (trap !== undefined) traps = traps.filter((each) => each !== trap)
+      return trap
+    })
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+
+  const set = (statement: string, moment: ProxyMoment, act: Trap['act']): Promise<void> =>
+    new Promise((sprung) => traps.push({ statement, moment, act, sprung }))
+  return {
+    port: (server.address() as AddressInfo).port,
+    cut: (statement, moment) => set(statement, moment, 'cut'),
+    silence: (statement, moment) => set(statement, moment, 'silence'),
+    away: (on) => {
+      gone = on
+      if (on) for (const line of lines) line.end()
+    },
+    hold: (on) => {
+      held = on
+      for (const line of lines) line.flow(!on)
+    },
+    lead: (to) => {
+      target = to
+      for (const line of lines) line.end()
+    },
+    stop: async () => {
+      for (const line of lines) line.end()
+      server.close()
+      await once(server, 'close')
+    },
+  }
+}
+
+function watch(
+  client: Socket,
+  upstream: Socket,
+  end: () => void,
+  trapFor: (statement: string, moment: ProxyMoment) => Trap | undefined,
+): void {
+  /** The statement that is under way; a client asks one at a time. */
+  let asked: string | undefined
+  let silent = false
+  const spring = (trap: Trap): void => {
+    if (trap.act === 'cut') end()
+    else silent = true
+    trap.sprung()
+  }
+  const fromClient = messages(true)
+  const fromServer = messages(false)
+  client.on('data', (chunk: Buffer) => {
+    if (silent) return
+    for (const { type, body } of fromClient(chunk)) {
+      if (type !== 'B') continue
+      const portalEnd = body.indexOf(0)
+      asked = body.toString('utf8', portalEnd + 1, body.indexOf(0, portalEnd + 1))
+      const trap = trapFor(asked, 'before')
+      if (trap !== undefined) return spring(trap)
+    }
+    upstream.write(chunk)
+    const during = asked === undefined ? undefined : trapFor(asked, 'during')
+    if (during !== undefined) upstream.end(() => spring(during)) // the bytes are on their way
+  })
+  upstream.on('data', (chunk: Buffer) => {
+    if (silent) return
+    for (const { type } of fromServer(chunk)) {
+      if (type !== 'Z') continue
+      const trap = asked === undefined ? undefined : trapFor(asked, 'after')
+      asked = undefined
+      if (trap !== undefined) return spring(trap)
+    }
+    client.write(chunk)
+  })
+}
+
+/** Cuts a stream of bytes into messages. The first of a client has no type. */
+function messages(client: boolean): (chunk: Buffer) => { readonly type: string; readonly body: Buffer }[] {
+  let rest = Buffer.alloc(0)
+  let started = !client
+  return (chunk) => {
+    rest = Buffer.concat([rest, chunk])
+    const found: { type: string; body: Buffer }[] = []
+    for (;;) {
+      const head = started ? 1 : 0
+      if (rest.length < head + 4) return found
+      const end = head + rest.readUInt32BE(head)
+      if (rest.length < end) return found
+      found.push({ type: started ? String.fromCharCode(rest[0] ?? 0) : '', body: rest.subarray(head + 4, end) })
+      rest = rest.subarray(end)
+      started = true
+    }
+  }
+}
