@@ -2,34 +2,59 @@
 // the message is sent by another one, after it nobody sends it again. One message waits at each step, each with a receiver of its own, so
 // that one signal meets them all.
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { startDnsServer, type DnsServer } from '../world/dns-server.ts'
 import type { JourneyWorkspace } from '../world/journey-workspace.ts'
 import { startPosthorn, type Posthorn } from '../world/posthorn.ts'
 import { startReceiver, type Receiver } from '../world/receiver-process.ts'
 
 const steps = ['connect', 'ehlo', 'mail', 'rcpt', 'data', 'content', 'eod'] as const
+/** More than the kernel takes in at once, so that its sender is in the middle of the content. */
+const large = {
+  filename: 'large.bin',
+  contentType: 'application/octet-stream',
+  contentBase64: Buffer.alloc(14 * 1024 * 1024, 'large').toString('base64'),
+}
+let dns: DnsServer
 let front: Posthorn
 let receivers: readonly Receiver[]
-let shops: readonly JourneyWorkspace[]
+let shop: JourneyWorkspace
 beforeAll(async () => {
-  receivers = await Promise.all(steps.map((hold) => startReceiver({ hold })))
+  // One port, an address for each.
+  const hosts = steps.map((_, at) => `127.0.0.${at + 2}`)
+  const first = await startReceiver({ hold: steps[0], host: hosts[0] ?? '' })
+  const port = first.port
+  receivers = [
+    first,
+    ...(await Promise.all(steps.slice(1).map((hold, at) => startReceiver({ hold, port, host: hosts[at + 1] ?? '' })))),
+  ]
+  dns = await startDnsServer(Object.fromEntries(steps.map((step, at) => [`${step}.example`, { a: [hosts[at] ?? ''] }])))
   front = await startPosthorn({
-    settings: { POSTHORN_ROLES: 'api', POSTHORN_LEASE_SECONDS: '2', POSTHORN_TIME_SCALE: '600' },
+    settings: {
+      POSTHORN_ROLES: 'api',
+      POSTHORN_ROUTE: 'mx',
+      POSTHORN_DNS_SERVERS: dns.address,
+      POSTHORN_MX_PORT: String(port),
+      POSTHORN_ALLOW_PRIVATE_MX: 'true',
+      POSTHORN_LEASE_SECONDS: '2',
+      POSTHORN_TIME_SCALE: '600',
+    },
   })
-  shops = await Promise.all(
-    receivers.map(({ port }, at) =>
-      front.workspace({ name: `At ${steps[at]}`, domain: `${steps[at]}.example`, route: `smtp://127.0.0.1:${port}` }),
-    ),
-  )
+  shop = await front.workspace()
 })
 afterAll(async () => {
   await front?.remove()
-  await Promise.all(receivers?.map((receiver) => receiver.stop()) ?? [])
+  await Promise.all([...(receivers?.map((receiver) => receiver.stop()) ?? []), dns?.stop()])
 })
 
 /** One message at each step, in the hands of one worker. */
 async function heldBy(): Promise<{ worker: Posthorn; ids: readonly string[] }> {
   const worker = await front.anotherNode({ POSTHORN_ROLES: 'deliver' })
-  const ids = await Promise.all(shops.map((shop) => shop.accepted({ recipient: 'ok@there.example' })))
+  for (const receiver of receivers) receiver.forget()
+  const ids = await Promise.all(
+    steps.map((step) =>
+      shop.accepted({ recipient: `ok@${step}.example`, ...(step === 'content' ? { attachments: [large] } : {}) }),
+    ),
+  )
   await Promise.all(receivers.map((receiver, at) => receiver.reached(steps[at] ?? '')))
   return { worker, ids }
 }
@@ -40,9 +65,7 @@ async function ends(ids: readonly string[]): Promise<readonly string[]> {
     for (const receiver of receivers) receiver.release()
   }, 50)
   try {
-    return await Promise.all(
-      ids.map(async (id, at) => (await shops[at]?.settled(id, 30_000))?.processingStatus ?? 'nothing'),
-    )
+    return await Promise.all(ids.map(async (id) => (await shop.settled(id, 30_000)).processingStatus))
   } finally {
     clearInterval(pushing)
   }
@@ -75,11 +98,14 @@ test('15: stopped for longer than its lease while another one works, and then aw
   const { worker, ids } = await heldBy()
   for (const pid of worker.pids()) process.kill(pid, 'SIGSTOP')
   const rescuer = await front.anotherNode({ POSTHORN_ROLES: 'deliver' })
-  // The messages have changed hands when those before the dot are held again at their receivers.
-  await Promise.all(
-    receivers.map(async (receiver, at) => (steps[at] === 'eod' ? undefined : receiver.reached(steps[at] ?? ''))),
-  )
-  for (const pid of worker.pids()) process.kill(pid, 'SIGCONT')
+  try {
+    // The messages have changed hands when those before the dot are held again at their receivers.
+    await Promise.all(
+      receivers.map(async (receiver, at) => (steps[at] === 'eod' ? undefined : receiver.reached(steps[at] ?? ''))),
+    )
+  } finally {
+    for (const pid of worker.pids()) process.kill(pid, 'SIGCONT')
+  }
   // The one that slept still holds the reply to its dot: late proof, or the row is unknown.
   const became = await ends(ids)
   expect(became.slice(0, -1)).toEqual(asExpected.slice(0, -1))

@@ -21,8 +21,11 @@ import { makeWorkspace, type JourneyWorkspace, type WorkspaceOptions } from './j
 export interface PosthornOptions {
   /** Environment on top of what a journey needs. */
   readonly settings?: Readonly<Record<string, string>>
-  /** `fresh`: a database in the test run's cluster, which outlives the process; `embedded`: PostgreSQL of its own in the data folder. */
-  readonly database?: 'fresh' | 'embedded'
+  /**
+   * `fresh`: a database in the test run's cluster, which outlives the process; `embedded`: PostgreSQL of its own in the data folder; or one of the
+   * test's own.
+   */
+  readonly database?: 'fresh' | 'embedded' | { readonly url: string }
   /** It reaches its fresh database over a wire that the test can cut. */
   readonly proxied?: boolean
 }
@@ -77,6 +80,7 @@ export async function startPosthorn({
     POSTHORN_SECRET_KEY: randomBytes(32).toString('base64'),
     POSTHORN_HOSTNAME: 'node.test',
     ...(wire !== undefined && { DATABASE_URL: urlOf(wire as EmbeddedConnection) }),
+    ...(typeof database === 'object' && { DATABASE_URL: database.url }),
     ...settings,
   }
   const forget = async () => {
@@ -103,7 +107,7 @@ type Settings = Readonly<Record<string, string>>
 async function startNode(shared: Settings, dataDir: string, fresh: FreshDatabase | undefined): Promise<Posthorn> {
   const [http, metrics, smtp, smtps] = await freePorts(4)
   const port = String(http)
-  const env = {
+  const env: Settings = {
     ...inherited(),
     ...shared,
     POSTHORN_HTTP_PORT: port,
@@ -117,7 +121,10 @@ async function startNode(shared: Settings, dataDir: string, fresh: FreshDatabase
   let said = ''
 
   const connect = async (): Promise<Client> => {
-    const made = new Client(fresh?.connection ?? embeddedConnection(dataDir))
+    const connectionString = env['DATABASE_URL']
+    const made = new Client(
+      fresh?.connection ?? (connectionString === undefined ? embeddedConnection(dataDir) : { connectionString }),
+    )
     made.on('error', () => (client = undefined)) // it was killed with its server; the next question connects anew
     await made.connect()
     return made

@@ -10,6 +10,8 @@ import type { LedgerLine } from './receiver.ts'
 
 export interface ReceiverOptions {
   readonly port?: number
+  /** An address of loopback; 127.0.0.1 where it is left out. */
+  readonly host?: string
   /** Offers STARTTLS. */
   readonly tls?: Certificate
   /** A position at which every conversation waits for `release`. Announces all positions. */
@@ -33,6 +35,8 @@ export interface Receiver {
   waitFor(n: number, withinMs?: number): Promise<LedgerLine[]>
   /** The next announcement of this position that nobody has waited for yet. */
   reached(position: string, withinMs?: number): Promise<Announcement>
+  /** Forgets the announcements that nobody has waited for. */
+  forget(): void
   /** Lets everything that is held go on. */
   release(): void
   /** SIGKILL: a mail server that dies. The ledger can still be read. */
@@ -50,6 +54,8 @@ export async function startReceiver(options: ReceiverOptions = {}): Promise<Rece
     '--child',
     '--port',
     String(options.port ?? 0),
+    '--host',
+    options.host ?? '127.0.0.1',
     '--ledger',
     file,
     ...(options.announce === true || hold !== undefined ? ['--announce'] : []),
@@ -125,6 +131,7 @@ export async function startReceiver(options: ReceiverOptions = {}): Promise<Rece
         const at = announcements.findIndex((announcement) => announcement.position === position)
         return at < 0 ? undefined : announcements.splice(at, 1)[0]
       }),
+    forget: () => void announcements.splice(0),
     release: () => void child.stdin.write('go\n'),
     kill,
     stop: async () => {

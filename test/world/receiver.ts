@@ -2,7 +2,7 @@
 // chosen by the recipient's local part (the table below). Its ledger gets one fsynced JSON line for each completed final dot,
 // before it answers: what stands there was transmitted past the dot, whatever became of the reply.
 //
-//   node test/world/receiver.ts --port 0 --ledger FILE [--tls CERT KEY] [--content] [--announce] [--hold POSITION]
+//   node test/world/receiver.ts --port 0 [--host ADDRESS] --ledger FILE [--tls CERT KEY] [--content] [--announce] [--hold POSITION]
 //
 // Says on stdout: `listening PORT`, `ledger N` after each line of the ledger, and with --announce `at {"position":...}` at each
 // of connect, ehlo, mail, rcpt, data, content (the first bytes), eod (the dot is in the ledger). At the position of --hold it
@@ -162,7 +162,10 @@ async function converse(plain: Socket, settings: Settings, { pass, isEarly, writ
       else {
         say('354 go ahead')
         if ((await input.peek()) === undefined) return void socket.end()
+        // Who is held here gets no more of his bytes off his machine than the kernel takes.
+        if (settings.hold === 'content') socket.pause()
         await pass('content', { to })
+        if (settings.hold === 'content') socket.resume()
         if (behaviour === 'close-mid-body') return void socket.end()
         if (behaviour === 'early-250') say('250 2.0.0 too early')
         if (behaviour === 'early-451') return void socket.end('451 4.3.0 not now\r\n')
@@ -276,6 +279,7 @@ if (import.meta.main) {
     allowPositionals: true,
     options: {
       port: { type: 'string', default: '0' },
+      host: { type: 'string', default: '127.0.0.1' },
       ledger: { type: 'string' },
       tls: { type: 'string' }, // the certificate; its key follows
       announce: { type: 'boolean', default: false },
@@ -292,7 +296,7 @@ if (import.meta.main) {
   if (values.child) process.stdin.on('end', () => process.exit())
   const { ledger = '/dev/null', announce, content, hold } = values
   const server = receiver({ ledger, tls, announce, content, hold })
-  server.listen(Number(values.port), '127.0.0.1', () => {
+  server.listen(Number(values.port), values.host, () => {
     const address = server.address()
     say(`listening ${typeof address === 'object' ? address?.port : ''}`)
   })
