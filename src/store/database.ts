@@ -1,7 +1,7 @@
 // Connections to PostgreSQL and what their errors mean. Statements are named and prepared once per connection; every connection asks
 // for synchronous_commit itself, so that a server with another default cannot weaken the promise (decisions A1).
 import { userInfo } from 'node:os'
-import { Client, Pool, type ClientBase, type ClientConfig, type PoolClient, type PoolConfig } from 'pg'
+import { Client, Pool, type ClientBase, type ClientConfig, type PoolConfig } from 'pg'
 import type { EmbeddedConnection } from './embedded.ts'
 
 /** Where the database is: a URL, or the embedded one's socket. */
@@ -26,7 +26,7 @@ export interface Statement {
 }
 
 export interface Db {
-  rows<Row extends object>(statement: Statement, values?: readonly unknown[]): Promise<Row[]>
+  readonly rows: Ask
   /** The same over text that is used once: migrations, tests. */
   run<Row extends object>(text: string, values?: readonly unknown[]): Promise<Row[]>
   close(): Promise<void>
@@ -79,10 +79,8 @@ export function openDatabase(connection: Connection, kind: PoolKind): Db {
     query_timeout: kind.answerMs + 500,
     idleTimeoutMillis: 0,
     maxLifetimeSeconds: connectionLifeSeconds,
-    ...(greet !== undefined && {
-      verify: (client: PoolClient, done: (error?: Error) => void) =>
-        void greet(asking(client)).then(() => done(), done),
-    }),
+    // Not `verify`: while that works, nobody listens for the connection's end.
+    ...(greet !== undefined && { onConnect: (client: ClientBase): Promise<void> => greet(asking(client)) }),
   })
   // An idle connection that breaks is replaced at the next use; without a listener it would end the process.
   pool.on('error', () => undefined)
