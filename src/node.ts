@@ -11,7 +11,7 @@ export interface RunningRoles {
 /** Starts the roles; when one fails, everything that was opened is closed again, and its error thrown. */
 export async function startRoles(names: readonly RoleName[], tools: RoleTools): Promise<RunningRoles> {
   const makers = await Promise.all(names.filter(isBuilt).map((name) => roles[name]()))
-  const made: Role[] = await Promise.all(makers.map((make) => make(tools)))
+  const made: Role[] = await Promise.all(makers.map(async (make) => make(tools)))
   const services = made.flatMap((role) => role.services)
   /** Everything is closed, even if closing something else failed. */
   const close = async () => {

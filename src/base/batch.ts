@@ -88,8 +88,8 @@ export class Batch<Row, Answer> {
     const { patienceMs = Infinity } = this.#limits
     const oldest = performance.now() - patienceMs
     const late = this.#waiting.findIndex(({ since }) => since >= oldest)
-    for (const { reject } of this.#waiting.splice(0, late < 0 ? this.#waiting.length : late))
-      reject(new BatchFull('the database was too slow'))
+    for (const waiting of this.#waiting.splice(0, late < 0 ? this.#waiting.length : late))
+      waiting.reject(new BatchFull('the database was too slow'))
     let rows = 0
     let bytes = 0
     for (const next of this.#waiting) {

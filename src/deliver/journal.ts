@@ -28,7 +28,7 @@ export class JournalFull extends Error {
 interface Line {
   readonly text: string
   resolve(): void
-  reject(error: unknown): void
+  reject(error: Error): void
 }
 
 export async function openJournal(folder: string, log: Log): Promise<Journal> {
@@ -62,7 +62,8 @@ function makeJournal(handle: FileHandle, found: readonly Ending[], foundBytes: n
     bytes = 0
   }
   const work = async (): Promise<void> => {
-    while (lines.length > 0 || (live.size === 0 && bytes > 0)) {
+    for (;;) {
+      if (lines.length === 0 && (live.size > 0 || bytes === 0)) break
       const together = lines
       lines = []
       try {
@@ -73,7 +74,7 @@ function makeJournal(handle: FileHandle, found: readonly Ending[], foundBytes: n
           for (const line of together) line.resolve()
         }
       } catch (error) {
-        for (const line of together) line.reject(error)
+        for (const line of together) line.reject(error as Error)
         // What could not be emptied is tried again after the next line.
         if (together.length === 0) break
       }
@@ -90,9 +91,9 @@ function makeJournal(handle: FileHandle, found: readonly Ending[], foundBytes: n
       live.set(keyOf(ending), ending)
       bytes += size
       return new Promise((resolve, reject) => {
-        const fail = (error: unknown) => {
+        const fail = (error: Error) => {
           live.delete(keyOf(ending))
-          reject(error as Error)
+          reject(error)
         }
         lines.push({ text, resolve, reject: fail })
         working ??= work()
@@ -147,5 +148,9 @@ async function writeDurably(path: string, text: string): Promise<void> {
 
 async function syncFolder(path: string): Promise<void> {
   const folder = await open(path, 'r')
-  await folder.sync().finally(() => folder.close())
+  try {
+    await folder.sync()
+  } finally {
+    await folder.close()
+  }
 }

@@ -117,6 +117,10 @@ async function readRecords(handle: FileHandle): Promise<MarkRecord[]> {
 async function syncName(folder: string): Promise<void> {
   for (const path of [folder, dirname(folder)]) {
     const handle = await open(path, 'r')
-    await handle.sync().finally(() => handle.close())
+    try {
+      await handle.sync()
+    } finally {
+      await handle.close()
+    }
   }
 }

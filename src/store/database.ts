@@ -80,7 +80,8 @@ export function openDatabase(connection: Connection, kind: PoolKind): Db {
     idleTimeoutMillis: 0,
     maxLifetimeSeconds: connectionLifeSeconds,
     // Not `verify`: while that works, nobody listens for the connection's end.
-    ...(greet !== undefined && { onConnect: (client: ClientBase): Promise<void> => greet(asking(client)) }),
+    // A rejection closes the connection, whatever its types say.
+    ...(greet !== undefined && hookOf(greet)),
   })
   // An idle connection that breaks is replaced at the next use; without a listener it would end the process.
   pool.on('error', () => undefined)
@@ -92,6 +93,10 @@ export function openDatabase(connection: Connection, kind: PoolKind): Db {
       (await pool.query<Row>(text, values as unknown[])).rows,
     close: () => (closed ??= pool.end()),
   }
+}
+
+function hookOf(greet: (ask: Ask) => Promise<void>): object {
+  return { onConnect: (client: ClientBase) => greet(asking(client)) }
 }
 
 const asking =

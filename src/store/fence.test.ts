@@ -204,6 +204,29 @@ describe('an arm', () => {
   })
 })
 
+test('41: a worker of the version before this one, beside ours: each claim is armed by one of them, once', async () => {
+  const claims = await world.claimed(
+    sender,
+    Array.from({ length: 40 }, () => ({})),
+  )
+  const recorder = makeRecorder(world.db, world.db, await world.node())
+  const older = world.anotherNode()
+  const columns = [claims.map(({ id }) => id), claims.map(({ epoch }) => epoch), claims.map(({ token }) => token)]
+  const [ours, theirs] = await Promise.all([
+    Promise.all(claims.map((claim) => recorder.arm(claim))),
+    older.run<{ id: string; answer: string }>(
+      'select id, answer from arm_1($1::uuid[], $2::integer[], $3::bigint[])',
+      columns,
+    ),
+  ])
+  for (const [at, { id }] of claims.entries())
+    expect(
+      [ours[at] === 'armed', theirs.some((row) => row.id === id && row.answer === 'armed')].filter(Boolean),
+    ).toHaveLength(1)
+  // Either version writes down what the other one armed.
+  expect(await Promise.all(claims.map((claim) => recorder.finish(endingOf(claim))))).toEqual(claims.map(() => true))
+})
+
 test('behind the fence nobody reaps, for the rows prove nothing; a drain does not keep the dead from being reaped', async () => {
   const [dead] = await world.claimed(sender, [{ leaseSeconds: -1 }])
   await world.db.run(`select stop_delivery_1('fence', 'behind', null)`)

@@ -41,16 +41,16 @@ afterAll(async () => {
 
 /** Sends until `over`, four at a time; notes what was accepted. */
 async function load(over: Promise<unknown>): Promise<void> {
-  let on = true
+  const state = { on: true }
   const send = async () => {
-    for (let n = 0; on; n++) {
+    for (let n = 0; state.on; n++) {
       const { status, body } = await shop.send({ recipient: `slow-eod-20ms+${n}@there.example` })
       if (status === 202) accepted.add(body.id)
       else await new Promise((resolve) => setTimeout(resolve, 50))
     }
   }
   const sending = Promise.all(Array.from({ length: 4 }, send))
-  await over.finally(() => (on = false))
+  await over.finally(() => (state.on = false))
   await sending
 }
 
