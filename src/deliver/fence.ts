@@ -174,6 +174,7 @@ const sentences = {
   no_mark: `This data folder has never delivered from this database, which holds undelivered mail that another machine may have sent, so nobody delivers: ${ways}`,
   another_server: `The database is on another PostgreSQL cluster than before, perhaps a restored copy, so nobody delivers: ${ways}`,
   orphaned_reply: `A journal holds the reply to a message that the database takes for unsent, so it was restored and nobody delivers: ${ways}`,
+  restored: `A backup was restored that holds undelivered mail, so nobody delivers: ${ways}`,
   operator: `An operator has stopped delivery to recover: ${ways}`,
   timeline:
     'The database was failed over: delivery goes on when every node has confirmed that nothing of its own was lost',

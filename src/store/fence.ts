@@ -92,6 +92,16 @@ const assumeSent = sql('assume-sent', 'select * from assume_sent_1($1, $2, $3::u
 const stopByOperator = sql('stop-by-operator', `select stop_delivery_1('fence', 'operator', null)`)
 const lift = sql('lift-fence', 'select * from lift_fence_1()')
 
+const stopRestored = sql(
+  'stop-restored',
+  `select stop_delivery_1('fence', 'restored', null) where exists (select from outbound)`,
+)
+
+/** A backup was put back on purpose, with mail in it that was unsent when it was made. */
+export async function stopAfterRestore(db: Db): Promise<void> {
+  await db.rows(stopRestored)
+}
+
 export async function databaseNow(db: Db): Promise<Date> {
   const [row] = await db.rows<{ now: Date }>(nowInDatabase)
   if (row === undefined) throw new Error('the database did not say what time it is')
