@@ -1,6 +1,7 @@
 // `posthorn backup` and `posthorn restore`: everything in the database as one file, and back.
 import type { Command } from 'commander'
 import { backUp, restoreFrom } from '../store/backup.ts'
+import { stopAfterRestore } from '../store/fence.ts'
 import type { Desk } from './tools.ts'
 
 export function backupCommands(program: Command, desk: Desk): void {
@@ -27,12 +28,13 @@ export function backupCommands(program: Command, desk: Desk): void {
     )
     .argument('<file>')
     .action((file: string) =>
-      desk.with(async ({ connection }) => {
+      desk.with(async ({ connection, db }) => {
         const { tables, rows, takenAt } = await restoreFrom(connection, file)
+        await stopAfterRestore(db)
         desk.show({ file, tables, rows, takenAt }, () =>
           [
             `The database is as of ${takenAt.toISOString()}: ${rows} rows.`,
-            'What was sent after that moment is not known here. Read docs/delivery.md, then: posthorn recover --help',
+            'What was sent after that moment is not known here. Read docs/restore.md, then: posthorn recover --help',
           ].join('\n'),
         )
       }),

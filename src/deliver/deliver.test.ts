@@ -582,6 +582,88 @@ describe('trouble with the database', () => {
   })
 })
 
+describe('a stop of delivery everywhere', () => {
+  test('hands back what is not armed, claims nothing, and goes on when it is over', async () => {
+    const held: Socket[] = []
+    const peer = await peerOf({ EHLO: withoutPipelining, RCPT: (socket) => void held.push(socket) })
+    const id = await one(await senderOf(), 'ok')
+    const gate = openGate()
+    await started({ route: relay(peer), gate })
+    await eventually(
+      () => held.length,
+      (n) => n === 1,
+    )
+    gate.open(false)
+    await becomes(id, 'retrying')
+    expect(await queueRow(id)).toMatchObject({ attempts: 0, lease_until: null })
+    const next = await one(await senderOf(), 'ok')
+    gate.open(true)
+    await eventually(
+      () => held.length,
+      (n) => n >= 2,
+    )
+    gate.open(false)
+    await becomes(id, 'retrying')
+    expect([peer.dots, await types(next)]).not.toContain('sent')
+  })
+
+  test('that the database knows first: the arm is halted, the claim handed back, and no dot is written', async () => {
+    const held: Socket[] = []
+    const peer = await peerOf({ EHLO: withoutPipelining, RCPT: (socket) => void held.push(socket) })
+    const id = await one(await senderOf(), 'ok')
+    await started({ route: relay(peer) })
+    await eventually(
+      () => held.length,
+      (n) => n === 1,
+    )
+    await world.db.run(`select stop_delivery_1('drain', 'test', null)`)
+    held[0]?.write('250 ok\r\n')
+    await becomes(id, 'retrying')
+    expect([peer.dots, await facts(id), (await queueRow(id))?.['attempts']]).toMatchObject([
+      0,
+      { reason: 'shutdown' },
+      0,
+    ])
+    await world.db.run('delete from delivery_stops')
+  })
+
+  test('nobody reaps in a database that is not known yet', async () => {
+    const [orphan] = await world.claimed(await senderOf(), [{ armed: true, leaseSeconds: -1 }])
+    const gate = { ...openGate(), knowsDatabase: () => false }
+    const service = await started({ gate, leaseMs: 100 })
+    await becomes(await one(await senderOf(), 'ok'), 'sent')
+    await service.stop()
+    expect(await statusOf(orphan?.id as MessageId)).toBe('sending')
+  })
+})
+
+test('a reply that the database does not hear within a second goes to the journal, and leaves it when it is heard', async () => {
+  const holder = await holderOf()
+  const journal = memoryJournal()
+  const held: Socket[] = []
+  const peer = await peerOf({ dot: (socket) => void held.push(socket) })
+  const id = await one(await senderOf(), 'ok')
+  await started({ route: relay(peer), journal })
+  await eventually(
+    () => held.length,
+    (n) => n === 1,
+  )
+  await holder.query('begin')
+  await holder.query('select from outbound where message_id = $1 for update', [id])
+  held[0]?.write('250 2.0.0 ok\r\n')
+  await eventually(
+    () => journal.kept.length,
+    (n) => n === 1,
+  )
+  expect([journal.kept[0]?.id, journal.kept[0]?.status, journal.settled]).toEqual([id, 'sent', []])
+  await holder.query('rollback')
+  await becomes(id, 'sent')
+  await eventually(
+    () => journal.settled,
+    (settled) => settled.includes(id),
+  )
+})
+
 test('a message that cannot be composed fails after three tries, while others flow', async () => {
   const sender = await senderOf()
   const broken = await one(sender, 'ok')
