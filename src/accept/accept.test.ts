@@ -213,20 +213,25 @@ describe('an idempotency key', () => {
 
   test('in progress for longer than anybody should wait: come back in a second', { timeout: 20_000 }, async () => {
     const sender = await world.sender()
-    const holder = await world.session()
     const db = world.anotherNode()
-    const patient = makeAccept(await toolsOn(db))
-    await holder.query('begin')
-    await holder.query('select from usage where workspace_id = $1 for update', [sender.workspaceId])
-    const first = patient(submission(sender, keyed('k')))
+    let go: () => void = () => undefined
+    const held = new Promise<void>((resolve) => (go = resolve))
+    const stage = async (id: string, bytes: Buffer) => {
+      await held // big content, over a slow line to the database
+      await stageBlob(world.db, id, bytes)
+    }
+    const patient = makeAccept(await toolsOn(db, { stage }))
+    const big = { ...keyed('k'), bodyText: 'x'.repeat(100_000) }
+    const first = patient(submission(sender, big))
     const began = performance.now()
-    const second = await patient(submission(sender, keyed('k')))
+    const second = await patient(submission(sender, big))
     expect(codeOf(second)).toBe('idempotency_in_progress')
     expect(second).toMatchObject({ retryAfterSeconds: 1 })
     expect(performance.now() - began).toBeGreaterThan(limits.idempotencyWaitMs - 50)
-    await holder.query('rollback')
+    go()
     expect(codeOf(await first)).toBe('accepted')
-    expect(accepted(await patient(submission(sender, keyed('k')))).replayed).toBe(true)
+    expect(accepted(await patient(submission(sender, big))).replayed).toBe(true)
+    await world.db.run('delete from staged_blobs') // what the repeat staged for nothing, as housekeeping would
   })
 })
 
