@@ -505,6 +505,14 @@ export const limits = {
   /** After a failover nobody waits for a node that was not seen for so long: what it armed last has expired. */
   nodeForgottenMs: 30 * 24 * 3600_000,
   drainWaitMs: 10 * 60_000,
+  // Reports about mail (mail/report.ts)
+  /** Of each text in a report; what stands behind is not looked at. */
+  reportTextBytesMax: 256 * 1024,
+  reportLinesMax: 5_000,
+  reportLineCharactersMax: 1_000,
+  reportTextCharactersMax: 2_000,
+  reportPartsMax: 50,
+  reportRecipientsMax: 100,
   // The embedded PostgreSQL
   postgresStartMs: 15 * 60_000,
   postgresStopMs: 20_000,
@@ -512,6 +520,43 @@ export const limits = {
   /** How long a start waits for the process that holds the data folder. */
   postgresHoldMs: 10 * 60_000,
   postgresLogBytesMax: 4 * 1024 * 1024,
+  // Feedback (decisions C)
+  returnPathKeysKeptMs: 60_000,
+  /** Keys of return paths whose tokens are believed: the newest. */
+  returnPathKeysMax: 4,
+  /** A report by mail, with the mail that it returns. */
+  feedbackBytesMax: 16 * 1024 * 1024,
+  feedbackContentInFlightBytesMax: 64 * 1024 * 1024,
+  feedbackSessionsMax: 500,
+  feedbackSessionsPerAddressMax: 20,
+  /** Addresses that are none of ours, from one network within `feedbackGuessesMs`; then it has to wait. */
+  feedbackGuessesMax: 50,
+  feedbackGuessesMs: 60_000,
+  feedbackGuessersMax: 10_000,
+  /** A mail that has passed more hosts goes round in circles (RFC 5321 6.3). */
+  feedbackReceivedFieldsMax: 30,
+  reportsPerStatementMax: 100,
+  reportsWaitingMax: 2_000,
+  reportsBytesMax: 4 * 1024 * 1024,
+  /** Recorded of one mail. */
+  reportsPerMailMax: 100,
+  /** From there on reports about a message are not recorded. */
+  eventsPerMessageMax: 500,
+  reportDetailCharactersMax: 1_024,
+  /** For the DKIM keys of a reporter, all together. */
+  reporterLookupMs: 10_000,
+  reporterSignaturesMax: 5,
+  unmatchedFeedbackMax: 10_000,
+  unmatchedFeedbackMs: 30 * 24 * 3600_000,
+  unmatchedContentBytesMax: 64 * 1024,
+  unmatchedPerMinuteMax: 600,
+  reportFingerprintsMs: 100 * 24 * 3600_000,
+  relayedMs: 30 * 24 * 3600_000,
+  prunedAtOnce: 1_000,
+  /** Reports that the simulator still has to hand in. */
+  simulatorReportsMax: 1_000,
+  simulatorReportTries: 8,
+  simulatorReportDelayMs: 250,
   // SMTP servers of ours
   smtpCommandBytesMax: 2_048,
   smtpMessageBytesMax: 32 * 1024 * 1024,

@@ -38,6 +38,7 @@ const broughtInBy: Readonly<Record<string, readonly string[]>> = {
   'prom-client': ['base'],
   commander: ['cli'],
   undici: ['webhooks'],
+  mailauth: ['feedback'],
 }
 
 /** Rooms without I/O, and what of Node is none. */

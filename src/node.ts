@@ -2,7 +2,7 @@
 import { startAll, stopAll } from './base/service.ts'
 import type { RoleName } from './config.ts'
 import type { Role, RoleTools } from './role.ts'
-import { isBuilt, roles } from './roles.ts'
+import { roles } from './roles.ts'
 
 export interface RunningRoles {
   stop(): Promise<void>
@@ -10,7 +10,7 @@ export interface RunningRoles {
 
 /** Starts the roles; when one fails, everything that was opened is closed again, and its error thrown. */
 export async function startRoles(names: readonly RoleName[], tools: RoleTools): Promise<RunningRoles> {
-  const makers = await Promise.all(names.filter(isBuilt).map((name) => roles[name]()))
+  const makers = await Promise.all(names.map((name) => roles[name]()))
   const made: Role[] = await Promise.all(makers.map(async (make) => make(tools)))
   const services = made.flatMap((role) => role.services)
   /** Everything is closed, even if closing something else failed. */

@@ -3,7 +3,8 @@ import type { Log } from './base/log.ts'
 import { sealedAs, type Vault } from './base/secret.ts'
 import type { Service } from './base/service.ts'
 import { limits, parseRoute, type Route, type Settings } from './config.ts'
-import { deliverer, makeFence, makeTransmitter, openJournal, openMark } from './deliver/deliver.ts'
+import { deliverer, makeFence, makeHandOver, makeTransmitter, openJournal, openMark } from './deliver/deliver.ts'
+import { simulatorDomain } from './domain/simulator.ts'
 import { closeAll, type Role, type RoleTools } from './role.ts'
 import { sandboxServer } from './smtp/sandbox.ts'
 import { listen, openDatabase, type Db, type PoolKind } from './store/database.ts'
@@ -31,7 +32,16 @@ export async function deliver({ settings, connection, vault, log, metrics }: Rol
   const finishDb = open('finish', 1)
   const inboxDb = open('sandbox', 1)
   const houseDb = open('house', 1)
-  const sandbox = sandboxServer({ keep: makeSandboxInbox(inboxDb), log })
+  // The simulator's reports go the way of any provider's: by SMTP to the bounce mailbox, wherever that runs.
+  const reports = makeHandOver({
+    host: reachable(settings.POSTHORN_FEEDBACK_HOST),
+    port: settings.POSTHORN_FEEDBACK_PORT,
+    hostname: `sandbox.${simulatorDomain}`,
+    timeoutScale: settings.POSTHORN_SMTP_TIMEOUT_SCALE,
+    firstDelayMs: limits.simulatorReportDelayMs,
+    log,
+  })
+  const sandbox = sandboxServer({ keep: makeSandboxInbox(inboxDb), report: (mail) => reports.give(mail), log })
   const transmitter = makeTransmitter({
     hostname: settings.POSTHORN_HOSTNAME,
     timeoutScale: settings.POSTHORN_SMTP_TIMEOUT_SCALE,
@@ -70,7 +80,7 @@ export async function deliver({ settings, connection, vault, log, metrics }: Rol
   )
   // The fence and the sandbox start before the workers and stop after them.
   return {
-    services: [fence, sandbox, service, housekeeper(houseDb, retentionOf(settings), log)],
+    services: [fence, reports.service, sandbox, service, housekeeper(houseDb, retentionOf(settings), log)],
     closing: [...closeAll(queueDb, armDb, finishDb, inboxDb, houseDb), ...seats.map((seat) => () => seat.release())],
   }
 }
@@ -88,6 +98,11 @@ async function openSeat(seat: Seat, log: Log) {
     seat.release()
   }
   return { mark, journal, release: () => (released ??= release()) }
+}
+
+/** An address to listen on is one to connect to, but for those that stand for all. */
+function reachable(host: string): string {
+  return host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host
 }
 
 /** Routes of workspaces, opened once each. */

@@ -6,21 +6,16 @@ import type { Role, RoleTools } from './role.ts'
 
 type MakeRole = (tools: RoleTools) => Role | Promise<Role>
 
-/** The roles that this release has; the others of `POSTHORN_ROLES` come with theirs. */
-export const roles = {
-  api: async (): Promise<MakeRole> => (await import('./role-api.ts')).api,
-  smtp: async (): Promise<MakeRole> => (await import('./role-smtp.ts')).smtp,
-  deliver: async (): Promise<MakeRole> => (await import('./role-deliver.ts')).deliver,
-  webhooks: async (): Promise<MakeRole> => (await import('./role-webhooks.ts')).webhooks,
-} satisfies Partial<Record<RoleName, () => Promise<MakeRole>>>
-
-export function isBuilt(name: RoleName): name is keyof typeof roles {
-  return name in roles
+/** How each is made; its files are loaded only then. */
+export const roles: Readonly<Record<RoleName, () => Promise<MakeRole>>> = {
+  api: async () => (await import('./role-api.ts')).api,
+  smtp: async () => (await import('./role-smtp.ts')).smtp,
+  deliver: async () => (await import('./role-deliver.ts')).deliver,
+  webhooks: async () => (await import('./role-webhooks.ts')).webhooks,
+  feedback: async () => (await import('./role-feedback.ts')).feedback,
 }
 
 /** A second core is worth a process of its own for delivery: signing and HTTP parsing then do not wait for each other. */
 export function runsApart(names: readonly RoleName[]): boolean {
-  return (
-    names.includes('deliver') && names.some((name) => name !== 'deliver' && isBuilt(name)) && availableParallelism() > 1
-  )
+  return names.includes('deliver') && names.some((name) => name !== 'deliver') && availableParallelism() > 1
 }

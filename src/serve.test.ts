@@ -60,8 +60,14 @@ interface Running {
 
 /** `serve`, until it is ready or has ended. */
 async function serve(changes: Record<string, string> = {}): Promise<Running> {
-  const [http = 0, metrics = 0] = await freePorts(2)
-  const env = { ...environment, POSTHORN_HTTP_PORT: String(http), POSTHORN_METRICS_PORT: String(metrics), ...changes }
+  const [http = 0, metrics = 0, feedback = 0] = await freePorts(3)
+  const env = {
+    ...environment,
+    POSTHORN_HTTP_PORT: String(http),
+    POSTHORN_METRICS_PORT: String(metrics),
+    POSTHORN_FEEDBACK_PORT: String(feedback),
+    ...changes,
+  }
   const child = spawn(binary, ['serve'], { env, stdio: ['ignore', 'pipe', 'pipe'] })
   children.push(child)
   let stdout = ''
@@ -173,14 +179,6 @@ describe('a start that cannot be', () => {
     expect(await run.exited).toBe(1)
     expect(sentences(run)).toEqual([expect.stringMatching(words)])
   })
-
-  test('a role that is still to come', async () => {
-    const run = await serve({ POSTHORN_ROLES: 'smtp,feedback' })
-    expect(await run.exited).toBe(1)
-    expect(sentences(run)).toEqual([
-      'posthorn: This release has no role smtp, feedback yet; it has api, deliver and webhooks.',
-    ])
-  })
 })
 
 test('a server that may lose commits is refused, and says which setting it is', async () => {
@@ -284,7 +282,12 @@ describe('two processes', () => {
   test('a signal during the start ends it, with nothing left behind', async () => {
     const [http = 0] = await freePorts(1)
     const child = spawn(binary, ['serve'], {
-      env: { ...environment, POSTHORN_HTTP_PORT: String(http), POSTHORN_METRICS_PORT: '0' },
+      env: {
+        ...environment,
+        POSTHORN_HTTP_PORT: String(http),
+        POSTHORN_METRICS_PORT: '0',
+        POSTHORN_FEEDBACK_PORT: '0',
+      },
       stdio: ['ignore', 'ignore', 'ignore'],
     })
     children.push(child)

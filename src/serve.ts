@@ -8,7 +8,7 @@ import { publicUrl, type Settings } from './config.ts'
 import { startDeliveryChild, type DeliveryChild } from './delivery-child.ts'
 import { makeFirstWorkspace } from './first-workspace.ts'
 import { startRoles } from './node.ts'
-import { isBuilt, roles, runsApart } from './roles.ts'
+import { runsApart } from './roles.ts'
 import { openDatabase, type Connection, type Db } from './store/database.ts'
 import { embeddedPostgres } from './store/embedded.ts'
 import { warningsAbout, whyUnfit } from './store/server-facts.ts'
@@ -19,11 +19,7 @@ export async function serve(settings: Settings, log: Log): Promise<number> {
   const end = ending()
   const stops: (() => Promise<void>)[] = []
   try {
-    const names = settings.POSTHORN_ROLES.filter(isBuilt)
-    if (names.length === 0)
-      throw new Error(
-        `This release has no role ${settings.POSTHORN_ROLES.join(', ')} yet; it has ${Object.keys(roles).join(', ')}.`,
-      )
+    const names = settings.POSTHORN_ROLES
     const metrics = makeMetrics('main')
     const connection = await openConnection(settings, log, stops, end.fail)
     const vault = makeVault(installationKey(settings))

@@ -23,6 +23,7 @@ export function welcome(settings: Settings, first: FirstWorkspace | undefined, s
           `  SMTP       ${smtpHost}:${settings.POSTHORN_SMTP_PORT} STARTTLS, ${smtpHost}:${settings.POSTHORN_SMTPS_PORT} TLS`,
         ]
       : []),
+    `  Bounces    by mail to port ${settings.POSTHORN_FEEDBACK_PORT}`,
     `  Mail goes  ${goes}`,
     `  Scanner    ${scanner}`,
     '',

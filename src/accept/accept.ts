@@ -2,10 +2,11 @@
 // else is believed. Accepted is said only after message, content, quota charge, idempotency key and event are committed together.
 import { limits } from '../config.ts'
 import type { Refusal } from '../domain/refusal.ts'
-import { isRefusal } from '../domain/refusal.ts'
+import { isRefusal, refuse } from '../domain/refusal.ts'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import type { Accepted, MessageRecord, Submission } from '../domain/submission.ts'
 import type { Log } from '../base/log.ts'
+import { readToken } from '../mail/return-path.ts'
 import type { Admission, AdmissionRow, Admitter } from '../store/admit.ts'
 import { answeredWithin, isDatabaseAway, surelyAborted } from '../store/database.ts'
 import type { IdMaker } from '../store/message-id.ts'
@@ -41,6 +42,9 @@ export function makeAccept(tools: AcceptTools): Accept {
 }
 
 async function decide(tools: AcceptTools, submission: Submission): Promise<Accepted | Refusal> {
+  // Return paths take reports and nothing else: mail to one would be mail about mail.
+  if (readToken(submission.recipient.local) !== undefined)
+    return refuse('invalid_request', '"recipient" is a return path, which takes reports only.', { field: 'recipient' })
   const id = tools.ids.next()
   const row = { workspaceId: submission.workspaceId, fields: fieldsOf(tools, submission, id) }
   let record: ScanRecord | undefined

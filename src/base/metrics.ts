@@ -43,6 +43,12 @@ export function makeMetrics(process: string): Metrics {
     labelNames: ['outcome'],
     registers,
   })
+  const reports = new Counter({
+    name: 'posthorn_reports_total',
+    help: 'Reports of providers that came after the session, by what became of them.',
+    labelNames: ['type', 'outcome'],
+    registers,
+  })
   const faults = new Counter({
     name: 'posthorn_faults_total',
     help: 'Faults of our own, by place.',
@@ -77,6 +83,10 @@ export function makeMetrics(process: string): Metrics {
       notified: (facts) => {
         notified.inc({ outcome: String(facts['outcome']) })
         log.notified(facts)
+      },
+      reported: (facts) => {
+        reports.inc({ type: String(facts['type'] ?? 'none'), outcome: String(facts['outcome']) })
+        log.reported(facts)
       },
       fault: (what, error, facts) => {
         faults.inc({ what })

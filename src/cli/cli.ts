@@ -4,6 +4,8 @@ import { Command, CommanderError } from 'commander'
 import { version, type Settings } from '../config.ts'
 import { backupCommands } from './backup.ts'
 import { deliveryCommands } from './delivery.ts'
+import { classifyCommand } from './classify.ts'
+import { feedbackCommands } from './feedback.ts'
 import { messageCommands } from './messages.ts'
 import { makePrinter } from './print.ts'
 import { domainCommands, keyCommands, mailboxCommands } from './senders.ts'
@@ -80,6 +82,8 @@ function buildProgram(desk: Desk): Command {
   messageCommands(program, desk)
   backupCommands(program, desk)
   deliveryCommands(program, desk)
+  classifyCommand(program, desk)
+  feedbackCommands(program, desk)
   return program
 }
 

@@ -1,7 +1,8 @@
 // `posthorn message`.
-import { InvalidArgumentError, type Command } from 'commander'
+import type { Command } from 'commander'
 import { findWorkspace, listMessagesOf, listRefusedOf, showMessage } from '../workspace/workspace.ts'
 import type { Timeline } from '../workspace/workspace.ts'
+import { positive } from './arguments.ts'
 import { facts, table } from './print.ts'
 import type { Desk } from './tools.ts'
 
@@ -47,11 +48,6 @@ export function messageCommands(program: Command, desk: Desk): void {
         )
       }),
     )
-}
-
-function positive(text: string): number {
-  if (!/^[1-9]\d{0,8}$/.test(text)) throw new InvalidArgumentError('It must be a number above 0.')
-  return Number(text)
 }
 
 function describe(message: Timeline): string {

@@ -9,6 +9,7 @@ import {
   listSuppressions,
   Mistake,
   removeSuppression,
+  undoRule,
 } from '../workspace/workspace.ts'
 import { facts, table } from './print.ts'
 import type { Desk } from './tools.ts'
@@ -21,18 +22,18 @@ export function suppressionCommands(program: Command, desk: Desk): void {
   command('add', 'suppress a recipient')
     .argument('<address>')
     .action((workspace: string, address: string) =>
-      desk.with(async ({ db, vault }) => {
+      desk.with(async ({ db, vault, actor }) => {
         const { id } = await findWorkspace(db, vault, workspace)
-        const added = await addSuppression(db, id, address)
+        const added = await addSuppression(db, id, address, actor)
         desk.show(added, () => facts({ recipient: added.recipient, reason: added.reason, since: added.createdAt }))
       }),
     )
   command('remove', 'write to a recipient again')
     .argument('<address>')
     .action((workspace: string, address: string) =>
-      desk.with(async ({ db, vault }) => {
+      desk.with(async ({ db, vault, actor }) => {
         const { id } = await findWorkspace(db, vault, workspace)
-        const removed = await removeSuppression(db, id, address)
+        const removed = await removeSuppression(db, id, address, actor)
         desk.show(removed, () => `${removed.recipient} is no longer suppressed.`)
       }),
     )
@@ -40,17 +41,30 @@ export function suppressionCommands(program: Command, desk: Desk): void {
     desk.with(async ({ db, vault }) => {
       const { id } = await findWorkspace(db, vault, workspace)
       const all = await gather(listSuppressions(db, id))
-      const rows = () => all.map((each) => [each.recipient, each.reason, each.createdAt, each.evidence])
-      desk.show(all, () => table(['RECIPIENT', 'REASON', 'SINCE', 'EVIDENCE'], rows(), 'Nobody is suppressed.'))
+      const rows = () =>
+        all.map((each) => [each.recipient, each.reason, each.createdAt, each.rule ?? each.createdBy, each.evidence])
+      const heads = ['RECIPIENT', 'REASON', 'SINCE', 'BY', 'EVIDENCE']
+      desk.show(all, () => table(heads, rows(), 'Nobody is suppressed.'))
     }),
   )
   command('import', 'suppress everybody in a file: CSV with a head line, or one address a line')
     .argument('<file>')
     .action((workspace: string, file: string) =>
-      desk.with(async ({ db, vault }) => {
+      desk.with(async ({ db, vault, actor }) => {
         const { id } = await findWorkspace(db, vault, workspace)
-        const result = await importSuppressions(db, id, await readText(file))
+        const result = await importSuppressions(db, id, await readText(file), actor)
         desk.show(result, () => `${result.added} added, ${result.alreadyThere} already there.`)
+      }),
+    )
+  command('undo', 'take back everything that one rule did in a time range')
+    .requiredOption('--rule <rule>', 'as `suppression list` shows it')
+    .requiredOption('--since <time>', '2026-11-01, or 2026-11-01T08:30:00Z')
+    .option('--until <time>', 'instead of now')
+    .action((workspace: string, range: { rule: string; since: string; until?: string }) =>
+      desk.with(async ({ db, vault, actor }) => {
+        const { id } = await findWorkspace(db, vault, workspace)
+        const result = await undoRule(db, id, range, actor)
+        desk.show(result, () => `${result.removed} recipients are no longer suppressed.`)
       }),
     )
   command('export', 'write all suppressed recipients as CSV').action((workspace: string) =>

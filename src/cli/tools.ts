@@ -1,4 +1,5 @@
 // What every command works with: the database that the settings name, brought to this release's schema, for as long as the command runs.
+import { userInfo } from 'node:os'
 import { makeLog } from '../base/log.ts'
 import { installationKey, makeVault, type Vault } from '../base/secret.ts'
 import type { Settings } from '../config.ts'
@@ -14,6 +15,8 @@ export interface Tools {
   readonly vault: Vault
   readonly hostname: string
   readonly webhooks: WebhookDesk
+  /** Who is at the keyboard, for what is written down about it. */
+  readonly actor: string
   /** The schema that the database has now. */
   readonly version: string
 }
@@ -36,11 +39,21 @@ export async function withTools(settings: Settings, work: (tools: Tools) => Prom
       const vault = makeVault(installationKey(settings))
       const timeScale = settings.POSTHORN_TIME_SCALE
       const webhooks = makeWebhookDesk({ db, vault, targets: makeTargets(settings), timeScale })
-      await work({ connection, db, vault, hostname: settings.POSTHORN_HOSTNAME, webhooks, version })
+      const actor = `operator:${userName()}`
+      await work({ connection, db, vault, hostname: settings.POSTHORN_HOSTNAME, webhooks, actor, version })
     } finally {
       await db.close()
     }
   })
+}
+
+/** A user id without a name, as in some containers, stands for itself. */
+function userName(): string {
+  try {
+    return userInfo().username
+  } catch {
+    return String(process.getuid?.() ?? 'unknown')
+  }
 }
 
 /** The embedded database is shared with a running server, or started for this command alone. */

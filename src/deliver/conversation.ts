@@ -8,7 +8,7 @@ import type { SmtpReply } from '../mail/smtp-reply.ts'
 import { afterPoll, dial, whenAborted } from './connect.ts'
 import type { Line, LineTrouble } from './connect.ts'
 import { finalDot, wireBlocks } from './content.ts'
-import { extensionsOf, mailCommand, noExtensions, path } from './extensions.ts'
+import { extensionsOf, mailCommand, noExtensions, rcptCommand } from './extensions.ts'
 import type { Extensions } from './extensions.ts'
 import type { Login, Target } from './route.ts'
 
@@ -24,6 +24,8 @@ export interface Mail {
   readonly size: number
   readonly needs8bit: boolean
   readonly needsSmtputf8: boolean
+  /** What to ask of a server that sends delivery reports (RFC 3461). Left out: nothing. */
+  readonly reports?: { readonly envelopeId: string; readonly success: boolean }
   /** Called at most once, when all content but the last CRLF has been written. */
   arm(): Promise<ArmAnswer>
   /** On the clock of `performance.now()`: from then on the dot must not be written. */
@@ -247,7 +249,7 @@ export class Conversation {
     }
     const commands = [
       ['mail', mailCommand(mail, offers)],
-      ['rcpt', `RCPT TO:<${path(mail.recipient.text)}>`],
+      ['rcpt', rcptCommand(mail, offers)],
       ['data', 'DATA'],
     ] as const
     if (offers.pipelining) this.#line.write(`${commands[0][1]}\r\n${commands[1][1]}\r\nDATA\r\n`)

@@ -29,6 +29,7 @@ import type { Transmitter } from './transmit.ts'
 export { makeFence } from './fence.ts'
 export { openJournal } from './journal.ts'
 export { openMark } from './mark.ts'
+export { makeHandOver } from './hand-over.ts'
 export { makeTransmitter } from './transmit.ts'
 
 export interface DeliverTools {
@@ -185,6 +186,8 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
       const result = await tools.transmitter.transmit({
         ...prepared,
         route,
+        // What a relay takes is not delivered yet; only its reports tell. A mail host's own 250 is all the proof there is.
+        reports: { envelopeId: prepared.token, success: route.kind === 'relay' },
         arm: () => armSurely(flight),
         // A tenth of the lease stays as a margin: past it another worker may be deciding.
         deadline: () => flight.leaseEndsAt - tools.leaseMs / 10,

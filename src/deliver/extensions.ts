@@ -1,4 +1,5 @@
-// What a server offers in its EHLO reply (RFC 5321 4.1.1.1), and the MAIL command that makes use of it.
+// What a server offers in its EHLO reply (RFC 5321 4.1.1.1), and the MAIL and RCPT commands that make use of it.
+import type { EmailAddress } from '../mail/address.ts'
 import type { Mail } from './conversation.ts'
 
 export interface Extensions {
@@ -6,6 +7,7 @@ export interface Extensions {
   readonly eightBit: boolean
   readonly utf8: boolean
   readonly startTls: boolean
+  readonly dsn: boolean
   /** 0: no limit told. */
   readonly sizeMax: number
   readonly auth: ReadonlySet<string>
@@ -16,6 +18,7 @@ export const noExtensions: Extensions = {
   eightBit: false,
   utf8: false,
   startTls: false,
+  dsn: false,
   sizeMax: 0,
   auth: new Set(),
 }
@@ -33,6 +36,7 @@ export function extensionsOf(text: string): Extensions {
     eightBit: offers.has('8BITMIME'),
     utf8: offers.has('SMTPUTF8'),
     startTls: offers.has('STARTTLS'),
+    dsn: offers.has('DSN'),
     sizeMax: /^\d{1,15}$/.test(size) ? Number(size) : 0,
     auth: new Set(offers.get('AUTH')),
   }
@@ -44,11 +48,37 @@ export function mailCommand(mail: Mail, offers: Extensions): string {
   if (offers.sizeMax > 0) command += ` SIZE=${mail.size}`
   if (offers.eightBit && mail.needs8bit) command += ' BODY=8BITMIME'
   if (mail.needsSmtputf8) command += ' SMTPUTF8'
+  // RFC 3461 4.3, 4.4: reports return the header alone, with our token in it, and the token as envelope id.
+  if (offers.dsn && mail.reports !== undefined) command += ` RET=HDRS ENVID=${xtext(mail.reports.envelopeId)}`
   return command
 }
 
+/** RFC 3461 4.1, 4.2: which reports we want, and for whom, as we wrote it. */
+export function rcptCommand({ recipient, reports }: Mail, offers: Extensions): string {
+  const command = `RCPT TO:<${path(recipient.text)}>`
+  if (!offers.dsn || reports === undefined) return command
+  return `${command} NOTIFY=${reports.success ? 'SUCCESS,' : ''}FAILURE,DELAY ORCPT=${originalRecipient(recipient)}`
+}
+
+/** RFC 6533 3: a local part beyond ASCII is of another type, and goes raw where SMTPUTF8 is spoken. */
+function originalRecipient({ text, needsSmtputf8 }: EmailAddress): string {
+  return needsSmtputf8 ? `utf-8;${text.replace(/[\x00-\x20+=\\\x7f]/g, uniText)}` : `rfc822;${xtext(text)}`
+}
+
+function uniText(character: string): string {
+  return `\\x{${character.charCodeAt(0).toString(16).toUpperCase().padStart(2, '0')}}`
+}
+
+/** RFC 3461 4: printable ASCII but `+` and `=`, which are written as `+2B` and `+3D`. */
+function xtext(text: string): string {
+  return text.replace(
+    /[^\x21-\x2a\x2c-\x3c\x3e-\x7e]/g,
+    (character) => `+${character.charCodeAt(0).toString(16).toUpperCase().padStart(2, '0')}`,
+  )
+}
+
 /** Addresses were parsed at the border; should one get here that could end the command, it is our fault. */
-export function path(address: string): string {
+function path(address: string): string {
   if (/[\x00-\x20<>\x7f]/.test(address))
     throw new Error('an envelope address with a control character, space or bracket')
   return address

@@ -8,9 +8,11 @@ import { makeVault, sealedAs } from '../base/secret.ts'
 import { isRefusal } from '../domain/refusal.ts'
 import { makeAccept, makeScanner } from '../accept/accept.ts'
 import { parseAddress, type EmailAddress } from '../mail/address.ts'
+import { makeToken } from '../mail/return-path.ts'
 import { makeAdmitter } from '../store/admit.ts'
 import { stageBlob } from '../store/blobs.ts'
 import { claimDue, firstLane, type Claimed } from '../store/outbound.ts'
+import { makeReturnPathKeys, rotateReturnPathKey } from '../store/return-path-keys.ts'
 import { storeWorld, type Sender, type StoreWorld } from '../store/store.test-kit.ts'
 import { readRecord } from '../store/views/message-status.ts'
 import { makePreparer, type Prepared } from './prepare.ts'
@@ -110,6 +112,31 @@ describe('what is prepared', () => {
     expect(head).toContain(`Message-ID: <${claimed.id}@`)
   })
 
+  test('the return path is a token of ours, which stands in the signed header too', async () => {
+    await addKey()
+    const claimed = await accepted('Hello')
+    const prepared = await prepare(claimed)
+    const key = await makeReturnPathKeys(world.db, vault).at(claimed.createdAt)
+    const token = makeToken(key, claimed.id, claimed.workspaceId)
+    expect(prepared).toMatchObject({ token, envelopeFrom: `${token}@node.test` })
+    const [head = ''] = bytesOf(prepared).toString('latin1').split('\r\n\r\n', 1)
+    expect(head).toContain(`\r\nX-Posthorn-Token: ${token}`)
+    expect(head.replaceAll('\r\n ', '')).toMatch(/; h=[^;]*x-posthorn-token/i)
+  })
+
+  test("a domain's own return path host is used once it is verified, and a new key from its time on", async () => {
+    await addKey()
+    await world.db.run(`update domains set return_path_host = 'bounces.shop.example' where id = $1`, [sender.domainId])
+    const claimed = await accepted('Hello')
+    const before = await prepare(claimed)
+    expect(before?.envelopeFrom).toMatch(/^ba[a-z2-7]{42}@bounces\.shop\.example$/)
+    const { since } = await rotateReturnPathKey(world.db)
+    expect((await prepare(claimed))?.envelopeFrom).toBe(before?.envelopeFrom)
+    const later = await prepare({ ...claimed, createdAt: since })
+    expect(later?.envelopeFrom).toMatch(/^bb[a-z2-7]{42}@bounces\.shop\.example$/)
+    await world.db.run(`delete from installation where name = 'return_path_keys'`)
+  })
+
   test('an address beyond ASCII asks the next host for SMTPUTF8', async () => {
     await addKey()
     expect(await prepare(await accepted('Hello', [], 'änne@example.org'))).toMatchObject({ needsSmtputf8: true })
@@ -149,7 +176,7 @@ describe('what cannot be prepared', () => {
     expect(String(error)).not.toContain('PRIVATE')
     await world.db.run('delete from dkim_keys where workspace_id = $1', [sender.workspaceId])
     await addKey()
-    expect(await preparer.prepare(claimed)).toMatchObject({ envelopeFrom: claimed.sender })
+    expect(await preparer.prepare(claimed)).toMatchObject({ recipient: { text: claimed.recipient } })
   })
 
   test('a fault of one does not hold up the others, however many signatures are under way', async () => {

@@ -6,14 +6,19 @@ import { parseAddress, type EmailAddress } from '../mail/address.ts'
 import { composeMail, headerBlock, type ComposedMail, type HeaderField } from '../mail/compose.ts'
 import { readHeaderBlock } from '../mail/header-block.ts'
 import { dkimHeader, signingKey, type SigningKey } from '../mail/dkim.ts'
+import { makeToken } from '../mail/return-path.ts'
 import { sealedAs, type Vault } from '../base/secret.ts'
 import { readBlob } from '../store/blobs.ts'
 import type { Db } from '../store/database.ts'
 import { readAttachments, readSigningKey, type Claimed } from '../store/outbound.ts'
+import { makeReturnPathKeys } from '../store/return-path-keys.ts'
 
 export interface Prepared {
   readonly recipient: EmailAddress
+  /** The signed return path (decisions C), never the author's own address. */
   readonly envelopeFrom: string
+  /** Its local part: what reports will name the message by. */
+  readonly token: string
   readonly content: readonly Buffer[]
   readonly size: number
   readonly needs8bit: boolean
@@ -25,19 +30,31 @@ export interface Preparer {
   prepare(claimed: Claimed): Promise<Prepared | undefined>
 }
 
+/** What a sending domain adds to its mail. */
+interface DomainOf {
+  readonly key: SigningKey
+  /** Its own, where it is verified. */
+  readonly returnPathHost: string | undefined
+}
+
+/** Feedback loops often drop the return path, and return the header. Signed, so that nobody else can put it there. */
+const tokenField = 'X-Posthorn-Token'
+const alsoSigned = [tokenField.toLowerCase()]
+
 const keyKeptMs = 60_000
 const keysMax = 5_000
 
 export function makePreparer(db: Db, vault: Vault): Preparer {
-  const keys = new Map<string, { readonly key: Promise<SigningKey>; readonly until: number }>()
+  const keys = new Map<string, { readonly key: Promise<DomainOf>; readonly until: number }>()
+  const returnPathKeys = makeReturnPathKeys(db, vault)
   const turn = semaphore(limits.signaturesInFlightMax)
 
-  const keyOf = (claimed: Claimed): Promise<SigningKey> => {
+  const domainOf = (claimed: Claimed): Promise<DomainOf> => {
     const name = `${claimed.workspaceId} ${claimed.domainId}`
     const known = keys.get(name)
     if (known !== undefined && known.until > performance.now()) return known.key
     if (keys.size >= keysMax) keys.clear()
-    const key = loadKey(db, vault, claimed)
+    const key = loadDomain(db, vault, claimed)
     keys.set(name, { key, until: performance.now() + keyKeptMs })
     key.catch(() => keys.delete(name))
     return key
@@ -48,15 +65,21 @@ export function makePreparer(db: Db, vault: Vault): Preparer {
     if (recipient === undefined) throw new Error(`message ${claimed.id} has a recipient that is no address`)
     const mail = await (claimed.source === 'smtp' ? submitted(db, claimed) : composed(db, claimed))
     if (mail === undefined) return undefined
-    const key = await keyOf(claimed)
+    const [{ key, returnPathHost }, tokenKey] = await Promise.all([
+      domainOf(claimed),
+      returnPathKeys.at(claimed.createdAt),
+    ])
+    const token = makeToken(tokenKey, claimed.id, claimed.workspaceId)
+    const fields = [[tokenField, token] as const, ...mail.fields]
     const signedAt = Math.floor(claimed.createdAt.getTime() / 1000)
-    const signature = await turn(() => dkimHeader(key, mail.fields, mail.body, signedAt, mail.signsMore))
-    const head = Buffer.from(trace(claimed) + signature + mail.head, 'latin1')
+    const signature = await turn(() => dkimHeader(key, fields, mail.body, signedAt, [...mail.signsMore, ...alsoSigned]))
+    const head = Buffer.from(`${trace(claimed)}${signature}${tokenField}: ${token}\r\n${mail.head}`, 'latin1')
     const { rest } = mail
     const small = rest.length <= limits.smtpBlockBytes
     return {
       recipient,
-      envelopeFrom: claimed.sender,
+      envelopeFrom: `${token}@${returnPathHost ?? claimed.acceptedBy}`,
+      token,
       content: small ? [Buffer.concat([head, rest])] : [head, rest],
       size: head.length + rest.length,
       needs8bit: mail.needs8bit,
@@ -137,7 +160,7 @@ async function compose(db: Db, claimed: Claimed): Promise<ComposedMail | undefin
     }
   return composeMail({
     messageId: claimed.id,
-    hostname: domainOf(claimed.sender),
+    hostname: hostOf(claimed.sender),
     from: { address: claimed.sender, name: claimed.senderName ?? undefined },
     to: claimed.recipient,
     subject: claimed.subject,
@@ -147,14 +170,15 @@ async function compose(db: Db, claimed: Claimed): Promise<ComposedMail | undefin
   })
 }
 
-async function loadKey(db: Db, vault: Vault, { workspaceId, domainId }: Claimed): Promise<SigningKey> {
+async function loadDomain(db: Db, vault: Vault, { workspaceId, domainId }: Claimed): Promise<DomainOf> {
   const row = await readSigningKey(db, workspaceId, domainId)
   if (row === undefined) throw new Error(`domain ${domainId} has no DKIM key`)
-  return signingKey({
+  const key = signingKey({
     domain: row.domain,
     selector: row.selector,
     privateKeyPem: vault.open(row.sealed, sealedAs.dkimKey(workspaceId, row.domain)),
   })
+  return { key, returnPathHost: row.returnPathHost ?? undefined }
 }
 
 /** RFC 5321 4.4: how it came in. The name is that of the machine that accepted it, so that every attempt writes the same. */
@@ -163,7 +187,7 @@ function trace({ acceptedBy, id, createdAt, source }: Claimed): string {
   return `Received: by ${acceptedBy} with ${source === 'smtp' ? 'ESMTPSA' : 'HTTP'}\r\n\tid ${id};\r\n\t${date}\r\n`
 }
 
-function domainOf(address: string): string {
+function hostOf(address: string): string {
   return address.slice(address.lastIndexOf('@') + 1)
 }
 

@@ -3,11 +3,11 @@
 import { limits } from '../config.ts'
 import type { Facts, Outcome, Trouble } from '../domain/attempt.ts'
 import { rankOf } from '../domain/delivery-status.ts'
+import { isSimulator } from '../domain/simulator.ts'
 import { retryDelayMs } from '../base/backoff.ts'
 import type { Claimed, Ending } from '../store/outbound.ts'
 import type { Said } from './conversation.ts'
 import { outcomeOf, providerMessageId, reports, type ProviderReport } from './outcome.ts'
-import { isSimulator } from './route.ts'
 import type { TransmitResult } from './transmit.ts'
 
 export interface Schedule {
@@ -34,6 +34,9 @@ export function endingOf(claimed: Claimed, result: TransmitResult, schedule: Sch
     status: statusOf[outcome.kind],
     ...(error !== undefined && { error }),
     ...(providerId !== undefined && outcome.kind === 'accepted' && { providerMessageId: providerId }),
+    ...(result.routeKind === 'relay' && {
+      relay: claimed.routeSealed === null ? ('installation' as const) : claimed.workspaceId,
+    }),
     ...(outcome.kind === 'retry' && { delayMs: outcome.delayMs }),
     ...evidenceOf(outcome, result),
     usesTry: !(outcome.kind === 'retry' && outcome.reason === 'shutdown'),

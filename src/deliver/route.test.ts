@@ -2,7 +2,8 @@ import { expect, test } from 'vitest'
 import { limits, parseRoute } from '../config.ts'
 import { addressOf } from './peer.test-kit.ts'
 import type { MailResolver, Resolved } from './resolve.ts'
-import { isSimulator, makeRouter } from './route.ts'
+import { isSimulator } from '../domain/simulator.ts'
+import { makeRouter } from './route.ts'
 
 /** Answers with fixed addresses: what lies behind it has tests of its own. */
 function routerOver(resolved: Resolved) {

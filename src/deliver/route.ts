@@ -2,6 +2,7 @@
 // targets, with the rule for TLS decided here once. The simulator's domain goes to the sandbox on every installation.
 import { limits } from '../config.ts'
 import type { Route } from '../config.ts'
+import { isSimulator } from '../domain/simulator.ts'
 import type { EmailAddress } from '../mail/address.ts'
 import { isLoopback } from '../base/private-address.ts'
 import type { DnsTrouble, MailHost, MailResolver } from './resolve.ts'
@@ -46,11 +47,6 @@ export interface RouterSettings {
   readonly mxPort: number
   /** Where the sandbox listens on 127.0.0.1. */
   readonly sandboxPort: () => number
-}
-
-/** Mail to it is answered by the built-in simulator and adds no suppressions. */
-export function isSimulator(domain: string): boolean {
-  return domain === 'simulator.posthorn.test'
 }
 
 export function makeRouter(settings: RouterSettings, resolver: MailResolver): Router {

@@ -92,6 +92,26 @@ const rows: Record<string, [BounceClass, permanent: boolean, ...BounceEvidence[]
   ],
   'yahoo-blocklist': ['policy', true, reply(['mail', 553, '5.7.1', '[BL21] Connections will not be accepted'])],
   'orange-mailbox-full': ['capacity', true, reply(['rcpt', 550, '5.1.1', 'Boite pleine. OFR_417 [417]'])],
+  'cloudmark-address-rejected': ['bad_mailbox', true, reply(['rcpt', 550, '5.1.0', 'Address rejected.'])],
+  'hotmail-mailbox-unavailable': [
+    'bad_mailbox',
+    true,
+    reply(['rcpt', 550, '5.5.0', 'Requested action not taken: mailbox unavailable (S2017062302).']),
+    report('5.5.0', 'smtp;550 5.5.0 Requested action not taken: mailbox unavailable. [x.outlook.com]'),
+  ],
+  'yandex-no-such-user': ['bad_mailbox', true, reply(['rcpt', 550, '5.7.1', 'No such user!'])],
+  'exchange-unknown-recipient': [
+    'bad_mailbox',
+    true,
+    report('5.1.351', 'smtp;550 5.1.351 Remote server returned unknown recipient or mailbox unavailable -> 550'),
+  ],
+  'exchange-domain-does-not-exist': [
+    'bad_domain',
+    true,
+    report('5.4.310', 'smtp;550 5.4.310 DNS domain a.example does not exist [Message=InfoDomainNonexistent]'),
+    report('5.4.4', 'smtp;554 5.4.4 SMTPSEND.DNS.NonExistentDomain; nonexistent domain'),
+  ],
+  'local-mailer-unknown-user': ['bad_mailbox', true, report('5.5.0', 'mail.local: unknown user: a 554 <a@b.example>... Service unavailable')], // prettier-ignore
   'orange-invalid-recipient': [
     'bad_mailbox',
     true,
@@ -240,12 +260,29 @@ const rows: Record<string, [BounceClass, permanent: boolean, ...BounceEvidence[]
     reply(['rcpt', 550, '5.1.0', '<spam@blocked.example>: user unknown']), // nobody's name decides
     report('5.0.0', 'smtp; 550 <a@b.example>: User unknown'),
   ],
+  'mailbox-unavailable-words': [
+    'bad_mailbox',
+    true,
+    reply(['rcpt', 550, '', 'Requested action not taken: mailbox unavailable']),
+  ],
   'user-unknown-after-data': [
     'filtered',
     true,
     reply(['eod', 550, '', 'User unknown']),
     reply(['data', 554, '', 'no such user']),
     report('5.0.0', 'smtp; 550 no such user (in reply to end of DATA command)'),
+  ],
+  'exim-unrouteable': ['bad_domain', true, reply(['rcpt', 550, '', 'Unrouteable address'])],
+  'exim-unrouteable-report': ['bad_domain', true, report('', 'a@b.example Unrouteable address')],
+  'sendmail-host-unknown': ['bad_domain', true, report('', '550 <a@b.example>... Host unknown')],
+  'host-not-found-words': ['bad_domain', true, report('5.0.0', 'all relevant MX records point to non-existent hosts')],
+  'inactive-report-words': ['inactive', true, report('', "The user's account is disabled.")],
+  'user-unknown-report-words': [
+    'bad_mailbox',
+    true,
+    report('', 'unknown local-part "a" in domain "b.example"'),
+    report('5.0.0', 'User a (a@b.example) not listed in Domino Directory'),
+    report('', 'MSEXCH:IMS:A:B:C 0 (000C05A6) Unknown Recipient'),
   ],
   'owner-changed-code': [
     'owner_changed',

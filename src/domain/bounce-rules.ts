@@ -77,6 +77,8 @@ interface Rule {
   readonly enhanced?: RegExp
   /** False: no enhanced code, or one that says nothing (`5.0.0`, `5.1.0`). */
   readonly specific?: false
+  /** False: no basic code either. Old systems report their own findings in words alone. */
+  readonly coded?: false
   /** In the text without addresses, host names and URLs: nobody's name may decide. */
   readonly words?: RegExp
   /** In the whole text. */
@@ -94,13 +96,14 @@ const words = {
   content:
     /\bvirus|\bmalware|\binfected\b|\battachments?\b|\bheaders?\b|\b(message|mail|body|bad|illegal|prohibited) content\b|\bcontent (was )?(rejected|refused|denied|block)|\bmime\b/,
   policy:
-    /\bspam|\bunsolicited\b|\bube\b|\bjunk\b|\bdmarc\b|\bspf\b|\bdkim\b|\bauthenticat|\bunauthenticated\b|\b(black|block|deny) ?-?list|\brbl\b|\bdnsbl\b|\bblocked\b|\bbanned\b|\breputation\b|\blisted (in|at|by|on)\b|\breverse (dns|lookup|name)|\brdns\b|\bptr\b|\bip name lookup\b|\btls\b|\bstarttls\b|\brate\b|\btoo many\b(?! hops)|\bgr[ae]y-? ?list|\bpolic(y|ies)\b|\b(access|client|connection|connections|permission|service) (was |host |address )?(denied|rejected|refused)|not accepting connections|\bprohibited\b|\bunauthori[sz]ed\b|\bnot authori[sz]ed\b/,
+    /\bspam|\bunsolicited\b|\bube\b|\bjunk\b|\bdmarc\b|\bspf\b|\bdkim\b|\bauthenticat|\bunauthenticated\b|\b(black|block|deny) ?-?list|\brbl\b|\bdnsbl\b|\bblocked\b|\bbanned\b|\breputation\b|(?<!\bnot )\blisted (in|at|by|on)\b|\breverse (dns|lookup|name)|\brdns\b|\bptr\b|\bip name lookup\b|\btls\b|\bstarttls\b|\brate\b|\btoo many\b(?! hops)|\bgr[ae]y-? ?list|\bpolic(y|ies)\b|\b(access|client|connection|connections|permission|service) (was |host |address )?(denied|rejected|refused)|not accepting connections|\bprohibited\b|\bunauthori[sz]ed\b|\bnot authori[sz]ed\b/,
   hostNotFound:
-    /\b(host|domain)( name)? (was )?(not found|unknown|does not exist|doesn't exist|invalid)|\b(unknown|invalid|no such) (host|domain)\b|\bnxdomain\b|name or service not known|\bnon-?existent domain\b/,
+    /\b(host|domain)( name)? (was )?(not found|unknown|does not exist|doesn't exist|invalid)|\b(unknown|invalid|no such) (host|domain)\b|\bnxdomain\b|name or service not known|\bnon-?existent (domain|hosts?)\b|\bhost or domain name not found\b|\bcouldn't find any host\b|\ball host address lookups failed permanently\b|\billegal host\/domain name\b|\bno such domain\b|\bnonexistentdomain\b/,
+  unrouteable: /\bunrouteable address\b/,
   inactive:
     /\b(account|mailbox|user|recipient|address)( \S{1,80})?( that you tried to reach)?( is| was| has been| currently| has| been){0,3} (disabled|inactive|deactivated|suspended|discontinued)\b|\b(disabled|inactive|suspended|deactivated) (account|mailbox|user|recipient)\b/,
   userUnknown:
-    /\b(user|recipient|mailbox|account|address|addressee)( \S{1,80})?( is| was){0,1} (unknown|not found|not known|nonexistent|non-existent)\b|\bunknown (user|recipient|mailbox|account|address|local part)\b|\bno such (user|recipient|mailbox|account|address|person|local user)\b|(?<!\b(domain|host|hostname|server|client|record)( name)? )\b(does not|doesn't|doesnt|did not) exist\b|\brecipient (address )?not found\b|\bno (mailbox|user) (here )?by (that|this) name\b|\binvalid (recipient|mailbox|user)\b|\bnot a (valid|known) (recipient|mailbox|user|address)\b|\bno longer (on (this )?server|exists?|valid)\b/,
+    /\b(user|recipient|mailbox|account|address|addressee)( name)?( \S{1,80})?( is| was){0,1} (unknown|not found|not known|not recogni[sz]ed|nonexistent|non-existent|not exist)\b|\bunknown (or invalid )?(virtual )?(user|recipient|mailbox|account|address|e-?mail address|local[ -]part)\b|\bno such (user|recipient|mailbox|account|address|person|local user|virtual user)\b|(?<!\b(domain|host|hostname|server|client|record)( name)? )\b(does not|doesn't|doesnt|did not) exist\b|\brecipient (address )?not found\b|\bno (mailbox|user|account) (here )?by (that|this) name\b|\binvalid (recipient|mailbox|user)\b|\b(recipient|mailbox|user)( address)? (is )?invalid\b|\bnon-?existent (user|recipient|mailbox|account|address)\b|\bnot (a|an) (valid|known|existing) (recipient|mailbox|user|address|account)\b|\bno longer (on (this )?server|exists?|valid)\b|\bnot listed in\b.{0,40}\b(directory|address book)\b|\bthere is no (one|user|mailbox) (at|with|by) this\b|\b(user|mailbox|recipient|account) not (present|here)\b|\bdoes not have an? \S{0,80} ?account\b/,
 } as const
 
 /** Lists whose names are vetoes, as they stand in host names and URLs. */
@@ -108,6 +111,9 @@ const listOperators =
   /spamhaus|spamcop|barracudacentral|sorbs\.net|uceprotect|dnsbl|\brbl\.|invaluement|spamrats|proofpoint\.com\/ipcheck/
 
 const afterVetoes: readonly BounceStage[] = ['rcpt', 'data', 'eod', 'report']
+
+/** Raised with every change of the table: what is kept beside a rule's name says which table it was. */
+export const bounceRulesVersion = 2
 
 export const bounceRules: readonly Rule[] = [
   // Not a refusal at all
@@ -154,6 +160,55 @@ export const bounceRules: readonly Rule[] = [
   },
   { name: 'yahoo-blocklist', class: 'policy', code: /^553$/, raw: /\[bl\d{0,4}\]/ },
   { name: 'orange-mailbox-full', class: 'capacity', enhanced: /^5\.1\.1$/, raw: /\bofr_?417\b/ },
+  // Cloudmark's gateways (Comcast, Cox and others) say no more about an address that they do not know.
+  {
+    name: 'cloudmark-address-rejected',
+    class: 'bad_mailbox',
+    stages: ['rcpt', 'report'],
+    code: /^550$/,
+    enhanced: /^5\.1\.0$/,
+    words: /^(smtp; ?)?(550[ -])?5\.1\.0 ?(: )?address rejected\b/,
+  },
+  // Also for addresses that it never had.
+  {
+    name: 'hotmail-mailbox-unavailable',
+    class: 'bad_mailbox',
+    stages: ['rcpt', 'report'],
+    code: /^550$/,
+    enhanced: /^5\.5\.0$/,
+    words: /\brequested action not taken: mailbox unavailable\b/,
+  },
+  {
+    name: 'yandex-no-such-user',
+    class: 'bad_mailbox',
+    stages: afterVetoes,
+    code: /^550$/,
+    enhanced: /^5\.7\.1$/,
+    words: /^(550[ -])?(5\.7\.1 )?no such user!/,
+  },
+  // Exchange Online hands on in its own words what the other side said.
+  {
+    name: 'exchange-unknown-recipient',
+    class: 'bad_mailbox',
+    stages: ['report'],
+    enhanced: /^5\.1\.351$/,
+    words: /\bunknown recipient\b/,
+  },
+  {
+    name: 'exchange-domain-does-not-exist',
+    class: 'bad_domain',
+    stages: ['report'],
+    enhanced: /^5\.4\.(4|310)$/,
+    raw: /\bsmtpsend\.dns\.nonexistentdomain\b|\bdns domain \S{1,255} does not exist\b/,
+  },
+  // sendmail's own mailbox program, whose exit it reports as a broken mailer.
+  {
+    name: 'local-mailer-unknown-user',
+    class: 'bad_mailbox',
+    stages: ['report'],
+    actions: ['failed'],
+    raw: /\bmail\.local: unknown (user|name)\b|\bvdeliver: invalid or unknown virtual user\b/,
+  },
   // The same operators write 416 behind 5.1.1 and behind 5.5.0.
   {
     name: 'orange-invalid-recipient',
@@ -201,6 +256,15 @@ export const bounceRules: readonly Rule[] = [
     specific: false,
     words: words.userUnknown,
   },
+  // RFC 5321's own sentence for 550.
+  {
+    name: 'mailbox-unavailable-words',
+    class: 'bad_mailbox',
+    stages: ['rcpt', 'report'],
+    code: /^550$/,
+    specific: false,
+    words: /\brequested action not taken: mailbox unavailable\b/,
+  },
   // A filter that has read the content speaks the same words.
   {
     name: 'user-unknown-after-data',
@@ -209,6 +273,13 @@ export const bounceRules: readonly Rule[] = [
     specific: false,
     words: words.userUnknown,
   },
+  // A mail system that reports its own finding, without any code (RFC 3464 asks for none in free text). After every veto.
+  { name: 'exim-unrouteable', class: 'bad_domain', stages: ['rcpt', 'report'], code: /^550$/, specific: false, words: words.unrouteable }, // prettier-ignore
+  { name: 'exim-unrouteable-report', class: 'bad_domain', stages: ['report'], actions: ['failed'], coded: false, specific: false, words: words.unrouteable }, // prettier-ignore
+  { name: 'sendmail-host-unknown', class: 'bad_domain', stages: ['report'], code: /^550$/, specific: false, raw: /\.\.\. ?(host unknown|unknown host)\b/ }, // prettier-ignore
+  { name: 'host-not-found-words', class: 'bad_domain', stages: ['report'], actions: ['failed'], coded: false, specific: false, words: words.hostNotFound }, // prettier-ignore
+  { name: 'inactive-report-words', class: 'inactive', stages: ['report'], actions: ['failed'], coded: false, specific: false, words: words.inactive }, // prettier-ignore
+  { name: 'user-unknown-report-words', class: 'bad_mailbox', stages: ['report'], actions: ['failed'], coded: false, specific: false, words: words.userUnknown }, // prettier-ignore
   { name: 'owner-changed-code', class: 'owner_changed', enhanced: /^5\.7\.1[78]$/ },
 ]
 
@@ -249,6 +320,7 @@ function matches(rule: Rule, facts: BounceFacts): boolean {
   if (rule.code !== undefined && !rule.code.test(String(facts.code))) return false
   if (rule.enhanced !== undefined && !rule.enhanced.test(facts.enhanced)) return false
   if (rule.specific === false && facts.specific) return false
+  if (rule.coded === false && facts.code !== 0) return false
   if (rule.words !== undefined && !rule.words.test(facts.words)) return false
   return rule.raw === undefined || rule.raw.test(facts.raw)
 }

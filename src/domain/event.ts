@@ -1,6 +1,6 @@
 // What is told about a message: specification 6.1. An event has no column for its id: it is made from the message's id and the event's
 // sequence, so it is the same on every node and every retry.
-import type { MessageId } from './message.ts'
+import type { DeliveryEventType, MessageId } from './message.ts'
 
 /** Specification 6.1, without `webhook.test`, which no message has. */
 export type EventType =
@@ -14,6 +14,14 @@ export type EventType =
   | 'message.complained'
   | 'message.failed'
   | 'message.delivery_unknown'
+
+/** The event that tells of each kind of report. */
+export const reportEvents = {
+  delivered: 'message.delivered',
+  soft_bounce: 'message.soft_bounced',
+  hard_bounce: 'message.hard_bounced',
+  complaint: 'message.complained',
+} as const satisfies Record<DeliveryEventType, EventType>
 
 /**
  * The message's UUID with the version digit 8 (RFC 9562 5.8) and the sequence mixed into its last 16 bits. Two messages of one

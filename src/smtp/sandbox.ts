@@ -4,10 +4,12 @@ import { randomBytes } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
 import { limits } from '../config.ts'
 import type { Log } from '../base/log.ts'
+import { simulatorDomain } from '../domain/simulator.ts'
 import { openOffer, type Client, type Envelope, type Policy } from './policy.ts'
 import { replies, type Answer, type Reply } from './reply.ts'
 import { smtpServer, type SmtpServer } from './server.ts'
-import { behaviourOf, simulatorDomain } from './simulator.ts'
+import { reportMail, type ReportMail } from './simulator-reports.ts'
+import { behaviourOf } from './simulator.ts'
 
 /** One mail for one recipient. `queueId` stands in the reply, and is the same for all recipients of one transaction. */
 export interface SandboxMail {
@@ -21,6 +23,8 @@ export interface SandboxMail {
 export interface SandboxOptions {
   /** Resolves when the mail is kept for good: the 250 follows. A rejection becomes 451. */
   readonly keep: (mail: SandboxMail) => Promise<void>
+  /** Given what the simulator's addresses report about a mail, once it is accepted. */
+  readonly report?: (mail: ReportMail) => void
   readonly log: Log
   /** How long `slow@` lets its sender wait. */
   readonly slowMs?: number
@@ -39,6 +43,7 @@ const comeBack: Reply = { code: 451, enhanced: '4.7.1', text: 'Deferred, come ba
 
 export function sandboxServer({
   keep,
+  report = () => undefined,
   log,
   slowMs = slowReplyMs,
   stopMs = limits.smtpStopMs,
@@ -54,9 +59,18 @@ export function sandboxServer({
     if (client.gone.aborted) return 'drop'
     const queueId = nextQueueId()
     const receivedAt = new Date()
-    const keepFor = (recipient: string) =>
-      keep({ envelopeFrom: envelope.from, recipient, content, receivedAt, queueId })
-    await Promise.all(envelope.recipients.map(keepFor))
+    const mails = envelope.recipients.map((recipient): SandboxMail => ({
+      envelopeFrom: envelope.from,
+      recipient,
+      content,
+      receivedAt,
+      queueId,
+    }))
+    await Promise.all(mails.map(keep))
+    for (const mail of mails) {
+      const told = reportMail(mail)
+      if (told !== undefined) report(told)
+    }
     // Kept and yet without a reply: the very case in which sending again would make a second copy.
     if (behaviours.includes('unknown')) return 'drop'
     return { code: 250, enhanced: '2.0.0', text: `Ok: queued as ${queueId}` }

@@ -1,6 +1,5 @@
 // The reserved domain of the simulator and what each of its addresses does (decisions J).
-
-export const simulatorDomain = 'simulator.posthorn.test'
+import { simulatorDomain } from '../domain/simulator.ts'
 
 const behaviours = {
   delivered: 'accepts',
@@ -9,9 +8,8 @@ const behaviours = {
   policy: '550 5.7.1 at RCPT',
   unknown: 'takes the final dot, keeps the message, and drops the connection without a reply',
   slow: 'accepts, but lets its reply to the final dot wait',
-  // Not yet: the reports that these two return come with feedback. Until then they accept and stay silent.
-  'late-bounce': 'accepts',
-  complaint: 'accepts',
+  'late-bounce': 'accepts, then returns a delivery status notification: no such user',
+  complaint: 'accepts, then returns a complaint of the recipient',
 } as const satisfies Record<string, string>
 export type Behaviour = keyof typeof behaviours
 

@@ -6,7 +6,9 @@ import { sweepStagedBlobs } from './blobs.ts'
 import { sql, type Db } from './database.ts'
 import { pruneRefusals } from './refused-submissions.ts'
 import { sweepRepeats } from './repeats.ts'
+import { pruneReports } from './reports.ts'
 import { pruneSandbox } from './sandbox.ts'
+import { pruneUnmatched } from './unmatched.ts'
 
 /** How long things are kept, in days (decisions K). */
 export interface Retention {
@@ -50,6 +52,8 @@ export async function keepHouse(
   while ((await sweepRepeats(db)) === 1000);
   while ((await pruneRefusals(db)) === 1000);
   await pruneSandbox(db)
+  await pruneReports(db)
+  await pruneUnmatched(db)
 }
 
 /** Contents outlive the end of the latest message of their partition; a message is final a day and a little after it was accepted. */

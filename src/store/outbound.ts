@@ -1,10 +1,12 @@
 // The queue's statements: claim, heartbeat, arm, finish, reap (delivery-semantics). Every one repeats its conditions on the row that it
 // changes; answers of a batch are matched by id and epoch, because one process can hold two epochs of a message.
 import { limits } from '../config.ts'
+import { reportEvents } from '../domain/event.ts'
 import type { Claim, DeliveryEventType, MessageId, MessageStatus, WorkspaceId } from '../domain/message.ts'
 import type { moves } from '../domain/moves.ts'
 import { Batch } from '../base/batch.ts'
 import { repeating, sql, surelyAborted, type Db } from './database.ts'
+import { routeColumn, type RelayRoute } from './reports.ts'
 
 export interface Claimed extends Claim {
   readonly workspaceId: WorkspaceId
@@ -240,6 +242,8 @@ export interface Ending extends Claim {
   readonly status: (typeof moves)['sending'][number]
   readonly error?: string
   readonly providerMessageId?: string
+  /** Whose relay gave that id: its feed will name the message by it. */
+  readonly relay?: RelayRoute
   /** Of a retry. */
   readonly delayMs?: number
   /** The proof that an armed claim may be tried again. */
@@ -261,26 +265,47 @@ export interface Ending extends Claim {
   }
 }
 
-const eventTypes = {
-  delivered: 'message.delivered',
-  soft_bounce: 'message.soft_bounced',
-  hard_bounce: 'message.hard_bounced',
-  complaint: 'message.complained',
-} as const satisfies Record<DeliveryEventType, string>
-
 interface QueuedEnding {
   readonly claim: Claim
   readonly json: string
+  readonly relayed?: Relayed | undefined
+}
+
+/** What a relay's own feed will call the message. */
+interface Relayed {
+  readonly route: string
+  readonly provider_id: string
+  readonly w: WorkspaceId
+  readonly id: MessageId
 }
 
 const finish = sql('finish', 'select * from finish_1($1::text::json)')
+/** The ids are kept in the same transaction, and whoever has decided meanwhile: the relay has the message under them. */
+const finishRelayed = sql(
+  'finish-relayed',
+  `with kept as (
+     insert into relayed (route, provider_id, workspace_id, message_id, at)
+     select r.route, r.provider_id, r.w, r.id, app_now()
+       from json_to_recordset($2::text::json) as r (route uuid, provider_id text, w uuid, id uuid) order by r.route, r.provider_id, r.w, r.id
+     on conflict do nothing)
+   select * from finish_1($1::text::json)`,
+)
 
 async function finishBatch(db: Db, endings: readonly QueuedEnding[]): Promise<boolean[]> {
-  const rows = await repeating(() =>
-    db.rows<{ id: string; epoch: number }>(finish, [`[${endings.map((ending) => ending.json).join(',')}]`]),
-  )
+  const batch = `[${endings.map((ending) => ending.json).join(',')}]`
+  const relayed = endings.flatMap((ending) => ending.relayed ?? [])
+  const ask = () =>
+    relayed.length === 0
+      ? db.rows<{ id: string; epoch: number }>(finish, [batch])
+      : db.rows<{ id: string; epoch: number }>(finishRelayed, [batch, JSON.stringify(relayed)])
+  const rows = await repeating(ask)
   const done = new Set(rows.map((row) => claimName(row)))
   return endings.map(({ claim }) => done.has(claimName(claim)))
+}
+
+function relayedOf({ relay, providerMessageId, workspaceId, id }: Ending): Relayed | undefined {
+  if (relay === undefined || providerMessageId === undefined) return undefined
+  return { route: routeColumn(relay), provider_id: providerMessageId, w: workspaceId, id }
 }
 
 export function endingJson({ workspaceId, ...ending }: Ending): string {
@@ -302,7 +327,7 @@ export function endingJson({ workspaceId, ...ending }: Ending): string {
     ...(report !== undefined && {
       report: report.facts,
       report_type: report.type,
-      report_event: eventTypes[report.type],
+      report_event: reportEvents[report.type],
       rank: report.rank,
       detail: report.detail,
       bounce: report.bounce,
@@ -338,7 +363,7 @@ export function makeRecorder(armDb: Db, finishDb: Db, mark: Mark): Recorder {
       return answer
     },
     finish: (ending) => {
-      const row = { claim: ending, json: endingJson(ending) }
+      const row = { claim: ending, json: endingJson(ending), relayed: relayedOf(ending) }
       return endings.add(row, row.json.length)
     },
   }
@@ -368,16 +393,24 @@ export function readAttachments(
 
 const signingKeys = sql(
   'signing-keys',
-  `select d.name domain, k.selector, k.private_key_sealed sealed from dkim_keys k
+  `select d.name domain, d.return_path_host "returnPathHost", k.selector, k.private_key_sealed sealed from dkim_keys k
      join domains d on d.workspace_id = k.workspace_id and d.id = k.domain_id
     where k.workspace_id = $1 and k.domain_id = $2 order by k.created_at desc, k.selector limit 1`,
 )
 
-/** The newest DKIM key of a domain, still sealed. */
+export interface SigningRow {
+  readonly domain: string
+  /** Null until it is verified. */
+  readonly returnPathHost: string | null
+  readonly selector: string
+  readonly sealed: Buffer
+}
+
+/** What a domain signs with: its newest DKIM key, still sealed, and its return path. */
 export async function readSigningKey(
   db: Db,
   workspaceId: WorkspaceId,
   domainId: string,
-): Promise<{ domain: string; selector: string; sealed: Buffer } | undefined> {
-  return (await db.rows<{ domain: string; selector: string; sealed: Buffer }>(signingKeys, [workspaceId, domainId]))[0]
+): Promise<SigningRow | undefined> {
+  return (await db.rows<SigningRow>(signingKeys, [workspaceId, domainId]))[0]
 }

@@ -40,6 +40,18 @@ create table attempts (
   constraint attempts_pkey PRIMARY KEY (workspace_id, message_id, epoch)
 ) partition by RANGE (message_id);
 
+create table audit_log (
+  id uuid not null,
+  workspace_id uuid,
+  at timestamp with time zone not null default app_now(),
+  actor text not null,
+  action text not null,
+  target text not null,
+  facts json,
+  constraint audit_log_pkey PRIMARY KEY (id)
+);
+CREATE INDEX audit_log_workspace ON public.audit_log USING btree (workspace_id, id);
+
 create table blobs (
   id uuid not null,
   part integer not null,
@@ -99,6 +111,7 @@ create table domains (
   ownership_token text not null,
   created_at timestamp with time zone not null default app_now(),
   verified_at timestamp with time zone,
+  return_path_host text,
   constraint domains_pkey PRIMARY KEY (workspace_id, id),
   constraint domains_workspace_id_name_key UNIQUE (workspace_id, name),
   constraint domains_workspace_id_fkey FOREIGN KEY (workspace_id) REFERENCES workspaces(id),
@@ -183,6 +196,7 @@ create table messages (
   constraint messages_source_check CHECK ((source = ANY (ARRAY['rest'::text, 'smtp'::text]))),
   constraint messages_status_check CHECK ((status = ANY (ARRAY['queued'::text, 'sending'::text, 'sent'::text, 'retrying'::text, 'failed'::text, 'delivery_unknown'::text])))
 ) partition by RANGE (id);
+CREATE INDEX messages_id ON ONLY public.messages USING btree (id);
 CREATE TRIGGER message_moves BEFORE UPDATE OF status ON public.messages FOR EACH ROW WHEN ((old.status IS DISTINCT FROM new.status)) EXECUTE FUNCTION refuse_wrong_move();
 
 create table orphaned_replies (
@@ -247,6 +261,25 @@ create table refused_submissions (
 );
 CREATE INDEX refused_submissions_at ON public.refused_submissions USING btree (at);
 
+create table relayed (
+  route uuid not null,
+  provider_id text not null,
+  workspace_id uuid not null,
+  message_id uuid not null,
+  at timestamp with time zone not null,
+  constraint relayed_pkey PRIMARY KEY (route, provider_id, workspace_id, message_id)
+);
+CREATE INDEX relayed_at ON public.relayed USING btree (at);
+
+create table report_fingerprints (
+  workspace_id uuid not null,
+  message_id uuid not null,
+  fingerprint bytea not null,
+  seen_at timestamp with time zone not null,
+  constraint report_fingerprints_pkey PRIMARY KEY (workspace_id, message_id, fingerprint)
+);
+CREATE INDEX report_fingerprints_seen ON public.report_fingerprints USING btree (seen_at);
+
 create table reports (
   workspace_id uuid not null,
   message_id uuid not null,
@@ -308,10 +341,25 @@ create table suppressions (
   rule text,
   evidence text,
   created_at timestamp with time zone not null default app_now(),
+  created_by text,
   constraint suppressions_pkey PRIMARY KEY (workspace_id, recipient_key),
   constraint suppressions_workspace_id_fkey FOREIGN KEY (workspace_id) REFERENCES workspaces(id),
   constraint suppressions_reason_check CHECK ((reason = ANY (ARRAY['hard_bounce'::text, 'complaint'::text, 'manual'::text])))
 );
+
+create table unmatched_feedback (
+  id uuid not null,
+  received_at timestamp with time zone not null default app_now(),
+  reason text not null,
+  source text not null,
+  sender text not null,
+  addressee text not null,
+  facts json not null,
+  size_bytes integer not null,
+  content bytea not null,
+  constraint unmatched_feedback_pkey PRIMARY KEY (id)
+);
+CREATE INDEX unmatched_feedback_received ON public.unmatched_feedback USING btree (received_at);
 
 create table usage (
   workspace_id uuid not null,
@@ -1358,6 +1406,70 @@ begin
   )
   select r.id, r.status from record r;
 end $function$;
+CREATE OR REPLACE FUNCTION public.record_report_1(batch json, events_max integer)
+ RETURNS TABLE(n integer, answer text)
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+declare
+  now_at timestamptz := app_now();
+begin
+  perform 1 from (select distinct a.id, a.w from reports_of(batch) a order by a.id) named
+    cross join lateral (select from messages m where m.workspace_id = named.w and m.id = named.id for update) locked;
+
+  return query
+  with asked as materialized (select a.* from reports_of(batch) a),
+  known as materialized (
+    select a.*, m.status, m.sequence was_sequence, m.delivery_rank was_rank, m.recipient, m.recipient_key,
+           a.rank = 1 and m.status = 'failed' ends, m.sequence >= events_max full_up
+      from asked a
+      cross join lateral (select x.* from messages x where x.workspace_id = a.w and x.id = a.id limit 1) m
+     where m.status in ('sent', 'delivery_unknown')
+        or exists (select from outbound o where o.message_id = a.id and o.workspace_id = a.w and o.armed_epoch is not null)
+        or exists (select from attempts t where t.workspace_id = a.w and t.message_id = a.id and t.facts ->> 'phase' = 'eod')
+  ),
+  fresh as materialized (
+    insert into report_fingerprints (workspace_id, message_id, fingerprint, seen_at)
+    select k.w, k.id, decode(k.fingerprint, 'hex'), now_at from known k
+     where not k.full_up order by k.id, k.fingerprint
+    on conflict do nothing
+    returning message_id, fingerprint
+  ),
+  first as (
+    select distinct on (k.id, k.fingerprint) k.*, case when k.ends then 3::smallint else k.rank end final_rank
+      from known k where (k.id, decode(k.fingerprint, 'hex')) in (select f.message_id, f.fingerprint from fresh f)
+     order by k.id, k.fingerprint, k.n
+  ),
+  told as materialized (
+    select f.*, (row_number() over turns)::integer turn, greatest(f.was_rank, max(f.final_rank) over turns) shown_rank
+      from first f window turns as (partition by f.id order by f.n)
+  ),
+  record as (
+    update messages m set sequence = m.sequence + c.many, delivery_rank = greatest(m.delivery_rank, c.rank)
+      from (select t.w, t.id, count(*)::integer many, max(t.final_rank) rank from told t group by t.w, t.id) c
+     where m.workspace_id = c.w and m.id = c.id
+  ),
+  event as (
+    insert into events (workspace_id, message_id, sequence, type, status, delivery_rank, occurred_at, facts)
+    select t.w, t.id, t.was_sequence + t.turn, t.event, t.status, t.shown_rank, now_at,
+           case when t.ends then jsonb_set(t.facts::jsonb, '{bounce,final}', 'true', false)::json else t.facts end
+      from told t order by t.id, t.turn
+  ),
+  report as (
+    insert into reports (workspace_id, message_id, sequence, type, detail, bounce, source, created_at)
+    select t.w, t.id, t.was_sequence + t.turn, t.type, t.detail,
+           case when t.ends then jsonb_set(t.bounce::jsonb, '{final}', 'true', false)::json else t.bounce end, t.source, now_at
+      from told t order by t.id, t.turn
+  ),
+  suppression as (
+    insert into suppressions (workspace_id, recipient_key, recipient, reason, source_message_id, rule, evidence, created_at)
+    select distinct on (t.w, t.recipient_key) t.w, t.recipient_key, t.recipient, t.reason, t.id, t.rule, t.detail, now_at
+      from told t where t.reason is not null order by t.w, t.recipient_key, t.id, t.turn
+    on conflict (workspace_id, recipient_key) do nothing
+  )
+  select a.n, case when k.n is null then 'not_armed' when t.n is not null then 'recorded' when k.full_up then 'too_many' else 'repeated' end
+    from asked a left join known k on k.n = a.n left join told t on t.n = a.n;
+end $function$;
 CREATE OR REPLACE FUNCTION public.refuse_unproven_retry()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -1417,6 +1529,15 @@ begin
     where not exists (select from orphaned_replies r where r.message_id = (value ->> 'id')::uuid and r.epoch = (value ->> 'epoch')::integer
                         and r.token = (value ->> 'token')::bigint)));
 end $function$;
+CREATE OR REPLACE FUNCTION public.reports_of(batch json)
+ RETURNS TABLE(n integer, id uuid, w uuid, fingerprint text, type text, event text, rank smallint, detail text, bounce json, facts json, source text, reason text, rule text)
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$
+  select * from json_to_recordset(batch) as a (
+    n integer, id uuid, w uuid, fingerprint text, type text, event text, rank smallint, detail text, bounce json, facts json, source text,
+    reason text, rule text)
+$function$;
 CREATE OR REPLACE FUNCTION public.stop_delivery_1(kind text, reason text, facts json)
  RETURNS void
  LANGUAGE sql

@@ -1,4 +1,6 @@
-// Recipients that a workspace does not write to. Compared by the address in lower case (decisions D), never expiring by themselves.
+// Recipients that a workspace does not write to. Compared by the address in lower case (decisions D), never expiring by themselves. Who
+// adds or removes by hand is written down in the same statement.
+import { randomUUIDv7 } from 'node:crypto'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import { sql, type Db } from './database.ts'
 
@@ -12,30 +14,64 @@ export interface SuppressionRow {
   readonly source_message_id: MessageId | null
   readonly rule: string | null
   readonly evidence: string | null
+  /** Null where no person did it. */
+  readonly created_by: string | null
   readonly created_at: Date
 }
 
-/** In the order of the keys, so that two imports do not wait for each other in a circle. */
+const columns = 'recipient_key, recipient, reason, source_message_id, rule, evidence, created_by, created_at'
+
+/**
+ * In the order of the keys, so that two imports do not wait for each other in a circle. Who did it is written beside it, one row for all that
+ * are new.
+ */
 const insertMany = sql(
   'insert-suppressions',
-  `insert into suppressions (workspace_id, recipient_key, recipient, reason)
-   select $1, s.key, s.recipient, s.reason from unnest($2::text[], $3::text[], $4::text[]) as s (key, recipient, reason) order by s.key
-   on conflict (workspace_id, recipient_key) do nothing returning recipient_key`,
+  `with added as (
+     insert into suppressions (workspace_id, recipient_key, recipient, reason, created_by)
+     select $1, s.key, s.recipient, s.reason, $5 from unnest($2::text[], $3::text[], $4::text[]) as s (key, recipient, reason) order by s.key
+     on conflict (workspace_id, recipient_key) do nothing returning recipient_key, recipient),
+   audit as (
+     insert into audit_log (id, workspace_id, actor, action, target, facts)
+     select $6, $1, $5, 'suppression.added', case when count(*) = 1 then min(a.recipient) else count(*) || ' recipients' end,
+            json_build_object('recipients', json_agg(a.recipient order by a.recipient_key))
+       from added a having count(*) > 0)
+   select recipient_key from added`,
 )
 const one = sql(
   'find-suppression',
-  `select recipient_key, recipient, reason, source_message_id, rule, evidence, created_at
-     from suppressions where workspace_id = $1 and recipient_key = $2`,
+  `select ${columns} from suppressions where workspace_id = $1 and recipient_key = $2`,
 )
 const page = sql(
   'page-suppressions',
-  `select recipient_key, recipient, reason, source_message_id, rule, evidence, created_at
-     from suppressions where workspace_id = $1 and recipient_key > $2 order by recipient_key limit $3`,
+  `select ${columns} from suppressions where workspace_id = $1 and recipient_key > $2 order by recipient_key limit $3`,
 )
 const remove = sql(
   'delete-suppression',
-  `delete from suppressions where workspace_id = $1 and recipient_key = $2
-   returning recipient_key, recipient, reason, source_message_id, rule, evidence, created_at`,
+  `with gone as (
+     delete from suppressions where workspace_id = $1 and recipient_key = $2 returning ${columns}),
+   audit as (
+     insert into audit_log (id, workspace_id, actor, action, target, facts)
+     select $4, $1, $3, 'suppression.removed', g.recipient,
+            json_strip_nulls(json_build_object('reason', g.reason, 'rule', g.rule, 'sourceMessageId', g.source_message_id, 'since', g.created_at))
+       from gone g)
+   select * from gone`,
+)
+const undo = sql(
+  'undo-suppressions',
+  `with chosen as (
+     select s.recipient_key from suppressions s
+      where s.workspace_id = $1 and s.rule = $2 and s.created_at >= $3 and s.created_at < coalesce($4::timestamptz, 'infinity')
+      order by s.recipient_key limit $7 for update),
+   gone as (
+     delete from suppressions s using chosen c where s.workspace_id = $1 and s.recipient_key = c.recipient_key and s.rule = $2
+     returning s.recipient_key, s.recipient),
+   audit as (
+     insert into audit_log (id, workspace_id, actor, action, target, facts)
+     select $6, $1, $5, 'suppression.undone', $2,
+            json_build_object('since', $3::timestamptz, 'until', $4::timestamptz, 'recipients', json_agg(g.recipient order by g.recipient_key))
+       from gone g having count(*) > 0)
+   select recipient from gone order by recipient_key`,
 )
 
 export interface NewSuppression {
@@ -49,12 +85,15 @@ export async function insertSuppressions(
   db: Db,
   workspace: WorkspaceId,
   rows: readonly NewSuppression[],
+  actor: string,
 ): Promise<number> {
   const values = [
     workspace,
     rows.map((row) => row.key),
     rows.map((row) => row.recipient),
     rows.map((row) => row.reason),
+    actor,
+    randomUUIDv7(),
   ]
   return (await db.rows(insertMany, values)).length
 }
@@ -79,8 +118,28 @@ export async function deleteSuppression(
   db: Db,
   workspace: WorkspaceId,
   key: string,
+  actor: string,
 ): Promise<SuppressionRow | undefined> {
-  return (await db.rows<SuppressionRow>(remove, [workspace, key]))[0]
+  return (await db.rows<SuppressionRow>(remove, [workspace, key, actor, randomUUIDv7()]))[0]
+}
+
+export interface UndoRange {
+  readonly rule: string
+  readonly since: Date
+  /** Left out: until now. */
+  readonly until?: Date
+}
+
+/** Removes up to `most` of what one rule did in that time; answers whom. */
+export async function undoSuppressions(
+  db: Db,
+  workspace: WorkspaceId,
+  { rule, since, until }: UndoRange,
+  actor: string,
+  most: number,
+): Promise<string[]> {
+  const values = [workspace, rule, since, until ?? null, actor, randomUUIDv7(), most]
+  return (await db.rows<{ recipient: string }>(undo, values)).map(({ recipient }) => recipient)
 }
 
 const among = sql(

@@ -10,6 +10,7 @@ import {
   insertSuppressions,
   pageSuppressions,
   suppressionReasons,
+  undoSuppressions,
 } from '../store/suppressions.ts'
 import type { NewSuppression, SuppressionReason, SuppressionRow } from '../store/suppressions.ts'
 import { Mistake } from './mistake.ts'
@@ -21,23 +22,61 @@ export interface Suppression {
   readonly sourceMessageId?: MessageId
   readonly rule?: string
   readonly evidence?: string
+  /** Who added it, where a person did. */
+  readonly createdBy?: string
   readonly createdAt: Date
 }
 
 /** A recipient that is suppressed already keeps its reason. */
-export async function addSuppression(db: Db, workspace: WorkspaceId, text: string): Promise<Suppression> {
+export async function addSuppression(
+  db: Db,
+  workspace: WorkspaceId,
+  text: string,
+  actor: string,
+): Promise<Suppression> {
   const { key, text: recipient } = requireAddress(text)
-  await insertSuppressions(db, workspace, [{ key, recipient, reason: 'manual' }])
+  await insertSuppressions(db, workspace, [{ key, recipient, reason: 'manual' }], actor)
   const row = await findSuppression(db, workspace, key)
   if (row === undefined) throw new Mistake(`${recipient} was removed meanwhile.`)
   return presentSuppression(row)
 }
 
-export async function removeSuppression(db: Db, workspace: WorkspaceId, text: string): Promise<Suppression> {
+export async function removeSuppression(
+  db: Db,
+  workspace: WorkspaceId,
+  text: string,
+  actor: string,
+): Promise<Suppression> {
   const { key, text: recipient } = requireAddress(text)
-  const row = await deleteSuppression(db, workspace, key)
+  const row = await deleteSuppression(db, workspace, key, actor)
   if (row === undefined) throw new Mistake(`${recipient} is not suppressed in this workspace.`)
   return presentSuppression(row)
+}
+
+/** Takes back everything that one rule did in a time range: after a wrong rule, or a provider that said wrong things for a day. */
+export async function undoRule(
+  db: Db,
+  workspace: WorkspaceId,
+  range: { readonly rule: string; readonly since: string; readonly until?: string | undefined },
+  actor: string,
+): Promise<{ readonly removed: number }> {
+  const until = range.until === undefined ? undefined : parseTime(range.until, 'until')
+  const parsed = { rule: range.rule, since: parseTime(range.since, 'since'), ...(until !== undefined && { until }) }
+  for (let removed = 0; ;) {
+    const gone = await undoSuppressions(db, workspace, parsed, actor, limits.suppressionImportRows)
+    removed += gone.length
+    if (gone.length < limits.suppressionImportRows) return { removed }
+  }
+}
+
+function parseTime(text: string, name: string): Date {
+  const time = new Date(text)
+  if (
+    !/^\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?(?:Z|[+-]\d\d:\d\d))?$/.test(text) ||
+    Number.isNaN(time.getTime())
+  )
+    throw new Mistake(`"${name}" must be a date, or a time with its zone, such as 2026-11-01 or 2026-11-01T08:30:00Z.`)
+  return time
 }
 
 /** All of them, in the order of their addresses, page by page. */
@@ -71,6 +110,7 @@ export async function importSuppressions(
   db: Db,
   workspace: WorkspaceId,
   text: string,
+  actor: string,
 ): Promise<{ readonly added: number; readonly alreadyThere: number }> {
   const byKey = new Map<string, NewSuppression>()
   // Of two spellings the first stays, as it does in the table.
@@ -78,7 +118,7 @@ export async function importSuppressions(
   const rows = [...byKey.values()]
   let added = 0
   for (let at = 0; at < rows.length; at += limits.suppressionImportRows)
-    added += await insertSuppressions(db, workspace, rows.slice(at, at + limits.suppressionImportRows))
+    added += await insertSuppressions(db, workspace, rows.slice(at, at + limits.suppressionImportRows), actor)
   return { added, alreadyThere: rows.length - added }
 }
 
@@ -125,6 +165,7 @@ function presentSuppression(row: SuppressionRow): Suppression {
     ...(row.source_message_id !== null && { sourceMessageId: row.source_message_id }),
     ...(row.rule !== null && { rule: row.rule }),
     ...(row.evidence !== null && { evidence: row.evidence }),
+    ...(row.created_by !== null && { createdBy: row.created_by }),
     createdAt: row.created_at,
   }
 }

@@ -27,6 +27,7 @@ import {
   makeAuthenticator,
   Mistake,
   removeSuppression,
+  undoRule,
   revokeKey,
   setMailbox,
   setPlan,
@@ -178,41 +179,87 @@ describe('suppressions', () => {
   }
 
   test('are compared in lower case, added once, and removable', async () => {
-    expect(await addSuppression(db, shop.id, 'Ada@Example.com')).toMatchObject({
+    expect(await addSuppression(db, shop.id, 'Ada@Example.com', 'operator:test')).toMatchObject({
       recipient: 'Ada@example.com',
       reason: 'manual',
     })
-    expect(await addSuppression(db, shop.id, 'ada@example.com')).toMatchObject({ recipient: 'Ada@example.com' })
-    await expect(removeSuppression(db, other.id, 'ada@example.com')).rejects.toThrow('not suppressed')
-    expect(await removeSuppression(db, shop.id, 'ADA@example.com')).toMatchObject({ recipient: 'Ada@example.com' })
+    expect(await addSuppression(db, shop.id, 'ada@example.com', 'operator:test')).toMatchObject({
+      recipient: 'Ada@example.com',
+    })
+    await expect(removeSuppression(db, other.id, 'ada@example.com', 'operator:test')).rejects.toThrow('not suppressed')
+    expect(await removeSuppression(db, shop.id, 'ADA@example.com', 'operator:test')).toMatchObject({
+      recipient: 'Ada@example.com',
+    })
     expect(await all()).toEqual([])
   })
 
   test('an import names every wrong line and then writes nothing', async () => {
-    const wrong = importSuppressions(db, shop.id, 'a@b.example\nnope\n\nc@d.example,because\n')
+    const wrong = importSuppressions(db, shop.id, 'a@b.example\nnope\n\nc@d.example,because\n', 'operator:test')
     await expect(wrong).rejects.toThrow(/^Nothing was imported\.\nline 2: "nope" is not an address\nline 4: the reason/)
     expect(await all()).toEqual([])
   })
 
   test('plain lists and CSV with a head come in, and what goes out comes in again', async () => {
-    expect(await importSuppressions(db, shop.id, 'a@b.example\r\nA@B.example\r\n')).toEqual({
+    expect(await importSuppressions(db, shop.id, 'a@b.example\r\nA@B.example\r\n', 'operator:test')).toEqual({
       added: 1,
       alreadyThere: 0,
     })
     const csv = 'Reason,Name,Email\nhard_bounce,"Lovelace, Ada",z@b.example\n,,a@b.example\n'
-    expect(await importSuppressions(db, shop.id, csv)).toEqual({ added: 1, alreadyThere: 1 })
+    expect(await importSuppressions(db, shop.id, csv, 'operator:test')).toEqual({ added: 1, alreadyThere: 1 })
     expect(await all()).toEqual(['a@b.example manual', 'z@b.example hard_bounce'])
     let file = ''
     for await (const line of exportSuppressions(db, shop.id)) file += line
     expect(file.split('\r\n')[0]).toBe('recipient,reason,createdAt,sourceMessageId,rule,evidence')
-    expect(await importSuppressions(db, other.id, file)).toEqual({ added: 2, alreadyThere: 0 })
+    expect(await importSuppressions(db, other.id, file, 'operator:test')).toEqual({ added: 2, alreadyThere: 0 })
+  })
+
+  test('everything that one rule did in a time can be taken back, and who did what is written down', async () => {
+    const fourth = await createWorkspace(db, vault, 'Fourth', 'free')
+    await db.run(
+      `insert into suppressions (workspace_id, recipient_key, recipient, reason, rule, created_at)
+       select $1, r || '@b.example', r || '@b.example', 'hard_bounce', rule, at::timestamptz from (values
+         ('a', 'wrong-rule', '2026-11-01'), ('b', 'wrong-rule', '2026-11-02'), ('c', 'wrong-rule', '2026-11-03'),
+         ('d', 'good-rule', '2026-11-02')) as v (r, rule, at)`,
+      [fourth.id],
+    )
+    const range = { rule: 'wrong-rule', since: '2026-11-02', until: '2026-11-03T00:00:00Z' }
+    expect(await undoRule(db, fourth.id, range, 'operator:ada')).toEqual({ removed: 1 })
+    expect(await undoRule(db, other.id, { rule: 'wrong-rule', since: '2026-11-01' }, 'operator:ada')).toEqual({
+      removed: 0,
+    })
+    await expect(undoRule(db, fourth.id, { rule: 'x', since: 'yesterday' }, 'x')).rejects.toThrow('"since" must be')
+    await addSuppression(db, fourth.id, 'e@b.example', 'operator:eve')
+    await addSuppression(db, fourth.id, 'E@b.example', 'operator:eve')
+    await removeSuppression(db, fourth.id, 'd@b.example', 'operator:eve')
+    await importSuppressions(db, fourth.id, 'f@b.example\ng@b.example\n', 'operator:eve')
+    const left: string[] = []
+    for await (const { recipient, createdBy } of listSuppressions(db, fourth.id)) left.push(`${recipient} ${createdBy}`)
+    expect(left).toEqual([
+      'a@b.example undefined',
+      'c@b.example undefined',
+      'e@b.example operator:eve',
+      'f@b.example operator:eve',
+      'g@b.example operator:eve',
+    ])
+    const audit = await db.run<{ line: string; facts: unknown }>(
+      `select concat_ws(' ', actor, action, target) line, facts from audit_log where workspace_id = $1 order by id`,
+      [fourth.id],
+    )
+    expect(audit.map(({ line }) => line)).toEqual([
+      'operator:ada suppression.undone wrong-rule',
+      'operator:eve suppression.added e@b.example',
+      'operator:eve suppression.removed d@b.example',
+      'operator:eve suppression.added 2 recipients',
+    ])
+    expect(audit[0]?.facts).toMatchObject({ recipients: ['b@b.example'] })
+    expect(audit[2]?.facts).toMatchObject({ reason: 'hard_bounce', rule: 'good-rule' })
   })
 
   test('lists are read page by page without a gap', async () => {
     const many = limits.suppressionImportRows + 5
     const third = await createWorkspace(db, vault, 'Third', 'free')
     const file = Array.from({ length: many }, (_, n) => `r${n}@b.example`).join('\n')
-    expect(await importSuppressions(db, third.id, file)).toEqual({ added: many, alreadyThere: 0 })
+    expect(await importSuppressions(db, third.id, file, 'operator:test')).toEqual({ added: many, alreadyThere: 0 })
     let count = 0
     for await (const _ of listSuppressions(db, third.id)) count++
     expect(count).toBe(many)

@@ -39,6 +39,7 @@ export {
   importSuppressions,
   listSuppressions,
   removeSuppression,
+  undoRule,
 } from './suppressions.ts'
 export type { Suppression } from './suppressions.ts'
 

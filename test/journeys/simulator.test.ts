@@ -1,4 +1,6 @@
 // A new installation, as it comes: mail goes to the sandbox, and the simulator's addresses show every way that a message can go.
+import { execFile } from 'node:child_process'
+import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { JourneyWorkspace } from '../world/journey-workspace.ts'
 import { startPosthorn, type Posthorn } from '../world/posthorn.ts'
@@ -75,6 +77,49 @@ test('policy@: failed, and a soft bounce, for the recipient is not to blame', as
   expect(end).toMatchObject({ processingStatus: 'failed', deliveryStatus: 'soft_bounce' })
   expect(kinds(end.events)).toEqual(['soft_bounce'])
   expect(await suppressions()).toEqual([])
+})
+
+test('late-bounce@: sent and delivered, then it comes back through the bounce mailbox, and nobody is suppressed', async () => {
+  const id = await shop.accepted({ recipient: at('late-bounce+once') })
+  const end = await shop.until(id, ({ deliveryStatus }) => deliveryStatus === 'hard_bounce')
+  expect(end).toMatchObject({ processingStatus: 'sent' })
+  expect(end.events).toMatchObject([
+    { eventType: 'delivered' },
+    { eventType: 'hard_bounce', recipient: at('late-bounce+once'), detail: expect.stringContaining('No such user') },
+  ])
+  expect(await suppressions()).toEqual([])
+  expect((await shop.send({ recipient: at('late-bounce+once') })).status).toBe(202)
+})
+
+test('complaint@: sent and delivered, then the recipient complains', async () => {
+  const id = await shop.accepted({ recipient: at('complaint') })
+  const end = await shop.until(id, ({ deliveryStatus }) => deliveryStatus === 'complaint')
+  expect(end).toMatchObject({ processingStatus: 'sent' })
+  expect(kinds(end.events)).toEqual(['delivered', 'complaint'])
+  expect((await shop.events(id)).at(-1)).toBe('message.complained')
+  expect(await suppressions()).toEqual([])
+})
+
+test('the bounce mailbox is no relay, and what it cannot use stands there for operators', async () => {
+  const hand = (to: string) =>
+    promisify(execFile)('swaks', [
+      ...`--server 127.0.0.1 --port ${posthorn.feedbackPort} --from <> --silent 2`.split(' '),
+      '--to',
+      to,
+      '--header',
+      'Subject: Out of office',
+      '--body',
+      'I am away.',
+    ])
+  await expect(hand('ann@example.org')).rejects.toMatchObject({ code: 24 }) // swaks: no recipient was accepted
+  await hand('complaints@node.test')
+  const [found, ...others] = await posthorn.cli<{ id: string; reason: string }[]>('feedback', 'list')
+  expect(others).toEqual([])
+  expect(found).toMatchObject({ reason: 'no_report', source: 'mail', sender: '', addressee: 'complaints@node.test' })
+  expect(await posthorn.cli('feedback', 'show', found?.id ?? '')).toMatchObject({
+    content: expect.stringContaining('I am away.'),
+  })
+  expect(await posthorn.cli('feedback', 'rotate-key')).toMatchObject({ key: 'b' })
 })
 
 test('unknown@: delivery_unknown, and never tried again', async () => {

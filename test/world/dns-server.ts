@@ -131,7 +131,7 @@ function answersOf(names: Readonly<Record<string, Name>>, owner: string, type: s
     case 'AAAA':
       return (name.aaaa ?? []).map((data) => ({ ...common, type: 'AAAA', data }))
     case 'TXT':
-      return (name.txt ?? []).map((data) => ({ ...common, type: 'TXT', data }))
+      return (name.txt ?? []).map((data) => ({ ...common, type: 'TXT', data: data.match(/.{1,255}/gs) ?? [''] }))
     default:
       return []
   }

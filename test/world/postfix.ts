@@ -32,48 +32,58 @@ export interface PostfixOptions {
 
 export interface Postfix {
   readonly port: number
+  /** Its log. */
+  said(): string
   stop(): Promise<void>
 }
 
 export async function startPostfix({ login, certificate, nextPort, nextLogin }: PostfixOptions): Promise<Postfix> {
-  if (process.getuid?.() !== 0 || !existsSync('/usr/sbin/postfix') || !existsSync('/usr/sbin/saslpasswd2'))
-    throw new Error(
-      'This journey needs Postfix and saslpasswd2 (Debian: postfix, sasl2-bin, libsasl2-modules) and root, which Postfix starts as.',
+  if (!existsSync('/usr/sbin/saslpasswd2'))
+    throw new Error('This journey needs saslpasswd2 (Debian: sasl2-bin, libsasl2-modules).')
+  return runPostfix(async (home, postfixUser) => {
+    const at = (name: string) => join(home, name)
+    mkdirSync(at('sasl'))
+    copyFileSync(certificate.certFile, at('cert.pem'))
+    copyFileSync(certificate.keyFile, at('key.pem'))
+    // Debian's Postfix looks below its configuration folder, others where cyrus_sasl_config_path says.
+    writeFileSync(
+      at('sasl/smtpd.conf'),
+      `pwcheck_method: auxprop\nauxprop_plugin: sasldb\nsasldb_path: ${at('sasldb2')}\nmech_list: PLAIN LOGIN\n`,
     )
+    const setPassword = spawn(
+      '/usr/sbin/saslpasswd2',
+      ['-p', '-c', '-f', at('sasldb2'), '-u', 'relay.test', login.user],
+      {
+        stdio: ['pipe', 'ignore', 'inherit'],
+      },
+    )
+    setPassword.stdin.end(login.password)
+    await once(setPassword, 'exit')
+    chownSync(at('sasldb2'), postfixUser, -1)
+    return mainCf(home, nextPort) + loginCf(nextPort, nextLogin)
+  })
+}
+
+/** Runs a Postfix of its own. `configure` makes its files in a folder that it gets, and answers what main.cf says beside the paths. */
+export async function runPostfix(configure: (home: string, postfixUser: number) => Promise<string>): Promise<Postfix> {
+  if (process.getuid?.() !== 0 || !existsSync('/usr/sbin/postfix'))
+    throw new Error('This journey needs Postfix (Debian: postfix) and root, which Postfix starts as.')
   // Below /var: Postfix writes its log nowhere else.
   const home = mkdtempSync(join(existsSync('/var/tmp') ? '/var/tmp' : tmpdir(), 'posthorn-postfix-'))
   chmodSync(home, 0o755)
   const at = (name: string) => join(home, name)
   const postfixUser = Number((await exec('id', ['-u', 'postfix'])).stdout)
   const port = await freePort()
-  for (const name of ['queue', 'data', 'sasl']) mkdirSync(at(name))
+  for (const name of ['queue', 'data']) mkdirSync(at(name))
   chownSync(at('data'), postfixUser, -1)
-  copyFileSync(certificate.certFile, at('cert.pem'))
-  copyFileSync(certificate.keyFile, at('key.pem'))
-
-  writeFileSync(at('main.cf'), mainCf(home, nextPort) + loginCf(nextPort, nextLogin))
+  writeFileSync(at('main.cf'), `${pathsCf(home)}${await configure(home, postfixUser)}`)
   writeFileSync(at('master.cf'), masterCf(port))
-  // Debian's Postfix looks below its configuration folder, others where cyrus_sasl_config_path says.
-  writeFileSync(
-    at('sasl/smtpd.conf'),
-    `pwcheck_method: auxprop\nauxprop_plugin: sasldb\nsasldb_path: ${at('sasldb2')}\nmech_list: PLAIN LOGIN\n`,
-  )
-  const setPassword = spawn(
-    '/usr/sbin/saslpasswd2',
-    ['-p', '-c', '-f', at('sasldb2'), '-u', 'relay.test', login.user],
-    {
-      stdio: ['pipe', 'ignore', 'inherit'],
-    },
-  )
-  setPassword.stdin.end(login.password)
-  await once(setPassword, 'exit')
-  chownSync(at('sasldb2'), postfixUser, -1)
 
+  const said = () => (existsSync(at('log')) ? readFileSync(at('log'), 'utf8') : '')
   const stop = async () => {
     await exec('/usr/sbin/postfix', ['-c', home, 'stop'])
     rmSync(home, { recursive: true, force: true })
   }
-  const said = () => (existsSync(at('log')) ? readFileSync(at('log'), 'utf8') : '')
   try {
     await exec('/usr/sbin/postfix', ['-c', home, 'start'])
     await greeting(port)
@@ -82,10 +92,10 @@ export async function startPostfix({ login, certificate, nextPort, nextLogin }: 
     await stop().catch(() => undefined) // perhaps it never ran
     throw new Error(`Postfix does not start: ${words}`, { cause: error })
   }
-  return { port, stop }
+  return { port, said, stop }
 }
 
-const mainCf = (home: string, nextPort: number) => `
+const pathsCf = (home: string) => `
 compatibility_level = 3.6
 queue_directory = ${home}/queue
 data_directory = ${home}/data
@@ -97,6 +107,9 @@ maillog_file = ${home}/log
 maillog_file_prefixes = ${home}
 inet_interfaces = 127.0.0.1
 inet_protocols = ipv4
+`
+
+const mainCf = (home: string, nextPort: number) => `
 myhostname = relay.test
 mydestination =
 alias_maps =
@@ -140,13 +153,14 @@ trace unix - - n - 0 bounce
 smtp unix - - n - - smtp
 retry unix - - n - - error
 error unix - - n - - error
+virtual unix - n n - - virtual
 anvil unix - - n - 1 anvil
 scache unix - - n - 1 scache
 proxymap unix - - n - - proxymap
 postlog unix-dgram n - n - 1 postlogd
 `
 
-async function freePort(): Promise<number> {
+export async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1')
   await once(server, 'listening')
   const { port } = server.address() as AddressInfo
@@ -155,7 +169,7 @@ async function freePort(): Promise<number> {
 }
 
 /** `postfix start` returns when its master listens; the first word of its server is the proof that it serves. */
-async function greeting(port: number): Promise<void> {
+export async function greeting(port: number): Promise<void> {
   const socket = connect(port, '127.0.0.1').setTimeout(10_000, () => socket.destroy(new Error('no greeting')))
   const [first] = (await once(socket, 'data')) as [Buffer]
   socket.end('QUIT\r\n')

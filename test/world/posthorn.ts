@@ -38,6 +38,8 @@ export interface Posthorn {
   readonly env: Readonly<Record<string, string>>
   /** The wire to its database, where it was asked for. */
   proxy(): PostgresProxy
+  /** Of the bounce mailbox. */
+  readonly feedbackPort: number
   /** All processes of it, those of its own PostgreSQL included. */
   pids(): number[]
   /** Runs a command and answers what it printed with --json. */
@@ -105,10 +107,11 @@ function urlOf({ host, port, user, password, database }: EmbeddedConnection): st
 type Settings = Readonly<Record<string, string>>
 
 async function startNode(shared: Settings, dataDir: string, fresh: FreshDatabase | undefined): Promise<Posthorn> {
-  const [http, metrics, smtp, smtps] = await freePorts(4)
+  const [http, metrics, smtp, smtps, feedback] = await freePorts(5)
   const port = String(http)
   const env: Settings = {
     ...inherited(),
+    POSTHORN_FEEDBACK_PORT: String(feedback),
     ...shared,
     POSTHORN_HTTP_PORT: port,
     POSTHORN_METRICS_PORT: String(metrics),
@@ -144,6 +147,7 @@ async function startNode(shared: Settings, dataDir: string, fresh: FreshDatabase
     proxy: () => {
       throw new Error('this Posthorn was started without a proxy')
     },
+    feedbackPort: Number(env.POSTHORN_FEEDBACK_PORT),
     pids: () => (running === undefined ? [] : familyOf(running.pid)),
     cli: (...args) => command(env, args),
     query: async (text, values = []) => (await (await (client ??= connect())).query(text, values as unknown[])).rows,

@@ -1,0 +1,50 @@
+// `posthorn feedback`: what was reported and matched nothing, and the keys of return paths. For operators.
+import type { Command } from 'commander'
+import { findUnmatchedFeedback, listUnmatchedFeedback, rotateReturnPath } from '../feedback/feedback.ts'
+import { Mistake } from '../workspace/workspace.ts'
+import { positive } from './arguments.ts'
+import { facts, table } from './print.ts'
+import type { Desk } from './tools.ts'
+
+export function feedbackCommands(program: Command, desk: Desk): void {
+  const group = program.command('feedback').description('what receiving providers said')
+
+  group
+    .command('list')
+    .description('list the latest feedback that had no effect')
+    .option('--limit <mails>', 'how many', positive, 50)
+    .action(({ limit }: { limit: number }) =>
+      desk.with(async ({ db }) => {
+        const all = await listUnmatchedFeedback(db, limit)
+        const rows = () => all.map((u) => [u.id, u.receivedAt, u.reason, u.source, u.sender, u.addressee, u.sizeBytes])
+        const heads = ['ID', 'RECEIVED', 'REASON', 'SOURCE', 'SENDER', 'ADDRESSEE', 'BYTES']
+        desk.show(all, () => table(heads, rows(), 'No feedback is unmatched.'))
+      }),
+    )
+  group
+    .command('show')
+    .description('show unmatched feedback, with the beginning of its mail')
+    .argument('<id>')
+    .action((id: string) =>
+      desk.with(async ({ db }) => {
+        const found = await findUnmatchedFeedback(db, id)
+        if (found === undefined) throw new Mistake(`There is no unmatched feedback "${id}"; it is kept 30 days.`)
+        const { content, facts: more, ...rest } = found
+        desk.show(found, () => `${facts({ ...rest, facts: JSON.stringify(more) })}\n\n${printable(content)}`)
+      }),
+    )
+  group
+    .command('rotate-key')
+    .description('sign the return paths of messages to come with a new key')
+    .action(() =>
+      desk.with(async ({ db, actor }) => {
+        const rotated = await rotateReturnPath(db, actor)
+        desk.show(rotated, () => `Messages accepted from ${rotated.since.toISOString()} on get the key ${rotated.key}.`)
+      }),
+    )
+}
+
+/** Text of strangers must not move the cursor. */
+function printable(text: string): string {
+  return text.replaceAll('\r\n', '\n').replace(/[^\n\t\x20-\x7e]/g, '?')
+}

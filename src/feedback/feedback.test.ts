@@ -1,0 +1,137 @@
+// What a relay provider's feed may say: about messages that went over its own route, found by our token or by the relay's id for them.
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { silentLog } from '../base/log.ts'
+import { makeVault } from '../base/secret.ts'
+import type { Claim, MessageId } from '../domain/message.ts'
+import type { MessageEvidence, ProviderReport } from '../domain/provider-report.ts'
+import { makeToken } from '../mail/return-path.ts'
+import { makeRecorder } from '../store/outbound.ts'
+import { makeReportRecorder, pruneReports, type RelayRoute } from '../store/reports.ts'
+import { makeReturnPathKeys, rotateReturnPathKey } from '../store/return-path-keys.ts'
+import { storeWorld, type Sender, type StoreWorld } from '../store/store.test-kit.ts'
+import { pruneUnmatched } from '../store/unmatched.ts'
+import { findUnmatchedFeedback, listUnmatchedFeedback, makeFeedback, type Feedback } from './feedback.ts'
+
+const vault = makeVault('a key for the tests of feeds')
+let world: StoreWorld
+let feedback: Feedback
+let sender: Sender
+beforeAll(async () => {
+  world = await storeWorld()
+  feedback = makeFeedback({
+    db: world.db,
+    keys: makeReturnPathKeys(world.db, vault),
+    record: makeReportRecorder(world.db),
+    provenReporter: () => Promise.resolve('unproven'),
+    hostname: 'node.test',
+    log: silentLog,
+  })
+})
+beforeEach(async () => {
+  sender = await world.sender()
+  await world.db.run('delete from unmatched_feedback')
+})
+afterAll(() => world.close())
+
+/** A message that a relay took under this id. */
+async function relayed(route: RelayRoute, providerMessageId: string): Promise<MessageId> {
+  const [claim] = (await world.claimed(sender, [{ armed: true }])) as [Claim]
+  const done = await makeRecorder(world.db, world.db, await world.node()).finish({
+    ...claim,
+    workspaceId: sender.workspaceId,
+    status: 'sent',
+    providerMessageId,
+    relay: route,
+    usesTry: true,
+    outcome: 'accepted',
+    attempt: { phase: 'eod' },
+    event: {},
+  })
+  expect(done).toBe(true)
+  return claim.id
+}
+
+function bounce(...evidence: MessageEvidence[]): ProviderReport {
+  return {
+    kind: 'bounce',
+    evidence,
+    reply: { action: 'failed', code: 550, enhancedCode: '5.1.1', text: '5.1.1 no such user' },
+    source: 'feed',
+    reporter: 'ses',
+    fingerprint: Buffer.from('fingerprint'.padEnd(32)).toString('hex'),
+  }
+}
+const byId = (providerMessageId: string): MessageEvidence => ({ by: 'providerMessageId', providerMessageId })
+const types = async (id: MessageId) => (await world.history(id)).map((line) => line.split(' ')[1])
+const unmatched = async () => (await listUnmatchedFeedback(world.db, 10)).map(({ reason, source }) => [reason, source])
+
+describe('a report of a feed', () => {
+  test("finds its message by the relay's id, on its own route alone, and once", async () => {
+    const id = await relayed('installation', 'R-1')
+    expect(await feedback.receiveFed({ name: 'ses', route: sender.workspaceId }, [bounce(byId('R-1'))])).toEqual([
+      'unknown_message',
+    ])
+    expect(await feedback.receiveFed({ name: 'ses', route: 'installation' }, [bounce(byId('R-1'))])).toEqual([
+      'recorded',
+    ])
+    expect(await feedback.receiveFed({ name: 'ses', route: 'installation' }, [bounce(byId('R-1'))])).toEqual([
+      'repeated',
+    ])
+    expect(await types(id)).toEqual(['message.queued', 'message.sending', 'message.sent', 'message.hard_bounced'])
+    expect(await unmatched()).toEqual([['unknown_message', 'ses']])
+  })
+
+  test('finds it by our token, but not for a workspace that has a relay of its own', async () => {
+    const id = await relayed('installation', 'R-2')
+    const key = await makeReturnPathKeys(world.db, vault).at(new Date())
+    const token: MessageEvidence = { by: 'token', token: makeToken(key, id, sender.workspaceId) }
+    const other = await world.sender()
+    expect(await feedback.receiveFed({ name: 'ses', route: other.workspaceId }, [bounce(token)])).toEqual([
+      'other_route',
+    ])
+    await world.db.run(`update workspaces set route_sealed = 'x' where id = $1`, [sender.workspaceId])
+    expect(await feedback.receiveFed({ name: 'ses', route: 'installation' }, [bounce(token)])).toEqual(['other_route'])
+    expect(await feedback.receiveFed({ name: 'ses', route: sender.workspaceId }, [bounce(token)])).toEqual(['recorded'])
+    expect(await types(id)).toContain('message.hard_bounced')
+  })
+
+  test('that could mean two messages means none', async () => {
+    const ids = [await relayed('installation', 'R-3'), await relayed('installation', 'R-3')]
+    expect(await feedback.receiveFed({ name: 'ses', route: 'installation' }, [bounce(byId('R-3'))])).toEqual([
+      'unknown_message',
+    ])
+    for (const id of ids) expect(await types(id)).not.toContain('message.hard_bounced')
+  })
+
+  test('without any evidence is kept for operators, who can read it, until it is old', async () => {
+    await feedback.receiveFed({ name: 'generic', route: 'installation' }, [bounce()])
+    const [found] = await listUnmatchedFeedback(world.db, 10)
+    expect(found).toMatchObject({ reason: 'unknown_message', source: 'generic' })
+    expect(await findUnmatchedFeedback(world.db, found?.id ?? '')).toMatchObject({
+      content: expect.stringContaining('no such user') as string,
+    })
+    expect(await findUnmatchedFeedback(world.db, 'nothing')).toBeUndefined()
+    await pruneUnmatched(world.db)
+    expect(await unmatched()).toHaveLength(1)
+    await world.db.run(`update unmatched_feedback set received_at = app_now() - interval '31 days'`)
+    await pruneUnmatched(world.db)
+    expect(await unmatched()).toEqual([])
+  })
+})
+
+test("a relay's ids are forgotten when no report can come any more", async () => {
+  await relayed('installation', 'R-old')
+  await world.db.run(`update relayed set at = app_now() - interval '31 days' where provider_id = 'R-old'`)
+  await pruneReports(world.db)
+  expect(await world.value(`select count(*)::int from relayed where provider_id = 'R-old'`)).toBe(0)
+})
+
+test('tokens of the last few keys are believed, older ones no more', async () => {
+  const keys = () => makeReturnPathKeys(world.db, vault)
+  const first = await keys().at(new Date())
+  for (let n = 0; n < 3; n++) await rotateReturnPathKey(world.db)
+  expect(await keys().named(first.id)).toEqual(first)
+  await rotateReturnPathKey(world.db)
+  expect(await keys().named(first.id)).toBeUndefined()
+  expect((await keys().named('e'))?.id).toBe('e')
+})

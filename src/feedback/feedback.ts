@@ -1,0 +1,228 @@
+// The door for what receiving providers say: by mail to a return path or to the complaint address, or through a relay provider's feed.
+// A report is believed for the message that its signed token proves, or that an authenticated feed names on its own route, and only
+// where that message was armed ever (decisions C). Everything else is kept as unmatched feedback, without effect. Nothing is answered.
+import { limits } from '../config.ts'
+import type { Log } from '../base/log.ts'
+import type { ProviderReport } from '../domain/provider-report.ts'
+import { isGenuine, readToken } from '../mail/return-path.ts'
+import { findRelayed, findReported, type RelayRoute, type Reported, type ReportAnswer } from '../store/reports.ts'
+import type { ReportRow } from '../store/reports.ts'
+import { keepUnmatched, type NewUnmatched, type UnmatchedReason } from '../store/unmatched.ts'
+import type { Db } from '../store/database.ts'
+import type { ReturnPathKeys } from '../store/return-path-keys.ts'
+import { mailReports } from './mail-reports.ts'
+import { ofMessage, rowOf } from './meaning.ts'
+import type { Reporter, ReporterCheck } from './reporter.ts'
+
+export { makeReporterCheck } from './reporter.ts'
+export { findUnmatchedFeedback, listUnmatchedFeedback, rotateReturnPath } from './operators.ts'
+export type { Unmatched } from '../store/unmatched.ts'
+
+export interface FeedbackTools {
+  readonly db: Db
+  readonly keys: ReturnPathKeys
+  readonly record: (row: ReportRow) => Promise<ReportAnswer>
+  readonly provenReporter: ReporterCheck
+  readonly hostname: string
+  readonly log: Log
+}
+
+/** Who mail of ours can be for. */
+export type Addressee =
+  | { readonly kind: 'message'; readonly address: string; readonly message: Reported }
+  /** Where feedback loops are registered. */
+  | { readonly kind: 'complaints'; readonly address: string }
+
+export interface ReceivedMail {
+  /** '' for the null sender. */
+  readonly sender: string
+  readonly addressee: Addressee
+  readonly content: Buffer
+}
+
+/** A relay provider's feed whose word was authenticated. It speaks for its own route alone. */
+export interface Feed {
+  /** `ses`, `postmark` */
+  readonly name: string
+  readonly route: RelayRoute
+}
+
+export type FeedAnswer = ReportAnswer | UnmatchedReason | 'no_event'
+
+export interface Feedback {
+  /** Undefined for every address but return paths that we wrote and the complaint address. */
+  addresseeOf(address: string): Promise<Addressee | undefined>
+  /**
+   * Resolves to `kept` when what the mail reports is committed, to `later` where the sender is to come again. Rejects when that is not known:
+   * the same again does no harm.
+   */
+  receive(mail: ReceivedMail): Promise<'kept' | 'later'>
+  /** The same for reports of a feed, one answer each. */
+  receiveFed(feed: Feed, reports: readonly ProviderReport[]): Promise<FeedAnswer[]>
+}
+
+const complaintsLocal = 'complaints'
+
+export function makeFeedback(tools: FeedbackTools): Feedback {
+  const { db, log } = tools
+  const keep = boundedKeeper(db, log)
+
+  const messageOfToken = async (text: string): Promise<Reported | undefined> => {
+    const token = readToken(text)
+    if (token === undefined) return undefined
+    const key = await tools.keys.named(token.keyId)
+    if (key === undefined) return undefined
+    const message = await findReported(db, token.messageId)
+    return message !== undefined && isGenuine(token, key, message.workspaceId) ? message : undefined
+  }
+
+  const addresseeOf = async (address: string): Promise<Addressee | undefined> => {
+    const at = address.lastIndexOf('@')
+    const local = address.slice(0, at)
+    const host = address.slice(at + 1).toLowerCase()
+    if (local.split('+', 1)[0]?.toLowerCase() === complaintsLocal)
+      return host === tools.hostname ? { kind: 'complaints', address } : undefined
+    const message = await messageOfToken(local)
+    // A token is good at the hosts of its own workspace only.
+    if (message === undefined || (host !== tools.hostname && !message.hosts.includes(host))) return undefined
+    return { kind: 'message', address, message }
+  }
+
+  /** Writes one row, and the log's line. */
+  const record = async (row: ReportRow, more: { readonly route?: string }): Promise<ReportAnswer> => {
+    const answer = await tools.record(row)
+    const { id: messageId, workspaceId, type, source } = row
+    log.reported({
+      messageId,
+      workspaceId,
+      type,
+      source,
+      outcome: answer,
+      suppressed: row.suppress !== undefined,
+      ...more,
+    })
+    return answer
+  }
+
+  /** Reports that came to a message's own return path: the address is the proof. */
+  const receiveForMessage = async (mail: ReceivedMail, message: Reported): Promise<'kept'> => {
+    const reports = mailReports(mail.content).slice(0, limits.reportsPerMailMax)
+    // A bounce has the null sender (RFC 3464 2, RFC 5321 4.5.5), so that nobody answers it. A complaint may have any.
+    const believed = mail.sender === '' ? reports : reports.filter(({ kind }) => kind === 'complaint')
+    if (believed.length === 0)
+      return keep(
+        unmatchedMail(mail, reports.length === 0 ? 'no_report' : 'sender_not_null', { messageId: message.id }),
+      )
+    const rows = ofMessage(believed, message).flatMap(
+      ({ report, maybeAnother }) => rowOf(report, message, maybeAnother) ?? [],
+    )
+    const answers = await Promise.all(rows.map((row) => record(row, {})))
+    if (answers.includes('not_armed')) await keep(unmatchedMail(mail, 'not_armed', { messageId: message.id }))
+    return 'kept'
+  }
+
+  /** A feedback loop's report: the token is in the mail that it returns, and the reporter has to prove who it is. */
+  const receiveComplaint = async (mail: ReceivedMail): Promise<'kept' | 'later'> => {
+    const reports = mailReports(mail.content).slice(0, limits.reportsPerMailMax)
+    const complaints = reports.filter(({ kind }) => kind === 'complaint')
+    if (complaints.length === 0)
+      return keep(unmatchedMail(mail, reports.length === 0 ? 'no_report' : 'not_a_complaint', {}))
+    let reporter: Promise<Reporter> | undefined
+    for (const report of complaints) {
+      const message = await firstMessage(report, async (evidence) =>
+        evidence.by === 'token' ? messageOfToken(evidence.token) : undefined,
+      )
+      if (message === undefined) {
+        await keep(unmatchedMail(mail, 'unknown_message', {}))
+        continue
+      }
+      // Only for a message of ours are strangers' DNS servers asked.
+      const proven = await (reporter ??= tools.provenReporter(mail.content))
+      if (proven === 'later') return 'later'
+      const row = rowOf(report, message)
+      if (proven === 'unproven' || row === undefined)
+        await keep(unmatchedMail(mail, 'reporter_not_proven', { messageId: message.id }))
+      else if ((await record(row, { route: proven.proven })) === 'not_armed')
+        await keep(unmatchedMail(mail, 'not_armed', { messageId: message.id }))
+    }
+    return 'kept'
+  }
+
+  const receiveOneFed = async (feed: Feed, report: ProviderReport): Promise<FeedAnswer> => {
+    const unmatched = async (reason: UnmatchedReason, facts: object): Promise<UnmatchedReason> => {
+      const { evidence: _, ...said } = report
+      const content = Buffer.from(JSON.stringify(report))
+      await keep({ reason, source: feed.name, sender: '', addressee: '', facts: { ...facts, ...said }, content })
+      return reason
+    }
+    const message = await firstMessage(report, (evidence) =>
+      evidence.by === 'token'
+        ? messageOfToken(evidence.token)
+        : findRelayed(db, feed.route, evidence.providerMessageId),
+    )
+    if (message === undefined) return unmatched('unknown_message', {})
+    const ours = feed.route === 'installation' ? !message.hasOwnRoute : feed.route === message.workspaceId
+    if (!ours) return unmatched('other_route', { messageId: message.id })
+    const row = rowOf(report, message)
+    if (row === undefined) return 'no_event'
+    const answer = await record(row, { route: feed.name })
+    return answer === 'not_armed' ? unmatched('not_armed', { messageId: message.id }) : answer
+  }
+
+  return {
+    addresseeOf,
+    receive: (mail) =>
+      mail.addressee.kind === 'message' ? receiveForMessage(mail, mail.addressee.message) : receiveComplaint(mail),
+    receiveFed: async (feed, reports) => {
+      const answers: FeedAnswer[] = []
+      for (let at = 0; at < reports.length; at += limits.reportsPerStatementMax) {
+        const some = reports.slice(at, at + limits.reportsPerStatementMax)
+        answers.push(...(await Promise.all(some.map((report) => receiveOneFed(feed, report)))))
+      }
+      return answers
+    },
+  }
+}
+
+/** The first piece of evidence that finds a message. */
+async function firstMessage(
+  report: ProviderReport,
+  find: (evidence: ProviderReport['evidence'][number]) => Promise<Reported | undefined>,
+): Promise<Reported | undefined> {
+  for (const evidence of report.evidence) {
+    const message = await find(evidence)
+    if (message !== undefined) return message
+  }
+  return undefined
+}
+
+function unmatchedMail(
+  { sender, addressee, content }: ReceivedMail,
+  reason: UnmatchedReason,
+  facts: object,
+): NewUnmatched {
+  return { reason, source: 'mail', sender, addressee: addressee.address, facts, content }
+}
+
+/** Keeps unmatched feedback, so much a minute: the complaint address is open to everybody. */
+function boundedKeeper(db: Db, log: Log): (row: NewUnmatched) => Promise<'kept'> {
+  let minuteEndsAt = 0
+  let kept = 0
+  return async (row) => {
+    const now = performance.now()
+    if (now >= minuteEndsAt) {
+      minuteEndsAt = now + 60_000
+      kept = 0
+    }
+    const full = ++kept > limits.unmatchedPerMinuteMax
+    log.reported({
+      source: row.source,
+      outcome: 'unmatched',
+      reason: row.reason,
+      bytes: row.content.length,
+      kept: !full,
+    })
+    if (!full) await keepUnmatched(db, row)
+    return 'kept'
+  }
+}

@@ -1,0 +1,78 @@
+// From a mail to the reports in it: what mail/report.ts read, as the facts that are recorded. A mail that is no report gives none:
+// automatic replies, receipts (RFC 8098), complaints that are none (RFC 5965: `not-spam`, `auth-failure` and the like).
+import { createHash } from 'node:crypto'
+import type { MessageEvidence, ProviderReport } from '../domain/provider-report.ts'
+import { complaintTypes } from '../mail/arf-rfc5965.ts'
+import { readReport, returnedField, type Report, type ReportedRecipient } from '../mail/report.ts'
+
+const kindOf = {
+  failed: 'bounce',
+  delayed: 'delay',
+  delivered: 'delivered',
+  relayed: undefined,
+  expanded: undefined,
+} as const
+
+/** Never throws. */
+export function mailReports(mail: Buffer): ProviderReport[] {
+  const report = readReport(mail)
+  if (report.kind === 'arf') return complaintOf(report)
+  return report.recipients.flatMap((recipient) => deliveryOf(report, recipient))
+}
+
+function complaintOf(report: Report): ProviderReport[] {
+  const { feedback, reporter } = report
+  if (feedback === undefined || !complaintTypes.includes(feedback.type)) return []
+  return [
+    {
+      kind: 'complaint',
+      evidence: evidenceIn(report),
+      ...(feedback.recipient !== undefined && { recipient: feedback.recipient }),
+      detail: `The recipient complained: ${feedback.type}${reporter === undefined ? '' : ` (${reporter})`}`,
+      source: 'arf',
+      ...(reporter !== undefined && { reporter }),
+      fingerprint: fingerprintOf('complaint', feedback.type),
+    },
+  ]
+}
+
+function deliveryOf(report: Report, said: ReportedRecipient): ProviderReport[] {
+  const kind = kindOf[said.action]
+  if (kind === undefined) return []
+  const { reporter } = report
+  return [
+    {
+      kind,
+      evidence: evidenceIn(report),
+      ...(said.recipient !== undefined && { recipient: said.recipient }),
+      reply: {
+        action: said.action,
+        text: said.text,
+        ...(said.status !== undefined && { enhancedCode: said.status }),
+        ...(said.remoteMta !== undefined && { remoteMta: said.remoteMta }),
+      },
+      detail: detailOf(said),
+      source: report.kind === 'bounce_text' ? 'bounce_mail' : 'dsn',
+      ...(reporter !== undefined && { reporter }),
+      fingerprint: fingerprintOf(kind, said.recipient?.toLowerCase(), said.status, said.text),
+    },
+  ]
+}
+
+/** The signed header of the mail that is returned, then the envelope id that we gave. */
+function evidenceIn(report: Report): MessageEvidence[] {
+  const tokens = [returnedField(report, 'x-posthorn-token')?.trim(), report.envelopeId?.trim()]
+  return tokens.flatMap((token) => (token === undefined || token === '' ? [] : [{ by: 'token', token }]))
+}
+
+function detailOf({ text, status, action }: ReportedRecipient): string {
+  const words = text.trim() === '' ? action : text.trim()
+  return status === undefined || words.includes(status) ? words : `${status} ${words}`
+}
+
+/** Over what is reported, not over the mail: the same report takes another way and another time when it comes again. */
+function fingerprintOf(...facts: readonly (string | undefined)[]): string {
+  return createHash('sha256')
+    .update(JSON.stringify(facts.map((fact) => fact ?? '')))
+    .digest('hex')
+}

@@ -1,0 +1,116 @@
+// What a report means for its message: event, rank, bounce and suppression. Pure. The processing state is none of its business
+// (specification 3.2), and nobody but the message's own recipient is ever suppressed (decisions C).
+import { limits } from '../config.ts'
+import { classify, type BounceEvidence } from '../domain/bounce-rules.ts'
+import { rankOf } from '../domain/delivery-status.ts'
+import type { DeliveryEventType } from '../domain/message.ts'
+import type { ProviderReport, ReportedReply } from '../domain/provider-report.ts'
+import { isSimulator } from '../domain/simulator.ts'
+import { parseAddress } from '../mail/address.ts'
+import type { Reported, ReportRow } from '../store/reports.ts'
+
+/** The rule that a complaint's suppression is stored with; bounces have theirs from the table. */
+const complaintRule = 'complaint-report'
+
+/** The row to record; undefined for what is no event, such as a mail that was handed on. */
+export function rowOf(report: ProviderReport, message: Reported, maybeAnother = false): ReportRow | undefined {
+  const said = meaningOf(report)
+  if (said === undefined) return undefined
+  // A list or an alias was expanded behind the recipient: what one of many says is not about the recipient.
+  const type = maybeAnother && said.type === 'hard_bounce' ? 'soft_bounce' : said.type
+  const suppress =
+    (type === 'hard_bounce' || type === 'complaint') &&
+    !isSimulator(message.recipient.slice(message.recipient.lastIndexOf('@') + 1))
+      ? type
+      : undefined
+  const bounce = said.bounce && { ...said.bounce, final: said.final, source: report.source }
+  const rule = type === 'complaint' ? complaintRule : said.bounce?.rule
+  return {
+    id: message.id,
+    workspaceId: message.workspaceId,
+    fingerprint: report.fingerprint,
+    type,
+    rank: rankOf({ type, final: said.final }),
+    detail: detailOf(report),
+    ...(bounce !== undefined && { bounce }),
+    facts: {
+      ...smtpOf(report),
+      ...(bounce !== undefined && { bounce }),
+      ...(suppress !== undefined && { suppressed: true }),
+    },
+    source: report.source,
+    ...(suppress !== undefined && { suppress }),
+    ...(rule !== undefined && { rule }),
+  }
+}
+
+interface Meaning {
+  readonly type: DeliveryEventType
+  /** Nobody tries again. */
+  readonly final: boolean
+  readonly bounce?: { readonly class: string; readonly rule: string; readonly permanent: boolean }
+}
+
+function meaningOf(report: ProviderReport): Meaning | undefined {
+  if (report.kind === 'complaint') return { type: 'complaint', final: true }
+  if (report.kind === 'delivered') return { type: 'delivered', final: true }
+  const { class: name, rule, event, permanent } = classify(evidenceOf(report))
+  if (event === undefined || event === 'delivered') return undefined
+  return { type: event, final: report.kind === 'bounce', bounce: { class: name, rule, permanent } }
+}
+
+/** A report of a relay or of the receiving system about a refusal that we did not see. */
+function evidenceOf({ kind, reply }: ProviderReport): BounceEvidence {
+  return {
+    stage: 'report',
+    action: kind === 'delay' ? 'delayed' : 'failed',
+    text: reply?.text ?? '',
+    ...(reply?.code !== undefined && { code: reply.code }),
+    ...(reply?.enhancedCode !== undefined && { enhancedCode: reply.enhancedCode }),
+  }
+}
+
+function detailOf({ detail, reply }: ProviderReport): string {
+  return kept(detail ?? (reply === undefined ? '' : replyWords(reply)), limits.reportDetailCharactersMax)
+}
+
+/** A stranger's words as the database takes them. */
+function kept(words: string, charactersMax: number): string {
+  return words.slice(0, charactersMax).toWellFormed().replaceAll('\0', ' ')
+}
+
+function replyWords({ code, enhancedCode, text }: ReportedReply): string {
+  const codes = [code, enhancedCode].filter((each) => each !== undefined && !text.includes(String(each)))
+  return [...codes, text].join(' ').trim()
+}
+
+function smtpOf({ reply, reporter }: ProviderReport): object {
+  const host = reply?.remoteMta ?? reporter
+  if (reply === undefined || host === undefined) return {}
+  const { code, enhancedCode } = reply
+  const isCode = enhancedCode !== undefined && /^[245]\.\d{1,3}\.\d{1,3}$/.test(enhancedCode)
+  return {
+    smtp: {
+      host: kept(host, limits.addressOctetsMax),
+      ...(code !== undefined && { code }),
+      ...(isCode && { enhancedCode }),
+      reply: kept(reply.text, limits.reportDetailCharactersMax),
+    },
+  }
+}
+
+/**
+ * Of the reports in one mail, those about this message, each with whether it may be about another address behind the recipient's: a
+ * message has one recipient, so more than one means that somebody expanded it. Where one names the recipient, it alone counts.
+ */
+export function ofMessage(
+  reports: readonly ProviderReport[],
+  message: Reported,
+): { readonly report: ProviderReport; readonly maybeAnother: boolean }[] {
+  const key = parseAddress(message.recipient)?.key
+  const named = reports.filter(
+    ({ recipient }) => recipient !== undefined && key !== undefined && parseAddress(recipient)?.key === key,
+  )
+  if (named.length > 0) return named.map((report) => ({ report, maybeAnother: false }))
+  return reports.map((report) => ({ report, maybeAnother: reports.length > 1 }))
+}

@@ -1,0 +1,51 @@
+// Whether a reporter is who it says: a DKIM signature (RFC 6376) that verifies, of the domain in the one From field. Bounded in
+// signatures, in keys asked for, and in time; whatever goes wrong, the answer is no.
+import { Resolver } from 'node:dns/promises'
+import { dkimVerify } from 'mailauth/lib/dkim/verify.js'
+import { limits } from '../config.ts'
+
+export interface ReporterSettings {
+  /** `ip` or `ip:port`; none: the system's. */
+  readonly dnsServers: readonly string[]
+}
+
+/** The domain that is proven; `later` where the DNS did not answer, so that nobody can know yet. */
+export type Reporter = { readonly proven: string } | 'unproven' | 'later'
+export type ReporterCheck = (mail: Buffer) => Promise<Reporter>
+
+export function makeReporterCheck({ dnsServers }: ReporterSettings): ReporterCheck {
+  return async (mail) => {
+    if (signatureFields(mail) > limits.reporterSignaturesMax) return 'unproven'
+    const dns = new Resolver({ timeout: limits.dnsQueryMs, tries: limits.dnsTries })
+    if (dnsServers.length > 0) dns.setServers(dnsServers)
+    const bound = setTimeout(() => dns.cancel(), limits.reporterLookupMs)
+    try {
+      const { results, headerFrom, fromFields } = await dkimVerify(mail, {
+        strict: true,
+        resolver: (name, type) => dns.resolve(name, type) as Promise<string[][]>,
+      })
+      if (fromFields !== 1 || headerFrom.length !== 1) return 'unproven'
+      const aligned = results.filter(({ status }) => status.aligned)
+      const good = aligned.find(({ status }) => status.result === 'pass')
+      if (good?.signingDomain !== undefined) return { proven: good.signingDomain }
+      return aligned.some(({ status }) => status.result === 'temperror') ? 'later' : 'unproven'
+    } catch {
+      return 'unproven' // a mail that the verifier cannot read
+    } finally {
+      clearTimeout(bound)
+    }
+  }
+}
+
+/** Counted before anything is parsed: each one costs a look-up and a hash over the whole mail. */
+function signatureFields(mail: Buffer): number {
+  const head = headOf(mail)
+  return head.match(/^dkim-signature:/gim)?.length ?? 0
+}
+
+/** The header block as far as anybody needs it. */
+function headOf(mail: Buffer): string {
+  const text = mail.toString('latin1', 0, limits.mimeHeaderBytesMax)
+  const end = text.indexOf('\r\n\r\n')
+  return end < 0 ? text : text.slice(0, end)
+}

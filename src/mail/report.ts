@@ -1,0 +1,327 @@
+// One door for mail that may say how another mail fared: DSN (RFC 3464), ARF (RFC 5965), bounces in free text, notifications of SES;
+// and for mail that says nothing of the kind: automatic replies (RFC 3834), receipts (RFC 8098), anything else. Facts only, bounded,
+// never throws. Only the outermost report counts: what stands inside a returned or forwarded message is its own business.
+import { limits } from '../config.ts'
+import { readFeedbackReport, type FeedbackReport } from './arf-rfc5965.ts'
+import { readBounceText, replyIn } from './bounce-text.ts'
+import { linesOf, readDeliveryStatus, type DeliveryStatus, type RecipientAction } from './dsn-rfc3464.ts'
+import { decodedText, fieldValue, readMime, type MimeEntity } from './mime-entity.ts'
+import { decodeWords, unfolded, type MimeField } from './mime-field.ts'
+import { readSesNotification, type SesNotification } from './ses-notification.ts'
+
+export type ReportKind = 'dsn' | 'arf' | 'bounce_text' | 'notification' | 'auto_reply' | 'receipt' | 'other'
+
+export interface Report {
+  readonly kind: ReportKind
+  /** Of a delivery report, one for each recipient that it names. */
+  readonly recipients: readonly ReportedRecipient[]
+  /** Of an ARF report. */
+  readonly feedback?: FeedbackReport
+  /** Reporting-MTA of a DSN, User-Agent of an ARF report. */
+  readonly reporter?: string
+  /** ENVID of the transaction that the report is about (RFC 3464 2.2.1). */
+  readonly envelopeId?: string
+  /** The header of the mail that is returned, as far as it is. */
+  readonly returned: readonly MimeField[]
+}
+
+export interface ReportedRecipient {
+  readonly recipient?: string
+  readonly action: RecipientAction
+  readonly status?: string
+  readonly text: string
+  readonly remoteMta?: string
+}
+
+export function readReport(bytes: Buffer): Report {
+  const mail = withoutLineEndsBefore(bytes)
+  const message = readMime(mail)
+  const parts = outermostLeaves(message)
+  const returned = returnedFields(message)
+  const notice = noticeOf(message, parts)
+  const endsMail = (body: Buffer): boolean => body.byteOffset + body.length === mail.byteOffset + mail.length
+  const feedback = feedbackIn(message, parts)
+  if (feedback !== undefined)
+    return { kind: 'arf', recipients: [], feedback, ...reporterOf(feedback.userAgent), returned }
+  if (parts.some(({ contentType }) => isReceipt(contentType.value))) return nothing('receipt', returned)
+  const status = statusIn(message, parts, notice, endsMail)
+  if (status !== undefined) return dsnReport(status, notice, returned)
+  const notification = notificationIn(notice)
+  if (notification !== undefined) return notificationReport(notification, returned)
+  if (isAutomaticReply(message)) return nothing('auto_reply', returned)
+  if (!looksLikeBounce(message, notice)) return nothing('other', returned)
+  const last = parts.findLast(({ contentType }) => contentType.value.startsWith('text/'))
+  const whole = last !== undefined && endsMail(last.body) ? withoutCutLine(notice) : notice
+  const { delayed, recipients } = readBounceText(whole, subjectOf(message))
+  const failed = failedRecipients(message)
+  return {
+    kind: 'bounce_text',
+    recipients: recipients.map(({ recipient = failed, text }) => ({
+      action: delayed ? 'delayed' : 'failed',
+      text,
+      ...(recipient === undefined ? {} : { recipient }),
+    })),
+    returned,
+  }
+}
+
+/** The unfolded value of a field of the returned header: `x-posthorn-token`, `message-id`. */
+export function returnedField(report: Pick<Report, 'returned'>, name: string): string | undefined {
+  const field = report.returned.find((candidate) => candidate.name === name)
+  return field === undefined ? undefined : unfolded(field)
+}
+
+function nothing(kind: ReportKind, returned: readonly MimeField[]): Report {
+  return { kind, recipients: [], returned }
+}
+
+const reporterOf = (reporter: string | undefined): { reporter?: string } => (reporter === undefined ? {} : { reporter })
+
+/** A line without its end was cut off, and nobody knows how it went on. (`noticeOf` puts two line ends behind each text.) */
+function withoutCutLine(notice: string): string {
+  const text = notice.slice(0, -2)
+  return /[\r\n]$/.test(text) ? text : text.slice(0, Math.max(text.lastIndexOf('\n'), text.lastIndexOf('\r')) + 1)
+}
+
+/** A mail that begins with empty lines has its header behind them. */
+function withoutLineEndsBefore(bytes: Buffer): Buffer {
+  let at = 0
+  while (bytes[at] === 10 || bytes[at] === 13) at++
+  return bytes.subarray(at)
+}
+
+/** Parts of the mail itself, not of what it returns. */
+function outermostLeaves(message: MimeEntity): readonly MimeEntity[] {
+  const leaves: MimeEntity[] = []
+  const waiting = [message]
+  for (let next = waiting.pop(); next !== undefined && leaves.length < limits.reportPartsMax; next = waiting.pop()) {
+    if (!next.contentType.value.startsWith('multipart/')) leaves.push(next)
+    else waiting.push(...next.parts.toReversed())
+  }
+  return leaves
+}
+
+const isStatus = (type: string): boolean => /^message\/(?:global-)?delivery-status$/.test(type)
+const isReceipt = (type: string): boolean => /^message\/(?:global-)?disposition-notification$/.test(type)
+const isFeedback = (type: string): boolean => type === 'message/feedback-report'
+const isReturned = (type: string): boolean =>
+  /^(?:message\/(?:rfc822|global|rfc822-headers?|global-headers)|text\/rfc822(?:-headers?)?)$/.test(type)
+
+/** What the mail system wrote for people; where the parts do not come apart, all that there is. */
+function noticeOf(message: MimeEntity, parts: readonly MimeEntity[]): string {
+  const texts = parts.filter(({ contentType }) => contentType.value === 'text/plain')
+  const plain =
+    texts.length > 0 ? texts : parts.filter(({ contentType }) => contentType.value === 'text/html').slice(0, 1)
+  let text = ''
+  for (const part of plain) {
+    if (text.length > limits.reportTextBytesMax) break
+    const bounded = { ...part, body: part.body.subarray(0, limits.reportTextBytesMax) }
+    const own = decodedText(bounded)
+    text += `${part.contentType.value === 'text/html' ? withoutTags(own) : own}\n\n`
+  }
+  if (text.trim() === '' && message.contentType.value.startsWith('multipart/')) {
+    const bare = message.parts.length === 0 ? message.body : message.preamble
+    text = bare.toString('utf8', 0, limits.reportTextBytesMax)
+  }
+  return text
+}
+
+/** Enough for a notice that comes in HTML alone: tags end a line. One pass. */
+function withoutTags(html: string): string {
+  let text = ''
+  for (const piece of html.slice(0, limits.reportTextBytesMax).split('<')) {
+    const end = piece.indexOf('>')
+    const tag = piece.slice(0, Math.max(0, end)).toLowerCase()
+    text += (/^\/?(?:p|br|div|tr|td|li|h\d)\b/.test(tag) ? '\n' : '') + piece.slice(end + 1)
+  }
+  return text.replaceAll('&lt;', '<').replaceAll('&gt;', '>').replaceAll('&nbsp;', ' ').replaceAll('&quot;', '"').replaceAll('&amp;', '&') // prettier-ignore
+}
+
+function returnedFields(message: MimeEntity): readonly MimeField[] {
+  const waiting = [...message.parts]
+  for (
+    let next = waiting.shift(), left = limits.reportPartsMax;
+    next !== undefined && left > 0;
+    next = waiting.shift(), left--
+  ) {
+    if (isReturned(next.contentType.value)) {
+      const inner =
+        next.parts[0] ??
+        readMime(Buffer.from(decodedText({ ...next, body: next.body.subarray(0, limits.mimeHeaderBytesMax) })))
+      return inner.fields
+    }
+    waiting.push(...next.parts)
+  }
+  return []
+}
+
+function feedbackIn(message: MimeEntity, parts: readonly MimeEntity[]): FeedbackReport | undefined {
+  const part = parts.find(({ contentType }) => isFeedback(contentType.value))
+  const read = part === undefined ? undefined : readFeedbackReport(decodedText(part))
+  if (read !== undefined) return read
+  // Outlook.com's junk mail reporting predates ARF: a complaint is mail from there with the mail itself attached.
+  const from = (fieldValue(message, 'from') ?? '').slice(0, 500).toLowerCase()
+  const attached = parts.some(({ contentType }) => contentType.value === 'message/rfc822')
+  const complains = /^complaint about message from /i.test(fieldValue(message, 'subject') ?? '')
+  return attached && complains && from.includes('staff@hotmail.com')
+    ? { type: 'abuse', userAgent: 'Hotmail' }
+    : undefined
+}
+
+/** In its own part; in a text that is attached instead; or among the words, where the parts were lost. */
+function statusIn(
+  message: MimeEntity,
+  parts: readonly MimeEntity[],
+  notice: string,
+  endsMail: (body: Buffer) => boolean,
+): DeliveryStatus | undefined {
+  for (const part of parts.filter(({ contentType }) => isStatus(contentType.value))) {
+    const body = part.body.subarray(0, limits.reportTextBytesMax)
+    const read = readDeliveryStatus(decodedText({ ...part, body }), endsMail(part.body))
+    if (read !== undefined) return read
+  }
+  if (!/^(?:> ?)?(?:final|original)-recipient[ \t]{0,4}:/im.test(notice)) return undefined
+  return isAutomaticReply(message) ? undefined : readDeliveryStatus(notice, true)
+}
+
+function dsnReport(status: DeliveryStatus, notice: string, returned: readonly MimeField[]): Report {
+  const transcript = transcriptOf(notice)
+  const envelopeId = status.message.get('original-envelope-id')
+  return {
+    kind: 'dsn',
+    recipients: status.recipients.map(({ recipient, action, status, diagnostic, smtp, remoteMta, cut }) => {
+      if (cut) return { action, text: '', ...(recipient === undefined ? {} : { recipient }) }
+      // `x-unix; 67` says nothing that a rule could read: then the words of the transcript do.
+      const mute = diagnostic === undefined || (!smtp && !/[a-z]{3}/i.test(diagnostic))
+      return {
+        action,
+        text: mute ? `${diagnostic ?? ''} ${transcript || wordsFor(notice, recipient)}`.trim() : diagnostic,
+        ...(recipient === undefined ? {} : { recipient }),
+        ...(status === undefined ? {} : { status }),
+        ...(remoteMta === undefined ? {} : { remoteMta }),
+      }
+    }),
+    ...reporterOf(status.message.get('reporting-mta')?.replace(/^[A-Za-z0-9-]{1,20}\s{0,4};\s{0,8}/, '')),
+    ...(envelopeId === undefined ? {} : { envelopeId }),
+    returned,
+  }
+}
+
+/** Exim says about its own findings in the human part alone. */
+function wordsFor(notice: string, recipient: string | undefined): string {
+  const named = readBounceText(notice, '').recipients.find((each) => each.recipient === recipient?.toLowerCase())
+  return recipient === undefined ? '' : (named?.text ?? '')
+}
+
+/** What stands under sendmail's "Transcript of session follows", else the first SMTP-looking line. */
+function transcriptOf(notice: string): string {
+  const lines = linesOf(notice.slice(0, limits.reportTextBytesMax)).slice(0, limits.reportLinesMax)
+  const head = lines.findIndex((line) => /^[> ]{0,4}-{3,}\s*transcript of session follows/i.test(line.slice(0, 200)))
+  if (head === -1) return replyIn(lines) ?? ''
+  const rest = lines.slice(head + 1, head + 13)
+  const end = rest.findIndex((line) => line.trim() === '')
+  return rest.slice(0, end === -1 ? rest.length : end).join(' ').slice(0, limits.reportTextCharactersMax) // prettier-ignore
+}
+
+/** Mail of SNS holds the JSON, and a foot below it. */
+function notificationIn(notice: string): SesNotification | undefined {
+  const start = /^\s{0,16}\{/.exec(notice)
+  if (start === null || !/"(?:notification|event)Type\\?"/.test(notice.slice(0, 4_000))) return undefined
+  // Old relays break a long line with `!` and a line end.
+  const text = notice.slice(0, limits.reportTextBytesMax).replace(/!(?:\r\n|\r|\n)[ \t]/g, '')
+  try {
+    const value: unknown = JSON.parse(jsonAtStart(text))
+    const inside = (value as { Message?: unknown } | null)?.Message
+    return readSesNotification(typeof inside === 'string' ? JSON.parse(inside) : value)
+  } catch {
+    // Cut, or not JSON after all: then it is no notification.
+    return undefined
+  }
+}
+
+/** Until the brace that closes the first one, strings passed over. */
+function jsonAtStart(text: string): string {
+  let depth = 0
+  let quoted = false
+  for (let at = 0; at < text.length; at++) {
+    const character = text[at]
+    if (quoted) {
+      if (character === '\\') at++
+      else if (character === '"') quoted = false
+    } else if (character === '"') quoted = true
+    else if (character === '{') depth++
+    else if (character === '}' && --depth === 0) return text.slice(0, at + 1)
+  }
+  return text
+}
+
+const actionOfNotification = { delivered: 'delivered', bounce: 'failed', delay: 'delayed' } as const
+
+function notificationReport(notification: SesNotification, returned: readonly MimeField[]): Report {
+  if (notification.kind === 'complaint') {
+    const type = notification.feedbackType ?? 'abuse'
+    const recipient = notification.recipients[0]?.recipient
+    return {
+      kind: 'arf',
+      recipients: [],
+      feedback: { type, ...(recipient === undefined ? {} : { recipient }) },
+      returned,
+    }
+  }
+  const action = actionOfNotification[notification.kind]
+  return {
+    kind: 'notification',
+    recipients: notification.recipients.map(({ recipient, status, diagnostic }) => ({
+      recipient,
+      action,
+      text: diagnostic ?? '',
+      ...(status === undefined ? {} : { status }),
+    })),
+    returned,
+  }
+}
+
+/** RFC 3834 5, and what vacation programs put there before it. Exim calls its bounces so, too. */
+function isAutomaticReply(message: MimeEntity): boolean {
+  const subject = subjectOf(message).slice(0, 500).toLowerCase()
+  if (fieldValue(message, 'x-failed-recipients') !== undefined) return false
+  if (daemons.test(senderOf(message)) && bounceSubject.test(subject)) return false
+  if (/^auto-replied\b/i.test(fieldValue(message, 'auto-submitted') ?? '')) return true
+  if (replyFields.some((name) => fieldValue(message, name) !== undefined)) return true
+  return /^auto_reply\b/i.test(fieldValue(message, 'precedence') ?? '') || replySubject.test(subject)
+}
+
+const replyFields = ['x-autoreply', 'x-autorespond', 'x-autoresponder', 'x-vacation']
+const replySubject =
+  /^(?:re: ?|aw: ?){0,3}(?:auto(?:matic|mated)?[- ]?(?:reply|response|antwort)|auto: |out of (?:the )?office|away from|vacation|on holiday|abwesen|r[eé]ponse automatique|risposta automatica|respuesta autom)/
+
+function senderOf(message: MimeEntity): string {
+  return `${fieldValue(message, 'from') ?? ''} ${fieldValue(message, 'sender') ?? ''}`.slice(0, 1_000).toLowerCase()
+}
+
+function subjectOf(message: MimeEntity): string {
+  return decodeWords((fieldValue(message, 'subject') ?? '').slice(0, 2_000))
+}
+
+/** The one recipient that Exim names in a field. */
+function failedRecipients(message: MimeEntity): string | undefined {
+  const text = fieldValue(message, 'x-failed-recipients')
+  return text === undefined || text.includes(',') ? undefined : text.slice(0, 320)
+}
+
+const daemons = /mailer-daemon|mail-daemon|\bmailerdaemon\b|\bpostmaster\b|mail delivery (?:sub)?(?:system|service)|mail (?:administrator|router|system)|delivery (?:sub)?system|\bmajordomo-owner\b|bounce(?:s|d)?[-_.@]|mdaemon|\bmailbox daemon\b|system administrator/ // prettier-ignore
+const bounceSubject = /undeliver|not deliver|non[- ]?deliver|could ?n[o']t (?:be )?(?:sen[dt]|deliver)|returned? (?:mail|message|to sender|e-?mail)|(?:delivery|mail|message|e-?mail)(?: (?:delivery|status|system))?(?: notification)? ?[:(]? ?(?:fail|error|problem|delay|warning|return|bounce|rejected|was not)|failure (?:notice|notification|delivery)|fail(?:ed|ure) (?:to deliver|mail|delivery)|delivery (?:status|report|failure|unsuccessful|incomplete|delayed)|warning: (?:could not send|message)|unzustellbar|nicht zustellbar|mail non livr|non remis|delayed mail|undelivered|unknown (?:user|recipient|address)|user unknown|bounced? (?:mail|message|e-?mail)|nicht zugestellt|no entregad|message status|rejected mail|error sending/ // prettier-ignore
+const bounceOpening = /this is the qmail-send program|this message was created automatically by (?:the )?mail|could ?n[o']t be delivered|can(?:no|')t be delivered|could not deliver|unable to deliver|was not delivered|undeliver(?:able|ed)|delivery (?:has )?failed|did not reach the following|following (?:address|recipient|message|user)|failed to deliver|permanent (?:fatal )?error|returned to sender|not able to deliver|problems? delivering|(?:has|have) been (?:returned|delayed|bounced)|delivery error|transcript of session|not delivered to|mail delivery/ // prettier-ignore
+
+/** Two signs of three: who writes, what the subject says, what the text says. A field that only bounces have is enough. */
+function looksLikeBounce(message: MimeEntity, notice: string): boolean {
+  if (fieldValue(message, 'x-failed-recipients') !== undefined) return true
+  const nullPath = /^<\s*>$/.test(fieldValue(message, 'return-path') ?? '')
+  const generated = /^auto-generated\b/i.test(fieldValue(message, 'auto-submitted') ?? '')
+  const signs = [
+    daemons.test(senderOf(message)) || nullPath || generated,
+    bounceSubject.test(subjectOf(message).slice(0, 500).toLowerCase()),
+    bounceOpening.test(notice.slice(0, 4_000).replace(/\s+/g, ' ').toLowerCase()),
+  ]
+  return signs.filter(Boolean).length >= 2
+}

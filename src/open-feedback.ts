@@ -1,0 +1,28 @@
+// Feedback's door with its database and its tools, for the roles in which reports arrive.
+import { limits } from './config.ts'
+import { makeFeedback, makeReporterCheck, type Feedback } from './feedback/feedback.ts'
+import { closeAll, type Role, type RoleTools } from './role.ts'
+import { openDatabase } from './store/database.ts'
+import { makeReportRecorder } from './store/reports.ts'
+import { makeReturnPathKeys } from './store/return-path-keys.ts'
+
+export function openFeedback({
+  settings,
+  connection,
+  vault,
+  log,
+}: Omit<RoleTools, 'metrics'>): Pick<Role, 'closing'> & { readonly feedback: Feedback } {
+  const open = (what: string, connectionsMax: number) =>
+    openDatabase(connection, { name: `posthorn ${what}`, connectionsMax, answerMs: limits.databaseAnswerMs })
+  const db = open('feedback', 2)
+  const recordDb = open('report', 1)
+  const feedback = makeFeedback({
+    db,
+    keys: makeReturnPathKeys(db, vault),
+    record: makeReportRecorder(recordDb),
+    provenReporter: makeReporterCheck({ dnsServers: settings.POSTHORN_DNS_SERVERS }),
+    hostname: settings.POSTHORN_HOSTNAME,
+    log,
+  })
+  return { feedback, closing: closeAll(db, recordDb) }
+}

@@ -1,0 +1,383 @@
+// The bounce mailbox as a stranger meets it: what it takes, what it refuses, and what it makes of what it took. Over a real socket, on a real
+// database, with reports as mail systems write them.
+import { generateKeyPairSync } from 'node:crypto'
+import { dkimSign } from 'mailauth/lib/dkim/sign.js'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { startDnsServer, type DnsServer } from '../../test/world/dns-server.ts'
+import { silentLog } from '../base/log.ts'
+import { makeVault } from '../base/secret.ts'
+import { limits } from '../config.ts'
+import { handOver, type OwnMail } from '../deliver/hand-over.ts'
+import type { Claim, MessageId } from '../domain/message.ts'
+import { listUnmatchedFeedback, makeFeedback, makeReporterCheck } from '../feedback/feedback.ts'
+import { makeToken } from '../mail/return-path.ts'
+import { makeReportRecorder } from '../store/reports.ts'
+import { makeReturnPathKeys } from '../store/return-path-keys.ts'
+import { storeWorld, type Sender, type StoreWorld } from '../store/store.test-kit.ts'
+import { feedbackServer } from './feedback.ts'
+import type { SmtpServer } from './server.ts'
+
+const vault = makeVault('a key for the tests of feedback')
+const reporterKey = generateKeyPairSync('rsa', { modulusLength: 2048 })
+let world: StoreWorld
+let dns: DnsServer
+let server: SmtpServer
+let sender: Sender
+let clockMs = 0
+beforeAll(async () => {
+  world = await storeWorld()
+  const publicKey = reporterKey.publicKey.export({ type: 'spki', format: 'der' }).toString('base64')
+  dns = await startDnsServer({
+    's1._domainkey.loop.example': { txt: [`v=DKIM1; k=rsa; p=${publicKey}`] },
+    's1._domainkey.down.example': 'servfail',
+  })
+  server = feedbackServer({
+    host: '127.0.0.1',
+    port: 0,
+    hostname: 'node.test',
+    feedback: makeFeedback({
+      db: world.db,
+      keys: makeReturnPathKeys(world.db, vault),
+      record: makeReportRecorder(world.db),
+      provenReporter: makeReporterCheck({ dnsServers: [dns.address] }),
+      hostname: 'node.test',
+      log: silentLog,
+    }),
+    log: silentLog,
+    now: () => clockMs,
+  })
+  await server.start()
+})
+beforeEach(async () => {
+  clockMs += limits.feedbackGuessesMs
+  sender = await world.sender()
+  await world.db.run('delete from unmatched_feedback')
+})
+afterAll(async () => {
+  await server?.stop()
+  await dns?.stop()
+  await world?.close()
+})
+
+interface Sent {
+  readonly id: MessageId
+  readonly token: string
+  readonly address: string
+}
+
+/** A message that was transmitted, and its return path. */
+async function sent(recipient = 'ann@example.org', armed = true): Promise<Sent> {
+  const [claim] = (await world.claimed(sender, [{ armed, recipient }])) as [Claim]
+  const key = await makeReturnPathKeys(world.db, vault).at(new Date())
+  const token = makeToken(key, claim.id, sender.workspaceId)
+  return { id: claim.id, token, address: `${token}@node.test` }
+}
+
+/** What the server said in the end: `250`, or where and why not. */
+async function hand(mail: OwnMail): Promise<string> {
+  const target = {
+    host: '127.0.0.1',
+    address: '127.0.0.1',
+    port: server.port(),
+    tls: 'clear',
+    verify: false,
+    connectionsMax: 1,
+    key: 'test',
+  } as const
+  const why = await handOver(target, { hostname: 'mx.there.example', timeoutScale: 10 }, mail)
+  return why === undefined ? '250' : why.words
+}
+
+const crlf = (text: string): Buffer => Buffer.from(text.replace(/\r?\n/g, '\r\n'), 'latin1')
+
+function dsn(
+  { token }: Pick<Sent, 'token'>,
+  action = 'failed',
+  said = '550 5.1.1 no such user',
+  status = '5.1.1',
+): Buffer {
+  return crlf(`From: MAILER-DAEMON@there.example
+Subject: Undelivered Mail Returned to Sender
+MIME-Version: 1.0
+Content-Type: multipart/report; report-type=delivery-status; boundary="b"
+
+--b
+Content-Type: text/plain
+
+Sorry.
+--b
+Content-Type: message/delivery-status
+
+Reporting-MTA: dns; mx.there.example
+
+Final-Recipient: rfc822; ann@example.org
+Action: ${action}
+Status: ${status}
+Diagnostic-Code: smtp; ${said}
+
+--b
+Content-Type: text/rfc822-headers
+
+From: post@shop.example
+X-Posthorn-Token: ${token}
+--b--
+`)
+}
+
+function arf({ token }: Pick<Sent, 'token'>, type = 'abuse'): Buffer {
+  return crlf(`From: Feedback <fbl@loop.example>
+To: complaints@node.test
+Subject: complaint
+Date: Sat, 21 Nov 2026 05:00:00 +0000
+Message-ID: <1@loop.example>
+MIME-Version: 1.0
+Content-Type: multipart/report; report-type=feedback-report; boundary="b"
+
+--b
+Content-Type: text/plain
+
+A complaint.
+--b
+Content-Type: message/feedback-report
+
+Feedback-Type: ${type}
+User-Agent: Loop/1.0
+Version: 1
+
+--b
+Content-Type: message/rfc822
+
+From: post@shop.example
+Subject: Hello
+X-Posthorn-Token: ${token}
+
+Hello
+--b--
+`)
+}
+
+const events = async ({ id }: Sent) => (await world.history(id)).slice(2).map((line) => line.split(' ')[1])
+const suppressed = async () =>
+  (
+    await world.db.run<{ line: string }>(
+      `select concat_ws(' ', recipient, reason) line from suppressions where workspace_id = $1`,
+      [sender.workspaceId],
+    )
+  ).map(({ line }) => line)
+const unmatched = async () => (await listUnmatchedFeedback(world.db, 100)).map(({ reason }) => reason)
+
+describe('who is there', () => {
+  test('return paths and the complaint address, in any case; nobody else, and nothing is relayed', async () => {
+    const message = await sent()
+    const note = crlf('Subject: hello\n\nhello\n')
+    expect(await hand({ from: '', to: message.address.toUpperCase(), content: dsn(message) })).toBe('250')
+    expect(await hand({ from: 'fbl@loop.example', to: 'Complaints+x@NODE.test', content: note })).toBe('250')
+    for (const to of [
+      'postmaster@node.test',
+      'ann@example.org',
+      'post@shop.example',
+      'complaints@example.org',
+      'root@localhost',
+    ])
+      expect(await hand({ from: '', to, content: note })).toBe(
+        'rcpt: 550 5.1.1 No such address here, and nothing is relayed',
+      )
+  })
+
+  test('forged, truncated and foreign tokens are refused, and have no effect', async () => {
+    const message = await sent()
+    const other = await world.sender()
+    const key = await makeReturnPathKeys(world.db, vault).at(new Date())
+    const { token } = message
+    const forged = [
+      token.slice(0, -1) + (token.endsWith('a') ? 'b' : 'a'),
+      token.slice(0, -4),
+      makeToken(key, message.id, other.workspaceId),
+      makeToken({ ...key, secret: Buffer.alloc(32) }, message.id, sender.workspaceId),
+      makeToken({ ...key, id: 'q' }, message.id, sender.workspaceId),
+      makeToken(key, world.nextId(), sender.workspaceId),
+    ]
+    for (const local of forged)
+      expect(await hand({ from: '', to: `${local}@node.test`, content: dsn(message) })).toMatch(/^rcpt: 550/)
+    // A token is good at its own workspace's hosts alone.
+    await world.db.run(`update domains set return_path_host = 'bounces.' || name`)
+    const own = await world.value<string>('select return_path_host from domains where id = $1', [sender.domainId])
+    const foreign = await world.value<string>('select return_path_host from domains where id = $1', [other.domainId])
+    expect(await hand({ from: '', to: `${token}@${foreign}`, content: dsn(message) })).toMatch(/^rcpt: 550/)
+    expect(await events(message)).toEqual([])
+    expect(await hand({ from: '', to: `${token}@${own}`, content: dsn(message) })).toBe('250')
+    expect(await events(message)).toEqual(['message.hard_bounced'])
+  })
+
+  test('whoever tries many addresses has to wait; then a good one is good again', async () => {
+    const message = await sent()
+    for (let n = 0; n < limits.feedbackGuessesMax; n++)
+      expect(await hand({ from: '', to: `guess${n}@node.test`, content: dsn(message) })).toMatch(/^rcpt: 550/)
+    expect(await hand({ from: '', to: message.address, content: dsn(message) })).toMatch(/^rcpt: 421/)
+    clockMs += limits.feedbackGuessesMs
+    expect(await hand({ from: '', to: message.address, content: dsn(message) })).toBe('250')
+  })
+
+  test('a mail that goes round in circles is refused', async () => {
+    const message = await sent()
+    const hops = Buffer.from('Received: from a by b; Sat, 21 Nov 2026 05:00:00 +0000\r\n'.repeat(31))
+    expect(await hand({ from: '', to: message.address, content: Buffer.concat([hops, dsn(message)]) })).toMatch(
+      /^eod: 554/,
+    )
+    expect(await events(message)).toEqual([])
+  })
+})
+
+describe('a report to a return path', () => {
+  test('of a bad recipient: hard bounce, and only the own recipient is suppressed', async () => {
+    const message = await sent('Bob@example.org')
+    expect(await hand({ from: '', to: message.address, content: dsn(message) })).toBe('250')
+    expect(await events(message)).toEqual(['message.hard_bounced'])
+    expect(await suppressed()).toEqual(['Bob@example.org hard_bounce'])
+  })
+
+  test('a hundred copies at once are one event', async () => {
+    const message = await sent()
+    const copy = { from: '', to: message.address, content: dsn(message) }
+    // As many connections as one address may have, again and again.
+    for (let n = 0; n < 5; n++)
+      expect(await Promise.all(Array.from({ length: 20 }, () => hand(copy)))).toEqual(Array(20).fill('250'))
+    expect(await events(message)).toEqual(['message.hard_bounced'])
+  })
+
+  test.each([
+    ['delivered', ['message.delivered']],
+    ['delayed', ['message.soft_bounced']],
+    ['relayed', []],
+    ['expanded', []],
+  ])('%s: %j', async (action, expected) => {
+    const message = await sent()
+    expect(await hand({ from: '', to: message.address, content: dsn(message, action, '250 2.0.0 ok', '2.0.0') })).toBe(
+      '250',
+    )
+    expect(await events(message)).toEqual(expected)
+    expect(await suppressed()).toEqual([])
+  })
+
+  test('refused by policy: a soft bounce, and nobody is suppressed', async () => {
+    const message = await sent()
+    await hand({ from: '', to: message.address, content: dsn(message, 'failed', '550 5.7.1 spam', '5.7.1') })
+    expect(await events(message)).toEqual(['message.soft_bounced'])
+    expect(await suppressed()).toEqual([])
+  })
+
+  test('with a sender, or about a message that was never transmitted: kept for operators, without effect', async () => {
+    const [message, never] = [await sent(), await sent('ann@example.org', false)]
+    await hand({ from: 'somebody@there.example', to: message.address, content: dsn(message) })
+    await hand({ from: '', to: never.address, content: dsn(never) })
+    expect([await events(message), await events(never), await suppressed()]).toEqual([[], [], []])
+    expect((await unmatched()).sort()).toEqual(['not_armed', 'sender_not_null'])
+  })
+
+  test.each([
+    ['a vacation note', 'Auto-Submitted: auto-replied\nSubject: Out of office\n\nI am away.\n'],
+    ['an answer of a person', 'From: ann@example.org\nSubject: Re: Hello\n\nThank you!\n'],
+    [
+      'a read receipt',
+      'MIME-Version: 1.0\nContent-Type: multipart/report; report-type=disposition-notification; boundary="b"\n\n--b\nContent-Type: message/disposition-notification\n\nFinal-Recipient: rfc822; ann@example.org\nDisposition: manual-action/MDN-sent-manually; displayed\n\n--b--\n',
+    ],
+  ])('%s is no event', async (_, text) => {
+    const message = await sent()
+    expect(await hand({ from: '', to: message.address, content: crlf(`${text}\n`) })).toBe('250')
+    expect(await events(message)).toEqual([])
+    expect(await unmatched()).toEqual(['no_report'])
+  })
+
+  test('that was cut, so that it does not say why, is a soft bounce without consequences', async () => {
+    const message = await sent()
+    await hand({ from: '', to: message.address, content: crlf(`${dsn(message).toString('latin1').slice(0, 260)}\n`) })
+    expect(await events(message)).toEqual(['message.soft_bounced'])
+    expect(await suppressed()).toEqual([])
+  })
+
+  test('that names other addresses behind the recipient suppresses nobody', async () => {
+    const message = await sent('list@example.org')
+    const one = dsn(message).toString('latin1')
+    const block = 'Final-Recipient: rfc822; eve@example.org\r\nAction: failed\r\nStatus: 5.1.1\r\n\r\n'
+    const content = Buffer.from(one.replace('Final-Recipient', `${block}Final-Recipient`), 'latin1')
+    await hand({ from: '', to: message.address, content })
+    expect(new Set(await events(message))).toEqual(new Set(['message.soft_bounced']))
+    expect(await suppressed()).toEqual([])
+  })
+
+  test('of 10 MB is read like any other, and one beyond the limit is refused', async () => {
+    const message = await sent()
+    const filler = Buffer.from(`${'x'.repeat(76)}\r\n`.repeat(Math.ceil((10 * 1024 * 1024) / 78)))
+    const [head, tail] = dsn(message).toString('latin1').split('--b--')
+    const big = Buffer.concat([Buffer.from(head ?? ''), filler, Buffer.from(`--b--${tail}`)])
+    expect(big.length).toBeGreaterThan(10 * 1024 * 1024)
+    expect(await hand({ from: '', to: message.address, content: big })).toBe('250')
+    expect(await events(message)).toEqual(['message.hard_bounced'])
+    expect(await hand({ from: '', to: message.address, content: Buffer.concat([big, filler]) })).toMatch(/^mail: size/)
+  })
+})
+
+describe('a complaint', () => {
+  const signed = async (content: Buffer, domain = 'loop.example'): Promise<Buffer> => {
+    const privateKey = reporterKey.privateKey.export({ type: 'pkcs8', format: 'pem' }).toString()
+    const by = { signingDomain: domain, selector: 's1', privateKey }
+    const { signatures, errors } = await dkimSign(content, { ...by, signatureData: [by] })
+    expect(errors).toEqual([])
+    return Buffer.concat([Buffer.from(signatures), content])
+  }
+
+  test('of a loop that proves who it is counts, and suppresses the recipient', async () => {
+    const message = await sent()
+    const content = await signed(arf(message))
+    expect(await hand({ from: 'fbl@loop.example', to: 'complaints@node.test', content })).toBe('250')
+    expect(await events(message)).toEqual(['message.complained'])
+    expect(await suppressed()).toEqual(['ann@example.org complaint'])
+  })
+
+  test('whose key cannot be looked up now is asked to come again', async () => {
+    const message = await sent()
+    const content = await signed(
+      Buffer.from(arf(message).toString('latin1').replaceAll('loop.example', 'down.example'), 'latin1'),
+      'down.example',
+    )
+    const mail = { from: 'fbl@down.example', to: 'complaints@node.test', content }
+    expect(await hand(mail)).toMatch(/^eod: 451/)
+    expect([await events(message), await unmatched()]).toEqual([[], []])
+  })
+
+  test('to a return path counts as it is', async () => {
+    const message = await sent()
+    await hand({ from: 'fbl@loop.example', to: message.address, content: arf(message, 'fraud') })
+    expect(await events(message)).toEqual(['message.complained'])
+  })
+
+  test.each(['not-spam', 'auth-failure', 'opt-out'])('%s is none', async (type) => {
+    const message = await sent()
+    await hand({ from: 'fbl@loop.example', to: message.address, content: arf(message, type) })
+    await hand({ from: 'fbl@loop.example', to: 'complaints@node.test', content: await signed(arf(message, type)) })
+    expect(await events(message)).toEqual([])
+    expect(await suppressed()).toEqual([])
+  })
+
+  test('without a signature, with one that is broken, of another domain, or without our token: kept, without effect', async () => {
+    const message = await sent()
+    const good = await signed(arf(message))
+    const complaints: Buffer[] = [
+      arf(message),
+      Buffer.from(good.toString('latin1').replace('A complaint.', 'A complaint!'), 'latin1'),
+      await signed(arf(message), 'elsewhere.example'),
+      await signed(arf({ token: `${message.token.slice(0, -1)}7` })),
+      dsn(message),
+    ]
+    for (const content of complaints)
+      expect(await hand({ from: 'fbl@loop.example', to: 'complaints@node.test', content })).toBe('250')
+    expect(await events(message)).toEqual([])
+    expect((await unmatched()).sort()).toEqual([
+      'not_a_complaint',
+      'reporter_not_proven',
+      'reporter_not_proven',
+      'reporter_not_proven',
+      'unknown_message',
+    ])
+  })
+})

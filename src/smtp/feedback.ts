@@ -1,0 +1,105 @@
+// The bounce mailbox: a receiving SMTP server for return paths that we wrote and for the complaint address, and for nothing else
+// (attacks T12). Never a relay; never answers mail with mail. A report is committed before its 250. Whoever tries addresses that are none
+// of ours has to wait.
+import { limits } from '../config.ts'
+import type { Log } from '../base/log.ts'
+import type { Addressee, Feedback } from '../feedback/feedback.ts'
+import { openOffer, type Client, type Envelope, type Policy } from './policy.ts'
+import { replies, type Answer, type Reply } from './reply.ts'
+import { networkOf, smtpServer, type SmtpServer, type SmtpServerOptions } from './server.ts'
+
+export interface FeedbackServerOptions extends Pick<SmtpServerOptions, 'host' | 'port' | 'tls'> {
+  readonly hostname: string
+  readonly feedback: Pick<Feedback, 'addresseeOf' | 'receive'>
+  readonly log: Log
+  readonly now?: () => number
+}
+
+const nobodyHere: Reply = { code: 550, enhanced: '5.1.1', text: 'No such address here, and nothing is relayed' }
+const tooManyGuesses: Reply = { code: 421, enhanced: '4.7.0', text: 'Too many unknown addresses, come back later' }
+const comeAgain: Reply = { code: 451, enhanced: '4.7.5', text: 'Your DKIM key could not be looked up, come again' }
+const looping: Reply = { code: 554, enhanced: '5.4.6', text: 'This mail goes round in circles' }
+
+export function feedbackServer(options: FeedbackServerOptions): SmtpServer {
+  const { feedback, log, hostname } = options
+  const guesses = new Guesses(options.now ?? performance.now.bind(performance))
+
+  const policy = (client: Client): Policy => {
+    const network = networkOf(client.address)
+    let addressees = new Map<string, Addressee>()
+    const take = async (pieces: readonly Buffer[], envelope: Envelope): Promise<Answer> => {
+      const content = Buffer.concat(pieces)
+      if (receivedFields(content) > limits.feedbackReceivedFieldsMax) return looping
+      for (const recipient of new Set(envelope.recipients)) {
+        const addressee = addressees.get(recipient)
+        if (addressee === undefined) throw new Error('a recipient that was never looked up')
+        if ((await feedback.receive({ sender: envelope.from, addressee, content })) === 'later') return comeAgain
+      }
+      return replies.ok
+    }
+    return {
+      mail: () => {
+        addressees = new Map()
+        return replies.senderOk
+      },
+      rcpt: async (recipient) => {
+        if (guesses.areTooMany(network)) return tooManyGuesses
+        const addressee = await feedback.addresseeOf(recipient)
+        if (addressee === undefined) {
+          guesses.count(network)
+          return nobodyHere
+        }
+        addressees.set(recipient, addressee)
+        return replies.recipientOk
+      },
+      message: take,
+    }
+  }
+
+  return smtpServer({
+    name: 'feedback',
+    host: options.host,
+    port: options.port,
+    offer: openOffer(hostname, options.tls !== undefined),
+    policy,
+    log,
+    ...(options.tls !== undefined && { tls: options.tls }),
+    limits: {
+      messageBytesMax: limits.feedbackBytesMax,
+      contentBytesMax: limits.feedbackContentInFlightBytesMax,
+      sessionsMax: limits.feedbackSessionsMax,
+      sessionsPerAddressMax: limits.feedbackSessionsPerAddressMax,
+    },
+  })
+}
+
+/** RFC 5321 6.3: counted in the header alone. */
+function receivedFields(content: Buffer): number {
+  const end = content.indexOf('\r\n\r\n')
+  const head = content.toString('latin1', 0, Math.min(end < 0 ? content.length : end, limits.mimeHeaderBytesMax))
+  return head.match(/^received:/gim)?.length ?? 0
+}
+
+/** Unknown addresses by network, forgotten together when their time is over. Bounded: who comes when it is full waits with the others. */
+class Guesses {
+  readonly #now: () => number
+  #counts = new Map<string, number>()
+  #endsAt = -Infinity
+
+  constructor(now: () => number) {
+    this.#now = now
+  }
+
+  areTooMany(network: string): boolean {
+    if (this.#now() >= this.#endsAt) {
+      this.#counts = new Map()
+      this.#endsAt = this.#now() + limits.feedbackGuessesMs
+    }
+    const known = this.#counts.get(network)
+    return known === undefined ? this.#counts.size >= limits.feedbackGuessersMax : known >= limits.feedbackGuessesMax
+  }
+
+  count(network: string): void {
+    this.#counts.set(network, (this.#counts.get(network) ?? 0) + 1)
+  }
+}

@@ -1,0 +1,137 @@
+// What providers report about messages: finding the message that a report names, and recording (function `record_report_1`). Reports that come
+// at the same time are recorded by one statement.
+import { limits } from '../config.ts'
+import { Batch } from '../base/batch.ts'
+import { reportEvents } from '../domain/event.ts'
+import type { DeliveryEventType, MessageId, WorkspaceId } from '../domain/message.ts'
+import { repeating, sql, surelyAborted, type Db } from './database.ts'
+
+/** Whose relay an id came from: a workspace's own, or the installation's. */
+export type RelayRoute = WorkspaceId | 'installation'
+const installationRoute = '00000000-0000-0000-0000-000000000000'
+export const routeColumn = (route: RelayRoute): string => (route === 'installation' ? installationRoute : route)
+
+/** The message that a report may be about. */
+export interface Reported {
+  readonly id: MessageId
+  readonly workspaceId: WorkspaceId
+  readonly recipient: string
+  /** Hosts that its return path may have had, beside this node's own name. */
+  readonly hosts: readonly string[]
+  readonly hasOwnRoute: boolean
+}
+
+const reportedColumns = `m.id, m.workspace_id "workspaceId", m.recipient, w.route_sealed is not null "hasOwnRoute",
+  array(select d.return_path_host from domains d where d.workspace_id = m.workspace_id and d.return_path_host is not null)
+    || m.accepted_by hosts`
+const byId = sql(
+  'find-reported',
+  `select ${reportedColumns} from messages m join workspaces w on w.id = m.workspace_id where m.id = $1 limit 1`,
+)
+const byProviderId = sql(
+  'find-relayed',
+  `select ${reportedColumns} from relayed r
+     cross join lateral (select x.* from messages x where x.workspace_id = r.workspace_id and x.id = r.message_id limit 1) m
+     join workspaces w on w.id = m.workspace_id
+    where r.route = $1 and r.provider_id = $2 limit 2`,
+)
+
+/** By the id in a token, which is not proven yet: this says whose it would be. */
+export async function findReported(db: Db, id: string): Promise<Reported | undefined> {
+  return (await db.rows<Reported>(byId, [id]))[0]
+}
+
+/** By the id that the relay of this route gave; undefined also where two messages got the same one. */
+export async function findRelayed(db: Db, route: RelayRoute, providerId: string): Promise<Reported | undefined> {
+  const found = await db.rows<Reported>(byProviderId, [routeColumn(route), providerId])
+  return found.length === 1 ? found[0] : undefined
+}
+
+/** One report as it is recorded. Optional members are left out. */
+export interface ReportRow {
+  readonly id: MessageId
+  readonly workspaceId: WorkspaceId
+  /** SHA-256, hex. */
+  readonly fingerprint: string
+  readonly type: DeliveryEventType
+  readonly rank: number
+  readonly detail: string
+  readonly bounce?: object
+  /** Members of the event's data. */
+  readonly facts: object
+  readonly source: string
+  /** Left out: nobody is suppressed. */
+  readonly suppress?: 'hard_bounce' | 'complaint'
+  readonly rule?: string
+}
+
+/**
+ * `not_armed`: nothing was ever transmitted, so nobody can have received it. `too_many`: the message has all the events that it may have; its
+ * recipient holds the token, and could write reports without end.
+ */
+export type ReportAnswer = 'recorded' | 'repeated' | 'too_many' | 'not_armed'
+
+const record = sql('record-reports', 'select * from record_report_1($1::text::json, $2)')
+
+function rowText(row: ReportRow): string {
+  return JSON.stringify({
+    id: row.id,
+    w: row.workspaceId,
+    fingerprint: row.fingerprint,
+    type: row.type,
+    event: reportEvents[row.type],
+    rank: row.rank,
+    detail: row.detail,
+    bounce: row.bounce,
+    facts: row.facts,
+    source: row.source,
+    reason: row.suppress,
+    rule: row.rule,
+  })
+}
+
+/** Resolves when the report is committed. Rejects when that is not known: the same report again does no harm. */
+export function makeReportRecorder(db: Db): (row: ReportRow) => Promise<ReportAnswer> {
+  const recordBatch = async (rows: readonly string[]): Promise<ReportAnswer[]> => {
+    const batch = `[${rows.map((row, n) => `{"n":${n},${row.slice(1)}`).join(',')}]`
+    const answers = await repeating(() =>
+      db.rows<{ n: number; answer: ReportAnswer }>(record, [batch, limits.eventsPerMessageMax]),
+    )
+    const byNumber = new Map(answers.map(({ n, answer }) => [n, answer]))
+    return rows.map((_, n) => byNumber.get(n) ?? 'not_armed')
+  }
+  const batch = new Batch<string, ReportAnswer>(
+    recordBatch,
+    {
+      rowsMax: limits.reportsPerStatementMax,
+      bytesMax: limits.reportsBytesMax,
+      waitingMax: limits.reportsWaitingMax,
+    },
+    surelyAborted,
+  )
+  return (row) => {
+    const text = rowText(row)
+    return batch.add(text, text.length)
+  }
+}
+
+const pruneFingerprints = sql(
+  'prune-fingerprints',
+  `delete from report_fingerprints where ctid = any (array(
+     select f.ctid from report_fingerprints f where f.seen_at < app_now() - $1 * interval '1 millisecond' order by f.seen_at limit $2)) returning 1`,
+)
+const pruneRelayed = sql(
+  'prune-relayed',
+  `delete from relayed where ctid = any (array(
+     select r.ctid from relayed r where r.at < app_now() - $1 * interval '1 millisecond' order by r.at limit $2)) returning 1`,
+)
+
+/** Forgets what no report can come for any more, a few rows at a time. */
+export async function pruneReports(db: Db): Promise<void> {
+  const kinds = [
+    [pruneFingerprints, limits.reportFingerprintsMs],
+    [pruneRelayed, limits.relayedMs],
+  ] as const
+  for (const [statement, ms] of kinds)
+    while ((await db.rows(statement, [ms, limits.prunedAtOnce])).length === limits.prunedAtOnce);
+}

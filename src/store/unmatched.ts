@@ -1,0 +1,89 @@
+// Feedback that had no effect, for operators: what it was, why, and its beginning. Bounded in number and in age.
+import { randomUUIDv7 } from 'node:crypto'
+import { limits } from '../config.ts'
+import { sql, type Db } from './database.ts'
+
+const unmatchedReasons = [
+  'no_report', // it was no report that anybody can read: a vacation note, an answer of a person
+  'not_armed', // nothing was ever transmitted for that message
+  'unknown_message', // no token or id in it names a message of ours
+  'not_a_complaint', // bounces come to return paths
+  'reporter_not_proven', // a complaint without a valid, aligned DKIM signature of the reporter
+  'sender_not_null', // a bounce with a sender: anybody may have written it
+  'other_route', // a feed spoke about a message that did not go over its relay
+] as const
+export type UnmatchedReason = (typeof unmatchedReasons)[number]
+
+export interface NewUnmatched {
+  readonly reason: UnmatchedReason
+  /** `mail`, or the name of a feed. */
+  readonly source: string
+  readonly sender: string
+  readonly addressee: string
+  readonly facts: object
+  readonly content: Buffer
+}
+
+export interface Unmatched {
+  readonly id: string
+  readonly receivedAt: Date
+  readonly reason: UnmatchedReason
+  readonly source: string
+  readonly sender: string
+  readonly addressee: string
+  readonly facts: object
+  readonly sizeBytes: number
+}
+
+const insert = sql(
+  'insert-unmatched',
+  `insert into unmatched_feedback (id, reason, source, sender, addressee, facts, size_bytes, content)
+   values ($1, $2, $3, $4, $5, $6::text::json, $7, $8)`,
+)
+const columns = `id, received_at "receivedAt", reason, source, sender, addressee, facts, size_bytes "sizeBytes"`
+const latest = sql(
+  'latest-unmatched',
+  `select ${columns} from unmatched_feedback order by received_at desc, id desc limit $1`,
+)
+const one = sql('find-unmatched', `select ${columns}, content from unmatched_feedback where id = $1`)
+const pruneOld = sql(
+  'prune-unmatched-old',
+  `delete from unmatched_feedback where id = any (array(
+     select u.id from unmatched_feedback u where u.received_at < app_now() - $1 * interval '1 millisecond'
+      order by u.received_at limit $2)) returning 1`,
+)
+const pruneMany = sql(
+  'prune-unmatched-many',
+  `delete from unmatched_feedback where id = any (array(
+     select u.id from unmatched_feedback u order by u.received_at desc offset $1 limit $2)) returning 1`,
+)
+
+export async function keepUnmatched(db: Db, row: NewUnmatched): Promise<void> {
+  await db.rows(insert, [
+    randomUUIDv7(),
+    row.reason,
+    row.source,
+    row.sender,
+    row.addressee,
+    JSON.stringify(row.facts),
+    row.content.length,
+    row.content.subarray(0, limits.unmatchedContentBytesMax),
+  ])
+}
+
+/** Newest first. */
+export const listUnmatched = (db: Db, most: number): Promise<Unmatched[]> => db.rows<Unmatched>(latest, [most])
+
+export async function findUnmatched(
+  db: Db,
+  id: string,
+): Promise<(Unmatched & { readonly content: Buffer }) | undefined> {
+  return (await db.rows<Unmatched & { readonly content: Buffer }>(one, [id]))[0]
+}
+
+/** Removes what is too old, and the oldest beyond the bound. */
+export async function pruneUnmatched(db: Db): Promise<void> {
+  const most = limits.prunedAtOnce
+  while ((await db.rows(pruneOld, [limits.unmatchedFeedbackMs, most])).length === most);
+  while ((await db.rows(pruneMany, [limits.unmatchedFeedbackMax, most])).length === most);
+}
