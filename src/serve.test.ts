@@ -266,7 +266,7 @@ describe('two processes', () => {
     expect(sentences(run)).toEqual(['posthorn: the delivery process ended (SIGKILL)'])
     // Another start needs no first workspace any more, and keeps its mouth shut about keys.
     const again = await serve()
-    expect(again.stdout()).toContain('Keys are kept as hashes only')
+    expect(again.stdout()).toContain('Keys and passwords are kept as hashes only')
     again.child.kill('SIGINT')
     expect(await again.exited).toBe(0)
   })
