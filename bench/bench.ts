@@ -13,6 +13,7 @@ import { machine, record } from './record.ts'
 import { deliveryRows, runDelivery } from './rows/delivery.ts'
 import { idleRows, runIdle } from './rows/idle.ts'
 import { largeRows, runLarge } from './rows/large.ts'
+import { queueRows, runQueue } from './rows/queue.ts'
 import { restRows, runRest } from './rows/rest.ts'
 import { runSubmission, submissionRows } from './rows/submission.ts'
 import { runWebhooks, webhookRows } from './rows/webhooks.ts'
@@ -53,6 +54,7 @@ async function bench(options: Options): Promise<void> {
   const delivery = rows.has('delivery') ? await runDelivery(options, temporary) : undefined
   const submission = rows.has('submission') ? await runSubmission(options, temporary) : undefined
   const webhooks = rows.has('webhooks') ? await runWebhooks(options, temporary) : undefined
+  const queue = rows.has('queue') ? await runQueue(options, temporary) : undefined
   const rsa = delivery?.rsa ?? (rest === undefined ? [] : [await measureRsaLimit(rsaSeconds)])
   const calibration: Calibration = {
     rsa: rsa.map(({ perSecond }) => perSecond),
@@ -65,6 +67,7 @@ async function bench(options: Options): Promise<void> {
     ...(submission === undefined ? [] : submissionRows(submission)),
     ...(webhooks === undefined ? [] : webhookRows(webhooks)),
     ...(idle === undefined ? [] : idleRows(idle, rows)),
+    ...(queue === undefined ? [] : queueRows(queue, options.smoke)),
   ]
   const measured = [
     ...(rest === undefined ? [] : Object.values(rest).flat()),
@@ -97,6 +100,7 @@ function possible(rows: ReadonlySet<string>): Set<string> {
     delivery: ['smtp-sink', 'openssl'],
     submission: ['smtp-sink'],
     webhooks: ['smtp-sink'],
+    queue: ['smtp-sink'],
   }
   return new Set(
     [...rows].filter((row) => {

@@ -15,11 +15,18 @@ export interface Relay {
   /** `smtps://`: TLS from the first byte. Else STARTTLS where the relay offers it, and always before a login. */
   readonly implicitTls: boolean
   readonly login?: { readonly user: string; readonly password: string }
+  /** STARTTLS with a valid certificate or nothing; with a login that is so anyway. */
+  readonly tlsRequired?: true
+}
+export interface MailExchanges {
+  readonly kind: 'mx'
+  /** No mail host is spoken to in clear text, also where no policy of its own asks for more. */
+  readonly tlsRequired?: true
 }
 /** Where ClamAV's daemon listens. */
 export type ClamdAddress = { readonly path: string } | { readonly host: string; readonly port: number }
 /** Where mail goes (decisions J). */
-export type Route = { readonly kind: 'sandbox' } | { readonly kind: 'mx' } | Relay
+export type Route = { readonly kind: 'sandbox' } | MailExchanges | Relay
 
 /** Says why a text is not a value; the setting's name is put before it. */
 class Wrong extends Error {}
@@ -97,6 +104,12 @@ function dnsServers(value: string): readonly string[] {
     return server
   })
 }
+function probeNames(value: string): readonly string[] {
+  const names = value.split(',').map((name) => name.trim().toLowerCase())
+  if (names.length !== 2 || !names.every((name) => name === '.' || /^[a-z0-9._-]{1,253}$/.test(name)))
+    throw new Wrong('must be two names with a comma between')
+  return names
+}
 function addresses(value: string): readonly string[] {
   return value.split(',').map((entry) => {
     const [address, bits] = entry.trim().split('/')
@@ -125,18 +138,25 @@ function clamdAddress(value: string): ClamdAddress {
   throw new Wrong('must be unix:/path/to/clamd.sock or tcp://host:3310')
 }
 
-/** A route as written in `POSTHORN_ROUTE` and `workspace set --route`. Throws an `Error` whose message says what is wrong. */
+/**
+ * A route as written in `POSTHORN_ROUTE` and `workspace set --route`: `sandbox`, `mx`, `mx?tls=required`, `smtp://user:password@host:587`,
+ * `smtp://host?tls=required`, `smtps://host:465`. Throws an `Error` whose message says what is wrong.
+ */
 export function parseRoute(value: string): Route {
   if (value === 'sandbox' || value === 'mx') return { kind: value }
+  if (value === 'mx?tls=required') return { kind: 'mx', tlsRequired: true }
   const parsed = URL.canParse(value) ? new URL(value) : undefined
   if (parsed === undefined || !['smtp:', 'smtps:'].includes(parsed.protocol) || parsed.hostname === '')
     throw new Wrong('must be sandbox, mx, or a relay such as smtp://user:password@host:587 or smtps://host:465')
+  if (!['', '?tls=required'].includes(parsed.search) || !['', '/'].includes(parsed.pathname))
+    throw new Wrong('may have nothing behind the host and port but ?tls=required')
   const implicitTls = parsed.protocol === 'smtps:'
   const relay = {
     kind: 'relay' as const,
     host: parsed.hostname.replace(/^\[|\]$/g, ''),
     port: parsed.port === '' ? (implicitTls ? 465 : 587) : Number(parsed.port),
     implicitTls,
+    ...(parsed.search !== '' && { tlsRequired: true as const }),
   }
   if (parsed.username === '') return relay
   try {
@@ -219,10 +239,16 @@ export const settingTable = {
   POSTHORN_ROUTE: secret<Route>(
     parseRoute,
     { kind: 'sandbox' },
-    '`sandbox`, `mx`, or a relay URL: `smtp://user:pass@host:port`, `smtps://...`.',
+    '`sandbox`, `mx`, or a relay URL: `smtp://user:pass@host:port`, `smtps://...`; `mx?tls=required` and `smtp://host?tls=required` never send in clear text.',
     'sandbox',
   ),
   POSTHORN_DNS_SERVERS: setting<readonly string[]>(dnsServers, [], 'Comma list of `ip:port`.', "the system's"),
+  POSTHORN_DNSSEC_PROBES: setting<readonly string[]>(
+    probeNames,
+    ['.', 'dnssec-failed.org'],
+    'Two names by which the start of DANE tests whether the name servers validate: one that is signed, one whose signatures are broken.',
+    '.,dnssec-failed.org',
+  ),
   POSTHORN_MX_PORT: setting(port, 25, 'Port of the MX hosts (tests use another).'),
   POSTHORN_ALLOW_PRIVATE_MX: setting(flag, false, 'Let the `mx` route reach private addresses (tests).'),
   POSTHORN_ALLOW_PRIVATE_WEBHOOKS: setting(
@@ -408,11 +434,35 @@ export const limits = {
   messageAgeMsMax: 26 * 3600_000,
   messagesInFlightMax: 1_000,
   contentInFlightBytesMax: 192 * 1024 * 1024,
-  /** Messages of one destination in flight at once. */
-  claimShareMax: 500,
   claimMost: 400,
   claimLeast: 100,
+  workspacesPerClaimMax: 200,
   lanesPerClaimMax: 200,
+  /** An idle look at all workspaces may take this part of the time. */
+  idleLookPart: 0.05,
+  // Fairness: slots are messages in flight
+  /** One destination's, once it has answered often enough. */
+  claimShareMax: 500,
+  slotsAtFirst: 20,
+  slotsAtLeast: 5,
+  workspaceSlotsMax: 800,
+  /** Without an answer for so long, a destination counts as stalled. */
+  stalledAfterMs: 1_000,
+  stalledSlotsMax: 500,
+  /** How long a message that gave its slot back waits. */
+  gaveWayMs: 10_000,
+  slotsLookMs: 250,
+  destinationsKnownMax: 10_000,
+  // Manners towards destinations
+  providersKnownMax: 10_000,
+  destinationLimitsMax: 1_000,
+  destinationLimitsReadMs: 5_000,
+  /** How long a destination that asks for less is left alone: the first time, the second time in a row, ... */
+  pauseStepsMs: [1_000, 5_000, 30_000, 120_000, 600_000],
+  pauseMsMax: 3600_000,
+  successesPerStep: 20,
+  /** Messages on the first day of a warm-up; twice as many on each day after. */
+  warmUpFirstDay: 100,
   /** Arms, or endings, in one statement. */
   claimsPerStatementMax: 200,
   armSpacingMs: 6,
@@ -428,9 +478,32 @@ export const limits = {
   addressesPerAttemptMax: 8,
   dnsQueryMs: 4_000,
   dnsTries: 2,
-  /** Found mail hosts are remembered this long, so that a backlog to one domain does not ask for each message. */
-  mailHostsKeptMs: 30_000,
+  /** Found mail hosts are remembered as long as their records say, and at most this long: then equal ones are shuffled again. */
+  mailHostsKeptMsMax: 60_000,
   mailHostsKeptMax: 10_000,
+  dnsServersMax: 5,
+  dnsQuestionsMax: 200,
+  dnsAliasesMax: 8,
+  dnsAnswersKeptMax: 50_000,
+  dnsKeptMsMin: 1_000,
+  dnsKeptMsMax: 3600_000,
+  dnsNegativeKeptMsMax: 300_000,
+  /** An address that was out of reach is tried last for so long. */
+  unreachableMs: 300_000,
+  unreachableMost: 10_000,
+  // TLS policies
+  dnssecTestMs: 3600_000,
+  dnssecRetestMs: 300_000,
+  stsFetchMs: 10_000,
+  stsFileBytesMax: 64 * 1024,
+  stsLinesMax: 500,
+  stsHostsMax: 100,
+  stsMaxAgeSeconds: 31_557_600,
+  stsRefreshMs: 24 * 3600_000,
+  stsFailedMs: 300_000,
+  /** How long a domain's policy is followed before its TXT record is looked at again. */
+  stsCheckedMs: 60_000,
+  stsPoliciesMax: 10_000,
   replyLineBytesMax: 2_048,
   replyLinesMax: 100,
   replyTextCharactersMax: 1_024,

@@ -36,6 +36,8 @@ const broughtInBy: Readonly<Record<string, readonly string[]>> = {
   typebox: ['contract', 'http'],
   pino: ['base'],
   'prom-client': ['base'],
+  'dns-packet': ['deliver'],
+  tldts: ['deliver'],
   commander: ['cli'],
   undici: ['webhooks'],
   mailauth: ['feedback'],

@@ -11,6 +11,7 @@ import { listen, openDatabase, type Db, type PoolKind } from './store/database.t
 import { keepHouse, type Retention } from './store/housekeeping.ts'
 import { takeSeats, type Seat } from './store/node-folder.ts'
 import { makeRecorder } from './store/outbound.ts'
+import { keepStsPolicy, readStsPolicy } from './store/sts-policies.ts'
 import { makeSandboxInbox } from './store/sandbox.ts'
 
 export async function deliver({ settings, connection, vault, log, metrics }: RoleTools): Promise<Role> {
@@ -49,6 +50,14 @@ export async function deliver({ settings, connection, vault, log, metrics }: Rol
     sandboxPort: () => sandbox.port(),
     dnsServers: settings.POSTHORN_DNS_SERVERS,
     allowPrivateMx: settings.POSTHORN_ALLOW_PRIVATE_MX,
+    probes: settings.POSTHORN_DNSSEC_PROBES,
+    timeScale: settings.POSTHORN_TIME_SCALE,
+    sts: {
+      store: {
+        read: (domain) => readStsPolicy(queueDb, domain),
+        keep: (domain, policy) => keepStsPolicy(queueDb, domain, policy),
+      },
+    },
   })
   const service = deliverer({
     db: queueDb,

@@ -73,6 +73,25 @@ test('a workspace is made ready to send, word by word as the contract says', asy
   expect(plan).toMatchObject({ name: 'tiny', hourly: 3, daily: null })
 })
 
+test('limits towards a provider are set, listed and taken away', async () => {
+  const set = ['--connections', '4', '--rate', '30/minute', '--warm-up', 'on']
+  expect(await answer('destination', 'set', 'Google', ...set)).toEqual({
+    name: 'google',
+    connections: 4,
+    messagesPerConnection: null,
+    perMinute: 30,
+    warmUpDays: 0,
+  })
+  expect(await answer('destination', 'list')).toHaveLength(1)
+  const wrong = await posthorn(['destination', 'set', 'google', '--connections', 'many'])
+  expect([wrong.status, wrong.out]).toEqual([2, ''])
+  expect(await answer('destination', 'remove', 'google')).toEqual({ removed: 'google' })
+  expect(await posthorn(['destination', 'remove', 'google'])).toMatchObject({
+    status: 1,
+    err: 'posthorn: nothing is set for google\n',
+  })
+})
+
 test('people get readable text, --json may stand anywhere, and PG variables mean nothing', async () => {
   const text = await posthorn(['workspace', 'list'])
   expect(text.out).toMatch(/^ID +NAME +STATUS +PLAN +ROUTE\n[0-9a-f-]{36} +Shop +active +growth\n$/)

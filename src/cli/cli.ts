@@ -6,6 +6,7 @@ import { backupCommands } from './backup.ts'
 import { deliveryCommands } from './delivery.ts'
 import { classifyCommand } from './classify.ts'
 import { feedbackCommands } from './feedback.ts'
+import { destinationCommands } from './destinations.ts'
 import { messageCommands } from './messages.ts'
 import { makePrinter } from './print.ts'
 import { domainCommands, keyCommands, mailboxCommands } from './senders.ts'
@@ -84,6 +85,7 @@ function buildProgram(desk: Desk): Command {
   deliveryCommands(program, desk)
   classifyCommand(program, desk)
   feedbackCommands(program, desk)
+  destinationCommands(program, desk)
   return program
 }
 

@@ -4,8 +4,9 @@
 import { connect as connectTcp, isIP } from 'node:net'
 import type { Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
-import type { TLSSocket } from 'node:tls'
+import type { DetailedPeerCertificate, TLSSocket } from 'node:tls'
 import { setMaxListeners } from 'node:events'
+import { satisfiesDane } from './dane-rfc7672.ts'
 import { ReplyReader } from '../mail/smtp-reply.ts'
 import type { SmtpReply } from '../mail/smtp-reply.ts'
 import type { Trouble } from '../domain/attempt.ts'
@@ -118,7 +119,10 @@ export class Line {
     })
     this.#listen()
     await this.#wait(ms, () => ready)
-    if (ready && this.#end === undefined) return undefined
+    const good = target.dane === undefined || satisfiesDane(target.dane, shownBy(secured))
+    if (ready && good && this.#end === undefined) return undefined
+    // A session that was made is ended before what carries it: the other way round has crashed Node 24.
+    if (ready) secured.destroy()
     plain.destroy()
     // What a failed handshake looks like from below (closed, reset, an alert, silence) tells nothing more than that it failed.
     if (this.#end !== 'shutdown') this.#end = 'tls_failed'
@@ -205,10 +209,22 @@ function encryptSocket(socket: Socket, target: Target): TLSSocket {
   return connectTls({
     socket,
     host: target.host, // what the certificate is compared with
-    ...(isIP(target.host) === 0 && { servername: target.host }),
+    ...(isIP(target.host) === 0 && { servername: target.dane?.base ?? target.host }),
     rejectUnauthorized: target.verify,
+    ...(target.trustedCa !== undefined && { ca: target.trustedCa }),
     minVersion: 'TLSv1.2',
   })
+}
+
+/** The certificates that the peer sent, its own first. (`getPeerX509Certificate` of Node 24 takes them away from the session.) */
+export function shownBy(socket: TLSSocket): Buffer[] {
+  const shown: Buffer[] = []
+  let at: DetailedPeerCertificate | undefined = socket.getPeerCertificate(true)
+  while (at?.raw !== undefined && !shown.some((raw) => raw.equals(at?.raw ?? raw))) {
+    shown.push(at.raw)
+    at = at.issuerCertificate
+  }
+  return shown
 }
 
 /** Resolves after the event loop has looked at every socket once more. */

@@ -115,7 +115,8 @@ export class Conversation {
     this.#target = target
     this.#manner = manner
     this.#dialogue = dialogue
-    this.peer = { host: target.host, address: target.address }
+    const { host, address, tlsPolicy } = target
+    this.peer = { host, address, ...(tlsPolicy !== undefined && { tlsPolicy }) }
   }
 
   /** False once the peer has hung up, or said something that nobody asked for. */

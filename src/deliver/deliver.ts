@@ -5,25 +5,20 @@ import { limits } from '../config.ts'
 import type { Route } from '../config.ts'
 import type { Log } from '../base/log.ts'
 import { repeating } from '../base/repeating.ts'
+import type { Trouble } from '../domain/attempt.ts'
 import { lifecycle, type Service } from '../base/service.ts'
 import type { Vault } from '../base/secret.ts'
 import { isDatabaseAway, surelyAborted, type Db } from '../store/database.ts'
-import {
-  claimDue,
-  claimName,
-  extendLeases,
-  firstLane,
-  reap,
-  type Claimed,
-  type Ending,
-  type Recorder,
-} from '../store/outbound.ts'
+import { claimDue, firstSpace } from '../store/claim.ts'
+import { listDestinationLimits } from '../store/destinations.ts'
+import { claimName, extendLeases, reap, type Claimed, type Ending, type Recorder } from '../store/outbound.ts'
 import type { ArmAnswer } from './conversation.ts'
 import type { Gate } from './fence.ts'
 import type { Journal } from './journal.ts'
 import { makePreparer } from './prepare.ts'
-import { endingOf, isReplyToDot, unattempted } from './record.ts'
+import { endingOf, isReplyToDot, putOff, unattempted } from './record.ts'
 import { makeRoom } from './room.ts'
+import { makeSlots } from './slots.ts'
 import type { Transmitter } from './transmit.ts'
 
 export { makeFence } from './fence.ts'
@@ -60,6 +55,11 @@ interface InFlight {
   readonly giveUp: AbortController
   /** The row is somebody else's: it is not on the heartbeat's list any more. */
   lost: boolean
+  /** Its destination is stalled, and others need the slot. */
+  gaveWay: boolean
+  /** What the attempt has shown of its destination. */
+  answered: boolean
+  provider: string | undefined
   /** From here on the row may be armed, so that a fault of ours proves nothing. */
   armAsked: boolean
   /** On the clock of `performance.now()`; moved on by the heartbeat. */
@@ -75,19 +75,22 @@ const idleMs = 1_000
 const composeTriesMax = 3
 /** How often the database may refuse to write one ending before its claim is left to the reaper. */
 const refusedEndingsMax = 5
-/** A destination gets nothing more until half of its share has landed: few claims of many rather than many of few. */
-const busyAt = limits.claimShareMax / 2
+
+/** Troubles that tell of nobody on the other side. */
+const silences: ReadonlySet<Trouble> = new Set(['dns_failure', 'connect_failed', 'timeout', 'shutdown'])
 
 export function deliverer(tools: DeliverTools): Service & { readonly inFlight: number } {
   const owner = randomUUID()
   const preparer = makePreparer(tools.db, tools.vault)
   const flights = new Map<string, InFlight>()
-  const perDestination = new Map<string, number>()
+  const slots = makeSlots((provider) => tools.transmitter.roomOf(provider))
   const contentRoom = makeRoom(limits.contentInFlightBytesMax)
   let running = false
-  let cursor = firstLane
-  let lanesSeen = 1
+  let cursor = firstSpace
+  /** Where the walk over the lanes of a workspace goes on. */
+  const cursors = new Map<string, string>()
   let foundInWalk = false
+  let walkBeganAt = 0
   /** Something may have become due since the walk over the lanes began, perhaps in one that it had passed already. */
   let stale = false
   let wake: () => void = () => undefined
@@ -119,23 +122,33 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
 
   /** One claim; true when there may be more to claim at once. */
   const claimSome = async (): Promise<boolean> => {
-    if (cursor === firstLane) {
+    const claimedAt = performance.now()
+    if (cursor === firstSpace) {
       stale = false
       foundInWalk = false
+      walkBeganAt = claimedAt
     }
-    const most = Math.min(freeSlots(), limits.claimMost)
-    const busy = [...perDestination].flatMap(([destination, count]) => (count > busyAt ? [destination] : []))
-    const share = Math.max(1, Math.min(Math.ceil(most / lanesSeen), limits.claimShareMax - busyAt))
-    const claimedAt = performance.now()
-    const answer = await claimDue(tools.db, { cursor, share, most, busy, leaseMs: tools.leaseMs, owner })
+    const answer = await claimDue(tools.db, {
+      cursor,
+      cursors: Object.fromEntries(cursors),
+      most: Math.min(freeSlots(), limits.claimMost),
+      rooms: slots.rooms(),
+      roomElse: limits.slotsAtFirst,
+      crowded: slots.crowded(),
+      leaseMs: tools.leaseMs,
+      owner,
+    })
     cursor = answer.cursor
-    lanesSeen = Math.max(1, answer.lanes)
+    for (const [workspace, lane] of Object.entries(answer.cursors))
+      if (lane === '') cursors.delete(workspace)
+      else cursors.set(workspace, lane)
+    if (cursors.size > limits.destinationsKnownMax) cursors.clear()
     for (const refused of answer.refused)
       tools.log.attempted({ messageId: refused.id, outcome: 'failed', reason: refused.reason })
     for (const claimed of answer.claimed) launch(claimed, claimedAt)
     if (answer.claimed.length + answer.refused.length > 0) foundInWalk = true
-    // A whole walk over the lanes without anything due: rest.
-    return cursor !== firstLane || foundInWalk || stale
+    // A whole walk over the workspaces without anything due: rest.
+    return cursor !== firstSpace || foundInWalk || stale
   }
 
   const launch = (claimed: Claimed, claimedAt: number) => {
@@ -146,6 +159,9 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
       databaseClockMs: claimed.claimedAt.getTime() - claimedAt,
       giveUp: new AbortController(),
       lost: false,
+      gaveWay: false,
+      answered: false,
+      provider: undefined,
       armAsked: false,
       leaseEndsAt: claimedAt + tools.leaseMs,
       replied: false,
@@ -153,13 +169,11 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
     // Delivery was stopped while the claim was on its way.
     if (!tools.gate.isOpen()) flight.giveUp.abort()
     flights.set(name, flight)
-    perDestination.set(claimed.destination, (perDestination.get(claimed.destination) ?? 0) + 1)
+    slots.launched(claimed.destination, claimed.workspaceId)
     void attempt(flight).finally(() => {
       flights.delete(name)
-      const left = (perDestination.get(claimed.destination) ?? 1) - 1
-      if (left === 0) perDestination.delete(claimed.destination)
-      else perDestination.set(claimed.destination, left)
-      if (left === busyAt || freeSlots() === limits.claimLeast) poke()
+      const opened = slots.landed(claimed.destination, claimed.workspaceId, flight.answered, flight.provider)
+      if (opened || freeSlots() === limits.claimLeast) poke()
       if (!running && flights.size === 0) quiet()
     })
   }
@@ -177,6 +191,7 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
     const now = () => new Date(flight.databaseClockMs + performance.now())
     const startedAt = now()
     const schedule = () => ({ timeScale: tools.timeScale, now: now(), startedAt })
+    if (giveUp.signal.aborted && flight.gaveWay) return putOff(claimed, limits.gaveWayMs, schedule())
     if (giveUp.signal.aborted) return unattempted(claimed, { kind: 'retry', reason: 'shutdown' }, schedule())
     try {
       const prepared = await preparer.prepare(claimed)
@@ -193,9 +208,17 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
         deadline: () => flight.leaseEndsAt - tools.leaseMs / 10,
         signal: giveUp.signal,
       })
-      const ending = endingOf(claimed, result, schedule())
       flight.replied = isReplyToDot(result)
       const { phase, reply, trouble: what, peer } = result
+      flight.answered = what === undefined || !silences.has(what)
+      flight.provider = result.provider
+      const waits =
+        what === 'paced' ? result.pacedMs : flight.gaveWay && what === 'shutdown' ? limits.gaveWayMs : undefined
+      // Whoever asked to arm has to say what became of it.
+      const ending =
+        waits !== undefined && !flight.armAsked
+          ? putOff(claimed, waits, schedule())
+          : endingOf(claimed, result, schedule())
       tools.log.attempted({
         messageId: claimed.id,
         workspaceId: claimed.workspaceId,
@@ -306,10 +329,12 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
       }
       try {
         if (await claimSome()) continue
-        if (isRunning() && !stale) await sleep(Math.max(20, idleMs / tools.timeScale))
+        // A look at very many workspaces is not free.
+        const looked = (performance.now() - walkBeganAt) / limits.idleLookPart
+        if (isRunning() && !stale) await sleep(Math.max(20, idleMs / tools.timeScale, looked))
       } catch (error) {
         trouble('claim')(error)
-        cursor = firstLane
+        cursor = firstSpace
         if (isRunning()) await sleep(500)
       }
     }
@@ -323,12 +348,30 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
     }
   }
 
+  /** Those that wait for a destination which says nothing make room, the youngest first: they had no connection yet. */
+  const makeWay = async (): Promise<void> => {
+    const surplus = new Map(slots.surplus())
+    if (surplus.size === 0) return
+    for (const flight of [...flights.values()].toReversed()) {
+      const many = surplus.get(flight.claimed.destination) ?? 0
+      if (many === 0 || flight.armAsked || flight.gaveWay) continue
+      surplus.set(flight.claimed.destination, many - 1)
+      flight.gaveWay = true
+      flight.giveUp.abort()
+    }
+  }
+
+  const readLimits = async (): Promise<void> =>
+    tools.transmitter.configure(await listDestinationLimits(tools.db, limits.destinationLimitsMax))
+
   let claiming: Promise<void> = Promise.resolve()
   let quiet: () => void = () => undefined
   const timers = [
     repeating(() => tools.leaseMs / 3, heartbeat, trouble('heartbeat')),
     repeating(() => Math.min(1_000, tools.leaseMs / 4), reapSome, trouble('reap')),
     repeating(() => limits.journalAfterMs / 4, journalLate, trouble('journal')),
+    repeating(() => limits.slotsLookMs, makeWay, trouble('slots')),
+    repeating(() => limits.destinationLimitsReadMs, readLimits, trouble('destinations')),
   ]
   /** Hands back what is not armed; past the dot an attempt goes on to its reply. */
   const giveUpAll = () => {
@@ -342,9 +385,10 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
     'deliver',
     async () => {
       await tools.transmitter.service.start()
+      await readLimits().catch(trouble('destinations'))
       running = true
       giveUpAt = Infinity
-      cursor = firstLane
+      cursor = firstSpace
       due = tools.onDue(poke)
       for (const timer of timers) timer.start()
       claiming = claimLoop()

@@ -119,5 +119,6 @@ export async function handOver(
 }
 
 function ownServer(host: string, port: number): Target {
-  return { host, address: host, port, tls: 'clear', verify: false, connectionsMax: 1, key: `own ${host} ${port}` }
+  const key = `own ${host} ${port}`
+  return { host, address: host, port, tls: 'clear', verify: false, connectionsMax: 1, key, provider: key }
 }

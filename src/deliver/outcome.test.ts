@@ -42,6 +42,7 @@ describe('troubles before the dot', () => {
     null_mx: 'failed null_mx',
     no_mail_host: 'failed no_mail_host',
     private_mx: 'failed private_mx',
+    paced: 'retry connect',
     connect_failed: 'retry connect',
     tls_failed: 'retry tls',
     auth_unavailable: 'retry auth',

@@ -159,7 +159,7 @@ export function encrypt(socket: Socket, peer: Peer): Socket {
   const script = scripts.get(socket)
   if (script === undefined) throw new Error('no script for this socket')
   socket.removeAllListeners('data')
-  const secured = new TLSSocket(socket, { isServer: true, key, cert })
+  const secured = new TLSSocket(socket, { isServer: true, key, cert: peerCertificate })
   serve(secured, script, peer)
   return secured
 }
@@ -181,6 +181,7 @@ export function targetOf(
     tls,
     verify: false,
     connectionsMax: 20,
+    provider: 'peer',
     key: `${peer.port}`,
     ...more,
   }
@@ -223,7 +224,7 @@ MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg2PNriOnfDkuJ7Mrp
 QWtyXekv3uyXnD9cSAQnxXH02euhRANCAAQ0pyip1nRg+wTZtjMh0EaSmKy4USKW
 Ef2HQVpFsDHvpQWn4ycwozpDSKh/k8jQA70zw4SBex4WJaYNT7171LXH
 -----END PRIVATE KEY-----`
-const cert = `-----BEGIN CERTIFICATE-----
+export const peerCertificate = `-----BEGIN CERTIFICATE-----
 MIIBqjCCAVCgAwIBAgIUDJHzcqJukgkjq/tgX22pbSmQ6e4wCgYIKoZIzj0EAwIw
 GzEZMBcGA1UEAwwQbXgucG9zdGhvcm4udGVzdDAgFw0yNjExMjEwMjU4MjNaGA8y
 MTI2MTAyODAyNTgyM1owGzEZMBcGA1UEAwwQbXgucG9zdGhvcm4udGVzdDBZMBMG

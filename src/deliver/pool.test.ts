@@ -31,6 +31,40 @@ async function sendOver(pool: Pool, peer: Peer): Promise<void> {
   lease.release((await lease.conversation.send(mailOf(), [])).reusable)
 }
 
+describe('a provider', () => {
+  const bounded = (connections: number, messagesPerConnection = 100) => ({
+    mannersOf: () => ({ connections, messagesPerConnection }),
+  })
+  const at = (peer: Peer, key: string, provider = 'big') => targetOf(peer, 'clear', { key, provider })
+
+  test('has so many connections over all of its hosts, and whoever waits gets the next that is free', async () => {
+    const [peer, pool] = [await peerOf(), await poolOf(bounded(2))]
+    const taken = async (key: string, provider?: string) => {
+      const lease = await pool.take(at(peer, key, provider), [])
+      if ('phase' in lease) throw new Error(lease.trouble)
+      return lease
+    }
+    const [one, two] = [await taken('a'), await taken('b')]
+    const waiting = taken('c')
+    const elsewhere = await taken('d', 'other')
+    expect([pool.open, peer.connections]).toEqual([3, 3])
+    one.release((await one.conversation.send(mailOf(), [])).reusable)
+    const third = await waiting
+    expect([pool.open, third.reused]).toEqual([3, false])
+    for (const lease of [two, third, elsewhere]) lease.release(true)
+    // Idle ones of its other hosts give way.
+    const fourth = await taken('e')
+    expect(pool.open).toBe(3)
+    fourth.release(true)
+  })
+
+  test('gets so many mails over one connection', async () => {
+    const [peer, pool] = [await peerOf(), await poolOf(bounded(5, 2))]
+    for (let mail = 0; mail < 5; mail++) await sendOver(pool, peer)
+    expect(peer.connections).toBe(3)
+  })
+})
+
 describe('a kept connection', () => {
   test('serves the next mail', async () => {
     const [peer, pool] = [await peerOf(), await poolOf()]

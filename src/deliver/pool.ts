@@ -13,11 +13,16 @@ export interface PoolSettings extends Manner {
   /** Instead of what the target allows. */
   readonly perDestinationMax?: number
   readonly connectionsMax?: number
+  /** How many connections to all hosts of a provider, and how many mails over one of them. */
+  readonly mannersOf?: (provider: string) => { readonly connections: number; readonly messagesPerConnection: number }
+  /** Instead of what manners say (tests). */
   readonly mailsPerConnectionMax?: number
   readonly idleMs?: number
   /** How long a stop waits for the conversations under way before it cuts them. */
   readonly stopMs?: number
 }
+
+type Optional = 'perDestinationMax' | 'mailsPerConnectionMax'
 
 /** The right to one connection to a place, with a conversation or, at first, without one. */
 interface Slot {
@@ -28,9 +33,17 @@ interface Slot {
   idleSince: number
 }
 
+/** All connections to the hosts of one provider. */
+interface Group {
+  readonly provider: string
+  readonly places: Set<Place>
+  open: number
+}
+
 /** All connections under one key. */
 interface Place {
   readonly key: string
+  readonly group: Group
   readonly connectionsMax: number
   readonly idle: Slot[]
   open: number
@@ -48,8 +61,9 @@ export interface Lease {
 
 export class Pool {
   readonly service: Service
-  readonly #settings: Required<Omit<PoolSettings, 'perDestinationMax'>> & Pick<PoolSettings, 'perDestinationMax'>
+  readonly #settings: Required<Omit<PoolSettings, Optional>> & Pick<PoolSettings, Optional>
   readonly #places = new Map<string, Place>()
+  readonly #groups = new Map<string, Group>()
   readonly #busy = new Set<Slot>()
   readonly #leaving = new Set<Promise<void>>()
   #stopping = new AbortController()
@@ -61,7 +75,7 @@ export class Pool {
   constructor(settings: PoolSettings) {
     this.#settings = {
       connectionsMax: limits.connectionsMax,
-      mailsPerConnectionMax: limits.messagesPerConnectionMax,
+      mannersOf: () => ({ connections: Infinity, messagesPerConnection: limits.messagesPerConnectionMax }),
       idleMs: limits.connectionIdleMs,
       stopMs: limits.shutdownMs,
       ...settings,
@@ -138,9 +152,16 @@ export class Pool {
     const known = this.#places.get(target.key)
     if (known !== undefined) return known
     const connectionsMax = this.#settings.perDestinationMax ?? target.connectionsMax
-    const place: Place = { key: target.key, connectionsMax, idle: [], open: 0, waiting: [] }
+    const group = this.#groups.get(target.provider) ?? { provider: target.provider, places: new Set(), open: 0 }
+    const place: Place = { key: target.key, group, connectionsMax, idle: [], open: 0, waiting: [] }
     this.#places.set(target.key, place)
+    this.#groups.set(target.provider, group)
+    group.places.add(place)
     return place
+  }
+
+  #isFull(group: Group): boolean {
+    return group.open >= this.#settings.mannersOf(group.provider).connections
   }
 
   /** The one used last, which is the one least likely to have been given up by the other side. */
@@ -155,51 +176,65 @@ export class Pool {
   /** A slot for a new connection, where the limits allow one; an idle connection elsewhere gives way. */
   #newSlot(place: Place): Slot | undefined {
     if (place.open >= place.connectionsMax) return undefined
+    if (this.#isFull(place.group)) {
+      const beside = this.#longestIdle(place.group.places)
+      if (beside === undefined) return undefined
+      this.#evict(beside)
+      if (this.#isFull(place.group)) return undefined
+    }
     if (this.#open >= this.#settings.connectionsMax) {
-      const elsewhere = this.#longestIdle()
+      const elsewhere = this.#longestIdle(this.#places.values())
       if (elsewhere === undefined) return undefined
       this.#evict(elsewhere)
       if (this.#open >= this.#settings.connectionsMax) return undefined
     }
     const slot: Slot = { place, conversation: undefined, reused: false, idleSince: 0 }
     place.open++
+    place.group.open++
     this.#open++
     this.#busy.add(slot)
     return slot
   }
 
-  #longestIdle(): Slot | undefined {
+  #longestIdle(places: Iterable<Place>): Slot | undefined {
     let longest: Slot | undefined
-    for (const { idle } of this.#places.values())
+    for (const { idle } of places)
       if (idle[0] !== undefined && (longest === undefined || idle[0].idleSince < longest.idleSince)) longest = idle[0]
     return longest
   }
 
   #release(slot: Slot, conversation: Conversation, reusable: boolean): void {
     if (!reusable || !conversation.alive) return this.#drop(slot)
-    if (!this.#running || conversation.sent >= this.#settings.mailsPerConnectionMax) return this.#retire(slot)
+    const mailsMax =
+      this.#settings.mailsPerConnectionMax ?? this.#settings.mannersOf(slot.place.group.provider).messagesPerConnection
+    if (!this.#running || conversation.sent >= mailsMax) return this.#retire(slot)
     slot.reused = true
     const next = slot.place.waiting.shift()
     if (next !== undefined) return next(slot)
-    if (this.#someoneWaitsElsewhere()) return this.#retire(slot)
+    if (this.#someoneWaitsElsewhere(slot.place.group)) return this.#retire(slot)
     this.#busy.delete(slot)
     slot.idleSince = performance.now()
     slot.place.idle.push(slot)
     conversation.surprised = () => this.#evict(slot)
   }
 
-  /** Only when all connections are in use does anybody wait while its place has slots left. */
-  #someoneWaitsElsewhere(): boolean {
-    return this.#open >= this.#settings.connectionsMax && this.#nextInLine() !== undefined
+  /** Only when all connections, or all of one provider, are in use does anybody wait while its place has slots left. */
+  #someoneWaitsElsewhere(group: Group): boolean {
+    if (this.#open >= this.#settings.connectionsMax) return this.#nextInLine(this.#places.values(), group) !== undefined
+    return group.places.size > 1 && this.#isFull(group) && this.#nextInLine(group.places, group) !== undefined
   }
 
-  /** The place with the fewest connections among those that wait for one, so that none starves beside a busy one. */
-  #nextInLine(): Place | undefined {
+  /**
+   * The place with the fewest connections among those that wait for one, so that none starves beside a busy one. A connection of `leaving`
+   * is about to be free.
+   */
+  #nextInLine(places: Iterable<Place>, leaving?: Group): Place | undefined {
     let next: Place | undefined
-    for (const place of this.#places.values())
+    for (const place of places)
       if (
         place.waiting.length > 0 &&
         place.open < place.connectionsMax &&
+        (place.group === leaving || !this.#isFull(place.group)) &&
         (next === undefined || place.open < next.open)
       )
         next = place
@@ -234,9 +269,14 @@ export class Pool {
     const { place } = slot
     this.#busy.delete(slot)
     place.open--
+    place.group.open--
     this.#open--
     const allWereInUse = this.#open + 1 >= this.#settings.connectionsMax
-    const next = allWereInUse ? this.#nextInLine() : place.waiting.length > 0 ? place : undefined
+    const next = allWereInUse
+      ? this.#nextInLine(this.#places.values())
+      : place.waiting.length > 0
+        ? place
+        : this.#nextInLine(place.group.places)
     const fresh = next === undefined ? undefined : this.#newSlot(next)
     if (fresh !== undefined) next?.waiting.shift()?.(fresh)
     this.#forget(place)
@@ -244,7 +284,10 @@ export class Pool {
   }
 
   #forget(place: Place): void {
-    if (place.open === 0 && place.waiting.length === 0) this.#places.delete(place.key)
+    if (place.open > 0 || place.waiting.length > 0) return
+    this.#places.delete(place.key)
+    place.group.places.delete(place)
+    if (place.group.places.size === 0) this.#groups.delete(place.group.provider)
   }
 
   async #begin(): Promise<void> {

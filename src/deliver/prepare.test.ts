@@ -11,7 +11,8 @@ import { parseAddress, type EmailAddress } from '../mail/address.ts'
 import { makeToken } from '../mail/return-path.ts'
 import { makeAdmitter } from '../store/admit.ts'
 import { stageBlob } from '../store/blobs.ts'
-import { claimDue, firstLane, type Claimed } from '../store/outbound.ts'
+import { claimDue, firstSpace } from '../store/claim.ts'
+import type { Claimed } from '../store/outbound.ts'
 import { makeReturnPathKeys, rotateReturnPathKey } from '../store/return-path-keys.ts'
 import { storeWorld, type Sender, type StoreWorld } from '../store/store.test-kit.ts'
 import { readRecord } from '../store/views/message-status.ts'
@@ -72,7 +73,16 @@ async function accepted(
     })),
   })
   if (isRefusal(answer)) throw new Error(answer.code)
-  const request = { cursor: firstLane, share: 100, most: 100, busy: [], leaseMs: 60_000, owner }
+  const request = {
+    cursor: firstSpace,
+    cursors: {},
+    most: 100,
+    rooms: {},
+    roomElse: 100,
+    crowded: [],
+    leaseMs: 60_000,
+    owner,
+  }
   const { claimed } = await claimDue(world.db, request)
   return claimed.find(({ id }) => id === answer.message.id) as Claimed
 }

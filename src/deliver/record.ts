@@ -8,6 +8,7 @@ import { retryDelayMs } from '../base/backoff.ts'
 import type { Claimed, Ending } from '../store/outbound.ts'
 import type { Said } from './conversation.ts'
 import { outcomeOf, providerMessageId, reports, type ProviderReport } from './outcome.ts'
+import { slowDownAskedBy } from './slow-down.ts'
 import type { TransmitResult } from './transmit.ts'
 
 export interface Schedule {
@@ -19,7 +20,7 @@ export interface Schedule {
 
 /** The row that ends a claim; undefined when someone else has decided. */
 export function endingOf(claimed: Claimed, result: TransmitResult, schedule: Schedule): Ending | undefined {
-  const outcome = settle(outcomeOf(result), claimed, schedule)
+  const outcome = settle(outcomeOf(result), claimed, schedule, slowDownAskedBy(result)?.ms)
   if (outcome.kind === 'decided') return undefined
   const smtp = smtpOf(result)
   const report = reports(result, result.routeKind)
@@ -45,6 +46,7 @@ export function endingOf(claimed: Claimed, result: TransmitResult, schedule: Sch
       ...common,
       startedAt: schedule.startedAt,
       phase: result.phase,
+      ...(result.peer?.tlsPolicy !== undefined && { tlsPolicy: result.peer.tlsPolicy }),
       ...('reason' in outcome && { reason: outcome.reason }),
       ...(result.trouble !== undefined && { trouble: result.trouble }),
       dialogue: result.dialogue.map(line),
@@ -96,17 +98,35 @@ export function unattempted(
   }
 }
 
+/** A claim whose attempt was put off before anybody was asked: it uses no try, and waits for `delayMs`. */
+export function putOff(claimed: Claimed, delayMs: number, schedule: Schedule): Ending {
+  const ending = unattempted(claimed, { kind: 'retry', reason: 'connect' }, schedule)
+  if (schedule.now.getTime() + delayMs >= claimed.expiresAt.getTime()) return ending
+  const error = troubleWords.paced
+  const nextAttemptAt = new Date(schedule.now.getTime() + delayMs)
+  return {
+    ...ending,
+    status: 'retrying',
+    error,
+    delayMs,
+    usesTry: false,
+    outcome: 'retry',
+    attempt: { ...ending.attempt, trouble: 'paced' },
+    event: { attempt: claimed.attempt, reason: 'connect', nextAttemptAt, errorMessage: error },
+  }
+}
+
 type Settled =
   | Exclude<Outcome, { kind: 'retry' }>
   | (Extract<Outcome, { kind: 'retry' }> & { readonly delayMs: number })
 
-/** A retry gets its delay, or becomes a failure when no try or no age is left. A claim handed back at a shutdown is due at once. */
-function settle(outcome: Outcome, claimed: Claimed, { timeScale, now }: Schedule): Settled {
+/** A retry gets its delay, the other side's wish where that is longer, or becomes a failure when no try or no age is left. A claim handed back at a shutdown is due at once. */
+function settle(outcome: Outcome, claimed: Claimed, { timeScale, now }: Schedule, askedMs = 0): Settled {
   if (outcome.kind !== 'retry') return outcome
   if (outcome.reason === 'shutdown') return { ...outcome, delayMs: 0 }
   const delay = retryDelayMs(limits.retryScheduleSeconds, claimed.attempt, limits.retryJitter)
   if (delay === undefined) return { kind: 'failed', reason: 'tries_used_up' }
-  const delayMs = Math.ceil(delay / timeScale)
+  const delayMs = Math.ceil(Math.max(delay, Math.min(askedMs, limits.pauseMsMax)) / timeScale)
   if (now.getTime() + delayMs >= claimed.expiresAt.getTime()) return { kind: 'failed', reason: 'expired' }
   return { ...outcome, delayMs }
 }
@@ -180,6 +200,7 @@ const troubleWords = {
   null_mx: "The recipient's domain accepts no mail (null MX).",
   no_mail_host: "The recipient's domain has no mail host.",
   private_mx: "The recipient's mail hosts have only private addresses.",
+  paced: 'The destination wants fewer messages for now; nobody was asked.',
   connect_failed: 'No connection could be made.',
   timeout: 'The other side did not answer in time.',
   closed: 'The other side closed the connection.',

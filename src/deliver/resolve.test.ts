@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startDnsServer } from '../../test/world/dns-server.ts'
 import type { DnsServer, Zone } from '../../test/world/dns-server.ts'
 import { limits } from '../config.ts'
+import { makeDns, type DnsSettings } from './dns.ts'
 import { makeResolver } from './resolve.ts'
 import type { Resolved, ResolverSettings } from './resolve.ts'
 
@@ -73,8 +74,11 @@ beforeAll(async () => {
 })
 afterAll(() => dns.stop())
 
-const resolverOf = (more: Partial<ResolverSettings> = {}) =>
-  makeResolver({ servers: [dns.address], allowPrivate: false, queryMs: 100, tries: 1, ...more })
+const resolverOf = (more: Partial<ResolverSettings & DnsSettings> = {}) => {
+  const asking = makeDns({ servers: [dns.address], queryMs: 100, tries: 1, ...more })
+  const ownServers = more.servers?.length !== 0
+  return { ...makeResolver(asking, { allowPrivate: false, ownServers, ...more }), cancel: () => asking.cancel() }
+}
 const shown = (resolved: Resolved) =>
   'trouble' in resolved ? resolved.trouble : resolved.hosts.map(({ host, address }) => `${host} ${address}`)
 
@@ -148,25 +152,75 @@ describe('a backlog to one domain', () => {
 
   test('asks once, at the same time and for a while after', async () => {
     dns.zone['busy.test'] = { a: [public1] }
-    const resolver = resolverOf({ keptMs: 60_000 })
+    const resolver = resolverOf()
     await Promise.all(Array.from({ length: 50 }, () => resolver.mailHosts('busy.test')))
     await resolver.mailHosts('busy.test')
     expect(questions('busy.test')).toBe(1)
   })
 
-  test('asks again when the time is over', async () => {
-    dns.zone['later.test'] = { a: [public1] }
-    const resolver = resolverOf({ keptMs: 0 })
-    await resolver.mailHosts('later.test')
-    dns.zone['later.test'] = { a: [public2] }
+  test('asks again when the time that the records say is over, and not before', async () => {
+    let at = 0
+    const resolver = resolverOf({ now: () => at })
+    dns.zone['later.test'] = { a: [public1], ttl: 90 }
+    const first = await resolver.mailHosts('later.test')
+    expect([shown(first), first.keepMs]).toEqual([[`later.test ${public1}`], limits.dnsKeptMsMin])
+    dns.zone['later.test'] = { a: [public2], ttl: 90 }
+    at = 89_000
+    expect(shown(await resolver.mailHosts('later.test'))).toEqual([`later.test ${public1}`])
+    at = 91_000
     expect(shown(await resolver.mailHosts('later.test'))).toEqual([`later.test ${public2}`])
   })
 
-  test('trouble is never kept', async () => {
-    const resolver = resolverOf({ keptMs: 60_000 })
-    expect(shown(await resolver.mailHosts('coming.test'))).toBe('nxdomain')
-    dns.zone['coming.test'] = { a: [public1] }
-    expect(shown(await resolver.mailHosts('coming.test'))).toEqual([`coming.test ${public1}`])
+  test.each([
+    ['a long time', 86_400 * 30, limits.dnsKeptMsMax],
+    ['no time at all', 0, limits.dnsKeptMsMin],
+  ])('records that say %s are kept within bounds', async (_, ttl, expected) => {
+    dns.zone['bounds.test'] = { mx: [{ preference: 1, exchange: 'h.bounds.test' }], ttl }
+    dns.zone['h.bounds.test'] = { a: [public1], aaaa: ['2606:4700::9'], ttl }
+    expect((await resolverOf().mailHosts('bounds.test')).keepMs).toBe(expected)
+  })
+
+  test('a no is kept as long as its SOA says', async () => {
+    let at = 0
+    const resolver = resolverOf({ now: () => at })
+    dns.zone['soa.example'] = { soa: { ttl: 300, minimum: 40 } }
+    expect(shown(await resolver.mailHosts('coming.soa.example'))).toBe('nxdomain')
+    dns.zone['coming.soa.example'] = { a: [public1] }
+    at = 39_000
+    expect(shown(await resolver.mailHosts('coming.soa.example'))).toBe('nxdomain')
+    at = 41_000
+    expect(shown(await resolver.mailHosts('coming.soa.example'))).toEqual([`coming.soa.example ${public1}`])
+  })
+
+  test('a failure is never kept', async () => {
+    const resolver = resolverOf()
+    dns.zone['broken.example'] = 'servfail'
+    expect(shown(await resolver.mailHosts('broken.example'))).toBe('dns_failure')
+    dns.zone['broken.example'] = { a: [public1] }
+    expect(shown(await resolver.mailHosts('broken.example'))).toEqual([`broken.example ${public1}`])
+  })
+})
+
+describe('who may answer', () => {
+  test.each(['wrong id', 'other question', 'no question', 'other name'] as const)(
+    'not one with %s',
+    async (forgery) => {
+      dns.zone['forged.test'] = { a: [public1], forgedFirst: forgery }
+      expect(shown(await resolverOf().mailHosts('forged.test'))).toEqual([`forged.test ${public1}`])
+    },
+  )
+
+  test('every question comes from a port of its own', async () => {
+    const resolver = resolverOf()
+    await Promise.all(['two.test', 'equal.test', 'implicit.test'].map((name) => resolver.mailHosts(name)))
+    expect(new Set(dns.ports.slice(-8)).size).toBeGreaterThan(5)
+  })
+
+  test('a silent server is followed by the next one', async () => {
+    const deaf = await startDnsServer({ 'two.test': 'silence', 'a.two.test': 'servfail', 'b.two.test': 'refused' })
+    const found = await resolverOf({ servers: [deaf.address, dns.address] }).mailHosts('two.test')
+    expect(shown(found)).toEqual([`a.two.test ${public1}`, 'a.two.test 2606:4700::1', `b.two.test ${public2}`])
+    await deaf.stop()
   })
 })
 
@@ -174,7 +228,7 @@ test.each([
   [
     'a name, private or not',
     'lan.test',
-    ['lan.test 10.0.0.1', 'lan.test 192.168.0.1', 'lan.test fd00::1', 'lan.test ::ffff:10.0.0.1'],
+    ['lan.test 10.0.0.1', 'lan.test 192.168.0.1', 'lan.test fd00::1', 'lan.test ::ffff:a00:1'],
   ],
   ['an address', '10.1.2.3', ['10.1.2.3 10.1.2.3']],
   ['localhost', 'localhost', ['localhost 127.0.0.1']],

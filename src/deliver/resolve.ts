@@ -1,140 +1,163 @@
 // Which hosts take a domain's mail: MX in order of preference, the domain itself where it has none (RFC 5321 5.1), null MX
 // (RFC 7505). Every failure is a typed trouble, because what DNS says decides between trying again and giving up (decisions B).
-// What was found is kept for a short while, and askers for the same name share one question.
-import { Resolver } from 'node:dns/promises'
+import { lookup } from 'node:dns/promises'
 import { isIP } from 'node:net'
 import { limits } from '../config.ts'
 import type { Trouble } from '../domain/attempt.ts'
-import { findAddresses, meaningOf, systemAddresses, type Addresses } from '../base/addresses.ts'
+import type { Dns, DnsAnswer } from './dns.ts'
 import { isPrivateAddress } from '../base/private-address.ts'
+import { remembered } from './remembered.ts'
 
 export interface MailHost {
   readonly host: string
   readonly address: string
+  /** The MX records and this address were validated, as far as the resolver is to be believed. */
+  readonly secure: boolean
+  /** What `host` is an alias of, or `host` itself. */
+  readonly canonical: string
 }
 export type DnsTrouble = Extract<Trouble, 'dns_failure' | 'nxdomain' | 'null_mx' | 'no_mail_host' | 'private_mx'>
-export type Resolved = { readonly hosts: readonly MailHost[] } | { readonly trouble: DnsTrouble }
+export type Resolved =
+  | { readonly hosts: readonly MailHost[]; readonly keepMs: number }
+  | { readonly trouble: DnsTrouble; readonly keepMs: number }
 
 export interface MailResolver {
-  /** In the order in which they are to be tried. */
+  /** In the order in which they are to be tried; hosts of equal preference in a new order each time. */
   mailHosts(domain: string): Promise<Resolved>
   /** A relay's addresses: the operator named it, so private ones count, and a name that is not found is no reason to fail mail. */
   relayHosts(host: string): Promise<Resolved>
-  /** Gives up the questions under way. */
-  cancel(): void
 }
 
 export interface ResolverSettings {
-  /** `ip` or `ip:port`; none: the system's. */
-  readonly servers: readonly string[]
   readonly allowPrivate: boolean
-  readonly queryMs?: number
-  readonly tries?: number
-  readonly keptMs?: number
+  /** Without servers of the operator's, relays are found the system's way, which knows /etc/hosts and container names. */
+  readonly ownServers: boolean
   readonly random?: () => number
 }
 
-export function makeResolver(settings: ResolverSettings): MailResolver {
-  const { servers, allowPrivate, queryMs = limits.dnsQueryMs, tries = limits.dnsTries, random = Math.random } = settings
-  const dns = new Resolver({ timeout: queryMs, tries })
-  if (servers.length > 0) dns.setServers(servers)
+export function makeResolver(dns: Dns, settings: ResolverSettings): MailResolver {
+  const { allowPrivate, ownServers, random = Math.random } = settings
 
-  const findMailHosts = async (domain: string): Promise<Resolved> => {
+  const mailHosts = async (domain: string): Promise<Resolved> => {
     const exchanges = await findExchanges(dns, domain, random)
     if ('trouble' in exchanges) return exchanges
     const found = await Promise.all(exchanges.names.map((name) => findAddresses(dns, name)))
-    return mailHostsOf(exchanges.names, found, allowPrivate)
+    return mailHostsOf(exchanges.names, found, allowPrivate, exchanges)
   }
 
   const findRelayHosts = async (host: string): Promise<Resolved> => {
-    if (isIP(host) !== 0) return { hosts: [{ host, address: host }] }
-    if (host === 'localhost' && servers.length > 0) return { hosts: [{ host, address: '127.0.0.1' }] }
-    // Without servers of our own the system's way, which knows /etc/hosts and container names.
-    const found = servers.length > 0 ? await findAddresses(dns, host) : await systemAddresses(host)
-    const resolved = mailHostsOf([host], [found], true)
-    return 'hosts' in resolved ? resolved : { trouble: 'dns_failure' }
+    if (isIP(host) !== 0) return literal(host, host)
+    if (host === 'localhost' && ownServers) return literal(host, '127.0.0.1')
+    const found = ownServers ? await findAddresses(dns, host) : await systemAddresses(host)
+    const resolved = mailHostsOf([host], [found], true, { secure: false, keepMs: limits.mailHostsKeptMsMax })
+    return 'hosts' in resolved ? resolved : { trouble: 'dns_failure', keepMs: 0 }
   }
 
-  const keptMs = settings.keptMs ?? limits.mailHostsKeptMs
   return {
-    mailHosts: remembered(findMailHosts, keptMs),
-    relayHosts: remembered(findRelayHosts, keptMs),
-    cancel: () => dns.cancel(),
+    mailHosts,
+    relayHosts: remembered(findRelayHosts, { keepMs: ({ keepMs }) => keepMs, most: limits.mailHostsKeptMax }),
   }
+}
+
+const literal = (host: string, address: string): Resolved => ({
+  hosts: [{ host, address, secure: false, canonical: host }],
+  keepMs: limits.mailHostsKeptMsMax,
+})
+
+interface Exchanges {
+  readonly names: readonly string[]
+  readonly secure: boolean
+  readonly keepMs: number
 }
 
 /** The names of a domain's mail hosts, best first; equal preferences shuffled (RFC 5321 5.1). */
 async function findExchanges(
-  dns: Resolver,
+  dns: Dns,
   domain: string,
   random: () => number,
-): Promise<{ readonly names: readonly string[] } | { readonly trouble: DnsTrouble }> {
-  let records
-  try {
-    records = await dns.resolveMx(domain)
-  } catch (error) {
-    const answer = meaningOf(error)
-    if (answer === 'no_data') return { names: [domain] } // the implicit MX
-    return { trouble: answer === 'not_found' ? 'nxdomain' : 'dns_failure' }
-  }
-  if (records.length === 0) return { names: [domain] }
+): Promise<Exchanges | Extract<Resolved, { trouble: DnsTrouble }>> {
+  const { kind, records, secure, keepMs } = await dns.ask(domain, 'MX')
+  if (kind === 'not_found') return { trouble: 'nxdomain', keepMs }
+  if (kind === 'failure') return { trouble: 'dns_failure', keepMs }
+  const exchanges = records.flatMap((record) =>
+    record.type === 'MX' ? [{ priority: record.data.preference ?? 0, exchange: record.data.exchange }] : [],
+  )
+  if (exchanges.length === 0) return { names: [domain], secure, keepMs } // the implicit MX
   // A lone "." refuses all mail. Beside others it is a mistake, and skipped.
-  const named = records.filter((record) => record.exchange !== '' && record.exchange !== '.')
-  if (named.length === 0) return { trouble: 'null_mx' }
+  const named = exchanges.filter(({ exchange }) => exchange !== '' && exchange !== '.')
+  if (named.length === 0) return { trouble: 'null_mx', keepMs }
   const names = named
-    .filter((record) => isHostName(record.exchange))
+    .filter(({ exchange }) => isHostName(exchange))
     .map((record) => ({ ...record, lot: random() }))
     .sort((one, other) => one.priority - other.priority || one.lot - other.lot)
-    .map((record) => record.exchange.toLowerCase())
-  if (names.length === 0) return { trouble: 'no_mail_host' }
-  return { names: [...new Set(names)].slice(0, limits.mxHostsMax) }
+    .map(({ exchange }) => exchange.toLowerCase())
+  if (names.length === 0) return { trouble: 'no_mail_host', keepMs }
+  return { names: [...new Set(names)].slice(0, limits.mxHostsMax), secure, keepMs }
+}
+
+interface Addresses {
+  readonly addresses: readonly { readonly address: string; readonly secure: boolean }[]
+  readonly canonical: string
+  /** True when the name may have addresses that we could not learn. */
+  readonly failed: boolean
+  readonly keepMs: number
+}
+
+/** IPv4 first: receivers refuse it less often for want of a reputation or a reverse name. */
+async function findAddresses(dns: Dns, host: string): Promise<Addresses> {
+  const [four, six] = await Promise.all([dns.ask(host, 'A'), dns.ask(host, 'AAAA')])
+  const of = (answer: DnsAnswer) =>
+    answer.records.flatMap((record) =>
+      record.type === 'A' || record.type === 'AAAA' ? [{ address: record.data, secure: answer.secure }] : [],
+    )
+  return {
+    addresses: [...of(four), ...of(six)],
+    canonical: four.kind === 'found' ? four.canonical : six.canonical,
+    failed: four.kind === 'failure' || six.kind === 'failure',
+    keepMs: Math.min(four.keepMs, six.keepMs),
+  }
+}
+
+async function systemAddresses(host: string): Promise<Addresses> {
+  const keepMs = limits.mailHostsKeptMsMax
+  try {
+    const found = await lookup(host, { all: true, order: 'ipv4first' })
+    return {
+      addresses: found.map(({ address }) => ({ address, secure: false })),
+      canonical: host,
+      failed: false,
+      keepMs,
+    }
+  } catch {
+    return { addresses: [], canonical: host, failed: true, keepMs }
+  }
 }
 
 /** Hosts and their addresses in order, or why there is none. A failure beats a "never": more may be known later. */
-function mailHostsOf(names: readonly string[], found: readonly Addresses[], allowPrivate: boolean): Resolved {
+function mailHostsOf(
+  names: readonly string[],
+  found: readonly Addresses[],
+  allowPrivate: boolean,
+  by: Pick<Exchanges, 'secure' | 'keepMs'>,
+): Resolved {
+  const keepMs = Math.min(by.keepMs, ...found.map((answer) => answer.keepMs))
   const hosts = names.flatMap((host, index) =>
     (found[index]?.addresses ?? [])
-      .filter((address) => allowPrivate || !isPrivateAddress(address))
+      .filter(({ address }) => allowPrivate || !isPrivateAddress(address))
       .slice(0, limits.addressesPerHostMax)
-      .map((address) => ({ host, address })),
+      .map(({ address, secure }) => ({
+        host,
+        address,
+        secure: by.secure && secure,
+        canonical: found[index]?.canonical ?? host,
+      })),
   )
-  if (hosts.length > 0) return { hosts }
-  if (found.some((answer) => answer.failed)) return { trouble: 'dns_failure' }
-  return { trouble: found.some((answer) => answer.addresses.length > 0) ? 'private_mx' : 'no_mail_host' }
+  if (hosts.length > 0) return { hosts, keepMs }
+  if (found.some((answer) => answer.failed)) return { trouble: 'dns_failure', keepMs: 0 }
+  return { trouble: found.some((answer) => answer.addresses.length > 0) ? 'private_mx' : 'no_mail_host', keepMs }
 }
 
 /** Underscores and the like exist in the wild; an address or control characters in place of a name do not count. */
 function isHostName(name: string): boolean {
   return name.length <= 253 && /^[A-Za-z0-9_][A-Za-z0-9._-]*$/.test(name) && isIP(name) === 0
-}
-
-/** Askers at the same time share one question; what was found (never a trouble) is kept for `keptMs`. */
-function remembered(find: (name: string) => Promise<Resolved>, keptMs: number): (name: string) => Promise<Resolved> {
-  const kept = new Map<string, { readonly until: number; readonly answer: Promise<Resolved> }>()
-  const asking = new Map<string, Promise<Resolved>>()
-
-  const ask = async (name: string): Promise<Resolved> => {
-    try {
-      const answer = await find(name)
-      if ('hosts' in answer && keptMs > 0) {
-        kept.delete(name)
-        const oldest = kept.size >= limits.mailHostsKeptMax ? kept.keys().next().value : undefined
-        if (oldest !== undefined) kept.delete(oldest)
-        kept.set(name, { until: performance.now() + keptMs, answer: Promise.resolve(answer) })
-      }
-      return answer
-    } finally {
-      asking.delete(name)
-    }
-  }
-
-  return (name) => {
-    const known = kept.get(name)
-    if (known !== undefined && performance.now() < known.until) return known.answer
-    const underWay = asking.get(name)
-    if (underWay !== undefined) return underWay
-    const answer = ask(name)
-    asking.set(name, answer)
-    return answer
-  }
 }

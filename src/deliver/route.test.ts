@@ -4,23 +4,22 @@ import { addressOf } from './peer.test-kit.ts'
 import type { MailResolver, Resolved } from './resolve.ts'
 import { isSimulator } from '../domain/simulator.ts'
 import { makeRouter } from './route.ts'
+import type { TlsPolicy } from './tls-policy.ts'
 
 /** Answers with fixed addresses: what lies behind it has tests of its own. */
-function routerOver(resolved: Resolved) {
-  const resolver: MailResolver = {
-    mailHosts: async () => resolved,
-    relayHosts: async () => resolved,
-    cancel: () => undefined,
-  }
-  return makeRouter({ mxPort: 2525, sandboxPort: () => 4025 }, resolver)
+function routerOver(resolved: Resolved, policy: TlsPolicy = { kind: 'opportunistic' }) {
+  const resolver: MailResolver = { mailHosts: async () => resolved, relayHosts: async () => resolved }
+  const policies = { policiesFor: async () => new Map([['relay.test', policy]]) }
+  return makeRouter({ mxPort: 2525, sandboxPort: () => 4025 }, resolver, policies)
 }
 const at = (...addresses: string[]): Resolved => ({
-  hosts: addresses.map((address) => ({ host: 'relay.test', address })),
+  hosts: addresses.map((address) => ({ host: 'relay.test', address, secure: false, canonical: 'relay.test' })),
+  keepMs: 0,
 })
 const someone = addressOf('someone@receiver.test')
 
-async function only(route: string, resolved: Resolved = at('8.8.8.8'), recipient = someone) {
-  const routed = await routerOver(resolved).targetsFor(parseRoute(route), recipient)
+async function only(route: string, resolved: Resolved = at('8.8.8.8'), recipient = someone, policy?: TlsPolicy) {
+  const routed = await routerOver(resolved, policy).targetsFor(parseRoute(route), recipient)
   if ('trouble' in routed || routed.targets.length !== 1) throw new Error('not one target')
   return routed.targets[0]
 }
@@ -28,6 +27,8 @@ async function only(route: string, resolved: Resolved = at('8.8.8.8'), recipient
 test.each([
   ['sandbox', '8.8.8.8', { address: '127.0.0.1', port: 4025, tls: 'clear', verify: false }],
   ['mx', '8.8.8.8', { address: '8.8.8.8', port: 2525, tls: 'opportunistic', verify: false }],
+  ['mx?tls=required', '8.8.8.8', { port: 2525, tls: 'required', verify: false, tlsPolicy: 'route' }],
+  ['smtp://relay.test?tls=required', '8.8.8.8', { port: 587, tls: 'required', verify: true, tlsPolicy: 'route' }],
   ['smtp://relay.test', '8.8.8.8', { port: 587, tls: 'opportunistic', verify: false }],
   ['smtp://me:pw@relay.test:25', '10.0.0.1', { port: 25, tls: 'required', verify: true }],
   ['smtp://me:pw@localhost:25', '127.0.0.1', { port: 25, tls: 'opportunistic', verify: false }],
@@ -40,7 +41,10 @@ test.each([
 test('the simulator is in the sandbox on every installation', async () => {
   const simulated = addressOf('delivered@simulator.posthorn.test')
   for (const route of ['sandbox', 'mx', 'smtp://me:pw@relay.test']) {
-    expect(await only(route, { trouble: 'nxdomain' }, simulated)).toMatchObject({ address: '127.0.0.1', port: 4025 })
+    expect(await only(route, { trouble: 'nxdomain', keepMs: 0 }, simulated)).toMatchObject({
+      address: '127.0.0.1',
+      port: 4025,
+    })
     expect(routerOver(at()).kindOf(parseRoute(route), simulated)).toBe('sandbox')
   }
   expect(isSimulator('simulator.posthorn.test')).toBe(true)
@@ -49,7 +53,7 @@ test('the simulator is in the sandbox on every installation', async () => {
 })
 
 test('what DNS says is passed on', async () => {
-  const routed = await routerOver({ trouble: 'null_mx' }).targetsFor({ kind: 'mx' }, someone)
+  const routed = await routerOver({ trouble: 'null_mx', keepMs: 0 }).targetsFor({ kind: 'mx' }, someone)
   expect(routed).toEqual({ trouble: 'null_mx' })
 })
 
@@ -72,4 +76,21 @@ test('connections are shared by what makes no difference, and by nothing else', 
   )
   expect(new Set(keys).size).toBe(keys.length)
   expect((await only('smtp://other.test'))?.key).toBe(keys[0])
+})
+
+test('what a domain asks for by policy is done, and a host that its policy rules out is not spoken to', async () => {
+  const rule = { records: [], base: 'relay.test', names: ['relay.test'] }
+  expect(await only('mx', at('8.8.8.8'), someone, { kind: 'dane', rule })).toMatchObject({
+    tls: 'required',
+    verify: false,
+    dane: rule,
+    tlsPolicy: 'dane',
+  })
+  expect(await only('mx', at('8.8.8.8'), someone, { kind: 'mta_sts' })).toMatchObject({
+    tls: 'required',
+    verify: true,
+    tlsPolicy: 'mta_sts',
+  })
+  const none = await routerOver(at('8.8.8.8'), { kind: 'ruled_out' }).targetsFor({ kind: 'mx' }, someone)
+  expect(none).toEqual({ trouble: 'tls_failed' })
 })

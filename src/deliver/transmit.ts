@@ -1,6 +1,7 @@
 // The door for the worker: one message, one attempt, over as many hosts as it takes before a dot is written. Facts come back, never a
 // meaning (`outcome.ts`). What must stay true: the arm is asked for at most once, and after it no other connection sees the message.
 import type { Route } from '../config.ts'
+import type { DestinationLimits } from '../store/destinations.ts'
 import { lifecycle } from '../base/service.ts'
 import type { Service } from '../base/service.ts'
 import type { Facts, Trouble } from '../domain/attempt.ts'
@@ -9,10 +10,14 @@ import { note } from './conversation.ts'
 import type { Mail, Manner, Said, Transaction } from './conversation.ts'
 import { Pool } from './pool.ts'
 import type { Lease, PoolSettings } from './pool.ts'
+import { makeDns, type DnsSettings } from './dns.ts'
+import { makeStsPolicies, type StsSettings } from './mta-sts.ts'
+import { makePace, type Pace } from './pace.ts'
+import { makeReachability, type Reachability } from './reachability.ts'
 import { makeResolver } from './resolve.ts'
-import type { ResolverSettings } from './resolve.ts'
 import { makeRouter } from './route.ts'
 import type { RouteKind, Routed, RouterSettings, Target } from './route.ts'
+import { makeTlsPolicies } from './tls-policy.ts'
 
 export interface TransmitJob extends Mail {
   readonly route: Route
@@ -29,29 +34,46 @@ export interface TransmitResult extends Facts {
   /** What each host ended with, in order; the last is the one that counts, but for hosts that merely cannot take such a message. */
   readonly attemptsOnHosts: readonly Facts[]
   readonly dialogue: readonly Said[]
+  /** Whose pace counts at the first host, where there was one. */
+  readonly provider?: string
+  /** With the trouble `paced`: when a message may go there again. */
+  readonly pacedMs?: number
 }
 
 export interface TransmitterSettings extends Manner, RouterSettings {
   readonly dnsServers: readonly string[]
   readonly allowPrivateMx: boolean
-  readonly pool?: Omit<PoolSettings, keyof Manner>
-  readonly dns?: Omit<ResolverSettings, 'servers' | 'allowPrivate'>
+  readonly pool?: Omit<PoolSettings, keyof Manner | 'mannersOf'>
+  readonly dns?: Omit<DnsSettings, 'servers'> & { readonly random?: () => number }
+  /** The two names of the DNSSEC self-test. */
+  readonly probes?: readonly string[]
+  readonly sts?: Omit<StsSettings, 'allowPrivate' | 'trustedCa'>
+  /** Divides the pauses that destinations ask for (tests). */
+  readonly timeScale?: number
 }
 
 export interface Transmitter {
   /** Rejects only for a fault of ours. Before `service` has started and after it has stopped, every attempt ends with `shutdown`. */
   transmit(job: TransmitJob): Promise<TransmitResult>
+  /** How many messages a provider would take now. */
+  roomOf(provider: string): number
+  /** What operators have set about destinations. */
+  configure(rows: readonly DestinationLimits[]): void
   readonly service: Service
 }
 
 export function makeTransmitter(settings: TransmitterSettings): Transmitter {
-  const resolver = makeResolver({
-    servers: settings.dnsServers,
-    allowPrivate: settings.allowPrivateMx,
-    ...settings.dns,
-  })
-  const router = makeRouter(settings, resolver)
-  const pool = new Pool({ hostname: settings.hostname, timeoutScale: settings.timeoutScale, ...settings.pool })
+  const { allowPrivateMx: allowPrivate, trustedCa, hostname, timeoutScale } = settings
+  const { random, ...dnsSettings } = settings.dns ?? {}
+  const dns = makeDns({ servers: settings.dnsServers, ...dnsSettings })
+  const ownServers = settings.dnsServers.length > 0
+  const resolver = makeResolver(dns, { allowPrivate, ownServers, ...(random && { random }) })
+  const sts = makeStsPolicies(dns, { allowPrivate, ...(trustedCa !== undefined && { trustedCa }), ...settings.sts })
+  const [signed = '.', forged = '.'] = settings.probes ?? []
+  const router = makeRouter(settings, resolver, makeTlsPolicies(dns, sts, { signed, forged }))
+  const pace = makePace(settings.timeScale)
+  const pool = new Pool({ hostname, timeoutScale, mannersOf: (provider) => pace.mannersOf(provider), ...settings.pool })
+  const towards: Towards = { pool, pace, reachability: makeReachability() }
 
   const transmit = async (job: TransmitJob): Promise<TransmitResult> => {
     const routeKind = router.kindOf(job.route, job.recipient)
@@ -62,18 +84,20 @@ export function makeTransmitter(settings: TransmitterSettings): Transmitter {
       const facts = { phase: 'route', trouble: routed.trouble } as const
       return { ...facts, ...untouched, routeKind, attemptsOnHosts: [], dialogue }
     }
-    return { ...(await walk(pool, routed.targets, job, dialogue)), routeKind, dialogue }
+    const provider = routed.targets[0]?.provider
+    const walked = await walk(towards, routed.targets, job, dialogue)
+    return { ...walked, routeKind, dialogue, ...(provider !== undefined && { provider }) }
   }
 
   const service = lifecycle(
     'transmitter',
     () => pool.service.start(),
     async () => {
-      resolver.cancel()
+      dns.cancel()
       await pool.service.stop()
     },
   )
-  return { transmit, service }
+  return { transmit, roomOf: (provider) => pace.roomOf(provider), configure: (rows) => pace.configure(rows), service }
 }
 
 /** DNS may take its time; a shutdown does not wait for it. */
@@ -87,16 +111,29 @@ function unlessAborted(routed: Promise<Routed>, signal?: AbortSignal): Promise<R
 }
 
 const untouched = { dotWritten: false, armed: false, needsDisarm: false } as const
-type Walked = Omit<TransmitResult, 'routeKind' | 'dialogue'>
+type Walked = Omit<TransmitResult, 'routeKind' | 'dialogue' | 'provider'>
 
-/** One target after the other, until one gives an answer that ends the attempt. */
-async function walk(pool: Pool, targets: readonly Target[], job: TransmitJob, dialogue: Said[]): Promise<Walked> {
+interface Towards {
+  readonly pool: Pool
+  readonly pace: Pace
+  readonly reachability: Reachability
+}
+
+/** One target after the other, until one gives an answer that ends the attempt. A provider that wants a pause is not asked. */
+async function walk(towards: Towards, targets: readonly Target[], job: TransmitJob, dialogue: Said[]): Promise<Walked> {
+  const { pool, pace, reachability } = towards
   const attemptsOnHosts: Facts[] = []
+  const waits = new Map<string, number>()
   let counts: Facts = { phase: 'route', trouble: 'no_mail_host' }
-  for (const target of targets) {
+  for (const target of reachability.inOrder(targets)) {
+    const { provider, address } = target
+    if (!waits.has(provider)) waits.set(provider, pace.turn(provider))
+    if (waits.get(provider) !== 0) continue
     const end = await speak(pool, target, job, dialogue)
     const facts = factsOf(end)
     attemptsOnHosts.push(facts)
+    if (provider !== 'sandbox') pace.learn(provider, facts) // the simulator's refusals are about nobody
+    if (facts.trouble !== 'shutdown') reachability.note(address, facts.trouble !== 'connect_failed')
     if (isTransaction(end) && (end.armAsked || isRefusedForGood(end))) {
       const { dotWritten, armed, needsDisarm } = end
       return { ...facts, dotWritten, armed, needsDisarm, attemptsOnHosts }
@@ -104,6 +141,11 @@ async function walk(pool: Pool, targets: readonly Target[], job: TransmitJob, di
     // A host that cannot take such a message at all says less than one that may take it later.
     if (attemptsOnHosts.length === 1 || !isImpossible(facts.trouble) || isImpossible(counts.trouble)) counts = facts
     if (facts.trouble === 'shutdown') break
+  }
+  if (attemptsOnHosts.length === 0 && waits.size > 0) {
+    note(dialogue, 'connect', `wait for ${[...waits.keys()].join(', ')}`, 'paced')
+    const pacedMs = Math.min(...waits.values())
+    return { phase: 'connect', trouble: 'paced', ...untouched, attemptsOnHosts, pacedMs }
   }
   return { ...counts, ...untouched, attemptsOnHosts }
 }

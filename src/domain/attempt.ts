@@ -72,7 +72,12 @@ export interface Peer {
   readonly address?: string
   /** `TLSv1.3` and the like; left out in clear text. */
   readonly tls?: string
+  /** What demanded it; left out where nothing did. */
+  readonly tlsPolicy?: TlsDemand
 }
+
+/** DANE (RFC 7672), MTA-STS (RFC 8461), or the operator's route. */
+export type TlsDemand = 'dane' | 'mta_sts' | 'route'
 
 /** What one attempt, over one or several hosts, saw at its end. Facts only: `deliver/outcome.ts` says what they mean. */
 export interface Facts {
@@ -90,6 +95,7 @@ export const troubles = [
   'null_mx',
   'no_mail_host', // the domain exists, without MX, A or AAAA
   'private_mx',
+  'paced', // its provider asked for less, or has had as much as it may: nobody was asked
   'connect_failed',
   'timeout',
   'closed',

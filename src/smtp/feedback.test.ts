@@ -83,6 +83,7 @@ async function hand(mail: OwnMail): Promise<string> {
     verify: false,
     connectionsMax: 1,
     key: 'test',
+    provider: 'test',
   } as const
   const why = await handOver(target, { hostname: 'mx.there.example', timeoutScale: 10 }, mail)
   return why === undefined ? '250' : why.words

@@ -13,7 +13,8 @@ import {
   vouchFor,
   type NodeMark,
 } from './fence.ts'
-import { claimDue, firstLane, makeRecorder, reap, type Ending, type Mark } from './outbound.ts'
+import { claimDue, firstSpace } from './claim.ts'
+import { makeRecorder, reap, type Ending, type Mark } from './outbound.ts'
 import { makeAdmitter } from './admit.ts'
 import type { Ask } from './database.ts'
 import { storeWorld, type Sender, type StoreWorld } from './store.test-kit.ts'
@@ -38,8 +39,18 @@ async function queued(n = 1): Promise<string[]> {
   return rows.map(({ fields }) => fields['id'] as string)
 }
 const claimAll = async (): Promise<readonly (Claim & { readonly workspaceId: string })[]> =>
-  (await claimDue(world.db, { cursor: firstLane, share: 10, most: 50, busy: [], leaseMs: 60_000, owner: uuid() }))
-    .claimed
+  (
+    await claimDue(world.db, {
+      cursor: firstSpace,
+      cursors: {},
+      most: 50,
+      rooms: {},
+      roomElse: 10,
+      crowded: [],
+      leaseMs: 60_000,
+      owner: uuid(),
+    })
+  ).claimed
 const endingOf = (claim: Claim, changes: Partial<Ending> = {}): Ending => ({
   ...claim,
   workspaceId: sender.workspaceId,

@@ -7,6 +7,7 @@ import { sql, type Db } from './database.ts'
 import { pruneRefusals } from './refused-submissions.ts'
 import { sweepRepeats } from './repeats.ts'
 import { pruneReports } from './reports.ts'
+import { pruneStsPolicies } from './sts-policies.ts'
 import { pruneSandbox } from './sandbox.ts'
 import { pruneUnmatched } from './unmatched.ts'
 
@@ -54,6 +55,7 @@ export async function keepHouse(
   await pruneSandbox(db)
   await pruneReports(db)
   await pruneUnmatched(db)
+  await pruneStsPolicies(db, limits.stsPoliciesMax)
 }
 
 /** Contents outlive the end of the latest message of their partition; a message is final a day and a little after it was accepted. */

@@ -2,17 +2,9 @@
 // (delivery-semantics, "What breaks it"). Where two sessions meet, one is held by a lock until the other has done its part.
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Claim, MessageId, WorkspaceId } from '../domain/message.ts'
-import {
-  claimDue,
-  extendLeases,
-  firstLane,
-  makeRecorder,
-  reap,
-  type ClaimRequest,
-  type Ending,
-  type Recorder,
-} from './outbound.ts'
+import { extendLeases, makeRecorder, reap, type Ending, type Recorder } from './outbound.ts'
 import { makeAdmitter } from './admit.ts'
+import { claimDue, firstSpace, type ClaimRequest } from './claim.ts'
 import { storeWorld, type ClaimedAs, type Sender, type StoreWorld } from './store.test-kit.ts'
 
 let world: StoreWorld
@@ -501,7 +493,16 @@ describe('reap', () => {
 
 describe('claim', () => {
   const owner = '00000000-0000-4000-8000-000000000001'
-  const request: ClaimRequest = { cursor: firstLane, share: 200, most: 600, busy: [], leaseMs: 60_000, owner }
+  const request: ClaimRequest = {
+    cursor: firstSpace,
+    cursors: {},
+    most: 600,
+    rooms: {},
+    roomElse: 500,
+    crowded: [],
+    leaseMs: 60_000,
+    owner,
+  }
   const mine = <Row extends { workspaceId: WorkspaceId }>(rows: readonly Row[]) =>
     rows.filter(({ workspaceId }) => workspaceId === sender.workspaceId)
   const submit = async (n: number, fields: Record<string, unknown> = {}, from = sender): Promise<MessageId[]> => {
@@ -558,7 +559,7 @@ describe('claim', () => {
       recipient_key: 'b@b.example',
       destination: 'b.example',
     })
-    const ids = (await claimDue(world.db, { ...request, share: 5, most: 4 })).claimed.map(({ id }) => id)
+    const ids = (await claimDue(world.db, { ...request, most: 4 })).claimed.map(({ id }) => id)
     expect(ids).toHaveLength(4)
     expect(ids).toEqual(expect.arrayContaining([single, elsewhere]))
     await claimDue(world.db, request)
@@ -566,7 +567,7 @@ describe('claim', () => {
 
   test('a busy destination is passed over', async () => {
     const [id] = await submit(1)
-    expect(mine((await claimDue(world.db, { ...request, busy: ['example.org'] })).claimed)).toEqual([])
+    expect(mine((await claimDue(world.db, { ...request, rooms: { 'example.org': 0 } })).claimed)).toEqual([])
     expect(mine((await claimDue(world.db, request)).claimed).map((claimed) => claimed.id)).toEqual([id])
   })
 

@@ -90,6 +90,18 @@ create table delivery_stops (
 );
 CREATE TRIGGER delivery_changed AFTER INSERT OR DELETE OR UPDATE ON public.delivery_stops FOR EACH STATEMENT EXECUTE FUNCTION tell_delivery_changed();
 
+create table destination_limits (
+  name text not null,
+  connections integer,
+  messages_per_connection integer,
+  per_minute double precision,
+  warm_up_since timestamp with time zone,
+  constraint destination_limits_pkey PRIMARY KEY (name),
+  constraint destination_limits_connections_check CHECK ((connections > 0)),
+  constraint destination_limits_messages_per_connection_check CHECK ((messages_per_connection > 0)),
+  constraint destination_limits_per_minute_check CHECK ((per_minute > (0)::double precision))
+);
+
 create table dkim_keys (
   workspace_id uuid not null,
   domain_id uuid not null,
@@ -199,6 +211,19 @@ create table messages (
 CREATE INDEX messages_id ON ONLY public.messages USING btree (id);
 CREATE TRIGGER message_moves BEFORE UPDATE OF status ON public.messages FOR EACH ROW WHEN ((old.status IS DISTINCT FROM new.status)) EXECUTE FUNCTION refuse_wrong_move();
 
+create table mta_sts_policies (
+  domain text not null,
+  id text not null,
+  mode text not null,
+  mx text[] not null,
+  max_age_seconds integer not null,
+  fetched_at timestamp with time zone not null,
+  expires_at timestamp with time zone not null,
+  constraint mta_sts_policies_pkey PRIMARY KEY (domain),
+  constraint mta_sts_policies_mode_check CHECK ((mode = ANY (ARRAY['enforce'::text, 'testing'::text, 'none'::text])))
+);
+CREATE INDEX mta_sts_policies_expiry ON public.mta_sts_policies USING btree (expires_at);
+
 create table orphaned_replies (
   workspace_id uuid not null,
   message_id uuid not null,
@@ -232,6 +257,7 @@ create table outbound (
 ) with (autovacuum_vacuum_cost_delay=0, autovacuum_vacuum_insert_scale_factor=0.2, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=5000, fillfactor=70);
 CREATE INDEX outbound_due ON public.outbound USING btree (workspace_id, destination, due_at, message_id) WHERE (lease_until IS NULL);
 CREATE INDEX outbound_lease ON public.outbound USING btree (lease_until) WHERE (lease_until IS NOT NULL);
+CREATE INDEX outbound_turn ON public.outbound USING btree (workspace_id, due_at, message_id) WHERE (lease_until IS NULL);
 CREATE TRIGGER armed_rows_need_evidence BEFORE UPDATE ON public.outbound FOR EACH ROW WHEN (((old.armed_epoch IS NOT NULL) AND (new.status <> 'sending'::text) AND (new.evidence IS NULL))) EXECUTE FUNCTION refuse_unproven_retry();
 
 create table plans (

@@ -20,6 +20,15 @@ export type Name =
       readonly aaaa?: readonly string[]
       readonly txt?: readonly string[]
       readonly cname?: string
+      readonly tlsa?: readonly packet.TlsaData[]
+      /** At the top of a zone: comes with every "no" below it. */
+      readonly soa?: { readonly ttl: number; readonly minimum: number }
+      /** Seconds; 60 where it is not said. */
+      readonly ttl?: number
+      /** The AD bit of answers about this name. */
+      readonly secure?: true
+      /** Before the answer comes one that must not count. */
+      readonly forgedFirst?: 'wrong id' | 'other question' | 'no question' | 'other name'
       readonly truncated?: true
       /** Only these types misbehave. */
       readonly broken?: { readonly types: readonly string[]; readonly how: Trouble }
@@ -34,6 +43,8 @@ export interface DnsServer {
   readonly address: string
   /** Every question: `MX example.com`, and `MX example.com tcp` over TCP. */
   readonly asked: string[]
+  /** Where the questions over UDP came from, in order. */
+  readonly ports: number[]
   /** Replaced or added to while it runs. */
   readonly zone: Record<string, Name>
   stop(): Promise<void>
@@ -43,6 +54,7 @@ const codes = { servfail: 2, nxdomain: 3, refused: 5 } as const
 
 export async function startDnsServer(zone: Zone = {}): Promise<DnsServer> {
   const asked: string[] = []
+  const ports: number[] = []
   const names: Record<string, Name> = { ...zone }
   const sockets = new Set<Socket>()
 
@@ -66,6 +78,8 @@ export async function startDnsServer(zone: Zone = {}): Promise<DnsServer> {
   })
   const udp = createSocket('udp4')
   udp.on('message', (message, from) => {
+    ports.push(from.port)
+    for (const forged of forgeriesOf(names, message)) udp.send(forged, from.port, from.address)
     const reply = answer(message, 'udp')
     if (reply !== undefined) udp.send(reply, from.port, from.address)
   })
@@ -78,15 +92,19 @@ export async function startDnsServer(zone: Zone = {}): Promise<DnsServer> {
     const reply = { id: query.id ?? 0, type: 'response' as const, questions: [question], answers: [] }
     const flags = packet.RECURSION_DESIRED | packet.RECURSION_AVAILABLE
     const name = names[question.name.toLowerCase()] ?? 'nxdomain'
+    const authorities = soaAbove(names, question.name)
     const trouble =
       typeof name === 'string' ? name : name.broken?.types.includes(question.type) ? name.broken.how : undefined
     if (trouble === 'silence') return undefined
     if (trouble === 'garbage') return Buffer.concat([message.subarray(0, 2), Buffer.from('not at all a DNS message')])
-    if (trouble !== undefined) return packet.encode({ ...reply, flags: flags | codes[trouble] })
+    if (trouble !== undefined) return packet.encode({ ...reply, flags: flags | codes[trouble], authorities })
     if (typeof name === 'string') return undefined
     if (name.truncated === true && way === 'udp')
       return packet.encode({ ...reply, flags: flags | packet.TRUNCATED_RESPONSE })
-    return packet.encode({ ...reply, flags, answers: answersOf(names, question.name, question.type) })
+    const answers = answersOf(names, question.name, question.type)
+    const ad = name.secure === true ? packet.AUTHENTIC_DATA : 0
+    const about = answers.length > 0 ? { answers } : { authorities }
+    return packet.encode({ ...reply, ...about, flags: flags | ad })
   }
 
   // Both on one port. Somebody may hold the other half of it, so a few are tried.
@@ -109,6 +127,7 @@ export async function startDnsServer(zone: Zone = {}): Promise<DnsServer> {
     port,
     address: `127.0.0.1:${port}`,
     asked,
+    ports,
     zone: names,
     stop: async () => {
       for (const socket of sockets) socket.destroy()
@@ -120,7 +139,7 @@ export async function startDnsServer(zone: Zone = {}): Promise<DnsServer> {
 function answersOf(names: Readonly<Record<string, Name>>, owner: string, type: string): packet.Answer[] {
   const name = names[owner.toLowerCase()]
   if (name === undefined || typeof name === 'string') return []
-  const common = { name: owner, ttl: 60 }
+  const common = { name: owner, ttl: name.ttl ?? 60 }
   if (name.cname !== undefined)
     return [{ ...common, type: 'CNAME', data: name.cname }, ...answersOf(names, name.cname, type)]
   switch (type) {
@@ -132,7 +151,53 @@ function answersOf(names: Readonly<Record<string, Name>>, owner: string, type: s
       return (name.aaaa ?? []).map((data) => ({ ...common, type: 'AAAA', data }))
     case 'TXT':
       return (name.txt ?? []).map((data) => ({ ...common, type: 'TXT', data: data.match(/.{1,255}/gs) ?? [''] }))
+    case 'TLSA':
+      return (name.tlsa ?? []).map((data) => ({ ...common, type: 'TLSA', data }))
+    case 'SOA':
+      return name.soa === undefined ? [] : soaAbove(names, owner)
     default:
       return []
+  }
+}
+
+function soaAbove(names: Readonly<Record<string, Name>>, below: string): packet.Answer[] {
+  for (
+    let owner = below.toLowerCase();
+    owner !== '';
+    owner = owner.includes('.') ? owner.slice(owner.indexOf('.') + 1) : ''
+  ) {
+    const name = names[owner]
+    if (name === undefined || typeof name === 'string' || name.soa === undefined) continue
+    const { ttl, minimum } = name.soa
+    const data = { mname: 'ns.test', rname: 'post.test', serial: 1, refresh: 60, retry: 60, expire: 60, minimum }
+    return [{ type: 'SOA', name: owner, ttl, data }]
+  }
+  return []
+}
+
+/** What somebody else might send who guesses badly: an address of theirs. */
+function forgeriesOf(names: Readonly<Record<string, Name>>, message: Buffer): Buffer[] {
+  const query = packet.decode(message)
+  const question = query.questions?.[0]
+  const name = names[question?.name.toLowerCase() ?? '']
+  if (question === undefined || name === undefined || typeof name === 'string' || name.forgedFirst === undefined)
+    return []
+  const id = query.id ?? 0
+  const lie = (questions: packet.Question[], as = id) =>
+    packet.encode({
+      type: 'response',
+      id: as,
+      questions,
+      answers: [{ type: 'A', name: question.name, ttl: 60, data: '6.6.6.6' }],
+    })
+  switch (name.forgedFirst) {
+    case 'wrong id':
+      return [lie([question], id ^ 1)]
+    case 'other question':
+      return [lie([{ ...question, type: 'TXT' }])]
+    case 'no question':
+      return [lie([])]
+    case 'other name':
+      return [lie([{ ...question, name: 'elsewhere.test' }])]
   }
 }

@@ -1,0 +1,419 @@
+// The queue at size, and fairness: what a claim and a delivery cost with a million messages waiting, how long one message of somebody else waits
+// behind a backlog, what arming costs, and what a killed worker costs. Queues are filled by SQL: acceptance has rows of its own.
+import { once } from 'node:events'
+import { createServer } from 'node:net'
+import type { AddressInfo, Server } from 'node:net'
+import { setTimeout } from 'node:timers/promises'
+import type { Client } from 'pg'
+import { startDnsServer } from '../../test/world/dns-server.ts'
+import type { DnsServer } from '../../test/world/dns-server.ts'
+import { installationKey } from '../../src/base/secret.ts'
+import { claimDue, firstSpace } from '../../src/store/claim.ts'
+import type { Db } from '../../src/store/database.ts'
+import type { Sender } from '../load.ts'
+import type { Options } from '../options.ts'
+import { startSink } from '../peers/sink.ts'
+import type { Sink } from '../peers/sink.ts'
+import { folderIn } from '../processes.ts'
+import { installation, look, makeSenders } from '../service.ts'
+import type { Installation } from '../service.ts'
+import { median } from '../table.ts'
+import type { Row } from '../table.ts'
+
+export interface QueueRuns {
+  readonly claimsSmall: number[]
+  readonly claimsLarge: number[]
+  readonly rateSmall: number[]
+  readonly rateLarge: number[]
+  readonly armed: number[]
+  readonly unarmed: number[]
+  readonly noArming: string | undefined
+  /** Milliseconds to the first attempt. */
+  readonly behind: number[]
+  readonly behindStalled: number[]
+  readonly latency: number[]
+  readonly afterKillSeconds: number[]
+}
+
+interface Sizes {
+  readonly large: number
+  readonly backlog: number
+  readonly fair: number
+  readonly seconds: number
+  readonly probes: number
+}
+const leaseSeconds = 10
+
+export async function runQueue(options: Options, temporary: string): Promise<QueueRuns> {
+  const sizes: Sizes = options.smoke
+    ? { large: 5_000, backlog: 300, fair: 1_000, seconds: 2, probes: 5 }
+    : { large: 1_000_000, backlog: options.backlog, fair: 100_000, seconds: 15, probes: 60 }
+  const runs = {
+    claimsSmall: [] as number[],
+    claimsLarge: [] as number[],
+    rateSmall: [] as number[],
+    rateLarge: [] as number[],
+    armed: [] as number[],
+    unarmed: [] as number[],
+    behind: [] as number[],
+    behindStalled: [] as number[],
+    latency: [] as number[],
+    afterKillSeconds: [] as number[],
+  }
+  const sink = await startSink(temporary)
+  const home = installation(folderIn(temporary, 'posthorn-queue'))
+  const relay = { POSTHORN_ROUTE: `smtp://127.0.0.1:${sink.port}` }
+  const first = await home.serve({ POSTHORN_ROLES: 'api' })
+  const senders = await makeSenders(home, 2)
+  await first.stop()
+
+  options.tell('queue: latency on an idle system')
+  runs.latency.push(...(await latencies(home, senders, sizes.probes)))
+  for (let pair = 1; pair <= Math.min(options.pairs, 3); pair++) {
+    options.tell(`queue: pair ${pair}: ${sizes.large} messages`)
+    await fill(home, 0, 1_000)
+    runs.claimsSmall.push(await claimMs(home))
+    await fill(home, 0, sizes.backlog)
+    runs.rateSmall.push(await deliverFor(home, relay, sizes.seconds))
+    await fill(home, 0, sizes.large)
+    runs.claimsLarge.push(await claimMs(home))
+    runs.rateLarge.push(await deliverFor(home, relay, sizes.seconds))
+  }
+  const noArming = await measureArming(home, relay, sizes, Math.min(options.pairs, 3), runs)
+  options.tell('queue: one message behind a backlog')
+  runs.behind.push(...(await waits(home, senders, sink, sizes, false)))
+  options.tell('queue: the same while half of all destinations stall')
+  runs.behindStalled.push(...(await waits(home, senders, sink, sizes, true)))
+  options.tell('queue: a worker is killed')
+  for (let turn = 0; turn < Math.min(options.pairs, 3); turn++) runs.afterKillSeconds.push(await afterKill(home, sink))
+  await sink.stop()
+  return { ...runs, noArming }
+}
+
+/** Starts PostgreSQL by a service that does not deliver, for as long as `work` takes. */
+async function withDatabase<T>(home: Installation, work: (client: Client) => Promise<T>): Promise<T> {
+  const service = await home.serve({ POSTHORN_ROLES: 'api' })
+  const client = await look(home.dataDir)
+  try {
+    return await work(client)
+  } finally {
+    await client.end()
+    await service.stop()
+  }
+}
+
+/** Empties the queue and fills it with `count` messages of one workspace for 20 domains, as an admission would leave them. */
+async function fill(home: Installation, sender: number, count: number): Promise<void> {
+  await withDatabase(home, async (client) => {
+    await client.query('truncate outbound')
+    for (let done = 0; done < count; done += 50_000)
+      await client.query(insert, [sender, done, Math.min(50_000, count - done)])
+    await client.query('vacuum analyze outbound')
+  })
+}
+const insert = `
+  with box as (select * from mailboxes order by id offset $1 limit 1),
+  made as materialized (
+    select overlay(gen_random_uuid()::text placing left(uuid_floor(now())::text, 15) from 1 for 15)::uuid id, box.*, n,
+           'u' || n || '@d' || n % 20 || '.example.com' recipient
+      from box, generate_series($2::integer + 1, $2::integer + $3::integer) n),
+  record as (
+    insert into messages (workspace_id, id, mailbox_id, source, sequence, sender, recipient, recipient_key, subject, accepted_by, created_at)
+    select workspace_id, made.id, (select id from box), 'rest', 1, address, recipient, recipient, 'Order ' || n, 'bench.example', now() from made),
+  content as (
+    insert into contents (workspace_id, message_id, body_text)
+    select workspace_id, made.id, repeat('The quick brown fox jumps over the lazy dog. ', 20) from made),
+  event as (
+    insert into events (workspace_id, message_id, sequence, type, status, delivery_rank, occurred_at)
+    select workspace_id, made.id, 1, 'message.queued', 'queued', 0, now() from made)
+  insert into outbound (message_id, workspace_id, mailbox_id, destination, due_at, expires_at)
+  select made.id, workspace_id, (select id from box), 'd' || n % 20 || '.example.com', now(), now() + interval '1 day' from made`
+  // Two columns are named id: the message's is the first.
+  .replace('box.*', 'box.workspace_id, box.address')
+
+/** One claim of 200, taken back, many times: milliseconds of the one in the middle. */
+async function claimMs(home: Installation): Promise<number> {
+  return withDatabase(home, async (client) => {
+    await client.query(
+      'set plan_cache_mode = force_generic_plan; set enable_seqscan = off; set enable_hashjoin = off; set enable_mergejoin = off; set jit = off',
+    )
+    const db = {
+      rows: async ({ name, text }: { name: string; text: string }, values: unknown[]) =>
+        (await client.query({ name, text, values })).rows,
+    } as unknown as Db
+    const took: number[] = []
+    for (let turn = 0; turn < 40; turn++) {
+      await client.query('begin')
+      const began = performance.now()
+      await claimDue(db, {
+        cursor: firstSpace,
+        cursors: {},
+        rooms: {},
+        roomElse: 500,
+        crowded: [],
+        most: 200,
+        leaseMs: 60_000,
+        owner: '00000000-0000-4000-8000-000000000001',
+      })
+      took.push(performance.now() - began)
+      await client.query('rollback')
+    }
+    return median(took)
+  })
+}
+
+/** Messages a second, until the queue is empty or the time is over. */
+async function deliverFor(
+  home: Installation,
+  settings: Readonly<Record<string, string>>,
+  seconds: number,
+): Promise<number> {
+  const began = new Date()
+  const service = await home.serve({ POSTHORN_ROLES: 'deliver', ...settings })
+  const client = await look(home.dataDir)
+  try {
+    for (const until = Date.now() + seconds * 1000; Date.now() < until; await setTimeout(200)) {
+      const { rows } = await client.query('select from outbound limit 1')
+      if (rows.length === 0) break
+    }
+    const { rows } = await client.query<{ rate: number }>(
+      `select count(*)::float8 / greatest(extract(epoch from max(finished_at) - min(finished_at)), 0.001)::float8 rate
+         from messages where status = 'sent' and finished_at >= $1`,
+      [began],
+    )
+    return rows[0]?.rate ?? 0
+  } finally {
+    await client.end()
+    await service.stop()
+  }
+}
+
+/** With the arm as it is, and with one that says yes and writes nothing: what is missing then is its commit. */
+async function measureArming(
+  home: Installation,
+  relay: Readonly<Record<string, string>>,
+  { backlog, seconds }: Sizes,
+  pairs: number,
+  runs: Pick<QueueRuns, 'armed' | 'unarmed'>,
+): Promise<string | undefined> {
+  const real = await withDatabase(home, async (client) => {
+    const { rows } = await client.query<{ name: string; text: string }>(
+      `select proname name, pg_get_functiondef(oid) as text from pg_proc where proname ~ '^arm_[0-9]+$'`,
+    )
+    return rows.length === 1 && rows[0]?.name === 'arm_1' ? rows[0].text : undefined
+  })
+  if (real === undefined) return 'the bench knows how to leave out arm_1 alone'
+  const idle = `create or replace function arm_1(ids uuid[], epochs integer[], tokens bigint[])
+    returns table (id uuid, epoch integer, answer text) language sql volatile as
+    $$ select a.id, a.epoch, 'armed' from unnest(ids, epochs) as a (id, epoch) $$`
+  for (let pair = 0; pair < pairs; pair++)
+    for (const [text, rates] of [
+      [real, runs.armed],
+      [idle, runs.unarmed],
+    ] as const) {
+      await withDatabase(home, async (client) => {
+        await client.query('drop function arm_1(uuid[], integer[], bigint[])')
+        await client.query(text)
+      })
+      await fill(home, 0, backlog)
+      rates.push(await deliverFor(home, relay, seconds))
+    }
+  await withDatabase(home, async (client) => {
+    await client.query('drop function arm_1(uuid[], integer[], bigint[])')
+    await client.query(real)
+  })
+  return undefined
+}
+
+/** Milliseconds from queued to the first attempt of single messages, while another workspace has a backlog. */
+async function waits(
+  home: Installation,
+  senders: readonly Sender[],
+  sink: Sink,
+  sizes: Sizes,
+  stalled: boolean,
+): Promise<number[]> {
+  await fill(home, 0, sizes.fair)
+  const deaf = stalled ? await deafServer(sink.port) : undefined
+  const dns = await dnsFor(stalled)
+  const service = await home.serve({
+    POSTHORN_ROLES: 'api,deliver',
+    POSTHORN_ROUTE: 'mx',
+    POSTHORN_MX_PORT: String(sink.port),
+    POSTHORN_DNS_SERVERS: dns.address,
+    POSTHORN_ALLOW_PRIVATE_MX: 'true',
+  })
+  const client = await look(home.dataDir)
+  try {
+    const ids: string[] = []
+    for (let probe = 0; probe < sizes.probes; probe++, await setTimeout(200))
+      ids.push(await send(service.port, senders[1], `p${probe}@probe.example.com`))
+    await setTimeout(3_000)
+    const { rows } = await client.query<{ ms: number }>(
+      `select coalesce(extract(epoch from min(occurred_at) filter (where type = 'message.sending') - min(occurred_at)) * 1000, 1e9)::float8 ms
+         from events where message_id = any ($1::uuid[]) group by message_id`,
+      [ids],
+    )
+    return rows.map(({ ms }) => ms)
+  } finally {
+    await client.end()
+    await service.stop()
+    await dns.stop()
+    deaf?.close()
+  }
+}
+
+/** Half of the twenty domains lead to a server that takes connections and says nothing. */
+async function dnsFor(stalled: boolean): Promise<DnsServer> {
+  const domains = Array.from({ length: 20 }, (_, at) => [
+    `d${at}.example.com`,
+    stalled && at % 2 === 0 ? '127.0.0.2' : '127.0.0.1',
+  ])
+  return startDnsServer({
+    ...Object.fromEntries(domains.map(([name, address]) => [name, { a: [address ?? ''], ttl: 3600 }])),
+    'probe.example.com': { a: ['127.0.0.1'], ttl: 3600 },
+  })
+}
+
+async function deafServer(port: number): Promise<Server> {
+  const server = createServer((socket) => void socket.on('error', () => undefined).resume())
+  server.listen(port, '127.0.0.2')
+  await once(server, 'listening')
+  return server
+}
+
+async function send(port: number, sender: Sender | undefined, recipient: string): Promise<string> {
+  const answer = await fetch(`http://127.0.0.1:${port}/api/v1/send`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${sender?.key ?? ''}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ mailboxId: sender?.mailboxId, recipient, subject: 'Probe', bodyText: 'Hello' }),
+  })
+  if (answer.status !== 202) throw new Error(`a probe was refused with ${answer.status}`)
+  return ((await answer.json()) as { id: string }).id
+}
+
+/** Milliseconds from the 202 in our hands to the 250 out of the receiver's, one message at a time, nothing else going on. */
+async function latencies(home: Installation, senders: readonly Sender[], probes: number): Promise<number[]> {
+  let taken: (at: number) => void = () => undefined
+  const receiver = createServer((socket) => {
+    let content = false
+    socket.on('error', () => undefined)
+    socket.write('220 bench\r\n')
+    socket.on('data', (chunk: Buffer) => {
+      const text = chunk.toString('latin1')
+      if (content) {
+        if (!text.endsWith('\r\n.\r\n') && text !== '.\r\n') return
+        content = false
+        socket.write('250 ok\r\n')
+        return taken(performance.now())
+      }
+      for (const line of text.split('\r\n').slice(0, -1)) {
+        content ||= line === 'DATA'
+        socket.write(line === 'DATA' ? '354 go on\r\n' : '250 ok\r\n')
+      }
+    })
+  }).listen(0, '127.0.0.1')
+  await once(receiver, 'listening')
+  const { port } = receiver.address() as AddressInfo
+  const service = await home.serve({ POSTHORN_ROLES: 'api,deliver', POSTHORN_ROUTE: `smtp://127.0.0.1:${port}` })
+  try {
+    const took: number[] = []
+    for (let probe = 0; probe < probes + 5; probe++, await setTimeout(100)) {
+      const at = new Promise<number>((resolve) => (taken = resolve))
+      await send(service.port, senders[1], `l${probe}@d0.example.com`)
+      const answered = performance.now()
+      took.push(Math.max(0, (await at) - answered))
+    }
+    return took.slice(5)
+  } finally {
+    await service.stop()
+    receiver.close()
+  }
+}
+
+/** Seconds from kill -9 of a worker that holds unarmed messages until another has sent them all. */
+async function afterKill(home: Installation, sink: Sink): Promise<number> {
+  const deaf = createServer((socket) => void socket.on('error', () => undefined).resume()).listen(0, '127.0.0.1')
+  await once(deaf, 'listening')
+  const key = installationKey({ POSTHORN_DATA_DIR: home.dataDir, POSTHORN_SECRET_KEY: undefined })
+  return withDatabase(home, async (client) => {
+    await client.query('truncate outbound')
+    await client.query(insert, [0, 0, 20])
+    const { host, port, user, password, database } = client as unknown as Record<string, string | number>
+    const shared = {
+      POSTHORN_ROLES: 'deliver',
+      POSTHORN_LEASE_SECONDS: String(leaseSeconds),
+      POSTHORN_SECRET_KEY: key,
+      DATABASE_URL: `postgres://${user}:${encodeURIComponent(String(password))}@/${database}?host=${encodeURIComponent(String(host))}&port=${port}`,
+    }
+    const count = async (what: string): Promise<number> =>
+      (await client.query<{ many: number }>(`select count(*)::integer many from outbound ${what}`)).rows[0]?.many ?? 0
+    const holder = await home.serve({
+      ...shared,
+      POSTHORN_ROUTE: `smtp://127.0.0.1:${(deaf.address() as AddressInfo).port}`,
+    })
+    while ((await count(`where status = 'sending'`)) === 0) await setTimeout(20)
+    const other = await home.serve({ ...shared, POSTHORN_ROUTE: `smtp://127.0.0.1:${sink.port}` })
+    while ((await count(`where status <> 'sending'`)) > 0) await setTimeout(20)
+    for (const pid of holder.pids) process.kill(pid, 'SIGKILL')
+    const began = performance.now()
+    while ((await count('')) > 0 && performance.now() - began < 120_000) await setTimeout(20)
+    const seconds = (performance.now() - began) / 1000
+    await other.stop()
+    await holder.stop()
+    deaf.close()
+    return seconds
+  })
+}
+
+const percentile = (figures: readonly number[], part: number): number =>
+  [...figures].sort((one, other) => one - other)[Math.min(figures.length - 1, Math.floor(figures.length * part))] ??
+  Number.NaN
+
+export function queueRows(runs: QueueRuns, smoke: boolean): Row[] {
+  const large = smoke ? 'many' : '1,000,000'
+  const inverse = (figures: readonly number[]): number[] => figures.map((ms) => 1000 / ms)
+  const alone = (name: string, unit: string, figure: number, must: number, aim: number): Row => ({
+    name,
+    unit,
+    ours: [figure],
+    better: 'less',
+    must,
+    aim,
+  })
+  return [
+    {
+      name: `claims with ${large} queued`,
+      ours: inverse(runs.claimsLarge),
+      unit: '/s',
+      peer: { name: 'with 1,000', figures: inverse(runs.claimsSmall) },
+      better: 'more',
+      must: 0.9,
+      aim: 0.97,
+    },
+    {
+      name: `delivery with ${large} queued`,
+      ours: runs.rateLarge,
+      unit: '/s',
+      peer: { name: 'of a short queue', figures: runs.rateSmall },
+      better: 'more',
+      must: 0.9,
+      aim: 0.97,
+    },
+    {
+      name: 'delivery with arming',
+      ours: runs.armed,
+      unit: '/s',
+      peer: { name: 'an arm that writes nothing', figures: runs.unarmed },
+      better: 'more',
+      must: 0.95,
+      aim: 0.98,
+      ...(runs.noArming !== undefined && { invalid: runs.noArming }),
+    },
+    alone('first attempt behind a backlog, p95', 'ms', percentile(runs.behind, 0.95), 2_000, 300),
+    alone('the same while half of all destinations stall, p95', 'ms', percentile(runs.behindStalled, 0.95), 2_000, 500),
+    alone('from 202 to the 250, idle, p50', 'ms', percentile(runs.latency, 0.5), 20, 8),
+    alone('from 202 to the 250, idle, p99', 'ms', percentile(runs.latency, 0.99), 60, 25),
+    alone('sent by another after kill -9', 's', median(runs.afterKillSeconds), leaseSeconds + 5, leaseSeconds + 1),
+  ]
+}

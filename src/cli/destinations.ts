@@ -1,0 +1,96 @@
+// `posthorn destination`: what operators set about the providers that mail goes to. Every node reads it within seconds.
+import { InvalidArgumentError, Option, type Command } from 'commander'
+import { limits } from '../config.ts'
+import { listDestinationLimits, removeDestinationLimits, setDestinationLimits } from '../store/destinations.ts'
+import type { DestinationLimits } from '../store/destinations.ts'
+import { table } from './print.ts'
+import type { Desk } from './tools.ts'
+
+interface Given {
+  connections?: number
+  messagesPerConnection?: number
+  rate?: number
+  warmUp?: 'on' | 'off'
+}
+
+export function destinationCommands(program: Command, desk: Desk): void {
+  const group = program
+    .command('destination')
+    .description('limits towards providers: set, list and remove them (google, example.org for mx1.example.org, or *)')
+
+  group
+    .command('set')
+    .description('set limits for a provider; what is not given stays, 0 goes back to what is built in')
+    .argument('<name>', 'a provider, the domain of its mail hosts, or * for all without a row of their own', nameOf)
+    .option('--connections <many>', 'connections at once', whole)
+    .option('--messages-per-connection <many>', 'messages over one connection', whole)
+    .option('--rate <many>', 'messages in a minute', rate)
+    .addOption(
+      new Option('--warm-up <flag>', 'begin with a few messages a day, twice as many each day').choices(['on', 'off']),
+    )
+    .action((name: string, { connections, messagesPerConnection, rate: perMinute, warmUp }: Given) =>
+      desk.with(async ({ db }) => {
+        const known = await listDestinationLimits(db, limits.destinationLimitsMax)
+        if (known.length === limits.destinationLimitsMax && !known.some((row) => row.name === name))
+          throw new Error(`there are ${known.length} destinations already: remove one first`)
+        const set = await setDestinationLimits(db, name, {
+          ...(connections !== undefined && { connections }),
+          ...(messagesPerConnection !== undefined && { messagesPerConnection }),
+          ...(perMinute !== undefined && { perMinute }),
+          ...(warmUp !== undefined && { warmUp: warmUp === 'on' }),
+        })
+        desk.show(set, () => destinationTable([set]))
+      }),
+    )
+  group
+    .command('list')
+    .description('list what was set')
+    .action(() =>
+      desk.with(async ({ db }) => {
+        const all = await listDestinationLimits(db, limits.destinationLimitsMax)
+        desk.show(all, () => destinationTable(all))
+      }),
+    )
+  group
+    .command('remove')
+    .description('go back to what is built in')
+    .argument('<name>', '', nameOf)
+    .action((name: string) =>
+      desk.with(async ({ db }) => {
+        if (!(await removeDestinationLimits(db, name))) throw new Error(`nothing is set for ${name}`)
+        desk.show({ removed: name }, () => `Removed: ${name}`)
+      }),
+    )
+}
+
+function nameOf(text: string): string {
+  const name = text.toLowerCase()
+  if (name !== '*' && !/^(?:relay )?[a-z0-9][a-z0-9.:_-]{0,252}$/.test(name))
+    throw new InvalidArgumentError('It must be a provider such as google, a domain, or *.')
+  return name
+}
+
+function whole(text: string): number {
+  if (!/^\d{1,4}$/.test(text)) throw new InvalidArgumentError('It must be a whole number up to 9999, or 0.')
+  return Number(text)
+}
+
+function rate(text: string): number {
+  const match = /^(\d{1,7}(?:\.\d{1,3})?)(?:\/minute)?$/.exec(text)
+  if (match === null) throw new InvalidArgumentError('It must be a number of messages in a minute, such as 30, or 0.')
+  return Number(match[1])
+}
+
+function destinationTable(all: readonly DestinationLimits[]): string {
+  return table(
+    ['NAME', 'CONNECTIONS', 'MESSAGES PER CONNECTION', 'PER MINUTE', 'WARM-UP'],
+    all.map((each) => [
+      each.name,
+      each.connections ?? 'built in',
+      each.messagesPerConnection ?? 'built in',
+      each.perMinute ?? 'built in',
+      each.warmUpDays === null ? 'off' : `day ${each.warmUpDays + 1}`,
+    ]),
+    'Nothing is set: what is built in counts.',
+  )
+}

@@ -1,0 +1,170 @@
+// Which certificates satisfy which TLSA records, over real handshakes; and the whole way with a real signed zone and a real validating
+// resolver (Knot and Unbound): a channel that the records do not vouch for carries no mail.
+import { createHash, X509Certificate } from 'node:crypto'
+import { once } from 'node:events'
+import type { AddressInfo } from 'node:net'
+import { connect, createServer, type Server } from 'node:tls'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { certificateFor } from '../../test/world/certificates.ts'
+import { startValidatingResolver, type ValidatingResolver } from '../../test/world/validating-resolver.ts'
+import { shownBy } from './connect.ts'
+import { satisfiesDane, usableTlsa, type Tlsa } from './dane-rfc7672.ts'
+import { outcomeOf } from './outcome.ts'
+import { addressOf, mailOf, peerCertificate, polite, startPeer, withStartTls, type Peer } from './peer.test-kit.ts'
+import { makeTransmitter, type TransmitResult, type TransmitterSettings } from './transmit.ts'
+
+const spki = (certificate: X509Certificate) => certificate.publicKey.export({ type: 'spki', format: 'der' })
+const sha256 = (bytes: Buffer) => createHash('sha256').update(bytes).digest()
+const sha512 = (bytes: Buffer) => createHash('sha512').update(bytes).digest()
+
+describe('a certificate', () => {
+  const { key, cert, ca } = certificateFor('mx.dane.test')
+  const other = certificateFor('mx.other.test')
+  const authority = new X509Certificate(ca)
+  let server: Server
+  let leaf: X509Certificate
+  let shown: Buffer[]
+  beforeAll(async () => {
+    server = createServer({ key, cert: cert + ca }).listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    const socket = connect({ port: (server.address() as AddressInfo).port, rejectUnauthorized: false })
+    await once(socket, 'secureConnect')
+    shown = shownBy(socket)
+    leaf = new X509Certificate(cert)
+    socket.destroy()
+  })
+  afterAll(() => once(server.close(), 'close'))
+
+  const record = (usage: 2 | 3, selector: 0 | 1, matching: 0 | 1 | 2, of: X509Certificate): Tlsa => {
+    const whole = selector === 0 ? of.raw : spki(of)
+    return { usage, selector, matching, data: matching === 0 ? whole : matching === 1 ? sha256(whole) : sha512(whole) }
+  }
+  const names = ['mx.dane.test']
+  const all = [0, 1].flatMap((selector) => [0, 1, 2].map((matching) => [selector, matching] as const)) as [
+    0 | 1,
+    0 | 1 | 2,
+  ][]
+
+  test.each(all)('its own key: 3 %s %s', (selector, matching) => {
+    const rule = { records: [record(3, selector, matching, leaf)], base: 'x', names: ['not.its.name'] }
+    expect(satisfiesDane(rule, shown)).toBe(true)
+    expect(satisfiesDane(rule, shown, new Date('2099-01-01'))).toBe(true) // no date counts
+    const stranger = new X509Certificate(other.cert)
+    expect(satisfiesDane({ ...rule, records: [record(3, selector, matching, stranger)] }, shown)).toBe(false)
+  })
+
+  test.each(all)('its authority: 2 %s %s, and then names and dates count', (selector, matching) => {
+    const records = [record(2, selector, matching, authority)]
+    expect(satisfiesDane({ records, base: 'x', names }, shown)).toBe(true)
+    expect(satisfiesDane({ records, base: 'x', names: ['mx.other.test', ...names] }, shown)).toBe(true)
+    expect(satisfiesDane({ records, base: 'x', names: ['mx.other.test'] }, shown)).toBe(false)
+    expect(satisfiesDane({ records, base: 'x', names }, shown, new Date('2099-01-01'))).toBe(false)
+  })
+
+  test('an authority that the server does not send is in the record itself', () => {
+    const alone = [leaf.raw]
+    expect(satisfiesDane({ records: [record(2, 0, 0, authority)], base: 'x', names }, alone)).toBe(true)
+    expect(satisfiesDane({ records: [record(2, 0, 1, authority)], base: 'x', names }, alone)).toBe(false)
+  })
+
+  test('one good record among bad ones is enough; without a usable one any certificate will do', () => {
+    const wrong: Tlsa = { usage: 3, selector: 1, matching: 1, data: Buffer.alloc(32) }
+    expect(satisfiesDane({ records: [wrong, record(3, 1, 1, leaf)], base: 'x', names }, shown)).toBe(true)
+    expect(satisfiesDane({ records: [wrong], base: 'x', names }, shown)).toBe(false)
+    expect(satisfiesDane({ records: [], base: 'x', names }, shown)).toBe(true)
+    expect(satisfiesDane({ records: [wrong], base: 'x', names }, [])).toBe(false)
+  })
+
+  test.each([
+    [0, 1, 1, 32],
+    [1, 1, 1, 32],
+    [4, 1, 1, 32],
+    [3, 2, 1, 32],
+    [3, 1, 3, 32],
+    [3, 1, 1, 31],
+    [3, 1, 2, 32],
+    [3, 0, 0, 0],
+  ])('%s %s %s with %s bytes means nothing for mail', (usage, selector, matchingType, length) => {
+    const data = { usage, selector, matchingType, certificate: Buffer.alloc(length) }
+    expect(usableTlsa([{ type: 'TLSA', name: 'x', data }])).toEqual([])
+  })
+})
+
+describe('a signed zone', () => {
+  let dns: ValidatingResolver
+  let peer: Peer
+  let clear: Peer
+  const ends: (() => Promise<void>)[] = []
+  beforeAll(async () => {
+    peer = await startPeer({ EHLO: withStartTls })
+    clear = await startPeer({ EHLO: polite.EHLO })
+    const digest = sha256(spki(new X509Certificate(peerCertificate))).toString('hex')
+    const hosts = ['good', 'wrong', 'unusable', 'none'].flatMap((name) => [
+      `${name} IN MX 10 mx-${name}`,
+      `mx-${name} IN A 127.0.0.1`,
+    ])
+    dns = await startValidatingResolver('dane.test', [
+      ...hosts,
+      `alias IN MX 10 mx-alias`,
+      `mx-alias IN CNAME mx-good`,
+      `_${peer.port}._tcp.mx-good IN TLSA 3 1 1 ${digest}`,
+      `_${clear.port}._tcp.mx-good IN TLSA 3 1 1 ${digest}`,
+      `_${peer.port}._tcp.mx-wrong IN TLSA 3 1 1 ${'ab'.repeat(32)}`,
+      `_${peer.port}._tcp.mx-unusable IN TLSA 1 1 1 ${'ab'.repeat(32)}`,
+      `_${clear.port}._tcp.mx-unusable IN TLSA 1 1 1 ${'ab'.repeat(32)}`,
+    ])
+  })
+  afterAll(async () => {
+    for (const end of ends) await end()
+    await Promise.all([dns?.stop(), peer?.stop(), clear?.stop()])
+  })
+
+  async function send(domain: string, to: Peer, more: Partial<TransmitterSettings> = {}): Promise<TransmitResult> {
+    const transmitter = makeTransmitter({
+      hostname: 'out.test',
+      timeoutScale: 20,
+      mxPort: to.port,
+      sandboxPort: () => 9,
+      dnsServers: [dns.address],
+      probes: dns.probes,
+      allowPrivateMx: true,
+      pool: { stopMs: 50 },
+      ...more,
+    })
+    await transmitter.service.start()
+    ends.push(() => transmitter.service.stop())
+    return transmitter.transmit({ ...mailOf({ recipient: addressOf(`a@${domain}.dane.test`) }), route: { kind: 'mx' } })
+  }
+  const meaning = (result: TransmitResult) => {
+    const outcome = outcomeOf(result)
+    return 'reason' in outcome ? `${outcome.kind} ${outcome.reason}` : outcome.kind
+  }
+
+  test.each([
+    ['good', 'accepted', 'dane'],
+    ['alias', 'accepted', 'dane'],
+    ['unusable', 'accepted', 'dane'],
+    ['none', 'accepted', undefined],
+    ['wrong', 'retry tls', 'dane'],
+  ])('%s: %s', async (domain, expected, policy) => {
+    const dots = peer.dots
+    const result = await send(domain, peer)
+    expect([meaning(result), result.peer?.tlsPolicy]).toEqual([expected, policy])
+    expect(peer.dots - dots).toBe(expected === 'accepted' ? 1 : 0)
+    if (expected === 'accepted') expect(result.peer?.tls).toMatch(/^TLSv1/)
+  })
+
+  test.each(['good', 'unusable'])('%s: a server that offers no TLS gets nothing', async (domain) => {
+    expect(meaning(await send(domain, clear))).toBe('retry tls')
+    expect(clear.heard.filter((line) => line.startsWith('MAIL'))).toEqual([])
+  })
+
+  test.each([
+    ['vouches for nothing', () => ({ dnsServers: [dns.authority] })],
+    ['lets a forged name pass', () => ({ probes: ['dane.test', 'mx-good.dane.test'] })],
+    ['knows no signed name', () => ({ probes: ['forged.test', 'forged.test'] })],
+  ])('a resolver that %s is not believed: encrypted where offered, as ever', async (_, more) => {
+    const result = await send('wrong', peer, more())
+    expect([meaning(result), result.peer?.tlsPolicy]).toEqual(['accepted', undefined])
+  })
+})

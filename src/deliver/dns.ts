@@ -1,0 +1,294 @@
+// A stub resolver of our own (RFC 1035, EDNS 6891, AD bit 6840): node:dns tells no TTL for MX, no AD bit and no SOA. Every question has an
+// unforeseeable id and a port of its own, and only an answer from the server that was asked, to that very question, counts; what is cut
+// short over UDP is asked again over TCP. Answers are kept as long as they say, askers of the same question share it (RFC 2308).
+import { randomInt } from 'node:crypto'
+import { createSocket } from 'node:dgram'
+import { getServers } from 'node:dns'
+import { connect, isIP } from 'node:net'
+import packet from 'dns-packet'
+import { limits } from '../config.ts'
+import { isLoopback } from '../base/private-address.ts'
+import { remembered } from './remembered.ts'
+
+export type RecordType = 'A' | 'AAAA' | 'MX' | 'TXT' | 'TLSA' | 'SOA'
+
+export interface DnsAnswer {
+  /** `no_data`: the name exists, without such a record. `failure`: nobody knows. */
+  readonly kind: 'found' | 'no_data' | 'not_found' | 'failure'
+  /** Of the asked type, at the end of the chain of aliases. */
+  readonly records: readonly packet.Answer[]
+  /** The name that the chain of aliases led to. */
+  readonly canonical: string
+  /** The resolver says that it has validated all of it. Worth something only from a resolver that is trusted to. */
+  readonly secure: boolean
+  readonly keepMs: number
+  /** False: silence. */
+  readonly answered: boolean
+}
+
+export interface Dns {
+  ask(name: string, type: RecordType): Promise<DnsAnswer>
+  /** One question to one server, not remembered. */
+  askServer(server: string, name: string, type: RecordType): Promise<DnsAnswer>
+  readonly servers: readonly string[]
+  /** The operator named the servers, or they are on this machine: nobody else can speak in their name. */
+  readonly near: boolean
+  /** Gives up the questions under way. */
+  cancel(): void
+}
+
+export interface DnsSettings {
+  /** `ip` or `ip:port`; none: the system's. */
+  readonly servers: readonly string[]
+  readonly queryMs?: number
+  readonly tries?: number
+  /** The clock of what is remembered (tests). */
+  readonly now?: () => number
+}
+
+export function makeDns(settings: DnsSettings): Dns {
+  const { queryMs = limits.dnsQueryMs, tries = limits.dnsTries, now } = settings
+  const servers = (settings.servers.length > 0 ? settings.servers : getServers()).slice(0, limits.dnsServersMax)
+  const near = settings.servers.length > 0 || servers.every((server) => isLoopback(placeOf(server).address))
+  const enter = gate(limits.dnsQuestionsMax)
+  let giveUp = new AbortController()
+
+  const askServer = async (server: string, name: string, type: RecordType): Promise<DnsAnswer> => {
+    const { signal } = giveUp
+    const leave = await enter()
+    try {
+      const answer = await exchange(placeOf(server), name, type, queryMs, signal)
+      return answer === undefined ? failure(name, false) : meaningOf(answer, name, type)
+    } finally {
+      leave()
+    }
+  }
+
+  const askAll = async (name: string, type: RecordType): Promise<DnsAnswer> => {
+    const { signal } = giveUp
+    for (let turn = 0; turn < tries; turn++)
+      for (const server of servers) {
+        const answer = await askServer(server, name, type)
+        if (answer.kind !== 'failure' || signal.aborted) return answer
+      }
+    return failure(name, false)
+  }
+
+  const kept = remembered<DnsAnswer>(
+    (question) => {
+      const at = question.indexOf(' ')
+      return askAll(question.slice(at + 1), question.slice(0, at) as RecordType)
+    },
+    { keepMs: (answer) => answer.keepMs, most: limits.dnsAnswersKeptMax, ...(now && { now }) },
+  )
+
+  return {
+    servers,
+    near,
+    ask: (name, type) =>
+      isAskable(name) ? kept(`${type} ${name.toLowerCase()}`) : Promise.resolve(failure(name, false)),
+    askServer,
+    cancel: () => {
+      giveUp.abort()
+      giveUp = new AbortController()
+    },
+  }
+}
+
+interface Place {
+  readonly address: string
+  readonly port: number
+}
+
+function placeOf(server: string): Place {
+  const match = /^(?:\[(.+)\]|([^:]+)):(\d{1,5})$/.exec(server)
+  return match === null
+    ? { address: server, port: 53 }
+    : { address: match[1] ?? match[2] ?? server, port: Number(match[3]) }
+}
+
+const isAskable = (name: string): boolean =>
+  name === '.' || (name.length <= 253 && name.split('.').every((label) => label.length >= 1 && label.length <= 63))
+
+const failure = (name: string, answered: boolean): DnsAnswer => ({
+  kind: 'failure',
+  records: [],
+  canonical: name.toLowerCase(),
+  secure: false,
+  keepMs: 0,
+  answered,
+})
+
+/** A whole answer from this server to this question, or nothing. */
+async function exchange(
+  place: Place,
+  name: string,
+  type: RecordType,
+  ms: number,
+  signal: AbortSignal,
+): Promise<packet.DecodedPacket | undefined> {
+  const id = randomInt(65_536)
+  const question = packet.encode({
+    type: 'query',
+    id,
+    flags: packet.RECURSION_DESIRED | packet.AUTHENTIC_DATA,
+    questions: [{ type, name, class: 'IN' }],
+    additionals: [
+      {
+        type: 'OPT',
+        name: '.',
+        udpPayloadSize: 1_232,
+        extendedRcode: 0,
+        ednsVersion: 0,
+        flags: 0,
+        flag_do: false,
+        options: [],
+      },
+    ],
+  })
+  const read = (bytes: Buffer) => answerTo(bytes, id, name, type)
+  const short = await overUdp(place, question, read, ms, signal)
+  if (short?.flag_tc !== true) return short
+  const whole = await overTcp(place, question, read, ms, signal)
+  return whole?.flag_tc === true ? undefined : whole
+}
+
+/** Undefined where it is no answer to this very question. */
+function answerTo(bytes: Buffer, id: number, name: string, type: RecordType): packet.DecodedPacket | undefined {
+  try {
+    const answer = packet.decode(bytes)
+    const asked = answer.questions?.[0]
+    const ours =
+      answer.type === 'response' &&
+      answer.id === id &&
+      answer.questions?.length === 1 &&
+      asked?.type === type &&
+      sameName(asked.name, name)
+    return ours ? answer : undefined
+  } catch {
+    return undefined // not a DNS message: as good as silence
+  }
+}
+
+const bare = (name: string): string => name.toLowerCase().replace(/\.$/, '')
+const sameName = (one: string, other: string): boolean => bare(one) === bare(other)
+
+type Read = (bytes: Buffer) => packet.DecodedPacket | undefined
+
+/** A socket for each question, connected: the kernel gives it a random port and lets only that server in. */
+function overUdp(
+  place: Place,
+  question: Buffer,
+  read: Read,
+  ms: number,
+  signal: AbortSignal,
+): ReturnType<typeof overTcp> {
+  return new Promise((resolve) => {
+    if (signal.aborted) return resolve(undefined)
+    const socket = createSocket(isIP(place.address) === 6 ? 'udp6' : 'udp4')
+    const settle = (answer?: packet.DecodedPacket) => {
+      clearTimeout(timer)
+      signal.removeEventListener('abort', giveUp)
+      socket.removeAllListeners().on('error', () => undefined)
+      socket.close()
+      resolve(answer)
+    }
+    const giveUp = () => settle()
+    const timer = setTimeout(giveUp, ms)
+    signal.addEventListener('abort', giveUp)
+    socket.on('error', giveUp).on('message', (bytes) => {
+      const answer = read(bytes)
+      if (answer !== undefined) settle(answer)
+    })
+    socket.connect(place.port, place.address, () => socket.send(question))
+  })
+}
+
+function overTcp(
+  place: Place,
+  question: Buffer,
+  read: Read,
+  ms: number,
+  signal: AbortSignal,
+): Promise<packet.DecodedPacket | undefined> {
+  return new Promise((resolve) => {
+    if (signal.aborted) return resolve(undefined)
+    const socket = connect({ host: place.address, port: place.port })
+    const settle = (answer?: packet.DecodedPacket) => {
+      clearTimeout(timer)
+      signal.removeEventListener('abort', giveUp)
+      socket.destroy()
+      resolve(answer)
+    }
+    const giveUp = () => settle()
+    const timer = setTimeout(giveUp, ms)
+    signal.addEventListener('abort', giveUp)
+    let bytes = Buffer.alloc(0)
+    const length = Buffer.alloc(2)
+    length.writeUInt16BE(question.length)
+    socket.on('error', giveUp).on('close', giveUp)
+    socket.on('connect', () => socket.write(Buffer.concat([length, question])))
+    socket.on('data', (chunk: Buffer) => {
+      bytes = Buffer.concat([bytes, chunk])
+      if (bytes.length < 2 || bytes.length < 2 + bytes.readUInt16BE(0)) return
+      settle(read(bytes.subarray(2, 2 + bytes.readUInt16BE(0))))
+    })
+  })
+}
+
+/** Follows the aliases in the answer; what is not on that way does not count. */
+function meaningOf(answer: packet.DecodedPacket, name: string, type: RecordType): DnsAnswer {
+  const { rcode } = answer as { rcode?: string }
+  if (rcode !== 'NOERROR' && rcode !== 'NXDOMAIN') return failure(name, true)
+  let canonical = bare(name)
+  let ttl = Infinity
+  const all = answer.answers ?? []
+  for (let hops = 0; hops < limits.dnsAliasesMax; hops++) {
+    const alias = all.find((record) => record.type === 'CNAME' && sameName(record.name, canonical))
+    if (alias === undefined || alias.type !== 'CNAME') break
+    canonical = bare(alias.data)
+    ttl = Math.min(ttl, alias.ttl ?? 0)
+  }
+  const records = all.filter((record) => record.type === type && sameName(record.name, canonical))
+  const secure = answer.flag_ad
+  if (rcode === 'NOERROR' && records.length > 0) {
+    for (const record of records) ttl = Math.min(ttl, ('ttl' in record ? record.ttl : undefined) ?? 0)
+    return {
+      kind: 'found',
+      records,
+      canonical,
+      secure,
+      keepMs: bounded(ttl * 1000, limits.dnsKeptMsMax),
+      answered: true,
+    }
+  }
+  // How long a "no" lasts, its SOA says (RFC 2308 section 5).
+  const soa = answer.authorities?.find((record) => record.type === 'SOA')
+  const lasts = soa?.type === 'SOA' ? Math.min(soa.ttl ?? 0, soa.data.minimum ?? 0, ttl) * 1000 : 0
+  return {
+    kind: rcode === 'NXDOMAIN' ? 'not_found' : 'no_data',
+    records: [],
+    canonical,
+    secure,
+    keepMs: bounded(lasts, limits.dnsNegativeKeptMsMax),
+    answered: true,
+  }
+}
+
+/** Never less than a moment: a backlog to one domain does not ask for each message, whatever its records say. */
+const bounded = (ms: number, most: number): number => Math.max(limits.dnsKeptMsMin, Math.min(ms, most))
+
+/** So many at once; the others wait in line. */
+function gate(most: number): () => Promise<() => void> {
+  let inside = 0
+  const line: (() => void)[] = []
+  const leave = () => {
+    inside--
+    line.shift()?.()
+  }
+  return async () => {
+    if (inside >= most) await new Promise<void>((resolve) => line.push(resolve))
+    inside++
+    return leave
+  }
+}

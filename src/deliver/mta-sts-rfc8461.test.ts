@@ -1,0 +1,299 @@
+// MTA-STS: the words of record and policy, and the whole way with an HTTPS host of the tests' own: what a domain has once promised
+// holds until its time is over, whatever is cut off meanwhile, and no mail goes to a host that it rules out or cannot prove its name.
+import { once } from 'node:events'
+import { createServer, type Server, type ServerOptions } from 'node:https'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { certificateFor, type Certificate } from '../../test/world/certificates.ts'
+import { startDnsServer, type DnsServer } from '../../test/world/dns-server.ts'
+import { startReceiver, type Receiver } from '../../test/world/receiver-process.ts'
+import { keepStsPolicy, pruneStsPolicies, readStsPolicy } from '../store/sts-policies.ts'
+import { storeWorld } from '../store/store.test-kit.ts'
+import { limits } from '../config.ts'
+import { makeDns } from './dns.ts'
+import { parseStsPolicy, stsAllows, stsId, type StsPolicy } from './mta-sts-rfc8461.ts'
+import { makeStsPolicies, type PolicyStore, type StsSettings } from './mta-sts.ts'
+import { outcomeOf } from './outcome.ts'
+import { addressOf, mailOf } from './peer.test-kit.ts'
+import { makeTransmitter } from './transmit.ts'
+
+describe('the TXT record', () => {
+  test.each([
+    [['v=STSv1; id=20160831085700Z;'], '20160831085700Z'],
+    [['v=STSv1;id=a1'], 'a1'],
+    [['v=spf1 -all', 'v=STSv1; id=7; other=x'], '7'],
+    [['v=STSv1; id=1', 'v=STSv1; id=2'], undefined],
+    [['v=STSv1; id=a-b'], undefined],
+    [['v=STSv1'], undefined],
+    [['v=STSv2; id=1'], undefined],
+    [[`v=STSv1; id=${'a'.repeat(33)}`], undefined],
+    [[], undefined],
+  ])('%j: %s', (texts, id) => {
+    expect(stsId(texts)).toBe(id)
+  })
+})
+
+describe('the policy', () => {
+  const file = (...lines: string[]) => ['version: STSv1', ...lines].join('\r\n')
+  test.each([
+    [
+      file('mode: enforce', 'mx: A.example.com', 'mx: *.b.example.com.', 'max_age: 600'),
+      ['a.example.com', '*.b.example.com'],
+    ],
+    [
+      file('mode: enforce', 'mx:a.example.com', 'max_age:600', 'new_key: whatever', 'mode: none').replaceAll('\r', ''),
+      ['a.example.com'],
+    ],
+    [file('mode: none', 'max_age: 600'), []],
+  ])('%j is one', (text, mx) => {
+    expect(parseStsPolicy('1', text)).toMatchObject({ id: '1', mx, maxAgeSeconds: 600 })
+  })
+  test.each([
+    file('mode: enforce', 'max_age: 600'),
+    file('mode: enforce', 'mx: a.example.com'),
+    file('mode: enforce', 'mx: a.example.com', 'max_age: -1'),
+    file('mode: strict', 'mx: a.example.com', 'max_age: 600'),
+    'version: STSv2\nmode: enforce\nmx: a.example.com\nmax_age: 600',
+    '<html>not found</html>',
+    '',
+  ])('%j is none', (text) => {
+    expect(parseStsPolicy('1', text)).toBeUndefined()
+  })
+  test('is bounded', () => {
+    const text = file(
+      'mode: enforce',
+      'max_age: 9999999999',
+      ...Array.from({ length: 450 }, (_, at) => `mx: h${at}.example`),
+    )
+    const policy = parseStsPolicy('1', text)
+    expect([policy?.maxAgeSeconds, policy?.mx.length]).toEqual([limits.stsMaxAgeSeconds, limits.stsHostsMax])
+  })
+  test.each([
+    ['mx.example.com', true],
+    ['MX.example.com', true],
+    ['a.wild.example.com', true],
+    ['a.b.wild.example.com', false],
+    ['wild.example.com', false],
+    ['mx.example.com.evil.test', false],
+    ['xmx.example.com', false],
+  ])('%s allowed: %s', (host, allowed) => {
+    const policy: StsPolicy = {
+      id: '1',
+      mode: 'enforce',
+      mx: ['mx.example.com', '*.wild.example.com'],
+      maxAgeSeconds: 1,
+    }
+    expect(stsAllows(policy, host)).toBe(allowed)
+  })
+})
+
+type Answer = (asked: IncomingMessage, response: ServerResponse) => void
+const text =
+  (body: string, type = 'text/plain'): Answer =>
+  (_, response) =>
+    response.writeHead(200, { 'content-type': type }).end(body)
+const enforce = (mx = 'mx.sts.test', maxAge = 86_400) =>
+  text(`version: STSv1\nmode: enforce\nmx: ${mx}\nmax_age: ${maxAge}\n`)
+
+const own = certificateFor('mta-sts.sts.test', 'mx.sts.test')
+const { key, cert, ca } = own
+const world: { dns: DnsServer; host: Server; asked: string[]; answer: Answer } = { asked: [] } as never
+
+async function httpsHost(options: ServerOptions): Promise<Server> {
+  const server = createServer(options, (asked, response) => {
+    world.asked.push(`${asked.headers.host} ${asked.url}`)
+    world.answer(asked, response)
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  return server
+}
+const portOf = (server: Server) => (server.address() as AddressInfo).port
+const stopped = (server: Server) => {
+  server.closeAllConnections()
+  return once(server.close(), 'close')
+}
+
+beforeAll(async () => {
+  world.dns = await startDnsServer()
+  world.host = await httpsHost({ key, cert })
+})
+beforeEach(() => {
+  world.asked.length = 0
+  world.answer = enforce()
+  Object.assign(world.dns.zone, {
+    'sts.test': { mx: [{ preference: 1, exchange: 'mx.sts.test' }] },
+    'mx.sts.test': { a: ['127.0.0.1'] },
+    '_mta-sts.sts.test': { txt: ['v=STSv1; id=1'], ttl: 1 },
+    'mta-sts.sts.test': { a: ['127.0.0.1'] },
+  })
+})
+afterAll(() => Promise.all([world.dns.stop(), stopped(world.host)]))
+
+function policiesAt(clock = { now: 0 }, more: Partial<StsSettings> = {}) {
+  const now = () => clock.now
+  const dns = makeDns({ servers: [world.dns.address], queryMs: 200, tries: 1, now })
+  return makeStsPolicies(dns, {
+    allowPrivate: true,
+    trustedCa: ca,
+    port: portOf(world.host),
+    fetchMs: 500,
+    now,
+    ...more,
+  })
+}
+const later = (clock: { now: number }, ms: number) => (clock.now += ms)
+
+describe('a policy', () => {
+  test('is fetched once, from its well-known place', async () => {
+    const sts = policiesAt()
+    const found = await Promise.all([sts.policyFor('sts.test'), sts.policyFor('sts.test')])
+    expect(found[0]).toEqual({ id: '1', mode: 'enforce', mx: ['mx.sts.test'], maxAgeSeconds: 86_400 })
+    expect(found[1]).toBe(found[0])
+    expect(world.asked).toEqual(['mta-sts.sts.test /.well-known/mta-sts.txt'])
+  })
+
+  test.each<[string, () => Answer | Promise<Answer>]>([
+    ['a redirect', () => (_, response) => response.writeHead(302, { location: 'https://mta-sts.sts.test/x' }).end()],
+    ['not found', () => (_, response) => response.writeHead(404, { 'content-type': 'text/plain' }).end()],
+    ['another type', () => text('version: STSv1\nmode: enforce\nmx: a.b\nmax_age: 5', 'text/html')],
+    [
+      'too much of it',
+      () => text(`version: STSv1\nmode: enforce\nmx: a.b\nmax_age: 5\n${'x'.repeat(limits.stsFileBytesMax)}`),
+    ],
+    ['silence', () => () => undefined],
+    [
+      'half of it',
+      () => (_, response) =>
+        void response
+          .writeHead(200, { 'content-type': 'text/plain', 'content-length': '99' })
+          .write('version', () => response.destroy()),
+    ],
+    ['no policy', () => text('hello')],
+  ])('is not %s', async (_, answer) => {
+    world.answer = await answer()
+    expect(await policiesAt().policyFor('sts.test')).toBeUndefined()
+    expect(world.asked).toHaveLength(1)
+  })
+
+  test('comes from nobody else: the certificate must be valid for that name, and the address public', async () => {
+    const stranger = certificateFor('mta-sts.other.test')
+    const other = await httpsHost({ key: stranger.key, cert: stranger.cert })
+    expect(await policiesAt({ now: 0 }, { port: portOf(other) }).policyFor('sts.test')).toBeUndefined()
+    const { trustedCa: _, ...system } = { trustedCa: ca, allowPrivate: true, port: portOf(world.host), fetchMs: 500 }
+    const dns = makeDns({ servers: [world.dns.address] })
+    expect(await makeStsPolicies(dns, system).policyFor('sts.test')).toBeUndefined()
+    expect(await policiesAt({ now: 0 }, { allowPrivate: false }).policyFor('sts.test')).toBeUndefined()
+    expect(world.asked).toEqual([])
+    await stopped(other)
+  })
+
+  test('outlives a failing refresh and a record that is gone, until its time is over', async () => {
+    const clock = { now: 0 }
+    const sts = policiesAt(clock)
+    await sts.policyFor('sts.test')
+    world.answer = (_, response) => response.writeHead(500).end()
+    world.dns.zone['_mta-sts.sts.test'] = { txt: ['v=STSv1; id=2'], ttl: 1 }
+    later(clock, 3600_000)
+    expect((await sts.policyFor('sts.test'))?.id).toBe('1')
+    expect(world.asked).toHaveLength(2)
+    delete world.dns.zone['_mta-sts.sts.test']
+    later(clock, 3600_000)
+    expect((await sts.policyFor('sts.test'))?.id).toBe('1')
+    later(clock, 86_400_000)
+    expect(await sts.policyFor('sts.test')).toBeUndefined()
+  })
+
+  test('is replaced when the record has another id, and renewed on the side before it runs out', async () => {
+    const clock = { now: 0 }
+    const sts = policiesAt(clock)
+    await sts.policyFor('sts.test')
+    world.dns.zone['_mta-sts.sts.test'] = { txt: ['v=STSv1; id=2'], ttl: 1 }
+    world.answer = enforce('new.sts.test')
+    later(clock, 61_000)
+    expect(await sts.policyFor('sts.test')).toMatchObject({ id: '2', mx: ['new.sts.test'] })
+    world.answer = enforce('newer.sts.test')
+    later(clock, 50_000_000)
+    expect((await sts.policyFor('sts.test'))?.mx).toEqual(['new.sts.test'])
+    for (let mx = 'new.sts.test'; mx !== 'newer.sts.test';) {
+      await new Promise((resolve) => setTimeout(resolve, 5))
+      later(clock, 61_000)
+      mx = (await sts.policyFor('sts.test'))?.mx[0] ?? ''
+    }
+    expect(world.asked).toHaveLength(3)
+  })
+
+  test('survives a restart in the database, and those whose time is over are swept', async () => {
+    const database = await storeWorld()
+    const { db } = database
+    const store: PolicyStore = {
+      read: (domain) => readStsPolicy(db, domain),
+      keep: (domain, policy) => keepStsPolicy(db, domain, policy),
+    }
+    await policiesAt({ now: 0 }, { store }).policyFor('sts.test')
+    delete world.dns.zone['_mta-sts.sts.test']
+    delete world.dns.zone['mta-sts.sts.test']
+    expect(await policiesAt({ now: 0 }, { store }).policyFor('sts.test')).toMatchObject({ id: '1', mode: 'enforce' })
+    for (let each = 0; each < 5; each++)
+      await store.keep(`d${each}.test`, { id: '1', mode: 'none', mx: [], maxAgeSeconds: 60 + each })
+    await pruneStsPolicies(db, 3)
+    expect(await db.run('select domain from mta_sts_policies order by domain')).toEqual(
+      ['d3.test', 'd4.test', 'sts.test'].map((domain) => ({ domain })),
+    )
+    await database.setClock(new Date(Date.now() + 86_500_000).toISOString())
+    await pruneStsPolicies(db, 3)
+    expect(await db.run('select domain from mta_sts_policies')).toEqual([])
+    await database.close()
+  })
+})
+
+describe('a mail', () => {
+  const receivers: Receiver[] = []
+  const ends: (() => Promise<unknown>)[] = []
+  afterEach(async () => {
+    for (const end of ends.splice(0)) await end()
+    for (const receiver of receivers.splice(0)) await receiver.stop()
+  })
+  async function send(tls?: Certificate) {
+    const receiver = await startReceiver(tls === undefined ? {} : { tls })
+    receivers.push(receiver)
+    const transmitter = makeTransmitter({
+      hostname: 'out.test',
+      timeoutScale: 20,
+      mxPort: receiver.port,
+      sandboxPort: () => 9,
+      dnsServers: [world.dns.address],
+      allowPrivateMx: true,
+      trustedCa: ca,
+      sts: { port: portOf(world.host), fetchMs: 500 },
+      pool: { stopMs: 50 },
+    })
+    await transmitter.service.start()
+    ends.push(() => transmitter.service.stop())
+    const result = await transmitter.transmit({
+      ...mailOf({ recipient: addressOf('ok@sts.test') }),
+      route: { kind: 'mx' },
+    })
+    const outcome = outcomeOf(result)
+    return ['reason' in outcome ? `${outcome.kind} ${outcome.reason}` : outcome.kind, result.peer?.tlsPolicy]
+  }
+  const stranger = certificateFor('mx.other.test')
+
+  test('goes to a host that proves its name', async () => {
+    expect(await send(own)).toEqual(['accepted', 'mta_sts'])
+  })
+  test.each([
+    ['whose certificate is for another name', stranger],
+    ['that offers no TLS', undefined],
+  ])('never goes to one %s', async (_, tls) => {
+    expect(await send(tls)).toEqual(['retry tls', 'mta_sts'])
+  })
+  test('never goes to one that the policy does not name', async () => {
+    world.answer = enforce('elsewhere.sts.test')
+    expect(await send(own)).toEqual(['retry tls', undefined])
+  })
+  test.each(['testing', 'none'])('goes as ever while the policy says %s', async (mode) => {
+    world.answer = text(`version: STSv1\nmode: ${mode}\nmx: elsewhere.sts.test\nmax_age: 86400\n`)
+    expect(await send(undefined)).toEqual(['accepted', undefined])
+  })
+})

@@ -1,0 +1,133 @@
+import { expect, test } from 'vitest'
+import { limits } from '../config.ts'
+import type { Facts } from '../domain/attempt.ts'
+import { makePace } from './pace.ts'
+import { builtInManners, providerOf, providers } from './providers.ts'
+import { makeReachability } from './reachability.ts'
+
+const reply = (code: number, text = '', enhancedCode?: string): Facts => ({
+  phase: code < 300 ? 'eod' : 'mail',
+  reply: { code, text, ...(enhancedCode !== undefined && { enhancedCode }) },
+})
+const nothing = { connections: null, messagesPerConnection: null, perMinute: null, warmUpDays: null }
+
+function paceAt() {
+  const clock = { now: 0 }
+  return { clock, pace: makePace(1, () => clock.now) }
+}
+
+test.each([
+  ['aspmx.l.google.com', 'google'],
+  ['customer-example.mail.protection.outlook.com', 'microsoft'],
+  ['customer.p-v1.mx.microsoft', 'microsoft'],
+  ['mta5.am0.yahoodns.net', 'yahoo'],
+  ['mx01.mail.icloud.com', 'apple'],
+  ['mx1h1.comcast.net', 'comcast'],
+  ['mx-ha.web.de', 'gmx'],
+  ['smtp-in.orange.fr', 'orange'],
+  ['mx1.mail.example.co.uk', 'example.co.uk'],
+  ['notgoogle.com', 'notgoogle.com'],
+  ['127.0.0.1', '127.0.0.1'],
+  ['localhost', 'localhost'],
+])('%s belongs to %s', (host, provider) => {
+  expect(providerOf(host)).toBe(provider)
+})
+
+test('every built-in profile can be reached by its hosts, and is bounded', () => {
+  for (const { name, hosts } of providers) {
+    expect(new Set(hosts.map((host) => providerOf(`mx1.${host}`)))).toEqual(new Set([name]))
+    expect(builtInManners(name).connections).toBeLessThanOrEqual(limits.connectionsPerDestinationMax)
+  }
+})
+
+test('a provider that asks for less gets nothing for a while, longer each time in a row, until a success', () => {
+  const { clock, pace } = paceAt()
+  const waits: number[] = []
+  for (let turn = 0; turn < 6; turn++) {
+    pace.learn('google', reply(421, 'try again later', '4.7.0'))
+    waits.push(pace.turn('google'))
+    expect([pace.roomOf('google'), pace.turn('elsewhere')]).toEqual([0, 0])
+    clock.now += pace.turn('google')
+    expect([pace.turn('google'), pace.roomOf('google')]).toEqual([0, Infinity])
+  }
+  expect(waits).toEqual([...limits.pauseStepsMs, limits.pauseStepsMs.at(-1)])
+  pace.learn('google', reply(250))
+  pace.learn('google', reply(421))
+  expect(pace.turn('google')).toBe(limits.pauseStepsMs[0])
+})
+
+test('twenty refusals at the same time are one', () => {
+  const { clock, pace } = paceAt()
+  for (let turn = 0; turn < 20; turn++) pace.learn('google', reply(421))
+  clock.now += limits.pauseStepsMs[0]
+  expect(pace.turn('google')).toBe(0)
+})
+
+test('what they say counts where it is longer, within bounds', () => {
+  const { pace } = paceAt()
+  pace.learn('a', reply(421, 'try again in 4 minutes'))
+  pace.learn('b', reply(421, 'try again in 99 hours'))
+  expect([pace.turn('a'), pace.turn('b')]).toEqual([240_000, limits.pauseMsMax])
+})
+
+test('a greylist slows its message only', () => {
+  const { pace } = paceAt()
+  pace.learn('a', reply(450, 'Greylisted, try again in 300 seconds', '4.7.1'))
+  expect(pace.turn('a')).toBe(0)
+})
+
+test('too many connections: half of them, and back with successes', () => {
+  const { clock, pace } = paceAt()
+  const { connections } = pace.mannersOf('google')
+  for (const expected of [connections / 2, connections / 4]) {
+    pace.learn('google', reply(421, 'Too many connections', '4.7.0'))
+    expect(pace.mannersOf('google').connections).toBe(expected)
+    clock.now += pace.turn('google')
+  }
+  for (let mail = 0; mail < 10 * limits.successesPerStep; mail++) pace.learn('google', reply(250))
+  expect(pace.mannersOf('google').connections).toBe(connections)
+})
+
+test('a rate is kept, and what operators set replaces what is built in', () => {
+  const { clock, pace } = paceAt()
+  pace.configure([
+    { ...nothing, name: 'slow.example', perMinute: 30, connections: 2 },
+    { ...nothing, name: '*', messagesPerConnection: 7 },
+  ])
+  expect(pace.mannersOf('slow.example')).toMatchObject({ connections: 2, perMinute: 30 })
+  expect(pace.mannersOf('google')).toEqual({ ...builtInManners('google'), messagesPerConnection: 7 })
+  let sent = 0
+  for (; clock.now <= 120_000; clock.now += 100) if (pace.turn('slow.example') === 0) sent++
+  expect(sent).toBeGreaterThanOrEqual(60)
+  expect(sent).toBeLessThanOrEqual(60 + 6) // ten seconds' worth at once
+  expect(pace.turn('slow.example')).toBeGreaterThan(0)
+  expect(pace.roomOf('slow.example')).toBe(0)
+  pace.configure([])
+  expect(pace.mannersOf('google')).toEqual(builtInManners('google'))
+})
+
+test('a warm-up doubles each day', () => {
+  const { clock, pace } = paceAt()
+  pace.configure([{ ...nothing, name: 'google', warmUpDays: 0 }])
+  const perDay = () => Math.round((pace.mannersOf('google').perMinute ?? 0) * 24 * 60)
+  expect(perDay()).toBe(limits.warmUpFirstDay)
+  clock.now = 2 * 86_400_000 + 5
+  expect(perDay()).toBe(4 * limits.warmUpFirstDay)
+  pace.configure([{ ...nothing, name: 'google', warmUpDays: 20, perMinute: 60 }])
+  expect(pace.mannersOf('google').perMinute).toBe(60)
+})
+
+test('an address that was out of reach is tried last for a while, and so is its family when several were', () => {
+  let now = 0
+  const reach = makeReachability(() => now)
+  const at = (...addresses: string[]) => addresses.map((address) => ({ address }))
+  const order = (...addresses: string[]) => reach.inOrder(at(...addresses)).map(({ address }) => address)
+  reach.note('8.8.8.8', false)
+  expect(order('8.8.8.8', '8.8.4.4', '2606:4700::1')).toEqual(['8.8.4.4', '2606:4700::1', '8.8.8.8'])
+  now = limits.unreachableMs + 1
+  expect(order('8.8.8.8', '8.8.4.4')).toEqual(['8.8.8.8', '8.8.4.4'])
+  for (const address of ['2606:4700::1', '2606:4700::2', '2606:4700::3']) reach.note(address, false)
+  expect(order('2606:4700::9', '8.8.4.4')).toEqual(['8.8.4.4', '2606:4700::9'])
+  reach.note('2606:4700::4', true)
+  expect(order('2606:4700::9', '8.8.4.4')).toEqual(['2606:4700::9', '8.8.4.4'])
+})

@@ -1,0 +1,131 @@
+// How fast each provider is written to: no faster than its manners allow, and slower when it says so. A refusal of the "slow down" kind
+// pauses the whole destination, longer each time that it comes again without a success between; "too many connections" halves
+// them, and successes bring them back. Each process keeps to the limits for itself.
+import { limits } from '../config.ts'
+import type { Facts } from '../domain/attempt.ts'
+import type { DestinationLimits } from '../store/destinations.ts'
+import { builtInManners, type Manners } from './providers.ts'
+import { slowDownAskedBy } from './slow-down.ts'
+
+export interface Pace {
+  mannersOf(provider: string): Manners
+  /** Whether a message may go there now: 0, and it is counted; else after so many milliseconds. */
+  turn(provider: string): number
+  /** How many could go now. */
+  roomOf(provider: string): number
+  /** What a host of this provider said. */
+  learn(provider: string, facts: Facts): void
+  /** What operators have set, instead of what is built in; `*` for whatever has no row of its own. */
+  configure(rows: readonly DestinationLimits[]): void
+}
+
+interface State {
+  pausedUntil: number
+  /** Pauses in a row. */
+  pauses: number
+  /** Of its connections, how many are used: 1 is all. */
+  part: number
+  successes: number
+  tokens: number
+  countedAt: number
+}
+
+/** The day's messages of a destination that is being warmed up: doubled each day, until the limits that hold anyway are the lower ones. */
+function warmUpPerMinute(ageDays: number): number {
+  return (limits.warmUpFirstDay * 2 ** Math.min(ageDays, 30)) / (24 * 60)
+}
+
+export function makePace(timeScale = 1, now: () => number = () => performance.now()): Pace {
+  const states = new Map<string, State>()
+  let set = new Map<string, DestinationLimits>()
+  let setAt = now()
+
+  const stateOf = (provider: string): State => {
+    const known = states.get(provider)
+    if (known !== undefined) return known
+    if (states.size >= limits.providersKnownMax) states.delete(states.keys().next().value ?? '')
+    const fresh = { pausedUntil: 0, pauses: 0, part: 1, successes: 0, tokens: Infinity, countedAt: now() }
+    states.set(provider, fresh)
+    return fresh
+  }
+
+  const allowed = (provider: string): Manners => {
+    const own = set.get(provider) ?? set.get('*')
+    const built = builtInManners(provider)
+    if (own === undefined) return built
+    const warm =
+      own.warmUpDays === null ? Infinity : warmUpPerMinute(own.warmUpDays + Math.floor((now() - setAt) / 86_400_000))
+    const perMinute = Math.min(own.perMinute ?? built.perMinute ?? Infinity, warm)
+    return {
+      connections: own.connections ?? built.connections,
+      messagesPerConnection: own.messagesPerConnection ?? built.messagesPerConnection,
+      ...(perMinute !== Infinity && { perMinute }),
+    }
+  }
+
+  const mannersOf = (provider: string): Manners => {
+    const manners = allowed(provider)
+    const { part } = stateOf(provider)
+    return part === 1 ? manners : { ...manners, connections: Math.max(1, Math.floor(manners.connections * part)) }
+  }
+
+  /** The tokens of a bucket that is filled by the minute and holds ten seconds' worth. */
+  const tokensOf = (state: State, perMinute: number): number => {
+    const most = Math.max(1, perMinute / 6)
+    const at = now()
+    state.tokens = Math.min(most, state.tokens + ((at - state.countedAt) / 60_000) * perMinute)
+    state.countedAt = at
+    return state.tokens
+  }
+
+  const pause = (state: State, saidMs: number | undefined) => {
+    // What was under way when the pause began says nothing new.
+    if (now() < state.pausedUntil) return
+    const steps = limits.pauseStepsMs
+    const own = steps[Math.min(state.pauses, steps.length - 1)] ?? 0
+    state.pauses++
+    state.pausedUntil = now() + Math.min(Math.max(own, saidMs ?? 0), limits.pauseMsMax) / timeScale
+  }
+
+  return {
+    mannersOf,
+    turn: (provider) => {
+      const state = stateOf(provider)
+      const rest = state.pausedUntil - now()
+      if (rest > 0) return Math.ceil(rest)
+      const { perMinute } = allowed(provider)
+      if (perMinute === undefined) return 0
+      const tokens = tokensOf(state, perMinute)
+      if (tokens < 1) return Math.ceil(((1 - tokens) / perMinute) * 60_000)
+      state.tokens--
+      return 0
+    },
+    roomOf: (provider) => {
+      const state = states.get(provider)
+      if (state !== undefined && now() < state.pausedUntil) return 0
+      const { perMinute } = allowed(provider)
+      return perMinute === undefined ? Infinity : Math.floor(tokensOf(state ?? stateOf(provider), perMinute))
+    },
+    learn: (provider, facts) => {
+      const asked = slowDownAskedBy(facts)
+      if (asked?.scope === 'destination') {
+        const state = stateOf(provider)
+        if (asked.fewerConnections && now() >= state.pausedUntil) state.part = Math.max(state.part / 2, 1 / 64)
+        state.successes = 0
+        return pause(state, asked.ms)
+      }
+      if (facts.phase !== 'eod' || facts.trouble !== undefined || (facts.reply?.code ?? 500) >= 300) return
+      const state = states.get(provider)
+      if (state === undefined) return
+      state.pauses = 0
+      if (state.part < 1 && ++state.successes >= limits.successesPerStep) {
+        state.successes = 0
+        state.part = Math.min(1, state.part * 1.5)
+      }
+    },
+    configure: (rows) => {
+      set = new Map(rows.map((row) => [row.name, row]))
+      setAt = now()
+    },
+  }
+}

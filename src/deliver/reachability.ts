@@ -1,0 +1,51 @@
+// Addresses that did not answer lately are tried after those that did, so that a host without working IPv6 costs its time limit once in a
+// while and not for every mail. When several IPv6 (or IPv4) addresses in a row were out of reach and none was in reach, it is the family,
+// ours or theirs, and all of it goes behind. Nothing is ever left out.
+import { isIP } from 'node:net'
+import { limits } from '../config.ts'
+
+export interface Reachability {
+  note(address: string, reached: boolean): void
+  /** The same, those that are known to be out of reach behind the others. */
+  inOrder<T extends { readonly address: string }>(targets: readonly T[]): readonly T[]
+}
+
+const familyFailuresMax = 3
+
+export function makeReachability(now: () => number = () => performance.now()): Reachability {
+  const failedUntil = new Map<string, number>()
+  /** Failures in a row, by family, of different addresses. */
+  const inARow = new Map<number, Set<string>>()
+  let familyUntil = new Map<number, number>()
+
+  const note = (address: string, reached: boolean) => {
+    const family = isIP(address)
+    if (reached) {
+      failedUntil.delete(address)
+      inARow.delete(family)
+      familyUntil.delete(family)
+      return
+    }
+    const until = now() + limits.unreachableMs
+    if (failedUntil.size >= limits.unreachableMost) failedUntil.delete(failedUntil.keys().next().value ?? '')
+    failedUntil.set(address, until)
+    const row = inARow.get(family) ?? new Set()
+    inARow.set(family, row.add(address))
+    if (row.size >= familyFailuresMax) {
+      familyUntil = new Map(familyUntil).set(family, until)
+      inARow.delete(family)
+    }
+  }
+
+  const isOut = (address: string): boolean => {
+    const at = now()
+    return at < (failedUntil.get(address) ?? 0) || at < (familyUntil.get(isIP(address)) ?? 0)
+  }
+
+  const inOrder = <T extends { readonly address: string }>(targets: readonly T[]): readonly T[] => {
+    if (failedUntil.size === 0 && familyUntil.size === 0) return targets
+    const out = targets.filter(({ address }) => isOut(address))
+    return out.length === 0 ? targets : [...targets.filter((target) => !out.includes(target)), ...out]
+  }
+  return { note, inOrder }
+}

@@ -1,0 +1,97 @@
+import { expect, test } from 'vitest'
+import { limits } from '../config.ts'
+import { makeSlots } from './slots.ts'
+
+function slotsAt(roomOf: (provider: string) => number = () => Infinity) {
+  const clock = { now: 0 }
+  const slots = makeSlots(roomOf, () => clock.now)
+  const launch = (destination: string, many: number, workspace = destination) => {
+    for (let each = 0; each < many; each++) slots.launched(destination, workspace)
+  }
+  const land = (destination: string, many: number, answered = true, provider?: string) => {
+    for (let each = 0; each < many; each++) slots.landed(destination, destination, answered, provider)
+  }
+  const roomAt = (destination: string) => slots.rooms()[destination] ?? limits.slotsAtFirst
+  return { clock, slots, launch, land, room: roomAt }
+}
+
+test('a destination that answers soon has its full share, a new one begins with a few', () => {
+  const { launch, land, room } = slotsAt()
+  expect(room('a')).toBe(limits.slotsAtFirst)
+  let rounds = 0
+  for (; room('a') < limits.claimShareMax; rounds++) {
+    const many = room('a')
+    launch('a', many)
+    expect(room('a')).toBe(0)
+    land('a', many)
+  }
+  expect(rounds).toBeLessThan(8)
+})
+
+test('one that does not answer gets a few now and then within what it may have, and less with every attempt that ends so', () => {
+  const { clock, launch, land, room } = slotsAt()
+  launch('a', 5)
+  clock.now = limits.stalledAfterMs + 1
+  expect(room('a')).toBe(limits.slotsAtLeast)
+  launch('a', limits.slotsAtLeast)
+  expect(room('a')).toBe(0)
+  clock.now += 100 * limits.stalledAfterMs
+  launch('a', limits.slotsAtFirst - 10)
+  clock.now += 100 * limits.stalledAfterMs
+  expect(room('a')).toBe(0)
+  land('a', limits.slotsAtFirst, false)
+  expect(room('a')).toBe(limits.slotsAtLeast)
+  launch('a', limits.slotsAtLeast)
+  land('a', limits.slotsAtLeast)
+  expect(room('a')).toBeGreaterThan(limits.slotsAtLeast)
+})
+
+test('many stalled ones together keep half of all slots, and the one with the most gives most', () => {
+  const { clock, slots, launch, land } = slotsAt()
+  for (const name of ['a', 'b']) {
+    launch(name, limits.claimShareMax)
+    land(name, limits.claimShareMax)
+    launch(name, limits.claimShareMax)
+  }
+  launch('quick', 100)
+  expect(slots.surplus().size).toBe(0)
+  clock.now = limits.stalledAfterMs + 1
+  land('quick', 50)
+  const surplus = slots.surplus()
+  expect([...surplus.keys()].every((name) => name !== 'quick')).toBe(true)
+  expect([...surplus.values()].reduce((sum, many) => sum + many, 0)).toBe(
+    2 * limits.claimShareMax - limits.stalledSlotsMax,
+  )
+})
+
+test('destinations of one provider share what it would take', () => {
+  const { launch, land, slots } = slotsAt((provider) => (provider === 'paused' ? 0 : 12))
+  for (const [name, provider] of [
+    ['a', 'slow'],
+    ['b', 'slow'],
+    ['c', 'paused'],
+  ] as const) {
+    launch(name, 1)
+    land(name, 1, true, provider)
+  }
+  const { a, b, c } = slots.rooms()
+  expect([(a ?? 0) + (b ?? 0), c]).toEqual([12, 0])
+})
+
+test('a workspace never has all slots', () => {
+  const { slots, launch, land } = slotsAt()
+  launch('a', limits.workspaceSlotsMax)
+  launch('b', 5)
+  expect(slots.crowded()).toEqual(['a'])
+  land('a', 1)
+  expect(slots.crowded()).toEqual([])
+})
+
+test('what is known of destinations is bounded', () => {
+  const { slots, launch, land } = slotsAt()
+  for (let each = 0; each < limits.destinationsKnownMax + 50; each++) {
+    launch(`d${each}`, 1)
+    land(`d${each}`, 1)
+  }
+  expect(Object.keys(slots.rooms()).length).toBeLessThanOrEqual(limits.destinationsKnownMax)
+})

@@ -1,0 +1,115 @@
+// Who may have how many messages in flight (ARCHITECTURE, "Fair claiming"). A destination begins with a few slots, gains one with every
+// answer that it gives and loses half with every attempt that it leaves without one; what does not answer gets no more until it does. When
+// those that do not answer hold more than half of all slots, their youngest give theirs back. A workspace never holds all slots.
+import { limits } from '../config.ts'
+
+export interface Slots {
+  launched(destination: string, workspace: string): void
+  /** `answered`: the other side said something. `provider`: whose pace counts there. True when the destination can take more by that. */
+  landed(destination: string, workspace: string, answered: boolean, provider?: string): boolean
+  /** How many more each destination may have. What is not named may have `limits.slotsAtFirst`. */
+  rooms(): Readonly<Record<string, number>>
+  /** Workspaces that have their share of all slots. */
+  crowded(): string[]
+  /** How many messages of which destination are to give their slots back. */
+  surplus(): ReadonlyMap<string, number>
+}
+
+interface State {
+  inFlight: number
+  allowance: number
+  /** The last answer, or the first launch after a rest. */
+  movedAt: number
+  /** When it last got something although it did not answer. */
+  probedAt: number
+  provider: string | undefined
+}
+
+export function makeSlots(roomOf: (provider: string) => number, now: () => number = () => performance.now()): Slots {
+  const states = new Map<string, State>()
+  const byWorkspace = new Map<string, number>()
+
+  const stateOf = (destination: string): State => {
+    const known = states.get(destination)
+    if (known !== undefined) return known
+    const fresh = { inFlight: 0, allowance: limits.slotsAtFirst, movedAt: now(), probedAt: 0, provider: undefined }
+    states.set(destination, fresh)
+    if (states.size > limits.destinationsKnownMax) forgetOne()
+    return fresh
+  }
+  const forgetOne = () => {
+    for (const [destination, { inFlight }] of states)
+      if (inFlight === 0) {
+        states.delete(destination)
+        return
+      }
+  }
+  const isStalled = (state: State): boolean => state.inFlight > 0 && now() - state.movedAt > limits.stalledAfterMs
+
+  /**
+   * Few claims of many rather than many of few: nothing until half of the allowance is free. One that does not answer still gets a few now
+   * and then, within its allowance: perhaps it is only those messages that hang.
+   */
+  const freeOf = (state: State): number => {
+    const free = Math.floor(state.allowance) - state.inFlight
+    if (isStalled(state))
+      return now() - state.probedAt > limits.stalledAfterMs ? Math.max(0, Math.min(free, limits.slotsAtLeast)) : 0
+    return free < state.allowance / 2 ? 0 : free
+  }
+
+  return {
+    launched: (destination, workspace) => {
+      const state = stateOf(destination)
+      if (isStalled(state)) state.probedAt = now()
+      if (state.inFlight++ === 0) state.movedAt = now()
+      byWorkspace.set(workspace, (byWorkspace.get(workspace) ?? 0) + 1)
+    },
+    landed: (destination, workspace, answered, provider) => {
+      const left = (byWorkspace.get(workspace) ?? 1) - 1
+      if (left === 0) byWorkspace.delete(workspace)
+      else byWorkspace.set(workspace, left)
+      const state = stateOf(destination)
+      const before = freeOf(state)
+      state.inFlight = Math.max(0, state.inFlight - 1)
+      state.provider = provider ?? state.provider
+      if (!answered) {
+        state.allowance = Math.max(state.allowance / 2, limits.slotsAtLeast)
+        return false
+      }
+      state.movedAt = now()
+      state.allowance = Math.min(state.allowance + 1, limits.claimShareMax)
+      return before === 0 && freeOf(state) > 0
+    },
+    rooms: () => {
+      const left = new Map<string, number>()
+      const rooms: Record<string, number> = {}
+      for (const [destination, state] of states) {
+        let room = freeOf(state)
+        const { provider } = state
+        if (provider !== undefined && room > 0) {
+          const most = left.get(provider) ?? roomOf(provider)
+          room = Math.min(room, most)
+          left.set(provider, most - room)
+        }
+        // Of those with nothing in flight only the busy ones are worth a word: there may be very many.
+        const idle = state.inFlight === 0 && room >= limits.slotsAtFirst && room < 2 * limits.slotsAtFirst
+        if (room !== limits.slotsAtFirst && !idle) rooms[destination] = room
+      }
+      return rooms
+    },
+    crowded: () =>
+      [...byWorkspace].flatMap(([workspace, count]) => (count >= limits.workspaceSlotsMax ? [workspace] : [])),
+    surplus: () => {
+      const stalled = [...states].filter(([, state]) => isStalled(state))
+      let over = stalled.reduce((sum, [, { inFlight }]) => sum + inFlight, 0) - limits.stalledSlotsMax
+      const give = new Map<string, number>()
+      for (const [destination, { inFlight }] of stalled.sort(([, one], [, other]) => other.inFlight - one.inFlight)) {
+        if (over <= 0) break
+        const many = Math.min(over, inFlight - 1)
+        if (many > 0) give.set(destination, many)
+        over -= many
+      }
+      return give
+    },
+  }
+}

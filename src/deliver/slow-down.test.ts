@@ -1,0 +1,56 @@
+// The wording table: who asks for what. The replies are what servers say, as their operators and senders publish them.
+import { expect, test } from 'vitest'
+import type { Phase } from '../domain/attempt.ts'
+import { slowDownAskedBy, waitSaid } from './slow-down.ts'
+
+const said = (reply: string, phase: Phase = 'rcpt') => {
+  const [, code, enhancedCode, text] = /^(\d{3}) (?:(\d\.\d+\.\d+) )?(.*)$/.exec(reply) ?? []
+  const parts = { code: Number(code), text: `${enhancedCode ?? ''} ${text}`.trim() }
+  return slowDownAskedBy({ phase, reply: { ...parts, ...(enhancedCode !== undefined && { enhancedCode }) } })
+}
+
+test.each([
+  ['421 4.7.0 [TSS04] Messages from 192.0.2.1 temporarily deferred due to unexpected volume', 'destination'],
+  ['421 4.7.28 Gmail has detected an unusual rate of unsolicited mail originating from your IP address', 'destination'],
+  ['421 RP-001 (BAY004) The mail server IP connecting has exceeded the rate limit allowed', 'destination'],
+  ['451 4.7.500 Server busy. Please try again later from [192.0.2.1]', 'destination'],
+  ['451 4.7.650 The mail server [192.0.2.1] has been temporarily rate limited due to IP reputation', 'destination'],
+  ['452 4.3.2 System not accepting network messages', 'destination'],
+  ['451 4.4.5 Try again later', 'destination'],
+  ['450 Too many concurrent connections from your address', 'destination'],
+  ['421 4.7.0 Too many connections from your host', 'destination'],
+  ['450 4.7.1 Greylisted, please come back in 300 seconds', 'message'],
+  ['451 4.7.1 Greylisting in action, please come back in 00:04:59', 'message'],
+  ['450 4.2.1 The user you are trying to contact is receiving mail at a rate that prevents delivery', 'message'],
+  ['452 4.2.2 Mailbox full', 'message'],
+  ['450 4.1.2 Domain not found', 'message'],
+  ['451 4.3.0 Temporary lookup failure', 'message'],
+  ['550 5.7.1 Too many connections', 'nothing'],
+  ['250 2.0.0 ok', 'nothing'],
+])('%s: %s', (reply, scope) => {
+  expect(said(reply)?.scope ?? 'nothing').toBe(scope)
+})
+
+test.each([
+  ['try again in 5 minutes', 300_000],
+  ['Please retry after 300 seconds.', 300_000],
+  ['come back in 00:04:59', 299_000],
+  ['wait 30s', 30_000],
+  ['Try again in about 2 hours', 7_200_000],
+  ['retry-after: 90 sec', 90_000],
+  ['wait at least 10 min', 600_000],
+  ['try again later', undefined],
+  ['in 5 recipients', undefined],
+  ['blocked for 100 messages', undefined],
+])('"%s" means %s ms', (text, ms) => {
+  expect(waitSaid(text)).toBe(ms)
+})
+
+test('"too many connections" wants fewer of them', () => {
+  expect(said('421 4.7.0 Too many connections from your host', 'greeting')?.fewerConnections).toBe(true)
+  expect(said('421 4.7.0 try again later', 'greeting')?.fewerConnections).toBe(false)
+})
+
+test('a refused login is between the relay and us', () => {
+  expect(said('421 4.7.0 too many bad logins', 'auth')).toBeUndefined()
+})

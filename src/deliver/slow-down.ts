@@ -1,0 +1,68 @@
+// Does a reply ask us to send less, or just to bring this one message later? What it says decides whether the destination is paused or only
+// the message waits. Pure; the first row that fits counts.
+import type { Facts } from '../domain/attempt.ts'
+
+export interface SlowDown {
+  /** `destination`: all of its mail waits. `message`: only this one. */
+  readonly scope: 'destination' | 'message'
+  /** How long, where they said it. */
+  readonly ms?: number
+  /** Fewer connections at once are wanted. */
+  readonly fewerConnections: boolean
+}
+
+interface Row {
+  readonly scope: SlowDown['scope'] | 'nothing'
+  readonly code?: number
+  readonly enhanced?: RegExp
+  readonly text?: RegExp
+}
+
+const rows: readonly Row[] = [
+  // A greylist knows sender, recipient and us: other mail passes. Before 4.7.1, which it mostly carries.
+  { scope: 'message', text: /gr[ae]y-?\s?list/i },
+  // About one mailbox: full, over its own rate, unknown for now.
+  { scope: 'message', enhanced: /^4\.(?:1|2)\./ },
+  { scope: 'destination', code: 421 },
+  { scope: 'destination', enhanced: /^4\.7\./ },
+  { scope: 'destination', enhanced: /^4\.(?:3\.2|4\.5)$/ },
+  {
+    scope: 'destination',
+    text: /too (?:many|much) (?:concurrent |simultaneous |open )?(?:connections?|sessions?|messages?|mails?|requests?)|rate[- ]?limit|limit(?:ed)? exceeded|throttl|slow down|too fast|too frequent|temporarily (?:deferred|blocked|rate)|reputation/i,
+  },
+  { scope: 'message' },
+]
+
+const connectionWords = /connections?\b|sessions?\b|concurren/i
+
+export function slowDownAskedBy({ phase, reply, trouble }: Facts): SlowDown | undefined {
+  if (reply === undefined || reply.code < 400 || reply.code > 499) return undefined
+  if (trouble !== undefined || phase === 'auth') return undefined
+  const found = rows.find(
+    ({ code, enhanced, text }) =>
+      (code === undefined || code === reply.code) &&
+      (enhanced === undefined || enhanced.test(reply.enhancedCode ?? '')) &&
+      (text === undefined || text.test(reply.text)),
+  )
+  if (found === undefined || found.scope === 'nothing') return undefined
+  const ms = waitSaid(reply.text)
+  const fewerConnections =
+    found.scope === 'destination' &&
+    /too many|exceed|limit|maximum/i.test(reply.text) &&
+    connectionWords.test(reply.text)
+  return { scope: found.scope, ...(ms !== undefined && { ms }), fewerConnections }
+}
+
+const unitMs: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3600_000 }
+
+/** "try again in 5 minutes", "retry after 300 seconds", "come back in 00:04:59", "wait 30s". */
+export function waitSaid(text: string): number | undefined {
+  const clock = /\b(?:in|after|wait|for)\s+(\d{1,2}):(\d{2}):(\d{2})\b/i.exec(text)
+  if (clock !== null) return (Number(clock[1]) * 3600 + Number(clock[2]) * 60 + Number(clock[3])) * 1000
+  const words =
+    /\b(?:in|after|wait(?:ing)?|for|retry[- ]?after[:=]?|least)\s+(?:about |at least |another )?(\d{1,5})\s*(s|m|h)(?:ec(?:ond)?s?|in(?:ute)?s?|(?:ou)?rs?)?\b/i.exec(
+      text,
+    )
+  if (words === null) return undefined
+  return Number(words[1]) * (unitMs[words[2]?.toLowerCase() ?? ''] ?? 1_000)
+}

@@ -1,0 +1,183 @@
+// Who gets the next turns, on real PostgreSQL: workspaces before lanes before length of the queue, rooms of destinations kept, and a cost
+// that does not grow with what waits. Cost is counted in pages that were looked at: time would depend on the machine.
+import { afterAll, beforeEach, beforeAll, describe, expect, test } from 'vitest'
+import type { Client } from 'pg'
+import { makeAdmitter } from './admit.ts'
+import { claimDue, firstSpace, type ClaimAnswer, type ClaimRequest } from './claim.ts'
+import { listDestinationLimits, removeDestinationLimits, setDestinationLimits } from './destinations.ts'
+import type { Db, Statement } from './database.ts'
+import { storeWorld, type Sender, type StoreWorld } from './store.test-kit.ts'
+
+let world: StoreWorld
+beforeAll(async () => {
+  world = await storeWorld()
+})
+beforeEach(() => world.db.run('delete from outbound'))
+afterAll(() => world.close())
+
+const request: ClaimRequest = {
+  cursor: firstSpace,
+  cursors: {},
+  most: 100,
+  rooms: {},
+  roomElse: 1_000,
+  crowded: [],
+  leaseMs: 60_000,
+  owner: '00000000-0000-4000-8000-000000000001',
+}
+const claim = (more: Partial<ClaimRequest> = {}): Promise<ClaimAnswer> => claimDue(world.db, { ...request, ...more })
+
+async function submit(sender: Sender, destination: string, n: number): Promise<void> {
+  const admitter = makeAdmitter(world.db)
+  await Promise.all(Array.from({ length: n }, () => admitter.admit(world.submission(sender, { destination }))))
+}
+/** Rows of the queue alone, whose messages nobody looks at: far too many to admit. */
+const fill = (sender: Sender, rows: number, destination: string, dueIn = "interval '0'") =>
+  world.db.run(
+    `insert into outbound (message_id, workspace_id, mailbox_id, destination, due_at, expires_at)
+     select gen_random_uuid(), $1, $2, ${destination}, now() - interval '1 hour' + ${dueIn}, now() + interval '1 day'
+       from generate_series(1, $3) n`,
+    [sender.workspaceId, sender.mailboxId, rows],
+  )
+const count = (answer: ClaimAnswer, by: 'workspaceId' | 'destination') => {
+  const counts: Record<string, number> = {}
+  for (const each of answer.claimed) counts[each[by]] = (counts[each[by]] ?? 0) + 1
+  return counts
+}
+
+describe('turns', () => {
+  test('a workspace with a thousand times as much due gets no more than its part', async () => {
+    const [big, small, tiny] = [await world.sender(), await world.sender(), await world.sender()]
+    await submit(big, 'a.example', 300)
+    await submit(small, 'a.example', 20)
+    await submit(tiny, 'b.example', 1)
+    expect(count(await claim({ most: 50 }), 'workspaceId')).toEqual({
+      [big.workspaceId]: 25,
+      [small.workspaceId]: 20,
+      [tiny.workspaceId]: 1,
+    })
+  })
+
+  test('within a workspace an old backlog to one destination hides no other, however many there are', async () => {
+    const sender = await world.sender()
+    await submit(sender, 'old.example', 300)
+    await submit(sender, 'zz-new.example', 1)
+    expect(count(await claim({ most: 20 }), 'destination')).toEqual({ 'old.example': 19, 'zz-new.example': 1 })
+    for (let lane = 0; lane < 260; lane++) await submit(sender, `lane${lane}.example`, 1)
+    await submit(sender, 'zz-new.example', 1)
+    let cursors = {}
+    const seen = new Set<string>()
+    for (let turn = 0; turn < 3; turn++) {
+      const answer = await claim({ most: 200, cursors })
+      cursors = answer.cursors
+      for (const { destination } of answer.claimed) seen.add(destination)
+    }
+    expect(seen).toContain('zz-new.example')
+  })
+
+  test('of no destination more than its room, over all workspaces together', async () => {
+    const [one, two] = [await world.sender(), await world.sender()]
+    for (const sender of [one, two]) {
+      await submit(sender, 'slow.example', 20)
+      await submit(sender, 'full.example', 5)
+      await submit(sender, 'other.example', 30)
+    }
+    const answer = await claim({ rooms: { 'slow.example': 7, 'full.example': 0 }, roomElse: 9 })
+    expect(count(answer, 'destination')).toEqual({ 'slow.example': 7, 'other.example': 9 })
+  })
+
+  test('a workspace that has its share already gets nothing', async () => {
+    const [crowd, other] = [await world.sender(), await world.sender()]
+    await submit(crowd, 'a.example', 5)
+    await submit(other, 'a.example', 5)
+    expect(count(await claim({ crowded: [crowd.workspaceId] }), 'workspaceId')).toEqual({ [other.workspaceId]: 5 })
+  })
+
+  test('more workspaces than one claim sees all get their turn', async () => {
+    const senders = await Promise.all(Array.from({ length: 12 }, () => world.sender()))
+    for (const sender of senders) await submit(sender, 'a.example', 3)
+    const seen = new Set<string>()
+    let cursor = firstSpace
+    let claims = 0
+    do {
+      const answer = await claim({ most: 5, cursor })
+      cursor = answer.cursor
+      claims++
+      for (const { workspaceId } of answer.claimed) seen.add(workspaceId)
+    } while (cursor !== firstSpace)
+    expect([seen.size, claims]).toEqual([12, 3])
+  })
+})
+
+describe('what a claim costs', () => {
+  /** Pages that one claim looks at, with the service's own plan settings; nothing is kept. */
+  async function pages(more: Partial<ClaimRequest> = {}): Promise<number> {
+    let found: { statement: Statement; values: readonly unknown[] } | undefined
+    const spy = {
+      rows: (statement: Statement, values: readonly unknown[]) => (
+        (found = { statement, values }),
+        Promise.resolve([])
+      ),
+    }
+    await claimDue(spy as unknown as Db, { ...request, ...more })
+    const session: Client = await world.session()
+    await session.query(
+      'set enable_seqscan = off; set enable_hashjoin = off; set enable_mergejoin = off; set jit = off',
+    )
+    await session.query('begin')
+    const { rows } = await session.query<{ 'QUERY PLAN': [{ Plan: Record<string, number> }] }>(
+      `explain (analyze, buffers, format json) ${found?.statement.text ?? ''}`,
+      found?.values as unknown[],
+    )
+    await session.query('rollback')
+    const plan = rows[0]?.['QUERY PLAN'][0].Plan ?? {}
+    return (plan['Shared Hit Blocks'] ?? 0) + (plan['Shared Read Blocks'] ?? 0)
+  }
+
+  test('as much with 300,000 in the queue as with 3,000', async () => {
+    const sender = await world.sender()
+    await fill(sender, 3_000, `'d' || n % 10 || '.example'`)
+    await world.db.run('vacuum analyze outbound')
+    const few = await pages({ most: 60 })
+    await fill(sender, 297_000, `'d' || n % 10 || '.example'`)
+    await world.db.run('vacuum analyze outbound')
+    // One level more of the trees, and no more than that.
+    expect((await pages({ most: 60 })) / few).toBeLessThan(1.6)
+  })
+
+  test('next to nothing where nothing is due, however many lanes wait', async () => {
+    const sender = await world.sender()
+    await fill(sender, 20_000, `'d' || n || '.example'`, `interval '3 hours'`)
+    await world.db.run('vacuum analyze outbound')
+    expect(await pages()).toBeLessThan(40)
+  })
+
+  test('little where one message is due among very many lanes that wait', async () => {
+    const sender = await world.sender()
+    await fill(sender, 20_000, `'d' || n || '.example'`, `interval '3 hours'`)
+    await submit(sender, 'now.example', 1)
+    await world.db.run('vacuum analyze outbound')
+    expect(await pages()).toBeLessThan(120)
+  })
+})
+
+test('what operators set about destinations', async () => {
+  const nothing = { connections: null, messagesPerConnection: null, perMinute: null, warmUpDays: null }
+  expect(await setDestinationLimits(world.db, 'google', { connections: 3, perMinute: 0.5 })).toEqual({
+    ...nothing,
+    name: 'google',
+    connections: 3,
+    perMinute: 0.5,
+  })
+  await setDestinationLimits(world.db, 'google', { warmUp: true, connections: 0 })
+  await setDestinationLimits(world.db, '*', { messagesPerConnection: 9 })
+  expect(await listDestinationLimits(world.db, 10)).toEqual([
+    { ...nothing, name: '*', messagesPerConnection: 9 },
+    { ...nothing, name: 'google', perMinute: 0.5, warmUpDays: 0 },
+  ])
+  expect(await setDestinationLimits(world.db, 'google', { warmUp: false })).toMatchObject({ warmUpDays: null })
+  expect([await removeDestinationLimits(world.db, '*'), await removeDestinationLimits(world.db, '*')]).toEqual([
+    true,
+    false,
+  ])
+})

@@ -1,0 +1,203 @@
+// Who gets the next turns (ARCHITECTURE, "Fair claiming"): workspaces in turn, and within each of them its destinations. What a claim costs
+// does not depend on the length of the queue, nor on lanes with nothing due: a workspace without anything due costs one look-up.
+import { limits } from '../config.ts'
+import type { MessageId, WorkspaceId } from '../domain/message.ts'
+import { sql, type Db } from './database.ts'
+import type { Claimed } from './outbound.ts'
+
+/**
+ * Walks the workspaces from the cursor on, up to `most` and as many as `limits.workspacesPerClaimMax`, in the order of the index
+ * `outbound_turn`; of each that has something due it takes the oldest. One with more due than its part is *deep*: of it, the lanes (its
+ * destinations) are walked too, from where its last walk ended, in the order of the index `outbound_due`, so that an old backlog to one
+ * destination hides no other. Of what was found the first `most` are claimed, one of every workspace before the second of any, one of
+ * every lane before the second of any, and of no destination more than its room. A message that may not be sent any more becomes
+ * `failed` in the same statement, with its reason. Rows that another worker holds are skipped, never waited for.
+ * While delivery is stopped there are no workspaces to walk.
+ */
+const claim = sql(
+  'claim',
+  `with recursive space (workspace_id, due_at, n) as (
+    (select o.workspace_id, o.due_at, 1 from outbound o
+      where o.lease_until is null and o.workspace_id > $1::uuid
+        and not exists (select from delivery_stops)
+      order by o.workspace_id, o.due_at limit 1)
+    union all
+    select next.workspace_id, next.due_at, space.n + 1 from space cross join lateral (
+      select o.workspace_id, o.due_at from outbound o
+       where o.lease_until is null and o.workspace_id > space.workspace_id
+       order by o.workspace_id, o.due_at limit 1) next
+     where space.n < $2),
+  walked as materialized (select * from space),
+  turn as materialized (
+    select workspace_id from walked where due_at <= app_now() and workspace_id <> all ($3::uuid[])),
+  part as materialized (select greatest(2, ceil($4::float8 / greatest(count(*), 1)))::integer most from turn),
+  head as materialized (
+    select next.* from turn cross join lateral (
+        select o.message_id, o.workspace_id, o.destination, o.mailbox_id, o.expires_at, o.due_at, o.epoch, o.attempts, o.ctid row from outbound o
+         where o.workspace_id = turn.workspace_id and o.lease_until is null and o.due_at <= app_now()
+         order by o.due_at, o.message_id limit (select most from part) for update skip locked) next),
+  deep as materialized (
+    select h.workspace_id, coalesce($5::jsonb ->> h.workspace_id::text, '') since from head h
+     group by h.workspace_id having count(*) >= (select most from part)),
+  lanes_each as materialized (select greatest(1, $6::integer / greatest(count(*), 1))::integer most from deep),
+  lane (workspace_id, destination, n) as (
+    select deep.workspace_id, next.destination, 1 from deep cross join lateral (
+      select o.destination from outbound o
+       where o.lease_until is null and o.workspace_id = deep.workspace_id and o.destination > deep.since
+       order by o.workspace_id, o.destination limit 1) next
+    union all
+    select lane.workspace_id, next.destination, lane.n + 1 from lane cross join lateral (
+      select o.destination from outbound o
+       where o.lease_until is null and o.workspace_id = lane.workspace_id and o.destination > lane.destination
+       order by o.workspace_id, o.destination limit 1) next
+     where lane.n < (select most from lanes_each)),
+  lanes as materialized (select * from lane),
+  lane_part as materialized (select greatest(1, ceil($4::float8 / greatest(count(*), 1)))::integer most from lanes),
+  below as materialized (
+    select next.* from lanes cross join lateral (
+        select o.message_id, o.workspace_id, o.destination, o.mailbox_id, o.expires_at, o.due_at, o.epoch, o.attempts, o.ctid row from outbound o
+         where o.workspace_id = lanes.workspace_id and o.destination = lanes.destination and o.lease_until is null
+           and o.due_at <= app_now()
+         order by o.due_at, o.message_id
+         limit least((select most from lane_part), coalesce(($7::jsonb ->> lanes.destination)::integer, $8::integer))
+           for update skip locked) next),
+  found as (select distinct on (seen.message_id) seen.* from (select * from head union all select * from below) seen order by seen.message_id),
+  by_lane as (
+    select f.*, row_number() over (partition by f.workspace_id, f.destination order by f.due_at, f.message_id) lane_turn from found f),
+  by_space as (
+    select l.*, row_number() over (partition by l.workspace_id order by l.lane_turn, l.due_at, l.message_id) space_turn from by_lane l
+     where l.lane_turn <= coalesce(($7::jsonb ->> l.destination)::integer, $8::integer)),
+  by_destination as (
+    select s.*, row_number() over (partition by s.destination order by s.space_turn, s.due_at, s.message_id) destination_turn from by_space s),
+  chosen as materialized (
+    select * from by_destination d
+     where d.destination_turn <= coalesce(($7::jsonb ->> d.destination)::integer, $8::integer)
+     order by d.space_turn, d.due_at limit $4::integer),
+  judged as materialized (
+    select c.*, w.route_sealed, box.domain_id,
+           case when c.expires_at <= app_now() then 'expired'
+                when w.status <> 'active' then 'workspace_blocked'
+                when box.domain_id is null then 'mailbox_not_active'
+                when no.recipient_key is not null then 'recipient_suppressed'
+                when content.message_id is null then 'content_lost' end verdict,
+           content.body_text, content.body_blob,
+           files.many, files.bytes
+      from chosen c
+      join lateral (select * from workspaces x where x.id = c.workspace_id limit 1) w on true
+      join lateral (select * from messages x where x.workspace_id = c.workspace_id and x.id = c.message_id limit 1) m on true
+      left join lateral (
+        select d.id domain_id from mailboxes b join domains d on d.workspace_id = b.workspace_id and d.id = b.domain_id
+         where b.workspace_id = c.workspace_id and b.id = c.mailbox_id and b.status = 'active' and d.status in ('verified', 'degraded')
+         limit 1) box on true
+      left join lateral (select * from contents x where x.workspace_id = c.workspace_id and x.message_id = c.message_id limit 1) content on true
+      cross join lateral (
+        select count(*)::integer many, coalesce(sum(a.size_bytes), 0)::integer bytes from attachments a
+         where a.workspace_id = c.workspace_id and a.message_id = c.message_id) files
+      left join lateral (
+        select x.recipient_key from suppressions x where x.workspace_id = c.workspace_id and x.recipient_key = m.recipient_key
+           and c.destination <> 'simulator.posthorn.test' limit 1) no on true),
+  gone as (
+    delete from outbound o using judged j
+     where o.ctid = j.row and j.verdict is not null
+    returning j.*, o.epoch taken_epoch, null::bigint taken_token, o.attempts tries),
+  taken as (
+    update outbound o
+       set status = 'sending', epoch = o.epoch + 1, token = (random() * 9007199254740991)::bigint, attempts = o.attempts + 1,
+           lease_until = app_now() + $9 * interval '1 millisecond', lease_owner = $10::uuid, evidence = null
+      from judged j
+     where o.ctid = j.row and j.verdict is null
+    returning j.*, o.epoch taken_epoch, o.token taken_token, o.attempts tries),
+  record as (
+    update messages m
+       set status = case when j.verdict is null then 'sending' else 'failed' end, sequence = m.sequence + 1,
+           finished_at = case when j.verdict is not null then app_now() end,
+           error_message = case j.verdict
+             when 'expired' then 'The message expired before it could be delivered.'
+             when 'workspace_blocked' then 'The workspace was blocked before the message could be delivered.'
+             when 'mailbox_not_active' then 'The sender mailbox or its domain is not active any more.'
+             when 'recipient_suppressed' then 'The recipient was suppressed after the message had been accepted.'
+             when 'content_lost' then 'The content of the message is gone.'
+             else m.error_message end
+      from (select * from taken union all select * from gone) j where m.workspace_id = j.workspace_id and m.id = j.message_id
+    returning j.*, m.id, m.sequence, m.status, m.delivery_rank, m.sender, m.sender_name, m.recipient, m.subject, m.accepted_by,
+              m.created_at, m.source, m.error_message),
+  event as (
+    insert into events (workspace_id, message_id, sequence, type, status, delivery_rank, occurred_at, facts)
+    select r.workspace_id, r.id, r.sequence, 'message.' || r.status, r.status, r.delivery_rank, app_now(),
+           case when r.verdict is null then json_build_object('attempt', r.tries)
+                else json_build_object('reason', r.verdict, 'errorMessage', r.error_message) end
+      from record r)
+  select r.id, r.workspace_id "workspaceId", r.taken_epoch epoch, r.taken_token token, r.tries attempt, r.verdict,
+         r.domain_id "domainId", r.destination, r.expires_at "expiresAt", r.sender, r.sender_name "senderName", r.recipient, r.subject,
+         r.accepted_by "acceptedBy", r.created_at "createdAt", r.source, r.body_text "bodyText", r.body_blob "bodyBlob",
+         r.many > 0 "hasAttachments", r.bytes "attachmentsBytes", r.route_sealed "routeSealed", app_now() "claimedAt",
+         null::text "lastSpace", null::integer spaces, null::text cursors
+    from record r
+  union all
+  (select null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null,
+         app_now(), (select w.workspace_id from walked w order by w.n desc limit 1)::text, (select count(*) from walked)::integer,
+         (select jsonb_object_agg(d.workspace_id, coalesce((
+            select case when l.n >= (select most from lanes_each) then l.destination else '' end
+              from lanes l where l.workspace_id = d.workspace_id order by l.n desc limit 1), '')) from deep d)::text)`,
+)
+
+/** Where each deep workspace's walk over its lanes goes on. */
+export type LaneCursors = Readonly<Record<string, string>>
+/** Before all workspaces. */
+export const firstSpace = '00000000-0000-0000-0000-000000000000'
+
+export interface ClaimRequest {
+  /** The workspace after which the walk goes on. */
+  readonly cursor: string
+  readonly cursors: LaneCursors
+  /** How many messages at most. */
+  readonly most: number
+  /** Free slots of destinations; `roomElse` for those that are not named. */
+  readonly rooms: Readonly<Record<string, number>>
+  readonly roomElse: number
+  /** Workspaces that get nothing now. */
+  readonly crowded: readonly string[]
+  readonly leaseMs: number
+  readonly owner: string
+}
+
+export interface ClaimAnswer {
+  readonly claimed: readonly Claimed[]
+  /** Messages that may not be sent any more, with the reason; their records say so already. */
+  readonly refused: readonly { readonly id: MessageId; readonly workspaceId: WorkspaceId; readonly reason: string }[]
+  /** Where the next claim goes on: before the first again when this walk reached the end. */
+  readonly cursor: string
+  readonly cursors: LaneCursors
+}
+
+export async function claimDue(db: Db, request: ClaimRequest): Promise<ClaimAnswer> {
+  type Row = Claimed & {
+    verdict: string | null
+    lastSpace: string | null
+    spaces: number | null
+    cursors: string | null
+  }
+  const spacesMost = Math.min(request.most, limits.workspacesPerClaimMax)
+  const rows = await db.rows<Row>(claim, [
+    request.cursor,
+    spacesMost,
+    request.crowded,
+    request.most,
+    JSON.stringify(request.cursors),
+    limits.lanesPerClaimMax,
+    JSON.stringify(request.rooms),
+    request.roomElse,
+    request.leaseMs,
+    request.owner,
+  ])
+  const end = rows.find((row) => row.spaces !== null)
+  const messages = rows.filter((row) => row.spaces === null)
+  return {
+    claimed: messages.filter((row) => row.verdict === null),
+    refused: messages.flatMap(({ id, workspaceId, verdict }) =>
+      verdict === null ? [] : [{ id, workspaceId, reason: verdict }],
+    ),
+    cursor: (end?.spaces ?? 0) < spacesMost ? firstSpace : (end?.lastSpace ?? firstSpace),
+    cursors: JSON.parse(end?.cursors ?? '{}') as LaneCursors,
+  }
+}
