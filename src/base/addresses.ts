@@ -15,7 +15,7 @@ export async function findAddresses(dns: Resolver, host: string): Promise<Addres
       try {
         return { addresses: await answer, failed: false }
       } catch (error) {
-        return { addresses: [], failed: meaningOf(error) === 'failure' }
+        return { addresses: [], failed: !isSure(error) }
       }
     }),
   )
@@ -32,10 +32,8 @@ export async function systemAddresses(host: string): Promise<Addresses> {
   }
 }
 
-/** What c-ares says, in three words. ENOTFOUND is NXDOMAIN; ENODATA is a name without such a record. */
-export function meaningOf(error: unknown): 'not_found' | 'no_data' | 'failure' {
+/** ENOTFOUND is NXDOMAIN; ENODATA is a name without such a record. Anything else may be different the next time. */
+function isSure(error: unknown): boolean {
   const code = (error as { code?: unknown }).code
-  if (code === 'ENOTFOUND') return 'not_found'
-  if (code === 'ENODATA') return 'no_data'
-  return 'failure'
+  return code === 'ENOTFOUND' || code === 'ENODATA'
 }
