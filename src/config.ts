@@ -586,6 +586,18 @@ export const limits = {
   reportTextCharactersMax: 2_000,
   reportPartsMax: 50,
   reportRecipientsMax: 100,
+  // Provider feeds (feeds/feeds.ts)
+  feedBytesMax: 2 * 1024 * 1024,
+  feedEventsMax: 1_000,
+  /** Providers send again for a day; what is older than this is refused, and what is younger is remembered. */
+  feedAgeMsMax: 26 * 3600_000,
+  feedGenericAgeMsMax: 300_000,
+  feedRememberedSeconds: 3 * 24 * 3600,
+  feedFetchBytesMax: 64 * 1024,
+  feedFetchMs: 5_000,
+  feedFetchesPerMinuteMax: 30,
+  feedCertificatesMax: 32,
+  feedCertificateMs: 24 * 3600_000,
   // The embedded PostgreSQL
   postgresStartMs: 15 * 60_000,
   postgresStopMs: 20_000,

@@ -17,14 +17,15 @@ const leansOn: Readonly<Record<string, readonly string[]>> = {
   accept: floor,
   deliver: floor,
   feedback: floor,
+  feeds: floor,
   workspace: floor,
   webhooks: [...floor, 'contract'],
-  http: ['domain', 'mail', 'base', 'contract', 'accept', 'feedback', 'workspace'],
+  http: ['domain', 'mail', 'base', 'contract', 'accept', 'feedback', 'feeds', 'workspace'],
   smtp: ['domain', 'mail', 'base', 'accept', 'feedback', 'workspace'],
-  cli: [...floor, 'contract', 'accept', 'deliver', 'feedback', 'webhooks', 'workspace'],
+  cli: [...floor, 'contract', 'accept', 'deliver', 'feedback', 'feeds', 'webhooks', 'workspace'],
 }
 /** Entered only through the file with their own name: `accept/accept.ts`. */
-const haveOneDoor = ['accept', 'deliver', 'feedback', 'webhooks', 'workspace']
+const haveOneDoor = ['accept', 'deliver', 'feedback', 'feeds', 'webhooks', 'workspace']
 
 /** Which rooms bring in an outside library. */
 const broughtInBy: Readonly<Record<string, readonly string[]>> = {

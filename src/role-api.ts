@@ -3,7 +3,9 @@ import { makeAccept, makeScanner, type Scanner } from './accept/accept.ts'
 import type { Log } from './base/log.ts'
 import type { Service } from './base/service.ts'
 import { limits, publicUrl } from './config.ts'
+import { makeAwsFetch, makeFeeds } from './feeds/feeds.ts'
 import { httpServer } from './http/server.ts'
+import { openFeedback } from './open-feedback.ts'
 import { closeAll, type Role, type RoleTools } from './role.ts'
 import { makeAdmitter } from './store/admit.ts'
 import { stageBlob } from './store/blobs.ts'
@@ -15,7 +17,8 @@ import { readRecord, readStatus } from './store/views/message-status.ts'
 import { catchUp, makeTargets, makeWebhookDesk } from './webhooks/webhooks.ts'
 import { makeAuthenticator } from './workspace/workspace.ts'
 
-export function api({ settings, connection, vault, log, metrics }: RoleTools): Role {
+export function api(tools: RoleTools): Role {
+  const { settings, connection, vault, log, metrics } = tools
   const admitDb = openDatabase(connection, {
     name: 'posthorn accept',
     connectionsMax: 2,
@@ -32,6 +35,7 @@ export function api({ settings, connection, vault, log, metrics }: RoleTools): R
     answerMs: 30_000,
   })
   const manageDb = openDatabase(connection, { name: 'posthorn manage', connectionsMax: 2, answerMs: 30_000 })
+  const recorder = openFeedback(tools)
   const ids = makeIds(readDb)
   const authenticator = makeAuthenticator({ db: readDb, publicUrl: publicUrl(settings), log })
   const heard = listen(connection, 'posthorn_access', () => authenticator.forget())
@@ -66,6 +70,15 @@ export function api({ settings, connection, vault, log, metrics }: RoleTools): R
         timeScale: settings.POSTHORN_TIME_SCALE,
       }),
       catchUp: (workspace, after, limit) => catchUp(readDb, workspace, after, limit),
+      // What relay providers post is recorded like what comes by mail.
+      feed: makeFeeds({
+        db: readDb,
+        vault,
+        aws: makeAwsFetch(),
+        log,
+        now: () => new Date(),
+        record: (from, reports) => recorder.feedback.receiveFed(from, reports),
+      }),
       ready: async () => {
         const delivery = await deliveryState(readDb)
         // Acceptance goes on while delivery is stopped: mail is kept, and waits.
@@ -87,6 +100,7 @@ export function api({ settings, connection, vault, log, metrics }: RoleTools): R
       () => heard.stop(),
       () => refusals.quiet(),
       ...closeAll(admitDb, readDb, stageDb, manageDb),
+      ...recorder.closing,
     ],
   }
 }

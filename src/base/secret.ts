@@ -30,6 +30,7 @@ export const sealedAs = {
   dkimKey: (workspace: string, domain: string): string => `dkim:${workspace}:${domain}`,
   route: (workspace: string): string => `route:${workspace}`,
   webhookSecret: (workspace: string): string => `webhook:${workspace}`,
+  feed: (feed: string): string => `feed:${feed}`,
 }
 
 /** First octet of what is sealed: the way it was done, so that another way can come beside it. */

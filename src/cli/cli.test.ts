@@ -217,7 +217,28 @@ describe('posthorn classify', () => {
     expect(await answer('classify', '--report', file)).toEqual({ reports: [] })
     rmSync(folder, { recursive: true })
     expect(await posthorn(['classify', '--report', file])).toMatchObject({ status: 1, out: '' })
-    for (const args of [[], ['550 x', '--report', file], ['--stage', 'connect', '550 x']])
+    for (const args of [[], ['--stage', 'connect', '550 x']])
       expect(await posthorn(['classify', ...args])).toMatchObject({ status: 2, out: '' })
   })
+})
+
+test('a feed is made with its secret shown once, listed without it, and removed', async () => {
+  const made = await answer('feed', 'add', 'postmark')
+  const { id, secret, url } = made as { id: string; secret: string; url: string }
+  expect(url).toBe(`http://posthorn:${secret}@localhost:3000/feeds/${id}`)
+  expect(await answer('feed', 'add', 'ses', '--topic', 'arn:aws:sns:eu-west-1:123456789012:mail')).toMatchObject({
+    provider: 'ses',
+    workspace: null,
+  })
+  const { out } = await posthorn(['feed', 'list'])
+  expect(out).toContain(id)
+  expect(out).not.toContain(secret)
+  expect(await answer('feed', 'remove', id)).toMatchObject({ id })
+  for (const args of [
+    ['remove', id],
+    ['remove', 'x'],
+    ['add', 'ses'],
+    ['add', 'mailgun', '--key-file', '/nowhere'],
+  ])
+    expect(await posthorn(['feed', ...args])).toMatchObject({ status: 1, out: '' })
 })

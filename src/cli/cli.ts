@@ -7,6 +7,7 @@ import { deliveryCommands } from './delivery.ts'
 import { classifyCommand } from './classify.ts'
 import { feedbackCommands } from './feedback.ts'
 import { destinationCommands } from './destinations.ts'
+import { feedCommands } from './feeds.ts'
 import { messageCommands } from './messages.ts'
 import { makePrinter } from './print.ts'
 import { domainCommands, keyCommands, mailboxCommands } from './senders.ts'
@@ -83,6 +84,7 @@ function buildProgram(desk: Desk): Command {
   messageCommands(program, desk)
   backupCommands(program, desk)
   deliveryCommands(program, desk)
+  feedCommands(program, desk)
   classifyCommand(program, desk)
   feedbackCommands(program, desk)
   destinationCommands(program, desk)

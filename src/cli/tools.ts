@@ -2,7 +2,7 @@
 import { userInfo } from 'node:os'
 import { makeLog } from '../base/log.ts'
 import { installationKey, makeVault, type Vault } from '../base/secret.ts'
-import type { Settings } from '../config.ts'
+import { publicUrl, type Settings } from '../config.ts'
 import { openDatabase, type Connection, type Db } from '../store/database.ts'
 import { embeddedPostgres } from '../store/embedded.ts'
 import { migrate } from '../store/migrate.ts'
@@ -17,6 +17,7 @@ export interface Tools {
   readonly webhooks: WebhookDesk
   /** Who is at the keyboard, for what is written down about it. */
   readonly actor: string
+  readonly publicUrl: string
   /** The schema that the database has now. */
   readonly version: string
 }
@@ -40,7 +41,16 @@ export async function withTools(settings: Settings, work: (tools: Tools) => Prom
       const timeScale = settings.POSTHORN_TIME_SCALE
       const webhooks = makeWebhookDesk({ db, vault, targets: makeTargets(settings), timeScale })
       const actor = `operator:${userName()}`
-      await work({ connection, db, vault, hostname: settings.POSTHORN_HOSTNAME, webhooks, actor, version })
+      await work({
+        connection,
+        db,
+        vault,
+        hostname: settings.POSTHORN_HOSTNAME,
+        publicUrl: publicUrl(settings),
+        webhooks,
+        actor,
+        version,
+      })
     } finally {
       await db.close()
     }

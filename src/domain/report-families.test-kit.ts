@@ -170,6 +170,11 @@ export const families: readonly FamilyCase[] = [
     want: [['anna@example.org', 'hard_bounce', 'bad-mailbox-code']],
   },
   {
+    name: 'MailMarshal: the reason first, the recipient after it',
+    mail: `${daemon('Undeliverable Mail: "hello"')}\nYour message:\n   From:    sender@shop.example\n\nCould not be delivered because of\n\n550 5.1.1 User unknown\n\nThe following recipients were affected:\n    anna@example.org\n\nAdditional Information\n======================\n`, // prettier-ignore
+    want: [['anna@example.org', 'hard_bounce', 'bad-mailbox-code']],
+  },
+  {
     name: 'GroupWise',
     mail: `${daemon('Message status - undeliverable')}\nThe message that you sent was undeliverable to the following:\n\tanna@example.org (user not found)\n\nPossibly truncated original message follows:\n\n${original}`,
     want: [['anna@example.org', 'hard_bounce', 'user-unknown-report-words']],

@@ -10,6 +10,7 @@ import { answerFault, answerNotFound, answerRefusal } from './face.ts'
 import type { Face } from './face.ts'
 import { Guesses } from '../base/guesses.ts'
 import { eventRoutes } from './events.ts'
+import { feedRoute } from './feeds.ts'
 import { healthRoutes } from './health.ts'
 import { answerMalformed } from './malformed.ts'
 import { notAMessageId, statusRoute } from './messages.ts'
@@ -97,6 +98,7 @@ export function buildApp(options: HttpOptions): FastifyInstance {
   statusRoute(app, face, guesses)
   webhookRoutes(app, face, guesses, large.room)
   eventRoutes(app, face, guesses)
+  feedRoute(app, face, large.room)
   referenceRoutes(app, face)
   healthRoutes(app, face)
   app.get('/', (_request, reply) => reply.redirect('/docs'))

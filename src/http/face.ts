@@ -16,6 +16,7 @@ import type {
   WebhookEventDetail,
   WebhookLogEntry,
 } from '../domain/webhook.ts'
+import type { Feeds } from '../feeds/feeds.ts'
 import { rateLimitHeaders } from './rate-limit.ts'
 import { refusals, retryAfterSeconds } from './refusals.ts'
 
@@ -64,6 +65,8 @@ export interface HttpDoors {
     after: string | undefined,
     limit: number | undefined,
   ): Promise<{ readonly events: readonly object[]; readonly next: string; readonly more: boolean } | Refusal>
+  /** Takes what relay providers post; left out where feeds are not received. */
+  readonly feed?: Feeds
   ready(): Promise<{ readonly ready: boolean; readonly detail: Readonly<Record<string, string>> }>
 }
 

@@ -48,13 +48,14 @@ export async function readBody(
   outgoing: ServerResponse,
   room: ByteRoom,
   owner: string,
+  most: number = limits.requestBytesMax,
 ): Promise<Body | Refusal> {
   const length = declaredLength(incoming)
-  if (length !== undefined && length > limits.requestBytesMax) return tooLarge
+  if (length !== undefined && length > most) return tooLarge
   const heldBytes = length !== undefined && length > limits.largeRequestBytes ? length : 0
   if (heldBytes > 0 && !(await taken(incoming, room, owner, heldBytes))) return crowded
   if (incoming.headers.expect !== undefined) outgoing.writeContinue()
-  return collect(incoming, room, owner, heldBytes)
+  return collect(incoming, room, owner, heldBytes, most)
 }
 
 /** Waits for room unless the caller leaves. */
@@ -74,6 +75,7 @@ function collect(
   room: ByteRoom,
   owner: string,
   takenBytes: number,
+  most: number,
 ): Promise<Body | Refusal> {
   if (incoming.destroyed && !incoming.readableEnded) {
     room.give(owner, takenBytes)
@@ -95,7 +97,7 @@ function collect(
     }
     const onData = (chunk: Buffer): void => {
       size += chunk.length
-      if (size > limits.requestBytesMax) return end(tooLarge)
+      if (size > most) return end(tooLarge)
       if (place !== undefined) chunk.copy(place, size - chunk.length)
       else {
         chunks.push(chunk)
@@ -105,11 +107,11 @@ function collect(
     /** A chunked body that grows large may become as large as any: it counts as the largest until its end. */
     const grow = (): void => {
       incoming.off('data', onData).pause()
-      void taken(incoming, room, owner, limits.requestBytesMax).then((got) => {
-        if (done) return got ? room.give(owner, limits.requestBytesMax) : undefined
+      void taken(incoming, room, owner, most).then((got) => {
+        if (done) return got ? room.give(owner, most) : undefined
         if (!got) return end(crowded)
-        heldBytes = limits.requestBytesMax
-        place = Buffer.allocUnsafeSlow(limits.requestBytesMax)
+        heldBytes = most
+        place = Buffer.allocUnsafeSlow(most)
         let at = 0
         for (const chunk of chunks.splice(0)) at += chunk.copy(place, at)
         incoming.on('data', onData).resume()

@@ -41,9 +41,11 @@ export function readBounceText(notice: string, subject: string): TextBounce {
     (delayWords.test(whole) && !failureWords.test(`${subject.toLowerCase()} ${whole}`))
   const blocks = blocksOf(lines)
   const fallback = replyIn(lines) ?? ''
+  // Where one recipient is named, the only reply of the text is about it, wherever it stands.
+  const shared = blocks.length === 1 ? fallback : ''
   const recipients = blocks.map(({ recipient, lines: own, before }) => ({
     recipient,
-    text: reasonIn(own) ?? (fallback || bounded(before)),
+    text: replyIn(own) ?? (shared || reasonIn(own) || fallback || bounded(before)),
   }))
   return { delayed, recipients: recipients.length > 0 ? recipients : [{ text: fallback || proseOf(lines) }] }
 }
@@ -89,12 +91,10 @@ function blocksOf(lines: readonly string[]): Block[] {
   return blocks
 }
 
-/** What a block says: from its SMTP-looking line, else its first paragraph; nothing where it holds the address alone. */
-function reasonIn(lines: readonly string[]): string | undefined {
-  const reply = replyIn(lines)
-  if (reply !== undefined) return reply
+/** The words of a block; nothing where it holds the address alone. */
+function reasonIn(lines: readonly string[]): string {
   const prose = proseOf(lines)
-  return /[a-z]{3}/i.test(prose.replace(/\S*@\S*/g, '')) ? prose : undefined
+  return /[a-z]{3}/i.test(prose.replace(/\S*@\S*/g, '')) ? prose : ''
 }
 
 function paragraph(lines: readonly string[], from: number): string[] {

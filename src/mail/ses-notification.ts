@@ -4,6 +4,8 @@
 export interface SesNotification {
   readonly kind: 'delivered' | 'bounce' | 'delay' | 'complaint'
   readonly messageId: string
+  /** The envelope's sender. */
+  readonly source?: string
   /** Of the mail as it was sent: name and value, where the identity is set to include headers. */
   readonly headers: readonly (readonly [name: string, value: string])[]
   readonly occurredAt?: Date
@@ -27,7 +29,8 @@ export function readSesNotification(value: unknown): SesNotification | undefined
   const messageId = textOf(mail?.['messageId'])
   const type = textOf(root?.['notificationType']) ?? textOf(root?.['eventType'])
   if (root === undefined || mail === undefined || messageId === undefined || type === undefined) return undefined
-  const about = { messageId, headers: headersOf(mail['headers']) }
+  const source = textOf(mail['source'])
+  const about = { messageId, headers: headersOf(mail['headers']), ...(source === undefined ? {} : { source }) }
   switch (type) {
     case 'Bounce':
       return bounceOf(about, objectOf(root['bounce']) ?? {})
@@ -42,7 +45,7 @@ export function readSesNotification(value: unknown): SesNotification | undefined
   }
 }
 
-type About = Pick<SesNotification, 'messageId' | 'headers'>
+type About = Pick<SesNotification, 'messageId' | 'headers' | 'source'>
 
 function bounceOf(about: About, bounce: Json): SesNotification {
   // `Transient` too is the end of the message: SES gives up before it notifies.

@@ -145,6 +145,29 @@ create table events (
 CREATE INDEX events_tx ON ONLY public.events USING btree (workspace_id, tx);
 CREATE TRIGGER webhooks AFTER INSERT ON public.events REFERENCING NEW TABLE AS fresh FOR EACH STATEMENT EXECUTE FUNCTION queue_webhooks();
 
+create table feed_seen (
+  feed_id uuid not null,
+  token_hash bytea not null,
+  body_hash bytea not null,
+  seen_at timestamp with time zone not null default app_now(),
+  constraint feed_seen_pkey PRIMARY KEY (feed_id, token_hash),
+  constraint feed_seen_feed_id_fkey FOREIGN KEY (feed_id) REFERENCES feeds(id) ON DELETE CASCADE
+);
+CREATE INDEX feed_seen_age ON public.feed_seen USING btree (feed_id, seen_at);
+
+create table feeds (
+  id uuid not null,
+  workspace_id uuid,
+  provider text not null,
+  secret_sealed bytea,
+  topic text,
+  created_at timestamp with time zone not null default app_now(),
+  constraint feeds_pkey PRIMARY KEY (id),
+  constraint feeds_workspace_id_fkey FOREIGN KEY (workspace_id) REFERENCES workspaces(id),
+  constraint feeds_check CHECK ((((provider = 'ses'::text) = (topic IS NOT NULL)) AND ((provider = 'ses'::text) = (secret_sealed IS NULL)))),
+  constraint feeds_provider_check CHECK ((provider = ANY (ARRAY['ses'::text, 'postmark'::text, 'mailgun'::text, 'sendgrid'::text, 'generic'::text])))
+);
+
 create table idempotency_keys (
   workspace_id uuid not null,
   endpoint text not null,

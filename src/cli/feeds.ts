@@ -1,0 +1,66 @@
+// `posthorn feed`: the event feeds of relay providers.
+import { readFile } from 'node:fs/promises'
+import type { Command } from 'commander'
+import { addFeed, listFeeds, removeFeed } from '../feeds/feeds.ts'
+import { findWorkspace, Mistake } from '../workspace/workspace.ts'
+import { facts, table } from './print.ts'
+import type { Desk } from './tools.ts'
+
+interface AddOptions {
+  readonly workspace?: string
+  readonly topic?: string
+  readonly keyFile?: string
+}
+
+export function feedCommands(program: Command, desk: Desk): void {
+  const group = program.command('feed').description('events that relay providers post to us (docs/feeds.md)')
+
+  group
+    .command('add')
+    .description('make a feed and show where the provider is to post')
+    .argument('<provider>', 'ses, postmark, mailgun, sendgrid or generic')
+    .option('--workspace <workspace>', "speaks for this workspace's own route instead of the installation's")
+    .option('--topic <arn>', 'ses: the SNS topic')
+    .option('--key-file <file>', 'mailgun: webhook signing key; sendgrid: public key; - reads standard input')
+    .action((provider: string, options: AddOptions) =>
+      desk.with(async (tools) => {
+        const workspace =
+          options.workspace === undefined
+            ? {}
+            : { workspace: (await findWorkspace(tools.db, tools.vault, options.workspace)).id }
+        const key = options.keyFile === undefined ? undefined : await readKey(options.keyFile)
+        const added = await addFeed(tools, { provider, ...workspace, topic: options.topic, key })
+        if (typeof added === 'string') throw new Mistake(added)
+        desk.show(added, () => facts({ ...added }))
+      }),
+    )
+  group
+    .command('list')
+    .description('list all feeds')
+    .action(() =>
+      desk.with(async (tools) => {
+        const all = await listFeeds(tools)
+        const rows = () => all.map((each) => [each.id, each.provider, each.workspace ?? 'installation', each.url])
+        desk.show(all, () => table(['ID', 'PROVIDER', 'ROUTE OF', 'URL'], rows(), 'There is no feed.'))
+      }),
+    )
+  group
+    .command('remove')
+    .description('receive nothing more from a feed')
+    .argument('<id>')
+    .action((id: string) =>
+      desk.with(async (tools) => {
+        const removed = /^[0-9a-f-]{36}$/i.test(id) ? await removeFeed(tools, id) : undefined
+        if (removed === undefined) throw new Mistake(`There is no feed "${id}"; \`posthorn feed list\` shows them all.`)
+        desk.show(removed, () => `The feed of ${removed.provider} is removed.`)
+      }),
+    )
+}
+
+async function readKey(file: string): Promise<string> {
+  try {
+    return (await readFile(file === '-' ? '/dev/stdin' : file, 'utf8')).trim()
+  } catch (error) {
+    throw new Mistake(`The file ${file} cannot be read (${(error as NodeJS.ErrnoException).code ?? 'unknown'}).`)
+  }
+}

@@ -1,0 +1,455 @@
+// Each provider's feed from its documented samples, signatures included; and what a forger, a repeater and a stranger get.
+import { execFileSync } from 'node:child_process'
+import { createHmac, createSign, generateKeyPairSync, type KeyObject } from 'node:crypto'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { createServer, type Server } from 'node:https'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { certificateFor } from '../../test/world/certificates.ts'
+import { silentLog } from '../base/log.ts'
+import { makeVault } from '../base/secret.ts'
+import { classify } from '../domain/bounce-rules.ts'
+import type { ProviderReport } from '../domain/provider-report.ts'
+import { storeWorld, type StoreWorld } from '../store/store.test-kit.ts'
+import { makeAwsFetch, type AwsFetch } from './aws-fetch.ts'
+import { addFeed, listFeeds, makeFeeds, removeFeed, type FeedAnswer, type Feeds } from './feeds.ts'
+import type { FeedRequest } from './feed-request.ts'
+import type { FeedWish } from './registry.ts'
+
+const vault = makeVault('k'.repeat(32))
+const publicUrl = 'https://mail.example.org'
+let world: StoreWorld
+let now = new Date('2026-11-21T05:00:00Z')
+let recorded: { name: string; route: string; reports: readonly ProviderReport[] }[] = []
+let aws: AwsFetch = { certificate: () => Promise.reject(new Error('unasked')), confirm: () => Promise.reject(new Error('unasked')) } // prettier-ignore
+let feeds: Feeds
+
+beforeAll(async () => {
+  world = await storeWorld()
+  feeds = makeFeeds({
+    db: world.db,
+    vault,
+    aws: { certificate: (url) => aws.certificate(url), confirm: (url) => aws.confirm(url) },
+    log: silentLog,
+    now: () => now,
+    record: async (from, reports) => {
+      recorded.push({ ...from, reports })
+      return reports.map(() => 'recorded')
+    },
+  })
+})
+afterAll(() => world.close())
+
+async function made(wish: FeedWish) {
+  const feed = await addFeed({ db: world.db, vault, publicUrl }, wish)
+  if (typeof feed === 'string') throw new Error(feed)
+  return feed
+}
+
+async function post(id: string, body: unknown, headers: Record<string, string> = {}): Promise<FeedAnswer> {
+  recorded = []
+  return feeds(id, requestOf(typeof body === 'string' ? body : JSON.stringify(body), headers))
+}
+const requestOf = (body: string, headers: Record<string, string>): FeedRequest => ({
+  header: (name) => headers[name],
+  body: Buffer.from(body),
+})
+const reports = (): readonly ProviderReport[] => recorded.flatMap((each) => each.reports)
+const verdict = ({ reply }: ProviderReport) =>
+  classify({ stage: 'report', action: reply?.action, code: reply?.code, enhancedCode: reply?.enhancedCode, text: reply?.text ?? '' }) // prettier-ignore
+
+describe('Amazon SES', () => {
+  const topic = 'arn:aws:sns:us-west-2:123456789012:bounces'
+  const certificateUrl =
+    'https://sns.us-west-2.amazonaws.com/SimpleNotificationService-0123456789abcdef0123456789abcdef.pem'
+  let key: string
+  let certificate: string
+  const asked: string[] = []
+
+  beforeAll(() => {
+    const folder = mkdtempSync(join(tmpdir(), 'posthorn-sns-'))
+    execFileSync('openssl', ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-keyout', join(folder, 'k'), '-out', join(folder, 'c'), '-subj', '/CN=sns.amazonaws.com', '-days', '30'], { stdio: 'ignore' }) // prettier-ignore
+    key = readFileSync(join(folder, 'k'), 'utf8')
+    certificate = readFileSync(join(folder, 'c'), 'utf8')
+    rmSync(folder, { recursive: true })
+    now = new Date()
+    aws = {
+      certificate: async (url) => {
+        asked.push(url)
+        return certificate
+      },
+      confirm: async (url) => void asked.push(url),
+    }
+  })
+
+  const envelope = (more: Record<string, string>, version = '1', by = key): Record<string, string> => {
+    const members: Record<string, string> = {
+      Type: 'Notification',
+      MessageId: `m-${Math.random()}`,
+      TopicArn: topic,
+      Timestamp: now.toISOString(),
+      SignatureVersion: version,
+      SigningCertURL: certificateUrl,
+      ...more,
+    }
+    const names = ['Message', 'MessageId', 'Subject', 'SubscribeURL', 'Timestamp', 'Token', 'TopicArn', 'Type']
+    const text = names.filter((name) => members[name] !== undefined).map((name) => `${name}\n${members[name]}\n`).join('') // prettier-ignore
+    const signature = createSign(version === '1' ? 'RSA-SHA1' : 'RSA-SHA256')
+      .update(text)
+      .sign(by, 'base64')
+    return { ...members, Signature: signature }
+  }
+  // "Amazon SNS notification examples for Amazon SES", shortened.
+  const mail = {
+    timestamp: '2018-10-08T14:05:45 +0000',
+    messageId: '000001378603177f-7a5433e7-8edb-42ae-af10-f0181f34d6ee-000000',
+    source: 'b1token@bounce.example.com',
+    headers: [{ name: 'X-Posthorn-Token', value: 'b1header' }],
+  }
+  const bounce = {
+    notificationType: 'Bounce',
+    mail,
+    bounce: {
+      bounceType: 'Permanent',
+      bounceSubType: 'General',
+      feedbackId: '000001378603177f-18c07c78-fa81-4a58-9dd1-fedc3cb8f49a-000000',
+      timestamp: '2012-06-19T01:07:52.000Z',
+      bouncedRecipients: [
+        {
+          status: '5.0.0',
+          action: 'failed',
+          diagnosticCode: 'smtp; 550 user unknown',
+          emailAddress: 'recipient1@example.com',
+        },
+      ],
+    },
+  }
+  const said = (what: unknown, version = '1') => envelope({ Message: JSON.stringify(what) }, version)
+
+  test.each(['1', '2'])('a bounce under SignatureVersion %s', async (version) => {
+    const { id } = await made({ provider: 'ses', topic })
+    expect(await post(id, said(bounce, version))).toEqual({ received: 1 })
+    const [report] = reports()
+    expect(report).toMatchObject({
+      kind: 'bounce',
+      source: 'feed',
+      reporter: 'ses',
+      recipient: 'recipient1@example.com',
+      evidence: [
+        { by: 'token', token: 'b1header' },
+        { by: 'token', token: 'b1token' },
+        { by: 'providerMessageId', providerMessageId: mail.messageId },
+      ],
+    })
+    expect(verdict(report as ProviderReport)).toMatchObject({ event: 'hard_bounce', rule: 'user-unknown-words' })
+    expect(recorded).toMatchObject([{ name: 'ses', route: 'installation' }])
+    const { fingerprint } = report as ProviderReport
+    await post(id, said(bounce, version))
+    expect(reports()[0]?.fingerprint).toBe(fingerprint)
+  })
+
+  test('complaint, delivery, delay; and what no receiving provider said', async () => {
+    const { id } = await made({ provider: 'ses', topic })
+    const complaint = { notificationType: 'Complaint', mail, complaint: { feedbackId: 'f', complaintFeedbackType: 'abuse', complainedRecipients: [{ emailAddress: 'r@example.com' }] } } // prettier-ignore
+    await post(id, said(complaint))
+    expect(reports()).toMatchObject([{ kind: 'complaint', recipient: 'r@example.com' }])
+    await post(id, said({ ...complaint, complaint: { ...complaint.complaint, complaintFeedbackType: 'not-spam' } }))
+    expect(reports()).toEqual([])
+    await post(id, said({ eventType: 'Delivery', mail, delivery: { timestamp: '2016-01-27T14:59:38.237Z', recipients: ['jane@example.com'], smtpResponse: '250 ok: Message 64111812 accepted' } })) // prettier-ignore
+    expect(reports()).toMatchObject([{ kind: 'delivered', recipient: 'jane@example.com', occurredAt: new Date('2016-01-27T14:59:38.237Z') }]) // prettier-ignore
+    await post(id, said({ eventType: 'DeliveryDelay', mail, deliveryDelay: { timestamp: '2020-06-16T00:25:40.914Z', delayType: 'TransientCommunicationFailure', delayedRecipients: [{ emailAddress: 'r@example.com', status: '4.4.1', diagnosticCode: 'smtp; 421 4.4.1 Unable to connect to remote host' }] } })) // prettier-ignore
+    expect(reports()).toMatchObject([{ kind: 'delay', reply: { action: 'delayed', enhancedCode: '4.4.1' } }])
+    await post(id, said({ eventType: 'Open', mail, open: {} }))
+    expect(reports()).toEqual([])
+    const full = { ...bounce, bounce: { ...bounce.bounce, bounceType: 'Transient', bounceSubType: 'MailboxFull', bouncedRecipients: [{ emailAddress: 'r@example.com' }] } } // prettier-ignore
+    await post(id, said(full))
+    expect(verdict(reports()[0] as ProviderReport)).toMatchObject({ class: 'capacity', suppress: false })
+  })
+
+  test('a subscription to the configured topic is confirmed by itself, at Amazon alone', async () => {
+    const { id } = await made({ provider: 'ses', topic })
+    const confirmation = (url: string) => envelope({ Type: 'SubscriptionConfirmation', Message: 'You have chosen', Token: 't', SubscribeURL: url }) // prettier-ignore
+    const url = `https://sns.us-west-2.amazonaws.com/?Action=ConfirmSubscription&TopicArn=${topic}&Token=t`
+    asked.length = 0
+    expect(await post(id, confirmation(url))).toEqual({ received: 0 })
+    expect(asked).toEqual([certificateUrl, url])
+    for (const wrong of [
+      url.replace('sns.us-west-2', 'evil.example/sns.us-west-2'),
+      url.replace('ConfirmSubscription', 'Unsubscribe'),
+      url.replace('https', 'http'),
+      'x',
+    ])
+      // prettier-ignore
+      expect(await post(id, confirmation(wrong))).toEqual({ refused: 'malformed' })
+    expect(asked.filter((each) => each !== certificateUrl)).toEqual([url])
+  })
+
+  test('forged, changed, old, of another topic, or signed by a certificate from elsewhere: no effect', async () => {
+    const { id } = await made({ provider: 'ses', topic })
+    const good = said(bounce)
+    const other = generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey
+    const forged = envelope({ Message: JSON.stringify(bounce) }, '1', other.export({ type: 'pkcs8', format: 'pem' }) as string) // prettier-ignore
+    for (const wrong of [
+      forged,
+      { ...good, Message: good['Message']?.replace('recipient1', 'recipient2') },
+      { ...good, Subject: 'added' },
+      { ...good, SignatureVersion: '3' },
+      { ...good, Signature: 'x' },
+      { ...good, Type: 'constructor' },
+    ])
+      // prettier-ignore
+      expect(await post(id, wrong)).toEqual({ refused: 'signature' })
+    asked.length = 0
+    for (const url of [
+      'https://sns.us-west-2.amazonaws.com.evil.example/SimpleNotificationService-0123456789abcdef0123456789abcdef.pem',
+      'http://sns.us-west-2.amazonaws.com/SimpleNotificationService-0123456789abcdef0123456789abcdef.pem',
+      'https://sns.us-west-2.amazonaws.com/other.pem',
+      'https://user@sns.us-west-2.amazonaws.com/SimpleNotificationService-0123456789abcdef0123456789abcdef.pem',
+      'https://sns.eu-west-1.amazonaws.com/SimpleNotificationService-0123456789abcdef0123456789abcdef.pem',
+      'file:///etc/passwd',
+    ])
+      // prettier-ignore
+      expect(await post(id, { ...good, SigningCertURL: url })).toEqual({ refused: 'signature' })
+    expect(await post(id, envelope({ Message: '{}', TopicArn: `${topic}2` }))).toEqual({ refused: 'topic' })
+    expect(asked).toEqual([])
+    expect(await post(id, envelope({ Message: '{}', Timestamp: '2020-01-01T00:00:00.000Z' }))).toEqual({ refused: 'stale' }) // prettier-ignore
+    for (const body of ['', 'null', '[]', '{']) expect(await post(id, body)).toEqual({ refused: 'malformed' })
+    expect(recorded).toEqual([])
+  })
+})
+
+describe('the requests to Amazon', () => {
+  const host = 'sns.us-west-2.amazonaws.com'
+  const url = `https://${host}/SimpleNotificationService-0123456789abcdef.pem`
+  let server: Server
+  let answer: { status: number; body: string } = { status: 200, body: 'pem' }
+  let count = 0
+  const fetching = (trusting = true) =>
+    makeAwsFetch({ address: '127.0.0.1', port: (server.address() as AddressInfo).port, ...(trusting ? { ca: certificateFor(host).ca } : {}) }) // prettier-ignore
+
+  beforeAll(async () => {
+    const { key, cert } = certificateFor(host)
+    server = createServer({ key, cert }, (_request, response) => {
+      count++
+      response.writeHead(answer.status, { location: 'https://evil.example/' }).end(answer.body)
+    })
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  })
+  afterAll(() => new Promise((resolve) => server.close(resolve)))
+
+  test('a certificate is asked for once', async () => {
+    const aws = fetching()
+    count = 0
+    expect(await Promise.all([aws.certificate(url), aws.certificate(url)])).toEqual(['pem', 'pem'])
+    expect(count).toBe(1)
+  })
+
+  test('no redirect is followed, no endless answer read, no stranger believed, and no flood of requests made', async () => {
+    answer = { status: 302, body: '' }
+    await expect(fetching().certificate(url)).rejects.toThrow('302')
+    answer = { status: 200, body: 'x'.repeat(1_000_000) }
+    await expect(fetching().certificate(url)).rejects.toThrow('more than a certificate')
+    answer = { status: 200, body: 'pem' }
+    await expect(fetching(false).certificate(url)).rejects.toThrow(/certificate/)
+    const aws = fetching()
+    const many = await Promise.allSettled(Array.from({ length: 40 }, (_, at) => aws.confirm(`${url}?${at}`)))
+    expect(many.filter(({ status }) => status === 'rejected').length).toBe(10)
+  })
+})
+
+describe('Postmark', () => {
+  // postmarkapp.com/developer/webhooks
+  const bounce = { RecordType: 'Bounce', ID: 42, Type: 'HardBounce', TypeCode: 1, Name: 'Hard bounce', MessageID: '883953f4-6105-42a2-a16a-77a8eac79483', Description: 'The server was unable to deliver your message (ex: unknown user, mailbox not found).', Details: 'Test bounce details', Email: 'john@example.com', BouncedAt: '2014-08-01T13:28:10.2735393-04:00', Metadata: { 'posthorn-token': 'b1meta' } } // prettier-ignore
+  const basic = (secret: string) => ({ authorization: `Basic ${Buffer.from(`posthorn:${secret}`).toString('base64')}` })
+
+  test('bounces by their reply or their type, deliveries, complaints', async () => {
+    const feed = await made({ provider: 'postmark' })
+    expect(feed.url).toBe(`https://posthorn:${feed.secret}@mail.example.org/feeds/${feed.id}`)
+    const send = async (event: unknown) => {
+      expect(await post(feed.id, event, basic(feed.secret ?? ''))).toMatchObject({ received: expect.any(Number) as number }) // prettier-ignore
+      return reports()[0] as ProviderReport
+    }
+    const report = await send(bounce)
+    expect(report).toMatchObject({ kind: 'bounce', recipient: 'john@example.com', evidence: [{ by: 'token', token: 'b1meta' }, { by: 'providerMessageId', providerMessageId: bounce.MessageID }] }) // prettier-ignore
+    expect(verdict(report)).toMatchObject({ class: 'bad_mailbox', suppress: true })
+    const policy = await send({ ...bounce, Details: 'smtp;550 5.7.1 Message rejected as spam' })
+    expect(verdict(policy)).toMatchObject({ class: 'policy', suppress: false })
+    expect(verdict(await send({ ...bounce, Type: 'SoftBounce' }))).toMatchObject({ class: 'temporary' })
+    for (const Type of ['AutoResponder', 'ChallengeVerification', 'Subscribe', 'constructor'])
+      expect(await send({ ...bounce, Type })).toBeUndefined()
+    expect(await send({ ...bounce, RecordType: 'SpamComplaint', Type: 'SpamComplaint' })).toMatchObject({ kind: 'complaint' }) // prettier-ignore
+    const delivery = { RecordType: 'Delivery', MessageID: bounce.MessageID, Recipient: 'john@example.com', DeliveredAt: '2019-11-05T16:33:54.9070259Z', Details: 'Test delivery webhook details' } // prettier-ignore
+    expect(await send(delivery)).toMatchObject({ kind: 'delivered', recipient: 'john@example.com' })
+    expect(await send({ ...bounce, RecordType: 'Open' })).toBeUndefined()
+  })
+
+  test('without the credentials of this very feed: no effect', async () => {
+    const [feed, other] = [await made({ provider: 'postmark' }), await made({ provider: 'postmark' })]
+    for (const headers of [{}, basic(''), basic(other.secret ?? ''), { authorization: `Bearer ${feed.secret}` }])
+      expect(await post(feed.id, bounce, headers as Record<string, string>)).toEqual({ refused: 'signature' })
+    expect(recorded).toEqual([])
+  })
+})
+
+describe('Mailgun', () => {
+  const key = 'key-0123456789abcdef0123456789abcdef'
+  // documentation.mailgun.com: "Permanent Failure", shortened.
+  const failed = { event: 'failed', id: 'G9Bn5sl1TC6nu79C8C0bwg', timestamp: 1521233195.375624, severity: 'permanent', reason: 'bounce', recipient: 'alice@example.com', envelope: { sender: 'b1token@bounce.example.com', transport: 'smtp', targets: 'alice@example.com' }, 'delivery-status': { 'attempt-no': 1, message: 'user unknown', code: 550, 'enhanced-code': '5.1.1', 'mx-host': 'mx.example.com', description: '' }, message: { headers: { 'message-id': '20130503192659.13651.20287@mg.example.com' } } } // prettier-ignore
+  const signed = (event: unknown, { at = now, token = `t${Math.random()}`, by = key } = {}) => {
+    const timestamp = String(Math.floor(at.getTime() / 1000))
+    const signature = createHmac('sha256', by).update(timestamp + token).digest('hex') // prettier-ignore
+    return { signature: { timestamp, token, signature }, 'event-data': event }
+  }
+
+  test('failures, deliveries, complaints; our return path names the message', async () => {
+    const { id } = await made({ provider: 'mailgun', key })
+    const send = async (event: unknown) => {
+      await post(id, signed(event))
+      return reports()[0] as ProviderReport
+    }
+    const report = await send(failed)
+    expect(report).toMatchObject({ kind: 'bounce', recipient: 'alice@example.com', reply: { code: 550, enhancedCode: '5.1.1', remoteMta: 'mx.example.com' } }) // prettier-ignore
+    expect(report.evidence[0]).toEqual({ by: 'token', token: 'b1token' })
+    expect(verdict(report).suppress).toBe(true)
+    expect(await send({ ...failed, severity: 'temporary' })).toMatchObject({ kind: 'delay' })
+    const listed = await send({ ...failed, reason: 'suppress-bounce', 'delivery-status': { code: 605, message: '', description: 'Not delivering to previously bounced address' } }) // prettier-ignore
+    expect(verdict(listed).suppress).toBe(false)
+    expect(await send({ ...failed, event: 'delivered', 'delivery-status': { code: 250, message: 'OK' } })).toMatchObject({ kind: 'delivered' }) // prettier-ignore
+    expect(await send({ ...failed, event: 'complained' })).toMatchObject({ kind: 'complaint' })
+    expect(await send({ ...failed, event: 'opened' })).toBeUndefined()
+  })
+
+  test('a token counts once: the same request again is the same, with another event it is refused', async () => {
+    const { id } = await made({ provider: 'mailgun', key })
+    const first = signed(failed, { token: 'once' })
+    const answers = await Promise.all(Array.from({ length: 20 }, () => post(id, first)))
+    expect(answers.every((answer) => 'received' in answer)).toBe(true)
+    expect(await post(id, { ...first, 'event-data': { ...failed, id: 'other', recipient: 'bob@example.com' } })).toEqual({ refused: 'replayed' }) // prettier-ignore
+    expect(recorded).toEqual([])
+  })
+
+  test('wrong key, old, unsigned: no effect', async () => {
+    const { id } = await made({ provider: 'mailgun', key })
+    expect(await post(id, signed(failed, { by: `${key}x` }))).toEqual({ refused: 'signature' })
+    expect(await post(id, signed(failed, { at: new Date(now.getTime() - 27 * 3600_000) }))).toEqual({
+      refused: 'stale',
+    })
+    expect(await post(id, signed(failed, { at: new Date(now.getTime() + 600_000) }))).toEqual({ refused: 'stale' })
+    expect(await post(id, { 'event-data': failed })).toEqual({ refused: 'malformed' })
+  })
+
+  test('what was remembered long enough is forgotten', async () => {
+    const { id } = await made({ provider: 'mailgun', key })
+    await post(id, signed(failed, { token: 'old' }))
+    await world.db.run(`update feed_seen set seen_at = seen_at - interval '4 days' where feed_id = $1`, [id])
+    await post(id, signed(failed, { token: 'new' }))
+    expect(await world.value('select count(*)::integer from feed_seen where feed_id = $1', [id])).toBe(1)
+  })
+})
+
+describe('SendGrid', () => {
+  // The sample in SendGrid's own libraries: key, signature, timestamp and body belong together.
+  const publicKey =
+    'MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE83T4O/n84iotIvIW4mdBgQ/7dAfSmpqIM8kF9mN1flpVKS3GRqe62gw+2fNNRaINXvVpiglSI8eNEc6wEA3F+g=='
+  const headers = {
+    'x-twilio-email-event-webhook-signature':
+      'MEUCIGHQVtGj+Y3LkG9fLcxf3qfI10QysgDWmMOVmxG0u6ZUAiEAyBiXDWzM+uOe5W0JuG+luQAbPIqHh89M15TluLtEZtM=',
+    'x-twilio-email-event-webhook-timestamp': '1600112502',
+  }
+  const sample =
+    '[{"email":"hello@world.com","event":"dropped","reason":"Bounced Address","sg_event_id":"ZHJvcC0xMDk5NDkxOS1MUnpYbF9OSFN0T0doUTRrb2ZTbV9BLTA","sg_message_id":"LRzXl_NHStOGhQ4kofSm_A.filterdrecv-p3mdw1-756b745b58-kmzbl-18-5F5FC76C-9.0","smtp-id":"<LRzXl_NHStOGhQ4kofSm_A@ismtpd0039p1iad1.sendgrid.net>","timestamp":1600112492}]\r\n'
+
+  test('the published sample verifies, and not one octet less', async () => {
+    const { id } = await made({ provider: 'sendgrid', key: publicKey })
+    const before = now
+    now = new Date(1600112600_000)
+    expect(await post(id, sample, headers)).toEqual({ received: 1 })
+    expect(reports()).toMatchObject([{ kind: 'bounce', recipient: 'hello@world.com', evidence: [{ by: 'providerMessageId', providerMessageId: 'LRzXl_NHStOGhQ4kofSm_A' }, { by: 'providerMessageId' }] }]) // prettier-ignore
+    expect(verdict(reports()[0] as ProviderReport).suppress).toBe(false)
+    expect(await post(id, sample.trim(), headers)).toEqual({ refused: 'signature' })
+    expect(await post(id, sample, {})).toEqual({ refused: 'signature' })
+    now = before
+    expect(await post(id, sample, headers)).toEqual({ refused: 'stale' })
+  })
+
+  test('many events at once, each with its own meaning', async () => {
+    const pair: { publicKey: KeyObject; privateKey: KeyObject } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
+    const key = pair.publicKey.export({ type: 'spki', format: 'der' }).toString('base64')
+    const { id } = await made({ provider: 'sendgrid', key })
+    const event = (name: string, more: object) => ({ email: 'a@example.com', timestamp: 1513299569, event: name, sg_event_id: name, sg_message_id: 'q.1', ...more }) // prettier-ignore
+    const body = JSON.stringify([
+      event('processed', {}),
+      event('delivered', { response: '250 OK' }),
+      event('deferred', { response: '400 try again later', attempt: '5' }),
+      event('bounce', { reason: '550 5.1.1 user unknown', status: '5.1.1', type: 'bounce' }),
+      event('spamreport', {}),
+      event('open', {}),
+      null,
+    ])
+    const timestamp = String(Math.floor(now.getTime() / 1000))
+    const signature = createSign('sha256').update(timestamp + body).sign(pair.privateKey, 'base64') // prettier-ignore
+    const signed = { 'x-twilio-email-event-webhook-signature': signature, 'x-twilio-email-event-webhook-timestamp': timestamp } // prettier-ignore
+    expect(await post(id, body, signed)).toEqual({ received: 4 })
+    expect(reports().map(({ kind }) => kind)).toEqual(['delivered', 'delay', 'bounce', 'complaint'])
+    expect(verdict(reports()[2] as ProviderReport).suppress).toBe(true)
+  })
+})
+
+describe('the generic feed', () => {
+  const events = { events: [{ id: 'e1', type: 'bounce', token: 'b1t', recipient: 'a@example.com', code: 550, enhancedCode: '5.1.1', text: 'no', reporter: 'relay.example.net', occurredAt: '2026-11-21T05:00:00Z' }] } // prettier-ignore
+  const signed = (secret: string, body: string, { id = 'w1', at = now } = {}) => {
+    const timestamp = String(Math.floor(at.getTime() / 1000))
+    const digest = createHmac('sha256', secret).update(`${timestamp}.${body}`).digest('hex')
+    return { 'webhook-id': id, 'webhook-timestamp': timestamp, 'webhook-signature': `v1=${digest}` }
+  }
+
+  test('is signed like our own webhooks, and speaks for the route it belongs to', async () => {
+    const { workspaceId } = await world.sender()
+    const { id, secret = '' } = await made({ provider: 'generic', workspace: workspaceId })
+    const body = JSON.stringify(events)
+    expect(await post(id, body, signed(secret, body))).toEqual({ received: 1 })
+    expect(recorded).toMatchObject([{ name: 'generic', route: workspaceId, reports: [{ kind: 'bounce', evidence: [{ by: 'token', token: 'b1t' }], reporter: 'relay.example.net' }] }]) // prettier-ignore
+    const other = body.replace('e1', 'e2')
+    expect(await post(id, other, signed(secret, other))).toEqual({ refused: 'replayed' })
+    expect(await post(id, body, signed(secret, other))).toEqual({ refused: 'signature' })
+    expect(await post(id, body, signed(secret, body, { at: new Date(now.getTime() - 301_000) }))).toEqual({ refused: 'stale' }) // prettier-ignore
+    for (const wrong of [
+      '{}',
+      '{"events":[{}]}',
+      '{"events":[{"id":"a","type":"bounce"}]}',
+      '{"events":[{"id":"a","type":"x","token":"t"}]}',
+      'x',
+    ])
+      // prettier-ignore
+      expect(await post(id, wrong, signed(secret, wrong, { id: wrong }))).toEqual({ refused: 'malformed' })
+    expect(recorded).toEqual([])
+  })
+})
+
+describe('feeds as operators see them', () => {
+  test('made, listed without their secrets, removed for good', async () => {
+    const tools = { db: world.db, vault, publicUrl }
+    const { secret, ...feed } = await made({ provider: 'generic' })
+    const all = await listFeeds(tools)
+    expect(all).toContainEqual(feed)
+    expect(JSON.stringify(all)).not.toContain(secret)
+    expect(await removeFeed(tools, feed.id)).toEqual(feed)
+    expect(await removeFeed(tools, feed.id)).toBeUndefined()
+    expect(await post(feed.id, '{}')).toEqual({ refused: 'unknown' })
+  })
+
+  test.each([
+    [{ provider: 'other' }, 'There is no provider "other"'],
+    [{ provider: 'ses' }, 'needs --topic'],
+    [{ provider: 'ses', topic: 'arn:aws:sqs:us-west-2:123456789012:x' }, 'is not the ARN'],
+    [{ provider: 'postmark', topic: 't' }, 'Only an SES feed'],
+    [{ provider: 'mailgun' }, 'needs --key-file'],
+    [{ provider: 'mailgun', key: 'short' }, 'no webhook signing key'],
+    [{ provider: 'sendgrid', key: 'MFkw' }, 'no public key'],
+    [{ provider: 'generic', key: 'x' }, 'takes no key'],
+  ])('%j is refused with the way out', async (wish, words) => {
+    expect(await addFeed({ db: world.db, vault, publicUrl }, wish)).toContain(words)
+  })
+})

@@ -1,0 +1,45 @@
+// The feed for everything else (docs/feeds.md): signed like our own webhooks (specification 6.2), with the events in our own words.
+import { createHmac } from 'node:crypto'
+import { limits } from '../config.ts'
+import type { ProviderReport } from '../domain/provider-report.ts'
+import * as feed from './feed-request.ts'
+import type { FeedProvider, Json } from './feed-request.ts'
+
+export const generic: FeedProvider = {
+  read: ({ header, body }, { secret }, now) => {
+    const id = header('webhook-id')
+    const timestamp = header('webhook-timestamp') ?? ''
+    const wanted = createHmac('sha256', secret).update(`${timestamp}.`).update(body).digest('hex') // prettier-ignore
+    if (!feed.isSame(header('webhook-signature') ?? '', `v1=${wanted}`)) return { refused: 'signature' }
+    if (!feed.isFresh(timestamp, now, limits.feedGenericAgeMsMax)) return { refused: 'stale' }
+    const events = feed.objectOf(feed.parseJson(body))?.['events']
+    if (!Array.isArray(events) || events.length > limits.feedEventsMax || id === undefined || id.length > 200)
+      return { refused: 'malformed' }
+    const reports = events.map((event) => reportOf(feed.objectOf(event) ?? {}))
+    return reports.includes(undefined)
+      ? { refused: 'malformed' }
+      : { reports: reports.filter((each) => each !== undefined), once: id }
+  },
+}
+
+const kinds = ['delivered', 'bounce', 'delay', 'complaint'] as const
+const actionOf = { delivered: 'delivered', bounce: 'failed', delay: 'delayed' } as const
+
+function reportOf(event: Json): ProviderReport | undefined {
+  const id = feed.textOf(event['id'])
+  const kind = kinds.find((each) => each === event['type'])
+  const evidence = feed.evidenceOf([feed.textOf(event['token'])], [feed.textOf(event['providerMessageId'])])
+  if (id === undefined || kind === undefined || evidence.length === 0) return undefined
+  const text = feed.textOf(event['text'])
+  const more = { code: feed.numberOf(event['code']), enhancedCode: feed.textOf(event['enhancedCode']) }
+  return feed.report({
+    kind,
+    evidence,
+    fingerprint: feed.fingerprintOf('generic', id),
+    reporter: feed.textOf(event['reporter']) ?? 'generic',
+    recipient: feed.textOf(event['recipient']),
+    occurredAt: feed.timeOf(event['occurredAt']),
+    detail: text,
+    ...(kind === 'complaint' ? {} : { reply: feed.reply(actionOf[kind], text, more) }),
+  })
+}

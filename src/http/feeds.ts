@@ -1,0 +1,58 @@
+// POST /feeds/{feedId}: where relay providers post their events. Authenticated by what the feed was set up with, never by an API key;
+// the body is kept as it came, because signatures are over its octets.
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { ByteRoom } from '../base/byte-room.ts'
+import { limits } from '../config.ts'
+import { isRefusal, refuse, type Refusal } from '../domain/refusal.ts'
+import type { FeedAnswer } from '../feeds/feeds.ts'
+import { answerRefusal } from './face.ts'
+import type { Face } from './face.ts'
+import { readBody } from './read-body.ts'
+import { parseUuid } from './send-request.ts'
+
+const url = '/feeds/:feedId'
+const tooLarge = refuse('payload_too_large', 'The body is larger than 2 MiB; send fewer events at once.')
+const refusalOf = {
+  unknown: refuse('not_found', 'There is no feed at this address.'),
+  signature: refuse('invalid_api_key', 'The request does not prove that it comes from the provider of this feed.'),
+  stale: refuse('invalid_request', 'The request was signed too long ago, or its clock is wrong.'),
+  replayed: refuse('invalid_request', 'The signature of this request came with another body before.'),
+  topic: refuse('invalid_request', 'The request is about another topic than this feed was set up for.'),
+  malformed: refuse('invalid_request', 'The body is not what the provider of this feed sends.'),
+} as const satisfies Record<Extract<FeedAnswer, { refused: string }>['refused'], Refusal>
+
+export function feedRoute(app: FastifyInstance, face: Face, room: ByteRoom): void {
+  app.route<{ Params: { feedId: string } }>({
+    method: 'POST',
+    url,
+    handler: (request, reply) => receive(face, room, request, reply, request.params.feedId),
+  })
+}
+
+async function receive(
+  face: Face,
+  room: ByteRoom,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  feedId: string,
+): Promise<FastifyReply> {
+  const id = parseUuid(feedId)
+  const { feed } = face.doors
+  if (id === undefined || feed === undefined) return answerRefusal(face, request, reply, refusalOf.unknown)
+  const body = await readBody(request.raw, reply.raw, room, id, limits.feedBytesMax)
+  if (isRefusal(body)) return answerRefusal(face, request, reply, body.code === 'payload_too_large' ? tooLarge : body)
+  request.bodyRead = true
+  try {
+    const answer = await feed(id, { header: (name) => headerOf(request, name), body: body.bytes })
+    if ('refused' in answer) return answerRefusal(face, request, reply, refusalOf[answer.refused])
+    face.metrics?.answered(url, 200, (performance.now() - request.beganAt) / 1000)
+    return await reply.code(200).send(answer)
+  } finally {
+    if (body.heldBytes > 0) room.give(id, body.heldBytes)
+  }
+}
+
+function headerOf(request: FastifyRequest, name: string): string | undefined {
+  const value = request.headers[name]
+  return typeof value === 'string' ? value : undefined
+}
