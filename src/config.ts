@@ -683,6 +683,39 @@ export const limits = {
   /** Messages whose deferrals the simulator remembers. */
   sandboxDeferredMax: 10_000,
   sandboxInboxMax: 10_000,
+  // People
+  passwordCharactersMin: 10,
+  passwordCharactersMax: 200,
+  /** Slow hashes at once, and those that may wait for one; more get 503. */
+  passwordHashesMax: 2,
+  passwordHashesWaitingMax: 64,
+  sessionIdleMs: 7 * 24 * 3600_000,
+  sessionMs: 30 * 24 * 3600_000,
+  sessionsPerUserMax: 50,
+  invitationMs: 7 * 24 * 3600_000,
+  invitationsPerWorkspaceMax: 200,
+  passwordResetMs: 3600_000,
+  passwordResetsPerUserMax: 3,
+  recoveryCodes: 10,
+  passkeyChallengeMs: 300_000,
+  passkeysPerUserMax: 20,
+  /** Wrong passwords of one account from devices that it never signed in on; half are forgotten every `guessForgottenMs`. */
+  accountGuessesMax: 60,
+  // Management
+  suppressionRequestBytesMax: 16 * 1024 * 1024,
+  pageDefault: 50,
+  pageMax: 200,
+  /** Messages that one page of a search without an index looks at; the cursor goes on from there. */
+  messagesScannedMax: 10_000,
+  searchCharactersMax: 200,
+  sendAgainGraceSeconds: 900,
+  chartPointsMax: 800,
+  foldCountsMs: 1_000,
+  foldCountsRows: 20_000,
+  keysPerWorkspaceMax: 1_000,
+  liveConnectionsMax: 500,
+  liveConnectionsPerUserMax: 10,
+  liveHeartbeatMs: 20_000,
 } as const
 
 /** The machine's name as far as it is a host name; else `localhost`. */

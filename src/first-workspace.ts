@@ -1,13 +1,20 @@
-// A new installation is ready to send: one workspace with a verified domain, a mailbox, a key and an SMTP credential, so that the first mail is one paste away.
+// A new installation is ready to send and to be looked at: one workspace with a verified domain, a mailbox, a key and an SMTP credential, so that
+// the first mail is one paste away; a workspace of its own for the installation's mail; and a login for the dashboard.
 import type { Vault } from './base/secret.ts'
+import { parseAddress } from './mail/address.ts'
 import type { Db } from './store/database.ts'
 import {
   addDomain,
   addMailbox,
   createKey,
   createSmtpCredential,
+  createUser,
   createWorkspace,
+  isAnybodyThere,
   listAllWorkspaces,
+  Mistake,
+  readSystemMailbox,
+  saveSystemMailbox,
 } from './workspace/workspace.ts'
 
 export interface FirstWorkspace {
@@ -17,14 +24,21 @@ export interface FirstWorkspace {
   readonly sender: string
   readonly smtp: { readonly username: string; readonly password: string }
 }
+export interface FirstLogin {
+  readonly email: string
+  readonly password: string
+}
 
 export const firstName = 'My workspace'
+const firstEmail = 'owner@posthorn.localhost'
 /** Reserved for examples (RFC 2606): nothing sent from it could ever claim to be somebody. */
 const firstDomain = 'mail.example'
+/** Sends password resets and invitations. */
+const systemName = 'Posthorn'
 
 /** Undefined when there is a workspace already. */
 export async function makeFirstWorkspace(db: Db, vault: Vault, hostname: string): Promise<FirstWorkspace | undefined> {
-  const isMade = async () => (await listAllWorkspaces(db, vault)).length > 0
+  const isMade = async () => (await listAllWorkspaces(db, vault)).some(({ name }) => name !== systemName)
   if (await isMade()) return undefined
   let workspace
   try {
@@ -38,4 +52,34 @@ export async function makeFirstWorkspace(db: Db, vault: Vault, hostname: string)
   const { key } = await createKey(db, workspace.id, { name: 'first key', scopes: ['mail.send', 'mail.status.read'] })
   const smtp = await createSmtpCredential(db, vault, workspace.id, 'first credential')
   return { name: workspace.name, mailboxId: mailbox.id, key, sender: mailbox.address, smtp }
+}
+
+/** The sender of the installation's own mail, where none is set and none was made before. */
+export async function makeSystemMailbox(db: Db, vault: Vault, hostname: string): Promise<void> {
+  if ((await readSystemMailbox(db)) !== undefined) return
+  const domain = parseAddress(`no-reply@${hostname}`) === undefined ? 'posthorn.localhost' : hostname
+  try {
+    await db.transaction(async (tx) => {
+      const { id } = await createWorkspace(tx, vault, systemName, 'unlimited')
+      await addDomain({ db: tx, vault, hostname }, id, domain, true)
+      const mailbox = await addMailbox(tx, id, `no-reply@${domain}`, 'Posthorn')
+      await saveSystemMailbox(tx, id, mailbox.id)
+    })
+  } catch (error) {
+    // Another node that starts at the same time, or an operator, has made a workspace of this name.
+    if (!(error instanceof Mistake)) throw error
+  }
+}
+
+/** An operator who owns the first workspace; undefined when there is anybody already. */
+export async function makeFirstLogin(db: Db, vault: Vault): Promise<FirstLogin | undefined> {
+  if (await isAnybodyThere(db)) return undefined
+  const all = await listAllWorkspaces(db, vault)
+  const workspace = all.find(({ name }) => name === firstName) ?? all.find(({ name }) => name !== systemName)
+  const { email, password } = await createUser(db, {
+    email: firstEmail,
+    operator: true,
+    ...(workspace !== undefined && { member: { workspace: workspace.id, role: 'owner' as const } }),
+  })
+  return password === undefined ? undefined : { email, password }
 }

@@ -3,6 +3,7 @@ import { makeAccept, makeScanner, type Scanner } from './accept/accept.ts'
 import type { Log } from './base/log.ts'
 import type { Service } from './base/service.ts'
 import { limits, publicUrl } from './config.ts'
+import type { WorkspaceId } from './domain/message.ts'
 import { makeAwsFetch, makeFeeds } from './feeds/feeds.ts'
 import { httpServer } from './http/server.ts'
 import { openFeedback } from './open-feedback.ts'
@@ -13,9 +14,10 @@ import { answeredWithin, isDatabaseAway, listen, openDatabase, type Db } from '.
 import { readStops } from './store/fence.ts'
 import { makeIds } from './store/message-id.ts'
 import { makeRefusalBook } from './store/refused-submissions.ts'
+import { foldCounts } from './store/usage.ts'
 import { readRecord, readStatus } from './store/views/message-status.ts'
 import { catchUp, makeTargets, makeWebhookDesk } from './webhooks/webhooks.ts'
-import { makeAuthenticator } from './workspace/workspace.ts'
+import { makeAuthenticator, makeLive, makeNotifier, makePeople, standingOf } from './workspace/workspace.ts'
 
 export function api(tools: RoleTools): Role {
   const { settings, connection, vault, log, metrics } = tools
@@ -34,7 +36,8 @@ export function api(tools: RoleTools): Role {
     connectionsMax: 2,
     answerMs: 30_000,
   })
-  const manageDb = openDatabase(connection, { name: 'posthorn manage', connectionsMax: 2, answerMs: 30_000 })
+  // Apart from the reads of the API: a slow question of the dashboard must not hold up a status.
+  const manageDb = openDatabase(connection, { name: 'posthorn manage', connectionsMax: 4, answerMs: 30_000 })
   const recorder = openFeedback(tools)
   const ids = makeIds(readDb)
   const authenticator = makeAuthenticator({ db: readDb, publicUrl: publicUrl(settings), log })
@@ -50,6 +53,20 @@ export function api(tools: RoleTools): Role {
     readRecord: (workspace, id) => readRecord(readDb, workspace, id),
   })
   const refusals = makeRefusalBook(stageDb, log)
+  const notify = makeNotifier({ db: manageDb, log, mailbox: settings.POSTHORN_SYSTEM_MAILBOX, accept })
+  const live = makeLive()
+  const heardLive = listen(connection, 'posthorn_live', (_ask, workspaces) => live.heard(workspaces ?? '*'))
+  const office = {
+    db: manageDb,
+    vault,
+    hostname: settings.POSTHORN_HOSTNAME,
+    publicUrl: publicUrl(settings),
+    people: makePeople({ db: manageDb, vault, log, notify, publicUrl: publicUrl(settings) }),
+    notify,
+    live,
+    accept,
+    standing: (workspace: WorkspaceId) => standingOf(manageDb, workspace, publicUrl(settings)),
+  }
   const http = httpServer({
     host: settings.POSTHORN_HTTP_HOST,
     port: settings.POSTHORN_HTTP_PORT,
@@ -58,6 +75,7 @@ export function api(tools: RoleTools): Role {
     log,
     metrics: metrics.http,
     isDatabaseAway,
+    office,
     doors: {
       authenticate: (secret) => answeredWithin(limits.authenticationMs, authenticator.authenticate(secret)),
       accept,
@@ -93,11 +111,12 @@ export function api(tools: RoleTools): Role {
     return Promise.resolve()
   }
   return {
-    services: [starting('ids', () => ids.synchronize()), starting('scanner', told), http],
+    services: [starting('ids', () => ids.synchronize()), starting('scanner', told), folding(manageDb, log), http],
     closing: [
       () => scanner.stop(),
       () => ids.stop(),
       () => heard.stop(),
+      () => heardLive.stop(),
       () => refusals.quiet(),
       ...closeAll(admitDb, readDb, stageDb, manageDb),
       ...recorder.closing,
@@ -118,6 +137,26 @@ async function deliveryState(db: Db): Promise<string | undefined> {
   const stops = await readStops(db.rows).catch(() => undefined)
   if (stops === undefined || stops.length === 0) return stops && 'not stopped'
   return `stopped (${stops.map(({ kind, reason }) => `${kind}: ${reason}`).join(', ')})`
+}
+
+/** Counts of the charts come together every few seconds. */
+function folding(db: Db, log: Log): Service {
+  let timer: NodeJS.Timeout | undefined
+  let working: Promise<void> = Promise.resolve()
+  return {
+    name: 'counts',
+    start: () => {
+      timer ??= setInterval(() => {
+        working = working.then(() => foldCounts(db)).catch((error: unknown) => log.fault('counts', error))
+      }, limits.foldCountsMs)
+      return Promise.resolve()
+    },
+    stop: () => {
+      clearInterval(timer)
+      timer = undefined
+      return working
+    },
+  }
 }
 
 /** Work that must be done once before what follows can start. */

@@ -6,7 +6,7 @@ import { makeMetrics, type Metrics } from './base/metrics.ts'
 import { installationKey, makeVault } from './base/secret.ts'
 import { publicUrl, type Settings } from './config.ts'
 import { startDeliveryChild, type DeliveryChild } from './delivery-child.ts'
-import { makeFirstWorkspace } from './first-workspace.ts'
+import { makeFirstLogin, makeFirstWorkspace, makeSystemMailbox } from './first-workspace.ts'
 import { startRoles } from './node.ts'
 import { runsApart } from './roles.ts'
 import { openDatabase, type Connection, type Db } from './store/database.ts'
@@ -35,10 +35,16 @@ export async function serve(settings: Settings, log: Log): Promise<number> {
     stops.push(() => running.stop())
     stops.push(await serveMetrics(settings, metrics, child))
     // Last: its key is shown once, and a start that fails would have shown it to nobody.
-    const first = await over(connection, (db) => makeFirstWorkspace(db, vault, settings.POSTHORN_HOSTNAME))
+    const { first, login } = await over(connection, async (db) => {
+      const first = await makeFirstWorkspace(db, vault, settings.POSTHORN_HOSTNAME)
+      if (settings.POSTHORN_SYSTEM_MAILBOX === undefined) await makeSystemMailbox(db, vault, settings.POSTHORN_HOSTNAME)
+      return { first, login: await makeFirstLogin(db, vault) }
+    })
     const scanner = makeScanner(settings.POSTHORN_CLAMD) // for its description alone: the role `api` has its own
     log.started({ roles: names.join(','), url: publicUrl(settings) })
-    process.stdout.write(`${welcome(settings, first, scanner.description)}posthorn ready ${publicUrl(settings)}\n`)
+    process.stdout.write(
+      `${welcome(settings, first, login, scanner.description)}posthorn ready ${publicUrl(settings)}\n`,
+    )
     const died = await end.promise
     if (died !== undefined) throw died
     return 0

@@ -1,9 +1,14 @@
 // What a person reads after `npm start`: where things are, and the one line to paste that sends a mail.
 import { publicUrl, type Settings } from './config.ts'
-import { firstName, type FirstWorkspace } from './first-workspace.ts'
+import { firstName, type FirstLogin, type FirstWorkspace } from './first-workspace.ts'
 
 /** The text for standard output, without the line `posthorn ready`. */
-export function welcome(settings: Settings, first: FirstWorkspace | undefined, scanner: string): string {
+export function welcome(
+  settings: Settings,
+  first: FirstWorkspace | undefined,
+  login: FirstLogin | undefined,
+  scanner: string,
+): string {
   const url = publicUrl(settings)
   const route = settings.POSTHORN_ROUTE
   const goes = {
@@ -17,6 +22,7 @@ export function welcome(settings: Settings, first: FirstWorkspace | undefined, s
   const lines = [
     '',
     `  API        ${url}/api/v1        reference ${url}/docs`,
+    `  Dashboard  ${url}/`,
     `  Metrics    http://localhost:${settings.POSTHORN_METRICS_PORT}/metrics`,
     ...(sends
       ? [
@@ -27,6 +33,7 @@ export function welcome(settings: Settings, first: FirstWorkspace | undefined, s
     `  Mail goes  ${goes}`,
     `  Scanner    ${scanner}`,
     '',
+    ...signingIn(login),
   ]
   if (first === undefined)
     lines.push(
@@ -59,6 +66,21 @@ function overSmtp({ sender, smtp }: FirstWorkspace, host: string, port: number):
     `    ${smtp.username}   ${smtp.password}`,
     `    swaks --server ${host} --port ${port} --tls --auth PLAIN --auth-user ${smtp.username} --auth-password ${smtp.password} \\`,
     `      --from ${sender} --to delivered@simulator.posthorn.test --header 'Subject: Hello' --body 'It works.'`,
+    '',
+  ]
+}
+
+function signingIn(login: FirstLogin | undefined): string[] {
+  if (login === undefined)
+    return [
+      '  Passwords are kept as hashes only. Another login:',
+      `    ./bin/posthorn user create --email you@example.org --workspace "${firstName}" --role owner --operator`,
+      '',
+    ]
+  return [
+    '  Sign in to the dashboard with this login. Its password is shown this once:',
+    `    ${login.email}`,
+    `    ${login.password}`,
     '',
   ]
 }

@@ -37,7 +37,8 @@ export function makeAccept(tools: AcceptTools): Accept {
   return async (submission) => {
     const { idempotency } = submission
     if (idempotency === undefined) return decide(tools, submission)
-    return inTurn(`${submission.workspaceId} ${submission.source} ${idempotency.key}`, () => decide(tools, submission))
+    const name = `${submission.workspaceId} ${idempotency.endpoint ?? submission.source} ${idempotency.key}`
+    return inTurn(name, () => decide(tools, submission))
   }
 }
 
@@ -135,7 +136,7 @@ function fieldsOf(tools: AcceptTools, submission: Submission, id: MessageId): Re
     accepted_by: tools.hostname,
     age_ms: limits.messageAgeMsMax,
     ...(idempotency !== undefined && {
-      endpoint: submission.source,
+      endpoint: idempotency.endpoint ?? submission.source,
       idem: idempotency.key,
       hash: idempotency.bodyHash,
     }),

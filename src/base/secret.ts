@@ -31,6 +31,8 @@ export const sealedAs = {
   route: (workspace: string): string => `route:${workspace}`,
   webhookSecret: (workspace: string): string => `webhook:${workspace}`,
   feed: (feed: string): string => `feed:${feed}`,
+  totp: (user: string): string => `totp:${user}`,
+  device: (): string => 'device:sign-in',
 }
 
 /** First octet of what is sealed: the way it was done, so that another way can come beside it. */

@@ -242,3 +242,43 @@ test('a feed is made with its secret shown once, listed without it, and removed'
   ])
     expect(await posthorn(['feed', ...args])).toMatchObject({ status: 1, out: '' })
 })
+
+describe('a login', () => {
+  test('is made with a password that is shown once, and given a workspace and the rights of an operator later', async () => {
+    const workspace = await answer('workspace', 'create', '--name', 'People')
+    const made = await answer(
+      'user',
+      'create',
+      '--email',
+      'Ann@Example.org',
+      '--workspace',
+      'People',
+      '--role',
+      'developer',
+    )
+    expect(made).toEqual({
+      id: expect.stringMatching(/^[0-9a-f-]{36}$/) as string,
+      email: 'Ann@example.org',
+      operator: false,
+      password: expect.stringMatching(/^.{20}$/) as string,
+    })
+    expect((await posthorn(['user', 'create', '--email', 'ann@example.org'])).err).toMatch(/already/)
+    const again = await answer(
+      'user',
+      'create',
+      '--email',
+      'ann@example.org',
+      '--workspace',
+      String(workspace['id']),
+      '--operator',
+    )
+    expect(again).toEqual({ id: made['id'], email: 'Ann@example.org', operator: true })
+  })
+
+  test('needs an address, and a workspace for a role', async () => {
+    expect((await posthorn(['user', 'create'])).status).toBe(2)
+    expect((await posthorn(['user', 'create', '--email', 'no address'])).status).toBe(1)
+    expect((await posthorn(['user', 'create', '--email', 'a@b.co', '--role', 'owner'])).err).toMatch(/--workspace/)
+    expect((await posthorn(['user', 'create', '--email', 'a@b.co', '--role', 'king'])).status).toBe(2)
+  })
+})

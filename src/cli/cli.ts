@@ -15,6 +15,7 @@ import { smtpCredentialCommands } from './smtp-credentials.ts'
 import { suppressionCommands } from './suppressions.ts'
 import { withTools, type Desk } from './tools.ts'
 import { webhookCommands } from './webhooks.ts'
+import { userCommands } from './users.ts'
 import { planCommands, workspaceCommands } from './workspaces.ts'
 
 const more = `
@@ -88,6 +89,7 @@ function buildProgram(desk: Desk): Command {
   classifyCommand(program, desk)
   feedbackCommands(program, desk)
   destinationCommands(program, desk)
+  userCommands(program, desk)
   return program
 }
 

@@ -3,10 +3,11 @@ import { expect, test } from 'vitest'
 import { limits } from '../config.ts'
 import { deliveryEventTypes, deliveryStatuses, messageStatuses } from '../domain/message.ts'
 import { refusalCodes } from '../domain/refusal.ts'
+import { scopes as allScopes } from '../domain/scopes.ts'
 import * as contract from './message.ts'
 import { openapiJson } from './openapi.ts'
-import { operations } from './operations.ts'
 import { scopes } from './operation.ts'
+import { operations } from './operations.ts'
 
 interface Document {
   readonly openapi: string
@@ -25,7 +26,8 @@ test('openapi.json in the repository is what the code says (npm run golden renew
 })
 
 test('components keep the names of the specification, and every reference leads somewhere', () => {
-  expect(Object.keys(document.components.schemas)).toEqual([
+  // What the specification names comes first; then what management adds.
+  expect(Object.keys(document.components.schemas).slice(0, 13)).toEqual([
     'SendMessageRequest',
     'Attachment',
     'Message',
@@ -57,7 +59,7 @@ test('the version is 1.0.0 in OpenAPI 3.1, and every status of the specification
   expect(Object.keys(operations.readStatus.answers)).toEqual(
     expect.arrayContaining(['200', '400', '401', '403', '404']),
   )
-  expect(Object.keys(scopes).slice(0, 2)).toEqual(['mail.send', 'mail.status.read'])
+  expect(Object.keys(scopes)).toEqual([...allScopes])
 })
 
 test('every endpoint answers its errors with the Error schema and a request id', () => {

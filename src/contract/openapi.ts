@@ -17,8 +17,25 @@ import {
   WebhookEventDetail,
   WebhookLogEntry,
 } from './management/webhooks.ts'
+import { AuditEntry } from './management/audit.ts'
+import { SmtpCredential, SmtpCredentialCreated } from './management/credentials.ts'
+import { ApiKey, ApiKeyCreated } from './management/keys.ts'
+import {
+  MessageListItem,
+  MessageTimeline,
+  RefusedSubmission,
+  TimelineAttempt,
+  TimelineEvent,
+} from './management/mail.ts'
+import { Invitation, Member } from './management/members.ts'
+import { OperatorWorkspace, Plan } from './management/operators.ts'
+import { Account, SessionInfo } from './management/people.ts'
+import { SandboxMail, SandboxMailParsed } from './management/sandbox.ts'
+import { Domain, Mailbox, Workspace } from './management/senders.ts'
+import { Suppression } from './management/suppressions.ts'
+import { Usage, UsageSeries } from './management/usage.ts'
 import { responseHeaders, scopes } from './operation.ts'
-import type { Answer, Operation, Parameter, ResponseHeader } from './operation.ts'
+import type { Access, Answer, Operation, Parameter, ResponseHeader } from './operation.ts'
 import { managementOperations, operations } from './operations.ts'
 import { WebhookEvent, webhookEventTypes } from './webhook-event.ts'
 
@@ -37,6 +54,30 @@ const components: Readonly<Record<string, TSchema>> = {
   WebhookEventDetail,
   CaughtUpEvents,
   Error: ErrorBody,
+  MessageListItem,
+  MessageTimeline,
+  TimelineEvent,
+  TimelineAttempt,
+  Workspace,
+  Domain,
+  Mailbox,
+  ApiKey,
+  ApiKeyCreated,
+  SmtpCredential,
+  SmtpCredentialCreated,
+  RefusedSubmission,
+  Suppression,
+  Usage,
+  UsageSeries,
+  Member,
+  Invitation,
+  AuditEntry,
+  SandboxMail,
+  SandboxMailParsed,
+  Account,
+  SessionInfo,
+  OperatorWorkspace,
+  Plan,
 }
 const nameOf = new Map(Object.entries(components).map(([name, schema]) => [schema, name]))
 
@@ -60,20 +101,46 @@ function response(answer: Answer) {
   return {
     description: answer.description,
     headers: Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }])),
-    ...(answer.schema !== undefined && { content: json(answer.schema) }),
+    ...(answer.schema && {
+      content:
+        answer.contentType === undefined
+          ? json(answer.schema)
+          : { [answer.contentType]: { schema: refer(answer.schema) } },
+    }),
   }
 }
+
+/** A member of the query string is a parameter of its own. */
+function queryOf({ query }: Operation): Parameter[] {
+  const required = new Set(query?.required)
+  return Object.entries(query?.properties ?? {}).map(([name, schema]: [string, TSchema]) => ({
+    name,
+    in: 'query',
+    required: required.has(name),
+    description: (schema as { description?: string }).description ?? '',
+    schema,
+  }))
+}
+
+const securityOf = {
+  key: (scope) => [{ apiKey: [scope] }],
+  member: (scope) => [{ apiKey: [scope] }, { session: [] }],
+  session: () => [{ session: [] }],
+  operator: () => [{ session: [] }],
+  anyone: () => [],
+} as const satisfies Record<Access, (scope: string) => readonly object[]>
 
 const parameter = ({ schema, ...rest }: Parameter) => ({ ...rest, schema: refer(schema) })
 
 function operation(entry: Operation) {
+  const parameters = [...(entry.parameters ?? []), ...queryOf(entry)]
   return {
     operationId: entry.operationId,
     tags: [entry.tag],
     summary: entry.summary,
-    description: `${entry.description}\n\nRequired scope: \`${entry.scope}\`.`,
-    security: [{ apiKey: entry.scope === undefined ? [] : [entry.scope] }],
-    ...(entry.parameters && { parameters: entry.parameters.map(parameter) }),
+    description: [entry.description, entry.scope && `Required scope: \`${entry.scope}\`.`].filter(Boolean).join('\n\n'),
+    security: securityOf[entry.access ?? 'key'](entry.scope ?? ''),
+    ...(parameters.length > 0 && { parameters: parameters.map(parameter) }),
     ...(entry.body && { requestBody: { required: true, content: json(entry.body, entry.example) } }),
     responses: mapped(entry.answers, response),
   }
@@ -81,7 +148,7 @@ function operation(entry: Operation) {
 
 function paths() {
   const table: Record<string, Record<string, unknown>> = {}
-  for (const entry of Object.values({ ...operations, ...managementOperations }) as Operation[])
+  for (const entry of [...Object.values(operations), ...Object.values(managementOperations)])
     (table[entry.path] ??= {})[entry.method] = operation(entry)
   return table
 }
@@ -133,7 +200,9 @@ const introduction = [
   '',
   'Posthorn promises: accepted mail is never lost and never sent twice. Where nobody can know whether the receiving server has a message, it says so (`delivery_unknown`) instead of guessing.',
   '',
-  '**Authentication.** Every request carries `Authorization: Bearer <API key>`. Use keys from server-side code only.',
+  '**Authentication.** Every request carries `Authorization: Bearer <API key>`. Use keys from server-side code only. The dashboard uses the management endpoints with a session cookie instead: it names its workspace in `X-Posthorn-Workspace` and sends `X-Posthorn-Csrf: 1` with everything but GET. Sending and reading a status take keys alone.',
+  '',
+  '**Lists** come in pages: `limit`, and the `next` of one page as the `cursor` of the following one.',
   '',
   '**Errors.** Every error body is `{ "error": "...", "code": "..." }`. Retry 409 `idempotency_in_progress`, 429, 500 and 503 after `Retry-After`, with the same `Idempotency-Key`; correct the others first.',
   '',
@@ -154,6 +223,17 @@ function openapi(server = 'http://localhost:3000') {
     servers: [{ url: server }],
     tags: [
       { name: 'Messages', description: 'Send, and follow what was sent.' },
+      { name: 'Usage', description: 'Quotas, and what happened over time.' },
+      { name: 'Workspace', description: 'The workspace, and who did what in it.' },
+      { name: 'Domains', description: 'Domains to send from, and their DNS records.' },
+      { name: 'Mailboxes', description: 'Addresses to send from.' },
+      { name: 'API keys', description: 'Keys of programs.' },
+      { name: 'SMTP credentials', description: 'Logins of programs that submit over SMTP.' },
+      { name: 'Suppressions', description: 'Recipients that get no mail.' },
+      { name: 'Members', description: 'People of the workspace.' },
+      { name: 'Sandbox', description: 'What arrives on the route `sandbox`.' },
+      { name: 'Account', description: 'Signing in, and the own account.' },
+      { name: 'Operator', description: 'The installation.' },
       { name: 'Webhooks', description: 'Signed requests that the service makes to your receiver.' },
     ],
     security: [{ apiKey: [] }],
@@ -169,6 +249,13 @@ function openapi(server = 'http://localhost:3000') {
             'An API key of the workspace. Scopes:',
             ...Object.entries(scopes).map(([scope, sentence]) => `* \`${scope}\`: ${sentence}`),
           ].join('\n'),
+        },
+        session: {
+          type: 'apiKey',
+          in: 'cookie',
+          name: '__Host-posthorn',
+          description:
+            'The session of a person in the dashboard; `posthorn` over plain HTTP. With it go `X-Posthorn-Workspace: <workspace id>` (may be left out by members of a single workspace) and, for everything but GET, `X-Posthorn-Csrf: 1`.',
         },
       },
       headers: mapped(responseHeaders, ([description, schema]) => ({ description, schema: refer(schema) })),

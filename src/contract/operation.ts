@@ -76,8 +76,8 @@ export interface Operation {
   readonly scope?: Scope
   readonly parameters?: readonly Parameter[]
   /** Members of the query string. */
-  readonly query?: TObject
-  readonly body?: TSchema
+  readonly query?: TObject | undefined
+  readonly body?: TSchema | undefined
   /** A request to start from: the required members. */
   readonly example?: object
   readonly answers: Readonly<Record<number, Answer>>

@@ -2,6 +2,18 @@
 // that the documentation cannot say anything else than the code. Specification 4; the management API is decisions H.
 import { Type } from 'typebox'
 import { webhooks } from './management/webhooks.ts'
+import { audits } from './management/audit.ts'
+import { credentials } from './management/credentials.ts'
+import { keys } from './management/keys.ts'
+import { live } from './management/live.ts'
+import { mail } from './management/mail.ts'
+import { members } from './management/members.ts'
+import { operators } from './management/operators.ts'
+import { people } from './management/people.ts'
+import { sandbox } from './management/sandbox.ts'
+import { senders } from './management/senders.ts'
+import { suppressions } from './management/suppressions.ts'
+import { usage } from './management/usage.ts'
 import { MessageDeliveryStatus, SendMessageRequest, SendMessageResponse } from './message.ts'
 import { anyway, no, rateLimits, type Operation } from './operation.ts'
 
@@ -96,4 +108,16 @@ export const operations = {
 /** What the dashboard and programs that manage a workspace use. */
 export const managementOperations = {
   ...webhooks,
+  ...mail,
+  ...senders,
+  ...keys,
+  ...credentials,
+  ...suppressions,
+  ...usage,
+  ...members,
+  ...audits,
+  ...sandbox,
+  ...live,
+  ...people,
+  ...operators,
 } as const satisfies Record<string, Operation>

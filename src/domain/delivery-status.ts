@@ -30,3 +30,8 @@ export function deliveryStatusOf(rank: number): DeliveryStatus {
   if (status === undefined) throw new Error(`delivery rank ${rank} does not exist`)
   return status
 }
+
+/** The ranks that mean this status. */
+export function ranksOf(status: DeliveryStatus): readonly number[] {
+  return statusOfRank.flatMap((each, rank) => (each === status ? [rank] : []))
+}

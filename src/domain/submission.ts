@@ -19,6 +19,8 @@ export interface Submission {
   readonly expiresAt?: Date
   readonly metadata?: Readonly<Record<string, string>>
   readonly idempotency?: {
+    /** The space of the key; the source where nothing is said. */
+    readonly endpoint?: 'send_again'
     readonly key: string
     /** SHA-256 over the raw bytes of the request body, hex. */
     readonly bodyHash: string

@@ -4,7 +4,9 @@ import { randomBytes } from 'node:crypto'
 import { fastify } from 'fastify'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { limits } from '../config.ts'
+import type { Scope } from '../contract/operation.ts'
 import { isRefusal, refuse } from '../domain/refusal.ts'
+import type { Office } from '../workspace/workspace.ts'
 import { gate } from './authenticate.ts'
 import { answerFault, answerNotFound, answerRefusal } from './face.ts'
 import type { Face } from './face.ts'
@@ -14,6 +16,13 @@ import { feedRoute } from './feeds.ts'
 import { healthRoutes } from './health.ts'
 import { answerMalformed } from './malformed.ts'
 import { notAMessageId, statusRoute } from './messages.ts'
+import { makeDesk } from './manage.ts'
+import { liveRoute } from './management/live.ts'
+import { listRoutes } from './management/lists.ts'
+import { mailRoutes } from './management/mail.ts'
+import { operatorRoutes } from './management/operators.ts'
+import { memberRoutes, peopleRoutes } from './management/people.ts'
+import { senderRoutes } from './management/senders.ts'
 import { roomForLargeBodies } from './read-body.ts'
 import { referenceRoutes } from './reference.ts'
 import { SendBodies } from './send-body.ts'
@@ -23,6 +32,8 @@ import { webhookRoutes } from './webhooks.ts'
 export interface HttpOptions extends Face {
   /** Addresses of proxies whose forwarding headers count. */
   readonly trustProxy: readonly string[]
+  /** What the management endpoints work with; without it there are none. */
+  readonly office?: Office
 }
 
 /** The routes without a socket. */
@@ -96,9 +107,15 @@ export function buildApp(options: HttpOptions): FastifyInstance {
   app.addHook('onClose', () => bodies.stop())
   sendRoute(app, face, guesses, large)
   statusRoute(app, face, guesses)
-  webhookRoutes(app, face, guesses, large.room)
-  eventRoutes(app, face, guesses)
   feedRoute(app, face, large.room)
+  const desk = options.office && makeDesk({ app, face, office: options.office, guesses, large })
+  const gateOf = desk?.gateOf ?? ((scope: Scope) => gate(face, guesses, scope))
+  webhookRoutes(app, face, gateOf, large.room)
+  eventRoutes(app, face, gateOf)
+  if (desk !== undefined) {
+    for (const routes of [mailRoutes, senderRoutes, listRoutes, liveRoute, peopleRoutes, memberRoutes, operatorRoutes])
+      routes(desk)
+  }
   referenceRoutes(app, face)
   healthRoutes(app, face)
   app.get('/', (_request, reply) => reply.redirect('/docs'))

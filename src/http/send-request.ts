@@ -64,12 +64,18 @@ export function parseSendRequest(value: unknown, now: number, base64 = plainBase
   }
 }
 
+/** application/json, with no other parameter than charset=utf-8. */
+export function isJson(header: string | undefined): boolean {
+  if (header === undefined) return false
+  return header === 'application/json' || /^application\/json[ \t]*(;[ \t]*charset=("?)utf-8\2[ \t]*)?$/i.test(header)
+}
+
 /** Lower case, or undefined. Any version and variant. */
 export function parseUuid(text: string): string | undefined {
   return /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i.test(text) ? text.toLowerCase() : undefined
 }
 
-const wrong = (field: string, sentence: string): Refusal =>
+export const wrong = (field: string, sentence: string): Refusal =>
   refuse('invalid_request', `"${field}" ${sentence}.`, { field })
 
 const isList = <T>(value: readonly T[] | Refusal): value is readonly T[] => Array.isArray(value)

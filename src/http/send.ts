@@ -15,6 +15,7 @@ import { presentAccepted } from './present.ts'
 import { rateLimitHeaders } from './rate-limit.ts'
 import { declaredLength, readBody, tooLarge } from './read-body.ts'
 import { refusals } from './refusals.ts'
+import { isJson } from './send-request.ts'
 import type { SendBodies } from './send-body.ts'
 
 const operation = operations.send
@@ -124,7 +125,8 @@ function tellAccepted(face: Face, request: FastifyRequest, { message, replayed }
   })
 }
 
-function mayNotSend(principal: Principal): Refusal | undefined {
+/** Blocked, or on a plan without sending. */
+export function mayNotSend(principal: Pick<Principal, 'blocked' | 'apiSending' | 'upgradeUrl'>): Refusal | undefined {
   if (principal.blocked) return blocked
   if (principal.apiSending) return undefined
   return refuse(
@@ -141,12 +143,6 @@ function wrongHeaders(request: FastifyRequest): Refusal | undefined {
   if (headers['content-encoding'] !== undefined && headers['content-encoding'] !== 'identity') return contentEncoding
   const key = headers['idempotency-key']
   return key === undefined || isIdempotencyKey(key) ? undefined : idempotencyKey
-}
-
-/** application/json, with no other parameter than charset=utf-8. */
-function isJson(header: string | undefined): boolean {
-  if (header === undefined) return false
-  return header === 'application/json' || /^application\/json[ \t]*(;[ \t]*charset=("?)utf-8\2[ \t]*)?$/i.test(header)
 }
 
 const isIdempotencyKey = (key: string | string[]): key is string =>

@@ -1,15 +1,14 @@
 // The webhook endpoint of a workspace and its log, under /api/v1/webhook (decisions G). Everything that is decided is behind the doors; here
 // requests become values, and answers JSON.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { Guesses } from '../base/guesses.ts'
 import { Compile } from 'typebox/compile'
 import type { ByteRoom } from '../base/byte-room.ts'
 import { limits } from '../config.ts'
 import { ReplayRequest, SetWebhookRequest, webhooks as operations } from '../contract/management/webhooks.ts'
-import type { Operation } from '../contract/operation.ts'
+import type { Operation, Scope } from '../contract/operation.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { isRefusal, refuse, type Refusal } from '../domain/refusal.ts'
-import { gate, type Gate } from './authenticate.ts'
+import type { Gate } from './authenticate.ts'
 import { answerRefusal, type Face } from './face.ts'
 import { readJson } from './json-body.ts'
 import { readPage } from './page-query.ts'
@@ -24,11 +23,11 @@ const notAnEventId = refuse('invalid_request', '"eventId" must be a UUID, as the
 
 type Work = (workspace: WorkspaceId, request: FastifyRequest) => Promise<object>
 
-export function webhookRoutes(app: FastifyInstance, face: Face, guesses: Guesses, room: ByteRoom): void {
+export function webhookRoutes(app: FastifyInstance, face: Face, gateOf: (scope: Scope) => Gate, room: ByteRoom): void {
   const { webhooks } = face.doors
   const gates = {
-    'webhooks.read': gate(face, guesses, 'webhooks.read'),
-    'webhooks.write': gate(face, guesses, 'webhooks.write'),
+    'webhooks.read': gateOf('webhooks.read'),
+    'webhooks.write': gateOf('webhooks.write'),
   }
   const route = (operation: Operation & { scope: keyof typeof gates }, work: Work) =>
     answering(app, face, operation, gates[operation.scope], work)

@@ -25,6 +25,11 @@ export const refusals = {
   idempotency_in_progress: { code: 451, enhanced: '4.3.0' },
   payload_too_large: { code: 552, enhanced: '5.3.4' },
   not_found: { code: 550, enhanced: '5.1.1' },
+  // Of people and of management: nothing that SMTP could refuse.
+  not_signed_in: { code: 530, enhanced: '5.7.0' },
+  wrong_credentials: { code: 535, enhanced: '5.7.8' },
+  second_factor_required: { code: 535, enhanced: '5.7.8' },
+  cross_site_request: { code: 550, enhanced: '5.7.1' },
   service_unavailable: { code: 451, enhanced: '4.3.0' },
   // Said by management endpoints alone; here because the table is whole.
   too_many_attempts: { code: 450, enhanced: '4.7.1' },

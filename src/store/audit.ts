@@ -1,33 +1,62 @@
-// What people and operators did, and who they were: rows that are written beside the change and never changed.
+// Who did what, kept beside what was done: `writeAudit` belongs into the transaction of the change itself.
 import { randomUUIDv7 } from 'node:crypto'
 import type { WorkspaceId } from '../domain/message.ts'
 import { sql, type Db } from './database.ts'
 
 export interface AuditEntry {
-  /** Left out: it concerns the installation. */
+  /** Left out for what concerns the installation. */
   readonly workspaceId?: WorkspaceId
-  /** `operator:root`, `user:<id>`, `key:<id>`. */
+  /** `user:<id>`, `key:<id>`, `cli` or `posthorn`. */
   readonly actor: string
-  /** `suppression.added` */
+  /** What was done, as `thing.verb`: `key.created`. */
   readonly action: string
-  /** What it was done to: an id, a name, an address. */
-  readonly target: string
+  /** To what: an id, a name or an address. */
+  readonly target?: string
   readonly facts?: object
 }
 
-const write = sql(
+export interface AuditRow {
+  readonly id: string
+  readonly at: Date
+  readonly actor: string
+  readonly action: string
+  readonly target: string | null
+  readonly facts: object | null
+  /** The e-mail address of a person or the name of a key, as it is now. */
+  readonly actor_name: string | null
+}
+
+const insert = sql(
   'write-audit',
-  `insert into audit_log (id, workspace_id, actor, action, target, facts) values ($1, $2, $3, $4, $5, $6::text::json)`,
+  `insert into audit_log (workspace_id, id, at, actor, action, target, facts) values ($1, $2, app_now(), $3, $4, $5, $6::text::json)`,
+)
+const named = `coalesce(u.email, k.name) actor_name`
+const actors = `
+  left join lateral (select x.email from users x where a.actor like 'user:%' and x.id::text = substr(a.actor, 6) limit 1) u on true
+  left join lateral (
+    select x.name from api_keys x where a.actor like 'key:%' and x.workspace_id = a.workspace_id and x.id::text = substr(a.actor, 5) limit 1) k on true`
+const page = sql(
+  'page-audit',
+  `select a.id, a.at, a.actor, a.action, a.target, a.facts, ${named}
+     from (select * from audit_log x where x.workspace_id = $1 and x.id < coalesce($2::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+            order by x.id desc limit $3) a ${actors} order by a.id desc`,
+)
+const installationPage = sql(
+  'page-installation-audit',
+  `select a.id, a.at, a.actor, a.action, a.target, a.facts, ${named}
+     from (select * from audit_log x where x.workspace_id is null and x.id < coalesce($1::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+            order by x.id desc limit $2) a ${actors} order by a.id desc`,
 )
 
 export async function writeAudit(db: Db, entry: AuditEntry): Promise<void> {
-  const { workspaceId = null, actor, action, target, facts } = entry
-  await db.rows(write, [
-    randomUUIDv7(),
-    workspaceId,
-    actor,
-    action,
-    target,
-    facts === undefined ? null : JSON.stringify(facts),
-  ])
+  const { workspaceId, actor, action, target, facts } = entry
+  const json = facts === undefined ? null : JSON.stringify(facts)
+  await db.rows(insert, [workspaceId ?? null, randomUUIDv7(), actor, action, target ?? null, json])
 }
+
+/** Newest first, from before an id. */
+export const pageAudit = (db: Db, workspace: WorkspaceId, before: string | undefined, most: number) =>
+  db.rows<AuditRow>(page, [workspace, before ?? null, most])
+
+export const pageInstallationAudit = (db: Db, before: string | undefined, most: number) =>
+  db.rows<AuditRow>(installationPage, [before ?? null, most])

@@ -29,6 +29,8 @@ export interface Db {
   readonly rows: Ask
   /** The same over text that is used once: migrations, tests. */
   run<Row extends object>(text: string, values?: readonly unknown[]): Promise<Row[]>
+  /** All that `work` does through the `Db` that it is given, or nothing. Inside another transaction it is part of that one. */
+  transaction<T>(work: (tx: Db) => Promise<T>): Promise<T>
   close(): Promise<void>
 }
 
@@ -91,6 +93,7 @@ export function openDatabase(connection: Connection, kind: PoolKind): Db {
       (await pool.query<Row>({ name: statement.name, text: statement.text, values: values as unknown[] })).rows,
     run: async <Row extends object>(text: string, values: readonly unknown[] = []) =>
       (await pool.query<Row>(text, values as unknown[])).rows,
+    transaction: (work) => transaction(pool, work),
     close: () => (closed ??= pool.end()),
   }
 }
@@ -104,11 +107,40 @@ const asking =
   async <Row extends object>({ name, text }: Statement, values: readonly unknown[] = []) =>
     (await client.query<Row>({ name, text, values: values as unknown[] })).rows
 
+async function transaction<T>(pool: Pool, work: (tx: Db) => Promise<T>): Promise<T> {
+  const client = await pool.connect()
+  const tx: Db = {
+    rows: asking(client),
+    run: async <Row extends object>(text: string, values: readonly unknown[] = []) =>
+      (await client.query<Row>(text, values as unknown[])).rows,
+    transaction: (inner) => inner(tx),
+    close: () => Promise.resolve(),
+  }
+  try {
+    await client.query('begin')
+    const result = await work(tx)
+    await client.query('commit')
+    client.release()
+    return result
+  } catch (error) {
+    // A connection whose rollback fails is not used again.
+    await client.query('rollback').then(
+      () => client.release(),
+      () => client.release(true),
+    )
+    throw error
+  }
+}
+
 /**
- * A connection of its own that hears notifications, and comes back by itself after a loss. `heard` is also called after each reconnect; it may
- * ask on the very connection, for what belongs to the session.
+ * A connection of its own that hears notifications, and comes back by itself after a loss. `heard` is also called after each reconnect, then
+ * without a payload; it may ask on the very connection, for what belongs to the session.
  */
-export function listen(connection: Connection, channel: string, heard: (ask: Ask) => void): { stop(): Promise<void> } {
+export function listen(
+  connection: Connection,
+  channel: string,
+  heard: (ask: Ask, payload?: string) => void,
+): { stop(): Promise<void> } {
   let client: Client | undefined
   let timer: NodeJS.Timeout | undefined
   let stopped = false
@@ -121,7 +153,7 @@ export function listen(connection: Connection, channel: string, heard: (ask: Ask
     client = fresh
     fresh.on('error', () => undefined)
     const ask = asking(fresh)
-    fresh.on('notification', () => heard(ask))
+    fresh.on('notification', ({ payload }) => heard(ask, payload))
     fresh.on('end', () => {
       if (!stopped && client === fresh) timer = setTimeout(() => void connect(), 250).unref()
     })

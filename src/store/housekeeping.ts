@@ -10,6 +10,7 @@ import { pruneReports } from './reports.ts'
 import { pruneStsPolicies } from './sts-policies.ts'
 import { pruneSandbox } from './sandbox.ts'
 import { pruneUnmatched } from './unmatched.ts'
+import { sweepSessions } from './sessions.ts'
 
 /** How long things are kept, in days (decisions K). */
 export interface Retention {
@@ -56,6 +57,7 @@ export async function keepHouse(
   await pruneReports(db)
   await pruneUnmatched(db)
   await pruneStsPolicies(db, limits.stsPoliciesMax)
+  while ((await sweepSessions(db)) === 1_000);
 }
 
 /** Contents outlive the end of the latest message of their partition; a message is final a day and a little after it was accepted. */

@@ -1,7 +1,8 @@
 // What the sandbox received, for the dashboard's inbox: written before the sandbox answers 250, in batches like everything else.
-import { randomUUID } from 'node:crypto'
+import { randomUUIDv7 } from 'node:crypto'
 import { limits } from '../config.ts'
 import { Batch } from '../base/batch.ts'
+import type { WorkspaceId } from '../domain/message.ts'
 import { sql, surelyAborted, type Db } from './database.ts'
 
 interface Kept {
@@ -13,14 +14,53 @@ interface Kept {
 
 const insert = sql(
   'sandbox-keep',
-  `insert into sandbox_mail (id, received_at, envelope_from, recipient, content)
-   select m.id, m.at, m.sender, m.recipient, decode(m.content, 'base64')
-     from json_to_recordset($1::text::json) as m (id uuid, at timestamptz, sender text, recipient text, content text)`,
+  // A message that is being delivered stands in the queue, which knows whose it is.
+  `insert into sandbox_mail (id, received_at, envelope_from, recipient, content, workspace_id, message_id)
+   select m.id, m.at, m.sender, m.recipient, decode(m.content, 'base64'), o.workspace_id, o.message_id
+     from json_to_recordset($1::text::json) as m (id uuid, at timestamptz, sender text, recipient text, content text, message uuid)
+     left join lateral (select q.workspace_id, q.message_id from outbound q where q.message_id = m.message limit 1) o on true`,
 )
+const page = sql(
+  'page-sandbox',
+  `select id, received_at, envelope_from, recipient, message_id, octet_length(content) size_bytes, substr(content, 1, 16384) head
+     from sandbox_mail where workspace_id = $1 and id < coalesce($2::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+      and recipient = coalesce($3, recipient)
+    order by id desc limit $4`,
+)
+const one = sql(
+  'read-sandbox',
+  `select id, received_at, envelope_from, recipient, message_id, octet_length(content) size_bytes, content
+     from sandbox_mail where workspace_id = $1 and id = $2`,
+)
+
+export interface SandboxRow {
+  readonly id: string
+  readonly received_at: Date
+  readonly envelope_from: string
+  readonly recipient: string
+  readonly message_id: string | null
+  readonly size_bytes: number
+}
+
+/** Newest first, from before an id; `head` is the beginning of each mail. */
+export const pageSandbox = (
+  db: Db,
+  workspace: WorkspaceId,
+  { before, recipient, most }: { before?: string | undefined; recipient?: string | undefined; most: number },
+): Promise<(SandboxRow & { readonly head: Buffer })[]> =>
+  db.rows<SandboxRow & { head: Buffer }>(page, [workspace, before ?? null, recipient ?? null, most])
+
+export async function readSandboxMail(
+  db: Db,
+  workspace: WorkspaceId,
+  id: string,
+): Promise<(SandboxRow & { readonly content: Buffer }) | undefined> {
+  return (await db.rows<SandboxRow & { content: Buffer }>(one, [workspace, id]))[0]
+}
 const prune = sql(
   'sandbox-prune',
   `delete from sandbox_mail where id in (
-     select id from sandbox_mail order by received_at desc offset $1 limit 5000) returning id`,
+     select id from sandbox_mail order by id desc offset $1 limit 5000) returning id`,
 )
 
 /** Keeps mails; each call resolves when its mail is committed. */
@@ -28,11 +68,12 @@ export function makeSandboxInbox(db: Db): (mail: Kept) => Promise<void> {
   const batch = new Batch<Kept, void>(
     async (mails) => {
       const rows = mails.map((mail) => ({
-        id: randomUUID(),
+        id: randomUUIDv7(), // in the order of time, as pages are
         at: mail.receivedAt,
         sender: mail.envelopeFrom,
         recipient: mail.recipient,
         content: mail.content.toString('base64'),
+        message: messageOf(mail.content),
       }))
       await db.rows(insert, [JSON.stringify(rows)])
       return []
@@ -46,4 +87,10 @@ export function makeSandboxInbox(db: Db): (mail: Kept) => Promise<void> {
 /** Removes the oldest mails beyond the inbox's size. */
 export async function pruneSandbox(db: Db): Promise<void> {
   while ((await db.rows(prune, [limits.sandboxInboxMax])).length === 5_000);
+}
+
+/** The message's id, as compose.ts writes it into Message-ID. Mail of others has none, and belongs to nobody. */
+function messageOf(content: Buffer): string | undefined {
+  const head = content.toString('latin1', 0, 8_192)
+  return /^message-id:\s*<([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})@/im.exec(head)?.[1]
 }

@@ -46,7 +46,7 @@ create table audit_log (
   at timestamp with time zone not null default app_now(),
   actor text not null,
   action text not null,
-  target text not null,
+  target text,
   facts json,
   constraint audit_log_pkey PRIMARY KEY (id)
 );
@@ -143,6 +143,7 @@ create table events (
   constraint events_pkey PRIMARY KEY (workspace_id, message_id, sequence)
 ) partition by RANGE (message_id);
 CREATE INDEX events_tx ON ONLY public.events USING btree (workspace_id, tx);
+CREATE TRIGGER count_events AFTER INSERT ON public.events REFERENCING NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION count_events();
 CREATE TRIGGER webhooks AFTER INSERT ON public.events REFERENCING NEW TABLE AS fresh FOR EACH STATEMENT EXECUTE FUNCTION queue_webhooks();
 
 create table feed_seen (
@@ -168,6 +169,24 @@ create table feeds (
   constraint feeds_provider_check CHECK ((provider = ANY (ARRAY['ses'::text, 'postmark'::text, 'mailgun'::text, 'sendgrid'::text, 'generic'::text])))
 );
 
+create table fresh_counts (
+  workspace_id uuid not null,
+  hour timestamp with time zone not null,
+  kind text not null,
+  bucket smallint not null,
+  many bigint not null
+);
+CREATE INDEX fresh_counts_workspace ON public.fresh_counts USING btree (workspace_id);
+
+create table hourly_counts (
+  workspace_id uuid not null,
+  hour timestamp with time zone not null,
+  kind text not null,
+  bucket smallint not null,
+  many bigint not null,
+  constraint hourly_counts_pkey PRIMARY KEY (workspace_id, hour, kind, bucket)
+);
+
 create table idempotency_keys (
   workspace_id uuid not null,
   endpoint text not null,
@@ -180,11 +199,29 @@ create table idempotency_keys (
 );
 CREATE INDEX idempotency_keys_age ON public.idempotency_keys USING brin (created_at);
 CREATE INDEX idempotency_repeats ON public.idempotency_keys USING btree (created_at) WHERE (endpoint = 'smtp-repeat'::text);
+CREATE TRIGGER admit_sent_again BEFORE INSERT ON public.idempotency_keys FOR EACH ROW WHEN ((new.endpoint = 'send_again'::text)) EXECUTE FUNCTION admit_sent_again();
 
 create table installation (
   name text not null,
   value text not null,
   constraint installation_pkey PRIMARY KEY (name)
+);
+
+create table invitations (
+  workspace_id uuid not null,
+  id uuid not null,
+  email text not null,
+  email_key text not null,
+  role text not null,
+  token_hash bytea not null,
+  invited_by text not null,
+  created_at timestamp with time zone not null default app_now(),
+  expires_at timestamp with time zone not null,
+  constraint invitations_pkey PRIMARY KEY (workspace_id, id),
+  constraint invitations_token_hash_key UNIQUE (token_hash),
+  constraint invitations_workspace_id_email_key_key UNIQUE (workspace_id, email_key),
+  constraint invitations_workspace_id_fkey FOREIGN KEY (workspace_id) REFERENCES workspaces(id),
+  constraint invitations_role_check CHECK ((role = ANY (ARRAY['owner'::text, 'admin'::text, 'developer'::text, 'viewer'::text])))
 );
 
 create table mailboxes (
@@ -202,6 +239,18 @@ create table mailboxes (
   constraint mailboxes_workspace_id_domain_id_fkey FOREIGN KEY (workspace_id, domain_id) REFERENCES domains(workspace_id, id),
   constraint mailboxes_status_check CHECK ((status = ANY (ARRAY['active'::text, 'disabled'::text])))
 );
+
+create table members (
+  workspace_id uuid not null,
+  user_id uuid not null,
+  role text not null,
+  created_at timestamp with time zone not null default app_now(),
+  constraint members_pkey PRIMARY KEY (workspace_id, user_id),
+  constraint members_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE,
+  constraint members_workspace_id_fkey FOREIGN KEY (workspace_id) REFERENCES workspaces(id),
+  constraint members_role_check CHECK ((role = ANY (ARRAY['owner'::text, 'admin'::text, 'developer'::text, 'viewer'::text])))
+);
+CREATE INDEX members_user ON public.members USING btree (user_id);
 
 create table messages (
   workspace_id uuid not null,
@@ -232,6 +281,7 @@ create table messages (
   constraint messages_status_check CHECK ((status = ANY (ARRAY['queued'::text, 'sending'::text, 'sent'::text, 'retrying'::text, 'failed'::text, 'delivery_unknown'::text])))
 ) partition by RANGE (id);
 CREATE INDEX messages_id ON ONLY public.messages USING btree (id);
+CREATE INDEX messages_recipient ON ONLY public.messages USING btree (workspace_id, recipient_key, id);
 CREATE TRIGGER message_moves BEFORE UPDATE OF status ON public.messages FOR EACH ROW WHEN ((old.status IS DISTINCT FROM new.status)) EXECUTE FUNCTION refuse_wrong_move();
 
 create table mta_sts_policies (
@@ -283,6 +333,39 @@ CREATE INDEX outbound_lease ON public.outbound USING btree (lease_until) WHERE (
 CREATE INDEX outbound_turn ON public.outbound USING btree (workspace_id, due_at, message_id) WHERE (lease_until IS NULL);
 CREATE TRIGGER armed_rows_need_evidence BEFORE UPDATE ON public.outbound FOR EACH ROW WHEN (((old.armed_epoch IS NOT NULL) AND (new.status <> 'sending'::text) AND (new.evidence IS NULL))) EXECUTE FUNCTION refuse_unproven_retry();
 
+create table passkey_challenges (
+  id uuid not null,
+  challenge text not null,
+  user_id uuid,
+  expires_at timestamp with time zone not null,
+  constraint passkey_challenges_pkey PRIMARY KEY (id),
+  constraint passkey_challenges_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
+);
+
+create table passkeys (
+  id text not null,
+  user_id uuid not null,
+  name text not null,
+  public_key bytea not null,
+  counter bigint not null,
+  transports text[] not null,
+  created_at timestamp with time zone not null default app_now(),
+  last_used_at timestamp with time zone,
+  constraint passkeys_pkey PRIMARY KEY (id),
+  constraint passkeys_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
+);
+CREATE INDEX passkeys_user ON public.passkeys USING btree (user_id);
+
+create table password_resets (
+  token_hash bytea not null,
+  user_id uuid not null,
+  created_at timestamp with time zone not null default app_now(),
+  expires_at timestamp with time zone not null,
+  constraint password_resets_pkey PRIMARY KEY (token_hash),
+  constraint password_resets_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
+);
+CREATE INDEX password_resets_user ON public.password_resets USING btree (user_id);
+
 create table plans (
   name text not null,
   api_sending boolean not null default true,
@@ -296,6 +379,13 @@ create table plans (
   constraint plans_monthly_check CHECK ((monthly >= 0))
 );
 CREATE TRIGGER access_changed AFTER INSERT OR DELETE OR UPDATE ON public.plans FOR EACH STATEMENT EXECUTE FUNCTION tell_access_changed();
+
+create table recovery_codes (
+  user_id uuid not null,
+  code_hash bytea not null,
+  constraint recovery_codes_pkey PRIMARY KEY (user_id, code_hash),
+  constraint recovery_codes_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
+);
 
 create table refused_submissions (
   workspace_id uuid not null,
@@ -348,9 +438,12 @@ create table sandbox_mail (
   envelope_from text not null,
   recipient text not null,
   content bytea not null,
+  workspace_id uuid,
+  message_id uuid,
   constraint sandbox_mail_pkey PRIMARY KEY (id)
 );
 CREATE INDEX sandbox_mail_recipient ON public.sandbox_mail USING btree (recipient, id);
+CREATE INDEX sandbox_mail_workspace ON public.sandbox_mail USING btree (workspace_id, id);
 
 create table scans (
   workspace_id uuid not null,
@@ -358,6 +451,31 @@ create table scans (
   record json not null,
   constraint scans_pkey PRIMARY KEY (workspace_id, message_id)
 ) partition by RANGE (message_id);
+
+create table sent_again (
+  workspace_id uuid not null,
+  message_id uuid not null,
+  again_id uuid not null,
+  at timestamp with time zone not null,
+  constraint sent_again_pkey PRIMARY KEY (workspace_id, message_id)
+);
+CREATE INDEX sent_again_again ON public.sent_again USING btree (workspace_id, again_id);
+
+create table sessions (
+  id uuid not null,
+  token_hash bytea not null,
+  user_id uuid not null,
+  created_at timestamp with time zone not null default app_now(),
+  seen_at timestamp with time zone not null default app_now(),
+  expires_at timestamp with time zone not null,
+  address text not null,
+  agent text not null,
+  constraint sessions_pkey PRIMARY KEY (id),
+  constraint sessions_token_hash_key UNIQUE (token_hash),
+  constraint sessions_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
+);
+CREATE INDEX sessions_expires ON public.sessions USING btree (expires_at);
+CREATE INDEX sessions_user ON public.sessions USING btree (user_id);
 
 create table smtp_credentials (
   workspace_id uuid not null,
@@ -421,6 +539,22 @@ create table usage (
   constraint usage_pkey PRIMARY KEY (workspace_id),
   constraint usage_workspace_id_fkey FOREIGN KEY (workspace_id) REFERENCES workspaces(id)
 ) with (fillfactor=10);
+
+create table users (
+  id uuid not null,
+  email text not null,
+  email_key text not null,
+  name text,
+  password_hash text,
+  operator boolean not null default false,
+  totp_sealed bytea,
+  totp_pending_sealed bytea,
+  totp_step bigint not null default 0,
+  created_at timestamp with time zone not null default app_now(),
+  last_sign_in_at timestamp with time zone,
+  constraint users_pkey PRIMARY KEY (id),
+  constraint users_email_key_key UNIQUE (email_key)
+);
 
 create table webhook_attempts (
   workspace_id uuid not null,
@@ -748,6 +882,21 @@ begin
     perform pg_notify('posthorn_due', ''); -- heard after the commit, once for the batch
   end if;
 end $function$;
+CREATE OR REPLACE FUNCTION public.admit_sent_again()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform 1 from messages m
+    where m.workspace_id = new.workspace_id and m.id = substr(new.key, 1, 36)::uuid and m.status = 'delivery_unknown'
+      and m.finished_at <= app_now() - substr(new.key, 38)::integer * interval '1 second' for share;
+  if not found then
+    raise exception 'message % may not be sent again', new.key using errcode = 'PH001';
+  end if;
+  insert into sent_again (workspace_id, message_id, again_id, at)
+  values (new.workspace_id, substr(new.key, 1, 36)::uuid, new.message_id, app_now());
+  return new;
+end $function$;
 CREATE OR REPLACE FUNCTION public.app_now()
  RETURNS timestamp with time zone
  LANGUAGE sql
@@ -960,6 +1109,21 @@ AS $function$
              finished + coalesce((select i.value from installation i where i.name = 'keep_content_days'), '7')::integer * interval '1 day'
            else finished end since) s
 $function$;
+CREATE OR REPLACE FUNCTION public.count_events()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  insert into fresh_counts (workspace_id, hour, kind, bucket, many)
+  select e.workspace_id, date_trunc('hour', e.occurred_at, 'UTC'), substr(e.type, 9),
+         case when e.type = 'message.sent' then floor(4 / ln(2::float8) * ln(1 + greatest(0, extract(epoch from e.occurred_at)::float8 * 1000
+           - ('x' || substr(replace(e.message_id::text, '-', ''), 1, 12))::bit(48)::bigint)))::smallint
+         else 0 end,
+         count(*)
+    from written e where e.type <> 'message.sending'
+   group by 1, 2, 3, 4;
+  return null;
+end $function$;
 CREATE OR REPLACE FUNCTION public.dated_partitions()
  RETURNS TABLE(parent text, child text, ends timestamp with time zone, low uuid, high uuid)
  LANGUAGE sql

@@ -48,6 +48,20 @@ const domainsOf = sql(
   `select d.id, d.name, d.status, d.ownership_token, d.created_at, d.verified_at, ${keysOfDomain}
      from domains d where d.workspace_id = $1 order by d.name`,
 )
+const domainById = sql(
+  'domain-by-id',
+  `select d.id, d.name, d.status, d.ownership_token, d.created_at, d.verified_at, ${keysOfDomain}
+     from domains d where d.workspace_id = $1 and d.id = $2`,
+)
+// Mailboxes keep their domain: what was sent from them names it.
+const removeDomain = sql(
+  'delete-domain',
+  `with free as (
+     select d.id from domains d where d.workspace_id = $1 and d.id = $2
+        and not exists (select from mailboxes m where m.workspace_id = d.workspace_id and m.domain_id = d.id) for update),
+   keys as (delete from dkim_keys k using free f where k.workspace_id = $1 and k.domain_id = f.id returning k.domain_id)
+   delete from domains d using free f where d.workspace_id = $1 and d.id = f.id and (select count(*) from keys) >= 0 returning d.name`,
+)
 const mailbox = sql(
   'insert-mailbox',
   `with made as (
@@ -62,6 +76,23 @@ const mailboxesOf = sql(
   `select m.id, m.address, m.name, m.status, m.created_at, d.name as domain
      from mailboxes m join domains d on d.workspace_id = m.workspace_id and d.id = m.domain_id
     where m.workspace_id = $1 order by m.address_key`,
+)
+const mailboxById = sql(
+  'mailbox-by-id',
+  `select m.id, m.address, m.name, m.status, m.created_at, d.name as domain
+     from mailboxes m join domains d on d.workspace_id = m.workspace_id and d.id = m.domain_id
+    where m.workspace_id = $1 and m.id = $2`,
+)
+const change = sql(
+  'change-mailbox',
+  `update mailboxes m set status = coalesce($3, m.status), name = case when $4 then $5 else m.name end from domains d
+    where m.workspace_id = $1 and m.id = $2 and d.workspace_id = m.workspace_id and d.id = m.domain_id
+   returning m.id, m.address, m.name, m.status, m.created_at, d.name as domain`,
+)
+// The installation's own sender, named by an operator: by id, or by an address that only one workspace has.
+const named = sql(
+  'mailbox-by-name',
+  `select m.workspace_id, m.id from mailboxes m where m.id::text = $1 or m.address_key = $1 limit 2`,
 )
 const ownerOfMailbox = sql('owner-of-mailbox', 'select workspace_id from mailboxes where id = $1')
 const mailboxStatus = sql(
@@ -95,6 +126,15 @@ export async function verifyDomain(db: Db, workspace: WorkspaceId, name: string)
 
 export async function findDomain(db: Db, workspace: WorkspaceId, name: string): Promise<DomainRow | undefined> {
   return (await db.rows<DomainRow>(domainByName, [workspace, name]))[0]
+}
+
+export async function findDomainById(db: Db, workspace: WorkspaceId, id: string): Promise<DomainRow | undefined> {
+  return (await db.rows<DomainRow>(domainById, [workspace, id]))[0]
+}
+
+/** Its name; undefined where there is none, or it has mailboxes. */
+export async function deleteDomain(db: Db, workspace: WorkspaceId, id: string): Promise<string | undefined> {
+  return (await db.rows<{ name: string }>(removeDomain, [workspace, id]))[0]?.name
 }
 
 export const listDomainRows = (db: Db, workspace: WorkspaceId): Promise<DomainRow[]> =>
@@ -147,4 +187,29 @@ export async function findActiveMailbox(
   addressKey: string,
 ): Promise<{ readonly id: MailboxId; readonly address: string } | undefined> {
   return (await db.rows<{ id: MailboxId; address: string }>(activeMailbox, [workspace, addressKey]))[0]
+}
+
+export async function findMailbox(db: Db, workspace: WorkspaceId, id: string): Promise<MailboxRow | undefined> {
+  return (await db.rows<MailboxRow>(mailboxById, [workspace, id]))[0]
+}
+
+/** What is left out stays; a name of null takes it away. */
+export async function changeMailbox(
+  db: Db,
+  workspace: WorkspaceId,
+  id: string,
+  changes: { readonly status?: 'active' | 'disabled' | undefined; readonly name?: string | null | undefined },
+): Promise<MailboxRow | undefined> {
+  const values = [workspace, id, changes.status ?? null, changes.name !== undefined, changes.name ?? null]
+  return (await db.rows<MailboxRow>(change, values))[0]
+}
+
+/** By id or address, whatever the workspace: undefined where there is none, or more than one. */
+export async function mailboxNamed(
+  db: Db,
+  idOrAddress: string,
+): Promise<{ readonly workspaceId: WorkspaceId; readonly mailboxId: MailboxId } | undefined> {
+  const rows = await db.rows<{ workspace_id: WorkspaceId; id: MailboxId }>(named, [idOrAddress.toLowerCase()])
+  const [row] = rows
+  return rows.length === 1 && row !== undefined ? { workspaceId: row.workspace_id, mailboxId: row.id } : undefined
 }

@@ -46,6 +46,14 @@ const page = sql(
   'page-suppressions',
   `select ${columns} from suppressions where workspace_id = $1 and recipient_key > $2 order by recipient_key limit $3`,
 )
+// $2 is where the page begins, $3 what the addresses begin with.
+const pageFrom = sql(
+  'page-suppressions-from',
+  `select recipient_key, recipient, reason, source_message_id, rule, evidence, created_at
+     from suppressions where workspace_id = $1 and recipient_key > $2 and recipient_key >= $3
+      and starts_with(recipient_key, $3) and reason = coalesce($4, reason)
+    order by recipient_key limit $5`,
+)
 const remove = sql(
   'delete-suppression',
   `with gone as (
@@ -113,6 +121,13 @@ export const pageSuppressions = (
   after: string,
   most: number,
 ): Promise<SuppressionRow[]> => db.rows<SuppressionRow>(page, [workspace, after, most])
+
+/** The next ones after a key that begin with `prefix`, in the order of keys. */
+export const searchSuppressions = (
+  db: Db,
+  workspace: WorkspaceId,
+  { after, prefix, reason, most }: { after: string; prefix: string; reason?: string | undefined; most: number },
+): Promise<SuppressionRow[]> => db.rows<SuppressionRow>(pageFrom, [workspace, after, prefix, reason ?? null, most])
 
 export async function deleteSuppression(
   db: Db,

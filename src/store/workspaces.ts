@@ -51,6 +51,17 @@ const update = sql(
     where id = $1
    returning id, name, status, plan, route_sealed, keeps_content, created_at`,
 )
+const rename = sql(
+  'rename-workspace',
+  `update workspaces w set name = coalesce($2, w.name), keeps_content = coalesce($3, w.keeps_content)
+    where w.id = $1 and not exists (select from workspaces o where o.name = $2 and o.id <> $1)
+   returning id, name, status, plan, route_sealed, keeps_content, created_at`,
+)
+const readFact = sql('read-installation', 'select value from installation where name = $1')
+const writeFact = sql(
+  'write-installation',
+  'insert into installation (name, value) values ($1, $2) on conflict (name) do nothing returning name',
+)
 const plans = sql(
   'list-plans',
   'select name, api_sending, hourly, daily, monthly, upgrade_url from plans order by name',
@@ -104,6 +115,25 @@ export async function updateWorkspace(
   const { plan = null, status = null, route, keepsContent = null } = changes
   const values = [id, plan, status, route !== undefined, route ?? null, keepsContent]
   return (await db.rows<WorkspaceRow>(update, values))[0]
+}
+
+/** What its members may change. Undefined where there is no such workspace, or the name is taken. */
+export async function changeOwnWorkspace(
+  db: Db,
+  id: WorkspaceId,
+  changes: { readonly name?: string | undefined; readonly keepsContent?: boolean | undefined },
+): Promise<WorkspaceRow | undefined> {
+  return (await db.rows<WorkspaceRow>(rename, [id, changes.name ?? null, changes.keepsContent ?? null]))[0]
+}
+
+/** A fact of the installation itself. */
+export async function readInstallation(db: Db, name: string): Promise<string | undefined> {
+  return (await db.rows<{ value: string }>(readFact, [name]))[0]?.value
+}
+
+/** False where it is known already: the first one stays. */
+export async function writeInstallation(db: Db, name: string, value: string): Promise<boolean> {
+  return (await db.rows(writeFact, [name, value])).length === 1
 }
 
 export const listPlanRows = (db: Db): Promise<PlanRow[]> => db.rows<PlanRow>(plans)

@@ -34,7 +34,8 @@ export async function addDomain(
   verified: boolean,
 ): Promise<Domain> {
   const name = parseAddress(`postmaster@${text}`)?.domain
-  if (name === undefined) throw new Mistake(`"${text}" is not the name of a domain, such as example.org.`)
+  if (name === undefined)
+    throw new Mistake(`"${text}" is not the name of a domain, such as example.org.`, { field: 'name' })
   const known = verified && (await verifyDomain(tools.db, workspace, name))
   if (!known) {
     const { privateKeyPem, publicKeyBase64 } = await generateDkimKey()
@@ -47,10 +48,11 @@ export async function addDomain(
       publicKey: publicKeyBase64,
       privateKeySealed: tools.vault.seal(privateKeyPem, sealedAs.dkimKey(workspace, name)),
     })
-    if (!inserted) throw new Mistake(`The workspace already has the domain ${name}; \`posthorn domain list\` shows it.`)
+    if (!inserted)
+      throw new Mistake(`The workspace already has the domain ${name}.`, { code: 'conflict', field: 'name' })
   }
   const row = await findDomain(tools.db, workspace, name)
-  if (row === undefined) throw new Mistake(`The domain ${name} was removed meanwhile.`)
+  if (row === undefined) throw new Mistake(`The domain ${name} was removed meanwhile.`, { code: 'conflict' })
   return presentDomain(row, tools.hostname)
 }
 
@@ -58,7 +60,7 @@ export async function listDomains(db: Db, workspace: WorkspaceId, hostname: stri
   return (await listDomainRows(db, workspace)).map((row) => presentDomain(row, hostname))
 }
 
-function presentDomain(row: DomainRow, hostname: string): Domain {
+export function presentDomain(row: DomainRow, hostname: string): Domain {
   const status = row.status === 'verified' ? 'verified' : 'pending'
   const { name } = row
   const records: DnsRecord[] = [

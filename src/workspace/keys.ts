@@ -2,31 +2,11 @@
 import { randomUUIDv7 } from 'node:crypto'
 import { hashSecret, makeApiKey } from '../base/secret.ts'
 import type { WorkspaceId } from '../domain/message.ts'
+import { scopes } from '../domain/scopes.ts'
 import { insertKey, listKeyRows, revokeKeyRow, workspaceOfKey } from '../store/access.ts'
 import type { KeyRow } from '../store/access.ts'
 import type { Db } from '../store/database.ts'
 import { Mistake, parseId, parseName } from './mistake.ts'
-
-const readAndWrite = [
-  'domains',
-  'mailboxes',
-  'suppressions',
-  'webhooks',
-  'keys',
-  'smtp-credentials',
-  'members',
-  'workspace',
-]
-
-/** Specification 5, decisions H. */
-const scopes: readonly string[] = [
-  'mail.send',
-  'mail.status.read',
-  'mail.read',
-  ...readAndWrite.flatMap((name) => [`${name}.read`, `${name}.write`]),
-  'usage.read',
-  'audit.read',
-]
 
 export interface ApiKey {
   readonly id: string
@@ -55,9 +35,10 @@ export async function createKey(
   wish: KeyWish,
 ): Promise<ApiKey & { readonly key: string }> {
   const wanted = [...new Set(wish.scopes)]
-  if (wanted.length === 0) throw new Mistake('A key needs at least one scope.')
-  const wrong = wanted.find((scope) => !scopes.includes(scope))
-  if (wrong !== undefined) throw new Mistake(`There is no scope "${wrong}"; there are ${scopes.join(', ')}.`)
+  if (wanted.length === 0) throw new Mistake('A key needs at least one scope.', { field: 'scopes' })
+  const wrong = wanted.find((scope) => !(scopes as readonly string[]).includes(scope))
+  if (wrong !== undefined)
+    throw new Mistake(`There is no scope "${wrong}"; there are ${scopes.join(', ')}.`, { field: 'scopes' })
   const key = makeApiKey()
   const row = await insertKey(db, workspace, {
     id: randomUUIDv7(),
@@ -83,7 +64,7 @@ export async function revokeKey(db: Db, text: string): Promise<ApiKey> {
   return presentKey(row)
 }
 
-function presentKey(row: KeyRow): ApiKey {
+export function presentKey(row: KeyRow): ApiKey {
   return {
     id: row.id,
     name: row.name,

@@ -19,9 +19,10 @@ export interface Mailbox {
 /** `name` is the display name of the From field. */
 export async function addMailbox(db: Db, workspace: WorkspaceId, text: string, name?: string): Promise<Mailbox> {
   const address = parseAddress(text)
-  if (address === undefined) throw new Mistake(`"${text}" is not an address, such as shop@example.org.`)
+  if (address === undefined)
+    throw new Mistake(`"${text}" is not an address, such as shop@example.org.`, { field: 'address' })
   if ((await findDomain(db, workspace, address.domain)) === undefined)
-    throw new Mistake(`The workspace does not have the domain ${address.domain}; \`posthorn domain add\` adds it.`)
+    throw new Mistake(`The workspace does not have the domain ${address.domain}; add it first.`, { field: 'address' })
   const row = await insertMailbox(db, workspace, {
     id: randomUUIDv7(),
     domain: address.domain,
@@ -29,7 +30,8 @@ export async function addMailbox(db: Db, workspace: WorkspaceId, text: string, n
     addressKey: address.key,
     name: name === undefined ? null : parseName(name, 'mailbox'),
   })
-  if (row === undefined) throw new Mistake(`The workspace already has the mailbox ${address.text}.`)
+  if (row === undefined)
+    throw new Mistake(`The workspace already has the mailbox ${address.text}.`, { code: 'conflict', field: 'address' })
   return presentMailbox(row)
 }
 
@@ -45,6 +47,6 @@ export async function setMailbox(db: Db, id: string, status: 'active' | 'disable
   return presentMailbox(row)
 }
 
-function presentMailbox({ id, address, name, status, domain, created_at: createdAt }: MailboxRow): Mailbox {
+export function presentMailbox({ id, address, name, status, domain, created_at: createdAt }: MailboxRow): Mailbox {
   return { id, address, ...(name !== null && { name }), status, domain, createdAt }
 }

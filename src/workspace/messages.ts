@@ -1,10 +1,15 @@
-// Messages as an operator looks at them: by id alone, with everything that happened.
+// Messages as people look at them: pages of a workspace, and one with everything that happened. Operators name one by its id alone.
 import { limits } from '../config.ts'
-import type { MessageId, WorkspaceId } from '../domain/message.ts'
+import type { DeliveryStatus, MessageId, MessageStatus, WorkspaceId } from '../domain/message.ts'
+import { ranksOf } from '../domain/delivery-status.ts'
+import { parseAddress } from '../mail/address.ts'
 import type { Db } from '../store/database.ts'
 import { listRefusals, type RefusalRow } from '../store/refused-submissions.ts'
+import { idFloor, pageMessages, type MessageListRow } from '../store/views/message-list.ts'
+import { readSentAgain, type SentAgain } from '../store/sent-again.ts'
 import { listMessages, readTimeline, workspaceOfMessage } from '../store/views/message-timeline.ts'
 import type { MessageSummary, Timeline } from '../store/views/message-timeline.ts'
+import type { Page } from './management.ts'
 import { Mistake, parseId } from './mistake.ts'
 
 export type { MessageSummary, Timeline } from '../store/views/message-timeline.ts'
@@ -29,4 +34,79 @@ export async function showMessage(db: Db, text: string): Promise<Timeline> {
   const timeline = workspace === undefined ? undefined : await readTimeline(db, workspace, id)
   if (timeline === undefined) throw new Mistake(`There is no message ${id}.`)
   return timeline
+}
+
+export interface MessageWish {
+  readonly status?: MessageStatus
+  readonly deliveryStatus?: DeliveryStatus
+  readonly mailboxId?: string
+  /** One whole address. */
+  readonly recipient?: string
+  /** Somewhere in subject or recipient. */
+  readonly text?: string
+  readonly from?: Date
+  readonly to?: Date
+  /** The id at which the page before ended. */
+  readonly before?: string
+  readonly most: number
+}
+
+/** Newest first. What has no index is looked for among the next `messagesScannedMax` messages; `next` goes on behind them. */
+export async function searchMessages(
+  db: Db,
+  workspace: WorkspaceId,
+  { recipient, deliveryStatus, from, to, before, most, ...filter }: MessageWish,
+): Promise<Page<MessageListRow>> {
+  const address = recipient === undefined ? undefined : parseAddress(recipient.trim())
+  if (recipient !== undefined && address === undefined)
+    throw new Mistake('"recipient" must be one whole e-mail address; "text" finds parts of one.', {
+      field: 'recipient',
+    })
+  const until = to === undefined ? undefined : idFloor(to)
+  const upper = [before, until].filter((each) => each !== undefined).sort()[0]
+  const { messages, next } = await pageMessages(
+    db,
+    workspace,
+    {
+      ...filter,
+      ...(address !== undefined && { recipientKey: address.key }),
+      ...(deliveryStatus !== undefined && { ranks: ranksOf(deliveryStatus) }),
+    },
+    { most, ...(upper !== undefined && { before: upper }), ...(from !== undefined && { since: idFloor(from) }) },
+  )
+  return { items: messages, ...(next !== undefined && { next }) }
+}
+
+/** Everything about one message of the workspace, and what was sent in its place. */
+export async function timelineOf(db: Db, workspace: WorkspaceId, id: MessageId): Promise<Timeline & SentAgain> {
+  const [timeline, again] = await Promise.all([readTimeline(db, workspace, id), readSentAgain(db, workspace, id)])
+  if (timeline === undefined)
+    throw new Mistake('No message with this id exists in your workspace.', { code: 'not_found' })
+  return { ...timeline, ...again }
+}
+
+export interface Refused {
+  readonly id: string
+  readonly at: Date
+  readonly source: 'rest' | 'smtp'
+  readonly code: string
+  readonly recipientDomain?: string
+}
+
+/** What was refused and never became a message, newest first. */
+export async function pageRefused(
+  db: Db,
+  workspace: WorkspaceId,
+  before: string | undefined,
+  most: number,
+): Promise<Page<Refused>> {
+  const rows = await listRefusals(db, workspace, most + 1, before)
+  const shown = rows.slice(0, most)
+  return {
+    items: shown.map(({ recipientDomain, ...row }) => ({
+      ...row,
+      ...(recipientDomain !== null && { recipientDomain }),
+    })),
+    ...(rows.length > most && { next: shown.at(-1)?.id as string }),
+  }
 }

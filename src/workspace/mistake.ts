@@ -1,9 +1,32 @@
-// What an operator asked for and cannot have: one sentence, shown as it is. And what operators name things by.
+// What somebody asked for and cannot have: one sentence, shown as it is. And what people name things by.
 import { limits } from '../config.ts'
+import type { RefusalCode } from '../domain/refusal.ts'
+
+export interface MistakeFacts {
+  /** How a face says it; `invalid_request` where nothing is said. */
+  readonly code?: RefusalCode
+  /** The member that is wrong. */
+  readonly field?: string
+  readonly retryAfterSeconds?: number
+}
 
 export class Mistake extends Error {
   override readonly name = 'Mistake'
+  readonly code: RefusalCode
+  readonly field: string | undefined
+  readonly retryAfterSeconds: number | undefined
+
+  constructor(words: string, { code = 'invalid_request', field, retryAfterSeconds }: MistakeFacts = {}) {
+    super(words)
+    this.code = code
+    this.field = field
+    this.retryAfterSeconds = retryAfterSeconds
+  }
 }
+
+/** What is not there, or belongs to another workspace: one answer for both. */
+export const notThere = (what: string): Mistake =>
+  new Mistake(`There is no such ${what} in your workspace.`, { code: 'not_found' })
 
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
 
@@ -24,6 +47,7 @@ export function parseName(text: string, what: string): string {
   if (name === '' || name.length > limits.nameCharactersMax || /\p{C}/u.test(name))
     throw new Mistake(
       `The name of a ${what} has 1 to ${limits.nameCharactersMax} characters and no control characters.`,
+      { field: 'name' },
     )
   return name
 }

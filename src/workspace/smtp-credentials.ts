@@ -45,11 +45,11 @@ export async function createSmtpCredential(
     username,
     passwordHash: passwordHasher(vault)(username, password),
   })
-  return { ...present(row), password }
+  return { ...presentCredential(row), password }
 }
 
 export async function listSmtpCredentials(db: Db, workspace: WorkspaceId): Promise<SmtpCredential[]> {
-  return (await listCredentialRows(db, workspace)).map(present)
+  return (await listCredentialRows(db, workspace)).map(presentCredential)
 }
 
 /** One that is revoked already stays as it is. */
@@ -58,10 +58,10 @@ export async function revokeSmtpCredential(db: Db, text: string): Promise<SmtpCr
   const workspace = await workspaceOfCredential(db, id)
   const row = workspace === undefined ? undefined : await revokeCredentialRow(db, workspace, id)
   if (row === undefined) throw new Mistake(`There is no SMTP credential ${id}.`)
-  return present(row)
+  return presentCredential(row)
 }
 
-function present(row: CredentialRow): SmtpCredential {
+export function presentCredential(row: CredentialRow): SmtpCredential {
   return {
     id: row.id,
     name: row.name,

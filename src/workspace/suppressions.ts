@@ -37,7 +37,7 @@ export async function addSuppression(
   const { key, text: recipient } = requireAddress(text)
   await insertSuppressions(db, workspace, [{ key, recipient, reason: 'manual' }], actor)
   const row = await findSuppression(db, workspace, key)
-  if (row === undefined) throw new Mistake(`${recipient} was removed meanwhile.`)
+  if (row === undefined) throw new Mistake(`${recipient} was removed meanwhile.`, { code: 'conflict' })
   return presentSuppression(row)
 }
 
@@ -49,7 +49,7 @@ export async function removeSuppression(
 ): Promise<Suppression> {
   const { key, text: recipient } = requireAddress(text)
   const row = await deleteSuppression(db, workspace, key, actor)
-  if (row === undefined) throw new Mistake(`${recipient} is not suppressed in this workspace.`)
+  if (row === undefined) throw new Mistake(`${recipient} is not suppressed in this workspace.`, { code: 'not_found' })
   return presentSuppression(row)
 }
 
@@ -124,7 +124,7 @@ export async function importSuppressions(
 
 function readSuppressions(text: string): NewSuppression[] {
   if (text.length > limits.suppressionImportBytesMax)
-    throw new Mistake(`The file is larger than ${limits.suppressionImportBytesMax} bytes: split it.`)
+    throw new Mistake(`The file is larger than ${limits.suppressionImportBytesMax} bytes: split it.`, { field: 'csv' })
   const lines = readCsv(text)
   const head = lines[0]?.cells.map((cell) => cell.trim().toLowerCase()) ?? []
   const named = head.findIndex((cell) => ['recipient', 'email', 'address'].includes(cell))
@@ -139,7 +139,9 @@ function readSuppressions(text: string): NewSuppression[] {
   if (mistakes.length === 0) return rows
   const shown = mistakes.slice(0, limits.importMistakesShownMax)
   const more = mistakes.length - shown.length
-  throw new Mistake(['Nothing was imported.', ...shown, ...(more > 0 ? [`and ${more} more`] : [])].join('\n'))
+  throw new Mistake(['Nothing was imported.', ...shown, ...(more > 0 ? [`and ${more} more`] : [])].join('\n'), {
+    field: 'csv',
+  })
 }
 
 /** The row, or what is wrong with it. */
@@ -154,11 +156,12 @@ function readLine(recipient = '', reasonText = ''): NewSuppression | string {
 
 function requireAddress(text: string): EmailAddress {
   const address = parseAddress(text)
-  if (address === undefined) throw new Mistake(`"${text}" is not an address, such as ada@example.com.`)
+  if (address === undefined)
+    throw new Mistake(`"${text}" is not an address, such as ada@example.com.`, { field: 'recipient' })
   return address
 }
 
-function presentSuppression(row: SuppressionRow): Suppression {
+export function presentSuppression(row: SuppressionRow): Suppression {
   return {
     recipient: row.recipient,
     reason: row.reason,

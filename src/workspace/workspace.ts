@@ -16,23 +16,71 @@ import {
   workspaceByName,
 } from '../store/workspaces.ts'
 import type { PlanRow, WorkspaceRow } from '../store/workspaces.ts'
+import { pageWorkspaceRows } from '../store/views/operations.ts'
+import { audited } from './by.ts'
+import type { Page } from './management.ts'
 import { isUuid, Mistake, parseName } from './mistake.ts'
+import type { Holder } from './sessions.ts'
 
+export type { By } from './by.ts'
 export { addDomain, listDomains } from './domains.ts'
 export type { Domain } from './domains.ts'
 export { createKey, listKeys, revokeKey } from './keys.ts'
 export type { ApiKey } from './keys.ts'
 export { addMailbox, listMailboxes, setMailbox } from './mailboxes.ts'
 export type { Mailbox } from './mailboxes.ts'
-export { listMessagesOf, listRefusedOf, showMessage } from './messages.ts'
+export {
+  addDomainFor,
+  addMailboxFor,
+  changeMailboxFor,
+  changeWorkspace,
+  createCredentialFor,
+  createKeyFor,
+  importSuppressionsFor,
+  pageSuppressionsOf,
+  readAudit,
+  removeDomain,
+  revokeCredentialFor,
+  revokeKeyFor,
+  showDomain,
+  showMailbox,
+  showWorkspace,
+  suppressFor,
+  unsuppressFor,
+} from './management.ts'
+export {
+  acceptInvitation,
+  changeMember,
+  createUser,
+  invite,
+  isAnybodyThere,
+  listInvitations,
+  listMembers,
+  removeMember,
+  showInvitation,
+  withdrawInvitation,
+} from './members.ts'
+export { listMessagesOf, listRefusedOf, pageRefused, searchMessages, showMessage, timelineOf } from './messages.ts'
 export type { MessageSummary, Timeline } from './messages.ts'
 export { Mistake } from './mistake.ts'
+export { makeNotifier, readSystemMailbox, saveSystemMailbox } from './notices.ts'
+export { makeLive } from './live.ts'
+export type { Office } from './office.ts'
+export type { Notify } from './notices.ts'
+export { readHealth, readQueue } from './operators.ts'
+export { addPasskey, askForPasskey, beginPasskey, removePasskey, signInWithPasskey } from './passkeys.ts'
+export { makePeople } from './people.ts'
+export type { Browser, People, SignedIn } from './people.ts'
 export { makeAuthenticator } from './principals.ts'
 export type { Authenticator } from './principals.ts'
 export { createSmtpCredential, listSmtpCredentials, revokeSmtpCredential } from './smtp-credentials.ts'
 export type { SmtpCredential } from './smtp-credentials.ts'
 export { makeSubmitters } from './submitters.ts'
 export type { Submitters } from './submitters.ts'
+export { listSandbox, readSandboxBytes, showSandboxMail } from './sandbox-inbox.ts'
+export { sendAgain } from './send-again.ts'
+export { closeSession, endSession, findHolder, listSessions } from './sessions.ts'
+export type { Holder } from './sessions.ts'
 export {
   addSuppression,
   exportSuppressions,
@@ -42,6 +90,7 @@ export {
   undoRule,
 } from './suppressions.ts'
 export type { Suppression } from './suppressions.ts'
+export { readSeries, readUsage, standingOf } from './usage.ts'
 
 export interface Workspace {
   readonly id: WorkspaceId
@@ -79,7 +128,8 @@ export async function createWorkspace(db: Db, vault: Vault, name: string, plan: 
   if (isUuid(clean)) throw new Mistake('A workspace cannot be named like an id.')
   await requirePlan(db, plan)
   const row = await insertWorkspace(db, randomUUIDv7(), clean, plan)
-  if (row === undefined) throw new Mistake(`There is already a workspace named "${clean}".`)
+  if (row === undefined)
+    throw new Mistake(`There is already a workspace named "${clean}".`, { code: 'conflict', field: 'name' })
   return presentWorkspace(vault, row)
 }
 
@@ -114,7 +164,7 @@ export async function setWorkspace(
   const route = changes.route === undefined ? undefined : sealRoute(vault, id, changes.route)
   const { plan, status, keepsContent } = changes
   const row = await updateWorkspace(db, id, { plan, status, keepsContent, ...(route !== undefined && { route }) })
-  if (row === undefined) throw new Mistake(`There is no workspace ${id}.`)
+  if (row === undefined) throw new Mistake(`There is no workspace ${id}.`, { code: 'not_found' })
   return presentWorkspace(vault, row)
 }
 
@@ -123,7 +173,7 @@ function sealRoute(vault: Vault, id: WorkspaceId, route: string): Buffer | null 
   try {
     parseRoute(route)
   } catch (error) {
-    throw new Mistake(`The route ${(error as Error).message}, or default for the installation's.`)
+    throw new Mistake(`The route ${(error as Error).message}, or default for the installation's.`, { field: 'route' })
   }
   return vault.seal(route, sealedAs.route(id))
 }
@@ -132,7 +182,9 @@ export async function setPlan(db: Db, name: string, changes: PlanChanges): Promi
   const limit = (value: number | 'none' | undefined): number | null => (value === 'none' ? -1 : (value ?? null))
   const url = changes.upgradeUrl
   if (url !== undefined && url !== '' && !/^(?:\/(?!\/)|https?:\/\/)[^\s]*$/.test(url))
-    throw new Mistake('The upgrade URL must begin with http://, https:// or a slash; an empty one takes it away.')
+    throw new Mistake('The upgrade URL must begin with http://, https:// or a slash; an empty one takes it away.', {
+      field: 'upgradeUrl',
+    })
   const row = {
     name: parseName(name, 'plan'),
     hourly: limit(changes.hourly),
@@ -147,9 +199,73 @@ export async function listPlans(db: Db): Promise<Plan[]> {
   return (await listPlanRows(db)).map(presentPlan)
 }
 
+// What operators do in the dashboard: the same acts, each with its audit row.
+
+export async function pageWorkspaces(
+  { db, vault }: { readonly db: Db; readonly vault: Vault },
+  wish: { readonly before?: string; readonly text?: string; readonly most: number },
+): Promise<Page<Workspace>> {
+  const rows = await pageWorkspaceRows(db, wish.before, (wish.text ?? '').trim().toLowerCase(), wish.most + 1)
+  const shown = rows.slice(0, wish.most)
+  return {
+    items: shown.map((row) => presentWorkspace(vault, row)),
+    ...(rows.length > wish.most && { next: shown.at(-1)?.id as string }),
+  }
+}
+
+export function createWorkspaceAsOperator(
+  { db, vault }: { readonly db: Db; readonly vault: Vault },
+  holder: Holder,
+  name: string,
+  plan: string,
+): Promise<Workspace> {
+  return audited(
+    db,
+    { actor: `user:${holder.userId}` },
+    'workspace.created',
+    (tx) => createWorkspace(tx, vault, name, plan),
+    (workspace) => ({ target: workspace.id, facts: { name: workspace.name, plan } }),
+  )
+}
+
+/** The row stands in the workspace's own log: its members see that they were blocked, and by whom. A route may hold a password: left out. */
+export function changeWorkspaceAsOperator(
+  { db, vault }: { readonly db: Db; readonly vault: Vault },
+  holder: Holder,
+  id: WorkspaceId,
+  changes: { readonly plan?: string; readonly status?: 'active' | 'blocked'; readonly route?: string },
+): Promise<Workspace> {
+  const { route, ...open } = changes
+  return audited(
+    db,
+    { actor: `user:${holder.userId}`, workspaceId: id },
+    'workspace.changed',
+    (tx) => setWorkspace(tx, vault, id, changes),
+    (workspace) => ({
+      target: id,
+      facts: { ...open, ...(route !== undefined && { route: workspace.route ?? 'default' }) },
+    }),
+  )
+}
+
+export function setPlanAsOperator(
+  { db }: { readonly db: Db },
+  holder: Holder,
+  name: string,
+  changes: PlanChanges,
+): Promise<Plan> {
+  return audited(
+    db,
+    { actor: `user:${holder.userId}` },
+    'plan.changed',
+    (tx) => setPlan(tx, name, changes),
+    () => ({ target: name, facts: changes }),
+  )
+}
+
 async function requirePlan(db: Db, name: string): Promise<void> {
   if ((await findPlan(db, name)) === undefined)
-    throw new Mistake(`There is no plan "${name}"; \`posthorn plan list\` shows them all.`)
+    throw new Mistake(`There is no plan "${name}"; \`posthorn plan list\` shows them all.`, { field: 'plan' })
 }
 
 function presentWorkspace(vault: Vault, row: WorkspaceRow): Workspace {

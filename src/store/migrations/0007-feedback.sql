@@ -18,7 +18,7 @@ create table audit_log (
   at timestamptz not null default app_now(),
   actor text not null,
   action text not null,
-  target text not null,
+  target text,
   facts json
 );
 create index audit_log_workspace on audit_log (workspace_id, id);

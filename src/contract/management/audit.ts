@@ -1,0 +1,31 @@
+// Who did what in the workspace.
+import { Type } from 'typebox'
+import { closed, managed, page, paging, time, uuid } from './managed.ts'
+
+export const AuditEntry = Type.Object(
+  {
+    id: uuid('The entry.'),
+    at: time('When.'),
+    actor: Type.String({ description: '`user:<id>`, `key:<id>`, `cli` or `posthorn`.' }),
+    actorName: Type.Optional(
+      Type.String({ description: 'The address of the person or the name of the key, as it is now.' }),
+    ),
+    action: Type.String({ description: 'What was done.', examples: ['key.created'] }),
+    target: Type.Optional(Type.String({ description: 'To what.' })),
+    facts: Type.Optional(Type.Unknown({ description: 'Details that depend on the action.' })),
+  },
+  { description: 'Something that somebody did.' },
+)
+
+export const audits = {
+  readAudit: managed({
+    method: 'get',
+    path: '/api/v1/audit',
+    operationId: 'listAuditEntries',
+    tag: 'Workspace',
+    summary: 'Read the audit log',
+    scope: 'audit.read',
+    query: closed(paging),
+    ok: [200, 'A page of entries, newest first.', page(AuditEntry, 'Audit entries.')],
+  }),
+}

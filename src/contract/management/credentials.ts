@@ -1,0 +1,52 @@
+// SMTP credentials: made with their password shown once, listed, revoked.
+import { Type } from 'typebox'
+import { closed, list, managed, name, time, uuid } from './managed.ts'
+
+const properties = {
+  id: uuid('The credential.'),
+  name: Type.String({ description: 'What it is for.' }),
+  username: Type.String({ description: 'For AUTH.' }),
+  createdAt: time('When it was made.'),
+  lastUsedAt: Type.Optional(time('When it was last used.')),
+  revokedAt: Type.Optional(time('When it was revoked.')),
+}
+export const SmtpCredential = Type.Object(properties, { description: 'An SMTP login, without its password.' })
+export const SmtpCredentialCreated = Type.Object(
+  { ...properties, password: Type.String({ description: 'It is shown this once.' }) },
+  { description: 'A new SMTP login.' },
+)
+
+const tag = 'SMTP credentials'
+export const credentials = {
+  listCredentials: managed({
+    method: 'get',
+    path: '/api/v1/smtp-credentials',
+    operationId: 'listSmtpCredentials',
+    tag,
+    summary: 'List the SMTP credentials',
+    scope: 'smtp-credentials.read',
+    ok: [200, 'All credentials, oldest first.', list(SmtpCredential, 'SMTP credentials.')],
+  }),
+  createCredential: managed({
+    method: 'post',
+    path: '/api/v1/smtp-credentials',
+    operationId: 'createSmtpCredential',
+    tag,
+    summary: 'Create an SMTP credential',
+    description: 'The password is in the answer and can never be seen again.',
+    scope: 'smtp-credentials.write',
+    body: closed({ name: name('What it is for.') }),
+    ok: [201, 'The credential with its password.', SmtpCredentialCreated],
+    may: { 409: 'The workspace has too many credentials (`conflict`).' },
+  }),
+  revokeCredential: managed({
+    method: 'delete',
+    path: '/api/v1/smtp-credentials/{credentialId}',
+    operationId: 'revokeSmtpCredential',
+    tag,
+    summary: 'Revoke an SMTP credential',
+    description: 'It is refused everywhere within a second, in open sessions too. It stays in the list.',
+    scope: 'smtp-credentials.write',
+    ok: [200, 'The revoked credential.', SmtpCredential],
+  }),
+}

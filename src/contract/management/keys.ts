@@ -1,0 +1,60 @@
+// API keys: made with their secret shown once, listed, revoked.
+import { Type } from 'typebox'
+import { scopes } from '../operation.ts'
+import { closed, list, managed, name, oneOf, time, uuid } from './managed.ts'
+
+const scope = oneOf(Object.keys(scopes) as (keyof typeof scopes)[], 'A scope.')
+
+const properties = {
+  id: uuid('The key.'),
+  name: Type.String({ description: 'What it is for.' }),
+  prefix: Type.String({ description: 'The visible beginning of the secret.', examples: ['ph_8Qm2xYk'] }),
+  scopes: Type.Array(Type.String(), { description: 'What it may do.' }),
+  createdAt: time('When it was made.'),
+  lastUsedAt: Type.Optional(time('When it was last used, to the minute.')),
+  expiresAt: Type.Optional(time('When it ends by itself.')),
+  revokedAt: Type.Optional(time('When it was revoked.')),
+}
+export const ApiKey = Type.Object(properties, { description: 'An API key, without its secret.' })
+export const ApiKeyCreated = Type.Object(
+  { ...properties, key: Type.String({ description: 'The secret. It is shown this once.' }) },
+  { description: 'A new API key.' },
+)
+
+export const keys = {
+  listKeys: managed({
+    method: 'get',
+    path: '/api/v1/keys',
+    operationId: 'listKeys',
+    tag: 'API keys',
+    summary: 'List the API keys',
+    scope: 'keys.read',
+    ok: [200, 'All keys, oldest first.', list(ApiKey, 'API keys.')],
+  }),
+  createKey: managed({
+    method: 'post',
+    path: '/api/v1/keys',
+    operationId: 'createKey',
+    tag: 'API keys',
+    summary: 'Create an API key',
+    description: 'The secret is in the answer and can never be seen again. A key gets no scope that its creator lacks.',
+    scope: 'keys.write',
+    body: closed({
+      name: name('What it is for.'),
+      scopes: Type.Array(scope, { minItems: 1, maxItems: 50, description: 'What it may do.' }),
+      expiresAt: Type.Optional(time('When it ends by itself.')),
+    }),
+    ok: [201, 'The key with its secret.', ApiKeyCreated],
+    may: { 409: 'The workspace has too many keys (`conflict`).' },
+  }),
+  revokeKey: managed({
+    method: 'delete',
+    path: '/api/v1/keys/{keyId}',
+    operationId: 'revokeKey',
+    tag: 'API keys',
+    summary: 'Revoke an API key',
+    description: 'It is refused everywhere within a second. It stays in the list.',
+    scope: 'keys.write',
+    ok: [200, 'The revoked key.', ApiKey],
+  }),
+}

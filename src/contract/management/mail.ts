@@ -1,0 +1,168 @@
+// Messages as the dashboard shows them: pages, the whole story of one, and sending again what nobody can know about.
+import { Type } from 'typebox'
+import { DeliveryEvent, Message, SendMessageResponse, deliveryStatuses, processingStatuses } from '../message.ts'
+import { closed, email, managed, oneOf, page, paging, time, uuid } from './managed.ts'
+
+const status = oneOf(processingStatuses, "The service's queue state.")
+const deliveryStatus = oneOf(deliveryStatuses, 'What the receiving provider reported.')
+
+export const MessageListItem = Type.Object(
+  {
+    id: uuid('The message.'),
+    mailboxId: uuid('The sending mailbox.'),
+    status,
+    deliveryStatus,
+    sender: email('The address of the mailbox.'),
+    recipient: email('The recipient.'),
+    subject: Type.String({ description: 'As submitted.' }),
+    source: oneOf(['rest', 'smtp'], 'How it was submitted.'),
+    errorMessage: Type.Optional(Type.String({ description: 'Why the last attempt did not succeed.' })),
+    createdAt: time('When the message was accepted.'),
+    finishedAt: Type.Optional(time('When its state became final.')),
+  },
+  { description: 'A message in a list.' },
+)
+
+export const TimelineEvent = Type.Object(
+  {
+    id: uuid('The event; the same as `Webhook-Id`.'),
+    sequence: Type.Integer({ description: 'Counts per message from 1 without gaps.' }),
+    type: Type.String({ description: 'As in webhooks.', examples: ['message.sent'] }),
+    status,
+    deliveryStatus,
+    occurredAt: time('When.'),
+    facts: Type.Optional(
+      Type.Record(Type.String(), Type.Unknown(), {
+        description:
+          'Members of the webhook event of the same kind: `attempt`, `reason`, `nextAttemptAt`, `smtp`, `bounce`, ...',
+      }),
+    ),
+  },
+  { description: 'One change of a message.' },
+)
+
+export const TimelineAttempt = Type.Object(
+  {
+    epoch: Type.Integer({ description: 'Counts claims of the message.' }),
+    outcome: Type.String({ description: '`sent`, `retrying`, `failed` or `delivery_unknown`.' }),
+    endedAt: time('When it ended.'),
+    facts: Type.Record(Type.String(), Type.Unknown(), {
+      description: 'What was seen: host, address, TLS, the stage that was reached, and the SMTP dialogue.',
+    }),
+  },
+  { description: 'One attempt to deliver, as its worker wrote it down.' },
+)
+
+export const MessageTimeline = Type.Object(
+  {
+    message: Message,
+    processingStatus: status,
+    deliveryStatus,
+    events: Type.Array(TimelineEvent, { description: 'Every change, oldest first.' }),
+    reports: Type.Array(DeliveryEvent, { description: "The provider's reports, oldest first." }),
+    attempts: Type.Array(TimelineAttempt, { description: 'Every attempt that has ended, oldest first.' }),
+    queue: Type.Optional(
+      Type.Object(
+        {
+          status: Type.String(),
+          destination: Type.String({ description: "The recipient's domain." }),
+          dueAt: time('When the next attempt may begin.'),
+          expiresAt: time('When trying ends.'),
+          attempts: Type.Integer(),
+          leaseUntil: Type.Optional(time('Until when a worker holds it.')),
+          armed: Type.Boolean({ description: 'The final dot may have been written.' }),
+        },
+        { description: 'Its place in the queue while it is not final.' },
+      ),
+    ),
+    sentAgainAs: Type.Optional(uuid('The message that was sent in its place.')),
+    sentAgainFor: Type.Optional(uuid('The unknown message in whose place this one was sent.')),
+  },
+  { description: 'Everything that happened to a message.' },
+)
+
+export const RefusedSubmission = Type.Object(
+  {
+    id: uuid('The refusal.'),
+    at: time('When.'),
+    source: oneOf(['rest', 'smtp'], 'How it was submitted.'),
+    code: Type.String({ description: 'Why: a code of the errors.' }),
+    recipientDomain: Type.Optional(Type.String({ description: "The recipient's domain, where it was known." })),
+  },
+  { description: 'What was refused and never became a message.' },
+)
+
+const tag = 'Messages'
+export const mail = {
+  listMessages: managed({
+    method: 'get',
+    path: '/api/v1/messages',
+    operationId: 'listMessages',
+    tag,
+    summary: 'List and search messages',
+    description: [
+      'Newest first, in pages whose speed does not depend on how deep they are.',
+      '',
+      'Without filters, between two times and for one `recipient` the list is read along an index. Each page of the other filters looks at up to 10,000 messages; it may then hold fewer items than asked for, or none, and `next` goes on behind them.',
+    ].join('\n'),
+    scope: 'mail.read',
+    query: closed({
+      status: Type.Optional(status),
+      deliveryStatus: Type.Optional(deliveryStatus),
+      mailboxId: Type.Optional(uuid('Of one mailbox.')),
+      recipient: Type.Optional(email('To exactly this address, in any case.')),
+      text: Type.Optional(
+        Type.String({
+          minLength: 1,
+          maxLength: 200,
+          description: 'Part of the subject or the recipient, in any case.',
+        }),
+      ),
+      from: Type.Optional(time('Accepted at this time or later.')),
+      to: Type.Optional(time('Accepted before this time.')),
+      ...paging,
+    }),
+    ok: [200, 'A page of messages.', page(MessageListItem, 'Messages, newest first.')],
+  }),
+  listRefused: managed({
+    method: 'get',
+    path: '/api/v1/refused-submissions',
+    operationId: 'listRefusedSubmissions',
+    tag,
+    summary: 'List refused submissions',
+    description: 'What never became a message, of the last 30 days.',
+    scope: 'mail.read',
+    query: closed(paging),
+    ok: [200, 'A page of refusals, newest first.', page(RefusedSubmission, 'Refused submissions.')],
+  }),
+  readTimeline: managed({
+    method: 'get',
+    path: '/api/v1/messages/{messageId}/timeline',
+    operationId: 'getMessageTimeline',
+    tag,
+    summary: 'Read the whole story of a message',
+    description: 'Every change, every attempt with its SMTP dialogue, and every report of the receiving provider.',
+    scope: 'mail.read',
+    ok: [200, 'The timeline.', MessageTimeline],
+  }),
+  sendAgain: managed({
+    method: 'post',
+    path: '/api/v1/messages/{messageId}/send-again',
+    operationId: 'sendMessageAgain',
+    tag,
+    summary: 'Send an unknown message again, as a new one',
+    description:
+      'For a message in `delivery_unknown` alone, 15 minutes after it became so: the same mail with a new id, quota charge and history. The recipient may get it twice. At most once for each message: a repeat answers the first result with `Idempotent-Replayed: true`. 409 says why it cannot be.',
+    scope: 'mail.send',
+    ok: [202, 'Accepted for asynchronous delivery.', SendMessageResponse],
+    may: {
+      400: 'The id is not a UUID (`invalid_request`), the mailbox is not active any more (`mailbox_not_active`), or malware (`attachment_infected`).',
+      402: 'Workspace plan does not include active API sending (`upgrade_required`).',
+      403: 'Lacks mail.send (`insufficient_scope`), workspace is blocked (`workspace_blocked`), or the request did not come from the dashboard (`cross_site_request`).',
+      409: 'Not unknown, too early, expired (`conflict`), or under way (`idempotency_in_progress`).',
+      422: 'Recipient is suppressed (`recipient_suppressed`).',
+      429: 'Sending limit reached (`hourly_limit_reached`, `daily_limit_reached`, `monthly_limit_reached`).',
+      503: 'The database or the malware scanner cannot be reached (`service_unavailable`, `scanner_unavailable`).',
+    },
+  }),
+}

@@ -1,0 +1,129 @@
+// The common shape of management endpoints: what each of them may answer besides its success, and the small schemas that all of them use.
+import { Type } from 'typebox'
+import type { Static, TObject, TProperties, TSchema } from 'typebox'
+import { anyway, no, type Access, type Answer, type Operation, type Parameter, type Scope } from '../operation.ts'
+
+export interface Managed<
+  Body extends TSchema | undefined = TSchema | undefined,
+  Query extends TObject | undefined = TObject | undefined,
+  Ok extends TSchema | undefined = TSchema | undefined,
+> extends Operation {
+  readonly access: Access
+  readonly body: Body
+  readonly query: Query
+  readonly ok: { readonly status: number; readonly schema: Ok }
+}
+
+interface Wish<Body extends TSchema | undefined, Query extends TObject | undefined, Ok extends TSchema | undefined> {
+  readonly method: Operation['method']
+  readonly path: string
+  readonly operationId: string
+  readonly tag: string
+  readonly summary: string
+  readonly description?: string
+  readonly access?: Access
+  readonly scope?: Scope
+  /** Members of the path that are no ids. */
+  readonly texts?: Readonly<Record<string, TSchema>>
+  readonly query?: Query
+  readonly body?: Body
+  readonly example?: object
+  readonly ok: readonly [status: number, description: string, schema?: Ok]
+  readonly contentType?: string
+  /** Other refusals than those that every such endpoint has. */
+  readonly may?: Readonly<Record<number, string>>
+}
+
+export function managed<
+  Body extends TSchema | undefined = undefined,
+  Query extends TObject | undefined = undefined,
+  Ok extends TSchema | undefined = undefined,
+>(wish: Wish<Body, Query, Ok>): Managed<Body, Query, Ok> {
+  const { texts = {}, ok, may = {}, contentType, access = 'member', description = '', ...rest } = wish
+  const [status, said, schema] = ok
+  const textOf = (name: string): (TSchema & { description?: string }) | undefined => texts[name]
+  const names = [...wish.path.matchAll(/\{(\w+)\}/g)].map((match) => match[1] as string)
+  const parameters = names.map((name): Parameter => ({
+    name,
+    in: 'path',
+    required: true,
+    description: textOf(name)?.description ?? 'An id of your workspace.',
+    schema: textOf(name) ?? uuid('An id of your workspace.'),
+  }))
+  const success: Answer = { description: said, ...(schema && { schema }), ...(contentType && { contentType }) }
+  const takes = names.length > 0 || wish.query !== undefined || wish.body !== undefined
+  const refusals: Record<number, Answer> = {
+    ...(takes && { 400: no('Malformed or invalid request (`invalid_request` with `field`, `invalid_json`).') }),
+    ...(access !== 'anyone' && {
+      401: no('Missing, invalid or revoked API key (`invalid_api_key`), or no session (`not_signed_in`).', [
+        'WWW-Authenticate',
+      ]),
+    }),
+    ...((access !== 'anyone' || wish.method !== 'get') && { 403: no(forbidden[access]) }),
+    ...(names.length > 0 && { 404: no('Not there, or of another workspace (`not_found`).') }),
+    ...(wish.body !== undefined && { 413: no('The body is too large (`payload_too_large`).') }),
+    500: anyway[500],
+    503: no('The database cannot be reached, or too much is under way (`service_unavailable`).', ['Retry-After']),
+  }
+  for (const [code, words] of Object.entries(may))
+    refusals[Number(code)] = no(words, Number(code) === 429 ? ['Retry-After'] : [])
+  return {
+    ...rest,
+    access,
+    description,
+    parameters,
+    body: wish.body as Body,
+    query: wish.query as Query,
+    ok: { status, schema: schema as Ok },
+    answers: { [status]: success, ...refusals },
+  }
+}
+
+const forbidden = {
+  key: 'The key lacks the scope (`insufficient_scope`).',
+  member:
+    'The key, or the role of the member, lacks the scope (`insufficient_scope`); or the request did not come from the dashboard (`cross_site_request`).',
+  session: 'The request did not come from the dashboard (`cross_site_request`).',
+  operator:
+    'Not an operator (`insufficient_scope`), or the request did not come from the dashboard (`cross_site_request`).',
+  anyone: 'The request did not come from the dashboard (`cross_site_request`).',
+} as const satisfies Record<Access, string>
+
+export type BodyOf<O> = O extends { readonly body: infer B extends TSchema } ? Static<B> : undefined
+export type QueryOf<O> = O extends { readonly query: infer Q extends TObject } ? Static<Q> : undefined
+export type OkOf<O> = O extends { readonly ok: { readonly schema: infer S extends TSchema } } ? Static<S> : undefined
+
+export const uuid = (description: string) =>
+  Type.String({ format: 'uuid', description, examples: ['0199f1c2-7a4e-7c3b-9d52-6f1e8a0b4c7d'] })
+export const time = (description: string) =>
+  Type.String({ format: 'date-time', description, examples: ['2026-11-21T09:30:00.000Z'] })
+export const email = (description: string) =>
+  Type.String({ format: 'email', maxLength: 254, description, examples: ['ada@example.com'] })
+export const name = (description: string) => Type.String({ minLength: 1, maxLength: 200, description })
+export const oneOf = <const T extends readonly string[]>(values: T, description: string) =>
+  Type.Unsafe<T[number]>(Type.Enum(values, { type: 'string', description }))
+export const closed = <P extends TProperties>(properties: P) => Type.Object(properties, { additionalProperties: false })
+
+/** How far a list has been read, and how much of it to give. */
+export const paging = {
+  cursor: Type.Optional(
+    Type.String({ minLength: 1, maxLength: 400, description: 'The `next` of the page before. Opaque.' }),
+  ),
+  limit: Type.Optional(
+    Type.Integer({ minimum: 1, maximum: 200, default: 50, description: 'Items of a page; 50 where nothing is said.' }),
+  ),
+}
+export const page = <T extends TSchema>(item: T, description: string) =>
+  Type.Object(
+    {
+      items: Type.Array(item),
+      next: Type.Optional(
+        Type.String({
+          description: 'The `cursor` of the next page; left out at the end. A page may be empty and not the last.',
+        }),
+      ),
+    },
+    { description },
+  )
+export const list = <T extends TSchema>(item: T, description: string) =>
+  Type.Object({ items: Type.Array(item) }, { description })

@@ -1,0 +1,94 @@
+// Members of the workspace, and invitations to it.
+import { Type } from 'typebox'
+import { closed, email, list, managed, oneOf, time, uuid } from './managed.ts'
+
+export const role = oneOf(['owner', 'admin', 'developer', 'viewer'], 'What a member may do.')
+
+export const Member = Type.Object(
+  {
+    userId: uuid('The person.'),
+    email: email('Of the person.'),
+    name: Type.Optional(Type.String()),
+    role,
+    twoFactor: Type.Boolean({ description: 'Has a second factor or a passkey.' }),
+    createdAt: time('Member since.'),
+    lastSignInAt: Type.Optional(time('Last sign-in.')),
+  },
+  { description: 'A member of the workspace.' },
+)
+export const Invitation = Type.Object(
+  {
+    id: uuid('The invitation.'),
+    email: email('Who is invited.'),
+    role,
+    createdAt: time('When it was sent.'),
+    expiresAt: time('When it ends.'),
+  },
+  { description: 'An open invitation.' },
+)
+
+const tag = 'Members'
+export const members = {
+  listMembers: managed({
+    method: 'get',
+    path: '/api/v1/members',
+    operationId: 'listMembers',
+    tag,
+    summary: 'List the members',
+    scope: 'members.read',
+    ok: [200, 'All members, by address.', list(Member, 'Members.')],
+  }),
+  changeMember: managed({
+    method: 'patch',
+    path: '/api/v1/members/{userId}',
+    operationId: 'updateMember',
+    tag,
+    summary: 'Give a member another role',
+    description: 'Nobody gives a role that can do more than they can; only owners make, change and remove owners.',
+    scope: 'members.write',
+    body: closed({ role }),
+    ok: [200, 'The member.', Member],
+    may: { 409: 'The workspace would be left without an owner (`conflict`).' },
+  }),
+  removeMember: managed({
+    method: 'delete',
+    path: '/api/v1/members/{userId}',
+    operationId: 'removeMember',
+    tag,
+    summary: 'Remove a member',
+    scope: 'members.write',
+    ok: [204, 'Removed.'],
+    may: { 409: 'The workspace would be left without an owner (`conflict`).' },
+  }),
+  listInvitations: managed({
+    method: 'get',
+    path: '/api/v1/invitations',
+    operationId: 'listInvitations',
+    tag,
+    summary: 'List the open invitations',
+    scope: 'members.read',
+    ok: [200, 'Open invitations, by address.', list(Invitation, 'Invitations.')],
+  }),
+  invite: managed({
+    method: 'post',
+    path: '/api/v1/invitations',
+    operationId: 'createInvitation',
+    tag,
+    summary: 'Invite somebody',
+    description:
+      'Mails a link that is good for 7 days. A second invitation of the same address takes the place of the first.',
+    scope: 'members.write',
+    body: closed({ email: email('Whom.'), role }),
+    ok: [201, 'The invitation.', Invitation],
+    may: { 409: 'A member already, or too many open invitations (`conflict`).' },
+  }),
+  withdrawInvitation: managed({
+    method: 'delete',
+    path: '/api/v1/invitations/{invitationId}',
+    operationId: 'withdrawInvitation',
+    tag,
+    summary: 'Withdraw an invitation',
+    scope: 'members.write',
+    ok: [204, 'Withdrawn.'],
+  }),
+}

@@ -1,0 +1,167 @@
+// What operators of the installation decide. Sessions of operators alone: a key belongs to a workspace.
+import { Type } from 'typebox'
+import { AuditEntry } from './audit.ts'
+import { closed, list, managed, name, oneOf, page, paging, time, uuid } from './managed.ts'
+
+export const OperatorWorkspace = Type.Object(
+  {
+    id: uuid('The workspace.'),
+    name: Type.String(),
+    status: oneOf(['active', 'blocked'], 'A blocked workspace can read, but not send.'),
+    plan: Type.String(),
+    route: Type.Optional(
+      Type.String({ description: "Its own route, without a login; left out where it takes the installation's." }),
+    ),
+    keepsContent: Type.Boolean({ description: 'Content is kept for a while after a message is final.' }),
+    createdAt: time('When it was made.'),
+  },
+  { description: 'A workspace as operators see it.' },
+)
+const limit = (description: string) =>
+  Type.Optional(Type.Union([Type.Integer({ minimum: 0, maximum: 999_999_999 }), Type.Null()], { description }))
+const plan = {
+  apiSending: Type.Boolean({ description: 'May it send at all.' }),
+  hourly: Type.Union([Type.Integer(), Type.Null()], { description: 'In the trailing 60 minutes; null: no limit.' }),
+  daily: Type.Union([Type.Integer(), Type.Null()], { description: 'In a day (UTC); null: no limit.' }),
+  monthly: Type.Union([Type.Integer(), Type.Null()], { description: 'In a month (UTC); null: no limit.' }),
+  upgradeUrl: Type.Optional(Type.String({ description: 'Where to get a bigger plan.' })),
+}
+export const Plan = Type.Object({ name: Type.String(), ...plan }, { description: 'Limits of sending.' })
+
+const tag = 'Operator'
+const access = 'operator'
+export const operators = {
+  listWorkspaces: managed({
+    method: 'get',
+    path: '/api/v1/operator/workspaces',
+    operationId: 'listWorkspaces',
+    tag,
+    access,
+    summary: 'List and search workspaces',
+    query: closed({
+      text: Type.Optional(Type.String({ minLength: 1, maxLength: 200, description: 'Part of the name.' })),
+      ...paging,
+    }),
+    ok: [200, 'A page of workspaces, newest first.', page(OperatorWorkspace, 'Workspaces.')],
+  }),
+  createWorkspace: managed({
+    method: 'post',
+    path: '/api/v1/operator/workspaces',
+    operationId: 'createWorkspace',
+    tag,
+    access,
+    summary: 'Make a workspace',
+    body: closed({
+      name: name('Unlike any other.'),
+      plan: Type.Optional(name('The name of its plan; `unlimited` where nothing is said.')),
+    }),
+    ok: [201, 'The workspace.', OperatorWorkspace],
+    may: { 409: 'The name is taken (`conflict`).' },
+  }),
+  changeAnyWorkspace: managed({
+    method: 'patch',
+    path: '/api/v1/operator/workspaces/{workspaceId}',
+    operationId: 'updateWorkspaceAsOperator',
+    tag,
+    access,
+    summary: 'Change plan, route or status of a workspace',
+    body: closed({
+      plan: Type.Optional(name('The name of another plan.')),
+      status: Type.Optional(oneOf(['active', 'blocked'], 'Block it, or let it send again.')),
+      route: Type.Optional(
+        Type.String({ minLength: 1, maxLength: 1000, description: '`sandbox`, `mx`, a relay URL, or `default`.' }),
+      ),
+    }),
+    ok: [200, 'The workspace.', OperatorWorkspace],
+  }),
+  listPlans: managed({
+    method: 'get',
+    path: '/api/v1/operator/plans',
+    operationId: 'listPlans',
+    tag,
+    access,
+    summary: 'List the plans',
+    ok: [200, 'All plans, by name.', list(Plan, 'Plans.')],
+  }),
+  setPlan: managed({
+    method: 'put',
+    path: '/api/v1/operator/plans/{planName}',
+    operationId: 'setPlan',
+    tag,
+    access,
+    summary: 'Make or change a plan',
+    description: 'What is left out stays; null takes a limit away. A new plan has no limits but those given.',
+    texts: { planName: Type.String({ description: 'The name of the plan.', examples: ['growth'] }) },
+    body: closed({
+      apiSending: Type.Optional(Type.Boolean()),
+      hourly: limit('In the trailing 60 minutes.'),
+      daily: limit('In a day (UTC).'),
+      monthly: limit('In a month (UTC).'),
+      upgradeUrl: Type.Optional(
+        Type.String({ maxLength: 1000, description: 'A URL or a path; an empty one takes it away.' }),
+      ),
+    }),
+    ok: [200, 'The plan.', Plan],
+  }),
+  readQueue: managed({
+    method: 'get',
+    path: '/api/v1/operator/queue',
+    operationId: 'getQueue',
+    tag,
+    access,
+    summary: 'Look at the queue',
+    description:
+      'By workspace, destination and state; of a long queue its first 100,000 messages, and the 200 largest groups.',
+    ok: [
+      200,
+      'The queue.',
+      Type.Object({
+        total: Type.Integer({ description: 'Messages that are not final.' }),
+        truncated: Type.Boolean({ description: 'There are more than were looked at.' }),
+        lanes: Type.Array(
+          Type.Object({
+            workspaceId: uuid('The workspace.'),
+            workspaceName: Type.String(),
+            destination: Type.String({ description: "The recipients' domain." }),
+            status: Type.String(),
+            count: Type.Integer(),
+            oldestDueAt: time('When the oldest was due.'),
+            attemptsMax: Type.Integer({ description: 'Most attempts of one of them.' }),
+          }),
+        ),
+      }),
+    ],
+  }),
+  readHealth: managed({
+    method: 'get',
+    path: '/api/v1/operator/health',
+    operationId: 'getHealth',
+    tag,
+    access,
+    summary: 'Look at the installation',
+    ok: [
+      200,
+      'The installation.',
+      Type.Object({
+        version: Type.String({ description: 'Of this release.' }),
+        database: Type.Object({
+          version: Type.String(),
+          sizeBytes: Type.Integer(),
+          startedAt: time('When the server started.'),
+          now: time("The database's clock."),
+        }),
+      }),
+    ],
+  }),
+  readInstallationAudit: managed({
+    method: 'get',
+    path: '/api/v1/operator/audit',
+    operationId: 'listInstallationAuditEntries',
+    tag,
+    access,
+    summary: 'Read the audit log of the installation',
+    description: 'Sign-ins, accounts, plans: what belongs to no workspace.',
+    query: closed(paging),
+    ok: [200, 'A page of entries, newest first.', page(AuditEntry, 'Audit entries.')],
+  }),
+}

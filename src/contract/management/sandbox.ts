@@ -1,0 +1,61 @@
+// The sandbox's inbox: what messages of the workspace look like when they arrive.
+import { Type } from 'typebox'
+import { closed, email, managed, page, paging, time, uuid } from './managed.ts'
+
+const properties = {
+  id: uuid('The mail.'),
+  receivedAt: time('When the sandbox took it.'),
+  envelopeFrom: Type.String({ description: 'The return path; may be empty.' }),
+  recipient: Type.String({ description: 'To whom.' }),
+  messageId: Type.Optional(uuid('The message.')),
+  sizeBytes: Type.Integer(),
+  subject: Type.Optional(Type.String()),
+}
+export const SandboxMail = Type.Object(properties, { description: 'A mail in the inbox of the sandbox.' })
+export const SandboxMailParsed = Type.Object(
+  {
+    ...properties,
+    headers: Type.Array(Type.Object({ name: Type.String(), value: Type.String() })),
+    text: Type.Optional(Type.String()),
+    html: Type.Optional(Type.String({ description: 'As received: show it only in a frame that runs nothing.' })),
+    attachments: Type.Array(
+      Type.Object({ filename: Type.String(), contentType: Type.String(), sizeBytes: Type.Integer() }),
+    ),
+  },
+  { description: 'A mail, read.' },
+)
+
+const tag = 'Sandbox'
+export const sandbox = {
+  listSandbox: managed({
+    method: 'get',
+    path: '/api/v1/sandbox',
+    operationId: 'listSandboxMail',
+    tag,
+    summary: "List the sandbox's inbox",
+    description:
+      "What the sandbox received of the workspace's own messages; the newest 10,000 mails of the installation are kept.",
+    scope: 'mail.read',
+    query: closed({ recipient: Type.Optional(email('To exactly this address.')), ...paging }),
+    ok: [200, 'A page of mails, newest first.', page(SandboxMail, 'Mails.')],
+  }),
+  readSandboxMail: managed({
+    method: 'get',
+    path: '/api/v1/sandbox/{mailId}',
+    operationId: 'getSandboxMail',
+    tag,
+    summary: 'Read a mail of the sandbox',
+    scope: 'mail.read',
+    ok: [200, 'The mail.', SandboxMailParsed],
+  }),
+  readSandboxBytes: managed({
+    method: 'get',
+    path: '/api/v1/sandbox/{mailId}/raw',
+    operationId: 'getSandboxMailBytes',
+    tag,
+    summary: 'Download a mail of the sandbox as it came',
+    scope: 'mail.read',
+    ok: [200, 'The octets (RFC 5322).', Type.String()],
+    contentType: 'message/rfc822',
+  }),
+}

@@ -1,0 +1,169 @@
+// Who sends: the workspace, its domains and its mailboxes.
+import { Type } from 'typebox'
+import { closed, email, list, managed, name, oneOf, time, uuid } from './managed.ts'
+
+const DnsRecord = Type.Object({
+  type: oneOf(['TXT', 'CNAME', 'MX'], 'The type of the record.'),
+  name: Type.String({ description: 'Where to set it.', examples: ['_posthorn.example.org'] }),
+  value: Type.String({ description: 'What to set.' }),
+  status: Type.String({
+    description: '`pending`, `verified`, or `advised`: worth having, but nothing waits for it.',
+  }),
+})
+
+export const Domain = Type.Object(
+  {
+    id: uuid('The domain.'),
+    name: Type.String({ description: 'In A-labels.', examples: ['example.org'] }),
+    status: oneOf(['pending', 'verified', 'degraded', 'failed'], 'Whether its records were found.'),
+    createdAt: time('When it was added.'),
+    verifiedAt: Type.Optional(time('When its records were first found.')),
+    records: Type.Array(DnsRecord, { description: 'The DNS records to set.' }),
+  },
+  { description: 'A domain that the workspace sends from.' },
+)
+
+export const Mailbox = Type.Object(
+  {
+    id: uuid('The mailbox: `mailboxId` of send.'),
+    address: email('The sender.'),
+    name: Type.Optional(Type.String({ description: 'The display name that recipients see.' })),
+    status: oneOf(['active', 'disabled'], 'A disabled mailbox does not send.'),
+    domain: Type.String({ description: 'Its domain.' }),
+    createdAt: time('When it was added.'),
+  },
+  { description: 'An address that the workspace sends from.' },
+)
+
+export const Workspace = Type.Object(
+  {
+    id: uuid('`organizationId` of messages.'),
+    name: Type.String(),
+    status: oneOf(['active', 'blocked'], 'A blocked workspace can read, but not send.'),
+    plan: Type.String({ description: 'The name of its plan.' }),
+    keepsContent: Type.Boolean({ description: 'Content is kept for a while after a message is final.' }),
+    createdAt: time('When it was made.'),
+  },
+  { description: 'The workspace of the key, or the one that the session works in.' },
+)
+
+export const senders = {
+  readWorkspace: managed({
+    method: 'get',
+    path: '/api/v1/workspace',
+    operationId: 'getWorkspace',
+    tag: 'Workspace',
+    summary: 'Read the workspace',
+    scope: 'workspace.read',
+    ok: [200, 'The workspace.', Workspace],
+  }),
+  changeWorkspace: managed({
+    method: 'patch',
+    path: '/api/v1/workspace',
+    operationId: 'updateWorkspace',
+    tag: 'Workspace',
+    summary: 'Change the workspace',
+    scope: 'workspace.write',
+    body: closed({
+      name: Type.Optional(name('Its new name, unlike any other.')),
+      keepsContent: Type.Optional(Type.Boolean({ description: 'False: drop content as soon as a message is final.' })),
+    }),
+    ok: [200, 'The workspace.', Workspace],
+    may: { 409: 'The name is taken (`conflict`).' },
+  }),
+  listDomains: managed({
+    method: 'get',
+    path: '/api/v1/domains',
+    operationId: 'listDomains',
+    tag: 'Domains',
+    summary: 'List the domains with their DNS records',
+    scope: 'domains.read',
+    ok: [200, 'All domains, by name.', list(Domain, 'Domains.')],
+  }),
+  addDomain: managed({
+    method: 'post',
+    path: '/api/v1/domains',
+    operationId: 'addDomain',
+    tag: 'Domains',
+    summary: 'Add a domain',
+    description: 'Makes a DKIM key and says which DNS records to set. The domain sends once they are found.',
+    scope: 'domains.write',
+    body: closed({
+      name: Type.String({
+        minLength: 1,
+        maxLength: 253,
+        description: 'Such as example.org.',
+        examples: ['example.org'],
+      }),
+    }),
+    ok: [201, 'The domain, with the records to set.', Domain],
+    may: { 409: 'The workspace has it already (`conflict`).' },
+  }),
+  readDomain: managed({
+    method: 'get',
+    path: '/api/v1/domains/{domainId}',
+    operationId: 'getDomain',
+    tag: 'Domains',
+    summary: 'Read a domain with its DNS records',
+    scope: 'domains.read',
+    ok: [200, 'The domain.', Domain],
+  }),
+  removeDomain: managed({
+    method: 'delete',
+    path: '/api/v1/domains/{domainId}',
+    operationId: 'removeDomain',
+    tag: 'Domains',
+    summary: 'Remove a domain that has no mailboxes',
+    scope: 'domains.write',
+    ok: [204, 'Removed.'],
+    may: { 409: 'It has mailboxes (`conflict`).' },
+  }),
+  listMailboxes: managed({
+    method: 'get',
+    path: '/api/v1/mailboxes',
+    operationId: 'listMailboxes',
+    tag: 'Mailboxes',
+    summary: 'List the mailboxes',
+    scope: 'mailboxes.read',
+    ok: [200, 'All mailboxes, by address.', list(Mailbox, 'Mailboxes.')],
+  }),
+  addMailbox: managed({
+    method: 'post',
+    path: '/api/v1/mailboxes',
+    operationId: 'addMailbox',
+    tag: 'Mailboxes',
+    summary: 'Add a mailbox on a domain of the workspace',
+    scope: 'mailboxes.write',
+    body: closed({
+      address: email('The address to send from.'),
+      name: Type.Optional(name('The display name that recipients see.')),
+    }),
+    ok: [201, 'The mailbox.', Mailbox],
+    may: { 409: 'The workspace has it already (`conflict`).' },
+  }),
+  readMailbox: managed({
+    method: 'get',
+    path: '/api/v1/mailboxes/{mailboxId}',
+    operationId: 'getMailbox',
+    tag: 'Mailboxes',
+    summary: 'Read a mailbox',
+    scope: 'mailboxes.read',
+    ok: [200, 'The mailbox.', Mailbox],
+  }),
+  changeMailbox: managed({
+    method: 'patch',
+    path: '/api/v1/mailboxes/{mailboxId}',
+    operationId: 'updateMailbox',
+    tag: 'Mailboxes',
+    summary: 'Change, disable or enable a mailbox',
+    description: 'Messages that wait for delivery from a disabled mailbox fail.',
+    scope: 'mailboxes.write',
+    body: closed({
+      status: Type.Optional(oneOf(['active', 'disabled'], 'A disabled mailbox does not send.')),
+      name: Type.Optional(
+        Type.String({ maxLength: 200, description: 'The display name; an empty one takes it away.' }),
+      ),
+    }),
+    ok: [200, 'The mailbox.', Mailbox],
+  }),
+}

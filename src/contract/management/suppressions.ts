@@ -1,0 +1,90 @@
+// Suppressed recipients: list, search, add, remove, CSV in and out.
+import { Type } from 'typebox'
+import { closed, email, managed, oneOf, page, paging, time, uuid } from './managed.ts'
+
+const reason = oneOf(['hard_bounce', 'complaint', 'manual'], 'Why.')
+export const Suppression = Type.Object(
+  {
+    recipient: email('The address that gets no mail.'),
+    reason,
+    sourceMessageId: Type.Optional(uuid('The message that was reported.')),
+    rule: Type.Optional(Type.String({ description: 'The rule that classified the report.' })),
+    evidence: Type.Optional(Type.String({ description: "The provider's own words." })),
+    createdAt: time('Since when.'),
+  },
+  { description: 'A recipient that the workspace does not write to.' },
+)
+
+const tag = 'Suppressions'
+export const suppressions = {
+  listSuppressions: managed({
+    method: 'get',
+    path: '/api/v1/suppressions',
+    operationId: 'listSuppressions',
+    tag,
+    summary: 'List and search suppressions',
+    scope: 'suppressions.read',
+    query: closed({
+      prefix: Type.Optional(
+        Type.String({ minLength: 1, maxLength: 254, description: 'What the address begins with, in any case.' }),
+      ),
+      reason: Type.Optional(reason),
+      ...paging,
+    }),
+    ok: [200, 'A page of suppressions, by address.', page(Suppression, 'Suppressions.')],
+  }),
+  addSuppression: managed({
+    method: 'post',
+    path: '/api/v1/suppressions',
+    operationId: 'addSuppression',
+    tag,
+    summary: 'Suppress a recipient',
+    description: 'A recipient that is suppressed already keeps its reason.',
+    scope: 'suppressions.write',
+    body: closed({ recipient: email('The address.') }),
+    ok: [201, 'The suppression.', Suppression],
+    may: { 409: 'It was removed meanwhile (`conflict`).' },
+  }),
+  removeSuppression: managed({
+    method: 'delete',
+    path: '/api/v1/suppressions/{recipient}',
+    operationId: 'removeSuppression',
+    tag,
+    summary: 'Remove a suppression',
+    description: 'Mail to the recipient is accepted again.',
+    scope: 'suppressions.write',
+    texts: {
+      recipient: Type.String({ description: 'The address, percent-encoded.', examples: ['ada%40example.com'] }),
+    },
+    ok: [204, 'Removed.'],
+  }),
+  exportSuppressions: managed({
+    method: 'get',
+    path: '/api/v1/suppressions.csv',
+    operationId: 'exportSuppressions',
+    tag,
+    summary: 'Export all suppressions as CSV',
+    scope: 'suppressions.read',
+    ok: [200, 'RFC 4180, with a head line. What it writes, the import reads.', Type.String()],
+    contentType: 'text/csv',
+  }),
+  importSuppressions: managed({
+    method: 'post',
+    path: '/api/v1/suppressions/import',
+    operationId: 'importSuppressions',
+    tag,
+    summary: 'Import suppressions from CSV',
+    description:
+      'A head line names `recipient` (or `email`, `address`) and perhaps `reason`; or one address a line. All or nothing: wrong lines are named, and nothing is written.',
+    scope: 'suppressions.write',
+    body: closed({ csv: Type.String({ minLength: 1, description: 'The text of the file.' }) }),
+    ok: [
+      200,
+      'Imported.',
+      Type.Object({
+        added: Type.Integer({ description: 'New ones.' }),
+        alreadyThere: Type.Integer({ description: 'Those that stay as they were.' }),
+      }),
+    ],
+  }),
+}

@@ -1,0 +1,46 @@
+// Holds answers against the OpenAPI document: the status must be documented, and the body must fit its schema. The judge of the schemas is
+// Ajv, which the service does not use.
+import { Ajv2020 } from 'ajv/dist/2020.js'
+import { fullFormats } from 'ajv-formats/dist/formats.js'
+import { openapiJson } from '../contract/openapi.ts'
+
+interface Documented {
+  readonly content?: Readonly<Record<string, object>>
+}
+interface Document {
+  readonly paths: Readonly<
+    Record<string, Readonly<Record<string, { readonly responses: Readonly<Record<string, Documented>> }>>>
+  >
+}
+interface Answered {
+  readonly statusCode: number
+  readonly headers: Readonly<Record<string, unknown>>
+  readonly body: string
+}
+
+const document = JSON.parse(openapiJson()) as Document
+const ajv = new Ajv2020({ strict: false, formats: fullFormats })
+ajv.addSchema(document, 'document')
+const paths = Object.keys(document.paths).map((path) => ({
+  path,
+  pattern: new RegExp(`^${path.replaceAll('.', '\\.').replaceAll(/\{\w+\}/g, '[^/]+')}$`),
+}))
+
+/** Throws where the document does not describe this answer. Addresses that are not in it are let pass. */
+export function judgeDocumented(method: string, url: string, answer: Answered): void {
+  const bare = url.split('?')[0] ?? ''
+  // A path without braces is meant before one with them.
+  const found = paths.find(({ path }) => path === bare)?.path ?? paths.find(({ pattern }) => pattern.test(bare))?.path
+  const responses = found === undefined ? undefined : document.paths[found]?.[method.toLowerCase()]?.responses
+  if (found === undefined || responses === undefined) return
+  const name = `${method} ${found} ${answer.statusCode}`
+  const documented = responses[answer.statusCode]
+  if (documented === undefined) throw new Error(`${name} is not documented: ${answer.body}`)
+  if (documented.content?.['application/json'] === undefined) return
+  const place = ['paths', found, method.toLowerCase(), 'responses', String(answer.statusCode), 'content']
+  const pointer = [...place, 'application/json', 'schema'].map((part) => encodeURIComponent(part.replaceAll('/', '~1')))
+  const fits = ajv.getSchema(`document#/${pointer.join('/')}`)
+  if (fits === undefined) throw new Error(`${name} has no schema`)
+  if (!(fits(JSON.parse(answer.body)) as boolean))
+    throw new Error(`${name} does not fit the document: ${ajv.errorsText(fits.errors)}: ${answer.body}`)
+}

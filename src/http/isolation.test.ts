@@ -1,0 +1,260 @@
+// What holds for every management endpoint there is, walked from the table of operations: whose things it touches, whom it lets in, what it
+// leaves when a request has more than it should (attacks T1, T2, T10).
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { managementOperations, operations } from '../contract/operations.ts'
+import { memberRoles, scopes, scopesOfRole, type Scope } from '../domain/scopes.ts'
+import type { Sender } from '../store/store.test-kit.ts'
+import { officeWorld, type OfficeWorld } from './office.test-kit.ts'
+
+/** But the stream, which has no end (live.test.ts), and those of webhooks, which answer in their own way (webhooks.test.ts). */
+const all = Object.values(managementOperations)
+  .filter((each) => 'access' in each)
+  .filter(({ path }) => path !== '/api/v1/live')
+const ofWorkspaces = all.filter(({ access }) => access === 'member')
+/** Bodies that are right in shape; who may ask is decided before they are read. */
+const bodies: Readonly<Record<string, object>> = {
+  createKey: { name: 'k', scopes: ['mail.read'] },
+  createSmtpCredential: { name: 'c' },
+  addDomain: { name: 'example.net' },
+  addMailbox: { address: 'x@example.net' },
+  updateMailbox: { status: 'disabled' },
+  updateWorkspace: { name: 'Another name' },
+  addSuppression: { recipient: 'ada@example.com' },
+  importSuppressions: { csv: 'ada@example.com' },
+  updateMember: { role: 'viewer' },
+  createInvitation: { email: 'new@example.com', role: 'viewer' },
+}
+const unknown = '0199f1c2-0000-7000-8000-00000000dead'
+
+let office: OfficeWorld
+let ours: Sender
+let theirs: Sender
+/** The ids of everything that the other workspace has, by the member of the path. */
+let foreign: Record<string, string>
+
+beforeAll(async () => {
+  office = await officeWorld()
+  ours = await office.sender()
+  theirs = await office.sender()
+  const { workspaceId, mailboxId, domainId } = theirs
+  const { db } = office.world
+  const key = await office.key(theirs.workspaceId, ...scopes)
+  const body = { mailboxId, recipient: 'ada@example.com', subject: 'Theirs', bodyText: 'x' }
+  const messageId = (await office.withKey(key, 'POST', '/send', body)).json<{ id: string }>().id
+  await office.withKey(key, 'POST', '/suppressions', { recipient: 'foreign@example.com' })
+  const invitation = await office.withKey(key, 'POST', '/invitations', { email: 'i@example.com', role: 'viewer' })
+  const userId = (await office.login('developer', workspaceId)).id
+  const mailId = office.world.nextId()
+  await db.run(
+    `insert into sandbox_mail (id, received_at, envelope_from, recipient, content, workspace_id) values ($1, now(), '', 'a@b.co', 'x', $2)`,
+    [mailId, workspaceId],
+  )
+  const login = await office.withKey(key, 'POST', '/smtp-credentials', { name: 'theirs' })
+  const keyId = await office.world.value<string>('select id from api_keys where workspace_id = $1', [workspaceId])
+  foreign = {
+    messageId,
+    mailboxId,
+    domainId,
+    keyId,
+    userId,
+    mailId,
+    credentialId: login.json<{ id: string }>().id,
+    invitationId: invitation.json<{ id: string }>().id,
+    recipient: 'foreign%40example.com',
+  }
+})
+afterAll(() => office.close())
+
+const pathWith = (path: string, ids: Readonly<Record<string, string>>): string =>
+  path.slice('/api/v1'.length).replaceAll(/\{(\w+)\}/g, (_, name: string) => ids[name] ?? unknown)
+const membersOf = (path: string): string[] => [...path.matchAll(/\{(\w+)\}/g)].map((match) => match[1] as string)
+
+describe('things of another workspace', () => {
+  const withIds = ofWorkspaces.filter(({ path }) => path.includes('{'))
+
+  test.each(withIds.map((each) => [`${each.method} ${each.path}`, each] as const))(
+    '%s: answered like an unknown id, to a key and to a member',
+    async (_name, { method, path, operationId }) => {
+      const missing = membersOf(path).filter((name) => !(name in foreign))
+      expect(missing, 'the other workspace has one of each').toEqual([])
+      const before = await everything()
+      const key = await office.key(ours.workspaceId, ...scopes)
+      const browser = await office.signedIn('owner', ours.workspaceId)
+      const body = bodies[operationId]
+      const askedByKey = (ids: Record<string, string>) =>
+        office.withKey(key, method.toUpperCase(), pathWith(path, ids), body)
+      const askedBySession = (ids: Record<string, string>) =>
+        browser.ask(method.toUpperCase(), pathWith(path, ids), body === undefined ? {} : { body })
+      for (const ask of [askedByKey, askedBySession]) {
+        const [known, nowhere] = [await ask(foreign), await ask({ recipient: 'nobody%40example.com' })]
+        expect(known.statusCode).toBe(404)
+        expect(nowhere.statusCode).toBe(404)
+        expect(known.body.replaceAll('foreign@', 'nobody@')).toBe(nowhere.body)
+      }
+      expect(await everything()).toEqual(before)
+    },
+  )
+
+  /** What the other workspace has; audit rows of its own doings aside. */
+  const everything = () =>
+    office.world.value<object>(
+      `select json_build_array(
+         (select json_agg(m order by m.id) from messages m where workspace_id = $1), (select json_agg(m order by m.id) from mailboxes m where workspace_id = $1),
+         (select json_agg(d order by d.id) from domains d where workspace_id = $1), (select json_agg(k.revoked_at) from api_keys k where workspace_id = $1),
+         (select json_agg(s) from suppressions s where workspace_id = $1), (select json_agg(m order by m.user_id) from members m where workspace_id = $1),
+         (select json_agg(i) from invitations i where workspace_id = $1), (select count(*) from audit_log where workspace_id = $1))`,
+      [theirs.workspaceId],
+    )
+
+  test('no list shows them', async () => {
+    const browser = await office.signedIn('owner', ours.workspaceId)
+    const lists = ofWorkspaces.filter(({ method, path }) => method === 'get' && !path.includes('{'))
+    expect(lists.length).toBeGreaterThan(10)
+    for (const { path } of lists) {
+      const answer = await browser.ask('GET', pathWith(path, {}))
+      expect(answer.statusCode, path).toBe(200)
+      for (const id of [theirs.workspaceId, ...Object.values(foreign)]) expect(answer.body, path).not.toContain(id)
+      expect(answer.body).not.toContain('foreign@example.com')
+    }
+  })
+
+  test('a session names only workspaces that its person belongs to; foreign and unknown ones are answered alike', async () => {
+    const browser = await office.signedIn('owner', ours.workspaceId)
+    const named = (id: string) => browser.ask('GET', '/messages', { headers: { 'x-posthorn-workspace': id } })
+    const [known, nowhere] = [await named(theirs.workspaceId), await named(unknown)]
+    expect(known.statusCode).toBe(403)
+    expect(known.body).toBe(nowhere.body)
+    expect((await named('no id')).statusCode).toBe(400)
+  })
+})
+
+describe('who may', () => {
+  /** The answer to a request whose ids lead nowhere: past the entrance it is anything but 401 and 403. */
+  const isLetIn = (status: number): boolean => status !== 401 && status !== 403
+
+  test.each(memberRoles.map((role) => [role]))('%s: what the table says, and nothing else', async (role) => {
+    // A workspace of its own: what is let in may change things.
+    const place = await office.sender()
+    const browser = await office.signedIn(role, place.workspaceId)
+    for (const { method, path, operationId, scope } of ofWorkspaces) {
+      const body = bodies[operationId]
+      const answer = await browser.ask(method.toUpperCase(), pathWith(path, { recipient: 'x%40example.com' }), {
+        ...(body !== undefined && { body }),
+      })
+      const may = (scopesOfRole[role] as readonly string[]).includes(scope as string)
+      expect([operationId, isLetIn(answer.statusCode)]).toEqual([operationId, may])
+    }
+  })
+
+  test('each endpoint takes a key with exactly its scope, and refuses one with all others', async () => {
+    const place = await office.sender()
+    for (const { method, path, operationId, scope } of ofWorkspaces) {
+      const url = pathWith(path, { recipient: 'x%40example.com' })
+      const just = await office.key(place.workspaceId, scope as Scope)
+      const others = await office.key(place.workspaceId, ...scopes.filter((each) => each !== scope))
+      const refused = await office.withKey(others, method.toUpperCase(), url, bodies[operationId])
+      expect([operationId, refused.statusCode, refused.json<{ code: string }>().code]).toEqual([
+        operationId,
+        403,
+        'insufficient_scope',
+      ])
+      const allowed = await office.withKey(just, method.toUpperCase(), url, bodies[operationId])
+      // These give something away that the key lacks: refused for that, not at the entrance.
+      if (!['createKey', 'createInvitation', 'createSmtpCredential'].includes(operationId))
+        expect([operationId, isLetIn(allowed.statusCode)]).toEqual([operationId, true])
+    }
+  })
+
+  test('without key and session every endpoint answers 401; a key is no person and no operator', async () => {
+    const key = await office.key(ours.workspaceId, ...scopes)
+    for (const { method, path, access, operationId } of all) {
+      if (access === 'anyone') continue
+      const url = pathWith(path, { recipient: 'x%40example.com' })
+      const nobody = await office.browser().ask(method.toUpperCase(), url, { body: bodies[operationId] ?? {} })
+      expect([operationId, nobody.statusCode]).toEqual([operationId, 401])
+      if (access !== 'member')
+        expect([operationId, (await office.withKey(key, method.toUpperCase(), url)).statusCode]).toEqual([
+          operationId,
+          401,
+        ])
+    }
+  })
+
+  test('what belongs to operators is closed to every role of a workspace', async () => {
+    const browser = await office.signedIn('owner', ours.workspaceId)
+    const operator = await office.signedIn('viewer', ours.workspaceId, true)
+    for (const { method, path, access } of all) {
+      if (access !== 'operator') continue
+      expect((await browser.ask(method.toUpperCase(), pathWith(path, {}), { body: {} })).statusCode).toBe(403)
+      if (method === 'get') expect((await operator.ask('GET', pathWith(path, {}))).statusCode).toBe(200)
+    }
+  })
+
+  test('sending and reading a status take keys alone, as the specification says', async () => {
+    const browser = await office.signedIn('owner', ours.workspaceId)
+    const body = { mailboxId: ours.mailboxId, recipient: 'ada@example.com', subject: 's', bodyText: 'b' }
+    expect((await browser.ask('POST', operations.send.path.slice(7), { body })).json()).toMatchObject({
+      code: 'invalid_api_key',
+    })
+    expect((await browser.ask('GET', `/messages/${unknown}`)).json()).toMatchObject({ code: 'invalid_api_key' })
+  })
+
+  test('a member who was removed is out at the next request', async () => {
+    const place = await office.sender()
+    const owner = await office.signedIn('owner', place.workspaceId)
+    const gone = await office.signedIn('developer', place.workspaceId)
+    expect((await gone.ask('GET', '/messages')).statusCode).toBe(200)
+    await owner.ask('DELETE', `/members/${gone.login.id}`)
+    expect((await gone.ask('GET', '/messages')).statusCode).toBe(403)
+  })
+})
+
+describe('members that a request should not have', () => {
+  const more = {
+    organizationId: unknown,
+    workspaceId: unknown,
+    id: unknown,
+    status: 'active',
+    operator: true,
+    role: 'owner',
+  }
+
+  test('are refused by every endpoint with a body, and change nothing', async () => {
+    const operator = await office.signedIn('owner', ours.workspaceId, true)
+    for (const { method, path, body, operationId } of all) {
+      if (body === undefined) continue
+      const known = Object.keys((body as unknown as { properties: object }).properties)
+      for (const [name, value] of Object.entries(more)) {
+        if (known.includes(name)) continue
+        const answer = await operator.ask(method.toUpperCase(), pathWith(path, {}), {
+          body: { ...bodies[operationId], [name]: value },
+        })
+        expect([operationId, answer.statusCode]).toEqual([operationId, 400])
+        expect(answer.json()).toMatchObject({ code: 'invalid_request' })
+      }
+      for (const wrong of ['[]', '"x"', '1', 'null', '{"__proto__":{"operator":true}}', '{', '']) {
+        const answer = await operator.ask(method.toUpperCase(), pathWith(path, {}), { body: wrong })
+        expect([operationId, wrong, answer.statusCode]).toEqual([operationId, wrong, 400])
+      }
+    }
+  })
+
+  test('unknown members of a query are refused, too', async () => {
+    const operator = await office.signedIn('owner', ours.workspaceId, true)
+    for (const { path, query } of all) {
+      if (query === undefined) continue
+      for (const text of [
+        'workspaceId=x',
+        'limit=0',
+        'limit=1000',
+        'limit=abc',
+        'limit=1&limit=2',
+        'cursor=%00',
+        'cursor=*',
+      ]) {
+        const answer = await operator.ask('GET', `${pathWith(path, {})}?${text}`)
+        expect([path, text, answer.statusCode]).toEqual([path, text, 400])
+      }
+    }
+  })
+})

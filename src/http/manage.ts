@@ -1,0 +1,186 @@
+// How every management endpoint is run: who asks, then path, query and body by the published schemas, then the act, then its answer. What
+// people cannot have is a `Mistake` of the workspace room, and becomes a refusal here.
+import { Readable } from 'node:stream'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { limits } from '../config.ts'
+import type { BodyOf, Managed, OkOf, QueryOf } from '../contract/management/managed.ts'
+import type { Scope } from '../contract/operation.ts'
+import { isRefusal, refuse } from '../domain/refusal.ts'
+import type { Refusal } from '../domain/refusal.ts'
+import type { Principal } from '../domain/submission.ts'
+import { Mistake, type Browser, type By, type Holder, type Office } from '../workspace/workspace.ts'
+import type { Gate } from './authenticate.ts'
+import { entrance, memberGate, type Caller } from './callers.ts'
+import { makeJar } from './cookies.ts'
+import { answerRefusal, jsonType, type Face } from './face.ts'
+import type { Guesses } from '../base/guesses.ts'
+import { readJson } from './json-body.ts'
+import { declaredLength, readBody } from './read-body.ts'
+import { isJson, parseUuid } from './send-request.ts'
+import type { LargeBodies } from './send.ts'
+import { makeQueryReader, makeReader } from './shape.ts'
+
+/** A success as it is sent: times may still be dates. */
+export type Sent<T> = T extends string
+  ? T | Date
+  : T extends readonly (infer Item)[]
+    ? readonly Sent<Item>[]
+    : T extends object
+      ? { readonly [Name in keyof T]: Sent<T[Name]> }
+      : T
+
+export interface Ask<O> {
+  readonly body: BodyOf<O>
+  readonly query: QueryOf<O>
+  /** Ids in lower case. */
+  readonly path: Readonly<Record<string, string>>
+  readonly browser: Browser
+  readonly request: FastifyRequest
+  readonly reply: FastifyReply
+}
+type Answering<O> = Promise<Sent<OkOf<O>> | (undefined extends OkOf<O> ? void : never) | Refusal | Buffer | Readable>
+type Handler<O, Who> = (ask: Ask<O> & Who) => Answering<O>
+
+/** Registers endpoints; each kind hands over who asks. */
+export interface Desk {
+  readonly app: FastifyInstance
+  readonly office: Office
+  readonly jar: ReturnType<typeof makeJar>
+  /** For endpoints that answer in their own way. */
+  readonly gateOf: (scope: Scope) => Gate
+  /** A key or a member of a workspace. */
+  readonly member: <O extends Managed>(
+    operation: O,
+    handle: Handler<O, { readonly by: By; readonly principal?: Principal }>,
+    bytesMax?: number,
+  ) => void
+  /** A person, whatever the workspace; an operator where the operation says so. */
+  readonly person: <O extends Managed>(operation: O, handle: Handler<O, { readonly holder: Holder }>) => void
+  readonly anyone: <O extends Managed>(operation: O, handle: Handler<O, { readonly holder?: Holder }>) => void
+}
+
+const contentType = refuse('invalid_request', '"Content-Type" must be application/json.', { field: 'Content-Type' })
+const tooLarge = (most: number): Refusal =>
+  refuse('payload_too_large', `The body is larger than ${most} bytes, which is all that this endpoint takes.`)
+
+export function makeDesk(tools: {
+  readonly app: FastifyInstance
+  readonly face: Face
+  readonly office: Office
+  readonly guesses: Guesses
+  readonly large: LargeBodies
+}): Desk {
+  const { app, face, office, guesses, large } = tools
+  const jar = makeJar(app, face.publicUrl)
+  const entranceOf = entrance({ face, office, guesses, jar })
+
+  const route = (
+    operation: Managed,
+    handle: (ask: Ask<Managed> & Caller) => Promise<unknown>,
+    bytesMax: number = limits.managementRequestBytesMax,
+  ): void => {
+    const url = operation.path.replaceAll(/\{(\w+)\}/g, ':$1')
+    const enter = entranceOf(operation)
+    const readQuery = operation.query === undefined ? undefined : makeQueryReader(operation.query)
+    const readShape = operation.body === undefined ? undefined : makeReader(operation.body)
+    const readThePath = pathReader(operation)
+
+    const run = async (request: FastifyRequest, reply: FastifyReply): Promise<unknown> => {
+      const caller = await enter(request)
+      if (isRefusal(caller)) return caller
+      const path = readThePath(request.params as Record<string, string>)
+      if (isRefusal(path)) return path
+      const query = readQuery === undefined ? { value: {} } : readQuery(request.query)
+      if (isRefusal(query)) return query
+      const body =
+        readShape === undefined
+          ? { value: undefined }
+          : await bodyOf(request, reply, large.room, caller.by?.workspaceId ?? 'people', bytesMax)
+      if (isRefusal(body)) return body
+      const value = readShape === undefined ? body : readShape(body.value)
+      if (isRefusal(value)) return value
+      const ask = {
+        ...caller,
+        path,
+        query: query.value,
+        body: value.value,
+        browser: jar.browser(request),
+        request,
+        reply,
+      }
+      return handle(ask as never)
+    }
+
+    app.route({
+      method: operation.method.toUpperCase(),
+      url,
+      handler: async (request, reply) => {
+        const answer = await run(request, reply).catch((error: unknown) => {
+          if (error instanceof Mistake) return refusalOf(error)
+          throw error
+        })
+        if (isRefusal(answer)) {
+          if (answer.code === 'wrong_credentials') await guesses.slow(request.ip)
+          return answerRefusal(face, request, reply, answer)
+        }
+        face.metrics?.answered(url, operation.ok.status, (performance.now() - request.beganAt) / 1000)
+        reply.code(operation.ok.status)
+        if (operation.ok.schema === undefined) return reply.send()
+        if (Buffer.isBuffer(answer) || answer instanceof Readable) return reply.send(answer)
+        return reply.header('content-type', jsonType).send(JSON.stringify(answer))
+      },
+    })
+  }
+
+  return {
+    app,
+    office,
+    jar,
+    gateOf: memberGate(entranceOf),
+    member: (operation, handle, bytesMax) => route(operation, handle as never, bytesMax),
+    person: (operation, handle) => route(operation, handle as never),
+    anyone: (operation, handle) => route(operation, handle as never),
+  }
+}
+
+function refusalOf({ message, code, field, retryAfterSeconds }: Mistake): Refusal {
+  return refuse(code, message, {
+    ...(field !== undefined && { field }),
+    ...(retryAfterSeconds !== undefined && { retryAfterSeconds }),
+  })
+}
+
+function pathReader({ parameters = [] }: Managed): (given: Record<string, string>) => Record<string, string> | Refusal {
+  const isId = new Map(parameters.map(({ name, schema }) => [name, (schema as { format?: string }).format === 'uuid']))
+  return (given) => {
+    const read: Record<string, string> = {}
+    for (const [name, text] of Object.entries(given)) {
+      const value = isId.get(name) === true ? parseUuid(text) : text
+      if (value === undefined || value.includes('\0') || value.length > limits.searchCharactersMax * 2)
+        return refuse('invalid_request', `"${name}" must be ${isId.get(name) === true ? 'a UUID' : 'plain text'}.`, {
+          field: name,
+        })
+      read[name] = value
+    }
+    return read
+  }
+}
+
+async function bodyOf(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  room: LargeBodies['room'],
+  owner: string,
+  most: number,
+): Promise<{ readonly value: unknown } | Refusal> {
+  if ((declaredLength(request.raw) ?? 0) > most) return tooLarge(most)
+  if (!isJson(request.headers['content-type'])) return contentType
+  const body = await readBody(request.raw, reply.raw, room, owner)
+  if (isRefusal(body)) return body
+  request.bodyRead = true
+  try {
+    return body.bytes.length > most ? tooLarge(most) : readJson(body.bytes)
+  } finally {
+    if (body.heldBytes > 0) room.give(owner, body.heldBytes)
+  }
+}

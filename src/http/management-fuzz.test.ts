@@ -1,0 +1,117 @@
+// The management endpoints against anything: bodies and queries that fit the published schemas, and spoiled ones. Whatever comes, the answer is
+// a documented one (office.test-kit.ts holds each against the document) and never a fault of ours.
+import * as fc from 'fast-check'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { managementOperations } from '../contract/operations.ts'
+import type { Sender } from '../store/store.test-kit.ts'
+import { officeWorld, type BrowserOf, type OfficeWorld } from './office.test-kit.ts'
+
+interface Schema {
+  readonly type?: string
+  readonly enum?: readonly unknown[]
+  readonly anyOf?: readonly Schema[]
+  readonly format?: string
+  readonly properties?: Readonly<Record<string, Schema>>
+  readonly required?: readonly string[]
+  readonly items?: Schema
+  readonly minimum?: number
+  readonly maximum?: number
+  readonly maxLength?: number
+}
+
+// Slow by design, and each with tests of its own: signing in and what asks for the password again.
+const slow = new Set(['signIn', 'changePassword', 'beginTwoFactor', 'disableTwoFactor', 'beginPasskey'])
+const operations = Object.values(managementOperations)
+  .filter((each) => 'access' in each)
+  .filter(({ path, operationId }) => path !== '/api/v1/live' && !slow.has(operationId) && operationId !== 'signOut')
+
+let office: OfficeWorld
+let shop: Sender
+let browser: BrowserOf
+beforeAll(async () => {
+  office = await officeWorld()
+  shop = await office.sender()
+  browser = await office.signedIn('owner', shop.workspaceId, true)
+})
+afterAll(() => office.close())
+
+function good(schema: Schema): fc.Arbitrary<unknown> {
+  if (schema.enum) return fc.constantFrom(...schema.enum)
+  if (schema.anyOf) return fc.oneof(...schema.anyOf.map(good))
+  switch (schema.type) {
+    case 'object': {
+      const members = Object.entries(schema.properties ?? {}).map(([name, member]) => [name, good(member)] as const)
+      return fc.record(Object.fromEntries(members), {
+        requiredKeys: [...(schema.required ?? [])],
+        noNullPrototype: true,
+      })
+    }
+    case 'array':
+      return fc.array(good(schema.items ?? {}), { minLength: 1, maxLength: 4 })
+    case 'integer':
+      return fc.integer({ min: schema.minimum ?? 0, max: schema.maximum ?? 1_000 })
+    case 'boolean':
+      return fc.boolean()
+    case 'null':
+      return fc.constant(null)
+    default:
+      return text(schema)
+  }
+}
+
+function text({ format, maxLength = 60 }: Schema): fc.Arbitrary<string> {
+  if (format === 'uuid') return fc.uuid()
+  if (format === 'email') return fc.emailAddress()
+  if (format === 'date-time')
+    return fc.integer({ min: -1e9, max: 1e9 }).map((ms) => new Date(Date.now() + ms).toISOString())
+  return fc.string({ unit: 'grapheme', minLength: 1, maxLength: Math.min(maxLength, 60) })
+}
+
+const anything = fc.oneof(
+  fc.jsonValue(),
+  fc.constantFrom('\r\n', '%', '\u202e', '', -1, 1e308),
+  fc.string({ unit: 'binary' }),
+)
+
+const spoiled = (schema: Schema): fc.Arbitrary<Record<string, unknown>> =>
+  fc
+    .tuple(good(schema), fc.constantFrom(...Object.keys(schema.properties ?? {}), 'unknown'), anything)
+    .map(([value, name, instead]) => ({ ...(value as object), [name]: instead }))
+
+const idOf = fc
+  .oneof(fc.uuid(), fc.string({ minLength: 1, maxLength: 30 }).map(encodeURIComponent))
+  .filter((id) => !/^\.+$/.test(id))
+
+/** Wrong tokens are answered later and later; what takes nothing has one way to be asked. */
+const runsOf = ({ access, body, query, path }: (typeof operations)[number]): number =>
+  access === 'anyone' ? 3 : body === undefined && query === undefined && !path.includes('{') ? 1 : 12
+
+test.each(operations.map((each) => [each.operationId, each] as const))('%s', async (_name, operation) => {
+  const { method, path } = operation
+  const body = operation.body as unknown as Schema | undefined
+  const query = operation.query as unknown as Schema | undefined
+  const nothing = fc.constant(undefined)
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(idOf, { minLength: 2, maxLength: 2 }),
+      body === undefined ? nothing : fc.oneof(good(body), spoiled(body)),
+      query === undefined ? nothing : fc.oneof(good(query), spoiled(query)),
+      async (ids, sentBody, asked) => {
+        let n = 0
+        const url = path.slice('/api/v1'.length).replaceAll(/\{\w+\}/g, () => ids[n++] ?? '')
+        const parameters = new URLSearchParams()
+        for (const [name, value] of Object.entries(asked ?? {}))
+          parameters.set(name, typeof value === 'string' ? value : JSON.stringify(value))
+        const answer = await browser.ask(
+          method.toUpperCase(),
+          asked === undefined ? url : `${url}?${parameters.toString()}`,
+          {
+            ...(sentBody !== undefined && { body: sentBody }),
+          },
+        )
+        expect(answer.statusCode, answer.body).toBeLessThan(500)
+      },
+    ),
+    { numRuns: runsOf(operation) },
+  )
+})

@@ -1,0 +1,596 @@
+// The management endpoints at their work, over a real database: what each promises beyond who may ask (isolation.test.ts).
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { limits } from '../config.ts'
+import { scopes } from '../domain/scopes.ts'
+import { foldCounts } from '../store/usage.ts'
+import type { Sender } from '../store/store.test-kit.ts'
+import { makeSandboxInbox } from '../store/sandbox.ts'
+import { officeWorld, tokenOf, type BrowserOf, type OfficeWorld } from './office.test-kit.ts'
+
+let office: OfficeWorld
+let shop: Sender
+let owner: BrowserOf
+let key: string
+beforeAll(async () => {
+  office = await officeWorld()
+})
+afterAll(() => office.close())
+/** A workspace of its own for each group. */
+const begin = async () => {
+  shop = await office.sender()
+  owner = await office.signedIn('owner', shop.workspaceId)
+  key = await office.key(shop.workspaceId, ...scopes)
+}
+const send = async (recipient: string, more: object = {}): Promise<string> => {
+  const body = { mailboxId: shop.mailboxId, recipient, subject: 'Hello', bodyText: 'Good morning', ...more }
+  const answer = await office.withKey(key, 'POST', '/send', body)
+  expect(answer.statusCode).toBe(202)
+  return answer.json<{ id: string }>().id
+}
+interface Listed {
+  readonly items: { readonly id: string; readonly [name: string]: unknown }[]
+  readonly next?: string
+}
+const list = async (path: string): Promise<Listed> => {
+  const answer = await owner.ask('GET', path)
+  expect(answer.statusCode).toBe(200)
+  return answer.json<Listed>()
+}
+/** The actions of the audit log, oldest first. */
+const audit = async (): Promise<string[]> =>
+  (await list('/audit?limit=200')).items
+    .map((item) => `${item['action'] as string} ${item['actor'] as string}`)
+    .toReversed()
+
+describe('messages', () => {
+  let ids: string[]
+  beforeAll(async () => {
+    await begin()
+    ids = []
+    for (const recipient of ['ann@example.org', 'Bob@example.org', 'ann@example.org', 'carl@example.net'])
+      ids.push(await send(recipient, { subject: `To ${recipient.slice(0, 3)}`, metadata: { order: '1' } }))
+    await office.world.db.run(`update messages set status = 'failed', finished_at = now() where id = $1`, [ids[0]])
+    await office.world.db.run(`update messages set delivery_rank = 4 where id = $1`, [ids[1]])
+  })
+
+  test('come newest first, page by page, each once', async () => {
+    const seen: string[] = []
+    let cursor = ''
+    do {
+      const page = await list(`/messages?limit=3${cursor}`)
+      seen.push(...page.items.map(({ id }) => id))
+      cursor = page.next === undefined ? '' : `&cursor=${page.next}`
+    } while (cursor !== '')
+    expect(seen).toEqual(ids.toReversed())
+  })
+
+  const filters: [string, number[]][] = [
+    ['status=failed', [0]],
+    ['deliveryStatus=hard_bounce', [1]],
+    ['deliveryStatus=pending&status=queued', [3, 2]],
+    ['recipient=ANN%40example.org', [2, 0]],
+    ['recipient=ann%40example.org&status=queued', [2]],
+    ['recipient=nobody%40example.org', []],
+    ['text=bob', [1]],
+    ['text=TO%20ANN', [2, 0]],
+    ['text=%25', []],
+    ['from=2020-01-01T00:00:00Z&to=2021-01-01T00:00:00Z', []],
+    ['from=2020-01-01T00:00:00Z', [3, 2, 1, 0]],
+  ]
+  test.each(filters)('are found by %s', async (filter, expected) => {
+    expect((await list(`/messages?${filter}`)).items.map(({ id }) => id)).toEqual(expected.map((n) => ids[n]))
+    const paged = await list(`/messages?${filter}&limit=1`)
+    expect(paged.items.map(({ id }) => id)).toEqual(expected.slice(0, 1).map((n) => ids[n]))
+    if (expected.length > 1)
+      expect((await list(`/messages?${filter}&limit=1&cursor=${paged.next}`)).items[0]?.id).toBe(
+        ids[expected[1] as number],
+      )
+  })
+
+  test('a search without an index looks at a bounded number of them, and its cursor goes on behind those', async () => {
+    const place = await office.sender()
+    const many = limits.messagesScannedMax + 500
+    await office.world.db.run(
+      `insert into messages (workspace_id, id, mailbox_id, source, status, sequence, sender, recipient, recipient_key, subject, accepted_by, created_at)
+       select $1, (substr(uuid_floor(now())::text, 1, 24) || lpad(to_hex(i), 12, '0'))::uuid, $2, 'rest', 'queued', 1, 'a@b.co', 'c@d.co', 'c@d.co',
+              case i when 3 then 'needle' else 'hay' end, 'node', now() from generate_series(1, ${many}) i`,
+      [place.workspaceId, place.mailboxId],
+    )
+    const browser = await office.signedIn('viewer', place.workspaceId)
+    const first = (await browser.ask('GET', '/messages?text=needle')).json<Listed>()
+    expect(first.items).toEqual([])
+    const second = (await browser.ask('GET', `/messages?text=needle&cursor=${first.next}`)).json<Listed>()
+    expect(second.items).toEqual([expect.objectContaining({ subject: 'needle' })])
+    expect(second.next).toBeUndefined()
+  })
+
+  test('a timeline tells everything about one', async () => {
+    const [claim] = await office.world.claimed(shop, [{ armed: true }])
+    await office.world.db.run(
+      `insert into attempts (workspace_id, message_id, epoch, ended_at, outcome, facts) values ($1, $2, 1, now(), 'retrying', $3)`,
+      [shop.workspaceId, claim?.id, JSON.stringify({ host: 'mx.example.org', dialogue: ['S: 451 4.7.1 later'] })],
+    )
+    const answer = await owner.ask('GET', `/messages/${claim?.id}/timeline`)
+    expect(answer.json()).toMatchObject({
+      message: { id: claim?.id, organizationId: shop.workspaceId, bodyText: 'Good morning' },
+      processingStatus: 'sending',
+      deliveryStatus: 'pending',
+      events: [
+        { sequence: 1, type: 'message.queued' },
+        { sequence: 2, type: 'message.sending' },
+      ],
+      reports: [],
+      attempts: [{ outcome: 'retrying', facts: { dialogue: ['S: 451 4.7.1 later'] } }],
+      queue: { armed: true, destination: 'example.org' },
+    })
+    expect(answer.body).not.toContain('token')
+  })
+})
+
+describe('sending an unknown message again', () => {
+  beforeAll(begin)
+  const unknown = async (recipient = 'ann@example.org'): Promise<string> => {
+    const file = { filename: 'a.txt', contentBase64: 'QUJD' }
+    const id = await send(recipient, { attachments: [file], metadata: { order: '7' } })
+    await office.world.db.run('delete from outbound where message_id = $1', [id])
+    await office.world.db.run(`update messages set status = 'sending' where id = $1`, [id])
+    await office.world.db.run(
+      `update messages set status = 'delivery_unknown', finished_at = app_now(), armed_epoch = 1, armed_token = 7 where id = $1`,
+      [id],
+    )
+    return id
+  }
+  const later = async <T>(seconds: number, work: () => Promise<T>): Promise<T> => {
+    await office.world.setClock(new Date(Date.now() + seconds * 1000).toISOString())
+    try {
+      return await work()
+    } finally {
+      await office.world.setClock()
+    }
+  }
+  const again = (id: string) => owner.ask('POST', `/messages/${id}/send-again`)
+  const messages = () =>
+    office.world.value<number>('select count(*)::integer from messages where workspace_id = $1', [shop.workspaceId])
+
+  test('waits until no worker can still hold its socket', async () => {
+    const id = await unknown()
+    const before = await messages()
+    const answer = await again(id)
+    expect(answer.statusCode).toBe(409)
+    expect(answer.json<{ error: string }>().error).toMatch(/too early/)
+    expect(Number(answer.headers['retry-after'])).toBeGreaterThan(limits.sendAgainGraceSeconds - 60)
+    expect(await messages()).toBe(before)
+  })
+
+  test('makes one new message with its own id, however often and however many at once ask', async () => {
+    const id = await unknown()
+    const before = await messages()
+    const answers = await later(limits.sendAgainGraceSeconds + 60, () => Promise.all([again(id), again(id), again(id)]))
+    expect(answers.map(({ statusCode }) => statusCode)).toEqual([202, 202, 202])
+    const made = new Set(answers.map((answer) => answer.json<{ id: string }>().id))
+    expect(made.size).toBe(1)
+    expect(made.has(id)).toBe(false)
+    expect(await messages()).toBe(before + 1)
+    const [newId] = [...made]
+    expect(answers.filter((answer) => answer.headers['idempotent-replayed'] === 'true')).toHaveLength(2)
+    expect((await owner.ask('GET', `/messages/${id}/timeline`)).json()).toMatchObject({
+      processingStatus: 'delivery_unknown',
+      sentAgainAs: newId,
+    })
+    const story = await owner.ask('GET', `/messages/${newId}/timeline`)
+    expect(story.json()).toMatchObject({
+      sentAgainFor: id,
+      processingStatus: 'queued',
+      message: { metadata: { order: '7' }, bodyText: 'Good morning', recipient: 'ann@example.org' },
+    })
+    const files = await office.world.value<string>(
+      `select string_agg(convert_from(b.bytes, 'UTF8'), '') from attachments a join blobs b on b.id = a.blob_id where a.message_id = $1`,
+      [newId],
+    )
+    expect(files).toBe('ABC')
+    expect((await audit()).filter((line) => line.startsWith('message.sent_again'))).toHaveLength(1)
+  })
+
+  test('is refused by the transaction itself when late proof came first', async () => {
+    const id = await unknown()
+    // Between the look and the commit: what the service has looked at is no longer so.
+    const session = await office.world.session()
+    await session.query('begin')
+    await session.query(`update messages set status = 'sent', armed_epoch = null, armed_token = null where id = $1`, [
+      id,
+    ])
+    const before = await messages()
+    const answer = await later(limits.sendAgainGraceSeconds + 60, async () => {
+      const asked = again(id)
+      while (
+        !(await office.world.value<boolean>(
+          `select exists (select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database())`,
+        ))
+      )
+        continue
+      await session.query('commit')
+      return asked
+    })
+    expect(answer.statusCode).toBe(409)
+    expect(answer.json()).toMatchObject({ code: 'conflict' })
+    expect(await messages()).toBe(before)
+  })
+
+  test('is for unknown messages alone', async () => {
+    const id = await send('bob@example.org')
+    expect((await again(id)).json()).toMatchObject({ code: 'conflict' })
+  })
+
+  test('is charged, and refused like any other: suppressed, blocked, without a plan', async () => {
+    const id = await unknown('blocked@example.org')
+    await owner.ask('POST', '/suppressions', { body: { recipient: 'blocked@example.org' } })
+    expect((await later(2_000, () => again(id))).statusCode).toBe(422)
+    await office.world.db.run(`update workspaces set status = 'blocked' where id = $1`, [shop.workspaceId])
+    expect((await later(2_000, () => again(id))).json()).toMatchObject({ code: 'workspace_blocked' })
+    await office.world.db.run(`update workspaces set status = 'active', plan = 'free' where id = $1`, [
+      shop.workspaceId,
+    ])
+    expect((await later(2_000, () => again(id))).json()).toMatchObject({
+      code: 'upgrade_required',
+      upgradeUrl: 'http://localhost:3000/upgrade',
+    })
+  })
+})
+
+describe('keys', () => {
+  beforeAll(begin)
+
+  test('show their secret once, keep its hash alone, and are refused after they were revoked', async () => {
+    const made = (await owner.ask('POST', '/keys', { body: { name: 'server', scopes: ['mail.read'] } })).json<{
+      id: string
+      key: string
+    }>()
+    const listed = await owner.ask('GET', '/keys')
+    expect(listed.body).not.toContain(made.key)
+    expect(await office.world.value('select string_agg(k::text, $$$$) from api_keys k')).not.toContain(made.key)
+    expect((await office.withKey(made.key, 'GET', '/messages')).statusCode).toBe(200)
+    expect((await owner.ask('DELETE', `/keys/${made.id}`)).json()).toHaveProperty('revokedAt')
+    expect((await office.withKey(made.key, 'GET', '/messages')).statusCode).toBe(401)
+    const log = await owner.ask('GET', '/audit')
+    expect(log.body).toContain('key.created')
+    expect(log.body).not.toContain(made.key)
+  })
+
+  test('never get a scope that their maker lacks', async () => {
+    const small = await office.key(shop.workspaceId, 'keys.write', 'mail.read')
+    const wish = (...wanted: string[]) => office.withKey(small, 'POST', '/keys', { name: 'k', scopes: wanted })
+    expect((await wish('mail.read', 'mail.send')).json()).toMatchObject({ code: 'insufficient_scope', field: 'scopes' })
+    expect((await wish('mail.read')).statusCode).toBe(201)
+    const developer = await office.signedIn('developer', shop.workspaceId)
+    const body = { name: 'k', scopes: ['members.write'] }
+    expect((await developer.ask('POST', '/keys', { body })).statusCode).toBe(403)
+  })
+
+  test('may end by themselves, in the future alone', async () => {
+    const wish = (expiresAt: string) =>
+      owner.ask('POST', '/keys', { body: { name: 'k', scopes: ['mail.read'], expiresAt } })
+    expect((await wish('2020-01-01T00:00:00Z')).json()).toMatchObject({ field: 'expiresAt' })
+    expect((await wish('2020-13-01T00:00:00Z')).json()).toMatchObject({ field: 'expiresAt' })
+    expect((await wish('2099-01-01T00:00:00+02:00')).json()).toMatchObject({ expiresAt: '2098-12-31T22:00:00.000Z' })
+  })
+})
+
+describe('SMTP credentials and refused submissions', () => {
+  beforeAll(begin)
+
+  test('a password is shown once and its hash alone is kept; who may not send makes no login', async () => {
+    const made = (await owner.ask('POST', '/smtp-credentials', { body: { name: 'printer' } })).json<{
+      id: string
+      password: string
+    }>()
+    expect((await owner.ask('GET', '/smtp-credentials')).body).not.toContain(made.password)
+    expect((await owner.ask('GET', '/audit')).body).not.toContain(made.password)
+    expect((await owner.ask('DELETE', `/smtp-credentials/${made.id}`)).json()).toHaveProperty('revokedAt')
+    const weak = await office.key(shop.workspaceId, 'smtp-credentials.write')
+    const refused = await office.withKey(weak, 'POST', '/smtp-credentials', { name: 'x' })
+    expect(refused.json()).toMatchObject({ code: 'insufficient_scope' })
+  })
+
+  test('refusals are listed newest first, page by page', async () => {
+    for (const [n, domain] of ['a.example', null, 'c.example'].entries())
+      await office.world.db.run(
+        `insert into refused_submissions (workspace_id, id, source, code, recipient_domain) values ($1, $2, 'rest', 'recipient_suppressed', $3)`,
+        [shop.workspaceId, `0199f1c2-0000-7000-8000-00000000000${n}`, domain],
+      )
+    const first = await list('/refused-submissions?limit=2')
+    expect(first.items.map((item) => item['recipientDomain'])).toEqual(['c.example', undefined])
+    const rest = await list(`/refused-submissions?limit=2&cursor=${first.next}`)
+    expect(rest.items).toEqual([expect.objectContaining({ recipientDomain: 'a.example', source: 'rest' })])
+  })
+})
+
+describe('domains and mailboxes', () => {
+  beforeAll(begin)
+
+  test('are added with the records to set, changed, and removed while nothing depends on them', async () => {
+    const domain = (await owner.ask('POST', '/domains', { body: { name: 'Example.ORG' } })).json<{
+      id: string
+      records: unknown[]
+    }>()
+    expect(domain).toMatchObject({ name: 'example.org', status: 'pending' })
+    expect(domain.records.length).toBeGreaterThan(3)
+    expect((await owner.ask('POST', '/domains', { body: { name: 'example.org' } })).statusCode).toBe(409)
+    expect((await owner.ask('POST', '/domains', { body: { name: 'no domain' } })).json()).toMatchObject({
+      field: 'name',
+    })
+    const mailbox = (await owner.ask('POST', '/mailboxes', { body: { address: 'a@example.org' } })).json<{
+      id: string
+    }>()
+    expect((await owner.ask('POST', '/mailboxes', { body: { address: 'a@elsewhere.org' } })).statusCode).toBe(400)
+    const change = (body: object) => owner.ask('PATCH', `/mailboxes/${mailbox.id}`, { body })
+    expect((await change({ name: 'Shop', status: 'disabled' })).json()).toMatchObject({
+      name: 'Shop',
+      status: 'disabled',
+    })
+    expect((await change({ name: '' })).json()).not.toHaveProperty('name')
+    expect((await change({ name: 'a\nb' })).json()).toMatchObject({ field: 'name' })
+    expect((await owner.ask('DELETE', `/domains/${domain.id}`)).statusCode).toBe(409)
+    const free = (await owner.ask('POST', '/domains', { body: { name: 'free.example' } })).json<{ id: string }>()
+    expect((await owner.ask('DELETE', `/domains/${free.id}`)).statusCode).toBe(204)
+    expect((await owner.ask('GET', `/domains/${free.id}`)).statusCode).toBe(404)
+    expect((await audit()).slice(1)).toEqual(
+      ['domain.added', 'mailbox.added', 'mailbox.changed', 'mailbox.changed', 'domain.added', 'domain.removed'].map(
+        (action) => expect.stringMatching(new RegExp(`^${action} user:`)) as string,
+      ),
+    )
+  })
+})
+
+describe('suppressions', () => {
+  beforeAll(begin)
+
+  test('come in and out as CSV, all or nothing', async () => {
+    const csv = 'email,reason\r\nann@example.org,hard_bounce\r\n"bob@example.org",\r\nANN@example.org,manual\r\n'
+    expect((await owner.ask('POST', '/suppressions/import', { body: { csv } })).json()).toEqual({
+      added: 2,
+      alreadyThere: 0,
+    })
+    const wrong = await owner.ask('POST', '/suppressions/import', { body: { csv: 'good@example.org\nbad address\n' } })
+    expect(wrong.json()).toMatchObject({ code: 'invalid_request', field: 'csv' })
+    const out = await owner.ask('GET', '/suppressions.csv')
+    expect(out.headers['content-disposition']).toMatch(/^attachment/)
+    expect(
+      out.body
+        .split('\r\n')
+        .slice(0, 3)
+        .map((line) => line.split(',').slice(0, 2)),
+    ).toEqual([
+      ['recipient', 'reason'],
+      ['ann@example.org', 'hard_bounce'],
+      ['bob@example.org', 'manual'],
+    ])
+    const large = `${'x'.repeat(60)}@example.org\n`.repeat(5_000)
+    expect((await owner.ask('POST', '/suppressions/import', { body: { csv: large } })).json()).toEqual({
+      added: 1,
+      alreadyThere: 0,
+    })
+  })
+
+  test('are found by their beginning and their reason, page by page', async () => {
+    expect((await list('/suppressions?prefix=BO')).items).toEqual([
+      expect.objectContaining({ recipient: 'bob@example.org' }),
+    ])
+    expect((await list('/suppressions?reason=hard_bounce')).items).toHaveLength(1)
+    const first = await list('/suppressions?limit=2')
+    const rest = await list(`/suppressions?limit=2&cursor=${first.next}`)
+    expect([...first.items, ...rest.items].map((item) => (item['recipient'] as string).slice(0, 3))).toEqual([
+      'ann',
+      'bob',
+      'xxx',
+    ])
+  })
+
+  test('are removed with what is known about them written down', async () => {
+    expect((await owner.ask('DELETE', '/suppressions/ANN%40example.org')).statusCode).toBe(204)
+    expect((await owner.ask('DELETE', '/suppressions/ann%40example.org')).statusCode).toBe(404)
+    const [entry] = (await list('/audit?limit=1')).items
+    expect(entry).toMatchObject({
+      action: 'suppression.removed',
+      target: 'ann@example.org',
+      facts: { reason: 'hard_bounce' },
+    })
+  })
+})
+
+describe('usage', () => {
+  beforeAll(begin)
+
+  test('counts each event once in its hour, folded or not, with the time that delivery took', async () => {
+    for (let n = 0; n < 5; n++) await send(`a${n}@example.org`)
+    const claims = await office.world.claimed(shop, [{ armed: true }, { armed: true }])
+    const ending = (status: string, type: string) => ({ status, type })
+    for (const [n, { status, type }] of [
+      ending('sent', 'message.sent'),
+      ending('delivery_unknown', 'message.delivery_unknown'),
+    ].entries())
+      await office.world.db.run(
+        `insert into events (workspace_id, message_id, sequence, type, status, delivery_rank, occurred_at)
+         values ($1, $2::uuid, 3, $3, $4, 0, to_timestamp(('x' || substr(replace($2::uuid::text, '-', ''), 1, 12))::bit(48)::bigint / 1000.0) + interval '4 seconds')`,
+        [shop.workspaceId, claims[n]?.id, type, status],
+      )
+    const series = async () =>
+      (await owner.ask('GET', '/usage/series')).json<{ totals: Record<string, unknown>; points: unknown[] }>()
+    const before = await series()
+    expect(before.totals).toMatchObject({ accepted: 7, sent: 1, unknown: 1, failed: 0, delivered: 0 })
+    const { p50 } = before.totals['latencyMs'] as { p50: number }
+    expect(p50).toBeGreaterThan(4_000 * 0.8)
+    expect(p50).toBeLessThan(4_000 * 1.2)
+    expect([24, 25]).toContain(before.points.length)
+    await Promise.all([foldCounts(office.world.db), foldCounts(office.world.anotherNode())])
+    expect(await office.world.value('select count(*)::integer from fresh_counts')).toBe(0)
+    expect((await series()).totals).toEqual(before.totals)
+    await foldCounts(office.world.db)
+    expect((await owner.ask('GET', '/usage/series?step=day')).json()).toMatchObject({
+      step: 'day',
+      totals: before.totals,
+    })
+  })
+
+  test('windows are those of admission', async () => {
+    expect((await owner.ask('GET', '/usage')).json()).toMatchObject({
+      windows: [
+        { window: 'hour', used: 5 },
+        { window: 'day', used: 5 },
+        { window: 'month', used: 5 },
+      ],
+    })
+  })
+
+  test('too many points and times that do not fit are refused', async () => {
+    for (const query of ['from=2020-01-01T00:00:00Z', 'from=2026-01-02T00:00:00Z&to=2026-01-01T00:00:00Z', 'step=week'])
+      expect((await owner.ask('GET', `/usage/series?${query}`)).statusCode).toBe(400)
+  })
+})
+
+describe('members', () => {
+  beforeAll(begin)
+  const inviting = (email: string, role: string) => owner.ask('POST', '/invitations', { body: { email, role } })
+
+  test('come in by a mailed link that proves their address, with a new account or their own', async () => {
+    const many = office.sent.length
+    expect((await inviting('new@people.example', 'developer')).statusCode).toBe(201)
+    const token = tokenOf(await office.mail(many + 1))
+    expect(await office.world.value('select string_agg(i::text, $$$$) from invitations i')).not.toContain(token)
+    const browser = office.browser()
+    const accept = (body: object) => browser.ask('POST', '/invitations/accept', { body: { token, ...body } })
+    expect((await browser.ask('POST', '/invitations/lookup', { body: { token } })).json()).toMatchObject({
+      email: 'new@people.example',
+      role: 'developer',
+      hasAccount: false,
+    })
+    expect((await accept({})).json()).toMatchObject({ field: 'password' })
+    expect((await accept({ password: 'four little words here' })).json()).toMatchObject({
+      email: 'new@people.example',
+      workspaces: [{ workspaceId: shop.workspaceId, role: 'developer' }],
+    })
+    expect((await accept({ password: 'four little words here' })).statusCode).toBe(401)
+    expect((await browser.ask('GET', '/messages')).statusCode).toBe(200)
+
+    const known = await office.login()
+    const stranger = await office.signedIn('viewer', (await office.sender()).workspaceId)
+    await inviting(known.email, 'viewer')
+    const second = tokenOf(await office.mail(many + 2))
+    const join = (who: BrowserOf) =>
+      who.ask('POST', '/invitations/accept', { body: { token: second, password: 'x'.repeat(12) } })
+    expect((await join(office.browser())).json()).toMatchObject({ code: 'not_signed_in' })
+    expect((await join(stranger)).json()).toMatchObject({ code: 'not_signed_in' })
+    const theirs = office.browser()
+    await theirs.ask('POST', '/session', { body: { email: known.email, password: known.password } })
+    expect((await join(theirs)).statusCode).toBe(200)
+    expect((await inviting(known.email, 'viewer')).statusCode).toBe(409)
+  })
+
+  test('an invitation that was withdrawn, replaced or is too old is worth nothing', async () => {
+    const many = office.sent.length
+    await inviting('late@people.example', 'viewer')
+    const { id } = (await inviting('late@people.example', 'developer')).json<{ id: string }>()
+    const [first, second] = [await office.mail(many + 1), await office.mail(many + 2)]
+    const look = async (mail: typeof first) =>
+      (await office.browser().ask('POST', '/invitations/lookup', { body: { token: tokenOf(mail) } })).statusCode
+    expect(await look(first)).toBe(401)
+    expect(await look(second)).toBe(200)
+    await office.world.setClock(new Date(Date.now() + 8 * 86_400_000).toISOString())
+    expect(await look(second)).toBe(401)
+    await office.world.setClock()
+    expect((await owner.ask('DELETE', `/invitations/${id}`)).statusCode).toBe(204)
+    expect(await look(second)).toBe(401)
+  })
+
+  test('only owners make, change and remove owners, and one is always left', async () => {
+    const place = await office.sender()
+    const first = await office.signedIn('owner', place.workspaceId)
+    const admin = await office.signedIn('admin', place.workspaceId)
+    const role = (who: BrowserOf, id: string, to: string) => who.ask('PATCH', `/members/${id}`, { body: { role: to } })
+    expect((await role(admin, admin.login.id, 'owner')).json()).toMatchObject({ code: 'insufficient_scope' })
+    expect((await role(admin, first.login.id, 'viewer')).statusCode).toBe(403)
+    expect((await admin.ask('DELETE', `/members/${first.login.id}`)).statusCode).toBe(403)
+    expect(
+      (await admin.ask('POST', '/invitations', { body: { email: 'x@people.example', role: 'owner' } })).statusCode,
+    ).toBe(403)
+    const strong = await office.key(place.workspaceId, ...scopes)
+    expect((await office.withKey(strong, 'PATCH', `/members/${admin.login.id}`, { role: 'owner' })).statusCode).toBe(
+      403,
+    )
+    expect((await role(first, first.login.id, 'admin')).statusCode).toBe(409)
+    expect((await first.ask('DELETE', `/members/${first.login.id}`)).statusCode).toBe(409)
+    expect((await role(first, admin.login.id, 'owner')).statusCode).toBe(200)
+    // Two owners who remove each other at once: one stays.
+    const both = await Promise.all([
+      first.ask('DELETE', `/members/${admin.login.id}`),
+      admin.ask('DELETE', `/members/${first.login.id}`),
+    ])
+    expect(both.filter(({ statusCode }) => statusCode === 204).length).toBe(1)
+    expect(
+      await office.world.value(`select count(*)::integer from members where workspace_id = $1 and role = 'owner'`, [
+        place.workspaceId,
+      ]),
+    ).toBe(1)
+  })
+
+  test('nobody gives a role that can do more than they can', async () => {
+    const weak = await office.key(shop.workspaceId, 'members.write', 'mail.read')
+    const answer = await office.withKey(weak, 'POST', '/invitations', { email: 'x@people.example', role: 'viewer' })
+    expect(answer.json()).toMatchObject({ code: 'insufficient_scope' })
+  })
+})
+
+describe('the sandbox', () => {
+  beforeAll(begin)
+
+  test('shows the mails of the own messages, parsed and as they came, and nothing that could run in the browser', async () => {
+    const [claim] = await office.world.claimed(shop, [{ armed: true }])
+    const keep = makeSandboxInbox(office.world.db)
+    const html = '<script>alert(1)</script>'
+    const content = Buffer.from(
+      `Message-ID: <${claim?.id}@node.test>\r\nSubject: =?utf-8?q?Gr=C3=BC=C3=9Fe?=\r\nContent-Type: text/html\r\n\r\n${html}\r\n`,
+    )
+    await keep({ envelopeFrom: 'a@b.co', recipient: 'ann@example.org', content, receivedAt: new Date() })
+    await keep({
+      envelopeFrom: 'a@b.co',
+      recipient: 'foreign@example.org',
+      content: Buffer.from('Subject: x\r\n\r\n'),
+      receivedAt: new Date(),
+    })
+    const { items } = await list('/sandbox')
+    expect(items).toEqual([
+      expect.objectContaining({ recipient: 'ann@example.org', subject: 'Grüße', messageId: claim?.id }),
+    ])
+    const read = await owner.ask('GET', `/sandbox/${items[0]?.id}`)
+    expect(read.headers['content-type']).toMatch(/^application\/json/)
+    expect(read.json<{ html: string }>().html).toContain(html)
+    const raw = await owner.ask('GET', `/sandbox/${items[0]?.id}/raw`)
+    expect(raw.headers).toMatchObject({
+      'content-type': 'message/rfc822',
+      'content-disposition': 'attachment; filename="mail.eml"',
+      'x-content-type-options': 'nosniff',
+    })
+    expect(raw.rawPayload.equals(content)).toBe(true)
+  })
+})
+
+describe('operators', () => {
+  test('block a workspace and change its plan and route; its members see it, and no login of the route', async () => {
+    await begin()
+    const operator = await office.signedIn('viewer', shop.workspaceId, true)
+    const change = (body: object) => operator.ask('PATCH', `/operator/workspaces/${shop.workspaceId}`, { body })
+    const route = 'smtp://user:secret-password@relay.example:587'
+    const answer = await change({ status: 'blocked', plan: 'starter', route })
+    expect(answer.json()).toMatchObject({ status: 'blocked', plan: 'starter', route: 'smtp://relay.example:587' })
+    expect((await change({ plan: 'no such' })).json()).toMatchObject({ code: 'invalid_request', field: 'plan' })
+    expect(
+      (await operator.ask('PATCH', '/operator/workspaces/0199f1c2-0000-7000-8000-00000000dead', { body: {} }))
+        .statusCode,
+    ).toBe(404)
+    const log = await owner.ask('GET', '/audit')
+    expect(log.body).toContain('workspace.changed')
+    expect(log.body).not.toContain('secret-password')
+    const limits = { hourly: 5, daily: null, monthly: 9 }
+    expect((await operator.ask('PUT', '/operator/plans/tiny', { body: limits })).json()).toMatchObject(limits)
+    expect((await operator.ask('GET', '/operator/workspaces?text=W')).json<Listed>().items.length).toBeGreaterThan(0)
+  })
+})

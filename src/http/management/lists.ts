@@ -1,0 +1,77 @@
+// Suppressions, usage, the audit log and the sandbox's inbox.
+import { Readable } from 'node:stream'
+import { limits } from '../../config.ts'
+import { managementOperations as operations } from '../../contract/operations.ts'
+import { isRefusal } from '../../domain/refusal.ts'
+import {
+  exportSuppressions,
+  importSuppressionsFor,
+  listSandbox,
+  pageSuppressionsOf,
+  readAudit,
+  readSandboxBytes,
+  readSeries,
+  readUsage,
+  showSandboxMail,
+  suppressFor,
+  unsuppressFor,
+} from '../../workspace/workspace.ts'
+import type { Desk } from '../manage.ts'
+import { pagingOf, presentPage, textPagingOf } from './pages.ts'
+
+const hourMs = 3600_000
+
+export function listRoutes({ member, office }: Desk): void {
+  member(operations.listSuppressions, async ({ by, query: { prefix, reason, ...asked } }) => {
+    const paging = textPagingOf(asked)
+    if (isRefusal(paging)) return paging
+    const { before: after, most } = paging
+    const wish = { most, ...(after && { after }), ...(prefix && { prefix }), ...(reason && { reason }) }
+    return presentPage(await pageSuppressionsOf(office, by.workspaceId, wish))
+  })
+  member(operations.addSuppression, ({ by, body }) => suppressFor(office, by, body.recipient))
+  member(operations.removeSuppression, async ({ by, path }) => {
+    await unsuppressFor(office, by, path['recipient'] as string)
+  })
+  member(operations.exportSuppressions, ({ by, reply }) => {
+    reply.headers({
+      'content-type': 'text/csv; charset=utf-8',
+      'content-disposition': 'attachment; filename="suppressions.csv"',
+    })
+    return Promise.resolve(Readable.from(exportSuppressions(office.db, by.workspaceId)))
+  })
+  member(
+    operations.importSuppressions,
+    ({ by, body }) => importSuppressionsFor(office, by, body.csv),
+    limits.suppressionRequestBytesMax,
+  )
+
+  member(operations.readUsage, ({ by }) => readUsage(office.db, by.workspaceId))
+  member(operations.readUsageSeries, ({ by, query: { step = 'hour', from, to } }) => {
+    const end = to === undefined ? new Date() : new Date(to)
+    const spanMs = step === 'hour' ? 24 * hourMs : 30 * 24 * hourMs
+    const begin = from === undefined ? new Date(end.getTime() - spanMs) : new Date(from)
+    return readSeries(office.db, by.workspaceId, step, begin, end)
+  })
+
+  member(operations.readAudit, async ({ by, query }) => {
+    const paging = pagingOf(query)
+    if (isRefusal(paging)) return paging
+    return presentPage(await readAudit(office, by.workspaceId, paging.before, paging.most))
+  })
+
+  member(operations.listSandbox, async ({ by, query: { recipient, ...asked } }) => {
+    const paging = pagingOf(asked)
+    if (isRefusal(paging)) return paging
+    return presentPage(await listSandbox(office.db, by.workspaceId, { ...paging, ...(recipient && { recipient }) }))
+  })
+  member(operations.readSandboxMail, ({ by, path }) =>
+    showSandboxMail(office.db, by.workspaceId, path['mailId'] as string),
+  )
+  member(operations.readSandboxBytes, async ({ by, path, reply }) => {
+    const bytes = await readSandboxBytes(office.db, by.workspaceId, path['mailId'] as string)
+    // Mail of strangers is never shown by the browser itself.
+    reply.headers({ 'content-type': 'message/rfc822', 'content-disposition': 'attachment; filename="mail.eml"' })
+    return bytes
+  })
+}

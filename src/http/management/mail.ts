@@ -1,0 +1,57 @@
+// Messages as the dashboard shows them, and sending again what nobody can know about.
+import { managementOperations as operations } from '../../contract/operations.ts'
+import type { MessageId } from '../../domain/message.ts'
+import { isRefusal, refuse } from '../../domain/refusal.ts'
+import { pageRefused, searchMessages, sendAgain, timelineOf } from '../../workspace/workspace.ts'
+import type { Desk } from '../manage.ts'
+import { presentAccepted, presentStatus } from '../present.ts'
+import { mayNotSend } from '../send.ts'
+import { pagingOf, presentPage } from './pages.ts'
+
+export function mailRoutes({ member, office }: Desk): void {
+  member(operations.listMessages, async ({ by, query }) => {
+    const paging = pagingOf(query)
+    if (isRefusal(paging)) return paging
+    const { cursor: _cursor, limit: _limit, from, to, ...filter } = query
+    const wish = { ...filter, ...paging, ...(from && { from: new Date(from) }), ...(to && { to: new Date(to) }) }
+    return presentPage(await searchMessages(office.db, by.workspaceId, wish))
+  })
+
+  member(operations.listRefused, async ({ by, query }) => {
+    const paging = pagingOf(query)
+    if (isRefusal(paging)) return paging
+    return presentPage(await pageRefused(office.db, by.workspaceId, paging.before, paging.most))
+  })
+
+  member(operations.readTimeline, async ({ by, path }) => {
+    const { events, reports, attempts, queue, sentAgainAs, sentAgainFor, ...record } = await timelineOf(
+      office.db,
+      by.workspaceId,
+      path['messageId'] as MessageId,
+    )
+    const told = presentStatus(record, reports)
+    return {
+      message: told.message,
+      processingStatus: told.processingStatus,
+      deliveryStatus: told.deliveryStatus,
+      events: events.map(({ facts, ...event }) => ({ ...event, ...(facts && { facts: { ...facts } }) })),
+      reports: told.events,
+      attempts: attempts.map((attempt) => ({ ...attempt, facts: { ...attempt.facts } })),
+      ...(queue && { queue }),
+      ...(sentAgainAs && { sentAgainAs }),
+      ...(sentAgainFor && { sentAgainFor }),
+    }
+  })
+
+  member(operations.sendAgain, async ({ by, path, principal, reply }) => {
+    const standing = principal ?? (await office.standing(by.workspaceId))
+    const refusal = standing === undefined ? gone : mayNotSend(standing)
+    if (refusal !== undefined) return refusal
+    const answer = await sendAgain(office, by, path['messageId'] as MessageId)
+    if (isRefusal(answer)) return answer
+    if (answer.replayed) reply.header('idempotent-replayed', 'true')
+    return presentAccepted(answer.message)
+  })
+}
+
+const gone = refuse('not_found', 'There is no such workspace.')

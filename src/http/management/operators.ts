@@ -1,0 +1,45 @@
+// What operators of the installation decide, and what they look at.
+import { version } from '../../config.ts'
+import { managementOperations as operations } from '../../contract/operations.ts'
+import type { WorkspaceId } from '../../domain/message.ts'
+import { isRefusal } from '../../domain/refusal.ts'
+import {
+  changeWorkspaceAsOperator,
+  createWorkspaceAsOperator,
+  listPlans,
+  pageWorkspaces,
+  readAudit,
+  readHealth,
+  readQueue,
+  setPlanAsOperator,
+} from '../../workspace/workspace.ts'
+import type { Desk } from '../manage.ts'
+import { pagingOf, presentPage } from './pages.ts'
+
+export function operatorRoutes({ person, office }: Desk): void {
+  person(operations.listWorkspaces, async ({ query: { text, ...asked } }) => {
+    const paging = pagingOf(asked)
+    if (isRefusal(paging)) return paging
+    return presentPage(await pageWorkspaces(office, { ...paging, ...(text && { text }) }))
+  })
+  person(operations.createWorkspace, ({ holder, body: { name, plan = 'unlimited' } }) =>
+    createWorkspaceAsOperator(office, holder, name, plan),
+  )
+  person(operations.changeAnyWorkspace, ({ holder, path, body }) =>
+    changeWorkspaceAsOperator(office, holder, path['workspaceId'] as WorkspaceId, body),
+  )
+  person(operations.listPlans, async () => ({ items: await listPlans(office.db) }))
+  person(operations.setPlan, ({ holder, path, body: { apiSending, hourly, daily, monthly, upgradeUrl } }) => {
+    const limit = (value: number | null | undefined) => (value === null ? 'none' : value)
+    const changes = { apiSending, hourly: limit(hourly), daily: limit(daily), monthly: limit(monthly), upgradeUrl }
+    const given = Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined))
+    return setPlanAsOperator(office, holder, path['planName'] as string, given)
+  })
+  person(operations.readQueue, () => readQueue(office.db))
+  person(operations.readHealth, () => readHealth(office.db, version))
+  person(operations.readInstallationAudit, async ({ query }) => {
+    const paging = pagingOf(query)
+    if (isRefusal(paging)) return paging
+    return presentPage(await readAudit(office, undefined, paging.before, paging.most))
+  })
+}

@@ -1,0 +1,54 @@
+// The workspace, its domains, mailboxes and keys.
+import { managementOperations as operations } from '../../contract/operations.ts'
+import {
+  addDomainFor,
+  addMailboxFor,
+  changeMailboxFor,
+  changeWorkspace,
+  createCredentialFor,
+  createKeyFor,
+  listDomains,
+  listKeys,
+  listMailboxes,
+  listSmtpCredentials,
+  removeDomain,
+  revokeCredentialFor,
+  revokeKeyFor,
+  showDomain,
+  showMailbox,
+  showWorkspace,
+} from '../../workspace/workspace.ts'
+import type { Desk } from '../manage.ts'
+
+export function senderRoutes({ member, office }: Desk): void {
+  member(operations.readWorkspace, ({ by }) => showWorkspace(office, by.workspaceId))
+  member(operations.changeWorkspace, ({ by, body }) => changeWorkspace(office, by, body))
+
+  member(operations.listDomains, async ({ by }) => ({
+    items: await listDomains(office.db, by.workspaceId, office.hostname),
+  }))
+  member(operations.addDomain, ({ by, body }) => addDomainFor(office, by, body.name))
+  member(operations.readDomain, ({ by, path }) => showDomain(office, by.workspaceId, path['domainId'] as string))
+  member(operations.removeDomain, async ({ by, path }) => {
+    await removeDomain(office, by, path['domainId'] as string)
+  })
+
+  member(operations.listMailboxes, async ({ by }) => ({ items: await listMailboxes(office.db, by.workspaceId) }))
+  member(operations.addMailbox, ({ by, body }) => addMailboxFor(office, by, body.address, body.name))
+  member(operations.readMailbox, ({ by, path }) => showMailbox(office, by.workspaceId, path['mailboxId'] as string))
+  member(operations.changeMailbox, ({ by, path, body }) =>
+    changeMailboxFor(office, by, path['mailboxId'] as string, body),
+  )
+
+  member(operations.listCredentials, async ({ by }) => ({
+    items: await listSmtpCredentials(office.db, by.workspaceId),
+  }))
+  member(operations.createCredential, ({ by, body }) => createCredentialFor(office, by, body.name))
+  member(operations.revokeCredential, ({ by, path }) => revokeCredentialFor(office, by, path['credentialId'] as string))
+
+  member(operations.listKeys, async ({ by }) => ({ items: await listKeys(office.db, by.workspaceId) }))
+  member(operations.createKey, ({ by, body: { expiresAt, ...wish } }) =>
+    createKeyFor(office, by, { ...wish, ...(expiresAt !== undefined && { expiresAt: new Date(expiresAt) }) }),
+  )
+  member(operations.revokeKey, ({ by, path }) => revokeKeyFor(office, by, path['keyId'] as string))
+}

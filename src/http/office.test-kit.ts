@@ -1,0 +1,194 @@
+// The management endpoints over a database of their own: an app with its whole office, browsers that keep cookies, people and workspaces.
+// Mail of the installation is caught here instead of being sent, and every answer is held against the OpenAPI document.
+import { randomBytes } from 'node:crypto'
+import type { FastifyInstance, LightMyRequestResponse } from 'fastify'
+import { makeAccept, makeScanner } from '../accept/accept.ts'
+import { silentLog } from '../base/log.ts'
+import { makeVault, type Vault } from '../base/secret.ts'
+import type { WorkspaceId } from '../domain/message.ts'
+import type { MemberRole, Scope } from '../domain/scopes.ts'
+import { makeAdmitter } from '../store/admit.ts'
+import { stageBlob } from '../store/blobs.ts'
+import { isDatabaseAway } from '../store/database.ts'
+import { makeIds } from '../store/message-id.ts'
+import { storeWorld, type Sender, type StoreWorld } from '../store/store.test-kit.ts'
+import { readRecord, readStatus } from '../store/views/message-status.ts'
+import { createUser } from '../workspace/members.ts'
+import type { Notice } from '../workspace/notices.ts'
+import type { Office } from '../workspace/office.ts'
+import { createKey, makeAuthenticator, makeLive, makePeople, standingOf } from '../workspace/workspace.ts'
+import { buildApp } from './app.ts'
+import { judgeDocumented } from './documented.test-kit.ts'
+import { closedWebhooks } from './face.test-kit.ts'
+
+export interface Asked {
+  readonly body?: unknown
+  readonly headers?: Readonly<Record<string, string>>
+}
+export type Answer = LightMyRequestResponse
+
+/** Keeps its cookies, and says where it comes from, as the dashboard does. */
+export interface BrowserOf {
+  readonly cookies: Map<string, string>
+  ask(method: string, path: string, asked?: Asked): Promise<Answer>
+}
+
+export interface Login {
+  readonly id: string
+  readonly email: string
+  readonly password: string
+}
+
+export interface OfficeWorld {
+  readonly world: StoreWorld
+  readonly app: FastifyInstance
+  readonly office: Office
+  readonly vault: Vault
+  /** Mail that the installation sent. */
+  readonly sent: Notice[]
+  browser(workspace?: string): BrowserOf
+  login(role?: MemberRole, workspace?: WorkspaceId, operator?: boolean): Promise<Login>
+  /** A browser in which somebody with this role is signed in. */
+  signedIn(role: MemberRole, workspace: WorkspaceId, operator?: boolean): Promise<BrowserOf & { readonly login: Login }>
+  key(workspace: WorkspaceId, ...scopes: Scope[]): Promise<string>
+  /** A request with a key. */
+  withKey(key: string, method: string, path: string, body?: unknown): Promise<Answer>
+  sender(): Promise<Sender>
+  /** Until that many mails of the installation were sent; the last one. */
+  mail(many: number): Promise<Notice>
+  close(): Promise<void>
+}
+
+export async function officeWorld(publicUrl = 'http://localhost:3000'): Promise<OfficeWorld> {
+  const world = await storeWorld()
+  const { db } = world
+  const ids = makeIds(db)
+  await ids.synchronize()
+  const vault = makeVault(randomBytes(32).toString('base64'))
+  const sent: Notice[] = []
+  const waiting: (() => void)[] = []
+  const notify = (notice: Notice): Promise<boolean> => {
+    sent.push(notice)
+    for (const wake of waiting.splice(0)) wake()
+    return Promise.resolve(true)
+  }
+  const scanner = makeScanner(undefined)
+  const accept = makeAccept({
+    ids,
+    admitter: makeAdmitter(db),
+    scanner,
+    hostname: 'node.test',
+    log: silentLog,
+    stage: (id, bytes) => stageBlob(db, id, bytes),
+    readRecord: (workspace, id) => readRecord(db, workspace, id),
+  })
+  const live = makeLive()
+  const office: Office = {
+    db,
+    vault,
+    hostname: 'node.test',
+    publicUrl,
+    people: makePeople({ db, vault, log: silentLog, notify, publicUrl }),
+    notify,
+    live,
+    accept,
+    standing: (workspace) => standingOf(db, workspace, publicUrl),
+  }
+  const authenticator = makeAuthenticator({ db, publicUrl, log: silentLog })
+  const app = buildApp({
+    log: silentLog,
+    trustProxy: [],
+    publicUrl,
+    isDatabaseAway,
+    office,
+    doors: {
+      authenticate: async (secret) => {
+        authenticator.forget() // no notification reaches this process
+        return authenticator.authenticate(secret)
+      },
+      accept,
+      readStatus: (workspace, id) => readStatus(db, workspace, id),
+      ready: () => Promise.resolve({ ready: true, detail: {} }),
+      webhooks: closedWebhooks,
+      catchUp: () => Promise.resolve({ events: [], next: 'start', more: false }),
+    },
+  })
+
+  const browser = (workspace?: string): BrowserOf => {
+    const cookies = new Map<string, string>()
+    return {
+      cookies,
+      ask: async (method, path, { body, headers = {} } = {}) => {
+        const answer = await app.inject({
+          method: method as 'GET',
+          url: `/api/v1${path}`,
+          headers: {
+            ...(cookies.size > 0 && { cookie: [...cookies].map(([name, value]) => `${name}=${value}`).join('; ') }),
+            ...(method !== 'GET' && { 'x-posthorn-csrf': '1', origin: publicUrl, 'sec-fetch-site': 'same-origin' }),
+            ...(workspace !== undefined && { 'x-posthorn-workspace': workspace }),
+            ...(body !== undefined && { 'content-type': 'application/json' }),
+            ...headers,
+          },
+          ...(body !== undefined && { payload: typeof body === 'string' ? body : JSON.stringify(body) }),
+        })
+        judgeDocumented(method, `/api/v1${path}`, answer)
+        for (const { name, value } of answer.cookies as { name: string; value: string }[])
+          if (value === '') cookies.delete(name)
+          else cookies.set(name, value)
+        return answer
+      },
+    }
+  }
+  let people = 0
+  const login = async (role?: MemberRole, workspace?: WorkspaceId, operator = false): Promise<Login> => {
+    const { id, email, password } = await createUser(db, {
+      email: `person${++people}@people.example`,
+      operator,
+      ...(role !== undefined && workspace !== undefined && { member: { role, workspace } }),
+    })
+    return { id, email, password: password as string }
+  }
+
+  return {
+    world,
+    app,
+    office,
+    vault,
+    sent,
+    browser,
+    login,
+    signedIn: async (role, workspace, operator = false) => {
+      const person = await login(role, workspace, operator)
+      const made = browser(workspace)
+      await made.ask('POST', '/session', { body: { email: person.email, password: person.password } })
+      return { ...made, login: person }
+    },
+    key: async (workspace, ...scopes) => (await createKey(db, workspace, { name: 'test', scopes })).key,
+    withKey: async (key, method, path, body) => {
+      const answer = await app.inject({
+        method: method as 'GET',
+        url: `/api/v1${path}`,
+        headers: { authorization: `Bearer ${key}`, ...(body !== undefined && { 'content-type': 'application/json' }) },
+        ...(body !== undefined && { payload: JSON.stringify(body) }),
+      })
+      judgeDocumented(method, `/api/v1${path}`, answer)
+      return answer
+    },
+    sender: () => world.sender(),
+    mail: async (many) => {
+      while (sent.length < many) await new Promise<void>((resolve) => waiting.push(resolve))
+      return sent[many - 1] as Notice
+    },
+    close: async () => {
+      await app.close()
+      await scanner.stop()
+      ids.stop()
+      await world.close()
+    },
+  }
+}
+
+/** The token of the link in a mail. */
+export function tokenOf({ bodyText }: Notice): string {
+  return /token=(\S+)/.exec(bodyText)?.[1] ?? ''
+}

@@ -1,0 +1,278 @@
+// Sessions and signing in over HTTP: attacks T5 to T8.
+import { TOTP, Secret } from 'otpauth'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { limits } from '../config.ts'
+import type { Sender } from '../store/store.test-kit.ts'
+import { officeWorld, tokenOf, type OfficeWorld } from './office.test-kit.ts'
+
+let office: OfficeWorld
+let shop: Sender
+beforeAll(async () => {
+  office = await officeWorld()
+  shop = await office.sender()
+})
+afterAll(() => office.close())
+
+const signIn = (email: string, password: string, code?: string) => ({
+  body: { email, password, ...(code !== undefined && { code }) },
+})
+
+describe('a session', () => {
+  test('its cookie is out of reach of scripts and other sites, and only its hash is kept', async () => {
+    const { email, password } = await office.login('owner', shop.workspaceId)
+    const browser = office.browser()
+    const answer = await browser.ask('POST', '/session', signIn(email.toUpperCase(), password))
+    expect(answer.statusCode).toBe(200)
+    const [cookie] = answer.cookies as { name: string; value: string }[]
+    expect(cookie).toMatchObject({ name: 'posthorn', path: '/', httpOnly: true, sameSite: 'Strict' })
+    const token = cookie?.value as string
+    const dump = await office.world.value<string>('select string_agg(s::text, $$$$) from sessions s')
+    expect(dump).not.toContain(token)
+    expect(dump).not.toContain(Buffer.from(token).toString('hex'))
+    expect((await browser.ask('GET', '/session')).json()).toMatchObject({ email, workspaces: [{ role: 'owner' }] })
+  })
+
+  test('over HTTPS its name is one that no other host or path can set', async () => {
+    const secure = await officeWorld('https://mail.example.org')
+    const { email, password } = await secure.login()
+    const answer = await secure.browser().ask('POST', '/session', signIn(email, password))
+    expect(answer.cookies).toEqual([
+      expect.objectContaining({ name: '__Host-posthorn', path: '/', secure: true, httpOnly: true, sameSite: 'Strict' }),
+      expect.objectContaining({ name: '__Host-posthorn-device', path: '/', secure: true, httpOnly: true }),
+    ])
+    expect(answer.cookies.some((cookie) => 'domain' in cookie)).toBe(false)
+    await secure.close()
+  })
+
+  test('a token that was planted before the sign-in is worth nothing after it', async () => {
+    const { email, password } = await office.login()
+    const browser = office.browser()
+    const planted = 'A'.repeat(43)
+    browser.cookies.set('posthorn', planted)
+    await browser.ask('POST', '/session', signIn(email, password))
+    expect(browser.cookies.get('posthorn')).not.toBe(planted)
+    const attacker = office.browser()
+    attacker.cookies.set('posthorn', planted)
+    expect((await attacker.ask('GET', '/session')).statusCode).toBe(401)
+  })
+
+  test('another sign-in in the same browser ends the session before', async () => {
+    const { email, password } = await office.login()
+    const browser = office.browser()
+    await browser.ask('POST', '/session', signIn(email, password))
+    const before = browser.cookies.get('posthorn') as string
+    await browser.ask('POST', '/session', signIn(email, password))
+    const old = office.browser()
+    old.cookies.set('posthorn', before)
+    expect((await old.ask('GET', '/session')).json()).toMatchObject({ code: 'not_signed_in' })
+    expect((await browser.ask('GET', '/session')).statusCode).toBe(200)
+  })
+
+  test('signing out ends it on the server, not in the browser alone', async () => {
+    const browser = await office.signedIn('owner', shop.workspaceId)
+    const token = browser.cookies.get('posthorn') as string
+    expect((await browser.ask('DELETE', '/session')).statusCode).toBe(204)
+    expect(browser.cookies.has('posthorn')).toBe(false)
+    browser.cookies.set('posthorn', token)
+    expect((await browser.ask('GET', '/session')).statusCode).toBe(401)
+  })
+
+  test('it ends after days without use, and however much it is used after a month', async () => {
+    const { email, password } = await office.login()
+    const start = Date.now()
+    const days = (many: number) => new Date(start + many * 86_400_000).toISOString()
+    const [idle, busy] = [office.browser(), office.browser()]
+    for (const browser of [idle, busy]) await browser.ask('POST', '/session', signIn(email, password))
+    try {
+      for (const day of [5, 10, 15, 20, 25, 29]) {
+        await office.world.setClock(days(day))
+        expect((await busy.ask('GET', '/session')).statusCode).toBe(200)
+        if (day === 5) continue
+        expect((await idle.ask('GET', '/session')).statusCode).toBe(401)
+      }
+      await office.world.setClock(days(31))
+      expect((await busy.ask('GET', '/session')).statusCode).toBe(401)
+    } finally {
+      await office.world.setClock()
+    }
+  })
+
+  test('a person sees their own sessions and ends one of them, nobody else does', async () => {
+    const { email, password } = await office.login()
+    const [here, there] = [office.browser(), office.browser()]
+    for (const browser of [here, there]) await browser.ask('POST', '/session', signIn(email, password))
+    const { items } = (await here.ask('GET', '/account/sessions')).json<{ items: { id: string; current: boolean }[] }>()
+    const other = items.find(({ current }) => !current)
+    expect(items).toHaveLength(2)
+    const stranger = await office.signedIn('owner', shop.workspaceId)
+    expect((await stranger.ask('DELETE', `/account/sessions/${other?.id}`)).statusCode).toBe(404)
+    expect((await here.ask('DELETE', `/account/sessions/${other?.id}`)).statusCode).toBe(204)
+    expect((await there.ask('GET', '/session')).statusCode).toBe(401)
+  })
+})
+
+describe('a request that another site makes a browser send', () => {
+  const foreign: [string, Record<string, string>][] = [
+    ['without the header that only the dashboard sends', { 'x-posthorn-csrf': '' }],
+    ['with the Origin of another site', { origin: 'https://evil.example' }],
+    ['with the Origin of a sister domain', { origin: 'http://other.localhost:3000' }],
+    ['with a null Origin', { origin: 'null' }],
+    ['marked as cross-site', { 'sec-fetch-site': 'cross-site' }],
+    ['marked as same-site, as from a subdomain', { 'sec-fetch-site': 'same-site' }],
+  ]
+  test.each(foreign)('%s is refused and changes nothing', async (_how, headers) => {
+    const browser = await office.signedIn('owner', shop.workspaceId)
+    const answer = await browser.ask('POST', '/suppressions', { body: { recipient: 'csrf@example.com' }, headers })
+    expect(answer.statusCode).toBe(403)
+    expect(answer.json()).toMatchObject({ code: 'cross_site_request' })
+    expect((await browser.ask('GET', '/suppressions?prefix=csrf')).json()).toEqual({ items: [] })
+    const login = await office.browser().ask('POST', '/session', { ...signIn('a@b.co', 'x'), headers })
+    expect(login.statusCode).toBe(403)
+  })
+
+  test('a form, or JSON as text, is refused even with all headers', async () => {
+    const browser = await office.signedIn('owner', shop.workspaceId)
+    for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'multipart/form-data; boundary=x']) {
+      const body = JSON.stringify({ recipient: 'csrf@example.com' })
+      const answer = await browser.ask('POST', '/suppressions', { body, headers: { 'content-type': type } })
+      expect(answer.json()).toMatchObject({ code: 'invalid_request', field: 'Content-Type' })
+    }
+  })
+})
+
+describe('guessing passwords', () => {
+  test('an unknown address is answered like a wrong password, and takes as long', async () => {
+    const { email, password } = await office.login()
+    const browser = office.browser()
+    const known = await browser.ask('POST', '/session', signIn(email, 'wrong wrong'))
+    const unknown = await browser.ask('POST', '/session', signIn('nobody@people.example', 'wrong wrong'))
+    expect(unknown.statusCode).toBe(401)
+    expect(unknown.body).toBe(known.body)
+    let hashed = 0
+    const passwords = {
+      hash: () => Promise.resolve(''),
+      fits: (_password: string, stored: string | null | undefined) => {
+        hashed++
+        return Promise.resolve(stored === null)
+      },
+    }
+    const { makePeople } = await import('../workspace/workspace.ts')
+    const people = makePeople({ ...office.office, log: (await import('../base/log.ts')).silentLog, passwords })
+    const origin = { address: '::1', agent: '' }
+    await expect(people.signIn({ email: 'nobody@people.example', password }, origin)).rejects.toThrow(/wrong/)
+    expect(hashed).toBe(1)
+  })
+
+  test('it is stopped for unknown devices and written down, and the person still gets in where they were before', async () => {
+    const person = await office.login()
+    const home = office.browser()
+    await home.ask('POST', '/session', signIn(person.email, person.password))
+    const attempts = limits.accountGuessesMax + 5
+    // The waits grow to seconds: all at once, as an attacker would.
+    const answers = await Promise.all(
+      Array.from({ length: attempts }, (_, n) =>
+        office.office.people
+          .signIn({ email: person.email, password: `guess ${n}` }, { address: `10.0.0.${n}`, agent: '' })
+          .catch((error: { code?: string }) => error.code),
+      ),
+    )
+    expect(answers).toContain('wrong_credentials')
+    const late = await office.browser().ask('POST', '/session', signIn(person.email, person.password))
+    expect(late.statusCode).toBe(429)
+    expect(late.headers['retry-after']).toBe('60')
+    const again = await home.ask('POST', '/session', signIn(person.email, person.password))
+    expect(again.statusCode).toBe(200)
+    const rows = await office.world.value<number>(
+      `select count(*)::integer from audit_log where action = 'session.refused' and actor = $1`,
+      [`user:${person.id}`],
+    )
+    expect(rows).toBeGreaterThanOrEqual(limits.accountGuessesMax)
+  }, 30_000)
+})
+
+describe('the second factor', () => {
+  test('a code is asked for after the password, counts once, and a recovery code takes its place once', async () => {
+    const browser = await office.signedIn('owner', shop.workspaceId)
+    const { email, password } = browser.login
+    expect((await browser.ask('POST', '/account/two-factor', { body: { password: 'not it' } })).statusCode).toBe(401)
+    const begun = await browser.ask('POST', '/account/two-factor', { body: { password } })
+    const { secret } = begun.json<{ secret: string }>()
+    const totp = new TOTP({ secret: Secret.fromBase32(secret) })
+    const soon = (steps: number) => totp.generate({ timestamp: Date.now() + steps * 30_000 })
+    expect((await office.browser().ask('POST', '/session', signIn(email, password))).statusCode).toBe(200) // not in force yet
+    const confirmed = await browser.ask('POST', '/account/two-factor/confirm', { body: { code: soon(-1) } })
+    const { recoveryCodes } = confirmed.json<{ recoveryCodes: string[] }>()
+    expect(recoveryCodes).toHaveLength(limits.recoveryCodes)
+    const stored = await office.world.value<string>('select string_agg(u::text, $$$$) from users u')
+    expect(stored).not.toContain(secret)
+
+    const fresh = office.browser()
+    const asked = await fresh.ask('POST', '/session', signIn(email, password))
+    expect(asked.statusCode).toBe(401)
+    expect(asked.json()).toMatchObject({ code: 'second_factor_required', field: 'code' })
+    expect((await fresh.ask('POST', '/session', signIn(email, 'not the password', soon(0)))).json()).toMatchObject({
+      code: 'wrong_credentials',
+    })
+    const code = soon(0)
+    expect((await fresh.ask('POST', '/session', signIn(email, password, code))).statusCode).toBe(200)
+    expect((await fresh.ask('POST', '/session', signIn(email, password, code))).statusCode).toBe(401)
+    expect((await fresh.ask('POST', '/session', signIn(email, password, recoveryCodes[0]))).statusCode).toBe(200)
+    expect((await fresh.ask('POST', '/session', signIn(email, password, recoveryCodes[0]))).statusCode).toBe(401)
+    expect((await fresh.ask('GET', '/session')).json()).toMatchObject({ twoFactor: true, recoveryCodesLeft: 9 })
+
+    expect((await fresh.ask('POST', '/account/two-factor/disable', { body: { password } })).statusCode).toBe(204)
+    expect((await office.browser().ask('POST', '/session', signIn(email, password))).statusCode).toBe(200)
+  })
+})
+
+describe('passwords', () => {
+  test('a reset link is mailed, good once, and ends every session', async () => {
+    const browser = await office.signedIn('owner', shop.workspaceId)
+    const many = office.sent.length
+    expect(
+      (await office.browser().ask('POST', '/password-resets', { body: { email: 'nobody@x.example' } })).statusCode,
+    ).toBe(202)
+    expect(
+      (await office.browser().ask('POST', '/password-resets', { body: { email: browser.login.email } })).statusCode,
+    ).toBe(202)
+    const mail = await office.mail(many + 1)
+    expect(mail.to).toBe(browser.login.email)
+    const token = tokenOf(mail)
+    expect(await office.world.value('select string_agg(p::text, $$$$) from password_resets p')).not.toContain(token)
+    const confirm = (password: string) =>
+      office.browser().ask('POST', '/password-resets/confirm', { body: { token, password } })
+    expect((await confirm('short')).json()).toMatchObject({ code: 'invalid_request', field: 'password' })
+    expect((await confirm('four new words here')).statusCode).toBe(204)
+    expect((await confirm('four new words here')).json()).toMatchObject({ code: 'wrong_credentials' })
+    expect((await browser.ask('GET', '/session')).statusCode).toBe(401)
+    const again = await browser.ask('POST', '/session', signIn(browser.login.email, 'four new words here'))
+    expect(again.statusCode).toBe(200)
+  })
+
+  test('a reset link is worth nothing after an hour', async () => {
+    const { email } = await office.login()
+    const many = office.sent.length
+    await office.browser().ask('POST', '/password-resets', { body: { email } })
+    const token = tokenOf(await office.mail(many + 1))
+    try {
+      await office.world.setClock(new Date(Date.now() + 61 * 60_000).toISOString())
+      const late = await office
+        .browser()
+        .ask('POST', '/password-resets/confirm', { body: { token, password: 'four new words' } })
+      expect(late.json()).toMatchObject({ code: 'wrong_credentials' })
+    } finally {
+      await office.world.setClock()
+    }
+  })
+
+  test('a changed password ends all other sessions', async () => {
+    const here = await office.signedIn('owner', shop.workspaceId)
+    const there = office.browser()
+    await there.ask('POST', '/session', signIn(here.login.email, here.login.password))
+    const body = { password: here.login.password, newPassword: 'some other words' }
+    expect((await here.ask('POST', '/account/password', { body: { ...body, password: 'wrong' } })).statusCode).toBe(401)
+    expect((await here.ask('POST', '/account/password', { body })).statusCode).toBe(204)
+    expect((await here.ask('GET', '/session')).statusCode).toBe(200)
+    expect((await there.ask('GET', '/session')).statusCode).toBe(401)
+  })
+})

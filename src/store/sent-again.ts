@@ -1,0 +1,106 @@
+// What sending again needs: the message that nobody can know about, its content, and the link between the two (migration 0008).
+import type { MailboxId, MessageId, MessageStatus, WorkspaceId } from '../domain/message.ts'
+import { readBlob } from './blobs.ts'
+import { sql, type Db } from './database.ts'
+
+interface Row {
+  readonly status: MessageStatus
+  readonly source: 'rest' | 'smtp'
+  readonly mailbox_id: MailboxId
+  readonly recipient: string
+  readonly subject: string
+  readonly metadata: Readonly<Record<string, string>> | null
+  readonly content_expired_at: Date | null
+  readonly body_text: string | null
+  readonly body_blob: string | null
+  readonly has_content: boolean
+  /** Until it may be sent again; not positive: now. */
+  readonly wait_seconds: number | null
+}
+
+export interface Replaceable {
+  readonly status: MessageStatus
+  readonly source: 'rest' | 'smtp'
+  readonly mailboxId: MailboxId
+  readonly recipient: string
+  readonly subject: string
+  readonly metadata?: Readonly<Record<string, string>>
+  readonly hasContent: boolean
+  readonly waitSeconds: number
+}
+
+const record = sql(
+  'replaceable-message',
+  `select m.status, m.source, m.mailbox_id, m.recipient, m.subject, m.metadata, content_expired_since($1, m.finished_at) content_expired_at, c.body_text, c.body_blob,
+          c.message_id is not null has_content,
+          ceil($3 - extract(epoch from app_now() - m.finished_at))::integer wait_seconds
+     from messages m left join contents c on c.workspace_id = $1 and c.message_id = $2
+    where m.workspace_id = $1 and m.id = $2`,
+)
+const files = sql(
+  'attachments-of-message',
+  `select filename, content_type "contentType", blob_id "blobId" from attachments where workspace_id = $1 and message_id = $2 order by position`,
+)
+const links = sql(
+  'sent-again',
+  `select (select again_id from sent_again where workspace_id = $1 and message_id = $2) "sentAgainAs",
+          (select message_id from sent_again where workspace_id = $1 and again_id = $2 limit 1) "sentAgainFor"`,
+)
+
+export async function readReplaceable(
+  db: Db,
+  workspace: WorkspaceId,
+  id: MessageId,
+  graceSeconds: number,
+): Promise<(Replaceable & { readonly bodyText: () => Promise<string | undefined> }) | undefined> {
+  const [row] = await db.rows<Row>(record, [workspace, id, graceSeconds])
+  if (row === undefined) return undefined
+  return {
+    status: row.status,
+    source: row.source,
+    mailboxId: row.mailbox_id,
+    recipient: row.recipient,
+    subject: row.subject,
+    ...(row.metadata !== null && { metadata: row.metadata }),
+    hasContent: row.has_content && row.content_expired_at === null,
+    waitSeconds: row.wait_seconds ?? 0,
+    bodyText: async () =>
+      row.body_text ?? (row.body_blob === null ? undefined : (await readBlob(db, row.body_blob))?.toString('utf8')),
+  }
+}
+
+export interface AttachedFile {
+  readonly filename: string
+  readonly contentType: string
+  readonly bytes: Buffer
+}
+
+/** Undefined where the bytes of one are gone. */
+export async function readFiles(db: Db, workspace: WorkspaceId, id: MessageId): Promise<AttachedFile[] | undefined> {
+  const rows = await db.rows<{ filename: string; contentType: string; blobId: string }>(files, [workspace, id])
+  const read: AttachedFile[] = []
+  for (const { filename, contentType, blobId } of rows) {
+    const bytes = await readBlob(db, blobId)
+    if (bytes === undefined) return undefined
+    read.push({ filename, contentType, bytes })
+  }
+  return read
+}
+
+export interface SentAgain {
+  readonly sentAgainAs?: string
+  readonly sentAgainFor?: string
+}
+
+export async function readSentAgain(db: Db, workspace: WorkspaceId, id: MessageId): Promise<SentAgain> {
+  const [row] = await db.rows<{ sentAgainAs: string | null; sentAgainFor: string | null }>(links, [workspace, id])
+  return {
+    ...(row?.sentAgainAs != null && { sentAgainAs: row.sentAgainAs }),
+    ...(row?.sentAgainFor != null && { sentAgainFor: row.sentAgainFor }),
+  }
+}
+
+/** True for the error with which the database refuses to send a message again. */
+export function isNotReplaceable(error: unknown): boolean {
+  return error instanceof Error && (error as { code?: unknown }).code === 'PH001'
+}

@@ -1,0 +1,80 @@
+// How much a workspace has sent: its quota windows as admission sees them, and the hourly counts behind the charts. Statements that write
+// events leave a few rows in fresh_counts (migration 0008); they are folded together every few seconds, and readers add up both.
+import { limits } from '../config.ts'
+import type { WorkspaceId } from '../domain/message.ts'
+import { sql, type Db } from './database.ts'
+
+export interface WindowsRow {
+  readonly plan: string
+  readonly api_sending: boolean
+  readonly upgrade_url: string | null
+  readonly hourly: number | null
+  readonly daily: number | null
+  readonly monthly: number | null
+  readonly hour_used: number
+  readonly day_used: number
+  readonly month_used: number
+  readonly day_resets: number
+  readonly month_resets: number
+}
+
+const windows = sql(
+  'usage-windows',
+  `select p.name plan, p.api_sending, p.upgrade_url, p.hourly, p.daily, p.monthly,
+          hour_count(u.minutes, u.minute, c.minute) hour_used,
+          case when u.day = c.day then u.day_count else 0 end day_used,
+          case when u.month = c.month then u.month_count else 0 end month_used,
+          extract(epoch from c.day + 1 - (app_now() at time zone 'UTC'))::integer day_resets,
+          extract(epoch from c.month + interval '1 month' - (app_now() at time zone 'UTC'))::integer month_resets
+     from usage u join workspaces w on w.id = u.workspace_id join plans p on p.name = w.plan
+          cross join lateral charged_at(u.minute, minute_of(app_now())) c
+    where u.workspace_id = $1`,
+)
+
+export async function readWindows(db: Db, workspace: WorkspaceId): Promise<WindowsRow | undefined> {
+  return (await db.rows<WindowsRow>(windows, [workspace]))[0]
+}
+
+export interface CountRow {
+  readonly at: Date
+  readonly kind: string
+  readonly bucket: number
+  readonly many: number
+}
+
+const counts = sql(
+  'read-counts',
+  `select date_trunc($4, c.hour, 'UTC') at, c.kind, c.bucket, sum(c.many)::float8 many from (
+     select hour, kind, bucket, many from hourly_counts where workspace_id = $1 and hour >= $2 and hour < $3
+     union all
+     select hour, kind, bucket, many from fresh_counts where workspace_id = $1 and hour >= $2 and hour < $3) c
+   group by 1, 2, 3 order by 1`,
+)
+// Locks the rows of hourly_counts in the order of their keys, so that two nodes do not wait for each other in a circle.
+const fold = sql(
+  'fold-counts',
+  `with taken as (
+     delete from fresh_counts where ctid = any (array(select ctid from fresh_counts limit $1 for update skip locked))
+     returning workspace_id, hour, kind, bucket, many),
+   folded as (
+     insert into hourly_counts as known (workspace_id, hour, kind, bucket, many)
+     select workspace_id, hour, kind, bucket, sum(many) from taken group by 1, 2, 3, 4 order by 1, 2, 3, 4
+     on conflict (workspace_id, hour, kind, bucket) do update set many = known.many + excluded.many
+     returning 1),
+   -- One notification for all that came together: whoever watches a workspace looks again.
+   told as (
+     select pg_notify('posthorn_live', case when count(distinct workspace_id) > 200 then '*' else string_agg(distinct workspace_id::text, ',') end)
+       from taken having count(*) > 0)
+   select count(*)::integer many, (select count(*) from told) from taken`,
+)
+
+export const readCounts = (db: Db, workspace: WorkspaceId, from: Date, til: Date, step: 'hour' | 'day') =>
+  db.rows<CountRow>(counts, [workspace, from, til, step])
+
+/** Folds what has come together, and tells the channel `posthorn_live` whose it was; returns when little is left. */
+export async function foldCounts(db: Db): Promise<void> {
+  for (;;) {
+    const [row] = await db.rows<{ many: number }>(fold, [limits.foldCountsRows])
+    if ((row?.many ?? 0) < limits.foldCountsRows) return
+  }
+}

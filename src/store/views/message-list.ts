@@ -1,0 +1,132 @@
+// Pages of a workspace's messages, newest first, at any depth alike: the cursor is an id, and the walk goes along (workspace_id, id), or
+// along (workspace_id, recipient_key, id) where one recipient is asked for. What has no index (state, mailbox, words) is looked for among a
+// bounded number of messages per page; the cursor then says how far it came.
+import { deliveryStatusOf } from '../../domain/delivery-status.ts'
+import type { DeliveryStatus, MailboxId, MessageId, MessageStatus, WorkspaceId } from '../../domain/message.ts'
+import { limits } from '../../config.ts'
+import { sql, type Db } from '../database.ts'
+
+export interface MessageListRow {
+  readonly id: MessageId
+  readonly mailboxId: MailboxId
+  readonly status: MessageStatus
+  readonly deliveryStatus: DeliveryStatus
+  readonly sender: string
+  readonly recipient: string
+  readonly subject: string
+  readonly source: 'rest' | 'smtp'
+  readonly errorMessage?: string
+  readonly createdAt: Date
+  readonly finishedAt?: Date
+}
+
+export interface MessageFilter {
+  readonly status?: MessageStatus
+  /** Ranks of `messages.delivery_rank`. */
+  readonly ranks?: readonly number[]
+  readonly mailboxId?: string
+  /** Compared as suppressions are. */
+  readonly recipientKey?: string
+  /** Somewhere in the subject or the recipient, in any case. */
+  readonly text?: string
+}
+
+export interface MessagePage {
+  readonly messages: readonly MessageListRow[]
+  /** Where the next page begins; undefined at the end. */
+  readonly next?: string
+}
+
+interface Row {
+  readonly id: MessageId
+  readonly mailbox_id: MailboxId
+  readonly status: MessageStatus
+  readonly delivery_rank: number
+  readonly sender: string
+  readonly recipient: string
+  readonly subject: string
+  readonly source: 'rest' | 'smtp'
+  readonly error_message: string | null
+  readonly created_at: Date
+  readonly finished_at: Date | null
+}
+
+const columns =
+  'm.id, m.mailbox_id, m.status, m.delivery_rank, m.sender, m.recipient, m.subject, m.source, m.error_message, m.created_at, m.finished_at'
+
+const all = sql(
+  'page-messages',
+  `select ${columns} from messages m where m.workspace_id = $1 and m.id < $2 and m.id >= $3 order by m.id desc limit $4`,
+)
+
+/** Walks at most $4 messages; the row without a recipient says where the walk ended. */
+const walked = (name: string, recipient: string) =>
+  sql(
+    name,
+    `with walk as materialized (
+       select m.* from messages m where m.workspace_id = $1 and m.id < $2 and m.id >= $3 ${recipient} order by m.id desc limit $4),
+     found as (
+       select ${columns} from walk m
+        where m.status = coalesce($6, m.status) and m.delivery_rank = any (coalesce($7::smallint[], array[m.delivery_rank]))
+          and m.mailbox_id = coalesce($8::uuid, m.mailbox_id)
+          and ($9::text is null or position($9 in lower(m.subject)) > 0 or position($9 in lower(m.recipient)) > 0)
+        order by m.id desc limit $5)
+     select * from found
+     union all
+     (select w.id, null, null, 0, null, null, null, null, null, null, null from walk w
+       where (select count(*) from walk) = $4 order by w.id limit 1)`,
+  )
+const searched = walked('search-messages', '')
+const searchedOfRecipient = walked('search-messages-of-recipient', 'and m.recipient_key = $10')
+
+const greatest = 'ffffffff-ffff-ffff-ffff-ffffffffffff'
+const least = '00000000-0000-0000-0000-000000000000'
+
+/** `before` and `since` are bounds of ids: of a cursor, or of an instant. */
+export async function pageMessages(
+  db: Db,
+  workspace: WorkspaceId,
+  filter: MessageFilter,
+  { before = greatest, since = least, most }: { before?: string; since?: string; most: number },
+): Promise<MessagePage> {
+  const { status, ranks, mailboxId, recipientKey, text } = filter
+  const isFiltered = [status, ranks, mailboxId, recipientKey, text].some((each) => each !== undefined)
+  if (!isFiltered) {
+    const rows = await db.rows<Row>(all, [workspace, before, since, most + 1])
+    const shown = rows.slice(0, most)
+    return { messages: shown.map(present), ...(rows.length > most && { next: shown.at(-1)?.id as string }) }
+  }
+  const bounds = [workspace, before, since, limits.messagesScannedMax, most + 1]
+  const wanted = [status ?? null, ranks ?? null, mailboxId ?? null, text?.toLowerCase() ?? null]
+  const rows = await (recipientKey === undefined
+    ? db.rows<Row>(searched, [...bounds, ...wanted])
+    : db.rows<Row>(searchedOfRecipient, [...bounds, ...wanted, recipientKey]))
+  const found = rows.filter((row) => row.recipient !== null)
+  const end = rows.find((row) => row.recipient === null)?.id as string | undefined
+  const shown = found.slice(0, most)
+  const next = found.length > most ? (shown.at(-1)?.id as string) : end
+  return { messages: shown.map(present), ...(next !== undefined && { next }) }
+}
+
+function present(row: Row): MessageListRow {
+  const { id, status, sender, recipient, subject, source } = row
+  return {
+    id,
+    mailboxId: row.mailbox_id,
+    status,
+    deliveryStatus: deliveryStatusOf(row.delivery_rank),
+    sender,
+    recipient,
+    subject,
+    source,
+    ...(row.error_message !== null && { errorMessage: row.error_message }),
+    createdAt: row.created_at,
+    ...(row.finished_at !== null && { finishedAt: row.finished_at }),
+  }
+}
+
+/** The least id of an instant, as `uuid_floor` makes it. */
+export function idFloor(at: Date): string {
+  const ms = Math.max(0, at.getTime()).toString(16).padStart(12, '0')
+  return `${ms.slice(0, 8)}-${ms.slice(8)}-7000-8000-000000000000`
+}

@@ -1,0 +1,309 @@
+// What members and keys change in their workspace: the same acts as the operator's commands, on somebody's behalf, each with its audit row in
+// one transaction. Whether the caller's scopes allow the act has been asked before; what only the values can tell is asked here.
+import type { Vault } from '../base/secret.ts'
+import { limits } from '../config.ts'
+import type { WorkspaceId } from '../domain/message.ts'
+import { covers } from '../domain/scopes.ts'
+import { parseAddress } from '../mail/address.ts'
+import { listKeyRows, revokeKeyRow } from '../store/access.ts'
+import { pageAudit, pageInstallationAudit, type AuditRow } from '../store/audit.ts'
+import type { Db } from '../store/database.ts'
+import { changeMailbox, deleteDomain, findDomainById, findMailbox } from '../store/senders.ts'
+import { listCredentialRows, revokeCredentialRow } from '../store/smtp-credentials.ts'
+import { searchSuppressions, type SuppressionReason } from '../store/suppressions.ts'
+import { changeOwnWorkspace, workspaceById, type WorkspaceRow } from '../store/workspaces.ts'
+import { audited, type By } from './by.ts'
+import { addDomain, presentDomain, type Domain } from './domains.ts'
+import { createKey, presentKey, type ApiKey, type KeyWish } from './keys.ts'
+import { addMailbox, presentMailbox, type Mailbox } from './mailboxes.ts'
+import { isUuid, Mistake, notThere, parseName } from './mistake.ts'
+import { createSmtpCredential, presentCredential, type SmtpCredential } from './smtp-credentials.ts'
+import {
+  addSuppression,
+  importSuppressions,
+  presentSuppression,
+  removeSuppression,
+  type Suppression,
+} from './suppressions.ts'
+
+interface Tools {
+  readonly db: Db
+  readonly vault: Vault
+  readonly hostname: string
+}
+
+/** A page of a list, and where the next one begins. */
+export interface Page<T> {
+  readonly items: readonly T[]
+  readonly next?: string
+}
+
+// ------------------------------------------------------------------------------------------------------- domains and mailboxes
+
+export function addDomainFor({ db, vault, hostname }: Tools, by: By, name: string): Promise<Domain> {
+  return audited(
+    db,
+    by,
+    'domain.added',
+    (tx) => addDomain({ db: tx, vault, hostname }, by.workspaceId, name, false),
+    (domain) => ({ target: domain.name }),
+  )
+}
+
+export async function showDomain({ db, hostname }: Tools, workspace: WorkspaceId, id: string): Promise<Domain> {
+  const row = await findDomainById(db, workspace, id)
+  if (row === undefined) throw notThere('domain')
+  return presentDomain(row, hostname)
+}
+
+export async function removeDomain({ db }: Tools, by: By, id: string): Promise<void> {
+  await audited(
+    db,
+    by,
+    'domain.removed',
+    async (tx) => {
+      if ((await findDomainById(tx, by.workspaceId, id)) === undefined) throw notThere('domain')
+      const name = await deleteDomain(tx, by.workspaceId, id)
+      if (name === undefined)
+        throw new Mistake(
+          'A domain with mailboxes stays: messages were sent from them. Disable the mailboxes instead.',
+          {
+            code: 'conflict',
+          },
+        )
+      return name
+    },
+    (name) => ({ target: name }),
+  )
+}
+
+export function addMailboxFor({ db }: Tools, by: By, address: string, name: string | undefined): Promise<Mailbox> {
+  return audited(
+    db,
+    by,
+    'mailbox.added',
+    (tx) => addMailbox(tx, by.workspaceId, address, name),
+    (mailbox) => ({ target: mailbox.address }),
+  )
+}
+
+export async function showMailbox({ db }: Tools, workspace: WorkspaceId, id: string): Promise<Mailbox> {
+  const row = await findMailbox(db, workspace, id)
+  if (row === undefined) throw notThere('mailbox')
+  return presentMailbox(row)
+}
+
+/** An empty name takes the display name away. */
+export function changeMailboxFor(
+  { db }: Tools,
+  by: By,
+  id: string,
+  changes: { readonly status?: 'active' | 'disabled'; readonly name?: string },
+): Promise<Mailbox> {
+  const { status } = changes
+  const name = changes.name === undefined ? undefined : changes.name === '' ? null : parseName(changes.name, 'mailbox')
+  return audited(
+    db,
+    by,
+    'mailbox.changed',
+    async (tx) => {
+      const row = await changeMailbox(tx, by.workspaceId, id, { status, name })
+      if (row === undefined) throw notThere('mailbox')
+      return presentMailbox(row)
+    },
+    (mailbox) => ({ target: mailbox.address, facts: changes }),
+  )
+}
+
+// ------------------------------------------------------------------------------------------------------------------------ keys
+
+/** A key never gets a scope that its maker lacks. */
+export function createKeyFor({ db }: Tools, by: By, wish: KeyWish): Promise<ApiKey & { readonly key: string }> {
+  if (!covers(by.scopes, wish.scopes)) {
+    const lacked = wish.scopes.filter((scope) => !by.scopes.has(scope)).join(', ')
+    throw new Mistake(`You cannot give the scope ${lacked.slice(0, 200)}: you do not have it yourself.`, {
+      code: 'insufficient_scope',
+      field: 'scopes',
+    })
+  }
+  if (wish.expiresAt !== undefined && wish.expiresAt.getTime() <= Date.now())
+    throw new Mistake('"expiresAt" must be in the future.', { field: 'expiresAt' })
+  return audited(
+    db,
+    by,
+    'key.created',
+    async (tx) => {
+      if ((await listKeyRows(tx, by.workspaceId)).length >= limits.keysPerWorkspaceMax)
+        throw new Mistake(`A workspace has at most ${limits.keysPerWorkspaceMax} keys.`, { code: 'conflict' })
+      return createKey(tx, by.workspaceId, wish)
+    },
+    ({ id, name, scopes }) => ({ target: id, facts: { name, scopes } }),
+  )
+}
+
+export function revokeKeyFor({ db }: Tools, by: By, id: string): Promise<ApiKey> {
+  return audited(
+    db,
+    by,
+    'key.revoked',
+    async (tx) => {
+      const row = await revokeKeyRow(tx, by.workspaceId, id)
+      if (row === undefined) throw notThere('API key')
+      return presentKey(row)
+    },
+    (key) => ({ target: id, facts: { name: key.name } }),
+  )
+}
+
+/** A login sends mail: nobody makes one who may not send. */
+export function createCredentialFor({ db, vault }: Tools, by: By, name: string) {
+  if (!covers(by.scopes, ['mail.send']))
+    throw new Mistake('You cannot make an SMTP login: you do not have the scope mail.send yourself.', {
+      code: 'insufficient_scope',
+    })
+  return audited(
+    db,
+    by,
+    'smtp_credential.created',
+    async (tx) => {
+      if ((await listCredentialRows(tx, by.workspaceId)).length >= limits.keysPerWorkspaceMax)
+        throw new Mistake(`A workspace has at most ${limits.keysPerWorkspaceMax} credentials.`, { code: 'conflict' })
+      return createSmtpCredential(tx, vault, by.workspaceId, name)
+    },
+    (credential) => ({ target: credential.id, facts: { name: credential.name, username: credential.username } }),
+  )
+}
+
+export function revokeCredentialFor({ db }: Tools, by: By, id: string): Promise<SmtpCredential> {
+  return audited(
+    db,
+    by,
+    'smtp_credential.revoked',
+    async (tx) => {
+      const row = await revokeCredentialRow(tx, by.workspaceId, id)
+      if (row === undefined) throw notThere('SMTP credential')
+      return presentCredential(row)
+    },
+    (credential) => ({ target: id, facts: { name: credential.name, username: credential.username } }),
+  )
+}
+
+// ---------------------------------------------------------------------------------------------------------------- suppressions
+
+/** In the order of addresses. The cursor is the last address of the page before. */
+export async function pageSuppressionsOf(
+  { db }: Tools,
+  workspace: WorkspaceId,
+  wish: {
+    readonly prefix?: string
+    readonly reason?: SuppressionReason
+    readonly after?: string
+    readonly most: number
+  },
+): Promise<Page<Suppression>> {
+  const { most, reason } = wish
+  const prefix = (wish.prefix ?? '').trim().toLowerCase()
+  const rows = await searchSuppressions(db, workspace, { after: wish.after ?? '', prefix, reason, most: most + 1 })
+  const shown = rows.slice(0, most)
+  const last = shown.at(-1)
+  return {
+    items: shown.map(presentSuppression),
+    ...(rows.length > most && last !== undefined && { next: last.recipient_key }),
+  }
+}
+
+// Suppressions write down who did it in their own statements.
+export const suppressFor = ({ db }: Tools, by: By, recipient: string): Promise<Suppression> =>
+  addSuppression(db, by.workspaceId, recipient, by.actor)
+
+export async function unsuppressFor({ db }: Tools, by: By, recipient: string): Promise<void> {
+  if (parseAddress(recipient) === undefined) throw notThere('suppression')
+  await removeSuppression(db, by.workspaceId, recipient, by.actor)
+}
+
+export const importSuppressionsFor = ({ db }: Tools, by: By, csv: string) =>
+  importSuppressions(db, by.workspaceId, csv, by.actor)
+
+// ------------------------------------------------------------------------------------------------------------------- workspace
+
+export interface OwnWorkspace {
+  readonly id: WorkspaceId
+  readonly name: string
+  readonly status: 'active' | 'blocked'
+  readonly plan: string
+  /** False: content is dropped as soon as a message is final. */
+  readonly keepsContent: boolean
+  readonly createdAt: Date
+}
+
+export async function showWorkspace({ db }: Tools, id: WorkspaceId): Promise<OwnWorkspace> {
+  const row = await workspaceById(db, id)
+  if (row === undefined) throw notThere('workspace')
+  return presentOwn(row)
+}
+
+export function changeWorkspace(
+  { db }: Tools,
+  by: By,
+  changes: { readonly name?: string; readonly keepsContent?: boolean },
+): Promise<OwnWorkspace> {
+  const { keepsContent } = changes
+  const name = changes.name === undefined ? undefined : parseName(changes.name, 'workspace')
+  if (name !== undefined && isUuid(name))
+    throw new Mistake('A workspace cannot be named like an id.', { field: 'name' })
+  return audited(
+    db,
+    by,
+    'workspace.changed',
+    async (tx) => {
+      const row = await changeOwnWorkspace(tx, by.workspaceId, { name, keepsContent })
+      if (row === undefined) throw new Mistake(`The name "${name}" is taken.`, { code: 'conflict', field: 'name' })
+      return presentOwn(row)
+    },
+    () => ({ target: by.workspaceId, facts: changes }),
+  )
+}
+
+function presentOwn(row: WorkspaceRow): OwnWorkspace {
+  const { id, name, status, plan, keeps_content: keepsContent, created_at: createdAt } = row
+  return { id, name, status, plan, keepsContent, createdAt }
+}
+
+export interface AuditLine {
+  readonly id: string
+  readonly at: Date
+  readonly actor: string
+  readonly actorName?: string
+  readonly action: string
+  readonly target?: string
+  readonly facts?: object
+}
+
+/** Newest first. Without a workspace: what concerns the installation. */
+export async function readAudit(
+  { db }: Pick<Tools, 'db'>,
+  workspace: WorkspaceId | undefined,
+  before: string | undefined,
+  most: number,
+): Promise<Page<AuditLine>> {
+  const rows = await (workspace === undefined
+    ? pageInstallationAudit(db, before, most + 1)
+    : pageAudit(db, workspace, before, most + 1))
+  const shown = rows.slice(0, most)
+  return {
+    items: shown.map(presentAudit),
+    ...(rows.length > most && { next: shown.at(-1)?.id as string }),
+  }
+}
+
+function presentAudit({ id, at, actor, action, target, facts, actor_name: actorName }: AuditRow): AuditLine {
+  return {
+    id,
+    at,
+    actor,
+    ...(actorName !== null && { actorName }),
+    action,
+    ...(target !== null && { target }),
+    ...(facts !== null && { facts }),
+  }
+}

@@ -1,0 +1,304 @@
+// Members of a workspace and how they come in: by an invitation that is mailed to them, or by the operator's command. Nobody gives a role that
+// can do more than they can themselves, only owners make and remove owners, and a workspace always keeps one.
+import { randomBytes, randomUUIDv7 } from 'node:crypto'
+import { hashSecret } from '../base/secret.ts'
+import { limits } from '../config.ts'
+import type { WorkspaceId } from '../domain/message.ts'
+import { covers, scopesOfRole, type MemberRole } from '../domain/scopes.ts'
+import { parseAddress } from '../mail/address.ts'
+import type { Db } from '../store/database.ts'
+import { writeAudit } from '../store/audit.ts'
+import {
+  countOwners,
+  deleteInvitation,
+  deleteMember,
+  findMember,
+  insertMember,
+  invitationByToken,
+  listInvitationRows,
+  listMemberRows,
+  lockMembers,
+  saveInvitation,
+  setMemberRole,
+  type InvitationRow,
+  type MemberRow,
+} from '../store/members.ts'
+import { insertUser, isAnyUser, makeOperator, userByEmail, type UserRow } from '../store/people.ts'
+import { workspaceById } from '../store/workspaces.ts'
+import { audited, type By } from './by.ts'
+import { Mistake, notThere, parseName } from './mistake.ts'
+import type { Notify } from './notices.ts'
+import { makePasswords } from './passwords.ts'
+import type { Browser, People, SignedIn } from './people.ts'
+import type { Holder } from './sessions.ts'
+
+export interface Member {
+  readonly userId: string
+  readonly email: string
+  readonly name?: string
+  readonly role: MemberRole
+  readonly twoFactor: boolean
+  readonly createdAt: Date
+  readonly lastSignInAt?: Date
+}
+
+export interface Invitation {
+  readonly id: string
+  readonly email: string
+  readonly role: MemberRole
+  readonly createdAt: Date
+  readonly expiresAt: Date
+}
+
+export async function listMembers(db: Db, workspace: WorkspaceId): Promise<Member[]> {
+  return (await listMemberRows(db, workspace)).map(presentMember)
+}
+
+export function changeMember(db: Db, by: By, userId: string, role: MemberRole): Promise<Member> {
+  return audited(
+    db,
+    by,
+    'member.changed',
+    async (tx) => {
+      await lockMembers(tx, by.workspaceId)
+      const member = await findMember(tx, by.workspaceId, userId)
+      if (member === undefined) throw notThere('member')
+      mayHandle(by, member.role)
+      mayHandle(by, role)
+      await setMemberRole(tx, by.workspaceId, userId, role)
+      await keepsOwner(tx, by.workspaceId)
+      return { ...presentMember(member), role }
+    },
+    (member) => ({ target: member.email, facts: { role } }),
+  )
+}
+
+/** Members may also leave by themselves. */
+export async function removeMember(db: Db, by: By, userId: string): Promise<void> {
+  await audited(
+    db,
+    by,
+    'member.removed',
+    async (tx) => {
+      await lockMembers(tx, by.workspaceId)
+      const member = await findMember(tx, by.workspaceId, userId)
+      if (member === undefined) throw notThere('member')
+      if (by.actor !== `user:${userId}`) mayHandle(by, member.role)
+      await deleteMember(tx, by.workspaceId, userId)
+      await keepsOwner(tx, by.workspaceId)
+      return member
+    },
+    (member) => ({ target: member.email }),
+  )
+}
+
+export async function listInvitations(db: Db, workspace: WorkspaceId): Promise<Invitation[]> {
+  return (await listInvitationRows(db, workspace)).map(presentInvitation)
+}
+
+export async function invite(
+  { db, notify, publicUrl }: { readonly db: Db; readonly notify: Notify; readonly publicUrl: string },
+  by: By,
+  email: string,
+  role: MemberRole,
+): Promise<Invitation> {
+  const address = parseAddress(email.trim())
+  if (address === undefined)
+    throw new Mistake('"email" must be one e-mail address such as ada@example.com.', { field: 'email' })
+  mayHandle(by, role)
+  const token = randomBytes(32).toString('base64url')
+  const invitation = await audited(
+    db,
+    by,
+    'invitation.sent',
+    async (tx) => {
+      const user = await userByEmail(tx, address.key)
+      if (user !== undefined && (await findMember(tx, by.workspaceId, user.id)) !== undefined)
+        throw new Mistake(`${address.text} is a member already.`, { code: 'conflict', field: 'email' })
+      const row = await saveInvitation(
+        tx,
+        by.workspaceId,
+        {
+          id: randomUUIDv7(),
+          email: address.text,
+          emailKey: address.key,
+          role,
+          tokenHash: hashSecret(token),
+          invitedBy: by.actor,
+        },
+        limits.invitationMs,
+        limits.invitationsPerWorkspaceMax,
+      )
+      if (row === undefined)
+        throw new Mistake('There are too many open invitations; withdraw some first.', { code: 'conflict' })
+      return row
+    },
+    (row) => ({ target: row.email, facts: { role } }),
+  )
+  const workspace = await workspaceById(db, by.workspaceId)
+  await notify({
+    to: address.text,
+    subject: `Invitation to ${workspace?.name ?? 'a workspace'}`,
+    bodyText: [
+      `You are invited to the workspace "${workspace?.name ?? ''}" at Posthorn as ${role}.`,
+      '',
+      'Accept here; the link is good once, for 7 days:',
+      `${publicUrl}/accept-invitation#token=${token}`,
+      '',
+      'If you did not expect this, ignore it.',
+      '',
+    ].join('\n'),
+  })
+  return presentInvitation(invitation)
+}
+
+export async function withdrawInvitation(db: Db, by: By, id: string): Promise<void> {
+  await audited(
+    db,
+    by,
+    'invitation.withdrawn',
+    async (tx) => {
+      const row = await deleteInvitation(tx, by.workspaceId, id)
+      if (row === undefined) throw notThere('invitation')
+      mayHandle(by, row.role)
+      return row
+    },
+    (row) => ({ target: row.email }),
+  )
+}
+
+export interface InvitationShown {
+  readonly email: string
+  readonly role: MemberRole
+  readonly workspaceName: string
+  /** The address has an account: sign in with it before accepting. */
+  readonly hasAccount: boolean
+}
+
+export async function showInvitation(db: Db, token: string): Promise<InvitationShown> {
+  const row = await requireInvitation(db, token)
+  const hasAccount = (await userByEmail(db, row.email_key)) !== undefined
+  return { email: row.email, role: row.role, workspaceName: row.workspace_name, hasAccount }
+}
+
+/** The token proves the address. Who has an account is signed in with it; who has none chooses a password and has one then. */
+export async function acceptInvitation(
+  { db, people }: { readonly db: Db; readonly people: Pick<People, 'passwords' | 'welcome'> },
+  token: string,
+  wish: { readonly name?: string; readonly password?: string },
+  holder: Holder | undefined,
+  browser: Browser,
+): Promise<SignedIn | undefined> {
+  const shown = await requireInvitation(db, token)
+  const known = await userByEmail(db, shown.email_key)
+  if (known !== undefined && holder?.userId !== known.id)
+    throw new Mistake(`Sign in as ${shown.email} first, then accept again.`, { code: 'not_signed_in' })
+  if (known === undefined && wish.password === undefined)
+    throw new Mistake('"password" is missing; choose one for your new account.', { field: 'password' })
+  const passwordHash =
+    known === undefined ? await people.passwords.hash(wish.password as string, shown.email) : undefined
+
+  const user = await db.transaction(async (tx) => {
+    const row = await requireInvitation(tx, token)
+    await deleteInvitation(tx, row.workspace_id, row.id)
+    const joined = known ?? (await newUser(tx, row.email, wish.name, passwordHash as string, false))
+    await insertMember(tx, row.workspace_id, joined.id, row.role)
+    await writeAudit(tx, {
+      workspaceId: row.workspace_id,
+      actor: `user:${joined.id}`,
+      action: 'invitation.accepted',
+      target: row.email,
+      facts: { role: row.role },
+    })
+    return joined
+  })
+  return known === undefined ? people.welcome(user, browser, 'invitation') : undefined
+}
+
+/** A person with a random password, shown once: the operator's command and the first start. */
+export async function createUser(
+  db: Db,
+  wish: {
+    readonly email: string
+    readonly name?: string
+    readonly operator: boolean
+    readonly member?: { readonly workspace: WorkspaceId; readonly role: MemberRole }
+  },
+): Promise<{ readonly id: string; readonly email: string; readonly operator: boolean; readonly password?: string }> {
+  const address = parseAddress(wish.email.trim())
+  if (address === undefined) throw new Mistake(`"${wish.email}" is not an address, such as ada@example.com.`)
+  const password = randomBytes(15).toString('base64url')
+  const hash = await makePasswords().hash(password, address.text)
+  return db.transaction(async (tx) => {
+    const known = await userByEmail(tx, address.key)
+    if (known !== undefined && wish.member === undefined && !wish.operator)
+      throw new Mistake(`There is already a user ${address.text}.`, { code: 'conflict' })
+    const user = known ?? (await newUser(tx, address.text, wish.name, hash, wish.operator))
+    if (wish.operator && !user.operator) await makeOperator(tx, user.id)
+    if (wish.member !== undefined) {
+      const { workspace, role } = wish.member
+      if (!(await insertMember(tx, workspace, user.id, role))) await setMemberRole(tx, workspace, user.id, role)
+    }
+    const facts = { operator: wish.operator, ...(wish.member !== undefined && { role: wish.member.role }) }
+    const workspaceId = wish.member?.workspace
+    await writeAudit(tx, {
+      actor: 'cli',
+      action: known === undefined ? 'user.created' : 'user.changed',
+      target: user.email,
+      facts,
+      ...(workspaceId !== undefined && { workspaceId }),
+    })
+    const operator = user.operator || wish.operator
+    return { id: user.id, email: user.email, operator, ...(known === undefined && { password }) }
+  })
+}
+
+export const isAnybodyThere = (db: Db): Promise<boolean> => isAnyUser(db)
+
+async function newUser(tx: Db, email: string, name: string | undefined, passwordHash: string, operator: boolean) {
+  const clean = name === undefined || name.trim() === '' ? null : parseName(name, 'person')
+  const emailKey = parseAddress(email)?.key ?? email.toLowerCase()
+  const user = await insertUser(tx, { id: randomUUIDv7(), email, emailKey, name: clean, passwordHash, operator })
+  if (user === undefined) throw new Mistake(`There is already a user ${email}.`, { code: 'conflict' })
+  return user satisfies UserRow
+}
+
+/** Throws where the role can do more than the caller; and for owners, where the caller is none. */
+function mayHandle(by: By, role: MemberRole): void {
+  if (role === 'owner' ? by.role === 'owner' : covers(by.scopes, scopesOfRole[role])) return
+  throw new Mistake(
+    role === 'owner'
+      ? 'Only an owner makes, changes or removes owners.'
+      : `The role ${role} can do more than you can; ask somebody who has it.`,
+    { code: 'insufficient_scope' },
+  )
+}
+
+async function keepsOwner(tx: Db, workspace: WorkspaceId): Promise<void> {
+  if ((await countOwners(tx, workspace)) > 0) return
+  throw new Mistake('A workspace keeps at least one owner; make somebody else an owner first.', { code: 'conflict' })
+}
+
+async function requireInvitation(db: Db, token: string): Promise<InvitationRow & { readonly workspace_name: string }> {
+  const row = await invitationByToken(db, hashSecret(token))
+  if (row !== undefined) return row
+  throw new Mistake('This invitation was accepted or withdrawn, or has expired; ask for a new one.', {
+    code: 'wrong_credentials',
+  })
+}
+
+function presentMember(row: MemberRow): Member {
+  return {
+    userId: row.user_id,
+    email: row.email,
+    ...(row.name !== null && { name: row.name }),
+    role: row.role,
+    twoFactor: row.two_factor,
+    createdAt: row.created_at,
+    ...(row.last_sign_in_at !== null && { lastSignInAt: row.last_sign_in_at }),
+  }
+}
+
+function presentInvitation({ id, email, role, created_at, expires_at }: InvitationRow): Invitation {
+  return { id, email, role, createdAt: created_at, expiresAt: expires_at }
+}

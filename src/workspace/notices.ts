@@ -1,0 +1,57 @@
+// Mail that the installation itself sends: invitations, password resets, notices to owners. It goes the way of all mail, through `accept`,
+// from the mailbox of POSTHORN_SYSTEM_MAILBOX or the one that the first start made.
+import type { Log } from '../base/log.ts'
+import type { MailboxId, WorkspaceId } from '../domain/message.ts'
+import { isRefusal, type Refusal } from '../domain/refusal.ts'
+import type { Accepted, Submission } from '../domain/submission.ts'
+import { parseAddress } from '../mail/address.ts'
+import type { Db } from '../store/database.ts'
+import { mailboxNamed } from '../store/senders.ts'
+import { readInstallation, writeInstallation } from '../store/workspaces.ts'
+
+export interface Notice {
+  readonly to: string
+  readonly subject: string
+  readonly bodyText: string
+}
+/** False where it was not accepted; the log says why. */
+export type Notify = (notice: Notice) => Promise<boolean>
+
+/** Names of facts in the table `installation`. */
+const systemFacts = { workspace: 'system_workspace', mailbox: 'system_mailbox' } as const
+
+export function makeNotifier(tools: {
+  readonly db: Db
+  readonly log: Log
+  /** POSTHORN_SYSTEM_MAILBOX: an id or an address. */
+  readonly mailbox: string | undefined
+  readonly accept: (submission: Submission) => Promise<Accepted | Refusal>
+}): Notify {
+  return async ({ to, subject, bodyText }) => {
+    const recipient = parseAddress(to)
+    const sender = await findSender(tools.db, tools.mailbox)
+    if (recipient === undefined || sender === undefined) {
+      const why = sender === undefined ? 'there is no system mailbox: set POSTHORN_SYSTEM_MAILBOX' : 'no such address'
+      tools.log.fault('notices', new Error(why))
+      return false
+    }
+    const answer = await tools.accept({ ...sender, source: 'rest', recipient, subject, bodyText, attachments: [] })
+    if (isRefusal(answer)) tools.log.fault('notices', new Error(answer.words), { code: answer.code })
+    return !isRefusal(answer)
+  }
+}
+
+async function findSender(
+  db: Db,
+  setting: string | undefined,
+): Promise<{ readonly workspaceId: WorkspaceId; readonly mailboxId: MailboxId } | undefined> {
+  const name = setting ?? (await readInstallation(db, systemFacts.mailbox))
+  return name === undefined ? undefined : mailboxNamed(db, name)
+}
+
+export const readSystemMailbox = (db: Db): Promise<string | undefined> => readInstallation(db, systemFacts.mailbox)
+
+export async function saveSystemMailbox(db: Db, workspace: WorkspaceId, mailbox: MailboxId): Promise<void> {
+  await writeInstallation(db, systemFacts.workspace, workspace)
+  await writeInstallation(db, systemFacts.mailbox, mailbox)
+}

@@ -1,0 +1,24 @@
+// What the management endpoints work with: the installation's parts that their acts need, handed to a face as one thing.
+import type { Vault } from '../base/secret.ts'
+import type { WorkspaceId } from '../domain/message.ts'
+import type { Refusal } from '../domain/refusal.ts'
+import type { Accepted, Principal, Submission } from '../domain/submission.ts'
+import type { Db } from '../store/database.ts'
+import type { Live } from './live.ts'
+import type { Notify } from './notices.ts'
+import type { People } from './people.ts'
+
+export interface Office {
+  readonly db: Db
+  readonly vault: Vault
+  readonly hostname: string
+  readonly publicUrl: string
+  readonly people: People
+  readonly notify: Notify
+  readonly live: Live
+  readonly accept: (submission: Submission) => Promise<Accepted | Refusal>
+  /** Whether a workspace may send at all; undefined where there is none. */
+  readonly standing: (
+    workspace: WorkspaceId,
+  ) => Promise<Pick<Principal, 'blocked' | 'apiSending' | 'upgradeUrl'> | undefined>
+}

@@ -1,0 +1,87 @@
+// Passwords, kept as argon2id (RFC 9106) with OWASP's least parameters, in PHC form. Hashing runs on the thread pool, few at a time and few in
+// waiting, so that guessing cannot hold up anything else; who has no password is compared with a dummy, which takes as long.
+import { argon2, randomBytes, timingSafeEqual } from 'node:crypto'
+import { promisify } from 'node:util'
+import { limits } from '../config.ts'
+import { Mistake } from './mistake.ts'
+
+const derive = promisify(argon2)
+const memory = 19_456
+const passes = 2
+const parallelism = 1
+const tagBytes = 32
+
+export interface Passwords {
+  /** Throws a `Mistake` for a password that is too short, too long or the address itself. */
+  hash(password: string, email: string): Promise<string>
+  /** False also without a stored hash, and then it takes as long. */
+  fits(password: string, stored: string | null | undefined): Promise<boolean>
+}
+
+export function makePasswords(): Passwords {
+  const run = makeQueue(limits.passwordHashesMax, limits.passwordHashesWaitingMax)
+  const tag = (password: string, nonce: Buffer): Promise<Buffer> =>
+    run(() =>
+      derive('argon2id', {
+        message: password.normalize('NFC'),
+        nonce,
+        parallelism,
+        tagLength: tagBytes,
+        memory,
+        passes,
+      }),
+    )
+  const dummyNonce = randomBytes(16)
+
+  return {
+    hash: async (password, email) => {
+      refuseWeak(password, email)
+      const nonce = randomBytes(16)
+      return `$argon2id$v=19$m=${memory},t=${passes},p=${parallelism}$${unpadded(nonce)}$${unpadded(await tag(password, nonce))}`
+    },
+    fits: async (password, stored) => {
+      const parts = /^\$argon2id\$v=19\$m=19456,t=2,p=1\$([A-Za-z0-9+/]+)\$([A-Za-z0-9+/]+)$/.exec(stored ?? '')
+      const wanted = Buffer.from(parts?.[2] ?? '', 'base64')
+      const shown = password.length > limits.passwordCharactersMax ? '' : password
+      const found = await tag(shown, parts === null ? dummyNonce : Buffer.from(parts[1] as string, 'base64'))
+      return wanted.length === found.length && timingSafeEqual(wanted, found)
+    },
+  }
+}
+
+function refuseWeak(password: string, email: string): void {
+  const no = (words: string): never => {
+    throw new Mistake(words, { field: 'password' })
+  }
+  if (password.length < limits.passwordCharactersMin)
+    no(`"password" must have at least ${limits.passwordCharactersMin} characters; a few words are easy to remember.`)
+  if (password.length > limits.passwordCharactersMax)
+    no(`"password" must have at most ${limits.passwordCharactersMax} characters.`)
+  if (new Set(password).size < 4 || password.toLowerCase().trim() === email.toLowerCase())
+    no('"password" is too easy to guess; take a few words that do not belong together.')
+}
+
+const unpadded = (bytes: Buffer): string => bytes.toString('base64').replace(/=+$/, '')
+
+/** Runs a few at a time and lets a few wait; more are refused. */
+function makeQueue(most: number, waitingMax: number) {
+  let running = 0
+  const waiting: (() => void)[] = []
+  return async <T>(work: () => Promise<T>): Promise<T> => {
+    if (running >= most) {
+      if (waiting.length >= waitingMax)
+        throw new Mistake('Too many people are signing in at this moment; try again in a few seconds.', {
+          code: 'service_unavailable',
+          retryAfterSeconds: 3,
+        })
+      await new Promise<void>((resolve) => waiting.push(resolve))
+    } else running++
+    try {
+      return await work()
+    } finally {
+      const next = waiting.shift()
+      if (next === undefined) running--
+      else next()
+    }
+  }
+}

@@ -1,0 +1,256 @@
+// Persons proving who they are: signing in, second factors, passwords chosen, changed and reset. Guessing is slowed per account without
+// locking anybody out: a device on which the person has signed in before has a count of its own (OWASP's device cookies), and an unknown
+// address costs as much time as a known one.
+import { randomBytes, randomUUIDv7 } from 'node:crypto'
+import { setTimeout as delay } from 'node:timers/promises'
+import { DecayingCounts } from '../base/decaying-counts.ts'
+import { hashSecret, sealedAs, type Vault } from '../base/secret.ts'
+import type { Log } from '../base/log.ts'
+import { limits } from '../config.ts'
+import { parseAddress } from '../mail/address.ts'
+import { writeAudit } from '../store/audit.ts'
+import type { Db } from '../store/database.ts'
+import {
+  addPasswordReset,
+  countRecoveryCodes,
+  dropPasswordResets,
+  renameUser,
+  setPasswordHash,
+  takePasswordReset,
+  userByEmail,
+  userById,
+  type UserRow,
+} from '../store/people.ts'
+import { deleteSessions } from '../store/sessions.ts'
+import { audited } from './by.ts'
+import { Mistake, parseName } from './mistake.ts'
+import type { Notify } from './notices.ts'
+import { makePasswords, type Passwords } from './passwords.ts'
+import { listPasskeys, type Passkey } from './passkeys.ts'
+import { listMembershipsOf, openSession, type Holder, type Membership, type Origin } from './sessions.ts'
+import { beginTwoFactor, confirmTwoFactor, endTwoFactor, secondFactorFits } from './two-factor.ts'
+
+export interface Credentials {
+  readonly email: string
+  readonly password: string
+  /** Of the app, or a recovery code. */
+  readonly code?: string
+}
+
+/** What goes into the browser's cookies. */
+export interface SignedIn {
+  readonly userId: string
+  readonly token: string
+  readonly device: string
+}
+
+/** What the browser had before. */
+export interface Browser extends Origin {
+  readonly token?: string
+  readonly device?: string
+}
+
+export interface Account {
+  readonly id: string
+  readonly email: string
+  readonly name?: string
+  readonly operator: boolean
+  readonly twoFactor: boolean
+  readonly recoveryCodesLeft: number
+  readonly passkeys: readonly Passkey[]
+  readonly createdAt: Date
+  readonly workspaces: readonly Membership[]
+}
+
+export interface PeopleTools {
+  readonly db: Db
+  readonly vault: Vault
+  readonly log: Log
+  readonly notify: Notify
+  readonly publicUrl: string
+  readonly passwords?: Passwords
+}
+export type People = ReturnType<typeof makePeople>
+
+const wrong = (): Mistake => new Mistake('E-mail address, password or code are wrong.', { code: 'wrong_credentials' })
+
+export function makePeople(tools: PeopleTools) {
+  const { db, vault, log, notify, publicUrl, passwords = makePasswords() } = tools
+  const guesses = new DecayingCounts(limits.guessForgottenMs, limits.guessersMax)
+  let held = 0
+
+  /** A wrong guess: counted, written down, answered late. */
+  const wrongGuess = async (name: string, user: UserRow | undefined, { address }: Origin): Promise<never> => {
+    const count = guesses.add(name)
+    if (user !== undefined)
+      await writeAudit(db, { actor: `user:${user.id}`, action: 'session.refused', facts: { address } })
+    const over = Math.ceil(count - limits.guessesFree)
+    if (over > 0 && held < limits.guessesDelayedMax) {
+      held++
+      await delay(Math.min(limits.guessDelayMsMax, 25 * 2 ** Math.min(over, 20)))
+      held--
+    }
+    throw wrong()
+  }
+
+  /** The name under which guesses of this browser are counted. Refuses where there were too many from devices that nobody knows. */
+  const countedAs = (emailKey: string, user: UserRow | undefined, device: string | undefined): string => {
+    const isKnown = user !== undefined && device !== undefined && opensDevice(vault, device, user)
+    const name = isKnown ? `device ${hashSecret(device).toString('base64')}` : `account ${emailKey}`
+    if (guesses.count(name) > limits.accountGuessesMax)
+      throw new Mistake(
+        'Too many wrong passwords for this account; wait a minute, or sign in where you were signed in before.',
+        { code: 'too_many_attempts', retryAfterSeconds: 60 },
+      )
+    return name
+  }
+
+  const welcome = async (user: UserRow, browser: Browser, how: string): Promise<SignedIn> => ({
+    userId: user.id,
+    token: await openSession(db, user, browser, browser.token, how),
+    device: makeDevice(vault, user),
+  })
+
+  /** The person behind a session, after another look at the password: for what a stolen cookie must not be enough for. */
+  const proved = async (holder: Holder, password: string): Promise<UserRow> => {
+    const user = await userById(db, holder.userId)
+    const name = `session ${holder.userId}`
+    if (guesses.count(name) > limits.accountGuessesMax)
+      throw new Mistake('Too many wrong passwords; wait a minute.', {
+        code: 'too_many_attempts',
+        retryAfterSeconds: 60,
+      })
+    if (user !== undefined && (await passwords.fits(password, user.password_hash))) return user
+    guesses.add(name)
+    throw new Mistake('"password" is not your present password.', { code: 'wrong_credentials', field: 'password' })
+  }
+
+  /** A new password ends everything that the old one opened, but perhaps one session. */
+  const choosePassword = async (tx: Db, user: UserRow, hash: string, keep?: string): Promise<void> => {
+    await setPasswordHash(tx, user.id, hash)
+    await dropPasswordResets(tx, user.id)
+    await deleteSessions(tx, user.id, keep)
+  }
+
+  return {
+    passwords,
+    welcome,
+    proved,
+
+    signIn: async ({ email, password, code }: Credentials, browser: Browser): Promise<SignedIn> => {
+      const emailKey = (parseAddress(email.trim())?.key ?? email.trim().toLowerCase()).slice(0, limits.addressOctetsMax)
+      const user = await userByEmail(db, emailKey)
+      const name = countedAs(emailKey, user, browser.device)
+      const fits = await passwords.fits(password, user?.password_hash)
+      if (user === undefined || !fits) return wrongGuess(name, user, browser)
+      if (user.totp_sealed !== null) {
+        if (code === undefined || code.trim() === '')
+          throw new Mistake('Give the code of your authenticator app, or a recovery code, in "code".', {
+            code: 'second_factor_required',
+            field: 'code',
+          })
+        if (!(await secondFactorFits(tools, user, code))) return wrongGuess(name, user, browser)
+      }
+      guesses.forget(name)
+      return welcome(user, browser, user.totp_sealed === null ? 'password' : 'password and code')
+    },
+
+    account: async (userId: string): Promise<Account> => {
+      const user = await userById(db, userId)
+      if (user === undefined) throw new Mistake('Sign in.', { code: 'not_signed_in' })
+      const [workspaces, recoveryCodesLeft, passkeys] = await Promise.all([
+        listMembershipsOf(db, userId),
+        countRecoveryCodes(db, userId),
+        listPasskeys(db, userId),
+      ])
+      return {
+        id: user.id,
+        email: user.email,
+        ...(user.name !== null && { name: user.name }),
+        operator: user.operator,
+        twoFactor: user.totp_sealed !== null,
+        recoveryCodesLeft,
+        passkeys,
+        createdAt: user.created_at,
+        workspaces,
+      }
+    },
+
+    rename: async (holder: Holder, name: string): Promise<void> => {
+      await renameUser(db, holder.userId, parseName(name, 'person'))
+    },
+
+    changePassword: async (holder: Holder, before: string, after: string): Promise<void> => {
+      const user = await proved(holder, before)
+      const hash = await passwords.hash(after, user.email)
+      const by = { actor: `user:${user.id}` }
+      await audited(db, by, 'password.changed', (tx) => choosePassword(tx, user, hash, holder.sessionId))
+    },
+
+    /** Always the same answer, and no waiting for the mail: who has an account here is nobody's business. */
+    askForReset: (email: string): void => {
+      const send = async (): Promise<void> => {
+        const key = parseAddress(email.trim())?.key
+        const user = key === undefined ? undefined : await userByEmail(db, key)
+        if (user === undefined) return
+        const token = randomBytes(32).toString('base64url')
+        const { passwordResetMs: ms, passwordResetsPerUserMax: most } = limits
+        if (!(await addPasswordReset(db, hashSecret(token), user.id, ms, most))) return
+        await writeAudit(db, { actor: `user:${user.id}`, action: 'password.reset_asked' })
+        await notify({
+          to: user.email,
+          subject: 'Choose a new password',
+          bodyText: [
+            'Somebody, probably you, asked for a new password for your account at Posthorn.',
+            '',
+            'Choose one here; the link is good once, for an hour:',
+            `${publicUrl}/reset-password#token=${token}`,
+            '',
+            'If it was not you, there is nothing to do: your password stays as it is.',
+            '',
+          ].join('\n'),
+        })
+      }
+      send().catch((error: unknown) => log.fault('people: a password reset', error))
+    },
+
+    resetPassword: async (token: string, password: string): Promise<void> => {
+      const stale = (): Mistake =>
+        new Mistake('This link was used before or has expired; ask for a new one.', { code: 'wrong_credentials' })
+      await db.transaction(async (tx) => {
+        const userId = await takePasswordReset(tx, hashSecret(token))
+        const user = userId === undefined ? undefined : await userById(tx, userId)
+        if (user === undefined) throw stale()
+        // A weak password throws, and the token stays good: nothing of this is committed.
+        await choosePassword(tx, user, await passwords.hash(password, user.email))
+        await writeAudit(tx, { actor: `user:${user.id}`, action: 'password.reset' })
+      })
+    },
+
+    beginTwoFactor: async (holder: Holder, password: string) => beginTwoFactor(tools, await proved(holder, password)),
+    confirmTwoFactor: (holder: Holder, code: string) => confirmTwoFactor(tools, holder.userId, code),
+    endTwoFactor: async (holder: Holder, password: string): Promise<void> => {
+      await endTwoFactor(tools, (await proved(holder, password)).id)
+    },
+  }
+}
+
+/** For the device on which somebody has signed in; a new password makes it worthless. */
+function makeDevice(vault: Vault, user: UserRow): string {
+  const text = `${user.id} ${stamp(user)} ${randomUUIDv7()}`
+  return vault.seal(text, sealedAs.device()).toString('base64url')
+}
+
+function opensDevice(vault: Vault, device: string, user: UserRow): boolean {
+  if (device.length > 400) return false
+  try {
+    return vault.open(Buffer.from(device, 'base64url'), sealedAs.device()).startsWith(`${user.id} ${stamp(user)} `)
+  } catch {
+    return false
+  }
+}
+
+const stamp = (user: UserRow): string =>
+  hashSecret(user.password_hash ?? '')
+    .toString('base64url')
+    .slice(0, 12)

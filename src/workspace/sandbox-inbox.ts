@@ -1,0 +1,89 @@
+// The sandbox's inbox of a workspace: what its own messages became when they were delivered to the sandbox. What belongs to others, or to
+// nobody, is not there.
+import PostalMime from 'postal-mime'
+import type { WorkspaceId } from '../domain/message.ts'
+import type { Db } from '../store/database.ts'
+import { pageSandbox, readSandboxMail, type SandboxRow } from '../store/sandbox.ts'
+import type { Page } from './management.ts'
+import { notThere } from './mistake.ts'
+
+export interface SandboxMail {
+  readonly id: string
+  readonly receivedAt: Date
+  readonly envelopeFrom: string
+  readonly recipient: string
+  readonly messageId?: string
+  readonly sizeBytes: number
+  readonly subject?: string
+}
+
+export interface SandboxMailParsed extends SandboxMail {
+  readonly headers: readonly { readonly name: string; readonly value: string }[]
+  readonly text?: string
+  /** Never to be shown but in a frame that runs nothing. */
+  readonly html?: string
+  readonly attachments: readonly {
+    readonly filename: string
+    readonly contentType: string
+    readonly sizeBytes: number
+  }[]
+}
+
+export async function listSandbox(
+  db: Db,
+  workspace: WorkspaceId,
+  wish: { readonly before?: string; readonly recipient?: string; readonly most: number },
+): Promise<Page<SandboxMail>> {
+  const { before, recipient, most } = wish
+  const rows = await pageSandbox(db, workspace, { before, recipient, most: most + 1 })
+  const shown = rows.slice(0, most)
+  const items = await Promise.all(
+    shown.map(async (row) => {
+      const { subject } = await PostalMime.parse(headOf(row.head))
+      return { ...present(row), ...(subject !== undefined && { subject }) }
+    }),
+  )
+  return { items, ...(rows.length > most && { next: shown.at(-1)?.id as string }) }
+}
+
+export async function showSandboxMail(db: Db, workspace: WorkspaceId, id: string): Promise<SandboxMailParsed> {
+  const row = await readSandboxMail(db, workspace, id)
+  if (row === undefined) throw notThere('mail')
+  const mail = await PostalMime.parse(row.content)
+  return {
+    ...present(row),
+    ...(mail.subject !== undefined && { subject: mail.subject }),
+    headers: mail.headers.map(({ originalKey: name, value }) => ({ name, value })),
+    ...(mail.text !== undefined && { text: mail.text }),
+    ...(mail.html !== undefined && { html: mail.html }),
+    attachments: mail.attachments.map((file) => ({
+      filename: file.filename ?? 'unnamed',
+      contentType: file.mimeType,
+      sizeBytes: typeof file.content === 'string' ? Buffer.byteLength(file.content) : file.content.byteLength,
+    })),
+  }
+}
+
+/** The bytes as they came over SMTP. */
+export async function readSandboxBytes(db: Db, workspace: WorkspaceId, id: string): Promise<Buffer> {
+  const row = await readSandboxMail(db, workspace, id)
+  if (row === undefined) throw notThere('mail')
+  return row.content
+}
+
+/** The header alone, so that a cut body is not parsed. */
+function headOf(bytes: Buffer): Buffer {
+  const end = bytes.indexOf('\r\n\r\n')
+  return end < 0 ? bytes : bytes.subarray(0, end + 4)
+}
+
+function present({ id, received_at, envelope_from, recipient, message_id, size_bytes }: SandboxRow): SandboxMail {
+  return {
+    id,
+    receivedAt: received_at,
+    envelopeFrom: envelope_from,
+    recipient,
+    ...(message_id !== null && { messageId: message_id }),
+    sizeBytes: size_bytes,
+  }
+}

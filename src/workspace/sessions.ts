@@ -1,0 +1,152 @@
+// Sessions: a random token in the person's cookie, its hash in PostgreSQL, so that signing out, a changed password or an operator ends it on
+// every node at once. Each sign-in makes a new one: a token that somebody planted before is worth nothing after.
+import { randomBytes, randomUUIDv7 } from 'node:crypto'
+import { hashSecret } from '../base/secret.ts'
+import { limits } from '../config.ts'
+import type { WorkspaceId } from '../domain/message.ts'
+import { scopesOfRole, type MemberRole, type Scope } from '../domain/scopes.ts'
+import type { Db } from '../store/database.ts'
+import { listMemberships, noteSignIn, type UserRow } from '../store/people.ts'
+import {
+  deleteSession,
+  deleteSessionByToken,
+  findSessionHolder,
+  insertSession,
+  listSessionRows,
+  noteSession,
+} from '../store/sessions.ts'
+import { audited } from './by.ts'
+import { isUuid, notThere } from './mistake.ts'
+
+/** Where a request comes from: shown to the person in the list of sessions. */
+export interface Origin {
+  readonly address: string
+  readonly agent: string
+}
+
+/** Who is behind a cookie. */
+export interface Holder {
+  readonly sessionId: string
+  readonly userId: string
+  readonly email: string
+  readonly name?: string
+  readonly operator: boolean
+  /** The workspace that was asked for, or the only one; left out where the person is not a member. */
+  readonly workspaceId?: WorkspaceId
+  readonly role?: MemberRole
+}
+
+export interface Membership {
+  readonly workspaceId: WorkspaceId
+  readonly name: string
+  readonly role: MemberRole
+  readonly scopes: readonly Scope[]
+}
+
+export interface SessionInfo {
+  readonly id: string
+  readonly createdAt: Date
+  readonly lastSeenAt: Date
+  readonly expiresAt: Date
+  readonly address: string
+  readonly agent: string
+  readonly current: boolean
+}
+
+const looksLikeToken = (text: string): boolean => /^[A-Za-z0-9_-]{43}$/.test(text)
+
+/** A session for somebody who has just proved who they are. The one that the browser had before ends. */
+export async function openSession(
+  db: Db,
+  user: Pick<UserRow, 'id'>,
+  { address, agent }: Origin,
+  before: string | undefined,
+  how: string,
+): Promise<string> {
+  const token = randomBytes(32).toString('base64url')
+  const session = {
+    id: randomUUIDv7(),
+    tokenHash: hashSecret(token),
+    userId: user.id,
+    ms: limits.sessionMs,
+    address,
+    agent: agent.slice(0, 300).replace(/\p{C}/gu, ' '),
+  }
+  await audited(
+    db,
+    { actor: `user:${user.id}` },
+    'session.opened',
+    async (tx) => {
+      if (before !== undefined && looksLikeToken(before)) await deleteSessionByToken(tx, hashSecret(before))
+      await insertSession(tx, session, limits.sessionsPerUserMax)
+      await noteSignIn(tx, user.id)
+    },
+    () => ({ target: session.id, facts: { how, address } }),
+  )
+  return token
+}
+
+/** Undefined where the session has ended. `workspace` is what the request asked for. */
+export async function findHolder(db: Db, token: string, workspace: string | undefined): Promise<Holder | undefined> {
+  if (!looksLikeToken(token)) return undefined
+  const asked = workspace !== undefined && isUuid(workspace) ? workspace.toLowerCase() : undefined
+  const row = await findSessionHolder(db, hashSecret(token), limits.sessionIdleMs, asked)
+  if (row === undefined) return undefined
+  if (row.unseen) await noteSession(db, row.id)
+  const { workspace_id: workspaceId, role } = row
+  const belongs = (workspace === undefined || asked !== undefined) && workspaceId !== null && role !== null
+  return {
+    sessionId: row.id,
+    userId: row.user_id,
+    email: row.email,
+    ...(row.name !== null && { name: row.name }),
+    operator: row.operator,
+    ...(belongs && { workspaceId, role }),
+  }
+}
+
+export async function closeSession(db: Db, holder: Holder): Promise<void> {
+  await audited(
+    db,
+    { actor: `user:${holder.userId}` },
+    'session.closed',
+    (tx) => deleteSession(tx, holder.userId, holder.sessionId),
+    () => ({ target: holder.sessionId }),
+  )
+}
+
+/** Ends another session of the same person. */
+export async function endSession(db: Db, holder: Holder, id: string): Promise<void> {
+  await audited(
+    db,
+    { actor: `user:${holder.userId}` },
+    'session.ended',
+    async (tx) => {
+      if (!(await deleteSession(tx, holder.userId, id))) throw notThere('session')
+    },
+    () => ({ target: id }),
+  )
+}
+
+export async function listSessions(db: Db, holder: Holder): Promise<SessionInfo[]> {
+  const rows = await listSessionRows(db, holder.userId, limits.sessionIdleMs)
+  return rows.map((row) => ({
+    id: row.id,
+    createdAt: row.created_at,
+    lastSeenAt: row.seen_at,
+    expiresAt: row.expires_at,
+    address: row.address,
+    agent: row.agent,
+    current: row.id === holder.sessionId,
+  }))
+}
+
+export async function listMembershipsOf(db: Db, userId: string): Promise<Membership[]> {
+  const rows = await listMemberships(db, userId)
+  return rows.map(({ workspace_id, workspace_name, role }) => ({
+    workspaceId: workspace_id,
+    name: workspace_name,
+    role,
+    scopes: scopesOfRole[role],
+  }))
+}
