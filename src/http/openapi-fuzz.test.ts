@@ -212,7 +212,7 @@ test('every status read fits the document', async () => {
       const url = `/api/v1/messages/${id}`
       const response = await app.inject({ url, headers: { authorization: `Bearer ${goodKey}` } })
       // Dots are steps in a path, and lead elsewhere.
-      if (/^\.{1,2}$/.test(id)) expect(response.statusCode).toBe(404)
+      if (/^\.{1,2}$/.test(id)) expect([400, 404]).toContain(response.statusCode)
       else judge('/api/v1/messages/{messageId}', 'get', response.statusCode, response.json())
       expect(response.statusCode).toBeLessThan(500)
     }),
