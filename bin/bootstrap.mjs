@@ -70,7 +70,10 @@ function complete(level) {
       ([path, entry]) =>
         path === '' ||
         (level === 'prod' && entry.dev) ||
-        (there[path] ? there[path].version === entry.version : entry.optional || entry.devOptional),
+        // npm writes down what `npm install --package-lock-only` would install, too: the folder itself must be there.
+        (there[path] && fs.existsSync(join(root, path))
+          ? there[path].version === entry.version
+          : entry.optional || entry.devOptional),
     )
   } catch {
     return false

@@ -3,6 +3,7 @@ import { makeAccept, makeScanner, type Scanner } from './accept/accept.ts'
 import type { Log } from './base/log.ts'
 import type { Service } from './base/service.ts'
 import { limits, publicUrl } from './config.ts'
+import { builtDashboard } from './dashboard-build.ts'
 import type { WorkspaceId } from './domain/message.ts'
 import { makeAwsFetch, makeFeeds } from './feeds/feeds.ts'
 import { httpServer } from './http/server.ts'
@@ -67,10 +68,12 @@ export function api(tools: RoleTools): Role {
     accept,
     standing: (workspace: WorkspaceId) => standingOf(manageDb, workspace, publicUrl(settings)),
   }
+  let dashboard: string | undefined
   const http = httpServer({
     host: settings.POSTHORN_HTTP_HOST,
     port: settings.POSTHORN_HTTP_PORT,
     publicUrl: publicUrl(settings),
+    dashboard: () => dashboard,
     trustProxy: settings.POSTHORN_TRUST_PROXY,
     log,
     metrics: metrics.http,
@@ -111,7 +114,21 @@ export function api(tools: RoleTools): Role {
     return Promise.resolve()
   }
   return {
-    services: [starting('ids', () => ids.synchronize()), starting('scanner', told), folding(manageDb, log), http],
+    services: [
+      starting('ids', () => ids.synchronize()),
+      starting('scanner', told),
+      starting('dashboard', async () => {
+        // Mail must go out, with or without a page to look at it.
+        dashboard = await builtDashboard(settings.POSTHORN_DATA_DIR, (sentence) =>
+          process.stderr.write(`posthorn: ${sentence}\n`),
+        ).catch((error: unknown) => {
+          log.fault('dashboard', error)
+          return undefined
+        })
+      }),
+      folding(manageDb, log),
+      http,
+    ],
     closing: [
       () => scanner.stop(),
       () => ids.stop(),

@@ -8,6 +8,7 @@ import type { Scope } from '../contract/operation.ts'
 import { isRefusal, refuse } from '../domain/refusal.ts'
 import type { Office } from '../workspace/workspace.ts'
 import { gate } from './authenticate.ts'
+import { dashboardRoutes } from './dashboard.ts'
 import { answerFault, answerNotFound, answerRefusal } from './face.ts'
 import type { Face } from './face.ts'
 import { Guesses } from '../base/guesses.ts'
@@ -118,7 +119,7 @@ export function buildApp(options: HttpOptions): FastifyInstance {
   }
   referenceRoutes(app, face)
   healthRoutes(app, face)
-  app.get('/', (_request, reply) => reply.redirect('/docs'))
+  dashboardRoutes(app, face)
   return app
 }
 

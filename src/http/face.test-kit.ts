@@ -83,6 +83,7 @@ export function optionsWith(doors: Partial<HttpDoors> = {}): HttpOptions & Seen 
     logged,
     log,
     trustProxy: [],
+    dashboard: () => undefined,
     publicUrl: 'http://localhost:3000',
     isDatabaseAway: (error) => error instanceof Away,
     doors: {

@@ -81,6 +81,8 @@ export interface Face {
   /** Of a fault: the database cannot be reached, or cannot keep up, so that trying later makes sense. */
   readonly isDatabaseAway: (error: unknown) => boolean
   readonly publicUrl: string
+  /** The folder of the built dashboard; undefined where it could not be built. */
+  readonly dashboard: () => string | undefined
   readonly metrics?: HttpMetrics
 }
 
@@ -148,7 +150,8 @@ export function answerNotFound(face: Face, request: FastifyRequest, reply: Fasti
 
 /** The declared path, never the requested one: that is a stranger's text of any length. */
 function routeOf(request: FastifyRequest): string {
-  return request.routeOptions.url ?? 'unknown'
+  const { url } = request.routeOptions
+  return url === undefined || url === '/*' ? 'unknown' : url
 }
 
 function hasUnreadBody(request: FastifyRequest): boolean {

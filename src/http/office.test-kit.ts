@@ -99,6 +99,7 @@ export async function officeWorld(publicUrl = 'http://localhost:3000'): Promise<
     log: silentLog,
     trustProxy: [],
     publicUrl,
+    dashboard: () => undefined,
     isDatabaseAway,
     office,
     doors: {

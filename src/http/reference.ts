@@ -3,29 +3,12 @@
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
-import { promisify } from 'node:util'
 import { Worker } from 'node:worker_threads'
-import { gunzip, gzipSync } from 'node:zlib'
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import { openapiJson } from '../contract/openapi.ts'
+import { answerAsset, immutable, makeAsset, revalidate } from './asset.ts'
+import type { Asset } from './asset.ts'
 import type { Face } from './face.ts'
-
-/** A file that never changes in the life of the process, compressed once. */
-interface Asset {
-  readonly type: string
-  /** Of the uncompressed bytes; a strong ETag stands for one encoding. */
-  readonly hash: string
-  readonly gzipped: Buffer
-  readonly cache: string
-}
-
-const immutable = 'public, max-age=31536000, immutable'
-const revalidate = 'no-cache'
-
-function makeAsset(type: string, bytes: string | Buffer, cache: string): Asset {
-  const hash = createHash('sha256').update(bytes).digest('base64url').slice(0, 22)
-  return { type, hash, gzipped: gzipSync(bytes, { level: 9 }), cache }
-}
 
 const scalarVersion = (
   JSON.parse(
@@ -132,25 +115,4 @@ function loadScript(): Promise<Asset> {
     worker.once('error', reject)
     worker.once('exit', (code) => reject(new Error(`the worker that prepares the API reference ended with ${code}`)))
   })
-}
-
-const expand = promisify(gunzip)
-
-async function answerAsset(request: FastifyRequest, reply: FastifyReply, asset: Asset): Promise<FastifyReply> {
-  const zipped = acceptsGzip(request.headers['accept-encoding'])
-  const etag = `"${asset.hash}${zipped ? '-gzip' : ''}"`
-  reply.headers({ 'content-type': asset.type, 'cache-control': asset.cache, etag, vary: 'Accept-Encoding' })
-  if (isKnown(request.headers['if-none-match'], etag)) return reply.code(304).send()
-  if (!zipped) return reply.send(await expand(asset.gzipped))
-  return reply.header('content-encoding', 'gzip').send(asset.gzipped)
-}
-
-function acceptsGzip(header: string | string[] | undefined): boolean {
-  if (typeof header !== 'string') return false
-  return header.split(',').some((entry) => /^\s*(gzip|\*)\s*(;\s*q=(0\.0*[1-9]\d*|1(\.0*)?)\s*)?$/i.test(entry))
-}
-
-/** RFC 9110 13.1.2: weak comparison. */
-function isKnown(header: string | undefined, etag: string): boolean {
-  return header?.split(',').some((entry) => entry.trim().replace(/^W\//, '') === etag) ?? false
 }

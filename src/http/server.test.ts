@@ -407,7 +407,6 @@ describe('what every response carries', () => {
     ],
     ['a path that cannot be decoded', 404, '/%zz'],
     ['the health check', 200, '/healthz'],
-    ['the door', 302, '/'],
   ]
   test.each(requests)('%s', async (_name, status, request) => {
     const response = await appWith().app.inject(request)

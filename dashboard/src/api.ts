@@ -1,0 +1,94 @@
+// The HTTP API, as the dashboard asks it: the person's session is a cookie, the workspace a header, and a no is an error with the service's own words.
+import { useMutation, useQueryClient } from '@tanstack/react-query'
+
+export class ApiError extends Error {
+  override readonly name = 'ApiError'
+  readonly status: number
+  readonly code: string | undefined
+  /** The member that is wrong. */
+  readonly field: string | undefined
+  readonly requestId: string | undefined
+  constructor(status: number, said: { error?: string; code?: string; field?: string }, requestId?: string) {
+    super(said.error ?? `The service answered ${status}.`)
+    this.status = status
+    this.code = said.code
+    this.field = said.field
+    this.requestId = requestId
+  }
+}
+
+/** Nobody answered: the service is being restarted, or the line is down. */
+export class UnreachableError extends Error {
+  override readonly name = 'UnreachableError'
+}
+
+let workspaceId: string | undefined
+/** The workspace that is looked at; every request on its behalf names it. */
+export function lookAt(id: string | undefined): void {
+  workspaceId = id
+}
+
+type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+
+export async function ask<Answer>(method: Method, path: string, body?: unknown, signal?: AbortSignal): Promise<Answer> {
+  const response = await reach(path, {
+    method,
+    credentials: 'same-origin',
+    headers: {
+      accept: 'application/json',
+      // No other site can make a browser say this (attack T8).
+      ...(method !== 'GET' && { 'x-posthorn-csrf': '1' }),
+      ...(body !== undefined && { 'content-type': 'application/json' }),
+      ...(workspaceId !== undefined && { 'x-posthorn-workspace': workspaceId }),
+    },
+    ...(body !== undefined && { body: JSON.stringify(body) }),
+    ...(signal !== undefined && { signal }),
+  })
+  const text = await response.text()
+  const said = text === '' ? undefined : read(text)
+  if (response.ok) return said as Answer
+  throw new ApiError(response.status, said ?? {}, response.headers.get('x-request-id') ?? undefined)
+}
+
+async function reach(path: string, init: RequestInit): Promise<Response> {
+  try {
+    return await fetch(path, init)
+  } catch (cause) {
+    if (cause instanceof DOMException && cause.name === 'AbortError') throw cause
+    throw new UnreachableError('Posthorn cannot be reached at the moment.', { cause })
+  }
+}
+
+function read(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return { error: 'The answer could not be read: is there something between this page and Posthorn?' }
+  }
+}
+
+export const get = <Answer>(path: string, signal?: AbortSignal): Promise<Answer> =>
+  ask<Answer>('GET', path, undefined, signal)
+
+/** `/path?a=1` of what is set. */
+export function withQuery(path: string, query: Readonly<Record<string, string | number | undefined>>): string {
+  const entries = Object.entries(query).filter(([, value]) => value !== undefined && value !== '')
+  const text = new URLSearchParams(entries.map(([name, value]) => [name, String(value)])).toString()
+  return text === '' ? path : `${path}?${text}`
+}
+
+/** A change, after which what it may have changed is read again. */
+export function useChange<Given, Answer = unknown>(
+  change: (given: Given) => Promise<Answer>,
+  changes: readonly string[],
+  done?: (answer: Answer) => void,
+) {
+  const client = useQueryClient()
+  return useMutation<Answer, Error, Given>({
+    mutationFn: change,
+    onSuccess: async (answer) => {
+      done?.(answer)
+      await Promise.all(changes.map((key) => client.invalidateQueries({ queryKey: [key] })))
+    },
+  })
+}

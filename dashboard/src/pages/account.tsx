@@ -1,0 +1,388 @@
+// A person's own things: name, password, second factor, passkeys, sessions.
+import { useQuery } from '@tanstack/react-query'
+import { KeyRound, ShieldCheck } from 'lucide-react'
+import { useState } from 'react'
+import { ask, get, useChange } from '../api.ts'
+import { makePasskey, passkeysArePossible } from '../passkeys.ts'
+import { useLooking } from '../session.tsx'
+import type { ListOf, SessionInfo } from '../shapes.ts'
+import { Badge } from '../ui/badge.tsx'
+import { Button } from '../ui/button.tsx'
+import { CopyLine, Snippet } from '../ui/copy.tsx'
+import { Dialog, DialogActions } from '../ui/dialog.tsx'
+import { FormMistake, mistakeIn, TextField, textIn } from '../ui/field.tsx'
+import { Card, Facts, Page } from '../ui/page.tsx'
+import { Answered } from '../ui/states.tsx'
+import { Table } from '../ui/table.tsx'
+import { Time } from '../ui/time.tsx'
+
+export function AccountPage() {
+  const { session } = useLooking()
+  return (
+    <Page title="Account" about={session.email}>
+      <div className="grid items-start gap-6 lg:grid-cols-2">
+        <Person />
+        <Password />
+        <SecondFactor />
+        <Passkeys />
+      </div>
+      <Sessions />
+    </Page>
+  )
+}
+
+function Person() {
+  const { session } = useLooking()
+  const rename = useChange((name: string) => ask('PATCH', '/api/v1/account', { name }), ['session'])
+  return (
+    <Card title="You">
+      <form
+        className="grid gap-4"
+        onSubmit={(event) => {
+          event.preventDefault()
+          rename.mutate(textIn(new FormData(event.currentTarget), 'name'))
+        }}
+      >
+        <TextField
+          label="Name"
+          name="name"
+          required
+          defaultValue={session.name ?? ''}
+          autoComplete="name"
+          mistake={mistakeIn(rename.error, 'name')}
+        />
+        <Facts
+          rows={[
+            ['E-mail', session.email],
+            ['Operator', session.operator ? 'Yes' : 'No'],
+          ]}
+        />
+        <FormMistake error={rename.error} fields={['name']} />
+        <div>
+          <Button type="submit" busy={rename.isPending}>
+            Save
+          </Button>
+        </div>
+      </form>
+    </Card>
+  )
+}
+
+function Password() {
+  const change = useChange(
+    (given: { password: string; newPassword: string }) => ask('POST', '/api/v1/account/password', given),
+    ['sessions'],
+  )
+  return (
+    <Card title="Password" about="Changing it ends all your other sessions.">
+      <form
+        className="grid gap-4"
+        onSubmit={(event) => {
+          event.preventDefault()
+          const form = event.currentTarget
+          const given = new FormData(form)
+          change.mutate(
+            { password: textIn(given, 'password'), newPassword: textIn(given, 'newPassword') },
+            { onSuccess: () => form.reset() },
+          )
+        }}
+      >
+        <TextField
+          label="Present password"
+          name="password"
+          type="password"
+          required
+          autoComplete="current-password"
+          mistake={mistakeIn(change.error, 'password')}
+        />
+        <TextField
+          label="New password"
+          name="newPassword"
+          type="password"
+          required
+          minLength={10}
+          autoComplete="new-password"
+          hint="At least 10 characters."
+          mistake={mistakeIn(change.error, 'newPassword')}
+        />
+        <FormMistake error={change.error} fields={['password', 'newPassword']} />
+        <div className="flex items-center gap-3">
+          <Button type="submit" busy={change.isPending}>
+            Change
+          </Button>
+          {change.isSuccess && (
+            <span role="status" className="text-sm text-good">
+              Changed.
+            </span>
+          )}
+        </div>
+      </form>
+    </Card>
+  )
+}
+
+/** A dialog that asks for the password before something that guards the account. */
+function Guarded({
+  title,
+  open,
+  onOpenChange,
+  error,
+  busy,
+  action,
+  onPassword,
+}: {
+  readonly title: string
+  readonly open: boolean
+  readonly onOpenChange: (open: boolean) => void
+  readonly error: Error | null
+  readonly busy: boolean
+  readonly action: string
+  readonly onPassword: (password: string) => void
+}) {
+  return (
+    <Dialog title={title} description="First your present password." open={open} onOpenChange={onOpenChange}>
+      <form
+        className="grid gap-4"
+        onSubmit={(event) => {
+          event.preventDefault()
+          onPassword(textIn(new FormData(event.currentTarget), 'password'))
+        }}
+      >
+        <TextField
+          label="Password"
+          name="password"
+          type="password"
+          required
+          autoComplete="current-password"
+          mistake={mistakeIn(error, 'password')}
+        />
+        <FormMistake error={error} fields={['password']} />
+        <DialogActions>
+          <Button onClick={() => onOpenChange(false)}>Cancel</Button>
+          <Button look="primary" type="submit" busy={busy}>
+            {action}
+          </Button>
+        </DialogActions>
+      </form>
+    </Dialog>
+  )
+}
+
+function SecondFactor() {
+  const { session } = useLooking()
+  const [open, setOpen] = useState(false)
+  const begin = useChange(
+    (password: string) => ask<{ secret: string; uri: string }>('POST', '/api/v1/account/two-factor', { password }),
+    [],
+  )
+  const confirm = useChange(
+    (code: string) => ask<{ recoveryCodes: string[] }>('POST', '/api/v1/account/two-factor/confirm', { code }),
+    ['session'],
+  )
+  const end = useChange(
+    (password: string) => ask('POST', '/api/v1/account/two-factor/disable', { password }),
+    ['session'],
+    () => setOpen(false),
+  )
+  const close = (to: boolean) => {
+    setOpen(to)
+    if (to) return
+    begin.reset()
+    confirm.reset()
+    end.reset()
+  }
+  return (
+    <Card
+      title="Second factor"
+      about="A code from an app on your phone, asked for at every sign-in."
+      actions={
+        session.twoFactor && (
+          <Badge tone="good" icon={ShieldCheck}>
+            On
+          </Badge>
+        )
+      }
+    >
+      <div className="grid gap-3">
+        {session.twoFactor && <p className="text-sm text-soft">{session.recoveryCodesLeft} recovery codes left.</p>}
+        <div>
+          <Button onClick={() => close(true)}>{session.twoFactor ? 'Switch it off…' : 'Set it up…'}</Button>
+        </div>
+      </div>
+      {confirm.data !== undefined ? (
+        <Dialog
+          title="Keep these codes"
+          description="Each opens your account once when the phone is lost. They are shown this once."
+          open={open}
+          onOpenChange={close}
+        >
+          <Snippet text={confirm.data.recoveryCodes.join('\n')} label="recovery codes" />
+          <DialogActions>
+            <Button look="primary" onClick={() => close(false)}>
+              I have them
+            </Button>
+          </DialogActions>
+        </Dialog>
+      ) : begin.data !== undefined ? (
+        <Dialog
+          title="Add it to your app"
+          description="Give this secret to an authenticator app, then type the code that it shows."
+          open={open}
+          onOpenChange={close}
+        >
+          <CopyLine text={begin.data.secret} secret />
+          <p className="text-sm">
+            <a href={begin.data.uri} className="text-accent underline">
+              Open in an app on this device
+            </a>
+          </p>
+          <form
+            className="grid gap-4"
+            onSubmit={(event) => {
+              event.preventDefault()
+              confirm.mutate(textIn(new FormData(event.currentTarget), 'code'))
+            }}
+          >
+            <TextField
+              label="Code"
+              name="code"
+              required
+              inputMode="numeric"
+              autoComplete="one-time-code"
+              mistake={mistakeIn(confirm.error, 'code')}
+            />
+            <FormMistake error={confirm.error} fields={['code']} />
+            <DialogActions>
+              <Button look="primary" type="submit" busy={confirm.isPending}>
+                Switch on
+              </Button>
+            </DialogActions>
+          </form>
+        </Dialog>
+      ) : session.twoFactor ? (
+        <Guarded
+          title="Switch the second factor off"
+          open={open}
+          onOpenChange={close}
+          error={end.error}
+          busy={end.isPending}
+          action="Switch off"
+          onPassword={(password) => end.mutate(password)}
+        />
+      ) : (
+        <Guarded
+          title="Set up a second factor"
+          open={open}
+          onOpenChange={close}
+          error={begin.error}
+          busy={begin.isPending}
+          action="Go on"
+          onPassword={(password) => begin.mutate(password)}
+        />
+      )}
+    </Card>
+  )
+}
+
+function Passkeys() {
+  const { session } = useLooking()
+  const [open, setOpen] = useState(false)
+  const add = useChange(
+    (password: string) => makePasskey(password),
+    ['session'],
+    () => setOpen(false),
+  )
+  const remove = useChange(
+    (id: string) => ask('DELETE', `/api/v1/account/passkeys/${encodeURIComponent(id)}`),
+    ['session'],
+  )
+  return (
+    <Card title="Passkeys" about="Sign in with this device, a phone or a security key, without a password.">
+      <div className="grid gap-3">
+        {session.passkeys.length > 0 && (
+          <ul className="grid gap-1">
+            {session.passkeys.map(({ id, name, createdAt }) => (
+              <li key={id} className="flex items-center gap-2 text-sm">
+                <KeyRound aria-hidden className="size-4 text-soft" />
+                <span className="min-w-0 flex-1 truncate">{name}</span>
+                <span className="text-soft">
+                  <Time at={createdAt} />
+                </span>
+                <Button look="quiet" onClick={() => remove.mutate(id)}>
+                  Remove<span className="sr-only"> {name}</span>
+                </Button>
+              </li>
+            ))}
+          </ul>
+        )}
+        <FormMistake error={remove.error} />
+        {passkeysArePossible() ? (
+          <div>
+            <Button onClick={() => setOpen(true)}>Add a passkey…</Button>
+          </div>
+        ) : (
+          <p className="text-sm text-soft">This browser has none, or the page is not reached over HTTPS.</p>
+        )}
+      </div>
+      <Guarded
+        title="Add a passkey"
+        open={open}
+        onOpenChange={setOpen}
+        error={add.error}
+        busy={add.isPending}
+        action="Go on"
+        onPassword={(password) => add.mutate(password)}
+      />
+    </Card>
+  )
+}
+
+function Sessions() {
+  const query = useQuery({
+    queryKey: ['sessions'],
+    queryFn: ({ signal }) => get<ListOf<SessionInfo>>('/api/v1/account/sessions', signal),
+  })
+  const end = useChange((id: string) => ask('DELETE', `/api/v1/account/sessions/${id}`), ['sessions'])
+  return (
+    <Card title="Sessions" about="Where you are signed in." flush>
+      <FormMistake error={end.error} />
+      <Answered query={query}>
+        {({ items }) => (
+          <Table
+            label="Sessions"
+            rows={items}
+            keyOf={({ id }) => id}
+            columns={[
+              {
+                head: 'Browser',
+                cell: ({ agent }) => (
+                  <span title={agent} className="block max-w-72 truncate">
+                    {agent}
+                  </span>
+                ),
+              },
+              {
+                head: 'From',
+                cell: ({ address }) => <code className="font-mono text-xs">{address}</code>,
+                wideOnly: true,
+              },
+              { head: 'Last used', cell: ({ lastSeenAt }) => <Time at={lastSeenAt} /> },
+              {
+                head: '',
+                align: 'right',
+                cell: ({ id, current }) =>
+                  current ? (
+                    <Badge tone="accent">This one</Badge>
+                  ) : (
+                    <Button look="quiet" onClick={() => end.mutate(id)}>
+                      End<span className="sr-only"> this session</span>
+                    </Button>
+                  ),
+              },
+            ]}
+          />
+        )}
+      </Answered>
+    </Card>
+  )
+}

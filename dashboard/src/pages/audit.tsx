@@ -1,0 +1,59 @@
+// Who did what.
+import { ScrollText } from 'lucide-react'
+import { PagedTable } from '../list.tsx'
+import type { AuditEntry } from '../shapes.ts'
+import { Card, Page } from '../ui/page.tsx'
+import { Empty } from '../ui/states.tsx'
+import { Time } from '../ui/time.tsx'
+
+export function Audit() {
+  return (
+    <Page title="Audit log" about="What people and keys have changed in this workspace.">
+      <Card flush>
+        <AuditTable name="audit" path="/api/v1/audit" />
+      </Card>
+    </Page>
+  )
+}
+
+export function AuditTable({ name, path }: { readonly name: string; readonly path: string }) {
+  return (
+    <PagedTable<AuditEntry>
+      name={name}
+      path={path}
+      label="Audit log"
+      keyOf={({ id }) => id}
+      columns={[
+        { head: 'What', cell: ({ action }) => <code className="font-mono text-xs">{action}</code> },
+        {
+          head: 'To what',
+          cell: ({ target }) => (
+            <span title={target} className="block max-w-64 truncate">
+              {target ?? '–'}
+            </span>
+          ),
+        },
+        {
+          head: 'Who',
+          cell: ({ actor, actorName }) => (
+            <span title={actor} className="block max-w-56 truncate">
+              {actorName ?? actor}
+            </span>
+          ),
+        },
+        {
+          head: 'Details',
+          wideOnly: true,
+          cell: ({ facts }) =>
+            facts === undefined || facts === null ? null : (
+              <code title={JSON.stringify(facts)} className="block max-w-72 truncate font-mono text-xs text-soft">
+                {JSON.stringify(facts)}
+              </code>
+            ),
+        },
+        { head: 'When', cell: ({ at }) => <Time at={at} />, align: 'right' },
+      ]}
+      empty={<Empty icon={ScrollText} title="Nothing was changed yet." />}
+    />
+  )
+}

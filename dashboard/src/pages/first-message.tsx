@@ -1,0 +1,119 @@
+// For somebody new: the first message in under a minute, with nothing but a copy and a paste.
+import { Link } from '@tanstack/react-router'
+import { useState } from 'react'
+import { ask, useChange } from '../api.ts'
+import { useMay } from '../session.tsx'
+import type { ApiKeyCreated, Mailbox } from '../shapes.ts'
+import { Button } from '../ui/button.tsx'
+import { CopyLine, Snippet } from '../ui/copy.tsx'
+import { FormMistake } from '../ui/field.tsx'
+import { Card } from '../ui/page.tsx'
+import { Tabs } from '../ui/tabs.tsx'
+
+const recipient = 'delivered@simulator.posthorn.test'
+
+export function FirstMessage({ mailboxes }: { readonly mailboxes: readonly Mailbox[] }) {
+  const mailbox = mailboxes.find(({ status }) => status === 'active')
+  const mayMake = useMay('keys.write')
+  const make = useChange(
+    () =>
+      ask<ApiKeyCreated>('POST', '/api/v1/keys', { name: 'First steps', scopes: ['mail.send', 'mail.status.read'] }),
+    ['keys'],
+  )
+  const key = make.data?.key
+  return (
+    <Card
+      title="Send your first message"
+      about="It goes to a simulator inside Posthorn, so nothing leaves this machine. It appears below by itself."
+    >
+      <ol className="grid gap-5">
+        <li className="grid gap-2">
+          <p className="font-medium">1. A key for your program</p>
+          {key !== undefined ? (
+            <>
+              <CopyLine text={key} secret />
+              <p className="text-sm text-soft">Copy it now: it is shown this once. It is in the lines below already.</p>
+            </>
+          ) : mayMake ? (
+            <div>
+              <Button look="primary" busy={make.isPending} onClick={() => make.mutate(undefined)}>
+                Make a key
+              </Button>
+            </div>
+          ) : (
+            <p className="text-sm text-soft">Your role cannot make keys; ask an owner or an admin for one.</p>
+          )}
+          <FormMistake error={make.error} />
+        </li>
+        <li className="grid gap-2">
+          <p className="font-medium">2. Send</p>
+          {mailbox === undefined ? (
+            <p className="text-sm text-soft">
+              There is no active mailbox to send from yet:{' '}
+              <Link to="/domains" className="text-accent underline">
+                add a domain
+              </Link>
+              , then a mailbox.
+            </p>
+          ) : (
+            <SendSnippets apiKey={key ?? 'YOUR_KEY'} mailboxId={mailbox.id} />
+          )}
+        </li>
+      </ol>
+    </Card>
+  )
+}
+
+/** Ways to send, to copy. */
+export function SendSnippets({ apiKey, mailboxId }: { readonly apiKey: string; readonly mailboxId: string }) {
+  const [language, setLanguage] = useState<keyof typeof snippets>('curl')
+  const snippets = {
+    curl: curl(apiKey, mailboxId),
+    Node: node(apiKey, mailboxId),
+    Python: python(apiKey, mailboxId),
+  }
+  return (
+    <div className="grid gap-2">
+      <Tabs
+        label="Language"
+        names={Object.keys(snippets) as (keyof typeof snippets)[]}
+        chosen={language}
+        choose={setLanguage}
+      />
+      <Snippet text={snippets[language]} label={language} />
+    </div>
+  )
+}
+
+const url = () => `${location.origin}/api/v1/send`
+
+const curl = (key: string, mailboxId: string) => `curl ${url()} \\
+  -H 'Authorization: Bearer ${key}' \\
+  -H 'Content-Type: application/json' \\
+  -d '{"mailboxId":"${mailboxId}","recipient":"${recipient}","subject":"Hello","bodyText":"It works."}'`
+
+const node = (key: string, mailboxId: string) => `const response = await fetch('${url()}', {
+  method: 'POST',
+  headers: { Authorization: 'Bearer ${key}', 'Content-Type': 'application/json' },
+  body: JSON.stringify({
+    mailboxId: '${mailboxId}',
+    recipient: '${recipient}',
+    subject: 'Hello',
+    bodyText: 'It works.',
+  }),
+})
+console.log(response.status, await response.json())`
+
+const python = (key: string, mailboxId: string) => `import json, urllib.request
+
+request = urllib.request.Request(
+    '${url()}',
+    headers={'Authorization': 'Bearer ${key}', 'Content-Type': 'application/json'},
+    data=json.dumps({
+        'mailboxId': '${mailboxId}',
+        'recipient': '${recipient}',
+        'subject': 'Hello',
+        'bodyText': 'It works.',
+    }).encode(),
+)
+print(json.load(urllib.request.urlopen(request)))`

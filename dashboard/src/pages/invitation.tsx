@@ -1,0 +1,91 @@
+// Somebody was invited: what for, and the way in.
+import { useQuery, useQueryClient } from '@tanstack/react-query'
+import { Link, useNavigate, useSearch } from '@tanstack/react-router'
+import { ask, useChange } from '../api.ts'
+import { Button } from '../ui/button.tsx'
+import { FormMistake, mistakeIn, TextField, textIn } from '../ui/field.tsx'
+import { Answered } from '../ui/states.tsx'
+import { Outside } from './outside.tsx'
+
+interface Invited {
+  readonly email: string
+  readonly role: string
+  readonly workspaceName: string
+  readonly hasAccount: boolean
+}
+
+export function InvitationPage() {
+  const { token } = useSearch({ from: '/accept-invitation' })
+  const navigate = useNavigate()
+  const client = useQueryClient()
+  const query = useQuery({
+    queryKey: ['invitation', token],
+    queryFn: () => ask<Invited>('POST', '/api/v1/invitations/lookup', { token }),
+    retry: false,
+  })
+  const accept = useChange(
+    (given: { name?: string; password?: string }) => ask('POST', '/api/v1/invitations/accept', { token, ...given }),
+    [],
+    () => {
+      client.clear()
+      void navigate({ to: '/' })
+    },
+  )
+  return (
+    <Outside title="You are invited">
+      <Answered query={query}>
+        {({ email, role, workspaceName, hasAccount }) => (
+          <form
+            className="grid gap-4"
+            onSubmit={(event) => {
+              event.preventDefault()
+              const form = new FormData(event.currentTarget)
+              const name = textIn(form, 'name').trim()
+              accept.mutate(hasAccount ? {} : { password: textIn(form, 'password'), ...(name !== '' && { name }) })
+            }}
+          >
+            <p>
+              To <strong>{workspaceName}</strong> as {role}, with the address <strong>{email}</strong>.
+            </p>
+            {hasAccount ? (
+              <p className="text-sm text-soft">
+                You have an account:{' '}
+                <Link
+                  to="/sign-in"
+                  search={{ to: location.pathname + location.search }}
+                  className="text-accent underline"
+                >
+                  sign in
+                </Link>{' '}
+                with it first, then accept.
+              </p>
+            ) : (
+              <>
+                <TextField
+                  label="Your name"
+                  name="name"
+                  autoComplete="name"
+                  mistake={mistakeIn(accept.error, 'name')}
+                />
+                <TextField
+                  label="Choose a password"
+                  name="password"
+                  type="password"
+                  required
+                  minLength={10}
+                  autoComplete="new-password"
+                  hint="At least 10 characters."
+                  mistake={mistakeIn(accept.error, 'password')}
+                />
+              </>
+            )}
+            <FormMistake error={accept.error} fields={['name', 'password']} />
+            <Button look="primary" type="submit" busy={accept.isPending}>
+              Accept
+            </Button>
+          </form>
+        )}
+      </Answered>
+    </Outside>
+  )
+}

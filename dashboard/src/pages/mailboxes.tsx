@@ -1,0 +1,132 @@
+// The addresses to send from.
+import { useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import { AtSign } from 'lucide-react'
+import { useState } from 'react'
+import { ask, get, useChange } from '../api.ts'
+import { useMay } from '../session.tsx'
+import type { ListOf, Mailbox } from '../shapes.ts'
+import { StateBadge } from '../ui/badge.tsx'
+import { Button } from '../ui/button.tsx'
+import { Id } from '../ui/copy.tsx'
+import { Dialog, DialogActions } from '../ui/dialog.tsx'
+import { FormMistake, mistakeIn, TextField, textIn } from '../ui/field.tsx'
+import { Card, Page } from '../ui/page.tsx'
+import { Answered, Empty } from '../ui/states.tsx'
+import { Table } from '../ui/table.tsx'
+
+export function Mailboxes() {
+  const query = useQuery({
+    queryKey: ['mailboxes'],
+    queryFn: ({ signal }) => get<ListOf<Mailbox>>('/api/v1/mailboxes', signal),
+  })
+  const [adding, setAdding] = useState(false)
+  const mayWrite = useMay('mailboxes.write')
+  const add = useChange(
+    (given: { address: string; name?: string }) => ask('POST', '/api/v1/mailboxes', given),
+    ['mailboxes'],
+    () => setAdding(false),
+  )
+  const change = useChange(
+    ({ id, status }: Mailbox) =>
+      ask('PATCH', `/api/v1/mailboxes/${id}`, { status: status === 'active' ? 'disabled' : 'active' }),
+    ['mailboxes'],
+  )
+  return (
+    <Page
+      title="Mailboxes"
+      about="Each is an address to send from; its id is the mailboxId of a send."
+      actions={
+        mayWrite && (
+          <Button look="primary" onClick={() => setAdding(true)}>
+            Add a mailbox
+          </Button>
+        )
+      }
+    >
+      <FormMistake error={change.error} />
+      <Card flush>
+        <Answered query={query}>
+          {({ items }) =>
+            items.length === 0 ? (
+              <Empty icon={AtSign} title="No mailbox yet.">
+                A mailbox lies on a{' '}
+                <Link to="/domains" className="text-accent underline">
+                  domain
+                </Link>{' '}
+                of yours.
+              </Empty>
+            ) : (
+              <Table
+                label="Mailboxes"
+                rows={items}
+                keyOf={({ id }) => id}
+                columns={[
+                  {
+                    head: 'Address',
+                    cell: ({ address, name }) => (
+                      <span className="grid">
+                        <span className="truncate font-medium">{address}</span>
+                        {name !== undefined && <span className="truncate text-xs text-soft">{name}</span>}
+                      </span>
+                    ),
+                  },
+                  { head: 'State', cell: ({ status }) => <StateBadge state={status} /> },
+                  { head: 'Id', cell: ({ id }) => <Id id={id} />, wideOnly: true },
+                  {
+                    head: '',
+                    align: 'right',
+                    cell: (mailbox) =>
+                      mayWrite && (
+                        <Button
+                          look="quiet"
+                          busy={change.isPending && change.variables.id === mailbox.id}
+                          onClick={() => change.mutate(mailbox)}
+                        >
+                          {mailbox.status === 'active' ? 'Disable' : 'Enable'}
+                          <span className="sr-only"> {mailbox.address}</span>
+                        </Button>
+                      ),
+                  },
+                ]}
+              />
+            )
+          }
+        </Answered>
+      </Card>
+      <Dialog title="Add a mailbox" open={adding} onOpenChange={setAdding}>
+        <form
+          className="grid gap-4"
+          onSubmit={(event) => {
+            event.preventDefault()
+            const form = new FormData(event.currentTarget)
+            const name = textIn(form, 'name').trim()
+            add.mutate({ address: textIn(form, 'address').trim(), ...(name !== '' && { name }) })
+          }}
+        >
+          <TextField
+            label="Address"
+            name="address"
+            type="email"
+            required
+            placeholder="receipts@example.org"
+            mistake={mistakeIn(add.error, 'address')}
+          />
+          <TextField
+            label="Name"
+            name="name"
+            hint="What recipients see beside the address."
+            mistake={mistakeIn(add.error, 'name')}
+          />
+          <FormMistake error={add.error} fields={['address', 'name']} />
+          <DialogActions>
+            <Button onClick={() => setAdding(false)}>Cancel</Button>
+            <Button look="primary" type="submit" busy={add.isPending}>
+              Add
+            </Button>
+          </DialogActions>
+        </form>
+      </Dialog>
+    </Page>
+  )
+}

@@ -1,0 +1,202 @@
+// Who works in this workspace, and as what.
+import { useQuery } from '@tanstack/react-query'
+import { ShieldCheck } from 'lucide-react'
+import { useState } from 'react'
+import { ask, get, useChange } from '../api.ts'
+import { useLooking, useMay } from '../session.tsx'
+import type { Invitation, ListOf, Member } from '../shapes.ts'
+import { Badge } from '../ui/badge.tsx'
+import { Button } from '../ui/button.tsx'
+import { Confirm, Dialog, DialogActions } from '../ui/dialog.tsx'
+import { Choice, FormMistake, mistakeIn, TextField, textIn } from '../ui/field.tsx'
+import { Card, Page } from '../ui/page.tsx'
+import { Answered } from '../ui/states.tsx'
+import { Table } from '../ui/table.tsx'
+import { Time } from '../ui/time.tsx'
+
+const roles = [
+  ['owner', 'Owner'],
+  ['admin', 'Admin'],
+  ['developer', 'Developer'],
+  ['viewer', 'Viewer'],
+] as const
+const meanings =
+  'An owner may do everything, an admin all but making owners; a developer sets up sending; a viewer looks.'
+
+export function Members() {
+  const query = useQuery({
+    queryKey: ['members'],
+    queryFn: ({ signal }) => get<ListOf<Member>>('/api/v1/members', signal),
+  })
+  const invitations = useQuery({
+    queryKey: ['invitations'],
+    queryFn: ({ signal }) => get<ListOf<Invitation>>('/api/v1/invitations', signal),
+  })
+  const { session } = useLooking()
+  const mayWrite = useMay('members.write')
+  const [inviting, setInviting] = useState(false)
+  const [removing, setRemoving] = useState<Member>()
+  const change = useChange(
+    ({ userId, role }: { userId: string; role: string }) => ask('PATCH', `/api/v1/members/${userId}`, { role }),
+    ['members', 'session'],
+  )
+  const remove = useChange(
+    ({ userId }: Member) => ask('DELETE', `/api/v1/members/${userId}`),
+    ['members'],
+    () => setRemoving(undefined),
+  )
+  const invite = useChange(
+    (given: { email: string; role: string }) => ask('POST', '/api/v1/invitations', given),
+    ['invitations'],
+    () => setInviting(false),
+  )
+  const withdraw = useChange((id: string) => ask('DELETE', `/api/v1/invitations/${id}`), ['invitations'])
+  return (
+    <Page
+      title="Members"
+      about={meanings}
+      actions={
+        mayWrite && (
+          <Button look="primary" onClick={() => setInviting(true)}>
+            Invite
+          </Button>
+        )
+      }
+    >
+      <FormMistake error={change.error ?? withdraw.error} />
+      <Card flush>
+        <Answered query={query}>
+          {({ items }) => (
+            <Table
+              label="Members"
+              rows={items}
+              keyOf={({ userId }) => userId}
+              columns={[
+                {
+                  head: 'Person',
+                  cell: ({ email, name, twoFactor }) => (
+                    <span className="grid">
+                      <span className="flex items-center gap-2">
+                        <span className="truncate font-medium">{name ?? email}</span>
+                        {twoFactor && (
+                          <Badge tone="good" icon={ShieldCheck}>
+                            Second factor
+                          </Badge>
+                        )}
+                      </span>
+                      {name !== undefined && <span className="truncate text-xs text-soft">{email}</span>}
+                    </span>
+                  ),
+                },
+                {
+                  head: 'Role',
+                  cell: ({ userId, role, email }) =>
+                    mayWrite ? (
+                      <select
+                        aria-label={`Role of ${email}`}
+                        value={role}
+                        onChange={(event) => change.mutate({ userId, role: event.target.value })}
+                        className="h-8 rounded-md border border-line bg-card px-2"
+                      >
+                        {roles.map(([value, words]) => (
+                          <option key={value} value={value}>
+                            {words}
+                          </option>
+                        ))}
+                      </select>
+                    ) : (
+                      roles.find(([value]) => value === role)?.[1]
+                    ),
+                },
+                {
+                  head: 'Last sign-in',
+                  wideOnly: true,
+                  cell: ({ lastSignInAt }) =>
+                    lastSignInAt === undefined ? <span className="text-soft">Never</span> : <Time at={lastSignInAt} />,
+                },
+                {
+                  head: '',
+                  align: 'right',
+                  cell: (member) =>
+                    mayWrite &&
+                    member.userId !== session.id && (
+                      <Button look="quiet" onClick={() => setRemoving(member)}>
+                        Remove<span className="sr-only"> {member.email}</span>
+                      </Button>
+                    ),
+                },
+              ]}
+            />
+          )}
+        </Answered>
+      </Card>
+      {invitations.data !== undefined && invitations.data.items.length > 0 && (
+        <Card title="Open invitations" flush>
+          <Table
+            label="Open invitations"
+            rows={invitations.data.items}
+            keyOf={({ id }) => id}
+            columns={[
+              { head: 'Address', cell: ({ email }) => <span className="font-medium">{email}</span> },
+              { head: 'Role', cell: ({ role }) => role },
+              { head: 'Ends', cell: ({ expiresAt }) => <Time at={expiresAt} /> },
+              {
+                head: '',
+                align: 'right',
+                cell: ({ id, email }) =>
+                  mayWrite && (
+                    <Button look="quiet" onClick={() => withdraw.mutate(id)}>
+                      Withdraw<span className="sr-only"> the invitation of {email}</span>
+                    </Button>
+                  ),
+              },
+            ]}
+          />
+        </Card>
+      )}
+      <Dialog
+        title="Invite somebody"
+        description="They get a mail with a link that is good for 7 days."
+        open={inviting}
+        onOpenChange={setInviting}
+      >
+        <form
+          className="grid gap-4"
+          onSubmit={(event) => {
+            event.preventDefault()
+            const form = new FormData(event.currentTarget)
+            invite.mutate({ email: textIn(form, 'email').trim(), role: textIn(form, 'role') })
+          }}
+        >
+          <TextField label="E-mail" name="email" type="email" required mistake={mistakeIn(invite.error, 'email')} />
+          <Choice
+            label="Role"
+            name="role"
+            options={roles}
+            defaultValue="developer"
+            hint={meanings}
+            mistake={mistakeIn(invite.error, 'role')}
+          />
+          <FormMistake error={invite.error} fields={['email', 'role']} />
+          <DialogActions>
+            <Button onClick={() => setInviting(false)}>Cancel</Button>
+            <Button look="primary" type="submit" busy={invite.isPending}>
+              Invite
+            </Button>
+          </DialogActions>
+        </form>
+      </Dialog>
+      <Confirm
+        title="Remove this member?"
+        action="Remove"
+        open={removing !== undefined}
+        onOpenChange={() => setRemoving(undefined)}
+        busy={remove.isPending}
+        onConfirm={() => removing !== undefined && remove.mutate(removing)}
+        mistake={<FormMistake error={remove.error} />}
+      >
+        {removing?.email} loses access to this workspace at once.
+      </Confirm>
+    </Page>
+  )
+}

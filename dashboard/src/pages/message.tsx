@@ -1,0 +1,170 @@
+// One message: what it was, where it stands, and its whole story.
+import { useQuery } from '@tanstack/react-query'
+import { Link, useNavigate, useParams } from '@tanstack/react-router'
+import { CircleHelp } from 'lucide-react'
+import { useState } from 'react'
+import { ask, get, useChange } from '../api.ts'
+import { useMay } from '../session.tsx'
+import type { MessageTimeline } from '../shapes.ts'
+import { StateBadge } from '../ui/badge.tsx'
+import { Button } from '../ui/button.tsx'
+import { Id } from '../ui/copy.tsx'
+import { Confirm } from '../ui/dialog.tsx'
+import { FormMistake } from '../ui/field.tsx'
+import { Card, Facts, Page } from '../ui/page.tsx'
+import { Answered } from '../ui/states.tsx'
+import { Time } from '../ui/time.tsx'
+import { Story } from './story.tsx'
+
+const isOpen = (timeline: MessageTimeline | undefined): boolean =>
+  timeline === undefined || ['queued', 'sending', 'retrying'].includes(timeline.processingStatus)
+
+export function MessagePage() {
+  const { messageId } = useParams({ from: '/inside/messages/$messageId' })
+  const query = useQuery({
+    queryKey: ['message', messageId],
+    queryFn: ({ signal }) => get<MessageTimeline>(`/api/v1/messages/${messageId}/timeline`, signal),
+    refetchInterval: ({ state }) => (isOpen(state.data) ? 1_000 : 15_000),
+  })
+  return (
+    <Page
+      title={query.data?.message.subject ?? 'Message'}
+      about={
+        query.data !== undefined && (
+          <span className="flex flex-wrap items-center gap-2">
+            <StateBadge state={query.data.processingStatus} />
+            <StateBadge state={query.data.deliveryStatus} />
+            <span>
+              to <strong className="font-medium text-ink">{query.data.message.recipient}</strong>
+            </span>
+          </span>
+        )
+      }
+    >
+      <Answered query={query} rows={8}>
+        {(timeline) => (
+          <>
+            {timeline.processingStatus === 'delivery_unknown' && <UnknownBanner timeline={timeline} />}
+            {timeline.sentAgainFor !== undefined && (
+              <p className="text-sm text-soft">
+                Sent in the place of <MessageLink id={timeline.sentAgainFor} />, whose outcome nobody can know.
+              </p>
+            )}
+            <div className="grid items-start gap-6 lg:grid-cols-[minmax(0,1fr)_20rem]">
+              <Card title="What happened">
+                <Story timeline={timeline} />
+              </Card>
+              <div className="grid gap-6">
+                <Details timeline={timeline} />
+                <Card title="Text">
+                  {timeline.message.contentExpiredAt === undefined ? (
+                    <pre
+                      tabIndex={0}
+                      className="max-h-96 overflow-auto font-sans text-sm break-words whitespace-pre-wrap"
+                    >
+                      {timeline.message.bodyText}
+                    </pre>
+                  ) : (
+                    <p className="text-sm text-soft">
+                      Deleted <Time at={timeline.message.contentExpiredAt} />; contents are kept for a while only.
+                    </p>
+                  )}
+                </Card>
+              </div>
+            </div>
+          </>
+        )}
+      </Answered>
+    </Page>
+  )
+}
+
+function MessageLink({ id }: { readonly id: string }) {
+  return (
+    <Link to="/messages/$messageId" params={{ messageId: id }} className="text-accent underline">
+      this message
+    </Link>
+  )
+}
+
+function UnknownBanner({ timeline }: { readonly timeline: MessageTimeline }) {
+  const [asking, setAsking] = useState(false)
+  const navigate = useNavigate()
+  const maySend = useMay('mail.send')
+  const { id } = timeline.message
+  const again = useChange(
+    () => ask<{ id: string }>('POST', `/api/v1/messages/${id}/send-again`),
+    ['message', 'messages'],
+    (made) => {
+      setAsking(false)
+      void navigate({ to: '/messages/$messageId', params: { messageId: made.id } })
+    },
+  )
+  return (
+    <section
+      aria-label="Outcome unknown"
+      className="flex gap-3 rounded-xl border border-unknown/40 bg-unknown-wash p-4 sm:p-5"
+    >
+      <CircleHelp aria-hidden className="mt-0.5 size-5 shrink-0 text-unknown" />
+      <div className="grid gap-2">
+        <h2 className="font-semibold text-unknown">Nobody can know whether it arrived</h2>
+        <p className="max-w-2xl text-sm">
+          The mail was handed over to the last character, and then the line went silent before the other side said yes
+          or no. The recipient has it once, or not at all. Posthorn does not send it again by itself, because then they
+          might have it twice.
+        </p>
+        <p className="max-w-2xl text-sm">
+          If a missing copy does harm (a password reset), send it again. If a second copy does harm (an invoice), ask
+          the recipient first.
+        </p>
+        {timeline.sentAgainAs !== undefined ? (
+          <p className="text-sm">
+            It was sent again as <MessageLink id={timeline.sentAgainAs} />.
+          </p>
+        ) : (
+          maySend && (
+            <div>
+              <Button onClick={() => setAsking(true)}>Send again as a new message…</Button>
+            </div>
+          )
+        )}
+      </div>
+      <Confirm
+        title="Send it again?"
+        action="Send again"
+        open={asking}
+        onOpenChange={setAsking}
+        busy={again.isPending}
+        onConfirm={() => again.mutate(undefined)}
+        mistake={<FormMistake error={again.error} />}
+      >
+        {timeline.message.recipient} gets the same mail as a new message, with its own id and its own charge. They may
+        then have it twice. This can be done once.
+      </Confirm>
+    </section>
+  )
+}
+
+function Details({ timeline: { message, queue } }: { readonly timeline: MessageTimeline }) {
+  const rows: (readonly [string, React.ReactNode])[] = [
+    ['From', message.sender],
+    ['To', message.recipient],
+    ['Accepted', <Time key="accepted" at={message.createdAt} />],
+  ]
+  if (message.expiresAt !== undefined) rows.push(['Give up', <Time key="expires" at={message.expiresAt} />])
+  if (queue !== undefined && queue.status !== 'sending') rows.push(['Next try', <Time key="due" at={queue.dueAt} />])
+  if (message.providerMessageId !== undefined)
+    rows.push([
+      'Their id',
+      <code key="theirs" className="font-mono text-xs break-all">
+        {message.providerMessageId}
+      </code>,
+    ])
+  rows.push(['Id', <Id key="id" id={message.id} />])
+  for (const [name, value] of Object.entries(message.metadata ?? {})) rows.push([name, value])
+  return (
+    <Card title="Details">
+      <Facts rows={rows} />
+    </Card>
+  )
+}

@@ -1,0 +1,331 @@
+// For those who run the installation: workspaces, plans, the queue, health.
+import { useQuery } from '@tanstack/react-query'
+import { Activity, Building2 } from 'lucide-react'
+import { useState } from 'react'
+import { ask, get, useChange } from '../api.ts'
+import type { Health, ListOf, OperatorWorkspace, Plan, Queue } from '../shapes.ts'
+import { StateBadge } from '../ui/badge.tsx'
+import { Button } from '../ui/button.tsx'
+import { Id } from '../ui/copy.tsx'
+import { Dialog, DialogActions } from '../ui/dialog.tsx'
+import { Check, Choice, FormMistake, mistakeIn, TextField, textIn } from '../ui/field.tsx'
+import { Card, Facts, Page } from '../ui/page.tsx'
+import { Answered, Empty } from '../ui/states.tsx'
+import { Table } from '../ui/table.tsx'
+import { Time } from '../ui/time.tsx'
+import { AuditTable } from './audit.tsx'
+import { bytes } from './sandbox.tsx'
+
+const usePlans = () =>
+  useQuery({ queryKey: ['plans'], queryFn: ({ signal }) => get<ListOf<Plan>>('/api/v1/operator/plans', signal) })
+
+export function OperatorWorkspaces() {
+  const query = useQuery({
+    queryKey: ['operator-workspaces'],
+    queryFn: ({ signal }) => get<ListOf<OperatorWorkspace>>('/api/v1/operator/workspaces', signal),
+  })
+  const [changing, setChanging] = useState<OperatorWorkspace>()
+  const [making, setMaking] = useState(false)
+  return (
+    <Page
+      title="Workspaces"
+      about="Who may send, how much, and which way."
+      actions={
+        <Button look="primary" onClick={() => setMaking(true)}>
+          Make a workspace
+        </Button>
+      }
+    >
+      <Card flush>
+        <Answered query={query}>
+          {({ items }) =>
+            items.length === 0 ? (
+              <Empty icon={Building2} title="There is no workspace yet." />
+            ) : (
+              <Table
+                label="Workspaces"
+                rows={items}
+                keyOf={({ id }) => id}
+                columns={[
+                  { head: 'Name', cell: ({ name }) => <span className="font-medium">{name}</span> },
+                  { head: 'State', cell: ({ status }) => <StateBadge state={status} /> },
+                  { head: 'Plan', cell: ({ plan }) => plan },
+                  {
+                    head: 'Route',
+                    cell: ({ route }) => route ?? <span className="text-soft">the installation’s</span>,
+                    wideOnly: true,
+                  },
+                  { head: 'Id', cell: ({ id }) => <Id id={id} short />, wideOnly: true },
+                  {
+                    head: '',
+                    align: 'right',
+                    cell: (workspace) => (
+                      <Button look="quiet" onClick={() => setChanging(workspace)}>
+                        Change<span className="sr-only"> {workspace.name}</span>
+                      </Button>
+                    ),
+                  },
+                ]}
+              />
+            )
+          }
+        </Answered>
+      </Card>
+      {changing !== undefined && <ChangeWorkspace workspace={changing} done={() => setChanging(undefined)} />}
+      {making && <MakeWorkspace done={() => setMaking(false)} />}
+    </Page>
+  )
+}
+
+function MakeWorkspace({ done }: { readonly done: () => void }) {
+  const plans = usePlans()
+  const make = useChange(
+    (given: { name: string; plan: string }) => ask('POST', '/api/v1/operator/workspaces', given),
+    ['operator-workspaces', 'session'],
+    done,
+  )
+  return (
+    <Dialog title="Make a workspace" open onOpenChange={done}>
+      <form
+        className="grid gap-4"
+        onSubmit={(event) => {
+          event.preventDefault()
+          const form = new FormData(event.currentTarget)
+          make.mutate({ name: textIn(form, 'name').trim(), plan: textIn(form, 'plan') })
+        }}
+      >
+        <TextField label="Name" name="name" required mistake={mistakeIn(make.error, 'name')} />
+        <Choice
+          label="Plan"
+          name="plan"
+          options={(plans.data?.items ?? []).map(({ name }) => [name, name] as const)}
+          mistake={mistakeIn(make.error, 'plan')}
+        />
+        <FormMistake error={make.error} fields={['name', 'plan']} />
+        <DialogActions>
+          <Button onClick={done}>Cancel</Button>
+          <Button look="primary" type="submit" busy={make.isPending}>
+            Make
+          </Button>
+        </DialogActions>
+      </form>
+    </Dialog>
+  )
+}
+
+function ChangeWorkspace({ workspace, done }: { readonly workspace: OperatorWorkspace; readonly done: () => void }) {
+  const plans = usePlans()
+  const change = useChange(
+    (given: { plan: string; status: string; route?: string }) =>
+      ask('PATCH', `/api/v1/operator/workspaces/${workspace.id}`, given),
+    ['operator-workspaces', 'session'],
+    done,
+  )
+  return (
+    <Dialog title={`Change “${workspace.name}”`} open onOpenChange={done}>
+      <form
+        className="grid gap-4"
+        onSubmit={(event) => {
+          event.preventDefault()
+          const form = new FormData(event.currentTarget)
+          const route = textIn(form, 'route').trim()
+          change.mutate({ plan: textIn(form, 'plan'), status: textIn(form, 'status'), ...(route !== '' && { route }) })
+        }}
+      >
+        <Choice
+          key={String(plans.isSuccess)}
+          label="Plan"
+          name="plan"
+          options={(plans.data?.items ?? [{ name: workspace.plan }]).map(({ name }) => [name, name] as const)}
+          defaultValue={workspace.plan}
+          mistake={mistakeIn(change.error, 'plan')}
+        />
+        <Choice
+          label="State"
+          name="status"
+          options={[
+            ['active', 'Active'],
+            ['blocked', 'Blocked: may read, but not send'],
+          ]}
+          defaultValue={workspace.status}
+        />
+        <TextField
+          label="Route"
+          name="route"
+          placeholder={workspace.route ?? 'the installation’s'}
+          hint="sandbox, mx, smtp://user:password@host:587, or default. Left empty it stays as it is."
+          mistake={mistakeIn(change.error, 'route')}
+        />
+        <FormMistake error={change.error} fields={['plan', 'route']} />
+        <DialogActions>
+          <Button onClick={done}>Cancel</Button>
+          <Button look="primary" type="submit" busy={change.isPending}>
+            Save
+          </Button>
+        </DialogActions>
+      </form>
+    </Dialog>
+  )
+}
+
+export function OperatorPlans() {
+  const query = usePlans()
+  const [changing, setChanging] = useState<Plan>()
+  const limit = (value: number | null) =>
+    value === null ? <span className="text-soft">none</span> : value.toLocaleString()
+  return (
+    <Page title="Plans" about="How much a workspace may send.">
+      <Card flush>
+        <Answered query={query}>
+          {({ items }) => (
+            <Table
+              label="Plans"
+              rows={items}
+              keyOf={({ name }) => name}
+              columns={[
+                { head: 'Name', cell: ({ name }) => <span className="font-medium">{name}</span> },
+                { head: 'Sending', cell: ({ apiSending }) => (apiSending ? 'Yes' : 'No') },
+                { head: 'In 60 minutes', cell: ({ hourly }) => limit(hourly), align: 'right' },
+                { head: 'In a day', cell: ({ daily }) => limit(daily), align: 'right' },
+                { head: 'In a month', cell: ({ monthly }) => limit(monthly), align: 'right' },
+                {
+                  head: '',
+                  align: 'right',
+                  cell: (plan) => (
+                    <Button look="quiet" onClick={() => setChanging(plan)}>
+                      Change<span className="sr-only"> {plan.name}</span>
+                    </Button>
+                  ),
+                },
+              ]}
+            />
+          )}
+        </Answered>
+      </Card>
+      {changing !== undefined && <ChangePlan plan={changing} done={() => setChanging(undefined)} />}
+    </Page>
+  )
+}
+
+function ChangePlan({ plan, done }: { readonly plan: Plan; readonly done: () => void }) {
+  const change = useChange(
+    (given: object) => ask('PUT', `/api/v1/operator/plans/${encodeURIComponent(plan.name)}`, given),
+    ['plans', 'usage'],
+    done,
+  )
+  const number = (form: FormData, name: string) => {
+    const text = textIn(form, name).trim()
+    return text === '' ? null : Number(text)
+  }
+  return (
+    <Dialog title={`Change the plan “${plan.name}”`} description="An empty limit is none." open onOpenChange={done}>
+      <form
+        className="grid gap-4"
+        onSubmit={(event) => {
+          event.preventDefault()
+          const form = new FormData(event.currentTarget)
+          change.mutate({
+            apiSending: form.get('apiSending') !== null,
+            hourly: number(form, 'hourly'),
+            daily: number(form, 'daily'),
+            monthly: number(form, 'monthly'),
+          })
+        }}
+      >
+        <Check label="May send" name="apiSending" defaultChecked={plan.apiSending} />
+        {(['hourly', 'daily', 'monthly'] as const).map((name) => (
+          <TextField
+            key={name}
+            label={{ hourly: 'In the trailing 60 minutes', daily: 'In a day (UTC)', monthly: 'In a month (UTC)' }[name]}
+            name={name}
+            type="number"
+            min={0}
+            defaultValue={plan[name] ?? ''}
+            mistake={mistakeIn(change.error, name)}
+          />
+        ))}
+        <FormMistake error={change.error} fields={['hourly', 'daily', 'monthly']} />
+        <DialogActions>
+          <Button onClick={done}>Cancel</Button>
+          <Button look="primary" type="submit" busy={change.isPending}>
+            Save
+          </Button>
+        </DialogActions>
+      </form>
+    </Dialog>
+  )
+}
+
+export function OperatorQueue() {
+  const query = useQuery({
+    queryKey: ['queue'],
+    queryFn: ({ signal }) => get<Queue>('/api/v1/operator/queue', signal),
+    refetchInterval: 4_000,
+  })
+  return (
+    <Page title="Queue" about="What is not final yet, by workspace and destination.">
+      <Answered query={query}>
+        {({ total, truncated, lanes }) => (
+          <>
+            <p>
+              <strong className="text-xl tabular-nums">{total.toLocaleString()}</strong> messages wait or are being sent
+              {truncated && ' (the first 100,000 are shown)'}.
+            </p>
+            <Card flush>
+              {lanes.length === 0 ? (
+                <Empty icon={Activity} title="The queue is empty." />
+              ) : (
+                <Table
+                  label="Queue"
+                  rows={lanes}
+                  keyOf={({ workspaceId, destination, status }) => `${workspaceId} ${destination} ${status}`}
+                  columns={[
+                    {
+                      head: 'Destination',
+                      cell: ({ destination }) => <span className="font-medium">{destination}</span>,
+                    },
+                    { head: 'Workspace', cell: ({ workspaceName }) => workspaceName },
+                    { head: 'State', cell: ({ status }) => <StateBadge state={status} /> },
+                    { head: 'Messages', cell: ({ count }) => count.toLocaleString(), align: 'right' },
+                    { head: 'Most tries', cell: ({ attemptsMax }) => attemptsMax, align: 'right', wideOnly: true },
+                    { head: 'Oldest due', cell: ({ oldestDueAt }) => <Time at={oldestDueAt} />, align: 'right' },
+                  ]}
+                />
+              )}
+            </Card>
+          </>
+        )}
+      </Answered>
+    </Page>
+  )
+}
+
+export function OperatorHealth() {
+  const query = useQuery({
+    queryKey: ['health'],
+    queryFn: ({ signal }) => get<Health>('/api/v1/operator/health', signal),
+    refetchInterval: 10_000,
+  })
+  return (
+    <Page title="Health" about="The installation itself.">
+      <Card title="Installation">
+        <Answered query={query}>
+          {({ version, database }) => (
+            <Facts
+              rows={[
+                ['Posthorn', version],
+                ['PostgreSQL', database.version],
+                ['Database size', bytes(database.sizeBytes)],
+                ['Database since', <Time key="since" at={database.startedAt} />],
+                ['Database clock', new Date(database.now).toLocaleString()],
+              ]}
+            />
+          )}
+        </Answered>
+      </Card>
+      <Card title="Audit log of the installation" flush>
+        <AuditTable name="operator-audit" path="/api/v1/operator/audit" />
+      </Card>
+    </Page>
+  )
+}

@@ -1,0 +1,169 @@
+// How it goes: what was accepted and what became of it, how fast, and how much of the plan is used. For somebody new: how to send the first.
+import { useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import { useState } from 'react'
+import { get, withQuery } from '../api.ts'
+import { Chart } from '../ui/chart.tsx'
+import type { ListOf, Mailbox, MessageListItem, PageOf, Usage, UsageSeries } from '../shapes.ts'
+import { states, type StateName } from '../ui/badge.tsx'
+import { Card, Page } from '../ui/page.tsx'
+import { Answered, Empty } from '../ui/states.tsx'
+import { Table } from '../ui/table.tsx'
+import { Tabs } from '../ui/tabs.tsx'
+import { duration } from '../ui/time.tsx'
+import { FirstMessage } from './first-message.tsx'
+import { messageColumns } from './messages.tsx'
+
+const spans = { '24 hours': 'hour', '30 days': 'day' } as const
+
+export function Overview() {
+  const [span, setSpan] = useState<keyof typeof spans>('24 hours')
+  const latest = useQuery({
+    queryKey: ['messages', 'latest'],
+    queryFn: ({ signal }) => get<PageOf<MessageListItem>>('/api/v1/messages?limit=6', signal),
+    refetchInterval: 3_000,
+  })
+  const series = useQuery({
+    queryKey: ['series', span],
+    queryFn: ({ signal }) => get<UsageSeries>(withQuery('/api/v1/usage/series', { step: spans[span] }), signal),
+    refetchInterval: 5_000,
+  })
+  const usage = useQuery({
+    queryKey: ['usage'],
+    queryFn: ({ signal }) => get<Usage>('/api/v1/usage', signal),
+    refetchInterval: 5_000,
+  })
+  const mailboxes = useQuery({
+    queryKey: ['mailboxes'],
+    queryFn: ({ signal }) => get<ListOf<Mailbox>>('/api/v1/mailboxes', signal),
+  })
+  const isNew = latest.data?.items.length === 0
+  return (
+    <Page
+      title="Overview"
+      actions={
+        <Tabs label="Time span" names={Object.keys(spans) as (keyof typeof spans)[]} chosen={span} choose={setSpan} />
+      }
+    >
+      {isNew && mailboxes.data !== undefined && <FirstMessage mailboxes={mailboxes.data.items} />}
+      <Answered query={series} rows={3}>
+        {({ totals }) => <Totals totals={totals} />}
+      </Answered>
+      <div className="grid items-start gap-6 lg:grid-cols-[minmax(0,1fr)_20rem]">
+        <Card title="Over time">
+          <Answered query={series} rows={7}>
+            {(data) => <Chart series={data} />}
+          </Answered>
+        </Card>
+        <Card title="Plan">
+          <Answered query={usage}>{(data) => <Quota usage={data} />}</Answered>
+        </Card>
+      </div>
+      <Card
+        title="Latest messages"
+        flush
+        actions={
+          <Link to="/messages" className="text-sm text-accent underline">
+            All messages
+          </Link>
+        }
+      >
+        <Answered query={latest}>
+          {({ items }) =>
+            items.length === 0 ? (
+              <Empty title="No message yet." />
+            ) : (
+              <Table label="Latest messages" columns={messageColumns} rows={items} keyOf={({ id }) => id} />
+            )
+          }
+        </Answered>
+      </Card>
+    </Page>
+  )
+}
+
+const shown: readonly (readonly [
+  name: keyof UsageSeries['totals'],
+  words: string,
+  state: StateName,
+  search: object,
+])[] = [
+  ['accepted', 'Accepted', 'queued', {}],
+  ['sent', 'Sent', 'sent', { status: 'sent' }],
+  ['delivered', 'Delivered', 'delivered', { deliveryStatus: 'delivered' }],
+  ['hardBounced', 'Hard bounces', 'hard_bounce', { deliveryStatus: 'hard_bounce' }],
+  ['complained', 'Complaints', 'complaint', { deliveryStatus: 'complaint' }],
+  ['unknown', 'Unknown', 'delivery_unknown', { status: 'delivery_unknown' }],
+]
+
+function Totals({ totals }: { readonly totals: UsageSeries['totals'] }) {
+  const { latencyMs } = totals
+  return (
+    <section aria-label="Totals">
+      <ul className="grid grid-cols-2 gap-px overflow-hidden rounded-xl border border-line bg-line sm:grid-cols-4 xl:grid-cols-7">
+        {shown.map(([name, words, state, search]) => {
+          const { icon: Icon } = states[state]
+          return (
+            <li key={name} className="bg-card">
+              <Link to="/messages" search={search} className="grid gap-1 px-4 py-3 hover:bg-sunken">
+                <span className="flex items-center gap-1.5 text-xs text-soft">
+                  <Icon aria-hidden className="size-3.5" /> {words}
+                </span>
+                <span className="text-xl font-semibold tabular-nums">{Number(totals[name]).toLocaleString()}</span>
+              </Link>
+            </li>
+          )
+        })}
+        <li className="grid gap-1 bg-card px-4 py-3 max-sm:col-span-2 sm:max-xl:col-span-2">
+          <span className="text-xs text-soft">Until sent</span>
+          <span className="text-xl font-semibold whitespace-nowrap tabular-nums">
+            {latencyMs === undefined ? '–' : duration(latencyMs.p50)}
+            {latencyMs !== undefined && (
+              <span className="block text-xs font-normal text-soft" title="95 of 100 were quicker">
+                p95 {duration(latencyMs.p95)}
+              </span>
+            )}
+          </span>
+        </li>
+      </ul>
+    </section>
+  )
+}
+
+const windowWords = { hour: 'Last 60 minutes', day: 'Today (UTC)', month: 'This month (UTC)' } as const
+
+function Quota({ usage }: { readonly usage: Usage }) {
+  return (
+    <div className="grid gap-4">
+      <p className="text-sm">
+        <strong className="font-medium">{usage.plan}</strong>
+        {!usage.apiSending && ' does not include sending.'}
+        {usage.upgradeUrl !== undefined && !usage.apiSending && (
+          <a href={usage.upgradeUrl} className="ml-2 text-accent underline">
+            Change it
+          </a>
+        )}
+      </p>
+      {usage.windows.map(({ window, used, limit }) => (
+        <div key={window} className="grid gap-1">
+          <p className="flex justify-between text-sm">
+            <span className="text-soft">{windowWords[window]}</span>
+            <span className="tabular-nums">
+              {used.toLocaleString()}
+              {limit !== undefined && <span className="text-soft"> of {limit.toLocaleString()}</span>}
+            </span>
+          </p>
+          {limit !== undefined && (
+            <meter
+              className="quota h-1.5 w-full"
+              min={0}
+              max={Math.max(limit, 1)}
+              value={used}
+              aria-label={`${windowWords[window]}: ${used} of ${limit}`}
+            />
+          )}
+        </div>
+      ))}
+    </div>
+  )
+}

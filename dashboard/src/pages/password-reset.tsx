@@ -1,0 +1,86 @@
+// A forgotten password: ask for the mail, then choose a new one with its link.
+import { Link, useNavigate, useSearch } from '@tanstack/react-router'
+import { ask, useChange } from '../api.ts'
+import { Button } from '../ui/button.tsx'
+import { FormMistake, mistakeIn, TextField, textIn } from '../ui/field.tsx'
+import { Outside } from './outside.tsx'
+
+export function ForgotPassword() {
+  const askFor = useChange((email: string) => ask('POST', '/api/v1/password-resets', { email }), [])
+  if (askFor.isSuccess)
+    return (
+      <Outside
+        title="Look into your mail"
+        about="If there is an account with this address, a link is on its way. It is good for an hour."
+      >
+        <Link to="/sign-in" className="text-accent underline">
+          Back to the sign-in
+        </Link>
+      </Outside>
+    )
+  return (
+    <Outside title="Forgot the password?" about="You get a mail with a link to choose a new one.">
+      <form
+        className="grid gap-4"
+        onSubmit={(event) => {
+          event.preventDefault()
+          askFor.mutate(textIn(new FormData(event.currentTarget), 'email').trim())
+        }}
+      >
+        <TextField
+          label="E-mail"
+          name="email"
+          type="email"
+          required
+          autoFocus
+          autoComplete="username"
+          mistake={mistakeIn(askFor.error, 'email')}
+        />
+        <FormMistake error={askFor.error} fields={['email']} />
+        <Button look="primary" type="submit" busy={askFor.isPending}>
+          Send the link
+        </Button>
+        <Link to="/sign-in" className="justify-self-center text-sm text-soft underline">
+          Back to the sign-in
+        </Link>
+      </form>
+    </Outside>
+  )
+}
+
+export function ResetPassword() {
+  const { token } = useSearch({ from: '/reset-password' })
+  const navigate = useNavigate()
+  const reset = useChange(
+    (password: string) => ask('POST', '/api/v1/password-resets/confirm', { token, password }),
+    [],
+    () => void navigate({ to: '/sign-in' }),
+  )
+  return (
+    <Outside title="Choose a new password" about="All your sessions end; then sign in with the new one.">
+      <form
+        className="grid gap-4"
+        onSubmit={(event) => {
+          event.preventDefault()
+          reset.mutate(textIn(new FormData(event.currentTarget), 'password'))
+        }}
+      >
+        <TextField
+          label="New password"
+          name="password"
+          type="password"
+          required
+          minLength={10}
+          autoFocus
+          autoComplete="new-password"
+          hint="At least 10 characters."
+          mistake={mistakeIn(reset.error, 'password')}
+        />
+        <FormMistake error={reset.error} fields={['password']} />
+        <Button look="primary" type="submit" busy={reset.isPending}>
+          Change it
+        </Button>
+      </form>
+    </Outside>
+  )
+}

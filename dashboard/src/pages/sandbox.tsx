@@ -1,0 +1,141 @@
+// What the sandbox received: the mail as its recipient would see it.
+import { useQuery } from '@tanstack/react-query'
+import { Link, useParams } from '@tanstack/react-router'
+import { FlaskConical, Paperclip } from 'lucide-react'
+import { get } from '../api.ts'
+import { PagedTable } from '../list.tsx'
+import type { SandboxMail, SandboxMailParsed } from '../shapes.ts'
+import { Card, Facts, Page } from '../ui/page.tsx'
+import { Answered, Empty } from '../ui/states.tsx'
+import { Time } from '../ui/time.tsx'
+
+export function Sandbox() {
+  return (
+    <Page
+      title="Sandbox inbox"
+      about="On the route “sandbox” mail does not leave this machine: it arrives here. The newest 10,000 are kept."
+    >
+      <Card flush>
+        <PagedTable<SandboxMail>
+          name="sandbox"
+          path="/api/v1/sandbox"
+          label="Sandbox inbox"
+          keyOf={({ id }) => id}
+          refreshMs={4_000}
+          columns={[
+            {
+              head: 'Subject',
+              cell: ({ id, subject }) => (
+                <Link
+                  to="/sandbox/$mailId"
+                  params={{ mailId: id }}
+                  className="block truncate font-medium hover:underline"
+                >
+                  {subject ?? '(no subject)'}
+                </Link>
+              ),
+            },
+            { head: 'To', cell: ({ recipient }) => <span className="block truncate text-soft">{recipient}</span> },
+            { head: 'Size', cell: ({ sizeBytes }) => bytes(sizeBytes), align: 'right', wideOnly: true },
+            { head: 'Received', cell: ({ receivedAt }) => <Time at={receivedAt} />, align: 'right' },
+          ]}
+          empty={<Empty icon={FlaskConical} title="Nothing has arrived yet." />}
+        />
+      </Card>
+    </Page>
+  )
+}
+
+export function bytes(count: number): string {
+  if (count < 1024) return `${count} B`
+  return count < 1024 * 1024 ? `${(count / 1024).toFixed(1)} KB` : `${(count / 1024 / 1024).toFixed(1)} MB`
+}
+
+export function SandboxMailPage() {
+  const { mailId } = useParams({ from: '/inside/sandbox/$mailId' })
+  const query = useQuery({
+    queryKey: ['sandbox', mailId],
+    queryFn: ({ signal }) => get<SandboxMailParsed>(`/api/v1/sandbox/${mailId}`, signal),
+  })
+  return (
+    <Page title={query.data?.subject ?? 'Mail'}>
+      <Answered query={query} rows={8}>
+        {(mail) => (
+          <>
+            <Card>
+              <Facts
+                rows={[
+                  ['To', mail.recipient],
+                  ['Return path', mail.envelopeFrom === '' ? '<>' : mail.envelopeFrom],
+                  ['Received', <Time key="at" at={mail.receivedAt} />],
+                  ...(mail.messageId === undefined
+                    ? []
+                    : [
+                        [
+                          'Message',
+                          <Link
+                            key="id"
+                            to="/messages/$messageId"
+                            params={{ messageId: mail.messageId }}
+                            className="text-accent underline"
+                          >
+                            its story
+                          </Link>,
+                        ] as const,
+                      ]),
+                ]}
+              />
+            </Card>
+            <Card title="Text">
+              {mail.text !== undefined ? (
+                <pre tabIndex={0} className="overflow-auto font-sans break-words whitespace-pre-wrap">
+                  {mail.text}
+                </pre>
+              ) : mail.html !== undefined ? (
+                <>
+                  <p className="pb-2 text-sm text-soft">
+                    This mail has only HTML, shown here as its source: nothing of it runs.
+                  </p>
+                  <pre
+                    tabIndex={0}
+                    className="max-h-96 overflow-auto font-mono text-xs break-words whitespace-pre-wrap"
+                  >
+                    {mail.html}
+                  </pre>
+                </>
+              ) : (
+                <p className="text-sm text-soft">It has no text.</p>
+              )}
+              {mail.attachments.length > 0 && (
+                <ul className="mt-4 flex flex-wrap gap-2">
+                  {mail.attachments.map(({ filename, sizeBytes, contentType }) => (
+                    <li
+                      key={filename}
+                      title={contentType}
+                      className="inline-flex items-center gap-1.5 rounded-lg border border-line px-2.5 py-1 text-sm"
+                    >
+                      <Paperclip aria-hidden className="size-4 text-soft" />
+                      {filename} <span className="text-soft">{bytes(sizeBytes)}</span>
+                    </li>
+                  ))}
+                </ul>
+              )}
+            </Card>
+            <Card title="Header">
+              <dl className="grid grid-cols-[minmax(6rem,auto)_minmax(0,1fr)] gap-x-4 gap-y-1 font-mono text-xs">
+                {mail.headers.map(({ name, value }, index) => (
+                  // Fields repeat, and their order is their identity.
+                  // oxlint-disable-next-line react/no-array-index-key
+                  <div key={index} className="contents">
+                    <dt className="text-soft">{name}</dt>
+                    <dd className="break-all whitespace-pre-wrap">{value}</dd>
+                  </div>
+                ))}
+              </dl>
+            </Card>
+          </>
+        )}
+      </Answered>
+    </Page>
+  )
+}

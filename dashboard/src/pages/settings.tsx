@@ -1,0 +1,197 @@
+// How programs get in: API keys, SMTP, and the lines to paste.
+import { useQuery } from '@tanstack/react-query'
+import { KeyRound } from 'lucide-react'
+import { useState } from 'react'
+import { ask, get, useChange } from '../api.ts'
+import { useLooking, useMay } from '../session.tsx'
+import type { ApiKey, ApiKeyCreated, ListOf, Mailbox } from '../shapes.ts'
+import { StateBadge } from '../ui/badge.tsx'
+import { Button } from '../ui/button.tsx'
+import { CopyLine } from '../ui/copy.tsx'
+import { Confirm, Dialog, DialogActions } from '../ui/dialog.tsx'
+import { Check, FormMistake, mistakeIn, TextField, textIn } from '../ui/field.tsx'
+import { Card, Page } from '../ui/page.tsx'
+import { Answered, Empty } from '../ui/states.tsx'
+import { Table } from '../ui/table.tsx'
+import { Time } from '../ui/time.tsx'
+import { SendSnippets } from './first-message.tsx'
+
+export function Settings() {
+  const mailboxes = useQuery({
+    queryKey: ['mailboxes'],
+    queryFn: ({ signal }) => get<ListOf<Mailbox>>('/api/v1/mailboxes', signal),
+  })
+  const mailbox = mailboxes.data?.items.find(({ status }) => status === 'active')
+  return (
+    <Page title="API & SMTP" about="How your programs send.">
+      <Keys />
+      <Card title="Send over HTTP" about="Put a key in the place of YOUR_KEY.">
+        {mailbox === undefined ? (
+          <p className="text-sm text-soft">There is no active mailbox to send from yet.</p>
+        ) : (
+          <SendSnippets apiKey="YOUR_KEY" mailboxId={mailbox.id} />
+        )}
+      </Card>
+    </Page>
+  )
+}
+
+function Keys() {
+  const query = useQuery({ queryKey: ['keys'], queryFn: ({ signal }) => get<ListOf<ApiKey>>('/api/v1/keys', signal) })
+  const [making, setMaking] = useState(false)
+  const [revoking, setRevoking] = useState<ApiKey>()
+  const mayWrite = useMay('keys.write')
+  const revoke = useChange(
+    (key: ApiKey) => ask('DELETE', `/api/v1/keys/${key.id}`),
+    ['keys'],
+    () => setRevoking(undefined),
+  )
+  return (
+    <Card
+      title="API keys"
+      about="For programs on servers, never for browsers. The secret is shown once."
+      flush
+      actions={
+        mayWrite && (
+          <Button look="primary" onClick={() => setMaking(true)}>
+            Create a key
+          </Button>
+        )
+      }
+    >
+      <Answered query={query}>
+        {({ items }) =>
+          items.length === 0 ? (
+            <Empty icon={KeyRound} title="No key yet." />
+          ) : (
+            <Table
+              label="API keys"
+              rows={items}
+              keyOf={({ id }) => id}
+              columns={[
+                { head: 'Name', cell: ({ name }) => <span className="font-medium">{name}</span> },
+                { head: 'Key', cell: ({ prefix }) => <code className="font-mono text-xs text-soft">{prefix}…</code> },
+                {
+                  head: 'May',
+                  cell: ({ scopes }) => <span className="text-xs text-soft">{scopes.join(', ')}</span>,
+                  wideOnly: true,
+                },
+                {
+                  head: 'Last used',
+                  cell: ({ lastUsedAt }) =>
+                    lastUsedAt === undefined ? <span className="text-soft">Never</span> : <Time at={lastUsedAt} />,
+                },
+                {
+                  head: '',
+                  align: 'right',
+                  cell: (key) =>
+                    key.revokedAt !== undefined ? (
+                      <StateBadge state="revoked" />
+                    ) : (
+                      mayWrite && (
+                        <Button look="quiet" onClick={() => setRevoking(key)}>
+                          Revoke<span className="sr-only"> {key.name}</span>
+                        </Button>
+                      )
+                    ),
+                },
+              ]}
+            />
+          )
+        }
+      </Answered>
+      <CreateKey open={making} onOpenChange={setMaking} />
+      <Confirm
+        title={`Revoke “${revoking?.name ?? ''}”?`}
+        action="Revoke"
+        open={revoking !== undefined}
+        onOpenChange={() => setRevoking(undefined)}
+        busy={revoke.isPending}
+        onConfirm={() => revoking !== undefined && revoke.mutate(revoking)}
+        mistake={<FormMistake error={revoke.error} />}
+      >
+        Programs that use it are refused within a second. It cannot be taken back.
+      </Confirm>
+    </Card>
+  )
+}
+
+const commonScopes: Readonly<Record<string, string>> = {
+  'mail.send': 'Send messages',
+  'mail.status.read': 'Read the status of messages',
+}
+
+function CreateKey({ open, onOpenChange }: { readonly open: boolean; readonly onOpenChange: (open: boolean) => void }) {
+  const { workspace } = useLooking()
+  const own = workspace?.scopes ?? []
+  const others = own.filter((scope) => !(scope in commonScopes))
+  const make = useChange(
+    (given: { name: string; scopes: string[] }) => ask<ApiKeyCreated>('POST', '/api/v1/keys', given),
+    ['keys'],
+  )
+  const close = (to: boolean) => {
+    onOpenChange(to)
+    if (!to) make.reset()
+  }
+  if (make.data !== undefined)
+    return (
+      <Dialog
+        title="Your new key"
+        description="Copy it now. It is shown this once and cannot be read again."
+        open={open}
+        onOpenChange={close}
+      >
+        <CopyLine text={make.data.key} secret />
+        <DialogActions>
+          <Button look="primary" onClick={() => close(false)}>
+            I have it
+          </Button>
+        </DialogActions>
+      </Dialog>
+    )
+  return (
+    <Dialog title="Create a key" open={open} onOpenChange={close}>
+      <form
+        className="grid gap-4"
+        onSubmit={(event) => {
+          event.preventDefault()
+          const form = new FormData(event.currentTarget)
+          make.mutate({ name: textIn(form, 'name'), scopes: form.getAll('scope').map(String) })
+        }}
+      >
+        <TextField
+          label="Name"
+          name="name"
+          required
+          maxLength={200}
+          hint="What it is for: “web shop”, “billing”."
+          mistake={mistakeIn(make.error, 'name')}
+        />
+        <fieldset className="grid gap-2">
+          <legend className="pb-1 text-sm font-medium">It may</legend>
+          {Object.entries(commonScopes).map(
+            ([scope, words]) =>
+              own.includes(scope) && (
+                <Check key={scope} name="scope" value={scope} label={words} hint={scope} defaultChecked />
+              ),
+          )}
+          <details className="text-sm">
+            <summary className="text-soft">More</summary>
+            <div className="mt-2 grid gap-1.5 sm:grid-cols-2">
+              {others.map((scope) => (
+                <Check key={scope} name="scope" value={scope} label={scope} />
+              ))}
+            </div>
+          </details>
+        </fieldset>
+        <FormMistake error={make.error} fields={['name']} />
+        <DialogActions>
+          <Button onClick={() => close(false)}>Cancel</Button>
+          <Button look="primary" type="submit" busy={make.isPending}>
+            Create
+          </Button>
+        </DialogActions>
+      </form>
+    </Dialog>
+  )
+}

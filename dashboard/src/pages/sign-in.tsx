@@ -1,0 +1,86 @@
+// The way in: e-mail and password, then the second factor where there is one.
+import { useQueryClient } from '@tanstack/react-query'
+import { Link, useNavigate, useSearch } from '@tanstack/react-router'
+import { useState } from 'react'
+import { ApiError, ask, useChange } from '../api.ts'
+import { Button } from '../ui/button.tsx'
+import { FormMistake, mistakeIn, TextField, textIn } from '../ui/field.tsx'
+import { passkeysArePossible, signInWithPasskey } from '../passkeys.ts'
+import { Outside } from './outside.tsx'
+
+interface Given {
+  readonly email: string
+  readonly password: string
+  readonly code?: string
+}
+
+export function SignIn() {
+  const { to } = useSearch({ from: '/sign-in' })
+  const navigate = useNavigate()
+  const client = useQueryClient()
+  const [asksCode, setAsksCode] = useState(false)
+  const entered = () => {
+    client.clear()
+    void navigate({ to: to ?? '/' })
+  }
+  const enter = useChange((given: Given) => ask('POST', '/api/v1/session', given), [], entered)
+  const byPasskey = useChange(signInWithPasskey, [], entered)
+  const wantsCode = enter.error instanceof ApiError && enter.error.code === 'second_factor_required'
+  if (wantsCode && !asksCode) setAsksCode(true)
+  return (
+    <Outside title="Sign in">
+      <form
+        className="grid gap-4"
+        onSubmit={(event) => {
+          event.preventDefault()
+          const form = new FormData(event.currentTarget)
+          const text = (name: string) => textIn(form, name)
+          enter.mutate({ email: text('email'), password: text('password'), ...(asksCode && { code: text('code') }) })
+        }}
+      >
+        <TextField
+          label="E-mail"
+          name="email"
+          type="email"
+          autoComplete="username"
+          required
+          autoFocus
+          mistake={mistakeIn(enter.error, 'email')}
+        />
+        <TextField
+          label="Password"
+          name="password"
+          type="password"
+          autoComplete="current-password"
+          required
+          mistake={mistakeIn(enter.error, 'password')}
+        />
+        {asksCode && (
+          <TextField
+            label="Code"
+            name="code"
+            inputMode="numeric"
+            autoComplete="one-time-code"
+            required
+            autoFocus
+            hint="From your authenticator, or one of your recovery codes."
+            mistake={mistakeIn(enter.error, 'code')}
+          />
+        )}
+        {!(wantsCode || enter.isIdle) && <FormMistake error={enter.error} fields={['email', 'password', 'code']} />}
+        <Button look="primary" type="submit" busy={enter.isPending}>
+          Sign in
+        </Button>
+        {passkeysArePossible() && (
+          <Button busy={byPasskey.isPending} onClick={() => byPasskey.mutate(undefined)}>
+            Sign in with a passkey
+          </Button>
+        )}
+        <FormMistake error={byPasskey.error} />
+        <Link to="/forgot-password" className="justify-self-center text-sm text-soft underline">
+          Forgot the password?
+        </Link>
+      </form>
+    </Outside>
+  )
+}

@@ -1,0 +1,253 @@
+// Whom not to write to, and why.
+import { Link } from '@tanstack/react-router'
+import { Ban, Download, Flag, Hand, MailX, Upload } from 'lucide-react'
+import { useRef, useState } from 'react'
+import { ask, useChange } from '../api.ts'
+import { PagedTable } from '../list.tsx'
+import { useLooking, useMay } from '../session.tsx'
+import type { Suppression } from '../shapes.ts'
+import { Badge } from '../ui/badge.tsx'
+import { Button, buttonClass } from '../ui/button.tsx'
+import { Confirm, Dialog, DialogActions } from '../ui/dialog.tsx'
+import { Choice, FormMistake, mistakeIn, TextField, textIn } from '../ui/field.tsx'
+import { Card, Page } from '../ui/page.tsx'
+import { Empty } from '../ui/states.tsx'
+import { Time } from '../ui/time.tsx'
+
+const reasons = {
+  hard_bounce: { word: 'Hard bounce', icon: MailX, tone: 'bad' },
+  complaint: { word: 'Complaint', icon: Flag, tone: 'bad' },
+  manual: { word: 'By hand', icon: Hand, tone: 'idle' },
+} as const
+
+export function Suppressions() {
+  const [prefix, setPrefix] = useState('')
+  const [reason, setReason] = useState('')
+  const [adding, setAdding] = useState(false)
+  const [removing, setRemoving] = useState<Suppression>()
+  const mayWrite = useMay('suppressions.write')
+  const add = useChange(
+    (recipient: string) => ask('POST', '/api/v1/suppressions', { recipient }),
+    ['suppressions'],
+    () => setAdding(false),
+  )
+  const remove = useChange(
+    ({ recipient }: Suppression) => ask('DELETE', `/api/v1/suppressions/${encodeURIComponent(recipient)}`),
+    ['suppressions'],
+    () => setRemoving(undefined),
+  )
+  return (
+    <Page
+      title="Suppressions"
+      about="No mail is accepted for these recipients: they bounced hard, complained, or were added by hand."
+      actions={
+        <>
+          <Export />
+          {mayWrite && <Import />}
+          {mayWrite && (
+            <Button look="primary" onClick={() => setAdding(true)}>
+              Add
+            </Button>
+          )}
+        </>
+      }
+    >
+      <div className="grid gap-3 sm:grid-cols-[minmax(0,1fr)_12rem]">
+        <TextField
+          label="Search"
+          type="search"
+          placeholder="What the address begins with"
+          value={prefix}
+          onChange={(event) => setPrefix(event.target.value)}
+        />
+        <Choice
+          label="Reason"
+          options={[['', 'Any'], ...Object.entries(reasons).map(([name, { word }]) => [name, word] as const)]}
+          value={reason}
+          onChange={(event) => setReason(event.target.value)}
+        />
+      </div>
+      <Card flush>
+        <PagedTable<Suppression>
+          name="suppressions"
+          path="/api/v1/suppressions"
+          query={{
+            prefix: prefix.trim() === '' ? undefined : prefix.trim(),
+            reason: reason === '' ? undefined : reason,
+          }}
+          label="Suppressions"
+          keyOf={({ recipient }) => recipient}
+          columns={[
+            {
+              head: 'Recipient',
+              cell: ({ recipient }) => <span className="block truncate font-medium">{recipient}</span>,
+            },
+            {
+              head: 'Reason',
+              cell: (row) => {
+                const { word, icon, tone } = reasons[row.reason]
+                return (
+                  <Badge tone={tone} icon={icon}>
+                    {word}
+                  </Badge>
+                )
+              },
+            },
+            {
+              head: 'Evidence',
+              wideOnly: true,
+              cell: ({ evidence, rule, sourceMessageId }) => (
+                <span className="grid gap-0.5 text-xs text-soft">
+                  {evidence !== undefined && (
+                    <span title={evidence} className="truncate font-mono">
+                      {evidence}
+                    </span>
+                  )}
+                  <span className="flex gap-2">
+                    {rule !== undefined && <span>rule {rule}</span>}
+                    {sourceMessageId !== undefined && (
+                      <Link
+                        to="/messages/$messageId"
+                        params={{ messageId: sourceMessageId }}
+                        className="text-accent underline"
+                      >
+                        the message
+                      </Link>
+                    )}
+                  </span>
+                </span>
+              ),
+            },
+            { head: 'Since', cell: ({ createdAt }) => <Time at={createdAt} /> },
+            {
+              head: '',
+              align: 'right',
+              cell: (row) =>
+                mayWrite && (
+                  <Button look="quiet" onClick={() => setRemoving(row)}>
+                    Remove<span className="sr-only"> {row.recipient}</span>
+                  </Button>
+                ),
+            },
+          ]}
+          empty={
+            <Empty icon={Ban} title={prefix === '' && reason === '' ? 'Nobody is suppressed.' : 'Nothing was found.'} />
+          }
+        />
+      </Card>
+      <Dialog
+        title="Suppress a recipient"
+        description="Mail to it is refused from now on."
+        open={adding}
+        onOpenChange={setAdding}
+      >
+        <form
+          className="grid gap-4"
+          onSubmit={(event) => {
+            event.preventDefault()
+            add.mutate(textIn(new FormData(event.currentTarget), 'recipient').trim())
+          }}
+        >
+          <TextField
+            label="Address"
+            name="recipient"
+            type="email"
+            required
+            mistake={mistakeIn(add.error, 'recipient')}
+          />
+          <FormMistake error={add.error} fields={['recipient']} />
+          <DialogActions>
+            <Button onClick={() => setAdding(false)}>Cancel</Button>
+            <Button look="primary" type="submit" busy={add.isPending}>
+              Suppress
+            </Button>
+          </DialogActions>
+        </form>
+      </Dialog>
+      <Confirm
+        title="Write to this recipient again?"
+        action="Remove"
+        open={removing !== undefined}
+        onOpenChange={() => setRemoving(undefined)}
+        busy={remove.isPending}
+        onConfirm={() => removing !== undefined && remove.mutate(removing)}
+        mistake={<FormMistake error={remove.error} />}
+      >
+        Mail to {removing?.recipient} is accepted again. If it bounces again, it is suppressed again.
+      </Confirm>
+    </Page>
+  )
+}
+
+/** A download that carries the workspace: a plain link could not name it. */
+function Export() {
+  const { workspace } = useLooking()
+  const save = useChange(async () => {
+    const response = await fetch('/api/v1/suppressions.csv', {
+      headers: { ...(workspace !== undefined && { 'x-posthorn-workspace': workspace.workspaceId }) },
+    })
+    if (!response.ok) throw new Error(`The service answered ${response.status}.`)
+    const link = document.createElement('a')
+    link.href = URL.createObjectURL(await response.blob())
+    link.download = 'suppressions.csv'
+    link.click()
+    URL.revokeObjectURL(link.href)
+  }, [])
+  return (
+    <Button
+      busy={save.isPending}
+      icon={<Download aria-hidden className="size-4" />}
+      onClick={() => save.mutate(undefined)}
+    >
+      Export
+    </Button>
+  )
+}
+
+function Import() {
+  const [open, setOpen] = useState(false)
+  const input = useRef<HTMLInputElement>(null)
+  const read = useChange(
+    async (file: File) =>
+      ask<{ added: number; alreadyThere: number }>('POST', '/api/v1/suppressions/import', { csv: await file.text() }),
+    ['suppressions'],
+  )
+  const close = (to: boolean) => {
+    setOpen(to)
+    if (!to) read.reset()
+  }
+  return (
+    <Dialog
+      title="Import suppressions"
+      description="A CSV file with a column “recipient”, or one address a line. All or nothing: wrong lines are named."
+      trigger={
+        <button type="button" className={buttonClass()}>
+          <Upload aria-hidden className="size-4" /> Import
+        </button>
+      }
+      open={open}
+      onOpenChange={close}
+    >
+      <input
+        ref={input}
+        type="file"
+        accept=".csv,text/csv,text/plain"
+        aria-label="CSV file"
+        className="text-sm file:mr-3 file:rounded-lg file:border file:border-line file:bg-sunken file:px-3 file:py-1.5"
+        onChange={(event) => {
+          const file = event.target.files?.[0]
+          if (file !== undefined) read.mutate(file)
+        }}
+      />
+      {read.data !== undefined && (
+        <p role="status" className="text-sm text-good">
+          {read.data.added} added, {read.data.alreadyThere} were there already.
+        </p>
+      )}
+      <FormMistake error={read.error} />
+      <DialogActions>
+        <Button onClick={() => close(false)}>Close</Button>
+      </DialogActions>
+    </Dialog>
+  )
+}

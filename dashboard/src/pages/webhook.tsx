@@ -1,0 +1,496 @@
+// The webhook endpoint: where events are posted, its secret, and what became of each event.
+import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
+import { Check as CheckIcon, CircleDashed, Clock, RotateCw, Send, Webhook as WebhookIcon, X } from 'lucide-react'
+import { useState } from 'react'
+import { ApiError, ask, get, useChange, withQuery } from '../api.ts'
+import { useMay } from '../session.tsx'
+import type { WebhookEndpoint, WebhookEventDetail, WebhookLogEntry } from '../shapes.ts'
+import { Badge, StateBadge, type Tone } from '../ui/badge.tsx'
+import { Button } from '../ui/button.tsx'
+import { CopyLine, Id } from '../ui/copy.tsx'
+import { Confirm, Dialog, DialogActions } from '../ui/dialog.tsx'
+import { Check, FormMistake, mistakeIn, TextField, textIn } from '../ui/field.tsx'
+import { Card, Facts, Page } from '../ui/page.tsx'
+import { Answered, Empty, Failed, Loading } from '../ui/states.tsx'
+import { Table } from '../ui/table.tsx'
+import { ClockTime, duration, Time } from '../ui/time.tsx'
+
+const types = [
+  'message.queued',
+  'message.sending',
+  'message.sent',
+  'message.retrying',
+  'message.delivered',
+  'message.soft_bounced',
+  'message.hard_bounced',
+  'message.complained',
+  'message.failed',
+  'message.delivery_unknown',
+] as const
+
+const reasons = {
+  by_hand: 'It was disabled by hand.',
+  receiver_gone: 'The receiver said “410 Gone” to the last try at an event.',
+  no_success: 'No try has succeeded for 120 hours.',
+} as const
+
+const logStates: Readonly<Record<WebhookLogEntry['state'], { tone: Tone; icon: typeof Clock; word: string }>> = {
+  waiting: { tone: 'idle', icon: Clock, word: 'Waiting' },
+  sending: { tone: 'accent', icon: Send, word: 'Sending' },
+  delivered: { tone: 'good', icon: CheckIcon, word: 'Delivered' },
+  failed: { tone: 'bad', icon: X, word: 'Failed' },
+  not_sent: { tone: 'idle', icon: CircleDashed, word: 'Not sent' },
+}
+
+export function WebhookPage() {
+  const query = useQuery({
+    queryKey: ['webhook'],
+    queryFn: async ({ signal }) => {
+      try {
+        return await get<WebhookEndpoint>('/api/v1/webhook', signal)
+      } catch (error) {
+        if (error instanceof ApiError && error.status === 404) return null
+        throw error
+      }
+    },
+  })
+  const mayWrite = useMay('webhooks.write')
+  const [setting, setSetting] = useState(false)
+  return (
+    <Page
+      title="Webhook"
+      about="Posthorn posts an event to your server whenever a message changes."
+      actions={
+        mayWrite &&
+        query.data !== undefined && (
+          <Button look={query.data === null ? 'primary' : 'plain'} onClick={() => setSetting(true)}>
+            {query.data === null ? 'Set the endpoint' : 'Change'}
+          </Button>
+        )
+      }
+    >
+      <Answered query={query}>
+        {(endpoint) => (
+          <>
+            {endpoint === null ? (
+              <Card flush>
+                <Empty icon={WebhookIcon} title="No endpoint yet.">
+                  Name a public HTTPS address of yours. <code className="font-mono text-xs">docs/webhooks.md</code> has
+                  receivers to copy.
+                </Empty>
+              </Card>
+            ) : (
+              <Endpoint endpoint={endpoint} />
+            )}
+            <Log isActive={endpoint?.state === 'active'} />
+            {setting && <SetEndpoint endpoint={endpoint} done={() => setSetting(false)} />}
+          </>
+        )}
+      </Answered>
+    </Page>
+  )
+}
+
+function Endpoint({ endpoint }: { readonly endpoint: WebhookEndpoint }) {
+  const mayWrite = useMay('webhooks.write')
+  const [asking, setAsking] = useState<'rotate' | 'promote'>()
+  const [secret, setSecret] = useState<string>()
+  const act = useChange(
+    (what: 'enable' | 'disable' | 'test') => ask('POST', `/api/v1/webhook/${what}`),
+    ['webhook', 'webhook-log'],
+  )
+  const rotate = useChange(
+    (what: 'rotate' | 'promote') => ask<WebhookEndpoint>('POST', `/api/v1/webhook/${what}`),
+    ['webhook'],
+    (answer) => {
+      setAsking(undefined)
+      setSecret(answer.secret)
+    },
+  )
+  const rows: (readonly [string, React.ReactNode])[] = [
+    [
+      'Address',
+      <code key="url" className="font-mono text-xs break-all">
+        {endpoint.url}
+      </code>,
+    ],
+    ['Events', endpoint.events === undefined ? 'All' : endpoint.events.join(', ')],
+    ['API version', endpoint.apiVersion],
+    ['Since', <Time key="since" at={endpoint.createdAt} />],
+  ]
+  if (endpoint.failingSince !== undefined)
+    rows.push(['Failing since', <Time key="failing" at={endpoint.failingSince} />])
+  return (
+    <Card
+      title="Endpoint"
+      actions={
+        mayWrite && (
+          <>
+            <Button
+              busy={act.isPending && act.variables === 'test'}
+              disabled={endpoint.state === 'disabled'}
+              onClick={() => act.mutate('test')}
+            >
+              Send a test event
+            </Button>
+            <Button
+              look="quiet"
+              busy={act.isPending && act.variables !== 'test'}
+              onClick={() => act.mutate(endpoint.state === 'active' ? 'disable' : 'enable')}
+            >
+              {endpoint.state === 'active' ? 'Disable' : 'Enable'}
+            </Button>
+          </>
+        )
+      }
+    >
+      <div className="grid gap-4">
+        <div className="flex flex-wrap items-center gap-2">
+          <StateBadge state={endpoint.state} />
+          {endpoint.reason !== undefined && (
+            <span className="text-sm text-soft">{reasons[endpoint.reason]} Events are kept meanwhile.</span>
+          )}
+        </div>
+        <FormMistake error={act.error} />
+        <Facts rows={rows} />
+        <div className="grid gap-2 border-t border-line pt-4">
+          <h3 className="text-sm font-medium">Signing secret</h3>
+          {endpoint.rotating ? (
+            <p className="text-sm text-soft">
+              A new secret is prepared and signs beside the old one. Promote it when your receiver knows it.
+            </p>
+          ) : (
+            <p className="text-sm text-soft">
+              It was shown once. Changing it takes two steps, so that no event is refused in between.
+              {endpoint.previousUntil !== undefined && (
+                <>
+                  {' '}
+                  The one before still signs along until <Time at={endpoint.previousUntil} />.
+                </>
+              )}
+            </p>
+          )}
+          {mayWrite && (
+            <div className="flex gap-2">
+              <Button onClick={() => setAsking('rotate')}>Prepare a new secret…</Button>
+              {endpoint.rotating && (
+                <Button look="primary" onClick={() => setAsking('promote')}>
+                  Promote it…
+                </Button>
+              )}
+            </div>
+          )}
+        </div>
+      </div>
+      <Confirm
+        title={asking === 'promote' ? 'Let the new secret sign?' : 'Prepare a new secret?'}
+        action={asking === 'promote' ? 'Promote' : 'Prepare'}
+        open={asking !== undefined}
+        onOpenChange={() => setAsking(undefined)}
+        busy={rotate.isPending}
+        onConfirm={() => asking !== undefined && rotate.mutate(asking)}
+        mistake={<FormMistake error={rotate.error} />}
+      >
+        {asking === 'promote'
+          ? 'Your receiver must know the new secret by now. The old one’s signature is sent along for 24 hours.'
+          : 'You see it once. The old one still signs until you promote the new one.'}
+      </Confirm>
+      <SecretDialog secret={secret} done={() => setSecret(undefined)} />
+    </Card>
+  )
+}
+
+function SecretDialog({ secret, done }: { readonly secret: string | undefined; readonly done: () => void }) {
+  return (
+    <Dialog
+      title="The signing secret"
+      description="Give it to your receiver now. It is shown this once."
+      open={secret !== undefined}
+      onOpenChange={done}
+    >
+      <CopyLine text={secret ?? ''} secret />
+      <DialogActions>
+        <Button look="primary" onClick={done}>
+          I have it
+        </Button>
+      </DialogActions>
+    </Dialog>
+  )
+}
+
+function SetEndpoint({ endpoint, done }: { readonly endpoint: WebhookEndpoint | null; readonly done: () => void }) {
+  const [secret, setSecret] = useState<string>()
+  const [all, setAll] = useState(endpoint?.events === undefined)
+  const save = useChange(
+    (given: { url: string; events: string[] | null }) => ask<WebhookEndpoint>('PUT', '/api/v1/webhook', given),
+    ['webhook'],
+    (answer) => (answer.secret === undefined ? done() : setSecret(answer.secret)),
+  )
+  if (secret !== undefined) return <SecretDialog secret={secret} done={done} />
+  return (
+    <Dialog title={endpoint === null ? 'Set the endpoint' : 'Change the endpoint'} open onOpenChange={done}>
+      <form
+        className="grid gap-4"
+        onSubmit={(event) => {
+          event.preventDefault()
+          const form = new FormData(event.currentTarget)
+          save.mutate({ url: textIn(form, 'url').trim(), events: all ? null : form.getAll('event').map(String) })
+        }}
+      >
+        <TextField
+          label="Address"
+          name="url"
+          type="url"
+          required
+          placeholder="https://app.example.com/hooks/posthorn"
+          defaultValue={endpoint?.url}
+          hint="Public HTTPS. A new address keeps the secret."
+          mistake={mistakeIn(save.error, 'url')}
+        />
+        <fieldset className="grid gap-2">
+          <legend className="pb-1 text-sm font-medium">Events</legend>
+          <Check
+            label="All of them, also new ones to come"
+            checked={all}
+            onChange={(event) => setAll(event.target.checked)}
+          />
+          {!all && (
+            <div className="grid gap-1.5 sm:grid-cols-2">
+              {types.map((type) => (
+                <Check
+                  key={type}
+                  label={type}
+                  name="event"
+                  value={type}
+                  defaultChecked={endpoint?.events?.includes(type) ?? false}
+                />
+              ))}
+            </div>
+          )}
+        </fieldset>
+        <FormMistake error={save.error} fields={['url']} />
+        <DialogActions>
+          <Button onClick={done}>Cancel</Button>
+          <Button look="primary" type="submit" busy={save.isPending}>
+            Save
+          </Button>
+        </DialogActions>
+      </form>
+    </Dialog>
+  )
+}
+
+interface LogPage {
+  readonly events: readonly WebhookLogEntry[]
+  readonly next?: string
+}
+
+function Log({ isActive }: { readonly isActive: boolean }) {
+  const [shown, setShown] = useState<string>()
+  const pages = useInfiniteQuery({
+    queryKey: ['webhook-log'],
+    initialPageParam: undefined as string | undefined,
+    queryFn: ({ pageParam, signal }) =>
+      get<LogPage>(withQuery('/api/v1/webhook/events', { after: pageParam, limit: 50 }), signal),
+    getNextPageParam: ({ next }) => next,
+    refetchInterval: ({ state }) => (state.data !== undefined && state.data.pages.length > 1 ? false : 2_000),
+  })
+  const mayWrite = useMay('webhooks.write')
+  const events = pages.data?.pages.flatMap((page) => page.events) ?? []
+  return (
+    <Card
+      title="Log"
+      about="The events of the last 30 days, and where each stands."
+      flush
+      actions={mayWrite && isActive && <Replay />}
+    >
+      {pages.isError && pages.data === undefined ? (
+        <Failed error={pages.error} again={() => void pages.refetch()} />
+      ) : pages.data === undefined ? (
+        <Loading />
+      ) : events.length === 0 ? (
+        <Empty icon={WebhookIcon} title="No event yet." />
+      ) : (
+        <Table
+          label="Log of webhook events"
+          rows={events}
+          keyOf={({ id }) => id}
+          columns={[
+            {
+              head: 'Event',
+              cell: ({ id, type }) => (
+                <button
+                  type="button"
+                  className="font-mono text-xs font-medium hover:underline"
+                  onClick={() => setShown(id)}
+                >
+                  {type}
+                </button>
+              ),
+            },
+            {
+              head: 'State',
+              cell: ({ state, nextAttemptAt }) => {
+                const { tone, icon, word } = logStates[state]
+                return (
+                  <span className="flex items-center gap-2">
+                    <Badge tone={tone} icon={icon}>
+                      {word}
+                    </Badge>
+                    {nextAttemptAt !== undefined && Date.parse(nextAttemptAt) > Date.now() && (
+                      <span className="text-xs text-soft">
+                        next <Time at={nextAttemptAt} />
+                      </span>
+                    )}
+                  </span>
+                )
+              },
+            },
+            { head: 'Id', cell: ({ id }) => <Id id={id} short />, wideOnly: true },
+            { head: 'When', cell: ({ createdAt }) => <Time at={createdAt} />, align: 'right' },
+          ]}
+        />
+      )}
+      {pages.hasNextPage && (
+        <div className="flex justify-center border-t border-line p-3">
+          <Button busy={pages.isFetchingNextPage} onClick={() => void pages.fetchNextPage()}>
+            Show more
+          </Button>
+        </div>
+      )}
+      {shown !== undefined && (
+        <EventDialog id={shown} mayReplay={mayWrite && isActive} done={() => setShown(undefined)} />
+      )}
+    </Card>
+  )
+}
+
+/** Everything of a time that did not get through, once more. */
+function Replay() {
+  const [open, setOpen] = useState(false)
+  const replay = useChange(
+    (hours: number) =>
+      ask<{ replayed: number }>('POST', '/api/v1/webhook/replay', {
+        from: new Date(Date.now() - hours * 3_600_000).toISOString(),
+        to: new Date().toISOString(),
+        undelivered: true,
+      }),
+    ['webhook-log'],
+  )
+  const close = (to: boolean) => {
+    setOpen(to)
+    if (!to) replay.reset()
+  }
+  return (
+    <>
+      <Button icon={<RotateCw aria-hidden className="size-4" />} onClick={() => setOpen(true)}>
+        Send again…
+      </Button>
+      <Dialog
+        title="Send undelivered events again"
+        description="Same ids, same bytes, eight new tries each."
+        open={open}
+        onOpenChange={close}
+      >
+        <form
+          className="grid gap-4"
+          onSubmit={(event) => {
+            event.preventDefault()
+            replay.mutate(Number(textIn(new FormData(event.currentTarget), 'hours')))
+          }}
+        >
+          <TextField
+            label="Of the last hours"
+            name="hours"
+            type="number"
+            min={1}
+            max={720}
+            required
+            defaultValue={24}
+          />
+          {replay.data !== undefined && (
+            <p role="status" className="text-sm text-good">
+              {replay.data.replayed} events are on their way.
+            </p>
+          )}
+          <FormMistake error={replay.error} />
+          <DialogActions>
+            <Button onClick={() => close(false)}>Close</Button>
+            <Button look="primary" type="submit" busy={replay.isPending}>
+              Send again
+            </Button>
+          </DialogActions>
+        </form>
+      </Dialog>
+    </>
+  )
+}
+
+function EventDialog({
+  id,
+  mayReplay,
+  done,
+}: {
+  readonly id: string
+  readonly mayReplay: boolean
+  readonly done: () => void
+}) {
+  const query = useQuery({
+    queryKey: ['webhook-log', id],
+    queryFn: ({ signal }) => get<WebhookEventDetail>(`/api/v1/webhook/events/${id}`, signal),
+    refetchInterval: 2_000,
+  })
+  const replay = useChange(() => ask('POST', '/api/v1/webhook/replay', { eventId: id }), ['webhook-log'])
+  return (
+    <Dialog title={query.data?.type ?? 'Event'} open onOpenChange={done}>
+      <Answered query={query}>
+        {({ attempts, body }) => (
+          <div className="grid gap-4">
+            {attempts.length === 0 ? (
+              <p className="text-sm text-soft">No try has ended yet.</p>
+            ) : (
+              <ol className="grid gap-2">
+                {attempts.map(({ round, attempt, endedAt, delivered, status, trouble, durationMs, excerpt }) => (
+                  <li key={`${round} ${attempt}`} className="grid gap-1 rounded-lg border border-line p-2.5 text-sm">
+                    <span className="flex flex-wrap items-center gap-2">
+                      <Badge tone={delivered ? 'good' : 'bad'} icon={delivered ? CheckIcon : X}>
+                        {status ?? trouble?.replaceAll('_', ' ') ?? (delivered ? 'Delivered' : 'Failed')}
+                      </Badge>
+                      <span className="text-soft">try {attempt}</span>
+                      <span className="ml-auto text-xs text-soft">
+                        {durationMs !== undefined && `${duration(durationMs)} · `}
+                        <ClockTime at={endedAt} />
+                      </span>
+                    </span>
+                    {excerpt !== undefined && excerpt !== '' && (
+                      <pre className="max-h-24 overflow-auto font-mono text-xs break-words whitespace-pre-wrap text-soft">
+                        {excerpt}
+                      </pre>
+                    )}
+                  </li>
+                ))}
+              </ol>
+            )}
+            <details>
+              <summary className="text-sm text-soft">What is posted</summary>
+              <pre tabIndex={0} className="mt-2 max-h-64 overflow-auto rounded-lg bg-sunken p-3 font-mono text-xs">
+                {JSON.stringify(body, undefined, 2)}
+              </pre>
+            </details>
+          </div>
+        )}
+      </Answered>
+      <FormMistake error={replay.error} />
+      <DialogActions>
+        {mayReplay && (
+          <Button busy={replay.isPending} onClick={() => replay.mutate(undefined)}>
+            Send again
+          </Button>
+        )}
+        <Button look="primary" onClick={done}>
+          Close
+        </Button>
+      </DialogActions>
+    </Dialog>
+  )
+}

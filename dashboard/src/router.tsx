@@ -1,0 +1,199 @@
+// Where one can go. Pages are loaded when somebody goes there, so that the first one is there soon.
+import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Link, Outlet } from '@tanstack/react-router'
+import { Compass } from 'lucide-react'
+import type { MessageFilter } from './pages/messages.tsx'
+import { client } from './client.ts'
+import { requireSession } from './session.tsx'
+import { Shell } from './shell.tsx'
+import { Empty, Failed, Loading } from './ui/states.tsx'
+
+const root = createRootRoute({
+  component: Outlet,
+  notFoundComponent: () => (
+    <Empty icon={Compass} title="There is no such page.">
+      <Link to="/" className="text-accent underline">
+        To the overview
+      </Link>
+    </Empty>
+  ),
+  errorComponent: ({ error, reset }) => (
+    <Failed error={error instanceof Error ? error : new Error(String(error))} again={reset} />
+  ),
+})
+const inside = createRoute({
+  getParentRoute: () => root,
+  id: 'inside',
+  component: Shell,
+  beforeLoad: ({ location }) => requireSession(client, location.href),
+})
+
+interface To {
+  /** Where to go after the sign-in. */
+  readonly to?: string
+}
+const signIn = createRoute({
+  getParentRoute: () => root,
+  path: '/sign-in',
+  // Only a place of ours: never another site's address.
+  validateSearch: ({ to }: Record<string, unknown>): To =>
+    typeof to === 'string' && /^\/(?![/\\])/.test(to) ? { to } : {},
+  component: lazyRouteComponent(() => import('./pages/sign-in.tsx'), 'SignIn'),
+})
+
+const forgotPassword = createRoute({
+  getParentRoute: () => root,
+  path: '/forgot-password',
+  component: lazyRouteComponent(() => import('./pages/password-reset.tsx'), 'ForgotPassword'),
+})
+/** Links in mails carry their token behind `#`, which browsers tell to no server; some mail programs lose it, so `?token=` works too. */
+const withToken = ({ token }: Record<string, unknown>): { readonly token: string } => ({
+  token: typeof token === 'string' ? token : (new URLSearchParams(location.hash.slice(1)).get('token') ?? ''),
+})
+const resetPassword = createRoute({
+  getParentRoute: () => root,
+  path: '/reset-password',
+  validateSearch: withToken,
+  component: lazyRouteComponent(() => import('./pages/password-reset.tsx'), 'ResetPassword'),
+})
+const invitation = createRoute({
+  getParentRoute: () => root,
+  path: '/accept-invitation',
+  validateSearch: withToken,
+  component: lazyRouteComponent(() => import('./pages/invitation.tsx'), 'InvitationPage'),
+})
+
+const overview = createRoute({
+  getParentRoute: () => inside,
+  path: '/',
+  component: lazyRouteComponent(() => import('./pages/overview.tsx'), 'Overview'),
+})
+const messages = createRoute({
+  getParentRoute: () => inside,
+  path: '/messages',
+  validateSearch: (search: Record<string, unknown>): MessageFilter =>
+    Object.fromEntries(
+      ['status', 'deliveryStatus', 'text', 'recipient'].flatMap((name): [string, string][] => {
+        const value = search[name]
+        return typeof value === 'string' && value !== '' ? [[name, value]] : []
+      }),
+    ),
+  component: lazyRouteComponent(() => import('./pages/messages.tsx'), 'Messages'),
+})
+const message = createRoute({
+  getParentRoute: () => inside,
+  path: '/messages/$messageId',
+  component: lazyRouteComponent(() => import('./pages/message.tsx'), 'MessagePage'),
+})
+const suppressions = createRoute({
+  getParentRoute: () => inside,
+  path: '/suppressions',
+  component: lazyRouteComponent(() => import('./pages/suppressions.tsx'), 'Suppressions'),
+})
+const sandbox = createRoute({
+  getParentRoute: () => inside,
+  path: '/sandbox',
+  component: lazyRouteComponent(() => import('./pages/sandbox.tsx'), 'Sandbox'),
+})
+const sandboxMail = createRoute({
+  getParentRoute: () => inside,
+  path: '/sandbox/$mailId',
+  component: lazyRouteComponent(() => import('./pages/sandbox.tsx'), 'SandboxMailPage'),
+})
+const domains = createRoute({
+  getParentRoute: () => inside,
+  path: '/domains',
+  component: lazyRouteComponent(() => import('./pages/domains.tsx'), 'Domains'),
+})
+const domain = createRoute({
+  getParentRoute: () => inside,
+  path: '/domains/$domainId',
+  component: lazyRouteComponent(() => import('./pages/domains.tsx'), 'DomainPage'),
+})
+const mailboxes = createRoute({
+  getParentRoute: () => inside,
+  path: '/mailboxes',
+  component: lazyRouteComponent(() => import('./pages/mailboxes.tsx'), 'Mailboxes'),
+})
+const settings = createRoute({
+  getParentRoute: () => inside,
+  path: '/settings',
+  component: lazyRouteComponent(() => import('./pages/settings.tsx'), 'Settings'),
+})
+const webhook = createRoute({
+  getParentRoute: () => inside,
+  path: '/webhook',
+  component: lazyRouteComponent(() => import('./pages/webhook.tsx'), 'WebhookPage'),
+})
+const members = createRoute({
+  getParentRoute: () => inside,
+  path: '/members',
+  component: lazyRouteComponent(() => import('./pages/members.tsx'), 'Members'),
+})
+const audit = createRoute({
+  getParentRoute: () => inside,
+  path: '/audit',
+  component: lazyRouteComponent(() => import('./pages/audit.tsx'), 'Audit'),
+})
+const account = createRoute({
+  getParentRoute: () => inside,
+  path: '/account',
+  component: lazyRouteComponent(() => import('./pages/account.tsx'), 'AccountPage'),
+})
+const operatorWorkspaces = createRoute({
+  getParentRoute: () => inside,
+  path: '/operator/workspaces',
+  component: lazyRouteComponent(() => import('./pages/operator.tsx'), 'OperatorWorkspaces'),
+})
+const operatorPlans = createRoute({
+  getParentRoute: () => inside,
+  path: '/operator/plans',
+  component: lazyRouteComponent(() => import('./pages/operator.tsx'), 'OperatorPlans'),
+})
+const operatorQueue = createRoute({
+  getParentRoute: () => inside,
+  path: '/operator/queue',
+  component: lazyRouteComponent(() => import('./pages/operator.tsx'), 'OperatorQueue'),
+})
+const operatorHealth = createRoute({
+  getParentRoute: () => inside,
+  path: '/operator/health',
+  component: lazyRouteComponent(() => import('./pages/operator.tsx'), 'OperatorHealth'),
+})
+
+export const router = createRouter({
+  routeTree: root.addChildren([
+    signIn,
+    forgotPassword,
+    resetPassword,
+    invitation,
+    inside.addChildren([
+      overview,
+      messages,
+      message,
+      suppressions,
+      sandbox,
+      sandboxMail,
+      domains,
+      domain,
+      mailboxes,
+      settings,
+      webhook,
+      members,
+      audit,
+      account,
+      operatorWorkspaces,
+      operatorPlans,
+      operatorQueue,
+      operatorHealth,
+    ]),
+  ]),
+  defaultPreload: 'intent',
+  defaultPendingComponent: () => <Loading />,
+  scrollRestoration: true,
+})
+
+declare module '@tanstack/react-router' {
+  interface Register {
+    router: typeof router
+  }
+}

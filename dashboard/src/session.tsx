@@ -1,0 +1,92 @@
+// Who looks, and at which workspace. Without a session every page leads to the sign-in, and back afterwards.
+import { queryOptions, useQuery, useQueryClient, type QueryClient } from '@tanstack/react-query'
+import { redirect } from '@tanstack/react-router'
+import { createContext, useContext, useState, type ReactNode } from 'react'
+import { ApiError, get, lookAt } from './api.ts'
+import type { Account } from './shapes.ts'
+import { Failed, Loading } from './ui/states.tsx'
+
+export type Workspace = Account['workspaces'][number]
+
+interface Looking {
+  readonly session: Account
+  /** Undefined for somebody who belongs to none: an operator, perhaps. */
+  readonly workspace: Workspace | undefined
+  readonly choose: (id: string) => void
+}
+const Context = createContext<Looking | undefined>(undefined)
+
+export function useLooking(): Looking {
+  const looking = useContext(Context)
+  if (looking === undefined) throw new Error('this belongs inside SignedIn')
+  return looking
+}
+
+/** The workspace of a page that only stands where there is one. */
+export function useWorkspace(): Workspace {
+  const { workspace } = useLooking()
+  if (workspace === undefined) throw new Error('this page needs a workspace')
+  return workspace
+}
+
+/** Whether this person's role has a scope; the service decides, this only hides what it would refuse. */
+export function useMay(scope: string): boolean {
+  return useLooking().workspace?.scopes.includes(scope) === true
+}
+
+const sessionQuery = queryOptions({
+  queryKey: ['session'],
+  queryFn: ({ signal }) => get<Account>('/api/v1/session', signal),
+  staleTime: 60_000,
+})
+const isSignedOut = (error: unknown): boolean => error instanceof ApiError && error.status === 401
+
+/** Before a page inside is shown: whoever is not signed in goes there first, and comes back. */
+export async function requireSession(client: QueryClient, href: string): Promise<void> {
+  try {
+    await client.ensureQueryData(sessionQuery)
+  } catch (error) {
+    // oxlint-disable-next-line typescript/only-throw-error -- the router's way to say it
+    if (isSignedOut(error)) throw redirect({ to: '/sign-in', search: href === '/' ? {} : { to: href } })
+    throw error
+  }
+}
+
+export function SignedIn({ children }: { readonly children: ReactNode }) {
+  const query = useQuery({ ...sessionQuery, refetchInterval: 60_000 })
+  const client = useQueryClient()
+  const [chosen, set] = useState(remembered)
+  if (query.isError && isSignedOut(query.error)) {
+    // The session has ended while somebody looked: nothing that was read may stay in the page.
+    location.assign(`/sign-in?${new URLSearchParams({ to: location.pathname }).toString()}`)
+    return <Loading />
+  }
+  if (query.data === undefined)
+    return query.isError ? <Failed error={query.error} again={() => void query.refetch()} /> : <Loading />
+  const { workspaces } = query.data
+  const workspace = workspaces.find(({ workspaceId }) => workspaceId === chosen) ?? workspaces[0]
+  lookAt(workspace?.workspaceId)
+  const choose = (id: string) => {
+    remember(id)
+    lookAt(id)
+    set(id)
+    // What was read belongs to the other workspace.
+    client.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== 'session' })
+  }
+  return <Context value={{ session: query.data, workspace, choose }}>{children}</Context>
+}
+
+function remembered(): string | undefined {
+  try {
+    return localStorage.getItem('workspace') ?? undefined
+  } catch {
+    return undefined
+  }
+}
+function remember(id: string): void {
+  try {
+    localStorage.setItem('workspace', id)
+  } catch {
+    // It then holds until the page is left.
+  }
+}

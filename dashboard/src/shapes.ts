@@ -1,0 +1,69 @@
+// The shapes of the API, taken from the contract that the service validates with: types alone, nothing of it is loaded.
+import type { Static } from 'typebox'
+import type { AuditEntry as AuditEntryShape } from '../../src/contract/management/audit.ts'
+import type { ApiKey as ApiKeyShape, ApiKeyCreated as ApiKeyCreatedShape } from '../../src/contract/management/keys.ts'
+import type {
+  MessageListItem as MessageListItemShape,
+  MessageTimeline as MessageTimelineShape,
+  TimelineAttempt as TimelineAttemptShape,
+  TimelineEvent as TimelineEventShape,
+} from '../../src/contract/management/mail.ts'
+import type { Invitation as InvitationShape, Member as MemberShape } from '../../src/contract/management/members.ts'
+import type {
+  operators,
+  OperatorWorkspace as OperatorWorkspaceShape,
+  Plan as PlanShape,
+} from '../../src/contract/management/operators.ts'
+import type { OkOf } from '../../src/contract/management/managed.ts'
+import type { Account as AccountShape, SessionInfo as SessionInfoShape } from '../../src/contract/management/people.ts'
+import type {
+  SandboxMail as SandboxMailShape,
+  SandboxMailParsed as SandboxMailParsedShape,
+} from '../../src/contract/management/sandbox.ts'
+import type {
+  Domain as DomainShape,
+  Mailbox as MailboxShape,
+  Workspace as WorkspaceShape,
+} from '../../src/contract/management/senders.ts'
+import type { Suppression as SuppressionShape } from '../../src/contract/management/suppressions.ts'
+import type { Usage as UsageShape, UsageSeries as UsageSeriesShape } from '../../src/contract/management/usage.ts'
+import type {
+  WebhookEndpoint as WebhookEndpointShape,
+  WebhookEventDetail as WebhookEventDetailShape,
+  WebhookLogEntry as WebhookLogEntryShape,
+} from '../../src/contract/management/webhooks.ts'
+
+export type WebhookEndpoint = Static<typeof WebhookEndpointShape>
+export type WebhookLogEntry = Static<typeof WebhookLogEntryShape>
+export type WebhookEventDetail = Static<typeof WebhookEventDetailShape>
+export type Account = Static<typeof AccountShape>
+export type SessionInfo = Static<typeof SessionInfoShape>
+export type MessageListItem = Static<typeof MessageListItemShape>
+export type MessageTimeline = Static<typeof MessageTimelineShape>
+export type TimelineEvent = Static<typeof TimelineEventShape>
+export type TimelineAttempt = Static<typeof TimelineAttemptShape>
+export type Domain = Static<typeof DomainShape>
+export type Mailbox = Static<typeof MailboxShape>
+export type Workspace = Static<typeof WorkspaceShape>
+export type ApiKey = Static<typeof ApiKeyShape>
+export type ApiKeyCreated = Static<typeof ApiKeyCreatedShape>
+export type Suppression = Static<typeof SuppressionShape>
+export type Member = Static<typeof MemberShape>
+export type Invitation = Static<typeof InvitationShape>
+export type AuditEntry = Static<typeof AuditEntryShape>
+export type SandboxMail = Static<typeof SandboxMailShape>
+export type SandboxMailParsed = Static<typeof SandboxMailParsedShape>
+export type Usage = Static<typeof UsageShape>
+export type UsageSeries = Static<typeof UsageSeriesShape>
+export type OperatorWorkspace = Static<typeof OperatorWorkspaceShape>
+export type Plan = Static<typeof PlanShape>
+export type Queue = OkOf<typeof operators.readQueue>
+export type Health = OkOf<typeof operators.readHealth>
+
+export interface PageOf<Item> {
+  readonly items: readonly Item[]
+  readonly next?: string
+}
+export interface ListOf<Item> {
+  readonly items: readonly Item[]
+}

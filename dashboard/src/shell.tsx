@@ -1,0 +1,228 @@
+// What stands around every page: where one is, where one can go, and for whom.
+import { Menu } from '@base-ui/react/menu'
+import { useQueryClient } from '@tanstack/react-query'
+import { Link, Outlet, useNavigate, useRouterState } from '@tanstack/react-router'
+import {
+  Activity,
+  AtSign,
+  Ban,
+  ChevronsUpDown,
+  FlaskConical,
+  Gauge,
+  Globe,
+  Building2,
+  KeyRound,
+  ListChecks,
+  LogOut,
+  Mail,
+  Menu as MenuIcon,
+  ScrollText,
+  Stethoscope,
+  UserRound,
+  Users,
+  Webhook,
+  X,
+  type LucideIcon,
+} from 'lucide-react'
+import { useEffect, useState, type ReactNode } from 'react'
+import { ask } from './api.ts'
+import { SignedIn, useLooking } from './session.tsx'
+import { ThemeButton } from './theme.tsx'
+import { IconButton } from './ui/button.tsx'
+
+interface Place {
+  readonly to: string
+  readonly icon: LucideIcon
+  readonly name: string
+}
+const places: readonly (readonly [group: string, places: readonly Place[]])[] = [
+  [
+    'Mail',
+    [
+      { to: '/', icon: Gauge, name: 'Overview' },
+      { to: '/messages', icon: Mail, name: 'Messages' },
+      { to: '/suppressions', icon: Ban, name: 'Suppressions' },
+      { to: '/sandbox', icon: FlaskConical, name: 'Sandbox inbox' },
+    ],
+  ],
+  [
+    'Sending',
+    [
+      { to: '/domains', icon: Globe, name: 'Domains' },
+      { to: '/mailboxes', icon: AtSign, name: 'Mailboxes' },
+      { to: '/settings', icon: KeyRound, name: 'API & SMTP' },
+      { to: '/webhook', icon: Webhook, name: 'Webhook' },
+    ],
+  ],
+  [
+    'Workspace',
+    [
+      { to: '/members', icon: Users, name: 'Members' },
+      { to: '/audit', icon: ScrollText, name: 'Audit log' },
+    ],
+  ],
+]
+const operatorPlaces: readonly Place[] = [
+  { to: '/operator/workspaces', icon: Building2, name: 'Workspaces' },
+  { to: '/operator/plans', icon: ListChecks, name: 'Plans' },
+  { to: '/operator/queue', icon: Activity, name: 'Queue' },
+  { to: '/operator/health', icon: Stethoscope, name: 'Health' },
+]
+
+export function Shell() {
+  return (
+    <SignedIn>
+      <Frame>
+        <Outlet />
+      </Frame>
+    </SignedIn>
+  )
+}
+
+function Frame({ children }: { readonly children: ReactNode }) {
+  const [open, setOpen] = useState(false)
+  const path = useRouterState({ select: ({ location }) => location.pathname })
+  useEffect(() => setOpen(false), [path])
+  useEffect(() => {
+    if (!open) return
+    const close = (event: KeyboardEvent) => event.key === 'Escape' && setOpen(false)
+    addEventListener('keydown', close)
+    return () => removeEventListener('keydown', close)
+  }, [open])
+  return (
+    <div className="min-h-dvh lg:grid lg:grid-cols-[15rem_minmax(0,1fr)]">
+      <a
+        href="#content"
+        className="fixed top-2 left-2 z-50 -translate-y-16 rounded-lg bg-accent px-3 py-2 text-accent-ink focus:translate-y-0"
+      >
+        Skip to the content
+      </a>
+      <header className="flex items-center gap-2 border-b border-line bg-card px-3 py-2 lg:hidden">
+        <IconButton
+          label={open ? 'Close the menu' : 'Open the menu'}
+          aria-expanded={open}
+          onClick={() => setOpen(!open)}
+        >
+          {open ? <X aria-hidden className="size-5" /> : <MenuIcon aria-hidden className="size-5" />}
+        </IconButton>
+        <Brand />
+      </header>
+      <aside
+        className={`${open ? 'flex' : 'hidden'} flex-col gap-4 border-line bg-card p-3 max-lg:fixed max-lg:inset-x-0 max-lg:top-[3.1rem] max-lg:bottom-0 max-lg:z-30 max-lg:overflow-y-auto lg:sticky lg:top-0 lg:flex lg:h-dvh lg:overflow-y-auto lg:border-r`}
+      >
+        <div className="hidden px-2 pt-1 lg:block">
+          <Brand />
+        </div>
+        <WorkspaceMenu />
+        <Navigation />
+        <PersonMenu />
+      </aside>
+      <main id="content" className="min-w-0">
+        {children}
+      </main>
+    </div>
+  )
+}
+
+function Brand() {
+  return (
+    <Link to="/" className="flex items-center gap-2 rounded font-semibold">
+      <img src="/posthorn.svg" alt="" className="size-6" />
+      Posthorn
+    </Link>
+  )
+}
+
+function Navigation() {
+  const { session, workspace } = useLooking()
+  const groups = [
+    ...(workspace === undefined ? [] : places),
+    ...(session.operator ? [['Operator', operatorPlaces] as const] : []),
+  ]
+  return (
+    <nav aria-label="Main" className="grid gap-4">
+      {groups.map(([group, entries]) => (
+        <div key={group} className="grid gap-0.5">
+          <p className="px-2 pb-0.5 text-xs font-medium text-soft">{group}</p>
+          {entries.map(({ to, icon: Icon, name }) => (
+            <Link
+              key={to}
+              to={to}
+              activeOptions={{ exact: to === '/' }}
+              className="flex min-h-8 items-center gap-2.5 rounded-md px-2 text-sm text-soft hover:bg-sunken hover:text-ink aria-[current=page]:bg-sunken aria-[current=page]:font-medium aria-[current=page]:text-ink"
+            >
+              <Icon aria-hidden className="size-4 shrink-0" />
+              {name}
+            </Link>
+          ))}
+        </div>
+      ))}
+    </nav>
+  )
+}
+
+const menu = 'z-50 min-w-52 rounded-lg border border-line bg-card p-1 text-sm shadow-lg'
+const item =
+  'flex w-full cursor-pointer items-center gap-2 rounded-md px-2 py-1.5 text-left outline-none data-highlighted:bg-sunken'
+
+function WorkspaceMenu() {
+  const { session, workspace, choose } = useLooking()
+  if (workspace === undefined) return null
+  if (session.workspaces.length === 1)
+    return <p className="truncate rounded-lg border border-line px-3 py-1.5 text-sm font-medium">{workspace.name}</p>
+  return (
+    <Menu.Root>
+      <Menu.Trigger className="flex items-center justify-between gap-2 rounded-lg border border-line px-3 py-1.5 text-sm font-medium hover:bg-sunken">
+        <span className="truncate">{workspace.name}</span>
+        <ChevronsUpDown aria-hidden className="size-4 shrink-0 text-soft" />
+        <span className="sr-only">Change the workspace</span>
+      </Menu.Trigger>
+      <Menu.Portal>
+        <Menu.Positioner sideOffset={4} align="start">
+          <Menu.Popup className={menu}>
+            {session.workspaces.map(({ workspaceId, name }) => (
+              <Menu.Item key={workspaceId} className={item} onClick={() => choose(workspaceId)}>
+                {name}
+              </Menu.Item>
+            ))}
+          </Menu.Popup>
+        </Menu.Positioner>
+      </Menu.Portal>
+    </Menu.Root>
+  )
+}
+
+function PersonMenu() {
+  const { session } = useLooking()
+  const client = useQueryClient()
+  const navigate = useNavigate()
+  const signOut = async () => {
+    await ask('DELETE', '/api/v1/session')
+    client.clear()
+    await navigate({ to: '/sign-in' })
+  }
+  return (
+    <div className="mt-auto flex items-center gap-1 pt-2">
+      <Menu.Root>
+        <Menu.Trigger className="flex min-w-0 flex-1 items-center gap-2 rounded-md px-2 py-1.5 text-left text-sm hover:bg-sunken">
+          <UserRound aria-hidden className="size-4 shrink-0 text-soft" />
+          <span className="truncate">{session.name ?? session.email}</span>
+        </Menu.Trigger>
+        <Menu.Portal>
+          <Menu.Positioner side="top" sideOffset={4} align="start">
+            <Menu.Popup className={menu}>
+              <p className="truncate px-2 py-1.5 text-soft">{session.email}</p>
+              <Menu.Item className={item} onClick={() => void navigate({ to: '/account' })}>
+                <UserRound aria-hidden className="size-4" /> Account
+              </Menu.Item>
+              <Menu.Item className={item} onClick={() => void signOut()}>
+                <LogOut aria-hidden className="size-4" /> Sign out
+              </Menu.Item>
+            </Menu.Popup>
+          </Menu.Positioner>
+        </Menu.Portal>
+      </Menu.Root>
+      <ThemeButton />
+    </div>
+  )
+}

@@ -1,0 +1,109 @@
+// States, the same everywhere: a colour, an icon and a word, never the colour alone.
+import {
+  Ban,
+  Check,
+  CheckCheck,
+  CircleHelp,
+  Clock,
+  Flag,
+  MailWarning,
+  MailX,
+  Minus,
+  RotateCw,
+  Send,
+  TriangleAlert,
+  X,
+  type LucideIcon,
+} from 'lucide-react'
+import type { ReactNode } from 'react'
+
+const tones = {
+  idle: 'bg-sunken text-soft',
+  accent: 'bg-accent-wash text-accent',
+  good: 'bg-good-wash text-good',
+  warn: 'bg-warn-wash text-warn',
+  bad: 'bg-bad-wash text-bad',
+  unknown: 'bg-unknown-wash text-unknown',
+} as const
+export type Tone = keyof typeof tones
+
+interface State {
+  readonly tone: Tone
+  readonly icon: LucideIcon
+  readonly word: string
+  /** For somebody who does not know SMTP. */
+  readonly meaning: string
+}
+
+export const states = {
+  queued: { tone: 'idle', icon: Clock, word: 'Queued', meaning: 'Kept safely, waiting for its first attempt.' },
+  sending: { tone: 'accent', icon: Send, word: 'Sending', meaning: 'An attempt is under way.' },
+  retrying: { tone: 'warn', icon: RotateCw, word: 'Retrying', meaning: 'Not accepted yet; it will be tried again.' },
+  sent: { tone: 'good', icon: Check, word: 'Sent', meaning: 'The next server took it.' },
+  failed: { tone: 'bad', icon: X, word: 'Failed', meaning: 'Refused for good; it will not be tried again.' },
+  delivery_unknown: {
+    tone: 'unknown',
+    icon: CircleHelp,
+    word: 'Unknown',
+    meaning: 'It may have arrived; nobody can prove it. It is never sent twice.',
+  },
+  pending: { tone: 'idle', icon: Minus, word: 'No report', meaning: 'The receiving provider has said nothing yet.' },
+  delivered: { tone: 'good', icon: CheckCheck, word: 'Delivered', meaning: 'The receiving provider took it.' },
+  soft_bounce: {
+    tone: 'warn',
+    icon: MailWarning,
+    word: 'Soft bounce',
+    meaning: 'Refused, but the recipient is not to blame.',
+  },
+  hard_bounce: {
+    tone: 'bad',
+    icon: MailX,
+    word: 'Hard bounce',
+    meaning: 'The recipient does not exist; it is suppressed.',
+  },
+  complaint: { tone: 'bad', icon: Flag, word: 'Complaint', meaning: 'The recipient called it spam; it is suppressed.' },
+  active: { tone: 'good', icon: Check, word: 'Active', meaning: 'In use.' },
+  disabled: { tone: 'idle', icon: Ban, word: 'Disabled', meaning: 'Not in use.' },
+  blocked: { tone: 'bad', icon: Ban, word: 'Blocked', meaning: 'May not send.' },
+  verified: { tone: 'good', icon: Check, word: 'Verified', meaning: 'Its records are right.' },
+  degraded: {
+    tone: 'warn',
+    icon: TriangleAlert,
+    word: 'Degraded',
+    meaning: 'A record is missing; it still sends for 72 hours.',
+  },
+  revoked: { tone: 'idle', icon: Ban, word: 'Revoked', meaning: 'Works no more.' },
+} as const satisfies Record<string, State>
+export type StateName = keyof typeof states
+
+export function Badge({
+  tone,
+  icon: Icon,
+  children,
+  title,
+}: {
+  readonly tone: Tone
+  readonly icon?: LucideIcon
+  readonly children: ReactNode
+  readonly title?: string
+}) {
+  return (
+    <span
+      title={title}
+      className={`inline-flex items-center gap-1 rounded-full px-2 py-0.5 text-xs font-medium whitespace-nowrap ${tones[tone]}`}
+    >
+      {Icon !== undefined && <Icon aria-hidden className="size-3.5" strokeWidth={2.2} />}
+      {children}
+    </span>
+  )
+}
+
+export function StateBadge({ state }: { readonly state: string }) {
+  const known = (states as Readonly<Record<string, State>>)[state]
+  if (known === undefined) return <Badge tone="idle">{state}</Badge>
+  return (
+    <Badge tone={known.tone} icon={known.icon} title={known.meaning}>
+      {known.word}
+    </Badge>
+  )
+}

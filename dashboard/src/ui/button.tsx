@@ -1,0 +1,59 @@
+// Things to press. One primary action a page; what destroys is red and asks before.
+import type { ButtonHTMLAttributes, ReactNode } from 'react'
+import { LoaderCircle } from 'lucide-react'
+
+const looks = {
+  primary: 'bg-accent text-accent-ink hover:brightness-110',
+  plain: 'border border-line bg-card text-ink hover:bg-sunken',
+  quiet: 'text-soft hover:bg-sunken hover:text-ink',
+  danger: 'border border-bad/40 bg-card text-bad hover:bg-bad-wash',
+} as const
+
+export interface ButtonProps extends ButtonHTMLAttributes<HTMLButtonElement> {
+  readonly look?: keyof typeof looks
+  readonly icon?: ReactNode
+  /** The work is under way: it cannot be pressed twice. */
+  readonly busy?: boolean
+}
+
+export function buttonClass(look: keyof typeof looks = 'plain'): string {
+  return `inline-flex min-h-9 items-center justify-center gap-1.5 rounded-lg px-3 text-sm font-medium transition-[filter,background-color] disabled:cursor-not-allowed disabled:opacity-55 ${looks[look]}`
+}
+
+export function Button({
+  look = 'plain',
+  icon,
+  busy = false,
+  children,
+  className = '',
+  disabled,
+  ...rest
+}: ButtonProps) {
+  return (
+    <button
+      type="button"
+      {...rest}
+      disabled={disabled === true || busy}
+      aria-busy={busy}
+      className={`${buttonClass(look)} ${className}`}
+    >
+      {busy ? <LoaderCircle aria-hidden className="size-4 animate-spin" /> : icon}
+      {children}
+    </button>
+  )
+}
+
+/** An icon that can be pressed; the words are for those who do not see it, and for those who wonder. */
+export function IconButton({ label, children, className = '', ...rest }: ButtonProps & { readonly label: string }) {
+  return (
+    <button
+      type="button"
+      {...rest}
+      aria-label={label}
+      title={label}
+      className={`inline-flex size-8 shrink-0 items-center justify-center rounded-md text-soft hover:bg-sunken hover:text-ink disabled:opacity-50 ${className}`}
+    >
+      {children}
+    </button>
+  )
+}

@@ -1,0 +1,67 @@
+// Texts to take along: ids, secrets, records, snippets. What was copied says so.
+import { Check, Copy as CopyIcon } from 'lucide-react'
+import { useEffect, useState } from 'react'
+import { IconButton } from './button.tsx'
+
+export function useCopied(): readonly [copied: boolean, copy: (text: string) => void] {
+  const [copied, setCopied] = useState(false)
+  useEffect(() => {
+    if (!copied) return
+    const timer = setTimeout(() => setCopied(false), 1_600)
+    return () => clearTimeout(timer)
+  }, [copied])
+  return [copied, (text) => void navigator.clipboard.writeText(text).then(() => setCopied(true))]
+}
+
+export function CopyButton({ text, label = 'Copy' }: { readonly text: string; readonly label?: string }) {
+  const [copied, copy] = useCopied()
+  return (
+    <>
+      <IconButton label={label} onClick={() => copy(text)}>
+        {copied ? <Check aria-hidden className="size-4 text-good" /> : <CopyIcon aria-hidden className="size-4" />}
+      </IconButton>
+      <span role="status" className="sr-only">
+        {copied ? 'Copied' : ''}
+      </span>
+    </>
+  )
+}
+
+/** An id: its end tells it from others, and all of it can be copied. */
+export function Id({ id, short = false }: { readonly id: string; readonly short?: boolean }) {
+  return (
+    <span className="inline-flex max-w-full items-center gap-0.5">
+      <code title={id} className="truncate font-mono text-xs text-soft">
+        {short ? `…${id.slice(-8)}` : id}
+      </code>
+      <CopyButton text={id} label="Copy id" />
+    </span>
+  )
+}
+
+/** One line to copy; long ones scroll inside their own box. */
+export function CopyLine({ text, secret = false }: { readonly text: string; readonly secret?: boolean }) {
+  return (
+    <div
+      className={`flex items-center gap-1 rounded-lg border pr-1 ${secret ? 'border-warn/50 bg-warn-wash' : 'border-line bg-sunken'}`}
+    >
+      <code tabIndex={0} className="min-w-0 flex-1 overflow-x-auto px-3 py-2 font-mono text-sm whitespace-nowrap">
+        {text}
+      </code>
+      <CopyButton text={text} />
+    </div>
+  )
+}
+
+export function Snippet({ text, label }: { readonly text: string; readonly label: string }) {
+  return (
+    <figure aria-label={label} className="relative rounded-lg border border-line bg-sunken">
+      <pre tabIndex={0} className="overflow-x-auto p-3 pr-12 font-mono text-sm leading-relaxed">
+        {text}
+      </pre>
+      <div className="absolute top-1.5 right-1.5">
+        <CopyButton text={text} label={`Copy ${label}`} />
+      </div>
+    </figure>
+  )
+}

@@ -1,0 +1,86 @@
+// A question or a form before the page: focus stays inside, Escape closes, and the page behind is out of reach.
+import { Dialog as Base } from '@base-ui/react/dialog'
+import { X } from 'lucide-react'
+import type { ReactElement, ReactNode } from 'react'
+import { Button } from './button.tsx'
+
+export function Dialog({
+  title,
+  description,
+  trigger,
+  open,
+  onOpenChange,
+  children,
+}: {
+  readonly title: string
+  readonly description?: ReactNode
+  readonly trigger?: ReactElement
+  readonly open: boolean
+  readonly onOpenChange: (open: boolean) => void
+  readonly children: ReactNode
+}) {
+  return (
+    <Base.Root open={open} onOpenChange={onOpenChange}>
+      {trigger !== undefined && <Base.Trigger render={trigger} />}
+      <Base.Portal>
+        <Base.Backdrop className="fixed inset-0 z-40 bg-black/45" />
+        <Base.Popup className="fixed top-1/2 left-1/2 z-50 grid max-h-[calc(100dvh-2rem)] w-[min(32rem,calc(100vw-2rem))] -translate-x-1/2 -translate-y-1/2 gap-4 overflow-y-auto rounded-xl border border-line bg-card p-5 shadow-xl">
+          <div className="flex items-start justify-between gap-3">
+            <div className="grid gap-1">
+              <Base.Title className="text-lg font-semibold">{title}</Base.Title>
+              {description !== undefined && (
+                <Base.Description className="text-sm text-soft">{description}</Base.Description>
+              )}
+            </div>
+            <Base.Close
+              aria-label="Close"
+              className="inline-flex size-8 items-center justify-center rounded-md text-soft hover:bg-sunken hover:text-ink"
+            >
+              <X aria-hidden className="size-4" />
+            </Base.Close>
+          </div>
+          {children}
+        </Base.Popup>
+      </Base.Portal>
+    </Base.Root>
+  )
+}
+
+/** The row of buttons at the end of a dialog. */
+export function DialogActions({ children }: { readonly children: ReactNode }) {
+  return <div className="flex flex-wrap justify-end gap-2 pt-1">{children}</div>
+}
+
+/** Asks before something that cannot be taken back. */
+export function Confirm({
+  title,
+  children,
+  action,
+  open,
+  onOpenChange,
+  onConfirm,
+  busy,
+  mistake,
+}: {
+  readonly title: string
+  readonly children: ReactNode
+  readonly action: string
+  readonly open: boolean
+  readonly onOpenChange: (open: boolean) => void
+  readonly onConfirm: () => void
+  readonly busy: boolean
+  readonly mistake?: ReactNode
+}) {
+  return (
+    <Dialog title={title} open={open} onOpenChange={onOpenChange}>
+      <div className="text-sm text-soft">{children}</div>
+      {mistake}
+      <DialogActions>
+        <Button onClick={() => onOpenChange(false)}>Cancel</Button>
+        <Button look="danger" busy={busy} onClick={onConfirm}>
+          {action}
+        </Button>
+      </DialogActions>
+    </Dialog>
+  )
+}

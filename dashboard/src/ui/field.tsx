@@ -1,0 +1,146 @@
+// Things to fill in: a label, the control, a hint, and what is wrong with it, tied together for those who listen.
+import {
+  useId,
+  type InputHTMLAttributes,
+  type ReactNode,
+  type SelectHTMLAttributes,
+  type TextareaHTMLAttributes,
+} from 'react'
+import { ApiError } from '../api.ts'
+
+const control =
+  'w-full rounded-lg border border-strong-line/60 bg-card px-3 text-base text-ink placeholder:text-soft/70 hover:border-strong-line disabled:opacity-60 aria-invalid:border-bad'
+
+interface Frame {
+  readonly label: string
+  readonly hint?: ReactNode
+  readonly mistake?: string | undefined
+}
+
+function Framed({ label, hint, mistake, id, children }: Frame & { readonly id: string; readonly children: ReactNode }) {
+  return (
+    <div className="grid gap-1">
+      <label htmlFor={id} className="text-sm font-medium">
+        {label}
+      </label>
+      {children}
+      {mistake !== undefined ? (
+        <p id={`${id}-mistake`} role="alert" className="text-sm text-bad">
+          {mistake}
+        </p>
+      ) : (
+        hint !== undefined && (
+          <p id={`${id}-hint`} className="text-sm text-soft">
+            {hint}
+          </p>
+        )
+      )}
+    </div>
+  )
+}
+
+function described({ hint, mistake }: Frame, id: string) {
+  const by = mistake !== undefined ? `${id}-mistake` : hint !== undefined ? `${id}-hint` : undefined
+  return { 'aria-describedby': by, 'aria-invalid': mistake !== undefined }
+}
+
+export function TextField({
+  label,
+  hint,
+  mistake,
+  className = '',
+  ...rest
+}: Frame & InputHTMLAttributes<HTMLInputElement>) {
+  const id = useId()
+  return (
+    <Framed {...{ label, hint, mistake, id }}>
+      <input {...rest} id={id} {...described({ label, hint, mistake }, id)} className={`${control} h-9 ${className}`} />
+    </Framed>
+  )
+}
+
+export function TextArea({
+  label,
+  hint,
+  mistake,
+  className = '',
+  ...rest
+}: Frame & TextareaHTMLAttributes<HTMLTextAreaElement>) {
+  const id = useId()
+  return (
+    <Framed {...{ label, hint, mistake, id }}>
+      <textarea
+        {...rest}
+        id={id}
+        {...described({ label, hint, mistake }, id)}
+        className={`${control} py-2 ${className}`}
+      />
+    </Framed>
+  )
+}
+
+export function Choice({
+  label,
+  hint,
+  mistake,
+  options,
+  className = '',
+  ...rest
+}: Frame &
+  SelectHTMLAttributes<HTMLSelectElement> & {
+    readonly options: readonly (readonly [value: string, words: string])[]
+  }) {
+  const id = useId()
+  return (
+    <Framed {...{ label, hint, mistake, id }}>
+      <select {...rest} id={id} {...described({ label, hint, mistake }, id)} className={`${control} h-9 ${className}`}>
+        {options.map(([value, words]) => (
+          <option key={value} value={value}>
+            {words}
+          </option>
+        ))}
+      </select>
+    </Framed>
+  )
+}
+
+export function Check({ label, hint, ...rest }: Omit<Frame, 'mistake'> & InputHTMLAttributes<HTMLInputElement>) {
+  const id = useId()
+  return (
+    <div className="flex items-start gap-2.5">
+      <input {...rest} id={id} type="checkbox" className="mt-0.5 size-4 accent-accent" />
+      <label htmlFor={id} className="text-sm">
+        {label}
+        {hint !== undefined && <span className="block text-soft">{hint}</span>}
+      </label>
+    </div>
+  )
+}
+
+/** What the service said about one member of a form. */
+export function mistakeIn(error: Error | null, field: string): string | undefined {
+  return error instanceof ApiError && error.field === field ? error.message : undefined
+}
+
+/** What is wrong with the whole, or with a member that is not on the form. */
+export function FormMistake({
+  error,
+  fields = [],
+}: {
+  readonly error: Error | null
+  readonly fields?: readonly string[]
+}) {
+  if (error === null || (error instanceof ApiError && error.field !== undefined && fields.includes(error.field)))
+    return null
+  return (
+    <p role="alert" className="rounded-lg bg-bad-wash px-3 py-2 text-sm text-bad">
+      {error.message}
+    </p>
+  )
+}
+
+/** What was filled in, as text. */
+export function textIn(form: FormData, name: string): string {
+  const value = form.get(name)
+  return typeof value === 'string' ? value : ''
+}

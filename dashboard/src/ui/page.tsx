@@ -1,0 +1,77 @@
+// The frame of every page: one heading, what it is about in a sentence, and the one thing to do here.
+import { useEffect, type ReactNode } from 'react'
+
+export function Page({
+  title,
+  about,
+  actions,
+  children,
+}: {
+  readonly title: string
+  readonly about?: ReactNode
+  readonly actions?: ReactNode
+  readonly children: ReactNode
+}) {
+  useEffect(() => {
+    document.title = `${title} · Posthorn`
+  }, [title])
+  return (
+    <div className="mx-auto grid w-full max-w-6xl grid-cols-[minmax(0,1fr)] gap-6 px-4 py-6 sm:px-8 sm:py-8">
+      <header className="flex flex-wrap items-start justify-between gap-x-6 gap-y-3">
+        <div className="grid min-w-0 gap-1">
+          <h1 className="truncate text-2xl font-semibold">{title}</h1>
+          {about !== undefined && <div className="max-w-2xl text-soft">{about}</div>}
+        </div>
+        {actions !== undefined && <div className="flex flex-wrap gap-2">{actions}</div>}
+      </header>
+      {children}
+    </div>
+  )
+}
+
+/** A part of a page. */
+export function Card({
+  title,
+  about,
+  actions,
+  children,
+  flush = false,
+}: {
+  readonly title?: string
+  readonly about?: ReactNode
+  readonly actions?: ReactNode
+  readonly children: ReactNode
+  /** The content reaches the edges: tables. */
+  readonly flush?: boolean
+}) {
+  return (
+    <section className="min-w-0 rounded-xl border border-line bg-card" aria-label={title}>
+      {title !== undefined && (
+        <header
+          className={`flex flex-wrap items-center justify-between gap-3 px-4 pt-4 sm:px-5 ${flush ? 'pb-3' : ''}`}
+        >
+          <div className="grid gap-0.5">
+            <h2 className="text-lg font-semibold">{title}</h2>
+            {about !== undefined && <p className="text-sm text-soft">{about}</p>}
+          </div>
+          {actions !== undefined && <div className="flex flex-wrap gap-2">{actions}</div>}
+        </header>
+      )}
+      <div className={flush ? '' : 'p-4 sm:p-5'}>{children}</div>
+    </section>
+  )
+}
+
+/** Names and values, one below the other. */
+export function Facts({ rows }: { readonly rows: readonly (readonly [name: string, value: ReactNode])[] }) {
+  return (
+    <dl className="grid grid-cols-[minmax(7rem,auto)_minmax(0,1fr)] gap-x-6 gap-y-2 text-sm">
+      {rows.map(([name, value]) => (
+        <div key={name} className="contents">
+          <dt className="text-soft">{name}</dt>
+          <dd className="min-w-0 break-words">{value}</dd>
+        </div>
+      ))}
+    </dl>
+  )
+}

@@ -1,0 +1,62 @@
+// What stands where the data would: it comes, there is none, or something is wrong, each with the way on.
+import type { UseQueryResult } from '@tanstack/react-query'
+import { CircleAlert, Inbox, type LucideIcon } from 'lucide-react'
+import type { ReactNode } from 'react'
+import { ApiError } from '../api.ts'
+import { Button } from './button.tsx'
+
+export function Loading({ rows = 4 }: { readonly rows?: number }) {
+  return (
+    <div role="status" className="grid gap-3 p-4 sm:p-5">
+      <span className="sr-only">Loading…</span>
+      {Array.from({ length: rows }, (_, row) => (
+        <div key={row} aria-hidden className="h-4 animate-pulse rounded bg-sunken last:w-2/3" />
+      ))}
+    </div>
+  )
+}
+
+export function Empty({
+  icon: Icon = Inbox,
+  title,
+  children,
+}: {
+  readonly icon?: LucideIcon
+  readonly title: string
+  readonly children?: ReactNode
+}) {
+  return (
+    <div className="grid justify-items-center gap-2 px-6 py-12 text-center">
+      <Icon aria-hidden className="size-7 text-soft" strokeWidth={1.5} />
+      <p className="font-medium">{title}</p>
+      {children !== undefined && <div className="max-w-md text-sm text-soft">{children}</div>}
+    </div>
+  )
+}
+
+export function Failed({ error, again }: { readonly error: Error; readonly again?: () => void }) {
+  const requestId = error instanceof ApiError ? error.requestId : undefined
+  return (
+    <div role="alert" className="grid justify-items-center gap-2 px-6 py-12 text-center">
+      <CircleAlert aria-hidden className="size-7 text-bad" strokeWidth={1.5} />
+      <p className="max-w-md">{error.message}</p>
+      {requestId !== undefined && <p className="font-mono text-xs text-soft">Request {requestId}</p>}
+      {again !== undefined && <Button onClick={again}>Try again</Button>}
+    </div>
+  )
+}
+
+/** The three of them around the data of a query. */
+export function Answered<Data>({
+  query,
+  rows,
+  children,
+}: {
+  readonly query: UseQueryResult<Data>
+  readonly rows?: number
+  readonly children: (data: Data) => ReactNode
+}) {
+  if (query.data !== undefined) return <>{children(query.data)}</>
+  if (query.isError) return <Failed error={query.error} again={() => void query.refetch()} />
+  return <Loading {...(rows !== undefined && { rows })} />
+}

@@ -1,0 +1,43 @@
+// Files that never change in the life of the process: compressed once, with a strong ETag (RFC 9110 8.8.3) and the caching that suits them.
+import { createHash } from 'node:crypto'
+import { promisify } from 'node:util'
+import { gunzip, gzipSync } from 'node:zlib'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+
+export interface Asset {
+  readonly type: string
+  /** Of the uncompressed bytes; a strong ETag stands for one encoding. */
+  readonly hash: string
+  readonly gzipped: Buffer
+  readonly cache: string
+}
+
+/** For addresses that name their content. */
+export const immutable = 'public, max-age=31536000, immutable'
+export const revalidate = 'no-cache'
+
+export function makeAsset(type: string, bytes: string | Buffer, cache: string): Asset {
+  const hash = createHash('sha256').update(bytes).digest('base64url').slice(0, 22)
+  return { type, hash, gzipped: gzipSync(bytes, { level: 9 }), cache }
+}
+
+const expand = promisify(gunzip)
+
+export async function answerAsset(request: FastifyRequest, reply: FastifyReply, asset: Asset): Promise<FastifyReply> {
+  const zipped = acceptsGzip(request.headers['accept-encoding'])
+  const etag = `"${asset.hash}${zipped ? '-gzip' : ''}"`
+  reply.headers({ 'content-type': asset.type, 'cache-control': asset.cache, etag, vary: 'Accept-Encoding' })
+  if (isKnown(request.headers['if-none-match'], etag)) return reply.code(304).send()
+  if (!zipped) return reply.send(await expand(asset.gzipped))
+  return reply.header('content-encoding', 'gzip').send(asset.gzipped)
+}
+
+function acceptsGzip(header: string | string[] | undefined): boolean {
+  if (typeof header !== 'string') return false
+  return header.split(',').some((entry) => /^\s*(gzip|\*)\s*(;\s*q=(0\.0*[1-9]\d*|1(\.0*)?)\s*)?$/i.test(entry))
+}
+
+/** RFC 9110 13.1.2: weak comparison. */
+function isKnown(header: string | undefined, etag: string): boolean {
+  return header?.split(',').some((entry) => entry.trim().replace(/^W\//, '') === etag) ?? false
+}
