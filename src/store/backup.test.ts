@@ -6,7 +6,11 @@ import { Client } from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { freshDatabase, type FreshDatabase } from '../../test/world/postgres.ts'
 import { makeAdmitter } from './admit.ts'
+import type { WorkspaceId } from '../domain/message.ts'
+import { isRefusal } from '../domain/refusal.ts'
+import { catchUp } from '../webhooks/webhooks.ts'
 import { backUp, restoreFrom } from './backup.ts'
+import { openDatabase, type Db } from './database.ts'
 import { storeWorld, type StoreWorld } from './store.test-kit.ts'
 
 let world: StoreWorld
@@ -70,7 +74,14 @@ describe('a backup', () => {
     expect(rows).toBeGreaterThan(400)
     expect(statSync(file).mode & 0o777).toBe(0o600)
     expect((await restoreFrom(empty.connection, file)).takenAt).toEqual(takenAt)
-    expect(await contentOf(empty.connection)).toEqual(await contentOf(world.connection))
+    const [restored, original] = [await contentOf(empty.connection), await contentOf(world.connection)]
+    // But for what means something in its own cluster alone.
+    const { events: own = [], installation: facts = [], ...rest } = restored
+    const { events = [], installation = [], ...others } = original
+    expect(rest).toEqual(others)
+    const withoutTransaction = (rows: readonly string[]) => rows.map((row) => row.replace(/,\d+\)$/, ')'))
+    expect(withoutTransaction(own)).toEqual(withoutTransaction(events))
+    expect(facts.filter((fact) => !fact.startsWith('(restored,'))).toEqual(installation)
   })
 
   test('fires no trigger when it is restored, and all of them afterwards', async () => {
@@ -79,6 +90,20 @@ describe('a backup', () => {
     const move = client.query(`update messages set status = 'sent', finished_at = now() where status = 'queued'`)
     await expect(move).rejects.toThrow(/may not become sent from queued/)
     await client.end()
+  })
+
+  test('shows its events to readers again from the beginning, because their place in the order is gone', async () => {
+    const [old, restored] = [world.connection, empty.connection].map((connection) =>
+      openDatabase(connection, { name: 'test', connectionsMax: 1, answerMs: 5_000 }),
+    ) as [Db, Db]
+    const workspace = await world.value<WorkspaceId>('select workspace_id from events limit 1')
+    const all = await catchUp(old, workspace, undefined, 500)
+    if (isRefusal(all)) throw new Error(all.words)
+    const again = await catchUp(restored, workspace, all.next, 500)
+    if (isRefusal(again)) throw new Error(again.words)
+    expect(again.events.map(({ id }) => id).toSorted()).toEqual(all.events.map(({ id }) => id).toSorted())
+    expect(await catchUp(restored, workspace, again.next, 500)).toMatchObject({ events: [], next: again.next })
+    await Promise.all([old.close(), restored.close()])
   })
 
   test('is not put over a database that is used', async () => {

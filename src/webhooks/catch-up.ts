@@ -6,7 +6,7 @@ import type { WorkspaceId } from '../domain/message.ts'
 import { refuse, type Refusal } from '../domain/refusal.ts'
 import type { Db } from '../store/database.ts'
 import { findEndpoint } from '../store/webhook-endpoints.ts'
-import { readInCommitOrder, type CommitCursor } from '../store/views/webhook-events.ts'
+import { readInCommitOrder, restoredMark, type CommitCursor } from '../store/views/webhook-events.ts'
 import { firstWorkspace } from '../store/webhooks.ts'
 import { webhookEventOf } from './event-body.ts'
 
@@ -26,9 +26,12 @@ export async function catchUp(
   after: string | undefined,
   limit: number = limits.eventsPage,
 ): Promise<CaughtUp | Refusal> {
-  const cursor = after === undefined ? start : parseCursor(after)
-  if (cursor === undefined)
+  const place = after === undefined ? { cursor: start, restored: '' } : parseCursor(after)
+  if (place === undefined)
     return refuse('invalid_request', '"after" must be the "next" of an earlier page, as it was.', { field: 'after' })
+  const restored = await restoredMark(db)
+  // After a restore nobody knows what a reader has read of what is there now: again from the beginning, better twice than never.
+  const cursor = place.restored === restored ? place.cursor : start
   const [rows, endpoint] = await Promise.all([
     readInCommitOrder(db, workspace, cursor, limit),
     findEndpoint(db, workspace),
@@ -38,19 +41,26 @@ export async function catchUp(
     events: rows.map((row) => webhookEventOf(workspace, row, endpoint?.api_version ?? webhookApiVersion)),
     next: writeCursor(
       last === undefined ? cursor : { tx: last.tx, messageId: last.message_id, sequence: last.sequence },
+      restored,
     ),
     more: rows.length === limit,
   }
 }
 
-function writeCursor({ tx, messageId, sequence }: CommitCursor): string {
-  return Buffer.from(`${tx} ${messageId} ${sequence}`).toString('base64url')
+function writeCursor({ tx, messageId, sequence }: CommitCursor, restored: string): string {
+  return Buffer.from(`${tx} ${messageId} ${sequence} ${restored}`.trimEnd()).toString('base64url')
 }
 
-function parseCursor(text: string): CommitCursor | undefined {
-  const match = /^(\d{1,19}) ([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}) (\d{1,9})$/.exec(
-    Buffer.from(text, 'base64url').toString('latin1'),
-  )
-  const [, tx = '', messageId = '', sequence = ''] = match ?? []
-  return match === null ? undefined : { tx, messageId, sequence: Number(sequence) }
+interface Place {
+  readonly cursor: CommitCursor
+  /** The mark of the last restore, when the page was read. */
+  readonly restored: string
+}
+
+function parseCursor(text: string): Place | undefined {
+  const uuid = '[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}'
+  const pattern = new RegExp(`^(\\d{1,19}) (${uuid}) (\\d{1,9})(?: (${uuid}))?$`)
+  const match = pattern.exec(Buffer.from(text, 'base64url').toString('latin1'))
+  const [, tx = '', messageId = '', sequence = '', restored = ''] = match ?? []
+  return match === null ? undefined : { cursor: { tx, messageId, sequence: Number(sequence) }, restored }
 }

@@ -45,6 +45,13 @@ const caughtUp = sql(
     order by e.tx, e.message_id, e.sequence`,
 )
 
+const restored = sql('restored-mark', `select value from installation where name = 'restored'`)
+
+/** Names the last restore of a backup; empty where there was none. The order of commits begins anew with each. */
+export async function restoredMark(db: Db): Promise<string> {
+  return (await db.rows<{ value: string }>(restored))[0]?.value ?? ''
+}
+
 /** Where a reader has got to. */
 export interface CommitCursor {
   /** Decimal text of a transaction's 64-bit number. */
