@@ -694,6 +694,10 @@ export const limits = {
   sessionsPerUserMax: 50,
   invitationMs: 7 * 24 * 3600_000,
   invitationsPerWorkspaceMax: 200,
+  /** Mails to addresses that members choose: the installation's sender must not become anybody's. */
+  invitationsPerHourMax: 30,
+  /** Rows of the charts. */
+  countsKeptDays: 400,
   passwordResetMs: 3600_000,
   passwordResetsPerUserMax: 3,
   recoveryCodes: 10,

@@ -20,6 +20,7 @@ const bodies: Readonly<Record<string, object>> = {
   updateMailbox: { status: 'disabled' },
   updateWorkspace: { name: 'Another name' },
   addSuppression: { recipient: 'ada@example.com' },
+  undoSuppressionRule: { rule: 'x', since: '2020-01-01T00:00:00Z' },
   importSuppressions: { csv: 'ada@example.com' },
   updateMember: { role: 'viewer' },
   createInvitation: { email: 'new@example.com', role: 'viewer' },

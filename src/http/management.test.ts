@@ -385,6 +385,17 @@ describe('suppressions', () => {
     ])
   })
 
+  test('what one rule suppressed in a time is taken back at once', async () => {
+    await office.world.db.run(
+      `insert into suppressions (workspace_id, recipient_key, recipient, reason, rule) values ($1, 'u@b.co', 'u@b.co', 'hard_bounce', 'wrong-rule')`,
+      [shop.workspaceId],
+    )
+    const undo = (since: string) => owner.ask('POST', '/suppressions/undo', { body: { rule: 'wrong-rule', since } })
+    expect((await undo('2099-01-01T00:00:00Z')).json()).toEqual({ removed: 0 })
+    expect((await undo('2020-01-01T00:00:00Z')).json()).toEqual({ removed: 1 })
+    expect((await undo('2020-13-01T00:00:00Z')).json()).toMatchObject({ field: 'since' })
+  })
+
   test('are removed with what is known about them written down', async () => {
     expect((await owner.ask('DELETE', '/suppressions/ANN%40example.org')).statusCode).toBe(204)
     expect((await owner.ask('DELETE', '/suppressions/ann%40example.org')).statusCode).toBe(404)
@@ -499,6 +510,17 @@ describe('members', () => {
     await office.world.setClock()
     expect((await owner.ask('DELETE', `/invitations/${id}`)).statusCode).toBe(204)
     expect(await look(second)).toBe(401)
+  })
+
+  test('only so many mails an hour go to addresses that members choose', async () => {
+    const place = await office.sender()
+    const admin = await office.signedIn('admin', place.workspaceId)
+    const ask = (n: number) =>
+      admin.ask('POST', '/invitations', { body: { email: `many${n % 3}@people.example`, role: 'viewer' } })
+    for (let n = 0; n < limits.invitationsPerHourMax; n++) expect((await ask(n)).statusCode).toBe(201)
+    const late = await ask(0)
+    expect(late.statusCode).toBe(429)
+    expect(late.headers['retry-after']).toBe('3600')
   })
 
   test('only owners make, change and remove owners, and one is always left', async () => {

@@ -48,6 +48,17 @@ const installationPage = sql(
             order by x.id desc limit $2) a ${actors} order by a.id desc`,
 )
 
+const recent = sql(
+  'count-audit',
+  `select count(*)::integer many from audit_log
+    where workspace_id = $1 and id >= uuid_floor(app_now() - $3 * interval '1 millisecond') and action = $2`,
+)
+
+/** How often something was done in a workspace in the last `ms`. */
+export async function countAudit(db: Db, workspace: WorkspaceId, action: string, ms: number): Promise<number> {
+  return (await db.rows<{ many: number }>(recent, [workspace, action, ms]))[0]?.many ?? 0
+}
+
 export async function writeAudit(db: Db, entry: AuditEntry): Promise<void> {
   const { workspaceId, actor, action, target, facts } = entry
   const json = facts === undefined ? null : JSON.stringify(facts)

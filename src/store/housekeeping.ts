@@ -11,6 +11,7 @@ import { pruneStsPolicies } from './sts-policies.ts'
 import { pruneSandbox } from './sandbox.ts'
 import { pruneUnmatched } from './unmatched.ts'
 import { sweepSessions } from './sessions.ts'
+import { pruneCounts } from './usage.ts'
 
 /** How long things are kept, in days (decisions K). */
 export interface Retention {
@@ -58,6 +59,7 @@ export async function keepHouse(
   await pruneUnmatched(db)
   await pruneStsPolicies(db, limits.stsPoliciesMax)
   while ((await sweepSessions(db)) === 1_000);
+  await pruneCounts(db)
 }
 
 /** Contents outlive the end of the latest message of their partition; a message is final a day and a little after it was accepted. */

@@ -49,8 +49,7 @@ const page = sql(
 // $2 is where the page begins, $3 what the addresses begin with.
 const pageFrom = sql(
   'page-suppressions-from',
-  `select recipient_key, recipient, reason, source_message_id, rule, evidence, created_at
-     from suppressions where workspace_id = $1 and recipient_key > $2 and recipient_key >= $3
+  `select ${columns} from suppressions where workspace_id = $1 and recipient_key > $2 and recipient_key >= $3
       and starts_with(recipient_key, $3) and reason = coalesce($4, reason)
     order by recipient_key limit $5`,
 )

@@ -68,6 +68,17 @@ const fold = sql(
    select count(*)::integer many, (select count(*) from told) from taken`,
 )
 
+const prune = sql(
+  'prune-counts',
+  `delete from hourly_counts where ctid = any (array(
+     select ctid from hourly_counts where hour < app_now() - $1 * interval '1 day' limit 5000)) returning 1`,
+)
+
+/** Removes the counts of hours that no chart shows any more. */
+export async function pruneCounts(db: Db): Promise<void> {
+  while ((await db.rows(prune, [limits.countsKeptDays])).length === 5_000);
+}
+
 export const readCounts = (db: Db, workspace: WorkspaceId, from: Date, til: Date, step: 'hour' | 'day') =>
   db.rows<CountRow>(counts, [workspace, from, til, step])
 

@@ -23,6 +23,7 @@ import {
   importSuppressions,
   presentSuppression,
   removeSuppression,
+  undoRule,
   type Suppression,
 } from './suppressions.ts'
 
@@ -221,8 +222,15 @@ export async function unsuppressFor({ db }: Tools, by: By, recipient: string): P
   await removeSuppression(db, by.workspaceId, recipient, by.actor)
 }
 
+/** All or nothing. */
 export const importSuppressionsFor = ({ db }: Tools, by: By, csv: string) =>
-  importSuppressions(db, by.workspaceId, csv, by.actor)
+  db.transaction((tx) => importSuppressions(tx, by.workspaceId, csv, by.actor))
+
+export const undoRuleFor = (
+  { db }: Tools,
+  by: By,
+  range: { readonly rule: string; readonly since: string; readonly until?: string },
+) => undoRule(db, by.workspaceId, range, by.actor)
 
 // ------------------------------------------------------------------------------------------------------------------- workspace
 

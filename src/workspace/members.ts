@@ -7,7 +7,7 @@ import type { WorkspaceId } from '../domain/message.ts'
 import { covers, scopesOfRole, type MemberRole } from '../domain/scopes.ts'
 import { parseAddress } from '../mail/address.ts'
 import type { Db } from '../store/database.ts'
-import { writeAudit } from '../store/audit.ts'
+import { countAudit, writeAudit } from '../store/audit.ts'
 import {
   countOwners,
   deleteInvitation,
@@ -31,6 +31,8 @@ import type { Notify } from './notices.ts'
 import { makePasswords } from './passwords.ts'
 import type { Browser, People, SignedIn } from './people.ts'
 import type { Holder } from './sessions.ts'
+
+const hourMs = 3600_000
 
 export interface Member {
   readonly userId: string
@@ -73,7 +75,7 @@ export function changeMember(db: Db, by: By, userId: string, role: MemberRole): 
   )
 }
 
-/** Members may also leave by themselves. */
+/** Who may remove members may also leave. */
 export async function removeMember(db: Db, by: By, userId: string): Promise<void> {
   await audited(
     db,
@@ -112,6 +114,11 @@ export async function invite(
     by,
     'invitation.sent',
     async (tx) => {
+      if ((await countAudit(tx, by.workspaceId, 'invitation.sent', hourMs)) >= limits.invitationsPerHourMax)
+        throw new Mistake(`At most ${limits.invitationsPerHourMax} invitations an hour; try again later.`, {
+          code: 'too_many_attempts',
+          retryAfterSeconds: hourMs / 1000,
+        })
       const user = await userByEmail(tx, address.key)
       if (user !== undefined && (await findMember(tx, by.workspaceId, user.id)) !== undefined)
         throw new Mistake(`${address.text} is a member already.`, { code: 'conflict', field: 'email' })

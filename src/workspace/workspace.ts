@@ -46,6 +46,7 @@ export {
   showMailbox,
   showWorkspace,
   suppressFor,
+  undoRuleFor,
   unsuppressFor,
 } from './management.ts'
 export {

@@ -80,7 +80,10 @@ export const members = {
     scope: 'members.write',
     body: closed({ email: email('Whom.'), role }),
     ok: [201, 'The invitation.', Invitation],
-    may: { 409: 'A member already, or too many open invitations (`conflict`).' },
+    may: {
+      409: 'A member already, or too many open invitations (`conflict`).',
+      429: 'Too many invitations in the last hour (`too_many_attempts`).',
+    },
   }),
   withdrawInvitation: managed({
     method: 'delete',

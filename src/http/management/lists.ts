@@ -14,6 +14,7 @@ import {
   readUsage,
   showSandboxMail,
   suppressFor,
+  undoRuleFor,
   unsuppressFor,
 } from '../../workspace/workspace.ts'
 import type { Desk } from '../manage.ts'
@@ -33,6 +34,7 @@ export function listRoutes({ member, office }: Desk): void {
   member(operations.removeSuppression, async ({ by, path }) => {
     await unsuppressFor(office, by, path['recipient'] as string)
   })
+  member(operations.undoRule, ({ by, body }) => undoRuleFor(office, by, body))
   member(operations.exportSuppressions, ({ by, reply }) => {
     reply.headers({
       'content-type': 'text/csv; charset=utf-8',
