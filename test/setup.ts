@@ -1,11 +1,12 @@
-// Once for a whole test run: offers one fresh PostgreSQL to every worker. It starts when the first test asks for it, so a run
-// without the database does not pay for one. fsync and synchronous_commit stay on: durability is what we test.
+// Once for a whole test run: builds the dashboard where it is not built yet, so that no start under test is the one that does, and offers one
+// fresh PostgreSQL to every worker. It starts when the first test asks for it, so a run without the database does not pay for one. fsync and synchronous_commit stay on: durability is what we test.
 import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { TestProject } from 'vitest/node'
 import { silentLog } from '../src/base/log.ts'
+import { builtDashboard } from '../src/dashboard-build.ts'
 import { embeddedPostgres } from '../src/store/embedded.ts'
 
 declare module 'vitest' {
@@ -16,6 +17,7 @@ declare module 'vitest' {
 }
 
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  await builtDashboard(tmpdir(), () => undefined)
   const folder = mkdtempSync(join(tmpdir(), 'posthorn-test-'))
   chmodSync(folder, 0o711) // as root, PostgreSQL runs as another user and must reach its cluster
   const postgres = embeddedPostgres({
