@@ -3,7 +3,7 @@
 import { version } from './config.ts'
 import { closeAll, type Role, type RoleTools } from './role.ts'
 import { listen, openDatabase } from './store/database.ts'
-import { makePoster } from './webhooks/post.ts'
+import type { Poster, PosterTools } from './webhooks/post.ts'
 import { makeTargets, webhookSender } from './webhooks/webhooks.ts'
 
 export function webhooks({ settings, connection, vault, log, metrics }: RoleTools): Role {
@@ -11,7 +11,7 @@ export function webhooks({ settings, connection, vault, log, metrics }: RoleTool
     openDatabase(connection, { name: `posthorn ${what}`, connectionsMax, answerMs: 30_000 })
   const db = open('webhooks', 2)
   const resultDb = open('webhook results', 1)
-  const poster = makePoster({ targets: makeTargets(settings) })
+  const poster = posterWhenNeeded({ targets: makeTargets(settings) })
   const sender = webhookSender({
     db,
     resultDb,
@@ -29,4 +29,17 @@ export function webhooks({ settings, connection, vault, log, metrics }: RoleTool
     () => sender.inFlight,
   )
   return { services: [sender], closing: [() => poster.close(), ...closeAll(db, resultDb)] }
+}
+
+/** The HTTP client takes 30 MB of memory; most installations have no endpoint on their first day. */
+function posterWhenNeeded(tools: PosterTools): Poster {
+  let made: Promise<Poster> | undefined
+  return {
+    post: async (post) => {
+      made ??= import('./webhooks/post.ts').then(({ makePoster }) => makePoster(tools))
+      return (await made).post(post)
+    },
+    giveUp: () => void made?.then((poster) => poster.giveUp()),
+    close: async () => (await made)?.close(),
+  }
 }

@@ -1,7 +1,6 @@
 // Whether a reporter is who it says: a DKIM signature (RFC 6376) that verifies, of the domain in the one From field. Bounded in
 // signatures, in keys asked for, and in time; whatever goes wrong, the answer is no.
 import { Resolver } from 'node:dns/promises'
-import { dkimVerify } from 'mailauth/lib/dkim/verify.js'
 import { limits } from '../config.ts'
 
 export interface ReporterSettings {
@@ -20,6 +19,8 @@ export function makeReporterCheck({ dnsServers }: ReporterSettings): ReporterChe
     if (dnsServers.length > 0) dns.setServers(dnsServers)
     const bound = setTimeout(() => dns.cancel(), limits.reporterLookupMs)
     try {
+      // Only now: the verifier takes 30 MB of memory, and complaints are rare.
+      const { dkimVerify } = await import('mailauth/lib/dkim/verify.js')
       const { results, headerFrom, fromFields } = await dkimVerify(mail, {
         strict: true,
         resolver: (name, type) => dns.resolve(name, type) as Promise<string[][]>,

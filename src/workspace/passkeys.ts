@@ -1,12 +1,6 @@
 // Passkeys (WebAuthn): a person adds one after another look at the password, and signs in with it alone. What an authenticator may answer is
 // judged by @simplewebauthn/server; each question is good for one answer, and only for the address of this installation.
 import { randomUUIDv7 } from 'node:crypto'
-import {
-  generateAuthenticationOptions,
-  generateRegistrationOptions,
-  verifyAuthenticationResponse,
-  verifyRegistrationResponse,
-} from '@simplewebauthn/server'
 import { limits } from '../config.ts'
 import type { Db } from '../store/database.ts'
 import {
@@ -43,7 +37,11 @@ interface Tools {
   readonly publicUrl: string
   readonly people: Pick<People, 'proved' | 'welcome'>
 }
-type Transports = NonNullable<Parameters<typeof verifyAuthenticationResponse>[0]['credential']['transports']>
+/** Loaded with the first passkey: it takes 45 MB of memory. */
+const webAuthn = () => import('@simplewebauthn/server')
+type WebAuthn = Awaited<ReturnType<typeof webAuthn>>
+type AuthenticationResponse = Parameters<WebAuthn['verifyAuthenticationResponse']>[0]
+type Transports = NonNullable<AuthenticationResponse['credential']['transports']>
 
 const refused = (): Mistake =>
   new Mistake('This passkey does not fit; try again, or sign in with your password.', { code: 'wrong_credentials' })
@@ -59,7 +57,9 @@ export async function beginPasskey(
 ): Promise<PasskeyQuestion> {
   const user = await people.proved(holder, password)
   const known = await listPasskeyRows(db, user.id)
-  const options = await generateRegistrationOptions({
+  const options = await (
+    await webAuthn()
+  ).generateRegistrationOptions({
     rpName: 'Posthorn',
     rpID: new URL(publicUrl).hostname,
     userName: user.email,
@@ -80,6 +80,7 @@ export async function addPasskey(
   const asked = await take(db, answer.id)
   if (asked.user_id !== holder.userId) throw refused()
   const name = parseName(answer.name, 'passkey')
+  const { verifyRegistrationResponse } = await webAuthn()
   const verdict = await verifyRegistrationResponse({
     response: answer.response as Parameters<typeof verifyRegistrationResponse>[0]['response'],
     expectedChallenge: asked.challenge,
@@ -120,7 +121,9 @@ export async function removePasskey(db: Db, holder: Holder, id: string): Promise
 
 /** For a sign-in with a passkey: says nothing about who has one. */
 export async function askForPasskey({ db, publicUrl }: Pick<Tools, 'db' | 'publicUrl'>): Promise<PasskeyQuestion> {
-  const options = await generateAuthenticationOptions({
+  const options = await (
+    await webAuthn()
+  ).generateAuthenticationOptions({
     rpID: new URL(publicUrl).hostname,
     userVerification: 'required',
   })
@@ -133,10 +136,11 @@ export async function signInWithPasskey(
   browser: Browser,
 ): Promise<SignedIn> {
   const asked = await take(db, answer.id)
-  const response = answer.response as Parameters<typeof verifyAuthenticationResponse>[0]['response']
+  const response = answer.response as AuthenticationResponse['response']
   const row = typeof response.id === 'string' ? await findPasskey(db, response.id) : undefined
   const user: UserRow | undefined = row === undefined ? undefined : await userById(db, row.user_id)
   if (row === undefined || user === undefined || asked.user_id !== null) throw refused()
+  const { verifyAuthenticationResponse } = await webAuthn()
   const verdict = await verifyAuthenticationResponse({
     response,
     expectedChallenge: asked.challenge,

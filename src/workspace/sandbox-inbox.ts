@@ -1,11 +1,13 @@
 // The sandbox's inbox of a workspace: what its own messages became when they were delivered to the sandbox. What belongs to others, or to
 // nobody, is not there.
-import PostalMime from 'postal-mime'
 import type { WorkspaceId } from '../domain/message.ts'
 import type { Db } from '../store/database.ts'
 import { pageSandbox, readSandboxMail, type SandboxRow } from '../store/sandbox.ts'
 import type { Page } from './management.ts'
 import { notThere } from './mistake.ts'
+
+/** Loaded with the first mail that somebody reads. */
+const reader = async () => (await import('postal-mime')).default
 
 export interface SandboxMail {
   readonly id: string
@@ -39,7 +41,7 @@ export async function listSandbox(
   const shown = rows.slice(0, most)
   const items = await Promise.all(
     shown.map(async (row) => {
-      const { subject } = await PostalMime.parse(headOf(row.head))
+      const { subject } = await (await reader()).parse(headOf(row.head))
       return { ...present(row), ...(subject !== undefined && { subject }) }
     }),
   )
@@ -49,7 +51,7 @@ export async function listSandbox(
 export async function showSandboxMail(db: Db, workspace: WorkspaceId, id: string): Promise<SandboxMailParsed> {
   const row = await readSandboxMail(db, workspace, id)
   if (row === undefined) throw notThere('mail')
-  const mail = await PostalMime.parse(row.content)
+  const mail = await (await reader()).parse(row.content)
   return {
     ...present(row),
     ...(mail.subject !== undefined && { subject: mail.subject }),
