@@ -131,7 +131,12 @@ describe('secrets', () => {
   const secrets = Object.entries(settingTable).filter(([, entry]) => 'secret' in entry)
 
   test('everything that can hold a password is marked as one', () => {
-    expect(secrets.map(([name]) => name)).toEqual(['DATABASE_URL', 'POSTHORN_SECRET_KEY', 'POSTHORN_ROUTE'])
+    expect(secrets.map(([name]) => name)).toEqual([
+      'DATABASE_URL',
+      'POSTHORN_SECRET_KEY',
+      'POSTHORN_SECRET_KEYS_ACCEPTED',
+      'POSTHORN_ROUTE',
+    ])
   })
 
   test('no message about a wrong value repeats it, because it may be a password in the wrong place', () => {

@@ -187,6 +187,12 @@ export const settingTable = {
     'Encrypts stored secrets; required with `DATABASE_URL`.',
     'generated into the data folder',
   ),
+  POSTHORN_SECRET_KEYS_ACCEPTED: secret<readonly string[]>(
+    (value) => value.split(',').map((key) => secretKey(key.trim())),
+    [],
+    'Comma list of other installation keys that still open what they sealed, while `posthorn rotate-key` changes it (docs/production.md).',
+    'none',
+  ),
   POSTHORN_ROLES: setting<readonly RoleName[]>(
     roles,
     roleNames,
@@ -250,6 +256,11 @@ export const settingTable = {
     '.,dnssec-failed.org',
   ),
   POSTHORN_MX_PORT: setting(port, 25, 'Port of the MX hosts (tests use another).'),
+  POSTHORN_DOCTOR_DOMAIN: setting(
+    hostName,
+    'gmail.com',
+    'The domain whose mail hosts `posthorn doctor` greets, to see that port 25 is open.',
+  ),
   POSTHORN_ALLOW_PRIVATE_MX: setting(flag, false, 'Let the `mx` route reach private addresses (tests).'),
   POSTHORN_ALLOW_PRIVATE_WEBHOOKS: setting(
     flag,
@@ -720,6 +731,47 @@ export const limits = {
   liveConnectionsMax: 500,
   liveConnectionsPerUserMax: 10,
   liveHeartbeatMs: 20_000,
+  // Checking domains (docs/domains.md)
+  zoneServersAskedMax: 4,
+  zoneQueryMs: 3_000,
+  domainRecordsReadMax: 20,
+  domainRecordShownCharactersMax: 300,
+  /** Age of a domain that waits for its records, and how often it is looked at until then. */
+  domainPendingSteps: [
+    { untilMs: 3600_000, everyMs: 60_000 },
+    { untilMs: 24 * 3600_000, everyMs: 10 * 60_000 },
+    { untilMs: 7 * 24 * 3600_000, everyMs: 3600_000 },
+    { untilMs: 30 * 24 * 3600_000, everyMs: 6 * 3600_000 },
+  ],
+  domainVerifiedMs: 6 * 3600_000,
+  domainDegradedMs: 15 * 60_000,
+  domainFailedMs: 24 * 3600_000,
+  /** How long a broken domain still sends (decisions H). */
+  domainDegradedMsMax: 72 * 3600_000,
+  /** Checks in a row without an answer that count as a broken domain. */
+  domainUnansweredMax: 3,
+  /** A node that takes a domain to check has so long for it. */
+  domainCheckMs: 5 * 60_000,
+  domainChecksAtOnce: 4,
+  domainChecksPerRound: 50,
+  domainLookMs: 30_000,
+  // The doctor, and metrics that ask the database
+  doctorCheckMs: 20_000,
+  doctorKeptMs: 10_000,
+  doctorDnsMs: 3_000,
+  doctorConnectMs: 8_000,
+  doctorHostsTried: 3,
+  doctorClockMs: 2_000,
+  doctorQueueLateSeconds: 900,
+  doctorCertificateDays: 14,
+  doctorDiskBytesMin: 500e6,
+  doctorDiskBytesLow: 2e9,
+  doctorDiskShareLow: 0.1,
+  queueFactsRowsMax: 1_000_000,
+  /** Numbers out of the database are this old at most. */
+  metricsKeptMs: 15_000,
+  /** How long the record of a DKIM key that signs no more must stay, for mail under way. */
+  dkimRetiredMs: 7 * 24 * 3600_000,
 } as const
 
 /** The machine's name as far as it is a host name; else `localhost`. */

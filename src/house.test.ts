@@ -20,12 +20,13 @@ const leansOn: Readonly<Record<string, readonly string[]>> = {
   feeds: floor,
   workspace: floor,
   webhooks: [...floor, 'contract'],
-  http: ['domain', 'mail', 'base', 'contract', 'accept', 'feedback', 'feeds', 'workspace'],
+  doctor: floor,
+  http: ['domain', 'mail', 'base', 'contract', 'accept', 'doctor', 'feedback', 'feeds', 'workspace'],
   smtp: ['domain', 'mail', 'base', 'accept', 'feedback', 'workspace'],
-  cli: [...floor, 'contract', 'accept', 'deliver', 'feedback', 'feeds', 'webhooks', 'workspace'],
+  cli: [...floor, 'contract', 'accept', 'deliver', 'doctor', 'feedback', 'feeds', 'webhooks', 'workspace'],
 }
 /** Entered only through the file with their own name: `accept/accept.ts`. */
-const haveOneDoor = ['accept', 'deliver', 'feedback', 'feeds', 'webhooks', 'workspace']
+const haveOneDoor = ['accept', 'deliver', 'doctor', 'feedback', 'feeds', 'webhooks', 'workspace']
 
 /** Which rooms bring in an outside library. */
 const broughtInBy: Readonly<Record<string, readonly string[]>> = {
@@ -41,7 +42,7 @@ const broughtInBy: Readonly<Record<string, readonly string[]>> = {
   typebox: ['contract', 'http'],
   pino: ['base'],
   'prom-client': ['base'],
-  'dns-packet': ['deliver'],
+  'dns-packet': ['base', 'deliver'],
   tldts: ['deliver'],
   commander: ['cli'],
   undici: ['webhooks'],

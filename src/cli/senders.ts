@@ -1,19 +1,25 @@
 // `posthorn domain`, `posthorn mailbox` and `posthorn key`.
 import { InvalidArgumentError, Option, type Command } from 'commander'
+import { makeZones } from '../base/zones.ts'
 import {
   addDomain,
   addMailbox,
   createKey,
+  domainNamed,
   findWorkspace,
   listDomains,
   listKeys,
   listMailboxes,
+  makeDomainChecker,
+  Mistake,
   revokeKey,
+  rotateDkim,
   setMailbox,
 } from '../workspace/workspace.ts'
 import type { ApiKey, Domain, Mailbox } from '../workspace/workspace.ts'
+import type { WorkspaceId } from '../domain/message.ts'
 import { facts, table } from './print.ts'
-import type { Desk } from './tools.ts'
+import type { Desk, Tools } from './tools.ts'
 
 const workspaceArgument = ['<workspace>', 'its id or exact name'] as const
 
@@ -34,6 +40,31 @@ export function domainCommands(program: Command, desk: Desk): void {
       }),
     )
   group
+    .command('check')
+    .description('look at the DNS now, and say what is there and what is wrong')
+    .argument(...workspaceArgument)
+    .argument('<name>', 'the domain')
+    .action((workspace: string, name: string) =>
+      desk.with(async (tools) => {
+        const { id } = await findWorkspace(tools.db, tools.vault, workspace)
+        const domain = await checkDomain(tools, id, (await domainNamed(tools.db, id, name)).id)
+        desk.show(domain, () => describeDomain(domain))
+      }),
+    )
+  group
+    .command('rotate-dkim')
+    .description('make a new DKIM key; it signs as soon as its record is seen')
+    .argument(...workspaceArgument)
+    .argument('<name>', 'the domain')
+    .action((workspace: string, name: string) =>
+      desk.with(async (tools) => {
+        const { id } = await findWorkspace(tools.db, tools.vault, workspace)
+        const domain = await rotateDkim(tools, id, (await domainNamed(tools.db, id, name)).id)
+        if (domain === undefined) throw new Mistake('The domain was removed meanwhile.')
+        desk.show(domain, () => describeDomain(domain))
+      }),
+    )
+  group
     .command('list')
     .description('list the domains of a workspace with their DNS records')
     .argument(...workspaceArgument)
@@ -44,6 +75,14 @@ export function domainCommands(program: Command, desk: Desk): void {
         desk.show(domains, () => domains.map(describeDomain).join('\n\n') || 'The workspace has no domain yet.')
       }),
     )
+}
+
+/** Looks at the DNS now, and shows what is there. */
+async function checkDomain({ db, hostname, settings }: Tools, id: WorkspaceId, domainId: string): Promise<Domain> {
+  const checker = makeDomainChecker({ db, hostname, zones: makeZones({ servers: settings.POSTHORN_DNS_SERVERS }) })
+  const domain = await checker.check(id, domainId)
+  if (domain === undefined) throw new Mistake('The domain was removed meanwhile.')
+  return domain
 }
 
 export function mailboxCommands(program: Command, desk: Desk): void {
@@ -140,9 +179,21 @@ function time(text: string): Date {
   return parsed
 }
 
-function describeDomain({ id, name, status, records }: Domain): string {
+function describeDomain({ id, name, status, brokenSince, returnPathHost, checkedAt, records, advice }: Domain): string {
   const rows = records.map((record) => [record.type, record.name, record.status, record.value])
-  return `${facts({ id, name, status })}\n${table(['TYPE', 'NAME', 'STATUS', 'VALUE'], rows, '')}`
+  const findings = records.flatMap(({ type, name: at, finding }) =>
+    finding === undefined ? [] : `${type} ${at}: ${finding}`,
+  )
+  const words = [...findings, ...advice].map((each) => `\n- ${each}`).join('')
+  const about = facts({
+    id,
+    name,
+    status,
+    'broken since': brokenSince,
+    'return path': returnPathHost,
+    checked: checkedAt,
+  })
+  return `${about}\n${table(['TYPE', 'NAME', 'STATUS', 'VALUE'], rows, '')}${words}`
 }
 
 function describeMailbox({ id, address, name, status }: Mailbox): string {

@@ -231,6 +231,7 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
         host: peer?.host,
         tls: peer?.tls,
         ms: now().getTime() - startedAt.getTime(),
+        ...told(ending, now().getTime() - claimed.createdAt.getTime()),
       })
       return ending
     } catch (error) {
@@ -413,5 +414,14 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
     get inFlight() {
       return flights.size
     },
+  }
+}
+
+/** What the numbers need to know: how old a message was when it was taken, and what kind of refusal it met. */
+function told(ending: Ending | undefined, ageMs: number): { ageMs?: number; report?: string; bounce?: string } {
+  const bounce = ending?.report?.bounce as { readonly class?: string } | undefined
+  return {
+    ...(ending?.outcome === 'accepted' && { ageMs }),
+    ...(bounce?.class !== undefined && { report: ending?.report?.type ?? '', bounce: bounce.class }),
   }
 }

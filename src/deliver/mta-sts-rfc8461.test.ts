@@ -11,7 +11,7 @@ import { startReceiver, type Receiver } from '../../test/world/receiver-process.
 import { keepStsPolicy, pruneStsPolicies, readStsPolicy } from '../store/sts-policies.ts'
 import { storeWorld } from '../store/store.test-kit.ts'
 import { limits } from '../config.ts'
-import { makeDns } from './dns.ts'
+import { makeDns } from '../base/dns.ts'
 import { parseStsPolicy, stsAllows, stsId, type StsPolicy } from './mta-sts-rfc8461.ts'
 import { makeStsPolicies, type PolicyStore, type StsSettings } from './mta-sts.ts'
 import { outcomeOf } from './outcome.ts'

@@ -3,10 +3,10 @@
 // refresh and a TXT record that is gone, until its time is over: else whoever can cut a line could also take the protection away.
 import { request } from 'node:https'
 import { limits } from '../config.ts'
-import type { Dns } from './dns.ts'
+import type { Dns } from '../base/dns.ts'
 import { parseStsPolicy, stsId, type StsPolicy } from './mta-sts-rfc8461.ts'
 import { isPrivateAddress } from '../base/private-address.ts'
-import { remembered } from './remembered.ts'
+import { remembered } from '../base/remembered.ts'
 
 export interface KeptPolicy extends StsPolicy {
   /** Milliseconds since it was fetched. */

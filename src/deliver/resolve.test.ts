@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startDnsServer } from '../../test/world/dns-server.ts'
 import type { DnsServer, Zone } from '../../test/world/dns-server.ts'
 import { limits } from '../config.ts'
-import { makeDns, type DnsSettings } from './dns.ts'
+import { makeDns, type DnsSettings } from '../base/dns.ts'
 import { makeResolver } from './resolve.ts'
 import type { Resolved, ResolverSettings } from './resolve.ts'
 

@@ -4,9 +4,9 @@ import { lookup } from 'node:dns/promises'
 import { isIP } from 'node:net'
 import { limits } from '../config.ts'
 import type { Trouble } from '../domain/attempt.ts'
-import type { Dns, DnsAnswer } from './dns.ts'
+import type { Dns, DnsAnswer } from '../base/dns.ts'
 import { isPrivateAddress } from '../base/private-address.ts'
-import { remembered } from './remembered.ts'
+import { remembered } from '../base/remembered.ts'
 
 export interface MailHost {
   readonly host: string

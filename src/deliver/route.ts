@@ -9,7 +9,7 @@ import type { EmailAddress } from '../mail/address.ts'
 import type { DaneRule } from './dane-rfc7672.ts'
 import { isLoopback } from '../base/private-address.ts'
 import { providerOf } from './providers.ts'
-import { remembered } from './remembered.ts'
+import { remembered } from '../base/remembered.ts'
 import type { DnsTrouble, MailHost, MailResolver } from './resolve.ts'
 import type { TlsPolicies, TlsPolicy } from './tls-policy.ts'
 

@@ -3,7 +3,8 @@
 // refuses a forged one. A host that its policy rules out is not spoken to; when none is left the message waits (decisions B, `tls`).
 import { limits } from '../config.ts'
 import { usableTlsa, type DaneRule } from './dane-rfc7672.ts'
-import type { Dns } from './dns.ts'
+import type { Dns } from '../base/dns.ts'
+import { validates, type Probes } from '../base/dnssec.ts'
 import { stsAllows } from './mta-sts-rfc8461.ts'
 import type { StsPolicies } from './mta-sts.ts'
 import type { MailHost } from './resolve.ts'
@@ -20,26 +21,20 @@ export interface TlsPolicies {
   policiesFor(domain: string, hosts: readonly MailHost[], port: number): Promise<ReadonlyMap<string, TlsPolicy>>
 }
 
-/** Two names for the self-test: one that is signed, one whose signatures are broken on purpose. */
-export interface Probes {
-  readonly signed: string
-  readonly forged: string
-}
-
 export function makeTlsPolicies(
   dns: Dns,
   sts: StsPolicies,
   probes: Probes,
   now = () => performance.now(),
 ): TlsPolicies {
-  const validates = makeSelfTest(dns, probes, now)
+  const validatesNow = makeSelfTest(dns, probes, now)
 
   const policiesFor = async (domain: string, hosts: readonly MailHost[], port: number) => {
     const names = [...new Map(hosts.map((each) => [each.host, each]))]
     const [policy, ...dane] = await Promise.all([
       sts.policyFor(domain),
       ...names.map(async ([, host]) =>
-        host.secure && (await validates()) ? daneOf(dns, domain, host, port) : undefined,
+        host.secure && (await validatesNow()) ? daneOf(dns, domain, host, port) : undefined,
       ),
     ])
     const found = names.map(([name], index): [string, TlsPolicy] => {
@@ -70,29 +65,15 @@ async function daneOf(
 }
 
 /** Answers whether the AD bit of these servers is worth something; asked anew once in a while, and sooner after a no. */
-function makeSelfTest(dns: Dns, { signed, forged }: Probes, now: () => number): () => Promise<boolean> {
+function makeSelfTest(dns: Dns, probes: Probes, now: () => number): () => Promise<boolean> {
   let last: { readonly until: number; readonly answer: Promise<boolean> } | undefined
-
-  const test = async (): Promise<boolean> => {
-    if (!dns.near || dns.servers.length === 0) return false
-    const answers = await Promise.all(
-      dns.servers.map(async (server) => {
-        const [good, bad] = await Promise.all([
-          dns.askServer(server, signed, 'SOA'),
-          dns.askServer(server, forged, 'A'),
-        ])
-        return good.kind === 'found' && good.secure && bad.kind === 'failure' && bad.answered
-      }),
-    )
-    return answers.every(Boolean)
-  }
 
   return () => {
     if (last !== undefined && now() < last.until) return last.answer
-    const answer = test()
+    const answer = validates(dns, probes)
     last = { until: Infinity, answer }
-    void answer.then((validates) => {
-      last = { until: now() + (validates ? limits.dnssecTestMs : limits.dnssecRetestMs), answer }
+    void answer.then((yes) => {
+      last = { until: now() + (yes ? limits.dnssecTestMs : limits.dnssecRetestMs), answer }
     })
     return answer
   }

@@ -241,7 +241,7 @@ const signingKeys = sql(
   'signing-keys',
   `select d.name domain, d.return_path_host "returnPathHost", k.selector, k.private_key_sealed sealed from dkim_keys k
      join domains d on d.workspace_id = k.workspace_id and d.id = k.domain_id
-    where k.workspace_id = $1 and k.domain_id = $2 order by k.created_at desc, k.selector limit 1`,
+    where k.workspace_id = $1 and k.domain_id = $2 and k.state = 'active' order by k.created_at desc, k.selector limit 1`,
 )
 
 export interface SigningRow {
@@ -252,7 +252,7 @@ export interface SigningRow {
   readonly sealed: Buffer
 }
 
-/** What a domain signs with: its newest DKIM key, still sealed, and its return path. */
+/** What a domain signs with: its active DKIM key, still sealed, and its return path. */
 export async function readSigningKey(
   db: Db,
   workspaceId: WorkspaceId,

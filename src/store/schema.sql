@@ -110,10 +110,16 @@ create table dkim_keys (
   public_key text not null,
   private_key_sealed bytea not null,
   created_at timestamp with time zone not null default app_now(),
+  state text not null default 'active'::text,
+  activated_at timestamp with time zone,
+  retired_at timestamp with time zone,
   constraint dkim_keys_pkey PRIMARY KEY (workspace_id, domain_id, selector),
   constraint dkim_keys_workspace_id_domain_id_fkey FOREIGN KEY (workspace_id, domain_id) REFERENCES domains(workspace_id, id),
-  constraint dkim_keys_algorithm_check CHECK ((algorithm = ANY (ARRAY['rsa-sha256'::text, 'ed25519-sha256'::text])))
+  constraint dkim_keys_algorithm_check CHECK ((algorithm = ANY (ARRAY['rsa-sha256'::text, 'ed25519-sha256'::text]))),
+  constraint dkim_keys_state_check CHECK ((state = ANY (ARRAY['pending'::text, 'active'::text, 'retired'::text]))),
+  constraint retired_since CHECK (((state = 'retired'::text) = (retired_at IS NOT NULL)))
 );
+CREATE UNIQUE INDEX dkim_keys_signing ON public.dkim_keys USING btree (workspace_id, domain_id, algorithm, state) WHERE (state <> 'retired'::text);
 
 create table domains (
   workspace_id uuid not null,
@@ -124,11 +130,18 @@ create table domains (
   created_at timestamp with time zone not null default app_now(),
   verified_at timestamp with time zone,
   return_path_host text,
+  vouched boolean not null default false,
+  degraded_at timestamp with time zone,
+  checked_at timestamp with time zone,
+  check_due_at timestamp with time zone,
+  checks_unanswered integer not null default 0,
+  found json,
   constraint domains_pkey PRIMARY KEY (workspace_id, id),
   constraint domains_workspace_id_name_key UNIQUE (workspace_id, name),
   constraint domains_workspace_id_fkey FOREIGN KEY (workspace_id) REFERENCES workspaces(id),
   constraint domains_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'verified'::text, 'degraded'::text, 'failed'::text])))
 );
+CREATE INDEX domains_check_due ON public.domains USING btree (check_due_at) WHERE (check_due_at IS NOT NULL);
 
 create table events (
   workspace_id uuid not null,

@@ -1,15 +1,33 @@
 // Domains with their DKIM keys, and mailboxes: one function per statement, each naming the workspace.
+import type { DomainStatus } from '../domain/domain-state.ts'
 import type { MailboxId, WorkspaceId } from '../domain/message.ts'
 import { sql, type Db } from './database.ts'
 
 export interface DomainRow {
   readonly id: string
   readonly name: string
-  readonly status: 'pending' | 'verified' | 'degraded' | 'failed'
+  readonly status: DomainStatus
   readonly ownership_token: string
   readonly created_at: Date
   readonly verified_at: Date | null
-  readonly keys: readonly { readonly selector: string; readonly public_key: string }[]
+  /** Those that sign or wait first, then the retired ones. */
+  readonly keys: readonly DkimKeyRow[]
+  readonly vouched: boolean
+  readonly degraded_at: Date | null
+  readonly checked_at: Date | null
+  readonly check_due_at: Date | null
+  readonly checks_unanswered: number
+  readonly return_path_host: string | null
+  /** What the last check saw; its shape is the checker's. */
+  readonly found: object | null
+}
+
+export interface DkimKeyRow {
+  readonly selector: string
+  readonly public_key: string
+  readonly state: 'pending' | 'active' | 'retired'
+  /** As JSON has it. */
+  readonly retired_at: string | null
 }
 
 export interface MailboxRow {
@@ -21,21 +39,24 @@ export interface MailboxRow {
   readonly created_at: Date
 }
 
-const keysOfDomain = `coalesce((select json_agg(json_build_object('selector', k.selector, 'public_key', k.public_key) order by k.selector)
-   from dkim_keys k where k.workspace_id = d.workspace_id and k.domain_id = d.id), '[]') keys`
+const keysOfDomain = `coalesce((select json_agg(json_build_object('selector', k.selector, 'public_key', k.public_key, 'state', k.state,
+     'retired_at', k.retired_at) order by k.state = 'retired', k.selector)
+   from dkim_keys k where k.workspace_id = d.workspace_id and k.domain_id = d.id), '[]') keys, d.vouched, d.degraded_at, d.checked_at,
+   d.check_due_at, d.checks_unanswered, d.return_path_host, d.found`
 
 const insertOne = sql(
   'insert-domain',
   `with made as (
-     insert into domains (workspace_id, id, name, status, ownership_token, verified_at)
-     values ($1, $2, $3, $4, $5, case when $4 = 'verified' then app_now() end) on conflict (workspace_id, name) do nothing
+     insert into domains (workspace_id, id, name, status, ownership_token, verified_at, vouched, check_due_at)
+     values ($1, $2, $3, $4, $5, case when $4 = 'verified' then app_now() end, $4 = 'verified', case when $4 = 'pending' then app_now() end)
+     on conflict (workspace_id, name) do nothing
      returning workspace_id, id)
-   insert into dkim_keys (workspace_id, domain_id, selector, algorithm, public_key, private_key_sealed)
-   select workspace_id, id, $6, 'rsa-sha256', $7, $8 from made returning domain_id`,
+   insert into dkim_keys (workspace_id, domain_id, selector, algorithm, public_key, private_key_sealed, activated_at)
+   select workspace_id, id, $6, 'rsa-sha256', $7, $8, app_now() from made returning domain_id`,
 )
 const verify = sql(
   'verify-domain',
-  `update domains set status = 'verified', verified_at = coalesce(verified_at, app_now())
+  `update domains set status = 'verified', verified_at = coalesce(verified_at, app_now()), vouched = true, degraded_at = null, check_due_at = null
     where workspace_id = $1 and name = $2 returning id`,
 )
 const domainByName = sql(

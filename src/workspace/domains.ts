@@ -1,34 +1,47 @@
-// Sending domains, each with a DKIM key of its own, and the DNS records that they ask for (decisions H).
+// Sending domains, each with DKIM keys of its own: adding, listing, and a new key beside the one that signs (decisions H).
 import { randomBytes, randomUUIDv7 } from 'node:crypto'
 import { sealedAs, type Vault } from '../base/secret.ts'
+import type { DomainStatus } from '../domain/domain-state.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { parseAddress } from '../mail/address.ts'
-import { dkimRecord, generateDkimKey } from '../mail/dkim.ts'
+import { generateDkimKey } from '../mail/dkim.ts'
 import type { Db } from '../store/database.ts'
-import { findDomain, insertDomain, listDomainRows, verifyDomain } from '../store/senders.ts'
+import { prepareDkimKey } from '../store/domain-checks.ts'
+import { findDomain, findDomainById, insertDomain, listDomainRows, verifyDomain } from '../store/senders.ts'
 import type { DomainRow } from '../store/senders.ts'
+import { recordsOf, zoneFile, type DnsRecord, type Found } from './domain-records.ts'
 import { Mistake } from './mistake.ts'
-
-export interface DnsRecord {
-  readonly type: 'TXT' | 'CNAME'
-  readonly name: string
-  readonly value: string
-  /** `advised`: worth having, but nothing waits for it. */
-  readonly status: 'pending' | 'verified' | 'advised'
-}
 
 export interface Domain {
   readonly id: string
   readonly name: string
-  readonly status: 'pending' | 'verified' | 'degraded' | 'failed'
+  readonly status: DomainStatus
   readonly createdAt: Date
   readonly verifiedAt?: Date
+  /** Verified by an operator's word: checks say what they see, and change nothing. */
+  readonly vouched: boolean
+  /** Of a broken domain: until when it still sends. */
+  readonly brokenSince?: Date
+  readonly checkedAt?: Date
+  /** When it is looked at next by itself. */
+  readonly nextCheckAt?: Date
+  /** The name that bounces come back to, where the domain has its own. */
+  readonly returnPathHost?: string
   readonly records: readonly DnsRecord[]
+  /** The records that are still to set, as lines of a zone file. */
+  readonly zoneFile: string
+  readonly advice: readonly string[]
+}
+
+interface Tools {
+  readonly db: Db
+  readonly vault: Vault
+  readonly hostname: string
 }
 
 /** `verified` is the operator's word, for tests and migrations; it also counts for a domain that is there already. */
 export async function addDomain(
-  tools: { readonly db: Db; readonly vault: Vault; readonly hostname: string },
+  tools: Tools,
   workspace: WorkspaceId,
   text: string,
   verified: boolean,
@@ -38,15 +51,15 @@ export async function addDomain(
     throw new Mistake(`"${text}" is not the name of a domain, such as example.org.`, { field: 'name' })
   const known = verified && (await verifyDomain(tools.db, workspace, name))
   if (!known) {
-    const { privateKeyPem, publicKeyBase64 } = await generateDkimKey()
+    const { publicKey, privateKeySealed } = await makeKey(tools.vault, workspace, name)
     const inserted = await insertDomain(tools.db, workspace, {
       id: randomUUIDv7(),
       name,
       status: verified ? 'verified' : 'pending',
       ownershipToken: randomBytes(24).toString('base64url'),
-      selector: `ph${new Date().toISOString().slice(0, 7).replace('-', '')}`,
-      publicKey: publicKeyBase64,
-      privateKeySealed: tools.vault.seal(privateKeyPem, sealedAs.dkimKey(workspace, name)),
+      selector: selectorOfMonth(),
+      publicKey,
+      privateKeySealed,
     })
     if (!inserted)
       throw new Mistake(`The workspace already has the domain ${name}.`, { code: 'conflict', field: 'name' })
@@ -60,27 +73,70 @@ export async function listDomains(db: Db, workspace: WorkspaceId, hostname: stri
   return (await listDomainRows(db, workspace)).map((row) => presentDomain(row, hostname))
 }
 
+export async function domainNamed(db: Db, workspace: WorkspaceId, text: string): Promise<DomainRow> {
+  const name = parseAddress(`postmaster@${text}`)?.domain
+  const row = name === undefined ? undefined : await findDomain(db, workspace, name)
+  if (row === undefined)
+    throw new Mistake(`The workspace has no domain "${text}"; \`posthorn domain list\` shows those it has.`)
+  return row
+}
+
+/**
+ * Makes a second DKIM key, whose record is to be set beside the first one's. The next check that sees it lets it sign; one that waits already
+ * is shown again. Undefined where the workspace has no such domain.
+ */
+export async function rotateDkim(tools: Tools, workspace: WorkspaceId, id: string): Promise<Domain | undefined> {
+  const { db, vault, hostname } = tools
+  const row = await findDomainById(db, workspace, id)
+  if (row === undefined) return undefined
+  if (!row.keys.some(({ state }) => state === 'pending')) {
+    const selector = nextSelector(row.keys.map((key) => key.selector))
+    await prepareDkimKey(db, workspace, id, { selector, ...(await makeKey(vault, workspace, row.name)) })
+  }
+  const after = await findDomainById(db, workspace, id)
+  return after && presentDomain(after, hostname)
+}
+
+async function makeKey(vault: Vault, workspace: WorkspaceId, domain: string) {
+  const { privateKeyPem, publicKeyBase64 } = await generateDkimKey()
+  return {
+    publicKey: publicKeyBase64,
+    privateKeySealed: vault.seal(privateKeyPem, sealedAs.dkimKey(workspace, domain)),
+  }
+}
+
+/** `ph202611`: says to the owner of the zone how old a key is. */
+const selectorOfMonth = (): string => `ph${new Date().toISOString().slice(0, 7).replace('-', '')}`
+
+/** The month's, then with b, c, ...: always one that is later than all, so that no name ever comes back with another key. */
+export function nextSelector(taken: readonly string[], month = selectorOfMonth()): string {
+  const last = taken
+    .filter((each) => each.startsWith(month))
+    .sort((one, other) => one.length - other.length || (one < other ? -1 : 1))
+    .at(-1)
+  if (last === undefined) return month
+  const suffix = last.slice(month.length)
+  if (suffix === '') return `${month}b`
+  const letter = suffix.charCodeAt(suffix.length - 1)
+  return letter === 0x7a ? `${last}b` : `${month}${suffix.slice(0, -1)}${String.fromCharCode(letter + 1)}`
+}
+
 export function presentDomain(row: DomainRow, hostname: string): Domain {
-  const status = row.status === 'verified' ? 'verified' : 'pending'
-  const { name } = row
-  const records: DnsRecord[] = [
-    { type: 'TXT', name: `_posthorn.${name}`, value: `posthorn-verify=${row.ownership_token}`, status },
-    ...row.keys.map(({ selector, public_key }): DnsRecord => ({
-      type: 'TXT',
-      name: `${selector}._domainkey.${name}`,
-      value: dkimRecord(public_key),
-      status,
-    })),
-    // A subdomain of its own for bounces: the SPF record of the domain itself is not touched.
-    { type: 'CNAME', name: `bounces.${name}`, value: hostname, status },
-    { type: 'TXT', name: `_dmarc.${name}`, value: 'v=DMARC1; p=none', status: 'advised' },
-  ]
+  const records = recordsOf(row, hostname)
+  const found = row.found as Found | null
   return {
     id: row.id,
-    name,
+    name: row.name,
     status: row.status,
     createdAt: row.created_at,
     ...(row.verified_at !== null && { verifiedAt: row.verified_at }),
+    vouched: row.vouched,
+    ...(row.degraded_at !== null && { brokenSince: row.degraded_at }),
+    ...(row.checked_at !== null && { checkedAt: row.checked_at }),
+    ...(row.check_due_at !== null && { nextCheckAt: row.check_due_at }),
+    ...(row.return_path_host !== null && { returnPathHost: row.return_path_host }),
     records,
+    zoneFile: zoneFile(records.filter(({ status }) => status !== 'verified' && status !== 'retiring')),
+    advice: found?.advice ?? [],
   }
 }

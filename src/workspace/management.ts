@@ -13,10 +13,11 @@ import { listCredentialRows, revokeCredentialRow } from '../store/smtp-credentia
 import { searchSuppressions, type SuppressionReason } from '../store/suppressions.ts'
 import { changeOwnWorkspace, workspaceById, type WorkspaceRow } from '../store/workspaces.ts'
 import { audited, type By } from './by.ts'
-import { addDomain, presentDomain, type Domain } from './domains.ts'
+import { addDomain, presentDomain, rotateDkim, type Domain } from './domains.ts'
 import { createKey, presentKey, type ApiKey, type KeyWish } from './keys.ts'
 import { addMailbox, presentMailbox, type Mailbox } from './mailboxes.ts'
 import { isUuid, Mistake, notThere, parseName } from './mistake.ts'
+import type { Office } from './office.ts'
 import { createSmtpCredential, presentCredential, type SmtpCredential } from './smtp-credentials.ts'
 import {
   addSuppression,
@@ -55,6 +56,27 @@ export async function showDomain({ db, hostname }: Tools, workspace: WorkspaceId
   const row = await findDomainById(db, workspace, id)
   if (row === undefined) throw notThere('domain')
   return presentDomain(row, hostname)
+}
+
+/** Makes a second DKIM key; `rotateDkim` says when it begins to sign. */
+export function rotateDkimFor({ db, vault, hostname }: Tools, by: By, id: string): Promise<Domain> {
+  return audited(
+    db,
+    by,
+    'domain.dkim_prepared',
+    async (tx) => {
+      const domain = await rotateDkim({ db: tx, vault, hostname }, by.workspaceId, id)
+      if (domain === undefined) throw notThere('domain')
+      return domain
+    },
+    (domain) => ({ target: domain.name }),
+  )
+}
+
+export async function checkDomainFor(office: Pick<Office, 'domains'>, by: By, id: string): Promise<Domain> {
+  const domain = await office.domains.check(by.workspaceId, id)
+  if (domain === undefined) throw notThere('domain')
+  return domain
 }
 
 export async function removeDomain({ db }: Tools, by: By, id: string): Promise<void> {

@@ -4,6 +4,7 @@ import type { WorkspaceId } from '../domain/message.ts'
 import type { Refusal } from '../domain/refusal.ts'
 import type { Accepted, Principal, Submission } from '../domain/submission.ts'
 import type { Db } from '../store/database.ts'
+import type { DomainChecker } from './domain-check.ts'
 import type { Live } from './live.ts'
 import type { Notify } from './notices.ts'
 import type { People } from './people.ts'
@@ -16,6 +17,11 @@ export interface Office {
   readonly people: People
   readonly notify: Notify
   readonly live: Live
+  readonly domains: Pick<DomainChecker, 'check'>
+  /** What is well and what is not, for operators. */
+  readonly doctor: () => Promise<
+    readonly { readonly name: string; readonly status: 'ok' | 'warn' | 'fail' | 'skipped'; readonly detail: string }[]
+  >
   readonly accept: (submission: Submission) => Promise<Accepted | Refusal>
   /** Whether a workspace may send at all; undefined where there is none. */
   readonly standing: (

@@ -23,7 +23,11 @@ import { isUuid, Mistake, parseName } from './mistake.ts'
 import type { Holder } from './sessions.ts'
 
 export type { By } from './by.ts'
-export { addDomain, listDomains } from './domains.ts'
+export { makeDomainChecker } from './domain-check.ts'
+export type { DomainChange, DomainChecker } from './domain-check.ts'
+export { makeDomainNotices } from './domain-notices.ts'
+export { domainWatch } from './domain-watch.ts'
+export { addDomain, domainNamed, listDomains, rotateDkim } from './domains.ts'
 export type { Domain } from './domains.ts'
 export { createKey, listKeys, revokeKey } from './keys.ts'
 export type { ApiKey } from './keys.ts'
@@ -39,9 +43,11 @@ export {
   importSuppressionsFor,
   pageSuppressionsOf,
   readAudit,
+  checkDomainFor,
   removeDomain,
   revokeCredentialFor,
   revokeKeyFor,
+  rotateDkimFor,
   showDomain,
   showMailbox,
   showWorkspace,

@@ -20,6 +20,8 @@ export type Name =
       readonly aaaa?: readonly string[]
       readonly txt?: readonly string[]
       readonly cname?: string
+      readonly ns?: readonly string[]
+      readonly ptr?: readonly string[]
       readonly tlsa?: readonly packet.TlsaData[]
       /** At the top of a zone: comes with every "no" below it. */
       readonly soa?: { readonly ttl: number; readonly minimum: number }
@@ -90,7 +92,8 @@ export async function startDnsServer(zone: Zone = {}): Promise<DnsServer> {
     if (question === undefined) return undefined
     asked.push(`${question.type} ${question.name}${way === 'tcp' ? ' tcp' : ''}`)
     const reply = { id: query.id ?? 0, type: 'response' as const, questions: [question], answers: [] }
-    const flags = packet.RECURSION_DESIRED | packet.RECURSION_AVAILABLE
+    const own = ((query.flags ?? 0) & packet.RECURSION_DESIRED) === 0 ? packet.AUTHORITATIVE_ANSWER : 0
+    const flags = packet.RECURSION_DESIRED | packet.RECURSION_AVAILABLE | own
     const name = names[question.name.toLowerCase()] ?? 'nxdomain'
     const authorities = soaAbove(names, question.name)
     const trouble =
@@ -136,12 +139,15 @@ export async function startDnsServer(zone: Zone = {}): Promise<DnsServer> {
   }
 }
 
-function answersOf(names: Readonly<Record<string, Name>>, owner: string, type: string): packet.Answer[] {
+function answersOf(names: Readonly<Record<string, Name>>, owner: string, type: string, hops = 0): packet.Answer[] {
   const name = names[owner.toLowerCase()]
   if (name === undefined || typeof name === 'string') return []
   const common = { name: owner, ttl: name.ttl ?? 60 }
   if (name.cname !== undefined)
-    return [{ ...common, type: 'CNAME', data: name.cname }, ...answersOf(names, name.cname, type)]
+    return [
+      { ...common, type: 'CNAME', data: name.cname },
+      ...(hops < 20 ? answersOf(names, name.cname, type, hops + 1) : []), // rings exist
+    ]
   switch (type) {
     case 'MX':
       return (name.mx ?? []).map((data) => ({ ...common, type: 'MX', data }))
@@ -151,6 +157,10 @@ function answersOf(names: Readonly<Record<string, Name>>, owner: string, type: s
       return (name.aaaa ?? []).map((data) => ({ ...common, type: 'AAAA', data }))
     case 'TXT':
       return (name.txt ?? []).map((data) => ({ ...common, type: 'TXT', data: data.match(/.{1,255}/gs) ?? [''] }))
+    case 'NS':
+      return (name.ns ?? []).map((data) => ({ ...common, type: 'NS', data }))
+    case 'PTR':
+      return (name.ptr ?? []).map((data) => ({ ...common, type: 'PTR', data }))
     case 'TLSA':
       return (name.tlsa ?? []).map((data) => ({ ...common, type: 'TLSA', data }))
     case 'SOA':

@@ -3,22 +3,43 @@ import { Type } from 'typebox'
 import { closed, email, list, managed, name, oneOf, time, uuid } from './managed.ts'
 
 const DnsRecord = Type.Object({
+  purpose: oneOf(
+    ['ownership', 'dkim', 'return_path', 'dmarc'],
+    'What it is for. The domain sends when `ownership` and `dkim` are there.',
+  ),
   type: oneOf(['TXT', 'CNAME', 'MX'], 'The type of the record.'),
   name: Type.String({ description: 'Where to set it.', examples: ['_posthorn.example.org'] }),
   value: Type.String({ description: 'What to set.' }),
-  status: Type.String({
-    description: '`pending`, `verified`, or `advised`: worth having, but nothing waits for it.',
-  }),
+  status: oneOf(
+    ['pending', 'verified', 'wrong', 'advised', 'retiring'],
+    '`pending`: not seen yet; `wrong`: something else stands there; `advised`: worth having, but nothing waits for it; `retiring`: of a DKIM key that signs no more.',
+  ),
+  found: Type.Optional(
+    Type.Array(Type.String(), { description: 'What stands there instead, cut to 300 characters each.' }),
+  ),
+  finding: Type.Optional(Type.String({ description: 'What that means and what to do, in plain words.' })),
 })
 
 export const Domain = Type.Object(
   {
     id: uuid('The domain.'),
     name: Type.String({ description: 'In A-labels.', examples: ['example.org'] }),
-    status: oneOf(['pending', 'verified', 'degraded', 'failed'], 'Whether its records were found.'),
+    status: oneOf(
+      ['pending', 'verified', 'degraded', 'failed'],
+      'Whether its records were found. A `degraded` domain broke, and still sends for 72 hours; then it is `failed`.',
+    ),
     createdAt: time('When it was added.'),
     verifiedAt: Type.Optional(time('When its records were first found.')),
+    vouched: Type.Boolean({ description: "Verified by an operator's word: checks change nothing." }),
+    brokenSince: Type.Optional(time('Since when its records are broken.')),
+    checkedAt: Type.Optional(time('When its records were last looked at.')),
+    nextCheckAt: Type.Optional(time('When they are looked at next by themselves.')),
+    returnPathHost: Type.Optional(
+      Type.String({ description: "Where bounces come back to; left out: to the installation's own host." }),
+    ),
     records: Type.Array(DnsRecord, { description: 'The DNS records to set.' }),
+    zoneFile: Type.String({ description: 'Those that are still to set, as lines of a zone file.' }),
+    advice: Type.Array(Type.String(), { description: 'What else was seen, and is worth knowing.' }),
   },
   { description: 'A domain that the workspace sends from.' },
 )
@@ -107,6 +128,28 @@ export const senders = {
     summary: 'Read a domain with its DNS records',
     scope: 'domains.read',
     ok: [200, 'The domain.', Domain],
+  }),
+  checkDomain: managed({
+    method: 'post',
+    path: '/api/v1/domains/{domainId}/check',
+    operationId: 'checkDomain',
+    tag: 'Domains',
+    summary: 'Look at the DNS records of a domain now',
+    description:
+      "Asks the name servers of the domain's own zone. Domains are also checked by themselves: pending ones often at first, verified ones every six hours.",
+    scope: 'domains.write',
+    ok: [200, 'The domain, with what was found.', Domain],
+  }),
+  rotateDkim: managed({
+    method: 'post',
+    path: '/api/v1/domains/{domainId}/dkim/rotate',
+    operationId: 'rotateDkim',
+    tag: 'Domains',
+    summary: 'Make a new DKIM key',
+    description:
+      'Adds a key with a selector of its own, whose record is to be set beside the first. It signs as soon as a check has seen the record; the old record must stay for a week after that. A key that waits already is shown again.',
+    scope: 'domains.write',
+    ok: [200, 'The domain, with the record to set.', Domain],
   }),
   removeDomain: managed({
     method: 'delete',

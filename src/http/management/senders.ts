@@ -5,6 +5,7 @@ import {
   addMailboxFor,
   changeMailboxFor,
   changeWorkspace,
+  checkDomainFor,
   createCredentialFor,
   createKeyFor,
   listDomains,
@@ -14,6 +15,7 @@ import {
   removeDomain,
   revokeCredentialFor,
   revokeKeyFor,
+  rotateDkimFor,
   showDomain,
   showMailbox,
   showWorkspace,
@@ -29,6 +31,8 @@ export function senderRoutes({ member, office }: Desk): void {
   }))
   member(operations.addDomain, ({ by, body }) => addDomainFor(office, by, body.name))
   member(operations.readDomain, ({ by, path }) => showDomain(office, by.workspaceId, path['domainId'] as string))
+  member(operations.checkDomain, ({ by, path }) => checkDomainFor(office, by, path['domainId'] as string))
+  member(operations.rotateDkim, ({ by, path }) => rotateDkimFor(office, by, path['domainId'] as string))
   member(operations.removeDomain, async ({ by, path }) => {
     await removeDomain(office, by, path['domainId'] as string)
   })

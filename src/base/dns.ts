@@ -7,10 +7,10 @@ import { getServers } from 'node:dns'
 import { connect, isIP } from 'node:net'
 import packet from 'dns-packet'
 import { limits } from '../config.ts'
-import { isLoopback } from '../base/private-address.ts'
+import { isLoopback } from './private-address.ts'
 import { remembered } from './remembered.ts'
 
-export type RecordType = 'A' | 'AAAA' | 'MX' | 'TXT' | 'TLSA' | 'SOA'
+export type RecordType = 'A' | 'AAAA' | 'MX' | 'TXT' | 'TLSA' | 'SOA' | 'NS' | 'CNAME' | 'PTR'
 
 export interface DnsAnswer {
   /** `no_data`: the name exists, without such a record. `failure`: nobody knows. */
@@ -24,12 +24,14 @@ export interface DnsAnswer {
   readonly keepMs: number
   /** False: silence. */
   readonly answered: boolean
+  /** The server speaks for the zone itself (AA bit). */
+  readonly authoritative: boolean
 }
 
 export interface Dns {
   ask(name: string, type: RecordType): Promise<DnsAnswer>
-  /** One question to one server, not remembered. */
-  askServer(server: string, name: string, type: RecordType): Promise<DnsAnswer>
+  /** One question to one server, not remembered. `own`: what it knows by itself, without asking others. */
+  askServer(server: string, name: string, type: RecordType, own?: 'own'): Promise<DnsAnswer>
   readonly servers: readonly string[]
   /** The operator named the servers, or they are on this machine: nobody else can speak in their name. */
   readonly near: boolean
@@ -53,11 +55,12 @@ export function makeDns(settings: DnsSettings): Dns {
   const enter = gate(limits.dnsQuestionsMax)
   let giveUp = new AbortController()
 
-  const askServer = async (server: string, name: string, type: RecordType): Promise<DnsAnswer> => {
+  const askServer = async (server: string, name: string, type: RecordType, own?: 'own'): Promise<DnsAnswer> => {
     const { signal } = giveUp
+    if (!isAskable(name)) return failure(name, false)
     const leave = await enter()
     try {
-      const answer = await exchange(placeOf(server), name, type, queryMs, signal)
+      const answer = await exchange(placeOf(server), { name, type, recursive: own === undefined }, queryMs, signal)
       return answer === undefined ? failure(name, false) : meaningOf(answer, name, type)
     } finally {
       leave()
@@ -100,6 +103,12 @@ interface Place {
   readonly port: number
 }
 
+interface Question {
+  readonly name: string
+  readonly type: RecordType
+  readonly recursive: boolean
+}
+
 function placeOf(server: string): Place {
   const match = /^(?:\[(.+)\]|([^:]+)):(\d{1,5})$/.exec(server)
   return match === null
@@ -117,13 +126,13 @@ const failure = (name: string, answered: boolean): DnsAnswer => ({
   secure: false,
   keepMs: 0,
   answered,
+  authoritative: false,
 })
 
 /** A whole answer from this server to this question, or nothing. */
 async function exchange(
   place: Place,
-  name: string,
-  type: RecordType,
+  { name, type, recursive }: Question,
   ms: number,
   signal: AbortSignal,
 ): Promise<packet.DecodedPacket | undefined> {
@@ -131,7 +140,7 @@ async function exchange(
   const question = packet.encode({
     type: 'query',
     id,
-    flags: packet.RECURSION_DESIRED | packet.AUTHENTIC_DATA,
+    flags: (recursive ? packet.RECURSION_DESIRED : 0) | packet.AUTHENTIC_DATA,
     questions: [{ type, name, class: 'IN' }],
     additionals: [
       {
@@ -243,14 +252,15 @@ function meaningOf(answer: packet.DecodedPacket, name: string, type: RecordType)
   let canonical = bare(name)
   let ttl = Infinity
   const all = answer.answers ?? []
-  for (let hops = 0; hops < limits.dnsAliasesMax; hops++) {
+  const hopsMax = type === 'CNAME' ? 0 : limits.dnsAliasesMax // who asks for the alias wants itself
+  for (let hops = 0; hops < hopsMax; hops++) {
     const alias = all.find((record) => record.type === 'CNAME' && sameName(record.name, canonical))
     if (alias === undefined || alias.type !== 'CNAME') break
     canonical = bare(alias.data)
     ttl = Math.min(ttl, alias.ttl ?? 0)
   }
   const records = all.filter((record) => record.type === type && sameName(record.name, canonical))
-  const secure = answer.flag_ad
+  const { flag_ad: secure, flag_aa: authoritative } = answer
   if (rcode === 'NOERROR' && records.length > 0) {
     for (const record of records) ttl = Math.min(ttl, ('ttl' in record ? record.ttl : undefined) ?? 0)
     return {
@@ -260,6 +270,7 @@ function meaningOf(answer: packet.DecodedPacket, name: string, type: RecordType)
       secure,
       keepMs: bounded(ttl * 1000, limits.dnsKeptMsMax),
       answered: true,
+      authoritative,
     }
   }
   // How long a "no" lasts, its SOA says (RFC 2308 section 5).
@@ -272,6 +283,7 @@ function meaningOf(answer: packet.DecodedPacket, name: string, type: RecordType)
     secure,
     keepMs: bounded(lasts, limits.dnsNegativeKeptMsMax),
     answered: true,
+    authoritative,
   }
 }
 

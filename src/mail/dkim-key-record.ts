@@ -1,0 +1,46 @@
+// What the TXT records at a DKIM selector say about our key (RFC 6376 3.6.1): whether receivers will find it, and if not, what is wrong
+// with the record, in words for whoever edits the zone.
+
+/** `tag=value` pairs (RFC 6376 3.2); a tag that comes twice spoils the list. Undefined where the text is none. */
+export function tagsOf(text: string): ReadonlyMap<string, string> | undefined {
+  const tags = new Map<string, string>()
+  for (const part of text.split(';')) {
+    if (part.trim() === '') continue
+    const at = part.indexOf('=')
+    const name = part.slice(0, at).trim()
+    if (at < 1 || tags.has(name)) return undefined
+    tags.set(name, part.slice(at + 1).trim())
+  }
+  return tags
+}
+
+/** Undefined: the record is right. */
+export function whyNotDkim(texts: readonly string[], publicKey: string): string | undefined {
+  const records = texts.filter((text) => /\bp\s*=/.test(text))
+  if (records.length === 0) return 'The TXT record here is no DKIM key: it has no "p=".'
+  if (records.length > 1)
+    return 'Two DKIM keys stand at this name, and receivers may take either: remove the one that is not shown here.'
+  const tags = tagsOf(records[0] as string)
+  if (tags === undefined) return 'The record cannot be read as "tag=value; tag=value".'
+  const version = tags.get('v')
+  if (version !== undefined && version !== 'DKIM1') return `The record begins with v=${version}; it must be v=DKIM1.`
+  const found = (tags.get('p') ?? '').replace(/["\s]/g, '')
+  if (found === '') return 'The key in the record is empty ("p="): that tells receivers that it was withdrawn.'
+  if (found !== publicKey)
+    return publicKey.startsWith(found)
+      ? `The key is cut off after ${found.length} of ${publicKey.length} characters: long values are entered as several strings of at most 255.`
+      : 'The record has the key of somebody else, or an old one: replace its whole value.'
+  if ((tags.get('k') ?? 'rsa') !== 'rsa') return `The record says k=${tags.get('k')}; the key is k=rsa.`
+  const hashes = tags.get('h')
+  if (hashes !== undefined && !hashes.split(':').some((hash) => hash.trim() === 'sha256'))
+    return 'The record allows other hashes than sha256 only ("h="): remove that tag.'
+  return undefined
+}
+
+/** A record that works, and says something that its owner may not mean. */
+export function dkimAdvice(texts: readonly string[]): string | undefined {
+  const flags = texts.map((text) => tagsOf(text)?.get('t') ?? '').join(':')
+  return flags.split(':').some((flag) => flag.trim() === 'y')
+    ? 'The record says t=y, "we are only testing": receivers may ignore the signature. Remove it.'
+    : undefined
+}

@@ -1,0 +1,133 @@
+// What the checks of domains read and write: which are due, what was seen, and the keys that change their place by it. A domain is taken for a
+// check by moving its due time ahead, so that nodes share the work and a node that dies leaves it to the next one.
+import type { DomainStatus } from '../domain/domain-state.ts'
+import type { WorkspaceId } from '../domain/message.ts'
+import { sql, type Db } from './database.ts'
+
+export interface DueDomain {
+  readonly workspace_id: WorkspaceId
+  readonly id: string
+}
+
+// Locks the rows that it takes, in no order: it waits for none.
+const takeDue = sql(
+  'take-due-domains',
+  `update domains d set check_due_at = app_now() + $2 * interval '1 millisecond'
+     from (select x.workspace_id, x.id from domains x where x.check_due_at <= app_now()
+            order by x.check_due_at limit $1 for update skip locked) due
+    where d.workspace_id = due.workspace_id and d.id = due.id
+   returning d.workspace_id, d.id`,
+)
+
+export const takeDueDomains = (db: Db, most: number, forMs: number): Promise<DueDomain[]> =>
+  db.rows<DueDomain>(takeDue, [most, forMs])
+
+const now = sql('domain-check-now', 'select app_now() now')
+
+export async function readNow(db: Db): Promise<Date> {
+  return ((await db.rows<{ now: Date }>(now))[0] as { now: Date }).now
+}
+
+export interface CheckedDomain {
+  readonly workspaceId: WorkspaceId
+  readonly id: string
+  /** What it was when the check began: if it is not any more, nothing is written. */
+  readonly was: { readonly status: DomainStatus; readonly checkedAt: Date | null }
+  readonly status: DomainStatus
+  readonly degradedAt: Date | null
+  readonly unanswered: number
+  readonly checkInMs: number | null
+  readonly returnPathHost: string | null
+  readonly found: object
+}
+
+const record = sql(
+  'record-domain-check',
+  `update domains d
+      set status = $5, degraded_at = $6, checks_unanswered = $7, checked_at = app_now(), found = $10::text::json, return_path_host = $9,
+          check_due_at = app_now() + $8 * interval '1 millisecond',
+          verified_at = case when $5 = 'verified' then coalesce(d.verified_at, app_now()) else d.verified_at end
+    where d.workspace_id = $1 and d.id = $2 and d.status = $3 and date_trunc('milliseconds', d.checked_at) is not distinct from $4
+   returning d.id`,
+)
+
+/** False where somebody else has written meanwhile. */
+export async function recordDomainCheck(db: Db, check: CheckedDomain): Promise<boolean> {
+  const { workspaceId, id, was, status, degradedAt, unanswered, checkInMs, returnPathHost, found } = check
+  const next = [status, degradedAt, unanswered, checkInMs, returnPathHost, JSON.stringify(found)]
+  const values = [workspaceId, id, was.status, was.checkedAt, ...next]
+  return (await db.rows(record, values)).length === 1
+}
+
+// In this order, since one key at most is active.
+const retire = sql(
+  'retire-dkim-key',
+  `update dkim_keys k set state = 'retired', retired_at = app_now()
+    where k.workspace_id = $1 and k.domain_id = $2 and k.state = 'active'
+      and exists (select from dkim_keys p where p.workspace_id = $1 and p.domain_id = $2 and p.selector = $3 and p.state = 'pending')
+   returning k.selector`,
+)
+const activate = sql(
+  'activate-dkim-key',
+  `update dkim_keys k set state = 'active', activated_at = app_now()
+    where k.workspace_id = $1 and k.domain_id = $2 and k.selector = $3 and k.state = 'pending' returning k.selector`,
+)
+
+/** Signing goes over to a key whose record was seen. To be called in a transaction. */
+export async function switchDkimKey(tx: Db, workspace: WorkspaceId, domain: string, selector: string): Promise<void> {
+  await tx.rows(retire, [workspace, domain, selector])
+  await tx.rows(activate, [workspace, domain, selector])
+}
+
+const forget = sql(
+  'forget-dkim-keys',
+  `delete from dkim_keys k where k.workspace_id = $1 and k.domain_id = $2 and k.state = 'retired'
+      and k.retired_at < app_now() - $3 * interval '1 millisecond' returning k.selector`,
+)
+
+/** Keys that signed their last mail so long ago that nobody verifies it any more. */
+export async function forgetDkimKeys(
+  db: Db,
+  workspace: WorkspaceId,
+  domain: string,
+  retiredMs: number,
+): Promise<string[]> {
+  const rows = await db.rows<{ selector: string }>(forget, [workspace, domain, retiredMs])
+  return rows.map(({ selector }) => selector)
+}
+
+export interface NewDkimKey {
+  readonly selector: string
+  readonly publicKey: string
+  readonly privateKeySealed: Buffer
+}
+
+const prepare = sql(
+  'prepare-dkim-key',
+  `insert into dkim_keys (workspace_id, domain_id, selector, algorithm, public_key, private_key_sealed, state)
+   select d.workspace_id, d.id, $3, 'rsa-sha256', $4, $5, 'pending' from domains d where d.workspace_id = $1 and d.id = $2
+   on conflict do nothing returning selector`,
+)
+const lookSoon = sql(
+  'check-domain-soon',
+  'update domains set check_due_at = app_now() where workspace_id = $1 and id = $2 returning id',
+)
+
+/** False where another key is waiting already. */
+export async function prepareDkimKey(
+  db: Db,
+  workspace: WorkspaceId,
+  domain: string,
+  { selector, publicKey, privateKeySealed }: NewDkimKey,
+): Promise<boolean> {
+  const made = await db.rows(prepare, [workspace, domain, selector, publicKey, privateKeySealed])
+  await db.rows(lookSoon, [workspace, domain])
+  return made.length === 1
+}
+
+const counts = sql(
+  'count-domains',
+  'select status, count(*)::integer many from domains group by status order by status',
+)
+
+export const countDomains = (db: Db): Promise<{ status: DomainStatus; many: number }[]> => db.rows(counts)

@@ -1,0 +1,357 @@
+// Checks of domains against a name server of the tests' own, over a real database whose clock is moved.
+import { randomBytes } from 'node:crypto'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { startDnsServer, type DnsServer, type Name } from '../../test/world/dns-server.ts'
+import { makeVault } from '../base/secret.ts'
+import { makeZones } from '../base/zones.ts'
+import type { WorkspaceId } from '../domain/message.ts'
+import { readSigningKey } from '../store/outbound.ts'
+import { storeWorld, type StoreWorld } from '../store/store.test-kit.ts'
+import { makeDomainChecker, type DomainChange, type DomainChecker } from './domain-check.ts'
+import { addDomain, nextSelector, rotateDkim, type Domain } from './domains.ts'
+
+const hostname = 'node.test'
+const vault = makeVault(randomBytes(32).toString('base64'))
+let world: StoreWorld
+let dns: DnsServer
+let workspace: WorkspaceId
+let checker: DomainChecker
+let told: DomainChange[]
+
+beforeAll(async () => {
+  ;[world, dns] = await Promise.all([storeWorld(), startDnsServer()])
+  workspace = (await world.sender()).workspaceId
+})
+afterAll(() => Promise.all([world.close(), dns.stop()]))
+
+beforeEach(async () => {
+  for (const name of Object.keys(dns.zone)) delete dns.zone[name]
+  told = []
+  const tell = (change: DomainChange) => Promise.resolve(void told.push(change))
+  const zones = makeZones({ servers: [dns.address], queryMs: 300 })
+  checker = makeDomainChecker({ db: world.db, zones, hostname, tell })
+  await world.setClock()
+  await world.db.run('update domains set check_due_at = null')
+})
+
+let made = 0
+const add = (verified = false): Promise<Domain> =>
+  addDomain({ db: world.db, vault, hostname }, workspace, `d${++made}.example`, verified)
+const check = async ({ id }: Domain): Promise<Domain> => (await checker.check(workspace, id)) as Domain
+const set = (name: string, what: Name): void => void (dns.zone[name] = what)
+/** What the owner of the zone copies into it. */
+const publish = (domain: Domain, purposes = ['ownership', 'dkim', 'return_path']): void => {
+  for (const { purpose, type, name, value } of domain.records)
+    if (purposes.includes(purpose)) set(name, type === 'CNAME' ? { cname: value } : { txt: [value] })
+}
+const record = (domain: Domain, purpose: string) => domain.records.find((each) => each.purpose === purpose)
+const clockAt = (domain: Domain, hours: number) =>
+  world.setClock(new Date(domain.createdAt.getTime() + hours * 3600_000).toISOString())
+
+describe('the life of a domain', () => {
+  test('pending, verified, degraded while it is broken, failed after 72 hours, verified again', async () => {
+    const domain = await add()
+    await clockAt(domain, 0)
+    expect(await check(domain)).toMatchObject({ status: 'pending', nextCheckAt: expect.any(Date) as Date })
+    publish(domain)
+    const verified = await check(domain)
+    expect(verified).toMatchObject({ status: 'verified', returnPathHost: `bounces.${domain.name}` })
+    expect(verified.records.map(({ purpose, status }) => `${purpose} ${status}`)).toEqual([
+      'ownership verified',
+      'dkim verified',
+      'return_path verified',
+      'dmarc advised',
+    ])
+    expect(verified.nextCheckAt?.getTime()).toBe(domain.createdAt.getTime() + 6 * 3600_000)
+
+    const key = record(domain, 'dkim')?.name as string
+    const kept = dns.zone[key] as Name
+    delete dns.zone[key]
+    await clockAt(domain, 7)
+    expect(await check(domain)).toMatchObject({ status: 'degraded', brokenSince: expect.any(Date) as Date })
+    await clockAt(domain, 7 + 71.9)
+    expect(await check(domain)).toMatchObject({ status: 'degraded' })
+    await clockAt(domain, 7 + 72)
+    expect(await check(domain)).toMatchObject({ status: 'failed' })
+    set(key, kept)
+    await clockAt(domain, 200)
+    const again = await check(domain)
+    expect(again).toMatchObject({ status: 'verified' })
+    expect(again.brokenSince).toBeUndefined()
+    expect(told.map(({ from, domain: { status } }) => `${from} ${status}`)).toEqual([
+      'pending verified',
+      'verified degraded',
+      'degraded failed',
+      'failed verified',
+    ])
+  })
+
+  test('a degraded domain that is mended is verified again, and its 72 hours begin anew the next time', async () => {
+    const domain = await add()
+    publish(domain)
+    await clockAt(domain, 0)
+    await check(domain)
+    const owner = `_posthorn.${domain.name}`
+    const kept = dns.zone[owner] as Name
+    delete dns.zone[owner]
+    await clockAt(domain, 10)
+    await check(domain)
+    set(owner, kept)
+    await clockAt(domain, 50)
+    expect(await check(domain)).toMatchObject({ status: 'verified' })
+    delete dns.zone[owner]
+    await clockAt(domain, 90)
+    expect(await check(domain)).toMatchObject({ status: 'degraded' })
+  })
+
+  test('silence changes nothing, and silence that lasts is a broken domain', async () => {
+    const domain = await add()
+    publish(domain)
+    await check(domain)
+    for (const name of Object.keys(dns.zone)) set(name, 'servfail')
+    expect(await check(domain)).toMatchObject({ status: 'verified' })
+    expect(await check(domain)).toMatchObject({ status: 'verified', returnPathHost: `bounces.${domain.name}` })
+    const third = await check(domain)
+    expect(third).toMatchObject({ status: 'degraded' })
+    expect(record(third, 'ownership')?.finding).toMatch(/did not answer/)
+  })
+
+  test('an operator’s word stands, and the check says what it sees', async () => {
+    const domain = await add(true)
+    expect(await check(domain)).toMatchObject({ status: 'verified', vouched: true })
+    expect(record(await check(domain), 'ownership')).toMatchObject({ status: 'pending' })
+    expect(await checker.checkDue()).toBe(0)
+  })
+
+  test('a name of another workspace is not there', async () => {
+    const domain = await add()
+    const stranger = (await world.sender()).workspaceId
+    expect(await checker.check(stranger, domain.id)).toBeUndefined()
+  })
+})
+
+describe('the schedule', () => {
+  test('what is due is checked once, by one node, and comes again later', async () => {
+    const domain = await add()
+    publish(domain)
+    await world.db.run('update domains set check_due_at = app_now() where id = $1', [domain.id])
+    const other = makeDomainChecker({ db: world.anotherNode(), zones: makeZones({ servers: [dns.address] }), hostname })
+    const many = await Promise.all([checker.checkDue(), other.checkDue()])
+    expect(many.toSorted()).toEqual([0, 1])
+    expect(dns.asked.filter((each) => each === `TXT _posthorn.${domain.name}`)).toHaveLength(1)
+    expect(await checker.checkDue()).toBe(0)
+    await clockAt(domain, 6.1)
+    expect(await checker.checkDue()).toBe(1)
+  })
+
+  test('a domain that nobody sets up is looked at less and less, and then no more', async () => {
+    const domain = await add()
+    const waits: (number | undefined)[] = []
+    for (const hours of [0, 2, 30, 24 * 8, 24 * 31]) {
+      await clockAt(domain, hours)
+      const { nextCheckAt } = await check(domain)
+      waits.push(nextCheckAt && (nextCheckAt.getTime() - domain.createdAt.getTime()) / 60_000 - hours * 60)
+    }
+    expect(waits.map((each) => each && Math.round(each))).toEqual([1, 10, 60, 360, undefined])
+  })
+
+  test('a node that dies in the middle leaves the domain to the next one', async () => {
+    const domain = await add()
+    await world.db.run('update domains set check_due_at = app_now() where id = $1', [domain.id])
+    const { takeDueDomains } = await import('../store/domain-checks.ts')
+    expect(await takeDueDomains(world.db, 10, 300_000)).toHaveLength(1) // and never writes
+    expect(await checker.checkDue()).toBe(0)
+    await clockAt(domain, 0.1)
+    expect(await checker.checkDue()).toBe(1)
+  })
+})
+
+describe('what is wrong is said in words', () => {
+  const bounces = (domain: Domain) => `bounces.${domain.name}`
+
+  test.each<[string, string, (domain: Domain) => void, RegExp]>([
+    [
+      'another value',
+      'ownership',
+      (d) => set(`_posthorn.${d.name}`, { txt: ['posthorn-verify=old'] }),
+      /another value/,
+    ],
+    [
+      'quotation marks',
+      'ownership',
+      (d) => set(`_posthorn.${d.name}`, { txt: [`"${record(d, 'ownership')?.value}"`] }),
+      /quotation marks/,
+    ],
+    [
+      'the domain twice',
+      'ownership',
+      (d) => set(`_posthorn.${d.name}.${d.name}`, { txt: [record(d, 'ownership')?.value as string] }),
+      /appends the domain by itself. Enter "_posthorn"/,
+    ],
+    [
+      'a key that is cut off',
+      'dkim',
+      (d) => set(record(d, 'dkim')?.name as string, { txt: [(record(d, 'dkim')?.value ?? '').slice(0, 250)] }),
+      /cut off after/,
+    ],
+    [
+      'an old key',
+      'dkim',
+      (d) => set(record(d, 'dkim')?.name as string, { txt: ['v=DKIM1; k=rsa; p=AAAA'] }),
+      /old one/,
+    ],
+    ['a withdrawn key', 'dkim', (d) => set(record(d, 'dkim')?.name as string, { txt: ['v=DKIM1; p='] }), /withdrawn/],
+    ['no key', 'dkim', (d) => set(record(d, 'dkim')?.name as string, { txt: ['hello'] }), /no DKIM key/],
+    [
+      'two keys',
+      'dkim',
+      (d) => set(record(d, 'dkim')?.name as string, { txt: ['v=DKIM1; p=AAAA', record(d, 'dkim')?.value as string] }),
+      /Two DKIM keys/,
+    ],
+    ['a CNAME elsewhere', 'return_path', (d) => set(bounces(d), { cname: 'elsewhere.example' }), /leads elsewhere/],
+    [
+      'an MX without SPF',
+      'return_path',
+      (d) => set(bounces(d), { mx: [{ preference: 10, exchange: hostname }], txt: [] }),
+      /no SPF record/,
+    ],
+    [
+      'two SPF records',
+      'return_path',
+      (d) =>
+        set(bounces(d), {
+          mx: [{ preference: 10, exchange: hostname }],
+          txt: ['v=spf1 -all', 'v=spf1 a:node.test -all'],
+        }),
+      /Two SPF records/,
+    ],
+    [
+      'DMARC that only watches',
+      'dmarc',
+      (d) => set(`_dmarc.${d.name}`, { txt: ['v=DMARC1; p=none'] }),
+      /p=none: receivers report/,
+    ],
+    [
+      'two DMARC records',
+      'dmarc',
+      (d) => set(`_dmarc.${d.name}`, { txt: ['v=DMARC1; p=none', 'v=DMARC1; p=reject'] }),
+      /ignore both/,
+    ],
+    ['DMARC above', 'dmarc', () => set('_dmarc.example', { txt: ['v=DMARC1; p=reject'] }), /no DMARC record/],
+  ])('%s', async (_, purpose, spoil, words) => {
+    const domain = await add()
+    spoil(domain)
+    const checked = await check(domain)
+    const findings = checked.records.filter((each) => each.purpose === purpose).map(({ finding }) => finding ?? '')
+    expect(findings.join('\n')).toMatch(words)
+    expect(checked.status).toBe('pending')
+  })
+
+  test('a return path by MX and SPF is as good as a CNAME, and its loss costs nothing but itself', async () => {
+    const domain = await add()
+    publish(domain, ['ownership', 'dkim'])
+    expect(await check(domain)).toMatchObject({ status: 'verified' })
+    expect((await check(domain)).returnPathHost).toBeUndefined()
+    set(bounces(domain), { mx: [{ preference: 10, exchange: 'node.test' }], txt: ['v=spf1 a:node.test -all'] })
+    expect(await check(domain)).toMatchObject({ status: 'verified', returnPathHost: bounces(domain) })
+    set(bounces(domain), { cname: 'gone.example' })
+    const lost = await check(domain)
+    expect(lost.returnPathHost).toBeUndefined()
+    expect(lost.status).toBe('verified')
+  })
+
+  test('a broken SPF record of the domain itself is mentioned, and hinders nothing', async () => {
+    const domain = await add()
+    publish(domain)
+    set(domain.name, { txt: ['v=spf1 +all', 'v=spf1 -all'] })
+    const checked = await check(domain)
+    expect(checked.status).toBe('verified')
+    expect(checked.advice.join()).toMatch(/Two SPF records/)
+  })
+
+  test('what strangers write is shown cut and without control characters', async () => {
+    const domain = await add()
+    set(`_posthorn.${domain.name}`, { txt: [`\u001b[2J${'x'.repeat(2_000)}`] })
+    const { found } = record(await check(domain), 'ownership') ?? {}
+    expect(found?.[0]?.length).toBeLessThanOrEqual(300)
+    expect(found?.[0]).not.toContain('\u001b')
+  })
+
+  test('the zone file has what is still to set, in strings that a zone can hold', async () => {
+    const domain = await add()
+    expect(domain.zoneFile.split('\n')).toHaveLength(4)
+    for (const [, value] of domain.zoneFile.matchAll(/"([^"]*)"/g))
+      expect((value as string).length).toBeLessThanOrEqual(255)
+    publish(domain)
+    expect((await check(domain)).zoneFile).toBe(`_dmarc.${domain.name}. 3600 IN TXT "v=DMARC1; p=none"`)
+  })
+})
+
+describe('a new DKIM key', () => {
+  const signing = async ({ id }: Domain) => (await readSigningKey(world.db, workspace, id))?.selector
+  const rotate = async ({ id }: Domain) =>
+    (await rotateDkim({ db: world.db, vault, hostname }, workspace, id)) as Domain
+
+  test('signs when its record is seen, not before; the old one stays in the DNS for a week', async () => {
+    const domain = await add()
+    publish(domain)
+    await clockAt(domain, 0)
+    await check(domain)
+    const first = await signing(domain)
+    const rotated = await rotate(domain)
+    const second = rotated.records.filter(({ purpose }) => purpose === 'dkim').map(({ name }) => name.split('.')[0])
+    expect(second).toEqual([first, `${first}b`])
+    expect((await rotate(domain)).records).toEqual(rotated.records) // asked twice, made once
+    expect(await check(domain)).toMatchObject({ status: 'verified' })
+    expect(await signing(domain)).toBe(first)
+
+    publish(rotated)
+    await clockAt(domain, 1)
+    const switched = await check(domain)
+    expect(await signing(domain)).toBe(`${first}b`)
+    expect(switched.records.filter(({ purpose }) => purpose === 'dkim').map(({ status }) => status)).toEqual([
+      'verified',
+      'retiring',
+    ])
+    await clockAt(domain, 1 + 7 * 24 + 1)
+    const forgotten = await check(domain)
+    expect(forgotten.records.filter(({ purpose }) => purpose === 'dkim')).toHaveLength(1)
+    expect(forgotten.status).toBe('verified')
+  })
+
+  test('is looked for soon by itself, also of a domain that an operator vouched for', async () => {
+    const domain = await add(true)
+    await clockAt(domain, 1)
+    const rotated = await rotate(domain)
+    expect(await checker.checkDue()).toBe(1)
+    expect(((await check(domain)).nextCheckAt?.getTime() ?? 0) - domain.createdAt.getTime()).toBe(1.25 * 3600_000)
+    publish(rotated)
+    await clockAt(domain, 2)
+    expect(await checker.checkDue()).toBe(1)
+    expect(await signing(domain)).toMatch(/b$/)
+    await clockAt(domain, 9 * 24)
+    expect((await check(domain)).nextCheckAt).toBeDefined() // it has just been forgotten
+    expect((await check(domain)).nextCheckAt).toBeUndefined()
+  })
+
+  test('saves a domain whose old record was taken away too early', async () => {
+    const domain = await add()
+    publish(domain)
+    await check(domain)
+    const rotated = await rotate(domain)
+    publish(rotated)
+    delete dns.zone[record(domain, 'dkim')?.name as string]
+    expect(await check(domain)).toMatchObject({ status: 'verified' })
+  })
+
+  test.each([
+    [[], 'ph202611'],
+    [['ph202610b'], 'ph202611'],
+    [['ph202611'], 'ph202611b'],
+    [['ph202611c', 'ph202611b'], 'ph202611d'],
+    [['ph202611z'], 'ph202611zb'],
+    [['ph202611z', 'ph202611zb'], 'ph202611zc'],
+  ])('has a name of its own: after %j comes %s', (taken, name) => {
+    expect(nextSelector(taken, 'ph202611')).toBe(name)
+  })
+})

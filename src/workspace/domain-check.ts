@@ -1,0 +1,150 @@
+// Checks domains against the DNS: on demand, and those that are due. What was seen moves the domain's state, takes a waiting DKIM key into
+// use, and sets or clears its return path, in one transaction with its audit row; then the owners are told what concerns them.
+import type { Zones } from '../base/zones.ts'
+import { limits } from '../config.ts'
+import { afterCheck, type DomainStatus, type DomainVerdict } from '../domain/domain-state.ts'
+import type { WorkspaceId } from '../domain/message.ts'
+import { writeAudit } from '../store/audit.ts'
+import type { Db } from '../store/database.ts'
+import {
+  forgetDkimKeys,
+  readNow,
+  recordDomainCheck,
+  switchDkimKey,
+  takeDueDomains,
+  type CheckedDomain,
+} from '../store/domain-checks.ts'
+import { findDomainById, type DomainRow } from '../store/senders.ts'
+import { returnPathName } from './domain-records.ts'
+import { lookAtDomain, type DomainSight } from './domain-sight.ts'
+import { presentDomain, type Domain } from './domains.ts'
+
+/** A change that the owners of the workspace are told. */
+export interface DomainChange {
+  readonly workspaceId: WorkspaceId
+  readonly domain: Domain
+  readonly from: DomainStatus
+}
+
+export interface DomainChecker {
+  /** Undefined where the workspace has no such domain. */
+  check(workspace: WorkspaceId, id: string): Promise<Domain | undefined>
+  /** Checks what is due, a bounded number; answers how many. */
+  checkDue(): Promise<number>
+}
+
+export interface DomainCheckTools {
+  readonly db: Db
+  readonly zones: Zones
+  readonly hostname: string
+  /** Called after the change is committed. It must not throw. */
+  readonly tell?: (change: DomainChange) => Promise<void>
+}
+
+const triesMax = 3
+
+export function makeDomainChecker({ db, zones, hostname, tell }: DomainCheckTools): DomainChecker {
+  const underWay = new Map<string, Promise<Domain | undefined>>()
+
+  const look = async (workspace: WorkspaceId, id: string): Promise<Domain | undefined> => {
+    for (let tries = 1; ; tries++) {
+      const row = await findDomainById(db, workspace, id)
+      if (row === undefined) return undefined
+      const sight = await lookAtDomain(zones, row, hostname)
+      const status = await writeDown(db, workspace, row, sight)
+      // Somebody checked at the same time: their answer is as fresh as ours, unless it keeps happening.
+      if (status === undefined && tries < triesMax) continue
+      const after = await findDomainById(db, workspace, id)
+      if (after === undefined) return undefined
+      const domain = presentDomain(after, hostname)
+      if (status !== undefined && status !== row.status)
+        await tell?.({ workspaceId: workspace, domain, from: row.status })
+      return domain
+    }
+  }
+
+  /** Whoever asks while the same domain is being looked at gets the same answer. */
+  const check = (workspace: WorkspaceId, id: string): Promise<Domain | undefined> => {
+    const name = `${workspace} ${id}`
+    const known = underWay.get(name)
+    if (known !== undefined) return known
+    const fresh = look(workspace, id).finally(() => underWay.delete(name))
+    underWay.set(name, fresh)
+    return fresh
+  }
+
+  const checkDue = async (): Promise<number> => {
+    const due = await takeDueDomains(db, limits.domainChecksPerRound, limits.domainCheckMs)
+    const line = due.values()
+    const work = async () => {
+      for (const { workspace_id: workspace, id } of line) await check(workspace, id)
+    }
+    await Promise.all(Array.from({ length: limits.domainChecksAtOnce }, work))
+    return due.length
+  }
+  return { check, checkDue }
+}
+
+/** The state that it has now; undefined where somebody else has written meanwhile. */
+async function writeDown(
+  db: Db,
+  workspaceId: WorkspaceId,
+  row: DomainRow,
+  sight: DomainSight,
+): Promise<DomainStatus | undefined> {
+  const { id, name } = row
+  const now = await readNow(db)
+  const next = afterCheck(
+    { status: row.status, createdAt: row.created_at, degradedAt: row.degraded_at, unanswered: row.checks_unanswered },
+    verdictOf(sight),
+    now,
+  )
+  const { returnPath } = sight
+  const host = !returnPath.answered
+    ? row.return_path_host
+    : returnPath.sight.status === 'verified'
+      ? returnPathName(name)
+      : null
+  const seen = sight.keys.find(({ key, sight: { status } }) => key.state === 'pending' && status === 'verified')
+  const check: CheckedDomain = {
+    workspaceId,
+    id,
+    was: { status: row.status, checkedAt: row.checked_at },
+    ...next,
+    // The operator's word stands, whatever the DNS says.
+    ...(row.vouched && { status: row.status, degradedAt: null }),
+    checkInMs: checkInMs(row, row.vouched ? null : next.checkInMs, seen !== undefined),
+    returnPathHost: host,
+    found: sight.found,
+  }
+  return db.transaction(async (tx) => {
+    if (!(await recordDomainCheck(tx, check))) return undefined
+    const audit = (action: string, facts: object) =>
+      writeAudit(tx, { workspaceId, actor: 'posthorn', action, target: name, facts })
+    if (check.status !== row.status) await audit(`domain.${check.status}`, { from: row.status })
+    if (check.returnPathHost !== row.return_path_host) await audit('domain.return_path', { host: check.returnPathHost })
+    if (seen !== undefined) {
+      await switchDkimKey(tx, workspaceId, id, seen.key.selector)
+      await audit('domain.dkim_switched', { selector: seen.key.selector })
+    }
+    const forgotten = await forgetDkimKeys(tx, workspaceId, id, limits.dkimRetiredMs)
+    if (forgotten.length > 0) await audit('domain.dkim_forgotten', { selectors: forgotten })
+    return check.status
+  })
+}
+
+/** Keys that wait for their record are looked for soon, and those that are to be forgotten are not forgotten. */
+function checkInMs({ keys }: DomainRow, usually: number | null, switches: boolean): number | null {
+  const soonest = (ms: number): number => Math.min(usually ?? ms, ms)
+  if (!switches && keys.some(({ state }) => state === 'pending')) return soonest(limits.domainDegradedMs)
+  return switches || keys.some(({ state }) => state === 'retired') ? soonest(limits.domainVerifiedMs) : usually
+}
+
+/** Ownership, and a DKIM key that signs or can begin to. */
+function verdictOf({ ownership, keys }: DomainSight): DomainVerdict {
+  const waiting = keys.find(({ key, sight }) => key.state === 'pending' && sight.status === 'verified')
+  const signing = waiting ?? keys.find(({ key }) => key.state === 'active')
+  const needed = [ownership, ...(signing === undefined ? [] : [signing])]
+  if (needed.length === 2 && needed.every(({ sight }) => sight.status === 'verified')) return 'good'
+  return needed.some(({ answered, sight }) => answered && sight.status !== 'verified') ? 'bad' : 'unanswered'
+}
