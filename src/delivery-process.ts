@@ -2,10 +2,11 @@
 // ends with it: when the channel closes, the parent is gone, and what was claimed here is for the reaper.
 import { makeLog } from './base/log.ts'
 import { makeMetrics } from './base/metrics.ts'
-import { installationKey, makeVault } from './base/secret.ts'
+import { installationKeys } from './base/installation-key.ts'
 import { readSettings } from './config.ts'
 import { startRoles, type RunningRoles } from './node.ts'
-import type { Connection } from './store/database.ts'
+import { over, type Connection } from './store/database.ts'
+import { openVault } from './store/mac-root.ts'
 
 /** What parent and child say to each other. */
 export type ToChild = { readonly say: 'start'; readonly connection: Connection } | { readonly say: 'stop' | 'metrics' }
@@ -22,7 +23,7 @@ let running: RunningRoles | undefined
 const tell = (message: FromChild): void => void process.send?.(message)
 
 async function start(connection: Connection): Promise<void> {
-  const vault = makeVault(installationKey(settings))
+  const vault = await over(connection, (db) => openVault(installationKeys(settings), db))
   running = await startRoles(['deliver'], { settings, connection, vault, log: metrics.counting(log), metrics })
   tell({ say: 'ready' })
 }

@@ -3,14 +3,15 @@ import { createServer, type Server } from 'node:http'
 import { makeScanner } from './accept/accept.ts'
 import type { Log } from './base/log.ts'
 import { makeMetrics, type Metrics } from './base/metrics.ts'
-import { installationKey, makeVault } from './base/secret.ts'
+import { installationKeys } from './base/installation-key.ts'
 import { publicUrl, type Settings } from './config.ts'
 import { startDeliveryChild, type DeliveryChild } from './delivery-child.ts'
 import { makeFirstLogin, makeFirstWorkspace, makeSystemMailbox } from './first-workspace.ts'
 import { startRoles } from './node.ts'
 import { runsApart } from './roles.ts'
-import { openDatabase, type Connection, type Db } from './store/database.ts'
+import { over, type Connection } from './store/database.ts'
 import { embeddedPostgres } from './store/embedded.ts'
+import { openVault } from './store/mac-root.ts'
 import { warningsAbout, whyUnfit } from './store/server-facts.ts'
 import { welcome } from './welcome.ts'
 
@@ -22,8 +23,9 @@ export async function serve(settings: Settings, log: Log): Promise<number> {
     const names = settings.POSTHORN_ROLES
     const metrics = makeMetrics('main')
     const connection = await openConnection(settings, log, stops, end.fail)
-    const vault = makeVault(installationKey(settings))
+    const keys = installationKeys(settings)
     await prepareDatabase(connection, log)
+    const vault = await over(connection, (db) => openVault(keys, db))
     const apart = runsApart(settings.POSTHORN_ROLES)
     let child: DeliveryChild | undefined
     if (apart) {
@@ -95,16 +97,6 @@ async function prepareDatabase(connection: Connection, log: Log): Promise<void> 
   }
   const { migrate } = await import('./store/migrate.ts') // only now: the migrator is not needed afterwards
   await migrate(connection)
-}
-
-/** Work over a connection that is closed behind it. */
-async function over<T>(connection: Connection, work: (db: Db) => Promise<T>): Promise<T> {
-  const db = openDatabase(connection, { name: 'posthorn start', connectionsMax: 1, answerMs: 60_000 })
-  try {
-    return await work(db)
-  } finally {
-    await db.close()
-  }
 }
 
 /** Prometheus, on loopback only. */

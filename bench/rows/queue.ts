@@ -7,7 +7,7 @@ import { setTimeout } from 'node:timers/promises'
 import type { Client } from 'pg'
 import { startDnsServer } from '../../test/world/dns-server.ts'
 import type { DnsServer } from '../../test/world/dns-server.ts'
-import { installationKey } from '../../src/base/secret.ts'
+import { installationKeys } from '../../src/base/installation-key.ts'
 import { claimDue, firstSpace } from '../../src/store/claim.ts'
 import type { Db } from '../../src/store/database.ts'
 import type { Sender } from '../load.ts'
@@ -335,7 +335,11 @@ async function latencies(home: Installation, senders: readonly Sender[], probes:
 async function afterKill(home: Installation, sink: Sink): Promise<number> {
   const deaf = createServer((socket) => void socket.on('error', () => undefined).resume()).listen(0, '127.0.0.1')
   await once(deaf, 'listening')
-  const key = installationKey({ POSTHORN_DATA_DIR: home.dataDir, POSTHORN_SECRET_KEY: undefined })
+  const [key = ''] = installationKeys({
+    POSTHORN_DATA_DIR: home.dataDir,
+    POSTHORN_SECRET_KEY: undefined,
+    POSTHORN_SECRET_KEYS_ACCEPTED: [],
+  }).all()
   return withDatabase(home, async (client) => {
     await client.query('truncate outbound')
     await client.query(insert, [0, 0, 20])

@@ -1,9 +1,6 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { assert, property, string } from 'fast-check'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { hashSecret, installationKey, looksLikeApiKey, makeApiKey, makeVault, sealedAs } from './secret.ts'
+import { describe, expect, test } from 'vitest'
+import { hashSecret, looksLikeApiKey, makeApiKey, makeVault, sealedAs } from './secret.ts'
 
 const key = 'k'.repeat(32)
 
@@ -38,6 +35,37 @@ describe('the vault', () => {
   })
 })
 
+describe('while the installation key is rotated', () => {
+  const other = 'n'.repeat(32)
+
+  test('the newest key seals, and all of them open', () => {
+    const old = makeVault(key)
+    const both = makeVault({ all: () => [other, key] })
+    const before = old.seal('secret', 'route:1')
+    const after = both.seal('secret', 'route:1')
+    expect([both.open(before, 'route:1'), both.open(after, 'route:1')]).toEqual(['secret', 'secret'])
+    expect([both.isCurrent(before, 'route:1'), both.isCurrent(after, 'route:1')]).toEqual([false, true])
+    expect(() => old.open(after, 'route:1')).toThrow(/does not open/)
+    expect(() => makeVault(other).open(before, 'route:1')).toThrow(/does not open/)
+  })
+
+  test('a process that runs meanwhile goes along', () => {
+    let keys = [key]
+    const vault = makeVault({ all: () => keys })
+    const before = vault.seal('secret', 'route:1')
+    keys = [other, key]
+    expect(vault.open(before, 'route:1')).toBe('secret')
+    expect(makeVault(other).open(vault.seal('new', 'route:1'), 'route:1')).toBe('new')
+  })
+
+  test('keys for MACs stay, since they hang on a root of their own', () => {
+    const root = 'r'.repeat(32)
+    const before = makeVault(key, root).macKey('return-path a')
+    expect(makeVault(other, root).macKey('return-path a')).toEqual(before)
+    expect(makeVault(key, root).macKey('return-path b')).not.toEqual(before)
+  })
+})
+
 test('an API key has 256 random bits and is kept as its SHA-256', () => {
   const secret = makeApiKey()
   expect(secret).toMatch(/^ph_[A-Za-z0-9_-]{43}$/)
@@ -45,34 +73,4 @@ test('an API key has 256 random bits and is kept as its SHA-256', () => {
   expect(looksLikeApiKey(secret)).toBe(true)
   expect(looksLikeApiKey(`${secret}x`)).toBe(false)
   expect(hashSecret('abc').toString('hex')).toBe('ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad')
-})
-
-describe('the installation key', () => {
-  let folder: string
-  beforeEach(() => {
-    folder = mkdtempSync(join(tmpdir(), 'posthorn-key-'))
-  })
-  afterEach(() => rmSync(folder, { recursive: true, force: true }))
-  const settings = (dataDir: string, secret?: string) => ({ POSTHORN_DATA_DIR: dataDir, POSTHORN_SECRET_KEY: secret })
-
-  test('is the one that is set, and then no file is made', () => {
-    expect(installationKey(settings(folder, key))).toBe(key)
-    expect(readdirSync(folder)).toEqual([])
-  })
-
-  test('is made once, for its owner alone, and found again', () => {
-    const dataDir = join(folder, 'data')
-    const made = installationKey(settings(dataDir))
-    expect(made.length).toBeGreaterThanOrEqual(43)
-    expect(installationKey(settings(dataDir))).toBe(made)
-    expect(statSync(join(dataDir, 'secret-key')).mode & 0o777).toBe(0o600)
-    expect(readdirSync(dataDir)).toEqual(['secret-key'])
-    expect(readFileSync(join(dataDir, 'secret-key'), 'utf8').trim()).toBe(made)
-  })
-
-  test('a file that lost its key is never replaced', () => {
-    writeFileSync(join(folder, 'secret-key'), '')
-    expect(() => installationKey(settings(folder))).toThrow(/backup/)
-    expect(readFileSync(join(folder, 'secret-key'), 'utf8')).toBe('')
-  })
 })

@@ -1,10 +1,12 @@
 // What every command works with: the database that the settings name, brought to this release's schema, for as long as the command runs.
 import { userInfo } from 'node:os'
 import { makeLog } from '../base/log.ts'
-import { installationKey, makeVault, type Vault } from '../base/secret.ts'
+import { installationKeys } from '../base/installation-key.ts'
+import type { Vault } from '../base/secret.ts'
 import { publicUrl, type Settings } from '../config.ts'
 import { openDatabase, type Connection, type Db } from '../store/database.ts'
 import { embeddedPostgres } from '../store/embedded.ts'
+import { openVault } from '../store/mac-root.ts'
 import { migrate } from '../store/migrate.ts'
 import { makeTargets, makeWebhookDesk, type WebhookDesk } from '../webhooks/webhooks.ts'
 import type { Printer } from './print.ts'
@@ -18,6 +20,7 @@ export interface Tools {
   /** Who is at the keyboard, for what is written down about it. */
   readonly actor: string
   readonly publicUrl: string
+  readonly settings: Settings
   /** The schema that the database has now. */
   readonly version: string
 }
@@ -26,6 +29,8 @@ export interface Tools {
 export interface Desk extends Printer {
   readonly write: (text: string) => void
   readonly json: boolean
+  /** Throws where the environment is wrong. */
+  readonly settings: () => Settings
   /** Opens the database, does the work, closes it. */
   with(work: (tools: Tools) => Promise<void>): Promise<void>
 }
@@ -37,7 +42,7 @@ export async function withTools(settings: Settings, work: (tools: Tools) => Prom
     const { version } = await migrate(connection)
     const db = openDatabase(connection, { name: 'posthorn command', connectionsMax: 2, answerMs })
     try {
-      const vault = makeVault(installationKey(settings))
+      const vault = await openVault(installationKeys(settings), db)
       const timeScale = settings.POSTHORN_TIME_SCALE
       const webhooks = makeWebhookDesk({ db, vault, targets: makeTargets(settings), timeScale })
       const actor = `operator:${userName()}`
@@ -47,6 +52,7 @@ export async function withTools(settings: Settings, work: (tools: Tools) => Prom
         vault,
         hostname: settings.POSTHORN_HOSTNAME,
         publicUrl: publicUrl(settings),
+        settings,
         webhooks,
         actor,
         version,

@@ -107,6 +107,16 @@ const asking =
   async <Row extends object>({ name, text }: Statement, values: readonly unknown[] = []) =>
     (await client.query<Row>({ name, text, values: values as unknown[] })).rows
 
+/** Work over a connection that is closed behind it. */
+export async function over<T>(connection: Connection, work: (db: Db) => Promise<T>): Promise<T> {
+  const db = openDatabase(connection, { name: 'posthorn start', connectionsMax: 1, answerMs: 60_000 })
+  try {
+    return await work(db)
+  } finally {
+    await db.close()
+  }
+}
+
 async function transaction<T>(pool: Pool, work: (tx: Db) => Promise<T>): Promise<T> {
   const client = await pool.connect()
   const tx: Db = {

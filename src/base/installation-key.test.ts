@@ -1,0 +1,67 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { addKeyToFile, dropOldKeysFromFile, installationKeys } from './installation-key.ts'
+
+const key = 'k'.repeat(32)
+const firstKey = (settings: Parameters<typeof installationKeys>[0]): string =>
+  installationKeys(settings).all()[0] as string
+
+describe('the installation key', () => {
+  let folder: string
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), 'posthorn-key-'))
+  })
+  afterEach(() => rmSync(folder, { recursive: true, force: true }))
+  const settings = (dataDir: string, secret?: string) => ({
+    POSTHORN_DATA_DIR: dataDir,
+    POSTHORN_SECRET_KEY: secret,
+    POSTHORN_SECRET_KEYS_ACCEPTED: [],
+  })
+
+  test('is the one that is set, and then no file is made', () => {
+    expect(firstKey(settings(folder, key))).toBe(key)
+    expect(readdirSync(folder)).toEqual([])
+  })
+
+  test('is made once, for its owner alone, and found again', () => {
+    const dataDir = join(folder, 'data')
+    const made = firstKey(settings(dataDir))
+    expect(made.length).toBeGreaterThanOrEqual(43)
+    expect(firstKey(settings(dataDir))).toBe(made)
+    expect(statSync(join(dataDir, 'secret-key')).mode & 0o777).toBe(0o600)
+    expect(readdirSync(dataDir)).toEqual(['secret-key'])
+    expect(readFileSync(join(dataDir, 'secret-key'), 'utf8').trim()).toBe(made)
+  })
+
+  test('a file that lost its key is never replaced', () => {
+    writeFileSync(join(folder, 'secret-key'), '')
+    expect(() => firstKey(settings(folder))).toThrow(/backup/)
+    expect(readFileSync(join(folder, 'secret-key'), 'utf8')).toBe('')
+  })
+
+  test('is rotated in the file whole: the new one first, begun once, and a process that runs sees it', () => {
+    const at = settings(folder)
+    const running = installationKeys(at)
+    const [old] = running.all()
+    addKeyToFile(at)
+    addKeyToFile(at) // begun again after it was cut off
+    expect(running.all()).toHaveLength(2)
+    expect(running.all()[1]).toBe(old)
+    const [fresh] = running.all()
+    dropOldKeysFromFile(at)
+    expect(running.all()).toEqual([fresh])
+    expect(fresh).not.toBe(old)
+    expect(readdirSync(folder)).toEqual(['secret-key'])
+    expect(statSync(join(folder, 'secret-key')).mode & 0o777).toBe(0o600)
+  })
+
+  test('has others beside it where they are set', () => {
+    const other = 'o'.repeat(32)
+    expect(installationKeys({ ...settings(folder, key), POSTHORN_SECRET_KEYS_ACCEPTED: [other] }).all()).toEqual([
+      key,
+      other,
+    ])
+  })
+})

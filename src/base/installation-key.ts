@@ -1,0 +1,126 @@
+// Where the installation key comes from: the environment, or a file in the data folder that is made once and never replaced by itself. While
+// the key is being rotated there are two: the first seals, both open. The file then has a line for each, the new one first.
+import { randomBytes } from 'node:crypto'
+import {
+  closeSync,
+  fchownSync,
+  fsyncSync,
+  linkSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import type { Settings } from '../config.ts'
+import type { KeyRing } from './secret.ts'
+
+type KeySettings = Pick<Settings, 'POSTHORN_SECRET_KEY' | 'POSTHORN_SECRET_KEYS_ACCEPTED' | 'POSTHORN_DATA_DIR'>
+
+/** Every process of an installation gets the same. The file is made where it is missing, and read anew at every question. */
+export function installationKeys(settings: KeySettings): KeyRing {
+  const { POSTHORN_SECRET_KEY: key, POSTHORN_SECRET_KEYS_ACCEPTED: accepted } = settings
+  if (key !== undefined) {
+    const keys = [key, ...accepted]
+    return { all: () => keys }
+  }
+  const path = keyFile(settings)
+  if (readIfThere(path) === undefined) makeKeyFile(settings.POSTHORN_DATA_DIR, path)
+  readKeys(path)
+  let known: { readonly mtimeMs: number; readonly ino: number; readonly keys: readonly string[] } | undefined
+  return {
+    all: () => {
+      const { mtimeMs, ino } = statSync(path)
+      if (known?.mtimeMs !== mtimeMs || known.ino !== ino) known = { mtimeMs, ino, keys: readKeys(path) }
+      return known.keys
+    },
+  }
+}
+
+const keyFile = ({ POSTHORN_DATA_DIR: folder }: KeySettings): string => join(folder, 'secret-key')
+const makeKey = (): string => randomBytes(32).toString('base64url')
+
+function readKeys(path: string): readonly string[] {
+  const keys = (readIfThere(path) ?? '').split('\n').map((line) => line.trim())
+  if (keys.some((key) => key.length < 32))
+    throw new Error(`${path} holds no installation key: put the one from your backup there`)
+  return keys
+}
+
+/** Puts a new key before the old one. Where there are two already, a rotation was begun, and goes on with them. */
+export function addKeyToFile(settings: KeySettings): void {
+  const path = keyFile(settings)
+  const keys = readKeys(path)
+  if (keys.length === 1) replaceKeyFile(settings.POSTHORN_DATA_DIR, path, [makeKey(), ...keys])
+}
+
+/** Leaves the newest key alone in the file. */
+export function dropOldKeysFromFile(settings: KeySettings): void {
+  const path = keyFile(settings)
+  const [newest, ...old] = readKeys(path)
+  if (newest !== undefined && old.length > 0) replaceKeyFile(settings.POSTHORN_DATA_DIR, path, [newest])
+}
+
+/** The old file, or the new one, whole: nothing between is ever seen, whatever dies. */
+function replaceKeyFile(folder: string, path: string, keys: readonly string[]): void {
+  const draft = `${path}.${process.pid}.${randomBytes(6).toString('hex')}`
+  try {
+    writeDurably(draft, keys.map((key) => `${key}\n`).join(''), statSync(folder))
+    renameSync(draft, path)
+    syncFolder(folder)
+  } finally {
+    rmSync(draft, { force: true })
+  }
+}
+
+function readIfThere(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'utf8').trim()
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    throw error
+  }
+}
+
+/** Whole and on disk before it has its name; of two that start together, the first link wins and both read it. */
+function makeKeyFile(folder: string, path: string): void {
+  // The same rights as store/embedded-place.ts gives: as root, PostgreSQL's user passes through the folder.
+  mkdirSync(folder, { recursive: true, mode: isRoot() ? 0o711 : 0o700 })
+  const draft = `${path}.${process.pid}.${randomBytes(6).toString('hex')}`
+  try {
+    writeDurably(draft, `${makeKey()}\n`, statSync(folder))
+    linkSync(draft, path)
+    syncFolder(folder)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+  } finally {
+    rmSync(draft, { force: true })
+  }
+}
+
+const isRoot = (): boolean => process.getuid?.() === 0
+
+/** The folder's owner may run it next time without root. */
+function writeDurably(path: string, text: string, owner: { readonly uid: number; readonly gid: number }): void {
+  const file = openSync(path, 'wx', 0o600)
+  try {
+    writeSync(file, text)
+    if (isRoot()) fchownSync(file, owner.uid, owner.gid)
+    fsyncSync(file)
+  } finally {
+    closeSync(file)
+  }
+}
+
+/** A key that seals rows must not be lost with a name that never reached the disk. */
+function syncFolder(path: string): void {
+  const folder = openSync(path, 'r')
+  try {
+    fsyncSync(folder)
+  } finally {
+    closeSync(folder)
+  }
+}

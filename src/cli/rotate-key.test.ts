@@ -1,0 +1,113 @@
+// A rotation of the installation key as an operator does it: real processes, killed in the middle, begun again.
+import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { makeVault, sealedAs, type Vault } from '../base/secret.ts'
+import { openVault } from '../store/mac-root.ts'
+import { resealAll, sealedColumns } from '../store/sealed.ts'
+import { storeWorld, type StoreWorld } from '../store/store.test-kit.ts'
+
+const command = fileURLToPath(new URL('../../bin/posthorn', import.meta.url))
+const [oldKey, newKey] = ['o'.repeat(32), 'n'.repeat(32)]
+let world: StoreWorld
+let folder: string
+
+beforeEach(async () => {
+  world = await storeWorld()
+  folder = mkdtempSync(join(tmpdir(), 'posthorn-rotate-'))
+})
+afterEach(async () => {
+  await world.close()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+function environment(more: Readonly<Record<string, string>>): NodeJS.ProcessEnv {
+  const { user, password, database, host, port } = world.connection
+  const url = `postgres://${user}:${encodeURIComponent(password)}@/${database}?host=${encodeURIComponent(host)}&port=${port}`
+  return {
+    PATH: process.env['PATH'],
+    HOME: process.env['HOME'],
+    DATABASE_URL: url,
+    POSTHORN_DATA_DIR: folder,
+    ...more,
+  }
+}
+
+async function rotate(more: Readonly<Record<string, string>>, ...args: string[]): Promise<unknown> {
+  const { stdout } = await promisify(execFile)(command, ['rotate-key', '--json', ...args], { env: environment(more) })
+  return JSON.parse(stdout)
+}
+
+/** So many DKIM keys, and one of everything else, sealed with this vault. */
+async function fill(vault: Vault, many: number): Promise<void> {
+  const { workspaceId, domainId } = await world.sender()
+  const name = await world.value<string>('select name from domains where id = $1', [domainId])
+  const place = sealedAs.dkimKey(workspaceId, name)
+  await world.db.run(
+    `insert into dkim_keys (workspace_id, domain_id, selector, algorithm, public_key, private_key_sealed, state, retired_at)
+     select $1, $2, 's' || n, 'rsa-sha256', '', sealed, 'retired', now() from unnest($3::bytea[]) with ordinality keys (sealed, n)`,
+    [workspaceId, domainId, Array.from({ length: many }, (_, n) => vault.seal(`dkim ${n}`, place))],
+  )
+  await world.db.run('update workspaces set route_sealed = $2 where id = $1', [
+    workspaceId,
+    vault.seal('smtps://u:p@relay.example', sealedAs.route(workspaceId)),
+  ])
+  const secret = sealedAs.webhookSecret(workspaceId)
+  await world.db.run(
+    `insert into webhook_endpoints (workspace_id, url, types, api_version, secret_sealed, next_sealed)
+     values ($1, 'https://x.example', null, '2026-11-01', $2, $3)`,
+    [workspaceId, vault.seal('whsec_1', secret), vault.seal('whsec_2', secret)],
+  )
+}
+
+test('every sealed column of the schema stands in the table', async () => {
+  const columns = await world.db.run<{ name: string }>(
+    `select table_name || '.' || column_name name from information_schema.columns
+      where table_schema = 'public' and column_name like '%\\_sealed' order by 1`,
+  )
+  const known = sealedColumns.map(({ table, column }) => `${table}.${column}`).toSorted()
+  expect(columns.map(({ name }) => name)).toEqual(known)
+})
+
+test('a rotation that is killed in the middle is begun again, and nothing is lost', async () => {
+  const many = 1_000
+  const before = await openVault({ all: () => [oldKey] }, world.db)
+  await fill(before, many)
+  const passwords = before.macKey('smtp-password')
+  const keys = { POSTHORN_SECRET_KEY: newKey, POSTHORN_SECRET_KEYS_ACCEPTED: oldKey }
+
+  const child = spawn(command, ['rotate-key'], { env: environment(keys), stdio: 'ignore' })
+  const ended = once(child, 'exit')
+  const isNew = makeVault(newKey)
+  const sealedNew = async (): Promise<number> => {
+    const rows = await world.db.run<{ id: string; name: string; sealed: Buffer }>(
+      `select d.workspace_id id, d.name, k.private_key_sealed sealed from dkim_keys k join domains d on d.id = k.domain_id where k.selector like 's%'`,
+    )
+    return rows.filter(({ id, name, sealed }) => isNew.isCurrent(sealed, sealedAs.dkimKey(id, name))).length
+  }
+  while ((await sealedNew()) === 0) expect(child.exitCode).toBeNull()
+  child.kill('SIGKILL')
+  await ended
+  expect(await sealedNew()).toBeLessThan(many)
+
+  const again = (await rotate(keys)) as { seen: number; resealed: number }
+  expect(again.seen).toBe(many + 4) // a route, two webhook secrets, the root of MACs
+  expect(again.resealed).toBeLessThan(many + 4)
+  expect(await rotate(keys, '--finish')).toMatchObject({ resealed: 0, finished: true })
+
+  const after = await openVault({ all: () => [newKey] }, world.db)
+  expect((await resealAll(world.db, after)).resealed).toBe(0)
+  expect(after.macKey('smtp-password')).toEqual(passwords)
+  await expect(openVault({ all: () => [oldKey] }, world.db)).rejects.toThrow(/does not open/)
+})
+
+test('without the old key at hand it says what to set, and changes nothing', async () => {
+  await openVault({ all: () => [oldKey] }, world.db)
+  const said = await rotate({ POSTHORN_SECRET_KEY: oldKey }).catch((error: unknown) => error as { stderr: string })
+  expect((said as { stderr: string }).stderr).toMatch(/POSTHORN_SECRET_KEYS_ACCEPTED/)
+})

@@ -1,0 +1,62 @@
+// `posthorn rotate-key`: a new installation key, and everything that the old one sealed sealed anew. It may be cut off at any moment, and is
+// then begun again; the old key opens until --finish has seen that nothing needs it (docs/production.md).
+import type { Command } from 'commander'
+import { addKeyToFile, dropOldKeysFromFile } from '../base/installation-key.ts'
+import type { Vault } from '../base/secret.ts'
+import type { Settings } from '../config.ts'
+import type { Db } from '../store/database.ts'
+import { resealMacRoot } from '../store/mac-root.ts'
+import { resealAll } from '../store/sealed.ts'
+import { Mistake } from '../workspace/workspace.ts'
+import { facts } from './print.ts'
+import type { Desk } from './tools.ts'
+
+export function rotateKeyCommand(program: Command, desk: Desk): void {
+  program
+    .command('rotate-key')
+    .description(
+      'change the installation key and seal every secret anew, while the service runs; then again with --finish',
+    )
+    .option('--finish', 'see that nothing needs the old key, and forget it')
+    .action(({ finish }: { finish?: true }) =>
+      desk.with(async ({ db, vault, settings }) => {
+        const inFile = settings.POSTHORN_SECRET_KEY === undefined
+        if (finish !== true) begin(settings, inFile)
+        const done = await sealAnew(db, vault)
+        if (finish === true && inFile) dropOldKeysFromFile(settings)
+        desk.show({ ...done, finished: finish === true }, () =>
+          [facts({ 'secrets looked at': done.seen, 'sealed anew': done.resealed }), next(finish === true, inFile)].join(
+            '\n',
+          ),
+        )
+      }),
+    )
+}
+
+function begin(settings: Settings, inFile: boolean): void {
+  if (inFile) addKeyToFile(settings)
+  else if (settings.POSTHORN_SECRET_KEYS_ACCEPTED.length === 0)
+    throw new Mistake(
+      'Set POSTHORN_SECRET_KEY to a new key and POSTHORN_SECRET_KEYS_ACCEPTED to the old one first, on every node; docs/production.md says in which order.',
+    )
+}
+
+/** Until a walk finds nothing that an older key sealed. */
+async function sealAnew(db: Db, vault: Vault): Promise<{ readonly seen: number; readonly resealed: number }> {
+  let resealed = (await resealMacRoot(db, vault)) ? 1 : 0
+  for (;;) {
+    const walk = await resealAll(db, vault)
+    resealed += walk.resealed
+    if (walk.resealed === 0) return { seen: walk.seen + 1, resealed }
+  }
+}
+
+function next(finished: boolean, inFile: boolean): string {
+  if (!finished)
+    return inFile
+      ? 'The old key still opens. Put the file secret-key into your backup, then: posthorn rotate-key --finish'
+      : 'The old key still opens. When every node has the new one: posthorn rotate-key --finish'
+  return inFile
+    ? 'The old key is forgotten. Backups of the database from before need it: keep it as long as you keep them.'
+    : 'Nothing needs the old key any more: take POSTHORN_SECRET_KEYS_ACCEPTED away. Backups from before need it: keep it as long as you keep them.'
+}
