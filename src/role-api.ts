@@ -1,9 +1,11 @@
 // The role `api`: the REST API over HTTP, and acceptance behind it.
 import { makeAccept, makeScanner, type Scanner } from './accept/accept.ts'
 import type { Log } from './base/log.ts'
+import { makeZones } from './base/zones.ts'
 import type { Service } from './base/service.ts'
 import { limits, publicUrl } from './config.ts'
 import { builtDashboard } from './dashboard-build.ts'
+import { examine } from './doctor/doctor.ts'
 import type { WorkspaceId } from './domain/message.ts'
 import { makeAwsFetch, makeFeeds } from './feeds/feeds.ts'
 import { httpServer } from './http/server.ts'
@@ -18,7 +20,16 @@ import { makeRefusalBook } from './store/refused-submissions.ts'
 import { foldCounts } from './store/usage.ts'
 import { readRecord, readStatus } from './store/views/message-status.ts'
 import { catchUp, makeTargets, makeWebhookDesk } from './webhooks/webhooks.ts'
-import { makeAuthenticator, makeLive, makeNotifier, makePeople, standingOf } from './workspace/workspace.ts'
+import {
+  domainWatch,
+  makeAuthenticator,
+  makeDomainChecker,
+  makeDomainNotices,
+  makeLive,
+  makeNotifier,
+  makePeople,
+  standingOf,
+} from './workspace/workspace.ts'
 
 export function api(tools: RoleTools): Role {
   const { settings, connection, vault, log, metrics } = tools
@@ -56,6 +67,12 @@ export function api(tools: RoleTools): Role {
   const refusals = makeRefusalBook(stageDb, log)
   const notify = makeNotifier({ db: manageDb, log, mailbox: settings.POSTHORN_SYSTEM_MAILBOX, accept })
   const live = makeLive()
+  const domains = makeDomainChecker({
+    db: manageDb,
+    zones: makeZones({ servers: settings.POSTHORN_DNS_SERVERS }),
+    hostname: settings.POSTHORN_HOSTNAME,
+    tell: makeDomainNotices({ db: manageDb, notify, publicUrl: publicUrl(settings), log }),
+  })
   const heardLive = listen(connection, 'posthorn_live', (_ask, workspaces) => live.heard(workspaces ?? '*'))
   const office = {
     db: manageDb,
@@ -65,6 +82,8 @@ export function api(tools: RoleTools): Role {
     people: makePeople({ db: manageDb, vault, log, notify, publicUrl: publicUrl(settings) }),
     notify,
     live,
+    domains,
+    doctor: shared(limits.doctorKeptMs, () => examine({ settings, database: manageDb, scanner })),
     accept,
     standing: (workspace: WorkspaceId) => standingOf(manageDb, workspace, publicUrl(settings)),
   }
@@ -127,6 +146,7 @@ export function api(tools: RoleTools): Role {
         })
       }),
       folding(manageDb, log),
+      domainWatch(domains, log),
       http,
     ],
     closing: [
@@ -179,4 +199,15 @@ function folding(db: Db, log: Log): Service {
 /** Work that must be done once before what follows can start. */
 function starting(name: string, work: () => Promise<void>): Service {
   return { name, start: work, stop: () => Promise.resolve() }
+}
+
+/** One answer for all who ask at the same time, and for a while after. */
+function shared<T>(keptMs: number, ask: () => Promise<T>): () => Promise<T> {
+  let last: { readonly at: number; readonly answer: Promise<T> } | undefined
+  return () => {
+    if (last !== undefined && performance.now() - last.at < keptMs) return last.answer
+    const answer = ask()
+    last = { at: performance.now(), answer }
+    return answer
+  }
 }

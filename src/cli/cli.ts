@@ -3,13 +3,15 @@
 import { Command, CommanderError } from 'commander'
 import { version, type Settings } from '../config.ts'
 import { backupCommands } from './backup.ts'
+import { doctorCommand } from './doctor.ts'
 import { deliveryCommands } from './delivery.ts'
 import { classifyCommand } from './classify.ts'
 import { feedbackCommands } from './feedback.ts'
 import { destinationCommands } from './destinations.ts'
 import { feedCommands } from './feeds.ts'
 import { messageCommands } from './messages.ts'
-import { makePrinter } from './print.ts'
+import { makePrinter, sentenceOf } from './print.ts'
+import { rotateKeyCommand } from './rotate-key.ts'
 import { domainCommands, keyCommands, mailboxCommands } from './senders.ts'
 import { smtpCredentialCommands } from './smtp-credentials.ts'
 import { suppressionCommands } from './suppressions.ts'
@@ -37,6 +39,7 @@ export async function runCli(args: readonly string[], settings: () => Settings):
     json,
     write,
     ...makePrinter(json, write),
+    settings,
     with: (work) => withTools(settings(), work),
   })
   try {
@@ -84,6 +87,8 @@ function buildProgram(desk: Desk): Command {
   suppressionCommands(program, desk)
   messageCommands(program, desk)
   backupCommands(program, desk)
+  rotateKeyCommand(program, desk)
+  doctorCommand(program, desk)
   deliveryCommands(program, desk)
   feedCommands(program, desk)
   classifyCommand(program, desk)
@@ -91,12 +96,4 @@ function buildProgram(desk: Desk): Command {
   destinationCommands(program, desk)
   userCommands(program, desk)
   return program
-}
-
-/** The words of an error and its causes, for people. */
-function sentenceOf(error: unknown): string {
-  if (!(error instanceof Error)) return String(error)
-  const first = error instanceof AggregateError ? (error.errors[0] as unknown) : undefined
-  const words = error.message || (first === undefined ? error.name : sentenceOf(first))
-  return error.cause === undefined ? words : `${words}: ${sentenceOf(error.cause)}`
 }

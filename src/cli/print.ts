@@ -44,3 +44,11 @@ function cellText(value: Cell): string {
   if (value instanceof Date) return value.toISOString()
   return String(value).replace(/\p{Cc}/gu, ' ')
 }
+
+/** The words of an error and its causes, for people. */
+export function sentenceOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  const first = error instanceof AggregateError ? (error.errors[0] as unknown) : undefined
+  const words = error.message || (first === undefined ? error.name : sentenceOf(first))
+  return error.cause === undefined ? words : `${words}: ${sentenceOf(error.cause)}`
+}

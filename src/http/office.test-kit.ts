@@ -2,9 +2,13 @@
 // Mail of the installation is caught here instead of being sent, and every answer is held against the OpenAPI document.
 import { randomBytes } from 'node:crypto'
 import type { FastifyInstance, LightMyRequestResponse } from 'fastify'
+import { startDnsServer, type DnsServer } from '../../test/world/dns-server.ts'
 import { makeAccept, makeScanner } from '../accept/accept.ts'
 import { silentLog } from '../base/log.ts'
 import { makeVault, type Vault } from '../base/secret.ts'
+import { makeZones } from '../base/zones.ts'
+import { readSettings } from '../config.ts'
+import { examine } from '../doctor/doctor.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import type { MemberRole, Scope } from '../domain/scopes.ts'
 import { makeAdmitter } from '../store/admit.ts'
@@ -16,7 +20,14 @@ import { readRecord, readStatus } from '../store/views/message-status.ts'
 import { createUser } from '../workspace/members.ts'
 import type { Notice } from '../workspace/notices.ts'
 import type { Office } from '../workspace/office.ts'
-import { createKey, makeAuthenticator, makeLive, makePeople, standingOf } from '../workspace/workspace.ts'
+import {
+  createKey,
+  makeAuthenticator,
+  makeDomainChecker,
+  makeLive,
+  makePeople,
+  standingOf,
+} from '../workspace/workspace.ts'
 import { buildApp } from './app.ts'
 import { judgeDocumented } from './documented.test-kit.ts'
 import { closedWebhooks } from './face.test-kit.ts'
@@ -44,6 +55,8 @@ export interface OfficeWorld {
   readonly app: FastifyInstance
   readonly office: Office
   readonly vault: Vault
+  /** What domains are checked against. */
+  readonly dns: DnsServer
   /** Mail that the installation sent. */
   readonly sent: Notice[]
   browser(workspace?: string): BrowserOf
@@ -62,6 +75,7 @@ export interface OfficeWorld {
 export async function officeWorld(publicUrl = 'http://localhost:3000'): Promise<OfficeWorld> {
   const world = await storeWorld()
   const { db } = world
+  const dns = await startDnsServer()
   const ids = makeIds(db)
   await ids.synchronize()
   const vault = makeVault(randomBytes(32).toString('base64'))
@@ -91,6 +105,8 @@ export async function officeWorld(publicUrl = 'http://localhost:3000'): Promise<
     people: makePeople({ db, vault, log: silentLog, notify, publicUrl }),
     notify,
     live,
+    domains: makeDomainChecker({ db, zones: makeZones({ servers: [dns.address] }), hostname: 'node.test' }),
+    doctor: () => examine({ settings: readSettings({}), database: db, scanner }),
     accept,
     standing: (workspace) => standingOf(db, workspace, publicUrl),
   }
@@ -155,6 +171,7 @@ export async function officeWorld(publicUrl = 'http://localhost:3000'): Promise<
     app,
     office,
     vault,
+    dns,
     sent,
     browser,
     login,

@@ -34,3 +34,26 @@ export async function warningsAbout(db: Db): Promise<string[]> {
       : 'PostgreSQL has asynchronous standbys only: what was accepted or sent in the last moments before a failover may be lost, so the promise does not cover it. Set synchronous_standby_names.',
   ]
 }
+
+export interface ServerFacts {
+  readonly version: string
+  readonly sizeBytes: number
+  readonly connections: number
+  readonly connectionsMax: number
+  /** Of our own connections. */
+  readonly synchronousCommit: string
+  readonly standbys: number
+  readonly now: Date
+}
+
+export async function readServerFacts(db: Db): Promise<ServerFacts> {
+  const [facts] = await db.run<ServerFacts>(
+    `select current_setting('server_version') as version, pg_database_size(current_database())::float8 "sizeBytes",
+            (select count(*)::integer from pg_stat_activity where backend_type = 'client backend') connections,
+            current_setting('max_connections')::integer "connectionsMax",
+            current_setting('synchronous_commit') "synchronousCommit",
+            (select count(*)::integer from pg_stat_replication) standbys, clock_timestamp() "now"`,
+  )
+  if (facts === undefined) throw new Error('PostgreSQL did not answer')
+  return facts
+}

@@ -153,6 +153,28 @@ export const operators = {
       }),
     ],
   }),
+  examine: managed({
+    method: 'get',
+    path: '/api/v1/operator/doctor',
+    operationId: 'examineInstallation',
+    tag,
+    access,
+    summary: 'Look at everything that the installation needs',
+    description: 'The same as `posthorn doctor`. It may take up to 20 seconds; the answer is up to 10 seconds old.',
+    ok: [
+      200,
+      'What was found.',
+      Type.Object({
+        checks: Type.Array(
+          Type.Object({
+            name: Type.String({ examples: ['database'] }),
+            status: oneOf(['ok', 'warn', 'fail', 'skipped'], '`skipped`: not needed here.'),
+            detail: Type.String({ description: 'What was seen, and what to do about it.' }),
+          }),
+        ),
+      }),
+    ],
+  }),
   readInstallationAudit: managed({
     method: 'get',
     path: '/api/v1/operator/audit',

@@ -37,6 +37,7 @@ export function operatorRoutes({ person, office }: Desk): void {
   })
   person(operations.readQueue, () => readQueue(office.db))
   person(operations.readHealth, () => readHealth(office.db, version))
+  person(operations.examine, async () => ({ checks: await office.doctor() }))
   person(operations.readInstallationAudit, async ({ query }) => {
     const paging = pagingOf(query)
     if (isRefusal(paging)) return paging

@@ -1,0 +1,40 @@
+// `posthorn doctor`: what is well, what is not, and what to do. It also answers where the database cannot be reached.
+import type { Command } from 'commander'
+import { makeScanner } from '../accept/accept.ts'
+import { examine, type Check, type DoctorTools } from '../doctor/doctor.ts'
+import { Mistake } from '../workspace/workspace.ts'
+import { sentenceOf } from './print.ts'
+import type { Desk } from './tools.ts'
+
+export function doctorCommand(program: Command, desk: Desk): void {
+  program
+    .command('doctor')
+    .description('look at everything that the installation needs, and say what to do')
+    .option('--strict', 'end with status 1 where a check failed')
+    .action(async ({ strict }: { strict?: true }) => {
+      const checks = await examineHere(desk)
+      desk.show({ checks }, () => checks.map(line).join('\n'))
+      if (strict === true && checks.some(({ status }) => status === 'fail')) throw new Mistake('A check failed.')
+    })
+}
+
+async function examineHere(desk: Desk): Promise<readonly Check[]> {
+  const settings = desk.settings()
+  const scanner = makeScanner(settings.POSTHORN_CLAMD)
+  const look = (database: DoctorTools['database']) => examine({ settings, database, scanner })
+  let checks: readonly Check[] | undefined
+  try {
+    await desk.with(async ({ db }) => {
+      checks = await look(db)
+    })
+  } catch (error) {
+    checks ??= await look({ trouble: sentenceOf(error) })
+  } finally {
+    await scanner.stop()
+  }
+  return checks ?? []
+}
+
+const signs = { ok: 'ok   ', warn: 'WARN ', fail: 'FAIL ', skipped: '-    ' } as const
+
+const line = ({ name, status, detail }: Check): string => `${signs[status]} ${name.padEnd(18)}${detail}`

@@ -1,0 +1,83 @@
+// What the doctor asks the database: whether it can keep the promise, whether it is in step with this machine, and what waits in it.
+import { limits } from '../config.ts'
+import type { Db } from '../store/database.ts'
+import { countDomains } from '../store/domain-checks.ts'
+import { readStops } from '../store/fence.ts'
+import { readQueueFacts } from '../store/queue-facts.ts'
+import { readServerFacts, warningsAbout, whyUnfit } from '../store/server-facts.ts'
+import { fail, ok, skipped, warn, type Finding } from './finding.ts'
+
+const megabytes = (bytes: number): string =>
+  bytes >= 1e9 ? `${(bytes / 1e9).toFixed(1)} GB` : `${(bytes / 1e6).toFixed(0)} MB`
+
+export async function checkDatabase(db: Db): Promise<Finding> {
+  const unfit = await whyUnfit(db)
+  if (unfit !== undefined) return fail(unfit)
+  const { version, sizeBytes, connections, connectionsMax, synchronousCommit } = await readServerFacts(db)
+  const facts = `PostgreSQL ${version}, ${megabytes(sizeBytes)}, ${connections} of ${connectionsMax} connections, fsync on`
+  if (connections > connectionsMax * 0.9)
+    return warn(`${facts}. Almost all connections are taken: raise max_connections, or run fewer nodes.`)
+  return synchronousCommit === 'off'
+    ? fail(`${facts}, but synchronous_commit is off: accepted mail could be lost.`)
+    : ok(`${facts}.`)
+}
+
+export async function checkReplication(db: Db): Promise<Finding> {
+  const warnings = await warningsAbout(db)
+  if (warnings.length > 0) return warn(warnings.join(' '))
+  const { standbys } = await readServerFacts(db)
+  return standbys === 0
+    ? skipped('There is no standby.')
+    : ok(`${standbys} standbys, at least one of them synchronous.`)
+}
+
+export async function checkClock(db: Db, now: () => Date): Promise<Finding> {
+  const before = now().getTime()
+  const { now: there } = await readServerFacts(db)
+  const after = now().getTime()
+  // Somewhere between the question and the answer.
+  const off = there.getTime() < before ? there.getTime() - before : Math.max(0, there.getTime() - after)
+  const seconds = Math.abs(off / 1000).toFixed(1)
+  if (Math.abs(off) < limits.doctorClockMs) return ok('This machine and the database agree.')
+  return warn(
+    `The database's clock is ${seconds} s ${off < 0 ? 'behind' : 'ahead of'} this machine's. Times that decide are the database's; run a time service (chrony, systemd-timesyncd) on both.`,
+  )
+}
+
+export async function checkDelivery(db: Db): Promise<Finding> {
+  const stops = await readStops(db.rows)
+  const [worst] = stops
+  if (worst === undefined) return ok('Nothing stops it.')
+  const said = stops.map(({ kind, reason, since }) => `${kind} (${reason}) since ${since.toISOString()}`).join(', ')
+  if (stops.some(({ kind }) => kind === 'fence'))
+    return fail(
+      `Delivery is stopped: ${said}. The database may have been restored: read docs/restore.md, then posthorn recover.`,
+    )
+  if (stops.some(({ kind }) => kind === 'drain'))
+    return warn(`Delivery is stopped: ${said}. To deliver again: posthorn drain --off`)
+  return warn(`Delivery waits: ${said}. It goes on by itself when the other nodes have confirmed.`)
+}
+
+export async function checkQueue(db: Db): Promise<Finding> {
+  const { byStatus, oldestDueSeconds, truncated } = await readQueueFacts(db)
+  const total = byStatus.reduce((sum, { many }) => sum + many, 0)
+  const parts = byStatus.map(({ status, many }) => `${many} ${status}`).join(', ')
+  const depth = total === 0 ? 'Empty.' : `${truncated ? 'More than ' : ''}${total} messages (${parts}).`
+  if (oldestDueSeconds < limits.doctorQueueLateSeconds) return ok(depth)
+  const minutes = Math.round(oldestDueSeconds / 60)
+  return warn(
+    `${depth} The oldest is due for ${minutes} minutes: is the role deliver running, is delivery stopped, or is a route too slow? posthorn message show tells what its attempts saw.`,
+  )
+}
+
+export async function checkDomains(db: Db): Promise<Finding> {
+  const counts = await countDomains(db)
+  if (counts.length === 0) return warn('There is none yet: posthorn domain add')
+  const said = counts.map(({ status, many }) => `${many} ${status}`).join(', ')
+  const broken = counts.filter(({ status }) => status === 'degraded' || status === 'failed')
+  return broken.length === 0
+    ? ok(`${said}.`)
+    : warn(
+        `${said}. A degraded domain sends for 72 hours, a failed one no more: posthorn domain check says which record is wrong.`,
+      )
+}

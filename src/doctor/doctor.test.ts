@@ -1,0 +1,279 @@
+// The doctor on an installation that is well, and on one where everything is broken. The world outside is the tests' own.
+import { execFileSync } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer, type AddressInfo, type Server } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { once } from 'node:events'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { startDnsServer, type DnsServer } from '../../test/world/dns-server.ts'
+import { selfSigned } from '../base/certificate.ts'
+import { readSettings, type Settings } from '../config.ts'
+import { setDrain } from '../store/fence.ts'
+import { storeWorld, type StoreWorld } from '../store/store.test-kit.ts'
+import { checkNames, examine, type Check, type CheckName, type DoctorTools } from './doctor.ts'
+import { reverseName } from './network-checks.ts'
+
+const hostname = 'mail.shop.example'
+let world: StoreWorld
+let dns: DnsServer
+let mailHost: Server
+let folder: string
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'posthorn-doctor-'))
+  const pem = selfSigned(hostname, new Date())
+  writeFileSync(join(folder, 'cert.pem'), pem.cert)
+  writeFileSync(join(folder, 'key.pem'), pem.key)
+  world = await storeWorld()
+  await world.sender()
+  mailHost = createServer((socket) => socket.on('error', () => undefined).end('220 mx.test hello\r\n')).listen(
+    0,
+    '127.0.0.1',
+  )
+  await once(mailHost, 'listening')
+  dns = await startDnsServer({
+    'big.example': { mx: [{ preference: 10, exchange: 'mx.big.example' }] },
+    'mx.big.example': { a: ['127.0.0.1'] },
+    [hostname]: { a: ['127.0.0.1'] },
+    '1.0.0.127.in-addr.arpa': { ptr: [hostname] },
+    'signed.example': { soa: { ttl: 60, minimum: 60 }, secure: true },
+    'forged.example': 'servfail',
+  })
+})
+afterAll(async () => {
+  await Promise.all([world.close(), dns.stop()])
+  mailHost.close()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+const settings = (more: Readonly<Record<string, string>> = {}): Settings =>
+  readSettings({
+    POSTHORN_DATA_DIR: folder,
+    POSTHORN_HOSTNAME: hostname,
+    POSTHORN_ROUTE: 'mx',
+    POSTHORN_MX_PORT: String((mailHost.address() as AddressInfo).port),
+    POSTHORN_ALLOW_PRIVATE_MX: 'true',
+    POSTHORN_DNS_SERVERS: dns.address,
+    POSTHORN_DNSSEC_PROBES: 'signed.example,forged.example',
+    POSTHORN_DOCTOR_DOMAIN: 'big.example',
+    POSTHORN_TLS_CERT: join(folder, 'cert.pem'),
+    POSTHORN_TLS_KEY: join(folder, 'key.pem'),
+    POSTHORN_CLAMD: 'tcp://127.0.0.1:3310',
+    ...more,
+  })
+const scanner = { facts: () => Promise.resolve({ description: 'ClamAV', signatures: '27000' }) }
+const found = async (tools: Partial<DoctorTools> = {}): Promise<Record<CheckName, Check>> => {
+  const checks = await examine({ settings: settings(), database: world.db, scanner, ...tools })
+  expect(checks.map(({ name }) => name)).toEqual(checkNames)
+  return Object.fromEntries(checks.map((check) => [check.name, check])) as Record<CheckName, Check>
+}
+
+test('an installation that is well: nothing failed, nothing to warn of', async () => {
+  const checks = await found()
+  const { disk, ...others } = checks // the machine of the tests may be full
+  expect(disk.detail).toContain('free')
+  const troubled = Object.values(others).filter(({ status }) => status === 'fail' || status === 'warn')
+  expect(troubled).toEqual([])
+  expect(checks.hostname.detail).toContain('127.0.0.1 and back')
+})
+
+test('a database that cannot be reached is one finding, and the others are still looked at', async () => {
+  const checks = await found({ database: { trouble: 'connect ECONNREFUSED' } })
+  expect(checks.database).toMatchObject({ status: 'fail', detail: expect.stringContaining('ECONNREFUSED') as string })
+  expect(checks.queue.status).toBe('skipped')
+  expect(checks.outbound.status).toBe('ok')
+})
+
+describe('what is broken is found, and what to do is said', () => {
+  const cases: [
+    string,
+    CheckName,
+    'warn' | 'fail',
+    RegExp,
+    () => Promise<Partial<DoctorTools>> | Partial<DoctorTools>,
+  ][] = [
+    [
+      'a closed port 25',
+      'outbound',
+      'fail',
+      /relay \(POSTHORN_ROUTE\)/,
+      () => ({ settings: settings({ POSTHORN_MX_PORT: '1' }) }),
+    ],
+    [
+      'a domain without mail hosts',
+      'outbound',
+      'fail',
+      /POSTHORN_DNS_SERVERS/,
+      () => ({ settings: settings({ POSTHORN_DOCTOR_DOMAIN: 'gone.example' }) }),
+    ],
+    [
+      'a relay that is away',
+      'outbound',
+      'fail',
+      /relay/,
+      () => ({ settings: settings({ POSTHORN_ROUTE: 'smtp://127.0.0.1:1' }) }),
+    ],
+    [
+      'a short host name',
+      'hostname',
+      'fail',
+      /no full name/,
+      () => ({ settings: settings({ POSTHORN_HOSTNAME: 'vm' }) }),
+    ],
+    [
+      'a host name without an address',
+      'hostname',
+      'fail',
+      /set an A record/,
+      () => ({ settings: settings({ POSTHORN_HOSTNAME: 'other.shop.example' }) }),
+    ],
+    [
+      'another reverse name',
+      'hostname',
+      'fail',
+      /the reverse name of 127\.0\.0\.1 is mail\.shop\.example/,
+      () => {
+        dns.zone['alias.shop.example'] = { a: ['127.0.0.1'] }
+        return { settings: settings({ POSTHORN_HOSTNAME: 'alias.shop.example' }) }
+      },
+    ],
+    [
+      'a resolver that validates nothing',
+      'dnssec',
+      'warn',
+      /validating resolver/,
+      () => ({ settings: settings({ POSTHORN_DNSSEC_PROBES: 'big.example,mx.big.example' }) }),
+    ],
+    [
+      'a certificate for another name',
+      'tls',
+      'fail',
+      /not for POSTHORN_HOSTNAME/,
+      () => ({ settings: settings({ POSTHORN_HOSTNAME: 'alias.shop.example' }) }),
+    ],
+    [
+      'a certificate that ended',
+      'tls',
+      'fail',
+      /renew it/,
+      () => ({ now: () => new Date(Date.now() + 4_000 * 86_400_000) }),
+    ],
+    [
+      'a certificate that is not there',
+      'tls',
+      'fail',
+      /could not be looked at/,
+      () => ({ settings: settings({ POSTHORN_TLS_CERT: '/nowhere.pem' }) }),
+    ],
+    [
+      'a data folder that is none',
+      'data_folder',
+      'fail',
+      /cannot be written/,
+      () => ({ settings: settings({ POSTHORN_DATA_DIR: '/proc/nowhere', POSTHORN_SECRET_KEY: 'k'.repeat(32) }) }),
+    ],
+    ['a clock that is off', 'clock', 'warn', /behind.*chrony/, () => ({ now: () => new Date(Date.now() + 60_000) })],
+    [
+      'a scanner that does not answer',
+      'scanner',
+      'fail',
+      /answered 503/,
+      () => ({ scanner: { facts: () => Promise.resolve({ description: 'ClamAV', trouble: 'refused' }) } }),
+    ],
+    [
+      'a scanner without signatures',
+      'scanner',
+      'warn',
+      /Install ClamAV/,
+      () => ({ settings: settings({ POSTHORN_CLAMD: '' }) }),
+    ],
+    [
+      'a key that is being rotated',
+      'installation_key',
+      'warn',
+      /--finish/,
+      () => ({
+        settings: settings({ POSTHORN_SECRET_KEY: 'n'.repeat(32), POSTHORN_SECRET_KEYS_ACCEPTED: 'o'.repeat(32) }),
+      }),
+    ],
+    [
+      'a broken domain',
+      'domains',
+      'warn',
+      /1 degraded/,
+      async () => {
+        const { domainId } = await world.sender()
+        await world.db.run(`update domains set status = 'degraded', degraded_at = now() where id = $1`, [domainId])
+        return {}
+      },
+    ],
+    [
+      'a drain',
+      'delivery',
+      'warn',
+      /posthorn drain --off/,
+      async () => {
+        await setDrain(world.db, true)
+        return {}
+      },
+    ],
+    [
+      'mail that waits too long',
+      'queue',
+      'warn',
+      /due for 60 minutes/,
+      async () => {
+        const sender = await world.sender()
+        const [claim] = await world.claimed(sender, [{}])
+        await world.db.run(
+          `update outbound set status = 'queued', lease_until = null, lease_owner = null, token = null, due_at = now() - interval '1 hour'
+            where message_id = $1`,
+          [claim?.id],
+        )
+        return {}
+      },
+    ],
+  ]
+  test.each(cases)('%s', async (_, name, status, words, spoil) => {
+    const { [name]: check } = await found(await spoil())
+    expect(check).toMatchObject({ status, detail: expect.stringMatching(words) as string })
+    await setDrain(world.db, false)
+  })
+
+  test('a check that hangs does not keep the others', async () => {
+    const never = { facts: () => new Promise<never>(() => undefined) }
+    const began = performance.now()
+    const checks = await examineBriefly(never)
+    expect(checks.find(({ name }) => name === 'scanner')).toMatchObject({
+      status: 'fail',
+      detail: expect.stringMatching(/no answer within/) as string,
+    })
+    expect(performance.now() - began).toBeLessThan(5_000)
+  })
+  const examineBriefly = (hanging: DoctorTools['scanner']) =>
+    examine({ settings: settings(), database: world.db, scanner: hanging, checkMs: 1_000 })
+})
+
+test('the command answers as the contract says, also without a database', () => {
+  const command = join(import.meta.dirname, '../../bin/posthorn')
+  const env = {
+    PATH: process.env['PATH'],
+    HOME: process.env['HOME'],
+    POSTHORN_DATA_DIR: folder,
+    DATABASE_URL: 'postgres://nobody@127.0.0.1:1/none',
+    POSTHORN_SECRET_KEY: 'k'.repeat(32),
+  }
+  const { checks } = JSON.parse(execFileSync(command, ['doctor', '--json'], { env, encoding: 'utf8' })) as {
+    checks: Check[]
+  }
+  expect(checks.map(({ name }) => name)).toEqual(checkNames)
+  expect(checks[0]).toMatchObject({ name: 'database', status: 'fail' })
+})
+
+test.each([
+  ['192.0.2.7', '7.2.0.192.in-addr.arpa'],
+  ['2001:db8::1', '1.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.8.b.d.0.1.0.0.2.ip6.arpa'],
+])('the reverse name of %s', (address, name) => {
+  expect(reverseName(address)).toBe(name)
+})

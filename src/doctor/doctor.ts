@@ -1,0 +1,118 @@
+// `posthorn doctor`: looks at everything that an installation needs to keep its promise, and says what to do where something is missing. Each
+// check stands for itself, has a deadline, and changes nothing; one that cannot be made is a finding of its own.
+import { limits, type Settings } from '../config.ts'
+import { makeDns } from '../base/dns.ts'
+import type { Db } from '../store/database.ts'
+import {
+  checkClock,
+  checkDatabase,
+  checkDelivery,
+  checkDomains,
+  checkQueue,
+  checkReplication,
+} from './database-checks.ts'
+import { checkCertificate, checkDataFolder, checkDisk, checkKey } from './machine-checks.ts'
+import { fail, ok, skipped, warn, type Finding } from './finding.ts'
+import { checkDnssec, checkHostname, checkOutbound } from './network-checks.ts'
+
+export type { CheckStatus } from './finding.ts'
+
+export interface Check extends Finding {
+  readonly name: CheckName
+}
+
+/** What the doctor asks of the malware scanner. */
+export interface AskedScanner {
+  facts(thoroughly: boolean): Promise<{
+    readonly description: string
+    readonly trouble?: string
+    readonly signatures?: string
+  }>
+}
+
+export interface DoctorTools {
+  readonly settings: Settings
+  /** Or why it cannot be reached. */
+  readonly database: Db | { readonly trouble: string }
+  readonly scanner: AskedScanner
+  readonly now?: () => Date
+  /** How long one check may take. */
+  readonly checkMs?: number
+}
+
+/** In the order in which they are shown. */
+export const checkNames = [
+  'database',
+  'replication',
+  'clock',
+  'delivery',
+  'queue',
+  'domains',
+  'scanner',
+  'outbound',
+  'hostname',
+  'dnssec',
+  'tls',
+  'data_folder',
+  'disk',
+  'installation_key',
+] as const
+export type CheckName = (typeof checkNames)[number]
+
+export async function examine(tools: DoctorTools): Promise<readonly Check[]> {
+  const { settings, database, now = () => new Date(), checkMs = limits.doctorCheckMs } = tools
+  const dns = makeDns({ servers: settings.POSTHORN_DNS_SERVERS, queryMs: limits.doctorDnsMs, tries: 1 })
+  const asking = (look: (db: Db) => Promise<Finding>) => (): Promise<Finding> =>
+    'trouble' in database ? Promise.resolve(skipped('The database cannot be reached.')) : look(database)
+  const looks = {
+    database: () =>
+      'trouble' in database ? Promise.resolve(fail(unreachable(database.trouble))) : checkDatabase(database),
+    replication: asking(checkReplication),
+    clock: asking((db) => checkClock(db, now)),
+    delivery: asking(checkDelivery),
+    queue: asking(checkQueue),
+    domains: asking(checkDomains),
+    scanner: () => checkScanner(tools.scanner, settings),
+    outbound: () => checkOutbound(settings, dns),
+    hostname: () => checkHostname(settings, dns),
+    dnssec: () => checkDnssec(settings, dns),
+    tls: () => checkCertificate(settings, now()),
+    data_folder: () => checkDataFolder(settings),
+    disk: () => checkDisk(settings),
+    installation_key: () => checkKey(settings),
+  } as const satisfies Record<CheckName, () => Promise<Finding>>
+  try {
+    return await Promise.all(checkNames.map(async (name) => ({ name, ...(await bounded(looks[name], checkMs)) })))
+  } finally {
+    dns.cancel()
+  }
+}
+
+const unreachable = (trouble: string): string =>
+  `It cannot be reached: ${trouble}. Look at DATABASE_URL, and whether the server runs; without it nothing is accepted.`
+
+/** A check that hangs or breaks says so, and does not keep the others. */
+async function bounded(look: () => Promise<Finding>, checkMs: number): Promise<Finding> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<Finding>((resolve) => {
+    timer = setTimeout(() => resolve(fail(`There was no answer within ${checkMs / 1000} seconds.`)), checkMs)
+  })
+  try {
+    return await Promise.race([look(), late])
+  } catch (error) {
+    return fail(`It could not be looked at: ${error instanceof Error ? error.message : String(error)}.`)
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+async function checkScanner(scanner: AskedScanner, settings: Settings): Promise<Finding> {
+  const { description, trouble, signatures } = await scanner.facts(true)
+  if (trouble !== undefined)
+    return fail(
+      `${description}: ${trouble}. Until this is mended every mail with attachments is answered 503, and 451 over SMTP.`,
+    )
+  if (settings.POSTHORN_CLAMD === undefined)
+    return warn(`${description}. Install ClamAV and set POSTHORN_CLAMD to look for known malware (docs/scanning.md).`)
+  return ok(signatures === undefined ? `${description}.` : `${description}, signatures ${signatures}.`)
+}

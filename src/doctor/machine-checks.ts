@@ -1,0 +1,95 @@
+// What the doctor looks at on this machine: the certificate, the data folder, the disk, the installation key.
+import { createPrivateKey, X509Certificate } from 'node:crypto'
+import { open, readFile, rm, statfs } from 'node:fs/promises'
+import { join } from 'node:path'
+import { limits, type Settings } from '../config.ts'
+import { installationKeys } from '../base/installation-key.ts'
+import { fail, ok, skipped, warn, type Finding } from './finding.ts'
+
+export async function checkCertificate(settings: Settings, now: Date): Promise<Finding> {
+  const { POSTHORN_TLS_CERT: certPath, POSTHORN_TLS_KEY: keyPath, POSTHORN_HOSTNAME: hostname } = settings
+  if (!settings.POSTHORN_ROLES.includes('smtp')) return skipped('This node does not take mail over SMTP.')
+  if (certPath === undefined || keyPath === undefined)
+    return warn(
+      'SMTP submission shows a self-signed certificate, which programs refuse unless they are told to trust it. Set POSTHORN_TLS_CERT and POSTHORN_TLS_KEY.',
+    )
+  const [cert, key] = await Promise.all([readFile(certPath), readFile(keyPath)])
+  const certificate = new X509Certificate(cert)
+  if (!certificate.checkPrivateKey(createPrivateKey(key)))
+    return fail('POSTHORN_TLS_KEY is not the key of POSTHORN_TLS_CERT: programs cannot submit mail over TLS.')
+  const until = new Date(certificate.validTo)
+  const days = Math.floor((until.getTime() - now.getTime()) / 86_400_000)
+  if (until <= now) return fail(`The certificate ended on ${until.toISOString()}: renew it, and restart.`)
+  if (new Date(certificate.validFrom) > now)
+    return fail(`The certificate is not valid before ${certificate.validFrom}.`)
+  if (certificate.checkHost(hostname) === undefined)
+    return fail(
+      `The certificate is for ${certificate.subjectAltName ?? certificate.subject}, not for POSTHORN_HOSTNAME ${hostname}.`,
+    )
+  return days < limits.doctorCertificateDays
+    ? warn(`The certificate of ${hostname} ends in ${days} days: renew it, and restart.`)
+    : ok(`The certificate of ${hostname} is valid until ${until.toISOString().slice(0, 10)}.`)
+}
+
+/** Kinds of file systems that forget (statfs(2)). */
+const tmpfs = 0x01021994
+const ramfs = 0x858458f6
+const overlay = 0x794c7630
+
+export async function checkDataFolder({ POSTHORN_DATA_DIR: folder, DATABASE_URL: url }: Settings): Promise<Finding> {
+  const probe = join(folder, `.doctor-${process.pid}`)
+  try {
+    const file = await open(probe, 'w', 0o600)
+    try {
+      await file.write('posthorn doctor')
+      await file.sync()
+    } finally {
+      await file.close()
+    }
+  } catch (error) {
+    return fail(
+      `${folder} cannot be written: ${(error as Error).message}. It holds ${holds(url)}: give it to the user that runs Posthorn.`,
+    )
+  } finally {
+    await rm(probe, { force: true }).catch(() => undefined)
+  }
+  const { type } = await statfs(folder)
+  if (type === tmpfs || type === ramfs)
+    return fail(`${folder} lies in memory and is lost at the next restart of the machine. It holds ${holds(url)}.`)
+  if (type === overlay)
+    return warn(
+      `${folder} lies in the container's own layer and goes with the container: mount a volume. It holds ${holds(url)}.`,
+    )
+  return ok(`${folder} can be written.`)
+}
+
+const holds = (databaseUrl: string | undefined): string =>
+  databaseUrl === undefined
+    ? 'the database and the installation key'
+    : 'the mark by which a restored database is noticed, and replies that the database has not heard yet'
+
+export async function checkDisk({ POSTHORN_DATA_DIR: folder, DATABASE_URL: url }: Settings): Promise<Finding> {
+  const { bavail, blocks, bsize } = await statfs(folder)
+  const free = bavail * bsize
+  const share = blocks === 0 ? 0 : bavail / blocks
+  const said = `${(free / 1e9).toFixed(1)} GB (${Math.floor(share * 100)} %) free for ${folder}`
+  const where = url === undefined ? '' : ' The disk of the database server is not seen from here.'
+  if (free < limits.doctorDiskBytesMin)
+    return fail(
+      `${said}. When the disk is full nothing is accepted any more: make room, or keep things for a shorter time.${where}`,
+    )
+  if (free < limits.doctorDiskBytesLow || share < limits.doctorDiskShareLow)
+    return warn(`${said}. Make room, or keep things for a shorter time (POSTHORN_KEEP_...).${where}`)
+  return ok(`${said}.${where}`)
+}
+
+export function checkKey(settings: Settings): Promise<Finding> {
+  const keys = installationKeys(settings).all()
+  return Promise.resolve(
+    keys.length > 1
+      ? warn(
+          'The installation key is being rotated, and the old one still opens: posthorn rotate-key, and then with --finish.',
+        )
+      : ok('There is one. Keep a copy of it apart from the backups: without it stored secrets cannot be opened.'),
+  )
+}

@@ -1,0 +1,134 @@
+// What the doctor tries in the network: the way out to mail hosts, the name by which receivers know this machine, and the name servers.
+import { connect, isIP, type Socket } from 'node:net'
+import { connect as connectTls } from 'node:tls'
+import { limits, type Relay, type Settings } from '../config.ts'
+import type { Dns } from '../base/dns.ts'
+import { validates } from '../base/dnssec.ts'
+import { isPrivateAddress } from '../base/private-address.ts'
+import { fail, ok, skipped, warn, type Finding } from './finding.ts'
+
+export async function checkOutbound(settings: Settings, dns: Dns): Promise<Finding> {
+  const route = settings.POSTHORN_ROUTE
+  if (route.kind === 'sandbox') return skipped('The route is sandbox: nothing leaves this machine.')
+  if (route.kind === 'relay') return checkRelay(route)
+  const domain = settings.POSTHORN_DOCTOR_DOMAIN
+  const mx = await dns.ask(domain, 'MX')
+  const hosts = mx.records
+    .flatMap((record) => (record.type === 'MX' ? [record.data] : []))
+    .sort((one, other) => (one.preference ?? 0) - (other.preference ?? 0))
+    .map(({ exchange }) => exchange)
+  if (hosts.length === 0)
+    return fail(
+      `The mail hosts of ${domain} (POSTHORN_DOCTOR_DOMAIN) could not be found: look at the name servers (POSTHORN_DNS_SERVERS).`,
+    )
+  const port = settings.POSTHORN_MX_PORT
+  const seen: string[] = []
+  for (const host of hosts.slice(0, limits.doctorHostsTried)) {
+    const addresses = await dns.ask(host, 'A')
+    for (const record of addresses.records.slice(0, 1)) {
+      if (record.type !== 'A') continue
+      const greeting = await greetingOf(() => connect({ host: record.data, port }))
+      if (greeting.startsWith('220')) return ok(`${host} answered on port ${port}.`)
+      seen.push(`${host}: ${greeting}`)
+    }
+  }
+  return fail(
+    `No mail host of ${domain} could be reached on port ${port} (${seen.join('; ') || 'they have no IPv4 address'}). Many providers of servers close it: ask them to open it, or send through a relay (POSTHORN_ROUTE).`,
+  )
+}
+
+async function checkRelay({ host, port, implicitTls }: Relay): Promise<Finding> {
+  const name = isIP(host) === 0 ? { servername: host } : {}
+  const greeting = await greetingOf(() => (implicitTls ? connectTls({ host, port, ...name }) : connect({ host, port })))
+  return greeting.startsWith('220')
+    ? ok(`The relay ${host}:${port} answered.`)
+    : fail(
+        `The relay ${host}:${port} does not answer as a mail server (${greeting}): mail waits until it does. Look at POSTHORN_ROUTE.`,
+      )
+}
+
+/** The first line, or why there was none. */
+function greetingOf(open: () => Socket): Promise<string> {
+  return new Promise((resolve) => {
+    let text = ''
+    const socket = open()
+    const settle = (words: string): void => {
+      clearTimeout(timer)
+      socket.end('QUIT\r\n')
+      socket.destroySoon()
+      resolve(words.replace(/[^\x20-\x7e]/g, ' ').slice(0, 200))
+    }
+    const timer = setTimeout(() => {
+      settle('no answer')
+      socket.destroy()
+    }, limits.doctorConnectMs)
+    socket.on('error', (error: NodeJS.ErrnoException) => settle(error.code ?? error.message))
+    socket.on('close', () => settle('it closed the connection'))
+    socket.on('data', (chunk: Buffer) => {
+      text += chunk.toString('latin1')
+      if (text.includes('\n') || text.length > 1_000) settle(text.split('\r')[0] ?? '')
+    })
+  })
+}
+
+/** The name in EHLO must lead here, and the address must lead back to the name: many receivers refuse what does not. */
+export async function checkHostname(settings: Settings, dns: Dns): Promise<Finding> {
+  const { POSTHORN_HOSTNAME: hostname, POSTHORN_ROUTE: route } = settings
+  if (route.kind !== 'mx') return skipped('Only the route mx shows this name to receivers.')
+  if (!hostname.includes('.'))
+    return fail(
+      `POSTHORN_HOSTNAME ${hostname} is no full name: receivers refuse it in EHLO. Set one such as mail.example.org.`,
+    )
+  const [four, six] = await Promise.all([dns.ask(hostname, 'A'), dns.ask(hostname, 'AAAA')])
+  const addresses = [...four.records, ...six.records].flatMap((record) =>
+    record.type === 'A' || record.type === 'AAAA' ? [record.data] : [],
+  )
+  if (addresses.length === 0)
+    return fail(
+      `${hostname} (POSTHORN_HOSTNAME) has no address in the DNS: set an A record to this machine's public address.`,
+    )
+  const reversed = await Promise.all(
+    addresses.slice(0, limits.doctorHostsTried).map(async (address) => {
+      const { records } = await dns.ask(reverseName(address), 'PTR')
+      const names = records.flatMap((record) =>
+        record.type === 'PTR' ? [record.data.toLowerCase().replace(/\.$/, '')] : [],
+      )
+      return { address, names }
+    }),
+  )
+  const wrong = reversed.filter(({ names }) => !names.includes(hostname))
+  if (wrong.length > 0)
+    return fail(
+      `${wrong.map(({ address, names }) => `the reverse name of ${address} is ${names.join(', ') || 'not set'}`).join('; ')}; it must be ${hostname}. Your provider sets it (PTR, "reverse DNS").`,
+    )
+  if (!settings.POSTHORN_ALLOW_PRIVATE_MX && addresses.some(isPrivateAddress))
+    return warn(
+      `${hostname} leads to a private address: receivers see another one, whose reverse name must be ${hostname} too.`,
+    )
+  return ok(`${hostname} leads to ${addresses.join(', ')} and back.`)
+}
+
+/** `1.0.0.127.in-addr.arpa` (RFC 1035 3.5), or nibbles under ip6.arpa (RFC 3596 2.5). */
+export function reverseName(address: string): string {
+  if (isIP(address) === 4) return `${address.split('.').toReversed().join('.')}.in-addr.arpa`
+  const [head = '', tail] = new URL(`http://[${address}]/`).hostname.slice(1, -1).split('::')
+  const before = head === '' ? [] : head.split(':')
+  const after = tail === undefined || tail === '' ? [] : tail.split(':')
+  const groups = [...before, ...Array.from({ length: 8 - before.length - after.length }, () => '0'), ...after]
+  const nibbles = groups.map((group) => group.padStart(4, '0')).join('')
+  return `${nibbles.split('').toReversed().join('.')}.ip6.arpa`
+}
+
+export async function checkDnssec(settings: Settings, dns: Dns): Promise<Finding> {
+  if (settings.POSTHORN_ROUTE.kind !== 'mx') return skipped('Only the route mx asks for DANE records.')
+  if (!dns.near)
+    return warn(
+      "The name servers are the system's, and not on this machine: their word about DNSSEC can be forged on the way, so DANE is off. Run a validating resolver here (unbound, knot-resolver), or name one in POSTHORN_DNS_SERVERS.",
+    )
+  const [signed = '.', forged = 'dnssec-failed.org'] = settings.POSTHORN_DNSSEC_PROBES
+  return (await validates(dns, { signed, forged }))
+    ? ok('The name servers validate DNSSEC: DANE is on.')
+    : warn(
+        'The name servers do not validate DNSSEC, so DANE is off: mail is encrypted, but who reads it is not proven. Use a validating resolver.',
+      )
+}
