@@ -11,6 +11,7 @@ import { listen, openDatabase, type Db, type PoolKind } from './store/database.t
 import { keepHouse, type Retention } from './store/housekeeping.ts'
 import { takeSeats, type Seat } from './store/node-folder.ts'
 import { makeRecorder } from './store/outbound.ts'
+import { queueGauges, queueSamples } from './queue-samples.ts'
 import { keepStsPolicy, readStsPolicy } from './store/sts-policies.ts'
 import { makeSandboxInbox } from './store/sandbox.ts'
 
@@ -87,6 +88,7 @@ export async function deliver({ settings, connection, vault, log, metrics }: Rol
     'Replies to final dots that the database has not heard yet.',
     () => own.journal.size,
   )
+  metrics.measure(queueGauges, () => queueSamples(houseDb), limits.metricsKeptMs)
   // The fence and the sandbox start before the workers and stop after them.
   return {
     services: [fence, reports.service, sandbox, service, housekeeper(houseDb, retentionOf(settings), log)],

@@ -70,3 +70,44 @@ test('an answered request is counted by route and status', async () => {
     'posthorn_http_request_seconds_bucket{le="0.005",process="main",route="/api/v1/send",status="202"} 1',
   )
 })
+
+test('an attempt is timed by its outcome, a delivery from its acceptance, and a refusal counted by its class', async () => {
+  const metrics = makeMetrics('deliver')
+  const log = metrics.counting(silentLog)
+  log.attempted({ outcome: 'accepted', ms: 200, ageMs: 3_000 })
+  log.attempted({ outcome: 'failed', ms: 100, bounce: 'no_such_user', report: 'hard_bounce' })
+  log.notified({ outcome: 'delivered', ms: 40 })
+  const text = await metrics.text()
+  expect(sample(text, 'posthorn_bounces_total')).toEqual([
+    'posthorn_bounces_total{class="no_such_user",type="hard_bounce",process="deliver"} 1',
+  ])
+  expect(sample(text, 'posthorn_delivery_seconds_sum')).toEqual(['posthorn_delivery_seconds_sum{process="deliver"} 3'])
+  expect(sample(text, 'posthorn_attempt_seconds_count')).toHaveLength(2)
+  expect(sample(text, 'posthorn_webhook_attempt_seconds_count')[0]).toMatch(/ 1$/)
+})
+
+test('what a question to the database tells is asked once for a while, and is missing while it fails', async () => {
+  const metrics = makeMetrics('deliver')
+  let asked = 0
+  let away = false
+  const read = () => {
+    asked += 1
+    if (away) return Promise.reject(new Error('away'))
+    return Promise.resolve([
+      { name: 'depth', label: 'queued', value: 3 },
+      { name: 'late', value: 7 },
+    ])
+  }
+  metrics.measure({ depth: { help: 'x', label: 'status' }, late: { help: 'y' } }, read, 60_000)
+  await metrics.text()
+  const text = await metrics.text()
+  expect(asked).toBe(1)
+  expect(sample(text, 'depth')).toEqual(['depth{status="queued",process="deliver"} 3'])
+  expect(sample(text, 'late')).toEqual(['late{process="deliver"} 7'])
+
+  const others = makeMetrics('main')
+  away = true
+  others.measure({ depth: { help: 'x', label: 'status' }, late: { help: 'y' } }, read, 0)
+  const none = await others.text()
+  expect([...sample(none, 'depth'), ...sample(none, 'late')]).toEqual([])
+})

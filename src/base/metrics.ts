@@ -9,8 +9,24 @@ export interface Metrics {
   counting(log: Log): Log
   /** A value that is asked for at each scrape. */
   watch(name: string, help: string, value: () => number): void
+  /**
+   * Values out of one question that takes time, such as to the database: it is asked at a scrape, at most once in `keptMs`, and while it fails
+   * there are no samples.
+   */
+  measure(gauges: Readonly<Record<string, Measured>>, read: () => Promise<readonly Sample[]>, keptMs: number): void
   /** Prometheus text. */
   text(): Promise<string>
+}
+
+export interface Measured {
+  readonly help: string
+  readonly label?: string
+}
+export interface Sample {
+  readonly name: string
+  /** The value of the gauge's label. */
+  readonly label?: string
+  readonly value: number
 }
 
 /** `process` is the label that tells the processes of one node apart. */
@@ -35,6 +51,31 @@ export function makeMetrics(process: string): Metrics {
     name: 'posthorn_attempts_total',
     help: 'Delivery attempts that ended, by outcome.',
     labelNames: ['outcome'],
+    registers,
+  })
+  const attemptSeconds = new Histogram({
+    name: 'posthorn_attempt_seconds',
+    help: 'Time that a delivery attempt took, by outcome.',
+    labelNames: ['outcome'],
+    buckets: [0.05, 0.25, 1, 5, 15, 60, 300, 900],
+    registers,
+  })
+  const deliverySeconds = new Histogram({
+    name: 'posthorn_delivery_seconds',
+    help: 'Time from acceptance until the next host took the message.',
+    buckets: [0.1, 0.5, 1, 5, 15, 60, 300, 1_800, 7_200, 28_800, 86_400],
+    registers,
+  })
+  const bounces = new Counter({
+    name: 'posthorn_bounces_total',
+    help: 'Refusals of providers in the session, by class.',
+    labelNames: ['class', 'type'],
+    registers,
+  })
+  const webhookSeconds = new Histogram({
+    name: 'posthorn_webhook_attempt_seconds',
+    help: 'Time that a try at posting a webhook event took.',
+    buckets: [0.05, 0.25, 1, 5, 15],
     registers,
   })
   const notified = new Counter({
@@ -77,11 +118,17 @@ export function makeMetrics(process: string): Metrics {
         log.refused(facts)
       },
       attempted: (facts) => {
-        attempts.inc({ outcome: String(facts['outcome']) })
+        const outcome = String(facts['outcome'])
+        const { ms, ageMs, bounce } = facts
+        attempts.inc({ outcome })
+        if (typeof ms === 'number') attemptSeconds.observe({ outcome }, ms / 1000)
+        if (typeof ageMs === 'number') deliverySeconds.observe(ageMs / 1000)
+        if (bounce !== undefined) bounces.inc({ class: String(bounce), type: String(facts['report']) })
         log.attempted(facts)
       },
       notified: (facts) => {
         notified.inc({ outcome: String(facts['outcome']) })
+        if (typeof facts['ms'] === 'number') webhookSeconds.observe(facts['ms'] / 1000)
         log.notified(facts)
       },
       reported: (facts) => {
@@ -95,6 +142,30 @@ export function makeMetrics(process: string): Metrics {
     }),
     watch: (name, help, value) => {
       const gauge: Gauge = new Gauge({ name, help, registers, collect: () => gauge.set(value()) })
+    },
+    measure: (gauges, read, keptMs) => {
+      let last: { readonly at: number; readonly samples: Promise<readonly Sample[]> } | undefined
+      const samplesOf = (): Promise<readonly Sample[]> => {
+        if (last === undefined || performance.now() - last.at >= keptMs)
+          last = { at: performance.now(), samples: read().catch(() => []) }
+        return last.samples
+      }
+      for (const [name, { help, label }] of Object.entries(gauges)) {
+        const gauge: Gauge = new Gauge({
+          name,
+          help,
+          registers,
+          labelNames: label === undefined ? [] : [label],
+          collect: async () => {
+            const samples = await samplesOf()
+            gauge.reset()
+            if (samples.length === 0 && label === undefined) gauge.remove() // a reset leaves a 0, which nobody has counted
+            for (const sample of samples)
+              if (sample.name === name)
+                gauge.set(label === undefined ? {} : { [label]: sample.label ?? '' }, sample.value)
+          },
+        })
+      }
     },
     text: () => registry.metrics(),
   }

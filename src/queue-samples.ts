@@ -1,0 +1,36 @@
+// What the database says about work that waits, as numbers for Prometheus. Every node that delivers tells the same, for the whole installation.
+import type { Measured, Sample } from './base/metrics.ts'
+import type { Db } from './store/database.ts'
+import { countDomains } from './store/domain-checks.ts'
+import { readQueueFacts, readWebhookQueueFacts } from './store/queue-facts.ts'
+
+export const queueGauges = {
+  posthorn_queue_messages: { help: 'Messages that are not final, by state; counted up to a million.', label: 'status' },
+  posthorn_queue_oldest_due_seconds: { help: 'How long the oldest message that nobody has claimed is due.' },
+  posthorn_webhook_queue_events: { help: 'Webhook events that wait for an active endpoint.' },
+  posthorn_webhook_queue_oldest_due_seconds: { help: 'How long the oldest of them is due.' },
+  posthorn_domains: { help: 'Sending domains, by state.', label: 'status' },
+} as const satisfies Record<string, Measured>
+
+export async function queueSamples(db: Db): Promise<readonly Sample[]> {
+  const { byStatus, oldestDueSeconds } = await readQueueFacts(db)
+  const webhooks = await readWebhookQueueFacts(db)
+  const domains = await countDomains(db)
+  const many = new Map(byStatus.map((row) => [row.status, row.many]))
+  const one = (name: keyof typeof queueGauges, value: number, label?: string): Sample => ({
+    name,
+    value,
+    ...(label !== undefined && { label }),
+  })
+  return [
+    ...(['queued', 'retrying', 'sending'] as const).map((status) =>
+      one('posthorn_queue_messages', many.get(status) ?? 0, status),
+    ),
+    one('posthorn_queue_oldest_due_seconds', oldestDueSeconds),
+    one('posthorn_webhook_queue_events', webhooks.many),
+    one('posthorn_webhook_queue_oldest_due_seconds', webhooks.oldestDueSeconds),
+    ...(['pending', 'verified', 'degraded', 'failed'] as const).map((status) =>
+      one('posthorn_domains', domains.find((row) => row.status === status)?.many ?? 0, status),
+    ),
+  ]
+}

@@ -1,0 +1,99 @@
+// The production guide as somebody follows it: every block of it that is marked is run, line by line, against a real installation; the unit file is
+// understood by systemd; alerts and dashboard name only numbers that exist.
+import { execFile } from 'node:child_process'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { startDnsServer, type DnsServer } from '../world/dns-server.ts'
+import { startPosthorn, type Posthorn } from '../world/posthorn.ts'
+
+const root = join(import.meta.dirname, '../..')
+const read = (path: string): string => readFileSync(join(root, path), 'utf8')
+
+/** The lines of the blocks behind `<!-- run -->`. */
+const blocks = [...read('docs/production.md').matchAll(/<!-- run -->\n```sh\n([^]*?)```/g)].map(
+  (match) => match[1] as string,
+)
+
+let posthorn: Posthorn
+let dns: DnsServer
+let folder: string
+
+beforeAll(async () => {
+  dns = await startDnsServer()
+  folder = mkdtempSync(join(tmpdir(), 'posthorn-production-'))
+  mkdirSync(join(folder, 'bin'))
+  symlinkSync(join(root, 'bin/posthorn'), join(folder, 'bin/posthorn'))
+  // The unit names /opt/posthorn, and files that only a server has.
+  const unit = read('ops/posthorn.service')
+    .replaceAll('/opt/posthorn', root)
+    .replace('User=posthorn', 'User=root')
+    .replace('Group=posthorn', 'Group=root')
+  writeFileSync(join(folder, 'posthorn.service'), unit)
+  // An empty key counts as none: it is made in the data folder.
+  posthorn = await startPosthorn({
+    settings: { POSTHORN_DNS_SERVERS: dns.address, POSTHORN_SECRET_KEY: '' },
+    database: 'embedded',
+  })
+})
+afterAll(async () => {
+  await posthorn?.remove()
+  await dns?.stop()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+describe('the production guide', () => {
+  test('has blocks to run', () => expect(blocks.length).toBeGreaterThan(8))
+
+  test.each(blocks.map((block) => [block.trim().split('\n')[0] as string, block]))('%s', async (_, block) => {
+    const env = { ...posthorn.env, PATH: `${join(folder, 'bin')}:${process.env['PATH']}`, URL: posthorn.url }
+    const { stdout } = await promisify(execFile)('/bin/sh', ['-euc', block], { env, cwd: folder })
+    if (block.startsWith('openssl')) expect(stdout.trim().length).toBeGreaterThanOrEqual(32)
+    if (block.startsWith('posthorn')) expect(stdout).not.toBe('')
+  })
+
+  test('after all of it the installation still works', async () => {
+    const checks = await posthorn.cli<{ checks: { name: string; status: string }[] }>('doctor')
+    expect(checks.checks.filter(({ status, name }) => status === 'fail' && name !== 'disk')).toEqual([])
+    expect(checks.checks.find(({ name }) => name === 'installation_key')?.status).toBe('ok')
+  })
+})
+
+describe('alerts and dashboard', () => {
+  const named = (text: string): string[] => [
+    ...new Set([...text.matchAll(/\b(?:posthorn|process|nodejs)_[a-z_]+/g)].map(([name]) => name)),
+  ]
+  const families = async (): Promise<Map<string, string>> => {
+    const text = await (await fetch(`http://127.0.0.1:${posthorn.env['POSTHORN_METRICS_PORT']}/metrics`)).text()
+    return new Map([...text.matchAll(/^# TYPE (\S+) (\S+)/gm)].map((match) => [match[1] as string, match[2] as string]))
+  }
+
+  test.each(['ops/alerts.yml', 'ops/grafana-dashboard.json'])('%s names only numbers that exist', async (file) => {
+    const known = await families()
+    const names = named([...read(file).matchAll(/"?expr"?: (.*)/g)].map((match) => match[1]).join('\n'))
+    expect(names.length).toBeGreaterThan(5)
+    const exists = (name: string): boolean =>
+      known.has(name) || known.get(name.replace(/_(?:bucket|sum|count)$/, '')) === 'histogram'
+    expect(names.filter((name) => !exists(name))).toEqual([])
+  })
+
+  test('the queue and the domains are told as they are', async () => {
+    const text = await (await fetch(`http://127.0.0.1:${posthorn.env['POSTHORN_METRICS_PORT']}/metrics`)).text()
+    expect(text).toMatch(/^posthorn_queue_messages\{status="queued",process="[a-z]+"\} 0$/m)
+    expect(text).toMatch(/^posthorn_queue_oldest_due_seconds\{process="[a-z]+"\} 0$/m)
+    expect(text).toMatch(/^posthorn_domains\{status="verified",process="[a-z]+"\} [1-9]/m)
+  })
+
+  test('the dashboard is one that Grafana reads: panels with targets, each on the chosen source', () => {
+    const { panels } = JSON.parse(read('ops/grafana-dashboard.json')) as {
+      panels: { id: number; title: string; targets: { expr: string }[]; gridPos: { x: number; w: number } }[]
+    }
+    expect(new Set(panels.map(({ id }) => id)).size).toBe(panels.length)
+    for (const { targets, gridPos } of panels) {
+      expect(targets.every(({ expr }) => expr.length > 0)).toBe(true)
+      expect(gridPos.x + gridPos.w).toBeLessThanOrEqual(24)
+    }
+  })
+})
