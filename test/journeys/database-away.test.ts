@@ -203,7 +203,7 @@ describe('delivery', () => {
   }, 30_000)
 
   test('14: killed between the 250 and its record: one copy; within the first second it is delivery_unknown', async () => {
-    const lost = posthorn.proxy().silence('finish', 'before')
+    const lost = posthorn.proxy().silence('finish-relayed', 'before')
     const id = await shop.accepted(one)
     await answered()
     await lost
