@@ -646,6 +646,7 @@ export const limits = {
   unmatchedFeedbackMs: 30 * 24 * 3600_000,
   unmatchedContentBytesMax: 64 * 1024,
   unmatchedPerMinuteMax: 600,
+  unmatchedShownMax: 200,
   reportFingerprintsMs: 100 * 24 * 3600_000,
   relayedMs: 30 * 24 * 3600_000,
   prunedAtOnce: 1_000,

@@ -79,6 +79,11 @@ export function api(tools: RoleTools): Role {
     vault,
     hostname: settings.POSTHORN_HOSTNAME,
     publicUrl: publicUrl(settings),
+    submission: {
+      host: new URL(publicUrl(settings)).hostname,
+      port: settings.POSTHORN_SMTP_PORT,
+      tlsPort: settings.POSTHORN_SMTPS_PORT,
+    },
     people: makePeople({ db: manageDb, vault, log, notify, publicUrl: publicUrl(settings) }),
     notify,
     live,

@@ -2,6 +2,7 @@
 import { useInfiniteQuery } from '@tanstack/react-query'
 import type { ReactNode } from 'react'
 import { get, withQuery } from './api.ts'
+import { useIntervalOf } from './live.ts'
 import type { PageOf } from './shapes.ts'
 import { Button } from './ui/button.tsx'
 import { Failed, Loading } from './ui/states.tsx'
@@ -27,6 +28,7 @@ export function PagedTable<Item>({
   readonly empty: ReactNode
   readonly refreshMs?: number
 }) {
+  const interval = useIntervalOf()
   const pages = useInfiniteQuery({
     queryKey: [name, query],
     initialPageParam: undefined as string | undefined,
@@ -34,7 +36,7 @@ export function PagedTable<Item>({
     getNextPageParam: ({ next }) => next,
     // Reading ten pages again every few seconds helps nobody: only the first lives.
     refetchInterval: ({ state }) =>
-      state.data !== undefined && state.data.pages.length > 1 ? false : (refreshMs ?? false),
+      state.data !== undefined && state.data.pages.length > 1 ? false : refreshMs !== undefined && interval(refreshMs),
   })
   if (pages.isError && pages.data === undefined)
     return <Failed error={pages.error} again={() => void pages.refetch()} />

@@ -84,6 +84,11 @@ const message = createRoute({
   path: '/messages/$messageId',
   component: lazyRouteComponent(() => import('./pages/message.tsx'), 'MessagePage'),
 })
+const refused = createRoute({
+  getParentRoute: () => inside,
+  path: '/refused',
+  component: lazyRouteComponent(() => import('./pages/refused.tsx'), 'Refused'),
+})
 const suppressions = createRoute({
   getParentRoute: () => inside,
   path: '/suppressions',
@@ -154,6 +159,11 @@ const operatorQueue = createRoute({
   path: '/operator/queue',
   component: lazyRouteComponent(() => import('./pages/operator.tsx'), 'OperatorQueue'),
 })
+const operatorFeedback = createRoute({
+  getParentRoute: () => inside,
+  path: '/operator/feedback',
+  component: lazyRouteComponent(() => import('./pages/feedback.tsx'), 'OperatorFeedback'),
+})
 const operatorHealth = createRoute({
   getParentRoute: () => inside,
   path: '/operator/health',
@@ -170,6 +180,7 @@ export const router = createRouter({
       overview,
       messages,
       message,
+      refused,
       suppressions,
       sandbox,
       sandboxMail,
@@ -184,6 +195,7 @@ export const router = createRouter({
       operatorWorkspaces,
       operatorPlans,
       operatorQueue,
+      operatorFeedback,
       operatorHealth,
     ]),
   ]),

@@ -1,10 +1,12 @@
 // The shapes of the API, taken from the contract that the service validates with: types alone, nothing of it is loaded.
 import type { Static } from 'typebox'
+import type { credentials, SmtpCredential as SmtpCredentialShape } from '../../src/contract/management/credentials.ts'
 import type { AuditEntry as AuditEntryShape } from '../../src/contract/management/audit.ts'
 import type { ApiKey as ApiKeyShape, ApiKeyCreated as ApiKeyCreatedShape } from '../../src/contract/management/keys.ts'
 import type {
   MessageListItem as MessageListItemShape,
   MessageTimeline as MessageTimelineShape,
+  RefusedSubmission as RefusedSubmissionShape,
   TimelineAttempt as TimelineAttemptShape,
   TimelineEvent as TimelineEventShape,
 } from '../../src/contract/management/mail.ts'
@@ -57,6 +59,12 @@ export type Usage = Static<typeof UsageShape>
 export type UsageSeries = Static<typeof UsageSeriesShape>
 export type OperatorWorkspace = Static<typeof OperatorWorkspaceShape>
 export type Plan = Static<typeof PlanShape>
+export type RefusedSubmission = Static<typeof RefusedSubmissionShape>
+export type SmtpCredential = Static<typeof SmtpCredentialShape>
+export type SmtpCredentials = OkOf<typeof credentials.listCredentials>
+export type SmtpCredentialCreated = OkOf<typeof credentials.createCredential>
+export type UnmatchedFeedback = OkOf<typeof operators.listUnmatched>['items'][number]
+export type UnmatchedFeedbackDetail = OkOf<typeof operators.readUnmatched>
 export type Queue = OkOf<typeof operators.readQueue>
 export type Health = OkOf<typeof operators.readHealth>
 

@@ -7,6 +7,7 @@ import {
   AtSign,
   Ban,
   ChevronsUpDown,
+  CircleSlash,
   FlaskConical,
   Gauge,
   Globe,
@@ -15,6 +16,7 @@ import {
   ListChecks,
   LogOut,
   Mail,
+  MailQuestionMark,
   Menu as MenuIcon,
   ScrollText,
   Stethoscope,
@@ -26,6 +28,7 @@ import {
 } from 'lucide-react'
 import { useEffect, useState, type ReactNode } from 'react'
 import { ask } from './api.ts'
+import { useLive } from './live.ts'
 import { SignedIn, useLooking } from './session.tsx'
 import { ThemeButton } from './theme.tsx'
 import { IconButton } from './ui/button.tsx'
@@ -41,6 +44,7 @@ const places: readonly (readonly [group: string, places: readonly Place[]])[] = 
     [
       { to: '/', icon: Gauge, name: 'Overview' },
       { to: '/messages', icon: Mail, name: 'Messages' },
+      { to: '/refused', icon: CircleSlash, name: 'Refused' },
       { to: '/suppressions', icon: Ban, name: 'Suppressions' },
       { to: '/sandbox', icon: FlaskConical, name: 'Sandbox inbox' },
     ],
@@ -66,6 +70,7 @@ const operatorPlaces: readonly Place[] = [
   { to: '/operator/workspaces', icon: Building2, name: 'Workspaces' },
   { to: '/operator/plans', icon: ListChecks, name: 'Plans' },
   { to: '/operator/queue', icon: Activity, name: 'Queue' },
+  { to: '/operator/feedback', icon: MailQuestionMark, name: 'Feedback' },
   { to: '/operator/health', icon: Stethoscope, name: 'Health' },
 ]
 
@@ -80,6 +85,7 @@ export function Shell() {
 }
 
 function Frame({ children }: { readonly children: ReactNode }) {
+  useLive(useLooking().workspace?.workspaceId)
   const [open, setOpen] = useState(false)
   const path = useRouterState({ select: ({ location }) => location.pathname })
   useEffect(() => setOpen(false), [path])

@@ -14,6 +14,8 @@ export interface Office {
   readonly vault: Vault
   readonly hostname: string
   readonly publicUrl: string
+  /** Where programs hand mail in over SMTP. */
+  readonly submission: { readonly host: string; readonly port: number; readonly tlsPort: number }
   readonly people: People
   readonly notify: Notify
   readonly live: Live

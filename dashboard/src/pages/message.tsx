@@ -4,6 +4,7 @@ import { Link, useNavigate, useParams } from '@tanstack/react-router'
 import { CircleHelp } from 'lucide-react'
 import { useState } from 'react'
 import { ask, get, useChange } from '../api.ts'
+import { useIntervalOf } from '../live.ts'
 import { useMay } from '../session.tsx'
 import type { MessageTimeline } from '../shapes.ts'
 import { StateBadge } from '../ui/badge.tsx'
@@ -21,10 +22,11 @@ const isOpen = (timeline: MessageTimeline | undefined): boolean =>
 
 export function MessagePage() {
   const { messageId } = useParams({ from: '/inside/messages/$messageId' })
+  const interval = useIntervalOf()
   const query = useQuery({
     queryKey: ['message', messageId],
     queryFn: ({ signal }) => get<MessageTimeline>(`/api/v1/messages/${messageId}/timeline`, signal),
-    refetchInterval: ({ state }) => (isOpen(state.data) ? 1_000 : 15_000),
+    refetchInterval: ({ state }) => interval(isOpen(state.data) ? 1_000 : 15_000),
   })
   return (
     <Page

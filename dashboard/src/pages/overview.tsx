@@ -3,6 +3,7 @@ import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import { get, withQuery } from '../api.ts'
+import { useIntervalOf } from '../live.ts'
 import { Chart } from '../ui/chart.tsx'
 import type { ListOf, Mailbox, MessageListItem, PageOf, Usage, UsageSeries } from '../shapes.ts'
 import { states, type StateName } from '../ui/badge.tsx'
@@ -18,20 +19,21 @@ const spans = { '24 hours': 'hour', '30 days': 'day' } as const
 
 export function Overview() {
   const [span, setSpan] = useState<keyof typeof spans>('24 hours')
+  const interval = useIntervalOf()
   const latest = useQuery({
     queryKey: ['messages', 'latest'],
     queryFn: ({ signal }) => get<PageOf<MessageListItem>>('/api/v1/messages?limit=6', signal),
-    refetchInterval: 3_000,
+    refetchInterval: interval(3_000),
   })
   const series = useQuery({
     queryKey: ['series', span],
     queryFn: ({ signal }) => get<UsageSeries>(withQuery('/api/v1/usage/series', { step: spans[span] }), signal),
-    refetchInterval: 5_000,
+    refetchInterval: interval(5_000),
   })
   const usage = useQuery({
     queryKey: ['usage'],
     queryFn: ({ signal }) => get<Usage>('/api/v1/usage', signal),
-    refetchInterval: 5_000,
+    refetchInterval: interval(5_000),
   })
   const mailboxes = useQuery({
     queryKey: ['mailboxes'],

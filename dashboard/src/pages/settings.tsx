@@ -15,6 +15,7 @@ import { Answered, Empty } from '../ui/states.tsx'
 import { Table } from '../ui/table.tsx'
 import { Time } from '../ui/time.tsx'
 import { SendSnippets } from './first-message.tsx'
+import { SmtpCredentials } from './smtp-credentials.tsx'
 
 export function Settings() {
   const mailboxes = useQuery({
@@ -25,6 +26,7 @@ export function Settings() {
   return (
     <Page title="API & SMTP" about="How your programs send.">
       <Keys />
+      <SmtpCredentials {...(mailbox !== undefined && { sender: mailbox.address })} />
       <Card title="Send over HTTP" about="Put a key in the place of YOUR_KEY.">
         {mailbox === undefined ? (
           <p className="text-sm text-soft">There is no active mailbox to send from yet.</p>

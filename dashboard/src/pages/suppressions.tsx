@@ -1,6 +1,6 @@
 // Whom not to write to, and why.
 import { Link } from '@tanstack/react-router'
-import { Ban, Download, Flag, Hand, MailX, Upload } from 'lucide-react'
+import { Ban, Download, Flag, Hand, MailX, Undo2, Upload } from 'lucide-react'
 import { useRef, useState } from 'react'
 import { ask, useChange } from '../api.ts'
 import { PagedTable } from '../list.tsx'
@@ -43,6 +43,7 @@ export function Suppressions() {
       actions={
         <>
           <Export />
+          {mayWrite && <Undo />}
           {mayWrite && <Import />}
           {mayWrite && (
             <Button look="primary" onClick={() => setAdding(true)}>
@@ -248,6 +249,66 @@ function Import() {
       <DialogActions>
         <Button onClick={() => close(false)}>Close</Button>
       </DialogActions>
+    </Dialog>
+  )
+}
+
+/** After a rule that was wrong, or a provider that said wrong things for a day. */
+function Undo() {
+  const [open, setOpen] = useState(false)
+  const undo = useChange(
+    ({ rule, hours }: { rule: string; hours: number }) =>
+      ask<{ removed: number }>('POST', '/api/v1/suppressions/undo', {
+        rule,
+        since: new Date(Date.now() - hours * 3_600_000).toISOString(),
+      }),
+    ['suppressions'],
+  )
+  const close = (to: boolean) => {
+    setOpen(to)
+    if (!to) undo.reset()
+  }
+  return (
+    <Dialog
+      title="Take back what a rule did"
+      description="After a wrong rule, or a provider that said wrong things for a day: mail to these recipients is accepted again."
+      trigger={
+        <button type="button" className={buttonClass()}>
+          <Undo2 aria-hidden className="size-4" /> Undo a rule
+        </button>
+      }
+      open={open}
+      onOpenChange={close}
+    >
+      <form
+        className="grid gap-4"
+        onSubmit={(event) => {
+          event.preventDefault()
+          const form = new FormData(event.currentTarget)
+          undo.mutate({ rule: textIn(form, 'rule').trim(), hours: Number(textIn(form, 'hours')) })
+        }}
+      >
+        <TextField
+          label="Rule"
+          name="rule"
+          required
+          hint="As the column “Evidence” names it."
+          mistake={mistakeIn(undo.error, 'rule')}
+        />
+        <TextField label="Of the last hours" name="hours" type="number" min={1} max={8760} required defaultValue={24} />
+        {undo.data !== undefined && (
+          <p role="status" className="text-sm text-good">
+            {undo.data.removed} recipients are no longer suppressed.
+          </p>
+        )}
+        <FormMistake error={undo.error} fields={['rule']} />
+        <DialogActions>
+          <Button onClick={() => close(false)}>Close</Button>
+          <Button look="danger" type="submit" busy={undo.isPending}>
+            Take back
+          </Button>
+        </DialogActions>
+      </form>
     </Dialog>
   )
 }

@@ -1,6 +1,6 @@
 // SMTP credentials: made with their password shown once, listed, revoked.
 import { Type } from 'typebox'
-import { closed, list, managed, name, time, uuid } from './managed.ts'
+import { closed, managed, name, time, uuid } from './managed.ts'
 
 const properties = {
   id: uuid('The credential.'),
@@ -11,8 +11,18 @@ const properties = {
   revokedAt: Type.Optional(time('When it was revoked.')),
 }
 export const SmtpCredential = Type.Object(properties, { description: 'An SMTP login, without its password.' })
+/** Where programs hand mail in: the answers carry it, so that nobody has to look for it. */
+const server = Type.Object(
+  {
+    host: Type.String({ description: 'The host of POSTHORN_PUBLIC_URL.' }),
+    port: Type.Integer({ description: 'With STARTTLS.' }),
+    tlsPort: Type.Integer({ description: 'With TLS from the first byte.' }),
+  },
+  { description: 'Where to submit mail over SMTP.' },
+)
+
 export const SmtpCredentialCreated = Type.Object(
-  { ...properties, password: Type.String({ description: 'It is shown this once.' }) },
+  { ...properties, password: Type.String({ description: 'It is shown this once.' }), server },
   { description: 'A new SMTP login.' },
 )
 
@@ -25,7 +35,11 @@ export const credentials = {
     tag,
     summary: 'List the SMTP credentials',
     scope: 'smtp-credentials.read',
-    ok: [200, 'All credentials, oldest first.', list(SmtpCredential, 'SMTP credentials.')],
+    ok: [
+      200,
+      'All credentials, oldest first.',
+      Type.Object({ items: Type.Array(SmtpCredential), server }, { description: 'SMTP credentials.' }),
+    ],
   }),
   createCredential: managed({
     method: 'post',

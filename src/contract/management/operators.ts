@@ -28,6 +28,19 @@ const plan = {
 }
 export const Plan = Type.Object({ name: Type.String(), ...plan }, { description: 'Limits of sending.' })
 
+const unmatched = {
+  id: uuid('The feedback.'),
+  receivedAt: time('When it came.'),
+  reason: Type.String({ description: 'Why it had no effect.', examples: ['unknown_message'] }),
+  source: Type.String({ description: '`mail`, or the name of a feed.' }),
+  sender: Type.String({ description: 'Of its envelope.' }),
+  addressee: Type.String({ description: 'Of its envelope.' }),
+  sizeBytes: Type.Integer(),
+}
+const UnmatchedFeedback = Type.Object(unmatched, {
+  description: 'A report, or something like it, that changed no message.',
+})
+
 const tag = 'Operator'
 const access = 'operator'
 export const operators = {
@@ -129,6 +142,32 @@ export const operators = {
             attemptsMax: Type.Integer({ description: 'Most attempts of one of them.' }),
           }),
         ),
+      }),
+    ],
+  }),
+  listUnmatched: managed({
+    method: 'get',
+    path: '/api/v1/operator/feedback',
+    operationId: 'listUnmatchedFeedback',
+    tag,
+    access,
+    summary: 'List feedback that had no effect',
+    ok: [200, 'The latest of the last 30 days, newest first.', list(UnmatchedFeedback, 'Unmatched feedback.')],
+  }),
+  readUnmatched: managed({
+    method: 'get',
+    path: '/api/v1/operator/feedback/{feedbackId}',
+    operationId: 'getUnmatchedFeedback',
+    tag,
+    access,
+    summary: 'Look at feedback that had no effect',
+    ok: [
+      200,
+      'The feedback.',
+      Type.Object({
+        ...unmatched,
+        facts: Type.Record(Type.String(), Type.Unknown(), { description: 'What was read in it.' }),
+        content: Type.String({ description: 'Its beginning, as text.' }),
       }),
     ],
   }),

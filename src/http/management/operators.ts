@@ -1,8 +1,9 @@
 // What operators of the installation decide, and what they look at.
-import { version } from '../../config.ts'
+import { limits, version } from '../../config.ts'
 import { managementOperations as operations } from '../../contract/operations.ts'
 import type { WorkspaceId } from '../../domain/message.ts'
-import { isRefusal } from '../../domain/refusal.ts'
+import { isRefusal, refuse } from '../../domain/refusal.ts'
+import { findUnmatchedFeedback, listUnmatchedFeedback } from '../../feedback/feedback.ts'
 import {
   changeWorkspaceAsOperator,
   createWorkspaceAsOperator,
@@ -36,6 +37,15 @@ export function operatorRoutes({ person, office }: Desk): void {
     return setPlanAsOperator(office, holder, path['planName'] as string, given)
   })
   person(operations.readQueue, () => readQueue(office.db))
+  person(operations.listUnmatched, async () => ({
+    items: (await listUnmatchedFeedback(office.db, limits.unmatchedShownMax)).map(presentUnmatched),
+  }))
+  person(operations.readUnmatched, async ({ path }) => {
+    const found = await findUnmatchedFeedback(office.db, path['feedbackId'] as string)
+    if (found === undefined) return refuse('not_found', 'There is no such feedback; it is kept 30 days.')
+    const { facts, content } = found
+    return { ...presentUnmatched(found), facts: { ...facts }, content }
+  })
   person(operations.readHealth, () => readHealth(office.db, version))
   person(operations.examine, async () => ({ checks: await office.doctor() }))
   person(operations.readInstallationAudit, async ({ query }) => {
@@ -44,3 +54,14 @@ export function operatorRoutes({ person, office }: Desk): void {
     return presentPage(await readAudit(office, undefined, paging.before, paging.most))
   })
 }
+
+type Unmatched = Awaited<ReturnType<typeof listUnmatchedFeedback>>[number]
+const presentUnmatched = ({ id, receivedAt, reason, source, sender, addressee, sizeBytes }: Unmatched) => ({
+  id,
+  receivedAt,
+  reason,
+  source,
+  sender,
+  addressee,
+  sizeBytes,
+})

@@ -46,8 +46,12 @@ export function senderRoutes({ member, office }: Desk): void {
 
   member(operations.listCredentials, async ({ by }) => ({
     items: await listSmtpCredentials(office.db, by.workspaceId),
+    server: office.submission,
   }))
-  member(operations.createCredential, ({ by, body }) => createCredentialFor(office, by, body.name))
+  member(operations.createCredential, async ({ by, body }) => ({
+    ...(await createCredentialFor(office, by, body.name)),
+    server: office.submission,
+  }))
   member(operations.revokeCredential, ({ by, path }) => revokeCredentialFor(office, by, path['credentialId'] as string))
 
   member(operations.listKeys, async ({ by }) => ({ items: await listKeys(office.db, by.workspaceId) }))

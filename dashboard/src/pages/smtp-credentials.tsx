@@ -1,0 +1,211 @@
+// Logins for programs that speak SMTP: where to, and the lines to paste.
+import { useQuery } from '@tanstack/react-query'
+import { Server } from 'lucide-react'
+import { useState } from 'react'
+import { ask, get, useChange } from '../api.ts'
+import { useMay } from '../session.tsx'
+import type { SmtpCredential, SmtpCredentialCreated, SmtpCredentials as Credentials } from '../shapes.ts'
+import { StateBadge } from '../ui/badge.tsx'
+import { Button } from '../ui/button.tsx'
+import { CopyButton, Snippet } from '../ui/copy.tsx'
+import { Confirm, Dialog, DialogActions } from '../ui/dialog.tsx'
+import { FormMistake, mistakeIn, TextField, textIn } from '../ui/field.tsx'
+import { Card, Facts } from '../ui/page.tsx'
+import { Answered, Empty } from '../ui/states.tsx'
+import { Table } from '../ui/table.tsx'
+import { Time } from '../ui/time.tsx'
+
+export function SmtpCredentials({ sender }: { readonly sender?: string }) {
+  const query = useQuery({
+    queryKey: ['smtp-credentials'],
+    queryFn: ({ signal }) => get<Credentials>('/api/v1/smtp-credentials', signal),
+  })
+  const [making, setMaking] = useState(false)
+  const [revoking, setRevoking] = useState<SmtpCredential>()
+  const mayWrite = useMay('smtp-credentials.write')
+  const revoke = useChange(
+    ({ id }: SmtpCredential) => ask('DELETE', `/api/v1/smtp-credentials/${id}`),
+    ['smtp-credentials'],
+    () => setRevoking(undefined),
+  )
+  return (
+    <Card
+      title="SMTP credentials"
+      about="For programs that hand mail in over SMTP. The password is shown once."
+      flush
+      actions={mayWrite && <Button onClick={() => setMaking(true)}>Create a credential</Button>}
+    >
+      <Answered query={query}>
+        {({ items, server }) => (
+          <>
+            <div className="border-y border-line bg-sunken/50 px-4 py-3 sm:px-5">
+              <Where server={server} />
+            </div>
+            {items.length === 0 ? (
+              <Empty icon={Server} title="No SMTP credential yet." />
+            ) : (
+              <Table
+                label="SMTP credentials"
+                rows={items}
+                keyOf={({ id }) => id}
+                columns={[
+                  { head: 'Name', cell: ({ name }) => <span className="font-medium">{name}</span> },
+                  {
+                    head: 'Username',
+                    cell: ({ username }) => (
+                      <span className="flex items-center gap-1">
+                        <code className="font-mono text-xs text-soft">{username}</code>
+                        <CopyButton text={username} label="Copy the username" />
+                      </span>
+                    ),
+                  },
+                  {
+                    head: 'Last used',
+                    cell: ({ lastUsedAt }) =>
+                      lastUsedAt === undefined ? <span className="text-soft">Never</span> : <Time at={lastUsedAt} />,
+                  },
+                  {
+                    head: '',
+                    align: 'right',
+                    cell: (credential) =>
+                      credential.revokedAt !== undefined ? (
+                        <StateBadge state="revoked" />
+                      ) : (
+                        mayWrite && (
+                          <Button look="quiet" onClick={() => setRevoking(credential)}>
+                            Revoke<span className="sr-only"> {credential.name}</span>
+                          </Button>
+                        )
+                      ),
+                  },
+                ]}
+              />
+            )}
+          </>
+        )}
+      </Answered>
+      <CreateCredential open={making} onOpenChange={setMaking} sender={sender ?? 'you@example.org'} />
+      <Confirm
+        title={`Revoke “${revoking?.name ?? ''}”?`}
+        action="Revoke"
+        open={revoking !== undefined}
+        onOpenChange={() => setRevoking(undefined)}
+        busy={revoke.isPending}
+        onConfirm={() => revoking !== undefined && revoke.mutate(revoking)}
+        mistake={<FormMistake error={revoke.error} />}
+      >
+        Programs that use it are refused within a second, in open connections too. It cannot be taken back.
+      </Confirm>
+    </Card>
+  )
+}
+
+function Where({ server: { host, port, tlsPort } }: { readonly server: Credentials['server'] }) {
+  return (
+    <Facts
+      rows={[
+        ['Host', <Copied key="host" text={host} />],
+        ['Ports', `${port} with STARTTLS, ${tlsPort} with TLS from the first byte`],
+      ]}
+    />
+  )
+}
+
+function Copied({ text }: { readonly text: string }) {
+  return (
+    <span className="inline-flex items-center gap-1">
+      <code className="font-mono text-xs break-all">{text}</code>
+      <CopyButton text={text} />
+    </span>
+  )
+}
+
+function CreateCredential({
+  open,
+  onOpenChange,
+  sender,
+}: {
+  readonly open: boolean
+  readonly onOpenChange: (open: boolean) => void
+  readonly sender: string
+}) {
+  const make = useChange(
+    (name: string) => ask<SmtpCredentialCreated>('POST', '/api/v1/smtp-credentials', { name }),
+    ['smtp-credentials'],
+  )
+  const close = (to: boolean) => {
+    onOpenChange(to)
+    if (!to) make.reset()
+  }
+  if (make.data !== undefined) return <Made made={make.data} sender={sender} open={open} close={close} />
+  return (
+    <Dialog title="Create an SMTP credential" open={open} onOpenChange={close}>
+      <form
+        className="grid gap-4"
+        onSubmit={(event) => {
+          event.preventDefault()
+          make.mutate(textIn(new FormData(event.currentTarget), 'name').trim())
+        }}
+      >
+        <TextField
+          label="Name"
+          name="name"
+          required
+          maxLength={200}
+          hint="What it is for: “printer”, “old shop”."
+          mistake={mistakeIn(make.error, 'name')}
+        />
+        <FormMistake error={make.error} fields={['name']} />
+        <DialogActions>
+          <Button onClick={() => close(false)}>Cancel</Button>
+          <Button look="primary" type="submit" busy={make.isPending}>
+            Create
+          </Button>
+        </DialogActions>
+      </form>
+    </Dialog>
+  )
+}
+
+function Made({
+  made: { username, password, server },
+  sender,
+  open,
+  close,
+}: {
+  readonly made: SmtpCredentialCreated
+  readonly sender: string
+  readonly open: boolean
+  readonly close: (to: boolean) => void
+}) {
+  return (
+    <Dialog
+      title="Your new SMTP credential"
+      description="Copy the password now. It is shown this once and cannot be read again."
+      open={open}
+      onOpenChange={close}
+    >
+      <Where server={server} />
+      <Facts
+        rows={[
+          ['Username', <Copied key="username" text={username} />],
+          ['Password', <Copied key="password" text={password} />],
+        ]}
+      />
+      <Snippet text={swaks({ username, password, server }, sender)} label="a try with swaks" />
+      <DialogActions>
+        <Button look="primary" onClick={() => close(false)}>
+          I have it
+        </Button>
+      </DialogActions>
+    </Dialog>
+  )
+}
+
+const swaks = (
+  { username, password, server }: Pick<SmtpCredentialCreated, 'username' | 'password' | 'server'>,
+  sender: string,
+) => `swaks --server ${server.host} --port ${server.port} --tls \\
+  --auth PLAIN --auth-user ${username} --auth-password ${password} \\
+  --from ${sender} --to delivered@simulator.posthorn.test \\
+  --header 'Subject: Hello' --body 'It works.'`
