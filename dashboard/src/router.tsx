@@ -5,16 +5,18 @@ import type { MessageFilter } from './pages/messages.tsx'
 import { client } from './client.ts'
 import { requireSession } from './session.tsx'
 import { Shell } from './shell.tsx'
-import { Empty, Failed, Loading } from './ui/states.tsx'
+import { Failed, Loading } from './ui/states.tsx'
 
 const root = createRootRoute({
   component: Outlet,
   notFoundComponent: () => (
-    <Empty icon={Compass} title="There is no such page.">
+    <main className="grid min-h-dvh content-center justify-items-center gap-3 px-6 text-center">
+      <Compass aria-hidden className="size-7 text-soft" strokeWidth={1.5} />
+      <h1 className="text-lg font-semibold">There is no such page.</h1>
       <Link to="/" className="text-accent underline">
         To the overview
       </Link>
-    </Empty>
+    </main>
   ),
   errorComponent: ({ error, reset }) => (
     <Failed error={error instanceof Error ? error : new Error(String(error))} again={reset} />

@@ -72,7 +72,11 @@ function Keys() {
               keyOf={({ id }) => id}
               columns={[
                 { head: 'Name', cell: ({ name }) => <span className="font-medium">{name}</span> },
-                { head: 'Key', cell: ({ prefix }) => <code className="font-mono text-xs text-soft">{prefix}…</code> },
+                {
+                  head: 'Key',
+                  cell: ({ prefix }) => <code className="font-mono text-xs text-soft">{prefix}…</code>,
+                  wideOnly: true,
+                },
                 {
                   head: 'May',
                   cell: ({ scopes }) => <span className="text-xs text-soft">{scopes.join(', ')}</span>,
@@ -80,6 +84,7 @@ function Keys() {
                 },
                 {
                   head: 'Last used',
+                  wideOnly: true,
                   cell: ({ lastUsedAt }) =>
                     lastUsedAt === undefined ? <span className="text-soft">Never</span> : <Time at={lastUsedAt} />,
                 },

@@ -61,6 +61,7 @@ export function SmtpCredentials({ sender }: { readonly sender?: string }) {
                   },
                   {
                     head: 'Last used',
+                    wideOnly: true,
                     cell: ({ lastUsedAt }) =>
                       lastUsedAt === undefined ? <span className="text-soft">Never</span> : <Time at={lastUsedAt} />,
                   },

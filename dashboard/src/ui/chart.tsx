@@ -15,6 +15,8 @@ const lines: readonly (readonly [name: Count, words: string, colour: string, das
   ['unknown', 'Unknown', '--unknown'],
 ]
 const height = 240
+const hours = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit' })
+const days = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short' })
 
 export function Chart({ series }: { readonly series: UsageSeries }) {
   const place = useRef<HTMLDivElement>(null)
@@ -47,16 +49,20 @@ export function Chart({ series }: { readonly series: UsageSeries }) {
     <figure className="grid gap-3">
       <div ref={place} aria-hidden className="min-w-0" />
       <figcaption className="flex flex-wrap gap-x-4 gap-y-1 text-xs text-soft">
-        {lines.map(([name, words, colour]) => (
+        {lines.map(([name, words, colour, dash]) => (
           <span key={name} className="inline-flex items-center gap-1.5">
-            <span aria-hidden className="h-0.5 w-3 rounded" style={{ background: `var(${colour})` }} />
+            <span
+              aria-hidden
+              className={`w-3 border-t-2 ${dash === undefined ? '' : 'border-dashed'}`}
+              style={{ borderColor: `var(${colour})` }}
+            />
             {words} <span className="tabular-nums">{series.totals[name].toLocaleString()}</span>
           </span>
         ))}
       </figcaption>
       <details className="text-sm">
         <summary className="text-soft">As a table</summary>
-        <div className="mt-2 max-h-64 overflow-auto" tabIndex={0} role="region" aria-label="Counts over time">
+        <div className="relative mt-2 max-h-64 overflow-auto" tabIndex={0} role="group" aria-label="Counts over time">
           <table className="w-full text-left text-xs">
             <thead>
               <tr>
@@ -105,7 +111,11 @@ function optionsFor(element: HTMLElement): uPlot.Options {
     padding: [8, 8, 0, 0],
     scales: { y: { range: (_plot, _least, most) => [0, Math.max(4, most * 1.1)] } },
     axes: [
-      axis,
+      {
+        ...axis,
+        values: (_plot, at, _axis, _space, stepSeconds) =>
+          at.map((seconds) => (stepSeconds < 86_400 ? hours : days).format(seconds * 1000)),
+      },
       { ...axis, size: 44, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 1e6, 1e7] },
     ],
     series: [

@@ -21,9 +21,10 @@ export function Table<Row>({
   readonly keyOf: (row: Row) => string
 }) {
   const place = ({ align, wideOnly }: Column<Row>) =>
-    `px-4 sm:px-5 ${align === 'right' ? 'text-right' : 'text-left'} ${wideOnly === true ? 'hidden md:table-cell' : ''}`
+    `px-3 sm:px-5 ${align === 'right' ? 'text-right' : 'text-left'} ${wideOnly === true ? 'hidden md:table-cell' : ''}`
   return (
-    <div className="overflow-x-auto" tabIndex={0} role="region" aria-label={label}>
+    // What only screen readers see lies inside this box, too: without `relative` it would make the page itself wider.
+    <div className="relative overflow-x-auto" tabIndex={0} role="group" aria-label={label}>
       <table className="w-full border-collapse text-sm">
         <thead>
           <tr className="border-b border-line">
@@ -42,7 +43,7 @@ export function Table<Row>({
           {rows.map((row) => (
             <tr key={keyOf(row)} className="border-b border-line last:border-0 hover:bg-sunken/60">
               {columns.map((column) => (
-                <td key={column.head} className={`${place(column)} max-w-80 py-2.5 align-middle`}>
+                <td key={column.head} className={`${place(column)} max-w-60 py-2.5 align-middle`}>
                   {column.cell(row)}
                 </td>
               ))}

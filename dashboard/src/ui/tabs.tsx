@@ -11,7 +11,11 @@ export function Tabs<Name extends string>({
   readonly choose: (name: Name) => void
 }) {
   return (
-    <div role="group" aria-label={label} className="inline-flex rounded-lg border border-line bg-card p-0.5">
+    <div
+      role="group"
+      aria-label={label}
+      className="inline-flex justify-self-start rounded-lg border border-line bg-card p-0.5"
+    >
       {names.map((name) => (
         <button
           key={name}

@@ -1,0 +1,74 @@
+// A person at a browser: Debian's Chromium, and a note of everything that must never happen in it while strangers' words are shown: a dialog, a
+// request to another origin, a complaint of the Content-Security-Policy, an error that nobody caught.
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { AxeBuilder } from '@axe-core/playwright'
+import { chromium, type BrowserContext, type Page } from 'playwright-core'
+
+export interface TestBrowser {
+  /** A person of their own: no cookie of anybody else. */
+  person(): Promise<Page>
+  /** What must never happen and did, with the address where it did. */
+  readonly incidents: readonly string[]
+  close(): Promise<void>
+}
+
+const actionMs = 10_000
+
+export async function startBrowser(origin: string): Promise<TestBrowser> {
+  const browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ['--no-sandbox'] })
+  const incidents: string[] = []
+  const contexts: BrowserContext[] = []
+  return {
+    incidents,
+    person: async () => {
+      const context = await browser.newContext({ locale: 'en-GB', viewport: desktop, reducedMotion: 'reduce' })
+      contexts.push(context)
+      context.setDefaultTimeout(actionMs)
+      const page = await context.newPage()
+      const note = (what: string) => incidents.push(`${page.url()}: ${what}`)
+      page.on('dialog', (dialog) => {
+        note(`dialog: ${dialog.message()}`)
+        void dialog.dismiss()
+      })
+      page.on('pageerror', (error) => note(`error: ${error.message}`))
+      page.on('request', (request) => {
+        const url = new URL(request.url())
+        if (url.protocol.startsWith('http') && url.origin !== origin) note(`request to ${request.url()}`)
+      })
+      page.on('console', (message) => {
+        if (/Content Security Policy|TrustedHTML|TrustedScript/i.test(message.text())) note(message.text())
+      })
+      return page
+    },
+    close: async () => {
+      await Promise.all(contexts.map((context) => context.close()))
+      await browser.close()
+    },
+  }
+}
+
+const desktop = { width: 1280, height: 900 }
+const phone = { width: 390, height: 844 }
+
+/** Pictures of a page as it is, for people to look at; what an accessibility checker finds in it; and whether a phone must scroll sideways. */
+export async function inspect(page: Page, folder: string, name: string): Promise<string[]> {
+  mkdirSync(folder, { recursive: true })
+  const findings: string[] = []
+  const picture = (as: string) => page.screenshot({ path: join(folder, `${name}-${as}.png`), fullPage: true })
+  for (const colorScheme of ['dark', 'light'] as const) {
+    await page.emulateMedia({ colorScheme })
+    await picture(colorScheme)
+    // Without its frames the checker needs no page of its own.
+    const { violations } = await new AxeBuilder({ page }).setLegacyMode().analyze()
+    for (const { id, help, nodes } of violations)
+      for (const { html, failureSummary } of nodes)
+        findings.push(`${name} (${colorScheme}): ${id}: ${help}: ${html.slice(0, 200)}: ${failureSummary ?? ''}`)
+  }
+  await page.setViewportSize(phone)
+  await picture('phone')
+  const width = await page.evaluate<number>('document.documentElement.scrollWidth')
+  if (width > phone.width) findings.push(`${name}: on a phone it is ${width} pixels wide`)
+  await page.setViewportSize(desktop)
+  return findings
+}
