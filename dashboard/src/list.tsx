@@ -28,7 +28,7 @@ export function PagedTable<Item>({
   readonly empty: ReactNode
   readonly refreshMs?: number
 }) {
-  const interval = useIntervalOf()
+  const interval = useIntervalOf(name)
   const pages = useInfiniteQuery({
     queryKey: [name, query],
     initialPageParam: undefined as string | undefined,

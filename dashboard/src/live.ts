@@ -5,8 +5,8 @@ import { useEffect, useSyncExternalStore } from 'react'
 import { withQuery } from './api.ts'
 
 /** What a message that changes may change. */
-const changes = ['messages', 'message', 'series', 'usage', 'sandbox', 'refused', 'suppressions', 'queue']
-const slower = 10
+const changes = ['messages', 'message', 'series', 'usage', 'sandbox', 'suppressions', 'queue']
+const slower = 5
 
 let isLive = false
 const watchers = new Set<() => void>()
@@ -16,8 +16,8 @@ function say(to: boolean): void {
   for (const watcher of watchers) watcher()
 }
 
-/** The pause between two readings of something that the stream speaks about. */
-export function useIntervalOf(): (ms: number) => number {
+/** The pause between two readings: longer for what the stream speaks about. */
+export function useIntervalOf(name: string): (ms: number) => number {
   const live = useSyncExternalStore(
     (watcher) => {
       watchers.add(watcher)
@@ -25,7 +25,7 @@ export function useIntervalOf(): (ms: number) => number {
     },
     () => isLive,
   )
-  return (ms) => (live ? ms * slower : ms)
+  return (ms) => (live && isChanged(name) ? ms * slower : ms)
 }
 
 export function useLive(workspace: string | undefined): void {

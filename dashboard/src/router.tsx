@@ -114,7 +114,7 @@ const domains = createRoute({
 const domain = createRoute({
   getParentRoute: () => inside,
   path: '/domains/$domainId',
-  component: lazyRouteComponent(() => import('./pages/domains.tsx'), 'DomainPage'),
+  component: lazyRouteComponent(() => import('./pages/domain.tsx'), 'DomainPage'),
 })
 const mailboxes = createRoute({
   getParentRoute: () => inside,

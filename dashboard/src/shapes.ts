@@ -66,6 +66,7 @@ export type SmtpCredentialCreated = OkOf<typeof credentials.createCredential>
 export type UnmatchedFeedback = OkOf<typeof operators.listUnmatched>['items'][number]
 export type UnmatchedFeedbackDetail = OkOf<typeof operators.readUnmatched>
 export type Queue = OkOf<typeof operators.readQueue>
+export type Examination = OkOf<typeof operators.examine>
 export type Health = OkOf<typeof operators.readHealth>
 
 export interface PageOf<Item> {

@@ -10,6 +10,7 @@ import { Secret, TOTP } from 'otpauth'
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { inspect, startBrowser, type TestBrowser } from '../world/browser.ts'
+import { startDnsServer, type DnsServer } from '../world/dns-server.ts'
 import type { JourneyWorkspace } from '../world/journey-workspace.ts'
 import { startPosthorn, type Posthorn } from '../world/posthorn.ts'
 import { startScriptedServer, type ScriptedServer } from '../world/scripted-server.ts'
@@ -28,6 +29,7 @@ let posthorn: Posthorn
 let receiver: WebhookReceiver
 /** A mail server whose "no" is a script. */
 let rude: ScriptedServer
+let dns: DnsServer
 let browser: TestBrowser
 /** The first owner, in their own browser. */
 let page: Page
@@ -51,7 +53,10 @@ beforeAll(async () => {
   ])
   receiver = await startWebhookReceiver()
   receiver.answer = (_received, response) => void response.writeHead(200).end(script)
-  posthorn = await startPosthorn({ settings: { POSTHORN_ALLOW_PRIVATE_WEBHOOKS: 'true' } })
+  dns = await startDnsServer()
+  posthorn = await startPosthorn({
+    settings: { POSTHORN_ALLOW_PRIVATE_WEBHOOKS: 'true', POSTHORN_DNS_SERVERS: dns.address },
+  })
   owner = firstLogin(posthorn.said())
   shop = await posthorn.workspace({ name: 'Shop' })
   hostile = await posthorn.workspace({ name: `Hostile ${script}`, route: `smtp://127.0.0.1:${rude.port}` })
@@ -63,7 +68,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await browser?.close()
   await posthorn?.remove()
-  await Promise.all([receiver?.stop(), rude?.stop()])
+  await Promise.all([receiver?.stop(), rude?.stop(), dns?.stop()])
 })
 
 /** The start prints it once. */
@@ -74,7 +79,14 @@ function firstLogin(said: string): Login {
 
 async function makeLogin(email: string, workspace: string, role: string): Promise<Login> {
   const { password } = await posthorn.cli<{ password: string }>(
-    ...['user', 'create', '--email', email, '--workspace', workspace, '--role', role],
+    'user',
+    'create',
+    '--email',
+    email,
+    '--workspace',
+    workspace,
+    '--role',
+    role,
   )
   return { email, password }
 }
@@ -194,6 +206,26 @@ describe('programs', () => {
     await dialog().getByText(script).waitFor()
     await page.keyboard.press('Escape')
   })
+})
+
+test('a domain is added, its records are set as they are shown, and a look says so', async () => {
+  await go('/domains')
+  await press('Add a domain')
+  await dialog().getByLabel('Domain').fill('ours.example')
+  await dialog().getByRole('button', { name: 'Add' }).click()
+  await heading('ours.example')
+  await press('Check now')
+  await page.getByText('There is no such record yet.').first().waitFor()
+  for (const record of await page.getByRole('main').getByRole('listitem').all()) {
+    const [name = '', value = ''] = await record.locator('code').allTextContents()
+    const type = await record.locator('dd').first().textContent()
+    dns.zone[name] = type === 'CNAME' ? { cname: value } : { txt: [value] }
+  }
+  await press('Check now')
+  await page.getByRole('banner').or(page.getByRole('main')).getByText('Verified').first().waitFor()
+  await press('New DKIM key…')
+  await press('Make it')
+  await expect.poll(() => page.getByText('Signs your mail (DKIM)').count()).toBe(2)
 })
 
 describe('whom not to write to', () => {
@@ -423,7 +455,8 @@ describe('every page', () => {
     }
     await go('/settings')
     await press('Create a key')
-    findings.push(...(await look(page, 'dialog')))
+    await dialog().waitFor()
+    findings.push(...(await inspect(page, screenshots, 'dialog')))
     expect(findings).toEqual([])
   })
 

@@ -46,7 +46,7 @@ export function AuditTable({ name, path }: { readonly name: string; readonly pat
           wideOnly: true,
           cell: ({ facts }) =>
             facts === undefined || facts === null ? null : (
-              <code title={JSON.stringify(facts)} className="block max-w-72 truncate font-mono text-xs text-soft">
+              <code title={JSON.stringify(facts)} className="block max-w-44 truncate font-mono text-xs text-soft">
                 {JSON.stringify(facts)}
               </code>
             ),

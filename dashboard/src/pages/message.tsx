@@ -22,7 +22,7 @@ const isOpen = (timeline: MessageTimeline | undefined): boolean =>
 
 export function MessagePage() {
   const { messageId } = useParams({ from: '/inside/messages/$messageId' })
-  const interval = useIntervalOf()
+  const interval = useIntervalOf('message')
   const query = useQuery({
     queryKey: ['message', messageId],
     queryFn: ({ signal }) => get<MessageTimeline>(`/api/v1/messages/${messageId}/timeline`, signal),

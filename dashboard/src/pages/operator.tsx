@@ -3,7 +3,7 @@ import { useQuery } from '@tanstack/react-query'
 import { Activity, Building2 } from 'lucide-react'
 import { useState } from 'react'
 import { ask, get, useChange } from '../api.ts'
-import type { Health, ListOf, OperatorWorkspace, Plan, Queue } from '../shapes.ts'
+import type { Examination, Health, ListOf, OperatorWorkspace, Plan, Queue } from '../shapes.ts'
 import { StateBadge } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
 import { Id } from '../ui/copy.tsx'
@@ -323,9 +323,50 @@ export function OperatorHealth() {
           )}
         </Answered>
       </Card>
+      <Doctor />
       <Card title="Audit log of the installation" flush>
         <AuditTable name="operator-audit" path="/api/v1/operator/audit" />
       </Card>
     </Page>
+  )
+}
+
+/** The same looks as `posthorn doctor`; some of them ask the network, so they take a while. */
+function Doctor() {
+  const query = useQuery({
+    queryKey: ['doctor'],
+    queryFn: ({ signal }) => get<Examination>('/api/v1/operator/doctor', signal),
+    staleTime: 30_000,
+  })
+  return (
+    <Card
+      title="What it needs"
+      about="Looked at now, as by “posthorn doctor”; it may take 20 seconds."
+      flush
+      actions={
+        <Button busy={query.isFetching} onClick={() => void query.refetch()}>
+          Look again
+        </Button>
+      }
+    >
+      <Answered query={query} rows={6}>
+        {({ checks }) => (
+          <ul className="border-t border-line">
+            {checks.map(({ name, status, detail }) => (
+              <li
+                key={name}
+                className="grid gap-x-4 gap-y-1 border-b border-line px-4 py-2.5 text-sm last:border-0 sm:grid-cols-[10rem_8rem_minmax(0,1fr)] sm:px-5"
+              >
+                <span className="font-medium">{name.replaceAll('_', ' ')}</span>
+                <span>
+                  <StateBadge state={status} />
+                </span>
+                <span className="break-words whitespace-pre-wrap text-soft">{detail}</span>
+              </li>
+            ))}
+          </ul>
+        )}
+      </Answered>
+    </Card>
   )
 }

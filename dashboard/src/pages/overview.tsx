@@ -19,7 +19,7 @@ const spans = { '24 hours': 'hour', '30 days': 'day' } as const
 
 export function Overview() {
   const [span, setSpan] = useState<keyof typeof spans>('24 hours')
-  const interval = useIntervalOf()
+  const interval = useIntervalOf('messages')
   const latest = useQuery({
     queryKey: ['messages', 'latest'],
     queryFn: ({ signal }) => get<PageOf<MessageListItem>>('/api/v1/messages?limit=6', signal),

@@ -39,7 +39,7 @@ export function Refused() {
           path="/api/v1/refused-submissions"
           label="Refused submissions"
           keyOf={({ id }) => id}
-          refreshMs={15_000}
+          refreshMs={4_000}
           columns={[
             {
               head: 'Why',

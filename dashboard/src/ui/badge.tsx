@@ -6,6 +6,7 @@ import {
   CircleHelp,
   Clock,
   Flag,
+  Info,
   MailWarning,
   MailX,
   Minus,
@@ -72,6 +73,19 @@ export const states = {
     word: 'Degraded',
     meaning: 'A record is missing; it still sends for 72 hours.',
   },
+  awaited: { tone: 'warn', icon: Clock, word: 'Not seen yet', meaning: 'Its records were not found yet.' },
+  wrong: { tone: 'bad', icon: X, word: 'Wrong', meaning: 'Something else stands there.' },
+  advised: { tone: 'idle', icon: Info, word: 'Advised', meaning: 'Worth having, but nothing waits for it.' },
+  retiring: {
+    tone: 'idle',
+    icon: Clock,
+    word: 'Retiring',
+    meaning: 'Of a key that signs no more; it stays for a while.',
+  },
+  ok: { tone: 'good', icon: Check, word: 'Fine', meaning: 'As it should be.' },
+  warn: { tone: 'warn', icon: TriangleAlert, word: 'Look at it', meaning: 'It works, but not as well as it could.' },
+  fail: { tone: 'bad', icon: X, word: 'Broken', meaning: 'Mail suffers from it.' },
+  skipped: { tone: 'idle', icon: Minus, word: 'Not needed', meaning: 'Not needed here.' },
   revoked: { tone: 'idle', icon: Ban, word: 'Revoked', meaning: 'Works no more.' },
 } as const satisfies Record<string, State>
 export type StateName = keyof typeof states

@@ -59,7 +59,7 @@ export function Snippet({ text, label }: { readonly text: string; readonly label
       <pre tabIndex={0} className="overflow-x-auto p-3 pr-12 font-mono text-sm leading-relaxed">
         {text}
       </pre>
-      <div className="absolute top-1.5 right-1.5">
+      <div className="absolute top-1.5 right-1.5 rounded-md bg-sunken">
         <CopyButton text={text} label={`Copy ${label}`} />
       </div>
     </figure>

@@ -1,0 +1,193 @@
+// One domain: the records to set, what was seen of each and what to do, and a new DKIM key.
+import { useQuery } from '@tanstack/react-query'
+import { useNavigate, useParams } from '@tanstack/react-router'
+import { Info, RotateCw } from 'lucide-react'
+import { useState } from 'react'
+import { ask, get, useChange } from '../api.ts'
+import { useMay } from '../session.tsx'
+import type { Domain } from '../shapes.ts'
+import { StateBadge } from '../ui/badge.tsx'
+import { Button } from '../ui/button.tsx'
+import { CopyButton, Snippet } from '../ui/copy.tsx'
+import { Confirm } from '../ui/dialog.tsx'
+import { FormMistake } from '../ui/field.tsx'
+import { Card, Page } from '../ui/page.tsx'
+import { Answered } from '../ui/states.tsx'
+import { Time } from '../ui/time.tsx'
+
+type DnsRecord = Domain['records'][number]
+
+const purposes = {
+  ownership: 'Proves that the domain is yours',
+  dkim: 'Signs your mail (DKIM)',
+  return_path: 'Where bounces come back to',
+  dmarc: 'Says what others do with forged mail (DMARC)',
+} as const
+
+export function DomainPage() {
+  const { domainId } = useParams({ from: '/inside/domains/$domainId' })
+  const path = `/api/v1/domains/${domainId}`
+  const query = useQuery({
+    queryKey: ['domains', domainId],
+    queryFn: ({ signal }) => get<Domain>(path, signal),
+    refetchInterval: 15_000,
+  })
+  const mayWrite = useMay('domains.write')
+  const navigate = useNavigate()
+  const [asking, setAsking] = useState<'remove' | 'rotate'>()
+  const check = useChange(() => ask('POST', `${path}/check`), ['domains'])
+  const rotate = useChange(
+    () => ask('POST', `${path}/dkim/rotate`),
+    ['domains'],
+    () => setAsking(undefined),
+  )
+  const remove = useChange(
+    () => ask('DELETE', path),
+    ['domains'],
+    () => void navigate({ to: '/domains' }),
+  )
+  return (
+    <Page
+      title={query.data?.name ?? 'Domain'}
+      about={query.data !== undefined && <Standing domain={query.data} />}
+      actions={
+        mayWrite && (
+          <>
+            <Button look="primary" busy={check.isPending} onClick={() => check.mutate(undefined)}>
+              Check now
+            </Button>
+            <Button icon={<RotateCw aria-hidden className="size-4" />} onClick={() => setAsking('rotate')}>
+              New DKIM key…
+            </Button>
+            <Button look="danger" onClick={() => setAsking('remove')}>
+              Remove
+            </Button>
+          </>
+        )
+      }
+    >
+      <FormMistake error={check.error} />
+      <Answered query={query}>
+        {({ records, zoneFile, advice }) => (
+          <>
+            <Card title="Records to set" about="Where you manage the DNS of this domain. Copy them exactly." flush>
+              <ul className="border-t border-line">
+                {records.map((record) => (
+                  <RecordRow key={`${record.type} ${record.name}`} record={record} />
+                ))}
+              </ul>
+            </Card>
+            {advice.length > 0 && (
+              <Card title="Worth knowing">
+                <ul className="grid gap-2 text-sm">
+                  {advice.map((words) => (
+                    <li key={words} className="flex gap-2">
+                      <Info aria-hidden className="mt-0.5 size-4 shrink-0 text-soft" />
+                      <span>{words}</span>
+                    </li>
+                  ))}
+                </ul>
+              </Card>
+            )}
+            {zoneFile !== '' && (
+              <Card title="As a zone file" about="What is still to set.">
+                <Snippet text={zoneFile} label="zone file" />
+              </Card>
+            )}
+          </>
+        )}
+      </Answered>
+      <Confirm
+        title="Make a new DKIM key?"
+        action="Make it"
+        open={asking === 'rotate'}
+        onOpenChange={() => setAsking(undefined)}
+        busy={rotate.isPending}
+        onConfirm={() => rotate.mutate(undefined)}
+        mistake={<FormMistake error={rotate.error} />}
+      >
+        You get another record to set. The present key signs until the new record is seen, so no mail goes unsigned.
+      </Confirm>
+      <Confirm
+        title="Remove this domain?"
+        action="Remove"
+        open={asking === 'remove'}
+        onOpenChange={() => setAsking(undefined)}
+        busy={remove.isPending}
+        onConfirm={() => remove.mutate(undefined)}
+        mistake={<FormMistake error={remove.error} />}
+      >
+        Its DKIM key is deleted with it. A domain that has mailboxes stays.
+      </Confirm>
+    </Page>
+  )
+}
+
+function Standing({ domain: { status, vouched, brokenSince, checkedAt, nextCheckAt } }: { readonly domain: Domain }) {
+  return (
+    <span className="flex flex-wrap items-center gap-x-3 gap-y-1 text-sm">
+      <StateBadge state={status === 'pending' ? 'awaited' : status} />
+      {vouched && <span>An operator vouches for it: checks change nothing.</span>}
+      {brokenSince !== undefined && (
+        <span>
+          broken since <Time at={brokenSince} />
+        </span>
+      )}
+      {checkedAt !== undefined && (
+        <span>
+          looked at <Time at={checkedAt} />
+        </span>
+      )}
+      {nextCheckAt !== undefined && (
+        <span>
+          next <Time at={nextCheckAt} />
+        </span>
+      )}
+    </span>
+  )
+}
+
+function RecordRow({ record: { purpose, type, name, value, status, found, finding } }: { readonly record: DnsRecord }) {
+  return (
+    <li className="grid gap-2 border-b border-line px-4 py-3 last:border-0 sm:px-5">
+      <div className="flex flex-wrap items-center justify-between gap-2">
+        <h3 className="text-sm font-medium">{purposes[purpose]}</h3>
+        <StateBadge state={status === 'pending' ? 'awaited' : status} />
+      </div>
+      <dl className="grid grid-cols-[3.5rem_minmax(0,1fr)] items-center gap-x-3 text-sm">
+        <dt className="text-soft">Type</dt>
+        <dd className="font-mono text-xs">{type}</dd>
+        <dt className="text-soft">Name</dt>
+        <dd>
+          <Copyable text={name} label={`Copy the name of the ${type} record ${name}`} />
+        </dd>
+        <dt className="text-soft">Value</dt>
+        <dd>
+          <Copyable text={value} label={`Copy the value of the ${type} record ${name}`} />
+        </dd>
+      </dl>
+      {finding !== undefined && <p className="max-w-3xl text-sm">{finding}</p>}
+      {found !== undefined && found.length > 0 && (
+        <div className="text-sm text-soft">
+          <p>What stands there instead:</p>
+          <ul className="font-mono text-xs break-all">
+            {found.map((text) => (
+              <li key={text}>{text}</li>
+            ))}
+          </ul>
+        </div>
+      )}
+    </li>
+  )
+}
+
+function Copyable({ text, label }: { readonly text: string; readonly label: string }) {
+  return (
+    <span className="flex items-center gap-1">
+      <code title={text} className="truncate font-mono text-xs">
+        {text}
+      </code>
+      <CopyButton text={text} label={label} />
+    </span>
+  )
+}
