@@ -49,7 +49,10 @@ export async function openJournal(folder: string, log: Log): Promise<Journal> {
   return makeJournal(handle, endings, Buffer.byteLength(good))
 }
 
-function makeJournal(handle: FileHandle, found: readonly Ending[], foundBytes: number): Journal {
+/** What a journal does with its file; a test gives its own. */
+export type JournalFile = Pick<FileHandle, 'appendFile' | 'truncate' | 'datasync' | 'close'>
+
+export function makeJournal(handle: JournalFile, found: readonly Ending[], foundBytes: number): Journal {
   const live = new Map(found.map((ending) => [keyOf(ending), ending]))
   const inherited = new Set(live.keys())
   let bytes = foundBytes
@@ -120,7 +123,7 @@ function makeJournal(handle: FileHandle, found: readonly Ending[], foundBytes: n
 const keyOf = (claim: Claim): string => `${claimName(claim)} ${claim.token}`
 
 /** What is whole. The last line may have been cut off: nobody was told that it was kept. */
-function readLines(text: string): { endings: Ending[]; good: string; damaged: number } {
+export function readLines(text: string): { endings: Ending[]; good: string; damaged: number } {
   const lines = text.split('\n')
   lines.pop()
   const whole = lines.filter((line) => crc32(line.slice(9)).toString(16).padStart(8, '0') === line.slice(0, 8))

@@ -57,6 +57,8 @@ export interface Posthorn {
   stop(): Promise<number | null>
   /** SIGKILL to every process of it at once, its own PostgreSQL included. */
   kill9(): Promise<void>
+  /** Resolves when all its processes have ended, whoever ended them. */
+  gone(): Promise<void>
   /** Starts it again after `stop` or `kill9`, with these settings changed. */
   startAgain(settings?: Readonly<Record<string, string>>): Promise<void>
   /** Stops it and deletes everything that was made for it. */
@@ -171,6 +173,11 @@ async function startNode(shared: Settings, dataDir: string, fresh: FreshDatabase
       // Nobody is to see another one die and act on it.
       for (const pid of family) signal(pid, 'SIGSTOP')
       for (const pid of family) signal(pid, 'SIGKILL')
+      await ended()
+      while (family.some(isAlive)) await wait(5)
+    },
+    gone: async () => {
+      const family = node.pids()
       await ended()
       while (family.some(isAlive)) await wait(5)
     },

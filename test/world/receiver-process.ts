@@ -25,6 +25,7 @@ export interface Announcement {
   readonly position: string
   readonly connection: number
   readonly to?: string | readonly string[]
+  readonly helo?: string
 }
 
 export interface Receiver {

@@ -38,6 +38,8 @@ export const behaviours = {
 
 export interface LedgerLine {
   readonly at: string
+  /** What the client called itself. */
+  readonly helo: string
   readonly from: string
   readonly to: readonly string[]
   /** The Message-ID field as written; '' where there is none. */
@@ -116,6 +118,7 @@ async function converse(plain: Socket, settings: Settings, { pass, isEarly, writ
   let socket = plain
   let input = new Input(socket)
   let secure = false
+  let helo = ''
   let from = ''
   let to: string[] = []
   const say = (text: string) => socket.write(`${text}\r\n`)
@@ -126,6 +129,7 @@ async function converse(plain: Socket, settings: Settings, { pass, isEarly, writ
     if (line === undefined) return void socket.end()
     const verb = line.slice(0, 4).toUpperCase()
     if (verb === 'EHLO' || verb === 'HELO') {
+      helo = line.slice(5)
       await pass('ehlo')
       const startTls = settings.tls !== undefined && !secure
       say(
@@ -178,6 +182,7 @@ async function converse(plain: Socket, settings: Settings, { pass, isEarly, writ
         }
         write({
           ...describe(content),
+          helo,
           from,
           to,
           at: new Date().toISOString(),
@@ -185,7 +190,7 @@ async function converse(plain: Socket, settings: Settings, { pass, isEarly, writ
           outcome: answer.outcome,
           ...(settings.content && { content }),
         })
-        await pass('eod', { to })
+        await pass('eod', { to, helo })
         await new Promise((resolve) => setTimeout(resolve, numberIn(behaviour, /^slow-eod-(\d+)ms$/)))
         if (answer.after === 'reset') return void plain.resetAndDestroy()
         if (answer.text !== undefined) socket.write(answer.text, 'latin1')

@@ -1,0 +1,238 @@
+// The checker of a fault campaign: compares what the callers were told, the database, the receiver's ledger and what the webhook's owner
+// got, and names everything that the promise forbids. It shares no code with delivery but the table of moves.
+import PostalMime from 'postal-mime'
+import type { MessageStatus } from '../../src/domain/message.ts'
+import { mayBecome } from '../../src/domain/moves.ts'
+import { dkimVerdicts } from '../world/dkim-verdict.ts'
+import type { JourneyWorkspace } from '../world/journey-workspace.ts'
+import type { LedgerLine } from '../world/receiver.ts'
+import type { Receiver } from '../world/receiver-process.ts'
+import type { Received, WebhookReceiver } from '../world/webhook-receiver.ts'
+import { kinds, type Told } from './load.ts'
+import type { Fault } from './nemesis.ts'
+
+export interface Findings {
+  readonly counts: Readonly<Record<string, number>>
+  /** What the promise forbids, each in words. Empty when it was kept. */
+  readonly breaches: readonly string[]
+}
+
+export interface Ledgers {
+  readonly told: readonly Told[]
+  readonly faults: readonly Fault[]
+  readonly shop: JourneyWorkspace
+  readonly receiver: Pick<Receiver, 'ledger'>
+  readonly hook: Pick<WebhookReceiver, 'received'>
+  query<Row extends object>(text: string): Promise<Row[]>
+}
+
+interface Message {
+  readonly id: string
+  readonly recipient: string
+  readonly status: MessageStatus
+  readonly sequence: number
+}
+interface Event {
+  readonly id: string
+  readonly sequence: number
+  readonly type: string
+  readonly status: MessageStatus
+  readonly reason: string | null
+}
+
+const dkimSample = 60
+const webhookTriesMax = 8
+
+export async function checkLedgers({ told, faults, shop, receiver, hook, query }: Ledgers): Promise<Findings> {
+  const breaches: string[] = []
+  const breach = (kind: string, what: string): void => void breaches.push(`${kind}: ${what}`)
+  const messages = await query<Message>('select id, recipient, status, sequence from messages')
+  const events = groupBy(
+    await query<Event>(
+      `select message_id id, sequence, type, status, facts ->> 'reason' reason from events order by message_id, sequence`,
+    ),
+    ({ id }) => id,
+  )
+  const lines = groupBy(await receiver.ledger(), ({ to }) => to[0] ?? '')
+  const byRecipient = groupBy(messages, ({ recipient }) => recipient)
+  const armedAt = (id: string) => faults.filter(({ armed }) => armed.has(id))
+
+  // What the callers were told, against the database
+  for (const { recipient, ids, answer, words, way } of told) {
+    const rows = byRecipient.get(recipient) ?? []
+    // Who asks again over SMTP after the first mail has bounced hears of the suppression, at RCPT, before anybody can see that it is a repeat.
+    const bounced = words?.includes('recipient_suppressed') === true && rows[0]?.status === 'failed'
+    if (answer === 'refused' && !bounced) breach('refused', `${recipient}: ${words}`)
+    if (rows.length > 1) breach('twice accepted', `${recipient} (${way}) is ${rows.length} messages`)
+    if (ids.size > 1) breach('two ids', `${recipient} (${way}) was told ${[...ids].join(', ')}`)
+    if (answer === 'accepted' && !rows.some(({ id }) => ids.has(id))) breach('lost', `${recipient} was accepted`)
+    if (answer === undefined && way !== 'rest without a key') breach('no answer', recipient)
+  }
+  const planned = new Set(told.map(({ recipient }) => recipient))
+  for (const { recipient } of messages) if (!planned.has(recipient)) breach('invented', recipient)
+  for (const to of lines.keys()) if (!byRecipient.has(to)) breach('invented', `${to} got mail`)
+
+  // Each message, against its history and the receiver's ledger
+  const unknown: string[] = []
+  for (const message of messages) {
+    const { id, recipient, status } = message
+    const history = events.get(id) ?? []
+    const name = `${id} ${recipient} ${status}`
+    for (const wrong of wrongHistory(message, history)) breach('history', `${name}: ${wrong}`)
+    const its = lines.get(recipient) ?? []
+    const dots = its.filter(({ outcome }) => outcome === '250' || outcome === 'none')
+    if (dots.length > 1) breach('twice', `${name} has ${dots.length} dots without a refusal`)
+    if (new Set(its.map(({ sha256 }) => sha256)).size > 1) breach('content', `${name} differs between attempts`)
+    const reason = history.findLast(({ type }) => type === `message.${status}`)?.reason ?? ''
+    const wanted = kinds.find(({ behaviour }) => recipient.startsWith(`${behaviour}+`))?.becomes
+    // The attempt that a fault interrupted is the last one, of the node that it struck; a 451 before it may be anybody's.
+    const lastLine = its.at(-1)
+    const wasArmed = armedAt(id).filter(
+      ({ node }) => lastLine === undefined || lastLine.outcome === '451' || lastLine.helo === node,
+    )
+    if (status === 'sent') {
+      if (dots.length !== 1 || dots[0]?.outcome !== '250') breach('lost', `${name} is not in the receiver's ledger`)
+    } else if (status === 'failed') {
+      if (dots.length > 0) breach('lost', `${name} was taken by the receiver`)
+      const late = reason === 'eod_4xx_late' && wasArmed.length > 0
+      if (!/^(?:mail|rcpt|data|eod)_5xx$/.test(reason) && !late) breach('lost', `${name} without a 5yz (${reason})`)
+    } else if (status === 'delivery_unknown') {
+      unknown.push(id)
+      const unanswered = its.some(({ outcome }) => outcome === 'none')
+      if (!unanswered && wasArmed.length === 0) breach('unexplained', `${name} (${reason}) was not armed at any fault`)
+    } else breach('lost', `${name} has not ended`)
+    if (wanted !== status && wasArmed.length === 0) breach('wrong end', `${name} (${reason}) should be ${wanted}`)
+  }
+
+  await checkContent(told, lines, shop, breach)
+  const webhooks = checkWebhooks(events, await webhookLedger(query), hook.received, breach)
+  const [usage] = await query<{ charged: number }>(
+    `select month_count charged from usage where workspace_id = '${shop.id}'`,
+  )
+  if (usage?.charged !== messages.length) breach('quota', `${usage?.charged} charged, ${messages.length} accepted`)
+
+  const count = (...statuses: MessageStatus[]) => messages.filter(({ status }) => statuses.includes(status)).length
+  const of = (prefix: string) => breaches.filter((each) => each.startsWith(`${prefix}:`)).length
+  const byFault = new Set(unknown.filter((id) => armedAt(id).length > 0))
+  return {
+    breaches,
+    counts: {
+      submitted: told.length,
+      repeated: told.filter(({ asked }) => asked > 1).length,
+      'answer never known': told.filter(({ answer }) => answer === undefined).length,
+      accepted: messages.length,
+      sent: count('sent'),
+      failed: count('failed'),
+      unknown: unknown.length,
+      'unknown by a fault': byFault.size,
+      'armed at faults': faults.reduce((sum, { armed }) => sum + armed.size, 0),
+      'faults that met armed messages': faults.filter(({ armed }) => armed.size > 0).length,
+      'dots in the ledger': [...lines.values()].flat().length,
+      ...webhooks,
+      lost: of('lost') + of('no answer'),
+      twice: of('twice') + of('twice accepted') + of('two ids'),
+      unexplained: of('unexplained'),
+    },
+  }
+}
+
+/** Sequence without a gap, and every step in the table of moves. */
+function wrongHistory({ status, sequence }: Message, history: readonly Event[]): string[] {
+  const wrong: string[] = []
+  if (history.length !== sequence || history.some((event, at) => event.sequence !== at + 1))
+    wrong.push(`${history.length} events for sequence ${sequence}`)
+  const steps = history.filter((event) => event.type === `message.${event.status}`).map((event) => event.status)
+  if (steps[0] !== 'queued') wrong.push(`it begins with ${steps[0]}`)
+  for (const [at, to] of steps.entries()) {
+    const from = steps[at - 1]
+    if (from !== undefined && !mayBecome(from, to)) wrong.push(`${from} became ${to}`)
+  }
+  if (steps.at(-1) !== status) wrong.push(`it ends with ${steps.at(-1)}`)
+  return wrong
+}
+
+async function checkContent(
+  told: readonly Told[],
+  lines: ReadonlyMap<string, readonly LedgerLine[]>,
+  shop: JourneyWorkspace,
+  breach: (kind: string, what: string) => void,
+): Promise<void> {
+  const every = Math.max(1, Math.floor(told.length / dkimSample))
+  for (const [n, { recipient, text, subject, way }] of told.entries()) {
+    const content = lines.get(recipient)?.at(-1)?.content
+    if (content === undefined) continue
+    if (way === 'smtp') {
+      // Behind trace and signature stands what was handed in, octet for octet; one line end was added at its end, if at all.
+      if (!content.endsWith(text)) breach('content', `${recipient} is not the mail that was handed in`)
+    } else {
+      const mail = await PostalMime.parse(Buffer.from(content, 'latin1'))
+      if (mail.subject !== subject || mail.text?.trimEnd() !== text.trimEnd())
+        breach('content', `${recipient} has another text`)
+    }
+    if (n % every !== 0) continue
+    const verdicts = await dkimVerdicts(content, shop.records)
+    if (!verdicts.some((verdict) => verdict.startsWith('pass'))) breach('dkim', `${recipient}: ${verdicts.join()}`)
+  }
+}
+
+interface WebhookLedger {
+  /** What is still to be posted. */
+  readonly onLadder: ReadonlySet<string>
+  /** What was tried more than once: later events of the message do not wait for it. */
+  readonly repeated: ReadonlySet<string>
+}
+
+async function webhookLedger(query: Ledgers['query']): Promise<WebhookLedger> {
+  type Row = { id: string; sequence: number }
+  const names = (rows: readonly Row[]) => new Set(rows.map(({ id, sequence }) => `${id} ${sequence}`))
+  return {
+    onLadder: names(await query<Row>('select message_id id, sequence from webhook_queue')),
+    repeated: names(
+      await query<Row>(
+        'select message_id id, sequence from webhook_attempts group by message_id, sequence having count(*) > 1',
+      ),
+    ),
+  }
+}
+
+/** Every event came, at least once, at most as often as the ladder has rounds, always the same bytes, signed, and in order the first time. */
+function checkWebhooks(
+  events: ReadonlyMap<string, readonly Event[]>,
+  { onLadder, repeated }: WebhookLedger,
+  received: readonly Received[],
+  breach: (kind: string, what: string) => void,
+): Record<string, number> {
+  const came = groupBy(received, ({ event }) => `${String(event.data.messageId)} ${event.data.sequence}`)
+  let all = 0
+  for (const { id, sequence, type } of [...events.values()].flat()) {
+    all++
+    const name = `${id} ${sequence}`
+    const its = came.get(name) ?? []
+    if (its.length === 0 && !onLadder.has(name)) breach('webhook', `${name} ${type} never came`)
+    if (its.length > webhookTriesMax) breach('webhook', `${name} came ${its.length} times`)
+    if (its.some(({ event }) => event.type !== type)) breach('webhook', `${name} is not ${type}`)
+    if (its.some(({ raw }) => !raw.equals(its[0]?.raw ?? raw))) breach('webhook', `${name} changed`)
+    if (its.some(({ proved }) => proved.current === false)) breach('webhook', `${name} is not signed`)
+  }
+  const highest = new Map<string, number>()
+  for (const { event } of received) {
+    const id = String(event.data.messageId)
+    const sequence = Number(event.data.sequence)
+    const before = highest.get(id) ?? 0
+    for (let missing = before + 1; missing < sequence; missing++)
+      if (!repeated.has(`${id} ${missing}`)) breach('webhook', `${id} ${sequence} came before ${missing}`)
+    highest.set(id, Math.max(before, sequence))
+  }
+  return { events: all, 'webhook requests': received.length, 'webhook events on their ladder': onLadder.size }
+}
+
+function groupBy<T>(these: readonly T[], keyOf: (one: T) => string): Map<string, T[]> {
+  const groups = new Map<string, T[]>()
+  for (const one of these) {
+    const key = keyOf(one)
+    const group = groups.get(key)
+    if (group === undefined) groups.set(key, [one])
+    else group.push(one)
+  }
+  return groups
+}

@@ -1,0 +1,402 @@
+// The queue's functions in memory, for the simulation: claim, heartbeat, arm_2, finish_1 with late_proof_1, reap_1, replay_1 and check_in_1, as
+// far as delivery can tell the difference. That they mean the same as PostgreSQL's is what conformance.test.ts checks. Each flaw is
+// a way to write such a function wrongly that the model checker named; the simulation must see each fail.
+import type { MessageId, MessageStatus, WorkspaceId } from '../../src/domain/message.ts'
+import { mayBecome } from '../../src/domain/moves.ts'
+import type { Ask, Db, Statement } from '../../src/store/database.ts'
+
+export type Flaw =
+  | 'reaper without conditions'
+  | 'finish without epoch'
+  | 'late proof without epoch'
+  | 'suppression before lock'
+  | 'old row revived'
+  | 'arm without epoch'
+  | 'arm although armed'
+
+export interface Row {
+  id: MessageId
+  destination: string
+  status: 'queued' | 'retrying' | 'sending'
+  dueAt: number
+  readonly expiresAt: number
+  epoch: number
+  token: string
+  leaseUntil: number | null
+  leaseOwner: string | null
+  armedEpoch: number | null
+  attempts: number
+  evidence: string | null
+}
+
+export interface MessageRecord {
+  readonly id: MessageId
+  readonly recipient: string
+  readonly createdAt: number
+  status: MessageStatus
+  sequence: number
+  armedEpoch: number | null
+  armedToken: string | null
+  readonly events: { readonly sequence: number; readonly type: string; readonly reason: string | null }[]
+  readonly attempts: Map<number, string>
+}
+
+interface FinishRow {
+  readonly id: MessageId
+  readonly epoch: number
+  readonly token: string
+  readonly status: 'sent' | 'failed' | 'retrying' | 'delivery_unknown'
+  readonly delay_ms?: number
+  readonly evidence?: string
+  readonly uses_try: boolean
+  readonly outcome: string
+  readonly event: { readonly reason?: string }
+  readonly report?: object
+  readonly report_event?: string
+}
+
+/** The server's own words: the statement left nothing behind. */
+class Refused extends Error {
+  readonly code = '23514'
+}
+
+export interface ModelOptions {
+  readonly now: () => number
+  /** A claim's token. */
+  readonly token: () => string
+  readonly flaw?: Flaw | undefined
+  /** The row of a sender, for what the worker prepares with. */
+  readonly sender: Readonly<Record<string, unknown>>
+}
+
+/** What a statement does when its locks are granted. */
+type Execute = () => object[]
+
+export class ModelDatabase {
+  messages = new Map<string, MessageRecord>()
+  outbound = new Map<string, Row>()
+  suppressed = new Set<string>()
+  counters = new Map<string, number>()
+  stops = new Map<string, string>()
+  orphans = new Set<string>()
+  /** Called after a change of `stops`. */
+  stopsChanged: () => void = () => undefined
+  /** Called when a row becomes armed. */
+  onArmed: (row: Row, record: MessageRecord) => void = () => undefined
+  onMoved: (record: MessageRecord, from: MessageStatus, row: Row | undefined) => void = () => undefined
+  readonly #options: ModelOptions
+
+  constructor(options: ModelOptions) {
+    this.#options = options
+  }
+
+  admit(id: MessageId, recipient: string, ageMs: number): void {
+    const now = this.#options.now()
+    const destination = recipient.slice(recipient.indexOf('@') + 1)
+    this.messages.set(id, {
+      id,
+      recipient,
+      createdAt: now,
+      status: 'queued',
+      sequence: 1,
+      armedEpoch: null,
+      armedToken: null,
+      events: [{ sequence: 1, type: 'message.queued', reason: null }],
+      attempts: new Map(),
+    })
+    this.outbound.set(id, {
+      id,
+      destination,
+      status: 'queued',
+      dueAt: now,
+      expiresAt: now + ageMs,
+      epoch: 0,
+      token: '',
+      leaseUntil: null,
+      leaseOwner: null,
+      armedEpoch: null,
+      attempts: 0,
+      evidence: null,
+    })
+  }
+
+  /** A `Db` that answers at once. */
+  db(): Db {
+    const rows: Ask = <R extends object>(statement: Statement, values: readonly unknown[] = []) =>
+      Promise.resolve().then(() => this.begin(statement.name, values)() as R[])
+    return { rows, run: () => Promise.reject(new Error('the model knows statements by name')), close: () => Promise.resolve() }
+  }
+
+  /** A statement begins; what it answers executes it. Only flawed ones look at anything before. */
+  begin(name: string, values: readonly unknown[]): Execute {
+    switch (name) {
+      case 'claim':
+        return () => this.#claim(values as [string, string, number, number, string[], number, number, string])
+      case 'heartbeat':
+        return () => this.#heartbeat(values as [MessageId[], number[], string[], number])
+      case 'arm':
+        return this.#arm(values as [MessageId[], number[], string[], string, number])
+      case 'finish':
+        return () => this.#finish(JSON.parse(String(values[0])) as FinishRow[])
+      case 'reap':
+        return this.#reap(Number(values[0]))
+      case 'replay':
+        return () => this.#replay(JSON.parse(String(values[0])) as FinishRow[])
+      case 'check-in':
+        return () => this.#checkIn(values as [string, string, number | null, number | null, number])
+      case 'delivery-stops':
+        return () => [...this.stops].map(([kind, reason]) => ({ kind, reason, facts: null, since: new Date(0) })).sort((a, b) => (a.kind < b.kind ? -1 : 1))
+      case 'drain':
+        return () => this.#stop('drain', 'operator')
+      case 'undrain':
+        return () => {
+          this.stops.delete('drain')
+          this.stopsChanged()
+          return []
+        }
+      case 'vouch':
+        return () => []
+      case 'signing-keys':
+        return () => [this.#options.sender]
+      default:
+        throw new Error(`the model does not know the statement ${name}`)
+    }
+  }
+
+  #stop(kind: string, reason: string): object[] {
+    if (!this.stops.has(kind)) this.stops.set(kind, reason)
+    this.stopsChanged()
+    return []
+  }
+
+  #move(record: MessageRecord, to: MessageStatus, reason: string | null, outbound: Row | undefined): void {
+    const from = record.status
+    if (from !== to && !mayBecome(from, to)) throw new Refused(`message ${record.id} may not become ${to} from ${from}`)
+    record.status = to
+    record.events.push({ sequence: ++record.sequence, type: `message.${to}`, reason })
+    this.onMoved(record, from, outbound)
+  }
+
+  #claim([, , , share, busy, most, leaseMs, owner]: [string, string, number, number, string[], number, number, string]): object[] {
+    const now = this.#options.now()
+    const end = { lanes: 0, laneWorkspace: null, laneDestination: null }
+    if (this.stops.size > 0) return []
+    const lanes = new Map<string, Row[]>()
+    const waiting = [...this.outbound.values()].filter((row) => row.leaseUntil === null && row.dueAt <= now)
+    for (const row of waiting.sort(byDue))
+      if (!busy.includes(row.destination)) {
+        const lane = lanes.get(row.destination) ?? []
+        if (lane.length < share) lane.push(row)
+        lanes.set(row.destination, lane)
+      }
+    const inTurn = [...lanes.values()].flatMap((lane) => lane.map((row, turn) => ({ row, turn })))
+    inTurn.sort((one, other) => one.turn - other.turn || byDue(one.row, other.row))
+    const rows = inTurn.slice(0, most).map(({ row }) => {
+      const record = this.#record(row.id)
+      const verdict = row.expiresAt <= now ? 'expired' : this.suppressed.has(record.recipient) ? 'recipient_suppressed' : null
+      if (verdict === null) {
+        row.status = 'sending'
+        row.epoch++
+        row.token = this.#options.token()
+        row.attempts++
+        row.leaseUntil = now + leaseMs
+        row.leaseOwner = owner
+        row.evidence = null
+        this.#move(record, 'sending', null, row)
+      } else {
+        this.outbound.delete(row.id)
+        this.#move(record, 'failed', verdict, row)
+      }
+      return {
+        id: row.id,
+        workspaceId: 'w' as WorkspaceId,
+        epoch: row.epoch,
+        token: row.token,
+        attempt: row.attempts,
+        verdict,
+        domainId: 'd',
+        destination: row.destination,
+        expiresAt: new Date(row.expiresAt),
+        sender: 'post@shop.example',
+        senderName: null,
+        recipient: record.recipient,
+        subject: 'Hello',
+        acceptedBy: 'node.test',
+        createdAt: new Date(record.createdAt),
+        source: 'rest',
+        bodyText: 'Good morning.\n',
+        bodyBlob: null,
+        hasAttachments: false,
+        attachmentsBytes: 0,
+        routeSealed: null,
+        claimedAt: new Date(now),
+        lanes: null,
+      }
+    })
+    return [...rows, { ...end, lanes: lanes.size }]
+  }
+
+  #record(id: string): MessageRecord {
+    const record = this.messages.get(id)
+    if (record === undefined) throw new Refused(`no message ${id}`)
+    return record
+  }
+
+  #ours(id: string, epoch: number, token: string): Row | undefined {
+    const row = this.outbound.get(id)
+    return row?.status === 'sending' && row.epoch === epoch && row.token === token ? row : undefined
+  }
+
+  #heartbeat([ids, epochs, tokens, leaseMs]: [MessageId[], number[], string[], number]): object[] {
+    return ids.flatMap((id, at) => {
+      const row = this.#ours(id, epochs[at] ?? 0, tokens[at] ?? '')
+      if (row === undefined) return []
+      row.leaseUntil = this.#options.now() + leaseMs
+      return [{ id, epoch: row.epoch }]
+    })
+  }
+
+  #arm([ids, epochs, tokens, node, mark]: [MessageId[], number[], string[], string, number]): Execute {
+    const { flaw } = this.#options
+    const early = flaw === 'suppression before lock' ? new Set(this.suppressed) : undefined
+    return () => {
+      const counter = this.counters.get(node)
+      if (this.stops.size === 0 && (counter === undefined || counter < mark)) this.#stop('fence', 'behind')
+      if (this.stops.size > 0) return ids.map((id, at) => ({ id, epoch: epochs[at], answer: 'halted', counter: null }))
+      const raised = (counter ?? 0) + 1
+      this.counters.set(node, raised)
+      return ids.flatMap((id, at) => {
+        const row =
+          flaw === 'arm without epoch' ? this.outbound.get(id) : this.#ours(id, epochs[at] ?? 0, tokens[at] ?? '')
+        if (row?.status !== 'sending' || (row.leaseUntil ?? 0) <= this.#options.now()) return []
+        if (row.armedEpoch !== null && flaw !== 'arm although armed' && flaw !== 'arm without epoch') return []
+        const record = this.#record(id)
+        const epoch = epochs[at]
+        if ((early ?? this.suppressed).has(record.recipient)) return [{ id, epoch, answer: 'suppressed', counter: raised }]
+        row.armedEpoch = row.epoch
+        this.onArmed(row, record)
+        return [{ id, epoch, answer: 'armed', counter: raised }]
+      })
+    }
+  }
+
+  #finish(batch: readonly FinishRow[]): object[] {
+    const { flaw } = this.#options
+    return batch.flatMap((ending) => {
+      const row =
+        flaw === 'finish without epoch'
+          ? this.outbound.get(ending.id)
+          : this.#ours(ending.id, ending.epoch, ending.token)
+      if (row?.status !== 'sending') return this.#lateProof(ending)
+      const record = this.#record(ending.id)
+      if (ending.status === 'retrying') {
+        if (row.armedEpoch !== null && ending.evidence === undefined) throw new Refused(`message ${row.id} is armed`)
+        row.status = 'retrying'
+        row.dueAt = this.#options.now() + (ending.delay_ms ?? 0)
+        row.leaseUntil = row.leaseOwner = row.armedEpoch = null
+        row.evidence = ending.evidence ?? null
+        if (!ending.uses_try) row.attempts--
+      } else {
+        this.outbound.delete(row.id)
+        const unknown = ending.status === 'delivery_unknown'
+        record.armedEpoch = unknown ? row.armedEpoch : null
+        record.armedToken = unknown ? row.token : null
+      }
+      this.#move(record, ending.status, ending.event.reason ?? null, row)
+      if (ending.report !== undefined) record.events.push({ sequence: ++record.sequence, type: ending.report_event ?? '', reason: null })
+      if (!record.attempts.has(ending.epoch)) record.attempts.set(ending.epoch, ending.outcome)
+      this.#revive(record, row)
+      return [{ id: ending.id, epoch: ending.epoch }]
+    })
+  }
+
+  #lateProof(ending: FinishRow): object[] {
+    const record = this.messages.get(ending.id)
+    if (record?.status !== 'delivery_unknown') return []
+    const { flaw } = this.#options
+    const isIt = record.armedEpoch === ending.epoch && record.armedToken === ending.token
+    if (!isIt && flaw !== 'late proof without epoch') return []
+    const proves =
+      ending.status === 'sent' ||
+      (ending.status === 'failed' && ending.evidence !== 'not_written') ||
+      ending.evidence === 'eod_4xx'
+    if (!proves) return []
+    const late4yz = ending.status === 'retrying'
+    const becomes = late4yz ? 'failed' : ending.status
+    record.armedEpoch = record.armedToken = null
+    this.#move(record, becomes, late4yz ? 'eod_4xx_late' : (ending.event.reason ?? null), undefined)
+    if (ending.report !== undefined) record.events.push({ sequence: ++record.sequence, type: ending.report_event ?? '', reason: null })
+    record.attempts.set(ending.epoch, late4yz ? 'failed' : ending.outcome)
+    return [{ id: ending.id, epoch: ending.epoch }]
+  }
+
+  #reap(triesMax: number): Execute {
+    const { flaw } = this.#options
+    const expired = (now: number) =>
+      [...this.outbound.values()].filter((row) => row.status === 'sending' && (row.leaseUntil ?? 0) < now)
+    const early = flaw === 'reaper without conditions' ? expired(this.#options.now()).map((row) => ({ ...row })) : undefined
+    return () => {
+      if (this.stops.has('fence') || this.stops.has('pause')) return []
+      const now = this.#options.now()
+      return (early ?? expired(now)).sort(byId).flatMap((seen) => {
+        const row = this.outbound.get(seen.id)
+        if (row === undefined) return []
+        const record = this.#record(row.id)
+        const over = seen.attempts >= triesMax ? 'tries_used_up' : seen.expiresAt <= now ? 'expired' : undefined
+        const becomes = seen.armedEpoch !== null ? 'delivery_unknown' : over === undefined ? 'retrying' : 'failed'
+        if (becomes === 'retrying') {
+          row.status = 'retrying'
+          row.dueAt = now
+          row.leaseUntil = row.leaseOwner = row.armedEpoch = null
+        } else this.outbound.delete(row.id)
+        record.armedEpoch = seen.armedEpoch
+        record.armedToken = seen.armedEpoch === null ? null : seen.token
+        if (record.status !== becomes) this.#move(record, becomes, becomes === 'failed' ? (over ?? null) : 'worker_lost', { ...row, armedEpoch: seen.armedEpoch })
+        if (!record.attempts.has(seen.epoch)) record.attempts.set(seen.epoch, becomes)
+        this.#revive(record, row)
+        return [{ id: row.id, becomes }]
+      })
+    }
+  }
+
+  /** The flaw of a "send again" that takes the old row. */
+  #revive(record: MessageRecord, row: Row): void {
+    if (this.#options.flaw !== 'old row revived' || record.status !== 'delivery_unknown') return
+    this.outbound.set(record.id, { ...row, status: 'retrying', dueAt: this.#options.now(), leaseUntil: null, leaseOwner: null, armedEpoch: null })
+    record.status = 'retrying'
+  }
+
+  #replay(batch: readonly FinishRow[]): object[] {
+    const answers = batch.map((ending) => {
+      const row = this.outbound.get(ending.id)
+      const armed = this.#ours(ending.id, ending.epoch, ending.token)?.armedEpoch === ending.epoch
+      const orphan = row !== undefined && (ending.status === 'sent' || row.epoch < ending.epoch) && !armed
+      if (orphan) {
+        this.orphans.add(`${ending.id} ${ending.epoch} ${ending.token}`)
+        this.#stop('fence', 'orphaned_reply')
+      }
+      return { id: ending.id, epoch: ending.epoch, answer: orphan ? 'orphan' : this.messages.has(ending.id) ? 'known' : 'gone' }
+    })
+    this.#finish(batch.filter((ending) => !this.orphans.has(`${ending.id} ${ending.epoch} ${ending.token}`)))
+    return answers
+  }
+
+  /** Of one server that never changes: what is left of the comparison is the counter. */
+  #checkIn([node, , mark, era]: [string, string, number | null, number | null, number]): object[] {
+    const mine = this.counters.get(node)
+    const firstUse = this.messages.size === 0
+    const behind = !firstUse && era === 0 && (mine === undefined || mine < (mark ?? 0))
+    if (behind) this.#stop('fence', 'behind')
+    const counter = Math.max(mine ?? 0, behind ? 0 : (mark ?? 0))
+    this.counters.set(node, counter)
+    return [{ counter: behind ? mark : counter, era: 0, trouble: behind ? 'behind' : null, serverKnown: true }]
+  }
+}
+
+function byDue(one: Row, other: Row): number {
+  return one.dueAt - other.dueAt || byId(one, other)
+}
+
+function byId(one: { readonly id: string }, other: { readonly id: string }): number {
+  return one.id < other.id ? -1 : 1
+}

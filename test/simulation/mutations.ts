@@ -1,0 +1,110 @@
+// Ways to get delivery wrong, each named by the model checker (delivery-semantics, "what breaks it"). They are put between the real parts where these
+// are injected anyway, into the model of the database's functions, or into the source of a copy. The simulation must see every one fail.
+import type { Transmitter, TransmitResult } from '../../src/deliver/transmit.ts'
+import type { Ending, Recorder } from '../../src/store/outbound.ts'
+import type { Mutation } from './world.ts'
+
+/** A change to one file of a copy of `src`; `from` must stand in it. */
+export interface Patch {
+  readonly file: string
+  readonly from: string
+  readonly to: string
+}
+
+const arming =
+  (arm: (real: Recorder) => Recorder['arm']): NonNullable<Mutation['recorder']> =>
+  (real) => ({ finish: real.finish, arm: arm(real) })
+
+const ending =
+  (change: (ending: Ending) => Ending): NonNullable<Mutation['recorder']> =>
+  (real) => ({ arm: real.arm, finish: (row) => real.finish(change(row)) })
+
+const transmitting =
+  (transmit: (real: Transmitter) => Transmitter['transmit']): NonNullable<Mutation['transmitter']> =>
+  (real) => ({ service: real.service, transmit: transmit(real) })
+
+const isUnanswered = ({ dotWritten, trouble }: TransmitResult) => dotWritten && trouble !== undefined
+
+export const mutations: Readonly<Record<string, Mutation & { readonly patches?: readonly Patch[] }>> = {
+  'no arm': { recorder: arming(() => () => Promise.resolve('armed')) },
+  'arm after the dot': {
+    transmitter: transmitting((real) => async (job) => {
+      const result = await real.transmit({ ...job, arm: () => Promise.resolve('armed') })
+      if (result.dotWritten) await job.arm()
+      return result
+    }),
+  },
+  'zero rows taken as an arm': {
+    recorder: arming((real) => async (claim) => {
+      const answer = await real.arm(claim)
+      return answer === 'lost' ? 'armed' : answer
+    }),
+  },
+  'unknown arm taken as an arm': { recorder: arming((real) => (claim) => real.arm(claim).catch(() => 'armed' as const)) },
+  'reaper without conditions': { flaw: 'reaper without conditions' },
+  'finish without epoch': { flaw: 'finish without epoch' },
+  'late proof without epoch': { flaw: 'late proof without epoch' },
+  'arm without epoch': { flaw: 'arm without epoch' },
+  'disarm after the dot': {
+    transmitter: transmitting((real) => async (job) => {
+      const result = await real.transmit(job)
+      if (!isUnanswered(result)) return result
+      return { ...result, phase: 'arm', trouble: 'too_late', dotWritten: false, needsDisarm: true }
+    }),
+  },
+  'retry after a lost reply': {
+    recorder: ending((row) =>
+      row.status === 'delivery_unknown' ? { ...row, status: 'retrying', delayMs: 1, evidence: 'eod_4xx' } : row,
+    ),
+  },
+  'next host after a lost reply': {
+    transmitter: transmitting((real) => async (job) => {
+      const result = await real.transmit(job)
+      return isUnanswered(result) ? real.transmit({ ...job, arm: () => Promise.resolve('armed') }) : result
+    }),
+  },
+  'suppression before the lock': { flaw: 'suppression before lock' },
+  'old row revived': { flaw: 'old row revived' },
+  'source: the dot is written before the arm': {
+    patches: [
+      {
+        file: 'deliver/conversation.ts',
+        from: 'const answer = await askToArm(mail)',
+        to: 'line.write(finalDot)\n    const answer = await askToArm(mail)',
+      },
+      { file: 'deliver/conversation.ts', from: 'unwatch()\n    line.write(finalDot)', to: 'unwatch()' },
+    ],
+  },
+  'source: a failed arm is good enough': {
+    patches: [
+      {
+        file: 'deliver/conversation.ts',
+        from: "const armed = answer === 'armed'",
+        to: "const armed = answer === 'armed' || answer === 'failed'",
+      },
+    ],
+  },
+  'source: the next host is asked after the dot': {
+    patches: [
+      {
+        file: 'deliver/transmit.ts',
+        from: 'isTransaction(end) && (end.armAsked || isRefusedForGood(end))',
+        to: 'isTransaction(end) && ((end.armAsked && end.trouble === undefined) || isRefusedForGood(end))',
+      },
+    ],
+  },
+  'source: silence after the dot is a loss before it': {
+    patches: [
+      {
+        file: 'deliver/outcome.ts',
+        from: "if (trouble === 'timeout') return { kind: 'unknown', reason: 'eod_timeout' }",
+        to: "if (trouble === 'timeout') return retry('lost_before_eod')",
+      },
+      {
+        file: 'deliver/record.ts',
+        from: "return refused && outcome.kind !== 'accepted' ? { evidence: 'eod_4xx' } : {}",
+        to: "return outcome.kind === 'retry' ? { evidence: 'eod_4xx' } : {}",
+      },
+    ],
+  },
+}

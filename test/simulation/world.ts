@@ -1,0 +1,406 @@
+// One schedule of the simulation: nodes that run the real code of delivery (worker, recorder, journal, mark, fence, transmitter) on a model of the
+// database over a link that loses, delays and repeats nothing by itself, while chance kills and stops them at every step of the protocol.
+// What must hold: at most one final dot of a message without a 4yz or 5yz to it; nothing lost; every move legal; unknown only what was armed
+// and unanswered.
+import type { Log } from '../../src/base/log.ts'
+import type { Vault } from '../../src/base/secret.ts'
+import type { FileHandle } from 'node:fs/promises'
+import type { Ask, Db } from '../../src/store/database.ts'
+import type { MessageId } from '../../src/domain/message.ts'
+import type { NodeMark } from '../../src/store/fence.ts'
+import type { Recorder } from '../../src/store/outbound.ts'
+import type { Transmitter } from '../../src/deliver/transmit.ts'
+import type { Chance } from '../world/random.ts'
+import { Kernel, type Process } from './kernel.ts'
+import { ModelDatabase, type Flaw, type MessageRecord, type Row } from './model-database.ts'
+import { makeNetwork, type Dot } from './network.ts'
+
+/** The code under test, as it is or as a mutation left it. */
+export interface Code {
+  readonly deliver: typeof import('../../src/deliver/deliver.ts')
+  readonly journal: typeof import('../../src/deliver/journal.ts')
+  readonly mark: typeof import('../../src/deliver/mark.ts')
+  readonly outbound: typeof import('../../src/store/outbound.ts')
+}
+
+export interface Mutation {
+  readonly recorder?: (real: Recorder) => Recorder
+  readonly transmitter?: (real: Transmitter) => Transmitter
+  readonly flaw?: Flaw
+}
+
+export interface Edges {
+  /** What the name servers say, and who answers a connection. */
+  connect: () => object
+}
+
+export interface Schedule {
+  readonly chance: Chance
+  readonly code: Code
+  readonly edges: Edges
+  readonly mutation: Mutation
+  readonly privateKeyPem: string
+  /** Hears what happens, for whoever replays one. */
+  readonly say?: ((words: string) => void) | undefined
+}
+
+export interface Verdict {
+  readonly breaches: readonly string[]
+  readonly dots: number
+  readonly kills: number
+  readonly ends: Readonly<Record<string, number>>
+}
+
+const leaseMs = 2_000
+const troubledMs = 14_000
+const peaceMs = 90_000
+
+const silent: Log = {
+  accepted: () => undefined,
+  refused: () => undefined,
+  attempted: () => undefined,
+  reported: () => undefined,
+  notified: () => undefined,
+  started: () => undefined,
+  stopped: () => undefined,
+  fault: () => undefined,
+}
+
+/** What of a node survives its death. */
+interface Disk {
+  mark: (NodeMark & { node: string }) | undefined
+  journal: string
+}
+
+interface Node {
+  readonly name: string
+  readonly disk: Disk
+  process: Process | undefined
+  stop: () => Promise<void>
+}
+
+export async function runSchedule({ chance, code, edges, mutation, privateKeyPem, say }: Schedule): Promise<Verdict> {
+  const kernel = new Kernel(chance)
+  const giveBack = kernel.takeOver()
+  const breaches: string[] = []
+  let kills = 0
+  let peace = false
+  const tell = (who: Process | undefined, words: string) => say?.(`${kernel.now.toFixed(1)} ms ${who?.name ?? ''} ${words}`)
+  const log: Log = { ...silent, fault: (what, error) => tell(kernel.process, `${what}: ${String(error)}`) }
+  const breach = (words: string) => void breaches.push(`${Math.round(kernel.now)} ms: ${words}`)
+  const dots = new Map<string, Dot[]>()
+  const dotsOf = (recipient: string): Dot[] => dots.get(recipient) ?? []
+  const armedWhileSuppressed = new Set<string>()
+  /** Processes that were killed at some time after they wrote a dot. */
+  const nodes: Node[] = []
+
+  const database = new ModelDatabase({
+    now: () => kernel.now,
+    token: () => String(chance.below(2 ** 31) * 1_000 + chance.below(1_000)),
+    flaw: mutation.flaw,
+    sender: { domain: 'shop.example', selector: 's', sealed: Buffer.alloc(0) },
+  })
+  database.onArmed = (row, record) => {
+    tell(undefined, `${record.recipient} armed, epoch ${row.epoch}`)
+    if (database.suppressed.has(record.recipient)) armedWhileSuppressed.add(row.id)
+  }
+  database.onMoved = (record: MessageRecord, from, row: Row | undefined) => {
+    tell(undefined, `${record.recipient} ${from} -> ${record.status} ${record.events.at(-1)?.reason ?? ''}`)
+    if (record.status === 'delivery_unknown' && row !== undefined && row.armedEpoch === null)
+      breach(`${record.id} became unknown from ${from} and was not armed`)
+  }
+
+  /** Chance likes moments at which somebody has just asked, been answered, or written. */
+  const moment = (what: string, process: Process | undefined): void => {
+    if (what === 'arm' || what === 'finish' || what === 'dot' || what === 'reply') tell(process, `at ${what}`)
+    if (peace || process === undefined || process.state !== 'running') return
+    const node = nodes.find((each) => each.process === process)
+    if (node === undefined) return
+    const likely = what === 'dot' || what === 'arm' || what === 'reply' ? 0.06 : 0.008
+    if (chance.happens(likely)) stopAWhile(process)
+    else if (chance.happens(likely / 2)) kill(node)
+  }
+  const stopAWhile = (process: Process): void => {
+    tell(process, 'stopped')
+    kernel.stop(process)
+    kernel.after(chance.happens(0.7) ? leaseMs * (1 + chance.next() * 2) : chance.next() * leaseMs, () =>
+      { tell(process, 'goes on'); kernel.goOn(process) },
+    )
+  }
+  const kill = (node: Node): void => {
+    const { process } = node
+    if (process === undefined || process.state === 'dead') return
+    kills++
+    tell(process, 'killed')
+    kernel.kill(process)
+    kernel.after(50 + chance.next() * 4_000, () => start(node))
+  }
+
+  const network = makeNetwork(
+    kernel,
+    {
+      dotWritten: (dot) => {
+        const before = dotsOf(dot.recipient)
+        const open = before.filter(({ refused }) => !refused)
+        if (open.length > 0) breach(`${dot.recipient}: a dot, though one of ${Math.round(open[0]?.writtenAt ?? 0)} ms was not refused`)
+        const record = [...database.messages.values()].find(({ recipient }) => recipient === dot.recipient)
+        if (record !== undefined && armedWhileSuppressed.has(record.id)) breach(`${dot.recipient}: sent though suppressed at its arm`)
+        // Whose dot it is: that of the epoch which stands armed now, in the row or in the record.
+        dot.epoch = (record === undefined ? undefined : database.outbound.get(record.id)?.armedEpoch) ?? record?.armedEpoch ?? undefined
+        dots.set(dot.recipient, [...before, dot])
+      },
+      accepted: (dot) => {
+        if (dotsOf(dot.recipient).filter(({ accepted }) => accepted).length > 1) breach(`${dot.recipient} was accepted twice`)
+      },
+      moment,
+    },
+    { isPeaceful: () => peace },
+  )
+  edges.connect = network.connect
+
+  // The link to the database
+
+  let awayUntil = 0
+  const away = () => Object.assign(new Error('Connection terminated unexpectedly'))
+  const execute = (run: () => object[], settle: (answer: object[] | Error) => void): void => {
+    try {
+      settle(run())
+    } catch (error) {
+      settle(error as Error)
+    }
+  }
+  const ask = (process: Process, name: string, values: readonly unknown[]): Promise<object[]> =>
+    new Promise((resolve, reject) => {
+      const answer = (what: object[] | Error) =>
+        kernel.after(
+          0.1 + chance.next() * 2,
+          () => {
+            moment(name, process)
+            // What comes while it is stopped waits; here it goes on at once, or is dead.
+            kernel.after(0, () => (what instanceof Error ? reject(what) : resolve(what)), process)
+          },
+          process,
+        )
+      moment(name, process)
+      const lockMs = () => (chance.happens(0.05) ? chance.next() * 1_500 : chance.next())
+      kernel.after(0.1 + chance.next() * 2, () => {
+        if (kernel.now < awayUntil) return answer(away())
+        const fate = peace ? 1 : chance.next()
+        if (fate < 0.01) return answer(away()) // nothing happened
+        const run = database.begin(name, values)
+        if (fate < 0.03) {
+          // Nobody hears of it, and it happens now or later.
+          answer(away())
+          kernel.after(chance.happens(0.5) ? lockMs() : chance.next() * 8_000, () => execute(run, () => undefined))
+        } else kernel.after(lockMs(), () => execute(run, answer))
+      })
+    })
+  const linkOf = (process: Process, greet?: (ask: Ask) => Promise<void>): Db => {
+    let greeted = greet === undefined
+    const plain: Ask = ({ name }, values = []) => ask(process, name, values) as never
+    const rows: Ask = async (statement, values) => {
+      try {
+        if (!greeted) await greet?.(plain)
+        greeted = true
+        return await plain(statement, values)
+      } catch (error) {
+        greeted = greet === undefined
+        throw error
+      }
+    }
+    return { rows, run: () => Promise.reject(new Error('statements have names')), close: () => Promise.resolve() }
+  }
+  const listeners = new Set<() => void>()
+  database.stopsChanged = () => {
+    for (const hear of listeners) hear()
+  }
+
+  // A node out of the real parts
+
+  const start = (node: Node): void => {
+    const process = kernel.spawn(node.name, () => {
+      const writeMs = () => 0.1 + chance.next() * 3
+      const mark = code.mark.makeMark(
+        node.disk.mark,
+        (record) =>
+          new Promise((resolve) => {
+            kernel.after(writeMs(), () => {
+              node.disk.mark = record
+              resolve()
+            }, process)
+          }),
+      )
+      const journal = openJournal(node, process, writeMs)
+      const fence = code.deliver.makeFence({
+        own: { mark, journal },
+        left: [],
+        name: node.name,
+        log,
+        listen: (heard) => {
+          const asking: Ask = ({ name }, values = []) => ask(process, name, values) as never
+          const hear = () => kernel.after(1 + chance.next() * 3, () => heard(asking), process)
+          listeners.add(hear)
+          hear()
+          return {
+            stop: () => {
+              listeners.delete(hear)
+              return Promise.resolve()
+            },
+          }
+        },
+      })
+      const queue = linkOf(process, fence.greet)
+      const recorder = code.outbound.makeRecorder(linkOf(process, fence.greet), linkOf(process), mark)
+      const transmitter = code.deliver.makeTransmitter({
+        hostname: node.name,
+        timeoutScale: 100,
+        mxPort: 25,
+        sandboxPort: () => 1,
+        dnsServers: [],
+        allowPrivateMx: true,
+      })
+      const worker = code.deliver.deliverer({
+        db: queue,
+        recorder: mutation.recorder?.(recorder) ?? recorder,
+        transmitter: mutation.transmitter?.(transmitter) ?? transmitter,
+        gate: fence,
+        journal,
+        vault: { open: () => privateKeyPem } as unknown as Vault,
+        log,
+        leaseMs,
+        timeScale: 1,
+        route: { kind: 'mx' },
+        openRoute: () => ({ kind: 'mx' }),
+        onDue: () => ({ stop: () => Promise.resolve() }),
+      })
+      void fence.start().then(() => worker.start())
+      node.stop = async () => {
+        await worker.stop()
+        await fence.stop()
+      }
+    })
+    node.process = process
+  }
+
+  const openJournal = ({ disk }: Node, process: Process, writeMs: () => number) => {
+    const { endings, good } = code.journal.readLines(disk.journal)
+    disk.journal = good
+    const onDisk = (act: () => void): Promise<never> =>
+      new Promise((resolve) => {
+        kernel.after(writeMs(), () => {
+          act()
+          resolve(undefined as never)
+        }, process)
+      })
+    const handle: Pick<FileHandle, 'appendFile' | 'truncate' | 'datasync' | 'close'> = {
+      appendFile: (text) => {
+        const whole = String(text)
+        // Who dies meanwhile leaves a part of it.
+        const part = Math.floor(chance.next() * whole.length)
+        disk.journal += whole.slice(0, part)
+        return onDisk(() => (disk.journal += whole.slice(part)))
+      },
+      truncate: () => onDisk(() => (disk.journal = '')),
+      datasync: () => onDisk(() => undefined),
+      close: () => Promise.resolve(),
+    }
+    return code.journal.makeJournal(handle, endings, good.length)
+  }
+
+  // What happens
+
+  const messages = 1 + chance.below(3)
+  for (let n = 0; n < 2 + chance.below(2); n++) {
+    const node: Node = { name: `node${n}.test`, disk: { mark: undefined, journal: '' }, process: undefined, stop: () => Promise.resolve() }
+    nodes.push(node)
+    start(node)
+  }
+  for (let n = 0; n < messages; n++)
+    kernel.after(50 + chance.next() * 2_000, () => {
+      const domain = chance.of(['one.example', 'two.example'])
+      database.admit(`00000000-0000-7000-8000-00000000000${n}` as MessageId, `m${n}@${domain}`, 3_600_000)
+    })
+  const sometimes = (everyMs: number, act: () => void): void => {
+    const again = () => {
+      if (peace) return
+      act()
+      kernel.after(everyMs * 2 * chance.next(), again)
+    }
+    kernel.after(everyMs * 2 * chance.next(), again)
+  }
+  /** The times between tries pass as if they were short. */
+  const hasten = () => {
+    for (const row of database.outbound.values()) if (row.leaseUntil === null) row.dueAt = Math.min(row.dueAt, kernel.now)
+  }
+  sometimes(1_200, hasten)
+  sometimes(6_000, () => kill(chance.of(nodes)))
+  sometimes(6_000, () => {
+    const { process } = chance.of(nodes)
+    if (process !== undefined) stopAWhile(process)
+  })
+  sometimes(20_000, () => (awayUntil = kernel.now + chance.next() * 6_000))
+  sometimes(25_000, () => {
+    const [record] = database.messages.values()
+    if (record !== undefined) database.suppressed.add(record.recipient)
+  })
+  sometimes(30_000, () => {
+    const begin = database.begin(chance.happens(0.6) ? 'drain' : 'undrain', [])
+    begin()
+  })
+  sometimes(20_000, () => {
+    const node = chance.of(nodes)
+    const { process } = node
+    if (process?.state !== 'running') return
+    // A polite stop, and a new start when it has ended.
+    kernel.after(0, () => void node.stop().then(() => kernel.after(10, () => {
+      if (node.process !== process || process.state === 'dead') return
+      kernel.kill(process)
+      start(node)
+    })), process)
+  })
+
+  const isOver = () => breaches.length > 0
+  const isQuiet = () => isOver() || (database.messages.size === messages && database.outbound.size === 0)
+  try {
+    await kernel.run(isOver, troubledMs)
+    peace = true
+    awayUntil = 0
+    database.begin('undrain', [])()
+    for (const node of nodes) if (node.process?.state === 'stopped') kernel.goOn(node.process)
+    const hurry = () => {
+      hasten()
+      kernel.after(1_000, hurry)
+    }
+    hurry()
+    await kernel.run(isQuiet, troubledMs + peaceMs)
+    // Statements that land late, replies that are still to be written down.
+    await kernel.run(isOver, kernel.now + 15_000)
+  } finally {
+    giveBack()
+  }
+
+  for (const { id, recipient, status, events, sequence, armedEpoch } of database.messages.values()) {
+    if (breaches.length > 0) break
+    const its = dotsOf(recipient)
+    const accepted = its.filter((dot) => dot.accepted).length
+    const history = events.map(({ type, reason }) => `${type.slice(8)}${reason === null ? '' : ` (${reason})`}`).join(', ')
+    const wrong = (words: string) => breach(`${recipient} ${words}: ${history}`)
+    if (events.length !== sequence) wrong('has events missing')
+    if (status === 'sent' && accepted !== 1) wrong(`is sent and was accepted ${accepted} times`)
+    if (status === 'failed' && accepted > 0) wrong('is failed and was accepted')
+    if (database.outbound.has(id) || !['sent', 'failed', 'delivery_unknown'].includes(status)) wrong('has not ended')
+    // A worker that lived on and heard the answer makes it known.
+    const last = its.at(-1)
+    if (status === 'delivery_unknown' && last?.heard === true && last.epoch === armedEpoch && last.process?.state !== 'dead' && !wasStopped(last, nodes))
+      wrong('is unknown although its living worker heard the answer')
+  }
+  if (database.stops.has('fence')) breach(`the fence stopped delivery: ${database.stops.get('fence')}`)
+  const ends: Record<string, number> = {}
+  for (const { status } of database.messages.values()) ends[status] = (ends[status] ?? 0) + 1
+  return { breaches, dots: [...dots.values()].flat().length, kills, ends }
+}
+
+/** Its process ended politely, and another one took its place. */
+function wasStopped({ process }: Dot, nodes: readonly Node[]): boolean {
+  return !nodes.some((node) => node.process === process)
+}
