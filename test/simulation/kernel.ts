@@ -20,10 +20,13 @@ interface Coming {
 const real = { setImmediate, performanceNow: performance.now, random: Math.random }
 const settle = () => new Promise<void>((resolve) => real.setImmediate(resolve))
 
+/** One for all: each would leave its trace in every context. */
+const context = new AsyncLocalStorage<Process | undefined>()
+
 export class Kernel {
   now = 0
   readonly chance: Chance
-  readonly #context = new AsyncLocalStorage<Process>()
+
   readonly #heap: Coming[] = []
   #order = 0
 
@@ -32,7 +35,7 @@ export class Kernel {
   }
 
   get process(): Process | undefined {
-    return this.#context.getStore()
+    return context.getStore()
   }
 
   /** `process` undefined: it belongs to the world, which nobody stops. */
@@ -70,8 +73,9 @@ export class Kernel {
   async run(isOver: () => boolean, untilMs: number): Promise<boolean> {
     for (;;) {
       if (isOver()) return true
-      const next = this.#pop()
+      const next = this.#heap[0]
       if (next === undefined || next.at > untilMs) return isOver()
+      this.#pop()
       const { run, process } = next
       if (run === undefined || process?.state === 'dead') continue
       this.now = Math.max(this.now, next.at)
@@ -80,8 +84,8 @@ export class Kernel {
         continue
       }
       next.run = undefined
-      if (process === undefined) this.#context.exit(run)
-      else this.#context.run(process, run)
+      if (process === undefined) context.exit(run)
+      else context.run(process, run)
       await settle()
     }
   }

@@ -53,6 +53,7 @@ interface FinishRow {
   readonly event: { readonly reason?: string }
   readonly report?: object
   readonly report_event?: string
+  readonly suppress?: boolean
 }
 
 /** The server's own words: the statement left nothing behind. */
@@ -281,16 +282,19 @@ export class ModelDatabase {
   }
 
   #finish(batch: readonly FinishRow[]): object[] {
-    const { flaw } = this.#options
+    const rowOf = ({ id, epoch, token }: FinishRow) =>
+      this.#options.flaw === 'finish without epoch' ? this.outbound.get(id) : this.#ours(id, epoch, token)
+    // The triggers refuse the whole statement.
+    for (const ending of batch) {
+      const row = rowOf(ending)
+      if (ending.status === 'retrying' && row?.armedEpoch != null && ending.evidence === undefined)
+        throw new Refused(`message ${ending.id} is armed`)
+    }
     return batch.flatMap((ending) => {
-      const row =
-        flaw === 'finish without epoch'
-          ? this.outbound.get(ending.id)
-          : this.#ours(ending.id, ending.epoch, ending.token)
+      const row = rowOf(ending)
       if (row?.status !== 'sending') return this.#lateProof(ending)
       const record = this.#record(ending.id)
       if (ending.status === 'retrying') {
-        if (row.armedEpoch !== null && ending.evidence === undefined) throw new Refused(`message ${row.id} is armed`)
         row.status = 'retrying'
         row.dueAt = this.#options.now() + (ending.delay_ms ?? 0)
         row.leaseUntil = row.leaseOwner = row.armedEpoch = null
@@ -305,6 +309,7 @@ export class ModelDatabase {
       this.#move(record, ending.status, ending.event.reason ?? null, row)
       if (ending.report !== undefined) record.events.push({ sequence: ++record.sequence, type: ending.report_event ?? '', reason: null })
       if (!record.attempts.has(ending.epoch)) record.attempts.set(ending.epoch, ending.outcome)
+      if (ending.suppress === true) this.suppressed.add(record.recipient)
       this.#revive(record, row)
       return [{ id: ending.id, epoch: ending.epoch }]
     })
@@ -327,6 +332,7 @@ export class ModelDatabase {
     this.#move(record, becomes, late4yz ? 'eod_4xx_late' : (ending.event.reason ?? null), undefined)
     if (ending.report !== undefined) record.events.push({ sequence: ++record.sequence, type: ending.report_event ?? '', reason: null })
     record.attempts.set(ending.epoch, late4yz ? 'failed' : ending.outcome)
+    if (ending.suppress === true) this.suppressed.add(record.recipient)
     return [{ id: ending.id, epoch: ending.epoch }]
   }
 

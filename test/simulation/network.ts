@@ -10,7 +10,8 @@ export interface Dot {
   readonly process: Process | undefined
   readonly writtenAt: number
   epoch: number | undefined
-  /** The receiver said 4yz or 5yz to it. */
+  /** The receiver said 4yz or 5yz to it, or on its connection already to the content before it. */
+  readonly isRefused: () => boolean
   refused: boolean
   accepted: boolean
   /** A well-formed reply was handed to the living process that wrote it. */
@@ -109,8 +110,9 @@ export function makeNetwork(kernel: Kernel, watcher: Watcher, manner: NetworkMan
         const to = /^RCPT TO:<(.*?)>/m.exec(text)?.[1]
         if (to !== undefined) recipient = to
         let dot: Dot | undefined
+        const isRefused = () => dot?.refused === true || server.refusedEarly()
         if (text.endsWith(dotText)) {
-          dot = { recipient, process, writtenAt: kernel.now, epoch: undefined, refused: false, accepted: false, heard: false }
+          dot = { recipient, process, writtenAt: kernel.now, epoch: undefined, isRefused, refused: false, accepted: false, heard: false }
           watcher.dotWritten(dot)
           watcher.moment('dot', process)
         }
@@ -188,15 +190,19 @@ export function makeNetwork(kernel: Kernel, watcher: Watcher, manner: NetworkMan
       } else say('250 2.0.0 ok\r\n')
     }
     let refusedRcpt = false
+    let refusedEarly = false
     return {
+      refusedEarly: () => refusedEarly,
       greet: () => void answer('220 mx.example ESMTP', ['421 4.3.2 busy', '554 5.3.2 no']),
       heard: (more: string, dot: Dot | undefined): void => {
         text += more
         for (;;) {
           if (inContent) {
             if (dot === undefined) {
-              if (rude(0.01)) say('451 4.3.0 full\r\n')
-              return
+              if (refusedEarly || !rude(0.01)) return
+              refusedEarly = true
+              say('451 4.3.0 full\r\n')
+              return hangUp()
             }
             text = ''
             inContent = false

@@ -52,6 +52,15 @@ export interface Verdict {
 }
 
 const leaseMs = 2_000
+
+/** What is more frequent in one schedule than in others: rare coincidences become likely somewhere. */
+const weathers = [
+  { locks: 0.05, unheard: 0.06, skewEveryMs: 12_000, strikes: 1, killEveryMs: 6_000 },
+  { locks: 0.4, unheard: 0.06, skewEveryMs: 12_000, strikes: 1, killEveryMs: 6_000 },
+  { locks: 0.1, unheard: 0.3, skewEveryMs: 6_000, strikes: 0.5, killEveryMs: 12_000 },
+  { locks: 0.2, unheard: 0.03, skewEveryMs: 2_000, strikes: 0.3, killEveryMs: 20_000 },
+  { locks: 0.05, unheard: 0.03, skewEveryMs: 20_000, strikes: 3, killEveryMs: 4_000 },
+] as const
 const troubledMs = 14_000
 const peaceMs = 90_000
 
@@ -83,6 +92,7 @@ export async function runSchedule({ chance, code, edges, mutation, privateKeyPem
   const kernel = new Kernel(chance)
   const giveBack = kernel.takeOver()
   const breaches: string[] = []
+  const weather = chance.of(weathers)
   let kills = 0
   let peace = false
   const tell = (who: Process | undefined, words: string) => say?.(`${kernel.now.toFixed(1)} ms ${who?.name ?? ''} ${words}`)
@@ -94,8 +104,10 @@ export async function runSchedule({ chance, code, edges, mutation, privateKeyPem
   /** Processes that were killed at some time after they wrote a dot. */
   const nodes: Node[] = []
 
+  /** The database's clock is set forward now and then: leases run out before their holders can know. */
+  let skewMs = 0
   const database = new ModelDatabase({
-    now: () => kernel.now,
+    now: () => kernel.now + skewMs,
     token: () => String(chance.below(2 ** 31) * 1_000 + chance.below(1_000)),
     flaw: mutation.flaw,
     sender: { domain: 'shop.example', selector: 's', sealed: Buffer.alloc(0) },
@@ -112,11 +124,11 @@ export async function runSchedule({ chance, code, edges, mutation, privateKeyPem
 
   /** Chance likes moments at which somebody has just asked, been answered, or written. */
   const moment = (what: string, process: Process | undefined): void => {
-    if (what === 'arm' || what === 'finish' || what === 'dot' || what === 'reply') tell(process, `at ${what}`)
+    tell(process, `at ${what}`)
     if (peace || process === undefined || process.state !== 'running') return
     const node = nodes.find((each) => each.process === process)
     if (node === undefined) return
-    const likely = what === 'dot' || what === 'arm' || what === 'reply' ? 0.06 : 0.008
+    const likely = weather.strikes * (what === 'dot' || what === 'arm' || what === 'reply' ? 0.06 : 0.008)
     if (chance.happens(likely)) stopAWhile(process)
     else if (chance.happens(likely / 2)) kill(node)
   }
@@ -141,7 +153,7 @@ export async function runSchedule({ chance, code, edges, mutation, privateKeyPem
     {
       dotWritten: (dot) => {
         const before = dotsOf(dot.recipient)
-        const open = before.filter(({ refused }) => !refused)
+        const open = before.filter((each) => !each.isRefused())
         if (open.length > 0) breach(`${dot.recipient}: a dot, though one of ${Math.round(open[0]?.writtenAt ?? 0)} ms was not refused`)
         const record = [...database.messages.values()].find(({ recipient }) => recipient === dot.recipient)
         if (record !== undefined && armedWhileSuppressed.has(record.id)) breach(`${dot.recipient}: sent though suppressed at its arm`)
@@ -157,6 +169,11 @@ export async function runSchedule({ chance, code, edges, mutation, privateKeyPem
     { isPeaceful: () => peace },
   )
   edges.connect = network.connect
+
+  const suppressOne = (): void => {
+    const records = [...database.messages.values()]
+    if (records.length > 0) database.suppressed.add(chance.of(records).recipient)
+  }
 
   // The link to the database
 
@@ -182,13 +199,18 @@ export async function runSchedule({ chance, code, edges, mutation, privateKeyPem
           process,
         )
       moment(name, process)
-      const lockMs = () => (chance.happens(0.05) ? chance.next() * 1_500 : chance.next())
+      const lockMs = (): number => {
+        const ms = chance.happens(peace ? 0 : weather.locks) ? chance.next() * 1_500 : chance.next()
+        if (!peace && name === 'arm' && ms > 1 && chance.happens(0.5)) kernel.after(ms / 2, suppressOne)
+        return ms
+      }
       kernel.after(0.1 + chance.next() * 2, () => {
         if (kernel.now < awayUntil) return answer(away())
         const fate = peace ? 1 : chance.next()
         if (fate < 0.01) return answer(away()) // nothing happened
+        const unheard = name === 'arm' || name === 'finish' ? 0.01 + weather.unheard : 0.03
         const run = database.begin(name, values)
-        if (fate < 0.03) {
+        if (fate < unheard) {
           // Nobody hears of it, and it happens now or later.
           answer(away())
           kernel.after(chance.happens(0.5) ? lockMs() : chance.next() * 8_000, () => execute(run, () => undefined))
@@ -330,19 +352,17 @@ export async function runSchedule({ chance, code, edges, mutation, privateKeyPem
   }
   /** The times between tries pass as if they were short. */
   const hasten = () => {
-    for (const row of database.outbound.values()) if (row.leaseUntil === null) row.dueAt = Math.min(row.dueAt, kernel.now)
+    for (const row of database.outbound.values()) if (row.leaseUntil === null) row.dueAt = Math.min(row.dueAt, kernel.now + skewMs)
   }
   sometimes(1_200, hasten)
-  sometimes(6_000, () => kill(chance.of(nodes)))
+  sometimes(weather.killEveryMs, () => kill(chance.of(nodes)))
   sometimes(6_000, () => {
     const { process } = chance.of(nodes)
     if (process !== undefined) stopAWhile(process)
   })
+  sometimes(weather.skewEveryMs, () => (skewMs += chance.next() * 2 * leaseMs))
   sometimes(20_000, () => (awayUntil = kernel.now + chance.next() * 6_000))
-  sometimes(25_000, () => {
-    const [record] = database.messages.values()
-    if (record !== undefined) database.suppressed.add(record.recipient)
-  })
+  sometimes(40_000, suppressOne)
   sometimes(30_000, () => {
     const begin = database.begin(chance.happens(0.6) ? 'drain' : 'undrain', [])
     begin()
@@ -374,7 +394,7 @@ export async function runSchedule({ chance, code, edges, mutation, privateKeyPem
     hurry()
     await kernel.run(isQuiet, troubledMs + peaceMs)
     // Statements that land late, replies that are still to be written down.
-    await kernel.run(isOver, kernel.now + 15_000)
+    await kernel.run(isOver, kernel.now + 9_000)
   } finally {
     giveBack()
   }

@@ -26,9 +26,8 @@ export function chance(seed: number): Chance {
     below,
     happens: (probability) => next() < probability,
     of: (these) => {
-      const one = these[below(these.length)]
-      if (one === undefined) throw new Error('nothing to choose from')
-      return one
+      if (these.length === 0) throw new Error('nothing to choose from')
+      return these[below(these.length)] as (typeof these)[number]
     },
     weighted: (these) => {
       let left = next() * these.reduce((sum, { weight }) => sum + weight, 0)
