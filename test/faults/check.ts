@@ -23,7 +23,7 @@ export interface Ledgers {
   readonly shop: JourneyWorkspace
   readonly receiver: Pick<Receiver, 'ledger'>
   readonly hook: Pick<WebhookReceiver, 'received'>
-  query<Row extends object>(text: string): Promise<Row[]>
+  readonly query: <Row extends object>(text: string) => Promise<Row[]>
 }
 
 interface Message {

@@ -17,7 +17,7 @@ interface Coming {
   run: (() => void) | undefined
 }
 
-const real = { setImmediate, performanceNow: performance.now, random: Math.random }
+const real = { setImmediate, performanceNow: performance.now.bind(performance), random: Math.random }
 const settle = () => new Promise<void>((resolve) => real.setImmediate(resolve))
 
 /** One for all: each would leave its trace in every context. */
@@ -106,30 +106,31 @@ export class Kernel {
       setTimeout: (act: (...args: unknown[]) => void, ms = 1, ...args: unknown[]) => timer(ms, () => act(...args)),
       clearTimeout: forget,
       setInterval: (act: () => void, ms: number) => {
-        const handle = timer(ms, again)
-        const forever = handle as { coming: Coming }
         const { process } = this
-        function again(this: void) {
+        const again = () => {
           act()
-          forever.coming = kernel.after(ms, again, process)
+          handle.coming = this.after(ms, again, process)
         }
+        const handle = timer(ms, again)
         return handle
       },
       clearInterval: forget,
       // A turn of the event loop takes its time, and sometimes much: that is when others overtake.
       setImmediate: (act: (...args: unknown[]) => void, ...args: unknown[]) =>
-        this.after(this.chance.happens(0.02) ? this.chance.next() * 30 : this.chance.next() * 0.1, () => act(...args), this.process),
+        this.after(
+          this.chance.happens(0.02) ? this.chance.next() * 30 : this.chance.next() * 0.1,
+          () => act(...args),
+          this.process,
+        ),
       clearImmediate: (coming: Coming | undefined) => {
         if (coming !== undefined) coming.run = undefined
       },
     })
-    // oxlint-disable-next-line unicorn/no-this-assignment -- the interval's function is called by the kernel itself
-    const kernel = this
     performance.now = () => this.now
     Math.random = () => this.chance.next()
     return () => {
       Object.assign(globalThis, before)
-      performance.now = real.performanceNow.bind(performance)
+      performance.now = real.performanceNow
       Math.random = real.random
     }
   }

@@ -125,7 +125,11 @@ export class ModelDatabase {
   db(): Db {
     const rows: Ask = <R extends object>(statement: Statement, values: readonly unknown[] = []) =>
       Promise.resolve().then(() => this.begin(statement.name, values)() as R[])
-    return { rows, run: () => Promise.reject(new Error('the model knows statements by name')), close: () => Promise.resolve() }
+    return {
+      rows,
+      run: () => Promise.reject(new Error('the model knows statements by name')),
+      close: () => Promise.resolve(),
+    }
   }
 
   /** A statement begins; what it answers executes it. Only flawed ones look at anything before. */
@@ -146,7 +150,10 @@ export class ModelDatabase {
       case 'check-in':
         return () => this.#checkIn(values as [string, string, number | null, number | null, number])
       case 'delivery-stops':
-        return () => [...this.stops].map(([kind, reason]) => ({ kind, reason, facts: null, since: new Date(0) })).sort((a, b) => (a.kind < b.kind ? -1 : 1))
+        return () =>
+          [...this.stops]
+            .map(([kind, reason]) => ({ kind, reason, facts: null, since: new Date(0) }))
+            .sort((a, b) => (a.kind < b.kind ? -1 : 1))
       case 'drain':
         return () => this.#stop('drain', 'operator')
       case 'undrain':
@@ -178,7 +185,16 @@ export class ModelDatabase {
     this.onMoved(record, from, outbound)
   }
 
-  #claim([, , , share, busy, most, leaseMs, owner]: [string, string, number, number, string[], number, number, string]): object[] {
+  #claim([, , , share, busy, most, leaseMs, owner]: [
+    string,
+    string,
+    number,
+    number,
+    string[],
+    number,
+    number,
+    string,
+  ]): object[] {
     const now = this.#options.now()
     const end = { lanes: 0, laneWorkspace: null, laneDestination: null }
     if (this.stops.size > 0) return []
@@ -194,7 +210,8 @@ export class ModelDatabase {
     inTurn.sort((one, other) => one.turn - other.turn || byDue(one.row, other.row))
     const rows = inTurn.slice(0, most).map(({ row }) => {
       const record = this.#record(row.id)
-      const verdict = row.expiresAt <= now ? 'expired' : this.suppressed.has(record.recipient) ? 'recipient_suppressed' : null
+      const verdict =
+        row.expiresAt <= now ? 'expired' : this.suppressed.has(record.recipient) ? 'recipient_suppressed' : null
       if (verdict === null) {
         row.status = 'sending'
         row.epoch++
@@ -273,7 +290,8 @@ export class ModelDatabase {
         if (row.armedEpoch !== null && flaw !== 'arm although armed' && flaw !== 'arm without epoch') return []
         const record = this.#record(id)
         const epoch = epochs[at]
-        if ((early ?? this.suppressed).has(record.recipient)) return [{ id, epoch, answer: 'suppressed', counter: raised }]
+        if ((early ?? this.suppressed).has(record.recipient))
+          return [{ id, epoch, answer: 'suppressed', counter: raised }]
         row.armedEpoch = row.epoch
         this.onArmed(row, record)
         return [{ id, epoch, answer: 'armed', counter: raised }]
@@ -307,7 +325,8 @@ export class ModelDatabase {
         record.armedToken = unknown ? row.token : null
       }
       this.#move(record, ending.status, ending.event.reason ?? null, row)
-      if (ending.report !== undefined) record.events.push({ sequence: ++record.sequence, type: ending.report_event ?? '', reason: null })
+      if (ending.report !== undefined)
+        record.events.push({ sequence: ++record.sequence, type: ending.report_event ?? '', reason: null })
       if (!record.attempts.has(ending.epoch)) record.attempts.set(ending.epoch, ending.outcome)
       if (ending.suppress === true) this.suppressed.add(record.recipient)
       this.#revive(record, row)
@@ -330,7 +349,8 @@ export class ModelDatabase {
     const becomes = late4yz ? 'failed' : ending.status
     record.armedEpoch = record.armedToken = null
     this.#move(record, becomes, late4yz ? 'eod_4xx_late' : (ending.event.reason ?? null), undefined)
-    if (ending.report !== undefined) record.events.push({ sequence: ++record.sequence, type: ending.report_event ?? '', reason: null })
+    if (ending.report !== undefined)
+      record.events.push({ sequence: ++record.sequence, type: ending.report_event ?? '', reason: null })
     record.attempts.set(ending.epoch, late4yz ? 'failed' : ending.outcome)
     if (ending.suppress === true) this.suppressed.add(record.recipient)
     return [{ id: ending.id, epoch: ending.epoch }]
@@ -340,7 +360,8 @@ export class ModelDatabase {
     const { flaw } = this.#options
     const expired = (now: number) =>
       [...this.outbound.values()].filter((row) => row.status === 'sending' && (row.leaseUntil ?? 0) < now)
-    const early = flaw === 'reaper without conditions' ? expired(this.#options.now()).map((row) => ({ ...row })) : undefined
+    const early =
+      flaw === 'reaper without conditions' ? expired(this.#options.now()).map((row) => ({ ...row })) : undefined
     return () => {
       if (this.stops.has('fence') || this.stops.has('pause')) return []
       const now = this.#options.now()
@@ -357,7 +378,11 @@ export class ModelDatabase {
         } else this.outbound.delete(row.id)
         record.armedEpoch = seen.armedEpoch
         record.armedToken = seen.armedEpoch === null ? null : seen.token
-        if (record.status !== becomes) this.#move(record, becomes, becomes === 'failed' ? (over ?? null) : 'worker_lost', { ...row, armedEpoch: seen.armedEpoch })
+        if (record.status !== becomes)
+          this.#move(record, becomes, becomes === 'failed' ? (over ?? null) : 'worker_lost', {
+            ...row,
+            armedEpoch: seen.armedEpoch,
+          })
         if (!record.attempts.has(seen.epoch)) record.attempts.set(seen.epoch, becomes)
         this.#revive(record, row)
         return [{ id: row.id, becomes }]
@@ -368,7 +393,14 @@ export class ModelDatabase {
   /** The flaw of a "send again" that takes the old row. */
   #revive(record: MessageRecord, row: Row): void {
     if (this.#options.flaw !== 'old row revived' || record.status !== 'delivery_unknown') return
-    this.outbound.set(record.id, { ...row, status: 'retrying', dueAt: this.#options.now(), leaseUntil: null, leaseOwner: null, armedEpoch: null })
+    this.outbound.set(record.id, {
+      ...row,
+      status: 'retrying',
+      dueAt: this.#options.now(),
+      leaseUntil: null,
+      leaseOwner: null,
+      armedEpoch: null,
+    })
     record.status = 'retrying'
   }
 
@@ -381,7 +413,11 @@ export class ModelDatabase {
         this.orphans.add(`${ending.id} ${ending.epoch} ${ending.token}`)
         this.#stop('fence', 'orphaned_reply')
       }
-      return { id: ending.id, epoch: ending.epoch, answer: orphan ? 'orphan' : this.messages.has(ending.id) ? 'known' : 'gone' }
+      return {
+        id: ending.id,
+        epoch: ending.epoch,
+        answer: orphan ? 'orphan' : this.messages.has(ending.id) ? 'known' : 'gone',
+      }
     })
     this.#finish(batch.filter((ending) => !this.orphans.has(`${ending.id} ${ending.epoch} ${ending.token}`)))
     return answers

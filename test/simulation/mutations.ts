@@ -13,11 +13,11 @@ export interface Patch {
 
 const arming =
   (arm: (real: Recorder) => Recorder['arm']): NonNullable<Mutation['recorder']> =>
-  (real) => ({ finish: real.finish, arm: arm(real) })
+  (real) => ({ finish: (row) => real.finish(row), arm: arm(real) })
 
 const ending =
   (change: (ending: Ending) => Ending): NonNullable<Mutation['recorder']> =>
-  (real) => ({ arm: real.arm, finish: (row) => real.finish(change(row)) })
+  (real) => ({ arm: (claim) => real.arm(claim), finish: (row) => real.finish(change(row)) })
 
 const transmitting =
   (transmit: (real: Transmitter) => Transmitter['transmit']): NonNullable<Mutation['transmitter']> =>
@@ -40,7 +40,9 @@ export const mutations: Readonly<Record<string, Mutation & { readonly patches?: 
       return answer === 'lost' ? 'armed' : answer
     }),
   },
-  'unknown arm taken as an arm': { recorder: arming((real) => (claim) => real.arm(claim).catch(() => 'armed' as const)) },
+  'unknown arm taken as an arm': {
+    recorder: arming((real) => (claim) => real.arm(claim).catch(() => 'armed' as const)),
+  },
   'reaper without conditions': { flaw: 'reaper without conditions' },
   'finish without epoch': { flaw: 'finish without epoch' },
   'late proof without epoch': { flaw: 'late proof without epoch' },

@@ -112,7 +112,16 @@ export function makeNetwork(kernel: Kernel, watcher: Watcher, manner: NetworkMan
         let dot: Dot | undefined
         const isRefused = () => dot?.refused === true || server.refusedEarly()
         if (text.endsWith(dotText)) {
-          dot = { recipient, process, writtenAt: kernel.now, epoch: undefined, isRefused, refused: false, accepted: false, heard: false }
+          dot = {
+            recipient,
+            process,
+            writtenAt: kernel.now,
+            epoch: undefined,
+            isRefused,
+            refused: false,
+            accepted: false,
+            heard: false,
+          }
           watcher.dotWritten(dot)
           watcher.moment('dot', process)
         }
@@ -129,8 +138,8 @@ export function makeNetwork(kernel: Kernel, watcher: Watcher, manner: NetworkMan
   }
 
   interface Line {
-    say(text: string, delayMs?: number, dot?: Dot): void
-    hangUp(): void
+    readonly say: (text: string, delayMs?: number, dot?: Dot) => void
+    readonly hangUp: () => void
   }
 
   const makeServer = ({ say, hangUp }: Line) => {

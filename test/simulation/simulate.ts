@@ -23,7 +23,10 @@ const edges: Edges = {
     throw new Error('nobody is simulated')
   },
 }
-const zone: Readonly<Record<string, readonly string[]>> = { 'one.example': ['mx.one.example'], 'two.example': ['a.two.example', 'b.two.example'] }
+const zone: Readonly<Record<string, readonly string[]>> = {
+  'one.example': ['mx.one.example'],
+  'two.example': ['a.two.example', 'b.two.example'],
+}
 Object.assign(net, { connect: () => edges.connect() })
 Object.assign(crypto, {
   sign: (_digest: unknown, _data: unknown, _key: unknown, done: (error: null, signature: Buffer) => void) =>
@@ -57,22 +60,39 @@ function patched(patches: readonly Patch[]): { source: string; forget(): void } 
     const path = join(folder, 'src', file)
     const text = readFileSync(path, 'utf8')
     if (text.split(from).length !== 2) throw new Error(`${file} does not have exactly one: ${from}`)
-    writeFileSync(path, text.replace(from, () => to))
+    writeFileSync(
+      path,
+      text.replace(from, () => to),
+    )
   }
   return { source: join(folder, 'src'), forget: () => rmSync(folder, { recursive: true, force: true }) }
 }
 
-const privateKeyPem = generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey.export({ type: 'pkcs8', format: 'pem' }).toString()
+const privateKeyPem = generateKeyPairSync('rsa', { modulusLength: 2048 })
+  .privateKey.export({ type: 'pkcs8', format: 'pem' })
+  .toString()
 
 interface Found {
   readonly seed: number
   readonly verdict: Verdict
 }
 
-async function schedules(code: Code, mutation: Mutation, first: number, many: number): Promise<{ sum: Sum; found: Found | undefined }> {
+async function schedules(
+  code: Code,
+  mutation: Mutation,
+  first: number,
+  many: number,
+): Promise<{ sum: Sum; found: Found | undefined }> {
   const sum: Sum = { schedules: 0, dots: 0, kills: 0, ends: {} }
   for (let seed = first; seed < first + many; seed++) {
-    const verdict = await runSchedule({ chance: chance(seed), code, edges, mutation, privateKeyPem, say: many === 1 ? say : undefined })
+    const verdict = await runSchedule({
+      chance: chance(seed),
+      code,
+      edges,
+      mutation,
+      privateKeyPem,
+      say: many === 1 ? say : undefined,
+    })
     sum.schedules++
     sum.dots += verdict.dots
     sum.kills += verdict.kills
@@ -119,14 +139,19 @@ if (values.mutations) {
     if (found === undefined) {
       say(`MISSED ${name}: ${sum.schedules} schedules kept the promise`)
       process.exitCode = 1
-    } else say(`caught ${name} after ${sum.schedules} schedules: ${found.verdict.breaches[0]}\n       ${replay(found.seed, name)}`)
+    } else
+      say(
+        `caught ${name} after ${sum.schedules} schedules: ${found.verdict.breaches[0]}\n       ${replay(found.seed, name)}`,
+      )
   }
 } else {
   const { sum, found } =
     values.mutation === undefined
       ? await schedules(await loadCode(join(root, 'src')), {}, first, many)
       : await mutated(values.mutation, first, many)
-  const ends = Object.entries(sum.ends).map(([status, times]) => `${times} ${status}`).join(', ')
+  const ends = Object.entries(sum.ends)
+    .map(([status, times]) => `${times} ${status}`)
+    .join(', ')
   say(`${sum.schedules} schedules, ${sum.dots} final dots, ${sum.kills} kills; messages: ${ends}`)
   if (found !== undefined) {
     for (const words of found.verdict.breaches) say(`BREACH ${words}`)

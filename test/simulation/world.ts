@@ -2,6 +2,10 @@
 // database over a link that loses, delays and repeats nothing by itself, while chance kills and stops them at every step of the protocol.
 // What must hold: at most one final dot of a message without a 4yz or 5yz to it; nothing lost; every move legal; unknown only what was armed
 // and unanswered.
+import type * as deliverCode from '../../src/deliver/deliver.ts'
+import type * as journalCode from '../../src/deliver/journal.ts'
+import type * as markCode from '../../src/deliver/mark.ts'
+import type * as outboundCode from '../../src/store/outbound.ts'
 import type { Log } from '../../src/base/log.ts'
 import type { Vault } from '../../src/base/secret.ts'
 import type { FileHandle } from 'node:fs/promises'
@@ -17,10 +21,10 @@ import { makeNetwork, type Dot } from './network.ts'
 
 /** The code under test, as it is or as a mutation left it. */
 export interface Code {
-  readonly deliver: typeof import('../../src/deliver/deliver.ts')
-  readonly journal: typeof import('../../src/deliver/journal.ts')
-  readonly mark: typeof import('../../src/deliver/mark.ts')
-  readonly outbound: typeof import('../../src/store/outbound.ts')
+  readonly deliver: typeof deliverCode
+  readonly journal: typeof journalCode
+  readonly mark: typeof markCode
+  readonly outbound: typeof outboundCode
 }
 
 export interface Mutation {
@@ -95,7 +99,8 @@ export async function runSchedule({ chance, code, edges, mutation, privateKeyPem
   const weather = chance.of(weathers)
   let kills = 0
   let peace = false
-  const tell = (who: Process | undefined, words: string) => say?.(`${kernel.now.toFixed(1)} ms ${who?.name ?? ''} ${words}`)
+  const tell = (who: Process | undefined, words: string) =>
+    say?.(`${kernel.now.toFixed(1)} ms ${who?.name ?? ''} ${words}`)
   const log: Log = { ...silent, fault: (what, error) => tell(kernel.process, `${what}: ${String(error)}`) }
   const breach = (words: string) => void breaches.push(`${Math.round(kernel.now)} ms: ${words}`)
   const dots = new Map<string, Dot[]>()
@@ -135,9 +140,10 @@ export async function runSchedule({ chance, code, edges, mutation, privateKeyPem
   const stopAWhile = (process: Process): void => {
     tell(process, 'stopped')
     kernel.stop(process)
-    kernel.after(chance.happens(0.7) ? leaseMs * (1 + chance.next() * 2) : chance.next() * leaseMs, () =>
-      { tell(process, 'goes on'); kernel.goOn(process) },
-    )
+    kernel.after(chance.happens(0.7) ? leaseMs * (1 + chance.next() * 2) : chance.next() * leaseMs, () => {
+      tell(process, 'goes on')
+      kernel.goOn(process)
+    })
   }
   const kill = (node: Node): void => {
     const { process } = node
@@ -154,15 +160,21 @@ export async function runSchedule({ chance, code, edges, mutation, privateKeyPem
       dotWritten: (dot) => {
         const before = dotsOf(dot.recipient)
         const open = before.filter((each) => !each.isRefused())
-        if (open.length > 0) breach(`${dot.recipient}: a dot, though one of ${Math.round(open[0]?.writtenAt ?? 0)} ms was not refused`)
+        if (open.length > 0)
+          breach(`${dot.recipient}: a dot, though one of ${Math.round(open[0]?.writtenAt ?? 0)} ms was not refused`)
         const record = [...database.messages.values()].find(({ recipient }) => recipient === dot.recipient)
-        if (record !== undefined && armedWhileSuppressed.has(record.id)) breach(`${dot.recipient}: sent though suppressed at its arm`)
+        if (record !== undefined && armedWhileSuppressed.has(record.id))
+          breach(`${dot.recipient}: sent though suppressed at its arm`)
         // Whose dot it is: that of the epoch which stands armed now, in the row or in the record.
-        dot.epoch = (record === undefined ? undefined : database.outbound.get(record.id)?.armedEpoch) ?? record?.armedEpoch ?? undefined
+        dot.epoch =
+          (record === undefined ? undefined : database.outbound.get(record.id)?.armedEpoch) ??
+          record?.armedEpoch ??
+          undefined
         dots.set(dot.recipient, [...before, dot])
       },
       accepted: (dot) => {
-        if (dotsOf(dot.recipient).filter(({ accepted }) => accepted).length > 1) breach(`${dot.recipient} was accepted twice`)
+        if (dotsOf(dot.recipient).filter(({ accepted }) => accepted).length > 1)
+          breach(`${dot.recipient} was accepted twice`)
       },
       moment,
     },
@@ -246,10 +258,14 @@ export async function runSchedule({ chance, code, edges, mutation, privateKeyPem
         node.disk.mark,
         (record) =>
           new Promise((resolve) => {
-            kernel.after(writeMs(), () => {
-              node.disk.mark = record
-              resolve()
-            }, process)
+            kernel.after(
+              writeMs(),
+              () => {
+                node.disk.mark = record
+                resolve()
+              },
+              process,
+            )
           }),
       )
       const journal = openJournal(node, process, writeMs)
@@ -309,14 +325,18 @@ export async function runSchedule({ chance, code, edges, mutation, privateKeyPem
     disk.journal = good
     const onDisk = (act: () => void): Promise<never> =>
       new Promise((resolve) => {
-        kernel.after(writeMs(), () => {
-          act()
-          resolve(undefined as never)
-        }, process)
+        kernel.after(
+          writeMs(),
+          () => {
+            act()
+            resolve(undefined as never)
+          },
+          process,
+        )
       })
     const handle: Pick<FileHandle, 'appendFile' | 'truncate' | 'datasync' | 'close'> = {
       appendFile: (text) => {
-        const whole = String(text)
+        const whole = text as string
         // Who dies meanwhile leaves a part of it.
         const part = Math.floor(chance.next() * whole.length)
         disk.journal += whole.slice(0, part)
@@ -333,7 +353,12 @@ export async function runSchedule({ chance, code, edges, mutation, privateKeyPem
 
   const messages = 1 + chance.below(3)
   for (let n = 0; n < 2 + chance.below(2); n++) {
-    const node: Node = { name: `node${n}.test`, disk: { mark: undefined, journal: '' }, process: undefined, stop: () => Promise.resolve() }
+    const node: Node = {
+      name: `node${n}.test`,
+      disk: { mark: undefined, journal: '' },
+      process: undefined,
+      stop: () => Promise.resolve(),
+    }
     nodes.push(node)
     start(node)
   }
@@ -352,7 +377,8 @@ export async function runSchedule({ chance, code, edges, mutation, privateKeyPem
   }
   /** The times between tries pass as if they were short. */
   const hasten = () => {
-    for (const row of database.outbound.values()) if (row.leaseUntil === null) row.dueAt = Math.min(row.dueAt, kernel.now + skewMs)
+    for (const row of database.outbound.values())
+      if (row.leaseUntil === null) row.dueAt = Math.min(row.dueAt, kernel.now + skewMs)
   }
   sometimes(1_200, hasten)
   sometimes(weather.killEveryMs, () => kill(chance.of(nodes)))
@@ -372,11 +398,18 @@ export async function runSchedule({ chance, code, edges, mutation, privateKeyPem
     const { process } = node
     if (process?.state !== 'running') return
     // A polite stop, and a new start when it has ended.
-    kernel.after(0, () => void node.stop().then(() => kernel.after(10, () => {
-      if (node.process !== process || process.state === 'dead') return
-      kernel.kill(process)
-      start(node)
-    })), process)
+    kernel.after(
+      0,
+      () =>
+        void node.stop().then(() =>
+          kernel.after(10, () => {
+            if (node.process !== process || process.state === 'dead') return
+            kernel.kill(process)
+            start(node)
+          }),
+        ),
+      process,
+    )
   })
 
   const isOver = () => breaches.length > 0
@@ -403,7 +436,9 @@ export async function runSchedule({ chance, code, edges, mutation, privateKeyPem
     if (breaches.length > 0) break
     const its = dotsOf(recipient)
     const accepted = its.filter((dot) => dot.accepted).length
-    const history = events.map(({ type, reason }) => `${type.slice(8)}${reason === null ? '' : ` (${reason})`}`).join(', ')
+    const history = events
+      .map(({ type, reason }) => `${type.slice(8)}${reason === null ? '' : ` (${reason})`}`)
+      .join(', ')
     const wrong = (words: string) => breach(`${recipient} ${words}: ${history}`)
     if (events.length !== sequence) wrong('has events missing')
     if (status === 'sent' && accepted !== 1) wrong(`is sent and was accepted ${accepted} times`)
@@ -411,7 +446,13 @@ export async function runSchedule({ chance, code, edges, mutation, privateKeyPem
     if (database.outbound.has(id) || !['sent', 'failed', 'delivery_unknown'].includes(status)) wrong('has not ended')
     // A worker that lived on and heard the answer makes it known.
     const last = its.at(-1)
-    if (status === 'delivery_unknown' && last?.heard === true && last.epoch === armedEpoch && last.process?.state !== 'dead' && !wasStopped(last, nodes))
+    if (
+      status === 'delivery_unknown' &&
+      last?.heard === true &&
+      last.epoch === armedEpoch &&
+      last.process?.state !== 'dead' &&
+      !wasStopped(last, nodes)
+    )
       wrong('is unknown although its living worker heard the answer')
   }
   if (database.stops.has('fence')) breach(`the fence stopped delivery: ${database.stops.get('fence')}`)
