@@ -4,17 +4,9 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Db } from '../../src/store/database.ts'
 import type { Claim, MessageId, WorkspaceId } from '../../src/domain/message.ts'
+import { claimDue, firstSpace } from '../../src/store/claim.ts'
 import { checkInNode, replayEndings, setDrain } from '../../src/store/fence.ts'
-import {
-  claimDue,
-  extendLeases,
-  firstLane,
-  makeRecorder,
-  reap,
-  type Ending,
-  type Mark,
-  type Recorder,
-} from '../../src/store/outbound.ts'
+import { extendLeases, makeRecorder, reap, type Ending, type Mark, type Recorder } from '../../src/store/outbound.ts'
 import { storeWorld, type Sender, type StoreWorld } from '../../src/store/store.test-kit.ts'
 import { chance, type Chance } from '../world/random.ts'
 import { ModelDatabase } from './model-database.ts'
@@ -245,8 +237,17 @@ test.each([1, 2, 3, 4])(
         weight: 8,
         name: 'claim',
         run: async () => {
-          const busy = claims.length > 0 && dice.happens(0.2) ? [dice.of(domains)] : []
-          const request = { cursor: firstLane, share: 100, most: 100, busy, leaseMs, owner: node }
+          const rooms = claims.length > 0 && dice.happens(0.2) ? { [dice.of(domains)]: 0 } : {}
+          const request = {
+            cursor: firstSpace,
+            cursors: {},
+            most: 100,
+            rooms,
+            roomElse: 100,
+            crowded: [],
+            leaseMs,
+            owner: node,
+          }
           const [fromReal, fromModel] = await Promise.all([claimDue(real.db, request), claimDue(ours.db, request)])
           const told = ({ claimed, refused }: typeof fromReal) => ({
             claimed: [...claimed]

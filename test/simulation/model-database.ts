@@ -14,6 +14,9 @@ export type Flaw =
   | 'arm without epoch'
   | 'arm although armed'
 
+/** All messages are of one. */
+export const simulatedWorkspace = '00000000-0000-7000-8000-0000000000ff' as WorkspaceId
+
 export interface Row {
   id: MessageId
   destination: string
@@ -69,6 +72,8 @@ export interface ModelOptions {
   /** The row of a sender, for what the worker prepares with. */
   readonly sender: Readonly<Record<string, unknown>>
 }
+
+type ClaimValues = [string, number, string[], number, string, number, string, number, number, string]
 
 /** What a statement does when its locks are granted. */
 type Execute = () => object[]
@@ -128,6 +133,7 @@ export class ModelDatabase {
     return {
       rows,
       run: () => Promise.reject(new Error('the model knows statements by name')),
+      transaction: () => Promise.reject(new Error('the model knows single statements')),
       close: () => Promise.resolve(),
     }
   }
@@ -136,12 +142,13 @@ export class ModelDatabase {
   begin(name: string, values: readonly unknown[]): Execute {
     switch (name) {
       case 'claim':
-        return () => this.#claim(values as [string, string, number, number, string[], number, number, string])
+        return () => this.#claim(values)
       case 'heartbeat':
         return () => this.#heartbeat(values as [MessageId[], number[], string[], number])
       case 'arm':
         return this.#arm(values as [MessageId[], number[], string[], string, number])
       case 'finish':
+      case 'finish-relayed':
         return () => this.#finish(JSON.parse(String(values[0])) as FinishRow[])
       case 'reap':
         return this.#reap(Number(values[0]))
@@ -163,6 +170,8 @@ export class ModelDatabase {
           return []
         }
       case 'vouch':
+      case 'return-path-keys':
+      case 'destination-limits':
         return () => []
       case 'signing-keys':
         return () => [this.#options.sender]
@@ -185,30 +194,20 @@ export class ModelDatabase {
     this.onMoved(record, from, outbound)
   }
 
-  #claim([, , , share, busy, most, leaseMs, owner]: [
-    string,
-    string,
-    number,
-    number,
-    string[],
-    number,
-    number,
-    string,
-  ]): object[] {
+  /** Of one workspace. `rooms` bounds what a destination gets; the one of those who come first. */
+  #claim(values: readonly unknown[]): object[] {
+    const [, , , most, , , roomsJson, roomElse, leaseMs, owner] = values as ClaimValues
     const now = this.#options.now()
-    const end = { lanes: 0, laneWorkspace: null, laneDestination: null }
     if (this.stops.size > 0) return []
-    const lanes = new Map<string, Row[]>()
-    const waiting = [...this.outbound.values()].filter((row) => row.leaseUntil === null && row.dueAt <= now)
-    for (const row of waiting.sort(byDue))
-      if (!busy.includes(row.destination)) {
-        const lane = lanes.get(row.destination) ?? []
-        if (lane.length < share) lane.push(row)
-        lanes.set(row.destination, lane)
-      }
-    const inTurn = [...lanes.values()].flatMap((lane) => lane.map((row, turn) => ({ row, turn })))
-    inTurn.sort((one, other) => one.turn - other.turn || byDue(one.row, other.row))
-    const rows = inTurn.slice(0, most).map(({ row }) => {
+    const rooms = JSON.parse(roomsJson) as Readonly<Record<string, number>>
+    const taken = new Map<string, number>()
+    const due = [...this.outbound.values()].filter((row) => row.leaseUntil === null && row.dueAt <= now).sort(byDue)
+    const chosen = due.filter(({ destination }) => {
+      const had = taken.get(destination) ?? 0
+      taken.set(destination, had + 1)
+      return had < (rooms[destination] ?? roomElse)
+    })
+    const rows = chosen.slice(0, most).map((row) => {
       const record = this.#record(row.id)
       const verdict =
         row.expiresAt <= now ? 'expired' : this.suppressed.has(record.recipient) ? 'recipient_suppressed' : null
@@ -227,7 +226,7 @@ export class ModelDatabase {
       }
       return {
         id: row.id,
-        workspaceId: 'w' as WorkspaceId,
+        workspaceId: simulatedWorkspace,
         epoch: row.epoch,
         token: row.token,
         attempt: row.attempts,
@@ -248,10 +247,10 @@ export class ModelDatabase {
         attachmentsBytes: 0,
         routeSealed: null,
         claimedAt: new Date(now),
-        lanes: null,
+        spaces: null,
       }
     })
-    return [...rows, { ...end, lanes: lanes.size }]
+    return [...rows, { spaces: 0, lastSpace: null, cursors: null }]
   }
 
   #record(id: string): MessageRecord {

@@ -21,7 +21,7 @@ const ending =
 
 const transmitting =
   (transmit: (real: Transmitter) => Transmitter['transmit']): NonNullable<Mutation['transmitter']> =>
-  (real) => ({ service: real.service, transmit: transmit(real) })
+  (real) => ({ ...real, transmit: transmit(real) })
 
 const isUnanswered = ({ dotWritten, trouble }: TransmitResult) => dotWritten && trouble !== undefined
 

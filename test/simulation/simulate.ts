@@ -1,16 +1,18 @@
 // npm run simulate -- [--schedules 50000] [--seed N] [--mutation NAME | --mutations]: runs schedules of the simulation, each with a seed of its own,
 // from the first on. A schedule that breaks the promise is told with the command that replays it alone. With --mutations every mutation
 // is tried until it has failed.
-import crypto, { generateKeyPairSync } from 'node:crypto'
+import crypto, { generateKeyPairSync, randomBytes } from 'node:crypto'
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { syncBuiltinESMExports } from 'node:module'
 import net from 'node:net'
-import { Resolver } from 'node:dns/promises'
+import dns from 'node:dns/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { parseArgs } from 'node:util'
+import { makeVault, sealedAs } from '../../src/base/secret.ts'
 import { chance } from '../world/random.ts'
+import { simulatedWorkspace } from './model-database.ts'
 import { mutations, type Patch } from './mutations.ts'
 import { runSchedule, type Code, type Edges, type Mutation, type Verdict } from './world.ts'
 
@@ -23,20 +25,13 @@ const edges: Edges = {
     throw new Error('nobody is simulated')
   },
 }
-const zone: Readonly<Record<string, readonly string[]>> = {
-  'one.example': ['mx.one.example'],
-  'two.example': ['a.two.example', 'b.two.example'],
-}
 Object.assign(net, { connect: () => edges.connect() })
 Object.assign(crypto, {
   sign: (_digest: unknown, _data: unknown, _key: unknown, done: (error: null, signature: Buffer) => void) =>
     queueMicrotask(() => done(null, Buffer.alloc(128))),
 })
-Object.assign(Resolver.prototype, {
-  resolveMx: (domain: string) =>
-    Promise.resolve((zone[domain] ?? []).map((exchange, at) => ({ exchange, priority: at }))),
-  resolve4: () => Promise.resolve(['192.0.2.1']),
-  resolve6: () => Promise.reject(Object.assign(new Error('none'), { code: 'ENODATA' })),
+Object.assign(dns, {
+  lookup: () => Promise.resolve(['192.0.2.1', '192.0.2.2'].map((address) => ({ address, family: 4 }))),
 })
 syncBuiltinESMExports()
 
@@ -68,9 +63,12 @@ function patched(patches: readonly Patch[]): { source: string; forget(): void } 
   return { source: join(folder, 'src'), forget: () => rmSync(folder, { recursive: true, force: true }) }
 }
 
-const privateKeyPem = generateKeyPairSync('rsa', { modulusLength: 2048 })
-  .privateKey.export({ type: 'pkcs8', format: 'pem' })
-  .toString()
+const vault = makeVault(randomBytes(32).toString('base64'))
+const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 })
+const sealed = vault.seal(
+  privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(),
+  sealedAs.dkimKey(simulatedWorkspace, 'shop.example'),
+)
 
 interface Found {
   readonly seed: number
@@ -90,7 +88,8 @@ async function schedules(
       code,
       edges,
       mutation,
-      privateKeyPem,
+      vault,
+      sealed,
       say: many === 1 ? say : undefined,
     })
     sum.schedules++

@@ -34,7 +34,7 @@ export interface Mutation {
 }
 
 export interface Edges {
-  /** What the name servers say, and who answers a connection. */
+  /** Who answers a connection. */
   connect: () => object
 }
 
@@ -43,7 +43,9 @@ export interface Schedule {
   readonly code: Code
   readonly edges: Edges
   readonly mutation: Mutation
-  readonly privateKeyPem: string
+  readonly vault: Vault
+  /** The sender's DKIM key. */
+  readonly sealed: Buffer
   /** Hears what happens, for whoever replays one. */
   readonly say?: ((words: string) => void) | undefined
 }
@@ -67,6 +69,9 @@ const weathers = [
 ] as const
 const troubledMs = 14_000
 const peaceMs = 90_000
+
+/** Two addresses stand behind it (simulate.ts). */
+const relay = { kind: 'relay', host: 'relay.example', port: 25, implicitTls: false } as const
 
 const silent: Log = {
   accepted: () => undefined,
@@ -92,7 +97,7 @@ interface Node {
   stop: () => Promise<void>
 }
 
-export async function runSchedule({ chance, code, edges, mutation, privateKeyPem, say }: Schedule): Promise<Verdict> {
+export async function runSchedule({ chance, code, edges, mutation, vault, sealed, say }: Schedule): Promise<Verdict> {
   const kernel = new Kernel(chance)
   const giveBack = kernel.takeOver()
   const breaches: string[] = []
@@ -115,7 +120,7 @@ export async function runSchedule({ chance, code, edges, mutation, privateKeyPem
     now: () => kernel.now + skewMs,
     token: () => String(chance.below(2 ** 31) * 1_000 + chance.below(1_000)),
     flaw: mutation.flaw,
-    sender: { domain: 'shop.example', selector: 's', sealed: Buffer.alloc(0) },
+    sender: { domain: 'shop.example', returnPathHost: null, selector: 's', sealed },
   })
   database.onArmed = (row, record) => {
     tell(undefined, `${record.recipient} armed, epoch ${row.epoch}`)
@@ -242,7 +247,12 @@ export async function runSchedule({ chance, code, edges, mutation, privateKeyPem
         throw error
       }
     }
-    return { rows, run: () => Promise.reject(new Error('statements have names')), close: () => Promise.resolve() }
+    return {
+      rows,
+      run: () => Promise.reject(new Error('statements have names')),
+      transaction: () => Promise.reject(new Error('single statements only')),
+      close: () => Promise.resolve(),
+    }
   }
   const listeners = new Set<() => void>()
   database.stopsChanged = () => {
@@ -296,6 +306,7 @@ export async function runSchedule({ chance, code, edges, mutation, privateKeyPem
         sandboxPort: () => 1,
         dnsServers: [],
         allowPrivateMx: true,
+        timeScale: 600,
       })
       const worker = code.deliver.deliverer({
         db: queue,
@@ -303,12 +314,12 @@ export async function runSchedule({ chance, code, edges, mutation, privateKeyPem
         transmitter: mutation.transmitter?.(transmitter) ?? transmitter,
         gate: fence,
         journal,
-        vault: { open: () => privateKeyPem } as unknown as Vault,
+        vault,
         log,
         leaseMs,
         timeScale: 1,
-        route: { kind: 'mx' },
-        openRoute: () => ({ kind: 'mx' }),
+        route: relay,
+        openRoute: () => relay,
         onDue: () => ({ stop: () => Promise.resolve() }),
       })
       void fence.start().then(() => worker.start())
