@@ -243,7 +243,7 @@ describe('suppressions', () => {
       'g@b.example operator:eve',
     ])
     const audit = await db.run<{ line: string; facts: unknown }>(
-      `select concat_ws(' ', actor, action, target) line, facts from audit_log where workspace_id = $1 order by id`,
+      `select concat_ws(' ', actor, action, target) line, facts from audit_log where workspace_id = $1 order by at`,
       [fourth.id],
     )
     expect(audit.map(({ line }) => line)).toEqual([
