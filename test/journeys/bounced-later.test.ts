@@ -102,7 +102,8 @@ describe.each([
 
     test('delayed: a soft bounce on the way, which takes back no delivery', async () => {
       const { events } = await reported(`later@${domain}`, route === 'mx' ? 'delivered' : 'soft_bounce')
-      expect(kinds(events)).toEqual([...first, 'soft_bounce'])
+      // The report may come before our own record of the 250.
+      expect(kinds(events).toSorted()).toEqual([...first, 'soft_bounce'].toSorted())
     })
 
     if (route === 'relay')
