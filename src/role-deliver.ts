@@ -1,14 +1,14 @@
 // The role `deliver`: the workers, the sandbox that they can deliver to, and the housekeeping of the database.
 import type { Log } from './base/log.ts'
 import { sealedAs, type Vault } from './base/secret.ts'
-import type { Service } from './base/service.ts'
 import { limits, parseRoute, type Route, type Settings } from './config.ts'
 import { deliverer, makeFence, makeHandOver, makeTransmitter, openJournal, openMark } from './deliver/deliver.ts'
 import { simulatorDomain } from './domain/simulator.ts'
+import { housekeeper } from './housekeeper.ts'
 import { closeAll, type Role, type RoleTools } from './role.ts'
 import { sandboxServer } from './smtp/sandbox.ts'
-import { listen, openDatabase, type Db, type PoolKind } from './store/database.ts'
-import { keepHouse, type Retention } from './store/housekeeping.ts'
+import { listen, openDatabase, type PoolKind } from './store/database.ts'
+import type { Retention } from './store/housekeeping.ts'
 import { takeSeats, type Seat } from './store/node-folder.ts'
 import { makeRecorder } from './store/outbound.ts'
 import { queueGauges, queueSamples } from './queue-samples.ts'
@@ -135,28 +135,5 @@ function retentionOf(settings: Settings): Retention {
     recordsDays: settings.POSTHORN_KEEP_RECORDS_DAYS,
     eventsDays: settings.POSTHORN_KEEP_EVENTS_DAYS,
     contentDays: settings.POSTHORN_KEEP_CONTENT_DAYS,
-  }
-}
-
-function housekeeper(db: Db, retention: Retention, log: Log): Service {
-  let timer: NodeJS.Timeout | undefined
-  let working: Promise<void> = Promise.resolve()
-  const work = () => {
-    working = working.then(() => keepHouse(db, retention)).catch((error: unknown) => log.fault('housekeeping', error))
-  }
-  return {
-    name: 'housekeeping',
-    start: () => {
-      if (timer === undefined) {
-        work() // a node that is restarted often must do it too
-        timer = setInterval(work, limits.housekeepingMs)
-      }
-      return Promise.resolve()
-    },
-    stop: () => {
-      clearInterval(timer)
-      timer = undefined
-      return working
-    },
   }
 }

@@ -11,6 +11,7 @@ import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { freePorts } from '../test/world/free-ports.ts'
 import { freshDatabase, type FreshDatabase } from '../test/world/postgres.ts'
 import { openDatabase } from './store/database.ts'
 import { whyUnfit } from './store/server-facts.ts'
@@ -90,19 +91,6 @@ async function serve(changes: Record<string, string> = {}): Promise<Running> {
     stdout: () => stdout,
     stderr: () => stderr,
   }
-}
-
-async function freePorts(n: number): Promise<number[]> {
-  const servers = await Promise.all(
-    Array.from({ length: n }, async () => {
-      const server = createServer().listen(0, '127.0.0.1')
-      await once(server, 'listening')
-      return server
-    }),
-  )
-  const ports = servers.map((server) => (server.address() as AddressInfo).port)
-  await Promise.all(servers.map((server) => once(server.close(), 'close')))
-  return ports
 }
 
 /** What a person reads on standard error: the lines that are not the log's. */

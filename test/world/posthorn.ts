@@ -5,7 +5,6 @@ import { execFile, spawn, type ChildProcess } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
-import { createServer, type AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -14,6 +13,7 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { Client } from 'pg'
 import type { EmbeddedConnection } from '../../src/store/embedded.ts'
+import { freePorts } from './free-ports.ts'
 import { freshDatabase, type FreshDatabase } from './postgres.ts'
 import { startPostgresProxy, type PostgresProxy } from './postgres-proxy.ts'
 import { makeWorkspace, type JourneyWorkspace, type WorkspaceOptions } from './journey-workspace.ts'
@@ -286,18 +286,4 @@ function embeddedConnection(dataDir: string): EmbeddedConnection {
     connection: EmbeddedConnection
   }
   return connection
-}
-
-/** Ports that were free a moment ago, all different. */
-async function freePorts(count: number): Promise<number[]> {
-  const servers = await Promise.all(
-    Array.from({ length: count }, async () => {
-      const server = createServer().listen(0, '127.0.0.1')
-      await once(server, 'listening')
-      return server
-    }),
-  )
-  const ports = servers.map((server) => (server.address() as AddressInfo).port)
-  await Promise.all(servers.map((server) => once(server.close(), 'close')))
-  return ports
 }

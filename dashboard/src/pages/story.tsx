@@ -3,7 +3,7 @@
 import { Ban, ChevronRight, type LucideIcon } from 'lucide-react'
 import { Fragment, type ReactNode } from 'react'
 import type { MessageTimeline, TimelineAttempt, TimelineEvent } from '../shapes.ts'
-import { states, type Tone } from '../ui/badge.tsx'
+import { states, tones, type Tone } from '../ui/badge.tsx'
 import { ClockTime, duration, Time } from '../ui/time.tsx'
 
 interface Smtp {
@@ -29,15 +29,6 @@ interface Facts {
     readonly source?: string
   }
   readonly event?: { readonly detail?: string }
-}
-
-const dots: Readonly<Record<Tone, string>> = {
-  idle: 'bg-sunken text-soft',
-  accent: 'bg-accent-wash text-accent',
-  good: 'bg-good-wash text-good',
-  warn: 'bg-warn-wash text-warn',
-  bad: 'bg-bad-wash text-bad',
-  unknown: 'bg-unknown-wash text-unknown',
 }
 
 /** Why it was not accepted, for somebody who does not know SMTP. */
@@ -181,7 +172,7 @@ function Step({
   return (
     <li className="grid grid-cols-[2rem_minmax(0,1fr)] gap-x-3">
       <div className="flex flex-col items-center">
-        <span className={`flex size-8 shrink-0 items-center justify-center rounded-full ${dots[tone]}`}>
+        <span className={`flex size-8 shrink-0 items-center justify-center rounded-full ${tones[tone]}`}>
           <Icon aria-hidden className="size-4" />
         </span>
         {!isLast && <span aria-hidden className="w-px flex-1 bg-line" />}

@@ -18,7 +18,7 @@ import {
 } from 'lucide-react'
 import type { ReactNode } from 'react'
 
-const tones = {
+export const tones = {
   idle: 'bg-sunken text-soft',
   accent: 'bg-accent-wash text-accent',
   good: 'bg-good-wash text-good',

@@ -1,0 +1,40 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { silentLog } from './base/log.ts'
+import { housekeeper } from './housekeeper.ts'
+import type { Db } from './store/database.ts'
+import { storeWorld, type StoreWorld } from './store/store.test-kit.ts'
+
+let world: StoreWorld
+beforeAll(async () => {
+  world = await storeWorld()
+})
+afterAll(() => world.close())
+
+const retention = { recordsDays: 90, eventsDays: 30, contentDays: 7 }
+
+test('a stop does not wait for the reader of a table that housekeeping wants', async () => {
+  await world.setClock(new Date(Date.now() + 40 * 86_400_000).toISOString()) // there are partitions to make and to drop
+  const reader = await world.session()
+  await reader.query('begin')
+  await reader.query('select count(*) from contents')
+
+  const asked = Promise.withResolvers<void>()
+  const faults: string[] = []
+  const seen: Db = {
+    ...world.db,
+    rows: async (statement, values) => {
+      const rows = await world.db.rows<never>(statement, values)
+      asked.resolve() // the first statement has met the reader, and been told to come again
+      return rows
+    },
+  }
+  const service = housekeeper(seen, retention, { ...silentLog, fault: (what) => void faults.push(what) })
+  await service.start()
+  await asked.promise
+  await service.stop() // the reader never ends: only an abandoned wait lets this return
+  expect(faults).toEqual([])
+  // It was waiting indeed: nothing of the round has been done.
+  const ahead = await world.value<Date>(`select max(ends) from dated_partitions() where parent = 'contents'`)
+  expect(ahead.getTime()).toBeLessThan(Date.now() + 40 * 86_400_000)
+  await reader.query('rollback')
+})
