@@ -159,13 +159,13 @@ begin
       from unnest(ids, epochs, tokens) as a (id, epoch, token)
       cross join lateral (
         select x.ctid row, x.* from outbound x where x.message_id = a.id and x.epoch = a.epoch and x.token = a.token
-           and x.status = 'sending' and x.armed_epoch is null and not x.lease_until <= app_now() limit 1) o
+           and x.status = 'sending' and x.armed_epoch is null and (x.lease_until <= app_now()) is false limit 1) o
       cross join lateral (select x.* from messages x where x.workspace_id = o.workspace_id and x.id = o.message_id limit 1) m
   ),
   armed as (
     update outbound o set armed_epoch = j.epoch from asked j
      where not j.suppressed and o.ctid = j.row
-       and o.epoch = j.epoch and o.token = j.token and o.status = 'sending' and o.armed_epoch is null and not o.lease_until <= app_now()
+       and o.epoch = j.epoch and o.token = j.token and o.status = 'sending' and o.armed_epoch is null and (o.lease_until <= app_now()) is false
     returning o.message_id, o.epoch
   )
   select a.message_id, a.epoch, 'armed', raised from armed a
