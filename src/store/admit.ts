@@ -39,6 +39,8 @@ export interface Admission {
 interface Queued {
   readonly workspaceId: WorkspaceId
   readonly rows: readonly string[]
+  /** Some of it is kept apart from its row: attachments, a large text. */
+  readonly withFiles: boolean
   readonly scans: readonly ({ readonly id: unknown; readonly record: object } | undefined)[]
   /** On the clock of `performance.now()`: whoever asks does not wait for the answer any longer, so it must not be admitted any more. */
   readonly until: number
@@ -49,14 +51,16 @@ export class AdmissionTooLate extends Error {
   override readonly name = 'AdmissionTooLate'
 }
 
-const statement = sql('admit', 'select * from admit_2($1::text::json, $2::uuid[], $3)')
+const apart = ['files', 'chunks', 'body_blob']
+
+const statement = sql('admit', 'select * from admit_2($1::text::json, $2::uuid[], $3, $4)')
 /** The same for a batch with verdicts to keep, which few have. */
 const withScans = sql(
   'admit-scanned',
-  `with answered as materialized (select * from admit_2($1::text::json, $2::uuid[], $3)),
+  `with answered as materialized (select * from admit_2($1::text::json, $2::uuid[], $3, $4)),
    kept as (
      insert into scans (workspace_id, message_id, record)
-     select s.w, s.id, s.record from json_to_recordset($4::text::json) as s (n integer, w uuid, id uuid, record json)
+     select s.w, s.id, s.record from json_to_recordset($5::text::json) as s (n integer, w uuid, id uuid, record json)
        join answered a on a.n = s.n where a.admitted)
    select * from answered`,
 )
@@ -70,10 +74,12 @@ async function admitBatch(
   const now = performance.now()
   const workspaces = new Set<WorkspaceId>()
   const groupOf: number[] = []
+  let files = false
   let json = '['
   const verdicts: object[] = []
-  groups.forEach(({ workspaceId, rows, scans, until }, at) => {
+  groups.forEach(({ workspaceId, rows, withFiles, scans, until }, at) => {
     if (until < now) return
+    files ||= withFiles
     workspaces.add(workspaceId)
     const first = groupOf.length
     for (const [index, row] of rows.entries()) {
@@ -83,7 +89,7 @@ async function admitBatch(
     }
   })
   if (groupOf.length === 0) return answers
-  const values = [`${json}]`, [...workspaces], commit]
+  const values = [`${json}]`, [...workspaces], commit, files]
   const told = await repeating(() =>
     verdicts.length === 0
       ? db.rows<Admission & { n: number }>(statement, values)
@@ -125,8 +131,9 @@ export function makeAdmitter(db: Db): Admitter {
     if (first === undefined) throw new Error('a group of no rows')
     const texts = rows.map((row) => JSON.stringify(row.fields))
     const scans = rows.map(({ fields, scan }) => (scan === undefined ? undefined : { id: fields['id'], record: scan }))
+    const withFiles = rows.some(({ fields }) => apart.some((name) => fields[name] !== undefined))
     const bytes = texts.reduce((sum, text) => sum + text.length, 0)
-    const answers = await to.add({ workspaceId: first.workspaceId, rows: texts, scans, until }, bytes)
+    const answers = await to.add({ workspaceId: first.workspaceId, rows: texts, withFiles, scans, until }, bytes)
     if (answers.length !== rows.length) throw new AdmissionTooLate('the admission came too late')
     return answers
   }

@@ -125,25 +125,26 @@ interface Relayed {
   readonly id: MessageId
 }
 
-const finish = sql('finish', 'select * from finish_1($1::text::json)')
+const finish = sql('finish', 'select * from finish_1($1::text::json, $2::uuid[])')
 /** The ids are kept in the same transaction, and whoever has decided meanwhile: the relay has the message under them. */
 const finishRelayed = sql(
   'finish-relayed',
   `with kept as (
      insert into relayed (route, provider_id, workspace_id, message_id, at)
      select r.route, r.provider_id, r.w, r.id, app_now()
-       from json_to_recordset($2::text::json) as r (route uuid, provider_id text, w uuid, id uuid) order by r.route, r.provider_id, r.w, r.id
+       from json_to_recordset($3::text::json) as r (route uuid, provider_id text, w uuid, id uuid) order by r.route, r.provider_id, r.w, r.id
      on conflict do nothing)
-   select * from finish_1($1::text::json)`,
+   select * from finish_1($1::text::json, $2::uuid[])`,
 )
 
 async function finishBatch(db: Db, endings: readonly QueuedEnding[]): Promise<boolean[]> {
   const batch = `[${endings.map((ending) => ending.json).join(',')}]`
+  const ids = endings.map(({ claim }) => claim.id)
   const relayed = endings.flatMap((ending) => ending.relayed ?? [])
   const ask = () =>
     relayed.length === 0
-      ? db.rows<{ id: string; epoch: number }>(finish, [batch])
-      : db.rows<{ id: string; epoch: number }>(finishRelayed, [batch, JSON.stringify(relayed)])
+      ? db.rows<{ id: string; epoch: number }>(finish, [batch, ids])
+      : db.rows<{ id: string; epoch: number }>(finishRelayed, [batch, ids, JSON.stringify(relayed)])
   const rows = await repeating(ask)
   const done = new Set(rows.map((row) => claimName(row)))
   return endings.map(({ claim }) => done.has(claimName(claim)))

@@ -762,7 +762,7 @@ begin
     perform pg_notify('posthorn_due', ''); -- heard after the commit, once for the batch
   end if;
 end $function$;
-CREATE OR REPLACE FUNCTION public.admit_2(batch json, charged uuid[], commit_them boolean)
+CREATE OR REPLACE FUNCTION public.admit_2(batch json, charged uuid[], commit_them boolean, with_files boolean)
  RETURNS TABLE(n integer, admitted boolean, sender text, suppressed boolean, repeated_id uuid, repeated_ids uuid[], repeated_hash text, at timestamp with time zone, hourly integer, daily integer, monthly integer, hour_used integer, day_used integer, month_used integer, hour_resets integer, day_resets integer, month_resets integer)
  LANGUAGE plpgsql
 AS $function$
@@ -782,7 +782,7 @@ begin
     select * from json_to_recordset(batch) as s (
       n integer, g integer, size integer, id uuid, w uuid, mailbox uuid, source text, recipient text, recipient_key text, destination text,
       subject text, body text, body_blob uuid, form text, shares_blobs boolean, metadata json, expires timestamptz, accepted_by text, age_ms bigint,
-      endpoint text, idem text, hash text, keep_ms bigint, ids uuid[], files json, chunks json)
+      endpoint text, idem text, hash text, keep_ms bigint, ids uuid[])
   ),
   quota as materialized (
     select u.workspace_id, p.hourly, p.daily, p.monthly, c.minute at_minute, c.day at_day, c.month at_month,
@@ -864,23 +864,6 @@ begin
     select a.w, a.endpoint, a.idem, a.hash, a.id, a.ids, now_at from admitted a where a.idem is not null
     on conflict (workspace_id, endpoint, key) do update
        set body_hash = excluded.body_hash, message_id = excluded.message_id, message_ids = excluded.message_ids, created_at = now_at
-  ),
-  files as materialized (
-    select a.w, a.id, f.* from admitted a cross join lateral json_to_recordset(a.files) as f (
-      position smallint, filename text, content_type text, size integer, blob uuid) where a.files is not null
-  ),
-  attached as (
-    insert into attachments (workspace_id, message_id, position, filename, content_type, size_bytes, blob_id)
-    select f.w, f.id, f.position, f.filename, f.content_type, f.size, f.blob from files f
-  ),
-  inlined as (
-    insert into blobs (id, part, bytes)
-    select c.blob, 0, decode(c.bytes, 'base64') from admitted a cross join lateral json_to_recordset(a.chunks) as c (blob uuid, bytes text)
-     where a.chunks is not null
-  ),
-  adopted as (
-    delete from staged_blobs b using (
-      select f.blob from files f union select a.body_blob from admitted a where a.body_blob is not null) used where b.id = used.blob
   )
   select j.n, j.admitted, j.sender, j.suppressed, j.repeated_id, j.repeated_ids, j.repeated_hash, now_at,
          j.hourly, j.daily, j.monthly,
@@ -891,6 +874,28 @@ begin
          extract(epoch from (today + 1)::timestamp - (now_at at time zone 'UTC'))::integer,
          extract(epoch from this_month + interval '1 month' - (now_at at time zone 'UTC'))::integer
     from judged j left join charges c on c.w = j.w;
+  if commit_them and with_files then
+    -- Apart, because few have any: what a statement may have to do costs time even where there is nothing to do.
+    with admitted as materialized (
+      select s.* from json_to_recordset(batch) as s (id uuid, w uuid, body_blob uuid, files json, chunks json)
+        cross join lateral (select from contents c where c.workspace_id = s.w and c.message_id = s.id limit 1) is_there
+    ),
+    files as materialized (
+      select a.w, a.id, f.* from admitted a cross join lateral json_to_recordset(a.files) as f (
+        position smallint, filename text, content_type text, size integer, blob uuid) where a.files is not null
+    ),
+    attached as (
+      insert into attachments (workspace_id, message_id, position, filename, content_type, size_bytes, blob_id)
+      select f.w, f.id, f.position, f.filename, f.content_type, f.size, f.blob from files f
+    ),
+    inlined as (
+      insert into blobs (id, part, bytes)
+      select c.blob, 0, decode(c.bytes, 'base64') from admitted a cross join lateral json_to_recordset(a.chunks) as c (blob uuid, bytes text)
+       where a.chunks is not null
+    )
+    delete from staged_blobs b using (
+      select f.blob from files f union select a.body_blob from admitted a where a.body_blob is not null) used where b.id = used.blob;
+  end if;
   if commit_them then
     perform pg_notify('posthorn_due', ''); -- heard after the commit, once for the batch
   end if;
@@ -930,13 +935,13 @@ begin
       from unnest(ids, epochs, tokens) as a (id, epoch, token)
       cross join lateral (
         select x.ctid row, x.* from outbound x where x.message_id = a.id and x.epoch = a.epoch and x.token = a.token
-           and x.status = 'sending' and x.armed_epoch is null and not x.lease_until <= app_now() limit 1) o
+           and x.status = 'sending' and x.armed_epoch is null and (x.lease_until <= app_now()) is false limit 1) o
       cross join lateral (select x.* from messages x where x.workspace_id = o.workspace_id and x.id = o.message_id limit 1) m
   ),
   armed as (
     update outbound o set armed_epoch = j.epoch from asked j
      where not j.suppressed and o.ctid = j.row
-       and o.epoch = j.epoch and o.token = j.token and o.status = 'sending' and o.armed_epoch is null and not o.lease_until <= app_now()
+       and o.epoch = j.epoch and o.token = j.token and o.status = 'sending' and o.armed_epoch is null and (o.lease_until <= app_now()) is false
     returning o.message_id, o.epoch
   )
   select a.message_id, a.epoch, 'armed' from armed a
@@ -971,13 +976,13 @@ begin
       from unnest(ids, epochs, tokens) as a (id, epoch, token)
       cross join lateral (
         select x.ctid row, x.* from outbound x where x.message_id = a.id and x.epoch = a.epoch and x.token = a.token
-           and x.status = 'sending' and x.armed_epoch is null and not x.lease_until <= app_now() limit 1) o
+           and x.status = 'sending' and x.armed_epoch is null and (x.lease_until <= app_now()) is false limit 1) o
       cross join lateral (select x.* from messages x where x.workspace_id = o.workspace_id and x.id = o.message_id limit 1) m
   ),
   armed as (
     update outbound o set armed_epoch = j.epoch from asked j
      where not j.suppressed and o.ctid = j.row
-       and o.epoch = j.epoch and o.token = j.token and o.status = 'sending' and o.armed_epoch is null and not o.lease_until <= app_now()
+       and o.epoch = j.epoch and o.token = j.token and o.status = 'sending' and o.armed_epoch is null and (o.lease_until <= app_now()) is false
     returning o.message_id, o.epoch
   )
   select a.message_id, a.epoch, 'armed', raised from armed a
@@ -1023,18 +1028,20 @@ begin
 end $function$;
 CREATE OR REPLACE FUNCTION public.charge_minute(minutes integer[], minute bigint, at bigint, charge integer)
  RETURNS integer[]
- LANGUAGE sql
+ LANGUAGE plpgsql
  IMMUTABLE
 AS $function$
-  select case
-    when at = minute then minutes[:at % 60] || (minutes[at % 60 + 1] + charge) || minutes[at % 60 + 2:]
-    else (select array_agg(case when slot = at % 60 then charge else 0 end
-                           + case when at - (at - slot) % 60 <= minute and at - (at - slot) % 60 > minute - 60
-                                  then minutes[slot + 1] else 0 end
-                           order by slot)
-            from generate_series(0, 59) slot)
-    end
-$function$;
+declare
+  place integer := at % 60 + 1;
+begin
+  if at <> minute then
+    minutes := array(
+      select case when at - (at - slot) % 60 <= minute and at - (at - slot) % 60 > minute - 60 and slot <> at % 60 then minutes[slot + 1] else 0 end
+        from generate_series(0, 59) slot order by slot);
+  end if;
+  minutes[place] := minutes[place] + charge;
+  return minutes;
+end $function$;
 CREATE OR REPLACE FUNCTION public.charged_at(last_minute bigint, now_minute bigint)
  RETURNS TABLE(minute bigint, day date, month date)
  LANGUAGE sql
@@ -1351,7 +1358,7 @@ AS $function$
    where e.workspace_id = workspace and (e.message_id, e.sequence) > (message, after) and e.message_id < until
    order by e.message_id, e.sequence limit most
 $function$;
-CREATE OR REPLACE FUNCTION public.finish_1(batch json)
+CREATE OR REPLACE FUNCTION public.finish_1(batch json, ids uuid[])
  RETURNS TABLE(id uuid, epoch integer)
  LANGUAGE plpgsql
 AS $function$
@@ -1360,8 +1367,7 @@ declare
   now_at timestamptz := app_now();
   done integer;
 begin
-  perform 1 from outbound o where o.message_id in (select (value ->> 'id')::uuid from json_array_elements(batch))
-    order by o.message_id for update;
+  perform 1 from outbound o where o.message_id = any (ids) order by o.message_id for update;
 
   return query
   with asked as materialized (
@@ -1426,19 +1432,26 @@ begin
   select r.id, r.epoch from record r;
 
   get diagnostics done = row_count;
-  if done < json_array_length(batch) then
+  if done < cardinality(ids) then
     return query select l.id, l.epoch from late_proof_1(batch) l;
   end if;
 end $function$;
 CREATE OR REPLACE FUNCTION public.hour_count(minutes integer[], minute bigint, at bigint)
  RETURNS integer
- LANGUAGE sql
+ LANGUAGE plpgsql
  IMMUTABLE
 AS $function$
-  select case when at - minute >= 60 then 0
-              when at = minute then (select sum(charged)::integer from unnest(minutes) charged)
-              else (select sum(charged)::integer from trailing_hour(minutes, minute, at)) end
-$function$;
+declare
+  one integer;
+  sum integer := 0;
+begin
+  if at - minute >= 60 then return 0; end if;
+  if at = minute then
+    foreach one in array minutes loop sum := sum + one; end loop;
+    return sum;
+  end if;
+  return (select sum(charged)::integer from trailing_hour(minutes, minute, at));
+end $function$;
 CREATE OR REPLACE FUNCTION public.late_proof_1(batch json)
  RETURNS TABLE(id uuid, epoch integer)
  LANGUAGE sql
@@ -1501,7 +1514,7 @@ declare
   written integer;
 begin
   perform pg_advisory_xact_lock(hashtext('posthorn check-in'));
-  perform 1 from outbound o where o.message_id in (select r.message_id from orphaned_replies r) order by o.message_id for update;
+  perform 1 from outbound o where o.message_id = any (array(select r.message_id from orphaned_replies r)) order by o.message_id for update;
   with waiting as materialized (
     select distinct on (r.message_id) r.workspace_id w, r.message_id id, r.epoch, r.token, o.attempts
       from orphaned_replies r join outbound o on o.message_id = r.message_id and o.workspace_id = r.workspace_id
@@ -1731,8 +1744,10 @@ CREATE OR REPLACE FUNCTION public.replay_1(batch json)
  LANGUAGE plpgsql
 AS $function$
 #variable_conflict use_column
+declare
+  explained json;
 begin
-  perform 1 from outbound o where o.message_id in (select (value ->> 'id')::uuid from json_array_elements(batch))
+  perform 1 from outbound o where o.message_id = any (array(select (value ->> 'id')::uuid from json_array_elements(batch)))
     order by o.message_id for update;
   return query
   with told as materialized (
@@ -1751,9 +1766,10 @@ begin
     select stop_delivery_1('fence', 'orphaned_reply', json_build_object('messageId', min(t.id::text))) from told t where t.orphan having count(*) > 0
   )
   select t.id, t.epoch, case when t.orphan then 'orphan' when t.known then 'known' else 'gone' end from told t left join stopped on true;
-  perform 1 from finish_1((select coalesce(json_agg(value), '[]') from json_array_elements(batch)
+  explained := (select coalesce(json_agg(value), '[]') from json_array_elements(batch)
     where not exists (select from orphaned_replies r where r.message_id = (value ->> 'id')::uuid and r.epoch = (value ->> 'epoch')::integer
-                        and r.token = (value ->> 'token')::bigint)));
+                        and r.token = (value ->> 'token')::bigint));
+  perform 1 from finish_1(explained, array(select (value ->> 'id')::uuid from json_array_elements(explained)));
 end $function$;
 CREATE OR REPLACE FUNCTION public.reports_of(batch json)
  RETURNS TABLE(n integer, id uuid, w uuid, fingerprint text, type text, event text, rank smallint, detail text, bounce json, facts json, source text, reason text, rule text)

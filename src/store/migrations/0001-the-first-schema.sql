@@ -143,23 +143,33 @@ language sql immutable as $$
     from generate_series(59, 0, -1) age
 $$;
 
-create function hour_count(minutes integer[], minute bigint, at bigint) returns integer language sql immutable as $$
-  select case when at - minute >= 60 then 0
-              when at = minute then (select sum(charged)::integer from unnest(minutes) charged)
-              else (select sum(charged)::integer from trailing_hour(minutes, minute, at)) end
-$$;
+-- In plpgsql: a function in SQL that holds a query is set up anew at every call, which costs more than these loops.
+create function hour_count(minutes integer[], minute bigint, at bigint) returns integer language plpgsql immutable as $$
+declare
+  one integer;
+  sum integer := 0;
+begin
+  if at - minute >= 60 then return 0; end if;
+  if at = minute then
+    foreach one in array minutes loop sum := sum + one; end loop;
+    return sum;
+  end if;
+  return (select sum(charged)::integer from trailing_hour(minutes, minute, at));
+end $$;
 
 -- The ring after `charge` more in minute `at`.
-create function charge_minute(minutes integer[], minute bigint, at bigint, charge integer) returns integer[] language sql immutable as $$
-  select case
-    when at = minute then minutes[:at % 60] || (minutes[at % 60 + 1] + charge) || minutes[at % 60 + 2:]
-    else (select array_agg(case when slot = at % 60 then charge else 0 end
-                           + case when at - (at - slot) % 60 <= minute and at - (at - slot) % 60 > minute - 60
-                                  then minutes[slot + 1] else 0 end
-                           order by slot)
-            from generate_series(0, 59) slot)
-    end
-$$;
+create function charge_minute(minutes integer[], minute bigint, at bigint, charge integer) returns integer[] language plpgsql immutable as $$
+declare
+  place integer := at % 60 + 1;
+begin
+  if at <> minute then
+    minutes := array(
+      select case when at - (at - slot) % 60 <= minute and at - (at - slot) % 60 > minute - 60 and slot <> at % 60 then minutes[slot + 1] else 0 end
+        from generate_series(0, 59) slot order by slot);
+  end if;
+  minutes[place] := minutes[place] + charge;
+  return minutes;
+end $$;
 
 ----------------------------------------------------------------------------------------------------------------- the record
 

@@ -181,14 +181,13 @@ $$;
 
 -- Ends claims: the outcome, its events, the attempt's record and what the provider said, for each claim that is still ours; answers
 -- those. A row that nobody holds any more may still be late proof.
-create function finish_1(batch json) returns table (id uuid, epoch integer) language plpgsql volatile as $$
+create function finish_1(batch json, ids uuid[]) returns table (id uuid, epoch integer) language plpgsql volatile as $$
 #variable_conflict use_column
 declare
   now_at timestamptz := app_now();
   done integer;
 begin
-  perform 1 from outbound o where o.message_id in (select (value ->> 'id')::uuid from json_array_elements(batch))
-    order by o.message_id for update;
+  perform 1 from outbound o where o.message_id = any (ids) order by o.message_id for update;
 
   return query
   with asked as materialized (
@@ -253,7 +252,7 @@ begin
   select r.id, r.epoch from record r;
 
   get diagnostics done = row_count;
-  if done < json_array_length(batch) then
+  if done < cardinality(ids) then
     return query select l.id, l.epoch from late_proof_1(batch) l;
   end if;
 end $$;

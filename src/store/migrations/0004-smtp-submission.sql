@@ -42,7 +42,7 @@ create index refused_submissions_at on refused_submissions (at);
 -- admit_1 with groups: the rows of one group (`g` is the `n` of its first row, `size` how many follow each other) are admitted together or
 -- not at all. Groups that could not fit alone take no place in the order; what a bigger group in front keeps out though there is room is told
 -- as not admitted with room left, and comes again (accept/commit.ts). `keep_ms`: how long the row's key counts.
-create function admit_2(batch json, charged uuid[], commit_them boolean)
+create function admit_2(batch json, charged uuid[], commit_them boolean, with_files boolean)
 returns table (n integer, admitted boolean, sender text, suppressed boolean, repeated_id uuid, repeated_ids uuid[], repeated_hash text,
                at timestamptz, hourly integer, daily integer, monthly integer, hour_used integer, day_used integer, month_used integer,
                hour_resets integer, day_resets integer, month_resets integer)
@@ -63,7 +63,7 @@ begin
     select * from json_to_recordset(batch) as s (
       n integer, g integer, size integer, id uuid, w uuid, mailbox uuid, source text, recipient text, recipient_key text, destination text,
       subject text, body text, body_blob uuid, form text, shares_blobs boolean, metadata json, expires timestamptz, accepted_by text, age_ms bigint,
-      endpoint text, idem text, hash text, keep_ms bigint, ids uuid[], files json, chunks json)
+      endpoint text, idem text, hash text, keep_ms bigint, ids uuid[])
   ),
   quota as materialized (
     select u.workspace_id, p.hourly, p.daily, p.monthly, c.minute at_minute, c.day at_day, c.month at_month,
@@ -145,23 +145,6 @@ begin
     select a.w, a.endpoint, a.idem, a.hash, a.id, a.ids, now_at from admitted a where a.idem is not null
     on conflict (workspace_id, endpoint, key) do update
        set body_hash = excluded.body_hash, message_id = excluded.message_id, message_ids = excluded.message_ids, created_at = now_at
-  ),
-  files as materialized (
-    select a.w, a.id, f.* from admitted a cross join lateral json_to_recordset(a.files) as f (
-      position smallint, filename text, content_type text, size integer, blob uuid) where a.files is not null
-  ),
-  attached as (
-    insert into attachments (workspace_id, message_id, position, filename, content_type, size_bytes, blob_id)
-    select f.w, f.id, f.position, f.filename, f.content_type, f.size, f.blob from files f
-  ),
-  inlined as (
-    insert into blobs (id, part, bytes)
-    select c.blob, 0, decode(c.bytes, 'base64') from admitted a cross join lateral json_to_recordset(a.chunks) as c (blob uuid, bytes text)
-     where a.chunks is not null
-  ),
-  adopted as (
-    delete from staged_blobs b using (
-      select f.blob from files f union select a.body_blob from admitted a where a.body_blob is not null) used where b.id = used.blob
   )
   select j.n, j.admitted, j.sender, j.suppressed, j.repeated_id, j.repeated_ids, j.repeated_hash, now_at,
          j.hourly, j.daily, j.monthly,
@@ -172,6 +155,28 @@ begin
          extract(epoch from (today + 1)::timestamp - (now_at at time zone 'UTC'))::integer,
          extract(epoch from this_month + interval '1 month' - (now_at at time zone 'UTC'))::integer
     from judged j left join charges c on c.w = j.w;
+  if commit_them and with_files then
+    -- Apart, because few have any: what a statement may have to do costs time even where there is nothing to do.
+    with admitted as materialized (
+      select s.* from json_to_recordset(batch) as s (id uuid, w uuid, body_blob uuid, files json, chunks json)
+        cross join lateral (select from contents c where c.workspace_id = s.w and c.message_id = s.id limit 1) is_there
+    ),
+    files as materialized (
+      select a.w, a.id, f.* from admitted a cross join lateral json_to_recordset(a.files) as f (
+        position smallint, filename text, content_type text, size integer, blob uuid) where a.files is not null
+    ),
+    attached as (
+      insert into attachments (workspace_id, message_id, position, filename, content_type, size_bytes, blob_id)
+      select f.w, f.id, f.position, f.filename, f.content_type, f.size, f.blob from files f
+    ),
+    inlined as (
+      insert into blobs (id, part, bytes)
+      select c.blob, 0, decode(c.bytes, 'base64') from admitted a cross join lateral json_to_recordset(a.chunks) as c (blob uuid, bytes text)
+       where a.chunks is not null
+    )
+    delete from staged_blobs b using (
+      select f.blob from files f union select a.body_blob from admitted a where a.body_blob is not null) used where b.id = used.blob;
+  end if;
   if commit_them then
     perform pg_notify('posthorn_due', ''); -- heard after the commit, once for the batch
   end if;

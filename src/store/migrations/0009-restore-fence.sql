@@ -177,8 +177,10 @@ end $$;
 -- explain - accepted, yet queued, retrying, or never armed; or of a claim that is still to come - proves that it was restored.
 create function replay_1(batch json) returns table (id uuid, epoch integer, answer text) language plpgsql volatile as $$
 #variable_conflict use_column
+declare
+  explained json;
 begin
-  perform 1 from outbound o where o.message_id in (select (value ->> 'id')::uuid from json_array_elements(batch))
+  perform 1 from outbound o where o.message_id = any (array(select (value ->> 'id')::uuid from json_array_elements(batch)))
     order by o.message_id for update;
   return query
   with told as materialized (
@@ -197,9 +199,10 @@ begin
     select stop_delivery_1('fence', 'orphaned_reply', json_build_object('messageId', min(t.id::text))) from told t where t.orphan having count(*) > 0
   )
   select t.id, t.epoch, case when t.orphan then 'orphan' when t.known then 'known' else 'gone' end from told t left join stopped on true;
-  perform 1 from finish_1((select coalesce(json_agg(value), '[]') from json_array_elements(batch)
+  explained := (select coalesce(json_agg(value), '[]') from json_array_elements(batch)
     where not exists (select from orphaned_replies r where r.message_id = (value ->> 'id')::uuid and r.epoch = (value ->> 'epoch')::integer
-                        and r.token = (value ->> 'token')::bigint)));
+                        and r.token = (value ->> 'token')::bigint));
+  perform 1 from finish_1(explained, array(select (value ->> 'id')::uuid from json_array_elements(explained)));
 end $$;
 
 -- The operator's word that queued mail may have been sent (decisions B, the last row): everything of the queue that could be transmitted between
@@ -247,7 +250,7 @@ declare
   written integer;
 begin
   perform pg_advisory_xact_lock(hashtext('posthorn check-in'));
-  perform 1 from outbound o where o.message_id in (select r.message_id from orphaned_replies r) order by o.message_id for update;
+  perform 1 from outbound o where o.message_id = any (array(select r.message_id from orphaned_replies r)) order by o.message_id for update;
   with waiting as materialized (
     select distinct on (r.message_id) r.workspace_id w, r.message_id id, r.epoch, r.token, o.attempts
       from orphaned_replies r join outbound o on o.message_id = r.message_id and o.workspace_id = r.workspace_id
