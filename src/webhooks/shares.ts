@@ -5,13 +5,15 @@ import { limits } from '../config.ts'
 interface Share {
   size: number
   inFlight: number
+  /** It had no room when a claim was made: there may be more for it. */
+  wanting: boolean
 }
 
 export interface Shares {
   /** What may still be claimed for each workspace that is known here. */
   rooms(): ReadonlyMap<string, number>
   begin(workspace: string): void
-  /** True where it had no room left before. */
+  /** True where a claim found no room, and half of the share is free by now: few claims of many rather than many of few. */
   end(workspace: string): boolean
   grow(workspace: string): void
   shrink(workspace: string): void
@@ -23,18 +25,27 @@ export function makeShares(): Shares {
     const known = shares.get(workspace)
     if (known !== undefined) return known
     forgetSome(shares)
-    const fresh = { size: limits.webhookShareFirst, inFlight: 0 }
+    const fresh = { size: limits.webhookShareFirst, inFlight: 0, wanting: false }
     shares.set(workspace, fresh)
     return fresh
   }
   return {
-    rooms: () =>
-      new Map([...shares].map(([workspace, { size, inFlight }]) => [workspace, Math.max(0, size - inFlight)])),
+    rooms: () => {
+      const rooms = new Map<string, number>()
+      for (const [workspace, share] of shares) {
+        const room = Math.max(0, share.size - share.inFlight)
+        if (room === 0) share.wanting = true
+        rooms.set(workspace, room)
+      }
+      return rooms
+    },
     begin: (workspace) => void of(workspace).inFlight++,
     end: (workspace) => {
       const share = of(workspace)
       share.inFlight--
-      return share.inFlight === share.size - 1
+      if (!share.wanting || share.inFlight > share.size / 2) return false
+      share.wanting = false
+      return true
     },
     grow: (workspace) => {
       const share = of(workspace)

@@ -111,8 +111,8 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
     tails.set(claimed.messageId, tail)
     void posted.then(recordSurely).finally(() => {
       flights.delete(claimed)
-      const wasFull = shares.end(claimed.workspaceId)
-      if (wasFull || freeSlots() === limits.webhookClaimLeast) poke()
+      const wanted = shares.end(claimed.workspaceId)
+      if (wanted || freeSlots() === limits.webhookClaimLeast) poke()
       if (!running && flights.size === 0) quiet()
     })
   }

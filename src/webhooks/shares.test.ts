@@ -1,0 +1,32 @@
+import { describe, expect, it } from 'vitest'
+import { limits } from '../config.ts'
+import { makeShares } from './shares.ts'
+
+describe('the shares of endpoints', () => {
+  it('a share that was full at a claim asks for another one when half of it is free, also while it grows', () => {
+    const shares = makeShares()
+    for (let begun = 0; begun < limits.webhookShareFirst; begun++) shares.begin('w')
+    expect(shares.rooms().get('w')).toBe(0)
+    const asked: number[] = []
+    for (let ended = 1; ended <= limits.webhookShareFirst; ended++) {
+      shares.grow('w')
+      if (shares.end('w')) asked.push(ended)
+    }
+    // Once, and long before the last one is back: nobody sleeps over events that wait.
+    expect(asked).toHaveLength(1)
+    expect(asked[0]).toBeLessThan(limits.webhookShareFirst / 2)
+  })
+
+  it('a share that no claim wanted more of wakes nobody', () => {
+    const shares = makeShares()
+    for (let begun = 0; begun < limits.webhookShareFirst; begun++) shares.begin('w')
+    for (let ended = 0; ended < limits.webhookShareFirst; ended++) expect(shares.end('w')).toBe(false)
+  })
+
+  it('an endpoint that fails holds less of what all share', () => {
+    const shares = makeShares()
+    shares.begin('w')
+    for (let failed = 0; failed < 10; failed++) shares.shrink('w')
+    expect(shares.rooms().get('w')).toBe(limits.webhookShareLeast - 1)
+  })
+})
