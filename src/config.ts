@@ -411,6 +411,11 @@ export const limits = {
   /** Content above this is staged in chunks before the admission, which only refers to it. */
   contentInlineBytesMax: 64 * 1024,
   contentChunkBytes: 512 * 1024,
+  /** While submissions wait for the database, a chunk is followed by a pause of so many times what it took. */
+  stagePauseParts: 8,
+  stagePauseMsMax: 250,
+  /** All pauses of one file together: its sender waits for them. */
+  stagePausesMsMax: 4_000,
   stagedContentMs: 3600_000,
   databaseAnswerMs: 5_000,
   /** A database that hangs is told to the caller within 5 seconds, all three together (delivery-semantics 5). */
@@ -445,6 +450,7 @@ export const limits = {
   messageAgeMsMax: 26 * 3600_000,
   messagesInFlightMax: 1_000,
   contentInFlightBytesMax: 192 * 1024 * 1024,
+  convertedInFlightBytesMax: 48 * 1024 * 1024,
   claimMost: 400,
   claimLeast: 100,
   workspacesPerClaimMax: 200,
@@ -550,6 +556,13 @@ export const limits = {
   webhookScheduleSeconds: [5, 300, 1_800, 7_200, 18_000, 36_000, 36_000],
   webhookJitter: 0.2,
   webhookFailingMs: 120 * 3600_000,
+  /** Owners are told of an endpoint that was disabled by itself: how often a node looks, and how long it has for one. */
+  webhookNoticesLookMs: 5_000,
+  webhookNoticeLeaseMs: 30_000,
+  /** A notice that was refused is said again so much later, for so long. */
+  webhookNoticeAgainMs: 10 * 60_000,
+  webhookNoticeForMs: 3 * 24 * 3600_000,
+  webhookNoticesPerRound: 20,
   webhookPreviousSecretMs: 24 * 3600_000,
   webhookLogMs: 30 * 24 * 3600_000,
   /** One try, from the look-up of the name to the end of the answer. */

@@ -27,6 +27,7 @@ import {
   makeDomainNotices,
   makeLive,
   makeNotifier,
+  webhookNotices,
   makePeople,
   standingOf,
 } from './workspace/workspace.ts'
@@ -55,13 +56,14 @@ export function api(tools: RoleTools): Role {
   const authenticator = makeAuthenticator({ db: readDb, publicUrl: publicUrl(settings), log })
   const heard = listen(connection, 'posthorn_access', () => authenticator.forget())
   const scanner = makeScanner(settings.POSTHORN_CLAMD)
+  const admitter = makeAdmitter(admitDb)
   const accept = makeAccept({
     ids,
-    admitter: makeAdmitter(admitDb),
+    admitter,
     scanner,
     hostname: settings.POSTHORN_HOSTNAME,
     log,
-    stage: (id, bytes) => stageBlob(stageDb, id, bytes),
+    stage: (id, bytes) => stageBlob(stageDb, id, bytes, () => admitter.pressed),
     readRecord: (workspace, id) => readRecord(readDb, workspace, id),
   })
   const refusals = makeRefusalBook(stageDb, log)
@@ -152,6 +154,7 @@ export function api(tools: RoleTools): Role {
       }),
       folding(manageDb, log),
       domainWatch(domains, log),
+      webhookNotices({ db: manageDb, notify, publicUrl: publicUrl(settings), log }),
       http,
     ],
     closing: [

@@ -26,13 +26,14 @@ export function smtp({ settings, connection, vault, log }: RoleTools): Role {
   const heard = listen(connection, 'posthorn_access', () => submitters.forget())
   const refusals = makeRefusalBook(stageDb, log)
   const scanner = makeScanner(settings.POSTHORN_CLAMD)
+  const admitter = makeAdmitter(admitDb)
   const acceptMail = makeAcceptMail({
     ids,
-    admitter: makeAdmitter(admitDb),
+    admitter,
     scanner,
     hostname: settings.POSTHORN_HOSTNAME,
     log,
-    stage: (id, bytes) => stageBlob(stageDb, id, bytes),
+    stage: (id, bytes) => stageBlob(stageDb, id, bytes, () => admitter.pressed),
     readRecord: (workspace, id) => readRecord(readDb, workspace, id),
   })
   const policy = submissionPolicies({

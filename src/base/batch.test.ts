@@ -148,6 +148,22 @@ test('more than may wait are refused at once, and those who wait are served all 
   expect(await Promise.all(waiting)).toEqual([20, 30])
 })
 
+test('it is pressed while rows wait behind a statement, and not by the statement alone', async () => {
+  const { run, inFlight, letGo } = gate()
+  const batch = new Batch(run, roomy, never)
+  const first = batch.add(1)
+  await inFlight()
+  expect(batch.pressed).toBe(false)
+  const second = batch.add(2)
+  expect(batch.pressed).toBe(true)
+  letGo()
+  await first
+  await inFlight()
+  expect(batch.pressed).toBe(false)
+  letGo()
+  await second
+})
+
 test('quiet waits for everything in flight and waiting, and is at once where nothing is', async () => {
   const { run, inFlight, letGo } = gate()
   const batch = new Batch(run, { ...roomy, rowsMax: 1 }, never)

@@ -65,6 +65,11 @@ export class Batch<Row, Answer> {
     })
   }
 
+  /** Rows wait while a statement is under way: more come than the database takes at once. */
+  get pressed(): boolean {
+    return this.#waiting.length > 0
+  }
+
   /** Resolves when nothing waits and nothing is in flight. */
   quiet(): Promise<void> {
     return this.#busy ? new Promise((resolve) => this.#idle.push(resolve)) : Promise.resolve()

@@ -2,6 +2,12 @@
 // five octets of the end, CRLF.CRLF, can be written alone, after the arm (delivery-semantics, byte discipline).
 import { limits } from '../config.ts'
 
+export interface Content {
+  /** Header and body, lines with CRLF, CRLF at the end, not dot-stuffed. */
+  readonly content: Buffer | readonly Buffer[]
+  readonly size: number
+}
+
 const dot = Buffer.from('.')
 const LF = 10
 const CR = 13

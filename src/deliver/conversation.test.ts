@@ -553,6 +553,47 @@ describe('what the server offers', () => {
     expect([firstMail(small), firstMail(ascii), firstMail(seven)]).toEqual([undefined, undefined, undefined])
   })
 
+  test('a host without 8BITMIME gets the 7-bit form, armed once and with nothing but the end behind the arm (RFC 6152 3)', async () => {
+    const form = Buffer.from('Subject: hello\r\n\r\n.Gr=C3=BC=C3=9Fe\r\n')
+    let asked = 0
+    const sevenBit = async () => {
+      asked++
+      return { content: [form.subarray(0, 20), form.subarray(20)], size: form.length }
+    }
+    const eightBit = { content: Buffer.from('Subject: hello\r\n\r\n.Grüße\r\n'), needs8bit: true, sevenBit }
+    const mail = mailOf(eightBit)
+    const seven = await converse({ EHLO: offering(`SIZE ${form.length}`) }, mail)
+    expect(seven.end).toMatchObject({ phase: 'eod', armed: true, dotWritten: true, reusable: true })
+    expect(firstMail(seven)).toBe(`MAIL FROM:<b1abc@bounce.sender.test> SIZE=${form.length}`)
+    expect(seven.peer.contents).toEqual(['Subject: hello\r\n\r\n..Gr=C3=BC=C3=9Fe\r\n'])
+    expect([mail.arms, asked]).toEqual([1, 1])
+
+    await converse({}, mailOf(eightBit))
+    await converse({ EHLO: offering('8BITMIME') }, mailOf(eightBit))
+    // The form counts: it may be too large where the mail is not.
+    const small = await converse({ EHLO: offering(`SIZE ${form.length - 1}`) }, mailOf(eightBit))
+    expect(small.end).toMatchObject({ phase: 'mail', trouble: 'size', reusable: true })
+    const utf8 = await converse({ EHLO: offering() }, mailOf({ ...eightBit, needsSmtputf8: true }))
+    expect(utf8.end.trouble).toBe('smtputf8')
+    expect(asked).toBe(2)
+    const none = await converse({ EHLO: offering() }, mailOf({ ...eightBit, sevenBit: async () => undefined }))
+    expect(outcomeOf(none.end)).toEqual({ kind: 'failed', reason: 'no_8bitmime' })
+    expect(none.end).toMatchObject({ reusable: true })
+    expect(firstMail(none)).toBeUndefined()
+  })
+
+  test('a shutdown while the 7-bit form is made ends the attempt before MAIL', async () => {
+    const stop = new AbortController()
+    const sevenBit = async () => {
+      stop.abort()
+      return { content: Buffer.from('Subject: x\r\n\r\n'), size: 14 }
+    }
+    const mail = mailOf({ needs8bit: true, sevenBit, signal: stop.signal })
+    const { end, peer } = await converse({ EHLO: offering() }, mail)
+    expect(end).toMatchObject({ trouble: 'shutdown', dotWritten: false, armAsked: false })
+    expect([mail.arms, peer.dots]).toEqual([0, 0])
+  })
+
   test('an address that could end the command is a fault, not a command (I7)', async () => {
     for (const mail of [
       { envelopeFrom: 'a@b>\r\nRCPT TO:<c@d' },

@@ -7,22 +7,24 @@ import type { EmailAddress } from '../mail/address.ts'
 import type { SmtpReply } from '../mail/smtp-reply.ts'
 import { afterPoll, dial, whenAborted } from './connect.ts'
 import type { Line, LineTrouble } from './connect.ts'
-import { finalDot, wireBlocks } from './content.ts'
-import { extensionsOf, mailCommand, noExtensions, rcptCommand } from './extensions.ts'
+import { finalDot, wireBlocks, type Content } from './content.ts'
+import { extensionsOf, formFor, mailCommand, noExtensions, rcptCommand } from './extensions.ts'
 import type { Extensions } from './extensions.ts'
 import type { Login, Target } from './route.ts'
 
 /** What an arm can say. Only `armed` allows the dot; `failed` includes a commit whose end nobody knows. */
 export type ArmAnswer = 'armed' | 'lost' | 'suppressed' | 'halted' | 'failed'
 
-export interface Mail {
+export interface Mail extends Content {
   readonly recipient: EmailAddress
   /** Empty for the null sender. */
   readonly envelopeFrom: string
-  /** Header and body, lines with CRLF, CRLF at the end, not dot-stuffed. */
-  readonly content: Buffer | readonly Buffer[]
-  readonly size: number
   readonly needs8bit: boolean
+  /**
+   * The same mail for a host that takes no 8-bit content, signed as it then stands; undefined where there is none. Left out: there is none.
+   * Asked for at most once for each host, before MAIL.
+   */
+  sevenBit?(): Promise<Content | undefined>
   readonly needsSmtputf8: boolean
   /** What to ask of a server that sends delivery reports (RFC 3461). Left out: nothing. */
   readonly reports?: { readonly envelopeId: string; readonly success: boolean }
@@ -161,8 +163,10 @@ export class Conversation {
     if (mail.signal?.aborted === true) this.#line.close('shutdown')
     const unwatch = whenAborted(mail.signal, () => void this.#line.close('shutdown'))
     try {
-      const refused = await this.#envelope(mail)
-      return refused ?? (await this.#content(mail, unwatch))
+      const form = await formFor(mail, this.#offers)
+      if (form === undefined) return this.#ended('mail', 'no_8bitmime', true)
+      const refused = await this.#envelope(form)
+      return refused ?? (await this.#content(form, unwatch))
     } catch (error) {
       this.close() // a fault of ours: without a dot, whatever was said so far means nothing
       throw error
@@ -240,7 +244,6 @@ export class Conversation {
   async #envelope(mail: Mail): Promise<Transaction | undefined> {
     const offers = this.#offers
     if (mail.needsSmtputf8 && !offers.utf8) return this.#ended('mail', 'smtputf8', true)
-    if (mail.needs8bit && !offers.eightBit) return this.#ended('mail', 'no_8bitmime', true)
     if (offers.sizeMax > 0 && mail.size > offers.sizeMax) return this.#ended('mail', 'size', true)
     if (this.#needsReset) {
       const reply = await this.#ask('mail', 'RSET')

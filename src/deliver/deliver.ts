@@ -85,6 +85,8 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
   const flights = new Map<string, InFlight>()
   const slots = makeSlots((provider) => tools.transmitter.roomOf(provider))
   const contentRoom = makeRoom(limits.contentInFlightBytesMax)
+  /** What of it exists a second time, for a host without 8BITMIME. Whoever holds some of it waits for nobody. */
+  const convertedRoom = makeRoom(limits.convertedInFlightBytesMax)
   let running = false
   let cursor = firstSpace
   /** Where the walk over the lanes of a workspace goes on. */
@@ -193,13 +195,22 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
     const schedule = () => ({ timeScale: tools.timeScale, now: now(), startedAt })
     if (giveUp.signal.aborted && flight.gaveWay) return putOff(claimed, limits.gaveWayMs, schedule())
     if (giveUp.signal.aborted) return unattempted(claimed, { kind: 'retry', reason: 'shutdown' }, schedule())
+    let leaveConverted: (() => void) | undefined
     try {
       const prepared = await preparer.prepare(claimed)
       if (prepared === undefined) return unattempted(claimed, { kind: 'failed', reason: 'content_lost' }, schedule())
       const route =
         claimed.routeSealed === null ? tools.route : tools.openRoute(claimed.workspaceId, claimed.routeSealed)
+      const { sevenBit } = prepared
+      // Once for all hosts of the attempt.
+      let converted: ReturnType<NonNullable<typeof sevenBit>> | undefined
+      const convert = async () => {
+        leaveConverted = await convertedRoom.enter(prepared.size, giveUp.signal)
+        return sevenBit?.()
+      }
       const result = await tools.transmitter.transmit({
         ...prepared,
+        ...(sevenBit !== undefined && { sevenBit: () => (converted ??= convert()) }),
         route,
         // What a relay takes is not delivered yet; only its reports tell. A mail host's own 250 is all the proof there is.
         reports: { envelopeId: prepared.token, success: route.kind === 'relay' },
@@ -244,6 +255,8 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
         ? ({ kind: 'failed', reason: 'not_composable' } as const)
         : ({ kind: 'retry', reason: 'worker_lost' } as const)
       return unattempted(claimed, outcome, schedule())
+    } finally {
+      leaveConverted?.()
     }
   }
 

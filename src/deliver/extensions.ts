@@ -42,7 +42,14 @@ export function extensionsOf(text: string): Extensions {
   }
 }
 
-/** 8-bit content comes here only where 8BITMIME is offered (conversation.ts). What we compose ourselves is 7-bit (decisions B). */
+/** The mail as this server takes it (RFC 6152 3); what is armed, and how often, does not change with it. Undefined: it takes none. */
+export async function formFor(mail: Mail, { eightBit, utf8 }: Extensions): Promise<Mail | undefined> {
+  if (!mail.needs8bit || eightBit || (mail.needsSmtputf8 && !utf8)) return mail
+  const form = await mail.sevenBit?.()
+  return form && { ...mail, ...form, needs8bit: false }
+}
+
+/** 8-bit content comes here only where 8BITMIME is offered. What we compose ourselves is 7-bit (decisions B). */
 export function mailCommand(mail: Mail, offers: Extensions): string {
   let command = `MAIL FROM:<${path(mail.envelopeFrom)}>`
   if (offers.sizeMax > 0) command += ` SIZE=${mail.size}`

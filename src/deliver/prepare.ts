@@ -7,21 +7,24 @@ import { composeMail, headerBlock, type ComposedMail, type HeaderField } from '.
 import { readHeaderBlock } from '../mail/header-block.ts'
 import { dkimHeader, signingKey, type SigningKey } from '../mail/dkim.ts'
 import { makeToken } from '../mail/return-path.ts'
+import { inSevenBit } from '../mail/seven-bit-rfc6152.ts'
 import { sealedAs, type Vault } from '../base/secret.ts'
 import { readBlob } from '../store/blobs.ts'
 import type { Db } from '../store/database.ts'
 import { readAttachments, readSigningKey, type Claimed } from '../store/outbound.ts'
 import { makeReturnPathKeys } from '../store/return-path-keys.ts'
+import type { Content } from './content.ts'
 
-export interface Prepared {
+export interface Prepared extends Content {
   readonly recipient: EmailAddress
   /** The signed return path (decisions C), never the author's own address. */
   readonly envelopeFrom: string
   /** Its local part: what reports will name the message by. */
   readonly token: string
   readonly content: readonly Buffer[]
-  readonly size: number
   readonly needs8bit: boolean
+  /** For a host without 8BITMIME: in 7-bit octets, and signed like this. Undefined where it cannot be said in them. */
+  readonly sevenBit?: () => Promise<Content | undefined>
   readonly needsSmtputf8: boolean
 }
 
@@ -63,26 +66,32 @@ export function makePreparer(db: Db, vault: Vault): Preparer {
   const prepare = async (claimed: Claimed): Promise<Prepared | undefined> => {
     const recipient = parseAddress(claimed.recipient)
     if (recipient === undefined) throw new Error(`message ${claimed.id} has a recipient that is no address`)
-    const mail = await (claimed.source === 'smtp' ? submitted(db, claimed) : composed(db, claimed))
+    const mail = await (claimed.source === 'smtp' ? kept(db, claimed) : composed(db, claimed))
     if (mail === undefined) return undefined
     const [{ key, returnPathHost }, tokenKey] = await Promise.all([
       domainOf(claimed),
       returnPathKeys.at(claimed.createdAt),
     ])
     const token = makeToken(tokenKey, claimed.id, claimed.workspaceId)
-    const fields = [[tokenField, token] as const, ...mail.fields]
-    const signedAt = Math.floor(claimed.createdAt.getTime() / 1000)
-    const signature = await turn(() => dkimHeader(key, fields, mail.body, signedAt, [...mail.signsMore, ...alsoSigned]))
-    const head = Buffer.from(`${trace(claimed)}${signature}${tokenField}: ${token}\r\n${mail.head}`, 'latin1')
-    const { rest } = mail
-    const small = rest.length <= limits.smtpBlockBytes
+    const signed = async ({ fields, body, signsMore, head: ownHead, rest }: Signable) => {
+      const all = [[tokenField, token] as const, ...fields]
+      const signedAt = Math.floor(claimed.createdAt.getTime() / 1000)
+      const signature = await turn(() => dkimHeader(key, all, body, signedAt, [...signsMore, ...alsoSigned]))
+      const head = Buffer.from(`${trace(claimed)}${signature}${tokenField}: ${token}\r\n${ownHead}`, 'latin1')
+      const small = rest.length <= limits.smtpBlockBytes
+      return { content: small ? [Buffer.concat([head, rest])] : [head, rest], size: head.length + rest.length }
+    }
+    const sevenBit = async () => {
+      const converted = inSevenBit(mail.rest)
+      return converted && signed(submitted(claimed, converted))
+    }
     return {
+      ...(await signed(mail)),
       recipient,
       envelopeFrom: `${token}@${returnPathHost ?? claimed.acceptedBy}`,
       token,
-      content: small ? [Buffer.concat([head, rest])] : [head, rest],
-      size: head.length + rest.length,
       needs8bit: mail.needs8bit,
+      ...(mail.needs8bit && { sevenBit }),
       needsSmtputf8: mail.needsSmtputf8 || recipient.needsSmtputf8,
     }
   }
@@ -120,10 +129,13 @@ const signedToo = [
   'list-unsubscribe-post',
 ]
 
-/** A mail that was submitted is sent as it is kept: not an octet of it is made anew. */
-async function submitted(db: Db, claimed: Claimed): Promise<Signable | undefined> {
+/** A mail that was submitted is sent as it is kept: not an octet of it is made anew, unless the next host takes 7 bits alone. */
+async function kept(db: Db, claimed: Claimed): Promise<Signable | undefined> {
   const mail = await readMail(db, claimed)
-  if (mail === undefined) return undefined
+  return mail && submitted(claimed, mail)
+}
+
+function submitted(claimed: Claimed, mail: Buffer): Signable {
   const header = readHeaderBlock(mail, limits.submissionHeaderBytesMax + addedHeaderBytesMax)
   if (header === undefined) throw new Error(`message ${claimed.id} was submitted with a header that cannot be read`)
   return {
@@ -137,7 +149,7 @@ async function submitted(db: Db, claimed: Claimed): Promise<Signable | undefined
   }
 }
 
-/** What acceptance may have put before the header: Date and Message-ID. */
+/** What acceptance may have put before the header, Date and Message-ID, and the labels of a 7-bit form. */
 const addedHeaderBytesMax = 1_024
 
 async function readMail(db: Db, claimed: Claimed): Promise<Buffer | undefined> {

@@ -210,7 +210,7 @@ const troubleWords = {
   size: 'The message is larger than the next host accepts.',
   smtputf8: 'The address needs SMTPUTF8, which the next host does not offer.',
   no_8bitmime:
-    'The message has 8-bit content, and the next host does not offer 8BITMIME: encode it before you submit it.',
+    'The message has 8-bit content that cannot be converted, such as raw header fields, and the next host does not offer 8BITMIME: encode it.',
   arm_failed: 'The database could not record that the message is about to be sent.',
   claim_lost: 'Another worker took over.',
   too_late: 'The lease ran out before the message could be sent.',

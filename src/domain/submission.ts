@@ -20,7 +20,7 @@ export interface Submission {
   readonly metadata?: Readonly<Record<string, string>>
   readonly idempotency?: {
     /** The space of the key; the source where nothing is said. */
-    readonly endpoint?: 'send_again'
+    readonly endpoint?: 'send_again' | 'notice'
     readonly key: string
     /** SHA-256 over the raw bytes of the request body, hex. */
     readonly bodyHash: string

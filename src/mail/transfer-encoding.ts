@@ -11,6 +11,7 @@ const TAB = 9
 const LF = 10
 const CR = 13
 const SPACE = 32
+const DASH = 45
 const EQUALS = 61
 /** RFC 5322 2.1.1 allows 998; a relay may add to a line. */
 const plainLineMax = 990
@@ -30,9 +31,29 @@ export function encodeText(text: string, forbidden?: string): EncodedText {
     const lengthMax = bytes.length + 2 * (escaped + seen.lineEnds + 1)
     return { encoding: 'quoted-printable', bytes: quotedPrintable(bytes, lengthMax) }
   }
+  return { encoding: 'base64', bytes: base64(bytes) }
+}
+
+interface EncodedOctets extends EncodedText {
+  readonly encoding: 'quoted-printable' | 'base64'
+}
+
+/** For octets that may not travel as they are: they read back exactly. A text stays readable where that costs less. */
+export function encodeOctets(bytes: Buffer, isText: boolean): EncodedOctets {
+  const seen = survey(bytes)
+  const escaped = seen.unsafe + seen.equals
+  // A line end of quoted-printable is CRLF, and to some readers LF: a bare one, and any in what is no text, would not survive.
+  if (isText && seen.bareLineEnds === 0 && escaped * 6 <= bytes.length) {
+    const lengthMax = bytes.length + 2 * (escaped + seen.lineEnds + 1)
+    return { encoding: 'quoted-printable', bytes: quotedPrintable(bytes, lengthMax) }
+  }
+  return { encoding: 'base64', bytes: base64(bytes) }
+}
+
+function base64(bytes: Buffer): Buffer {
   const encoded = Buffer.allocUnsafe(encodedBase64Length(bytes.length))
   encodeBase64Lines(bytes, encoded, 0)
-  return { encoding: 'base64', bytes: encoded }
+  return encoded
 }
 
 interface Survey {
@@ -86,7 +107,7 @@ function withCrlf(bytes: Buffer, bareLineEnds: number): Buffer {
 
 /** RFC 2045 6.7, for bytes whose lines end with CRLF. `lengthMax` is the length without soft line breaks. */
 function quotedPrintable(bytes: Buffer, lengthMax: number): Buffer {
-  const out = Buffer.allocUnsafe(lengthMax + 3 * Math.ceil(lengthMax / 73))
+  const out = Buffer.allocUnsafe(lengthMax + 5 * Math.ceil(lengthMax / 71))
   let to = 0
   let column = 0
   for (let at = 0; at < bytes.length; at++) {
@@ -100,17 +121,18 @@ function quotedPrintable(bytes: Buffer, lengthMax: number): Buffer {
     }
     const blank = octet === SPACE || octet === TAB
     // Blanks at the end of a line may be lost on the way (rule 3).
-    const literal = blank
+    let literal = blank
       ? at + 1 < bytes.length && bytes[at + 1] !== CR
       : octet > SPACE && octet < 127 && octet !== EQUALS
-    const width = literal ? 1 : 3
-    if (column + width > encodedLineMax - 1) {
+    if (column + (literal ? 1 : 3) > encodedLineMax - 1) {
       out[to++] = EQUALS
       out[to++] = CR
       out[to++] = LF
       column = 0
+      // What stood in the middle of a line must not become a delimiter at the start of one (RFC 2046 5.1.1).
+      if (octet === DASH) literal = false
     }
-    column += width
+    column += literal ? 1 : 3
     if (literal) out[to++] = octet
     else {
       out[to++] = EQUALS

@@ -1,6 +1,7 @@
 // The acceptance commit on real PostgreSQL: exact quotas whoever asks and however many, windows at their edges, and the record, content,
 // queue row, key and event together or not at all.
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { limits } from '../config.ts'
 import { makeAdmitter, type Admission, type AdmissionRow, type Admitter } from './admit.ts'
 import { readBlob, stageBlob, sweepStagedBlobs } from './blobs.ts'
 import { storeWorld, type Limits, type Sender, type StoreWorld } from './store.test-kit.ts'
@@ -385,6 +386,19 @@ describe('attachments', () => {
     await sweepStagedBlobs(world.db)
     expect((await readBlob(world.db, blob))?.equals(bytes)).toBe(true)
     expect(await readBlob(world.db, body)).toHaveLength(0)
+  })
+
+  test('while others are pressed, each chunk is followed by a pause, all of them bounded, and nothing is lost', async () => {
+    const blob = world.nextId()
+    const bytes = Buffer.alloc(limits.contentChunkBytes * 20 + 1, 'y')
+    let asked = 0
+    const began = performance.now()
+    await stageBlob(world.db, blob, bytes, () => ++asked > 0)
+    expect(asked).toBe(21)
+    expect(performance.now() - began).toBeLessThan(limits.stagePausesMsMax + 10_000)
+    expect((await readBlob(world.db, blob))?.equals(bytes)).toBe(true)
+    await forgetStagedFor(2 * 3600)
+    await sweepStagedBlobs(world.db)
   })
 
   test('what a refused submission staged is swept after an hour, not before', async () => {

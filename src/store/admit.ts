@@ -113,6 +113,8 @@ export interface Admitter {
   admitGroup(rows: readonly AdmissionRow[], until: number): Promise<readonly Admission[]>
   lookGroup(rows: readonly AdmissionRow[], until: number): Promise<readonly Admission[]>
   quiet(): Promise<void>
+  /** Submissions wait for the statement before theirs: what else is written to the database holds them up. */
+  readonly pressed: boolean
 }
 
 export function makeAdmitter(db: Db): Admitter {
@@ -144,5 +146,8 @@ export function makeAdmitter(db: Db): Admitter {
     admitGroup: (rows, until) => add(admitting, rows, until),
     lookGroup: (rows, until) => add(looking, rows, until),
     quiet: async () => void (await Promise.all([admitting.quiet(), looking.quiet()])),
+    get pressed() {
+      return admitting.pressed
+    },
   }
 }

@@ -1,6 +1,7 @@
 // Content too big for a row: bytes in chunks, staged before the admission that refers to them. Each chunk is committed durably: else a
 // crash of the database between staging and admission would leave an accepted message without its content. What no admission adopts
 // within an hour is swept.
+import { setTimeout } from 'node:timers/promises'
 import { limits } from '../config.ts'
 import { sql, type Db } from './database.ts'
 
@@ -15,15 +16,30 @@ const sweep = sql(
    delete from staged_blobs s using orphans o where s.id = o.id returning s.id`,
 )
 
-/** Writes the chunks; `id` is a UUIDv7, so that the blob lies in the partition of its day. */
-export async function stageBlob(db: Db, id: string, bytes: Buffer): Promise<void> {
+/**
+ * Writes the chunks; `id` is a UUIDv7, so that the blob lies in the partition of its day. While `pressed`, most of the time is left to others:
+ * a large message is many times the work of a small one, on the same disk.
+ */
+export async function stageBlob(
+  db: Db,
+  id: string,
+  bytes: Buffer,
+  pressed: () => boolean = () => false,
+): Promise<void> {
   await db.rows(announce, [id])
-  for (let part = 0; part === 0 || part * limits.contentChunkBytes < bytes.length; part++)
+  let pausesMs: number = limits.stagePausesMsMax
+  for (let part = 0; part === 0 || part * limits.contentChunkBytes < bytes.length; part++) {
+    const began = performance.now()
     await db.rows(chunk, [
       id,
       part,
       bytes.subarray(part * limits.contentChunkBytes, (part + 1) * limits.contentChunkBytes),
     ])
+    if (!pressed()) continue
+    const pauseMs = Math.min(limits.stagePauseParts * (performance.now() - began), limits.stagePauseMsMax, pausesMs)
+    pausesMs -= pauseMs
+    await setTimeout(pauseMs)
+  }
 }
 
 /** The bytes of a blob; undefined when they are gone. */

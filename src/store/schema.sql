@@ -600,6 +600,8 @@ create table webhook_endpoints (
   tested_at timestamp with time zone,
   version integer not null default 1,
   created_at timestamp with time zone not null default app_now(),
+  told_of timestamp with time zone,
+  telling_until timestamp with time zone,
   constraint webhook_endpoints_pkey PRIMARY KEY (workspace_id),
   constraint webhook_endpoints_workspace_id_fkey FOREIGN KEY (workspace_id) REFERENCES workspaces(id),
   constraint webhook_endpoints_check CHECK (((state = 'disabled'::text) = (reason IS NOT NULL))),
@@ -608,6 +610,7 @@ create table webhook_endpoints (
   constraint webhook_endpoints_state_check CHECK ((state = ANY (ARRAY['active'::text, 'disabled'::text])))
 );
 CREATE INDEX webhook_endpoints_active ON public.webhook_endpoints USING btree (workspace_id) WHERE (state = 'active'::text);
+CREATE INDEX webhook_endpoints_untold ON public.webhook_endpoints USING btree (disabled_at) WHERE ((state = 'disabled'::text) AND (reason <> 'by_hand'::text) AND (told_of IS DISTINCT FROM disabled_at));
 
 create table webhook_queue (
   workspace_id uuid not null,

@@ -62,6 +62,39 @@ const promote = sql(
     where e.workspace_id = $1 and e.next_sealed is not null returning ${columns}`,
 )
 
+const untold = `e.state = 'disabled' and e.reason <> 'by_hand' and e.told_of is distinct from e.disabled_at`
+const takeUntold = sql(
+  'webhook-take-untold',
+  `with owed as materialized (
+     select e.workspace_id from webhook_endpoints e
+      where ${untold} and e.disabled_at > app_now() - $1 * interval '1 millisecond' and (e.telling_until is null or e.telling_until < app_now())
+      order by e.disabled_at limit $2 for update skip locked)
+   update webhook_endpoints e set telling_until = app_now() + $3 * interval '1 millisecond'
+     from owed o join workspaces w on w.id = o.workspace_id
+    where e.workspace_id = o.workspace_id
+   returning e.workspace_id, w.name workspace, e.url, e.reason,
+     to_char(e.disabled_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') moment`,
+)
+const noteTold = sql(
+  'webhook-note-told',
+  'update webhook_endpoints e set told_of = e.disabled_at, telling_until = null where e.workspace_id = $1 and e.disabled_at = $2::timestamptz',
+)
+const postponeUntold = sql(
+  'webhook-postpone-untold',
+  `update webhook_endpoints e set telling_until = app_now() + $2 * interval '1 millisecond' where e.workspace_id = $1`,
+)
+
+/** An endpoint that was disabled by itself, and nobody told of it. */
+export interface UntoldEndpoint {
+  readonly workspace_id: WorkspaceId
+  /** Its name. */
+  readonly workspace: string
+  readonly url: string
+  readonly reason: Exclude<DisableReason, 'by_hand'>
+  /** Of this disabling: UTC, to the microsecond. */
+  readonly moment: string
+}
+
 type One = Promise<EndpointRow | undefined>
 const first = async (rows: Promise<EndpointRow[]>): One => (await rows)[0]
 
@@ -91,3 +124,21 @@ export const prepareSecret = (db: Db, workspace: WorkspaceId, secret: Buffer): O
 /** The prepared secret signs from now on, and the old one beside it for `previousMs`. Undefined where none is prepared. */
 export const promoteSecret = (db: Db, workspace: WorkspaceId, previousMs: number): One =>
   first(db.rows(promote, [workspace, previousMs]))
+
+/**
+ * Takes up to `most` that were disabled within `withinMs`: for `leaseMs` no other node gets them, and after that any does, until they are
+ * noted as told. Skips rows that another one is taking.
+ */
+export const takeUntoldEndpoints = (
+  db: Db,
+  { withinMs, most, leaseMs }: { readonly withinMs: number; readonly most: number; readonly leaseMs: number },
+): Promise<UntoldEndpoint[]> => db.rows<UntoldEndpoint>(takeUntold, [withinMs, most, leaseMs])
+
+export async function postponeUntoldEndpoint(db: Db, workspace: WorkspaceId, ms: number): Promise<void> {
+  await db.rows(postponeUntold, [workspace, ms])
+}
+
+/** Unless it was enabled meanwhile, and disabled again. */
+export async function noteToldEndpoint(db: Db, { workspace_id: workspace, moment }: UntoldEndpoint): Promise<void> {
+  await db.rows(noteTold, [workspace, moment])
+}

@@ -1,5 +1,6 @@
 // Mail that the installation itself sends: invitations, password resets, notices to owners. It goes the way of all mail, through `accept`,
 // from the mailbox of POSTHORN_SYSTEM_MAILBOX or the one that the first start made.
+import { hash } from 'node:crypto'
 import type { Log } from '../base/log.ts'
 import type { MailboxId, WorkspaceId } from '../domain/message.ts'
 import { isRefusal, type Refusal } from '../domain/refusal.ts'
@@ -13,6 +14,8 @@ export interface Notice {
   readonly to: string
   readonly subject: string
   readonly bodyText: string
+  /** A name for what is told, and to whom: it is accepted once, however often and by however many nodes it is said. */
+  readonly once?: string
 }
 /** False where it was not accepted; the log says why. */
 export type Notify = (notice: Notice) => Promise<boolean>
@@ -27,7 +30,7 @@ export function makeNotifier(tools: {
   readonly mailbox: string | undefined
   readonly accept: (submission: Submission) => Promise<Accepted | Refusal>
 }): Notify {
-  return async ({ to, subject, bodyText }) => {
+  return async ({ to, subject, bodyText, once }) => {
     const recipient = parseAddress(to)
     const sender = await findSender(tools.db, tools.mailbox)
     if (recipient === undefined || sender === undefined) {
@@ -35,7 +38,16 @@ export function makeNotifier(tools: {
       tools.log.fault('notices', new Error(why))
       return false
     }
-    const answer = await tools.accept({ ...sender, source: 'rest', recipient, subject, bodyText, attachments: [] })
+    const idempotency = { endpoint: 'notice', key: once ?? '', bodyHash: hash('sha256', once ?? '') } as const
+    const answer = await tools.accept({
+      ...sender,
+      source: 'rest',
+      recipient,
+      subject,
+      bodyText,
+      attachments: [],
+      ...(once !== undefined && { idempotency }),
+    })
     if (isRefusal(answer)) tools.log.fault('notices', new Error(answer.words), { code: answer.code })
     return !isRefusal(answer)
   }

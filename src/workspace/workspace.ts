@@ -84,6 +84,7 @@ export { createSmtpCredential, listSmtpCredentials, revokeSmtpCredential } from 
 export type { SmtpCredential } from './smtp-credentials.ts'
 export { makeSubmitters } from './submitters.ts'
 export type { Submitters } from './submitters.ts'
+export { webhookNotices } from './webhook-notices.ts'
 export { listSandbox, readSandboxBytes, showSandboxMail } from './sandbox-inbox.ts'
 export { sendAgain } from './send-again.ts'
 export { closeSession, endSession, findHolder, listSessions } from './sessions.ts'

@@ -208,6 +208,25 @@ describe('programs', () => {
   })
 })
 
+test('a webhook that was disabled by itself is told where one looks first, until it is enabled again', async () => {
+  await posthorn.query(
+    `update webhook_endpoints set state = 'disabled', reason = 'receiver_gone', disabled_at = now(), told_of = now() where workspace_id = $1`,
+    [shop.id],
+  )
+  await go('/')
+  const trouble = page.getByRole('region', { name: 'Webhook disabled' })
+  await trouble.getByText('410 Gone').waitFor()
+  await trouble.getByRole('link', { name: 'webhook page' }).click()
+  await heading('Webhook')
+  await trouble.waitFor()
+  await inspect(page, screenshots, 'webhook-disabled')
+  await press('Enable')
+  await expect.poll(() => trouble.count()).toBe(0)
+  await go('/')
+  await loaded()
+  expect(await trouble.count()).toBe(0)
+})
+
 test('a domain is added, its records are set as they are shown, and a look says so', async () => {
   await go('/domains')
   await press('Add a domain')

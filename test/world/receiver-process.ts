@@ -19,6 +19,8 @@ export interface ReceiverOptions {
   readonly announce?: boolean
   /** Keeps the content in the ledger too. */
   readonly content?: boolean
+  /** Offers neither 8BITMIME nor SMTPUTF8. */
+  readonly sevenBit?: boolean
 }
 
 export interface Announcement {
@@ -61,6 +63,7 @@ export async function startReceiver(options: ReceiverOptions = {}): Promise<Rece
     file,
     ...(options.announce === true || hold !== undefined ? ['--announce'] : []),
     ...(options.content === true ? ['--content'] : []),
+    ...(options.sevenBit === true ? ['--seven-bit'] : []),
     ...(hold === undefined ? [] : ['--hold', hold]),
     ...(tls === undefined ? [] : ['--tls', tls.certFile, tls.keyFile]),
   ]

@@ -2,7 +2,7 @@
 // chosen by the recipient's local part (the table below). Its ledger gets one fsynced JSON line for each completed final dot,
 // before it answers: what stands there was transmitted past the dot, whatever became of the reply.
 //
-//   node test/world/receiver.ts --port 0 [--host ADDRESS] --ledger FILE [--tls CERT KEY] [--content] [--announce] [--hold POSITION]
+//   node test/world/receiver.ts --port 0 [--host ADDRESS] --ledger FILE [--tls CERT KEY] [--content] [--seven-bit] [--announce] [--hold POSITION]
 //
 // Says on stdout: `listening PORT`, `ledger N` after each line of the ledger, and with --announce `at {"position":...}` at each
 // of connect, ehlo, mail, rcpt, data, content (the first bytes), eod (the dot is in the ledger). At the position of --hold it
@@ -61,6 +61,7 @@ interface Settings {
   readonly announce: boolean
   readonly hold: string | undefined
   readonly content: boolean
+  readonly sevenBit: boolean
 }
 
 /** Answers to the final dot, by behaviour; undefined text: no reply. */
@@ -132,9 +133,9 @@ async function converse(plain: Socket, settings: Settings, { pass, isEarly, writ
       helo = line.slice(5)
       await pass('ehlo')
       const startTls = settings.tls !== undefined && !secure
-      say(
-        `250-receiver.test\r\n250-PIPELINING\r\n250-8BITMIME\r\n250-SMTPUTF8\r\n${startTls ? '250-STARTTLS\r\n' : ''}250 SIZE 52428800`,
-      )
+      const eightBit = settings.sevenBit ? [] : ['8BITMIME', 'SMTPUTF8']
+      const offers = ['receiver.test', 'PIPELINING', ...eightBit, ...(startTls ? ['STARTTLS'] : [])]
+      say(`${offers.map((offer) => `250-${offer}\r\n`).join('')}250 SIZE 52428800`)
     } else if (verb === 'STAR' && settings.tls !== undefined && !secure) {
       input.release()
       say('220 2.0.0 go ahead')
@@ -289,6 +290,7 @@ if (import.meta.main) {
       tls: { type: 'string' }, // the certificate; its key follows
       announce: { type: 'boolean', default: false },
       content: { type: 'boolean', default: false },
+      'seven-bit': { type: 'boolean', default: false }, // offers no 8BITMIME
       hold: { type: 'string' },
       child: { type: 'boolean', default: false }, // ends with its parent
     },
@@ -299,8 +301,8 @@ if (import.meta.main) {
       ? undefined
       : { cert: readFileSync(values.tls, 'utf8'), key: readFileSync(keyFile, 'utf8') }
   if (values.child) process.stdin.on('end', () => process.exit())
-  const { ledger = '/dev/null', announce, content, hold } = values
-  const server = receiver({ ledger, tls, announce, content, hold })
+  const { ledger = '/dev/null', announce, content, hold, 'seven-bit': sevenBit } = values
+  const server = receiver({ ledger, tls, announce, content, sevenBit, hold })
   server.listen(Number(values.port), values.host, () => {
     const address = server.address()
     say(`listening ${typeof address === 'object' ? address?.port : ''}`)

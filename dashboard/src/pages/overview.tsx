@@ -4,6 +4,7 @@ import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import { get, withQuery } from '../api.ts'
 import { useIntervalOf } from '../live.ts'
+import { useMay } from '../session.tsx'
 import { Chart } from '../ui/chart.tsx'
 import type { ListOf, Mailbox, MessageListItem, PageOf, Usage, UsageSeries } from '../shapes.ts'
 import { states, type StateName } from '../ui/badge.tsx'
@@ -14,6 +15,7 @@ import { Tabs } from '../ui/tabs.tsx'
 import { duration } from '../ui/time.tsx'
 import { FirstMessage } from './first-message.tsx'
 import { messageColumns } from './messages.tsx'
+import { useEndpoint, WebhookTrouble } from './webhook-trouble.tsx'
 
 const spans = { '24 hours': 'hour', '30 days': 'day' } as const
 
@@ -39,6 +41,7 @@ export function Overview() {
     queryKey: ['mailboxes'],
     queryFn: ({ signal }) => get<ListOf<Mailbox>>('/api/v1/mailboxes', signal),
   })
+  const endpoint = useEndpoint(useMay('webhooks.read'))
   const isNew = latest.data?.items.length === 0
   return (
     <Page
@@ -47,6 +50,7 @@ export function Overview() {
         <Tabs label="Time span" names={Object.keys(spans) as (keyof typeof spans)[]} chosen={span} choose={setSpan} />
       }
     >
+      <WebhookTrouble endpoint={endpoint.data} />
       {isNew && mailboxes.data !== undefined && <FirstMessage mailboxes={mailboxes.data.items} />}
       <Answered query={series} rows={3}>
         {({ totals }) => <Totals totals={totals} />}

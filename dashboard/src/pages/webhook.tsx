@@ -2,7 +2,7 @@
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { Check as CheckIcon, CircleDashed, Clock, RotateCw, Send, Webhook as WebhookIcon, X } from 'lucide-react'
 import { useState } from 'react'
-import { ApiError, ask, get, useChange, withQuery } from '../api.ts'
+import { ask, get, useChange, withQuery } from '../api.ts'
 import { useMay } from '../session.tsx'
 import type { WebhookEndpoint, WebhookEventDetail, WebhookLogEntry } from '../shapes.ts'
 import { Badge, StateBadge, type Tone } from '../ui/badge.tsx'
@@ -14,6 +14,7 @@ import { Card, Facts, Page } from '../ui/page.tsx'
 import { Answered, Empty, Failed, Loading } from '../ui/states.tsx'
 import { Table } from '../ui/table.tsx'
 import { ClockTime, duration, Time } from '../ui/time.tsx'
+import { disableReasons, useEndpoint, WebhookTrouble } from './webhook-trouble.tsx'
 
 const types = [
   'message.queued',
@@ -28,12 +29,6 @@ const types = [
   'message.delivery_unknown',
 ] as const
 
-const reasons = {
-  by_hand: 'It was disabled by hand.',
-  receiver_gone: 'The receiver said “410 Gone” to the last try at an event.',
-  no_success: 'No try has succeeded for 120 hours.',
-} as const
-
 const logStates: Readonly<Record<WebhookLogEntry['state'], { tone: Tone; icon: typeof Clock; word: string }>> = {
   waiting: { tone: 'idle', icon: Clock, word: 'Waiting' },
   sending: { tone: 'accent', icon: Send, word: 'Sending' },
@@ -43,17 +38,7 @@ const logStates: Readonly<Record<WebhookLogEntry['state'], { tone: Tone; icon: t
 }
 
 export function WebhookPage() {
-  const query = useQuery({
-    queryKey: ['webhook'],
-    queryFn: async ({ signal }) => {
-      try {
-        return await get<WebhookEndpoint>('/api/v1/webhook', signal)
-      } catch (error) {
-        if (error instanceof ApiError && error.status === 404) return null
-        throw error
-      }
-    },
-  })
+  const query = useEndpoint()
   const mayWrite = useMay('webhooks.write')
   const [setting, setSetting] = useState(false)
   return (
@@ -72,6 +57,7 @@ export function WebhookPage() {
       <Answered query={query}>
         {(endpoint) => (
           <>
+            <WebhookTrouble endpoint={endpoint} />
             {endpoint === null ? (
               <Card flush>
                 <Empty icon={WebhookIcon} title="No endpoint yet.">
@@ -148,7 +134,7 @@ function Endpoint({ endpoint }: { readonly endpoint: WebhookEndpoint }) {
         <div className="flex flex-wrap items-center gap-2">
           <StateBadge state={endpoint.state} />
           {endpoint.reason !== undefined && (
-            <span className="text-sm text-soft">{reasons[endpoint.reason]} Events are kept meanwhile.</span>
+            <span className="text-sm text-soft">{disableReasons[endpoint.reason]} Events are kept meanwhile.</span>
           )}
         </div>
         <FormMistake error={act.error} />

@@ -1,0 +1,231 @@
+// How many may log in, and how fast they may guess, over real sockets and against the real credentials: what one of them does is felt by
+// that address and that credential, and by nobody else (issue 4, limits).
+import { EventEmitter, once } from 'node:events'
+import { connect } from 'node:net'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { Guesses } from '../base/guesses.ts'
+import { silentLog, type Log } from '../base/log.ts'
+import { makeVault } from '../base/secret.ts'
+import { limits } from '../config.ts'
+import { refuse } from '../domain/refusal.ts'
+import { storeWorld, type StoreWorld } from '../store/store.test-kit.ts'
+import { createSmtpCredential } from '../workspace/smtp-credentials.ts'
+import { makeSubmitters } from '../workspace/submitters.ts'
+import { smtpServer, type ServerLimits, type SmtpServer } from './server.ts'
+import { submissionOffer, submissionPolicies } from './submission.ts'
+
+const vault = makeVault('an installation key of the tests, long enough')
+interface Login {
+  readonly username: string
+  readonly password: string
+}
+
+let world: StoreWorld
+let policy: ReturnType<typeof submissionPolicies>
+/** Says `left` when a session has ended on our side: its places are free. */
+const sessionsOfOurs = new EventEmitter()
+let login: Login
+let other: Login
+const refused: string[] = []
+const log: Log = { ...silentLog, refused: ({ code }) => void refused.push(String(code)) }
+const cleanups: (() => unknown)[] = []
+beforeAll(async () => {
+  world = await storeWorld()
+})
+beforeEach(async () => {
+  const { workspaceId } = await world.sender()
+  login = await createSmtpCredential(world.db, vault, workspaceId, 'one')
+  other = await createSmtpCredential(world.db, vault, workspaceId, 'other')
+  refused.length = 0
+  const policies = submissionPolicies({
+    doors: {
+      ...makeSubmitters({ db: world.db, vault, log, publicUrl: 'http://localhost' }),
+      acceptMail: () => Promise.resolve(refuse('service_unavailable', 'Nothing is sent here.')),
+      noteRefused: () => undefined,
+    },
+    guesses: new Guesses(),
+    log,
+  })
+  policy = (client) => {
+    client.gone.addEventListener('abort', () => sessionsOfOurs.emit('left'))
+    return policies(client)
+  }
+})
+afterEach(async () => {
+  for (const cleanup of cleanups.splice(0).toReversed()) await cleanup()
+})
+afterAll(() => world.close())
+
+/** As the role has it, but for TLS, which thousands of sessions would spend a minute on. */
+async function started(changes: Partial<ServerLimits> = {}): Promise<SmtpServer> {
+  const server = smtpServer({
+    name: 'submission',
+    host: '127.0.0.1',
+    port: 0,
+    offer: { ...submissionOffer('submit.test', false), auth: 'always' },
+    policy,
+    log,
+    limits: { sessionsPerLoopbackMax: limits.submissionSessionsPerLoopbackMax, ...changes },
+  })
+  await server.start()
+  cleanups.push(() => server.stop())
+  return server
+}
+
+/** A client at an address of its own. `say` answers the reply to one command; '' when the connection ended without a word. */
+async function dial(server: SmtpServer, localAddress = '127.0.0.1') {
+  const socket = connect({ port: server.port(), host: '127.0.0.1', localAddress, noDelay: true })
+  cleanups.push(() => socket.destroy())
+  let text = ''
+  let wake: () => void = () => undefined
+  socket.on('error', () => undefined)
+  socket.on('close', () => wake())
+  socket.on('data', (chunk: Buffer) => {
+    text += chunk.toString()
+    wake()
+  })
+  const reply = async (): Promise<string> => {
+    while (!/^\d{3} .*\r\n/m.test(text) && !socket.closed) await new Promise<void>((resolve) => (wake = resolve))
+    const said = text
+    text = ''
+    return said
+  }
+  const greeting = await reply()
+  const say = (line: string): Promise<string> => {
+    socket.write(`${line}\r\n`)
+    return reply()
+  }
+  const auth = ({ username, password }: Login): Promise<string> =>
+    say(`AUTH PLAIN ${Buffer.from(`\0${username}\0${password}`).toString('base64')}`)
+  const ended = async (): Promise<void> => {
+    if (!socket.closed) await once(socket, 'close')
+  }
+  if (greeting.startsWith('220')) await say('EHLO client')
+  return { greeting, say, auth, ended, socket }
+}
+const addresses = (count: number) => Array.from({ length: count }, (_, at) => `127.0.1.${at + 1}`)
+const wrong = ({ username }: Login): Login => ({ username, password: 'guessed' })
+
+/** Enough that the next one waits for many times as long as an honest login takes: at least so long. */
+const many = limits.guessesFree + 4
+const waitMsMin = 400
+
+describe('guessing a password', () => {
+  /** The guess is refused late; whoever is named in `meanwhile` gets an answer before it. */
+  async function slowed(server: SmtpServer, guesser: string, guess: Login, meanwhile: Record<string, [string, Login]>) {
+    const order: string[] = []
+    const answered = async (name: string, at: string, as: Login) => {
+      const client = await dial(server, at)
+      return { name, run: () => client.auth(as).then((reply) => order.push(`${name} ${reply.slice(0, 9)}`)) }
+    }
+    const clients = [await answered('guess', guesser, guess)]
+    for (const [name, [at, as]] of Object.entries(meanwhile)) clients.push(await answered(name, at, as))
+    const since = performance.now()
+    await Promise.all(clients.map(({ run }) => run()))
+    expect(performance.now() - since).toBeGreaterThan(waitMsMin)
+    expect(order.at(-1)).toBe('guess 535 5.7.8')
+    return order.toSorted()
+  }
+
+  test('of one credential is slowed wherever it comes from; its owner and other credentials are not', async () => {
+    const server = await started()
+    const guessers = await Promise.all(addresses(many).map((address) => dial(server, address)))
+    const replies = await Promise.all(guessers.map((client) => client.auth(wrong(login))))
+    expect(new Set(replies.map((reply) => reply.slice(0, 9)))).toEqual(new Set(['535 5.7.8']))
+    const order = await slowed(server, '127.0.2.1', wrong(login), {
+      'its owner': ['127.0.2.2', login],
+      'its owner, where it was guessed': ['127.0.1.1', login],
+      'a guess of another': ['127.0.2.3', wrong(other)],
+      another: ['127.0.2.1', other],
+    })
+    expect(order).toEqual([
+      'a guess of another 535 5.7.8',
+      'another 235 2.7.0',
+      'guess 535 5.7.8',
+      'its owner 235 2.7.0',
+      'its owner, where it was guessed 235 2.7.0',
+    ])
+    expect(refused).toEqual(Array.from({ length: many + 2 }, () => 'invalid_api_key'))
+  })
+
+  test('from one address is slowed whatever it guesses, also names that do not exist; other addresses are not', async () => {
+    const server = await started()
+    const guessers = await Promise.all(Array.from({ length: many }, () => dial(server, '127.0.3.1')))
+    await Promise.all(
+      guessers.map((client, at) =>
+        client.auth({ username: `smtp-${at.toString(16).padStart(16, '0')}`, password: 'x' }),
+      ),
+    )
+    const order = await slowed(server, '127.0.3.1', wrong(login), {
+      'the right one from there': ['127.0.3.1', login],
+      'a guess from elsewhere': ['127.0.3.2', wrong(other)],
+    })
+    expect(order).toEqual(['a guess from elsewhere 535 5.7.8', 'guess 535 5.7.8', 'the right one from there 235 2.7.0'])
+  })
+
+  test('one session may guess so often, then it is closed', async () => {
+    const server = await started({ errorsMax: 3 })
+    const client = await dial(server, '127.0.4.1')
+    for (let guess = 1; guess < 3; guess++) expect(await client.auth(wrong(login))).toMatch(/^535 5\.7\.8 [^\n]*\r\n$/)
+    expect(await client.auth(wrong(login))).toMatch(/^535 5\.7\.8 [^]*\r\n421 4\.7\.0 /)
+    await client.ended()
+    expect(await client.auth(login)).toBe('')
+  })
+})
+
+describe('sessions', () => {
+  test('one address may have so many; the next is told 421, others are served, and a place is free when one leaves', async () => {
+    const most = limits.smtpSessionsPerAddressMax
+    const server = await started({ sessionsPerLoopbackMax: most })
+    const sessions = await Promise.all(Array.from({ length: most }, () => dial(server, '127.0.5.1')))
+    expect(sessions.filter(({ greeting }) => greeting.startsWith('220'))).toHaveLength(most)
+    const crowded = await dial(server, '127.0.5.1')
+    expect(crowded.greeting).toMatch(/^421 4\.7\.0 Too many sessions/)
+    await crowded.ended()
+    expect(await (await dial(server, '127.0.5.2')).auth(login)).toMatch(/^235 /)
+    // Those that stay are served as before.
+    expect(await sessions[0]?.auth(login)).toMatch(/^235 /)
+    const left = once(sessionsOfOurs, 'left')
+    expect(await sessions[1]?.say('QUIT')).toMatch(/^221 /)
+    await left
+    expect((await dial(server, '127.0.5.1')).greeting).toMatch(/^220 /)
+  })
+
+  test('one credential may have so many over all ports; the next is told 421 and closed, other credentials are not', async () => {
+    const [starttls, implicit] = [await started(), await started()]
+    const most = limits.submissionSessionsPerCredentialMax
+    const sessions = await Promise.all(
+      Array.from({ length: most }, (_, at) => dial(at % 2 === 0 ? starttls : implicit, `127.0.6.${(at % 200) + 1}`)),
+    )
+    const answers = await Promise.all(sessions.map((client) => client.auth(login)))
+    expect(answers.filter((answer) => answer.startsWith('235 '))).toHaveLength(most)
+    for (const server of [starttls, implicit]) {
+      const next = await dial(server, '127.0.7.1')
+      const left = once(sessionsOfOurs, 'left')
+      expect(await next.auth(login)).toMatch(/^421 4\.7\.0 Too many sessions with these credentials/)
+      await Promise.all([next.ended(), left])
+    }
+    expect(await (await dial(starttls, '127.0.7.1')).auth(other)).toMatch(/^235 /)
+    expect(await sessions[0]?.say('NOOP')).toMatch(/^250 /)
+
+    // A session that ends in any way gives its place back, once.
+    for (const leave of [() => sessions[0]?.say('QUIT'), () => void sessions[1]?.socket.resetAndDestroy()]) {
+      const left = once(sessionsOfOurs, 'left')
+      await leave()
+      await left
+      expect(await (await dial(implicit, '127.0.7.2')).auth(login)).toMatch(/^235 /)
+      const next = await dial(implicit, '127.0.7.3')
+      const gone = once(sessionsOfOurs, 'left')
+      expect(await next.auth(login)).toMatch(/^421 /)
+      await gone
+    }
+  })
+
+  test('a login that was refused holds no place of the credential', async () => {
+    const server = await started()
+    const guessers = await Promise.all(addresses(20).map((address) => dial(server, address)))
+    await Promise.all(guessers.map((client) => client.auth(wrong(login))))
+    expect(await guessers[0]?.auth(login)).toMatch(/^235 /)
+    expect(await guessers[0]?.auth(login)).toMatch(/^503 /)
+  })
+})

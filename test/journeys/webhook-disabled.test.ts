@@ -1,0 +1,55 @@
+// A receiver that is gone for good, over two nodes of the whole binary: its endpoint is disabled by itself, and the owner gets one mail about it,
+// although every process is killed at the moment of it.
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { startPosthorn, type Posthorn } from '../world/posthorn.ts'
+import { startWebhookReceiver, status, type WebhookReceiver } from '../world/webhook-receiver.ts'
+
+let posthorn: Posthorn
+let other: Posthorn
+let receiver: WebhookReceiver
+beforeAll(async () => {
+  receiver = await startWebhookReceiver()
+  receiver.answer = status(410)
+  posthorn = await startPosthorn({
+    settings: { POSTHORN_ALLOW_PRIVATE_WEBHOOKS: 'true', POSTHORN_TIME_SCALE: '100000', POSTHORN_LEASE_SECONDS: '2' },
+  })
+  other = await posthorn.anotherNode()
+}, 60_000)
+afterAll(async () => {
+  await posthorn?.remove()
+  await receiver?.stop()
+})
+
+/** The only row, asked again until it is there. */
+async function eventually<Row extends object>(text: string, values: unknown[]): Promise<Row> {
+  const deadline = Date.now() + 60_000
+  for (;;) {
+    const [row] = await posthorn.query<Row>(text, values)
+    if (row !== undefined) return row
+    if (Date.now() > deadline) throw new Error(`nothing: ${text}\n${posthorn.said().slice(-4_000)}`)
+  }
+}
+
+test('eight times 410: disabled, and one mail to the owner, who reads the reason', { timeout: 120_000 }, async () => {
+  const shop = await posthorn.workspace({ name: 'The Shop' })
+  await posthorn.cli('user', 'create', '--email', 'owner@people.example', '--workspace', shop.id, '--role', 'owner')
+  await posthorn.cli('user', 'create', '--email', 'viewer@people.example', '--workspace', shop.id, '--role', 'viewer')
+  await posthorn.cli('webhook', 'set', shop.id, '--url', receiver.url)
+  await shop.accepted({ recipient: 'delivered@simulator.posthorn.test' })
+  await eventually(`select 1 from webhook_endpoints where workspace_id = $1 and state = 'disabled'`, [shop.id])
+  await Promise.all([posthorn.kill9(), other.kill9()])
+  await Promise.all([posthorn.startAgain(), other.startAgain()])
+
+  // Told is what nobody tells again.
+  await eventually('select 1 from webhook_endpoints where workspace_id = $1 and told_of = disabled_at', [shop.id])
+  const notices = await posthorn.query<{ recipient: string; id: string }>(
+    `select recipient, id from messages where subject = 'The webhook of The Shop is disabled'`,
+  )
+  expect(notices.map(({ recipient }) => recipient)).toEqual(['owner@people.example'])
+  const { content } = await eventually<{ content: Buffer }>(
+    `select content from sandbox_mail where recipient = 'owner@people.example'`,
+    [],
+  )
+  expect(content.toString()).toContain('answered "410 Gone" to the last try')
+  expect(await posthorn.cli('webhook', 'show', shop.id)).toMatchObject({ state: 'disabled', reason: 'receiver_gone' })
+})
