@@ -13,6 +13,7 @@ import { machine, record } from './record.ts'
 import { deliveryRows, runDelivery } from './rows/delivery.ts'
 import { idleRows, runIdle } from './rows/idle.ts'
 import { largeRows, runLarge } from './rows/large.ts'
+import { messagesRows, runMessages } from './rows/messages.ts'
 import { queueRows, runQueue } from './rows/queue.ts'
 import { restRows, runRest } from './rows/rest.ts'
 import { runSubmission, submissionRows } from './rows/submission.ts'
@@ -55,6 +56,7 @@ async function bench(options: Options): Promise<void> {
   const submission = rows.has('submission') ? await runSubmission(options, temporary) : undefined
   const webhooks = rows.has('webhooks') ? await runWebhooks(options, temporary) : undefined
   const queue = rows.has('queue') ? await runQueue(options, temporary) : undefined
+  const messages = rows.has('messages') ? await runMessages(options, temporary) : undefined
   const rsa = delivery?.rsa ?? (rest === undefined ? [] : [await measureRsaLimit(rsaSeconds)])
   const calibration: Calibration = {
     rsa: rsa.map(({ perSecond }) => perSecond),
@@ -68,6 +70,7 @@ async function bench(options: Options): Promise<void> {
     ...(webhooks === undefined ? [] : webhookRows(webhooks)),
     ...(idle === undefined ? [] : idleRows(idle, rows)),
     ...(queue === undefined ? [] : queueRows(queue, options.smoke)),
+    ...(messages === undefined ? [] : messagesRows(messages)),
   ]
   const measured = [
     ...(rest === undefined ? [] : Object.values(rest).flat()),

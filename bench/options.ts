@@ -1,9 +1,19 @@
 // What the bench is asked to do.
 import { parseArgs } from 'node:util'
 
-const rowNames = ['rest', 'large', 'delivery', 'submission', 'webhooks', 'memory', 'start', 'queue'] as const
-/** Left out where no rows are named: it takes many minutes. */
-const usualRows = rowNames.filter((name) => name !== 'queue')
+const rowNames = [
+  'rest',
+  'large',
+  'delivery',
+  'submission',
+  'webhooks',
+  'memory',
+  'start',
+  'queue',
+  'messages',
+] as const
+/** Left out where no rows are named: they take many minutes. */
+const usualRows = rowNames.filter((name) => name !== 'queue' && name !== 'messages')
 type RowName = (typeof rowNames)[number]
 
 export interface Options {
@@ -14,6 +24,8 @@ export interface Options {
   readonly rsaSeconds: number
   /** Messages that we deliver in one run. */
   readonly backlog: number
+  /** Messages in the list that is read and searched. */
+  readonly messages: number
   /** Mails for Postfix, which is slower: a rate needs no more. */
   readonly postfixBacklog: number
   /** From ready to the look at idle memory. */
@@ -24,7 +36,7 @@ export interface Options {
   readonly tell: (words: string) => void
 }
 
-export const usage = `npm run bench -- [--rows ${rowNames.join(',')}] [--pairs 5] [--seconds 5] [--backlog 20000] [--record] [--smoke]`
+export const usage = `npm run bench -- [--rows ${rowNames.join(',')}] [--pairs 5] [--seconds 5] [--backlog 20000] [--messages 1000000] [--record] [--smoke]`
 
 /** The options, or what is wrong with them. */
 export function readOptions(args: readonly string[]): Options | string {
@@ -36,6 +48,7 @@ export function readOptions(args: readonly string[]): Options | string {
         pairs: { type: 'string' },
         seconds: { type: 'string' },
         backlog: { type: 'string' },
+        messages: { type: 'string' },
         record: { type: 'boolean', default: false },
         smoke: { type: 'boolean', default: false },
       },
@@ -51,6 +64,7 @@ export function readOptions(args: readonly string[]): Options | string {
       seconds: number('seconds', values.seconds, smoke ? 1 : 5, 600),
       rsaSeconds: smoke ? 1 : 3,
       backlog,
+      messages: number('messages', values.messages, smoke ? 5_000 : 1_000_000, 10_000_000),
       postfixBacklog: Math.min(backlog, smoke ? 100 : 4_000),
       settleMs: smoke ? 500 : 10_000,
       record: values.record,

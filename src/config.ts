@@ -293,6 +293,11 @@ export const settingTable = {
     7,
     'How long body and attachments can be read after a message is final; they are deleted within two days of that.',
   ),
+  POSTHORN_KEEP_AUDIT_DAYS: setting(
+    days(36_500),
+    400,
+    'How long the audit log is kept: who changed what, and sign-ins.',
+  ),
   POSTHORN_TIME_SCALE: setting(
     positive(1e6),
     1,
@@ -589,6 +594,8 @@ export const limits = {
   webhookResultsPerStatementMax: 500,
   webhookReplaySlice: 1_000,
   webhookTestSpacingMs: 1_000,
+  /** Posts of all events of one message that its timeline shows; the log has every one. */
+  timelinePostsMax: 200,
   managementRequestBytesMax: 64 * 1024,
   eventsPageMax: 500,
   eventsPage: 100,
@@ -738,6 +745,12 @@ export const limits = {
   messagesScannedMax: 10_000,
   searchCharactersMax: 200,
   sendAgainGraceSeconds: 900,
+  /** How long the content of a mail that is sent again may take on its way into the database. */
+  stagingMs: 30_000,
+  /** Of a kept mail, what is read to show it: its beginning has text and HTML. */
+  previewBytesMax: 4 * 1024 * 1024,
+  previewHtmlCharactersMax: 1024 * 1024,
+  previewFilesMax: 100,
   chartPointsMax: 800,
   foldCountsMs: 1_000,
   foldCountsRows: 20_000,

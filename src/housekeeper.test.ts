@@ -10,7 +10,7 @@ beforeAll(async () => {
 })
 afterAll(() => world.close())
 
-const retention = { recordsDays: 90, eventsDays: 30, contentDays: 7 }
+const retention = { recordsDays: 90, eventsDays: 30, contentDays: 7, auditDays: 400 }
 
 test('a stop does not wait for the reader of a table that housekeeping wants', async () => {
   await world.setClock(new Date(Date.now() + 40 * 86_400_000).toISOString()) // there are partitions to make and to drop

@@ -1,5 +1,5 @@
 // The role `api`: the REST API over HTTP, and acceptance behind it.
-import { makeAccept, makeScanner, type Scanner } from './accept/accept.ts'
+import { makeAccept, makeAcceptMail, makeScanner, type AcceptTools, type Scanner } from './accept/accept.ts'
 import type { Log } from './base/log.ts'
 import { makeZones } from './base/zones.ts'
 import type { Service } from './base/service.ts'
@@ -57,7 +57,7 @@ export function api(tools: RoleTools): Role {
   const heard = listen(connection, 'posthorn_access', () => authenticator.forget())
   const scanner = makeScanner(settings.POSTHORN_CLAMD)
   const admitter = makeAdmitter(admitDb)
-  const accept = makeAccept({
+  const acceptTools: AcceptTools = {
     ids,
     admitter,
     scanner,
@@ -65,7 +65,8 @@ export function api(tools: RoleTools): Role {
     log,
     stage: (id, bytes) => stageBlob(stageDb, id, bytes, () => admitter.pressed),
     readRecord: (workspace, id) => readRecord(readDb, workspace, id),
-  })
+  }
+  const accept = makeAccept(acceptTools)
   const refusals = makeRefusalBook(stageDb, log)
   const notify = makeNotifier({ db: manageDb, log, mailbox: settings.POSTHORN_SYSTEM_MAILBOX, accept })
   const live = makeLive()
@@ -92,6 +93,7 @@ export function api(tools: RoleTools): Role {
     domains,
     doctor: shared(limits.doctorKeptMs, () => examine({ settings, database: manageDb, scanner })),
     accept,
+    acceptMail: makeAcceptMail(acceptTools),
     standing: (workspace: WorkspaceId) => standingOf(manageDb, workspace, publicUrl(settings)),
   }
   let dashboard: string | undefined

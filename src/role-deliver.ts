@@ -135,5 +135,6 @@ function retentionOf(settings: Settings): Retention {
     recordsDays: settings.POSTHORN_KEEP_RECORDS_DAYS,
     eventsDays: settings.POSTHORN_KEEP_EVENTS_DAYS,
     contentDays: settings.POSTHORN_KEEP_CONTENT_DAYS,
+    auditDays: settings.POSTHORN_KEEP_AUDIT_DAYS,
   }
 }

@@ -1,8 +1,8 @@
 // Where one can go. Pages are loaded when somebody goes there, so that the first one is there soon.
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Link, Outlet } from '@tanstack/react-router'
 import { Compass } from 'lucide-react'
-import type { MessageFilter } from './pages/messages.tsx'
 import { client } from './client.ts'
+import { readFilter } from './message-filter.ts'
 import { requireSession } from './session.tsx'
 import { Shell } from './shell.tsx'
 import { Failed, Loading } from './ui/states.tsx'
@@ -72,13 +72,7 @@ const overview = createRoute({
 const messages = createRoute({
   getParentRoute: () => inside,
   path: '/messages',
-  validateSearch: (search: Record<string, unknown>): MessageFilter =>
-    Object.fromEntries(
-      ['status', 'deliveryStatus', 'text', 'recipient'].flatMap((name): [string, string][] => {
-        const value = search[name]
-        return typeof value === 'string' && value !== '' ? [[name, value]] : []
-      }),
-    ),
+  validateSearch: readFilter,
   component: lazyRouteComponent(() => import('./pages/messages.tsx'), 'Messages'),
 })
 const message = createRoute({

@@ -4,6 +4,7 @@ import type { credentials, SmtpCredential as SmtpCredentialShape } from '../../s
 import type { AuditEntry as AuditEntryShape } from '../../src/contract/management/audit.ts'
 import type { ApiKey as ApiKeyShape, ApiKeyCreated as ApiKeyCreatedShape } from '../../src/contract/management/keys.ts'
 import type {
+  MessageContent as MessageContentShape,
   MessageListItem as MessageListItemShape,
   MessageTimeline as MessageTimelineShape,
   RefusedSubmission as RefusedSubmissionShape,
@@ -41,6 +42,7 @@ export type WebhookEventDetail = Static<typeof WebhookEventDetailShape>
 export type Account = Static<typeof AccountShape>
 export type SessionInfo = Static<typeof SessionInfoShape>
 export type MessageListItem = Static<typeof MessageListItemShape>
+export type MessageContent = Static<typeof MessageContentShape>
 export type MessageTimeline = Static<typeof MessageTimelineShape>
 export type TimelineEvent = Static<typeof TimelineEventShape>
 export type TimelineAttempt = Static<typeof TimelineAttemptShape>

@@ -12,6 +12,7 @@ import {
   Gauge,
   Globe,
   Building2,
+  Keyboard,
   KeyRound,
   ListChecks,
   LogOut,
@@ -26,12 +27,15 @@ import {
   X,
   type LucideIcon,
 } from 'lucide-react'
-import { useEffect, useState, type ReactNode } from 'react'
+import { lazy, Suspense, useEffect, useState, type ReactNode } from 'react'
 import { ask } from './api.ts'
 import { useLive } from './live.ts'
 import { SignedIn, useLooking } from './session.tsx'
+import { useShortcuts } from './shortcuts.ts'
 import { ThemeButton } from './theme.tsx'
 import { IconButton } from './ui/button.tsx'
+
+const ShortcutHelp = lazy(async () => ({ default: (await import('./shortcut-help.tsx')).ShortcutHelp }))
 
 interface Place {
   readonly to: string
@@ -87,6 +91,7 @@ export function Shell() {
 function Frame({ children }: { readonly children: ReactNode }) {
   useLive(useLooking().workspace?.workspaceId)
   const [open, setOpen] = useState(false)
+  const [helping, help] = useShortcuts()
   const path = useRouterState({ select: ({ location }) => location.pathname })
   useEffect(() => setOpen(false), [path])
   useEffect(() => {
@@ -121,11 +126,16 @@ function Frame({ children }: { readonly children: ReactNode }) {
         </div>
         <WorkspaceMenu />
         <Navigation />
-        <PersonMenu />
+        <PersonMenu help={() => help(true)} />
       </aside>
       <main id="content" className="min-w-0">
         {children}
       </main>
+      {helping && (
+        <Suspense>
+          <ShortcutHelp done={() => help(false)} />
+        </Suspense>
+      )}
     </div>
   )
 }
@@ -198,7 +208,7 @@ function WorkspaceMenu() {
   )
 }
 
-function PersonMenu() {
+function PersonMenu({ help }: { readonly help: () => void }) {
   const { session } = useLooking()
   const client = useQueryClient()
   const navigate = useNavigate()
@@ -220,6 +230,9 @@ function PersonMenu() {
               <p className="truncate px-2 py-1.5 text-soft">{session.email}</p>
               <Menu.Item className={item} onClick={() => void navigate({ to: '/account' })}>
                 <UserRound aria-hidden className="size-4" /> Account
+              </Menu.Item>
+              <Menu.Item className={item} onClick={help}>
+                <Keyboard aria-hidden className="size-4" /> Keys
               </Menu.Item>
               <Menu.Item className={item} onClick={() => void signOut()}>
                 <LogOut aria-hidden className="size-4" /> Sign out

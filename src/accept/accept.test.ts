@@ -285,7 +285,9 @@ describe('attachments', () => {
     const sender = await world.sender()
     const { message } = accepted(await accept(submission(sender, { attachments: [file('clean')] })))
     const without = accepted(await accept(submission(sender)))
-    const timelines = [message, without.message].map(({ id }) => readTimeline(world.db, sender.workspaceId, id))
+    const timelines = [message, without.message].map(({ id }) =>
+      readTimeline(world.db, sender.workspaceId, id, { webhooks: true }),
+    )
     expect((await Promise.all(timelines)).map((timeline) => timeline?.scan)).toEqual([
       { verdict: 'clean', engine: 'built-in policy checks' },
       undefined,

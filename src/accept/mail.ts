@@ -92,6 +92,13 @@ async function admit(
   }
 }
 
+/** Where the keys of each kind are unique. */
+const keySpaces = {
+  key: 'smtp',
+  repeat: 'smtp-repeat',
+  again: 'send_again',
+} as const satisfies Record<NonNullable<MailSubmission['idempotency']>['kind'], string>
+
 /** The rows of the admission statement, without the content. The key stands in the first. */
 function rowsOf(tools: AcceptTools, mail: MailSubmission, ids: readonly MessageId[]): AdmissionRow[] {
   const { idempotency } = mail
@@ -110,7 +117,7 @@ function rowsOf(tools: AcceptTools, mail: MailSubmission, ids: readonly MessageI
       age_ms: limits.messageAgeMsMax,
       ...(idempotency !== undefined &&
         at === 0 && {
-          endpoint: idempotency.kind === 'key' ? 'smtp' : 'smtp-repeat',
+          endpoint: keySpaces[idempotency.kind],
           idem: idempotency.key,
           hash: idempotency.hash,
           ...(idempotency.kind === 'repeat' && { keep_ms: limits.repeatKeptMs }),

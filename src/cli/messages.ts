@@ -70,12 +70,28 @@ function describe(message: Timeline): string {
   const parts = [
     ['EVENT', events.map((each) => [each.sequence, each.occurredAt, each.type, text(each.facts)])],
     ['ATTEMPT', attempts.map((each) => [each.epoch, each.endedAt, each.outcome, text(each.facts)])],
+    ['WEBHOOK', events.flatMap((each) => postsOf(each))],
     ['REPORT', reports.map((each, at) => [at + 1, each.createdAt, each.eventType, each.detail])],
   ] as const
   const shown = parts
     .filter(([, rows]) => rows.length > 0)
     .map(([title, rows]) => table([title, 'TIME', 'WHAT', 'FACTS'], rows, ''))
   return [record, ...shown].join('\n\n')
+}
+
+/** The posts of an event, and when the next is due. */
+function postsOf({ sequence, type, webhook }: Timeline['events'][number]): (string | number | Date | undefined)[][] {
+  if (webhook === undefined) return []
+  const due = webhook.nextAttemptAt
+  return [
+    ...webhook.attempts.map(({ attempt, endedAt, delivered, status, trouble, durationMs }) => [
+      sequence,
+      endedAt,
+      type,
+      `try ${attempt} ${delivered ? 'delivered' : 'failed'}: ${status ?? trouble ?? ''}${durationMs === undefined ? '' : `, ${durationMs} ms`}`,
+    ]),
+    ...(due === undefined ? [] : [[sequence, due, type, 'next try']]),
+  ]
 }
 
 const text = (value: object | undefined): string => (value === undefined ? '' : JSON.stringify(value))

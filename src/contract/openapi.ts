@@ -12,6 +12,7 @@ import {
 } from './message.ts'
 import {
   CaughtUpEvents,
+  TimelinePost,
   WebhookAttempt,
   WebhookEndpoint,
   WebhookEventDetail,
@@ -21,11 +22,13 @@ import { AuditEntry } from './management/audit.ts'
 import { SmtpCredential, SmtpCredentialCreated } from './management/credentials.ts'
 import { ApiKey, ApiKeyCreated } from './management/keys.ts'
 import {
+  MessageContent,
   MessageListItem,
   MessageTimeline,
   RefusedSubmission,
   TimelineAttempt,
   TimelineEvent,
+  TimelineWebhook,
 } from './management/mail.ts'
 import { Invitation, Member } from './management/members.ts'
 import { OperatorWorkspace, Plan } from './management/operators.ts'
@@ -56,7 +59,10 @@ const components: Readonly<Record<string, TSchema>> = {
   Error: ErrorBody,
   MessageListItem,
   MessageTimeline,
+  MessageContent,
   TimelineEvent,
+  TimelineWebhook,
+  TimelinePost,
   TimelineAttempt,
   Workspace,
   Domain,

@@ -19,7 +19,18 @@ export type WebhookTrouble = keyof typeof webhookTroubles
 export type DisableReason = 'by_hand' | 'receiver_gone' | 'no_success'
 
 /** Where an event stands with the endpoint. `not_sent`: the filter or the state of the endpoint kept it; it can be sent by hand. */
-type WebhookDeliveryState = 'waiting' | 'sending' | 'delivered' | 'failed' | 'not_sent'
+export type WebhookDeliveryState = 'waiting' | 'sending' | 'delivered' | 'failed' | 'not_sent'
+
+/** `leased` is null where the event is not in the queue. */
+export function webhookStateOf(row: {
+  readonly leased: boolean | null
+  readonly delivered: boolean | null
+  readonly tried: boolean | null
+}): WebhookDeliveryState {
+  if (row.leased !== null) return row.leased ? 'sending' : 'waiting'
+  if (row.delivered === true) return 'delivered'
+  return row.tried === true ? 'failed' : 'not_sent'
+}
 
 export interface WebhookEndpoint {
   readonly url: string

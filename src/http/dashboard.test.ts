@@ -38,7 +38,7 @@ test.each(['/', '/messages', '/messages/0199f1c2-0000-7000-8000-00000000000c', '
   },
 )
 
-test('its files are there, compressed, and may be kept for ever; the first load is under 250 KB of JavaScript', async () => {
+test('its files are there, compressed, and may be kept for ever; the first load is under 175 KB of JavaScript', async () => {
   const { body } = await app.inject({ url: '/', headers: page })
   const scripts = [...body.matchAll(/(?:src|href)="(\/[^"]+\.js)"/g)].map(([, path = '']) => path)
   const answers = await Promise.all(scripts.map((url) => app.inject({ url, headers: { 'accept-encoding': 'gzip' } })))
@@ -49,7 +49,7 @@ test('its files are there, compressed, and may be kept for ever; the first load 
   }
   const bytes = answers.reduce((sum, { rawPayload }) => sum + rawPayload.length, 0)
   expect(bytes).toBeGreaterThan(10_000)
-  expect(bytes).toBeLessThan(250_000)
+  expect(bytes).toBeLessThan(175_000)
 })
 
 test.each([

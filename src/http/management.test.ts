@@ -1,7 +1,13 @@
 // The management endpoints at their work, over a real database: what each promises beyond who may ask (isolation.test.ts).
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { limits } from '../config.ts'
+import type { MessageId } from '../domain/message.ts'
+import { isRefusal } from '../domain/refusal.ts'
 import { scopes } from '../domain/scopes.ts'
+import { parseAddress, type EmailAddress } from '../mail/address.ts'
+import { textOfMail } from '../mail/mail-text.ts'
+import { isMailMistake, readSubmittedMail } from '../mail/submitted-mail.ts'
+import { readReplaceable } from '../store/sent-again.ts'
 import { foldCounts } from '../store/usage.ts'
 import type { Sender } from '../store/store.test-kit.ts'
 import { makeSandboxInbox } from '../store/sandbox.ts'
@@ -127,11 +133,158 @@ describe('messages', () => {
   })
 })
 
+describe('the webhooks in a timeline', () => {
+  beforeAll(begin)
+  interface Story {
+    readonly events: { readonly sequence: number; readonly webhook?: unknown }[]
+  }
+
+  test('are told where they happened, to those who may read their log, and the answers stay in it', async () => {
+    const id = await send('ann@example.org')
+    const other = await send('bob@example.org')
+    const { db } = office.world
+    await db.run(
+      `insert into webhook_attempts (workspace_id, message_id, sequence, round, attempt, ended_at, delivered, trouble, status, duration_ms, excerpt)
+       select workspace_id, id, 1, 1, n, now() + n * interval '1 second', n = 3, case n when 1 then 'timeout' end, case n when 2 then 500 when 3 then 204 end, 12, 'secret words'
+         from messages, generate_series(1, 3) n where id = $1`,
+      [id],
+    )
+    const events = async (browser: Pick<BrowserOf, 'ask'>, message = id) =>
+      (await browser.ask('GET', `/messages/${message}/timeline`)).json<Story>().events
+    expect(await events(owner)).toEqual([
+      expect.objectContaining({
+        sequence: 1,
+        webhook: {
+          state: 'delivered',
+          attempts: [
+            expect.objectContaining({ attempt: 1, delivered: false, trouble: 'timeout', durationMs: 12 }),
+            expect.objectContaining({ attempt: 2, delivered: false, status: 500 }),
+            expect.objectContaining({ attempt: 3, delivered: true, status: 204 }),
+          ],
+        },
+      }),
+    ])
+    expect(JSON.stringify(await events(owner))).not.toContain('secret words')
+    // Nothing was posted of this one, and nothing waits.
+    expect(await events(owner, other)).toEqual([expect.not.objectContaining({ webhook: expect.anything() as object })])
+    await db.run(
+      `insert into webhook_queue (workspace_id, message_id, sequence, due_at, attempts) values ($1, $2, 1, '2030-01-01T00:00:00Z', 2)`,
+      [shop.workspaceId, other],
+    )
+    expect(await events(owner, other)).toEqual([
+      expect.objectContaining({
+        webhook: { state: 'waiting', nextAttemptAt: '2030-01-01T00:00:00.000Z', attempts: [] },
+      }),
+    ])
+    const reader = await office.key(shop.workspaceId, 'mail.read')
+    const both = await office.key(shop.workspaceId, 'mail.read', 'webhooks.read')
+    const timelineWith = async (key: string) =>
+      (await office.withKey(key, 'GET', `/messages/${id}/timeline`)).json<Story>().events[0]?.webhook
+    expect(await timelineWith(reader)).toBeUndefined()
+    expect(await timelineWith(both)).toMatchObject({ state: 'delivered' })
+  })
+
+  test('are the newest, where there are very many', async () => {
+    const id = await send('ann@example.org')
+    await office.world.db.run(
+      `insert into webhook_attempts (workspace_id, message_id, sequence, round, attempt, ended_at, delivered, status)
+       select workspace_id, id, 1, n, 1, now() + n * interval '1 second', n = 1, 500 from messages, generate_series(1, $2::integer) n where id = $1`,
+      [id, limits.timelinePostsMax + 5],
+    )
+    const story = (await owner.ask('GET', `/messages/${id}/timeline`)).json<{
+      events: { webhook: { state: string; attempts: { round: number }[] } }[]
+    }>()
+    const { state, attempts } = story.events[0]?.webhook ?? { attempts: [] }
+    // That it was delivered once is not forgotten with the post that is not shown.
+    expect(state).toBe('delivered')
+    expect(attempts).toHaveLength(limits.timelinePostsMax)
+    expect(attempts[0]?.round).toBe(6)
+  })
+})
+
+describe('the content of a message', () => {
+  beforeAll(begin)
+  const content = (id: string) => owner.ask('GET', `/messages/${id}/content`)
+  const page = (id: string) => owner.ask('GET', `/messages/${id}/content/html`)
+  const html = '<p onclick=alert(1)>Hello</p><script>alert(2)</script><img src="https://evil.example/x.png">'
+  const submitted = async (mail: string): Promise<string> => {
+    const answer = await office.office.acceptMail({
+      workspaceId: shop.workspaceId,
+      mailboxId: shop.mailboxId,
+      recipients: [parseAddress('ann@example.org') as EmailAddress],
+      content: Buffer.from(mail.replaceAll('\n', '\r\n')),
+      lacks: [],
+      senderDomain: 'w.example',
+      subject: 'Hi',
+      bodyText: () => textOfMail(Buffer.from(mail)),
+      until: performance.now() + 15_000,
+    })
+    if (isRefusal(answer)) throw new Error(answer.words)
+    return answer.ids[0] as string
+  }
+
+  test('over REST: its text and its files', async () => {
+    const file = { filename: 'a.txt', contentBase64: 'QUJD' }
+    const id = await send('ann@example.org', { attachments: [file] })
+    expect((await content(id)).json()).toEqual({
+      text: 'Good morning',
+      html: false,
+      attachments: [{ filename: 'a.txt', contentType: 'application/octet-stream', sizeBytes: 3 }],
+      whole: true,
+    })
+    expect((await page(id)).json()).toMatchObject({ code: 'not_found' })
+  })
+
+  test('over SMTP: its HTML is a page that browsers run nothing of, load nothing for and show in our frame alone', async () => {
+    const id = await submitted(`Subject: Hi\nContent-Type: text/html\n\n${html}\n`)
+    expect((await content(id)).json()).toMatchObject({ text: 'Hello', html: true, whole: true })
+    const answer = await page(id)
+    expect(answer.headers['content-type']).toBe('text/html; charset=utf-8')
+    expect(answer.headers['cache-control']).toBe('no-store')
+    const policy = String(answer.headers['content-security-policy']).split('; ')
+    expect(policy).toContain('sandbox')
+    expect(policy).toContain("default-src 'none'")
+    expect(policy).toContain("frame-ancestors 'self'")
+    expect(policy.filter((line) => /script|https?:|\*|allow/.test(line))).toEqual([])
+    expect(answer.body).toContain('Hello')
+  })
+
+  test('a big one is looked at from its beginning', async () => {
+    const file = 'QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVphYmNkZWZnaGlqa2xtbm9wcXJzdHV2\n'.repeat(80_000)
+    const id = await submitted(
+      `Content-Type: multipart/mixed; boundary=m\n\n--m\nContent-Type: text/html\n\n${html}\n--m\nContent-Type: image/png; name=big.png\nContent-Transfer-Encoding: base64\n\n${file}--m--\n`,
+    )
+    expect((await content(id)).json()).toMatchObject({
+      html: true,
+      whole: false,
+      attachments: [{ filename: 'big.png' }],
+    })
+    expect((await page(id)).body).toContain('Hello')
+  })
+
+  test('is not there after it has expired', async () => {
+    const id = await submitted(`Subject: Hi\nContent-Type: text/html\n\n${html}\n`)
+    await office.world.db.run('delete from outbound where message_id = $1', [id])
+    await office.world.db.run(
+      `update messages set status = 'failed', finished_at = app_now() - interval '8 days' where id = $1`,
+      [id],
+    )
+    for (const answer of [await content(id), await page(id)])
+      expect([answer.statusCode, answer.json()]).toEqual([
+        404,
+        expect.objectContaining({ error: 'The content of this message has expired.' }),
+      ])
+  })
+})
+
 describe('sending an unknown message again', () => {
   beforeAll(begin)
   const unknown = async (recipient = 'ann@example.org'): Promise<string> => {
     const file = { filename: 'a.txt', contentBase64: 'QUJD' }
-    const id = await send(recipient, { attachments: [file], metadata: { order: '7' } })
+    return lost(await send(recipient, { attachments: [file], metadata: { order: '7' } }))
+  }
+  /** Its final dot was written, and no reply came. */
+  const lost = async (id: string): Promise<string> => {
     await office.world.db.run('delete from outbound where message_id = $1', [id])
     await office.world.db.run(`update messages set status = 'sending' where id = $1`, [id])
     await office.world.db.run(
@@ -219,6 +372,119 @@ describe('sending an unknown message again', () => {
   test('is for unknown messages alone', async () => {
     const id = await send('bob@example.org')
     expect((await again(id)).json()).toMatchObject({ code: 'conflict' })
+  })
+
+  describe('that came over SMTP', () => {
+    const head =
+      'From: post@w.example\r\nSubject: Hi\r\nDate: Sat, 21 Nov 2026 09:30:00 +0000\r\nMessage-ID: <own@w.example>\r\n'
+    const plain = Buffer.from(`${head}\r\nGood\r\n.morning\r\n`)
+    const submitted = async (content: Buffer, recipients = ['ann@example.org']): Promise<string[]> => {
+      const mail = readSubmittedMail(content, true)
+      if (isMailMistake(mail)) throw new Error(mail.words)
+      const answer = await office.office.acceptMail({
+        workspaceId: shop.workspaceId,
+        mailboxId: shop.mailboxId,
+        recipients: recipients.map((text) => parseAddress(text) as EmailAddress),
+        content: mail.content,
+        lacks: mail.lacks,
+        senderDomain: 'w.example',
+        subject: mail.subject,
+        bodyText: () => textOfMail(mail.content),
+        until: performance.now() + 15_000,
+      })
+      if (isRefusal(answer)) throw new Error(answer.words)
+      return [...answer.ids]
+    }
+    /** What a worker would read, sign and send. */
+    const keptMail = async (id: string) => {
+      const read = await readReplaceable(office.world.db, shop.workspaceId, id as MessageId, 0)
+      return { source: read?.source, mail: (await read?.mail())?.toString('latin1') }
+    }
+    const afterGrace = <T>(work: () => Promise<T>) => later(limits.sendAgainGraceSeconds + 60, work)
+    const used = () =>
+      office.world.value<number>('select month_count from usage where workspace_id = $1', [shop.workspaceId])
+
+    const mails: [string, Buffer, string[]][] = [
+      ['a small one', plain, ['ann@example.org']],
+      [
+        'without Date and Message-ID',
+        Buffer.from('From: post@w.example\r\nSubject: Hi\r\n\r\nGood\r\n'),
+        ['ann@example.org'],
+      ],
+      [
+        'no UTF-8',
+        Buffer.from(`${head}Content-Transfer-Encoding: 8bit\r\n\r\nGr\u00fc\u00dfe\r\n`, 'latin1'),
+        ['ann@example.org'],
+      ],
+      [
+        'a big one for two',
+        Buffer.from(`${head}\r\n${'All work and no play\r\n'.repeat(8_000)}`),
+        ['ann@example.org', 'bob@example.org'],
+      ],
+    ]
+    test.each(mails)('goes out as it was kept, its Message-ID too: %s', async (_name, content, recipients) => {
+      const [first = ''] = await submitted(content, recipients)
+      await lost(first)
+      const before = await used()
+      const answers = await afterGrace(() => Promise.all([again(first), again(first)]))
+      expect(answers.map(({ statusCode }) => statusCode)).toEqual([202, 202])
+      const made = new Set(answers.map((answer) => answer.json<{ id: string }>().id))
+      expect(made.size).toBe(1)
+      const [id = ''] = [...made]
+      expect(await keptMail(id)).toEqual(await keptMail(first))
+      expect(await keptMail(id)).toMatchObject({ source: 'smtp' })
+      expect((await keptMail(id)).mail?.endsWith(content.toString('latin1'))).toBe(true)
+      expect(await used()).toBe(before + 1)
+      expect((await owner.ask('GET', `/messages/${id}/timeline`)).json()).toMatchObject({
+        sentAgainFor: first,
+        message: { recipient: 'ann@example.org', subject: 'Hi' },
+      })
+      // Its content is its own: it stays when that of the first goes.
+      await office.world.db.run('delete from attachments where message_id = $1', [first])
+      expect((await keptMail(id)).mail).toContain('From: post@w.example')
+    })
+
+    test('is scanned anew, with the signatures of today', async () => {
+      const [id = ''] = await submitted(plain)
+      await lost(id)
+      const eicar = Buffer.from(
+        'WDVPIVAlQEFQWzRcUFpYNTQoUF4pN0NDKTd9JEVJQ0FSLVNUQU5EQVJELUFOVElWSVJVUy1URVNULUZJTEUhJEgrSCo=',
+        'base64',
+      )
+      await office.world.db.run('update contents set body_text = $2 where message_id = $1', [
+        id,
+        `${head}Content-Type: application/octet-stream; name=a.com\r\nContent-Transfer-Encoding: base64\r\n\r\n${eicar.toString('base64')}\r\n`,
+      ])
+      const before = await messages()
+      expect((await afterGrace(() => again(id))).json()).toMatchObject({ code: 'attachment_infected' })
+      expect(await messages()).toBe(before)
+    })
+
+    test('is refused like any other: too early, suppressed, over quota, without its content', async () => {
+      const [id = ''] = await submitted(plain, ['carol@example.org'])
+      await lost(id)
+      const before = await messages()
+      expect((await again(id)).json()).toMatchObject({ code: 'conflict' })
+      await owner.ask('POST', '/suppressions', { body: { recipient: 'carol@example.org' } })
+      expect((await afterGrace(() => again(id))).json()).toMatchObject({ code: 'recipient_suppressed' })
+      await owner.ask('DELETE', '/suppressions/carol%40example.org')
+      await office.world.db.run(`insert into plans (name, monthly) values ('one', 1)`)
+      await office.world.db.run(`update workspaces set plan = 'one' where id = $1`, [shop.workspaceId])
+      expect((await afterGrace(() => again(id))).json()).toMatchObject({ code: 'monthly_limit_reached' })
+      await office.world.db.run(`update workspaces set plan = 'unlimited' where id = $1`, [shop.workspaceId])
+      await office.world.db.run('delete from contents where message_id = $1', [id])
+      expect((await afterGrace(() => again(id))).json<{ error: string }>().error).toMatch(/expired/)
+      expect(await messages()).toBe(before)
+    })
+  })
+
+  test('asked again after its key was forgotten, it still answers the first result', async () => {
+    const id = await unknown()
+    const first = await later(limits.sendAgainGraceSeconds + 60, () => again(id))
+    await office.world.db.run('delete from idempotency_keys where workspace_id = $1', [shop.workspaceId])
+    const second = await later(limits.sendAgainGraceSeconds + 60, () => again(id))
+    expect(second.headers['idempotent-replayed']).toBe('true')
+    expect(second.json<{ id: string }>().id).toBe(first.json<{ id: string }>().id)
   })
 
   test('is charged, and refused like any other: suppressed, blocked, without a plan', async () => {

@@ -3,7 +3,7 @@
 import { randomBytes } from 'node:crypto'
 import type { FastifyInstance, LightMyRequestResponse } from 'fastify'
 import { startDnsServer, type DnsServer } from '../../test/world/dns-server.ts'
-import { makeAccept, makeScanner } from '../accept/accept.ts'
+import { makeAccept, makeAcceptMail, makeScanner, type AcceptTools } from '../accept/accept.ts'
 import { silentLog } from '../base/log.ts'
 import { makeVault, type Vault } from '../base/secret.ts'
 import { makeZones } from '../base/zones.ts'
@@ -87,7 +87,7 @@ export async function officeWorld(publicUrl = 'http://localhost:3000'): Promise<
     return Promise.resolve(true)
   }
   const scanner = makeScanner(undefined)
-  const accept = makeAccept({
+  const acceptTools: AcceptTools = {
     ids,
     admitter: makeAdmitter(db),
     scanner,
@@ -95,7 +95,8 @@ export async function officeWorld(publicUrl = 'http://localhost:3000'): Promise<
     log: silentLog,
     stage: (id, bytes) => stageBlob(db, id, bytes),
     readRecord: (workspace, id) => readRecord(db, workspace, id),
-  })
+  }
+  const accept = makeAccept(acceptTools)
   const live = makeLive()
   const office: Office = {
     db,
@@ -109,6 +110,7 @@ export async function officeWorld(publicUrl = 'http://localhost:3000'): Promise<
     domains: makeDomainChecker({ db, zones: makeZones({ servers: [dns.address] }), hostname: 'node.test' }),
     doctor: () => examine({ settings: readSettings({}), database: db, scanner }),
     accept,
+    acceptMail: makeAcceptMail(acceptTools),
     standing: (workspace) => standingOf(db, workspace, publicUrl),
   }
   const authenticator = makeAuthenticator({ db, publicUrl, log: silentLog })

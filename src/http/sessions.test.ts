@@ -2,7 +2,10 @@
 import { TOTP, Secret } from 'otpauth'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { limits } from '../config.ts'
+import { silentLog } from '../base/log.ts'
+import { pruneGuesses } from '../store/sign-in-guesses.ts'
 import type { Sender } from '../store/store.test-kit.ts'
+import { makePeople } from '../workspace/workspace.ts'
 import { officeWorld, tokenOf, type OfficeWorld } from './office.test-kit.ts'
 
 let office: OfficeWorld
@@ -156,8 +159,7 @@ describe('guessing passwords', () => {
         return Promise.resolve(stored === null)
       },
     }
-    const { makePeople } = await import('../workspace/workspace.ts')
-    const people = makePeople({ ...office.office, log: (await import('../base/log.ts')).silentLog, passwords })
+    const people = makePeople({ ...office.office, log: silentLog, passwords })
     const origin = { address: '::1', agent: '' }
     await expect(people.signIn({ email: 'nobody@people.example', password }, origin)).rejects.toThrow(/wrong/)
     expect(hashed).toBe(1)
@@ -188,6 +190,47 @@ describe('guessing passwords', () => {
     )
     expect(rows).toBeGreaterThanOrEqual(limits.accountGuessesMax)
   }, 30_000)
+})
+
+describe('guesses at several nodes', () => {
+  const origin = { address: '192.0.2.1', agent: '' }
+  /** A node of its own, whose passwords cost nothing. */
+  const node = () =>
+    makePeople({
+      ...office.office,
+      db: office.world.anotherNode(),
+      log: silentLog,
+      passwords: { hash: () => Promise.resolve(''), fits: () => Promise.resolve(false) },
+    })
+  const guess = (people: ReturnType<typeof node>, email: string) =>
+    people.signIn({ email, password: 'a wrong one' }, origin).catch((error: { code?: string }) => error.code)
+
+  test('count together, also for one that starts later, and are forgotten with time', async () => {
+    const { email } = await office.login()
+    const nodes = [node(), node(), node()]
+    const many = limits.accountGuessesMax + 2
+    const answers = await Promise.all(
+      Array.from({ length: many }, (_, n) => guess(nodes[n % nodes.length] as (typeof nodes)[0], email)),
+    )
+    expect(new Set(answers)).toEqual(new Set(['wrong_credentials']))
+    for (const each of [...nodes, node()]) expect(await guess(each, email)).toBe('too_many_attempts')
+    // Nobody else waits for it.
+    expect(await guess(nodes[0] as (typeof nodes)[0], 'other@people.example')).toBe('wrong_credentials')
+    await office.world.setClock(new Date(Date.now() + limits.guessForgottenMs).toISOString())
+    expect(await guess(node(), email)).toBe('wrong_credentials')
+    await office.world.setClock()
+  }, 30_000)
+
+  test('are no list of what strangers typed, and do not stay', async () => {
+    await guess(node(), 'typed.by.somebody@people.example')
+    const rows = () => office.world.value<string>(`select count(*) from sign_in_guesses`)
+    expect(await rows()).not.toBe('0')
+    expect(await office.world.value('select string_agg(g::text, $$$$) from sign_in_guesses g')).not.toContain('typed')
+    await office.world.setClock(new Date(Date.now() + 20 * limits.guessForgottenMs).toISOString())
+    while ((await pruneGuesses(office.world.db, 2)) > 0);
+    expect(await rows()).toBe('0')
+    await office.world.setClock()
+  })
 })
 
 describe('the second factor', () => {

@@ -6,9 +6,17 @@ import { decodedText, fieldValue, readMime, type MimeEntity } from './mime-entit
 import { parseParameterized } from './mime-field.ts'
 
 export function textOfMail(mail: Buffer): string {
-  const root = readMime(mail)
-  const plain = firstOf(root, 'text/plain')
-  const html = plain === undefined ? firstOf(root, 'text/html') : undefined
+  return mailTextOf(readMime(mail))
+}
+
+/** What a reader shows: the first plain text and the first HTML, neither of them attached. */
+export function partsShown(root: MimeEntity): { readonly plain?: MimeEntity; readonly html?: MimeEntity } {
+  const [plain, html] = [firstOf(root, 'text/plain'), firstOf(root, 'text/html')]
+  return { ...(plain !== undefined && { plain }), ...(html !== undefined && { html }) }
+}
+
+export function mailTextOf(root: MimeEntity): string {
+  const { plain, html } = partsShown(root)
   const text = plain === undefined ? (html === undefined ? '' : textOfHtml(decodedText(html))) : decodedText(plain)
   return bounded(text.replace(/\r\n?/g, '\n').replaceAll('\0', '\ufffd').toWellFormed())
 }

@@ -54,6 +54,20 @@ const recent = sql(
     where workspace_id = $1 and id >= uuid_floor(app_now() - $3 * interval '1 millisecond') and action = $2`,
 )
 
+// Along the key, whose ids begin with the time of whoever wrote them; the row's own time is the database's and decides.
+const prune = sql(
+  'prune-audit',
+  `delete from audit_log where id = any (array(
+     select x.id from audit_log x
+      where x.id < uuid_floor(app_now() - $1 * interval '1 day') and x.at < app_now() - $1 * interval '1 day' order by x.id limit $2))
+   returning id`,
+)
+
+/** Drops up to `most` of the oldest entries that are older than that; answers how many. */
+export async function pruneAudit(db: Db, days: number, most: number): Promise<number> {
+  return (await db.rows(prune, [days, most])).length
+}
+
 /** How often something was done in a workspace in the last `ms`. */
 export async function countAudit(db: Db, workspace: WorkspaceId, action: string, ms: number): Promise<number> {
   return (await db.rows<{ many: number }>(recent, [workspace, action, ms]))[0]?.many ?? 0

@@ -8,6 +8,7 @@ import { sql, type Db } from './database.ts'
 const announce = sql('stage-blob', 'insert into staged_blobs (id) values ($1)')
 const chunk = sql('stage-chunk', 'insert into blobs (id, part, bytes) values ($1, $2, $3)')
 const parts = sql('read-blob', 'select bytes from blobs where id = $1 order by part')
+const firstParts = sql('read-blob-start', 'select bytes from blobs where id = $1 and part < $2 order by part')
 const sweep = sql(
   'sweep-blobs',
   `with orphans as materialized (
@@ -45,6 +46,12 @@ export async function stageBlob(
 /** The bytes of a blob; undefined when they are gone. */
 export async function readBlob(db: Db, id: string): Promise<Buffer | undefined> {
   const rows = await db.rows<{ bytes: Buffer }>(parts, [id])
+  return rows.length === 0 ? undefined : Buffer.concat(rows.map((row) => row.bytes))
+}
+
+/** Its first bytes, at least `most` where it has as many; undefined when they are gone. */
+export async function readBlobStart(db: Db, id: string, most: number): Promise<Buffer | undefined> {
+  const rows = await db.rows<{ bytes: Buffer }>(firstParts, [id, Math.ceil(most / limits.contentChunkBytes)])
   return rows.length === 0 ? undefined : Buffer.concat(rows.map((row) => row.bytes))
 }
 

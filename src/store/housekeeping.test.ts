@@ -1,6 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { MessageId } from '../domain/message.ts'
+import { limits } from '../config.ts'
 import { makeAdmitter } from './admit.ts'
+import { writeAudit } from './audit.ts'
 import { keepHouse } from './housekeeping.ts'
 import { storeWorld, type Sender, type StoreWorld } from './store.test-kit.ts'
 import { readStatus } from './views/message-status.ts'
@@ -13,7 +15,7 @@ beforeEach(async () => {
 })
 afterEach(() => world.close())
 
-const retention = { recordsDays: 90, eventsDays: 30, contentDays: 7 }
+const retention = { recordsDays: 90, eventsDays: 30, contentDays: 7, auditDays: 400 }
 const noPause = () => Promise.reject(new Error('nothing was in use'))
 const keep = () => keepHouse(world.db, retention, noPause)
 const day = 86_400_000
@@ -103,6 +105,24 @@ describe('what is kept, and for how long (decisions K)', () => {
     )
     await keep()
     expect(await world.value('select (select count(*) from blobs) + (select count(*) from attachments)')).toBe('0')
+  })
+
+  test('who did what is known for as long as it is asked for, however much there is, and what is newer stays', async () => {
+    const many = 2 * limits.housekeepingRows + 7
+    await writeAudit(world.db, { actor: 'cli', action: 'thing.made', workspaceId: sender.workspaceId })
+    await world.db.run(
+      `insert into audit_log (id, at, actor, action)
+       select (substr(uuid_floor(now())::text, 1, 24) || lpad(to_hex(i), 12, '0'))::uuid, now(), 'cli', 'thing.changed' from generate_series(1, ${many}) i`,
+    )
+    await inDays(399)
+    await writeAudit(world.db, { actor: 'cli', action: 'thing.removed', workspaceId: sender.workspaceId })
+    const kept = () => world.value<string>(`select concat_ws(' ', count(*), max(action)) from audit_log`)
+    await keep()
+    expect(await kept()).toBe(`${many + 2} thing.removed`)
+    await inDays(401)
+    await keep()
+    // The clock of a process may be behind; the row says when it was.
+    expect(await kept()).toBe('1 thing.removed')
   })
 
   test('idempotency keys live as long as the record', async () => {

@@ -2,6 +2,7 @@
 // or an instant's lock, so that nobody who sends waits for it; what must not be done twice at once stands under an advisory lock.
 import { setTimeout as wait } from 'node:timers/promises'
 import { limits } from '../config.ts'
+import { pruneAudit } from './audit.ts'
 import { sweepStagedBlobs } from './blobs.ts'
 import { sql, type Db } from './database.ts'
 import { pruneRefusals } from './refused-submissions.ts'
@@ -11,6 +12,7 @@ import { pruneStsPolicies } from './sts-policies.ts'
 import { pruneSandbox } from './sandbox.ts'
 import { pruneUnmatched } from './unmatched.ts'
 import { sweepSessions } from './sessions.ts'
+import { pruneGuesses } from './sign-in-guesses.ts'
 import { pruneCounts } from './usage.ts'
 
 /** How long things are kept, in days (decisions K). */
@@ -18,6 +20,7 @@ export interface Retention {
   readonly recordsDays: number
   readonly eventsDays: number
   readonly contentDays: number
+  readonly auditDays: number
 }
 
 const ahead = sql('partitions-ahead', 'select partitions_ahead_1() made')
@@ -59,7 +62,9 @@ export async function keepHouse(
   await pruneUnmatched(db)
   await pruneStsPolicies(db, limits.stsPoliciesMax)
   while ((await sweepSessions(db)) === 1_000);
+  while ((await pruneGuesses(db, limits.housekeepingRows)) === limits.housekeepingRows);
   await pruneCounts(db)
+  while ((await pruneAudit(db, retention.auditDays, limits.housekeepingRows)) === limits.housekeepingRows);
 }
 
 /** Contents outlive the end of the latest message of their partition; a message is final a day and a little after it was accepted. */

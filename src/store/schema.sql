@@ -490,6 +490,13 @@ create table sessions (
 CREATE INDEX sessions_expires ON public.sessions USING btree (expires_at);
 CREATE INDEX sessions_user ON public.sessions USING btree (user_id);
 
+create table sign_in_guesses (
+  name bytea not null,
+  count double precision not null,
+  at timestamp with time zone not null default app_now(),
+  constraint sign_in_guesses_pkey PRIMARY KEY (name)
+) with (fillfactor=70);
+
 create table smtp_credentials (
   workspace_id uuid not null,
   id uuid not null,

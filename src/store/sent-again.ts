@@ -6,6 +6,7 @@ import { sql, type Db } from './database.ts'
 interface Row {
   readonly status: MessageStatus
   readonly source: 'rest' | 'smtp'
+  readonly sender: string
   readonly mailbox_id: MailboxId
   readonly recipient: string
   readonly subject: string
@@ -13,6 +14,7 @@ interface Row {
   readonly content_expired_at: Date | null
   readonly body_text: string | null
   readonly body_blob: string | null
+  readonly form: 'text' | 'mail' | null
   readonly has_content: boolean
   /** Until it may be sent again; not positive: now. */
   readonly wait_seconds: number | null
@@ -21,17 +23,23 @@ interface Row {
 export interface Replaceable {
   readonly status: MessageStatus
   readonly source: 'rest' | 'smtp'
+  readonly sender: string
   readonly mailboxId: MailboxId
   readonly recipient: string
   readonly subject: string
   readonly metadata?: Readonly<Record<string, string>>
   readonly hasContent: boolean
   readonly waitSeconds: number
+  /** Undefined where it is gone, as below. */
+  readonly bodyText: () => Promise<string | undefined>
+  /** The whole mail, as it was kept: of what came over SMTP. */
+  readonly mail: () => Promise<Buffer | undefined>
 }
 
 const record = sql(
   'replaceable-message',
-  `select m.status, m.source, m.mailbox_id, m.recipient, m.subject, m.metadata, content_expired_since($1, m.finished_at) content_expired_at, c.body_text, c.body_blob,
+  `select m.status, m.source, m.sender, m.mailbox_id, m.recipient, m.subject, m.metadata,
+          content_expired_since($1, m.finished_at) content_expired_at, c.body_text, c.body_blob, c.form,
           c.message_id is not null has_content,
           ceil($3 - extract(epoch from app_now() - m.finished_at))::integer wait_seconds
      from messages m left join contents c on c.workspace_id = $1 and c.message_id = $2
@@ -52,12 +60,13 @@ export async function readReplaceable(
   workspace: WorkspaceId,
   id: MessageId,
   graceSeconds: number,
-): Promise<(Replaceable & { readonly bodyText: () => Promise<string | undefined> }) | undefined> {
+): Promise<Replaceable | undefined> {
   const [row] = await db.rows<Row>(record, [workspace, id, graceSeconds])
   if (row === undefined) return undefined
   return {
     status: row.status,
     source: row.source,
+    sender: row.sender,
     mailboxId: row.mailbox_id,
     recipient: row.recipient,
     subject: row.subject,
@@ -66,6 +75,8 @@ export async function readReplaceable(
     waitSeconds: row.wait_seconds ?? 0,
     bodyText: async () =>
       row.body_text ?? (row.body_blob === null ? undefined : (await readBlob(db, row.body_blob))?.toString('utf8')),
+    mail: async () =>
+      row.form === 'mail' ? Buffer.from(row.body_text ?? '') : (await readFiles(db, workspace, id))?.[0]?.bytes,
   }
 }
 

@@ -7,12 +7,13 @@ import { webhookApiVersion, webhookEventTypeNames } from '../contract/webhook-ev
 import { eventId, messagesOfEvent } from '../domain/event.ts'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import { isRefusal, refuse, type Refusal } from '../domain/refusal.ts'
-import type {
-  Page,
-  WebhookEndpoint,
-  WebhookEndpointWithSecret,
-  WebhookEventDetail,
-  WebhookLogEntry,
+import {
+  webhookStateOf,
+  type Page,
+  type WebhookEndpoint,
+  type WebhookEndpointWithSecret,
+  type WebhookEventDetail,
+  type WebhookLogEntry,
 } from '../domain/webhook.ts'
 import type { Db } from '../store/database.ts'
 import {
@@ -221,15 +222,9 @@ function logEntry(row: LogRow): WebhookLogEntry {
     type: row.type,
     createdAt: new Date(row.occurred_ms),
     ...(row.type !== 'webhook.test' && { messageId: row.message_id, sequence: row.sequence }),
-    state: stateOf(row),
+    state: webhookStateOf(row),
     ...(row.due_at !== null && row.leased === false && { nextAttemptAt: row.due_at }),
   }
-}
-
-function stateOf({ leased, delivered, tried }: LogRow): WebhookLogEntry['state'] {
-  if (leased !== null) return leased ? 'sending' : 'waiting'
-  if (delivered === true) return 'delivered'
-  return tried === true ? 'failed' : 'not_sent'
 }
 
 function presentAttempt(row: AttemptRow): WebhookEventDetail['attempts'][number] {

@@ -12,6 +12,7 @@ import {
 import { survivesItsLife } from '../base/service.test-kit.ts'
 import { eventId } from '../domain/event.ts'
 import type { MessageId } from '../domain/message.ts'
+import { readWebhooksOfMessage } from '../store/views/message-webhooks.ts'
 import { reapWebhooks } from '../store/webhooks.ts'
 import { webhookWorld, type WebhookWorld } from './sender.test-kit.ts'
 
@@ -111,6 +112,48 @@ function items<T>(page: { readonly items: readonly T[] } | object): readonly T[]
   if ('items' in page) return page.items
   throw new Error(JSON.stringify(page))
 }
+
+test('the story of a message tells each post of its events, and when the next is due', async () => {
+  const there = await receiver()
+  const shop = await world.customer(there.url)
+  there.answer = status(503)
+  const node = await world.started({ timeScale: 1 })
+  const [id = ''] = await world.admit(shop)
+  const webhooks = () => readWebhooksOfMessage(world.db, shop.workspaceId, id as MessageId)
+  const told = await world.eventually(webhooks, (map) => map.get(1)?.attempts.length === 1)
+  expect(told.get(1)).toEqual({
+    state: 'waiting',
+    nextAttemptAt: expect.any(Date) as Date,
+    attempts: [
+      {
+        round: 1,
+        attempt: 1,
+        endedAt: expect.any(Date) as Date,
+        delivered: false,
+        status: 503,
+        durationMs: expect.any(Number) as number,
+      },
+    ],
+  })
+  await node.stop()
+  there.answer = status(500)
+  await world.started()
+  await world.db.run('update webhook_queue set due_at = app_now() where message_id = $1', [id])
+  await world.db.run(`select pg_notify('posthorn_webhooks', '')`)
+  const ended = await world.eventually(webhooks, (map) => map.get(1)?.state === 'failed')
+  expect(ended.get(1)?.nextAttemptAt).toBeUndefined()
+  expect(ended.get(1)?.attempts.map(({ attempt, status }) => [attempt, status])).toEqual([
+    [1, 503],
+    ...[2, 3, 4, 5, 6, 7, 8].map((attempt) => [attempt, 500]),
+  ])
+  there.answer = ok
+  await world.desk.replayEvent(shop.workspaceId, eventId(id as MessageId, 1))
+  const again = await world.eventually(webhooks, (map) => map.get(1)?.state === 'delivered')
+  expect(again.get(1)?.attempts.at(-1)).toMatchObject({ round: 2, attempt: 1, delivered: true, status: 200 })
+  // A stranger to the workspace hears nothing, whatever id it names.
+  const stranger = await world.sender()
+  expect(await readWebhooksOfMessage(world.db, stranger.workspaceId, id as MessageId)).toEqual(new Map())
+})
 
 describe('order', () => {
   test('events of one message come in the order of their sequence, however they were claimed', async () => {

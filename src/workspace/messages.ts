@@ -9,6 +9,7 @@ import { idFloor, pageMessages, type MessageListRow } from '../store/views/messa
 import { readSentAgain, type SentAgain } from '../store/sent-again.ts'
 import { listMessages, readTimeline, workspaceOfMessage } from '../store/views/message-timeline.ts'
 import type { MessageSummary, Timeline } from '../store/views/message-timeline.ts'
+import type { By } from './by.ts'
 import type { Page } from './management.ts'
 import { Mistake, parseId } from './mistake.ts'
 
@@ -31,7 +32,7 @@ export function listRefusedOf(db: Db, workspace: WorkspaceId, most: number): Pro
 export async function showMessage(db: Db, text: string): Promise<Timeline> {
   const id = parseId(text, 'message') as MessageId
   const workspace = await workspaceOfMessage(db, id)
-  const timeline = workspace === undefined ? undefined : await readTimeline(db, workspace, id)
+  const timeline = workspace === undefined ? undefined : await readTimeline(db, workspace, id, { webhooks: true })
   if (timeline === undefined) throw new Mistake(`There is no message ${id}.`)
   return timeline
 }
@@ -77,9 +78,16 @@ export async function searchMessages(
   return { items: messages, ...(next !== undefined && { next }) }
 }
 
-/** Everything about one message of the workspace, and what was sent in its place. */
-export async function timelineOf(db: Db, workspace: WorkspaceId, id: MessageId): Promise<Timeline & SentAgain> {
-  const [timeline, again] = await Promise.all([readTimeline(db, workspace, id), readSentAgain(db, workspace, id)])
+/** Everything about one message of the workspace, and what was sent in its place; its webhooks for those who may read their log. */
+export async function timelineOf(
+  db: Db,
+  { workspaceId, scopes }: Pick<By, 'workspaceId' | 'scopes'>,
+  id: MessageId,
+): Promise<Timeline & SentAgain> {
+  const [timeline, again] = await Promise.all([
+    readTimeline(db, workspaceId, id, { webhooks: scopes.has('webhooks.read') }),
+    readSentAgain(db, workspaceId, id),
+  ])
   if (timeline === undefined)
     throw new Mistake('No message with this id exists in your workspace.', { code: 'not_found' })
   return { ...timeline, ...again }

@@ -2,7 +2,7 @@
 import type { Vault } from '../base/secret.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import type { Refusal } from '../domain/refusal.ts'
-import type { Accepted, Principal, Submission } from '../domain/submission.ts'
+import type { Accepted, AcceptedMail, MailSubmission, Principal, Submission } from '../domain/submission.ts'
 import type { Db } from '../store/database.ts'
 import type { DomainChecker } from './domain-check.ts'
 import type { Live } from './live.ts'
@@ -25,6 +25,8 @@ export interface Office {
     readonly { readonly name: string; readonly status: 'ok' | 'warn' | 'fail' | 'skipped'; readonly detail: string }[]
   >
   readonly accept: (submission: Submission) => Promise<Accepted | Refusal>
+  /** A mail as it is: what came over SMTP, when it is sent again. */
+  readonly acceptMail: (submission: MailSubmission) => Promise<AcceptedMail | Refusal>
   /** Whether a workspace may send at all; undefined where there is none. */
   readonly standing: (
     workspace: WorkspaceId,

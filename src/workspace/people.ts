@@ -3,7 +3,6 @@
 // address costs as much time as a known one.
 import { randomBytes, randomUUIDv7 } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
-import { DecayingCounts } from '../base/decaying-counts.ts'
 import { hashSecret, sealedAs, type Vault } from '../base/secret.ts'
 import type { Log } from '../base/log.ts'
 import { limits } from '../config.ts'
@@ -22,6 +21,7 @@ import {
   type UserRow,
 } from '../store/people.ts'
 import { deleteSessions } from '../store/sessions.ts'
+import { addGuess, countGuesses, forgetGuesses } from '../store/sign-in-guesses.ts'
 import { audited } from './by.ts'
 import { Mistake, parseName } from './mistake.ts'
 import type { Notify } from './notices.ts'
@@ -76,12 +76,17 @@ const wrong = (): Mistake => new Mistake('E-mail address, password or code are w
 
 export function makePeople(tools: PeopleTools) {
   const { db, vault, log, notify, publicUrl, passwords = makePasswords() } = tools
-  const guesses = new DecayingCounts(limits.guessForgottenMs, limits.guessersMax)
+  // In the database: with several nodes, and after a restart, nobody gets more guesses.
+  const guesses = {
+    count: (name: string) => countGuesses(db, hashSecret(name)),
+    add: (name: string) => addGuess(db, hashSecret(name)),
+    forget: (name: string) => forgetGuesses(db, hashSecret(name)),
+  }
   let held = 0
 
   /** A wrong guess: counted, written down, answered late. */
   const wrongGuess = async (name: string, user: UserRow | undefined, { address }: Origin): Promise<never> => {
-    const count = guesses.add(name)
+    const count = await guesses.add(name)
     if (user !== undefined)
       await writeAudit(db, { actor: `user:${user.id}`, action: 'session.refused', facts: { address } })
     const over = Math.ceil(count - limits.guessesFree)
@@ -94,10 +99,14 @@ export function makePeople(tools: PeopleTools) {
   }
 
   /** The name under which guesses of this browser are counted. Refuses where there were too many from devices that nobody knows. */
-  const countedAs = (emailKey: string, user: UserRow | undefined, device: string | undefined): string => {
+  const countedAs = async (
+    emailKey: string,
+    user: UserRow | undefined,
+    device: string | undefined,
+  ): Promise<string> => {
     const isKnown = user !== undefined && device !== undefined && opensDevice(vault, device, user)
     const name = isKnown ? `device ${hashSecret(device).toString('base64')}` : `account ${emailKey}`
-    if (guesses.count(name) > limits.accountGuessesMax)
+    if ((await guesses.count(name)) > limits.accountGuessesMax)
       throw new Mistake(
         'Too many wrong passwords for this account; wait a minute, or sign in where you were signed in before.',
         { code: 'too_many_attempts', retryAfterSeconds: 60 },
@@ -115,13 +124,13 @@ export function makePeople(tools: PeopleTools) {
   const proved = async (holder: Holder, password: string): Promise<UserRow> => {
     const user = await userById(db, holder.userId)
     const name = `session ${holder.userId}`
-    if (guesses.count(name) > limits.accountGuessesMax)
+    if ((await guesses.count(name)) > limits.accountGuessesMax)
       throw new Mistake('Too many wrong passwords; wait a minute.', {
         code: 'too_many_attempts',
         retryAfterSeconds: 60,
       })
     if (user !== undefined && (await passwords.fits(password, user.password_hash))) return user
-    guesses.add(name)
+    await guesses.add(name)
     throw new Mistake('"password" is not your present password.', { code: 'wrong_credentials', field: 'password' })
   }
 
@@ -140,7 +149,7 @@ export function makePeople(tools: PeopleTools) {
     signIn: async ({ email, password, code }: Credentials, browser: Browser): Promise<SignedIn> => {
       const emailKey = (parseAddress(email.trim())?.key ?? email.trim().toLowerCase()).slice(0, limits.addressOctetsMax)
       const user = await userByEmail(db, emailKey)
-      const name = countedAs(emailKey, user, browser.device)
+      const name = await countedAs(emailKey, user, browser.device)
       const fits = await passwords.fits(password, user?.password_hash)
       if (user === undefined || !fits) return wrongGuess(name, user, browser)
       if (user.totp_sealed !== null) {
@@ -151,7 +160,7 @@ export function makePeople(tools: PeopleTools) {
           })
         if (!(await secondFactorFits(tools, user, code))) return wrongGuess(name, user, browser)
       }
-      guesses.forget(name)
+      await guesses.forget(name)
       return welcome(user, browser, user.totp_sealed === null ? 'password' : 'password and code')
     },
 

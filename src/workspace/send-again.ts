@@ -1,46 +1,47 @@
 // A person's answer to delivery_unknown: the same mail as a new message with its own id, at most once, only while it is still unknown, and only
 // after a time in which no worker can still hold its socket (delivery-semantics, "Send again"). The conditions stand in the transaction of
-// the admission itself (migration 0008); what is looked at here first is for the words.
+// the admission itself (migration 0008); what is looked at here first is for the words. What came over SMTP goes out octet for octet as it was
+// kept (decisions 0047).
 import { limits } from '../config.ts'
 import type { MessageId } from '../domain/message.ts'
 import type { Refusal } from '../domain/refusal.ts'
 import { isRefusal } from '../domain/refusal.ts'
-import type { Accepted, Submission } from '../domain/submission.ts'
-import { parseAddress } from '../mail/address.ts'
+import type { Accepted, AcceptedMail, MailSubmission, MessageRecord, Submission } from '../domain/submission.ts'
+import { parseAddress, type EmailAddress } from '../mail/address.ts'
+import { textOfMail } from '../mail/mail-text.ts'
+import { isMailMistake, readSubmittedMail } from '../mail/submitted-mail.ts'
 import { writeAudit } from '../store/audit.ts'
 import type { Db } from '../store/database.ts'
-import { isNotReplaceable, readFiles, readReplaceable, readSentAgain } from '../store/sent-again.ts'
+import { isNotReplaceable, readFiles, readReplaceable, readSentAgain, type Replaceable } from '../store/sent-again.ts'
+import { readRecord } from '../store/views/message-status.ts'
 import type { By } from './by.ts'
 import { Mistake } from './mistake.ts'
 
-export async function sendAgain(
-  { db, accept }: { readonly db: Db; readonly accept: (submission: Submission) => Promise<Accepted | Refusal> },
-  by: By,
-  id: MessageId,
-): Promise<Accepted | Refusal> {
+interface Tools {
+  readonly db: Db
+  readonly accept: (submission: Submission) => Promise<Accepted | Refusal>
+  readonly acceptMail: (submission: MailSubmission) => Promise<AcceptedMail | Refusal>
+}
+
+/** `replayed`: it had been sent again before. */
+export interface SentInPlace {
+  readonly message: MessageRecord
+  readonly replayed: boolean
+}
+
+export async function sendAgain(tools: Tools, by: By, id: MessageId): Promise<SentInPlace | Refusal> {
+  const { db } = tools
   const message = await readReplaceable(db, by.workspaceId, id, limits.sendAgainGraceSeconds)
   if (message === undefined)
     throw new Mistake('No message with this id exists in your workspace.', { code: 'not_found' })
-  const isRepeat = (await readSentAgain(db, by.workspaceId, id)).sentAgainAs !== undefined
-  if (!isRepeat) refuseTooEarly(message)
-  const bodyText = await message.bodyText()
-  const attachments = await readFiles(db, by.workspaceId, id)
+  const { sentAgainAs } = await readSentAgain(db, by.workspaceId, id)
+  // The key of the first time may have been forgotten, and the content be gone.
+  if (sentAgainAs !== undefined) return { message: await recordOf(db, by, sentAgainAs as MessageId), replayed: true }
+  refuseTooEarly(message)
   const recipient = parseAddress(message.recipient)
   if (recipient === undefined) throw new Error(`message ${id} has a recipient that is none`)
-  if ((!message.hasContent || bodyText === undefined || attachments === undefined) && !isRepeat)
-    throw new Mistake('The content of this message has expired; it cannot be sent again.', { code: 'conflict' })
   try {
-    const answer = await accept({
-      workspaceId: by.workspaceId,
-      source: 'rest',
-      mailboxId: message.mailboxId,
-      recipient,
-      subject: message.subject,
-      bodyText: bodyText ?? '',
-      attachments: attachments ?? [],
-      ...(message.metadata !== undefined && { metadata: message.metadata }),
-      idempotency: { endpoint: 'send_again', key: `${id}+${limits.sendAgainGraceSeconds}`, bodyHash: id },
-    })
+    const answer = await (message.source === 'smtp' ? mailAgain : textAgain)(tools, by, { ...message, id, recipient })
     if (!isRefusal(answer) && !answer.replayed)
       await writeAudit(db, {
         workspaceId: by.workspaceId,
@@ -56,25 +57,70 @@ export async function sendAgain(
   }
 }
 
-function refuseTooEarly({
-  status,
-  source,
-  waitSeconds,
-}: {
-  status: string
-  source: string
-  waitSeconds: number
-}): void {
+type Unknown = Omit<Replaceable, 'recipient'> & { readonly id: MessageId; readonly recipient: EmailAddress }
+
+const expired = (): Mistake =>
+  new Mistake('The content of this message has expired; it cannot be sent again.', { code: 'conflict' })
+
+/** At most once is this key's uniqueness; its form is the trigger's (migration 0008). */
+const keyOf = (id: MessageId): string => `${id}+${limits.sendAgainGraceSeconds}`
+
+/** What came over REST is composed anew, with the new message's id and date. */
+async function textAgain({ db, accept }: Tools, by: By, message: Unknown): Promise<SentInPlace | Refusal> {
+  const { id, mailboxId, recipient, subject, metadata } = message
+  const bodyText = message.hasContent ? await message.bodyText() : undefined
+  const attachments = await readFiles(db, by.workspaceId, id)
+  if (bodyText === undefined || attachments === undefined) throw expired()
+  return accept({
+    workspaceId: by.workspaceId,
+    source: 'rest',
+    mailboxId,
+    recipient,
+    subject,
+    bodyText,
+    attachments,
+    ...(metadata !== undefined && { metadata }),
+    idempotency: { endpoint: 'send_again', key: keyOf(id), bodyHash: id },
+  })
+}
+
+/** What came over SMTP stays as it is: its author's words, fields and Message-ID. */
+async function mailAgain({ db, acceptMail }: Tools, by: By, message: Unknown): Promise<SentInPlace | Refusal> {
+  const { id, mailboxId, recipient, subject } = message
+  const content = message.hasContent ? await message.mail() : undefined
+  if (content === undefined) throw expired()
+  const read = readSubmittedMail(content, true)
+  const answer = await acceptMail({
+    workspaceId: by.workspaceId,
+    mailboxId,
+    recipients: [recipient],
+    // The signatures may be newer than those of the first time.
+    ...((isMailMistake(read) || !read.isPlainText) && { scanned: content }),
+    content,
+    // Date and Message-ID were made when it was accepted first, where its author gave none.
+    lacks: [],
+    senderDomain: message.sender.slice(message.sender.lastIndexOf('@') + 1),
+    subject,
+    bodyText: () => textOfMail(content),
+    idempotency: { kind: 'again', key: keyOf(id), hash: id },
+    until: performance.now() + limits.scanMs + limits.stagingMs + limits.admissionMs,
+  })
+  if (isRefusal(answer)) return answer
+  return { message: await recordOf(db, by, answer.ids[0] as MessageId), replayed: answer.replayed }
+}
+
+async function recordOf(db: Db, by: By, id: MessageId): Promise<MessageRecord> {
+  const record = await readRecord(db, by.workspaceId, id)
+  if (record === undefined) throw new Error(`message ${id} was accepted, but its record is gone`)
+  return record
+}
+
+function refuseTooEarly({ status, waitSeconds }: Pick<Replaceable, 'status' | 'waitSeconds'>): void {
   if (status !== 'delivery_unknown')
     throw new Mistake(
       `Only a message in the state delivery_unknown can be sent again; this one is ${status}. To send it once more, send a new one.`,
       { code: 'conflict' },
     )
-  // Not yet: what came over SMTP is kept as it was submitted, and would have to be admitted so.
-  if (source !== 'rest')
-    throw new Mistake('A message that came over SMTP cannot be sent again from here; submit it again.', {
-      code: 'conflict',
-    })
   if (waitSeconds > 0)
     throw new Mistake(
       `It is too early: for ${waitSeconds} more seconds its delivery may still end by itself. Try again after that.`,

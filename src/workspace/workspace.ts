@@ -67,6 +67,7 @@ export {
   showInvitation,
   withdrawInvitation,
 } from './members.ts'
+export { contentOf } from './message-content.ts'
 export { listMessagesOf, listRefusedOf, pageRefused, searchMessages, showMessage, timelineOf } from './messages.ts'
 export type { MessageSummary, Timeline } from './messages.ts'
 export { Mistake } from './mistake.ts'

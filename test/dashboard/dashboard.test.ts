@@ -15,15 +15,12 @@ import type { JourneyWorkspace } from '../world/journey-workspace.ts'
 import { startPosthorn, type Posthorn } from '../world/posthorn.ts'
 import { startScriptedServer, type ScriptedServer } from '../world/scripted-server.ts'
 import { startWebhookReceiver, type WebhookReceiver } from '../world/webhook-receiver.ts'
+import * as visit from './visit.ts'
+import type { Login } from './visit.ts'
 
 const run = promisify(execFile)
 const screenshots = fileURLToPath(new URL('screenshots', import.meta.url))
 const script = '<img src=x onerror=alert(1)><script>alert(2)</script>'
-
-interface Login {
-  readonly email: string
-  readonly password: string
-}
 
 let posthorn: Posthorn
 let receiver: WebhookReceiver
@@ -57,7 +54,7 @@ beforeAll(async () => {
   posthorn = await startPosthorn({
     settings: { POSTHORN_ALLOW_PRIVATE_WEBHOOKS: 'true', POSTHORN_DNS_SERVERS: dns.address },
   })
-  owner = firstLogin(posthorn.said())
+  owner = visit.firstLogin(posthorn.said())
   shop = await posthorn.workspace({ name: 'Shop' })
   hostile = await posthorn.workspace({ name: `Hostile ${script}`, route: `smtp://127.0.0.1:${rude.port}` })
   for (const { id } of [shop, hostile])
@@ -70,12 +67,6 @@ afterAll(async () => {
   await posthorn?.remove()
   await Promise.all([receiver?.stop(), rude?.stop(), dns?.stop()])
 })
-
-/** The start prints it once. */
-function firstLogin(said: string): Login {
-  const [, email = '', password = ''] = /Sign in to the dashboard[^\n]*\n\s+(\S+)\n\s+(\S+)/.exec(said) ?? []
-  return { email, password }
-}
 
 async function makeLogin(email: string, workspace: string, role: string): Promise<Login> {
   const { password } = await posthorn.cli<{ password: string }>(
@@ -91,21 +82,11 @@ async function makeLogin(email: string, workspace: string, role: string): Promis
   return { email, password }
 }
 
-async function signIn(person: Page, { email, password }: Login): Promise<void> {
-  await person.goto(`${posthorn.url}/sign-in`)
-  await person.getByLabel('E-mail').fill(email)
-  await person.getByLabel('Password').fill(password)
-  await person.getByRole('button', { name: 'Sign in', exact: true }).click()
-}
+const signIn = (person: Page, login: Login): Promise<void> => visit.signIn(person, posthorn.url, login)
 
 const go = (path: string, person = page) => person.goto(`${posthorn.url}${path}`)
-const press = (name: string | RegExp, person = page) => person.getByRole('button', { name, exact: true }).click()
-const heading = (name: string | RegExp, person = page) => person.getByRole('heading', { level: 1, name }).waitFor()
-/** Until nothing is being read any more. */
-const loaded = async (person = page) => {
-  await person.getByRole('heading', { level: 1 }).first().waitFor()
-  await expect.poll(() => person.getByText('Loading…').count(), { timeout: 10_000, interval: 20 }).toBe(0)
-}
+const press = (name: string | RegExp, person = page) => visit.press(person, name)
+const heading = (name: string | RegExp, person = page) => visit.heading(person, name)
 const dialog = (person = page) => person.getByRole('dialog')
 
 async function choose(workspace: string): Promise<void> {
@@ -315,7 +296,7 @@ describe('people', () => {
     const changing = /^(?:Create|Add|Invite|Remove|Revoke|Set|Change|Import|Undo|Disable|Enable|Send a test|Prepare)/
     for (const path of ['/settings', '/webhook', '/suppressions', '/domains', '/mailboxes', '/members']) {
       await go(path, viewer)
-      await loaded(viewer)
+      await visit.loaded(viewer)
       expect(await viewer.getByRole('main').getByRole('button', { name: changing }).all(), path).toHaveLength(0)
     }
     expect(await viewer.getByText('Operator', { exact: true }).count()).toBe(0)
@@ -438,7 +419,7 @@ describe('every page', () => {
   }
 
   const look = async (person: Page, name: string) => {
-    await loaded(person)
+    await visit.loaded(person)
     return inspect(person, screenshots, name)
   }
 

@@ -10,7 +10,7 @@ import { Card, Page } from '../ui/page.tsx'
 import { Answered, Empty } from '../ui/states.tsx'
 import { Table } from '../ui/table.tsx'
 import { Time } from '../ui/time.tsx'
-import { bytes } from './sandbox.tsx'
+import { bytes } from '../ui/size.ts'
 
 const reasons: Readonly<Record<string, string>> = {
   no_report: 'It is no report that can be read.',

@@ -15,10 +15,20 @@ import { FormMistake } from '../ui/field.tsx'
 import { Card, Facts, Page } from '../ui/page.tsx'
 import { Answered } from '../ui/states.tsx'
 import { Time } from '../ui/time.tsx'
+import { Preview } from './preview.tsx'
 import { Story } from './story.tsx'
 
 const isOpen = (timeline: MessageTimeline | undefined): boolean =>
   timeline === undefined || ['queued', 'sending', 'retrying'].includes(timeline.processingStatus)
+
+/** Until something may be told of a post to the webhook; Infinity where nothing is under way. */
+function postPauseMs(timeline: MessageTimeline | undefined): number {
+  const pauses = (timeline?.events ?? []).flatMap(({ webhook }) => {
+    if (webhook?.state === 'sending') return [0]
+    return webhook?.nextAttemptAt === undefined ? [] : [Date.parse(webhook.nextAttemptAt) - Date.now()]
+  })
+  return Math.max(1_000, Math.min(...pauses))
+}
 
 export function MessagePage() {
   const { messageId } = useParams({ from: '/inside/messages/$messageId' })
@@ -26,7 +36,8 @@ export function MessagePage() {
   const query = useQuery({
     queryKey: ['message', messageId],
     queryFn: ({ signal }) => get<MessageTimeline>(`/api/v1/messages/${messageId}/timeline`, signal),
-    refetchInterval: ({ state }) => interval(isOpen(state.data) ? 1_000 : 15_000),
+    // The stream tells of messages alone; posts to webhooks are looked for when they are due.
+    refetchInterval: ({ state }) => Math.min(postPauseMs(state.data), interval(isOpen(state.data) ? 1_000 : 15_000)),
   })
   return (
     <Page
@@ -53,26 +64,21 @@ export function MessagePage() {
               </p>
             )}
             <div className="grid items-start gap-6 lg:grid-cols-[minmax(0,1fr)_20rem]">
-              <Card title="What happened">
-                <Story timeline={timeline} />
-              </Card>
               <div className="grid gap-6">
-                <Details timeline={timeline} />
-                <Card title="Text">
-                  {timeline.message.contentExpiredAt === undefined ? (
-                    <pre
-                      tabIndex={0}
-                      className="max-h-96 overflow-auto font-sans text-sm break-words whitespace-pre-wrap"
-                    >
-                      {timeline.message.bodyText}
-                    </pre>
-                  ) : (
+                <Card title="What happened">
+                  <Story timeline={timeline} />
+                </Card>
+                {timeline.message.contentExpiredAt === undefined ? (
+                  <Preview id={timeline.message.id} />
+                ) : (
+                  <Card title="Mail">
                     <p className="text-sm text-soft">
                       Deleted <Time at={timeline.message.contentExpiredAt} />; contents are kept for a while only.
                     </p>
-                  )}
-                </Card>
+                  </Card>
+                )}
               </div>
+              <Details timeline={timeline} />
             </div>
           </>
         )}

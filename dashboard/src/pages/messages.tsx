@@ -3,7 +3,9 @@ import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import { Mail, Search } from 'lucide-react'
 import { useState } from 'react'
 import { PagedTable } from '../list.tsx'
+import { readFilter, type MessageFilter } from '../message-filter.ts'
 import type { MessageListItem } from '../shapes.ts'
+import { useSearchField } from '../shortcuts.ts'
 import { StateBadge, states } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
 import { Choice, TextField, textIn } from '../ui/field.tsx'
@@ -11,13 +13,6 @@ import { Card, Page } from '../ui/page.tsx'
 import { Empty } from '../ui/states.tsx'
 import type { Column } from '../ui/table.tsx'
 import { Time } from '../ui/time.tsx'
-
-export interface MessageFilter {
-  readonly status?: string
-  readonly deliveryStatus?: string
-  readonly text?: string
-  readonly recipient?: string
-}
 
 const choices = (names: readonly (keyof typeof states)[]) =>
   [['', 'Any'], ...names.map((name) => [name, states[name].word] as const)] as const
@@ -43,10 +38,24 @@ export const messageColumns: readonly Column<MessageListItem>[] = [
   { head: 'Accepted', cell: ({ createdAt }) => <Time at={createdAt} />, align: 'right' },
 ]
 
+const isBackwards = ({ from, to }: MessageFilter): boolean => from !== undefined && to !== undefined && to < from
+
+/** The filter as the service wants it: instants, the last day to its end. Dates without a time are read as the browser's own midnight. */
+function asked({ from, to, ...filter }: MessageFilter): Readonly<Record<string, string>> {
+  const midnight = (day: string, later: number) => {
+    const at = new Date(`${day}T00:00:00`)
+    at.setDate(at.getDate() + later)
+    return at.toISOString()
+  }
+  return { ...filter, ...(from && { from: midnight(from, 0) }), ...(to && { to: midnight(to, 1) }) }
+}
+
 export function Messages() {
-  const filter: MessageFilter = useSearch({ from: '/inside/messages' })
+  // What the route has not validated comes through as it is.
+  const filter = readFilter(useSearch({ from: '/inside/messages' }))
   const navigate = useNavigate()
   const [text, setText] = useState(filter.text ?? filter.recipient ?? '')
+  const searchField = useSearchField()
   const look = (changes: MessageFilter) => {
     const all = Object.entries({ ...filter, ...changes }).filter(([, value]) => value !== undefined && value !== '')
     void navigate({ to: '/messages', search: Object.fromEntries(all) })
@@ -56,7 +65,7 @@ export function Messages() {
     <Page title="Messages" about="Everything that was accepted, and what became of it.">
       <form
         role="search"
-        className="grid gap-3 sm:grid-cols-[minmax(0,1fr)_10rem_10rem_auto] sm:items-end"
+        className="grid grid-cols-2 gap-3 sm:grid-cols-4 sm:items-end xl:grid-cols-[minmax(0,1fr)_9rem_9rem_9.5rem_9.5rem_auto]"
         onSubmit={(event) => {
           event.preventDefault()
           const wanted = textIn(new FormData(event.currentTarget), 'text').trim()
@@ -65,14 +74,17 @@ export function Messages() {
           look({ recipient: isAddress ? wanted : '', text: isAddress ? '' : wanted })
         }}
       >
-        <TextField
-          label="Search"
-          name="text"
-          type="search"
-          placeholder="An address, or part of the subject"
-          value={text}
-          onChange={(event) => setText(event.target.value)}
-        />
+        <div className="col-span-2 sm:col-span-4 xl:col-span-1">
+          <TextField
+            ref={searchField}
+            label="Search"
+            name="text"
+            type="search"
+            placeholder="An address, or part of the subject"
+            value={text}
+            onChange={(event) => setText(event.target.value)}
+          />
+        </div>
         <Choice
           label="State"
           options={statusChoices}
@@ -85,7 +97,26 @@ export function Messages() {
           value={filter.deliveryStatus ?? ''}
           onChange={(event) => look({ deliveryStatus: event.target.value })}
         />
-        <Button type="submit" icon={<Search aria-hidden className="size-4" />}>
+        <TextField
+          label="From"
+          type="date"
+          max={filter.to}
+          value={filter.from ?? ''}
+          onChange={(event) => look({ from: event.target.value })}
+        />
+        <TextField
+          label="To"
+          type="date"
+          min={filter.from}
+          mistake={isBackwards(filter) ? 'This is before “From”.' : undefined}
+          value={filter.to ?? ''}
+          onChange={(event) => look({ to: event.target.value })}
+        />
+        <Button
+          type="submit"
+          className="col-span-2 sm:col-span-4 xl:col-span-1"
+          icon={<Search aria-hidden className="size-4" />}
+        >
           Search
         </Button>
       </form>
@@ -93,7 +124,7 @@ export function Messages() {
         <PagedTable<MessageListItem>
           name="messages"
           path="/api/v1/messages"
-          query={{ ...filter }}
+          query={asked(filter)}
           label="Messages"
           columns={messageColumns}
           keyOf={({ id }) => id}

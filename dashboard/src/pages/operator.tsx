@@ -14,7 +14,7 @@ import { Answered, Empty } from '../ui/states.tsx'
 import { Table } from '../ui/table.tsx'
 import { Time } from '../ui/time.tsx'
 import { AuditTable } from './audit.tsx'
-import { bytes } from './sandbox.tsx'
+import { bytes } from '../ui/size.ts'
 
 const usePlans = () =>
   useQuery({ queryKey: ['plans'], queryFn: ({ signal }) => get<ListOf<Plan>>('/api/v1/operator/plans', signal) })

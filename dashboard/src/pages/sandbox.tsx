@@ -6,6 +6,7 @@ import { get } from '../api.ts'
 import { PagedTable } from '../list.tsx'
 import type { SandboxMail, SandboxMailParsed } from '../shapes.ts'
 import { Card, Facts, Page } from '../ui/page.tsx'
+import { bytes } from '../ui/size.ts'
 import { Answered, Empty } from '../ui/states.tsx'
 import { Time } from '../ui/time.tsx'
 
@@ -44,11 +45,6 @@ export function Sandbox() {
       </Card>
     </Page>
   )
-}
-
-export function bytes(count: number): string {
-  if (count < 1024) return `${count} B`
-  return count < 1024 * 1024 ? `${(count / 1024).toFixed(1)} KB` : `${(count / 1024 / 1024).toFixed(1)} MB`
 }
 
 export function SandboxMailPage() {

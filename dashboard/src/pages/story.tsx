@@ -5,6 +5,7 @@ import { Fragment, type ReactNode } from 'react'
 import type { MessageTimeline, TimelineAttempt, TimelineEvent } from '../shapes.ts'
 import { states, tones, type Tone } from '../ui/badge.tsx'
 import { ClockTime, duration, Time } from '../ui/time.tsx'
+import { Posts } from './posts.tsx'
 
 interface Smtp {
   readonly host?: string
@@ -118,6 +119,7 @@ export function Story({ timeline }: { readonly timeline: MessageTimeline }) {
           >
             <Words event={event} facts={facts} />
             {attempt !== undefined && <Dialogue attempt={attempt} />}
+            {event.webhook !== undefined && <Posts id={event.id} webhook={event.webhook} />}
           </Step>
         )
       })}

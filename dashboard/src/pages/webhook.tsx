@@ -1,11 +1,11 @@
 // The webhook endpoint: where events are posted, its secret, and what became of each event.
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
-import { Check as CheckIcon, CircleDashed, Clock, RotateCw, Send, Webhook as WebhookIcon, X } from 'lucide-react'
+import { RotateCw, Webhook as WebhookIcon } from 'lucide-react'
 import { useState } from 'react'
 import { ask, get, useChange, withQuery } from '../api.ts'
 import { useMay } from '../session.tsx'
-import type { WebhookEndpoint, WebhookEventDetail, WebhookLogEntry } from '../shapes.ts'
-import { Badge, StateBadge, type Tone } from '../ui/badge.tsx'
+import type { WebhookEndpoint, WebhookLogEntry } from '../shapes.ts'
+import { Badge, StateBadge } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
 import { CopyLine, Id } from '../ui/copy.tsx'
 import { Confirm, Dialog, DialogActions } from '../ui/dialog.tsx'
@@ -13,7 +13,8 @@ import { Check, FormMistake, mistakeIn, TextField, textIn } from '../ui/field.ts
 import { Card, Facts, Page } from '../ui/page.tsx'
 import { Answered, Empty, Failed, Loading } from '../ui/states.tsx'
 import { Table } from '../ui/table.tsx'
-import { ClockTime, duration, Time } from '../ui/time.tsx'
+import { Time } from '../ui/time.tsx'
+import { EventDialog, logStates } from './webhook-event.tsx'
 import { disableReasons, useEndpoint, WebhookTrouble } from './webhook-trouble.tsx'
 
 const types = [
@@ -28,14 +29,6 @@ const types = [
   'message.failed',
   'message.delivery_unknown',
 ] as const
-
-const logStates: Readonly<Record<WebhookLogEntry['state'], { tone: Tone; icon: typeof Clock; word: string }>> = {
-  waiting: { tone: 'idle', icon: Clock, word: 'Waiting' },
-  sending: { tone: 'accent', icon: Send, word: 'Sending' },
-  delivered: { tone: 'good', icon: CheckIcon, word: 'Delivered' },
-  failed: { tone: 'bad', icon: X, word: 'Failed' },
-  not_sent: { tone: 'idle', icon: CircleDashed, word: 'Not sent' },
-}
 
 export function WebhookPage() {
   const query = useEndpoint()
@@ -409,74 +402,5 @@ function Replay() {
         </form>
       </Dialog>
     </>
-  )
-}
-
-function EventDialog({
-  id,
-  mayReplay,
-  done,
-}: {
-  readonly id: string
-  readonly mayReplay: boolean
-  readonly done: () => void
-}) {
-  const query = useQuery({
-    queryKey: ['webhook-log', id],
-    queryFn: ({ signal }) => get<WebhookEventDetail>(`/api/v1/webhook/events/${id}`, signal),
-    refetchInterval: 2_000,
-  })
-  const replay = useChange(() => ask('POST', '/api/v1/webhook/replay', { eventId: id }), ['webhook-log'])
-  return (
-    <Dialog title={query.data?.type ?? 'Event'} open onOpenChange={done}>
-      <Answered query={query}>
-        {({ attempts, body }) => (
-          <div className="grid gap-4">
-            {attempts.length === 0 ? (
-              <p className="text-sm text-soft">No try has ended yet.</p>
-            ) : (
-              <ol className="grid gap-2">
-                {attempts.map(({ round, attempt, endedAt, delivered, status, trouble, durationMs, excerpt }) => (
-                  <li key={`${round} ${attempt}`} className="grid gap-1 rounded-lg border border-line p-2.5 text-sm">
-                    <span className="flex flex-wrap items-center gap-2">
-                      <Badge tone={delivered ? 'good' : 'bad'} icon={delivered ? CheckIcon : X}>
-                        {status ?? trouble?.replaceAll('_', ' ') ?? (delivered ? 'Delivered' : 'Failed')}
-                      </Badge>
-                      <span className="text-soft">try {attempt}</span>
-                      <span className="ml-auto text-xs text-soft">
-                        {durationMs !== undefined && `${duration(durationMs)} · `}
-                        <ClockTime at={endedAt} />
-                      </span>
-                    </span>
-                    {excerpt !== undefined && excerpt !== '' && (
-                      <pre className="max-h-24 overflow-auto font-mono text-xs break-words whitespace-pre-wrap text-soft">
-                        {excerpt}
-                      </pre>
-                    )}
-                  </li>
-                ))}
-              </ol>
-            )}
-            <details>
-              <summary className="text-sm text-soft">What is posted</summary>
-              <pre tabIndex={0} className="mt-2 max-h-64 overflow-auto rounded-lg bg-sunken p-3 font-mono text-xs">
-                {JSON.stringify(body, undefined, 2)}
-              </pre>
-            </details>
-          </div>
-        )}
-      </Answered>
-      <FormMistake error={replay.error} />
-      <DialogActions>
-        {mayReplay && (
-          <Button busy={replay.isPending} onClick={() => replay.mutate(undefined)}>
-            Send again
-          </Button>
-        )}
-        <Button look="primary" onClick={done}>
-          Close
-        </Button>
-      </DialogActions>
-    </Dialog>
   )
 }

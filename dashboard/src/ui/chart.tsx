@@ -1,8 +1,10 @@
-// Counts over time. The picture is for the eye; the table behind it says the same to everybody else.
-import { useEffect, useMemo, useRef, useState } from 'react'
+// Counts over time. The picture is for the eye; each point of it says its exact numbers to the mouse, the finger and the arrow keys, and the table
+// behind it says them all to everybody.
+import { useEffect, useMemo, useRef, useState, type KeyboardEvent } from 'react'
 import uPlot from 'uplot'
 import 'uplot/dist/uPlot.min.css'
 import type { UsageSeries } from '../shapes.ts'
+import { exactly } from './time.tsx'
 
 type Count = Exclude<keyof UsageSeries['points'][number], 'at' | 'latencyMs'>
 const lines: readonly (readonly [name: Count, words: string, colour: string, dash?: number[]])[] = [
@@ -31,10 +33,13 @@ export function Chart({ series }: { readonly series: UsageSeries }) {
   const latest = useRef(data)
   latest.current = data
   const plot = useRef<uPlot>(undefined)
+  const [hovered, setHovered] = useState<number>()
+  /** By a key: it stays while data come and go, until another key or the mouse. */
+  const [chosen, choose] = useState<number>()
   useEffect(() => {
     const element = place.current
     if (element === null) return
-    const made = new uPlot(optionsFor(element), latest.current, element)
+    const made = new uPlot(optionsFor(element, setHovered), latest.current, element)
     plot.current = made
     const watch = new ResizeObserver(() => made.setSize({ width: element.clientWidth, height }))
     watch.observe(element)
@@ -44,10 +49,42 @@ export function Chart({ series }: { readonly series: UsageSeries }) {
     }
   }, [theme])
   useEffect(() => plot.current?.setData(data), [data])
-  const told = series.points.filter((point) => lines.some(([name]) => point[name] > 0))
+  useEffect(() => {
+    const { current } = plot
+    const seconds = chosen === undefined ? undefined : data[0]?.[chosen]
+    if (current === undefined || seconds === undefined) return
+    current.setCursor({ left: current.valToPos(seconds, 'x'), top: height / 3 })
+    return () => plot.current?.setCursor({ left: -10, top: -10 })
+  }, [chosen, data, theme])
+  const last = series.points.length - 1
+  const at = chosen ?? hovered
+  const point = at === undefined ? undefined : series.points[at]
+  const step = (event: KeyboardEvent) => {
+    const to = steps[event.key]?.(at, last)
+    if (to === undefined) return
+    event.preventDefault()
+    setHovered(undefined)
+    choose(to === 'away' ? undefined : Math.min(Math.max(to, 0), last))
+  }
+  const rows = series.points.filter((each) => told(each).length > 0)
   return (
     <figure className="grid gap-3">
-      <div ref={place} aria-hidden className="min-w-0" />
+      <div
+        role="slider"
+        tabIndex={0}
+        aria-label="A point of the chart"
+        aria-valuemin={0}
+        aria-valuemax={Math.max(last, 0)}
+        aria-valuenow={at ?? last}
+        aria-valuetext={point === undefined ? 'None; go with the arrow keys' : inWords(point)}
+        className="relative min-w-0 rounded"
+        onKeyDown={step}
+        onBlur={() => choose(undefined)}
+        onMouseMove={() => choose(undefined)}
+      >
+        <div ref={place} aria-hidden className="min-w-0" />
+        {point !== undefined && at !== undefined && <Exact point={point} isLeft={at * 2 > last} />}
+      </div>
       <figcaption className="flex flex-wrap gap-x-4 gap-y-1 text-xs text-soft">
         {lines.map(([name, words, colour, dash]) => (
           <span key={name} className="inline-flex items-center gap-1.5">
@@ -77,12 +114,12 @@ export function Chart({ series }: { readonly series: UsageSeries }) {
               </tr>
             </thead>
             <tbody>
-              {told.map((point) => (
-                <tr key={point.at}>
-                  <td className="pr-3 whitespace-nowrap">{new Date(point.at).toLocaleString()}</td>
+              {rows.map((each) => (
+                <tr key={each.at}>
+                  <td className="pr-3 whitespace-nowrap">{new Date(each.at).toLocaleString()}</td>
                   {lines.map(([name]) => (
                     <td key={name} className="pr-3 text-right">
-                      {point[name]}
+                      {each[name]}
                     </td>
                   ))}
                 </tr>
@@ -95,8 +132,57 @@ export function Chart({ series }: { readonly series: UsageSeries }) {
   )
 }
 
-function optionsFor(element: HTMLElement): uPlot.Options {
-  const colour = (name: string) => getComputedStyle(document.documentElement).getPropertyValue(name).trim()
+type Point = UsageSeries['points'][number]
+
+/** Where a key leads from a point, or from none. */
+const steps: Readonly<Record<string, (at: number | undefined, last: number) => number | 'away'>> = {
+  ArrowLeft: (at, last) => (at ?? last + 1) - 1,
+  ArrowRight: (at, last) => (at ?? last - 1) + 1,
+  PageUp: (at, last) => (at ?? last + 1) - 6,
+  PageDown: (at, last) => (at ?? last - 1) + 6,
+  Home: () => 0,
+  End: (_at, last) => last,
+  Escape: () => 'away',
+}
+
+const told = (point: Point) => lines.filter(([name]) => point[name] > 0)
+
+function inWords(point: Point): string {
+  const numbers = told(point).map(([name, words]) => `${words} ${point[name].toLocaleString()}`)
+  return `${exactly(new Date(point.at))}: ${numbers.length === 0 ? 'nothing' : numbers.join(', ')}`
+}
+
+/** On the half of the picture where the cursor is not. */
+function Exact({ point, isLeft }: { readonly point: Point; readonly isLeft: boolean }) {
+  return (
+    <div
+      aria-hidden
+      className={`pointer-events-none absolute top-2 grid gap-1 rounded-lg border border-line bg-card px-2.5 py-2 text-xs tabular-nums shadow-md ${isLeft ? 'left-12' : 'right-2'}`}
+    >
+      <p className="font-medium">{exactly(new Date(point.at))}</p>
+      {told(point).length === 0 && <p className="text-soft">Nothing</p>}
+      {told(point).map(([name, words, colour, dash]) => (
+        <p key={name} className="flex items-center gap-1.5">
+          <span
+            className={`w-3 border-t-2 ${dash === undefined ? '' : 'border-dashed'}`}
+            style={{ borderColor: `var(${colour})` }}
+          />
+          <span className="mr-4 text-soft">{words}</span>
+          <span className="ml-auto">{point[name].toLocaleString()}</span>
+        </p>
+      ))}
+    </div>
+  )
+}
+
+function optionsFor(element: HTMLElement, show: (at: number | undefined) => void): uPlot.Options {
+  /** As the browser resolves it: a canvas knows neither variables nor `light-dark()`. */
+  const colour = (name: string) => {
+    element.style.color = `var(${name})`
+    const { color } = getComputedStyle(element)
+    element.style.color = ''
+    return color
+  }
   const axis = {
     stroke: colour('--soft'),
     font: '11px ui-sans-serif, system-ui, sans-serif',
@@ -107,8 +193,9 @@ function optionsFor(element: HTMLElement): uPlot.Options {
     width: element.clientWidth,
     height,
     legend: { show: false },
-    cursor: { points: { size: 6 } },
-    padding: [8, 8, 0, 0],
+    cursor: { points: { size: 6 }, drag: { x: false, y: false } },
+    hooks: { setCursor: [({ cursor }) => show((cursor.left ?? -1) < 0 ? undefined : (cursor.idx ?? undefined))] },
+    padding: [8, 20, 0, 0],
     scales: { y: { range: (_plot, _least, most) => [0, Math.max(4, most * 1.1)] } },
     axes: [
       {

@@ -3,6 +3,7 @@ import {
   useId,
   type InputHTMLAttributes,
   type ReactNode,
+  type Ref,
   type SelectHTMLAttributes,
   type TextareaHTMLAttributes,
 } from 'react'
@@ -50,7 +51,7 @@ export function TextField({
   mistake,
   className = '',
   ...rest
-}: Frame & InputHTMLAttributes<HTMLInputElement>) {
+}: Frame & InputHTMLAttributes<HTMLInputElement> & { readonly ref?: Ref<HTMLInputElement> }) {
   const id = useId()
   return (
     <Framed {...{ label, hint, mistake, id }}>

@@ -24,6 +24,7 @@ export const audits = {
     operationId: 'listAuditEntries',
     tag: 'Workspace',
     summary: 'Read the audit log',
+    description: 'Who changed what, of the last 400 days or as long as the installation keeps it.',
     scope: 'audit.read',
     query: closed(paging),
     ok: [200, 'A page of entries, newest first.', page(AuditEntry, 'Audit entries.')],

@@ -1,6 +1,7 @@
 // Messages as the dashboard shows them: pages, the whole story of one, and sending again what nobody can know about.
 import { Type } from 'typebox'
 import { DeliveryEvent, Message, SendMessageResponse, deliveryStatuses, processingStatuses } from '../message.ts'
+import { TimelinePost, webhookStates } from './webhooks.ts'
 import { closed, email, managed, oneOf, page, paging, time, uuid } from './managed.ts'
 
 const status = oneOf(processingStatuses, "The service's queue state.")
@@ -23,6 +24,20 @@ export const MessageListItem = Type.Object(
   { description: 'A message in a list.' },
 )
 
+export const TimelineWebhook = Type.Object(
+  {
+    state: Type.Enum(webhookStates, {
+      type: 'string',
+      description: 'As in the log of webhooks; `waiting`: for its first or next try.',
+    }),
+    nextAttemptAt: Type.Optional(time('When it is posted next.')),
+    attempts: Type.Array(TimelinePost, {
+      description: 'Every ended try, oldest first; at most 200 for a message, the newest.',
+    }),
+  },
+  { description: 'What became of the webhook of an event.' },
+)
+
 export const TimelineEvent = Type.Object(
   {
     id: uuid('The event; the same as `Webhook-Id`.'),
@@ -37,6 +52,7 @@ export const TimelineEvent = Type.Object(
           'Members of the webhook event of the same kind: `attempt`, `reason`, `nextAttemptAt`, `smtp`, `bounce`, ...',
       }),
     ),
+    webhook: Type.Optional(TimelineWebhook),
   },
   { description: 'One change of a message.' },
 )
@@ -79,6 +95,23 @@ export const MessageTimeline = Type.Object(
     sentAgainFor: Type.Optional(uuid('The unknown message in whose place this one was sent.')),
   },
   { description: 'Everything that happened to a message.' },
+)
+
+export const MessageContent = Type.Object(
+  {
+    text: Type.String({ description: 'What a person reads of it; of a mail that has only HTML, the text of that.' }),
+    html: Type.Boolean({ description: 'The mail has HTML: read it at `content/html`.' }),
+    attachments: Type.Array(
+      Type.Object({
+        filename: Type.String({ description: 'As its sender called it.' }),
+        contentType: Type.String(),
+        sizeBytes: Type.Integer({ description: 'Decoded.' }),
+      }),
+      { description: 'The files it brings; at most 100.' },
+    ),
+    whole: Type.Boolean({ description: 'False where the mail is so large that only its beginning was looked at.' }),
+  },
+  { description: 'The content of a message while it is kept.' },
 )
 
 export const RefusedSubmission = Type.Object(
@@ -141,9 +174,37 @@ export const mail = {
     operationId: 'getMessageTimeline',
     tag,
     summary: 'Read the whole story of a message',
-    description: 'Every change, every attempt with its SMTP dialogue, and every report of the receiving provider.',
+    description:
+      'Every change, every attempt with its SMTP dialogue, and every report of the receiving provider. With `webhooks.read` also what became of each event that was to be posted: `events[].webhook`, left out where nothing was posted and nothing waits. The beginning of an answer is in the log of webhooks.',
     scope: 'mail.read',
     ok: [200, 'The timeline.', MessageTimeline],
+  }),
+  readContent: managed({
+    method: 'get',
+    path: '/api/v1/messages/{messageId}/content',
+    operationId: 'getMessageContent',
+    tag,
+    summary: 'Read the content of a message',
+    description: 'Text and files of what was submitted, as long as it is kept.',
+    scope: 'mail.read',
+    ok: [200, 'The content.', MessageContent],
+    may: { 404: 'Not there, of another workspace, or its content has expired (`not_found`).' },
+  }),
+  readContentHtml: managed({
+    method: 'get',
+    path: '/api/v1/messages/{messageId}/content/html',
+    operationId: 'getMessageContentHtml',
+    tag,
+    summary: 'Look at the HTML of a message',
+    description:
+      'A page for a frame of the dashboard, under a Content-Security-Policy that lets nothing run and loads nothing from anywhere: pictures and styles of other hosts do not appear, and nobody hears that it was looked at.',
+    scope: 'mail.read',
+    query: closed({
+      workspace: Type.Optional(uuid('In place of X-Posthorn-Workspace, which a frame cannot send.')),
+    }),
+    ok: [200, 'The page.', Type.String()],
+    contentType: 'text/html',
+    may: { 404: 'Not there, of another workspace, expired, or without HTML (`not_found`).' },
   }),
   sendAgain: managed({
     method: 'post',
@@ -152,7 +213,7 @@ export const mail = {
     tag,
     summary: 'Send an unknown message again, as a new one',
     description:
-      'For a message in `delivery_unknown` alone, 15 minutes after it became so: the same mail with a new id, quota charge and history. The recipient may get it twice. At most once for each message: a repeat answers the first result with `Idempotent-Replayed: true`. 409 says why it cannot be.',
+      'For a message in `delivery_unknown` alone, 15 minutes after it became so: the same mail with a new id, quota charge and history. What came over SMTP goes out octet for octet as it was kept, with its own Message-ID, by which many mailboxes tell a second copy from a new mail. The recipient may get it twice. At most once for each message: a repeat answers the first result with `Idempotent-Replayed: true`. 409 says why it cannot be.',
     scope: 'mail.send',
     ok: [202, 'Accepted for asynchronous delivery.', SendMessageResponse],
     may: {

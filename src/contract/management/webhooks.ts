@@ -43,14 +43,14 @@ export const WebhookEndpoint = Type.Object(
   { description: 'The webhook endpoint of the workspace.' },
 )
 
-const states = ['waiting', 'sending', 'delivered', 'failed', 'not_sent'] as const
+export const webhookStates = ['waiting', 'sending', 'delivered', 'failed', 'not_sent'] as const
 const logEntry = {
   id: uuid('The event; equals `Webhook-Id`.'),
   type: Type.String({ description: 'Its type.' }),
   createdAt: time('When it happened.'),
   messageId: Type.Optional(uuid('The message.')),
   sequence: Type.Optional(Type.Integer({ minimum: 1, description: 'Counts the events of the message.' })),
-  state: Type.Enum(states, {
+  state: Type.Enum(webhookStates, {
     type: 'string',
     description:
       '`waiting`: for its first or next try; `sending`: under way; `delivered`; `failed`: eight tries without success; `not_sent`: kept back by the filter or because the endpoint was disabled.',
@@ -59,17 +59,21 @@ const logEntry = {
 }
 export const WebhookLogEntry = Type.Object(logEntry, { description: 'An event, and where it stands.' })
 
+const post = {
+  round: Type.Integer({ description: 'Counts the ladders of eight tries: each sending by hand begins one.' }),
+  attempt: Type.Integer({ description: 'From 1 to 8.' }),
+  endedAt: time('When it ended.'),
+  delivered: Type.Boolean({ description: 'It was answered with 2xx.' }),
+  status: Type.Optional(Type.Integer({ description: 'The HTTP status of the answer.' })),
+  trouble: Type.Optional(
+    Type.String({ description: 'What went wrong: `blocked_address`, `dns_failure`, `timeout`, `tls_failed`, ...' }),
+  ),
+  durationMs: Type.Optional(Type.Integer({ description: 'How long it took.' })),
+}
+export const TimelinePost = Type.Object(post, { description: 'One try at posting an event.' })
 export const WebhookAttempt = Type.Object(
   {
-    round: Type.Integer({ description: 'Counts the ladders of eight tries: each sending by hand begins one.' }),
-    attempt: Type.Integer({ description: 'From 1 to 8.' }),
-    endedAt: time('When it ended.'),
-    delivered: Type.Boolean({ description: 'It was answered with 2xx.' }),
-    status: Type.Optional(Type.Integer({ description: 'The HTTP status of the answer.' })),
-    trouble: Type.Optional(
-      Type.String({ description: 'What went wrong: `blocked_address`, `dns_failure`, `timeout`, `tls_failed`, ...' }),
-    ),
-    durationMs: Type.Optional(Type.Integer({ description: 'How long it took.' })),
+    ...post,
     excerpt: Type.Optional(
       Type.String({
         description: 'The beginning of the answer, at most 1 KB. Text of the receiver: never render it raw.',

@@ -2,7 +2,8 @@
 import { managementOperations as operations } from '../../contract/operations.ts'
 import type { MessageId } from '../../domain/message.ts'
 import { isRefusal, refuse } from '../../domain/refusal.ts'
-import { pageRefused, searchMessages, sendAgain, timelineOf } from '../../workspace/workspace.ts'
+import { framedHtml } from '../../mail/mail-preview.ts'
+import { contentOf, pageRefused, searchMessages, sendAgain, timelineOf } from '../../workspace/workspace.ts'
 import type { Desk } from '../manage.ts'
 import { presentAccepted, presentStatus } from '../present.ts'
 import { mayNotSend } from '../send.ts'
@@ -26,7 +27,7 @@ export function mailRoutes({ member, office }: Desk): void {
   member(operations.readTimeline, async ({ by, path }) => {
     const { events, reports, attempts, queue, sentAgainAs, sentAgainFor, ...record } = await timelineOf(
       office.db,
-      by.workspaceId,
+      by,
       path['messageId'] as MessageId,
     )
     const told = presentStatus(record, reports)
@@ -43,6 +44,22 @@ export function mailRoutes({ member, office }: Desk): void {
     }
   })
 
+  member(operations.readContent, async ({ by, path }) => {
+    const { html, ...content } = await contentOf(office.db, by.workspaceId, path['messageId'] as MessageId)
+    return { ...content, html: html !== undefined }
+  })
+
+  member(operations.readContentHtml, async ({ by, path, reply }) => {
+    const { html } = await contentOf(office.db, by.workspaceId, path['messageId'] as MessageId)
+    if (html === undefined) return refuse('not_found', 'This message has no HTML.')
+    reply.headers({
+      'content-type': 'text/html; charset=utf-8',
+      'content-security-policy': framePolicy,
+      'x-dns-prefetch-control': 'off',
+    })
+    return Buffer.from(framedHtml(html))
+  })
+
   member(operations.sendAgain, async ({ by, path, principal, reply }) => {
     const standing = principal ?? (await office.standing(by.workspaceId))
     const refusal = standing === undefined ? gone : mayNotSend(standing)
@@ -53,5 +70,16 @@ export function mailRoutes({ member, office }: Desk): void {
     return presentAccepted(answer.message)
   })
 }
+
+/** Whatever a mail says: no script, no form, no way out, nothing from anywhere; also where somebody opens it outside of its frame. */
+const framePolicy = [
+  'sandbox',
+  "default-src 'none'",
+  "style-src 'unsafe-inline'",
+  'img-src data:',
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'self'",
+].join('; ')
 
 const gone = refuse('not_found', 'There is no such workspace.')

@@ -11,6 +11,7 @@ import type {
 import type { MessageRecord } from '../../domain/submission.ts'
 import { sql, type Db } from '../database.ts'
 import { readStatus } from './message-status.ts'
+import { readWebhooksOfMessage, type TimelineWebhook } from './message-webhooks.ts'
 
 export interface MessageSummary {
   readonly id: MessageId
@@ -30,6 +31,8 @@ export interface TimelineEvent {
   readonly deliveryStatus: DeliveryStatus
   readonly occurredAt: Date
   readonly facts?: object
+  /** Where the event was posted, or waits for it, and the reader may know. */
+  readonly webhook?: TimelineWebhook
 }
 
 /** One ended attempt, as its worker wrote it down. */
@@ -129,11 +132,17 @@ export async function workspaceOfMessage(db: Db, id: string): Promise<WorkspaceI
   return (await db.rows<{ workspace_id: WorkspaceId }>(owner, [id]))[0]?.workspace_id
 }
 
-/** Everything about a message; undefined where the workspace has no such message. */
-export async function readTimeline(db: Db, workspace: WorkspaceId, id: MessageId): Promise<Timeline | undefined> {
+/** Everything about a message; undefined where the workspace has no such message. Its webhooks only for those who may read their log. */
+export async function readTimeline(
+  db: Db,
+  workspace: WorkspaceId,
+  id: MessageId,
+  { webhooks: withWebhooks }: { readonly webhooks: boolean },
+): Promise<Timeline | undefined> {
   const known = await readStatus(db, workspace, id)
   if (known === undefined) return undefined
-  const [events, attempts, [queue], [scan]] = await Promise.all([
+  const [webhooks, events, attempts, [queue], [scan]] = await Promise.all([
+    withWebhooks ? readWebhooksOfMessage(db, workspace, id) : undefined,
     db.rows<EventRow>(eventsOf, [workspace, id]),
     db.rows<AttemptRow>(attemptsOf, [workspace, id]),
     db.rows<QueueRow>(queueOf, [workspace, id]),
@@ -141,7 +150,7 @@ export async function readTimeline(db: Db, workspace: WorkspaceId, id: MessageId
   ])
   return {
     ...known.message,
-    events: events.map((event) => presentEvent(id, event)),
+    events: events.map((event) => presentEvent(id, event, webhooks?.get(event.sequence))),
     reports: known.events,
     attempts: attempts.map(({ ended_at, ...attempt }) => ({ ...attempt, endedAt: ended_at })),
     ...(queue !== undefined && { queue: presentQueue(queue) }),
@@ -149,7 +158,7 @@ export async function readTimeline(db: Db, workspace: WorkspaceId, id: MessageId
   }
 }
 
-function presentEvent(id: MessageId, row: EventRow): TimelineEvent {
+function presentEvent(id: MessageId, row: EventRow, webhook: TimelineWebhook | undefined): TimelineEvent {
   return {
     id: eventId(id, row.sequence),
     sequence: row.sequence,
@@ -158,6 +167,7 @@ function presentEvent(id: MessageId, row: EventRow): TimelineEvent {
     deliveryStatus: deliveryStatusOf(row.delivery_rank),
     occurredAt: row.occurred_at,
     ...(row.facts !== null && { facts: row.facts }),
+    ...(webhook !== undefined && { webhook }),
   }
 }
 

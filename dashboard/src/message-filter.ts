@@ -1,0 +1,32 @@
+// Which messages are looked for, as the page's address says it: somebody may have typed it.
+
+export interface MessageFilter {
+  readonly status?: string
+  readonly deliveryStatus?: string
+  readonly text?: string
+  readonly recipient?: string
+  /** Days as the browser counts them, both included. */
+  readonly from?: string
+  readonly to?: string
+}
+
+const isText = (value: string): boolean => value !== ''
+const isDay = (value: string): boolean => /^\d{4}-\d\d-\d\d$/.test(value) && !Number.isNaN(Date.parse(value))
+const members = {
+  status: isText,
+  deliveryStatus: isText,
+  text: isText,
+  recipient: isText,
+  from: isDay,
+  to: isDay,
+} as const satisfies Record<keyof MessageFilter, (value: string) => boolean>
+
+/** What of it means something; the rest is as if it were not there. */
+export function readFilter(search: Readonly<Record<string, unknown>>): MessageFilter {
+  return Object.fromEntries(
+    Object.entries(members).flatMap(([name, isRight]): [string, string][] => {
+      const value = search[name]
+      return typeof value === 'string' && isRight(value) ? [[name, value]] : []
+    }),
+  )
+}

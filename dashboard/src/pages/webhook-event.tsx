@@ -1,0 +1,88 @@
+// One webhook event: every try at posting it, with the beginning of what the receiver said, and what was posted.
+import { useQuery } from '@tanstack/react-query'
+import { Check, CircleDashed, Clock, Send, X } from 'lucide-react'
+import { ask, get, useChange } from '../api.ts'
+import type { WebhookEventDetail, WebhookLogEntry } from '../shapes.ts'
+import { Badge, type Tone } from '../ui/badge.tsx'
+import { Button } from '../ui/button.tsx'
+import { Dialog, DialogActions } from '../ui/dialog.tsx'
+import { FormMistake } from '../ui/field.tsx'
+import { Answered } from '../ui/states.tsx'
+import { ClockTime, duration } from '../ui/time.tsx'
+
+export const logStates: Readonly<Record<WebhookLogEntry['state'], { tone: Tone; icon: typeof Clock; word: string }>> = {
+  waiting: { tone: 'idle', icon: Clock, word: 'Waiting' },
+  sending: { tone: 'accent', icon: Send, word: 'Sending' },
+  delivered: { tone: 'good', icon: Check, word: 'Delivered' },
+  failed: { tone: 'bad', icon: X, word: 'Failed' },
+  not_sent: { tone: 'idle', icon: CircleDashed, word: 'Not sent' },
+}
+
+export function EventDialog({
+  id,
+  mayReplay,
+  done,
+}: {
+  readonly id: string
+  readonly mayReplay: boolean
+  readonly done: () => void
+}) {
+  const query = useQuery({
+    queryKey: ['webhook-log', id],
+    queryFn: ({ signal }) => get<WebhookEventDetail>(`/api/v1/webhook/events/${id}`, signal),
+    refetchInterval: 2_000,
+  })
+  const replay = useChange(() => ask('POST', '/api/v1/webhook/replay', { eventId: id }), ['webhook-log', 'message'])
+  return (
+    <Dialog title={query.data?.type ?? 'Event'} open onOpenChange={done}>
+      <Answered query={query}>
+        {({ attempts, body }) => (
+          <div className="grid gap-4">
+            {attempts.length === 0 ? (
+              <p className="text-sm text-soft">No try has ended yet.</p>
+            ) : (
+              <ol className="grid gap-2">
+                {attempts.map(({ round, attempt, endedAt, delivered, status, trouble, durationMs, excerpt }) => (
+                  <li key={`${round} ${attempt}`} className="grid gap-1 rounded-lg border border-line p-2.5 text-sm">
+                    <span className="flex flex-wrap items-center gap-2">
+                      <Badge tone={delivered ? 'good' : 'bad'} icon={delivered ? Check : X}>
+                        {status ?? trouble?.replaceAll('_', ' ') ?? (delivered ? 'Delivered' : 'Failed')}
+                      </Badge>
+                      <span className="text-soft">try {attempt}</span>
+                      <span className="ml-auto text-xs text-soft">
+                        {durationMs !== undefined && `${duration(durationMs)} · `}
+                        <ClockTime at={endedAt} />
+                      </span>
+                    </span>
+                    {excerpt !== undefined && excerpt !== '' && (
+                      <pre className="max-h-24 overflow-auto font-mono text-xs break-words whitespace-pre-wrap text-soft">
+                        {excerpt}
+                      </pre>
+                    )}
+                  </li>
+                ))}
+              </ol>
+            )}
+            <details>
+              <summary className="text-sm text-soft">What is posted</summary>
+              <pre tabIndex={0} className="mt-2 max-h-64 overflow-auto rounded-lg bg-sunken p-3 font-mono text-xs">
+                {JSON.stringify(body, undefined, 2)}
+              </pre>
+            </details>
+          </div>
+        )}
+      </Answered>
+      <FormMistake error={replay.error} />
+      <DialogActions>
+        {mayReplay && (
+          <Button busy={replay.isPending} onClick={() => replay.mutate(undefined)}>
+            Send again
+          </Button>
+        )}
+        <Button look="primary" onClick={done}>
+          Close
+        </Button>
+      </DialogActions>
+    </Dialog>
+  )
+}

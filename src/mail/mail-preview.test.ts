@@ -1,0 +1,106 @@
+import { expect, test } from 'vitest'
+import { limits } from '../config.ts'
+import { framedHtml, previewOf } from './mail-preview.ts'
+
+const mail = (...lines: string[]): Buffer => Buffer.from(lines.join('\r\n'))
+const both = mail(
+  'Content-Type: multipart/mixed; boundary=m',
+  '',
+  '--m',
+  'Content-Type: multipart/alternative; boundary=a',
+  '',
+  '--a',
+  'Content-Type: text/plain; charset=utf-8',
+  '',
+  'Good morning',
+  '--a',
+  'Content-Type: text/html; charset=iso-8859-1',
+  'Content-Transfer-Encoding: quoted-printable',
+  '',
+  '<p>Gr=FC=DFe</p>',
+  '--a--',
+  '--m',
+  'Content-Type: application/pdf; name="=?utf-8?q?Rechnung_=E2=82=AC.pdf?="',
+  'Content-Transfer-Encoding: base64',
+  'Content-Disposition: attachment',
+  '',
+  'QUJDRA==',
+  '--m',
+  'Content-Type: text/html',
+  'Content-Disposition: attachment; filename=page.html',
+  '',
+  '<b>attached</b>',
+  '--m',
+  'Content-Type: message/rfc822',
+  '',
+  'Subject: inside',
+  'Content-Type: application/zip; name=inner.zip',
+  '',
+  'x',
+  '--m--',
+  '',
+)
+
+test('a mail is shown as its text, its HTML and the files it brings', () => {
+  expect(previewOf(both)).toEqual({
+    text: 'Good morning',
+    html: '<p>Grüße</p>',
+    files: [
+      { filename: 'Rechnung €.pdf', contentType: 'application/pdf', sizeBytes: 4 },
+      { filename: 'page.html', contentType: 'text/html', sizeBytes: 15 },
+      { filename: 'unnamed', contentType: 'message/rfc822', sizeBytes: expect.any(Number) as number },
+    ],
+  })
+})
+
+test('a mail with HTML alone has its text too, and no file', () => {
+  const html = mail('Content-Type: text/html', '', '<h1>Hi</h1><script>alert(1)</script><p>there</p>', '')
+  expect(previewOf(html)).toEqual({
+    text: 'Hi\n\nthere',
+    html: expect.stringContaining('<h1>Hi</h1>') as string,
+    files: [],
+  })
+})
+
+test('cut anywhere, it still shows what is there', () => {
+  for (let at = 0; at <= both.length; at++) {
+    const { text, files } = previewOf(both.subarray(0, at))
+    expect(typeof text).toBe('string')
+    expect(files.length).toBeLessThanOrEqual(3)
+  }
+  expect(previewOf(both.subarray(0, both.length - 300)).html).toBe('<p>Grüße</p>')
+})
+
+test('a mail of very many files shows a bounded number', () => {
+  const part = ['--m', 'Content-Type: image/png; name=a.png', '', 'x']
+  const many = mail('Content-Type: multipart/mixed; boundary=m', '', ...Array.from({ length: 300 }, () => part).flat())
+  expect(previewOf(many).files).toHaveLength(limits.previewFilesMax)
+})
+
+test.each([
+  ['<link rel=preconnect href=//evil.example>', '<x-link rel=preconnect x-href=//evil.example>'],
+  ['<LINK rel=dns-prefetch href=//evil.example>', '<x-LINK rel=dns-prefetch x-href=//evil.example>'],
+  ['<meta http-equiv=refresh content=0>', '<x-meta http-equiv=refresh content=0>'],
+  ['<base target=_top>', '<x-base target=_top>'],
+  ['<iframe src=//evil.example>', '<x-iframe src=//evil.example>'],
+  ['<Object data=//evil.example>', '<x-Object data=//evil.example>'],
+  ['<embed src=//evil.example>', '<x-embed src=//evil.example>'],
+])('what speaks before a policy is asked has no name in the frame: %s', (html, tame) => {
+  const page = framedHtml(html)
+  expect(page).toContain(tame)
+  expect(page.match(/<(?:link|meta|base|iframe|frame|object|embed)/gi)).toEqual(['<meta'])
+  expect(page.startsWith('<!doctype html><html><head><meta charset="utf-8">')).toBe(true)
+})
+
+test.each(['<a href=x>', '<a HREF = "x">', '<area\thref\n=x>', "<svg><a xlink:href='x'></svg>"])(
+  'no link leads anywhere: %s',
+  (html) => {
+    expect(framedHtml(html)).not.toMatch(/[\s:]href\s*=/i)
+  },
+)
+
+test('the page in the frame is bounded', () => {
+  expect(framedHtml('x'.repeat(3 * limits.previewHtmlCharactersMax)).length).toBeLessThan(
+    limits.previewHtmlCharactersMax + 1_000,
+  )
+})

@@ -1,0 +1,67 @@
+// A mail as a person wants to look at it: its text, its HTML, and which files it brings. The HTML is what a stranger may have written: `framedHtml`
+// makes of it a page that is for a frame which runs nothing and loads nothing (http/management/mail.ts says so to the browser).
+import { limits } from '../config.ts'
+import { mailTextOf, partsShown } from './mail-text.ts'
+import { decodedBody, decodedText, everyEntity, fieldValue, readMime, type MimeEntity } from './mime-entity.ts'
+import { decodeWords, parseParameterized } from './mime-field.ts'
+
+export interface PreviewedFile {
+  readonly filename: string
+  readonly contentType: string
+  readonly sizeBytes: number
+}
+
+export interface MailPreview {
+  readonly text: string
+  /** As its author wrote it. */
+  readonly html?: string
+  /** At most `previewFilesMax`. */
+  readonly files: readonly PreviewedFile[]
+}
+
+/** Never throws; of a mail that was cut somewhere, what is there. */
+export function previewOf(mail: Buffer): MailPreview {
+  const root = readMime(mail)
+  const { plain, html } = partsShown(root)
+  return {
+    text: mailTextOf(root),
+    ...(html !== undefined && { html: decodedText(html) }),
+    files: filesOf(root, [plain, html]),
+  }
+}
+
+function filesOf(root: MimeEntity, shown: readonly (MimeEntity | undefined)[]): PreviewedFile[] {
+  const files: PreviewedFile[] = []
+  const within = new Set<MimeEntity>()
+  for (const entity of everyEntity(root)) {
+    if (within.has(entity)) continue
+    const { value, parameters } = entity.contentType
+    if (value.startsWith('multipart/') || shown.includes(entity)) continue
+    // A mail inside the mail is one file, whatever it holds.
+    for (const inner of everyEntity(entity)) within.add(inner)
+    if (entity === root && value.startsWith('text/')) continue
+    const disposition = parseParameterized(fieldValue(entity, 'content-disposition') ?? '')
+    const name = disposition.parameters.get('filename') ?? parameters.get('name')
+    if (name === undefined && value.startsWith('text/') && disposition.value !== 'attachment') continue
+    files.push({
+      filename: name === undefined ? 'unnamed' : decodeWords(name),
+      contentType: value,
+      sizeBytes: decodedBody(entity).length,
+    })
+    if (files.length === limits.previewFilesMax) break
+  }
+  return files
+}
+
+/**
+ * What a browser already speaks to other hosts for before any policy is asked: names are looked up and connections made for a `link`, a frame, a
+ * link that is followed, though nothing is then loaded; and what speaks for the page itself.
+ */
+const connecting = /<(?=link|meta|base|i?frame|fencedframe|object|embed|portal)/gi
+const leading = /href(?=\s*=)/gi
+
+/** A page of its own for a frame: without those names. Everything else is the policy's business. */
+export function framedHtml(html: string): string {
+  const tame = html.slice(0, limits.previewHtmlCharactersMax).replace(connecting, '<x-').replace(leading, 'x-href')
+  return `<!doctype html><html><head><meta charset="utf-8"><title>Mail</title><style>:root{color-scheme:light;background:#fff;color:#17191f;font:14px/1.5 ui-sans-serif,system-ui,sans-serif}body{margin:12px}:where(a){color:#2f5bea;text-decoration:underline}img{max-width:100%}</style></head><body>${tame}</body></html>`
+}

@@ -1,0 +1,36 @@
+// How often a password or code was guessed wrong lately, for all nodes together: a count for each name, half of which is forgotten per
+// `guessForgottenMs`. A name is hashed before it comes here.
+import { limits } from '../config.ts'
+import { sql, type Db } from './database.ts'
+
+const kept = `g.count * 0.5 ^ greatest(0, extract(epoch from app_now() - g.at) * 1000 / $2::double precision)`
+const count = sql('count-guesses', `select (${kept})::double precision many from sign_in_guesses g where g.name = $1`)
+const add = sql(
+  'add-guess',
+  `insert into sign_in_guesses as g (name, count, at) values ($1, 1, app_now())
+   on conflict (name) do update set count = ${kept} + 1, at = app_now() returning g.count many`,
+)
+const forget = sql('forget-guesses', 'delete from sign_in_guesses where name = $1')
+const prune = sql(
+  'prune-guesses',
+  `delete from sign_in_guesses where name = any (array(
+     select g.name from sign_in_guesses g where ${kept.replace('$2', '$1')} < 0.01 limit $2)) returning at`,
+)
+
+export async function countGuesses(db: Db, name: Buffer): Promise<number> {
+  return (await db.rows<{ many: number }>(count, [name, limits.guessForgottenMs]))[0]?.many ?? 0
+}
+
+/** The count with this one. */
+export async function addGuess(db: Db, name: Buffer): Promise<number> {
+  return (await db.rows<{ many: number }>(add, [name, limits.guessForgottenMs]))[0]?.many ?? 1
+}
+
+export async function forgetGuesses(db: Db, name: Buffer): Promise<void> {
+  await db.rows(forget, [name])
+}
+
+/** Drops up to `most` that are as good as forgotten; answers how many. */
+export async function pruneGuesses(db: Db, most: number): Promise<number> {
+  return (await db.rows(prune, [limits.guessForgottenMs, most])).length
+}
