@@ -62,7 +62,8 @@ export function providerOf(host: string): string {
 export function builtInManners(provider: string): Manners {
   const { connections, messagesPerConnection, perMinute } = byName.get(provider) ?? {}
   return {
-    connections: connections ?? (isOurs(provider) ? limits.connectionsPerRelayMax : limits.connectionsPerDestinationMax),
+    connections:
+      connections ?? (isOurs(provider) ? limits.connectionsPerRelayMax : limits.connectionsPerDestinationMax),
     messagesPerConnection: messagesPerConnection ?? limits.messagesPerConnectionMax,
     ...(perMinute !== undefined && { perMinute }),
   }
