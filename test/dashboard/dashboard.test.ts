@@ -204,7 +204,7 @@ test('a webhook that was disabled by itself is told where one looks first, until
   await press('Enable')
   await expect.poll(() => trouble.count()).toBe(0)
   await go('/')
-  await loaded()
+  await visit.loaded(page)
   expect(await trouble.count()).toBe(0)
 })
 

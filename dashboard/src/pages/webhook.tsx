@@ -1,5 +1,5 @@
 // The webhook endpoint: where events are posted, its secret, and what became of each event.
-import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
+import { useInfiniteQuery } from '@tanstack/react-query'
 import { RotateCw, Webhook as WebhookIcon } from 'lucide-react'
 import { useState } from 'react'
 import { ask, get, useChange, withQuery } from '../api.ts'
