@@ -737,6 +737,9 @@ export const limits = {
   passkeysPerUserMax: 20,
   /** Wrong passwords of one account from devices that it never signed in on; half are forgotten every `guessForgottenMs`. */
   accountGuessesMax: 60,
+  /** Wrong second factors behind a right password. There are only a million: this many, and then half as many an hour. */
+  codeGuessesMax: 10,
+  codeGuessForgottenMs: 3600_000,
   // Management
   suppressionRequestBytesMax: 16 * 1024 * 1024,
   pageDefault: 50,

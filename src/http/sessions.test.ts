@@ -226,7 +226,7 @@ describe('guesses at several nodes', () => {
     const rows = () => office.world.value<string>(`select count(*) from sign_in_guesses`)
     expect(await rows()).not.toBe('0')
     expect(await office.world.value('select string_agg(g::text, $$$$) from sign_in_guesses g')).not.toContain('typed')
-    await office.world.setClock(new Date(Date.now() + 20 * limits.guessForgottenMs).toISOString())
+    await office.world.setClock(new Date(Date.now() + 20 * limits.codeGuessForgottenMs).toISOString())
     while ((await pruneGuesses(office.world.db, 2)) > 0);
     expect(await rows()).toBe('0')
     await office.world.setClock()
@@ -267,6 +267,29 @@ describe('the second factor', () => {
     expect((await office.browser().ask('POST', '/session', signIn(email, password))).statusCode).toBe(200)
   })
 })
+
+test('whoever has the password gets few guesses at the code, for hours, and where one signed in before is not shut out', async () => {
+  const browser = await office.signedIn('owner', shop.workspaceId)
+  const { email, password } = browser.login
+  const begun = await browser.ask('POST', '/account/two-factor', { body: { password } })
+  const totp = new TOTP({ secret: Secret.fromBase32(begun.json<{ secret: string }>().secret) })
+  const code = (steps: number) => totp.generate({ timestamp: Date.now() + steps * 30_000 })
+  await browser.ask('POST', '/account/two-factor/confirm', { body: { code: code(-1) } })
+  const thief = office.browser()
+  const guess = async (guessed: string) =>
+    (await thief.ask('POST', '/session', signIn(email, password, guessed))).json<{ code?: string }>().code
+  try {
+    for (let guesses = 0; guesses <= limits.codeGuessesMax; guesses++)
+      expect(await guess('abcdef')).toBe('wrong_credentials')
+    expect(await guess(code(0))).toBe('too_many_attempts')
+    expect((await browser.ask('POST', '/session', signIn(email, password, code(0)))).statusCode).toBe(200)
+    // Passwords are forgotten by the minute, codes by the hour.
+    await office.world.setClock(new Date(Date.now() + 5 * limits.guessForgottenMs).toISOString())
+    expect(await guess('abcdef')).toBe('too_many_attempts')
+  } finally {
+    await office.world.setClock()
+  }
+}, 60_000)
 
 describe('passwords', () => {
   test('a reset link is mailed, good once, and ends every session', async () => {

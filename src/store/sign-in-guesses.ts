@@ -1,5 +1,5 @@
-// How often a password or code was guessed wrong lately, for all nodes together: a count for each name, half of which is forgotten per
-// `guessForgottenMs`. A name is hashed before it comes here.
+// How often a password or code was guessed wrong lately, for all nodes together: a count for each name, half of which is forgotten in a time
+// that belongs to the kind of name. A name is hashed before it comes here.
 import { limits } from '../config.ts'
 import { sql, type Db } from './database.ts'
 
@@ -17,20 +17,20 @@ const prune = sql(
      select g.name from sign_in_guesses g where ${kept.replace('$2', '$1')} < 0.01 limit $2)) returning at`,
 )
 
-export async function countGuesses(db: Db, name: Buffer): Promise<number> {
-  return (await db.rows<{ many: number }>(count, [name, limits.guessForgottenMs]))[0]?.many ?? 0
+export async function countGuesses(db: Db, name: Buffer, forgottenMs: number): Promise<number> {
+  return (await db.rows<{ many: number }>(count, [name, forgottenMs]))[0]?.many ?? 0
 }
 
 /** The count with this one. */
-export async function addGuess(db: Db, name: Buffer): Promise<number> {
-  return (await db.rows<{ many: number }>(add, [name, limits.guessForgottenMs]))[0]?.many ?? 1
+export async function addGuess(db: Db, name: Buffer, forgottenMs: number): Promise<number> {
+  return (await db.rows<{ many: number }>(add, [name, forgottenMs]))[0]?.many ?? 1
 }
 
 export async function forgetGuesses(db: Db, name: Buffer): Promise<void> {
   await db.rows(forget, [name])
 }
 
-/** Drops up to `most` that are as good as forgotten; answers how many. */
+/** Drops up to `most` that are as good as forgotten, whatever their kind; answers how many. */
 export async function pruneGuesses(db: Db, most: number): Promise<number> {
-  return (await db.rows(prune, [limits.guessForgottenMs, most])).length
+  return (await db.rows(prune, [limits.codeGuessForgottenMs, most])).length
 }

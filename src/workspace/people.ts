@@ -78,8 +78,8 @@ export function makePeople(tools: PeopleTools) {
   const { db, vault, log, notify, publicUrl, passwords = makePasswords() } = tools
   // In the database: with several nodes, and after a restart, nobody gets more guesses.
   const guesses = {
-    count: (name: string) => countGuesses(db, hashSecret(name)),
-    add: (name: string) => addGuess(db, hashSecret(name)),
+    count: (name: string, forgottenMs: number = limits.guessForgottenMs) => countGuesses(db, hashSecret(name), forgottenMs),
+    add: (name: string, forgottenMs: number = limits.guessForgottenMs) => addGuess(db, hashSecret(name), forgottenMs),
     forget: (name: string) => forgetGuesses(db, hashSecret(name)),
   }
   let held = 0
@@ -158,7 +158,18 @@ export function makePeople(tools: PeopleTools) {
             code: 'second_factor_required',
             field: 'code',
           })
-        if (!(await secondFactorFits(tools, user, code))) return wrongGuess(name, user, browser)
+        // Whoever comes this far knows the password: the few digits that are left are what has to last.
+        const codes = `code ${name}`
+        if ((await guesses.count(codes, limits.codeGuessForgottenMs)) > limits.codeGuessesMax)
+          throw new Mistake(
+            'Too many wrong codes for this account; wait an hour, or sign in where you were signed in before.',
+            { code: 'too_many_attempts', retryAfterSeconds: limits.codeGuessForgottenMs / 1000 },
+          )
+        if (!(await secondFactorFits(tools, user, code))) {
+          await guesses.add(codes, limits.codeGuessForgottenMs)
+          return wrongGuess(name, user, browser)
+        }
+        await guesses.forget(codes)
       }
       await guesses.forget(name)
       return welcome(user, browser, user.totp_sealed === null ? 'password' : 'password and code')
