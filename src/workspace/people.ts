@@ -78,7 +78,8 @@ export function makePeople(tools: PeopleTools) {
   const { db, vault, log, notify, publicUrl, passwords = makePasswords() } = tools
   // In the database: with several nodes, and after a restart, nobody gets more guesses.
   const guesses = {
-    count: (name: string, forgottenMs: number = limits.guessForgottenMs) => countGuesses(db, hashSecret(name), forgottenMs),
+    count: (name: string, forgottenMs: number = limits.guessForgottenMs) =>
+      countGuesses(db, hashSecret(name), forgottenMs),
     add: (name: string, forgottenMs: number = limits.guessForgottenMs) => addGuess(db, hashSecret(name), forgottenMs),
     forget: (name: string) => forgetGuesses(db, hashSecret(name)),
   }
