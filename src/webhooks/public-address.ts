@@ -69,7 +69,8 @@ function parseTarget(text: string, allowPrivate: boolean): URL | string {
   if (url.hash !== '' || text.includes('#')) return 'must not contain a fragment ("#")'
   url.hostname = url.hostname.replace(/\.$/, '')
   if (allowPrivate) return url
-  if (url.protocol !== 'https:') return 'must begin with https://'
+  if (url.protocol !== 'https:')
+    return 'must begin with https:// (http only for local development, where POSTHORN_ALLOW_PRIVATE_WEBHOOKS is set)'
   if (url.port !== '') return 'must use port 443, which needs no mention'
   const host = url.hostname.replace(/^\[|\]$/g, '')
   if (isIP(host) !== 0) return 'must name its host; an IP address is not accepted'
