@@ -529,7 +529,12 @@ export const limits = {
   replyLineBytesMax: 2_048,
   replyLinesMax: 100,
   replyTextCharactersMax: 1_024,
+  /** How long a stop waits for replies to dots. */
   shutdownMs: 25_000,
+  /** When a stop waits for the database no longer: what the last replies brought has had its time. */
+  stopMs: 28_000,
+  /** How long a connection waits for PostgreSQL to close it too. */
+  databaseGoodbyeMs: 1_000,
   housekeepingMs: 600_000,
   /** Rows that housekeeping deletes in one statement. */
   housekeepingRows: 1_000,
@@ -800,8 +805,11 @@ export const limits = {
   queueFactsRowsMax: 1_000_000,
   /** Numbers out of the database are this old at most. */
   metricsKeptMs: 15_000,
-  /** How long the record of a DKIM key that signs no more must stay, for mail under way. */
+  /** How long the record of a DKIM key that was replaced must stay, for mail under way. */
   dkimRetiredMs: 7 * 24 * 3600_000,
+  /** How long a node goes by the DKIM keys of a domain that it has read; of so many domains. */
+  dkimKeysKeptMs: 60_000,
+  dkimDomainsMax: 5_000,
 } as const
 
 /** The machine's name as far as it is a host name; else `localhost`. */

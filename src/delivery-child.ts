@@ -38,10 +38,11 @@ export async function startDeliveryChild(connection: Connection, died: (error: E
     throw new Error(first?.say === 'failed' ? first.why : 'the delivery process ended at its start')
   }
   return {
-    stop: async () => {
+    stop: async (databaseMs = limits.stopMs) => {
       stopping = true
-      if (child.connected) tell(child, { say: 'stop' })
-      const impatience = setTimeout(() => child.kill('SIGKILL'), limits.shutdownMs + limits.smtpStopMs + 5_000)
+      if (child.connected) tell(child, { say: 'stop', databaseMs })
+      // It ends by itself: replies that its journal does not have yet would be lost here.
+      const impatience = setTimeout(() => child.kill('SIGKILL'), limits.stopMs + limits.smtpStopMs + 5_000)
       await exited
       clearTimeout(impatience)
     },

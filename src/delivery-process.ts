@@ -9,7 +9,10 @@ import { over, type Connection } from './store/database.ts'
 import { openVault } from './store/mac-root.ts'
 
 /** What parent and child say to each other. */
-export type ToChild = { readonly say: 'start'; readonly connection: Connection } | { readonly say: 'stop' | 'metrics' }
+export type ToChild =
+  | { readonly say: 'start'; readonly connection: Connection }
+  | { readonly say: 'stop'; readonly databaseMs: number }
+  | { readonly say: 'metrics' }
 export type FromChild =
   | { readonly say: 'ready' }
   | { readonly say: 'failed'; readonly why: string }
@@ -28,8 +31,8 @@ async function start(connection: Connection): Promise<void> {
   tell({ say: 'ready' })
 }
 
-async function stop(): Promise<void> {
-  await running?.stop()
+async function stop(databaseMs: number): Promise<void> {
+  await running?.stop(databaseMs)
   process.exit(0)
 }
 
@@ -43,7 +46,7 @@ process.on('message', (message: ToChild) => {
     })
   else if (message.say === 'metrics') void metrics.text().then((text) => tell({ say: 'metrics', text }))
   else
-    stop().catch((error: unknown) => {
+    stop(message.databaseMs).catch((error: unknown) => {
       log.fault('stop', error)
       process.exit(1)
     })

@@ -1,27 +1,39 @@
 // One process of a node: the roles that it runs, from open to closed. The main process and the delivery process are both one of these.
+import { setMaxListeners } from 'node:events'
 import { startAll, stopAll } from './base/service.ts'
-import type { RoleName } from './config.ts'
+import { limits, type RoleName } from './config.ts'
 import type { Role, RoleTools } from './role.ts'
 import { roles } from './roles.ts'
 
 export interface RunningRoles {
-  stop(): Promise<void>
+  /** Waits for the database until `databaseMs` are over; then what was to be written stays unwritten, but for the replies that the journal keeps. */
+  stop(databaseMs?: number): Promise<void>
 }
 
 /** Starts the roles; when one fails, everything that was opened is closed again, and its error thrown. */
-export async function startRoles(names: readonly RoleName[], tools: RoleTools): Promise<RunningRoles> {
+export async function startRoles(
+  names: readonly RoleName[],
+  given: Omit<RoleTools, 'patience'>,
+): Promise<RunningRoles> {
+  const ending = new AbortController()
+  const patience = ending.signal
+  setMaxListeners(0, patience) // every database of this process
+  const tools: RoleTools = { ...given, patience, connection: { ...given.connection, patience } }
   const makers = await Promise.all(names.map((name) => roles[name]()))
   const made: Role[] = await Promise.all(makers.map(async (make) => make(tools)))
   const services = made.flatMap((role) => role.services)
-  /** Everything is closed, even if closing something else failed. */
-  const close = async () => {
-    const failures: unknown[] = []
-    for (const closing of made.flatMap((role) => role.closing))
-      await Promise.resolve()
-        .then(closing)
-        .catch((error: unknown) => failures.push(error))
-    if (failures.length > 0) throw failures[0]
-  }
+  /** Everything is closed, even if closing something else failed. The roles do not wait for each other. */
+  const close = () =>
+    together(
+      made.map(async (role) => {
+        const failures: unknown[] = []
+        for (const closing of role.closing)
+          await Promise.resolve()
+            .then(closing)
+            .catch((error: unknown) => failures.push(error))
+        if (failures.length > 0) throw failures[0]
+      }),
+    )
   try {
     await startAll(services)
   } catch (error) {
@@ -29,12 +41,20 @@ export async function startRoles(names: readonly RoleName[], tools: RoleTools): 
     throw error
   }
   return {
-    stop: async () => {
+    stop: async (databaseMs = limits.stopMs) => {
+      if (databaseMs === 0) ending.abort()
+      const late = setTimeout(() => ending.abort(), databaseMs)
       try {
-        await stopAll(services)
+        await together(made.map((role) => stopAll(role.services)))
       } finally {
-        await close()
+        await close().finally(() => clearTimeout(late))
       }
     },
   }
+}
+
+/** Waits for all of them; throws the first failure at the end. */
+async function together(works: readonly Promise<void>[]): Promise<void> {
+  const failed = (await Promise.allSettled(works)).find((result) => result.status === 'rejected')
+  if (failed !== undefined) throw failed.reason
 }

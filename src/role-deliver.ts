@@ -15,7 +15,7 @@ import { queueGauges, queueSamples } from './queue-samples.ts'
 import { keepStsPolicy, readStsPolicy } from './store/sts-policies.ts'
 import { makeSandboxInbox } from './store/sandbox.ts'
 
-export async function deliver({ settings, connection, vault, log, metrics }: RoleTools): Promise<Role> {
+export async function deliver({ settings, connection, patience, vault, log, metrics }: RoleTools): Promise<Role> {
   const seats = await Promise.all(takeSeats(settings.POSTHORN_DATA_DIR).map((seat) => openSeat(seat, log)))
   const [own, ...left] = seats as [OpenSeat, ...OpenSeat[]]
   const fence = makeFence({
@@ -70,6 +70,7 @@ export async function deliver({ settings, connection, vault, log, metrics }: Rol
     log,
     leaseMs: settings.POSTHORN_LEASE_SECONDS * 1000,
     timeScale: settings.POSTHORN_TIME_SCALE,
+    patience,
     route: settings.POSTHORN_ROUTE,
     openRoute: routeOpener(vault),
     onDue: (wake) => listen(connection, 'posthorn_due', wake),
@@ -89,9 +90,10 @@ export async function deliver({ settings, connection, vault, log, metrics }: Rol
     () => own.journal.size,
   )
   metrics.measure(queueGauges, () => queueSamples(houseDb), limits.metricsKeptMs)
-  // The fence and the sandbox start before the workers and stop after them.
+  // The fence and the sandbox start before the workers and stop after them. Housekeeping stops last: it may be waiting for the database, and
+  // nobody is to claim meanwhile.
   return {
-    services: [fence, reports.service, sandbox, service, housekeeper(houseDb, retentionOf(settings), log)],
+    services: [housekeeper(houseDb, retentionOf(settings), log), fence, reports.service, sandbox, service],
     closing: [...closeAll(queueDb, armDb, finishDb, inboxDb, houseDb), ...seats.map((seat) => () => seat.release())],
   }
 }

@@ -6,7 +6,7 @@ import { listen, openDatabase } from './store/database.ts'
 import type { Poster, PosterTools } from './webhooks/post.ts'
 import { makeTargets, webhookSender } from './webhooks/webhooks.ts'
 
-export function webhooks({ settings, connection, vault, log, metrics }: RoleTools): Role {
+export function webhooks({ settings, connection, patience, vault, log, metrics }: RoleTools): Role {
   const open = (what: string, connectionsMax: number) =>
     openDatabase(connection, { name: `posthorn ${what}`, connectionsMax, answerMs: 30_000 })
   const db = open('webhooks', 2)
@@ -21,6 +21,7 @@ export function webhooks({ settings, connection, vault, log, metrics }: RoleTool
     version,
     leaseMs: settings.POSTHORN_LEASE_SECONDS * 1000,
     timeScale: settings.POSTHORN_TIME_SCALE,
+    patience,
     onDue: (wake) => listen(connection, 'posthorn_webhooks', wake),
   })
   metrics.watch(

@@ -9,6 +9,8 @@ import type { Connection, Db } from './store/database.ts'
 export interface RoleTools {
   readonly settings: Settings
   readonly connection: Connection
+  /** Fires when a stop waits for the database no longer, as it does on `connection`. */
+  readonly patience: AbortSignal
   readonly vault: Vault
   readonly log: Log
   readonly metrics: Metrics
@@ -23,5 +25,5 @@ export interface Role {
 }
 
 export function closeAll(...databases: readonly Db[]): Closing[] {
-  return databases.map((db) => () => db.close())
+  return [async () => void (await Promise.all(databases.map((db) => db.close())))]
 }

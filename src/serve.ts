@@ -4,7 +4,7 @@ import { makeScanner } from './accept/accept.ts'
 import type { Log } from './base/log.ts'
 import { makeMetrics, type Metrics } from './base/metrics.ts'
 import { installationKeys } from './base/installation-key.ts'
-import { publicUrl, type Settings } from './config.ts'
+import { limits, publicUrl, type Settings } from './config.ts'
 import { startDeliveryChild, type DeliveryChild } from './delivery-child.ts'
 import { makeFirstLogin, makeFirstWorkspace, makeSystemMailbox } from './first-workspace.ts'
 import { startRoles } from './node.ts'
@@ -19,10 +19,15 @@ import { welcome } from './welcome.ts'
 export async function serve(settings: Settings, log: Log): Promise<number> {
   const end = ending()
   const stops: (() => Promise<void>)[] = []
+  /** How long a stop may wait for the database: not at all where it was our own and has died. */
+  let databaseMs: number = limits.stopMs
   try {
     const names = settings.POSTHORN_ROLES
     const metrics = makeMetrics('main')
-    const connection = await openConnection(settings, log, stops, end.fail)
+    const connection = await openConnection(settings, log, stops, (error) => {
+      databaseMs = 0
+      end.fail(error)
+    })
     const keys = installationKeys(settings)
     await prepareDatabase(connection, log)
     const vault = await over(connection, (db) => openVault(keys, db))
@@ -30,11 +35,14 @@ export async function serve(settings: Settings, log: Log): Promise<number> {
     let child: DeliveryChild | undefined
     if (apart) {
       child = await startDeliveryChild(connection, end.fail)
-      stops.push(() => child?.stop() ?? Promise.resolve())
+      stops.push(() => child?.stop(databaseMs) ?? Promise.resolve())
     }
     const here = names.filter((name) => !apart || name !== 'deliver')
     const running = await startRoles(here, { settings, connection, vault, log: metrics.counting(log), metrics })
-    stops.push(() => running.stop())
+    // Both processes at once: what one of them waits for is no matter of the other's.
+    stops.push(async () => {
+      await Promise.all([running.stop(databaseMs), child?.stop(databaseMs)])
+    })
     stops.push(await serveMetrics(settings, metrics, child))
     // Last: its key is shown once, and a start that fails would have shown it to nobody.
     const { first, login } = await over(connection, async (db) => {
@@ -55,6 +63,7 @@ export async function serve(settings: Settings, log: Log): Promise<number> {
     process.stderr.write(`posthorn: ${sentence(error)}\n`)
     return 1
   } finally {
+    leaveSurely(log)
     for (const stop of stops.toReversed()) await stop().catch((error: unknown) => log.fault('stop', error))
     log.stopped({})
   }
@@ -73,6 +82,15 @@ function ending() {
     }
   })
   return { promise, fail: (error: Error) => fail(error) }
+}
+
+/** Whatever holds up a stop that is long over: a supervisor's patience ends soon, and its kill would leave even PostgreSQL to its watchdog. */
+function leaveSurely(log: Log): void {
+  const wholeMs = limits.stopMs + limits.postgresStopMs + limits.postgresKillMs + 5_000
+  setTimeout(() => {
+    log.fault('stop', new Error(`it has not ended within ${wholeMs / 1000} s; what is left is dropped`))
+    process.exit(1)
+  }, wholeMs).unref()
 }
 
 async function openConnection(

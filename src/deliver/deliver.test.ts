@@ -13,6 +13,7 @@ import type { MessageId } from '../domain/message.ts'
 import { makeAdmitter } from '../store/admit.ts'
 import { listen, openDatabase, type Db } from '../store/database.ts'
 import type { EmbeddedConnection } from '../store/embedded.ts'
+import { liftFence, readStops } from '../store/fence.ts'
 import { makeRecorder, type Mark } from '../store/outbound.ts'
 import { storeWorld, type Sender, type StoreWorld } from '../store/store.test-kit.ts'
 import { deliverer, makeTransmitter, type DeliverTools } from './deliver.ts'
@@ -84,6 +85,7 @@ function deliver(changes: Partial<DeliverTools> = {}): Deliverer {
     log,
     leaseMs: 30_000,
     timeScale: 1e6,
+    patience: new AbortController().signal,
     route: relay(receiver),
     openRoute: (workspace, sealed) => parseRoute(vault.open(sealed, sealedAs.route(workspace))),
     onDue: (wake) => listen(connection, 'posthorn_due', wake),
@@ -734,6 +736,60 @@ test('a reply that the database does not hear within a second goes to the journa
     () => journal.settled,
     (settled) => settled.includes(id),
   )
+})
+
+// A node that lives through a restore holds the reply, asks again, and hears that the claim is not its own: the reply was dropped there, and
+// `recover --resume` sent the message a second time.
+test('a reply to a message that the database has forgotten is never dropped: everybody stops, and whatever the operator decides, there is one copy', async () => {
+  const holder = await holderOf()
+  const held: Socket[] = []
+  const peer = await peerOf({ dot: (socket) => void held.push(socket) })
+  const id = await one(await senderOf(), 'ok')
+  await started({ route: relay(peer) })
+  await eventually(
+    () => held.length,
+    (n) => n === 1,
+  )
+  await holder.query('begin')
+  // As a backup brings it back that is older than the claim.
+  await holder.query(
+    `update outbound set status = 'queued', epoch = 0, token = null, lease_until = null, lease_owner = null, armed_epoch = null,
+            evidence = 'not_written', due_at = app_now() + interval '1 hour' where message_id = $1`,
+    [id],
+  )
+  held[0]?.write('250 2.0.0 ok\r\n')
+  await waitsFor(holder)
+  await holder.query('commit')
+  await eventually(
+    () => readStops(world.db.rows),
+    (stops) => stops.some(({ reason }) => reason === 'orphaned_reply'),
+  )
+  await world.db.run('update outbound set due_at = app_now() where message_id = $1', [id])
+  expect(await liftFence(world.db)).toBe(1)
+  expect([await statusOf(id), await queueRow(id), peer.dots]).toEqual(['sent', undefined, 1])
+})
+
+test('a fault of ours behind the arm proves nothing, however often it was tried: nobody can know', async () => {
+  const id = await one(await senderOf(), 'ok')
+  await world.db.run('update outbound set attempts = 5 where message_id = $1', [id])
+  const real = makeTransmitter({
+    hostname: 'out.test',
+    timeoutScale: 1,
+    mxPort: 25,
+    sandboxPort: () => receiver.port,
+    dnsServers: [],
+    allowPrivateMx: false,
+  })
+  const transmitter: typeof real = {
+    ...real,
+    transmit: async (job) => {
+      await real.transmit(job)
+      throw new Error('a fault of ours')
+    },
+  }
+  await started({ transmitter, leaseMs: 600 })
+  await becomes(id, 'delivery_unknown')
+  expect([await receipts(id), await types(id)]).toEqual([1, ['queued', 'sending', 'delivery_unknown']])
 })
 
 test('a message that cannot be composed fails after three tries, while others flow', async () => {

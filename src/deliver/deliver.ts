@@ -11,6 +11,7 @@ import type { Vault } from '../base/secret.ts'
 import { isDatabaseAway, surelyAborted, type Db } from '../store/database.ts'
 import { claimDue, firstSpace } from '../store/claim.ts'
 import { listDestinationLimits } from '../store/destinations.ts'
+import { replayEndings } from '../store/fence.ts'
 import { claimName, extendLeases, reap, type Claimed, type Ending, type Recorder } from '../store/outbound.ts'
 import type { ArmAnswer } from './conversation.ts'
 import type { Gate } from './fence.ts'
@@ -37,6 +38,8 @@ export interface DeliverTools {
   readonly log: Log
   readonly leaseMs: number
   readonly timeScale: number
+  /** Fires when a stop waits for the database no longer. */
+  readonly patience: AbortSignal
   /** The installation's route. */
   readonly route: Route
   /** A workspace's own route, out of its sealed column. */
@@ -288,16 +291,35 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
             messageId: ending.id,
             epoch: ending.epoch,
           })
+        if (!done && flight.replied) await keepEvidence(ending)
         break
       } catch (error) {
         tools.log.fault('finish', error, { messageId: ending.id })
         if (surelyAborted(error) && !isDatabaseAway(error) && ++refusals === refusedEndingsMax) break
-        if (!running && performance.now() > Math.min(flight.leaseEndsAt, giveUpAt)) return journal(flight)
+        const isOver = tools.patience.aborted || performance.now() > Math.min(flight.leaseEndsAt, giveUpAt)
+        if (!running && isOver) return journal(flight)
         await new Promise((resolve) => setTimeout(resolve, delayMs))
       }
     }
     delete flight.unheard
     if (unheard.journalled) tools.journal.settle(ending)
+  }
+
+  /**
+   * A database that was restored under us has forgotten the claim, and takes the message for unsent: the reply is told like one out of a
+   * journal, so that it is kept there and stops delivery, whatever the fence makes of the counters.
+   */
+  const keepEvidence = async (ending: Ending): Promise<void> => {
+    const [answer] = await replayEndings(tools.db.rows, [ending])
+    if (answer !== 'known')
+      tools.log.fault(
+        'finish',
+        new Error(`a server has answered a message that the database has forgotten (${answer})`),
+        {
+          messageId: ending.id,
+          outcome: ending.outcome,
+        },
+      )
   }
 
   const journal = async ({ replied, unheard }: InFlight): Promise<void> => {
@@ -413,11 +435,13 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
       // Unarmed work is handed back; past the dot an attempt goes on to its reply, within the time for a shutdown, and its lease with it.
       giveUpAll()
       poke()
+      // Its time for replies counts from here, and not from the end of a claim that hangs.
+      const spoken = tools.transmitter.service.stop()
       await claiming
       giveUpAll() // what the last claim brought
       await due?.stop()
       const landed = flights.size === 0 ? Promise.resolve() : new Promise<void>((resolve) => (quiet = resolve))
-      await tools.transmitter.service.stop()
+      await spoken
       await landed
       for (const timer of timers) await timer.stop()
     },

@@ -9,6 +9,7 @@ import {
   truncateSync,
   writeFileSync,
 } from 'node:fs'
+import { open } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
@@ -16,7 +17,7 @@ import { limits } from '../config.ts'
 import { silentLog, type Log } from '../base/log.ts'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import type { Ending } from '../store/outbound.ts'
-import { JournalFull, openJournal } from './journal.ts'
+import { JournalFull, makeJournal, openJournal, type JournalFile } from './journal.ts'
 
 let folder: string
 const faults: string[] = []
@@ -101,6 +102,65 @@ test('garbage at the end, as a disk leaves it after a power cut, costs nothing t
   appendFileSync(file(), Buffer.alloc(500))
   expect(await inheritedIds()).toEqual([1])
 })
+
+// A full disk takes the first half of a line. The next line, told to be on the disk, stood behind that half and was damaged with it.
+test('a line that a full disk cut in the middle does not take the next one with it', async () => {
+  const handle = await open(file(), 'a', 0o600)
+  const room = { left: Infinity }
+  const full = (): Error => Object.assign(new Error('no space left on device'), { code: 'ENOSPC' })
+  const disk: JournalFile = {
+    appendFile: async (text) => {
+      const bytes = Buffer.from(text as string)
+      await handle.appendFile(bytes.subarray(0, room.left))
+      if (bytes.length > room.left) throw full()
+    },
+    truncate: (length) => handle.truncate(length),
+    datasync: () => handle.datasync(),
+    close: () => handle.close(),
+  }
+  const journal = makeJournal(disk, [], 0)
+  await journal.keep(endingOf(1))
+  for (const left of [0, 40]) {
+    room.left = left
+    await expect(journal.keep(endingOf(2))).rejects.toThrow('no space left')
+  }
+  room.left = Infinity
+  await journal.keep(endingOf(3))
+  await journal.keep(endingOf(2))
+  await journal.close()
+  expect((await inheritedIds()).toSorted()).toEqual([1, 2, 3])
+  expect(faults).toEqual([])
+})
+
+test('nothing is told to be kept before the disk has it, or where the disk could not', async () => {
+  const syncs: { resolve(): void; reject(error: Error): void }[] = []
+  const disk: JournalFile = {
+    appendFile: () => Promise.resolve(),
+    truncate: () => Promise.resolve(),
+    datasync: () => new Promise((resolve, reject) => void syncs.push({ resolve, reject })),
+    close: () => Promise.resolve(),
+  }
+  const journal = makeJournal(disk, [], 0)
+  const told: string[] = []
+  const keep = (n: number) =>
+    journal.keep(endingOf(n)).then(
+      () => told.push(`${n} kept`),
+      () => told.push(`${n} lost`),
+    )
+  const first = keep(1)
+  await turn()
+  const later = [keep(2), keep(3)]
+  await turn()
+  expect([told, syncs.length]).toEqual([[], 1])
+  syncs[0]?.resolve()
+  await first
+  await turn()
+  expect([told, syncs.length]).toEqual([['1 kept'], 2])
+  syncs[1]?.reject(new Error('the disk is broken'))
+  await Promise.all(later)
+  expect([told, journal.size]).toEqual([['1 kept', '2 lost', '3 lost'], 1])
+})
+const turn = () => new Promise((resolve) => setImmediate(resolve))
 
 test('it is bounded: beyond that a reply is refused by name, and room comes back', async () => {
   const journal = await openJournal(folder, log)

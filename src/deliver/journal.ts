@@ -27,6 +27,7 @@ export class JournalFull extends Error {
 
 interface Line {
   readonly text: string
+  readonly size: number
   resolve(): void
   reject(error: Error): void
 }
@@ -56,27 +57,38 @@ export function makeJournal(handle: JournalFile, found: readonly Ending[], found
   const live = new Map(found.map((ending) => [keyOf(ending), ending]))
   const inherited = new Set(live.keys())
   let bytes = foundBytes
+  /** What is on the disk and whole. Behind it may stand a part of what the disk refused: it goes before the next line is written. */
+  let wholeBytes = foundBytes
+  let torn = false
   let lines: Line[] = []
   let working: Promise<void> | undefined
 
   const empty = async () => {
     await handle.truncate(0)
     await handle.datasync()
-    bytes = 0
+    bytes = wholeBytes = 0
+    torn = false
+  }
+  const append = async (together: readonly Line[], size: number) => {
+    if (torn) await handle.truncate(wholeBytes)
+    torn = true
+    await handle.appendFile(together.map((line) => line.text).join(''))
+    await handle.datasync()
+    torn = false
+    wholeBytes += size
   }
   const work = async (): Promise<void> => {
     for (;;) {
       if (lines.length === 0 && (live.size > 0 || bytes === 0)) break
       const together = lines
       lines = []
+      const size = together.reduce((sum, line) => sum + line.size, 0)
       try {
         if (together.length === 0) await empty()
-        else {
-          await handle.appendFile(together.map((line) => line.text).join(''))
-          await handle.datasync()
-          for (const line of together) line.resolve()
-        }
+        else await append(together, size)
+        for (const line of together) line.resolve()
       } catch (error) {
+        bytes -= size
         for (const line of together) line.reject(error as Error)
         // What could not be emptied is tried again after the next line.
         if (together.length === 0) break
@@ -98,7 +110,7 @@ export function makeJournal(handle: JournalFile, found: readonly Ending[], found
           live.delete(keyOf(ending))
           reject(error)
         }
-        lines.push({ text, resolve, reject: fail })
+        lines.push({ text, size, resolve, reject: fail })
         working ??= work()
       })
     },

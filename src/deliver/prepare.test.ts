@@ -12,6 +12,7 @@ import { makeToken } from '../mail/return-path.ts'
 import { makeAdmitter } from '../store/admit.ts'
 import { stageBlob } from '../store/blobs.ts'
 import { claimDue, firstSpace } from '../store/claim.ts'
+import { prepareDkimKey, switchDkimKey } from '../store/domain-checks.ts'
 import type { Claimed } from '../store/outbound.ts'
 import { makeReturnPathKeys, rotateReturnPathKey } from '../store/return-path-keys.ts'
 import { storeWorld, type Sender, type StoreWorld } from '../store/store.test-kit.ts'
@@ -43,6 +44,15 @@ async function addKey(
     [sender.workspaceId, sender.domainId, sealed(name)],
   )
 }
+
+/** As a check does that has seen the record of a new key. */
+async function switchKey(selector: string): Promise<void> {
+  const name = await world.value<string>('select name from domains where id = $1', [sender.domainId])
+  const privateKeySealed = vault.seal(pem, sealedAs.dkimKey(sender.workspaceId, name))
+  await prepareDkimKey(world.db, sender.workspaceId, sender.domainId, { selector, publicKey: 'x', privateKeySealed })
+  await world.db.transaction((tx) => switchDkimKey(tx, sender.workspaceId, sender.domainId, selector))
+}
+const selectorOf = (mail: Buffer) => /^DKIM-Signature: [^]*?\bs=(\w+);/m.exec(mail.toString('latin1'))?.[1]
 
 /** Accepted through the door, and claimed by a worker. */
 async function accepted(
@@ -120,6 +130,38 @@ describe('what is prepared', () => {
     expect(head).toMatch(new RegExp(`^Received: by node\\.test with HTTP\\r\\n\\tid ${claimed.id};`))
     expect(head).toMatch(/^DKIM-Signature: /m)
     expect(head).toContain(`Message-ID: <${claimed.id}@`)
+  })
+
+  test('is the same on either side of a new DKIM key: the key of its acceptance signs it', async () => {
+    await addKey()
+    const node = makePreparer(world.db, vault)
+    const claimed = await accepted('Hello')
+    const first = bytesOf(await node.prepare(claimed))
+    expect(selectorOf(first)).toBe('s1')
+    await switchKey('s2')
+    // On a node that knew the domain before the switch, and on one that did not.
+    for (const each of [node, makePreparer(world.db, vault)])
+      expect(bytesOf(await each.prepare(claimed)).equals(first)).toBe(true)
+    // Between the switch and the time by which every node knows of it, all of them go by the old key; then by the new one.
+    const at = (ms: number) => ({ ...claimed, createdAt: new Date(Date.now() + ms) })
+    for (const each of [node, makePreparer(world.db, vault)])
+      expect(selectorOf(bytesOf(await each.prepare(at(limits.dkimKeysKeptMs))))).toBe('s1')
+    expect(selectorOf(bytesOf(await prepare(at(3 * limits.dkimKeysKeptMs))))).toBe('s2')
+  })
+
+  test('with a key of its time that is gone, or was replaced long ago, it is signed with one that can be verified', async () => {
+    await addKey()
+    const claimed = await accepted('Hello')
+    await switchKey('s2')
+    await world.db.run(
+      `update dkim_keys set retired_at = app_now() - interval '8 days' where domain_id = $1 and selector = 's1'`,
+      [sender.domainId],
+    )
+    expect(selectorOf(bytesOf(await prepare(claimed)))).toBe('s2')
+    await switchKey('s3')
+    expect(selectorOf(bytesOf(await prepare(claimed)))).toBe('s2')
+    await world.db.run(`delete from dkim_keys where domain_id = $1 and selector = 's2'`, [sender.domainId])
+    expect(selectorOf(bytesOf(await prepare(claimed)))).toBe('s3')
   })
 
   test('the return path is a token of ours, which stands in the signed header too', async () => {

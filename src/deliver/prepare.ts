@@ -8,10 +8,12 @@ import { readHeaderBlock } from '../mail/header-block.ts'
 import { dkimHeader, signingKey, type SigningKey } from '../mail/dkim.ts'
 import { makeToken } from '../mail/return-path.ts'
 import { inSevenBit } from '../mail/seven-bit-rfc6152.ts'
+import { remembered } from '../base/remembered.ts'
 import { sealedAs, type Vault } from '../base/secret.ts'
+import type { WorkspaceId } from '../domain/message.ts'
 import { readBlob } from '../store/blobs.ts'
 import type { Db } from '../store/database.ts'
-import { readAttachments, readSigningKey, type Claimed } from '../store/outbound.ts'
+import { readAttachments, readSigningKeys, type Claimed, type SigningRow } from '../store/outbound.ts'
 import { makeReturnPathKeys } from '../store/return-path-keys.ts'
 import type { Content } from './content.ts'
 
@@ -35,7 +37,10 @@ export interface Preparer {
 
 /** What a sending domain adds to its mail. */
 interface DomainOf {
-  readonly key: SigningKey
+  /** The key of mail that was accepted then. */
+  keyAt(accepted: Date): SigningKey
+  /** All of them can be used. */
+  readonly isWhole: boolean
   /** Its own, where it is verified. */
   readonly returnPathHost: string | undefined
 }
@@ -44,35 +49,25 @@ interface DomainOf {
 const tokenField = 'X-Posthorn-Token'
 const alsoSigned = [tokenField.toLowerCase()]
 
-const keyKeptMs = 60_000
-const keysMax = 5_000
-
 export function makePreparer(db: Db, vault: Vault): Preparer {
-  const keys = new Map<string, { readonly key: Promise<DomainOf>; readonly until: number }>()
+  const domains = remembered((name) => loadDomain(db, vault, name), {
+    keepMs: ({ isWhole }) => (isWhole ? limits.dkimKeysKeptMs : 0),
+    most: limits.dkimDomainsMax,
+  })
   const returnPathKeys = makeReturnPathKeys(db, vault)
   const turn = semaphore(limits.signaturesInFlightMax)
-
-  const domainOf = (claimed: Claimed): Promise<DomainOf> => {
-    const name = `${claimed.workspaceId} ${claimed.domainId}`
-    const known = keys.get(name)
-    if (known !== undefined && known.until > performance.now()) return known.key
-    if (keys.size >= keysMax) keys.clear()
-    const key = loadDomain(db, vault, claimed)
-    keys.set(name, { key, until: performance.now() + keyKeptMs })
-    key.catch(() => keys.delete(name))
-    return key
-  }
 
   const prepare = async (claimed: Claimed): Promise<Prepared | undefined> => {
     const recipient = parseAddress(claimed.recipient)
     if (recipient === undefined) throw new Error(`message ${claimed.id} has a recipient that is no address`)
     const mail = await (claimed.source === 'smtp' ? kept(db, claimed) : composed(db, claimed))
     if (mail === undefined) return undefined
-    const [{ key, returnPathHost }, tokenKey] = await Promise.all([
-      domainOf(claimed),
+    const [{ keyAt, returnPathHost }, tokenKey] = await Promise.all([
+      domains(`${claimed.workspaceId} ${claimed.domainId}`),
       returnPathKeys.at(claimed.createdAt),
     ])
     const token = makeToken(tokenKey, claimed.id, claimed.workspaceId)
+    const key = keyAt(claimed.createdAt)
     const signed = async ({ fields, body, signsMore, head: ownHead, rest }: Signable) => {
       const all = [[tokenField, token] as const, ...fields]
       const signedAt = Math.floor(claimed.createdAt.getTime() / 1000)
@@ -182,15 +177,34 @@ async function compose(db: Db, claimed: Claimed): Promise<ComposedMail | undefin
   })
 }
 
-async function loadDomain(db: Db, vault: Vault, { workspaceId, domainId }: Claimed): Promise<DomainOf> {
-  const row = await readSigningKey(db, workspaceId, domainId)
-  if (row === undefined) throw new Error(`domain ${domainId} has no DKIM key`)
-  const key = signingKey({
-    domain: row.domain,
-    selector: row.selector,
-    privateKeyPem: vault.open(row.sealed, sealedAs.dkimKey(workspaceId, row.domain)),
-  })
-  return { key, returnPathHost: row.returnPathHost ?? undefined }
+/** A new key signs what is accepted so long after the switch: no node goes by what it read before it any more. */
+const keyWaitsMs = 2 * limits.dkimKeysKeptMs
+
+async function loadDomain(db: Db, vault: Vault, name: string): Promise<DomainOf> {
+  const [workspaceId = '', domainId = ''] = name.split(' ')
+  const rows = await readSigningKeys(db, workspaceId as WorkspaceId, domainId)
+  const [first] = rows
+  if (first === undefined) throw new Error(`domain ${domainId} has no DKIM key`)
+  const open = ({ domain, selector, sealed, since }: SigningRow) => {
+    const from = since.getTime() + keyWaitsMs
+    try {
+      const privateKeyPem = vault.open(sealed, sealedAs.dkimKey(workspaceId, domain))
+      return { from, key: signingKey({ domain, selector, privateKeyPem }) }
+    } catch (error) {
+      return { from, error }
+    }
+  }
+  const keys = rows.map(open)
+  return {
+    keyAt: (accepted) => {
+      // Where the key of its time is gone, the oldest one that is left.
+      const { key, error } = keys.findLast(({ from }) => from <= accepted.getTime()) ?? keys[0] ?? {}
+      if (key === undefined) throw error
+      return key
+    },
+    isWhole: keys.every(({ key }) => key !== undefined),
+    returnPathHost: first.returnPathHost ?? undefined,
+  }
 }
 
 /** RFC 5321 4.4: how it came in. The name is that of the machine that accepted it, so that every attempt writes the same. */

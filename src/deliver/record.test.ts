@@ -4,7 +4,7 @@ import { limits } from '../config.ts'
 import { phases, troubles, type FailReason } from '../domain/attempt.ts'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import type { Claimed } from '../store/outbound.ts'
-import { endingOf, unattempted, type Schedule } from './record.ts'
+import { endingOf, isReplyToDot, unattempted, type Schedule } from './record.ts'
 import type { TransmitResult } from './transmit.ts'
 
 const now = new Date('2026-11-21T12:00:00.000Z')
@@ -220,6 +220,16 @@ describe('every kind of end', () => {
                   ])
               }
               if (ending.evidence === 'not_written') expect(dotWritten).toBe(false)
+              // By this the database knows late proof (`proves_reply`, migration 0002).
+              const { status, evidence, attempt } = ending
+              const isReply = dotWritten && trouble === undefined && reply !== undefined && reply !== 354
+              expect(isReplyToDot(facts)).toBe(isReply)
+              if (isReply) {
+                expect(attempt).toMatchObject({ phase: 'eod', smtp: { code: reply } })
+                expect(attempt).not.toHaveProperty('trouble')
+                const kinds = { 2: ['sent', undefined], 4: ['retrying', 'eod_4xx'], 5: ['failed', undefined] }
+                expect([status, evidence]).toEqual(kinds[Math.floor(reply / 100) as 2 | 4 | 5])
+              }
             }
   })
 })

@@ -1,11 +1,16 @@
 // Connections to PostgreSQL and what their errors mean. Statements are named and prepared once per connection; every connection asks
 // for synchronous_commit itself, so that a server with another default cannot weaken the promise (decisions A1).
+import { Socket } from 'node:net'
 import { userInfo } from 'node:os'
 import { Client, Pool, type ClientBase, type ClientConfig, type PoolConfig } from 'pg'
+import { limits } from '../config.ts'
 import type { EmbeddedConnection } from './embedded.ts'
 
 /** Where the database is: a URL, or the embedded one's socket. */
-export type Connection = { readonly url: string } | EmbeddedConnection
+export type Connection = ({ readonly url: string } | EmbeddedConnection) & {
+  /** From there on nobody waits for this database: what is under way fails as if its line were lost, and so does what comes later. */
+  readonly patience?: AbortSignal
+}
 
 export interface PoolKind {
   /** Shown by PostgreSQL as application_name. */
@@ -59,6 +64,34 @@ export function serverOf(connection: Connection): ClientConfig {
   return { ...plain, connectionString: url.href }
 }
 
+/**
+ * The lines of one pool, for when PostgreSQL does not say goodbye: a server that hangs, or a host that is gone, never closes what we
+ * have closed, and the driver waits for it without end.
+ */
+function linesOf({ patience }: Connection) {
+  const open = new Set<Socket>()
+  const cut = () => {
+    for (const socket of open) socket.destroy()
+  }
+  patience?.addEventListener('abort', cut, { once: true })
+  return {
+    stream: () => {
+      const socket = new Socket()
+      open.add(socket)
+      socket.once('close', () => open.delete(socket))
+      if (patience?.aborted === true) process.nextTick(() => socket.destroy())
+      return socket
+    },
+    /** Resolves when the goodbye has, within bounds. */
+    ended: async (goodbye: Promise<void>) => {
+      const late = setTimeout(cut, limits.databaseGoodbyeMs)
+      await goodbye
+      clearTimeout(late)
+      patience?.removeEventListener('abort', cut)
+    },
+  }
+}
+
 /** The pool's client options. Plans never depend on statistics: every statement here is a walk over indexes. */
 function clientOptions(connection: Connection, kind: PoolKind): PoolConfig {
   const server = [
@@ -74,8 +107,10 @@ const connectionLifeSeconds = 60
 
 export function openDatabase(connection: Connection, kind: PoolKind): Db {
   const { greet } = kind
+  const lines = linesOf(connection)
   const pool = new Pool({
     ...clientOptions(connection, kind),
+    stream: lines.stream,
     max: kind.connectionsMax,
     connectionTimeoutMillis: Math.min(kind.answerMs, 4_000),
     query_timeout: kind.answerMs + 500,
@@ -94,7 +129,7 @@ export function openDatabase(connection: Connection, kind: PoolKind): Db {
     run: async <Row extends object>(text: string, values: readonly unknown[] = []) =>
       (await pool.query<Row>(text, values as unknown[])).rows,
     transaction: (work) => transaction(pool, work),
-    close: () => (closed ??= pool.end()),
+    close: () => (closed ??= lines.ended(pool.end())),
   }
 }
 
@@ -154,9 +189,11 @@ export function listen(
   let client: Client | undefined
   let timer: NodeJS.Timeout | undefined
   let stopped = false
+  const lines = linesOf(connection)
 
   const connect = async (): Promise<void> => {
     const fresh = new Client({
+      stream: lines.stream,
       ...clientOptions(connection, { name: `posthorn ${channel}`, connectionsMax: 1, answerMs: 5_000 }),
       connectionTimeoutMillis: 4_000,
     })
@@ -180,7 +217,7 @@ export function listen(
     stop: async () => {
       stopped = true
       clearTimeout(timer)
-      await client?.end().catch(() => undefined)
+      await lines.ended(client?.end().catch(() => undefined) ?? Promise.resolve())
     },
   }
 }

@@ -82,17 +82,18 @@ export async function switchDkimKey(tx: Db, workspace: WorkspaceId, domain: stri
 const forget = sql(
   'forget-dkim-keys',
   `delete from dkim_keys k where k.workspace_id = $1 and k.domain_id = $2 and k.state = 'retired'
-      and k.retired_at < app_now() - $3 * interval '1 millisecond' returning k.selector`,
+      and (k.retired_at < app_now() - $3 * interval '1 millisecond' or k.selector = any ($4)) returning k.selector`,
 )
 
-/** Keys that signed their last mail so long ago that nobody verifies it any more. */
+/** Keys that signed their last mail so long ago that nobody verifies it any more, and of the retired those that were withdrawn. */
 export async function forgetDkimKeys(
   db: Db,
   workspace: WorkspaceId,
   domain: string,
   retiredMs: number,
+  withdrawn: readonly string[],
 ): Promise<string[]> {
-  const rows = await db.rows<{ selector: string }>(forget, [workspace, domain, retiredMs])
+  const rows = await db.rows<{ selector: string }>(forget, [workspace, domain, retiredMs, withdrawn])
   return rows.map(({ selector }) => selector)
 }
 

@@ -57,11 +57,17 @@ const endingOf = (claim: Claim, changes: Partial<Ending> = {}): Ending => ({
   status: 'sent',
   usesTry: true,
   outcome: 'accepted',
-  attempt: {},
+  attempt: { phase: 'eod', smtp: { code: 250 } },
   event: {},
   ...changes,
 })
-const temporary = { status: 'retrying', delayMs: 1_000, evidence: 'eod_4xx', outcome: 'retry' } as const
+const temporary = {
+  status: 'retrying',
+  delayMs: 1_000,
+  evidence: 'eod_4xx',
+  outcome: 'retry',
+  attempt: { phase: 'eod', smtp: { code: 450 } },
+} as const
 /** A node that has delivered from this database. */
 async function delivering(): Promise<Mark> {
   const mark = await world.node()
@@ -296,6 +302,8 @@ describe('replies out of a journal', () => {
       'claimed anew',
       (id) => world.db.run('update outbound set token = 5, armed_epoch = null where message_id = $1', [id]),
     ],
+    // Under the same epoch, which the restored database has counted up again.
+    ['armed anew', (id) => world.db.run('update outbound set token = 5 where message_id = $1', [id])],
   ]
   test.each(breaches)(
     'accepted, yet %s: never dropped; everybody stops, and the operator’s decision writes it down',
@@ -315,6 +323,28 @@ describe('replies out of a journal', () => {
       expect(await world.value('select count(*)::integer from orphaned_replies')).toBe(0)
     },
   )
+
+  test.each([
+    ['a 5yz', { status: 'failed', outcome: 'failed', attempt: { phase: 'eod', smtp: { code: 550 } } }],
+    ['a 4yz', temporary],
+  ] as const)('%s to a claim that is still to come shows the restore as well', async (_, refused) => {
+    const [claim] = await world.claimed(sender, [{ armed: true, epoch: 4 }])
+    await world.db.run('update outbound set epoch = 3, armed_epoch = null where message_id = $1', [claim?.id])
+    expect(await replayEndings(world.db.rows, [endingOf(claim as Claim, refused)])).toEqual(['orphan'])
+    expect(await reasons()).toEqual(['fence orphaned_reply'])
+    expect(await liftFence(world.db)).toBe(1)
+    expect(await statusOf(claim?.id as string)).toBe('failed')
+  })
+
+  test('are the truth also where the operator assumes that everything was sent', async () => {
+    const [claim] = await world.claimed(sender, [{ armed: true }])
+    await breaches[0]?.[1](claim?.id as string)
+    expect(await replayEndings(world.db.rows, [endingOf(claim as Claim)])).toEqual(['orphan'])
+    expect(await assumeSentSince(world.db, new Date(Date.now() - 60_000))).toBe(1)
+    expect(await statusOf(claim?.id as string)).toBe('delivery_unknown')
+    expect(await liftFence(world.db)).toBe(1)
+    expect(await statusOf(claim?.id as string)).toBe('sent')
+  })
 
   test('that are told again by another node meanwhile change nothing', async () => {
     const [claim] = await world.claimed(sender, [{}])
@@ -346,6 +376,9 @@ describe('the operator decides', () => {
     const recorder = makeRecorder(world.db, world.db, await world.node())
     expect(await recorder.finish(endingOf(armed as Claim))).toBe(true)
     expect(await statusOf(armed?.id as string)).toBe('sent')
+    // Nobody can hold a reply to a dot that was never armed.
+    expect(await recorder.finish(endingOf(unarmed as Claim))).toBe(false)
+    expect(await statusOf(unarmed?.id as string)).toBe(unknown)
     expect(await reasons()).toEqual(['fence behind'])
     await liftFence(world.db)
     expect(await reasons()).toEqual([])

@@ -1,5 +1,6 @@
 // The queue's statements on real PostgreSQL: claim, arm, finish and reap against each other, as the model checker left them
 // (delivery-semantics, "What breaks it"). Where two sessions meet, one is held by a lock until the other has done its part.
+import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Claim, MessageId, WorkspaceId } from '../domain/message.ts'
 import { extendLeases, makeRecorder, reap, type Ending, type Recorder } from './outbound.ts'
@@ -44,13 +45,16 @@ const suppressed = (address: string, of = sender) =>
     `insert into suppressions (workspace_id, recipient_key, recipient, reason) values ($1, lower($2), $2, 'manual')`,
     [of.workspaceId, address],
   )
+/** The attempt's record of a reply to the dot. */
+const reply = (code: number) => ({ attempt: 1, phase: 'eod', smtp: { host: 'mx.example.org', stage: 'eod', code } })
+const codes = { sent: 250, failed: 550, retrying: 450, delivery_unknown: 250 } as const
 const ending = (claim: Claim, status: Ending['status'], more: Partial<Ending> = {}): Ending => ({
   ...claim,
   workspaceId: sender.workspaceId,
   status,
   usesTry: true,
   outcome: status,
-  attempt: { attempt: 1 },
+  attempt: reply(codes[status]),
   event: { attempt: 1 },
   ...more,
 })
@@ -163,7 +167,7 @@ describe('finish', () => {
     expect((await record(claim))?.['finished_at']).not.toBeNull()
     // The state's event says what was known before the report.
     expect((await world.history(claim.id)).slice(2)).toEqual(['3 message.sent sent 0', '4 message.delivered sent 2'])
-    expect(await attemptsOf(claim)).toEqual([{ epoch: 1, outcome: 'sent', facts: { attempt: 1 } }])
+    expect(await attemptsOf(claim)).toEqual([{ epoch: 1, outcome: 'sent', facts: reply(250) }])
   })
 
   test('sent without a report: one event', async () => {
@@ -361,6 +365,17 @@ describe('late proof', () => {
     expect(await world.value('select bounce -> $$final$$ from reports where message_id = $1', [claim.id])).toBe(true)
   })
 
+  test('a late 4yz to the last try makes it failed as it says', async () => {
+    const claim = await reaped()
+    const late = ending(claim, 'failed', {
+      evidence: 'eod_4xx',
+      attempt: reply(450),
+      event: { attempt: 10, reason: 'tries_used_up' },
+    })
+    expect(await recorder.finish(late)).toBe(true)
+    expect(await record(claim)).toMatchObject({ status: 'failed' })
+  })
+
   test('a late 4yz on a route whose replies are nobody’s report makes it failed too', async () => {
     const claim = await reaped()
     expect(await recorder.finish(ending(claim, 'retrying', { delayMs: 1, evidence: 'eod_4xx' }))).toBe(true)
@@ -370,11 +385,46 @@ describe('late proof', () => {
   test.each([
     ['a foreign token', (claim: Claim) => ending({ ...claim, token: '7' }, 'sent')],
     ['another epoch', (claim: Claim) => ending({ ...claim, epoch: 2 }, 'sent')],
+    ['an earlier epoch', (claim: Claim) => ending({ ...claim, epoch: 0 }, 'sent')],
+    ['another workspace', (claim: Claim) => ending(claim, 'sent', { workspaceId: randomUUID() as WorkspaceId })],
     ['no proof at all', (claim: Claim) => ending(claim, 'delivery_unknown')],
     [
       'a dot that was never written',
       (claim: Claim) => ending(claim, 'retrying', { delayMs: 1, evidence: 'not_written' }),
     ],
+    ['a failure without a dot', (claim: Claim) => ending(claim, 'failed', { evidence: 'not_written' })],
+    // What a fault of ours ends, or what was decided before the dot: nobody has replied to anything.
+    [
+      'a failure that names no reply',
+      (claim: Claim) => ending(claim, 'failed', { attempt: { attempt: 1, reason: 'content_lost' } }),
+    ],
+    [
+      'a success that names no reply',
+      (claim: Claim) => ending(claim, 'sent', { attempt: { attempt: 1, phase: 'eod' } }),
+    ],
+    [
+      'a refusal before the dot',
+      (claim: Claim) => ending(claim, 'failed', { attempt: { ...reply(550), phase: 'rcpt' } }),
+    ],
+    ['a 2yz before the dot', (claim: Claim) => ending(claim, 'sent', { attempt: { ...reply(250), phase: 'content' } })],
+    [
+      'a reply with trouble',
+      (claim: Claim) => ending(claim, 'sent', { attempt: { ...reply(250), trouble: 'malformed' } }),
+    ],
+    ['a 354 taken for a success', (claim: Claim) => ending(claim, 'sent', { attempt: reply(354) })],
+    ['a 5yz taken for a success', (claim: Claim) => ending(claim, 'sent', { attempt: reply(550) })],
+    ['a 2yz taken for a failure', (claim: Claim) => ending(claim, 'failed', { attempt: reply(250) })],
+    ['a code of four digits', (claim: Claim) => ending(claim, 'sent', { attempt: reply(2500) })],
+    [
+      'a success with the evidence of a refusal',
+      (claim: Claim) => ending(claim, 'sent', { evidence: 'eod_4xx', attempt: reply(450) }),
+    ],
+    [
+      'a 5yz as evidence to try again',
+      (claim: Claim) => ending(claim, 'retrying', { delayMs: 1, evidence: 'eod_4xx', attempt: reply(550) }),
+    ],
+    ['a 4yz without evidence', (claim: Claim) => ending(claim, 'failed', { attempt: reply(450) })],
+    ['a try again without evidence', (claim: Claim) => ending(claim, 'retrying', { delayMs: 1 })],
   ])('%s proves nothing', async (_, proof) => {
     const claim = await reaped()
     expect(await recorder.finish(proof(claim))).toBe(false)

@@ -240,9 +240,11 @@ export function readAttachments(
 
 const signingKeys = sql(
   'signing-keys',
-  `select d.name domain, d.return_path_host "returnPathHost", k.selector, k.private_key_sealed sealed from dkim_keys k
-     join domains d on d.workspace_id = k.workspace_id and d.id = k.domain_id
-    where k.workspace_id = $1 and k.domain_id = $2 and k.state = 'active' order by k.created_at desc, k.selector limit 1`,
+  `select d.name domain, d.return_path_host "returnPathHost", k.selector, k.private_key_sealed sealed,
+          coalesce(k.activated_at, k.created_at) since
+     from dkim_keys k join domains d on d.workspace_id = k.workspace_id and d.id = k.domain_id
+    where k.workspace_id = $1 and k.domain_id = $2
+      and (k.state = 'active' or k.retired_at > app_now() - $3 * interval '1 millisecond') order by since, k.selector`,
 )
 
 export interface SigningRow {
@@ -251,13 +253,11 @@ export interface SigningRow {
   readonly returnPathHost: string | null
   readonly selector: string
   readonly sealed: Buffer
+  /** Since when it signs. */
+  readonly since: Date
 }
 
-/** What a domain signs with: its active DKIM key, still sealed, and its return path. */
-export async function readSigningKey(
-  db: Db,
-  workspaceId: WorkspaceId,
-  domainId: string,
-): Promise<SigningRow | undefined> {
-  return (await db.rows<SigningRow>(signingKeys, [workspaceId, domainId]))[0]
+/** What a domain signs with, the oldest first: the DKIM key of today, still sealed, and those of mail that is under way; and its return path. */
+export async function readSigningKeys(db: Db, workspaceId: WorkspaceId, domainId: string): Promise<SigningRow[]> {
+  return db.rows<SigningRow>(signingKeys, [workspaceId, domainId, limits.dkimRetiredMs])
 }

@@ -1476,7 +1476,7 @@ AS $function$
            m.delivery_rank was
       from (select *, status = 'retrying' late_4yz from endings_of(batch)) a join messages m on m.workspace_id = a.w and m.id = a.id
      where m.status = 'delivery_unknown' and m.armed_epoch = a.epoch and m.armed_token = a.token
-       and (a.status = 'sent' or (a.status = 'failed' and a.evidence is distinct from 'not_written') or a.evidence = 'eod_4xx')
+       and proves_reply(a.status, a.evidence, a.facts)
      order by a.id for update of m
   ),
   record as (
@@ -1582,6 +1582,16 @@ begin
 exception when lock_not_available or deadlock_detected then
   return null;
 end $function$;
+CREATE OR REPLACE FUNCTION public.proves_reply(status text, evidence text, facts json)
+ RETURNS boolean
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$
+  select coalesce(facts ->> 'phase' = 'eod' and facts ->> 'trouble' is null and case
+    when evidence is null then facts #>> '{smtp,code}' ~ case status when 'sent' then '^2[0-9]{2}$' when 'failed' then '^5[0-9]{2}$' end
+    when evidence = 'eod_4xx' then facts #>> '{smtp,code}' ~ '^4[0-9]{2}$' and status in ('retrying', 'failed')
+  end, false)
+$function$;
 CREATE OR REPLACE FUNCTION public.queue_webhooks()
  RETURNS trigger
  LANGUAGE plpgsql

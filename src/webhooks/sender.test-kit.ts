@@ -66,6 +66,7 @@ export async function webhookWorld(timeScale = 1): Promise<WebhookWorld> {
       version: 'test',
       leaseMs: 30_000,
       timeScale,
+      patience: new AbortController().signal,
       onDue: (wake) => listen(connection, 'posthorn_webhooks', wake),
       ...changes,
     })

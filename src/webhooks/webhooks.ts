@@ -41,6 +41,8 @@ export interface WebhookTools {
   readonly leaseMs: number
   /** Divides the delays between tries, and the 120 h. */
   readonly timeScale: number
+  /** Fires when a stop waits for the database no longer. */
+  readonly patience: AbortSignal
   /** Calls back when there may be something to post. */
   onDue(wake: () => void): { stop(): Promise<void> }
 }
@@ -177,7 +179,7 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
       } catch (error) {
         tools.log.fault('webhook result', error, { workspaceId: result.workspaceId, messageId: result.messageId })
         if (surelyAborted(error) && !isDatabaseAway(error) && ++refusals === refusalsMax) return
-        if (performance.now() > giveUpAt) return
+        if (performance.now() > giveUpAt || tools.patience.aborted) return
         await new Promise((resolve) => setTimeout(resolve, delayMs))
       }
     }

@@ -5,7 +5,7 @@ import { startDnsServer, type DnsServer, type Name } from '../../test/world/dns-
 import { makeVault } from '../base/secret.ts'
 import { makeZones } from '../base/zones.ts'
 import type { WorkspaceId } from '../domain/message.ts'
-import { readSigningKey } from '../store/outbound.ts'
+import { readSigningKeys } from '../store/outbound.ts'
 import { storeWorld, type StoreWorld } from '../store/store.test-kit.ts'
 import { makeDomainChecker, type DomainChange, type DomainChecker } from './domain-check.ts'
 import { addDomain, nextSelector, rotateDkim, type Domain } from './domains.ts'
@@ -288,7 +288,10 @@ describe('what is wrong is said in words', () => {
 })
 
 describe('a new DKIM key', () => {
-  const signing = async ({ id }: Domain) => (await readSigningKey(world.db, workspace, id))?.selector
+  /** Which one signs what is accepted now, and which ones sign at all. */
+  const signing = async ({ id }: Domain) => (await readSigningKeys(world.db, workspace, id)).at(-1)?.selector
+  const kept = async ({ id }: Domain) =>
+    (await readSigningKeys(world.db, workspace, id)).map(({ selector }) => selector)
   const rotate = async ({ id }: Domain) =>
     (await rotateDkim({ db: world.db, vault, hostname }, workspace, id)) as Domain
 
@@ -313,7 +316,9 @@ describe('a new DKIM key', () => {
       'verified',
       'retiring',
     ])
+    expect(await kept(domain)).toEqual([first, `${first}b`])
     await clockAt(domain, 1 + 7 * 24 + 1)
+    expect(await kept(domain)).toEqual([`${first}b`]) // whenever it is looked at again
     const forgotten = await check(domain)
     expect(forgotten.records.filter(({ purpose }) => purpose === 'dkim')).toHaveLength(1)
     expect(forgotten.status).toBe('verified')
@@ -340,8 +345,27 @@ describe('a new DKIM key', () => {
     await check(domain)
     const rotated = await rotate(domain)
     publish(rotated)
+    const first = await signing(domain)
     delete dns.zone[record(domain, 'dkim')?.name as string]
     expect(await check(domain)).toMatchObject({ status: 'verified' })
+    // Nobody could verify what the first one signs.
+    expect(await kept(domain)).toEqual([`${first}b`])
+  })
+
+  test('a record that is taken away within the week ends its key at the next check; name servers that are away end none', async () => {
+    const domain = await add()
+    publish(domain)
+    await check(domain)
+    const [first] = await kept(domain)
+    publish(await rotate(domain))
+    await check(domain)
+    const at = record(domain, 'dkim')?.name as string
+    set(at, 'servfail')
+    await check(domain)
+    expect(await kept(domain)).toEqual([first, `${first}b`])
+    delete dns.zone[at]
+    expect((await check(domain)).records.filter(({ purpose }) => purpose === 'dkim')).toHaveLength(1)
+    expect(await kept(domain)).toEqual([`${first}b`])
   })
 
   test.each([

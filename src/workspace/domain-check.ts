@@ -127,7 +127,9 @@ async function writeDown(
       await switchDkimKey(tx, workspaceId, id, seen.key.selector)
       await audit('domain.dkim_switched', { selector: seen.key.selector })
     }
-    const forgotten = await forgetDkimKeys(tx, workspaceId, id, limits.dkimRetiredMs)
+    // A key whose record is gone signs nothing that anybody can verify, whatever its time.
+    const withdrawn = sight.keys.flatMap((k) => (k.answered && k.sight.status !== 'verified' ? [k.key.selector] : []))
+    const forgotten = await forgetDkimKeys(tx, workspaceId, id, limits.dkimRetiredMs, withdrawn)
     if (forgotten.length > 0) await audit('domain.dkim_forgotten', { selectors: forgotten })
     return check.status
   })

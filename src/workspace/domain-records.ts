@@ -13,7 +13,7 @@ export interface DnsRecord {
   readonly value: string
   /**
    * `pending`: not seen yet; `wrong`: something else stands there; `advised`: worth having, but nothing waits for it; `retiring`: of a
-   * key that signs no more, to be removed after the time in its finding.
+   * key that signs only what was accepted before the switch, to be removed after the time in its finding.
    */
   readonly status: RecordStatus
   /** What stands there, where it is not what is asked for. */
@@ -88,7 +88,7 @@ function keyRecord(key: DkimKeyRow, domain: string, seen: (wanted: Wanted) => Dn
   return {
     ...wanted,
     status: 'retiring',
-    finding: `This key signs no more. Leave the record until ${until}, for mail that is under way; then remove it.`,
+    finding: `This key signs only what was accepted before the switch. Leave the record until ${until}, for mail that is under way; then remove it.`,
   }
 }
 

@@ -25,11 +25,10 @@ export interface DomainSight {
 export async function lookAtDomain(zones: Zones, row: DomainRow, hostname: string): Promise<DomainSight> {
   const { name, ownership_token: token } = row
   const ownershipName = records.ownershipName(name)
-  const current = row.keys.filter(({ state }) => state !== 'retired')
   const [ownership, keys, returnPath, dmarc, spf] = await Promise.all([
     lookAtText(zones, ownershipName, name, (texts) => whyNotOurs(texts, records.ownershipValue(token))),
     Promise.all(
-      current.map(async (key) => {
+      row.keys.map(async (key) => {
         const at = records.dkimName(key.selector, name)
         return { key, ...(await lookAtText(zones, at, name, (texts) => whyNotDkim(texts, key.public_key), dkimAdvice)) }
       }),

@@ -58,10 +58,11 @@ export async function checkLedgers({ told, faults, shop, receiver, hook, query }
   const armedAt = (id: string) => faults.filter(({ armed }) => armed.has(id))
 
   // What the callers were told, against the database
-  for (const { recipient, ids, answer, words, way } of told) {
+  for (const { recipient, ids, answer, words, way, asked } of told) {
     const rows = byRecipient.get(recipient) ?? []
     // Who asks again over SMTP after the first mail has bounced hears of the suppression, at RCPT, before anybody can see that it is a repeat.
-    const bounced = words?.includes('recipient_suppressed') === true && rows[0]?.status === 'failed'
+    const bounced =
+      way === 'smtp' && asked > 1 && words?.includes('recipient_suppressed') === true && rows[0]?.status === 'failed'
     if (answer === 'refused' && !bounced) breach('refused', `${recipient}: ${words}`)
     if (rows.length > 1) breach('twice accepted', `${recipient} (${way}) is ${rows.length} messages`)
     if (ids.size > 1) breach('two ids', `${recipient} (${way}) was told ${[...ids].join(', ')}`)

@@ -1,7 +1,9 @@
-// What becomes of mail when the wire to PostgreSQL is cut, silent or gone at the worst moments (failure matrix 2 to 5, 10, 12, 14, 37).
+// What becomes of mail when the wire to PostgreSQL is cut, silent or gone at the worst moments (failure matrix 2 to 5, 9, 10, 12, 14, 37).
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { createTransport } from 'nodemailer'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { limits } from '../../src/config.ts'
 import type { JourneyWorkspace } from '../world/journey-workspace.ts'
 import { startPosthorn, type Posthorn } from '../world/posthorn.ts'
 import { startReceiver, type Receiver } from '../world/receiver-process.ts'
@@ -162,6 +164,73 @@ describe('the commit of an acceptance', () => {
     expect(new Set((await dots()).map(({ messageId }) => messageId)).size).toBe(kept.length)
     expect((await dots()).length).toBe(kept.length)
   }, 40_000)
+})
+
+describe('the commit of an acceptance over SMTP', () => {
+  let login: { readonly username: string; readonly password: string }
+  beforeAll(async () => {
+    await posthorn.stop()
+    await posthorn.startAgain({ POSTHORN_ROLES: 'api,smtp' })
+    login = await posthorn.cli('smtp-credential', 'create', shop.id, '--name', 'away')
+    expect(await handIn(0)).toMatch(/^250 /)
+  })
+  afterAll(async () => {
+    await posthorn.stop()
+    await posthorn.query('delete from outbound')
+    await posthorn.startAgain({ POSTHORN_ROLES: 'all' })
+  })
+
+  /** One mail, always the same octets for the same number; answers what the final dot was answered with. */
+  async function handIn(n: number): Promise<string> {
+    const transport = createTransport({
+      host: '127.0.0.1',
+      port: posthorn.smtpPort,
+      requireTLS: true,
+      tls: { rejectUnauthorized: false },
+      auth: { user: login.username, pass: login.password },
+    })
+    const head = `From: <${shop.address}>\r\nTo: <ok@there.example>\r\nSubject: By SMTP ${n}\r\nMessage-ID: <away-${n}@client.example>\r\n`
+    const raw = `${head}Date: Fri, 20 Nov 2026 10:00:00 +0100\r\n\r\nHello\r\n`
+    try {
+      const sent: { response: string } = await transport.sendMail({
+        envelope: { from: shop.address, to: ['ok@there.example'] },
+        raw,
+      })
+      return sent.response
+    } catch (error) {
+      return (error as { response?: string }).response ?? String(error)
+    } finally {
+      transport.close()
+    }
+  }
+  const keptAs = (n: number) =>
+    posthorn.query<{ id: string }>('select id from messages where subject = $1', [`By SMTP ${n}`])
+
+  test.each([
+    [1, 'cut', 'before'],
+    [2, 'silence', 'before'],
+    [3, 'cut', 'during'],
+    [4, 'cut', 'after'],
+    [5, 'silence', 'after'],
+  ] as const)(
+    '4, 5, 9: (%i) its wire %s %s it: 250 only where the row is found, else 451 in time; the same mail again is the same message',
+    async (n, act, moment) => {
+      const struck =
+        act === 'cut' ? posthorn.proxy().cut('admit', moment) : posthorn.proxy().silence('admit', moment as 'before')
+      const began = performance.now()
+      const answer = await handIn(n)
+      await struck
+      expect(performance.now() - began).toBeLessThan(limits.submissionAnswerMs)
+      const kept = await keptAs(n)
+      if (moment === 'before') expect([answer.slice(0, 3), kept]).toEqual(['451', []])
+      else if (moment === 'after') expect(answer).toContain(kept[0]?.id)
+      else expect(answer).toMatch(/^(?:250|451) /)
+      // Whoever was told no, or nothing, asks again.
+      const again = await handIn(n)
+      expect(await keptAs(n)).toEqual([{ id: /[0-9a-f]{8}-[0-9a-f-]{27}/.exec(again)?.[0] }])
+    },
+    60_000,
+  )
 })
 
 describe('delivery', () => {

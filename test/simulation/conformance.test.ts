@@ -171,6 +171,9 @@ function endingFor(claim: Claim, workspaceId: WorkspaceId, dice: Chance): Ending
   // No attempt ends unknown with evidence.
   const evidence = status === 'delivery_unknown' ? undefined : dice.of([undefined, 'eod_4xx', 'not_written'] as const)
   const reports = dice.happens(0.3)
+  // Mostly what belongs together.
+  const own = evidence === 'eod_4xx' ? 450 : status === 'sent' ? 250 : 550
+  const code = dice.happens(0.8) ? own : dice.of([250, 354, 450, 550])
   return {
     ...claim,
     workspaceId,
@@ -179,7 +182,11 @@ function endingFor(claim: Claim, workspaceId: WorkspaceId, dice: Chance): Ending
     ...(evidence !== undefined && { evidence }),
     usesTry: dice.happens(0.8),
     outcome: `as ${status}`,
-    attempt: {},
+    attempt: {
+      phase: dice.happens(0.9) ? 'eod' : 'content',
+      ...(dice.happens(0.1) && { trouble: 'closed' }),
+      ...(dice.happens(0.9) && { smtp: { code } }),
+    },
     event: { reason: `because ${dice.below(100)}` },
     ...(reports && {
       report: {

@@ -53,10 +53,20 @@ interface FinishRow {
   readonly evidence?: string
   readonly uses_try: boolean
   readonly outcome: string
+  /** The attempt's record. */
+  readonly facts: { readonly phase?: string; readonly trouble?: string; readonly smtp?: { readonly code?: number } }
   readonly event: { readonly reason?: string }
   readonly report?: object
   readonly report_event?: string
   readonly suppress?: boolean
+}
+
+/** As the function `proves_reply` of migration 0002. */
+function provesReply({ status, evidence, facts: { phase, trouble, smtp } }: FinishRow): boolean {
+  if (phase !== 'eod' || trouble !== undefined) return false
+  const kind = Math.floor((smtp?.code ?? 0) / 100)
+  if (evidence === undefined) return (status === 'sent' && kind === 2) || (status === 'failed' && kind === 5)
+  return evidence === 'eod_4xx' && kind === 4 && (status === 'retrying' || status === 'failed')
 }
 
 /** The server's own words: the statement left nothing behind. */
@@ -339,11 +349,7 @@ export class ModelDatabase {
     const { flaw } = this.#options
     const isIt = record.armedEpoch === ending.epoch && record.armedToken === ending.token
     if (!isIt && flaw !== 'late proof without epoch') return []
-    const proves =
-      ending.status === 'sent' ||
-      (ending.status === 'failed' && ending.evidence !== 'not_written') ||
-      ending.evidence === 'eod_4xx'
-    if (!proves) return []
+    if (!provesReply(ending)) return []
     const late4yz = ending.status === 'retrying'
     const becomes = late4yz ? 'failed' : ending.status
     record.armedEpoch = record.armedToken = null

@@ -120,7 +120,7 @@ export async function runSchedule({ chance, code, edges, mutation, vault, sealed
     now: () => kernel.now + skewMs,
     token: () => String(chance.below(2 ** 31) * 1_000 + chance.below(1_000)),
     flaw: mutation.flaw,
-    sender: { domain: 'shop.example', returnPathHost: null, selector: 's', sealed },
+    sender: { domain: 'shop.example', returnPathHost: null, selector: 's', sealed, since: new Date(0) },
   })
   database.onArmed = (row, record) => {
     tell(undefined, `${record.recipient} armed, epoch ${row.epoch}`)
@@ -318,6 +318,7 @@ export async function runSchedule({ chance, code, edges, mutation, vault, sealed
         log,
         leaseMs,
         timeScale: 1,
+        patience: new AbortController().signal,
         route: relay,
         openRoute: () => relay,
         onDue: () => ({ stop: () => Promise.resolve() }),
@@ -353,7 +354,7 @@ export async function runSchedule({ chance, code, edges, mutation, vault, sealed
         disk.journal += whole.slice(0, part)
         return onDisk(() => (disk.journal += whole.slice(part)))
       },
-      truncate: () => onDisk(() => (disk.journal = '')),
+      truncate: (length = 0) => onDisk(() => (disk.journal = disk.journal.slice(0, length))),
       datasync: () => onDisk(() => undefined),
       close: () => Promise.resolve(),
     }

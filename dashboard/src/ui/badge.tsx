@@ -80,7 +80,7 @@ export const states = {
     tone: 'idle',
     icon: Clock,
     word: 'Retiring',
-    meaning: 'Of a key that signs no more; it stays for a while.',
+    meaning: 'Of a key that was replaced; it stays for a while.',
   },
   ok: { tone: 'good', icon: Check, word: 'Fine', meaning: 'As it should be.' },
   warn: { tone: 'warn', icon: TriangleAlert, word: 'Look at it', meaning: 'It works, but not as well as it could.' },

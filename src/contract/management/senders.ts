@@ -12,7 +12,7 @@ const DnsRecord = Type.Object({
   value: Type.String({ description: 'What to set.' }),
   status: oneOf(
     ['pending', 'verified', 'wrong', 'advised', 'retiring'],
-    '`pending`: not seen yet; `wrong`: something else stands there; `advised`: worth having, but nothing waits for it; `retiring`: of a DKIM key that signs no more.',
+    '`pending`: not seen yet; `wrong`: something else stands there; `advised`: worth having, but nothing waits for it; `retiring`: of a DKIM key that signs only what was accepted before the switch.',
   ),
   found: Type.Optional(
     Type.Array(Type.String(), { description: 'What stands there instead, cut to 300 characters each.' }),

@@ -257,6 +257,15 @@ begin
   end if;
 end $$;
 
+-- Whether an ending is what a worker makes of a reply to its dot: a 2yz, a 5yz or, with its own evidence, a 4yz, heard at the dot and without
+-- trouble. Whatever else ends a claim was known before the dot, or is no proof.
+create function proves_reply(status text, evidence text, facts json) returns boolean language sql immutable as $$
+  select coalesce(facts ->> 'phase' = 'eod' and facts ->> 'trouble' is null and case
+    when evidence is null then facts #>> '{smtp,code}' ~ case status when 'sent' then '^2[0-9]{2}$' when 'failed' then '^5[0-9]{2}$' end
+    when evidence = 'eod_4xx' then facts #>> '{smtp,code}' ~ '^4[0-9]{2}$' and status in ('retrying', 'failed')
+  end, false)
+$$;
+
 -- Late proof (decisions B): a claim that became delivery_unknown while its worker held the reply to its dot becomes sent or failed, under
 -- the same epoch and token. A late 4yz is a failure, never a retry: a person may have sent it again meanwhile. What it reported is then the
 -- message's end, a final soft bounce.
@@ -271,7 +280,7 @@ create function late_proof_1(batch json) returns table (id uuid, epoch integer) 
            m.delivery_rank was
       from (select *, status = 'retrying' late_4yz from endings_of(batch)) a join messages m on m.workspace_id = a.w and m.id = a.id
      where m.status = 'delivery_unknown' and m.armed_epoch = a.epoch and m.armed_token = a.token
-       and (a.status = 'sent' or (a.status = 'failed' and a.evidence is distinct from 'not_written') or a.evidence = 'eod_4xx')
+       and proves_reply(a.status, a.evidence, a.facts)
      order by a.id for update of m
   ),
   record as (

@@ -1,0 +1,238 @@
+// The gate of a node against a real database: shut until the node has shown that the database is not behind any of its marks and until every journal
+// in its folder is told, also those of processes that ended without a successor; and shut again as soon as anything stops delivery.
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
+import { silentLog } from '../base/log.ts'
+import type { Service } from '../base/service.ts'
+import { survivesItsLife } from '../base/service.test-kit.ts'
+import type { Claim } from '../domain/message.ts'
+import { listen } from '../store/database.ts'
+import { liftFence, readStops, setDrain } from '../store/fence.ts'
+import type { Ending } from '../store/outbound.ts'
+import { storeWorld, type Sender, type StoreWorld } from '../store/store.test-kit.ts'
+import { makeFence, type Fence, type NodeState } from './fence.ts'
+import { openJournal } from './journal.ts'
+import { openMark } from './mark.ts'
+
+let world: StoreWorld
+let sender: Sender
+const folders: string[] = []
+const ends: (() => Promise<unknown>)[] = []
+beforeAll(async () => {
+  world = await storeWorld()
+  sender = await world.sender()
+})
+afterEach(async () => {
+  for (const end of ends.splice(0).toReversed()) await end()
+  for (const folder of folders.splice(0)) rmSync(folder, { recursive: true })
+  await world.db.run('delete from outbound')
+  await world.db.run('delete from delivery_stops')
+  await world.db.run('delete from delivering_nodes')
+})
+afterAll(() => world.close())
+
+interface Life extends NodeState {
+  readonly folder: string
+  released: boolean
+  release(): Promise<void>
+}
+
+/** What a seat of the data folder holds, opened as at a start. */
+async function lifeIn(folder: string): Promise<Life> {
+  const [mark, journal] = [await openMark(folder), await openJournal(folder, silentLog)]
+  const life: Life = {
+    folder,
+    mark,
+    journal,
+    released: false,
+    release: async () => {
+      if (life.released) return
+      life.released = true
+      await mark.close()
+      await journal.close()
+    },
+  }
+  ends.push(() => life.release())
+  return life
+}
+
+/** A folder of a node that has delivered from this database, and what it had not told when it ended. */
+async function delivered(counter: number, untold: readonly Ending[] = []): Promise<string> {
+  const folder = mkdtempSync(join(tmpdir(), 'posthorn-fence-'))
+  folders.push(folder)
+  const life = await lifeIn(folder)
+  await world.db.run(`insert into delivering_nodes (id, name, counter) values ($1, 'node.test', $2)`, [
+    life.mark.node,
+    counter,
+  ])
+  const era = await world.value<string | undefined>(`select value from installation where name = 'era'`)
+  await life.mark.agree({ counter, era: Number(era ?? 0) })
+  for (const ending of untold) await life.journal.keep(ending)
+  await life.release()
+  return folder
+}
+
+function fenceOf(own: NodeState, left: readonly Life[] = []): Fence {
+  const fence = makeFence({
+    own,
+    left,
+    name: 'node.test',
+    log: silentLog,
+    listen: (heard) => listen(world.connection, 'posthorn_delivery', heard),
+  })
+  ends.push(() => fence.stop())
+  return fence
+}
+/** Resolves when it is so, at the change that makes it so. */
+const until = (fence: Fence, isSo: () => boolean, withinMs = 10_000): Promise<void> =>
+  new Promise((resolve, reject) => {
+    const late = setTimeout(
+      () => reject(new Error(`not within ${withinMs} ms; ${JSON.stringify(fence.stops)}`)),
+      withinMs,
+    )
+    const look = () => {
+      if (!isSo()) return
+      clearTimeout(late)
+      resolve()
+    }
+    fence.onChange(look)
+    look()
+  })
+
+const armed = async (): Promise<Claim> => (await world.claimed(sender, [{ armed: true }]))[0] as Claim
+const accepted = (claim: Claim): Ending => ({
+  ...claim,
+  workspaceId: sender.workspaceId,
+  status: 'sent',
+  usesTry: true,
+  outcome: 'accepted',
+  attempt: { phase: 'eod', smtp: { code: 250 } },
+  event: {},
+})
+const statusOf = ({ id }: Claim) => world.value<string>('select status from messages where id = $1', [id])
+const reasons = async () => (await readStops(world.db.rows)).map(({ kind, reason }) => `${kind} ${reason}`)
+
+test('opens when the journals are told, also those that were left by processes without a successor; their seats are let go', async () => {
+  const [ours, theirs] = [await armed(), await armed()]
+  const own = await lifeIn(await delivered(3, [accepted(ours)]))
+  const left = await lifeIn(await delivered(8, [accepted(theirs)]))
+  const holder = await world.session()
+  await holder.query('begin')
+  await holder.query('select from outbound where message_id = $1 for update', [theirs.id])
+  const fence = fenceOf(own, [left])
+  await fence.start()
+  // Nobody may claim what a journal still speaks of.
+  const told: boolean[] = []
+  fence.onChange(() => void told.push(fence.isOpen() && left.journal.size > 0))
+  const blocked = `select count(*) > 0 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+  while (!(await world.value<boolean>(blocked))) continue
+  expect([fence.isOpen(), fence.knowsDatabase(), left.released]).toEqual([false, false, false])
+  await holder.query('commit')
+  await until(fence, () => fence.isOpen())
+  expect([await statusOf(ours), await statusOf(theirs), own.journal.size, left.released]).toEqual([
+    'sent',
+    'sent',
+    0,
+    true,
+  ])
+  expect(told).not.toContain(true)
+})
+
+test.each(['own', 'left'])(
+  'stays shut, and everybody stops, where the database is behind the mark of its %s seat',
+  async (which) => {
+    const claim = await armed()
+    const [own, left] = [await lifeIn(await delivered(3)), await lifeIn(await delivered(8, [accepted(claim)]))]
+    await world.db.run('update delivering_nodes set counter = counter - 1 where id = $1', [
+      (which === 'own' ? own : left).mark.node,
+    ])
+    const fence = fenceOf(own, [left])
+    await fence.start()
+    await until(fence, () => fence.stops.length > 0)
+    expect([fence.isOpen(), fence.knowsDatabase(), await reasons()]).toEqual([false, false, ['fence behind']])
+    // The reply waits for the operator, with its seat.
+    expect([left.journal.size, left.released]).toEqual([1, false])
+    await liftFence(world.db)
+    await until(fence, () => fence.isOpen())
+    expect([await statusOf(claim), left.released]).toEqual(['sent', true])
+  },
+)
+
+test('a reply whose telling failed is told again', async () => {
+  const claim = await armed()
+  const own = await lifeIn(await delivered(3, [accepted(claim)]))
+  const holder = await world.session()
+  await holder.query('begin')
+  await holder.query('select from outbound where message_id = $1 for update', [claim.id])
+  const fence = fenceOf(own)
+  await fence.start()
+  const waiter = `select pid from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+  let pid: number | undefined
+  while (pid === undefined) pid = (await world.db.run<{ pid: number }>(waiter))[0]?.pid
+  await world.db.run('select pg_terminate_backend($1)', [pid])
+  await holder.query('commit')
+  await until(fence, () => fence.isOpen())
+  expect([await statusOf(claim), own.journal.size]).toEqual(['sent', 0])
+})
+
+test('a new machine is welcome beside one that delivers, and only then: its gate stays shut over mail that somebody else may have sent', async () => {
+  const first = fenceOf(await lifeIn(await delivered(3)))
+  await first.start()
+  await until(first, () => first.isOpen())
+  await armed()
+  const newcomer = async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'posthorn-fence-'))
+    folders.push(folder)
+    const fence = fenceOf(await lifeIn(folder))
+    await fence.start()
+    return fence
+  }
+  const beside = await newcomer()
+  await until(beside, () => beside.isOpen())
+  await Promise.all([first.stop(), beside.stop()])
+  const vouches = `select count(*) > 0 from pg_locks where locktype = 'advisory' and classid = 7364`
+  while (await world.value<boolean>(vouches)) continue
+  const alone = await newcomer()
+  await until(alone, () => alone.stops.length > 0)
+  expect([alone.isOpen(), await reasons()]).toEqual([false, ['fence no_mark']])
+})
+
+test('a new connection that leads to a database which has lost commits shuts it at once', async () => {
+  const own = await lifeIn(await delivered(3))
+  const fence = fenceOf(own)
+  await fence.start()
+  await until(fence, () => fence.isOpen())
+  await fence.greet(world.db.rows)
+  expect(fence.isOpen()).toBe(true)
+  await armed()
+  await own.mark.keep(5)
+  await fence.greet(world.db.rows)
+  expect([fence.isOpen(), fence.knowsDatabase(), await reasons()]).toEqual([false, false, ['fence behind']])
+})
+
+test('is shut while anything stops delivery, whoever stopped it, and opens by itself', async () => {
+  const fence = fenceOf(await lifeIn(await delivered(3)))
+  await fence.start()
+  await until(fence, () => fence.isOpen())
+  await setDrain(world.db, true)
+  await until(fence, () => !fence.isOpen())
+  expect(fence.knowsDatabase()).toBe(true)
+  await setDrain(world.db, false)
+  await until(fence, () => fence.isOpen())
+})
+
+const fences = new Map<Service, Fence>()
+survivesItsLife(
+  'fence',
+  async () => {
+    const fence = fenceOf(await lifeIn(await delivered(3)))
+    fences.set(fence, fence)
+    return fence
+  },
+  async (service) => {
+    const fence = fences.get(service) as Fence
+    await until(fence, () => fence.isOpen(), 1_000)
+  },
+)

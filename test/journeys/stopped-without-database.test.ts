@@ -1,0 +1,112 @@
+// A stop ends in its time whatever the database does, and no reply to a dot is lost by it: the journal has those that the database has not
+// heard, and the next start tells them. Servers whose PostgreSQL hung, or was away with mail under way, needed a kill before.
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { limits } from '../../src/config.ts'
+import { startPosthorn, type Posthorn, type PosthornOptions } from '../world/posthorn.ts'
+import { startReceiver, type Receiver } from '../world/receiver-process.ts'
+
+/** Beside what a stop may wait for: the goodbyes, and a busy machine. */
+const slackMs = 4_000
+const messages = 5
+
+interface Scene {
+  readonly receiver: Receiver
+  readonly posthorn: Posthorn
+}
+
+const scenes: Scene[] = []
+async function scene(options: PosthornOptions): Promise<Scene> {
+  const receiver = await startReceiver({ hold: 'eod' })
+  const posthorn = await startPosthorn({
+    ...options,
+    settings: { POSTHORN_ROUTE: `smtp://127.0.0.1:${receiver.port}` },
+  })
+  const made = { receiver, posthorn }
+  scenes.push(made)
+  return made
+}
+afterAll(async () => {
+  for (const { receiver, posthorn } of scenes) {
+    await posthorn.remove()
+    await receiver.stop()
+  }
+})
+
+/** Messages whose dots are with the receiver, which holds its replies. */
+async function pastTheDot({ posthorn, receiver }: Scene) {
+  const shop = await posthorn.workspace()
+  const ids = []
+  for (let n = 0; n < messages; n++) ids.push(await shop.accepted({ recipient: `ok@there${n}.example` }))
+  for (const _ of ids) await receiver.reached('eod')
+  return { shop, ids }
+}
+
+const journal = ({ posthorn }: Scene) => readFileSync(join(posthorn.dataDir, 'delivery', '1', 'journal.jsonl'), 'utf8')
+
+async function timed<T>(work: Promise<T>): Promise<{ readonly result: T; readonly ms: number }> {
+  const began = performance.now()
+  const result = await work
+  return { result, ms: performance.now() - began }
+}
+
+// All of them at once: each takes as long as a stop may.
+describe.concurrent('SIGTERM', () => {
+  const cases: Record<string, Scene> = {}
+  beforeAll(async () => {
+    for (const name of ['idle', 'hangs', 'away']) cases[name] = await scene({ proxied: true })
+    cases['embedded'] = await scene({ database: 'embedded' })
+  }, 60_000)
+  const sceneOf = (name: string) => cases[name] as Scene
+
+  test('with nothing to do, while the database says nothing', async () => {
+    const { posthorn } = sceneOf('idle')
+    posthorn.proxy().hold(true)
+    const { result, ms } = await timed(posthorn.stop())
+    expect(result).toBe(0)
+    expect(ms).toBeLessThan(limits.stopMs + slackMs)
+  }, 60_000)
+
+  test.each(['hangs', 'away'] as const)(
+    'with mail past its dot, while the database %s: the replies are kept, and told at the next start',
+    async (how) => {
+      const at = sceneOf(how)
+      const { posthorn, receiver } = at
+      const { shop, ids } = await pastTheDot(at)
+      posthorn.proxy()[how === 'hangs' ? 'hold' : 'away'](true)
+      const stopped = timed(posthorn.stop())
+      receiver.release()
+      const { result, ms } = await stopped
+      expect(result).toBe(0)
+      expect(ms).toBeLessThan(limits.stopMs + slackMs)
+      const kept = journal(at)
+      expect(ids.filter((id) => !kept.includes(id))).toEqual([])
+      posthorn.proxy().hold(false)
+      posthorn.proxy().away(false)
+      await posthorn.startAgain()
+      for (const id of ids) expect(await shop.settled(id)).toMatchObject({ processingStatus: 'sent' })
+      expect(await receiver.ledger()).toHaveLength(messages)
+    },
+    90_000,
+  )
+
+  test('and when its own PostgreSQL is killed, it ends at once: nobody waits for what cannot come back', async () => {
+    const at = sceneOf('embedded')
+    const { posthorn, receiver } = at
+    const { shop, ids } = await pastTheDot(at)
+    await posthorn.disconnect()
+    const postmaster = Number(
+      readFileSync(join(posthorn.dataDir, 'postgresql', 'postmaster.pid'), 'utf8').split('\n')[0],
+    )
+    process.kill(postmaster, 'SIGKILL')
+    receiver.release()
+    const { ms } = await timed(posthorn.gone())
+    expect(ms).toBeLessThan(slackMs)
+    const kept = journal(at)
+    expect(ids.filter((id) => !kept.includes(id))).toEqual([])
+    await posthorn.startAgain()
+    for (const id of ids) expect(await shop.settled(id)).toMatchObject({ processingStatus: 'sent' })
+    expect(await receiver.ledger()).toHaveLength(messages)
+  }, 60_000)
+})
