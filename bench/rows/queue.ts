@@ -109,8 +109,8 @@ interface Station {
   readonly client: Client
   readonly senders: readonly Sender[]
   /** A session of its own, with settings of its own. */
-  another(): Promise<Client>
-  serve(settings: Readonly<Record<string, string>>): Promise<Service>
+  readonly another: () => Promise<Client>
+  readonly serve: (settings: Readonly<Record<string, string>>) => Promise<Service>
 }
 
 /** How another service reaches the database of a running one, under the same key. */

@@ -38,7 +38,7 @@ export interface Preparer {
 /** What a sending domain adds to its mail. */
 interface DomainOf {
   /** The key of mail that was accepted then. */
-  keyAt(accepted: Date): SigningKey
+  readonly keyAt: (accepted: Date) => SigningKey
   /** All of them can be used. */
   readonly isWhole: boolean
   /** Its own, where it is verified. */
