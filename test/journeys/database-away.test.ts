@@ -215,8 +215,7 @@ describe('the commit of an acceptance over SMTP', () => {
   ] as const)(
     '4, 5, 9: (%i) its wire %s %s it: 250 only where the row is found, else 451 in time; the same mail again is the same message',
     async (n, act, moment) => {
-      const struck =
-        act === 'cut' ? posthorn.proxy().cut('admit', moment) : posthorn.proxy().silence('admit', moment as 'before')
+      const struck = act === 'cut' ? posthorn.proxy().cut('admit', moment) : posthorn.proxy().silence('admit', moment)
       const began = performance.now()
       const answer = await handIn(n)
       await struck
