@@ -39,9 +39,12 @@ create table refused_submissions (
 );
 create index refused_submissions_at on refused_submissions (at);
 
--- admit_1 with groups: the rows of one group (`g` is the `n` of its first row, `size` how many follow each other) are admitted together or
--- not at all. Groups that could not fit alone take no place in the order; what a bigger group in front keeps out though there is room is told
--- as not admitted with room left, and comes again (accept/commit.ts). `keep_ms`: how long the row's key counts.
+-- Admits a batch of submissions. `batch` is a JSON array of rows as below; `charged` names their workspaces. With `commit_them` false it
+-- only looks: nothing is written, the answers are the same. Answers what is known of every row, admitted or not, so that one ordered list of
+-- checks (accept/checks.ts) can name the refusal. The rows of one group (`g` is the `n` of its first row, `size` how many follow each other) are
+-- admitted together or not at all; the first groups of a workspace in order of arrival get what is left of its quota. Groups that could not fit
+-- alone take no place in the order; what a bigger group in front keeps out though there is room is told as not admitted with room left, and comes
+-- again (accept/commit.ts). `keep_ms`: how long the row's key counts. `with_files`: some rows have content that is kept apart from them.
 create function admit_2(batch json, charged uuid[], commit_them boolean, with_files boolean)
 returns table (n integer, admitted boolean, sender text, suppressed boolean, repeated_id uuid, repeated_ids uuid[], repeated_hash text,
                at timestamptz, hourly integer, daily integer, monthly integer, hour_used integer, day_used integer, month_used integer,
