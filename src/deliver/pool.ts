@@ -101,12 +101,13 @@ export class Pool {
 
   async #lease(slot: Slot, target: Target, dialogue: Said[], signal?: AbortSignal): Promise<Lease | Facts> {
     if (slot.conversation === undefined) {
-      const stopping = this.#stopping.signal
-      const either = signal === undefined ? stopping : AbortSignal.any([signal, stopping])
-      const opened = await openConversation(target, this.#settings, dialogue, either).catch((error: unknown) => {
-        this.#drop(slot)
-        throw error
-      })
+      const { either, undo } = eitherOf(signal, this.#stopping.signal)
+      const opened = await openConversation(target, this.#settings, dialogue, either)
+        .catch((error: unknown) => {
+          this.#drop(slot)
+          throw error
+        })
+        .finally(undo)
       if (!(opened instanceof Conversation)) {
         this.#drop(slot)
         return opened
@@ -329,4 +330,15 @@ export class Pool {
     for (const place of this.#places.values())
       for (const slot of place.idle.filter(({ idleSince }) => idleSince <= since)) this.#evict(slot)
   }
+}
+
+/**
+ * Aborted with the first of them. Not by AbortSignal.any: what listens to its signal stays in memory as long as the one that lives longest,
+ * which is the process, a kilobyte for each connection that was ever opened.
+ */
+function eitherOf(...signals: readonly (AbortSignal | undefined)[]): { either: AbortSignal; undo(): void } {
+  const both = new AbortController()
+  if (signals.some((signal) => signal?.aborted === true)) both.abort()
+  const undos = signals.map((signal) => whenAborted(signal, () => both.abort()))
+  return { either: both.signal, undo: () => undos.forEach((undo) => undo()) }
 }

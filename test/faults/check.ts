@@ -38,6 +38,7 @@ interface Event {
   readonly type: string
   readonly status: MessageStatus
   readonly reason: string | null
+  readonly at: string
 }
 
 const dkimSample = 60
@@ -49,7 +50,7 @@ export async function checkLedgers({ told, faults, shop, receiver, hook, query }
   const messages = await query<Message>('select id, recipient, status, sequence from messages')
   const events = groupBy(
     await query<Event>(
-      `select message_id id, sequence, type, status, facts ->> 'reason' reason from events order by message_id, sequence`,
+      `select message_id id, sequence, type, status, facts ->> 'reason' reason, occurred_at::text at from events order by message_id, sequence`,
     ),
     ({ id }) => id,
   )
@@ -100,7 +101,8 @@ export async function checkLedgers({ told, faults, shop, receiver, hook, query }
     } else if (status === 'delivery_unknown') {
       unknown.push(id)
       const unanswered = its.some(({ outcome }) => outcome === 'none')
-      if (!unanswered && wasArmed.length === 0) breach('unexplained', `${name} (${reason}) was not armed at any fault`)
+      if (!unanswered && wasArmed.length === 0)
+        breach('unexplained', `${name} (${reason}) was not armed at any fault: ${storyOf(history, its, faults)}`)
     } else breach('lost', `${name} has not ended`)
     if (wanted !== status && wasArmed.length === 0) breach('wrong end', `${name} (${reason}) should be ${wanted}`)
   }
@@ -135,6 +137,18 @@ export async function checkLedgers({ told, faults, shop, receiver, hook, query }
       unexplained: of('unexplained'),
     },
   }
+}
+
+/** What happened to one message, and what went wrong around its end. */
+function storyOf(history: readonly Event[], its: readonly LedgerLine[], faults: readonly Fault[]): string {
+  const endedAt = Date.parse(history.at(-1)?.at ?? '')
+  return [
+    ...history.map(({ type, reason, at }) => `${at} ${type} ${reason ?? ''}`),
+    ...its.map(({ helo, outcome }) => `dot from ${helo}: ${outcome}`),
+    ...faults.flatMap(({ what, node, at }) =>
+      Math.abs(at - endedAt) < 20_000 ? [`${new Date(at).toISOString()} ${what} ${node ?? ''}`] : [],
+    ),
+  ].join('; ')
 }
 
 /** Sequence without a gap, and every step in the table of moves. */

@@ -116,8 +116,12 @@ export function makeNemesis(field: Battlefield) {
     const pid = partOf(node, part)
     if (pid === undefined) return killNode(aim)
     node.up = false
+    // Stopped while it is read what is armed: until the others have ended, a lease may have run out, and what it held is unknown already.
+    const delivery = partOf(node, 'delivery')
+    for (const each of [pid, delivery]) if (each !== undefined) strike(each, 'SIGSTOP')
     const before = await armedNow(await clock())
     strike(pid, 'SIGKILL')
+    if (delivery !== undefined) strike(delivery, 'SIGCONT')
     await node.posthorn.gone()
     await note(`killed ${part} process of`, node, aimed, before)
     revive(node)
