@@ -1,3 +1,5 @@
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { afterEach, describe, expect, test } from 'vitest'
 import { survivesItsLife } from '../base/service.test-kit.ts'
 import { mailOf, polite, silence, startPeer, targetOf, until } from './peer.test-kit.ts'
@@ -63,6 +65,26 @@ describe('a provider', () => {
     for (let mail = 0; mail < 5; mail++) await sendOver(pool, peer)
     expect(peer.connections).toBe(3)
   })
+})
+
+// Each left a kilobyte behind for as long as the process lived; nobody noticed before the simulation ran out of memory.
+test('ten thousand connections leave nothing behind in memory', async () => {
+  const peer = await startPeer()
+  const gone = targetOf(peer, 'clear')
+  await peer.stop()
+  const pool = await poolOf()
+  setFlagsFromString('--expose-gc')
+  const collect = runInNewContext('gc') as () => void
+  const heapAfter = async (many: number): Promise<number> => {
+    for (let n = 0; n < many; n++)
+      expect(await pool.take(gone, [], new AbortController().signal)).toMatchObject({ trouble: 'connect_failed' })
+    await new Promise((resolve) => setImmediate(resolve))
+    collect()
+    return process.memoryUsage().heapUsed
+  }
+  const before = await heapAfter(1_000)
+  const grown = (await heapAfter(10_000)) - before
+  expect(grown / 10_000).toBeLessThan(200)
 })
 
 describe('a kept connection', () => {
