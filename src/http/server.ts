@@ -13,6 +13,8 @@ export interface HttpServer extends Service {
   readonly port: number
 }
 
+const idleLookMs = 50
+
 /** The server as a service. `port` 0 takes a free one. */
 export function httpServer({ host, port, ...options }: HttpOptions & { host: string; port: number }): HttpServer {
   let app: FastifyInstance | undefined
@@ -27,9 +29,14 @@ export function httpServer({ host, port, ...options }: HttpOptions & { host: str
       const ending = app
       app = undefined
       if (ending === undefined) return
-      // Requests under way get their answers, within bounds; idle connections are closed at once.
+      // Requests under way get their answers, within bounds; idle connections are closed at once, and those that become idle meanwhile too:
+      // nobody else does that, and a client may keep its connection for a minute.
+      const idle = setInterval(() => ending.server.closeIdleConnections(), idleLookMs)
       const impatience = setTimeout(() => ending.server.closeAllConnections(), limits.httpQuietMs)
-      await ending.close().finally(() => clearTimeout(impatience))
+      await ending.close().finally(() => {
+        clearInterval(idle)
+        clearTimeout(impatience)
+      })
     },
   )
   return {

@@ -21,7 +21,7 @@ async function scene(options: PosthornOptions): Promise<Scene> {
   const receiver = await startReceiver({ hold: 'eod' })
   const posthorn = await startPosthorn({
     ...options,
-    settings: { POSTHORN_ROUTE: `smtp://127.0.0.1:${receiver.port}` },
+    settings: { POSTHORN_ROUTE: `smtp://127.0.0.1:${receiver.port}`, ...options.settings },
   })
   const made = { receiver, posthorn }
   scenes.push(made)
@@ -50,6 +50,33 @@ async function timed<T>(work: Promise<T>): Promise<{ readonly result: T; readonl
   const result = await work
   return { result, ms: performance.now() - began }
 }
+
+// Connections of callers that fell idle during the stop were waited for, ten seconds each time.
+test('SIGTERM under load: every request gets an answer or a closed door, and nobody waits for connections that their callers keep', async () => {
+  // Nothing is past a dot here: its reply would be waited for.
+  const { posthorn } = await scene({ settings: { POSTHORN_ROLES: 'api,smtp,feedback,webhooks' } })
+  const shop = await posthorn.workspace()
+  for (let round = 0; round < 3; round++) {
+    let on = true
+    const accepted: string[] = []
+    const callers = Array.from({ length: 8 }, async () => {
+      while (on) {
+        const answer = await shop.send({ recipient: 'ok@there.example' }).catch(() => undefined)
+        if (answer?.status === 202) accepted.push(answer.body.id)
+        else on = false
+      }
+    })
+    while (accepted.length < 100) await new Promise((resolve) => setImmediate(resolve))
+    const { result, ms } = await timed(posthorn.stop())
+    on = false
+    await Promise.all(callers)
+    expect(result).toBe(0)
+    expect(ms).toBeLessThan(slackMs)
+    await posthorn.startAgain()
+    const kept = await posthorn.query('select id from messages where id = any ($1::uuid[])', [accepted])
+    expect(kept).toHaveLength(accepted.length)
+  }
+}, 60_000)
 
 // All of them at once: each takes as long as a stop may.
 describe.concurrent('SIGTERM', () => {
