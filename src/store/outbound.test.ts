@@ -3,6 +3,7 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Claim, MessageId, WorkspaceId } from '../domain/message.ts'
+import { openDatabase, type Db, type Statement } from './database.ts'
 import { extendLeases, makeRecorder, reap, type Ending, type Recorder } from './outbound.ts'
 import { makeAdmitter } from './admit.ts'
 import { claimDue, firstSpace, type ClaimRequest } from './claim.ts'
@@ -660,4 +661,60 @@ describe('claim', () => {
     expect(await left(held)).toBeGreaterThan(80)
     expect(await left(other)).toBeLessThan(10)
   })
+})
+
+// A plan lives as long as its connection, and the queue is empty one minute and full the next (docs/decisions/0006).
+describe('what a batch costs in a plan that was made while the queue was empty', () => {
+  const acts = {
+    arm: (by: Recorder, claim: Claim) => by.arm(claim),
+    ending: (by: Recorder, claim: Claim) => by.finish(ending(claim, 'failed', { evidence: 'not_written' })),
+  }
+
+  test.each([
+    ['arm', 'nothing is claimed', `update outbound set status = 'queued', lease_until = null, lease_owner = null`],
+    ['ending', 'nothing is queued', 'delete from outbound'],
+  ] as const)(
+    '%s, planned while %s: as many pages beside 3,000 other claims as beside none',
+    async (act, _, before) => {
+      const others = () =>
+        world.db.run(
+          `insert into outbound (message_id, workspace_id, mailbox_id, destination, status, due_at, expires_at, epoch, token, lease_until, lease_owner)
+         select gen_random_uuid(), $1, $2, 'example.org', 'sending', app_now(), app_now() + interval '1 day', 1, n, app_now() + interval '1 hour', $1
+           from generate_series(1, 3000) n`,
+          [sender.workspaceId, sender.mailboxId],
+        )
+      // It was full before: its files are not small, and it says that nothing stands in them.
+      await others()
+      await world.db.run(before)
+      await world.db.run('vacuum (analyze, truncate false) outbound')
+      const connection = openDatabase(world.connection, { name: 'one session', connectionsMax: 1, answerMs: 15_000 })
+      let pages = 0
+      const counting: Pick<Db, 'rows'> = {
+        rows: async ({ text }: Statement, values: readonly unknown[] = []) => {
+          const [row] = await connection.run<{ 'QUERY PLAN': [{ Plan: Record<string, number> }] }>(
+            `explain (analyze, buffers, format json) ${text}`,
+            values,
+          )
+          const plan = row?.['QUERY PLAN'][0].Plan ?? {}
+          pages = (plan['Shared Hit Blocks'] ?? 0) + (plan['Shared Read Blocks'] ?? 0)
+          return []
+        },
+      }
+      const by = makeRecorder(counting as Db, counting as Db, await world.node())
+      const cost = async (): Promise<number> => {
+        const claims = await world.claimed(
+          sender,
+          Array.from({ length: 20 }, () => ({})),
+        )
+        await Promise.all(claims.map((claim) => acts[act](by, claim)))
+        return pages
+      }
+      await cost() // makes the plans
+      const few = await cost()
+      await others()
+      const many = await cost()
+      await connection.close()
+      expect(many / few).toBeLessThan(1.6)
+    },
+  )
 })
