@@ -74,6 +74,17 @@ export function makeNemesis(field: Battlefield) {
       await pause(5)
     }
   }
+  /**
+   * Stops the processes, and answers what is armed when everything that they had asked of the database has been done. What they have written may still
+   * be on the wire, or in a backend that has not had its turn: an arm that commits after the look would belong to no fault.
+   */
+  const standStill = async (node: Node, pids: readonly number[]): Promise<string[]> => {
+    for (const pid of pids) strike(pid, 'SIGSTOP')
+    while (pids.some(runs)) await pause(1)
+    await pause(20) // the proxy, in this process, has read what was written
+    await Promise.race([node.proxy.settled(), pause(2_000)])
+    return armedNow(await clock())
+  }
   const clock = async () =>
     (await patiently(() => primary.query<{ now: string }>('select clock_timestamp()::text now')))[0]?.now ?? ''
 
@@ -105,9 +116,10 @@ export function makeNemesis(field: Battlefield) {
   const killNode = async (aim: boolean, what = 'killed') => {
     const [node, aimed] = await victim(aim)
     node.up = false
-    for (const pid of node.posthorn.pids()) strike(pid, 'SIGSTOP')
-    for (const pid of node.posthorn.pids()) strike(pid, 'SIGKILL')
-    await note(what, node, aimed)
+    const pids = node.posthorn.pids()
+    const before = await standStill(node, pids)
+    for (const pid of pids) strike(pid, 'SIGKILL')
+    await note(what, node, aimed, before)
     revive(node)
   }
   /** One process of it: the others are to notice, and end by themselves. */
@@ -118,8 +130,7 @@ export function makeNemesis(field: Battlefield) {
     node.up = false
     // Stopped while it is read what is armed: until the others have ended, a lease may have run out, and what it held is unknown already.
     const delivery = partOf(node, 'delivery')
-    for (const each of [pid, delivery]) if (each !== undefined) strike(each, 'SIGSTOP')
-    const before = await armedNow(await clock())
+    const before = await standStill(node, [...new Set([pid, delivery ?? pid])])
     strike(pid, 'SIGKILL')
     if (delivery !== undefined) strike(delivery, 'SIGCONT')
     await node.posthorn.gone()
@@ -130,8 +141,8 @@ export function makeNemesis(field: Battlefield) {
     const [node, aimed] = await victim(aim)
     const delivery = partOf(node, 'delivery')
     const pids = part === 'delivery' && delivery !== undefined ? [delivery] : node.posthorn.pids()
-    for (const pid of pids) strike(pid, 'SIGSTOP')
-    await note(`stopped ${part === 'all' ? '' : 'delivery process of '}for ${leaseMs + 1_500} ms:`, node, aimed)
+    const before = await standStill(node, pids)
+    await note(`stopped ${part === 'all' ? '' : 'delivery process of '}for ${leaseMs + 1_500} ms:`, node, aimed, before)
     await pause(leaseMs + 1_500)
     for (const pid of pids) strike(pid, 'SIGCONT')
   }
@@ -155,9 +166,10 @@ export function makeNemesis(field: Battlefield) {
     node.proxy.away(true)
     await pause(chance.happens(0.7) ? 1_600 : 100)
     node.up = false
-    for (const pid of node.posthorn.pids()) strike(pid, 'SIGSTOP')
-    for (const pid of node.posthorn.pids()) strike(pid, 'SIGKILL')
-    await note('killed without its database,', node, aimed)
+    const pids = node.posthorn.pids()
+    const before = await standStill(node, pids)
+    for (const pid of pids) strike(pid, 'SIGKILL')
+    await note('killed without its database,', node, aimed, before)
     revive(node)
   }
   const killPostgres = async () => {
@@ -200,6 +212,15 @@ function strike(pid: number, signal: NodeJS.Signals): void {
     process.kill(pid, signal)
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
+  }
+}
+
+/** Not ended, and not stopped: proc_pid_stat(5), the state behind the name. */
+function runs(pid: number): boolean {
+  try {
+    return !/^[TZX]$/.test(readFileSync(`/proc/${pid}/stat`, 'utf8').replace(/^.*\) /s, '')[0] ?? '')
+  } catch {
+    return false
   }
 }
 

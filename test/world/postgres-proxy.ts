@@ -4,6 +4,7 @@
 import { once } from 'node:events'
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
 import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 
 /**
  * `before`: the statement does not reach the server. `during`: it does, and the line is cut at once: nobody knows. `after`: its transaction is
@@ -27,9 +28,19 @@ export interface PostgresProxy {
   away(on: boolean): void
   /** Nothing passes any more, and nothing is lost: a server, or a network, that hangs. */
   hold(on: boolean): void
+  /** Resolves when what clients have asked until now is answered, or their line has ended. */
+  settled(): Promise<void>
   /** Another server behind the same address. */
   lead(target: ProxyTarget): void
   stop(): Promise<void>
+}
+
+interface Line {
+  end(): void
+  flow(on: boolean): void
+  /** How many times the client has asked for the end of its transaction, and how often the server has told it. */
+  asked: number
+  answered: number
 }
 
 interface Trap {
@@ -44,14 +55,16 @@ export async function startPostgresProxy(first: ProxyTarget): Promise<PostgresPr
   let held = false
   let gone = false
   let traps: Trap[] = []
-  const lines = new Set<{ end(): void; flow(on: boolean): void }>()
+  const lines = new Set<Line>()
 
   const server = createServer({ noDelay: true }, (client) => {
     if (gone) return void client.destroy()
     const upstream = target.host.startsWith('/')
       ? connect(join(target.host, `.s.PGSQL.${target.port}`))
       : connect(target.port, target.host)
-    const line = {
+    const line: Line = {
+      asked: 0,
+      answered: 0,
       end: () => {
         client.destroy()
         upstream.destroy()
@@ -71,7 +84,7 @@ export async function startPostgresProxy(first: ProxyTarget): Promise<PostgresPr
           lines.delete(line)
         })
     if (held) line.flow(false)
-    watch(client, upstream, line.end, (statement, moment) => {
+    watch(client, upstream, line, (statement, moment) => {
       const trap = traps.find((each) => each.statement === statement && each.moment === moment)
       if (trap !== undefined) traps = traps.filter((each) => each !== trap)
       return trap
@@ -94,6 +107,10 @@ export async function startPostgresProxy(first: ProxyTarget): Promise<PostgresPr
       held = on
       for (const line of lines) line.flow(!on)
     },
+    settled: async () => {
+      const open = [...lines].map((line) => ({ line, asked: line.asked }))
+      while (open.some(({ line, asked }) => lines.has(line) && line.answered < asked)) await setTimeout(5)
+    },
     lead: (to) => {
       target = to
       for (const line of lines) line.end()
@@ -109,14 +126,14 @@ export async function startPostgresProxy(first: ProxyTarget): Promise<PostgresPr
 function watch(
   client: Socket,
   upstream: Socket,
-  end: () => void,
+  line: Line,
   trapFor: (statement: string, moment: ProxyMoment) => Trap | undefined,
 ): void {
   /** The statement that is under way; a client asks one at a time. */
   let asked: string | undefined
   let silent = false
   const spring = (trap: Trap): void => {
-    if (trap.act === 'cut') end()
+    if (trap.act === 'cut') line.end()
     else silent = true
     trap.sprung()
   }
@@ -125,6 +142,7 @@ function watch(
   client.on('data', (chunk: Buffer) => {
     if (silent) return
     for (const { type, body } of fromClient(chunk)) {
+      if (type === 'S' || type === 'Q') line.asked++ // Sync, or a simple query: one ReadyForQuery for each
       if (type !== 'B') continue
       const portalEnd = body.indexOf(0)
       asked = body.toString('utf8', portalEnd + 1, body.indexOf(0, portalEnd + 1))
@@ -139,6 +157,7 @@ function watch(
     if (silent) return
     for (const { type } of fromServer(chunk)) {
       if (type !== 'Z') continue
+      line.answered = Math.min(line.answered + 1, line.asked) // the first one is the greeting's
       const trap = asked === undefined ? undefined : trapFor(asked, 'after')
       asked = undefined
       if (trap !== undefined) return spring(trap)
