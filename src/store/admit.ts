@@ -13,8 +13,10 @@ export interface AdmissionRow {
   readonly scan?: object
 }
 
-/** What the database knows about a submission, admitted or not. Limits and uses in messages, resets in seconds. */
-export interface Admission {
+/** What the database knows about a submission, admitted or not. */
+export interface Admission extends Judgement, Quota {}
+
+interface Judgement {
   readonly admitted: boolean
   /** The mailbox's address; null where the mailbox is not an active one of the workspace on a verified domain. */
   readonly sender: string | null
@@ -23,6 +25,10 @@ export interface Admission {
   /** Where the key made several messages. */
   readonly repeated_ids: readonly MessageId[] | null
   readonly repeated_hash: string | null
+}
+
+/** Of a workspace, what the batch has charged included. Limits and uses in messages, resets in seconds. */
+interface Quota {
   readonly at: Date
   readonly hourly: number | null
   readonly daily: number | null
@@ -51,6 +57,10 @@ export class AdmissionTooLate extends Error {
   override readonly name = 'AdmissionTooLate'
 }
 
+/** The answer has a row for each submission, with its place, and one for each workspace, without. */
+type Told = ({ n: number } & Judgement) | ({ n: null; workspace_id: WorkspaceId } & Quota)
+
+/** Fields of content that is kept apart from its row. */
 const apart = ['files', 'chunks', 'body_blob']
 
 const statement = sql('admit', 'select * from admit_2($1::text::json, $2::uuid[], $3, $4)')
@@ -92,14 +102,21 @@ async function admitBatch(
   const values = [`${json}]`, [...workspaces], commit, files]
   const told = await repeating(() =>
     verdicts.length === 0
-      ? db.rows<Admission & { n: number }>(statement, values)
-      : db.rows<Admission & { n: number }>(withScans, [...values, JSON.stringify(verdicts)]),
+      ? db.rows<Told>(statement, values)
+      : db.rows<Told>(withScans, [...values, JSON.stringify(verdicts)]),
   )
   const firstOf = new Map<number, number>()
   groupOf.forEach((at, n) => firstOf.has(at) || firstOf.set(at, n))
-  for (const answer of told) {
-    const at = groupOf[answer.n] as number
-    ;(answers[at] as Admission[])[answer.n - (firstOf.get(at) as number)] = answer
+  const quotas = new Map<WorkspaceId, Quota>()
+  for (const row of told) if (row.n === null) quotas.set(row.workspace_id, row)
+  for (const row of told) {
+    if (row.n === null) continue
+    const at = groupOf[row.n] as number
+    const quota = quotas.get((groups[at] as Queued).workspaceId)
+    if (quota === undefined) throw new Error('an admission without its quota')
+    const { admitted, sender, suppressed, repeated_id, repeated_ids, repeated_hash } = row
+    const known = { ...quota, admitted, sender, suppressed, repeated_id, repeated_ids, repeated_hash }
+    ;(answers[at] as Admission[])[row.n - (firstOf.get(at) as number)] = known
   }
   return answers
 }

@@ -41,13 +41,13 @@ create index refused_submissions_at on refused_submissions (at);
 
 -- Admits a batch of submissions. `batch` is a JSON array of rows as below; `charged` names their workspaces. With `commit_them` false it
 -- only looks: nothing is written, the answers are the same. Answers what is known of every row, admitted or not, so that one ordered list of
--- checks (accept/checks.ts) can name the refusal. The rows of one group (`g` is the `n` of its first row, `size` how many follow each other) are
+-- checks (accept/checks.ts) can name the refusal; and, in a row without `n` for each workspace, its quota, which is the same for all its rows. The rows of one group (`g` is the `n` of its first row, `size` how many follow each other) are
 -- admitted together or not at all; the first groups of a workspace in order of arrival get what is left of its quota. Groups that could not fit
 -- alone take no place in the order; what a bigger group in front keeps out though there is room is told as not admitted with room left, and comes
 -- again (accept/commit.ts). `keep_ms`: how long the row's key counts. `with_files`: some rows have content that is kept apart from them.
 create function admit_2(batch json, charged uuid[], commit_them boolean, with_files boolean)
 returns table (n integer, admitted boolean, sender text, suppressed boolean, repeated_id uuid, repeated_ids uuid[], repeated_hash text,
-               at timestamptz, hourly integer, daily integer, monthly integer, hour_used integer, day_used integer, month_used integer,
+               workspace_id uuid, at timestamptz, hourly integer, daily integer, monthly integer, hour_used integer, day_used integer, month_used integer,
                hour_resets integer, day_resets integer, month_resets integer)
 language plpgsql volatile as $$
 #variable_conflict use_column
@@ -93,9 +93,12 @@ begin
         select x.recipient_key from suppressions x
          where x.workspace_id = s.w and x.recipient_key = s.recipient_key and s.destination <> 'simulator.posthorn.test' limit 1) no on true
   ),
+  spoiled as materialized (
+    select coalesce(array_agg(e.g), '{}') groups from seen e where e.sender is null or e.suppressed or e.repeated_id is not null
+  ),
   welcome as (
-    select e.*, q.hourly, q.daily, q.monthly, q.hour_used, q.day_used, q.month_used, q.minutes, q.minute, q.at_minute, q.at_day, q.at_month,
-           commit_them and bool_and(e.sender is not null and not e.suppressed and e.repeated_id is null) over (partition by e.g)
+    select e.*, q.hourly, q.daily, q.monthly, q.hour_used, q.day_used, q.month_used,
+           commit_them and e.g <> all ((select groups from spoiled)::integer[])
              and (q.hourly is null or q.hour_used + e.size <= q.hourly)
              and (q.daily is null or q.day_used + e.size <= q.daily)
              and (q.monthly is null or q.month_used + e.size <= q.monthly) eligible
@@ -111,17 +114,16 @@ begin
                            and (r.monthly is null or r.month_used + r.rank <= r.monthly) admitted
       from ranked r
   ),
-  admitted as (select j.* from judged j where j.admitted),
+  admitted as not materialized (select j.* from judged j where j.admitted),
   charges as materialized (
-    select a.w, count(*)::integer many, min(a.at_minute) as minute, min(a.at_day) as day, min(a.day_used) day_used,
-           min(a.at_month) as month, min(a.month_used) month_used
-      from admitted a group by a.w
+    select q.*, coalesce(a.many, 0) many
+      from quota q left join lateral (select count(*)::integer many from admitted a where a.w = q.workspace_id) a on true
   ),
   charge as (
     update usage u
-       set minutes = charge_minute(u.minutes, u.minute, c.minute, c.many), minute = c.minute,
-           day = c.day, day_count = c.day_used + c.many, month = c.month, month_count = c.month_used + c.many
-      from charges c where u.workspace_id = c.w
+       set minutes = charge_minute(u.minutes, u.minute, c.at_minute, c.many), minute = c.at_minute,
+           day = c.at_day, day_count = c.day_used + c.many, month = c.at_month, month_count = c.month_used + c.many
+      from charges c where u.workspace_id = c.workspace_id and c.many > 0
   ),
   record as (
     insert into messages (workspace_id, id, mailbox_id, source, sequence, sender, sender_name, recipient, recipient_key, subject, metadata,
@@ -149,15 +151,18 @@ begin
     on conflict (workspace_id, endpoint, key) do update
        set body_hash = excluded.body_hash, message_id = excluded.message_id, message_ids = excluded.message_ids, created_at = now_at
   )
-  select j.n, j.admitted, j.sender, j.suppressed, j.repeated_id, j.repeated_ids, j.repeated_hash, now_at,
-         j.hourly, j.daily, j.monthly,
-         j.hour_used + coalesce(c.many, 0), j.day_used + coalesce(c.many, 0), j.month_used + coalesce(c.many, 0),
-         case when j.hourly is not null then
-           60 * (60 - coalesce((select max(h.age) from trailing_hour(j.minutes, j.minute, j.at_minute) h where h.charged > 0), 0))
+  select j.n, j.admitted, j.sender, j.suppressed, j.repeated_id, j.repeated_ids, j.repeated_hash,
+         null, null, null, null, null, null, null, null, null, null, null
+    from judged j
+  union all
+  select null, null, null, null, null, null, null, c.workspace_id, now_at, c.hourly, c.daily, c.monthly,
+         c.hour_used + c.many, c.day_used + c.many, c.month_used + c.many,
+         case when c.hourly is not null then
+           60 * (60 - coalesce((select max(h.age) from trailing_hour(c.minutes, c.minute, c.at_minute) h where h.charged > 0), 0))
              - extract(second from now_at)::integer end,
          extract(epoch from (today + 1)::timestamp - (now_at at time zone 'UTC'))::integer,
          extract(epoch from this_month + interval '1 month' - (now_at at time zone 'UTC'))::integer
-    from judged j left join charges c on c.w = j.w;
+    from charges c;
   if commit_them and with_files then
     -- Apart, because few have any: what a statement may have to do costs time even where there is nothing to do.
     with admitted as materialized (
