@@ -489,7 +489,12 @@ export const limits = {
   claimsPerStatementMax: 200,
   armSpacingMs: 6,
   endingSpacingMs: 25,
-  signaturesInFlightMax: 16,
+  signaturesInFlightMax: 64,
+  signingThreadsMax: 4,
+  signingThreadHeapMegabytesMax: 64,
+  /** In one order to a thread. */
+  signaturesPerOrderMax: 8,
+  signMs: 30_000,
   connectionsPerDestinationMax: 20,
   connectionsPerRelayMax: 100,
   connectionsMax: 500,

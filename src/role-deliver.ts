@@ -2,7 +2,15 @@
 import type { Log } from './base/log.ts'
 import { sealedAs, type Vault } from './base/secret.ts'
 import { limits, parseRoute, type Route, type Settings } from './config.ts'
-import { deliverer, makeFence, makeHandOver, makeTransmitter, openJournal, openMark } from './deliver/deliver.ts'
+import {
+  deliverer,
+  makeFence,
+  makeHandOver,
+  makeSigners,
+  makeTransmitter,
+  openJournal,
+  openMark,
+} from './deliver/deliver.ts'
 import { simulatorDomain } from './domain/simulator.ts'
 import { housekeeper } from './housekeeper.ts'
 import { closeAll, type Role, type RoleTools } from './role.ts'
@@ -60,6 +68,7 @@ export async function deliver({ settings, connection, patience, vault, log, metr
       },
     },
   })
+  const signers = makeSigners()
   const service = deliverer({
     db: queueDb,
     recorder: makeRecorder(armDb, finishDb, own.mark),
@@ -67,6 +76,7 @@ export async function deliver({ settings, connection, patience, vault, log, metr
     gate: fence,
     journal: own.journal,
     vault,
+    sign: signers.sign,
     log,
     leaseMs: settings.POSTHORN_LEASE_SECONDS * 1000,
     timeScale: settings.POSTHORN_TIME_SCALE,
@@ -94,7 +104,11 @@ export async function deliver({ settings, connection, patience, vault, log, metr
   // nobody is to claim meanwhile.
   return {
     services: [housekeeper(houseDb, retentionOf(settings), log), fence, reports.service, sandbox, service],
-    closing: [...closeAll(queueDb, armDb, finishDb, inboxDb, houseDb), ...seats.map((seat) => () => seat.release())],
+    closing: [
+      signers.stop,
+      ...closeAll(queueDb, armDb, finishDb, inboxDb, houseDb),
+      ...seats.map((seat) => () => seat.release()),
+    ],
   }
 }
 

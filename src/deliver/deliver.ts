@@ -8,6 +8,7 @@ import { repeating } from '../base/repeating.ts'
 import type { Trouble } from '../domain/attempt.ts'
 import { lifecycle, type Service } from '../base/service.ts'
 import type { Vault } from '../base/secret.ts'
+import type { Sign } from '../mail/dkim.ts'
 import { isDatabaseAway, surelyAborted, type Db } from '../store/database.ts'
 import { claimDue, firstSpace } from '../store/claim.ts'
 import { listDestinationLimits } from '../store/destinations.ts'
@@ -26,6 +27,7 @@ export { makeFence } from './fence.ts'
 export { openJournal } from './journal.ts'
 export { openMark } from './mark.ts'
 export { makeHandOver } from './hand-over.ts'
+export { makeSigners } from './signers.ts'
 export { makeTransmitter } from './transmit.ts'
 
 export interface DeliverTools {
@@ -35,6 +37,8 @@ export interface DeliverTools {
   readonly gate: Gate
   readonly journal: Journal
   readonly vault: Vault
+  /** Left out: signatures are made on the thread pool. */
+  readonly sign?: Sign
   readonly log: Log
   readonly leaseMs: number
   readonly timeScale: number
@@ -84,7 +88,7 @@ const silences: ReadonlySet<Trouble> = new Set(['dns_failure', 'connect_failed',
 
 export function deliverer(tools: DeliverTools): Service & { readonly inFlight: number } {
   const owner = randomUUID()
-  const preparer = makePreparer(tools.db, tools.vault)
+  const preparer = makePreparer(tools.db, tools.vault, tools.sign)
   const flights = new Map<string, InFlight>()
   const slots = makeSlots((provider) => tools.transmitter.roomOf(provider))
   const contentRoom = makeRoom(limits.contentInFlightBytesMax)

@@ -5,7 +5,7 @@ import { limits } from '../config.ts'
 import { parseAddress, type EmailAddress } from '../mail/address.ts'
 import { composeMail, headerBlock, type ComposedMail, type HeaderField } from '../mail/compose.ts'
 import { readHeaderBlock } from '../mail/header-block.ts'
-import { dkimHeader, signingKey, type SigningKey } from '../mail/dkim.ts'
+import { dkimHeader, signingKey, type Sign, type SigningKey } from '../mail/dkim.ts'
 import { makeToken } from '../mail/return-path.ts'
 import { inSevenBit } from '../mail/seven-bit-rfc6152.ts'
 import { remembered } from '../base/remembered.ts'
@@ -49,7 +49,7 @@ interface DomainOf {
 const tokenField = 'X-Posthorn-Token'
 const alsoSigned = [tokenField.toLowerCase()]
 
-export function makePreparer(db: Db, vault: Vault): Preparer {
+export function makePreparer(db: Db, vault: Vault, sign?: Sign): Preparer {
   const domains = remembered((name) => loadDomain(db, vault, name), {
     keepMs: ({ isWhole }) => (isWhole ? limits.dkimKeysKeptMs : 0),
     most: limits.dkimDomainsMax,
@@ -71,7 +71,7 @@ export function makePreparer(db: Db, vault: Vault): Preparer {
     const signed = async ({ fields, body, signsMore, head: ownHead, rest }: Signable) => {
       const all = [[tokenField, token] as const, ...fields]
       const signedAt = Math.floor(claimed.createdAt.getTime() / 1000)
-      const signature = await turn(() => dkimHeader(key, all, body, signedAt, [...signsMore, ...alsoSigned]))
+      const signature = await turn(() => dkimHeader(key, all, body, signedAt, [...signsMore, ...alsoSigned], sign))
       const head = Buffer.from(`${trace(claimed)}${signature}${tokenField}: ${token}\r\n${ownHead}`, 'latin1')
       const small = rest.length <= limits.smtpBlockBytes
       return { content: small ? [Buffer.concat([head, rest])] : [head, rest], size: head.length + rest.length }

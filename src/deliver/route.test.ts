@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import { limits, parseRoute } from '../config.ts'
 import { addressOf } from './peer.test-kit.ts'
+import { builtInManners } from './providers.ts'
 import type { MailResolver, Resolved } from './resolve.ts'
 import { isSimulator } from '../domain/simulator.ts'
 import { makeRouter } from './route.ts'
@@ -36,6 +37,17 @@ test.each([
   ['smtps://me:pw@relay.test', '::1', { port: 465, tls: 'implicit', verify: false }],
 ])('%s at %s', async (route, address, expected) => {
   expect(await only(route, at(address))).toMatchObject(expected)
+})
+
+// The operator chose the relay, and the sandbox is ours: manners towards strangers once cost delivery a third of its rate.
+test.each([
+  ['sandbox', limits.connectionsPerRelayMax],
+  ['smtp://relay.test', limits.connectionsPerRelayMax],
+  ['mx', limits.connectionsPerDestinationMax],
+])('%s may have so many connections, by its target and by the manners of its provider', async (route, connections) => {
+  const target = await only(route)
+  expect(target?.connectionsMax).toBe(connections)
+  expect(builtInManners(target?.provider ?? '').connections).toBe(connections)
 })
 
 test('the simulator is in the sandbox on every installation', async () => {

@@ -13,6 +13,9 @@ export interface SigningKey {
   readonly privateKey: KeyObject
 }
 
+/** Signs the octets of a latin-1 text; answers Base64. */
+export type Sign = (key: Pick<SigningKey, 'algorithm' | 'privateKey'>, input: string) => Promise<string>
+
 interface SigningKeySource {
   readonly domain: string
   readonly selector: string
@@ -53,9 +56,10 @@ export async function dkimHeader(
   body: Buffer,
   signedAtSeconds: number,
   moreNames: readonly string[] = [],
+  signed: Sign = signOnPool,
 ): Promise<string> {
   const { unsigned, input } = prepareSignature(key, fields, body, signedAtSeconds, moreNames)
-  return unsigned + foldSignature(await signInput(key, input))
+  return unsigned + foldSignature(await signed(key, input))
 }
 
 /** Everything but the key operation: the field up to `b=`, and the octets that it signs. */
@@ -65,7 +69,7 @@ function prepareSignature(
   body: Buffer,
   signedAtSeconds: number,
   moreNames: readonly string[] = [],
-): { readonly unsigned: string; readonly input: Buffer } {
+): { readonly unsigned: string; readonly input: string } {
   const names = moreNames.length === 0 ? signedNames : [...new Set([...signedNames, ...moreNames])]
   const { listed, canonical } = selectFields(fields, names)
   const bodyHash = hash('sha256', canonicalBody(body), 'base64')
@@ -82,7 +86,7 @@ function prepareSignature(
     ]) + '\r\n b='
   // Relaxed form of what stands in `unsigned`: every fold is CRLF and one space, so unfolding is all that there is to do (3.7).
   const own = `dkim-signature:${unsigned.slice('DKIM-Signature: '.length).replaceAll('\r\n', '')}`
-  return { unsigned, input: Buffer.from(canonical + own, 'latin1') }
+  return { unsigned, input: canonical + own }
 }
 
 /** The names for h= and the canonical fields, in the same order; of equal names the lowest field comes first (RFC 6376 5.4.2). */
@@ -151,16 +155,23 @@ function foldSignature(signature: string): string {
   return `${text}\r\n`
 }
 
-function signInput(key: SigningKey, input: Buffer): Promise<string> {
-  // RFC 8463 3: Ed25519 signs the SHA-256 of the input, not the input.
-  const [digest, data] =
-    key.algorithm === 'rsa-sha256' ? ['sha256', input] : [undefined, hash('sha256', input, 'buffer')]
-  return new Promise((resolve, reject) => {
-    sign(digest, data, key.privateKey, (error, signature) => {
+const signOnPool: Sign = (key, input) =>
+  new Promise((resolve, reject) => {
+    sign(...signable(key, input), key.privateKey, (error, signature) => {
       if (error === null) resolve(signature.toString('base64'))
       else reject(error)
     })
   })
+
+/** The same at once, for a thread that does nothing else. */
+export function signNow(key: Parameters<Sign>[0], input: string): string {
+  return sign(...signable(key, input), key.privateKey).toString('base64')
+}
+
+/** RFC 8463 3: Ed25519 signs the SHA-256 of the input, not the input. */
+function signable({ algorithm }: Parameters<Sign>[0], input: string): ['sha256' | undefined, Buffer] {
+  const octets = Buffer.from(input, 'latin1')
+  return algorithm === 'rsa-sha256' ? ['sha256', octets] : [undefined, hash('sha256', octets, 'buffer')]
 }
 
 const TAB = 9

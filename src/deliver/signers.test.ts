@@ -1,0 +1,42 @@
+import { createPublicKey, generateKeyPairSync, verify } from 'node:crypto'
+import { afterAll, describe, expect, test } from 'vitest'
+import { signingKey } from '../mail/dkim.ts'
+import { makeSigners } from './signers.ts'
+
+const pem = (pair: { privateKey: { export(as: { type: 'pkcs8'; format: 'pem' }): string | Buffer } }) =>
+  String(pair.privateKey.export({ type: 'pkcs8', format: 'pem' }))
+const key = (privateKeyPem: string) => signingKey({ domain: 'a.example', selector: 's', privateKeyPem })
+const one = key(pem(generateKeyPairSync('rsa', { modulusLength: 2_048 })))
+const two = key(pem(generateKeyPairSync('rsa', { modulusLength: 2_048 })))
+const edwards = key(pem(generateKeyPairSync('ed25519')))
+
+const signers = makeSigners()
+afterAll(() => signers.stop())
+
+const isOf = (by: typeof one, input: string, signature: string) =>
+  verify('sha256', Buffer.from(input, 'latin1'), createPublicKey(by.privateKey), Buffer.from(signature, 'base64'))
+
+describe('signatures in threads', () => {
+  test('each of many at once, with several keys, is that of its own input and key', async () => {
+    const inputs = Array.from({ length: 100 }, (_, n) => ({ by: n % 3 === 0 ? two : one, input: `mail ${n} \xe9` }))
+    const signatures = await Promise.all(inputs.map(({ by, input }) => signers.sign(by, input)))
+    for (const [at, { by, input }] of inputs.entries()) expect(isOf(by, input, signatures[at] ?? '')).toBe(true)
+  })
+
+  test('a key that cannot sign spoils its own signatures, and nobody else’s', async () => {
+    const wrong = { algorithm: 'rsa-sha256', privateKey: edwards.privateKey } as const
+    const ends = await Promise.allSettled(
+      Array.from({ length: 20 }, (_, n) => signers.sign(n % 2 === 0 ? wrong : one, `mail ${n}`)),
+    )
+    expect(ends.map(({ status }) => status)).toEqual(ends.map((_, n) => (n % 2 === 0 ? 'rejected' : 'fulfilled')))
+  })
+
+  test('who still waits at a stop is told', async () => {
+    const stopped = makeSigners()
+    const ends = Array.from({ length: 50 }, (_, n) => stopped.sign(one, `mail ${n}`))
+    const told = Promise.allSettled(ends)
+    await stopped.stop()
+    for (const end of await told) expect(end.status === 'fulfilled' || /stopped/.test(String(end.reason))).toBe(true)
+    await expect(stopped.sign(one, 'late')).rejects.toThrow('stopped')
+  })
+})
