@@ -1,6 +1,7 @@
 // The malware scan that every file passes before acceptance (specification 1.5), on both ways in. It fails closed: no verdict, no
 // acceptance. Without an engine there is the built-in check, which says what it is; with POSTHORN_CLAMD every file goes to ClamAV as well.
 // The limits for archives hold either way: ClamAV calls a bomb clean that it has given up on. Policies: docs/decisions/0016 to 0018.
+import { setImmediate } from 'node:timers/promises'
 import { Thread, ThreadTrouble } from '../base/thread.ts'
 import { limits, type ClamdAddress } from '../config.ts'
 import { clamdAt, EngineTrouble, type Clamd, type EngineVersion } from './clamd.ts'
@@ -57,6 +58,7 @@ export function makeScanner(clamd: ClamdAddress | undefined): Scanner {
   return clamd === undefined ? builtIn(thread, stop) : withEngine(thread, stop, clamd)
 }
 
+const copiedAtOnceBytes = 1024 * 1024
 const builtInEngine = 'built-in policy checks'
 
 function builtIn(thread: ExamineThread, stop: () => Promise<void>): Scanner {
@@ -121,12 +123,10 @@ async function look(
   wantsLeaves: boolean,
 ): Promise<Clean | NotClean> {
   // A copy for the thread, made when it is its turn, so that one is there at a time.
-  const make = () => {
-    const copies = files.map(({ filename, contentType, bytes }) => ({
-      filename,
-      contentType,
-      bytes: new Uint8Array(bytes),
-    }))
+  const make = async () => {
+    const copies: { filename: string; contentType: string; bytes: Uint8Array<ArrayBuffer> }[] = []
+    for (const { filename, contentType, bytes } of files)
+      copies.push({ filename, contentType, bytes: await copied(bytes) })
     const order = { files: copies, wantsLeaves, ms: limits.scanMs * 0.9 }
     return { order, transfer: copies.map(({ bytes }) => bytes.buffer) }
   }
@@ -137,6 +137,16 @@ async function look(
     if (error instanceof ThreadTrouble) return { kind: 'unavailable', reason: error.message }
     throw error
   }
+}
+
+/** Piece by piece: to copy 20 MB takes 10 to 30 ms, most of it for memory that is touched for the first time. */
+async function copied(bytes: Uint8Array): Promise<Uint8Array<ArrayBuffer>> {
+  const copy = new Uint8Array(Buffer.allocUnsafeSlow(bytes.length).buffer)
+  for (let at = 0; at < bytes.length; at += copiedAtOnceBytes) {
+    if (at > 0) await setImmediate()
+    copy.set(bytes.subarray(at, at + copiedAtOnceBytes), at)
+  }
+  return copy
 }
 
 /** All at once, as far as the client lets them; one that is infected decides, whatever becomes of the others. */

@@ -14,13 +14,21 @@ export interface ThreadOptions {
   readonly heapMegabytesMax: number
 }
 
+interface Made<Order> {
+  readonly order: Order
+  readonly transfer: readonly Transferable[]
+}
+
 interface Waiting<Order, Answer> {
   /** Made when it is its turn, so that what waits holds nothing twice. */
-  readonly make: () => { readonly order: Order; readonly transfer: readonly Transferable[] }
+  readonly make: () => Made<Order> | Promise<Made<Order>>
   readonly resolve: (answer: Answer) => void
   readonly reject: (error: Error) => void
   timer?: NodeJS.Timeout
 }
+
+/** Of texts that die young; by default each thread would come to hold 48 MB. */
+const youngMegabytesMax = 6
 
 type Reply<Answer> = { readonly answer: Answer } | { readonly fault: string }
 
@@ -63,18 +71,26 @@ export class Thread<Order, Answer> {
     const next = this.#waiting.shift()
     if (next === undefined) return
     this.#current = next
+    void this.#hand(next)
+  }
+
+  async #hand(next: Waiting<Order, Answer>): Promise<void> {
     try {
-      const { order, transfer } = next.make()
-      this.#started().postMessage(order, transfer)
+      const made = next.make()
+      const { order, transfer } = made instanceof Promise ? await made : made
+      if (next === this.#current) this.#started().postMessage(order, transfer) // else it was late, or all has stopped
     } catch (error) {
-      this.#end((current) => current.reject(error as Error))
+      if (next === this.#current) this.#end((current) => current.reject(error as Error))
     }
   }
 
   #started(): Worker {
     if (this.#worker !== undefined) return this.#worker
     const { module, name, heapMegabytesMax } = this.#options
-    const worker = new Worker(module, { name, resourceLimits: { maxOldGenerationSizeMb: heapMegabytesMax } })
+    const worker = new Worker(module, {
+      name,
+      resourceLimits: { maxOldGenerationSizeMb: heapMegabytesMax, maxYoungGenerationSizeMb: youngMegabytesMax },
+    })
     worker.unref()
     worker.on('message', (reply: Reply<Answer>) => {
       if (worker !== this.#worker) return // it was given up meanwhile

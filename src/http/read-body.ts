@@ -2,6 +2,7 @@
 // after a while the answer is 503, so that memory stays bounded however many large messages arrive (decisions D, attack Q7).
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { ByteRoom } from '../base/byte-room.ts'
+import { release } from '../base/release.ts'
 import { limits } from '../config.ts'
 import { refuse } from '../domain/refusal.ts'
 import type { Refusal } from '../domain/refusal.ts'
@@ -98,8 +99,10 @@ function collect(
     const onData = (chunk: Buffer): void => {
       size += chunk.length
       if (size > most) return end(tooLarge)
-      if (place !== undefined) chunk.copy(place, size - chunk.length)
-      else {
+      if (place !== undefined) {
+        chunk.copy(place, size - chunk.length)
+        release(chunk)
+      } else {
         chunks.push(chunk)
         if (size > limits.largeRequestBytes) grow()
       }

@@ -2,6 +2,7 @@
 // from the headers alone; then size, headers, body; everything behind the body is `accept`'s.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { ByteRoom } from '../base/byte-room.ts'
+import { release } from '../base/release.ts'
 import { limits } from '../config.ts'
 import { operations } from '../contract/operations.ts'
 import { isRefusal, refuse } from '../domain/refusal.ts'
@@ -74,7 +75,8 @@ async function send(face: Face, { room, bodies }: LargeBodies, request: FastifyR
     const answer: Accepted | QuotaRefusal = isRefusal(submission) ? submission : await face.doors.accept(submission)
     if (isRefusal(answer))
       return refused(face, request, reply, answer, isRefusal(submission) ? undefined : submission.recipient.domain)
-    if (heldBytes > 0 && !isRefusal(submission)) free(submission)
+    // It is in the database now, and nobody reads these bytes again.
+    if (heldBytes > 0 && !isRefusal(submission)) for (const { bytes } of submission.attachments) release(bytes)
     if (answer.replayed) reply.header('idempotent-replayed', 'true')
     if (answer.quota.length > 0) reply.headers(rateLimitHeaders(answer.quota))
     tellAccepted(face, request, answer)
@@ -82,15 +84,6 @@ async function send(face: Face, { room, bodies }: LargeBodies, request: FastifyR
   } finally {
     room.give(owner, heldBytes)
   }
-}
-
-/**
- * What is accepted is in the database, and nobody reads these bytes again. Their memory is free now, and not when the collector gets to it:
- * until then it would count against nobody's room.
- */
-function free({ attachments }: Submission): void {
-  for (const { bytes } of attachments)
-    if (bytes.buffer instanceof ArrayBuffer && bytes.length === bytes.buffer.byteLength) bytes.buffer.transfer(0)
 }
 
 function sizeOf({ attachments, bodyText }: Submission): number {

@@ -139,9 +139,9 @@ function commandLine(place: Place, binaries: Binaries, socketDir: string, memory
     shared_buffers: `${megabytes}MB`,
     max_wal_size: '4GB',
     checkpoint_timeout: '15min',
-    // Queue rows live for seconds: dead ones must go as fast as they come.
+    // Queue rows live for seconds: dead ones must go as fast as they come. (What is not a queue is vacuumed at PostgreSQL's own pace: 2 GB of fresh
+    // attachments, vacuumed without a pause, made sends wait for half a second.)
     autovacuum_naptime: '5s',
-    autovacuum_vacuum_cost_delay: 0,
     autovacuum_vacuum_scale_factor: 0.05,
     autovacuum_analyze_scale_factor: 0.05,
     jit: 'off',
