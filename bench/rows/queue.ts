@@ -91,7 +91,7 @@ export async function runQueue(options: Options, temporary: string): Promise<Que
     if (pair < pairs) await unpark(station)
   }
   options.tell('queue: with and without arming')
-  const noArming = await measureArming(station, relay, sizes, pairs, runs)
+  const noArming = await measureArming(station, relay, sizes, 2 * pairs + 1, runs) // its must is a twentieth: more than the noise of a pair
   options.tell('queue: one message behind a backlog')
   runs.behind.push(...(await waits(station, sink, sizes, false)))
   options.tell('queue: the same while half of all destinations stall')
