@@ -38,9 +38,9 @@ export async function runLarge(options: Options, temporary: string): Promise<Lar
     tell(
       `large ${pair}/${pairs}: p99 of small sends alone ${runs.alone.at(-1)?.toFixed(1)} ms, beside ${count} large ones ${runs.beside.at(-1)?.toFixed(1)} ms`,
     )
-    // What 2 GB leave behind in PostgreSQL is enough of it once.
-    if (pair === 1) runs.megabytes.push(await peakMemory(target, content, smoke ? 12 : manyClients, tell))
   }
+  // Once, and last: the disk is busy for a while with what 2 GB leave behind in PostgreSQL.
+  runs.megabytes.push(await peakMemory(target, content, smoke ? 12 : manyClients, tell))
   await service.stop()
   return runs
 }
