@@ -1,9 +1,9 @@
 // Signatures are most of what a mail costs. They are made in threads of their own, below the event loop's priority: on the thread pool they would stand before
 // the mark that every arm waits for, and take the processor from the loop that feeds them.
 import { availableParallelism } from 'node:os'
-import { Thread } from '../base/thread.ts'
+import { Thread, ThreadTrouble } from '../base/thread.ts'
 import { limits } from '../config.ts'
-import type { Sign, SigningKey } from '../mail/dkim.ts'
+import { signOnPool, type Sign, type SigningKey } from '../mail/dkim.ts'
 
 type Key = Pick<SigningKey, 'algorithm' | 'privateKey'>
 
@@ -19,7 +19,7 @@ interface Waiting {
   readonly key: Key
   readonly input: string
   readonly resolve: (signature: string) => void
-  readonly reject: (error: Error) => void
+  readonly reject: (error: unknown) => void
 }
 
 export interface Signers {
@@ -27,7 +27,7 @@ export interface Signers {
   stop(): Promise<void>
 }
 
-/** The threads start with the first signature. */
+/** The threads start with the first signature. Where one fails, the thread pool signs. */
 export function makeSigners(): Signers {
   const threads = Array.from(
     { length: Math.min(limits.signingThreadsMax, availableParallelism()) },
@@ -57,7 +57,10 @@ export function makeSigners(): Signers {
         else reject(new Error(answer.fault))
       }
     } catch (error) {
-      for (const { reject } of batch) reject(error as Error)
+      // A thread that is late, also because the whole process stood still, is no fault of these messages: it may not use up their tries.
+      for (const { key, input, resolve, reject } of batch)
+        if (error instanceof ThreadTrouble) signOnPool(key, input).then(resolve, reject)
+        else reject(error)
     } finally {
       free.push(thread)
       next()

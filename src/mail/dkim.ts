@@ -155,7 +155,8 @@ function foldSignature(signature: string): string {
   return `${text}\r\n`
 }
 
-const signOnPool: Sign = (key, input) =>
+/** On the thread pool. */
+export const signOnPool: Sign = (key, input) =>
   new Promise((resolve, reject) => {
     sign(...signable(key, input), key.privateKey, (error, signature) => {
       if (error === null) resolve(signature.toString('base64'))
