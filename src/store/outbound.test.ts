@@ -676,6 +676,8 @@ describe('what a batch costs in a plan that was made while the queue was empty',
   ] as const)(
     '%s, planned while %s: as many pages beside 3,000 other claims as beside none',
     async (act, _, before) => {
+      const world = await storeWorld() // what other tests left in the queue is in the way
+      const sender = await world.sender()
       const others = () =>
         world.db.run(
           `insert into outbound (message_id, workspace_id, mailbox_id, destination, status, due_at, expires_at, epoch, token, lease_until, lease_owner)
@@ -714,6 +716,7 @@ describe('what a batch costs in a plan that was made while the queue was empty',
       await others()
       const many = await cost()
       await connection.close()
+      await world.close()
       expect(many / few).toBeLessThan(1.6)
     },
   )
