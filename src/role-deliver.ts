@@ -105,7 +105,7 @@ export async function deliver({ settings, connection, patience, vault, log, metr
   return {
     services: [housekeeper(houseDb, retentionOf(settings), log), fence, reports.service, sandbox, service],
     closing: [
-      signers.stop,
+      () => signers.stop(),
       ...closeAll(queueDb, armDb, finishDb, inboxDb, houseDb),
       ...seats.map((seat) => () => seat.release()),
     ],
