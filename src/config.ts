@@ -490,6 +490,7 @@ export const limits = {
   armSpacingMs: 6,
   endingSpacingMs: 25,
   signaturesInFlightMax: 64,
+  // Threads that sign (deliver/signers.ts): how many, and what one order may take.
   signingThreadsMax: 4,
   signingThreadHeapMegabytesMax: 64,
   /** In one order to a thread. */

@@ -76,8 +76,7 @@ export class Thread<Order, Answer> {
 
   async #hand(next: Waiting<Order, Answer>): Promise<void> {
     try {
-      const made = next.make()
-      const { order, transfer } = made instanceof Promise ? await made : made
+      const { order, transfer } = await next.make()
       if (next === this.#current) this.#started().postMessage(order, transfer) // else it was late, or all has stopped
     } catch (error) {
       if (next === this.#current) this.#end((current) => current.reject(error as Error))

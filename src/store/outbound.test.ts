@@ -1,7 +1,7 @@
 // The queue's statements on real PostgreSQL: claim, arm, finish and reap against each other, as the model checker left them
 // (delivery-semantics, "What breaks it"). Where two sessions meet, one is held by a lock until the other has done its part.
 import { randomUUID } from 'node:crypto'
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import type { Claim, MessageId, WorkspaceId } from '../domain/message.ts'
 import { openDatabase, type Db, type Statement } from './database.ts'
 import { extendLeases, makeRecorder, reap, type Ending, type Recorder } from './outbound.ts'
@@ -677,6 +677,7 @@ describe('what a batch costs in a plan that was made while the queue was empty',
     '%s, planned while %s: as many pages beside 3,000 other claims as beside none',
     async (act, _, before) => {
       const world = await storeWorld() // what other tests left in the queue is in the way
+      onTestFinished(() => world.close())
       const sender = await world.sender()
       const others = () =>
         world.db.run(
@@ -716,7 +717,6 @@ describe('what a batch costs in a plan that was made while the queue was empty',
       await others()
       const many = await cost()
       await connection.close()
-      await world.close()
       expect(many / few).toBeLessThan(1.6)
     },
   )

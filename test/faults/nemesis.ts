@@ -81,7 +81,6 @@ export function makeNemesis(field: Battlefield) {
   const standStill = async (node: Node, pids: readonly number[]): Promise<string[]> => {
     for (const pid of pids) strike(pid, 'SIGSTOP')
     while (pids.some(runs)) await pause(1)
-    await pause(20) // the proxy, in this process, has read what was written
     await Promise.race([node.proxy.settled(), pause(2_000)])
     return armedNow(await clock())
   }
@@ -113,14 +112,17 @@ export function makeNemesis(field: Battlefield) {
     return armed === undefined ? [await someNode(), false] : [armed, true]
   }
 
-  const killNode = async (aim: boolean, what = 'killed') => {
-    const [node, aimed] = await victim(aim)
+  const end = async (node: Node, what: string, aimed: boolean) => {
     node.up = false
     const pids = node.posthorn.pids()
     const before = await standStill(node, pids)
     for (const pid of pids) strike(pid, 'SIGKILL')
     await note(what, node, aimed, before)
     revive(node)
+  }
+  const killNode = async (aim: boolean) => {
+    const [node, aimed] = await victim(aim)
+    await end(node, 'killed', aimed)
   }
   /** One process of it: the others are to notice, and end by themselves. */
   const killPart = async (part: 'main' | 'delivery', aim: boolean) => {
@@ -165,12 +167,7 @@ export function makeNemesis(field: Battlefield) {
     const [node, aimed] = await victim(true)
     node.proxy.away(true)
     await pause(chance.happens(0.7) ? 1_600 : 100)
-    node.up = false
-    const pids = node.posthorn.pids()
-    const before = await standStill(node, pids)
-    for (const pid of pids) strike(pid, 'SIGKILL')
-    await note('killed without its database,', node, aimed, before)
-    revive(node)
+    await end(node, 'killed without its database,', aimed)
   }
   const killPostgres = async () => {
     await primary.kill()

@@ -24,8 +24,10 @@ test('is settled when what had been asked is answered, whatever is asked later, 
   await two.query('select 1') // whose answer is back when the proxy has read what was asked before it
   let settled = false
   const settling = proxy.settled().then(() => (settled = true))
-  const later = two.query('select pg_sleep(0.05), pg_advisory_lock(2)')
-  await holder.query('select pg_sleep(0.1)')
+  for (let turn = 0; turn < 2; turn++) await two.query('select 1') // it has seen what is open
+  const later = two.query('select pg_advisory_lock(2)')
+  const waiting = `select count(*)::integer many from pg_locks where locktype = 'advisory' and not granted`
+  while ((await holder.query<{ many: number }>(waiting)).rows[0]?.many !== 2);
   expect(settled).toBe(false)
   await holder.query('select pg_advisory_unlock(1)')
   await Promise.all([settling, waits]) // and not the later one
