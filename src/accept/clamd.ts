@@ -82,7 +82,7 @@ async function converse(
 ): Promise<Conversation> {
   if (signal.aborted) throw new EngineTrouble('the engine did not answer in time')
   const socket = connect('path' in address ? { path: address.path } : { host: address.host, port: address.port })
-  const spoken = { complete: false }
+  const spoken = { begun: false, complete: false }
   try {
     return await new Promise<Conversation>((resolve, reject) => {
       const fail = (words: string, cause?: unknown): void =>
@@ -98,10 +98,15 @@ async function converse(
         if (end >= 0) resolve({ reply: Buffer.concat(held).toString('latin1'), complete: spoken.complete })
         else if (size > limits.clamdReplyBytesMax) fail('the reply of the engine has no end')
       })
-      // A refusal may be on its way while our writing already fails: `close` comes after all that can be read.
+      // An engine that has had enough says so and closes. Where our writing meets the closed end before we have read, the words are lost
+      // (over TCP a reset throws them away, and Node reads nothing after a write that failed): then that it broke off is all there is to know.
       socket.on('error', (error) => (trouble = error))
-      socket.on('close', () => fail(wordsOf(trouble) ?? 'the engine closed the connection without a verdict', trouble))
+      socket.on('close', () => {
+        if (spoken.begun && !spoken.complete) fail(`${brokeOff} (${codeOf(trouble) ?? 'closed'})`, trouble)
+        else fail(wordsOf(trouble) ?? 'the engine closed the connection without a verdict', trouble)
+      })
       socket.once('connect', () => {
+        spoken.begun = true
         speak(socket).then(
           () => (spoken.complete = true),
           (error: Error) => (trouble ??= error),
@@ -113,8 +118,13 @@ async function converse(
   }
 }
 
-function wordsOf(error: NodeJS.ErrnoException | undefined): string | undefined {
-  const code = error?.code
+/** How the words of such trouble begin: the engine ended the connection before it had the whole file. */
+export const brokeOff = 'the engine broke off in the middle of the stream'
+
+const codeOf = (error: NodeJS.ErrnoException | undefined): string | undefined => error?.code
+
+function wordsOf(error: Error | undefined): string | undefined {
+  const code = codeOf(error)
   if (code === undefined) return undefined
   if (code === 'ENOENT' || code === 'ECONNREFUSED' || code === 'EACCES') return `the engine cannot be reached (${code})`
   return `the connection to the engine broke (${code})`

@@ -171,6 +171,18 @@ describe('whatever is no whole verdict is no verdict', () => {
     expect(await scanner.scan([file(Buffer.alloc(8_000_000))])).toMatchObject({ kind: 'unavailable' })
   })
 
+  test('an engine that breaks off without a word that reaches us: the facts name the setting that makes it do so', async () => {
+    const scanner = await served((socket) => {
+      socket.once('data', (chunk: Buffer) => {
+        if (chunk.includes('zVERSION')) socket.end('ClamAV 9.9.9\0')
+        else socket.resetAndDestroy()
+      })
+    })
+    expect((await scanner.facts(true)).trouble).toMatch(
+      /^the engine broke off in the middle of the stream \(\w+\); StreamMaxLength in clamd.conf must be at least 32M$/,
+    )
+  })
+
   test('a socket that is not there', async () => {
     const scanner = scannerAt({ path: '/nonexistent/clamd.sock' })
     expect(await scanner.scan([file(Buffer.alloc(1))])).toEqual({

@@ -4,7 +4,7 @@
 import { setImmediate } from 'node:timers/promises'
 import { Thread, ThreadTrouble } from '../base/thread.ts'
 import { limits, type ClamdAddress } from '../config.ts'
-import { clamdAt, EngineTrouble, type Clamd, type EngineVersion } from './clamd.ts'
+import { brokeOff, clamdAt, EngineTrouble, type Clamd, type EngineVersion } from './clamd.ts'
 import type { ExamineOrder, Findings } from './examine.ts'
 
 /** An attachment, or a whole message as it was submitted (`message/rfc822`): of that, every leaf is scanned. */
@@ -103,7 +103,8 @@ function withEngine(thread: ExamineThread, stop: () => Promise<void>, address: C
         return { description, ...version }
       } catch (error) {
         if (!(error instanceof EngineTrouble)) throw error
-        const hint = /size limit/i.test(error.message)
+        // Its own words, or what is left of them where it closed while we wrote.
+        const hint = /size limit/i.test(error.message) || error.message.startsWith(brokeOff)
           ? `; StreamMaxLength in clamd.conf must be at least ${limits.clamdStreamBytesMin / 1024 / 1024}M`
           : ''
         return { description, trouble: `${error.message}${hint}` }
