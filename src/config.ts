@@ -717,6 +717,13 @@ export const limits = {
   receivedFieldsMax: 30,
   /** Sender mailboxes are remembered as long as principals; so many of them. */
   sendersRememberedMax: 10_000,
+  /** SMTP: beyond so many recipients in a second a workspace's list of suppressions is remembered, as long as principals, where it is no longer than this. */
+  suppressionsAskedMany: 100,
+  suppressionsRememberedMax: 5_000,
+  /** A list that was longer is not looked at again for so long. */
+  suppressionsTooManyMs: 60_000,
+  /** So many workspaces are counted, and may have their lists remembered. */
+  suppressionAskersMax: 100,
   /** The identical message within this time is the same one. */
   repeatKeptMs: 3600_000,
   // The record of refused submissions (decisions H)

@@ -104,9 +104,10 @@ function withEngine(thread: ExamineThread, stop: () => Promise<void>, address: C
       } catch (error) {
         if (!(error instanceof EngineTrouble)) throw error
         // Its own words, or what is left of them where it closed while we wrote.
-        const hint = /size limit/i.test(error.message) || error.message.startsWith(brokeOff)
-          ? `; StreamMaxLength in clamd.conf must be at least ${limits.clamdStreamBytesMin / 1024 / 1024}M`
-          : ''
+        const hint =
+          /size limit/i.test(error.message) || error.message.startsWith(brokeOff)
+            ? `; StreamMaxLength in clamd.conf must be at least ${limits.clamdStreamBytesMin / 1024 / 1024}M`
+            : ''
         return { description, trouble: `${error.message}${hint}` }
       }
     },

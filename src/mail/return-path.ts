@@ -1,12 +1,12 @@
 // The signed return path (decisions C): every message's envelope sender is a token that names the message and proves, by an HMAC over
 // message and workspace, that we wrote it. `b`, the key's letter, 26 base32 characters of the message id, 16 of an 80-bit HMAC: 44
 // octets, lower case; servers on the way may change the case. It never tells the recipient's address.
-import { createHmac, timingSafeEqual } from 'node:crypto'
+import { createHmac, timingSafeEqual, type KeyObject } from 'node:crypto'
 
 /** Keys of return paths are named by one letter. */
 export interface ReturnPathKey {
   readonly id: string
-  readonly secret: Buffer
+  readonly secret: KeyObject
 }
 
 /** A token as it was read: what it says, not yet whether that is true. */
@@ -45,7 +45,7 @@ export function isGenuine(token: ReadToken, key: ReturnPathKey, workspaceId: str
   return timingSafeEqual(token.mac, macOf(key.secret, uuidBytes(token.messageId), workspaceId))
 }
 
-function macOf(secret: Buffer, id: Buffer, workspaceId: string): Buffer {
+function macOf(secret: KeyObject, id: Buffer, workspaceId: string): Buffer {
   return createHmac('sha256', secret).update(id).update(uuidBytes(workspaceId)).digest().subarray(0, macBytes)
 }
 

@@ -98,17 +98,33 @@ test('replies to a pipelined group leave in one write', () => {
   expect(codes(said[0] ?? '')).toBe('250 250 250 354')
 })
 
+test('also when they are decided one after the other; nobody waits for input that has not come', async () => {
+  const rcpt = pending()
+  const { session, say, said } = open({ mail: () => Promise.resolve(replies.senderOk), rcpt: () => rcpt.promise })
+  const writes = () => said.splice(0).filter((text) => text !== '[ready]').map(codes) // prettier-ignore
+  writes()
+  say(`${envelope}DATA\r\n`)
+  await turn()
+  expect(writes()).toEqual([])
+  rcpt.answer(replies.recipientOk)
+  await turn()
+  expect(writes()).toEqual(['250 250 250 354'])
+  session.push(Buffer.from('.\r\nMAIL FROM:<a@b>\r\nRCPT TO:<c@d>\r\n'))
+  await turn()
+  expect(writes()).toEqual(['250 250', '250'])
+})
+
 test('while a decision is pending, input waits; then it goes on in order', async () => {
   const { promise, answer } = pending()
   const { session, say, heard } = open({ rcpt: () => promise })
   say(`${envelope}DATA\r\n`)
   say('text\r\n.\r\n')
-  expect(codes(heard())).toBe('220 250 250')
+  expect(codes(heard())).toBe('220')
   expect(session.waiting).toBe(true)
   expect(session.heldBytes).toBe('DATA\r\ntext\r\n.\r\n'.length)
   answer(replies.recipientOk)
   await turn()
-  expect(codes(heard())).toBe('250 354 250')
+  expect(codes(heard())).toBe('250 250 250 354 250')
   expect(session.heldBytes).toBe(0)
 })
 

@@ -125,6 +125,8 @@ export class SmtpSession {
     // A kept session holds no memory between its mails.
     if (this.#input.heldBytes === 0) this.#input.drop()
     if (this.#inputEnded && !this.#waiting) this.#end()
+    // Replies to pipelined commands leave together (RFC 2920 3.2), but none waits for input that has not come.
+    if (this.#waiting && !this.#closing && this.#input.heldBytes > 0) return
     this.#flush()
   }
 
@@ -283,6 +285,8 @@ export class SmtpSession {
       secure,
       user,
     }
+    // A scan may take its time: what was said before does not wait for it.
+    this.#flush()
     this.#decide(
       () => this.#parts.policy.message(content.pieces(), envelope),
       (reply) => {

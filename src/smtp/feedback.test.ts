@@ -1,6 +1,6 @@
 // The bounce mailbox as a stranger meets it: what it takes, what it refuses, and what it makes of what it took. Over a real socket, on a real
 // database, with reports as mail systems write them.
-import { generateKeyPairSync } from 'node:crypto'
+import { createSecretKey, generateKeyPairSync } from 'node:crypto'
 import { dkimSign } from 'mailauth/lib/dkim/sign.js'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { startDnsServer, type DnsServer } from '../../test/world/dns-server.ts'
@@ -194,7 +194,7 @@ describe('who is there', () => {
       token.slice(0, -1) + (token.endsWith('a') ? 'b' : 'a'),
       token.slice(0, -4),
       makeToken(key, message.id, other.workspaceId),
-      makeToken({ ...key, secret: Buffer.alloc(32) }, message.id, sender.workspaceId),
+      makeToken({ ...key, secret: createSecretKey(Buffer.alloc(32)) }, message.id, sender.workspaceId),
       makeToken({ ...key, id: 'q' }, message.id, sender.workspaceId),
       makeToken(key, world.nextId(), sender.workspaceId),
     ]

@@ -1,6 +1,7 @@
 // Which keys sign return paths (mail/return-path.ts). The database holds their letters and since when each is used; the keys
 // themselves are derived from the installation key, so every node has the same. A message's key is the one of its acceptance: whatever
 // is transmitted is the same at every attempt.
+import type { KeyObject } from 'node:crypto'
 import { limits } from '../config.ts'
 import type { Vault } from '../base/secret.ts'
 import type { ReturnPathKey } from '../mail/return-path.ts'
@@ -39,7 +40,7 @@ function parse(value: string | undefined): readonly Used[] {
 }
 
 export function makeReturnPathKeys(db: Db, vault: Vault): ReturnPathKeys {
-  const secrets = new Map<string, Buffer>()
+  const secrets = new Map<string, KeyObject>()
   let used: Promise<readonly Used[]> | undefined
   let readAt = -Infinity
 

@@ -81,6 +81,8 @@ const undo = sql(
    select recipient from gone order by recipient_key`,
 )
 
+const allKeys = sql('suppressed-keys', 'select recipient_key from suppressions where workspace_id = $1 limit $2')
+
 export interface NewSuppression {
   readonly key: string
   readonly recipient: string
@@ -161,6 +163,12 @@ const among = sql(
   `select a.n from unnest($1::uuid[], $2::text[]) with ordinality as a (w, key, n)
      cross join lateral (select from suppressions x where x.workspace_id = a.w and x.recipient_key = a.key limit 1) found`,
 )
+
+/** The keys of a workspace's list; `most` of them where there are more. */
+export async function suppressedKeys(db: Db, workspace: WorkspaceId, most: number): Promise<string[]> {
+  const rows = await db.rows<{ recipient_key: string }>(allKeys, [workspace, most])
+  return rows.map((row) => row.recipient_key)
+}
 
 /** For each pair of a workspace and a recipient, in their order: is it suppressed? */
 export async function suppressedAmong(

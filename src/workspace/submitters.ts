@@ -3,18 +3,16 @@
 // so a revoked credential is felt at the next MAIL of an open session. What decides in the end is the admission.
 import { timingSafeEqual } from 'node:crypto'
 import type { Log } from '../base/log.ts'
-import { Batch } from '../base/batch.ts'
 import type { Vault } from '../base/secret.ts'
 import { limits } from '../config.ts'
 import type { MailboxId, WorkspaceId } from '../domain/message.ts'
 import type { Submitter } from '../domain/submission.ts'
 import type { EmailAddress } from '../mail/address.ts'
 import type { Db } from '../store/database.ts'
-import { surelyAborted } from '../store/database.ts'
 import { findActiveMailbox } from '../store/senders.ts'
 import { findSubmitter, noteCredentialUse, type SubmitterRow } from '../store/smtp-credentials.ts'
-import { suppressedAmong } from '../store/suppressions.ts'
 import { passwordHasher } from './smtp-credentials.ts'
+import { suppressionLookUp } from './suppressed.ts'
 
 export interface Submitters {
   /** Undefined where username or password is wrong, or the credential revoked. */
@@ -43,11 +41,7 @@ export function makeSubmitters(tools: {
   const nobody = hashOf('', '')
   const users = new Remembered<SubmitterRow>(limits.principalsMax)
   const mailboxes = new Remembered<MailboxId>(limits.sendersRememberedMax)
-  const suppressions = new Batch<{ workspaceId: WorkspaceId; key: string }, boolean>(
-    (pairs) => suppressedAmong(db, pairs),
-    { rowsMax: limits.admitRowsMax, bytesMax: limits.admitBytesMax, waitingMax: limits.admitWaitingMax },
-    surelyAborted,
-  )
+  const isSuppressed = suppressionLookUp(db, log)
 
   const userOf = (username: string): Promise<SubmitterRow | undefined> | SubmitterRow =>
     users.get(username, async () => {
@@ -74,7 +68,7 @@ export function makeSubmitters(tools: {
     mailboxOf: async (workspace, sender) =>
       mailboxes.get(`${workspace} ${sender.key}`, async () => (await findActiveMailbox(db, workspace, sender.key))?.id),
     isSuppressed: async (workspaceId, { key, domain }) =>
-      domain === simulatorDomain ? false : suppressions.add({ workspaceId, key }, key.length),
+      domain === simulatorDomain ? false : isSuppressed(workspaceId, key),
     forget: () => {
       users.forget()
       mailboxes.forget()
