@@ -83,7 +83,19 @@ test('a workspace never has all slots', () => {
   launch('a', limits.workspaceSlotsMax)
   launch('b', 5)
   expect(slots.crowded()).toEqual(['a'])
-  land('a', 1)
+})
+
+test('a workspace that has its share gets more as soon as a good part of it is free, and the claims are told so', () => {
+  const { slots, launch, land } = slotsAt()
+  launch('a', limits.workspaceSlotsMax)
+  for (const answered of [true, false]) {
+    land('a', limits.claimLeast - 1, answered)
+    expect(slots.crowded()).toEqual(['a'])
+    expect(slots.landed('a', 'a', answered)).toBe(true)
+    expect(slots.crowded()).toEqual([])
+    launch('a', limits.claimLeast)
+  }
+  land('a', limits.workspaceSlotsMax)
   expect(slots.crowded()).toEqual([])
 })
 

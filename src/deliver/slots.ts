@@ -5,11 +5,11 @@ import { limits } from '../config.ts'
 
 export interface Slots {
   launched(destination: string, workspace: string): void
-  /** `answered`: the other side said something. `provider`: whose pace counts there. True when the destination can take more by that. */
+  /** `answered`: the other side said something. `provider`: whose pace counts there. True when the destination or the workspace can take more by that. */
   landed(destination: string, workspace: string, answered: boolean, provider?: string): boolean
   /** How many more each destination may have. What is not named may have `limits.slotsAtFirst`. */
   rooms(): Readonly<Record<string, number>>
-  /** Workspaces that have their share of all slots. */
+  /** Workspaces that have their share of all slots, until a good part of it is free again. */
   crowded(): string[]
   /** How many messages of which destination are to give their slots back. */
   surplus(): ReadonlyMap<string, number>
@@ -27,7 +27,7 @@ interface State {
 
 export function makeSlots(roomOf: (provider: string) => number, now: () => number = () => performance.now()): Slots {
   const states = new Map<string, State>()
-  const byWorkspace = new Map<string, number>()
+  const byWorkspace = new Map<string, { inFlight: number; crowded: boolean }>()
 
   const stateOf = (destination: string): State => {
     const known = states.get(destination)
@@ -57,28 +57,38 @@ export function makeSlots(roomOf: (provider: string) => number, now: () => numbe
     return free < state.allowance / 2 ? 0 : free
   }
 
+  /** True when it is not crowded any more: nobody else would tell the claims, which left it out. */
+  const landedOf = (workspace: string): boolean => {
+    const of = byWorkspace.get(workspace)
+    if (of === undefined) return false
+    if (--of.inFlight <= 0) byWorkspace.delete(workspace)
+    const thinned = of.crowded && of.inFlight <= limits.workspaceSlotsMax - limits.claimLeast
+    if (thinned) of.crowded = false
+    return thinned
+  }
+
   return {
     launched: (destination, workspace) => {
       const state = stateOf(destination)
       if (isStalled(state)) state.probedAt = now()
       if (state.inFlight++ === 0) state.movedAt = now()
-      byWorkspace.set(workspace, (byWorkspace.get(workspace) ?? 0) + 1)
+      const of = byWorkspace.get(workspace) ?? { inFlight: 0, crowded: false }
+      if (++of.inFlight >= limits.workspaceSlotsMax) of.crowded = true
+      byWorkspace.set(workspace, of)
     },
     landed: (destination, workspace, answered, provider) => {
-      const left = (byWorkspace.get(workspace) ?? 1) - 1
-      if (left === 0) byWorkspace.delete(workspace)
-      else byWorkspace.set(workspace, left)
+      const thinned = landedOf(workspace)
       const state = stateOf(destination)
       const before = freeOf(state)
       state.inFlight = Math.max(0, state.inFlight - 1)
       state.provider = provider ?? state.provider
       if (!answered) {
         state.allowance = Math.max(state.allowance / 2, limits.slotsAtLeast)
-        return false
+        return thinned
       }
       state.movedAt = now()
       state.allowance = Math.min(state.allowance + 1, limits.claimShareMax)
-      return before === 0 && freeOf(state) > 0
+      return thinned || (before === 0 && freeOf(state) > 0)
     },
     rooms: () => {
       const left = new Map<string, number>()
@@ -97,8 +107,7 @@ export function makeSlots(roomOf: (provider: string) => number, now: () => numbe
       }
       return rooms
     },
-    crowded: () =>
-      [...byWorkspace].flatMap(([workspace, count]) => (count >= limits.workspaceSlotsMax ? [workspace] : [])),
+    crowded: () => [...byWorkspace].flatMap(([workspace, { crowded }]) => (crowded ? [workspace] : [])),
     surplus: () => {
       const stalled = [...states].filter(([, state]) => isStalled(state))
       let over = stalled.reduce((sum, [, { inFlight }]) => sum + inFlight, 0) - limits.stalledSlotsMax
