@@ -60,7 +60,7 @@ async function bench(options: Options): Promise<void> {
   const rsa = delivery?.rsa ?? (rest === undefined ? [] : [await measureRsaLimit(rsaSeconds)])
   const calibration: Calibration = {
     rsa: rsa.map(({ perSecond }) => perSecond),
-    inMemory: rest?.inMemory.map(({ perSecond }) => perSecond) ?? [],
+    inMemory: rest?.many.inMemory.map(({ perSecond }) => perSecond) ?? [],
   }
   const table: Row[] = [
     ...(rest === undefined ? [] : restRows(rest, calibration)),
@@ -73,7 +73,9 @@ async function bench(options: Options): Promise<void> {
     ...(messages === undefined ? [] : messagesRows(messages)),
   ]
   const measured = [
-    ...(rest === undefined ? [] : Object.values(rest).flat()),
+    ...(rest === undefined
+      ? []
+      : [rest.many, rest.few].flatMap(({ ours, naive, inMemory }) => [...ours, ...naive, ...inMemory])),
     ...rsa,
     ...(delivery?.ours ?? []),
     ...(webhooks?.ours ?? []),

@@ -5,7 +5,10 @@ import type { Usage } from './cpu.ts'
 import { findProgram, run } from './processes.ts'
 
 const script = fileURLToPath(new URL('wrk-send.lua', import.meta.url))
+/** Of the rows about time: some of them wait, none for long. */
 export const connections = 64
+/** Of the rows about rates: every server has all that it can take. One that works in batches waits for its callers at 64. */
+export const manyConnections = 256
 
 /** One who may send. */
 export interface Sender {
@@ -30,11 +33,11 @@ export interface Measured {
 }
 
 /** One run of `seconds`. Throws when anything but a 2xx came back. */
-export async function load(target: Target, seconds: number): Promise<Measured> {
+export async function load(target: Target, seconds: number, open = connections): Promise<Measured> {
   const wrk = findProgram('wrk')
   if (wrk === undefined) throw new Error('wrk is not installed (bench/setup.sh)')
   const senders = target.senders.map(({ key, mailboxId }) => `${key},${mailboxId}`)
-  const args = ['-t', '1', '-c', `${connections}`, '-d', `${seconds}`, '--timeout', '10s', '-s', script]
+  const args = ['-t', '1', '-c', `${open}`, '-d', `${seconds}`, '--timeout', '10s', '-s', script]
   const usage = watchCpu(target.pids, 'wrk')
   const words = await run(wrk, [...args, `http://127.0.0.1:${target.port}`, '--', ...senders], {
     ms: (seconds + 30) * 1000,

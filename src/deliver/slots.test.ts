@@ -79,7 +79,7 @@ test('destinations of one provider share what it would take', () => {
 })
 
 test('a workspace never has all slots', () => {
-  const { slots, launch, land } = slotsAt()
+  const { slots, launch } = slotsAt()
   launch('a', limits.workspaceSlotsMax)
   launch('b', 5)
   expect(slots.crowded()).toEqual(['a'])
