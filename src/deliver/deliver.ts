@@ -140,7 +140,7 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
     const answer = await claimDue(tools.db, {
       cursor,
       cursors: Object.fromEntries(cursors),
-      most: Math.min(freeSlots(), limits.claimMost),
+      most: Math.min(freeSlots(), limits.claimMost, slots.mostOfOne()),
       rooms: slots.rooms(),
       roomElse: limits.slotsAtFirst,
       crowded: slots.crowded(),

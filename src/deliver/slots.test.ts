@@ -85,15 +85,24 @@ test('a workspace never has all slots', () => {
   expect(slots.crowded()).toEqual(['a'])
 })
 
+test('a claim is never so large that one workspace could get more than its share by it', () => {
+  const { slots, launch } = slotsAt()
+  launch('a', 300)
+  launch('b', limits.workspaceSlotsMax - 50)
+  expect(slots.mostOfOne()).toBe(50)
+  launch('b', 50)
+  expect(slots.mostOfOne()).toBe(limits.workspaceSlotsMax - 300)
+})
+
 test('a workspace that has its share gets more as soon as a good part of it is free, and the claims are told so', () => {
   const { slots, launch, land } = slotsAt()
   launch('a', limits.workspaceSlotsMax)
   for (const answered of [true, false]) {
-    land('a', limits.claimLeast - 1, answered)
+    land('a', limits.workspaceSlotsMax - limits.workspaceSlotsAgain - 1, answered)
     expect(slots.crowded()).toEqual(['a'])
     expect(slots.landed('a', 'a', answered)).toBe(true)
     expect(slots.crowded()).toEqual([])
-    launch('a', limits.claimLeast)
+    launch('a', limits.workspaceSlotsMax - limits.workspaceSlotsAgain)
   }
   land('a', limits.workspaceSlotsMax)
   expect(slots.crowded()).toEqual([])

@@ -11,6 +11,8 @@ export interface Slots {
   rooms(): Readonly<Record<string, number>>
   /** Workspaces that have their share of all slots, until a good part of it is free again. */
   crowded(): string[]
+  /** How many one workspace may get at once, whichever it is. */
+  mostOfOne(): number
   /** How many messages of which destination are to give their slots back. */
   surplus(): ReadonlyMap<string, number>
 }
@@ -62,7 +64,7 @@ export function makeSlots(roomOf: (provider: string) => number, now: () => numbe
     const of = byWorkspace.get(workspace)
     if (of === undefined) return false
     if (--of.inFlight <= 0) byWorkspace.delete(workspace)
-    const thinned = of.crowded && of.inFlight <= limits.workspaceSlotsMax - limits.claimLeast
+    const thinned = of.crowded && of.inFlight <= limits.workspaceSlotsAgain
     if (thinned) of.crowded = false
     return thinned
   }
@@ -108,6 +110,12 @@ export function makeSlots(roomOf: (provider: string) => number, now: () => numbe
       return rooms
     },
     crowded: () => [...byWorkspace].flatMap(([workspace, { crowded }]) => (crowded ? [workspace] : [])),
+    mostOfOne: () => {
+      let most: number = limits.workspaceSlotsMax
+      for (const { inFlight, crowded } of byWorkspace.values())
+        if (!crowded) most = Math.min(most, limits.workspaceSlotsMax - inFlight)
+      return most
+    },
     surplus: () => {
       const stalled = [...states].filter(([, state]) => isStalled(state))
       let over = stalled.reduce((sum, [, { inFlight }]) => sum + inFlight, 0) - limits.stalledSlotsMax
