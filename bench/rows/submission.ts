@@ -28,7 +28,7 @@ export interface SubmissionRuns {
 }
 
 /** Each with the number that it does best with: Postfix is slower with more of them, while we work in batches, and wait for our callers with fewer. */
-const connections = { ours: 100, postfix: 50 }
+const connections = { ours: 200, postfix: 50 }
 
 export async function runSubmission(options: Options, temporary: string): Promise<SubmissionRuns> {
   const count = Math.min(options.backlog, 10_000)
