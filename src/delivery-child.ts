@@ -17,8 +17,9 @@ export interface DeliveryChild extends RunningRoles {
 export async function startDeliveryChild(connection: Connection, died: (error: Error) => void): Promise<DeliveryChild> {
   const child = fork(fileURLToPath(new URL('./delivery-process.ts', import.meta.url)), [], {
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
-    // Short-lived objects die young in a larger nursery instead of being copied by helper threads that the signatures need.
-    execArgv: ['--max-semi-space-size=32'],
+    // Short-lived objects die young in a larger nursery instead of being copied by helper threads that the signatures need (64 instead of 32 MB:
+    // 1.08 x mail in and out on two cores, and 50 MB more at full load).
+    execArgv: ['--max-semi-space-size=64'],
   })
   let stopping = false
   const exited = new Promise<[number | null, string | null]>((resolve) => {
