@@ -1,6 +1,6 @@
 import { assert, property, string } from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { hashSecret, looksLikeApiKey, makeApiKey, makeVault, sealedAs } from './secret.ts'
+import { hashSecret, looksLikeApiKey, makeApiKey, makePassword, makeVault, sealedAs } from './secret.ts'
 
 const key = 'k'.repeat(32)
 
@@ -73,4 +73,10 @@ test('an API key has 256 random bits and is kept as its SHA-256', () => {
   expect(looksLikeApiKey(secret)).toBe(true)
   expect(looksLikeApiKey(`${secret}x`)).toBe(false)
   expect(hashSecret('abc').toString('hex')).toBe('ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad')
+})
+
+test('a password that is printed in a command is no option of it', () => {
+  const made = Array.from({ length: 2_000 }, () => makePassword(24))
+  expect(new Set(made).size).toBe(made.length)
+  expect(made.filter((text) => text.startsWith('-') || Buffer.from(text, 'base64url').length !== 24)).toEqual([])
 })

@@ -93,6 +93,14 @@ export function makeVault(keys: string | KeyRing, macRoot?: string): Vault {
   }
 }
 
+/** So many random octets as base64url. It may stand on a command line: it never looks like an option. */
+export function makePassword(octets: number): string {
+  for (;;) {
+    const text = randomBytes(octets).toString('base64url')
+    if (!text.startsWith('-')) return text
+  }
+}
+
 /** 256 random bits, with a beginning that leak scanners can find (decisions H). */
 export function makeApiKey(): string {
   return `ph_${randomBytes(32).toString('base64url')}`

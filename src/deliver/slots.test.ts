@@ -88,9 +88,10 @@ test('a workspace never has all slots', () => {
 test('a claim is never so large that one workspace could get more than its share by it', () => {
   const { slots, launch } = slotsAt()
   launch('a', 300)
-  launch('b', limits.workspaceSlotsMax - 50)
-  expect(slots.mostOfOne()).toBe(50)
-  launch('b', 50)
+  launch('b', limits.workspaceSlotsMax - limits.claimLeast)
+  expect(slots.mostOfOne()).toBe(limits.claimLeast)
+  launch('b', 1)
+  expect(slots.crowded()).toEqual(['b'])
   expect(slots.mostOfOne()).toBe(limits.workspaceSlotsMax - 300)
 })
 

@@ -1,6 +1,6 @@
 // Feeds as operators make, list and remove them.
-import { randomBytes, randomUUIDv7 } from 'node:crypto'
-import { sealedAs, type Vault } from '../base/secret.ts'
+import { randomUUIDv7 } from 'node:crypto'
+import { makePassword, sealedAs, type Vault } from '../base/secret.ts'
 import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import type { Db } from '../store/database.ts'
@@ -94,7 +94,7 @@ function keyFor(provider: FeedProviderName, { topic, key }: FeedWish): FeedSecre
       return sendgridKey(key ?? '') === undefined ? 'This is no public key of SendGrid.' : { secret: key ?? '' }
     case 'postmark':
     case 'generic':
-      return { secret: randomBytes(32).toString('base64url'), made: true }
+      return { secret: makePassword(32), made: true }
   }
 }
 

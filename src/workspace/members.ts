@@ -1,7 +1,7 @@
 // Members of a workspace and how they come in: by an invitation that is mailed to them, or by the operator's command. Nobody gives a role that
 // can do more than they can themselves, only owners make and remove owners, and a workspace always keeps one.
 import { randomBytes, randomUUIDv7 } from 'node:crypto'
-import { hashSecret } from '../base/secret.ts'
+import { hashSecret, makePassword } from '../base/secret.ts'
 import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { covers, scopesOfRole, type MemberRole } from '../domain/scopes.ts'
@@ -234,7 +234,7 @@ export async function createUser(
 ): Promise<{ readonly id: string; readonly email: string; readonly operator: boolean; readonly password?: string }> {
   const address = parseAddress(wish.email.trim())
   if (address === undefined) throw new Mistake(`"${wish.email}" is not an address, such as ada@example.com.`)
-  const password = randomBytes(15).toString('base64url')
+  const password = makePassword(15)
   const hash = await makePasswords().hash(password, address.text)
   return db.transaction(async (tx) => {
     const known = await userByEmail(tx, address.key)

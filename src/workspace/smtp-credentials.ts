@@ -1,7 +1,7 @@
 // SMTP credentials (decisions F): made, listed and revoked. The username is visible, the password is random, shown once, and kept as a
 // keyed SHA-256; it needs no slow hash, and none may block the server. Who holds one is asked by every session (submitters.ts).
 import { createHmac, randomBytes, randomUUIDv7 } from 'node:crypto'
-import type { Vault } from '../base/secret.ts'
+import { makePassword, type Vault } from '../base/secret.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import type { Db } from '../store/database.ts'
 import {
@@ -38,7 +38,7 @@ export async function createSmtpCredential(
   name: string,
 ): Promise<SmtpCredential & { readonly password: string }> {
   const username = `smtp-${randomBytes(8).toString('hex')}`
-  const password = randomBytes(passwordBytes).toString('base64url')
+  const password = makePassword(passwordBytes)
   const row = await insertCredential(db, workspace, {
     id: randomUUIDv7(),
     name: parseName(name, 'credential'),
