@@ -468,7 +468,7 @@ export const limits = {
   slotsAtFirst: 20,
   slotsAtLeast: 5,
   workspaceSlotsMax: 800,
-  /** A workspace that had them all gets more when it holds no more than this: few claims of many. */
+  /** A workspace without room for another claim gets more when it holds no more than this: few claims of many. */
   workspaceSlotsAgain: 600,
   /** Without an answer for so long, a destination counts as stalled. */
   stalledAfterMs: 1_000,

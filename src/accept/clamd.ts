@@ -17,6 +17,13 @@ export class EngineTrouble extends Error {
   override readonly name = 'EngineTrouble'
 }
 
+/** The engine ended the connection before it had the whole file. */
+export class EngineBrokeOff extends EngineTrouble {
+  constructor(cause: NodeJS.ErrnoException | undefined) {
+    super(`the engine broke off in the middle of the stream (${cause?.code ?? 'closed'})`, { cause })
+  }
+}
+
 export interface Clamd {
   /** Throws `EngineTrouble`. */
   scan(bytes: Uint8Array, signal: AbortSignal): Promise<EngineVerdict>
@@ -89,7 +96,7 @@ async function converse(
         reject(new EngineTrouble(words, cause === undefined ? {} : { cause }))
       const held: Buffer[] = []
       let size = 0
-      let trouble: Error | undefined
+      let trouble: NodeJS.ErrnoException | undefined
       signal.addEventListener('abort', () => fail('the engine did not answer in time'), { once: true })
       socket.on('data', (chunk: Buffer) => {
         const end = chunk.indexOf(0)
@@ -102,7 +109,7 @@ async function converse(
       // (over TCP a reset throws them away, and Node reads nothing after a write that failed): then that it broke off is all there is to know.
       socket.on('error', (error) => (trouble = error))
       socket.on('close', () => {
-        if (spoken.begun && !spoken.complete) fail(`${brokeOff} (${codeOf(trouble) ?? 'closed'})`, trouble)
+        if (spoken.begun && !spoken.complete) reject(new EngineBrokeOff(trouble))
         else fail(wordsOf(trouble) ?? 'the engine closed the connection without a verdict', trouble)
       })
       socket.once('connect', () => {
@@ -118,13 +125,8 @@ async function converse(
   }
 }
 
-/** How the words of such trouble begin: the engine ended the connection before it had the whole file. */
-export const brokeOff = 'the engine broke off in the middle of the stream'
-
-const codeOf = (error: NodeJS.ErrnoException | undefined): string | undefined => error?.code
-
-function wordsOf(error: Error | undefined): string | undefined {
-  const code = codeOf(error)
+function wordsOf(error: NodeJS.ErrnoException | undefined): string | undefined {
+  const code = error?.code
   if (code === undefined) return undefined
   if (code === 'ENOENT' || code === 'ECONNREFUSED' || code === 'EACCES') return `the engine cannot be reached (${code})`
   return `the connection to the engine broke (${code})`

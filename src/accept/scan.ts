@@ -4,7 +4,7 @@
 import { setImmediate } from 'node:timers/promises'
 import { Thread, ThreadTrouble } from '../base/thread.ts'
 import { limits, type ClamdAddress } from '../config.ts'
-import { brokeOff, clamdAt, EngineTrouble, type Clamd, type EngineVersion } from './clamd.ts'
+import { clamdAt, EngineBrokeOff, EngineTrouble, type Clamd, type EngineVersion } from './clamd.ts'
 import type { ExamineOrder, Findings } from './examine.ts'
 
 /** An attachment, or a whole message as it was submitted (`message/rfc822`): of that, every leaf is scanned. */
@@ -105,7 +105,7 @@ function withEngine(thread: ExamineThread, stop: () => Promise<void>, address: C
         if (!(error instanceof EngineTrouble)) throw error
         // Its own words, or what is left of them where it closed while we wrote.
         const hint =
-          /size limit/i.test(error.message) || error.message.startsWith(brokeOff)
+          /size limit/i.test(error.message) || error instanceof EngineBrokeOff
             ? `; StreamMaxLength in clamd.conf must be at least ${limits.clamdStreamBytesMin / 1024 / 1024}M`
             : ''
         return { description, trouble: `${error.message}${hint}` }

@@ -41,7 +41,7 @@ export function makeSubmitters(tools: {
   const nobody = hashOf('', '')
   const users = new Remembered<SubmitterRow>(limits.principalsMax)
   const mailboxes = new Remembered<MailboxId>(limits.sendersRememberedMax)
-  const isSuppressed = suppressionLookUp(db, log)
+  const isSuppressed = suppressionLookUp(db)
 
   const userOf = (username: string): Promise<SubmitterRow | undefined> | SubmitterRow =>
     users.get(username, async () => {
