@@ -314,6 +314,16 @@ describe('a message', () => {
 })
 
 describe('turns', () => {
+  test('a backlog of one workspace goes out without a rest, also where only its share of the slots holds it back', async () => {
+    const sender = await senderOf()
+    // So many that the destinations' own shares have grown past that of the workspace long before the end.
+    for (let n = 0; n < 4; n++) await submit(sender, 'ok', { destination: `d${n}.example.org` }, 1_000)
+    const deaf = { onDue: () => ({ stop: () => Promise.resolve() }) }
+    await started({ ...deaf, timeScale: 1e-3 }) // whoever rests, rests a thousand seconds
+    const left = () => world.value<number>('select count(*)::integer from outbound')
+    await eventually(left, (many) => many === 0, 40_000)
+  }, 60_000)
+
   test('2,000 messages for a receiver that says nothing do not delay another workspace', async () => {
     const stalled = await peerOf({ greeting: silence })
     const crowd = await senderOf(relay(stalled) as Route & { kind: 'relay' })
