@@ -458,6 +458,10 @@ export const limits = {
   convertedInFlightBytesMax: 48 * 1024 * 1024,
   claimMost: 400,
   claimLeast: 100,
+  /** With so many free slots nobody waits for more. */
+  claimMany: 250,
+  /** Between two claims for fewer. */
+  claimWaitMs: 100,
   workspacesPerClaimMax: 200,
   lanesPerClaimMax: 200,
   /** An idle look at all workspaces may take this part of the time. */
@@ -469,7 +473,7 @@ export const limits = {
   slotsAtLeast: 5,
   workspaceSlotsMax: 800,
   /** A workspace without room for another claim gets more when it holds no more than this: few claims of many. */
-  workspaceSlotsAgain: 600,
+  workspaceSlotsAgain: 550,
   /** Without an answer for so long, a destination counts as stalled. */
   stalledAfterMs: 1_000,
   stalledSlotsMax: 500,

@@ -98,6 +98,7 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
   let cursor = firstSpace
   /** Where the walk over the lanes of a workspace goes on. */
   const cursors = new Map<string, string>()
+  let lastClaimAt = -Infinity
   let foundInWalk = false
   let walkBeganAt = 0
   /** Something may have become due since the walk over the lanes began, perhaps in one that it had passed already. */
@@ -129,9 +130,16 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
 
   const freeSlots = () => limits.messagesInFlightMax - flights.size
 
+  /** Few claims of many cost less than many of few; but where slots come free slowly, few are better than none. */
+  const untilClaim = (): number => {
+    if (freeSlots() >= limits.claimMany) return 0
+    if (freeSlots() < limits.claimLeast) return idleMs
+    return Math.max(0, lastClaimAt + limits.claimWaitMs - performance.now())
+  }
+
   /** One claim; true when there may be more to claim at once. */
   const claimSome = async (): Promise<boolean> => {
-    const claimedAt = performance.now()
+    const claimedAt = (lastClaimAt = performance.now())
     if (cursor === firstSpace) {
       stale = false
       foundInWalk = false
@@ -182,7 +190,7 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
     void attempt(flight).finally(() => {
       flights.delete(name)
       const opened = slots.landed(claimed.destination, claimed.workspaceId, flight.answered, flight.provider)
-      if (opened || freeSlots() === limits.claimLeast) poke()
+      if (opened || freeSlots() === limits.claimLeast || freeSlots() === limits.claimMany) poke()
       if (!running && flights.size === 0) quiet()
     })
   }
@@ -363,8 +371,9 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
   const claimLoop = async (): Promise<void> => {
     while (isRunning()) {
       // Between the look and the sleep nothing can land.
-      if (!tools.gate.isOpen() || freeSlots() < limits.claimLeast) {
-        await sleep(idleMs)
+      const waitMs = !tools.gate.isOpen() ? idleMs : untilClaim()
+      if (waitMs > 0) {
+        await sleep(waitMs)
         continue
       }
       try {

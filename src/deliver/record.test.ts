@@ -21,6 +21,7 @@ const claimed = (changes: Partial<Claimed> = {}): Claimed => ({
   sender: 'post@shop.example',
   senderName: null,
   recipient: 'ann@example.org',
+  recipientKey: 'ann@example.org',
   subject: 'Hello',
   acceptedBy: 'node.test',
   createdAt: now,

@@ -88,8 +88,8 @@ test('a workspace never has all slots', () => {
 test('a claim is never so large that one workspace could get more than its share by it', () => {
   const { slots, launch } = slotsAt()
   launch('a', 300)
-  launch('b', limits.workspaceSlotsMax - limits.claimLeast)
-  expect(slots.mostOfOne()).toBe(limits.claimLeast)
+  launch('b', limits.workspaceSlotsMax - limits.claimMany)
+  expect(slots.mostOfOne()).toBe(limits.claimMany)
   launch('b', 1)
   expect(slots.crowded()).toEqual(['b'])
   expect(slots.mostOfOne()).toBe(limits.workspaceSlotsMax - 300)

@@ -11,7 +11,7 @@ export interface Slots {
   rooms(): Readonly<Record<string, number>>
   /** Workspaces that have their share of all slots, until a good part of it is free again. */
   crowded(): string[]
-  /** How many any one workspace may get at once and have no more than its share: `limits.claimLeast` or more. */
+  /** How many any one workspace may get at once and have no more than its share: `limits.claimMany` or more. */
   mostOfOne(): number
   /** How many messages of which destination are to give their slots back. */
   surplus(): ReadonlyMap<string, number>
@@ -76,7 +76,7 @@ export function makeSlots(roomOf: (provider: string) => number, now: () => numbe
       if (state.inFlight++ === 0) state.movedAt = now()
       const of = byWorkspace.get(workspace) ?? { inFlight: 0, crowded: false }
       // While there is room for a whole claim it is none: a few slots for one would make small claims for all.
-      if (++of.inFlight > limits.workspaceSlotsMax - limits.claimLeast) of.crowded = true
+      if (++of.inFlight > limits.workspaceSlotsMax - limits.claimMany) of.crowded = true
       byWorkspace.set(workspace, of)
     },
     landed: (destination, workspace, answered, provider) => {

@@ -35,7 +35,7 @@ afterAll(() => world.close())
 
 /** A message that a relay took under this id. */
 async function relayed(route: RelayRoute, providerMessageId: string): Promise<MessageId> {
-  const [claim] = (await world.claimed(sender, [{ armed: true }])) as [Claim]
+  const [claim] = (await world.claimed(sender, [{ armed: true }])) as Claim[] as [Claim]
   const done = await makeRecorder(world.db, world.db, await world.node()).finish({
     ...claim,
     workspaceId: sender.workspaceId,

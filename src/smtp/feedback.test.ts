@@ -67,7 +67,7 @@ interface Sent {
 
 /** A message that was transmitted, and its return path. */
 async function sent(recipient = 'ann@example.org', armed = true): Promise<Sent> {
-  const [claim] = (await world.claimed(sender, [{ armed, recipient }])) as [Claim]
+  const [claim] = (await world.claimed(sender, [{ armed, recipient }])) as Claim[] as [Claim]
   const key = await makeReturnPathKeys(world.db, vault).at(new Date())
   const token = makeToken(key, claim.id, sender.workspaceId)
   return { id: claim.id, token, address: `${token}@node.test` }

@@ -7,8 +7,8 @@ import type { Claimed } from './outbound.ts'
 
 /**
  * Walks the workspaces from the cursor on, up to `most` and as many as `limits.workspacesPerClaimMax`, in the order of the index
- * `outbound_turn`; of each that has something due it takes the oldest. One with more due than its part is *deep*: of it, the lanes (its
- * destinations) are walked too, from where its last walk ended, in the order of the index `outbound_due`, so that an old backlog to one
+ * `outbound_turns`; of each that has something due it takes the oldest. One with more due than its part is *deep*: of it, the lanes (its
+ * destinations) are walked too, from where its last walk ended, in the order of the index `outbound_lanes`, so that an old backlog to one
  * destination hides no other. Of what was found the first `most` are claimed, one of every workspace before the second of any, one of
  * every lane before the second of any, and of no destination more than its room. A message that may not be sent any more becomes
  * `failed` in the same statement, with its reason. Rows that another worker holds are skipped, never waited for.
@@ -18,13 +18,13 @@ const claim = sql(
   'claim',
   `with recursive space (workspace_id, due_at, n) as (
     (select o.workspace_id, o.due_at, 1 from outbound o
-      where o.lease_until is null and o.workspace_id > $1::uuid
+      where o.lease_until is null and o.attempts >= 0 and o.workspace_id > $1::uuid
         and not exists (select from delivery_stops)
       order by o.workspace_id, o.due_at limit 1)
     union all
     select next.workspace_id, next.due_at, space.n + 1 from space cross join lateral (
       select o.workspace_id, o.due_at from outbound o
-       where o.lease_until is null and o.workspace_id > space.workspace_id
+       where o.lease_until is null and o.attempts >= 0 and o.workspace_id > space.workspace_id
        order by o.workspace_id, o.due_at limit 1) next
      where space.n < $2),
   walked as materialized (select * from space),
@@ -34,7 +34,7 @@ const claim = sql(
   head as materialized (
     select next.* from turn cross join lateral (
         select o.message_id, o.workspace_id, o.destination, o.mailbox_id, o.expires_at, o.due_at, o.epoch, o.attempts, o.ctid row from outbound o
-         where o.workspace_id = turn.workspace_id and o.lease_until is null and o.due_at <= app_now()
+         where o.workspace_id = turn.workspace_id and o.lease_until is null and o.attempts >= 0 and o.due_at <= app_now()
          order by o.due_at, o.message_id limit (select most from part) for update skip locked) next),
   deep as materialized (
     select h.workspace_id, coalesce($5::jsonb ->> h.workspace_id::text, '') since from head h
@@ -43,12 +43,12 @@ const claim = sql(
   lane (workspace_id, destination, n) as (
     select deep.workspace_id, next.destination, 1 from deep cross join lateral (
       select o.destination from outbound o
-       where o.lease_until is null and o.workspace_id = deep.workspace_id and o.destination > deep.since
+       where o.lease_until is null and o.destination <> '' and o.workspace_id = deep.workspace_id and o.destination > deep.since
        order by o.workspace_id, o.destination limit 1) next
     union all
     select lane.workspace_id, next.destination, lane.n + 1 from lane cross join lateral (
       select o.destination from outbound o
-       where o.lease_until is null and o.workspace_id = lane.workspace_id and o.destination > lane.destination
+       where o.lease_until is null and o.destination <> '' and o.workspace_id = lane.workspace_id and o.destination > lane.destination
        order by o.workspace_id, o.destination limit 1) next
      where lane.n < (select most from lanes_each)),
   lanes as materialized (select * from lane),
@@ -57,7 +57,7 @@ const claim = sql(
     select next.* from lanes cross join lateral (
         select o.message_id, o.workspace_id, o.destination, o.mailbox_id, o.expires_at, o.due_at, o.epoch, o.attempts, o.ctid row from outbound o
          where o.workspace_id = lanes.workspace_id and o.destination = lanes.destination and o.lease_until is null
-           and o.due_at <= app_now()
+           and o.destination <> '' and o.due_at <= app_now()
          order by o.due_at, o.message_id
          limit least((select most from lane_part), coalesce(($7::jsonb ->> lanes.destination)::integer, $8::integer))
            for update skip locked) next),
@@ -119,7 +119,7 @@ const claim = sql(
              when 'content_lost' then 'The content of the message is gone.'
              else m.error_message end
       from (select * from taken union all select * from gone) j where m.workspace_id = j.workspace_id and m.id = j.message_id
-    returning j.*, m.id, m.sequence, m.status, m.delivery_rank, m.sender, m.sender_name, m.recipient, m.subject, m.accepted_by,
+    returning j.*, m.id, m.sequence, m.status, m.delivery_rank, m.sender, m.sender_name, m.recipient, m.recipient_key, m.subject, m.accepted_by,
               m.created_at, m.source, m.error_message),
   event as (
     insert into events (workspace_id, message_id, sequence, type, status, delivery_rank, occurred_at, facts)
@@ -128,13 +128,13 @@ const claim = sql(
                 else json_build_object('reason', r.verdict, 'errorMessage', r.error_message) end
       from record r)
   select r.id, r.workspace_id "workspaceId", r.taken_epoch epoch, r.taken_token token, r.tries attempt, r.verdict,
-         r.domain_id "domainId", r.destination, r.expires_at "expiresAt", r.sender, r.sender_name "senderName", r.recipient, r.subject,
+         r.domain_id "domainId", r.destination, r.expires_at "expiresAt", r.sender, r.sender_name "senderName", r.recipient, r.recipient_key "recipientKey", r.subject,
          r.accepted_by "acceptedBy", r.created_at "createdAt", r.source, r.body_text "bodyText", r.body_blob "bodyBlob",
          r.many > 0 "hasAttachments", r.bytes "attachmentsBytes", r.route_sealed "routeSealed", app_now() "claimedAt",
          null::text "lastSpace", null::integer spaces, null::text cursors
     from record r
   union all
-  (select null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null,
+  (select null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null,
          app_now(), (select w.workspace_id from walked w order by w.n desc limit 1)::text, (select count(*) from walked)::integer,
          (select jsonb_object_agg(d.workspace_id, coalesce((
             select case when l.n >= (select most from lanes_each) then l.destination else '' end

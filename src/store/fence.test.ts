@@ -1,7 +1,6 @@
 // The rules that stop delivery everywhere: a node compares itself with the database, arms raise its counter, journals are told, and only an
 // operator lifts the fence. Each test has a database of its own, because a stop is for all.
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import type { Claim } from '../domain/message.ts'
 import type { Client } from 'pg'
 import {
   assumeSentSince,
@@ -14,7 +13,7 @@ import {
   type NodeMark,
 } from './fence.ts'
 import { claimDue, firstSpace } from './claim.ts'
-import { makeRecorder, reap, type Ending, type Mark } from './outbound.ts'
+import { makeRecorder, reap, type Armable, type Ending, type Mark } from './outbound.ts'
 import { makeAdmitter } from './admit.ts'
 import type { Ask } from './database.ts'
 import { storeWorld, type Sender, type StoreWorld } from './store.test-kit.ts'
@@ -38,7 +37,7 @@ async function queued(n = 1): Promise<string[]> {
   await Promise.all(rows.map((row) => admitter.admit(row)))
   return rows.map(({ fields }) => fields['id'] as string)
 }
-const claimAll = async (): Promise<readonly (Claim & { readonly workspaceId: string })[]> =>
+const claimAll = async (): Promise<readonly (Armable & { readonly workspaceId: string })[]> =>
   (
     await claimDue(world.db, {
       cursor: firstSpace,
@@ -51,7 +50,7 @@ const claimAll = async (): Promise<readonly (Claim & { readonly workspaceId: str
       owner: uuid(),
     })
   ).claimed
-const endingOf = (claim: Claim, changes: Partial<Ending> = {}): Ending => ({
+const endingOf = (claim: Armable, changes: Partial<Ending> = {}): Ending => ({
   ...claim,
   workspaceId: sender.workspaceId,
   status: 'sent',
@@ -73,8 +72,8 @@ async function delivering(): Promise<Mark> {
   const mark = await world.node()
   const { claimed } = { claimed: await world.claimed(sender, [{}]) }
   const recorder = makeRecorder(world.db, world.db, mark)
-  expect(await recorder.arm(claimed[0] as Claim)).toBe('armed')
-  expect(await recorder.finish(endingOf(claimed[0] as Claim))).toBe(true)
+  expect(await recorder.arm(claimed[0] as Armable)).toBe('armed')
+  expect(await recorder.finish(endingOf(claimed[0] as Armable))).toBe(true)
   return mark
 }
 
@@ -197,14 +196,14 @@ describe('an arm', () => {
     const [claim] = await world.claimed(sender, [{}])
     const keep = () => Promise.reject(new Error('EIO'))
     const recorder = makeRecorder(world.db, world.db, { node: mark.node, counter: 0, keep })
-    await expect(recorder.arm(claim as Claim)).rejects.toThrow('EIO')
+    await expect(recorder.arm(claim as Armable)).rejects.toThrow('EIO')
   })
 
   test('of a node whose row is behind stops everybody, and arms nothing', async () => {
     const mark = await delivering()
     await world.db.run('update delivering_nodes set counter = 0')
     const [claim] = await world.claimed(sender, [{}])
-    expect(await makeRecorder(world.db, world.db, mark).arm(claim as Claim)).toBe('halted')
+    expect(await makeRecorder(world.db, world.db, mark).arm(claim as Armable)).toBe('halted')
     expect(await world.value('select armed_epoch from outbound where message_id = $1', [claim?.id])).toBeNull()
     expect(await reasons()).toEqual(['fence behind'])
   })
@@ -214,7 +213,7 @@ describe('an arm', () => {
     const [claim] = await world.claimed(sender, [{}])
     await queued()
     await world.db.run('select stop_delivery_1($1, $2, null)', [kind, 'test'])
-    expect(await makeRecorder(world.db, world.db, mark).arm(claim as Claim)).toBe('halted')
+    expect(await makeRecorder(world.db, world.db, mark).arm(claim as Armable)).toBe('halted')
     expect(await claimAll()).toEqual([])
     await world.db.run('delete from delivery_stops')
     expect(await claimAll()).toHaveLength(1)
@@ -258,7 +257,7 @@ test('behind the fence nobody reaps, for the rows prove nothing; a drain does no
 describe('replies out of a journal', () => {
   test('of an armed claim are written down; of one that is decided, told again, do nothing', async () => {
     const [accepted, refused] = await world.claimed(sender, [{ armed: true }, { armed: true }])
-    const endings = [endingOf(accepted as Claim), endingOf(refused as Claim, temporary)]
+    const endings = [endingOf(accepted as Armable), endingOf(refused as Armable, temporary)]
     expect(await replayEndings(world.db.rows, endings)).toEqual(['known', 'known'])
     expect(await Promise.all(endings.map(({ id }) => statusOf(id)))).toEqual(['sent', 'retrying'])
     expect(await replayEndings(world.db.rows, endings)).toEqual(['known', 'known'])
@@ -270,12 +269,12 @@ describe('replies out of a journal', () => {
     const [claim] = await world.claimed(sender, [{ armed: true, leaseSeconds: -1 }])
     await reap(world.db, 10)
     expect(await statusOf(claim?.id as string)).toBe('delivery_unknown')
-    expect(await replayEndings(world.db.rows, [endingOf(claim as Claim)])).toEqual(['known'])
+    expect(await replayEndings(world.db.rows, [endingOf(claim as Armable)])).toEqual(['known'])
     expect(await statusOf(claim?.id as string)).toBe('sent')
   })
 
   test('of a message that is not there are told as gone', async () => {
-    const claim = { id: world.nextId(), epoch: 1, token: '1' }
+    const claim = { id: world.nextId(), epoch: 1, token: '1', recipientKey: 'ann@example.org' }
     expect(await replayEndings(world.db.rows, [endingOf(claim)])).toEqual(['gone'])
   })
 
@@ -310,7 +309,7 @@ describe('replies out of a journal', () => {
     async (_, restore) => {
       const [claim, other] = await world.claimed(sender, [{ armed: true }, { armed: true }])
       await restore(claim?.id as string)
-      const answers = await replayEndings(world.db.rows, [endingOf(claim as Claim), endingOf(other as Claim)])
+      const answers = await replayEndings(world.db.rows, [endingOf(claim as Armable), endingOf(other as Armable)])
       expect(answers).toEqual(['orphan', 'known'])
       expect(await reasons()).toEqual(['fence orphaned_reply'])
       expect(await statusOf(other?.id as string)).toBe('sent')
@@ -330,7 +329,7 @@ describe('replies out of a journal', () => {
   ] as const)('%s to a claim that is still to come shows the restore as well', async (_, refused) => {
     const [claim] = await world.claimed(sender, [{ armed: true, epoch: 4 }])
     await world.db.run('update outbound set epoch = 3, armed_epoch = null where message_id = $1', [claim?.id])
-    expect(await replayEndings(world.db.rows, [endingOf(claim as Claim, refused)])).toEqual(['orphan'])
+    expect(await replayEndings(world.db.rows, [endingOf(claim as Armable, refused)])).toEqual(['orphan'])
     expect(await reasons()).toEqual(['fence orphaned_reply'])
     expect(await liftFence(world.db)).toBe(1)
     expect(await statusOf(claim?.id as string)).toBe('failed')
@@ -339,7 +338,7 @@ describe('replies out of a journal', () => {
   test('are the truth also where the operator assumes that everything was sent', async () => {
     const [claim] = await world.claimed(sender, [{ armed: true }])
     await breaches[0]?.[1](claim?.id as string)
-    expect(await replayEndings(world.db.rows, [endingOf(claim as Claim)])).toEqual(['orphan'])
+    expect(await replayEndings(world.db.rows, [endingOf(claim as Armable)])).toEqual(['orphan'])
     expect(await assumeSentSince(world.db, new Date(Date.now() - 60_000))).toBe(1)
     expect(await statusOf(claim?.id as string)).toBe('delivery_unknown')
     expect(await liftFence(world.db)).toBe(1)
@@ -348,7 +347,7 @@ describe('replies out of a journal', () => {
 
   test('that are told again by another node meanwhile change nothing', async () => {
     const [claim] = await world.claimed(sender, [{}])
-    await Promise.all([1, 2, 3].map(() => replayEndings(world.db.rows, [endingOf(claim as Claim)])))
+    await Promise.all([1, 2, 3].map(() => replayEndings(world.db.rows, [endingOf(claim as Armable)])))
     expect(await world.value('select count(*)::integer from orphaned_replies')).toBe(1)
   })
 })
@@ -374,10 +373,10 @@ describe('the operator decides', () => {
     ).toMatchObject({ reason: 'assumed_sent', errorMessage: expect.stringContaining('restored') as unknown })
     // Its worker, somewhere, still holds the reply: that is proof.
     const recorder = makeRecorder(world.db, world.db, await world.node())
-    expect(await recorder.finish(endingOf(armed as Claim))).toBe(true)
+    expect(await recorder.finish(endingOf(armed as Armable))).toBe(true)
     expect(await statusOf(armed?.id as string)).toBe('sent')
     // Nobody can hold a reply to a dot that was never armed.
-    expect(await recorder.finish(endingOf(unarmed as Claim))).toBe(false)
+    expect(await recorder.finish(endingOf(unarmed as Armable))).toBe(false)
     expect(await statusOf(unarmed?.id as string)).toBe(unknown)
     expect(await reasons()).toEqual(['fence behind'])
     await liftFence(world.db)

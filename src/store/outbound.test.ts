@@ -2,9 +2,9 @@
 // (delivery-semantics, "What breaks it"). Where two sessions meet, one is held by a lock until the other has done its part.
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
-import type { Claim, MessageId, WorkspaceId } from '../domain/message.ts'
+import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import { openDatabase, type Db, type Statement } from './database.ts'
-import { extendLeases, makeRecorder, reap, type Ending, type Recorder } from './outbound.ts'
+import { extendLeases, makeRecorder, reap, type Armable, type Ending, type Recorder } from './outbound.ts'
 import { makeAdmitter } from './admit.ts'
 import { claimDue, firstSpace, type ClaimRequest } from './claim.ts'
 import { storeWorld, type ClaimedAs, type Sender, type StoreWorld } from './store.test-kit.ts'
@@ -22,8 +22,8 @@ beforeEach(async () => {
 afterAll(() => world.close())
 
 const triesMax = 10
-const one = async (as: ClaimedAs = {}): Promise<Claim> => (await world.claimed(sender, [as]))[0] as Claim
-const queueRow = async (claim: Claim) =>
+const one = async (as: ClaimedAs = {}): Promise<Armable> => (await world.claimed(sender, [as]))[0] as Armable
+const queueRow = async (claim: Armable) =>
   (
     await world.db.run<{
       status: string
@@ -37,9 +37,9 @@ const queueRow = async (claim: Claim) =>
       [claim.id],
     )
   )[0]
-const record = async (claim: Claim) =>
+const record = async (claim: Armable) =>
   (await world.db.run<Record<string, unknown>>('select * from messages where id = $1', [claim.id]))[0]
-const attemptsOf = (claim: Claim) =>
+const attemptsOf = (claim: Armable) =>
   world.db.run('select epoch, outcome, facts from attempts where message_id = $1 order by epoch', [claim.id])
 const suppressed = (address: string, of = sender) =>
   world.db.run(
@@ -49,7 +49,7 @@ const suppressed = (address: string, of = sender) =>
 /** The attempt's record of a reply to the dot. */
 const reply = (code: number) => ({ attempt: 1, phase: 'eod', smtp: { host: 'mx.example.org', stage: 'eod', code } })
 const codes = { sent: 250, failed: 550, retrying: 450, delivery_unknown: 250 } as const
-const ending = (claim: Claim, status: Ending['status'], more: Partial<Ending> = {}): Ending => ({
+const ending = (claim: Armable, status: Ending['status'], more: Partial<Ending> = {}): Ending => ({
   ...claim,
   workspaceId: sender.workspaceId,
   status,
@@ -87,10 +87,10 @@ describe('arm', () => {
   })
 
   test.each([
-    ['another epoch', (claim: Claim) => ({ ...claim, epoch: claim.epoch + 1 })],
-    ['an earlier epoch', (claim: Claim) => ({ ...claim, epoch: claim.epoch - 1 })],
-    ['another token', (claim: Claim) => ({ ...claim, token: '7' })],
-    ['another message', (claim: Claim) => ({ ...claim, id: world.nextId() })],
+    ['another epoch', (claim: Armable) => ({ ...claim, epoch: claim.epoch + 1 })],
+    ['an earlier epoch', (claim: Armable) => ({ ...claim, epoch: claim.epoch - 1 })],
+    ['another token', (claim: Armable) => ({ ...claim, token: '7' })],
+    ['another message', (claim: Armable) => ({ ...claim, id: world.nextId() })],
   ])('does not arm %s', async (_, other) => {
     const claim = await one({ epoch: 3 })
     expect(await recorder.arm(other(claim))).toBe('lost')
@@ -113,14 +113,14 @@ describe('arm', () => {
       { recipient: 'bob@example.org' },
       { recipient: 'delivered@simulator.posthorn.test', destination: 'simulator.posthorn.test' },
     ])
-    const claims = [ann, bob, simulated, theirs] as Claim[]
+    const claims = [ann, bob, simulated, theirs] as Armable[]
     expect(await Promise.all(claims.map((claim) => recorder.arm(claim)))).toEqual([
       'suppressed',
       'armed',
       'armed',
       'armed',
     ])
-    expect(await queueRow(ann as Claim)).toMatchObject({ status: 'sending', armed_epoch: null })
+    expect(await queueRow(ann as Armable)).toMatchObject({ status: 'sending', armed_epoch: null })
   })
 
   test('one batch answers each claim for itself, two epochs of one message included', async () => {
@@ -183,7 +183,7 @@ describe('finish', () => {
     await Promise.all(
       claims.map((claim) => recorder.finish(ending(claim, 'failed', { error: 'no such user', report: hardBounce }))),
     )
-    const first = claims[0] as Claim
+    const first = claims[0] as Armable
     expect(await record(first)).toMatchObject({ status: 'failed', delivery_rank: 4, error_message: 'no such user' })
     expect((await world.history(first.id)).slice(2)).toEqual([
       '3 message.failed failed 0',
@@ -237,11 +237,11 @@ describe('finish', () => {
   test('an armed claim without proof cannot be tried again, and its neighbours are not hurt', async () => {
     const [armed, other] = await world.claimed(sender, [{ armed: true }, {}])
     const ends = await Promise.allSettled(
-      [armed, other].map((claim) => recorder.finish(ending(claim as Claim, 'retrying', { delayMs: 0 }))),
+      [armed, other].map((claim) => recorder.finish(ending(claim as Armable, 'retrying', { delayMs: 0 }))),
     )
     expect(ends.map(({ status }) => status)).toEqual(['rejected', 'fulfilled'])
-    expect(await queueRow(armed as Claim)).toMatchObject({ status: 'sending', armed_epoch: 1 })
-    expect(await record(armed as Claim)).toMatchObject({ status: 'sending', sequence: 2 })
+    expect(await queueRow(armed as Armable)).toMatchObject({ status: 'sending', armed_epoch: 1 })
+    expect(await record(armed as Armable)).toMatchObject({ status: 'sending', sequence: 2 })
   })
 
   test('delivery_unknown keeps the armed epoch and token for late proof', async () => {
@@ -257,8 +257,8 @@ describe('finish', () => {
   })
 
   test.each([
-    ['epoch', (claim: Claim) => ({ ...claim, epoch: claim.epoch + 1 })],
-    ['token', (claim: Claim) => ({ ...claim, token: '7' })],
+    ['epoch', (claim: Armable) => ({ ...claim, epoch: claim.epoch + 1 })],
+    ['token', (claim: Armable) => ({ ...claim, token: '7' })],
   ])('another %s ends nothing', async (_, other) => {
     const claim = await one({ armed: true })
     expect(await recorder.finish(ending(other(claim), 'sent', { report: delivered }))).toBe(false)
@@ -303,7 +303,7 @@ describe('finish', () => {
 
 describe('late proof', () => {
   /** Armed, then reaped: nobody can know, but for the worker that still holds the reply. */
-  const reaped = async (): Promise<Claim> => {
+  const reaped = async (): Promise<Armable> => {
     const claim = await one({ armed: true, leaseSeconds: -1 })
     await reap(world.db, triesMax)
     expect(await record(claim)).toMatchObject({
@@ -384,48 +384,51 @@ describe('late proof', () => {
   })
 
   test.each([
-    ['a foreign token', (claim: Claim) => ending({ ...claim, token: '7' }, 'sent')],
-    ['another epoch', (claim: Claim) => ending({ ...claim, epoch: 2 }, 'sent')],
-    ['an earlier epoch', (claim: Claim) => ending({ ...claim, epoch: 0 }, 'sent')],
-    ['another workspace', (claim: Claim) => ending(claim, 'sent', { workspaceId: randomUUID() as WorkspaceId })],
-    ['no proof at all', (claim: Claim) => ending(claim, 'delivery_unknown')],
+    ['a foreign token', (claim: Armable) => ending({ ...claim, token: '7' }, 'sent')],
+    ['another epoch', (claim: Armable) => ending({ ...claim, epoch: 2 }, 'sent')],
+    ['an earlier epoch', (claim: Armable) => ending({ ...claim, epoch: 0 }, 'sent')],
+    ['another workspace', (claim: Armable) => ending(claim, 'sent', { workspaceId: randomUUID() as WorkspaceId })],
+    ['no proof at all', (claim: Armable) => ending(claim, 'delivery_unknown')],
     [
       'a dot that was never written',
-      (claim: Claim) => ending(claim, 'retrying', { delayMs: 1, evidence: 'not_written' }),
+      (claim: Armable) => ending(claim, 'retrying', { delayMs: 1, evidence: 'not_written' }),
     ],
-    ['a failure without a dot', (claim: Claim) => ending(claim, 'failed', { evidence: 'not_written' })],
+    ['a failure without a dot', (claim: Armable) => ending(claim, 'failed', { evidence: 'not_written' })],
     // What a fault of ours ends, or what was decided before the dot: nobody has replied to anything.
     [
       'a failure that names no reply',
-      (claim: Claim) => ending(claim, 'failed', { attempt: { attempt: 1, reason: 'content_lost' } }),
+      (claim: Armable) => ending(claim, 'failed', { attempt: { attempt: 1, reason: 'content_lost' } }),
     ],
     [
       'a success that names no reply',
-      (claim: Claim) => ending(claim, 'sent', { attempt: { attempt: 1, phase: 'eod' } }),
+      (claim: Armable) => ending(claim, 'sent', { attempt: { attempt: 1, phase: 'eod' } }),
     ],
     [
       'a refusal before the dot',
-      (claim: Claim) => ending(claim, 'failed', { attempt: { ...reply(550), phase: 'rcpt' } }),
+      (claim: Armable) => ending(claim, 'failed', { attempt: { ...reply(550), phase: 'rcpt' } }),
     ],
-    ['a 2yz before the dot', (claim: Claim) => ending(claim, 'sent', { attempt: { ...reply(250), phase: 'content' } })],
+    [
+      'a 2yz before the dot',
+      (claim: Armable) => ending(claim, 'sent', { attempt: { ...reply(250), phase: 'content' } }),
+    ],
     [
       'a reply with trouble',
-      (claim: Claim) => ending(claim, 'sent', { attempt: { ...reply(250), trouble: 'malformed' } }),
+      (claim: Armable) => ending(claim, 'sent', { attempt: { ...reply(250), trouble: 'malformed' } }),
     ],
-    ['a 354 taken for a success', (claim: Claim) => ending(claim, 'sent', { attempt: reply(354) })],
-    ['a 5yz taken for a success', (claim: Claim) => ending(claim, 'sent', { attempt: reply(550) })],
-    ['a 2yz taken for a failure', (claim: Claim) => ending(claim, 'failed', { attempt: reply(250) })],
-    ['a code of four digits', (claim: Claim) => ending(claim, 'sent', { attempt: reply(2500) })],
+    ['a 354 taken for a success', (claim: Armable) => ending(claim, 'sent', { attempt: reply(354) })],
+    ['a 5yz taken for a success', (claim: Armable) => ending(claim, 'sent', { attempt: reply(550) })],
+    ['a 2yz taken for a failure', (claim: Armable) => ending(claim, 'failed', { attempt: reply(250) })],
+    ['a code of four digits', (claim: Armable) => ending(claim, 'sent', { attempt: reply(2500) })],
     [
       'a success with the evidence of a refusal',
-      (claim: Claim) => ending(claim, 'sent', { evidence: 'eod_4xx', attempt: reply(450) }),
+      (claim: Armable) => ending(claim, 'sent', { evidence: 'eod_4xx', attempt: reply(450) }),
     ],
     [
       'a 5yz as evidence to try again',
-      (claim: Claim) => ending(claim, 'retrying', { delayMs: 1, evidence: 'eod_4xx', attempt: reply(550) }),
+      (claim: Armable) => ending(claim, 'retrying', { delayMs: 1, evidence: 'eod_4xx', attempt: reply(550) }),
     ],
-    ['a 4yz without evidence', (claim: Claim) => ending(claim, 'failed', { attempt: reply(450) })],
-    ['a try again without evidence', (claim: Claim) => ending(claim, 'retrying', { delayMs: 1 })],
+    ['a 4yz without evidence', (claim: Armable) => ending(claim, 'failed', { attempt: reply(450) })],
+    ['a try again without evidence', (claim: Armable) => ending(claim, 'retrying', { delayMs: 1 })],
   ])('%s proves nothing', async (_, proof) => {
     const claim = await reaped()
     expect(await recorder.finish(proof(claim))).toBe(false)
@@ -574,10 +577,10 @@ describe('claim', () => {
       bodyText: 'Good morning',
       destination: 'example.org',
     })
-    expect(await queueRow(claimed as Claim)).toMatchObject({ status: 'sending', armed_epoch: null, attempts: 1 })
+    expect(await queueRow(claimed as Armable)).toMatchObject({ status: 'sending', armed_epoch: null, attempts: 1 })
     expect((await world.history(id as MessageId)).slice(1)).toEqual(['2 message.sending sending 0'])
     expect(mine((await claimDue(world.db, request)).claimed)).toEqual([])
-    expect(await recorder.arm(claimed as Claim)).toBe('armed')
+    expect(await recorder.arm(claimed as Armable)).toBe('armed')
   })
 
   test('a message that waits for its time is left alone, and its old proof does not outlive the next claim', async () => {
@@ -649,11 +652,14 @@ describe('claim', () => {
   })
 
   test('a heartbeat extends exactly the claims that are still ours', async () => {
-    const [held, other] = (await world.claimed(sender, [{ leaseSeconds: 5 }, { leaseSeconds: 5 }])) as [Claim, Claim]
+    const [held, other] = (await world.claimed(sender, [{ leaseSeconds: 5 }, { leaseSeconds: 5 }])) as [
+      Armable,
+      Armable,
+    ]
     expect(await extendLeases(world.db, [held, { ...other, token: '7' }, { ...held, epoch: 9 }], 90_000)).toEqual(
       new Set([`${held.id} 1`]),
     )
-    const left = (claim: Claim) =>
+    const left = (claim: Armable) =>
       world.value<number>(
         'select extract(epoch from lease_until - app_now())::integer from outbound where message_id = $1',
         [claim.id],
@@ -666,8 +672,8 @@ describe('claim', () => {
 // A plan lives as long as its connection, and the queue is empty one minute and full the next (docs/decisions/0006).
 describe('what a batch costs in a plan that was made while the queue was empty', () => {
   const acts = {
-    arm: (by: Recorder, claim: Claim) => by.arm(claim),
-    ending: (by: Recorder, claim: Claim) => by.finish(ending(claim, 'failed', { evidence: 'not_written' })),
+    arm: (by: Recorder, claim: Armable) => by.arm(claim),
+    ending: (by: Recorder, claim: Armable) => by.finish(ending(claim, 'failed', { evidence: 'not_written' })),
   }
 
   test.each([

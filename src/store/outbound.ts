@@ -8,7 +8,12 @@ import { Batch } from '../base/batch.ts'
 import { repeating, sql, surelyAborted, type Db } from './database.ts'
 import { routeColumn, type RelayRoute } from './reports.ts'
 
-export interface Claimed extends Claim {
+/** A claim, with what an arm looks up in the list of suppressions. */
+export interface Armable extends Claim {
+  readonly recipientKey: string
+}
+
+export interface Claimed extends Armable {
   readonly workspaceId: WorkspaceId
   readonly domainId: string
   readonly destination: string
@@ -73,10 +78,10 @@ interface Armed {
   readonly counter: number | null
 }
 
-const arm = sql('arm', 'select * from arm_2($1::uuid[], $2::integer[], $3::bigint[], $4::uuid, $5::bigint)')
+const arm = sql('arm', 'select * from arm_3($1::uuid[], $2::integer[], $3::bigint[], $4::text[], $5::uuid, $6::bigint)')
 
-async function armBatch(db: Db, claims: readonly Claim[], { node, counter }: Mark): Promise<Armed[]> {
-  const values = [...columns(claims), node, counter]
+async function armBatch(db: Db, claims: readonly Armable[], { node, counter }: Mark): Promise<Armed[]> {
+  const values = [...columns(claims), claims.map((claim) => claim.recipientKey), node, counter]
   const rows = await repeating(() => db.rows<Armed & { id: string; epoch: number }>(arm, values))
   const answers = new Map(rows.map((row) => [claimName(row), row]))
   return claims.map((claim) => answers.get(claimName(claim)) ?? { answer: 'lost', counter: null })
@@ -186,7 +191,7 @@ export function endingJson({ workspaceId, ...ending }: Ending): string {
 
 export interface Recorder {
   /** Rejects when the answer is not known: then the dot is renounced for good. */
-  arm(claim: Claim): Promise<ArmAnswer>
+  arm(claim: Armable): Promise<ArmAnswer>
   /** Resolves to false when someone else has decided meanwhile. Rejects when it is not known whether it was written: ask again. */
   finish(ending: Ending): Promise<boolean>
 }
@@ -201,7 +206,7 @@ export function makeRecorder(armDb: Db, finishDb: Db, mark: Mark): Recorder {
   // An arm holds a connection, an ending holds nothing: it can wait for company a little longer.
   const armBounds = { ...bounds, spacingMs: limits.armSpacingMs }
   const endingBounds = { ...bounds, spacingMs: limits.endingSpacingMs }
-  const arms = new Batch<Claim, Armed>((claims) => armBatch(armDb, claims, mark), armBounds, surelyAborted)
+  const arms = new Batch<Armable, Armed>((claims) => armBatch(armDb, claims, mark), armBounds, surelyAborted)
   const endings = new Batch<QueuedEnding, boolean>((rows) => finishBatch(finishDb, rows), endingBounds, surelyAborted)
   return {
     arm: async (claim) => {

@@ -39,7 +39,7 @@ function report(id: MessageId, type: DeliveryEventType, final = true, name = `${
 
 /** A message that was armed and then came to this state. */
 async function message(status = 'sent', recipient = 'ann@example.org'): Promise<MessageId> {
-  const [claim] = (await world.claimed(sender, [{ armed: true, recipient }])) as [Claim]
+  const [claim] = (await world.claimed(sender, [{ armed: true, recipient }])) as Claim[] as [Claim]
   if (status !== 'sending') {
     await world.db.run('delete from outbound where message_id = $1', [claim.id])
     await world.db.run(`update messages set status = $2, finished_at = app_now() where id = $1`, [claim.id, status])

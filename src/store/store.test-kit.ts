@@ -2,11 +2,11 @@
 // can be moved (app_now() is replaced in that database alone).
 import { Client } from 'pg'
 import { freshDatabase, type FreshDatabase } from '../../test/world/postgres.ts'
-import type { Claim, MailboxId, MessageId, WorkspaceId } from '../domain/message.ts'
+import type { MailboxId, MessageId, WorkspaceId } from '../domain/message.ts'
 import type { AdmissionRow } from './admit.ts'
 import { openDatabase, type Db } from './database.ts'
 import { makeIds } from './message-id.ts'
-import type { Mark } from './outbound.ts'
+import type { Armable, Mark } from './outbound.ts'
 
 export interface Limits {
   readonly hourly?: number
@@ -38,7 +38,7 @@ export interface StoreWorld {
   /** Resolves when that session waits for a lock that another one holds. */
   untilBlocked(session: Client): Promise<void>
   /** Messages that are `sending`, as a claim would leave them. */
-  claimed(sender: Sender, claims: readonly ClaimedAs[]): Promise<Claim[]>
+  claimed(sender: Sender, claims: readonly ClaimedAs[]): Promise<Armable[]>
   /** The history of a message: `sequence type status rank`. */
   history(id: MessageId): Promise<string[]>
   close(): Promise<void>
@@ -116,8 +116,8 @@ export async function storeWorld(): Promise<StoreWorld> {
     },
   })
 
-  const claimed = async (from: Sender, claims: readonly ClaimedAs[]): Promise<Claim[]> => {
-    const made: Claim[] = []
+  const claimed = async (from: Sender, claims: readonly ClaimedAs[]): Promise<Armable[]> => {
+    const made: Armable[] = []
     for (const claim of claims) {
       const { recipient = 'ann@example.org', destination = 'example.org', epoch = 1, attempts = 1 } = claim
       const id = ids.next()
@@ -148,7 +148,7 @@ export async function storeWorld(): Promise<StoreWorld> {
           attempts,
         ] as never[]),
       )
-      made.push({ id, epoch, token })
+      made.push({ id, epoch, token, recipientKey: recipient.toLowerCase() })
     }
     return made
   }

@@ -3,10 +3,18 @@
 // functions too.
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Db } from '../../src/store/database.ts'
-import type { Claim, MessageId, WorkspaceId } from '../../src/domain/message.ts'
+import type { MessageId, WorkspaceId } from '../../src/domain/message.ts'
 import { claimDue, firstSpace } from '../../src/store/claim.ts'
 import { checkInNode, replayEndings, setDrain } from '../../src/store/fence.ts'
-import { extendLeases, makeRecorder, reap, type Ending, type Mark, type Recorder } from '../../src/store/outbound.ts'
+import {
+  extendLeases,
+  makeRecorder,
+  reap,
+  type Armable,
+  type Ending,
+  type Mark,
+  type Recorder,
+} from '../../src/store/outbound.ts'
 import { storeWorld, type Sender, type StoreWorld } from '../../src/store/store.test-kit.ts'
 import { chance, type Chance } from '../world/random.ts'
 import { ModelDatabase } from './model-database.ts'
@@ -166,7 +174,7 @@ const answerOf = (work: Promise<unknown>): Promise<unknown> =>
     (error: unknown) => `refused ${String((error as { code?: unknown }).code)}`,
   )
 
-function endingFor(claim: Claim, workspaceId: WorkspaceId, dice: Chance): Ending {
+function endingFor(claim: Armable, workspaceId: WorkspaceId, dice: Chance): Ending {
   const status = dice.of(['sent', 'failed', 'retrying', 'retrying', 'delivery_unknown'] as const)
   // No attempt ends unknown with evidence.
   const evidence = status === 'delivery_unknown' ? undefined : dice.of([undefined, 'eod_4xx', 'not_written'] as const)
@@ -212,7 +220,7 @@ test.each([1, 2, 3, 4])(
     const node = world.nextId() as string
     const { side: ours, model } = modelSide(node, clock)
     const real = await realSide(node, sender)
-    const claims: Claim[] = []
+    const claims: Armable[] = []
     const counts = new Map<string, number>()
     const log: string[] = []
 
@@ -272,10 +280,10 @@ test.each([1, 2, 3, 4])(
           })
           expect(told(fromModel)).toEqual(told(fromReal))
           // A token is chance: the model takes over the real one.
-          for (const { id, epoch, token } of fromReal.claimed) {
+          for (const { id, epoch, token, recipientKey } of fromReal.claimed) {
             const row = model.outbound.get(id)
             if (row !== undefined) row.token = token
-            claims.push({ id, epoch, token })
+            claims.push({ id, epoch, token, recipientKey })
           }
         },
       },
@@ -338,7 +346,7 @@ test.each([1, 2, 3, 4])(
         name: 'drain',
         run: async () => {
           await both((side) => setDrain(side.db, true))
-          await same('arm', (side) => side.recorder.arm(claims.at(-1) as Claim))
+          await same('arm', (side) => side.recorder.arm(claims.at(-1) as Armable))
           await both((side) => setDrain(side.db, false))
         },
       },
@@ -356,7 +364,7 @@ test.each([1, 2, 3, 4])(
         run: async () => {
           // The node knows of an arm that the database does not.
           ours.mark.counter = real.mark.counter += dice.below(2)
-          await same('arm', (side) => side.recorder.arm(claims.at(-1) as Claim))
+          await same('arm', (side) => side.recorder.arm(claims.at(-1) as Armable))
         },
       },
     ] as const

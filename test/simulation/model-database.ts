@@ -1,4 +1,4 @@
-// The queue's functions in memory, for the simulation: claim, heartbeat, arm_2, finish_1 with late_proof_1, reap_1, replay_1 and check_in_1, as
+// The queue's functions in memory, for the simulation: claim, heartbeat, arm_3, finish_1 with late_proof_1, reap_1, replay_1 and check_in_1, as
 // far as delivery can tell the difference. That they mean the same as PostgreSQL's is what conformance.test.ts checks. Each flaw is
 // a way to write such a function wrongly that the model checker named; the simulation must see each fail.
 import type { MessageId, MessageStatus, WorkspaceId } from '../../src/domain/message.ts'
@@ -156,7 +156,7 @@ export class ModelDatabase {
       case 'heartbeat':
         return () => this.#heartbeat(values as [MessageId[], number[], string[], number])
       case 'arm':
-        return this.#arm(values as [MessageId[], number[], string[], string, number])
+        return this.#arm(values as [MessageId[], number[], string[], string[], string, number])
       case 'finish':
       case 'finish-relayed':
         return () => this.#finish(JSON.parse(String(values[0])) as FinishRow[])
@@ -247,6 +247,7 @@ export class ModelDatabase {
         sender: 'post@shop.example',
         senderName: null,
         recipient: record.recipient,
+        recipientKey: record.recipient,
         subject: 'Hello',
         acceptedBy: 'node.test',
         createdAt: new Date(record.createdAt),
@@ -283,7 +284,7 @@ export class ModelDatabase {
     })
   }
 
-  #arm([ids, epochs, tokens, node, mark]: [MessageId[], number[], string[], string, number]): Execute {
+  #arm([ids, epochs, tokens, keys, node, mark]: [MessageId[], number[], string[], string[], string, number]): Execute {
     const { flaw } = this.#options
     const early = flaw === 'suppression before lock' ? new Set(this.suppressed) : undefined
     return () => {
@@ -299,7 +300,7 @@ export class ModelDatabase {
         if (row.armedEpoch !== null && flaw !== 'arm although armed' && flaw !== 'arm without epoch') return []
         const record = this.#record(id)
         const epoch = epochs[at]
-        if ((early ?? this.suppressed).has(record.recipient))
+        if ((early ?? this.suppressed).has(keys[at] ?? record.recipient))
           return [{ id, epoch, answer: 'suppressed', counter: raised }]
         row.armedEpoch = row.epoch
         this.onArmed(row, record)
