@@ -493,7 +493,8 @@ export const limits = {
   warmUpFirstDay: 100,
   /** Arms, or endings, in one statement. */
   claimsPerStatementMax: 200,
-  armSpacingMs: 10,
+  armSpacingMs: 6,
+  armSpacingMostMs: 20,
   endingSpacingMs: 25,
   signaturesInFlightMax: 64,
   // Threads that sign (deliver/signers.ts): how many, and what one order may take.

@@ -268,7 +268,8 @@ async function measureArming(
 /** Of the same name and shape; undefined where the shape is one that this file was not written for. */
 function armThatWritesNothing({ name, arguments: given, result }: ArmFunction): string | undefined {
   const answers = "'armed', 0"
-  if (!given.startsWith('ids uuid[], epochs integer[], tokens bigint[], keys text[], node uuid, mark bigint')) return undefined
+  if (!given.startsWith('ids uuid[], epochs integer[], tokens bigint[], keys text[], node uuid, mark bigint'))
+    return undefined
   if (result !== 'TABLE(id uuid, epoch integer, answer text, counter double precision)') return undefined
   return `create or replace function ${name}(${given}) returns ${result} language sql volatile as
     $$ select a.id, a.epoch, ${answers} from unnest(ids, epochs) as a (id, epoch) $$`

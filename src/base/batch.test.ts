@@ -213,3 +213,37 @@ test('with spacing, a statement waits for company after the last one; after a pa
     vi.useRealTimers()
   }
 })
+
+test('where many come, the spacing grows with the rows of the last statement, up to its most', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
+  try {
+    const sizes: number[] = []
+    const run = (rows: readonly number[]) => Promise.resolve(void sizes.push(rows.length)).then(() => rows)
+    const batch = new Batch(run, { ...roomy, rowsMax: 100, spacingMs: 2, spacingMostMs: 5 }, never)
+    const passes = async (ms: number) => {
+      vi.advanceTimersByTime(ms)
+      await new Promise((resolve) => setImmediate(resolve))
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+    const add = (many: number) => Promise.all(Array.from({ length: many }, (_, n) => batch.add(n)))
+    await add(4)
+    const four = add(30)
+    await passes(3)
+    expect(sizes).toEqual([4])
+    await passes(1)
+    await four
+    const most = add(1)
+    await passes(4)
+    expect(sizes).toEqual([4, 30])
+    await passes(1)
+    await most
+    const least = add(1)
+    await passes(1)
+    expect(sizes).toEqual([4, 30, 1])
+    await passes(1)
+    await least
+    expect(sizes).toEqual([4, 30, 1, 1])
+  } finally {
+    vi.useRealTimers()
+  }
+})

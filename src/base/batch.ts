@@ -12,6 +12,8 @@ export interface BatchLimits {
    * pause still goes at once. Left out: none.
    */
   readonly spacingMs?: number
+  /** Where many come it may be more: a millisecond for each row of the last statement, up to this. Left out: `spacingMs`. */
+  readonly spacingMostMs?: number
   /** A row that waited longer for its statement is refused with `BatchFull` and surely never executed: its caller has given up. Left out: none. */
   readonly patienceMs?: number
 }
@@ -44,6 +46,7 @@ export class Batch<Row, Answer> {
   #waiting: Waiting<Row, Answer>[] = []
   #busy = false
   #startedAt = -Infinity
+  #lastRows = 0
   #idle: (() => void)[] = []
 
   constructor(run: (rows: readonly Row[]) => Promise<readonly Answer[]>, limits: BatchLimits, aborted: Aborted) {
@@ -77,12 +80,13 @@ export class Batch<Row, Answer> {
 
   async #drain(): Promise<void> {
     while (this.#waiting.length > 0) {
-      const { spacingMs = 0 } = this.#limits
-      const early = this.#startedAt + spacingMs - performance.now()
+      const { spacingMs = 0, spacingMostMs = spacingMs } = this.#limits
+      const early = this.#startedAt + Math.min(spacingMostMs, Math.max(spacingMs, this.#lastRows)) - performance.now()
       if (spacingMs > 0 && early > 0 && this.#waiting.length < this.#limits.rowsMax)
         await new Promise((resolve) => setTimeout(resolve, early))
       this.#startedAt = performance.now()
       const batch = this.#take()
+      this.#lastRows = batch.length
       if (batch.length > 0) await this.#execute(batch)
     }
     this.#busy = false

@@ -164,6 +164,43 @@ describe('what a claim costs', () => {
   })
 })
 
+// A plan lives as long as its connection, and the queue is empty one minute and full the next (docs/decisions/0006).
+test('planned while the queue was empty, a claim looks at its own turns and lanes, and not at what else a workspace has queued', async () => {
+  const [sender, other] = [await world.sender(), await world.sender()]
+  // It was full before: one index is large, the other is not, and nothing stands in either.
+  await fill(sender, 20_000, `repeat('a', 200) || n || '.example'`)
+  await world.db.run('delete from outbound')
+  await world.db.run('vacuum (analyze, truncate false) outbound')
+  let text = ''
+  const spy = { rows: (statement: Statement) => ((text = statement.text), Promise.resolve([])) }
+  await claimDue(spy as unknown as Db, request)
+  const session: Client = await world.session()
+  await session.query(
+    'set plan_cache_mode = force_generic_plan; set enable_seqscan = off; set enable_hashjoin = off; set enable_mergejoin = off; set jit = off',
+  )
+  await session.query(`prepare claim as ${text}`)
+  const execute = `execute claim ('${firstSpace}', 60, '{}', 60, '{}', 200, '{}', 20, 60000, '${request.owner}')`
+  await session.query(execute)
+  await fill(sender, 20_000, `'old.example'`)
+  await fill(sender, 20, `'new.example'`, `interval '30 minutes'`)
+  await fill(other, 20, `'old.example'`)
+  const { rows } = await session.query<{ 'QUERY PLAN': string }>(
+    `explain (analyze, buffers off, costs off, timing off, summary off) ${execute}`,
+  )
+  const read = rows
+    .map((row) => row['QUERY PLAN'])
+    .flatMap((line) => {
+      const [, index, many, loops] =
+        /Scan using (outbound_\w+) on outbound.* \(actual rows=([\d.]+) loops=(\d+)\)/.exec(line) ?? []
+      const [, removed] = /Rows Removed by Filter: (\d+)/.exec(line) ?? []
+      return index !== undefined ? [Number(many) * Number(loops)] : removed !== undefined ? [Number(removed)] : []
+    })
+  expect(Math.max(...read)).toBeLessThan(200)
+  const used = rows.flatMap((row) => /Scan using (outbound_(?:turns|lanes))/.exec(row['QUERY PLAN'])?.[1] ?? [])
+  const [turns, lanes] = ['outbound_turns', 'outbound_lanes']
+  expect(used).toEqual([turns, turns, turns, lanes, lanes, lanes])
+}, 60_000)
+
 test('what operators set about destinations', async () => {
   const nothing = { connections: null, messagesPerConnection: null, perMinute: null, warmUpDays: null }
   expect(await setDestinationLimits(world.db, 'google', { connections: 3, perMinute: 0.5 })).toEqual({

@@ -340,10 +340,10 @@ create table outbound (
   constraint lease_while_sending CHECK (((status = 'sending'::text) = (lease_until IS NOT NULL))),
   constraint outbound_evidence_check CHECK ((evidence = ANY (ARRAY['eod_4xx'::text, 'not_written'::text]))),
   constraint outbound_status_check CHECK ((status = ANY (ARRAY['queued'::text, 'retrying'::text, 'sending'::text])))
-) with (autovacuum_vacuum_cost_delay=0, autovacuum_vacuum_insert_scale_factor=0.2, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=5000, fillfactor=70);
-CREATE INDEX outbound_due ON public.outbound USING btree (workspace_id, destination, due_at, message_id) WHERE (lease_until IS NULL);
+) with (autovacuum_vacuum_cost_delay=0, autovacuum_vacuum_insert_scale_factor=0.2, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=5000, fillfactor=45);
+CREATE INDEX outbound_lanes ON public.outbound USING btree (workspace_id, destination, due_at, message_id) WHERE ((lease_until IS NULL) AND (destination <> ''::text));
 CREATE INDEX outbound_lease ON public.outbound USING btree (lease_until) WHERE (lease_until IS NOT NULL);
-CREATE INDEX outbound_turn ON public.outbound USING btree (workspace_id, due_at, message_id) WHERE (lease_until IS NULL);
+CREATE INDEX outbound_turns ON public.outbound USING btree (workspace_id, due_at, message_id) WHERE ((lease_until IS NULL) AND (attempts >= 0));
 CREATE TRIGGER armed_rows_need_evidence BEFORE UPDATE ON public.outbound FOR EACH ROW WHEN (((old.armed_epoch IS NOT NULL) AND (new.status <> 'sending'::text) AND (new.evidence IS NULL))) EXECUTE FUNCTION refuse_unproven_retry();
 
 create table passkey_challenges (
@@ -881,6 +881,45 @@ begin
   union all
   select j.id, j.epoch, 'suppressed', raised from asked j where j.suppressed;
 end $function$;
+CREATE OR REPLACE FUNCTION public.arm_3(ids uuid[], epochs integer[], tokens bigint[], keys text[], node uuid, mark bigint)
+ RETURNS TABLE(id uuid, epoch integer, answer text, counter double precision)
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+declare
+  raised float8;
+begin
+  perform 1 from outbound o where o.message_id = any (ids) order by o.message_id for update;
+  update delivering_nodes n set counter = n.counter + 1
+   where n.id = node and n.counter >= mark and not exists (select from delivery_stops) returning n.counter::float8 into raised;
+  if raised is null then
+    if not exists (select from delivery_stops) then
+      perform stop_delivery_1('fence', 'behind', json_build_object('node', (select n.name from delivering_nodes n where n.id = node), 'mark', mark,
+        'counter', (select n.counter from delivering_nodes n where n.id = node)));
+    end if;
+    return query select a.id, a.epoch, 'halted', null::float8 from unnest(ids, epochs) as a (id, epoch);
+    return;
+  end if;
+  return query
+  with asked as materialized (
+    select a.id, a.epoch, a.token, o.row,
+           exists (select from suppressions x where x.workspace_id = o.workspace_id and x.recipient_key = a.key
+                    and o.destination <> 'simulator.posthorn.test') suppressed
+      from unnest(ids, epochs, tokens, keys) as a (id, epoch, token, key)
+      cross join lateral (
+        select x.ctid row, x.workspace_id, x.destination from outbound x where x.message_id = a.id and x.epoch = a.epoch and x.token = a.token
+           and x.status = 'sending' and x.armed_epoch is null and (x.lease_until <= app_now()) is false limit 1) o
+  ),
+  armed as (
+    update outbound o set armed_epoch = j.epoch from asked j
+     where not j.suppressed and o.ctid = j.row
+       and o.epoch = j.epoch and o.token = j.token and o.status = 'sending' and o.armed_epoch is null and (o.lease_until <= app_now()) is false
+    returning o.message_id, o.epoch
+  )
+  select a.message_id, a.epoch, 'armed', raised from armed a
+  union all
+  select j.id, j.epoch, 'suppressed', raised from asked j where j.suppressed;
+end $function$;
 CREATE OR REPLACE FUNCTION public.assume_sent_1(since timestamp with time zone, till timestamp with time zone, after uuid, most integer)
  RETURNS TABLE(moved integer, last uuid)
  LANGUAGE plpgsql
@@ -1221,7 +1260,7 @@ begin
       execute format('create table %I partition of %I for values from (%L) to (%L)', name, plan.parent,
         uuid_floor(to_timestamp(period * plan.days * 86400)), uuid_floor(to_timestamp((period + 1) * plan.days * 86400)));
       if plan.parent in ('messages') then
-        execute format('alter table %I set (fillfactor = 85)', name);
+        execute format('alter table %I set (fillfactor = 50)', name);
       end if;
       made := made + 1;
     end loop;
