@@ -494,7 +494,7 @@ export const limits = {
   /** Arms, or endings, in one statement. */
   claimsPerStatementMax: 200,
   armSpacingMs: 6,
-  armSpacingMostMs: 20,
+  armSpacingMostMs: 30,
   endingSpacingMs: 25,
   signaturesInFlightMax: 64,
   // Threads that sign (deliver/signers.ts): how many, and what one order may take.

@@ -127,7 +127,7 @@ function besides(home: Installation, client: Client): Readonly<Record<string, st
   }
 }
 
-/** Empties the queue and fills it with `count` messages of one workspace for 20 domains, as an admission would leave them. */
+/** Empties the queue and fills it with `count` messages of one workspace for 20 domains, as admissions would leave them: ids in the order of the rows. */
 async function fill({ client }: Station, sender: number, count: number): Promise<void> {
   await client.query('truncate outbound')
   for (let done = 0; done < count; done += 50_000)
@@ -157,7 +157,8 @@ async function unpark({ client }: Station): Promise<void> {
 const insert = `
   with box as (select * from mailboxes order by id offset $1 limit 1),
   made as materialized (
-    select overlay(gen_random_uuid()::text placing left(uuid_floor(now())::text, 15) from 1 for 15)::uuid id, box.*, n,
+    select overlay(gen_random_uuid()::text placing left(uuid_floor(now() + n / 4096 * interval '1 millisecond')::text, 15)
+                   || lpad(to_hex(n % 4096), 3, '0') from 1 for 18)::uuid id, box.*, n,
            'u' || n || '@d' || n % 20 || '.example.com' recipient
       from box, generate_series($2::integer + 1, $2::integer + $3::integer) n),
   record as (

@@ -227,19 +227,12 @@ export function shownBy(socket: TLSSocket): Buffer[] {
   return shown
 }
 
-/** Those who asked before the current poll has ended. */
-let polled: Promise<void> | undefined
-
 /** Resolves after the event loop has looked at every socket once more. */
 export function afterPoll(): Promise<void> {
-  // The first setImmediate may come from within the current poll; between it and the second lies a whole one. Whoever asks after the first has
-  // come may be in the middle of that one, and gets another.
-  return (polled ??= new Promise((resolve) => {
-    setImmediate(() => {
-      polled = undefined
-      setImmediate(resolve)
-    })
-  }))
+  // The first setImmediate may come from within the current poll; between it and the second lies a whole one.
+  return new Promise((resolve) => {
+    setImmediate(() => setImmediate(resolve))
+  })
 }
 
 const nothing = (): void => undefined

@@ -20,7 +20,7 @@ import type { Journal } from './journal.ts'
 import { makePreparer } from './prepare.ts'
 import { endingOf, isReplyToDot, putOff, unattempted } from './record.ts'
 import { makeRoom } from './room.ts'
-import { makeSlots } from './slots.ts'
+import { makeSlots, untilClaim } from './slots.ts'
 import type { Transmitter } from './transmit.ts'
 
 export { makeFence } from './fence.ts'
@@ -129,13 +129,6 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
   }
 
   const freeSlots = () => limits.messagesInFlightMax - flights.size
-
-  /** Few claims of many cost less than many of few; but where slots come free slowly, few are better than none. */
-  const untilClaim = (): number => {
-    if (freeSlots() >= limits.claimMany) return 0
-    if (freeSlots() < limits.claimLeast) return idleMs
-    return Math.max(0, lastClaimAt + limits.claimWaitMs - performance.now())
-  }
 
   /** One claim; true when there may be more to claim at once. */
   const claimSome = async (): Promise<boolean> => {
@@ -371,9 +364,9 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
   const claimLoop = async (): Promise<void> => {
     while (isRunning()) {
       // Between the look and the sleep nothing can land.
-      const waitMs = !tools.gate.isOpen() ? idleMs : untilClaim()
+      const waitMs = tools.gate.isOpen() ? untilClaim(freeSlots(), performance.now() - lastClaimAt) : Infinity
       if (waitMs > 0) {
-        await sleep(waitMs)
+        await sleep(Math.min(waitMs, idleMs))
         continue
       }
       try {

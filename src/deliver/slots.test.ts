@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { limits } from '../config.ts'
-import { makeSlots } from './slots.ts'
+import { makeSlots, untilClaim } from './slots.ts'
 
 function slotsAt(roomOf: (provider: string) => number = () => Infinity) {
   const clock = { now: 0 }
@@ -116,4 +116,15 @@ test('what is known of destinations is bounded', () => {
     land(`d${each}`, 1)
   }
   expect(Object.keys(slots.rooms()).length).toBeLessThanOrEqual(limits.destinationsKnownMax)
+})
+
+test('many free slots are claimed for at once, a few after a wait for more, and next to none not at all', () => {
+  const { claimMany, claimLeast, claimWaitMs } = limits
+  expect([untilClaim(claimMany, 0), untilClaim(claimMany - 1, 0), untilClaim(claimLeast, 30)]).toEqual([
+    0,
+    claimWaitMs,
+    claimWaitMs - 30,
+  ])
+  expect([untilClaim(claimLeast, claimWaitMs), untilClaim(claimLeast, Infinity)]).toEqual([0, 0])
+  expect(untilClaim(claimLeast - 1, Infinity)).toBe(Infinity)
 })

@@ -131,3 +131,12 @@ export function makeSlots(roomOf: (provider: string) => number, now: () => numbe
     },
   }
 }
+
+/**
+ * Milliseconds until the next claim. Few claims of many cost less than many of few; but where slots come free slowly, a few are better than
+ * none. Infinity: not before more are free.
+ */
+export function untilClaim(freeSlots: number, sinceLastMs: number): number {
+  if (freeSlots >= limits.claimMany) return 0
+  return freeSlots < limits.claimLeast ? Infinity : Math.max(0, limits.claimWaitMs - sinceLastMs)
+}
