@@ -472,8 +472,6 @@ export const limits = {
   slotsAtFirst: 20,
   slotsAtLeast: 5,
   workspaceSlotsMax: 800,
-  /** A workspace without room for another claim gets more when it holds no more than this: few claims of many. */
-  workspaceSlotsAgain: 550,
   /** Without an answer for so long, a destination counts as stalled. */
   stalledAfterMs: 1_000,
   stalledSlotsMax: 500,

@@ -1,7 +1,7 @@
 // A node's own counter on its own disk: what the restore fence compares with the database (delivery-semantics). Two records in one small
 // file are written in turn, each with its checksum, so that a write that was cut off leaves the one before it.
 import { randomUUID } from 'node:crypto'
-import { constants, write as writeTo } from 'node:fs'
+import { constants } from 'node:fs'
 import { open, type FileHandle } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { crc32 } from 'node:zlib'
@@ -35,14 +35,9 @@ export async function openMark(folder: string): Promise<NodeFile> {
   const records = await readRecords(handle)
   const last = records.toSorted((one, other) => other.era - one.era || other.counter - one.counter)[0]
   let turn = last === undefined ? 0 : records.indexOf(last) + 1
-  // By its number: what a FileHandle wraps around each write costs more than the rest of a mail's share in it.
-  const write: WriteRecord = (record) =>
-    new Promise((resolve, reject) => {
-      writeTo(handle.fd, encode(record), 0, recordBytes, (turn++ % 2) * recordEvery, (error) => {
-        if (error === null) resolve()
-        else reject(error)
-      })
-    })
+  const write: WriteRecord = async (record) => {
+    await handle.write(encode(record), 0, recordBytes, (turn++ % 2) * recordEvery)
+  }
   return makeMark(last, write, () => handle.close())
 }
 

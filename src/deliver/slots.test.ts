@@ -99,11 +99,11 @@ test('a workspace that has its share gets more as soon as a good part of it is f
   const { slots, launch, land } = slotsAt()
   launch('a', limits.workspaceSlotsMax)
   for (const answered of [true, false]) {
-    land('a', limits.workspaceSlotsMax - limits.workspaceSlotsAgain - 1, answered)
+    land('a', limits.claimMany - 1, answered)
     expect(slots.crowded()).toEqual(['a'])
     expect(slots.landed('a', 'a', answered)).toBe(true)
     expect(slots.crowded()).toEqual([])
-    launch('a', limits.workspaceSlotsMax - limits.workspaceSlotsAgain)
+    launch('a', limits.claimMany)
   }
   land('a', limits.workspaceSlotsMax)
   expect(slots.crowded()).toEqual([])

@@ -9,7 +9,7 @@ export interface Slots {
   landed(destination: string, workspace: string, answered: boolean, provider?: string): boolean
   /** How many more each destination may have. What is not named may have `limits.slotsAtFirst`. */
   rooms(): Readonly<Record<string, number>>
-  /** Workspaces that have their share of all slots, until a good part of it is free again. */
+  /** Workspaces that have their share of all slots, until there is room for a whole claim again. */
   crowded(): string[]
   /** How many any one workspace may get at once and have no more than its share: `limits.claimMany` or more. */
   mostOfOne(): number
@@ -29,7 +29,7 @@ interface State {
 
 export function makeSlots(roomOf: (provider: string) => number, now: () => number = () => performance.now()): Slots {
   const states = new Map<string, State>()
-  const byWorkspace = new Map<string, { inFlight: number; crowded: boolean }>()
+  const byWorkspace = new Map<string, number>()
 
   const stateOf = (destination: string): State => {
     const known = states.get(destination)
@@ -61,12 +61,10 @@ export function makeSlots(roomOf: (provider: string) => number, now: () => numbe
 
   /** True when it is not crowded any more: nobody else would tell the claims, which left it out. */
   const landedOf = (workspace: string): boolean => {
-    const of = byWorkspace.get(workspace)
-    if (of === undefined) return false
-    if (--of.inFlight <= 0) byWorkspace.delete(workspace)
-    const thinned = of.crowded && of.inFlight <= limits.workspaceSlotsAgain
-    if (thinned) of.crowded = false
-    return thinned
+    const inFlight = (byWorkspace.get(workspace) ?? 0) - 1
+    if (inFlight > 0) byWorkspace.set(workspace, inFlight)
+    else byWorkspace.delete(workspace)
+    return isCrowded(inFlight + 1) && !isCrowded(inFlight)
   }
 
   return {
@@ -74,10 +72,7 @@ export function makeSlots(roomOf: (provider: string) => number, now: () => numbe
       const state = stateOf(destination)
       if (isStalled(state)) state.probedAt = now()
       if (state.inFlight++ === 0) state.movedAt = now()
-      const of = byWorkspace.get(workspace) ?? { inFlight: 0, crowded: false }
-      // While there is room for a whole claim it is none: a few slots for one would make small claims for all.
-      if (++of.inFlight > limits.workspaceSlotsMax - limits.claimMany) of.crowded = true
-      byWorkspace.set(workspace, of)
+      byWorkspace.set(workspace, (byWorkspace.get(workspace) ?? 0) + 1)
     },
     landed: (destination, workspace, answered, provider) => {
       const thinned = landedOf(workspace)
@@ -110,11 +105,11 @@ export function makeSlots(roomOf: (provider: string) => number, now: () => numbe
       }
       return rooms
     },
-    crowded: () => [...byWorkspace].flatMap(([workspace, { crowded }]) => (crowded ? [workspace] : [])),
+    crowded: () => [...byWorkspace].flatMap(([workspace, inFlight]) => (isCrowded(inFlight) ? [workspace] : [])),
     mostOfOne: () => {
       let most: number = limits.workspaceSlotsMax
-      for (const { inFlight, crowded } of byWorkspace.values())
-        if (!crowded) most = Math.min(most, limits.workspaceSlotsMax - inFlight)
+      for (const inFlight of byWorkspace.values())
+        if (!isCrowded(inFlight)) most = Math.min(most, limits.workspaceSlotsMax - inFlight)
       return most
     },
     surplus: () => {
@@ -131,6 +126,9 @@ export function makeSlots(roomOf: (provider: string) => number, now: () => numbe
     },
   }
 }
+
+/** Without room for a whole claim: a few slots for one workspace would make small claims for all. */
+const isCrowded = (inFlight: number): boolean => inFlight > limits.workspaceSlotsMax - limits.claimMany
 
 /**
  * Milliseconds until the next claim. Few claims of many cost less than many of few; but where slots come free slowly, a few are better than

@@ -1,7 +1,7 @@
 // What every connection promises by itself (decisions A1), whatever the server's default is.
 import { expect, test } from 'vitest'
 import { freshDatabase } from '../../test/world/postgres.ts'
-import { openDatabase, sql } from './database.ts'
+import { isDatabaseAway, openDatabase, sql, surelyAborted } from './database.ts'
 
 test('a server whose default is to commit without waiting for the disk cannot weaken an acceptance, or its staged content', async () => {
   const fresh = await freshDatabase()
@@ -22,4 +22,11 @@ test('a server whose default is to commit without waiting for the disk cannot we
     ['plan_cache_mode', 'force_generic_plan'],
     ['synchronous_commit', 'on'],
   ])
+})
+
+test("a line that breaks is an outage and proves nothing, though its error's name has five letters like the server's", () => {
+  const broken = Object.assign(new Error('write EPIPE'), { code: 'EPIPE', errno: -32, syscall: 'write' })
+  expect([surelyAborted(broken), isDatabaseAway(broken)]).toEqual([false, true])
+  const refused = Object.assign(new Error('duplicate key'), { code: '23505', severity: 'ERROR' })
+  expect([surelyAborted(refused), isDatabaseAway(refused)]).toEqual([true, false])
 })

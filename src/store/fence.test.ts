@@ -178,7 +178,7 @@ test('an ordinary user of the database may ask which server it is', async () => 
 })
 
 describe('an arm', () => {
-  test('raises the counter of its node once a statement, and is answered after it is kept', async () => {
+  test('raises the counter of its node once a statement, and is answered with it after it is kept', async () => {
     const mark = await world.node()
     const claims = await world.claimed(sender, [{}, {}, {}])
     const kept: number[] = []
@@ -188,15 +188,20 @@ describe('an arm', () => {
       keep: async (counter) => void kept.push(counter),
     })
     expect(await Promise.all(claims.map((claim) => recorder.arm(claim)))).toEqual(['armed', 'armed', 'armed'])
-    expect(kept).toEqual([1])
+    expect(kept).toEqual([1, 1, 1])
   })
 
-  test('whose mark cannot be kept is no arm', async () => {
+  test('whose mark cannot be kept is no arm, for nobody of its statement, and nobody is told that it was lost', async () => {
     const mark = await world.node()
-    const [claim] = await world.claimed(sender, [{}])
-    const keep = () => Promise.reject(new Error('EIO'))
-    const recorder = makeRecorder(world.db, world.db, { node: mark.node, counter: 0, keep })
-    await expect(recorder.arm(claim as Armable)).rejects.toThrow('EIO')
+    const claims = await world.claimed(sender, [{}, {}, {}])
+    const failure = Object.assign(new Error('read-only file system'), { code: 'EROFS', syscall: 'write' })
+    const recorder = makeRecorder(world.db, world.db, {
+      node: mark.node,
+      counter: 0,
+      keep: () => Promise.reject(failure),
+    })
+    const answers = await Promise.allSettled(claims.map((claim) => recorder.arm(claim)))
+    expect(answers).toEqual(claims.map(() => ({ status: 'rejected', reason: failure })))
   })
 
   test('of a node whose row is behind stops everybody, and arms nothing', async () => {

@@ -74,22 +74,17 @@ export interface Mark {
 }
 
 interface Armed {
-  readonly id: string
-  readonly epoch: number
   readonly answer: ArmAnswer
   readonly counter: number | null
 }
 
 const arm = sql('arm', 'select * from arm_3($1::uuid[], $2::integer[], $3::bigint[], $4::text[], $5::uuid, $6::bigint)')
 
-async function armBatch(db: Db, claims: readonly Armable[], mark: Mark): Promise<ArmAnswer[]> {
-  const values = [...columns(claims), claims.map((claim) => claim.recipientKey), mark.node, mark.counter]
-  const rows = await repeating(() => db.rows<Armed>(arm, values))
-  // All of a statement have the same: kept once, and before anybody hears that it is armed.
-  const armed = rows.find((row) => row.answer === 'armed')
-  if (armed !== undefined) await mark.keep(armed.counter ?? Infinity)
-  const answers = new Map(rows.map((row) => [claimName(row), row.answer]))
-  return claims.map((claim) => answers.get(claimName(claim)) ?? 'lost')
+async function armBatch(db: Db, claims: readonly Armable[], { node, counter }: Mark): Promise<Armed[]> {
+  const values = [...columns(claims), claims.map((claim) => claim.recipientKey), node, counter]
+  const rows = await repeating(() => db.rows<Armed & { id: string; epoch: number }>(arm, values))
+  const answers = new Map(rows.map((row) => [claimName(row), row]))
+  return claims.map((claim) => answers.get(claimName(claim)) ?? { answer: 'lost', counter: null })
 }
 
 /** One claim's end, as `finish_1` wants it. Optional members are left out. */
@@ -211,10 +206,15 @@ export function makeRecorder(armDb: Db, finishDb: Db, mark: Mark): Recorder {
   // An arm holds a connection, an ending holds nothing: it can wait for company a little longer.
   const armBounds = { ...bounds, spacingMs: limits.armSpacingMs, spacingMostMs: limits.armSpacingMostMs }
   const endingBounds = { ...bounds, spacingMs: limits.endingSpacingMs }
-  const arms = new Batch<Armable, ArmAnswer>((claims) => armBatch(armDb, claims, mark), armBounds, surelyAborted)
+  const arms = new Batch<Armable, Armed>((claims) => armBatch(armDb, claims, mark), armBounds, surelyAborted)
   const endings = new Batch<QueuedEnding, boolean>((rows) => finishBatch(finishDb, rows), endingBounds, surelyAborted)
   return {
-    arm: (claim) => arms.add(claim),
+    arm: async (claim) => {
+      const { answer, counter } = await arms.add(claim)
+      // Behind the batch: what fails here was committed, and may not be asked again as a statement that left nothing behind is.
+      if (answer === 'armed') await mark.keep(counter ?? Infinity)
+      return answer
+    },
     finish: (ending) => {
       const row = { claim: ending, json: endingJson(ending), relayed: relayedOf(ending) }
       return endings.add(row, row.json.length)

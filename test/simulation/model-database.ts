@@ -300,7 +300,7 @@ export class ModelDatabase {
         if (row.armedEpoch !== null && flaw !== 'arm although armed' && flaw !== 'arm without epoch') return []
         const record = this.#record(id)
         const epoch = epochs[at]
-        if ((early ?? this.suppressed).has(keys[at] ?? record.recipient))
+        if ((early ?? this.suppressed).has(keys[at] ?? ''))
           return [{ id, epoch, answer: 'suppressed', counter: raised }]
         row.armedEpoch = row.epoch
         this.onArmed(row, record)
