@@ -3,7 +3,9 @@
 import { generateKeyPairSync } from 'node:crypto'
 import type { Socket } from 'node:net'
 import type { Client } from 'pg'
+import { setTimeout } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
+import { startPostgresProxy } from '../../test/world/postgres-proxy.ts'
 import { startReceiver, type Receiver } from '../../test/world/receiver-process.ts'
 import { limits, parseRoute, type Route } from '../config.ts'
 import { silentLog, type Log } from '../base/log.ts'
@@ -59,8 +61,8 @@ const log: Log = {
 }
 const faults = () => lines.filter(({ what }) => what !== 'attempted').map(({ what }) => what)
 
-function pool(connectionsMax: number): Db {
-  const db = openDatabase(connection, { name: 'deliver', connectionsMax, answerMs: 10_000 })
+function pool(connectionsMax: number, to: EmbeddedConnection = connection): Db {
+  const db = openDatabase(to, { name: 'deliver', connectionsMax, answerMs: 10_000 })
   ends.unshift(() => db.close()) // after the services
   return db
 }
@@ -155,7 +157,7 @@ async function eventually<T>(read: () => Promise<T> | T, isSo: (value: T) => boo
       throw new Error(
         `still ${JSON.stringify(value)}; ${JSON.stringify(lines.slice(-5), (_, v: unknown) => (v instanceof Error ? v.message : v))}`,
       )
-    await new Promise((resolve) => setTimeout(resolve, 3))
+    await setTimeout(3)
   }
 }
 const becomes = (id: MessageId, status: string, withinMs?: number) =>
@@ -663,6 +665,42 @@ describe('trouble with the database', () => {
     expect(await statusOf(orphan?.id as MessageId)).toBe('sending')
     await becomes(orphan?.id as MessageId, 'delivery_unknown')
     expect(performance.now() - healed).toBeGreaterThan(leaseMs - 500)
+  })
+
+  test('an outage lasts until the database answers, though all that the reaper hears for longer than a lease is silence', async () => {
+    const proxy = await startPostgresProxy(connection)
+    ends.unshift(() => proxy.stop())
+    const sender = await senderOf()
+    const leaseMs = 1_500
+    await started({ leaseMs, db: pool(2, { ...connection, host: '127.0.0.1', port: proxy.port }) })
+    await becomes(await one(sender, 'ok'), 'sent')
+    proxy.away(true)
+    await eventually(faults, (seen) => seen.some((what) => what === 'claim' || what === 'reap'))
+    proxy.hold(true)
+    proxy.away(false)
+    await setTimeout(leaseMs + 500) // how long this outage is
+    const [orphan] = await world.claimed(sender, [{ armed: true, leaseSeconds: -1 }])
+    proxy.hold(false)
+    const healed = performance.now()
+    await becomes(await one(sender, 'ok'), 'sent')
+    expect(await statusOf(orphan?.id as MessageId)).toBe('sending')
+    await becomes(orphan?.id as MessageId, 'delivery_unknown')
+    expect(performance.now() - healed).toBeGreaterThan(leaseMs)
+  })
+
+  test('whoever starts may have missed an outage: what is armed waits a lease for those who hold replies, and the rest does not', async () => {
+    const orphans = await world.claimed(await senderOf(), [{ leaseSeconds: -1 }, { armed: true, leaseSeconds: -1 }])
+    const [unarmed, armed] = orphans.map(({ id }) => id) as [MessageId, MessageId]
+    const leaseMs = 1_500
+    const began = performance.now()
+    await started({ leaseMs })
+    await eventually(
+      () => types(unarmed),
+      (seen) => seen.includes('retrying'),
+    )
+    expect(await statusOf(armed)).toBe('sending')
+    await becomes(armed, 'delivery_unknown')
+    expect(performance.now() - began).toBeGreaterThan(leaseMs)
   })
 })
 

@@ -9,7 +9,7 @@ import type { Trouble } from '../domain/attempt.ts'
 import { lifecycle, type Service } from '../base/service.ts'
 import type { Vault } from '../base/secret.ts'
 import type { Sign } from '../mail/dkim.ts'
-import { isDatabaseAway, surelyAborted, type Db } from '../store/database.ts'
+import { isDatabaseAway, ping, surelyAborted, type Db } from '../store/database.ts'
 import { claimDue, firstSpace } from '../store/claim.ts'
 import { listDestinationLimits } from '../store/destinations.ts'
 import { replayEndings } from '../store/fence.ts'
@@ -105,7 +105,9 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
   let stale = false
   let wake: () => void = () => undefined
   let due: { stop(): Promise<void> } | undefined
-  let nextReapAt = 0
+  /** Since when the database has answered, as far as we know; undefined until it has shown it again. */
+  let answersSince: number | undefined
+  let wasAway = false
   let giveUpAt = Infinity
 
   const poke = () => {
@@ -124,8 +126,9 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
 
   const trouble = (what: string) => (error: unknown) => {
     tools.log.fault(what, error)
-    // After an outage those who hold replies come first (delivery-semantics, reap).
-    if (isDatabaseAway(error)) nextReapAt = performance.now() + tools.leaseMs
+    if (!isDatabaseAway(error)) return
+    answersSince = undefined
+    wasAway = true
   }
 
   const freeSlots = () => limits.messagesInFlightMax - flights.size
@@ -287,7 +290,9 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
     const unheard = { ending, since: performance.now(), journalled: false }
     flight.unheard = unheard
     let refusals = 0
-    for (let delayMs = 50, asked = 1; ; delayMs = Math.min(delayMs * 2, 2_000), asked++) {
+    // Several times within the lease that reapers wait after an outage.
+    const delayMostMs = Math.min(2_000, tools.leaseMs / 4)
+    for (let delayMs = 50, asked = 1; ; delayMs = Math.min(delayMs * 2, delayMostMs), asked++) {
       try {
         const done = await tools.recorder.finish(ending)
         // Asked again after an answer that never came, "not yours any more" may be our own doing.
@@ -383,8 +388,17 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
   }
 
   const reapSome = async (): Promise<void> => {
-    if (performance.now() < nextReapAt || !tools.gate.knowsDatabase()) return
-    for (const { id, becomes } of await reap(tools.db, triesMax)) {
+    if (!tools.gate.knowsDatabase()) return
+    if (answersSince === undefined) {
+      // The end of an outage is an answer: an attempt to connect may hang for seconds, and its last error is long past.
+      await ping(tools.db)
+      answersSince = performance.now()
+    }
+    // After an outage those who hold replies come first (delivery-semantics, reap). Whoever has only just started may have missed one, and
+    // what is not armed need not wait for that.
+    const armedToo = performance.now() >= answersSince + tools.leaseMs
+    if (wasAway && !armedToo) return
+    for (const { id, becomes } of await reap(tools.db, triesMax, { armedToo })) {
       tools.log.attempted({ messageId: id, outcome: becomes, reason: 'worker_lost' })
       poke()
     }
@@ -430,6 +444,8 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
       await readLimits().catch(trouble('destinations'))
       running = true
       giveUpAt = Infinity
+      answersSince = undefined
+      wasAway = false
       cursor = firstSpace
       due = tools.onDue(poke)
       for (const timer of timers) timer.start()

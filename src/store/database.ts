@@ -133,6 +133,12 @@ export function openDatabase(connection: Connection, kind: PoolKind): Db {
   }
 }
 
+const pong = sql('ping', 'select')
+/** Resolves when the database answers. */
+export async function ping(db: Db): Promise<void> {
+  await db.rows(pong)
+}
+
 function hookOf(greet: (ask: Ask) => Promise<void>): object {
   return { onConnect: (client: ClientBase) => greet(asking(client)) }
 }

@@ -476,6 +476,12 @@ describe('reap', () => {
     expect(await reap(world.db, triesMax)).toEqual([])
   })
 
+  test('leaves what is armed alone where those who hold replies shall come first', async () => {
+    const [unarmed, armed] = await world.claimed(sender, [{ leaseSeconds: -1 }, { leaseSeconds: -1, armed: true }])
+    expect(await reap(world.db, triesMax, { armedToo: false })).toEqual([{ id: unarmed?.id, becomes: 'retrying' }])
+    expect(await reap(world.db, triesMax)).toEqual([{ id: armed?.id, becomes: 'delivery_unknown' }])
+  })
+
   // proofs/model/pg-results.txt, case 1: a reaper that chose before the arm and updated after it turned an armed row into retrying.
   test('a reaper that meets an arm on its way does not touch the row', async () => {
     const claim = await one({ leaseSeconds: -1 })
@@ -499,7 +505,7 @@ describe('reap', () => {
       [claim.id, rows[0]?.now],
     )
     await reaper.query('begin')
-    await reaper.query('select * from reap_1($1, 500)', [triesMax])
+    await reaper.query('select * from reap_2($1, 500, true)', [triesMax])
     const arming = armer.query<{ answer: string }>('select answer from arm_1($1, $2, $3)', [
       [claim.id],
       [claim.epoch],
@@ -515,7 +521,7 @@ describe('reap', () => {
     const claim = await one({ armed: true, leaseSeconds: -1 })
     const reaper = await world.session()
     await reaper.query('begin')
-    await reaper.query('select * from reap_1($1, 500)', [triesMax])
+    await reaper.query('select * from reap_2($1, 500, true)', [triesMax])
     const finishing = recorder.finish(ending(claim, 'sent', { report: delivered }))
     await untilSomebodyWaits()
     await reaper.query('commit')

@@ -224,12 +224,19 @@ export function makeRecorder(armDb: Db, finishDb: Db, mark: Mark): Recorder {
 
 const reapExpired = sql(
   'reap',
-  `select r.* from reap_1($1, $2) r where not exists (select from delivery_stops where kind in ('fence', 'pause'))`,
+  `select r.* from reap_2($1, $2, $3) r where not exists (select from delivery_stops where kind in ('fence', 'pause'))`,
 )
 
-/** Ends leases that ran out; answers what became of their messages. Not in a database that may have been restored: its rows prove nothing. */
-export async function reap(db: Db, triesMax: number): Promise<{ id: MessageId; becomes: MessageStatus }[]> {
-  return db.rows(reapExpired, [triesMax, 500])
+/**
+ * Ends leases that ran out, of claims that are armed only where `armedToo`; answers what became of their messages. Not in a database that may
+ * have been restored: its rows prove nothing.
+ */
+export async function reap(
+  db: Db,
+  triesMax: number,
+  { armedToo }: { readonly armedToo: boolean } = { armedToo: true },
+): Promise<{ id: MessageId; becomes: MessageStatus }[]> {
+  return db.rows(reapExpired, [triesMax, 500, armedToo])
 }
 
 const attached = sql(

@@ -1534,6 +1534,10 @@ begin
 end $function$;
 CREATE OR REPLACE FUNCTION public.reap_1(tries_max integer, most integer)
  RETURNS TABLE(id uuid, becomes text)
+ LANGUAGE sql
+AS $function$ select * from reap_2(tries_max, most, true) $function$;
+CREATE OR REPLACE FUNCTION public.reap_2(tries_max integer, most integer, armed_too boolean)
+ RETURNS TABLE(id uuid, becomes text)
  LANGUAGE plpgsql
 AS $function$
 #variable_conflict use_column
@@ -1542,7 +1546,7 @@ declare
 begin
   return query
   with out_of_time as materialized (
-    select o.* from outbound o where o.status = 'sending' and o.lease_until < now_at
+    select o.* from outbound o where o.status = 'sending' and o.lease_until < now_at and (armed_too or o.armed_epoch is null)
      order by o.message_id limit most for update skip locked
   ),
   judged as materialized (

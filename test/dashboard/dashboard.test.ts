@@ -111,6 +111,8 @@ describe('somebody new', () => {
   test('sends a first message with the shown lines, and it appears by itself with its story', async () => {
     await choose('My workspace')
     await press('Make a key')
+    // The lines say YOUR_KEY until the key has come back.
+    await page.getByText('Copy it now').waitFor()
     await press('Node')
     const lines = await page.getByRole('figure', { name: 'Node' }).locator('pre').textContent()
     const { stdout } = await run(process.execPath, ['--input-type=module', '-e', lines ?? ''])

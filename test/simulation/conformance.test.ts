@@ -315,7 +315,14 @@ test.each([1, 2, 3, 4])(
           return same('finish', (side) => Promise.all(endings.map((ending) => answerOf(side.recorder.finish(ending)))))
         },
       },
-      { weight: 4, name: 'reap', run: () => same('reap', async (side) => (await reap(side.db, triesMax)).sort(byId)) },
+      {
+        weight: 4,
+        name: 'reap',
+        run: () => {
+          const armedToo = dice.happens(0.7)
+          return same('reap', async (side) => (await reap(side.db, triesMax, { armedToo })).sort(byId))
+        },
+      },
       {
         weight: 2,
         name: 'replay',

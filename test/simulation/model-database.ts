@@ -1,4 +1,4 @@
-// The queue's functions in memory, for the simulation: claim, heartbeat, arm_3, finish_1 with late_proof_1, reap_1, replay_1 and check_in_1, as
+// The queue's functions in memory, for the simulation: claim, heartbeat, arm_3, finish_1 with late_proof_1, reap_2, replay_1 and check_in_1, as
 // far as delivery can tell the difference. That they mean the same as PostgreSQL's is what conformance.test.ts checks. Each flaw is
 // a way to write such a function wrongly that the model checker named; the simulation must see each fail.
 import type { MessageId, MessageStatus, WorkspaceId } from '../../src/domain/message.ts'
@@ -161,7 +161,9 @@ export class ModelDatabase {
       case 'finish-relayed':
         return () => this.#finish(JSON.parse(String(values[0])) as FinishRow[])
       case 'reap':
-        return this.#reap(Number(values[0]))
+        return this.#reap(Number(values[0]), values[2] === true)
+      case 'ping':
+        return () => []
       case 'replay':
         return () => this.#replay(JSON.parse(String(values[0])) as FinishRow[])
       case 'check-in':
@@ -362,10 +364,12 @@ export class ModelDatabase {
     return [{ id: ending.id, epoch: ending.epoch }]
   }
 
-  #reap(triesMax: number): Execute {
+  #reap(triesMax: number, armedToo: boolean): Execute {
     const { flaw } = this.#options
     const expired = (now: number) =>
-      [...this.outbound.values()].filter((row) => row.status === 'sending' && (row.leaseUntil ?? 0) < now)
+      [...this.outbound.values()].filter(
+        (row) => row.status === 'sending' && (row.leaseUntil ?? 0) < now && (armedToo || row.armedEpoch === null),
+      )
     const early =
       flaw === 'reaper without conditions' ? expired(this.#options.now()).map((row) => ({ ...row })) : undefined
     return () => {
