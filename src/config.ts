@@ -513,6 +513,8 @@ export const limits = {
   dnsTries: 2,
   /** Found mail hosts are remembered as long as their records say, and at most this long: then equal ones are shuffled again. */
   mailHostsKeptMsMax: 60_000,
+  /** Mail after mail to a relay shares what its addresses make, for so long at most. */
+  relayTargetsKeptMs: 1_000,
   mailHostsKeptMax: 10_000,
   dnsServersMax: 5,
   dnsQuestionsMax: 200,

@@ -97,8 +97,12 @@ export class Line {
     await this.#wait(ms, () => this.#socket.writableLength === 0 || this.#inbox.length > 0)
   }
 
-  /** The next reply, also one that came before the line ended. */
-  async reply(ms: number): Promise<SmtpReply | LineTrouble> {
+  /** The next reply, also one that came before the line ended. At once where it is known: replies to a pipeline mostly come together. */
+  reply(ms: number): SmtpReply | LineTrouble | Promise<SmtpReply | LineTrouble> {
+    return this.#inbox.shift() ?? this.#end ?? this.#nextReply(ms)
+  }
+
+  async #nextReply(ms: number): Promise<SmtpReply | LineTrouble> {
     await this.#wait(ms, () => this.#inbox.length > 0)
     return this.#inbox.shift() ?? this.#end ?? 'timeout'
   }

@@ -8,7 +8,7 @@ import type { SmtpReply } from '../mail/smtp-reply.ts'
 import { afterPoll, dial, whenAborted } from './connect.ts'
 import type { Line, LineTrouble } from './connect.ts'
 import { finalDot, wireBlocks, type Content } from './content.ts'
-import { extensionsOf, formFor, mailCommand, noExtensions, rcptCommand } from './extensions.ts'
+import { extensionsOf, mailCommand, noExtensions, rcptCommand, sevenBitForm, takesAsItIs } from './extensions.ts'
 import type { Extensions } from './extensions.ts'
 import type { Login, Target } from './route.ts'
 
@@ -163,7 +163,7 @@ export class Conversation {
     if (mail.signal?.aborted === true) this.#line.close('shutdown')
     const unwatch = whenAborted(mail.signal, () => void this.#line.close('shutdown'))
     try {
-      const form = await formFor(mail, this.#offers)
+      const form = takesAsItIs(mail, this.#offers) ? mail : await sevenBitForm(mail)
       if (form === undefined) return this.#ended('mail', 'no_8bitmime', true)
       const refused = await this.#envelope(form)
       return refused ?? (await this.#content(form, unwatch))
@@ -345,21 +345,27 @@ export class Conversation {
     }
   }
 
-  #ask(stage: Phase, command: string): Promise<SmtpReply | LineTrouble> {
+  #ask(stage: Phase, command: string): Heard {
     this.#line.write(`${command}\r\n`)
     return this.#hear(stage, command, limits.smtpCommandMs)
   }
 
-  async #hear(stage: Phase, said: string, ms: number): Promise<SmtpReply | LineTrouble> {
-    const reply = await this.#line.reply(this.#ms(ms))
-    note(this.#dialogue, stage, said, reply)
-    return reply
+  #hear(stage: Phase, said: string, ms: number): Heard {
+    const noted = (reply: SmtpReply | LineTrouble): SmtpReply | LineTrouble => {
+      note(this.#dialogue, stage, said, reply)
+      return reply
+    }
+    const reply = this.#line.reply(this.#ms(ms))
+    return reply instanceof Promise ? reply.then(noted) : noted(reply)
   }
 
   #ms(limit: number): number {
     return Math.max(1, limit / this.#manner.timeoutScale)
   }
 }
+
+/** A reply is known at once where it has come already. */
+type Heard = SmtpReply | LineTrouble | Promise<SmtpReply | LineTrouble>
 
 /** An error leaves it open whether the arm was committed. */
 async function askToArm(mail: Mail): Promise<ArmAnswer> {

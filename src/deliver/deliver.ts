@@ -193,8 +193,15 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
 
   /** From the claim to the record. Never rejects. */
   const attempt = async (flight: InFlight): Promise<void> => {
-    const leave = await contentRoom.enter(flight.contentBytes, flight.giveUp.signal)
-    const ending = await tryOnce(flight).finally(leave)
+    // Small texts are not counted: nothing to hold, nobody to wait for.
+    const leave =
+      flight.contentBytes > 0 ? await contentRoom.enter(flight.contentBytes, flight.giveUp.signal) : undefined
+    let ending: Ending | undefined
+    try {
+      ending = await tryOnce(flight)
+    } finally {
+      leave?.()
+    }
     if (ending !== undefined) await recordSurely(flight, ending)
   }
 

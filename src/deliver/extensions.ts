@@ -42,9 +42,13 @@ export function extensionsOf(text: string): Extensions {
   }
 }
 
-/** The mail as this server takes it (RFC 6152 3); what is armed, and how often, does not change with it. Undefined: it takes none. */
-export async function formFor(mail: Mail, { eightBit, utf8 }: Extensions): Promise<Mail | undefined> {
-  if (!mail.needs8bit || eightBit || (mail.needsSmtputf8 && !utf8)) return mail
+/** False where 8-bit content has to be converted for this server (RFC 6152 3), and nothing else stands against it. */
+export function takesAsItIs(mail: Mail, { eightBit, utf8 }: Extensions): boolean {
+  return !mail.needs8bit || eightBit || (mail.needsSmtputf8 && !utf8)
+}
+
+/** The mail in 7-bit octets; what is armed, and how often, does not change with it. Undefined: it cannot be said in them. */
+export async function sevenBitForm(mail: Mail): Promise<Mail | undefined> {
   const form = await mail.sevenBit?.()
   return form && { ...mail, ...form, needs8bit: false }
 }

@@ -94,27 +94,42 @@ export class Pool {
 
   /** A connection ready for a mail, or why there is none. */
   async take(target: Target, dialogue: Said[], signal?: AbortSignal): Promise<Lease | Facts> {
-    const slot = await this.#slot(target, signal)
+    const kept = this.#slot(target, signal)
+    const slot = kept instanceof Promise ? await kept : kept
     if (slot === undefined) return { phase: 'connect', trouble: 'shutdown' }
     return this.#lease(slot, target, dialogue, signal)
   }
 
-  async #lease(slot: Slot, target: Target, dialogue: Said[], signal?: AbortSignal): Promise<Lease | Facts> {
-    if (slot.conversation === undefined) {
-      const { either, undo } = eitherOf(signal, this.#stopping.signal)
-      const opened = await openConversation(target, this.#settings, dialogue, either)
-        .catch((error: unknown) => {
-          this.#drop(slot)
-          throw error
-        })
-        .finally(undo)
-      if (!(opened instanceof Conversation)) {
+  #lease(slot: Slot, target: Target, dialogue: Said[], signal?: AbortSignal): Lease | Promise<Lease | Facts> {
+    const { conversation } = slot
+    if (conversation === undefined) return this.#openFor(slot, target, dialogue, signal)
+    return this.#leaseOf(slot, conversation, target, dialogue, signal)
+  }
+
+  async #openFor(slot: Slot, target: Target, dialogue: Said[], signal?: AbortSignal): Promise<Lease | Facts> {
+    const { either, undo } = eitherOf(signal, this.#stopping.signal)
+    const opened = await openConversation(target, this.#settings, dialogue, either)
+      .catch((error: unknown) => {
         this.#drop(slot)
-        return opened
-      }
-      slot.conversation = opened
+        throw error
+      })
+      .finally(undo)
+    if (!(opened instanceof Conversation)) {
+      this.#drop(slot)
+      return opened
     }
-    const { conversation, reused } = slot
+    slot.conversation = opened
+    return this.#leaseOf(slot, opened, target, dialogue, signal)
+  }
+
+  #leaseOf(
+    slot: Slot,
+    conversation: Conversation,
+    target: Target,
+    dialogue: Said[],
+    signal: AbortSignal | undefined,
+  ): Lease {
+    const { reused } = slot
     return {
       conversation,
       reused,
@@ -122,14 +137,14 @@ export class Pool {
         conversation.close()
         slot.conversation = undefined
         slot.reused = false
-        return this.#lease(slot, target, dialogue, signal)
+        return this.#openFor(slot, target, dialogue, signal)
       },
       release: (reusable) => this.#release(slot, conversation, reusable),
     }
   }
 
   /** A kept connection, a free slot, or a place in the line. */
-  async #slot(target: Target, signal?: AbortSignal): Promise<Slot | undefined> {
+  #slot(target: Target, signal?: AbortSignal): Slot | undefined | Promise<Slot | undefined> {
     if (!this.#running || signal?.aborted === true) return undefined
     const place = this.#placeOf(target)
     const kept = this.#wakeIdle(place) ?? this.#newSlot(place)

@@ -62,10 +62,9 @@ export function makePreparer(db: Db, vault: Vault, sign?: Sign): Preparer {
     if (recipient === undefined) throw new Error(`message ${claimed.id} has a recipient that is no address`)
     const mail = await (claimed.source === 'smtp' ? kept(db, claimed) : composed(db, claimed))
     if (mail === undefined) return undefined
-    const [{ keyAt, returnPathHost }, tokenKey] = await Promise.all([
-      domains(`${claimed.workspaceId} ${claimed.domainId}`),
-      returnPathKeys.at(claimed.createdAt),
-    ])
+    // Nearly always both are known already.
+    const { keyAt, returnPathHost } = await domains(`${claimed.workspaceId} ${claimed.domainId}`)
+    const tokenKey = await returnPathKeys.at(claimed.createdAt)
     const token = makeToken(tokenKey, claimed.id, claimed.workspaceId)
     const key = keyAt(claimed.createdAt)
     const signed = async ({ fields, body, signsMore, head: ownHead, rest }: Signable) => {

@@ -55,7 +55,8 @@ export type Routed = { readonly targets: readonly Target[] } | { readonly troubl
 export interface Router {
   /** The route that a recipient really takes. */
   kindOf(route: Route, recipient: EmailAddress): RouteKind
-  targetsFor(route: Route, recipient: EmailAddress): Promise<Routed>
+  /** At once where nobody has to be asked. */
+  targetsFor(route: Route, recipient: EmailAddress): Routed | Promise<Routed>
 }
 
 export interface RouterSettings {
@@ -71,13 +72,24 @@ export function makeRouter(settings: RouterSettings, resolver: MailResolver, pol
   const kindOf = (route: Route, recipient: EmailAddress): RouteKind =>
     isSimulator(recipient.domain) ? 'sandbox' : route.kind
 
-  const targetsFor = async (route: Route, recipient: EmailAddress): Promise<Routed> => {
+  const targetsFor = (route: Route, recipient: EmailAddress): Routed | Promise<Routed> => {
     if (route.kind === 'sandbox' || isSimulator(recipient.domain)) return { targets: [sandbox(settings.sandboxPort())] }
     if (route.kind === 'mx')
       return route.tlsRequired === true ? encrypted(recipient.domain) : exchanges(recipient.domain)
+    const known = relays.get(route)
+    return known !== undefined && performance.now() < known.until ? known.routed : findRelay(route)
+  }
+
+  /** What all mail of an installation may share for a moment, beside what its addresses are kept for. */
+  const relays = new WeakMap<Route, { readonly routed: Routed; readonly until: number }>()
+  const findRelay = async (route: Extract<Route, { kind: 'relay' }>): Promise<Routed> => {
     const resolved = await resolver.relayHosts(route.host)
     if ('trouble' in resolved) return { trouble: resolved.trouble }
-    return { targets: resolved.hosts.slice(0, limits.addressesPerAttemptMax).map((at) => relayHost(at, route)) }
+    const routed = {
+      targets: resolved.hosts.slice(0, limits.addressesPerAttemptMax).map((at) => relayHost(at, route)),
+    }
+    relays.set(route, { routed, until: performance.now() + Math.min(resolved.keepMs, limits.relayTargetsKeptMs) })
+    return routed
   }
 
   interface Found {

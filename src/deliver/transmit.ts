@@ -78,7 +78,8 @@ export function makeTransmitter(settings: TransmitterSettings): Transmitter {
   const transmit = async (job: TransmitJob): Promise<TransmitResult> => {
     const routeKind = router.kindOf(job.route, job.recipient)
     const dialogue: Said[] = []
-    const routed = await unlessAborted(router.targetsFor(job.route, job.recipient), job.signal)
+    const found = job.signal?.aborted === true ? shutdown : router.targetsFor(job.route, job.recipient)
+    const routed = found instanceof Promise ? await unlessAborted(found, job.signal) : found
     if ('trouble' in routed) {
       note(dialogue, 'route', `look up ${job.recipient.domain}`, routed.trouble)
       const facts = { phase: 'route', trouble: routed.trouble } as const
@@ -100,12 +101,13 @@ export function makeTransmitter(settings: TransmitterSettings): Transmitter {
   return { transmit, roomOf: (provider) => pace.roomOf(provider), configure: (rows) => pace.configure(rows), service }
 }
 
+const shutdown = { trouble: 'shutdown' } as const
+
 /** DNS may take its time; a shutdown does not wait for it. */
-function unlessAborted(routed: Promise<Routed>, signal?: AbortSignal): Promise<Routed | { trouble: 'shutdown' }> {
+function unlessAborted(routed: Promise<Routed>, signal?: AbortSignal): Promise<Routed | typeof shutdown> {
   if (signal === undefined) return routed
-  if (signal.aborted) return Promise.resolve({ trouble: 'shutdown' })
   return new Promise((resolve, reject) => {
-    const undo = whenAborted(signal, () => resolve({ trouble: 'shutdown' }))
+    const undo = whenAborted(signal, () => resolve(shutdown))
     routed.then(resolve, reject).finally(undo)
   })
 }

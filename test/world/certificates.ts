@@ -1,5 +1,5 @@
 // Certificates for the tests' world: a certificate authority of our own and what it signs, made with the `openssl` of the
-// machine once per process, in a temporary folder that goes away with it.
+// machine once per process, in a temporary folder that goes away with it, or with the test run: a worker may be ended without a word.
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { isIP } from 'node:net'
@@ -53,7 +53,7 @@ const newKey = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-n
 
 function authority(): string {
   if (folder !== undefined) return folder
-  const home = mkdtempSync(join(tmpdir(), 'posthorn-certificates-'))
+  const home = mkdtempSync(join(process.env['TEST_RUN_FOLDER'] ?? tmpdir(), 'posthorn-certificates-'))
   process.once('exit', () => rmSync(home, { recursive: true, force: true }))
   const subject = ['-subj', '/CN=Posthorn test authority', '-days', '30']
   openssl(home, ['req', '-x509', ...newKey, '-keyout', 'ca.key', ...subject, '-out', 'ca.crt'])
