@@ -494,15 +494,15 @@ export const limits = {
   armSpacingMs: 6,
   armSpacingMostMs: 30,
   endingSpacingMs: 25,
-  signaturesInFlightMax: 64,
+  signaturesInFlightMax: 128,
   // Threads that sign (deliver/signers.ts): how many, and what one order may take.
   signingThreadsMax: 4,
   signingThreadHeapMegabytesMax: 64,
   /** In one order to a thread. */
-  signaturesPerOrderMax: 8,
+  signaturesPerOrderMax: 32,
   signMs: 30_000,
   connectionsPerDestinationMax: 20,
-  connectionsPerRelayMax: 100,
+  connectionsPerRelayMax: 200,
   connectionsMax: 500,
   messagesPerConnectionMax: 100,
   connectionIdleMs: 10_000,
