@@ -20,7 +20,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   await builtDashboard(tmpdir(), () => undefined)
   const folder = mkdtempSync(join(tmpdir(), 'posthorn-test-'))
   chmodSync(folder, 0o711) // as root, PostgreSQL runs as another user and must reach its cluster
-  process.env['TEST_RUN_FOLDER'] = folder
+  process.env['TEST_RUN_FOLDER'] = folder // for what a worker that is ended without a word would leave behind
   const postgres = embeddedPostgres({
     dataDir: join(folder, 'data'),
     log: silentLog,

@@ -148,7 +148,7 @@ const one = async (sender: Sender, local: string, fields: Record<string, unknown
 
 const statusOf = (id: MessageId) => world.value<string>('select status from messages where id = $1', [id])
 /** Looks again and again until it is so. */
-async function eventually<T>(read: () => Promise<T> | T, isSo: (value: T) => boolean, withinMs = 20_000): Promise<T> {
+async function eventually<T>(read: () => Promise<T> | T, isSo: (value: T) => boolean, withinMs = 10_000): Promise<T> {
   const deadline = performance.now() + withinMs
   for (;;) {
     const value = await read()
@@ -870,7 +870,7 @@ describe('life', () => {
           (status) => status !== 'queued',
           4_000,
         )
-        await becomes(id, 'sent')
+        await becomes(id, 'sent', 20_000)
       } finally {
         await world.db.run('delete from outbound where message_id = $1', [id])
       }

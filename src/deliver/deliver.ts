@@ -107,7 +107,8 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
   let due: { stop(): Promise<void> } | undefined
   /** Since when the database has answered, as far as we know; undefined until it has shown it again. */
   let answersSince: number | undefined
-  let wasAway = false
+  /** An outage was seen in this life; else all that is known is that it has just begun. */
+  let sawOutage = false
   let giveUpAt = Infinity
 
   const poke = () => {
@@ -128,7 +129,7 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
     tools.log.fault(what, error)
     if (!isDatabaseAway(error)) return
     answersSince = undefined
-    wasAway = true
+    sawOutage = true
   }
 
   const freeSlots = () => limits.messagesInFlightMax - flights.size
@@ -404,7 +405,7 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
     // After an outage those who hold replies come first (delivery-semantics, reap). Whoever has only just started may have missed one, and
     // what is not armed need not wait for that.
     const armedToo = performance.now() >= answersSince + tools.leaseMs
-    if (wasAway && !armedToo) return
+    if (sawOutage && !armedToo) return
     for (const { id, becomes } of await reap(tools.db, triesMax, { armedToo })) {
       tools.log.attempted({ messageId: id, outcome: becomes, reason: 'worker_lost' })
       poke()
@@ -452,7 +453,7 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
       running = true
       giveUpAt = Infinity
       answersSince = undefined
-      wasAway = false
+      sawOutage = false
       cursor = firstSpace
       due = tools.onDue(poke)
       for (const timer of timers) timer.start()

@@ -97,10 +97,6 @@ export class Pool {
     const kept = this.#slot(target, signal)
     const slot = kept instanceof Promise ? await kept : kept
     if (slot === undefined) return { phase: 'connect', trouble: 'shutdown' }
-    return this.#lease(slot, target, dialogue, signal)
-  }
-
-  #lease(slot: Slot, target: Target, dialogue: Said[], signal?: AbortSignal): Lease | Promise<Lease | Facts> {
     const { conversation } = slot
     if (conversation === undefined) return this.#openFor(slot, target, dialogue, signal)
     return this.#leaseOf(slot, conversation, target, dialogue, signal)

@@ -133,10 +133,10 @@ export function openDatabase(connection: Connection, kind: PoolKind): Db {
   }
 }
 
-const pong = sql('ping', 'select')
+const emptyQuestion = sql('ping', 'select')
 /** Resolves when the database answers. */
 export async function ping(db: Db): Promise<void> {
-  await db.rows(pong)
+  await db.rows(emptyQuestion)
 }
 
 function hookOf(greet: (ask: Ask) => Promise<void>): object {
