@@ -200,7 +200,11 @@ export const settingTable = {
     'all',
   ),
   POSTHORN_HTTP_HOST: setting(text, '127.0.0.1', 'Address of the API and the dashboard.'),
-  POSTHORN_HTTP_PORT: setting(port, 3000, 'Port of the API and the dashboard.'),
+  POSTHORN_HTTP_PORT: setting(
+    port,
+    3000,
+    'Port of the API and the dashboard. 0, here and for the other ports that are listened on: any that is free.',
+  ),
   POSTHORN_PUBLIC_URL: setting<string | undefined>(
     url('http:', 'https:'),
     undefined,
@@ -353,6 +357,15 @@ export function readSettings(environment: NodeJS.ProcessEnv): Settings {
 export function publicUrl(settings: Settings): string {
   return settings.POSTHORN_PUBLIC_URL ?? `http://localhost:${settings.POSTHORN_HTTP_PORT}`
 }
+
+/** Ports that we listen on. Zero stands for any that is free. */
+export const listeningPorts = [
+  'POSTHORN_HTTP_PORT',
+  'POSTHORN_SMTP_PORT',
+  'POSTHORN_SMTPS_PORT',
+  'POSTHORN_FEEDBACK_PORT',
+  'POSTHORN_METRICS_PORT',
+] as const satisfies readonly (keyof Settings)[]
 
 /** Whatever can grow has a limit, and here is its name. Sizes in bytes, times in milliseconds, unless the name says otherwise. */
 export const limits = {

@@ -1,6 +1,7 @@
 // The entry: reads arguments and environment, then serves or runs one command. Each loads only its own half of the house.
 import { availableParallelism } from 'node:os'
-import { readSettings, WrongSettings } from './config.ts'
+import { freePorts } from './base/free-ports.ts'
+import { listeningPorts, readSettings, WrongSettings } from './config.ts'
 
 // Of the delivery process: signing happens on these threads, and more of them than cores only take turns with its event loop.
 process.env['UV_THREADPOOL_SIZE'] ??= String(Math.max(2, availableParallelism()))
@@ -17,6 +18,7 @@ async function main(args: readonly string[]): Promise<number> {
     return runCli(args, () => readSettings(process.env))
   }
   try {
+    await chooseFreePorts(process.env)
     const settings = readSettings(roles === '' ? process.env : { ...process.env, POSTHORN_ROLES: roles })
     const [{ serve }, { makeLog }] = await Promise.all([import('./serve.ts'), import('./base/log.ts')])
     return await serve(settings, makeLog(settings.POSTHORN_LOG_LEVEL))
@@ -25,6 +27,13 @@ async function main(args: readonly string[]): Promise<number> {
     process.stderr.write(`${error.message}\n`)
     return 1
   }
+}
+
+/** Before anything is read: what is printed, and the origin that browsers are held to, must name the port that was taken, in both processes. */
+async function chooseFreePorts(environment: NodeJS.ProcessEnv): Promise<void> {
+  const open = listeningPorts.filter((name) => /^0+$/.test(environment[name] ?? ''))
+  const ports = await freePorts(open.length)
+  for (const [at, name] of open.entries()) environment[name] = String(ports[at])
 }
 
 /** The roles, empty where none are given; anything else than `--roles R` is for the command line's help and complaints. */

@@ -11,7 +11,7 @@ import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
-import { freePorts } from '../test/world/free-ports.ts'
+import { freePorts } from './base/free-ports.ts'
 import { freshDatabase, type FreshDatabase } from '../test/world/postgres.ts'
 import { openDatabase } from './store/database.ts'
 import { whyUnfit } from './store/server-facts.ts'
@@ -257,6 +257,15 @@ describe('two processes', () => {
     expect(again.stdout()).toContain('Keys and passwords are kept as hashes only')
     again.child.kill('SIGINT')
     expect(await again.exited).toBe(0)
+  })
+
+  test('a port of 0 is any that is free, and what is printed names it', async () => {
+    const run = await serve({ POSTHORN_HTTP_PORT: '0', POSTHORN_METRICS_PORT: '0', POSTHORN_FEEDBACK_PORT: '0' })
+    const [, url = ''] = /^posthorn ready (.*)$/m.exec(run.stdout()) ?? []
+    expect(new URL(url).port).toMatch(/^[1-9]/)
+    expect((await fetch(`${url}/readyz`)).status).toBe(200)
+    const [, metrics = ''] = /^ {2}Metrics +(.*)$/m.exec(run.stdout()) ?? []
+    expect(await (await fetch(metrics)).text()).toContain('process="deliver"')
   })
 
   test('the main process killed: the delivery process ends too', async () => {

@@ -1,4 +1,4 @@
-// Ports for programs that must be told theirs before they start.
+// Ports for programs that must be told theirs before they listen.
 import { once } from 'node:events'
 import { createServer, type AddressInfo } from 'node:net'
 
