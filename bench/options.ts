@@ -36,7 +36,7 @@ export interface Options {
   readonly tell: (words: string) => void
 }
 
-export const usage = `npm run bench -- [--rows ${rowNames.join(',')}] [--pairs 5] [--seconds 5] [--backlog 20000] [--messages 1000000] [--record] [--smoke]`
+export const usage = `npm run bench -- [--rows ${rowNames.join(',')}] [--pairs 5] [--seconds 5] [--backlog 50000] [--messages 1000000] [--record] [--smoke]`
 
 /** The options, or what is wrong with them. */
 export function readOptions(args: readonly string[]): Options | string {
@@ -57,7 +57,7 @@ export function readOptions(args: readonly string[]): Options | string {
     const rows = values.rows.split(',')
     const unknown = rows.find((name) => !rowNames.includes(name as RowName))
     if (unknown !== undefined) return `there is no row "${unknown}"`
-    const backlog = number('backlog', values.backlog, smoke ? 500 : 20_000, 1_000_000)
+    const backlog = number('backlog', values.backlog, smoke ? 500 : 50_000, 1_000_000)
     return {
       rows: new Set(rows),
       pairs: number('pairs', values.pairs, smoke ? 1 : 5, 50),

@@ -47,7 +47,7 @@ const leaseSeconds = 10
 export async function runQueue(options: Options, temporary: string): Promise<QueueRuns> {
   const sizes: Sizes = options.smoke
     ? { large: 5_000, backlog: 300, fair: 1_000, seconds: 2, probes: 5 }
-    : { large: 1_000_000, backlog: options.backlog, fair: 100_000, seconds: 15, probes: 60 }
+    : { large: 1_000_000, backlog: Math.min(options.backlog, 20_000), fair: 100_000, seconds: 15, probes: 60 }
   const runs = {
     claimsSmall: [] as number[],
     claimsLarge: [] as number[],

@@ -139,12 +139,14 @@ function commandLine(place: Place, binaries: Binaries, socketDir: string, memory
     shared_buffers: `${megabytes}MB`,
     max_wal_size: '4GB',
     checkpoint_timeout: '15min',
-    // Queue rows live for seconds: dead ones must go as fast as they come. (What is not a queue is vacuumed at PostgreSQL's own pace: 2 GB of fresh
-    // attachments, vacuumed without a pause, made sends wait for half a second.)
+    // Queue rows live for seconds: dead ones must go as fast as they come. What is not a queue can wait: its updates leave nothing in an index, and
+    // 2 GB of fresh attachments, vacuumed without a pause, made sends wait for half a second.
     autovacuum_naptime: '5s',
-    autovacuum_vacuum_scale_factor: 0.05,
+    autovacuum_vacuum_scale_factor: 0.2,
+    autovacuum_vacuum_insert_scale_factor: 0.5,
     // No plan rests on statistics (docs/decisions/0006), and taking them of tables that grow all the time costs a tenth of a core.
     autovacuum_analyze_scale_factor: 0.5,
+    default_statistics_target: 30,
     jit: 'off',
     // Short statements gain nothing from parallel workers, whose memory (/dev/shm) is small in containers.
     max_parallel_workers_per_gather: 0,
