@@ -1,15 +1,8 @@
 // `posthorn drain` and `posthorn recover`: an operator stops delivery, or decides how it goes on after a restore.
 import { InvalidArgumentError, type Command } from 'commander'
 import { limits } from '../config.ts'
-import {
-  assumeSentSince,
-  databaseNow,
-  liftFence,
-  readProgress,
-  readStops,
-  setDrain,
-  type QueueProgress,
-} from '../store/fence.ts'
+import { databaseNow } from '../store/database.ts'
+import { assumeSentSince, liftFence, readProgress, readStops, setDrain, type QueueProgress } from '../store/fence.ts'
 import { Mistake } from '../workspace/workspace.ts'
 import { facts } from './print.ts'
 import type { Desk, Tools } from './tools.ts'

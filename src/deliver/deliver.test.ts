@@ -564,6 +564,24 @@ describe('a stop', () => {
   })
 })
 
+/** A worker whose way to the database can be cut and held. */
+async function startedBehindProxy(leaseMs: number) {
+  const proxy = await startPostgresProxy(connection)
+  ends.unshift(() => proxy.stop())
+  const sender = await senderOf()
+  await started({ leaseMs, db: pool(2, { ...connection, host: '127.0.0.1', port: proxy.port }) })
+  return { proxy, sender }
+}
+
+/** After an outage: what is armed and nobody's is left alone for so long, while others are delivered. */
+async function waitsItsLease(sender: Sender, orphan: MessageId, leastMs: number): Promise<void> {
+  const healed = performance.now()
+  await becomes(await one(sender, 'ok'), 'sent')
+  expect(await statusOf(orphan)).toBe('sending')
+  await becomes(orphan, 'delivery_unknown')
+  expect(performance.now() - healed).toBeGreaterThan(leastMs)
+}
+
 describe('trouble with the database', () => {
   test('an arm whose end is not known: the dot is renounced, the claim disarmed, and the next try is the only transmission', async () => {
     const holder = await holderOf()
@@ -659,20 +677,13 @@ describe('trouble with the database', () => {
     await endWhoWaitsFor(holder)
     await eventually(faults, (seen) => seen.some((what) => what === 'claim' || what === 'reap'))
     await holder.query('rollback')
-    const healed = performance.now()
     const [orphan] = await world.claimed(sender, [{ armed: true, leaseSeconds: -1 }])
-    await becomes(await one(sender, 'ok'), 'sent')
-    expect(await statusOf(orphan?.id as MessageId)).toBe('sending')
-    await becomes(orphan?.id as MessageId, 'delivery_unknown')
-    expect(performance.now() - healed).toBeGreaterThan(leaseMs - 500)
+    await waitsItsLease(sender, orphan?.id as MessageId, leaseMs - 500)
   })
 
   test('an outage lasts until the database answers, though all that the reaper hears for longer than a lease is silence', async () => {
-    const proxy = await startPostgresProxy(connection)
-    ends.unshift(() => proxy.stop())
-    const sender = await senderOf()
     const leaseMs = 1_500
-    await started({ leaseMs, db: pool(2, { ...connection, host: '127.0.0.1', port: proxy.port }) })
+    const { proxy, sender } = await startedBehindProxy(leaseMs)
     await becomes(await one(sender, 'ok'), 'sent')
     proxy.away(true)
     await eventually(faults, (seen) => seen.some((what) => what === 'claim' || what === 'reap'))
@@ -681,11 +692,33 @@ describe('trouble with the database', () => {
     await setTimeout(leaseMs + 500) // how long this outage is
     const [orphan] = await world.claimed(sender, [{ armed: true, leaseSeconds: -1 }])
     proxy.hold(false)
-    const healed = performance.now()
-    await becomes(await one(sender, 'ok'), 'sent')
-    expect(await statusOf(orphan?.id as MessageId)).toBe('sending')
-    await becomes(orphan?.id as MessageId, 'delivery_unknown')
-    expect(performance.now() - healed).toBeGreaterThan(leaseMs)
+    await waitsItsLease(sender, orphan?.id as MessageId, leaseMs)
+  })
+
+  test('so is one that is nothing but silence, and ends before anybody gives up waiting', async () => {
+    const leaseMs = 1_200
+    const { proxy, sender } = await startedBehindProxy(leaseMs)
+    const [early] = await world.claimed(sender, [{ armed: true, leaseSeconds: -1 }])
+    await becomes(early?.id as MessageId, 'delivery_unknown') // its first lease is over
+    proxy.hold(true)
+    await setTimeout(leaseMs) // how long this outage is
+    const [orphan] = await world.claimed(sender, [{ armed: true, leaseSeconds: -1 }])
+    proxy.hold(false)
+    await waitsItsLease(sender, orphan?.id as MessageId, leaseMs - 100)
+    expect(faults()).toEqual([])
+  })
+
+  test('a reap that hangs on its way through an outage does nothing when it arrives', async () => {
+    const leaseMs = 1_200
+    const { proxy, sender } = await startedBehindProxy(leaseMs)
+    const [early] = await world.claimed(sender, [{ armed: true, leaseSeconds: -1 }])
+    await becomes(early?.id as MessageId, 'delivery_unknown') // its first lease is over
+    await proxy.holdAt('reap')
+    await setTimeout(leaseMs) // how long this outage is
+    const [orphan] = await world.claimed(sender, [{ armed: true, leaseSeconds: -1 }])
+    proxy.hold(false)
+    await waitsItsLease(sender, orphan?.id as MessageId, leaseMs - 100)
+    expect(faults()).toEqual([])
   })
 
   test('whoever starts may have missed an outage: what is armed waits a lease for those who hold replies, and the rest does not', async () => {

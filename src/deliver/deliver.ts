@@ -9,7 +9,7 @@ import type { Trouble } from '../domain/attempt.ts'
 import { lifecycle, type Service } from '../base/service.ts'
 import type { Vault } from '../base/secret.ts'
 import type { Sign } from '../mail/dkim.ts'
-import { isDatabaseAway, ping, surelyAborted, type Db } from '../store/database.ts'
+import { databaseNow, isDatabaseAway, surelyAborted, type Db } from '../store/database.ts'
 import { claimDue, firstSpace } from '../store/claim.ts'
 import { listDestinationLimits } from '../store/destinations.ts'
 import { replayEndings } from '../store/fence.ts'
@@ -17,6 +17,7 @@ import { claimName, extendLeases, reap, type Claimed, type Ending, type Recorder
 import type { ArmAnswer } from './conversation.ts'
 import type { Gate } from './fence.ts'
 import type { Journal } from './journal.ts'
+import { makeOutages } from './outages.ts'
 import { makePreparer } from './prepare.ts'
 import { endingOf, isReplyToDot, putOff, unattempted } from './record.ts'
 import { makeRoom } from './room.ts'
@@ -105,10 +106,7 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
   let stale = false
   let wake: () => void = () => undefined
   let due: { stop(): Promise<void> } | undefined
-  /** Since when the database has answered, as far as we know; undefined until it has shown it again. */
-  let answersSince: number | undefined
-  /** An outage was seen in this life; else all that is known is that it has just begun. */
-  let sawOutage = false
+  let outages = makeOutages(tools.leaseMs)
   let giveUpAt = Infinity
 
   const poke = () => {
@@ -127,9 +125,7 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
 
   const trouble = (what: string) => (error: unknown) => {
     tools.log.fault(what, error)
-    if (!isDatabaseAway(error)) return
-    answersSince = undefined
-    sawOutage = true
+    if (isDatabaseAway(error)) outages.failed()
   }
 
   const freeSlots = () => limits.messagesInFlightMax - flights.size
@@ -397,16 +393,12 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
 
   const reapSome = async (): Promise<void> => {
     if (!tools.gate.knowsDatabase()) return
-    if (answersSince === undefined) {
-      // The end of an outage is an answer: an attempt to connect may hang for seconds, and its last error is long past.
-      await ping(tools.db)
-      answersSince = performance.now()
-    }
-    // After an outage those who hold replies come first (delivery-semantics, reap). Whoever has only just started may have missed one, and
-    // what is not armed need not wait for that.
-    const armedToo = performance.now() >= answersSince + tools.leaseMs
-    if (sawOutage && !armedToo) return
-    for (const { id, becomes } of await reap(tools.db, triesMax, { armedToo })) {
+    const at = await databaseNow(tools.db)
+    const believed = outages.heard(at.getTime())
+    if (believed === 'none') return
+    // A statement that hangs on its way, and meets a database that was away meanwhile, does nothing.
+    const before = new Date(at.getTime() + tools.leaseMs / 4)
+    for (const { id, becomes } of await reap(tools.db, triesMax, { armedToo: believed === 'all', before })) {
       tools.log.attempted({ messageId: id, outcome: becomes, reason: 'worker_lost' })
       poke()
     }
@@ -452,8 +444,7 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
       await readLimits().catch(trouble('destinations'))
       running = true
       giveUpAt = Infinity
-      answersSince = undefined
-      sawOutage = false
+      outages = makeOutages(tools.leaseMs)
       cursor = firstSpace
       due = tools.onDue(poke)
       for (const timer of timers) timer.start()

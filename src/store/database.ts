@@ -133,10 +133,12 @@ export function openDatabase(connection: Connection, kind: PoolKind): Db {
   }
 }
 
-const emptyQuestion = sql('ping', 'select')
-/** Resolves when the database answers. */
-export async function ping(db: Db): Promise<void> {
-  await db.rows(emptyQuestion)
+const nowInDatabase = sql('database-now', 'select app_now() now')
+/** By the database's own clock, which leases and everything that nodes share run by. */
+export async function databaseNow(db: Db): Promise<Date> {
+  const [row] = await db.rows<{ now: Date }>(nowInDatabase)
+  if (row === undefined) throw new Error('the database did not say what time it is')
+  return row.now
 }
 
 function hookOf(greet: (ask: Ask) => Promise<void>): object {

@@ -22,12 +22,6 @@ const takeDue = sql(
 export const takeDueDomains = (db: Db, most: number, forMs: number): Promise<DueDomain[]> =>
   db.rows<DueDomain>(takeDue, [most, forMs])
 
-const now = sql('domain-check-now', 'select app_now() now')
-
-export async function readNow(db: Db): Promise<Date> {
-  return ((await db.rows<{ now: Date }>(now))[0] as { now: Date }).now
-}
-
 export interface CheckedDomain {
   readonly workspaceId: WorkspaceId
   readonly id: string

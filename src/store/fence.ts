@@ -2,7 +2,7 @@
 // functions of migration 0009, so that all nodes go by the same ones, whatever they know.
 import { limits } from '../config.ts'
 import { claimName, type Ending, endingJson } from './outbound.ts'
-import { repeating, sql, type Ask, type Db } from './database.ts'
+import { databaseNow, repeating, sql, type Ask, type Db } from './database.ts'
 
 /** Why nobody delivers. `fence`: an operator decides; `pause`: other nodes must confirm; `drain`: an operator wished it. */
 export interface DeliveryStop {
@@ -87,7 +87,6 @@ export async function readProgress(db: Db): Promise<QueueProgress> {
   return (await db.rows<QueueProgress>(progress))[0] ?? { inFlight: 0, waiting: 0 }
 }
 
-const nowInDatabase = sql('now', 'select app_now() now')
 const assumeSent = sql('assume-sent', 'select * from assume_sent_1($1, $2, $3::uuid, $4)')
 const stopByOperator = sql('stop-by-operator', `select stop_delivery_1('fence', 'operator', null)`)
 const lift = sql('lift-fence', 'select * from lift_fence_1()')
@@ -100,12 +99,6 @@ const stopRestored = sql(
 /** A backup was put back on purpose, with mail in it that was unsent when it was made. */
 export async function stopAfterRestore(db: Db): Promise<void> {
   await db.rows(stopRestored)
-}
-
-export async function databaseNow(db: Db): Promise<Date> {
-  const [row] = await db.rows<{ now: Date }>(nowInDatabase)
-  if (row === undefined) throw new Error('the database did not say what time it is')
-  return row.now
 }
 
 /** What could be sent between `since` and the moment when delivery stopped becomes delivery_unknown; answers how many. */

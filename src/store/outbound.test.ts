@@ -482,6 +482,14 @@ describe('reap', () => {
     expect(await reap(world.db, triesMax)).toEqual([{ id: armed?.id, becomes: 'delivery_unknown' }])
   })
 
+  test('does nothing where the statement was long on its way', async () => {
+    const [late] = await world.claimed(sender, [{ leaseSeconds: -1 }])
+    expect(await reap(world.db, triesMax, { before: new Date(Date.now() - 60_000) })).toEqual([])
+    expect(await reap(world.db, triesMax, { before: new Date(Date.now() + 60_000) })).toEqual([
+      { id: late?.id, becomes: 'retrying' },
+    ])
+  })
+
   // proofs/model/pg-results.txt, case 1: a reaper that chose before the arm and updated after it turned an armed row into retrying.
   test('a reaper that meets an arm on its way does not touch the row', async () => {
     const claim = await one({ leaseSeconds: -1 })

@@ -224,19 +224,20 @@ export function makeRecorder(armDb: Db, finishDb: Db, mark: Mark): Recorder {
 
 const reapExpired = sql(
   'reap',
-  `select r.* from reap_2($1, $2, $3) r where not exists (select from delivery_stops where kind in ('fence', 'pause'))`,
+  `select r.* from reap_2($1, $2, $3) r
+    where not exists (select from delivery_stops where kind in ('fence', 'pause')) and app_now() < $4`,
 )
 
 /**
- * Ends leases that ran out, of claims that are armed only where `armedToo`; answers what became of their messages. Not in a database that may
- * have been restored: its rows prove nothing.
+ * Ends leases that ran out, of claims that are armed only where `armedToo`, and none from `before` on, by the database's clock; answers
+ * what became of their messages. Not in a database that may have been restored: its rows prove nothing.
  */
 export async function reap(
   db: Db,
   triesMax: number,
-  { armedToo }: { readonly armedToo: boolean } = { armedToo: true },
+  { armedToo = true, before }: { readonly armedToo?: boolean; readonly before?: Date } = {},
 ): Promise<{ id: MessageId; becomes: MessageStatus }[]> {
-  return db.rows(reapExpired, [triesMax, 500, armedToo])
+  return db.rows(reapExpired, [triesMax, 500, armedToo, before ?? 'infinity'])
 }
 
 const attached = sql(

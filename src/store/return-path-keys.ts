@@ -5,7 +5,7 @@ import type { KeyObject } from 'node:crypto'
 import { limits } from '../config.ts'
 import type { Vault } from '../base/secret.ts'
 import type { ReturnPathKey } from '../mail/return-path.ts'
-import { sql, type Db } from './database.ts'
+import { databaseNow, sql, type Db } from './database.ts'
 
 interface Used {
   readonly id: string
@@ -25,7 +25,6 @@ const write = sql(
   `insert into installation (name, value) values ('return_path_keys', $1)
    on conflict (name) do update set value = excluded.value where installation.value = $2 returning name`,
 )
-const clock = sql('return-path-clock', 'select app_now() at')
 
 const firstKey: Used = { id: 'a', since: new Date(0) }
 const letters = 'abcdefghijklmnopqrstuvwxyz'
@@ -82,8 +81,7 @@ export function makeReturnPathKeys(db: Db, vault: Vault): ReturnPathKeys {
 export async function rotateReturnPathKey(db: Db): Promise<Used> {
   const before = await stored(db)
   const known = parse(before)
-  const [row] = await db.rows<{ at: Date }>(clock)
-  const since = new Date((row?.at.getTime() ?? Date.now()) + 2 * limits.returnPathKeysKeptMs)
+  const since = new Date((await databaseNow(db)).getTime() + 2 * limits.returnPathKeysKeptMs)
   const latest = letters.indexOf(known[0]?.id ?? 'a')
   const key = { id: letters[(latest + 1) % letters.length] as string, since }
   const value = JSON.stringify([key, ...known].slice(0, limits.returnPathKeysMax))

@@ -5,10 +5,9 @@ import { limits } from '../config.ts'
 import { afterCheck, type DomainStatus, type DomainVerdict } from '../domain/domain-state.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { writeAudit } from '../store/audit.ts'
-import type { Db } from '../store/database.ts'
+import { databaseNow, type Db } from '../store/database.ts'
 import {
   forgetDkimKeys,
-  readNow,
   recordDomainCheck,
   switchDkimKey,
   takeDueDomains,
@@ -93,7 +92,7 @@ async function writeDown(
   sight: DomainSight,
 ): Promise<DomainStatus | undefined> {
   const { id, name } = row
-  const now = await readNow(db)
+  const now = await databaseNow(db)
   const next = afterCheck(
     { status: row.status, createdAt: row.created_at, degradedAt: row.degraded_at, unanswered: row.checks_unanswered },
     verdictOf(sight),

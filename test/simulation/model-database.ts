@@ -161,9 +161,9 @@ export class ModelDatabase {
       case 'finish-relayed':
         return () => this.#finish(JSON.parse(String(values[0])) as FinishRow[])
       case 'reap':
-        return this.#reap(Number(values[0]), values[2] === true)
-      case 'ping':
-        return () => []
+        return this.#reap(Number(values[0]), values[2] === true, values[3] as Date | string)
+      case 'database-now':
+        return () => [{ now: new Date(this.#options.now()) }]
       case 'replay':
         return () => this.#replay(JSON.parse(String(values[0])) as FinishRow[])
       case 'check-in':
@@ -364,7 +364,7 @@ export class ModelDatabase {
     return [{ id: ending.id, epoch: ending.epoch }]
   }
 
-  #reap(triesMax: number, armedToo: boolean): Execute {
+  #reap(triesMax: number, armedToo: boolean, before: Date | string): Execute {
     const { flaw } = this.#options
     const expired = (now: number) =>
       [...this.outbound.values()].filter(
@@ -375,6 +375,7 @@ export class ModelDatabase {
     return () => {
       if (this.stops.has('fence') || this.stops.has('pause')) return []
       const now = this.#options.now()
+      if (before instanceof Date && now >= before.getTime()) return []
       return (early ?? expired(now)).sort(byId).flatMap((seen) => {
         const row = this.outbound.get(seen.id)
         if (row === undefined) return []

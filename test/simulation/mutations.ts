@@ -43,9 +43,9 @@ export const mutations: Readonly<Record<string, Mutation & { readonly patches?: 
   'unknown arm taken as an arm': {
     recorder: arming((real) => (claim) => real.arm(claim).catch(() => 'armed' as const)),
   },
-  'reaper without conditions': { flaw: 'reaper without conditions' },
+  'reaper without conditions': { flaw: 'reaper without conditions', weather: 'slow' },
   'finish without epoch': { flaw: 'finish without epoch' },
-  'late proof without epoch': { flaw: 'late proof without epoch' },
+  'late proof without epoch': { flaw: 'late proof without epoch', weather: 'doubt' },
   'arm without epoch': { flaw: 'arm without epoch' },
   'disarm after the dot': {
     transmitter: transmitting((real) => async (job) => {

@@ -31,6 +31,8 @@ export interface Mutation {
   readonly recorder?: (real: Recorder) => Recorder
   readonly transmitter?: (real: Transmitter) => Transmitter
   readonly flaw?: Flaw
+  /** In which it is not too rare to be seen. Left out: any. */
+  readonly weather?: keyof typeof weathers
 }
 
 export interface Edges {
@@ -60,13 +62,32 @@ export interface Verdict {
 const leaseMs = 2_000
 
 /** What is more frequent in one schedule than in others: rare coincidences become likely somewhere. */
-const weathers = [
-  { locks: 0.05, unheard: 0.06, skewEveryMs: 12_000, strikes: 1, killEveryMs: 6_000 },
-  { locks: 0.4, unheard: 0.06, skewEveryMs: 12_000, strikes: 1, killEveryMs: 6_000 },
-  { locks: 0.1, unheard: 0.3, skewEveryMs: 6_000, strikes: 0.5, killEveryMs: 12_000 },
-  { locks: 0.2, unheard: 0.03, skewEveryMs: 2_000, strikes: 0.3, killEveryMs: 20_000 },
-  { locks: 0.05, unheard: 0.03, skewEveryMs: 20_000, strikes: 3, killEveryMs: 4_000 },
-] as const
+const weathers = {
+  mixed: { locks: 0.05, lockMs: 1_500, lost: 0.01, unheard: 0.06, skewEveryMs: 12_000, strikes: 1, killEveryMs: 6_000 },
+  locks: { locks: 0.4, lockMs: 1_500, lost: 0.01, unheard: 0.06, skewEveryMs: 12_000, strikes: 1, killEveryMs: 6_000 },
+  unheard: {
+    locks: 0.1,
+    lockMs: 1_500,
+    lost: 0.01,
+    unheard: 0.3,
+    skewEveryMs: 6_000,
+    strikes: 0.5,
+    killEveryMs: 12_000,
+  },
+  skew: { locks: 0.2, lockMs: 1_500, lost: 0.01, unheard: 0.03, skewEveryMs: 2_000, strikes: 0.3, killEveryMs: 20_000 },
+  strikes: {
+    locks: 0.05,
+    lockMs: 1_500,
+    lost: 0.01,
+    unheard: 0.03,
+    skewEveryMs: 20_000,
+    strikes: 3,
+    killEveryMs: 4_000,
+  },
+  // Where the database never seems to be away, reapers believe in every lease that ran out: in doubt about commits, and slowly.
+  doubt: { locks: 0.1, lockMs: 1_500, lost: 0, unheard: 0.3, skewEveryMs: Infinity, strikes: 3, killEveryMs: 20_000 },
+  slow: { locks: 0.5, lockMs: 500, lost: 0, unheard: 0, skewEveryMs: Infinity, strikes: 3, killEveryMs: 8_000 },
+} as const
 const troubledMs = 14_000
 const peaceMs = 90_000
 
@@ -101,7 +122,7 @@ export async function runSchedule({ chance, code, edges, mutation, vault, sealed
   const kernel = new Kernel(chance)
   const giveBack = kernel.takeOver()
   const breaches: string[] = []
-  const weather = chance.of(weathers)
+  const weather = weathers[mutation.weather ?? chance.of(Object.keys(weathers) as (keyof typeof weathers)[])]
   let kills = 0
   let peace = false
   const tell = (who: Process | undefined, words: string) =>
@@ -217,20 +238,21 @@ export async function runSchedule({ chance, code, edges, mutation, vault, sealed
         )
       moment(name, process)
       const lockMs = (): number => {
-        const ms = chance.happens(peace ? 0 : weather.locks) ? chance.next() * 1_500 : chance.next()
+        const ms = chance.happens(peace ? 0 : weather.locks) ? chance.next() * weather.lockMs : chance.next()
         if (!peace && name === 'arm' && ms > 1 && chance.happens(0.5)) kernel.after(ms / 2, suppressOne)
         return ms
       }
       kernel.after(0.1 + chance.next() * 2, () => {
         if (kernel.now < awayUntil) return answer(away())
         const fate = peace ? 1 : chance.next()
-        if (fate < 0.01) return answer(away()) // nothing happened
-        const unheard = name === 'arm' || name === 'finish' ? 0.01 + weather.unheard : 0.03
+        if (fate < weather.lost) return answer(away()) // nothing happened
+        const unheard =
+          name === 'arm' || name === 'finish' ? weather.lost + weather.unheard : Math.min(0.03, 3 * weather.lost)
         const run = database.begin(name, values)
         if (fate < unheard) {
           // Nobody hears of it, and it happens now or later.
           answer(away())
-          kernel.after(chance.happens(0.5) ? lockMs() : chance.next() * 8_000, () => execute(run, () => undefined))
+          kernel.after(chance.happens(0.5) ? lockMs() : chance.next() * 20_000, () => execute(run, () => undefined))
         } else kernel.after(lockMs(), () => execute(run, answer))
       })
     })
@@ -439,7 +461,7 @@ export async function runSchedule({ chance, code, edges, mutation, vault, sealed
     hurry()
     await kernel.run(isQuiet, troubledMs + peaceMs)
     // Statements that land late, replies that are still to be written down.
-    await kernel.run(isOver, kernel.now + 9_000)
+    await kernel.run(isOver, kernel.now + 21_000)
   } finally {
     giveBack()
   }

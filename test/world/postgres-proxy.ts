@@ -28,6 +28,8 @@ export interface PostgresProxy {
   away(on: boolean): void
   /** Nothing passes any more, and nothing is lost: a server, or a network, that hangs. */
   hold(on: boolean): void
+  /** The same from the next such statement on, which is then the first to pass; resolves when it waits. */
+  holdAt(statement: string): Promise<void>
   /** Resolves when what clients have written until now is read, and what they asked by it answered, or their line has ended. */
   settled(): Promise<void>
   /** Another server behind the same address. */
@@ -46,7 +48,7 @@ interface Line {
 interface Trap {
   readonly statement: string
   readonly moment: ProxyMoment
-  readonly act: 'cut' | 'silence'
+  readonly act: 'cut' | 'silence' | 'hold'
   sprung(): void
 }
 
@@ -56,6 +58,13 @@ export async function startPostgresProxy(first: ProxyTarget): Promise<PostgresPr
   let gone = false
   let traps: Trap[] = []
   const lines = new Set<Line>()
+  /** What was on its way when the wire was held. */
+  let late: (() => void)[] = []
+  const hold = (on: boolean): void => {
+    held = on
+    if (!on) for (const pass of late.splice(0)) pass()
+    for (const line of lines) line.flow(!on)
+  }
 
   const server = createServer({ noDelay: true }, (client) => {
     if (gone) return void client.destroy()
@@ -84,7 +93,11 @@ export async function startPostgresProxy(first: ProxyTarget): Promise<PostgresPr
           lines.delete(line)
         })
     if (held) line.flow(false)
-    watch(client, upstream, line, (statement, moment) => {
+    const holdUp = (pass: () => void): void => {
+      late.push(pass)
+      hold(true)
+    }
+    watch(client, upstream, line, holdUp, (statement, moment) => {
       const trap = traps.find((each) => each.statement === statement && each.moment === moment)
       if (trap !== undefined) traps = traps.filter((each) => each !== trap)
       return trap
@@ -103,10 +116,8 @@ export async function startPostgresProxy(first: ProxyTarget): Promise<PostgresPr
       gone = on
       if (on) for (const line of lines) line.end()
     },
-    hold: (on) => {
-      held = on
-      for (const line of lines) line.flow(!on)
-    },
+    hold,
+    holdAt: (statement) => set(statement, 'before', 'hold'),
     settled: async () => {
       // The first may come from within the current poll; between it and the second lies a whole one.
       for (let turn = 0; turn < 2; turn++) await setImmediate()
@@ -129,6 +140,7 @@ function watch(
   client: Socket,
   upstream: Socket,
   line: Line,
+  holdUp: (pass: () => void) => void,
   trapFor: (statement: string, moment: ProxyMoment) => Trap | undefined,
 ): void {
   /** The statement that is under way; a client asks one at a time. */
@@ -143,13 +155,19 @@ function watch(
   const fromServer = messages(false)
   client.on('data', (chunk: Buffer) => {
     if (silent) return
+    let hold: Trap | undefined
     for (const { type, body } of fromClient(chunk)) {
       if (type === 'S' || type === 'Q') line.asked++ // Sync, or a simple query: one ReadyForQuery for each
       if (type !== 'B') continue
       const portalEnd = body.indexOf(0)
       asked = body.toString('utf8', portalEnd + 1, body.indexOf(0, portalEnd + 1))
       const trap = trapFor(asked, 'before')
-      if (trap !== undefined) return spring(trap)
+      if (trap?.act === 'hold') hold = trap
+      else if (trap !== undefined) return spring(trap)
+    }
+    if (hold !== undefined) {
+      holdUp(() => upstream.write(chunk))
+      return hold.sprung()
     }
     upstream.write(chunk)
     const during = asked === undefined ? undefined : trapFor(asked, 'during')

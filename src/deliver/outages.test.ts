@@ -1,0 +1,42 @@
+import { expect, test } from 'vitest'
+import { makeOutages } from './outages.ts'
+
+const leaseMs = 900
+/** Looks every quarter of a lease, as the reaper does, from `from` on; what each look may believe. */
+function looks(outages: ReturnType<typeof makeOutages>, from: number, many: number): string[] {
+  return Array.from({ length: many }, (_, n) => outages.heard(from + (n * leaseMs) / 4))
+}
+
+test('whoever starts waits one lease with what is armed, and then believes every lease', () => {
+  expect(looks(makeOutages(leaseMs), 0, 6)).toEqual(['unarmed', 'unarmed', 'unarmed', 'unarmed', 'all', 'all'])
+})
+
+test.each([
+  ['errors', (outages: ReturnType<typeof makeOutages>) => outages.failed(), 0],
+  ['silence alone', () => undefined, 700],
+  ['a clock that was set back', () => undefined, -10_000],
+] as const)(
+  'after an outage that showed as %s nothing is believed for one lease from the answer on',
+  (_, happen, gap) => {
+    const outages = makeOutages(leaseMs)
+    looks(outages, 0, 8)
+    happen(outages)
+    const back = (7 * leaseMs) / 4 + gap
+    expect(looks(outages, back, 6)).toEqual(['none', 'none', 'none', 'none', 'all', 'all'])
+  },
+)
+
+test('an outage within the wait begins it anew', () => {
+  const outages = makeOutages(leaseMs)
+  looks(outages, 0, 8)
+  outages.failed()
+  expect(looks(outages, 2_000, 3)).toEqual(['none', 'none', 'none'])
+  outages.failed()
+  expect(looks(outages, 2_600, 5)).toEqual(['none', 'none', 'none', 'none', 'all'])
+})
+
+test('a look that comes late, and no later than a living holder can bear, is no outage', () => {
+  const outages = makeOutages(leaseMs)
+  looks(outages, 0, 8)
+  expect(outages.heard((7 * leaseMs) / 4 + 600)).toBe('all')
+})
