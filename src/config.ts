@@ -791,6 +791,8 @@ export const limits = {
   /** Of a kept mail, what is read to show it: its beginning has text and HTML. */
   previewBytesMax: 4 * 1024 * 1024,
   previewHtmlCharactersMax: 1024 * 1024,
+  /** Of pictures inside a mail, each as often as its HTML shows it. */
+  previewPicturesCharactersMax: 8 * 1024 * 1024,
   previewFilesMax: 100,
   chartPointsMax: 800,
   foldCountsMs: 1_000,

@@ -1,7 +1,11 @@
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { limits } from '../config.ts'
-import { framedHtml, previewOf } from './mail-preview.ts'
+import { framedHtml, previewOf, type MailPreview } from './mail-preview.ts'
 
+const shownOf = (bytes: Buffer): Omit<MailPreview, 'pictureOf'> => {
+  const { pictureOf: _pictures, ...shown } = previewOf(bytes)
+  return shown
+}
 const mail = (...lines: string[]): Buffer => Buffer.from(lines.join('\r\n'))
 const both = mail(
   'Content-Type: multipart/mixed; boundary=m',
@@ -42,7 +46,7 @@ const both = mail(
 )
 
 test('a mail is shown as its text, its HTML and the files it brings', () => {
-  expect(previewOf(both)).toEqual({
+  expect(shownOf(both)).toEqual({
     text: 'Good morning',
     html: '<p>Grüße</p>',
     files: [
@@ -55,7 +59,7 @@ test('a mail is shown as its text, its HTML and the files it brings', () => {
 
 test('a mail with HTML alone has its text too, and no file', () => {
   const html = mail('Content-Type: text/html', '', '<h1>Hi</h1><script>alert(1)</script><p>there</p>', '')
-  expect(previewOf(html)).toEqual({
+  expect(shownOf(html)).toEqual({
     text: 'Hi\n\nthere',
     html: expect.stringContaining('<h1>Hi</h1>') as string,
     files: [],
@@ -69,6 +73,54 @@ test('cut anywhere, it still shows what is there', () => {
     expect(files.length).toBeLessThanOrEqual(3)
   }
   expect(previewOf(both.subarray(0, both.length - 300)).html).toBe('<p>Grüße</p>')
+})
+
+describe('pictures that the mail brings along', () => {
+  const picture = (id: string, type = 'image/png', body = 'QUJD') => [
+    '--m',
+    `Content-Type: ${type}; name=logo.png`,
+    'Content-Transfer-Encoding: base64',
+    'Content-Disposition: inline',
+    `Content-ID: ${id}`,
+    '',
+    body,
+  ]
+  const framed = (html: string, ...pictures: string[][]): string => {
+    const head = ['Content-Type: multipart/related; boundary=m', '', '--m', 'Content-Type: text/html', '']
+    const shown = previewOf(mail(...head, html, ...pictures.flat(), '--m--', ''))
+    return framedHtml(shown.html ?? '', shown.pictureOf)
+  }
+  const address = 'data:image/png;base64,QUJD'
+
+  test.each([
+    ['<img src="cid:logo@shop">', `<img src="${address}">`],
+    ['<img src=CID:logo@shop>', `<img src=${address}>`],
+    ["<img src='cid:logo%40shop'>", `<img src='${address}'>`],
+    ['<td style="background:url(cid:logo@shop)">', `<td style="background:url(${address})">`],
+    ['<img src="cid:logo@shop"><img src="cid:logo@shop">', `<img src="${address}"><img src="${address}">`],
+  ])('are shown where the HTML names them: %s', (html, shown) => {
+    expect(framed(html, picture('<logo@shop>'))).toContain(shown)
+  })
+
+  test.each([
+    ['another name', picture('<other@shop>')],
+    ['a type that may hold more than a picture', picture('<logo@shop>', 'image/svg+xml')],
+    ['a page', picture('<logo@shop>', 'text/html')],
+    ['no name', picture('logo@shop')],
+  ])('are left out: %s', (_, part) => {
+    expect(framed('<img src="cid:logo@shop">', part)).toContain('<img src="cid:logo@shop">')
+  })
+
+  test('a name that cannot be decoded is no fault', () => {
+    expect(framed('<img src="cid:100%">', picture('<100%>'))).toContain(`<img src="${address}">`)
+  })
+
+  test('shown without end, they are shown so far', () => {
+    const large = Buffer.alloc(limits.previewPicturesCharactersMax / 4).toString('base64')
+    const page = framed('<img src="cid:logo@shop">'.repeat(20_000), picture('<logo@shop>', 'image/png', large))
+    expect(page.match(/<img src="data:/g)).toHaveLength(2)
+    expect(page.match(/<img src="cid:/g)).toHaveLength(19_998)
+  })
 })
 
 test('a mail of very many files shows a bounded number', () => {

@@ -17,7 +17,10 @@ export interface MailPreview {
   readonly html?: string
   /** At most `previewFilesMax`. */
   readonly files: readonly PreviewedFile[]
+  /** The address under which the frame shows what the HTML calls `cid:` and this (RFC 2392); undefined where the mail brings no such picture. */
+  readonly pictureOf: PictureOf
 }
+export type PictureOf = (contentId: string) => string | undefined
 
 /** Never throws; of a mail that was cut somewhere, what is there. */
 export function previewOf(mail: Buffer): MailPreview {
@@ -27,7 +30,29 @@ export function previewOf(mail: Buffer): MailPreview {
     text: mailTextOf(root),
     ...(html !== undefined && { html: decodedText(html) }),
     files: filesOf(root, [plain, html]),
+    pictureOf: picturesOf(root),
   }
+}
+
+/** What every browser shows and nothing can hide in. */
+const pictureTypes = new Set(['image/png', 'image/jpeg', 'image/gif', 'image/webp'])
+
+function picturesOf(root: MimeEntity): PictureOf {
+  let addresses: Map<string, () => string> | undefined
+  return (contentId) => (addresses ??= pictureAddresses(root)).get(contentId)?.()
+}
+
+/** Each is made when it is first asked for, once: HTML may show a picture as often as it likes. */
+function pictureAddresses(root: MimeEntity): Map<string, () => string> {
+  const addresses = new Map<string, () => string>()
+  for (const entity of everyEntity(root)) {
+    const type = entity.contentType.value
+    const id = /<([^<>]+)>/.exec(fieldValue(entity, 'content-id') ?? '')?.[1]?.trim()
+    if (id === undefined || addresses.has(id) || !pictureTypes.has(type)) continue
+    let address: string | undefined
+    addresses.set(id, () => (address ??= `data:${type};base64,${decodedBody(entity).toString('base64')}`))
+  }
+  return addresses
 }
 
 function filesOf(root: MimeEntity, shown: readonly (MimeEntity | undefined)[]): PreviewedFile[] {
@@ -60,8 +85,29 @@ function filesOf(root: MimeEntity, shown: readonly (MimeEntity | undefined)[]): 
 const connecting = /<(?=link|meta|base|i?frame|fencedframe|object|embed|portal)/gi
 const leading = /href(?=\s*=)/gi
 
-/** A page of its own for a frame: without those names. Everything else is the policy's business. */
-export function framedHtml(html: string): string {
+/** RFC 2392: the Content-ID without its brackets, percent-encoded. Where it ends depends on who wrote the HTML. */
+const ownPart = /\bcid:([^\s"'<>()]{1,500})/gi
+
+/** A page of its own for a frame: without those names, with the pictures that the mail brings along. Everything else is the policy's business. */
+export function framedHtml(html: string, pictureOf: PictureOf = () => undefined): string {
   const tame = html.slice(0, limits.previewHtmlCharactersMax).replace(connecting, '<x-').replace(leading, 'x-href')
-  return `<!doctype html><html><head><meta charset="utf-8"><title>Mail</title><style>:root{color-scheme:light;background:#fff;color:#17191f;font:14px/1.5 ui-sans-serif,system-ui,sans-serif}body{margin:12px}:where(a){color:#2f5bea;text-decoration:underline}img{max-width:100%}</style></head><body>${tame}</body></html>`
+  return `<!doctype html><html><head><meta charset="utf-8"><title>Mail</title><style>:root{color-scheme:light;background:#fff;color:#17191f;font:14px/1.5 ui-sans-serif,system-ui,sans-serif}body{margin:12px}:where(a){color:#2f5bea;text-decoration:underline}img{max-width:100%}</style></head><body>${withPictures(tame, pictureOf)}</body></html>`
+}
+
+function withPictures(html: string, pictureOf: PictureOf): string {
+  let left = limits.previewPicturesCharactersMax
+  return html.replace(ownPart, (reference, id: string) => {
+    const picture = left > 0 ? pictureOf(percentDecoded(id)) : undefined
+    if (picture === undefined || picture.length > left) return reference
+    left -= picture.length
+    return picture
+  })
+}
+
+function percentDecoded(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
 }

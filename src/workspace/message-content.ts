@@ -1,7 +1,7 @@
 // The content of a message for people who look at it, while it is kept.
 import { limits } from '../config.ts'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
-import { previewOf, type PreviewedFile } from '../mail/mail-preview.ts'
+import { previewOf, type PictureOf, type PreviewedFile } from '../mail/mail-preview.ts'
 import type { Db } from '../store/database.ts'
 import { readContent } from '../store/views/message-content.ts'
 import { Mistake } from './mistake.ts'
@@ -9,6 +9,7 @@ import { Mistake } from './mistake.ts'
 export interface MessageContent {
   readonly text: string
   readonly html?: string
+  readonly pictureOf?: PictureOf
   readonly attachments: readonly PreviewedFile[]
   /** False where only the beginning was looked at. */
   readonly whole: boolean

@@ -4,7 +4,7 @@ import { rmSync } from 'node:fs'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { fileURLToPath } from 'node:url'
-import { createTransport } from 'nodemailer'
+import { createTransport, type SendMailOptions } from 'nodemailer'
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { inspect, startBrowser, type TestBrowser } from '../world/browser.ts'
@@ -99,7 +99,7 @@ describe('the mail itself', () => {
     await strict?.close()
     elsewhere?.close()
   })
-  const submit = async (mail: { readonly text?: string; readonly html?: string }): Promise<string> => {
+  const submit = async (mail: SendMailOptions): Promise<string> => {
     const login = await visit.posthorn.cli<{ username: string; password: string }>('smtp-credential', 'create', shop.id)
     const { response } = await createTransport({
       host: '127.0.0.1',
@@ -111,8 +111,8 @@ describe('the mail itself', () => {
       from: shop.address,
       to: 'ann@example.com',
       subject: 'Your invoice',
-      ...mail,
       attachments: [{ filename: script, content: 'x' }],
+      ...mail,
     })
     return /Accepted as (\S+)/.exec(response)?.[1] ?? ''
   }
@@ -154,6 +154,19 @@ describe('the mail itself', () => {
     expect(heard).toEqual(['connection', 'GET /heard'])
     expect(strict.incidents.filter((line) => /: (?:dialog|error)/.test(line))).toEqual([])
     expect(strict.incidents.length).toBeGreaterThan(0)
+  })
+
+  test('shows the pictures that it brings along', async () => {
+    const png = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
+    const id = await submit({
+      html: '<h1>Thank you</h1><img alt="Our shop" src="cid:logo@shop.example"><img alt="Lost" src="cid:lost@shop.example">',
+      attachments: [{ filename: 'logo.png', cid: 'logo@shop.example', content: png, encoding: 'base64' }],
+    })
+    await reader.goto(`${visit.origin}/messages/${id}`)
+    await reader.getByRole('button', { name: 'HTML' }).click()
+    await reader.frameLocator('iframe').getByRole('img', { name: 'Our shop' }).waitFor()
+    const inside = reader.frames().find((each) => each.url().includes('/content/html'))
+    expect(await inside?.evaluate(`[...document.images].map((image) => image.naturalWidth)`)).toEqual([1, 0])
   })
 
   test('that is text alone has no other view', async () => {

@@ -45,19 +45,23 @@ export function mailRoutes({ member, office }: Desk): void {
   })
 
   member(operations.readContent, async ({ by, path }) => {
-    const { html, ...content } = await contentOf(office.db, by.workspaceId, path['messageId'] as MessageId)
+    const {
+      html,
+      pictureOf: _pictures,
+      ...content
+    } = await contentOf(office.db, by.workspaceId, path['messageId'] as MessageId)
     return { ...content, html: html !== undefined }
   })
 
   member(operations.readContentHtml, async ({ by, path, reply }) => {
-    const { html } = await contentOf(office.db, by.workspaceId, path['messageId'] as MessageId)
+    const { html, pictureOf } = await contentOf(office.db, by.workspaceId, path['messageId'] as MessageId)
     if (html === undefined) return refuse('not_found', 'This message has no HTML.')
     reply.headers({
       'content-type': 'text/html; charset=utf-8',
       'content-security-policy': framePolicy,
       'x-dns-prefetch-control': 'off',
     })
-    return Buffer.from(framedHtml(html))
+    return Buffer.from(framedHtml(html, pictureOf))
   })
 
   member(operations.sendAgain, async ({ by, path, principal, reply }) => {
