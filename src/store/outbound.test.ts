@@ -178,6 +178,33 @@ describe('finish', () => {
     expect(await record(claim)).toMatchObject({ sequence: 3, delivery_rank: 0 })
   })
 
+  test.each([
+    ['a failure that names no reply', { attempt: { attempt: 1, reason: 'not_composable' } }],
+    ['a refusal before the dot', { attempt: { ...reply(550), phase: 'rcpt' } }],
+    ['a reply with trouble', { attempt: { ...reply(550), trouble: 'malformed' } }],
+    ['a 2yz taken for a failure', { attempt: reply(250) }],
+    ['a 4yz without evidence', { attempt: reply(450) }],
+  ])('%s does not end what is armed: it becomes unknown', async (_, more) => {
+    const claim = await one({ armed: true })
+    expect(await recorder.finish(ending(claim, 'failed', more))).toBe(false)
+    expect(await queueRow(claim)).toMatchObject({ status: 'sending', armed_epoch: 1 })
+    await world.db.run(`update outbound set lease_until = app_now() - interval '1 second' where message_id = $1`, [
+      claim.id,
+    ])
+    expect(await reap(world.db, triesMax)).toContainEqual({ id: claim.id, becomes: 'delivery_unknown' })
+    expect((await world.history(claim.id)).slice(2)).toEqual(['3 message.delivery_unknown delivery_unknown 0'])
+  })
+
+  test.each([
+    ['a 5yz to the dot', {}],
+    ['a 4yz to the dot of the last try', { evidence: 'eod_4xx' as const, attempt: reply(450) }],
+    ['the certainty that no dot was written', { evidence: 'not_written' as const, attempt: { attempt: 1 } }],
+  ])('%s ends what is armed as failed', async (_, more) => {
+    const claim = await one({ armed: true })
+    expect(await recorder.finish(ending(claim, 'failed', more))).toBe(true)
+    expect(await record(claim)).toMatchObject({ status: 'failed' })
+  })
+
   test('failed with a hard bounce: suppressed in the same transaction, once', async () => {
     const claims = await world.claimed(sender, [{ recipient: 'gone@example.org' }, { recipient: 'Gone@example.org' }])
     await Promise.all(

@@ -1310,6 +1310,7 @@ begin
     delete from outbound o using asked a
      where o.ctid = a.row and o.epoch = a.epoch and o.token = a.token and o.status = 'sending'
        and a.status in ('sent', 'failed', 'delivery_unknown')
+       and (a.status <> 'failed' or o.armed_epoch is null or a.evidence = 'not_written' or proves_reply(a.status, a.evidence, a.facts))
     returning a.*, o.armed_epoch
   ),
   again as (

@@ -323,6 +323,9 @@ export class ModelDatabase {
     return batch.flatMap((ending) => {
       const row = rowOf(ending)
       if (row?.status !== 'sending') return this.#lateProof(ending)
+      // A failure of what is armed needs its proof; without it the lease runs out.
+      const unproven = ending.status === 'failed' && row.armedEpoch !== null && ending.evidence !== 'not_written'
+      if (unproven && !provesReply(ending)) return []
       const record = this.#record(ending.id)
       if (ending.status === 'retrying') {
         row.status = 'retrying'
