@@ -21,6 +21,7 @@ import { takeSeats, type Seat } from './store/node-folder.ts'
 import { makeRecorder } from './store/outbound.ts'
 import { queueGauges, queueSamples } from './queue-samples.ts'
 import { keepStsPolicy, readStsPolicy } from './store/sts-policies.ts'
+import { makeReturnPathKeys } from './store/return-path-keys.ts'
 import { makeSandboxInbox } from './store/sandbox.ts'
 
 export async function deliver({ settings, connection, patience, vault, log, metrics }: RoleTools): Promise<Role> {
@@ -51,7 +52,8 @@ export async function deliver({ settings, connection, patience, vault, log, metr
     firstDelayMs: limits.simulatorReportDelayMs,
     log,
   })
-  const sandbox = sandboxServer({ keep: makeSandboxInbox(inboxDb), report: (mail) => reports.give(mail), log })
+  const inbox = makeSandboxInbox(inboxDb, makeReturnPathKeys(inboxDb, vault))
+  const sandbox = sandboxServer({ keep: inbox, report: (mail) => reports.give(mail), log })
   const transmitter = makeTransmitter({
     hostname: settings.POSTHORN_HOSTNAME,
     timeoutScale: settings.POSTHORN_SMTP_TIMEOUT_SCALE,

@@ -10,6 +10,8 @@ import { isMailMistake, readSubmittedMail } from '../mail/submitted-mail.ts'
 import { readReplaceable } from '../store/sent-again.ts'
 import { foldCounts } from '../store/usage.ts'
 import type { Sender } from '../store/store.test-kit.ts'
+import { makeToken } from '../mail/return-path.ts'
+import { makeReturnPathKeys } from '../store/return-path-keys.ts'
 import { makeSandboxInbox } from '../store/sandbox.ts'
 import { officeWorld, tokenOf, type BrowserOf, type OfficeWorld } from './office.test-kit.ts'
 
@@ -832,12 +834,12 @@ describe('the sandbox', () => {
 
   test('shows the mails of the own messages, parsed and as they came, and nothing that could run in the browser', async () => {
     const [claim] = await office.world.claimed(shop, [{ armed: true }])
-    const keep = makeSandboxInbox(office.world.db)
+    const keys = makeReturnPathKeys(office.world.db, office.vault)
+    const keep = makeSandboxInbox(office.world.db, keys)
+    const token = makeToken(await keys.at(new Date()), claim?.id ?? '', shop.workspaceId)
     const html = '<script>alert(1)</script>'
-    const content = Buffer.from(
-      `Message-ID: <${claim?.id}@node.test>\r\nSubject: =?utf-8?q?Gr=C3=BC=C3=9Fe?=\r\nContent-Type: text/html\r\n\r\n${html}\r\n`,
-    )
-    await keep({ envelopeFrom: 'a@b.co', recipient: 'ann@example.org', content, receivedAt: new Date() })
+    const content = Buffer.from(`Subject: =?utf-8?q?Gr=C3=BC=C3=9Fe?=\r\nContent-Type: text/html\r\n\r\n${html}\r\n`)
+    await keep({ envelopeFrom: `${token}@node.test`, recipient: 'ann@example.org', content, receivedAt: new Date() })
     await keep({
       envelopeFrom: 'a@b.co',
       recipient: 'foreign@example.org',

@@ -99,9 +99,9 @@ export function sandboxServer({
 }
 
 /**
- * How often each message was deferred. The count must survive reconnects, and neither connection nor envelope names a message: the
- * same sender may write to `deferred@` twice at a time. Its Message-ID does, is the same in every attempt (decisions B), and
- * is first seen at the final dot: so that is where `deferred@` says 451.
+ * How often each message was deferred. The count must survive reconnects, which name no message. Its return path does, and where somebody
+ * else's sender writes to `deferred@` twice at a time, its Message-ID: both are the same in every attempt (decisions B). The latter is first
+ * seen at the final dot: so that is where `deferred@` says 451.
  */
 class Deferrals {
   readonly #counts = new Map<string, number>()
@@ -112,7 +112,7 @@ class Deferrals {
   }
 
   isDue(envelope: Envelope, content: Buffer): boolean {
-    const key = [messageIdOf(content), ...envelope.recipients].join('\n')
+    const key = [envelope.from, messageIdOf(content), ...envelope.recipients].join('\n')
     const count = this.#counts.get(key) ?? 0
     this.#counts.delete(key)
     if (count >= deferralsPerMessage) return false

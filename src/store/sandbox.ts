@@ -2,8 +2,10 @@
 import { randomUUIDv7 } from 'node:crypto'
 import { limits } from '../config.ts'
 import { Batch } from '../base/batch.ts'
-import type { WorkspaceId } from '../domain/message.ts'
+import type { MessageId, WorkspaceId } from '../domain/message.ts'
+import { isGenuine, readToken, type ReturnPathKey } from '../mail/return-path.ts'
 import { sql, surelyAborted, type Db } from './database.ts'
+import type { ReturnPathKeys } from './return-path-keys.ts'
 
 interface Kept {
   readonly envelopeFrom: string
@@ -12,13 +14,21 @@ interface Kept {
   readonly receivedAt: Date
 }
 
+/** Whose a mail is. */
+interface Owner {
+  readonly workspaceId: WorkspaceId
+  readonly messageId: MessageId
+}
+
 const insert = sql(
   'sandbox-keep',
-  // A message that is being delivered stands in the queue, which knows whose it is.
   `insert into sandbox_mail (id, received_at, envelope_from, recipient, content, workspace_id, message_id)
-   select m.id, m.at, m.sender, m.recipient, decode(m.content, 'base64'), o.workspace_id, o.message_id
-     from json_to_recordset($1::text::json) as m (id uuid, at timestamptz, sender text, recipient text, content text, message uuid)
-     left join lateral (select q.workspace_id, q.message_id from outbound q where q.message_id = m.message limit 1) o on true`,
+   select m.id, m.at, m.sender, m.recipient, decode(m.content, 'base64'), m.workspace, m.message
+     from json_to_recordset($1::text::json) as m (id uuid, at timestamptz, sender text, recipient text, content text, workspace uuid, message uuid)`,
+)
+const queued = sql(
+  'sandbox-queued',
+  `select workspace_id "workspaceId", message_id "messageId" from outbound where message_id = any ($1::uuid[])`,
 )
 const page = sql(
   'page-sandbox',
@@ -63,17 +73,36 @@ const prune = sql(
      select id from sandbox_mail order by id desc offset $1 limit 5000) returning id`,
 )
 
-/** Keeps mails; each call resolves when its mail is committed. */
-export function makeSandboxInbox(db: Db): (mail: Kept) => Promise<void> {
+/**
+ * Keeps mails; each call resolves when its mail is committed. A mail belongs to the message whose return path it has: nothing that its author
+ * wrote, such as a Message-ID, says whose it is. Mail of others belongs to nobody.
+ */
+export function makeSandboxInbox(db: Db, keys: Pick<ReturnPathKeys, 'named'>): (mail: Kept) => Promise<void> {
+  const ownersOf = async (mails: readonly Kept[]): Promise<(Owner | undefined)[]> => {
+    const tokens = mails.map(({ envelopeFrom }) => readToken(envelopeFrom.slice(0, envelopeFrom.lastIndexOf('@'))))
+    const named = new Map<string, ReturnPathKey | undefined>()
+    for (const token of tokens) if (token !== undefined) named.set(token.keyId, await keys.named(token.keyId))
+    // A message that is being delivered stands in the queue, which knows whose it is.
+    const ids = tokens.flatMap((token) => token?.messageId ?? [])
+    const rows = ids.length === 0 ? [] : await db.rows<Owner>(queued, [ids])
+    const owners = new Map<string, Owner>(rows.map((row) => [row.messageId, row]))
+    return tokens.map((token) => {
+      const owner = token && owners.get(token.messageId)
+      const key = token && named.get(token.keyId)
+      return owner && key && isGenuine(token, key, owner.workspaceId) ? owner : undefined
+    })
+  }
   const batch = new Batch<Kept, void>(
     async (mails) => {
-      const rows = mails.map((mail) => ({
+      const owners = await ownersOf(mails)
+      const rows = mails.map((mail, index) => ({
         id: randomUUIDv7(), // in the order of time, as pages are
         at: mail.receivedAt,
         sender: mail.envelopeFrom,
         recipient: mail.recipient,
         content: mail.content.toString('base64'),
-        message: messageOf(mail.content),
+        workspace: owners[index]?.workspaceId,
+        message: owners[index]?.messageId,
       }))
       await db.rows(insert, [JSON.stringify(rows)])
       return []
@@ -87,10 +116,4 @@ export function makeSandboxInbox(db: Db): (mail: Kept) => Promise<void> {
 /** Removes the oldest mails beyond the inbox's size. */
 export async function pruneSandbox(db: Db): Promise<void> {
   while ((await db.rows(prune, [limits.sandboxInboxMax])).length === 5_000);
-}
-
-/** The message's id, as compose.ts writes it into Message-ID. Mail of others has none, and belongs to nobody. */
-function messageOf(content: Buffer): string | undefined {
-  const head = content.toString('latin1', 0, 8_192)
-  return /^message-id:\s*<([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})@/im.exec(head)?.[1]
 }

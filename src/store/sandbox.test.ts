@@ -1,0 +1,80 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { makeVault } from '../base/secret.ts'
+import { makeToken } from '../mail/return-path.ts'
+import type { Armable } from './outbound.ts'
+import { makeReturnPathKeys } from './return-path-keys.ts'
+import { makeSandboxInbox, pageSandbox } from './sandbox.ts'
+import { storeWorld, type Sender, type StoreWorld } from './store.test-kit.ts'
+
+const vault = makeVault(Buffer.alloc(32, 7).toString('base64'))
+let world: StoreWorld
+beforeAll(async () => {
+  world = await storeWorld()
+})
+afterAll(() => world.close())
+
+let shop: Sender
+let bakery: Sender
+let ofShop: Armable
+let ofBakery: Armable
+beforeEach(async () => {
+  ;[shop, bakery] = [await world.sender(), await world.sender()]
+  const claims = [...(await world.claimed(shop, [{}])), ...(await world.claimed(bakery, [{}]))]
+  ;[ofShop, ofBakery] = claims as [Armable, Armable]
+})
+
+const keys = () => makeReturnPathKeys(world.db, vault)
+const returnPath = async (claim: Armable, sender: Sender, using = vault): Promise<string> =>
+  `${makeToken(await makeReturnPathKeys(world.db, using).at(new Date()), claim.id, sender.workspaceId)}@bounce.example`
+const keep = (envelopeFrom: string, text = 'Subject: x\r\n\r\nx\r\n') =>
+  makeSandboxInbox(
+    world.db,
+    keys(),
+  )({
+    envelopeFrom,
+    recipient: 'ann@example.org',
+    content: Buffer.from(text),
+    receivedAt: new Date(),
+  })
+const inboxOf = async ({ workspaceId }: Sender) =>
+  (await pageSandbox(world.db, workspaceId, { most: 10 })).map(({ message_id }) => message_id)
+
+describe('a mail in the sandbox belongs to the message that it is', () => {
+  test('also where its author gave it a Message-ID of his own', async () => {
+    await keep(await returnPath(ofShop, shop), 'Message-ID: <1@client.example>\r\n\r\nx\r\n')
+    expect(await inboxOf(shop)).toEqual([ofShop.id])
+    expect(await inboxOf(bakery)).toEqual([])
+  })
+
+  test.each([
+    ['its own Message-ID', (id: string) => `Message-ID: <${id}@client.example>\r\n\r\nx\r\n`],
+    ['its text', (id: string) => `Subject: Fwd\r\n\r\nMessage-ID: <${id}@mail.example>\r\n`],
+  ])('and not to one whose id stands in %s', async (_, mailWith) => {
+    await keep(await returnPath(ofBakery, bakery), mailWith(ofShop.id))
+    expect(await inboxOf(shop)).toEqual([])
+    expect(await inboxOf(bakery)).toEqual([ofBakery.id])
+  })
+
+  test('whatever the case in which its return path came', async () => {
+    await keep((await returnPath(ofShop, shop)).toUpperCase())
+    expect(await inboxOf(shop)).toEqual([ofShop.id])
+  })
+
+  test('each of several in one batch for itself', async () => {
+    const [one, other] = await world.claimed(shop, [{}, {}])
+    const inbox = makeSandboxInbox(world.db, keys())
+    const paths = await Promise.all([returnPath(one as Armable, shop), returnPath(other as Armable, shop)])
+    const mail = { recipient: 'ann@example.org', content: Buffer.from('\r\n'), receivedAt: new Date() }
+    await Promise.all([...paths, 'who@ever.example'].map((envelopeFrom) => inbox({ ...mail, envelopeFrom })))
+    expect((await inboxOf(shop)).toSorted()).toEqual([one?.id, other?.id].toSorted())
+  })
+
+  test('and to nobody where its return path is none of ours', async () => {
+    await keep('')
+    await keep('ann@example.org')
+    await keep(await returnPath(ofShop, bakery))
+    await keep(await returnPath(ofShop, shop, makeVault(Buffer.alloc(32, 8).toString('base64'))))
+    expect(await inboxOf(shop)).toEqual([])
+    expect(await inboxOf(bakery)).toEqual([])
+  })
+})
