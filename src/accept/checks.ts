@@ -54,27 +54,41 @@ const quotaIsLeft: Check = ({ messages = 1 }, known) => {
   for (const window of [...quotaOf(known)].toReversed()) {
     if (window.remaining >= messages) continue
     const { code, words } = usedUp[window.window]
-    return refuse(code, words(window), { retryAfterSeconds: Math.max(1, window.resetSeconds), quota: quotaOf(known) })
+    return refuse(code, `${shortOf(window, messages)}${words(window)}`, {
+      retryAfterSeconds: Math.max(1, window.resetSeconds),
+      quota: quotaOf(known),
+    })
   }
   return undefined
+}
+
+/** Several messages need more room than one. */
+function shortOf({ limit, remaining }: QuotaState, messages: number): string {
+  if (messages === 1) return ''
+  if (messages > limit)
+    return `${messages} messages at once are more than are ever allowed: send to fewer recipients at a time. `
+  return `${messages} messages at once need more than the ${remaining} that are left. `
 }
 
 const usedUp = {
   hour: {
     code: 'hourly_limit_reached',
-    words: (window: QuotaState) =>
-      `The limit of ${window.limit} messages in 60 minutes is reached; try again in ${window.resetSeconds} seconds.`,
+    words: ({ limit, remaining, resetSeconds }: QuotaState) =>
+      `The limit of ${limit} messages in 60 minutes ${isReached(remaining)}; try again in ${resetSeconds} seconds.`,
   },
   day: {
     code: 'daily_limit_reached',
-    words: (window: QuotaState) => `The limit of ${window.limit} messages a day is reached; it turns at midnight UTC.`,
+    words: ({ limit, remaining }: QuotaState) =>
+      `The limit of ${limit} messages a day ${isReached(remaining)}; it turns at midnight UTC.`,
   },
   month: {
     code: 'monthly_limit_reached',
-    words: (window: QuotaState) =>
-      `The limit of ${window.limit} messages a month is reached; it turns with the month (UTC).`,
+    words: ({ limit, remaining }: QuotaState) =>
+      `The limit of ${limit} messages a month ${isReached(remaining)}; it turns with the month (UTC).`,
   },
 } as const
+
+const isReached = (remaining: number): string => (remaining === 0 ? 'is reached' : 'would be passed')
 
 /** Before the order of the list: a repeat of an accepted submission skips everything behind the first check. */
 export const checks: readonly Check[] = [keyIsNotReused, mailboxIsActive, recipientIsWelcome, quotaIsLeft]

@@ -100,11 +100,9 @@ class SubmissionPolicy implements Policy {
   }
 
   async mail(from: string): Promise<Reply> {
-    const submitter = await this.#tools.doors.standing(this.#username)
-    this.#submitter = submitter
-    if (submitter === undefined) return revoked
-    const refusal = mayNotSend(submitter)
-    if (refusal !== undefined) return this.#refuse(refusal)
+    const objection = await this.#objection()
+    if (objection !== undefined) return objection
+    const submitter = this.#known()
     const sender = parseAddress(from)
     if (sender === undefined) return this.#refuse(notOurs)
     const mailbox = await this.#tools.doors.mailboxOf(submitter.workspaceId, sender)
@@ -124,6 +122,9 @@ class SubmissionPolicy implements Policy {
 
   async message(pieces: readonly Buffer[], envelope: Envelope): Promise<Reply> {
     const began = performance.now()
+    // A transaction may stay open for as long as its session: what was revoked or blocked meanwhile counts.
+    const objection = await this.#objection()
+    if (objection !== undefined) return objection
     const bytes = pieces.length === 1 ? (pieces[0] as Buffer) : Buffer.concat(pieces)
     const { workspaceId, credentialId } = this.#known()
     const recipients = differentOf(envelope.recipients)
@@ -163,6 +164,15 @@ class SubmissionPolicy implements Policy {
     if (left === 0) this.#perCredential.delete(this.#credential)
     else this.#perCredential.set(this.#credential, left)
     this.#credential = undefined
+  }
+
+  /** Why the one who has logged in may not send now. */
+  async #objection(): Promise<Reply | undefined> {
+    const submitter = await this.#tools.doors.standing(this.#username)
+    if (submitter === undefined) return revoked
+    this.#submitter = submitter
+    const refusal = mayNotSend(submitter)
+    return refusal && this.#refuse(refusal)
   }
 
   #known(): Submitter {

@@ -265,6 +265,41 @@ describe('a session', () => {
     await expect(transport({ auth: { user: own.username, pass: own.password } }).verify()).rejects.toThrow(/535/)
   })
 
+  test.each([
+    ['a revoked credential', (login: Login) => posthorn.cli('smtp-credential', 'revoke', login.id), /^421 4\.7\.0 /],
+    [
+      'a blocked workspace',
+      (_: Login, workspace: string) => posthorn.cli('workspace', 'set', workspace, '--status', 'blocked'),
+      /^550 5\.7\.1 workspace_blocked/,
+    ],
+  ])('%s is felt at the dot of an open transaction', async (_, stop, expected) => {
+    const other = await posthorn.workspace()
+    const own = await posthorn.cli<Login>('smtp-credential', 'create', other.id)
+    const socket = connect({ host: '127.0.0.1', port: posthorn.smtpsPort, rejectUnauthorized: false })
+    const say = async (line: string): Promise<string> => {
+      socket.write(`${line}\r\n`)
+      const [answer] = (await once(socket, 'data')) as [Buffer]
+      return answer.toString()
+    }
+    await once(socket, 'data')
+    await say('EHLO client')
+    await say(`AUTH PLAIN ${Buffer.from(`\0${own.username}\0${own.password}`).toString('base64')}`)
+    await say(`MAIL FROM:<${other.address}>`)
+    await say('RCPT TO:<ann@receiver.test>')
+    expect(await say('DATA')).toMatch(/^354 /)
+    await stop(own, other.id)
+    // Another session tells when the server has heard of it.
+    const another = () =>
+      transport({ auth: { user: own.username, pass: own.password } }).sendMail({
+        from: other.address,
+        to: 'ann@receiver.test',
+        text: 'x',
+      })
+    await expect.poll(() => another().then(String, () => 'refused')).toBe('refused')
+    expect(await say(`From: ${other.address}\r\n\r\nx\r\n.`)).toMatch(expected)
+    socket.destroy()
+  })
+
   test('the same certificate after a restart; no password in what was said', async () => {
     const seen = async (): Promise<string> => {
       const socket = connect({ host: '127.0.0.1', port: posthorn.smtpsPort, rejectUnauthorized: false })
