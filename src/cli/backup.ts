@@ -10,7 +10,7 @@ export function backupCommands(program: Command, desk: Desk): void {
     .description('write everything in the database into one file, while the service runs')
     .argument('<file>', 'is replaced when the new one is whole')
     .action((file: string) =>
-      desk.with(async ({ connection }) => {
+      desk.withExisting(async ({ connection }) => {
         const { tables, rows, takenAt } = await backUp(connection, file)
         desk.show({ file, tables, rows, takenAt }, () =>
           [

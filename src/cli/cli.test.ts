@@ -1,6 +1,6 @@
 // The command as an operator runs it: a real process, a real database, nothing but the answer on standard output.
 import { execFile } from 'node:child_process'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -280,5 +280,35 @@ describe('a login', () => {
     expect((await posthorn(['user', 'create', '--email', 'no address'])).status).toBe(1)
     expect((await posthorn(['user', 'create', '--email', 'a@b.co', '--role', 'owner'])).err).toMatch(/--workspace/)
     expect((await posthorn(['user', 'create', '--email', 'a@b.co', '--role', 'king'])).status).toBe(2)
+  })
+})
+
+describe('in a data folder without a database', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'posthorn-cli-'))
+  const dataDir = join(folder, 'data')
+  afterAll(() => rmSync(folder, { recursive: true, force: true }))
+  const there = (...args: string[]) => posthorn(args, { DATABASE_URL: undefined, POSTHORN_DATA_DIR: dataDir })
+
+  test.each([
+    ['backup', 'file.backup'],
+    ['drain'],
+    ['recover', '--resume'],
+    ['rotate-key'],
+    ['message', 'list', 'Shop'],
+  ])('%s has nothing to work on, says which folder it looked into, and makes none', async (...args) => {
+    const { status, out, err } = await there(...args)
+    expect([status, out]).toEqual([1, ''])
+    expect(err).toContain(`There is no database in ${dataDir} yet.`)
+    expect(err).toContain('POSTHORN_DATA_DIR')
+    expect(existsSync(dataDir)).toBe(false)
+  })
+
+  test('what begins an installation makes one, and says so beside its answer', async () => {
+    const first = await there('workspace', 'create', '--name', 'Shop', '--json')
+    expect(first.status).toBe(0)
+    expect(first.err).toContain(`There is no database in ${dataDir} yet.`)
+    expect(first.err).toContain('A new one is made.')
+    expect(JSON.parse(first.out)).toMatchObject({ name: 'Shop' })
+    expect(await there('workspace', 'list')).toMatchObject({ status: 0, err: '' })
   })
 })

@@ -15,7 +15,7 @@ import { rotateKeyCommand } from './rotate-key.ts'
 import { domainCommands, keyCommands, mailboxCommands } from './senders.ts'
 import { smtpCredentialCommands } from './smtp-credentials.ts'
 import { suppressionCommands } from './suppressions.ts'
-import { withTools, type Desk } from './tools.ts'
+import { hasDatabase, noDatabase, withTools, type Desk } from './tools.ts'
 import { webhookCommands } from './webhooks.ts'
 import { userCommands } from './users.ts'
 import { planCommands, workspaceCommands } from './workspaces.ts'
@@ -40,7 +40,16 @@ export async function runCli(args: readonly string[], settings: () => Settings):
     write,
     ...makePrinter(json, write),
     settings,
-    with: (work) => withTools(settings(), work),
+    with: async (work) => {
+      const all = settings()
+      if (!hasDatabase(all)) process.stderr.write(`posthorn: ${noDatabase(all)}. A new one is made.\n`)
+      await withTools(all, work)
+    },
+    withExisting: async (work) => {
+      const all = settings()
+      if (!hasDatabase(all)) throw new Error(`${noDatabase(all)}.`)
+      await withTools(all, work)
+    },
   })
   try {
     await program.parseAsync(

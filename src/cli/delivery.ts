@@ -15,7 +15,7 @@ export function deliveryCommands(program: Command, desk: Desk): void {
     )
     .option('--off', 'deliver again')
     .option('--no-wait', 'return at once, not when nothing is in flight any more')
-    .action((options: { off?: true; wait: boolean }) => desk.with((tools) => drain(desk, tools, options)))
+    .action((options: { off?: true; wait: boolean }) => desk.withExisting((tools) => drain(desk, tools, options)))
 
   program
     .command('recover')
@@ -28,7 +28,9 @@ export function deliveryCommands(program: Command, desk: Desk): void {
       'what could have been sent since then becomes delivery_unknown, and is not sent',
       instant,
     )
-    .action((options: { resume?: true; assumeSentSince?: Date }) => desk.with((tools) => recover(desk, tools, options)))
+    .action((options: { resume?: true; assumeSentSince?: Date }) =>
+      desk.withExisting((tools) => recover(desk, tools, options)),
+    )
 }
 
 async function drain(desk: Desk, { db }: Tools, { off, wait }: { off?: true; wait: boolean }): Promise<void> {

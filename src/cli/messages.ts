@@ -14,7 +14,7 @@ export function messageCommands(program: Command, desk: Desk): void {
     .description('show a message with everything that happened to it')
     .argument('<id>', 'the id of the message')
     .action((id: string) =>
-      desk.with(async ({ db }) => {
+      desk.withExisting(async ({ db }) => {
         const timeline = await showMessage(db, id)
         desk.show(timeline, () => describe(timeline))
       }),
@@ -25,7 +25,7 @@ export function messageCommands(program: Command, desk: Desk): void {
     .argument('<workspace>', 'its id or exact name')
     .option('--limit <messages>', 'how many', positive, 50)
     .action((workspace: string, { limit }: { limit: number }) =>
-      desk.with(async ({ db, vault }) => {
+      desk.withExisting(async ({ db, vault }) => {
         const { id } = await findWorkspace(db, vault, workspace)
         const all = await listMessagesOf(db, id, limit)
         const rows = () => all.map((m) => [m.id, m.createdAt, m.status, m.deliveryStatus, m.recipient, m.subject])
@@ -39,7 +39,7 @@ export function messageCommands(program: Command, desk: Desk): void {
     .argument('<workspace>', 'its id or exact name')
     .option('--limit <refusals>', 'how many', positive, 50)
     .action((workspace: string, { limit }: { limit: number }) =>
-      desk.with(async ({ db, vault }) => {
+      desk.withExisting(async ({ db, vault }) => {
         const { id } = await findWorkspace(db, vault, workspace)
         const all = await listRefusedOf(db, id, limit)
         const rows = () => all.map((each) => [each.at, each.source, each.code, each.recipientDomain])

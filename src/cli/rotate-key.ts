@@ -19,7 +19,7 @@ export function rotateKeyCommand(program: Command, desk: Desk): void {
     )
     .option('--finish', 'see that nothing needs the old key, and forget it')
     .action(({ finish }: { finish?: true }) =>
-      desk.with(async ({ db, vault, settings }) => {
+      desk.withExisting(async ({ db, vault, settings }) => {
         const inFile = settings.POSTHORN_SECRET_KEY === undefined
         if (finish !== true) begin(settings, inFile)
         const done = await sealAnew(db, vault)

@@ -1,11 +1,12 @@
 // What every command works with: the database that the settings name, brought to this release's schema, for as long as the command runs.
 import { userInfo } from 'node:os'
+import { resolve } from 'node:path'
 import { makeLog } from '../base/log.ts'
 import { installationKeys } from '../base/installation-key.ts'
 import type { Vault } from '../base/secret.ts'
 import { publicUrl, type Settings } from '../config.ts'
 import { openDatabase, type Connection, type Db } from '../store/database.ts'
-import { embeddedPostgres } from '../store/embedded.ts'
+import { embeddedPostgres, hasCluster } from '../store/embedded.ts'
 import { openVault } from '../store/mac-root.ts'
 import { migrate } from '../store/migrate.ts'
 import { makeTargets, makeWebhookDesk, type WebhookDesk } from '../webhooks/webhooks.ts'
@@ -31,9 +32,18 @@ export interface Desk extends Printer {
   readonly json: boolean
   /** Throws where the environment is wrong. */
   readonly settings: () => Settings
-  /** Opens the database, does the work, closes it. */
+  /** Opens the database, does the work, closes it. Where there is none yet, it is made, and a word on standard error says so. */
   with(work: (tools: Tools) => Promise<void>): Promise<void>
+  /** For what makes no sense without a history: throws where there is no database yet, and makes none. */
+  withExisting(work: (tools: Tools) => Promise<void>): Promise<void>
 }
+
+/** `DATABASE_URL` or a data folder with a database in it. */
+export const hasDatabase = ({ DATABASE_URL, POSTHORN_DATA_DIR }: Settings): boolean =>
+  DATABASE_URL !== undefined || hasCluster(POSTHORN_DATA_DIR)
+
+export const noDatabase = ({ POSTHORN_DATA_DIR }: Settings): string =>
+  `There is no database in ${resolve(POSTHORN_DATA_DIR)} yet. For that of a service, give the command the settings of the service, POSTHORN_DATA_DIR above all`
 
 const answerMs = 60_000
 

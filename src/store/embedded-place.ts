@@ -99,6 +99,11 @@ export function recall(folder: DataFolder): Remembered | undefined {
   return JSON.parse(text) as Remembered
 }
 
+/** Whether the data folder has a database. Makes nothing. */
+export function hasCluster(dataDir: string): boolean {
+  return recall({ path: resolve(dataDir), owner: undefined })?.made === true
+}
+
 export function remember(folder: DataFolder, remembered: Remembered): void {
   writePrivately(folder, 'postgresql.json', JSON.stringify(remembered))
 }

@@ -12,6 +12,7 @@ import { runServer } from './embedded-server.ts'
 import type { RunningServer } from './embedded-server.ts'
 
 export type { EmbeddedConnection } from './embedded-hold.ts'
+export { hasCluster } from './embedded-place.ts'
 
 export interface EmbeddedOptions {
   readonly dataDir: string
