@@ -74,12 +74,12 @@ async function delivered(counter: number, untold: readonly Ending[] = []): Promi
   return folder
 }
 
-function fenceOf(own: NodeState, left: readonly Life[] = []): Fence {
+function fenceOf(own: NodeState, left: readonly Life[] = [], log = silentLog): Fence {
   const fence = makeFence({
     own,
     left,
     name: 'node.test',
-    log: silentLog,
+    log,
     listen: (heard) => listen(world.connection, 'posthorn_delivery', heard),
   })
   ends.push(() => fence.stop())
@@ -113,6 +113,22 @@ const accepted = (claim: Claim): Ending => ({
 })
 const statusOf = ({ id }: Claim) => world.value<string>('select status from messages where id = $1', [id])
 const reasons = async () => (await readStops(world.db.rows)).map(({ kind, reason }) => `${kind} ${reason}`)
+
+test('stopped in the middle of a look, it says nothing of a fault: operators count them', async () => {
+  const own = await lifeIn(await delivered(3))
+  const holder = await world.session()
+  await holder.query('begin')
+  await holder.query('lock table delivering_nodes in access exclusive mode')
+  const faults: string[] = []
+  const fence = fenceOf(own, [], { ...silentLog, fault: (what) => void faults.push(what) })
+  await fence.start()
+  const blocked = `select count(*) > 0 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+  while (!(await world.value<boolean>(blocked))) continue
+  const stopped = fence.stop()
+  await holder.query('rollback')
+  await stopped
+  expect(faults).toEqual([])
+})
 
 test('opens when the journals are told, also those that were left by processes without a successor; their seats are let go', async () => {
   const [ours, theirs] = [await armed(), await armed()]

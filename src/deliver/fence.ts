@@ -132,9 +132,10 @@ export function makeFence(tools: FenceTools): Fence {
   const attend = (ask: Ask): void => {
     clearTimeout(again)
     inTurn(() => settleAndLook(ask)).catch((error: unknown) => {
+      if (ears === undefined) return // stopped, and its session with it
       log.fault('fence', error)
       // A session that broke is replaced and heard of; on a sound one nothing comes by itself.
-      if (ears !== undefined) again = setTimeout(() => attend(ask), 1_000)
+      again = setTimeout(() => attend(ask), 1_000)
     })
   }
   const service = lifecycle(

@@ -208,7 +208,7 @@ const troubleWords = {
   tls_failed: 'No TLS session could be made.',
   auth_unavailable: 'The relay offers no way to log in.',
   size: 'The message is larger than the next host accepts.',
-  smtputf8: 'The address needs SMTPUTF8, which the next host does not offer.',
+  smtputf8: 'The address, or a header field, needs SMTPUTF8, which the next host does not offer.',
   no_8bitmime:
     'The message has 8-bit content that cannot be converted, such as raw header fields, and the next host does not offer 8BITMIME: encode it.',
   arm_failed: 'The database could not record that the message is about to be sent.',
