@@ -39,6 +39,11 @@ function uuencoded(bytes: Buffer): string {
   }
   return `begin 644 e.com\r\n${lines.join('\r\n')}\r\n\`\r\nend\r\n`
 }
+/** As `uuencode -m` writes it. */
+const beginBase64 = (text: string): string => `begin-base64 644 e.com\r\n${text}\r\n====\r\n`
+/** A mail that is one text. */
+const root = (encoding: string, body: string): Buffer =>
+  Buffer.from(`From: a@b.example\r\nContent-Transfer-Encoding: ${encoding}\r\n\r\n${body}`, 'latin1')
 const packed = gzipSync(eicar) // not to be seen but by unpacking
 
 describe('found', () => {
@@ -74,6 +79,33 @@ describe('found', () => {
     ['a mail, quoted-printable', mail(part('quoted-printable', quoted(packed)))],
     ['a mail, binary', mail(part('binary', packed))],
     ['a mail, uuencoded', mail(part('x-uuencode', uuencoded(packed)))],
+    ['uuencoded, in quoted-printable codes', root('quoted-printable', quoted(Buffer.from(uuencoded(packed))))],
+    [
+      'uuencoded, a soft break in its first word',
+      root('quoted-printable', `be=\r\n${uuencoded(packed).slice(2).replaceAll('=', '=3D')}`),
+    ],
+    [
+      'uuencoded, behind a NUL in quoted-printable',
+      root('quoted-printable', `=00\r\n${uuencoded(packed).replaceAll('=', '=3D')}`),
+    ],
+    [
+      'uuencoded, behind what looks like a boundary and is none',
+      root('quoted-printable', `boundary=x\r\n--x\r\n${quoted(Buffer.from(uuencoded(packed)))}`),
+    ],
+    [
+      'the same, and a fold without a word in the header',
+      Buffer.from(
+        root('quoted-printable', `boundary=x\r\n--x\r\n${quoted(Buffer.from(uuencoded(packed)))}`)
+          .toString('latin1')
+          .replace('\r\n', '\r\n \r\n'),
+      ),
+    ],
+    ['begin-base64', root('7bit', beginBase64(wrapped(packed)))],
+    ['begin-base64, blanks among it', root('7bit', beginBase64(wrapped(packed).replace(/(.{10})/g, '$1 ')))],
+    [
+      'begin-base64 in quoted-printable, blanks among it',
+      root('quoted-printable', quoted(Buffer.from(beginBase64(wrapped(packed).replace(/(.{10})/g, '$1 '))))),
+    ],
     ['uuencoded in a text', Buffer.from(`Hello,\r\n\r\n${uuencoded(packed)}`)],
     [
       'a mail in a mail',
@@ -212,6 +244,10 @@ describe('refused, because it cannot be examined within the limits', () => {
       `${' '.repeat(10_000_000)}Content-Transfer-Encoding: base64`,
       `${'boundary=x'.repeat(1_000_000)}\nContent-Transfer-Encoding: 7bit\n\n`,
       'begin 644 a\n'.repeat(2_000),
+      'begin 644 a\n'.repeat(300_000),
+      'begin 644 a\n`\n'.repeat(300_000),
+      'begin-base64 644 a\nQUFB\n'.repeat(200_000),
+      `Content-Transfer-Encoding: quoted-printable\n\n${'begin 644 a\n'.repeat(300_000)}`,
       '\n='.repeat(3_000_000),
     ]
     for (const text of dear) {
@@ -244,6 +280,21 @@ describe('the leaves of a mail, for an engine', () => {
     const texts = findings.leaves.map(({ bytes: leaf }) => Buffer.from(leaf).toString('latin1'))
     expect(texts).toContain(gzipSync('first').toString('latin1'))
     expect(texts.some((text) => text.startsWith('second'))).toBe(true)
+  })
+
+  test.each([
+    ['uuencoded', uuencoded(gzipSync('inner'))],
+    ['begin-base64', `Look:\r\n${beginBase64(wrapped(gzipSync('inner')))}`],
+  ])('a file that is %s inside quoted-printable is there, too', (_, body) => {
+    const bytes = new Uint8Array(root('quoted-printable', quoted(Buffer.from(body))))
+    const findings = examine({
+      files: [{ filename: 'm', contentType: 'message/rfc822', bytes }],
+      wantsLeaves: true,
+      ms: 8_000,
+    })
+    if (findings.kind !== 'clean') throw new Error(findings.kind)
+    const leaves = findings.leaves.map(({ bytes: leaf }) => Buffer.from(leaf).toString('latin1'))
+    expect(leaves).toContain(gzipSync('inner').toString('latin1'))
   })
 })
 

@@ -1,21 +1,28 @@
 // The addresses of a From or Sender field (RFC 5322 3.4): display names, comments and quotes are passed over. Whatever could be read
-// in two ways is no list: groups, empty elements, two brackets, words behind a bracket.
+// in two ways is no list: groups, empty elements, two brackets, words behind a bracket, a comment inside an address, control characters.
+import { withoutBlanks } from './header-block.ts'
+
+/** A tab is a blank (RFC 5322 3.2.2); nothing else of these may stand outside a quoted pair, and nobody writes one. */
+const controls = /[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]/
 
 /** The addr-specs as written, or undefined where the text is no plain list of addresses. */
 export function addressSpecs(text: string): string[] | undefined {
+  if (controls.test(text)) return undefined
   const found: string[] = []
   let outside = ''
   let inside: string | undefined
   const take = (): boolean => {
-    const spec = inside ?? outside.trim()
+    const spec = inside ?? withoutBlanks(outside)
     outside = ''
     inside = undefined
     return found.push(spec) > 0 && spec !== '' && !/[\s"()<>[\]\\]/.test(spec)
   }
   for (let at = 0; at < text.length; at++) {
     const character = text.charAt(at)
-    if (character === '(') at = commentEnd(text, at)
-    else if (character === '"') {
+    if (character === '(') {
+      at = commentEnd(text, at)
+      outside += ' '
+    } else if (character === '"') {
       const end = quoteEnd(text, at)
       if (inside !== undefined) return undefined
       outside += text.slice(at, end + 1)
@@ -23,7 +30,7 @@ export function addressSpecs(text: string): string[] | undefined {
     } else if (character === '<') {
       const end = text.indexOf('>', at)
       if (inside !== undefined || end < 0) return undefined
-      inside = text.slice(at + 1, end).trim()
+      inside = withoutBlanks(text.slice(at + 1, end))
       at = end
     } else if (character === ',') {
       if (!take()) return undefined

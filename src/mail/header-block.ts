@@ -20,11 +20,17 @@ export interface HeaderBlock {
 
 const fieldName = /^[!-9;-~]+(?=:)/
 
-/** Undefined where a line is no field, or the header is longer than `bytesMax`. */
-export function readHeaderBlock(mail: Buffer, bytesMax: number): HeaderBlock | undefined {
+/** Where the header ends; undefined where it is longer than `bytesMax`. */
+export function headerEnd(mail: Buffer, bytesMax: number): number | undefined {
   const empty = mail.subarray(0, bytesMax + 4).indexOf('\r\n\r\n')
   const end = mail[0] === 13 ? 0 : empty < 0 ? mail.length : empty + 2
-  if (end > bytesMax) return undefined
+  return end > bytesMax ? undefined : end
+}
+
+/** Undefined where a line is no field, or the header is longer than `bytesMax`. */
+export function readHeaderBlock(mail: Buffer, bytesMax: number): HeaderBlock | undefined {
+  const end = headerEnd(mail, bytesMax)
+  if (end === undefined) return undefined
   const text = mail.toString('latin1', 0, end)
   const lines: HeaderLine[] = []
   for (let at = 0; at < end;) {
@@ -46,5 +52,18 @@ const nameOctetsMax = 998
 /** The value in one line, its octets read as UTF-8. */
 export function lineText({ value }: HeaderLine): string {
   const text = value.includes('\r') ? value.replaceAll('\r\n', '') : value
-  return (/[^\x00-\x7f]/.test(text) ? Buffer.from(text, 'latin1').toString() : text).trim()
+  return withoutBlanks(/[^\x00-\x7f]/.test(text) ? Buffer.from(text, 'latin1').toString() : text)
+}
+
+/**
+ * Without space and tab at both ends, which alone are white space (RFC 5322 3.2.2): what JavaScript takes for it besides, a form feed or
+ * U+00A0, belongs to the value for other readers.
+ */
+export function withoutBlanks(text: string): string {
+  const isBlank = (at: number): boolean => text[at] === ' ' || text[at] === '\t'
+  let start = 0
+  let end = text.length
+  while (start < end && isBlank(start)) start++
+  while (end > start && isBlank(end - 1)) end--
+  return text.slice(start, end)
 }

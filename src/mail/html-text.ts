@@ -6,10 +6,15 @@ const blocks =
   /^(?:address|article|blockquote|br|dd|div|dl|dt|footer|h[1-6]|header|hr|li|main|ol|p|pre|section|table|tr|ul)$/
 const cells = /^(?:td|th)$/
 const tagName = /<\/?([a-z][a-z0-9]{0,20})/y
+/** What ends a tag, or may hide such an end: a value. A quote that opens no value is a letter (HTML 13.2.5). */
+const tagPiece = />|=\s*(?:(["'])|[^\s>]*)/g
+/** A value with a `>` in it that is longer is none: somebody forgot to close a quote. */
+const quotedCharactersMax = 2_000
 
 export function textOfHtml(html: string): string {
   const lower = html.replace(/[A-Z]+/g, (letters) => letters.toLowerCase())
   let out = ''
+  let quotesHold = true
   for (let at = 0; at < html.length;) {
     const tag = html.indexOf('<', at)
     out += plain(html.slice(at, tag < 0 ? html.length : tag))
@@ -25,8 +30,14 @@ export function textOfHtml(html: string): string {
       at = tag + 1
       continue
     }
-    at = behind(html, '>', tag)
-    if (name === undefined) continue
+    if (name === undefined) {
+      at = behind(html, '>', tag)
+      continue
+    }
+    // A tag without an end has swallowed all that follows: from here on no quote is trusted, so that nothing is looked at a third time.
+    const end: number | undefined = quotesHold ? behindTag(html, tagName.lastIndex) : undefined
+    quotesHold = end !== undefined
+    at = end ?? behind(html, '>', tag)
     if (unread.has(name) && html[tag + 1] !== '/') at = behind(html, '>', behind(lower, `</${name}`, at))
     else if (blocks.test(name)) out += '\n'
     else if (cells.test(name)) out += ' '
@@ -45,36 +56,92 @@ function behind(text: string, what: string, from: number): number {
   return at < 0 ? text.length : at + what.length
 }
 
-const named: Readonly<Record<string, string>> = {
-  amp: '&',
-  lt: '<',
-  gt: '>',
-  quot: '"',
-  apos: "'",
-  nbsp: ' ',
-  copy: '©',
-  reg: '®',
-  euro: '€',
-  ndash: '–',
-  mdash: '—',
-  hellip: '…',
-  auml: 'ä',
-  ouml: 'ö',
-  uuml: 'ü',
-  Auml: 'Ä',
-  Ouml: 'Ö',
-  Uuml: 'Ü',
-  szlig: 'ß',
-  eacute: 'é',
+/**
+ * Where a tag ends, undefined where it does not. A `>` inside a quoted value is part of it, unless the quote is never closed, or too far away:
+ * then that `>` is the end.
+ */
+function behindTag(html: string, from: number): number | undefined {
+  /** Of the first `>` behind a quote; searched again only beyond it, so that all searches together are one pass. */
+  let end = -1
+  tagPiece.lastIndex = from
+  for (let piece = tagPiece.exec(html); piece !== null; piece = tagPiece.exec(html)) {
+    const at = tagPiece.lastIndex
+    if (piece[0] === '>') return at
+    const quote = piece[1]
+    if (quote === undefined) continue
+    const close = html.indexOf(quote, at)
+    if (end < at) end = behind(html, '>', at)
+    if (close < 0 || (end <= close && close - at > quotedCharactersMax)) return end
+    tagPiece.lastIndex = close + 1
+  }
+  return undefined
 }
+
+/** HTML 4's names of U+00A0 to U+00FF, in order. */
+const latin1 = `nbsp iexcl cent pound curren yen brvbar sect uml copy ordf laquo not shy reg macr
+  deg plusmn sup2 sup3 acute micro para middot cedil sup1 ordm raquo frac14 frac12 frac34 iquest
+  Agrave Aacute Acirc Atilde Auml Aring AElig Ccedil Egrave Eacute Ecirc Euml Igrave Iacute Icirc Iuml
+  ETH Ntilde Ograve Oacute Ocirc Otilde Ouml times Oslash Ugrave Uacute Ucirc Uuml Yacute THORN szlig
+  agrave aacute acirc atilde auml aring aelig ccedil egrave eacute ecirc euml igrave iacute icirc iuml
+  eth ntilde ograve oacute ocirc otilde ouml divide oslash ugrave uacute ucirc uuml yacute thorn yuml`
+
+const named: ReadonlyMap<string, string> = new Map([
+  ...latin1.split(/\s+/).map((name, at): [string, string] => [name, String.fromCharCode(0xa0 + at)]),
+  ...Object.entries({
+    amp: '&',
+    lt: '<',
+    gt: '>',
+    quot: '"',
+    apos: "'",
+    OElig: 'Œ',
+    oelig: 'œ',
+    Scaron: 'Š',
+    scaron: 'š',
+    Yuml: 'Ÿ',
+    circ: 'ˆ',
+    tilde: '˜',
+    ensp: '\u2002',
+    emsp: '\u2003',
+    thinsp: '\u2009',
+    zwnj: '\u200c',
+    zwj: '\u200d',
+    lrm: '\u200e',
+    rlm: '\u200f',
+    ndash: '–',
+    mdash: '—',
+    lsquo: '‘',
+    rsquo: '’',
+    sbquo: '‚',
+    ldquo: '“',
+    rdquo: '”',
+    bdquo: '„',
+    dagger: '†',
+    Dagger: '‡',
+    bull: '•',
+    hellip: '…',
+    permil: '‰',
+    lsaquo: '‹',
+    rsaquo: '›',
+    euro: '€',
+    trade: '™',
+    larr: '←',
+    uarr: '↑',
+    rarr: '→',
+    darr: '↓',
+    minus: '−',
+    ne: '≠',
+    le: '≤',
+    ge: '≥',
+  }),
+])
 
 function plain(text: string): string {
   const read = text.includes('&')
     ? text.replace(
-        /&(?:#x([0-9a-f]{1,6})|#(\d{1,7})|([a-z]{2,8}));/gi,
+        /&(?:#x([0-9a-f]{1,6})|#(\d{1,7})|([a-z][a-z0-9]{1,7}));/gi,
         (whole, hex: string, digits: string, name: string) =>
           name !== undefined
-            ? (named[name] ?? whole)
+            ? (named.get(name) ?? whole)
             : character(Number.parseInt(hex ?? digits, hex === undefined ? 10 : 16)),
       )
     : text

@@ -7,6 +7,8 @@ const lineFeed = 0x0a
 const equals = 0x3d
 const dash = 0x2d
 const boundariesMax = 100
+/** So many words `begin` are looked at before a text goes to the scan without a further look. */
+const beginsMax = 1_000
 /** A run of Base64 shorter than this is a word. */
 const runBytesMin = 32
 
@@ -27,6 +29,18 @@ export function looksLikeMail(bytes: Buffer): boolean {
   return /^(?:\s*(?:From [^\r\n]*|>From [^\r\n]*)\r?\n)?\s*[!-9;-~]{1,70}[ \t]*:/.test(begin) && /\n/.test(begin)
 }
 
+/** Whether a line begins as uuencode does, by whatever ends lines; also where there are too many such words to look at each. */
+export function mayHoldUuencode(text: Buffer): boolean {
+  let at = text.indexOf(beginWord)
+  for (let left = beginsMax; at >= 0; at = text.indexOf(beginWord, at + 1)) {
+    if (left-- === 0) return true
+    const next = text[at + beginWord.length]
+    if ((at === 0 || (text[at - 1] as number) < 0x20) && (next === 0x20 || next === 0x09 || next === dash)) return true
+  }
+  return false
+}
+const beginWord = Buffer.from('begin')
+
 export function* mimeLeaves(bytes: Buffer): Generator<MimeLeaf> {
   yield* encodedSections(bytes)
   const runs = base64Runs(bytes)
@@ -38,6 +52,8 @@ export function* mimeLeaves(bytes: Buffer): Generator<MimeLeaf> {
 function* encodedSections(bytes: Buffer): Generator<MimeLeaf> {
   const text = bytes.toString('latin1')
   const field = /^[ \t]*content-transfer-encoding[ \t]*:((?:[^\r\n]|\r?\n[ \t]){0,1000})/gim
+  // Strictly: a line of blanks is a fold.
+  const headerEnd = text.search(/\n\r?\n/)
   let boundaries: readonly Buffer[] | undefined
   for (const match of text.matchAll(field)) {
     const word = /base64|quoted-printable|binary|[78]bit/i.exec(match[1] ?? '')?.[0].toLowerCase()
@@ -47,13 +63,22 @@ function* encodedSections(bytes: Buffer): Generator<MimeLeaf> {
     const start = blank.lastIndex
     boundaries ??= boundariesOf(text)
     const end = sectionEnd(bytes, start, boundaries)
-    const section = bytes.subarray(start, end)
-    if (word === 'base64') yield { bytes: lenientBase64(section), encodedBytes: section.length }
-    else if (word === 'quoted-printable') yield { bytes: quotedPrintable(section), encodedBytes: section.length }
-    // Unencoded text has been seen as it is; only what must be recognised by its first byte is worth another look.
-    else if (section[0] === 0x1f || section.subarray(257, 262).toString('latin1') === 'ustar')
-      yield { bytes: section, encodedBytes: section.length }
+    yield* decodedSection(bytes.subarray(start, end), word)
+    // What looks like a boundary in a mail of one text is none.
+    if (match.index < headerEnd && end < bytes.length) yield* decodedSection(bytes.subarray(start), word)
   }
+}
+
+function* decodedSection(section: Buffer, word: string): Generator<MimeLeaf> {
+  if (word === 'base64' || word === 'quoted-printable') {
+    const decoded = word === 'base64' ? lenientBase64(section) : quotedPrintable(section)
+    yield { bytes: decoded, encodedBytes: section.length }
+    // Readers look for uuencode in what they have decoded, whatever stands before it; an engine may not.
+    yield* uuencoded(decoded)
+  }
+  // Unencoded text has been seen as it is; only what must be recognised by its first byte is worth another look.
+  else if (section[0] === 0x1f || section.subarray(257, 262).toString('latin1') === 'ustar')
+    yield { bytes: section, encodedBytes: section.length }
 }
 
 function boundariesOf(text: string): readonly Buffer[] {
@@ -102,7 +127,7 @@ function lenientBase64(text: Buffer): Buffer {
 }
 
 /** RFC 2045 6.7, forgiving: what is no code stays as it is. */
-function quotedPrintable(text: Buffer): Buffer {
+export function quotedPrintable(text: Buffer): Buffer {
   const decoded = Buffer.allocUnsafe(text.length)
   let filled = 0
   for (let at = 0; at < text.length; at++) {
@@ -168,13 +193,20 @@ function isBase64Line(bytes: Buffer, start: number, end: number): boolean {
   return seen
 }
 
-/** `begin 644 name` to `end`. */
+/** `begin 644 name` to `end`, and `begin-base64 644 name` to `====`. */
 function* uuencoded(bytes: Buffer): Generator<MimeLeaf> {
-  const begin = Buffer.from('begin ')
-  for (let at = bytes.indexOf(begin); at >= 0; at = bytes.indexOf(begin, at + 1)) {
+  for (let at = bytes.indexOf(beginWord); at >= 0; at = bytes.indexOf(beginWord, at + 1)) {
+    const head = /^begin(-base64(?:-encoded)?)?[ \t]+[0-7]{1,8}[ \t]/.exec(bytes.toString('latin1', at, at + 40))
+    if (head === null) continue
     const lineEnd = bytes.indexOf(lineFeed, at)
     if (lineEnd < 0) return
-    if (!/^begin [0-7]{3,4} /.test(bytes.toString('latin1', at, Math.min(lineEnd, at + 16)))) continue
+    if (head[1] !== undefined) {
+      const found = bytes.indexOf('\n====', lineEnd)
+      const end = found < 0 ? bytes.length : found
+      yield { bytes: lenientBase64(bytes.subarray(lineEnd + 1, end)), encodedBytes: end - at }
+      // What stands inside may be meant alone: it is not passed over.
+      continue
+    }
     const { decoded, end } = uuDecode(bytes, lineEnd + 1)
     if (decoded.length > 0) yield { bytes: decoded, encodedBytes: end - at }
     at = Math.max(at, end - 1)
@@ -182,7 +214,7 @@ function* uuencoded(bytes: Buffer): Generator<MimeLeaf> {
 }
 
 function uuDecode(bytes: Buffer, from: number): { readonly decoded: Buffer; readonly end: number } {
-  const decoded = Buffer.allocUnsafe(bytes.length - from)
+  let decoded = Buffer.alloc(0)
   let filled = 0
   let at = from
   while (at < bytes.length) {
@@ -191,6 +223,8 @@ function uuDecode(bytes: Buffer, from: number): { readonly decoded: Buffer; read
     const length = ((bytes[at] ?? 0x20) - 0x20) & 0x3f
     // A line of n bytes has 4 characters for every 3 of them; `end` and anything else does not.
     if (length === 0 || end - at < 1 + Math.ceil(length / 3) * 4 - 2 || bytes[at] === dash) break
+    // Only now: of a thousand empty ones none may take room for the whole rest.
+    if (filled === 0) decoded = Buffer.allocUnsafe(bytes.length - from)
     let left = length
     for (let place = at + 1; place < end && left > 0; place += 4) {
       const [a, b, c, d] = [0, 1, 2, 3].map((each) => ((bytes[place + each] ?? 0x20) - 0x20) & 0x3f) as [

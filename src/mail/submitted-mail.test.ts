@@ -58,6 +58,19 @@ describe('what is sent on', () => {
     expect(read(mail).content).toBe(mail)
   })
 
+  test('an empty mandatory field is a missing one: it is taken away, so that the one added stands alone', () => {
+    for (const empty of ['', '  ', '\r\n ', ' <>']) {
+      const { content, lacks, messageId } = read(mailOf([`Date:${empty}`, from, `Message-ID:${empty}`, 'Subject:']))
+      expect(content.toString()).toBe(mailOf([from, 'Subject:']).toString())
+      expect([lacks, messageId]).toEqual([['Date', 'Message-ID'], undefined])
+    }
+  })
+
+  test('a Message-ID that is none is left as it is, and still tells a repeat', () => {
+    const mail = mailOf([from, 'Date: x', 'Message-ID: foo bar'])
+    expect(read(mail)).toMatchObject({ content: mail, lacks: [], messageId: 'foo bar' })
+  })
+
   test('a header without a body is a mail', () => {
     expect(read(Buffer.from(`${from}\r\nBcc: x@y.example\r\n`)).content.toString()).toBe(`${from}\r\n`)
   })
@@ -83,7 +96,13 @@ describe('what is refused', () => {
     ['a line of 999 octets', 'malformed', mailOf([from], `${'x'.repeat(999)}\r\n`)],
     ['a header line of 999 octets', 'malformed', mailOf([from, `Subject: ${'x'.repeat(990)}`])],
     ['too many fields', 'tooLarge', mailOf([from, ...many(limits.submissionFieldsMax, 'X-A: b')])],
-    ['a header of 300 KB', 'malformed', mailOf([from, ...many(300, `X-A: ${'b'.repeat(990)}`)])],
+    ['control characters beside the address', 'sender', mailOf(['From: ann@example.org\x0b'])],
+    ['control characters before the address', 'sender', mailOf(['From: \x0c ann@example.org'])],
+    ['control characters in the brackets', 'sender', mailOf(['From: Ann <\x0bann@example.org>'])],
+    ['control characters before the brackets', 'sender', mailOf(['From: Ann\x1f<ann@example.org>'])],
+    ['control characters in Sender', 'sender', mailOf([from, 'Sender: ann@example.org\x0c'])],
+    ['control characters beside a key', 'malformed', mailOf([from, 'X-Idempotency-Key: a\x0b'])],
+    ['a header of 300 KB', 'tooLarge', mailOf([from, ...many(300, `X-A: ${'b'.repeat(990)}`)])],
     ['31 Received fields', 'loop', mailOf([...many(31, 'Received: by x'), from])],
     ['raw UTF-8 without SMTPUTF8', 'needsSmtputf8', mailOf([from, 'Subject: Grüße'])],
     ['raw latin1', 'needsSmtputf8', Buffer.from(`${from}\r\nSubject: Gr\xfc\r\n\r\nx\r\n`, 'latin1')],
@@ -93,7 +112,30 @@ describe('what is refused', () => {
   ]
   test.each(cases)('%s', (_, kind, mail) => expect(wrong(mail)).toBe(kind))
 
+  test.each([
+    '\u00a0ann@example.org',
+    'ann@example.org\ufeff',
+    'Ann <ann@example.org\u2003>',
+    'Ann\x85<ann@example.org>',
+  ])('an invisible character beside the address: From: %j', (text) =>
+    expect(wrong(mailOf([`From: ${text}`]), true)).toBe('sender'),
+  )
+
+  test('a header that is too large is told from one that cannot be read, as too many fields are', () => {
+    const folded = mailOf([from, `Subject: x${'\r\n yyyyyyyyyyyyyyyyyyyy'.repeat(15_000)}`])
+    expect(readSubmittedMail(folded, false)).toEqual({
+      mistake: 'tooLarge',
+      words: 'The header has more than 262144 octets',
+    })
+    expect(readSubmittedMail(mailOf([from, 'no field']), false)).toEqual({
+      mistake: 'malformed',
+      words: 'A line before the empty line is no header field',
+    })
+  })
+
   test('what stands exactly at the limit is taken', () => {
+    expect(wrong(mailOf(['From: \t(own)\r\n\tAnn\r\n\t<\tann@example.org >\t']))).toBe('taken')
+    expect(wrong(mailOf([`From: M.\u00a0Ann <ann@example.org>`]), true)).toBe('taken')
     expect(wrong(mailOf([from], `${'x'.repeat(998)}\r\n`.repeat(3)))).toBe('taken')
     expect(wrong(mailOf([...many(30, 'Received: by x'), from]))).toBe('taken')
     expect(wrong(mailOf([from, 'Sender: Ann (herself) <ANN@Example.org>']))).toBe('taken')
@@ -146,6 +188,25 @@ describe('what is read out', () => {
     expect(isPlain(['Content-Transfer-Encoding: base64'])).toBe(false)
     expect(isPlain(['Content-Disposition: attachment'])).toBe(false)
     expect(isPlain([], 'x\r\nbegin 644 a.exe\r\n')).toBe(false)
+    expect(isPlain([], 'begin 644 a.exe\r\n')).toBe(false)
+    expect(isPlain([], 'x\r\nbegin-base64 644 a.exe\r\n')).toBe(false)
+    expect(isPlain([], 'to begin with\r\nbeginnings\r\nbegin\r\n')).toBe(true)
+    expect(isPlain([], '\r\nbeginnings'.repeat(10_000))).toBe(false) // too many to look at
+  })
+
+  test.each([
+    ['an ordinary text', 'Gr=C3=BC=C3=9Fe =3D to begin=\r\n with\r\n', true],
+    ['the word as it is', 'begin 644 e.zip\r\n', false],
+    ['the word in codes', '=62egin 644 e.zip\r\n', false],
+    ['all of the word in codes', 'x\r\n=62=65=67=69=6e=20644 e.zip\r\n', false],
+    ['a soft break in the word', 'be=\r\ngin 644 e.zip\r\n', false],
+    ['a soft break with blanks', 'be= \t\r\ngin 644 e.zip\r\n', false],
+    ['a line end in codes', 'x=0Abegin 644 e.zip\r\n', false],
+    ['Base64 in codes', 'begin=2Dbase64 644 e.zip\r\n', false],
+    ['too long to be decoded here', 'x\r\n'.repeat(limits.smtpBlockBytes), false],
+  ])('a quoted-printable text is looked at decoded: %s', (_, body, isPlain) => {
+    const mail = mailOf([from, 'Content-Transfer-Encoding: Quoted-Printable'], body)
+    expect(read(mail).isPlainText).toBe(isPlain)
   })
 })
 
@@ -161,6 +222,12 @@ test.each([
   ['"a" b@c.example', undefined],
   ['<"a b"@c.example>', undefined],
   ['(open', undefined],
+  ['a@b(c).example', undefined],
+  ['a@b.example\x0b', undefined],
+  ['\ufeffa@b.example', undefined],
+  ['<\u00a0a@b.example>', undefined],
+  ['A\x7f <a@b.example>', undefined],
+  ['A\u00a0B\t<\ta@b.example >\t', ['a@b.example']],
   ['"open', undefined],
   ['<open@c.example', undefined],
 ])('addresses of %j', (text, specs) => expect(addressSpecs(text)).toEqual(specs))

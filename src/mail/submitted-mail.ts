@@ -1,23 +1,24 @@
 // A mail that somebody has submitted (RFC 6409), looked at once: what it says of itself, what of it is not sent on, and why it cannot be
-// taken. Its octets stay as they are but for fields that are ours or nobody's business. No second parser may find another mail in it:
-// header lines are fields, no mandatory field stands twice, no NUL, no line beyond RFC 5322's limit.
+// taken. Its octets stay as they are but for fields that are ours, nobody's business, or mandatory and empty. No second parser may find
+// another mail in it: header lines are fields, no mandatory field stands twice, no NUL, no line beyond RFC 5322's limit.
 import { isAscii, isUtf8 } from 'node:buffer'
 import { limits } from '../config.ts'
 import { parseAddress, type EmailAddress } from './address.ts'
 import { addressSpecs } from './address-list.ts'
-import { lineText, readHeaderBlock, type HeaderLine } from './header-block.ts'
+import { headerEnd, lineText, readHeaderBlock, type HeaderLine } from './header-block.ts'
 import { decodeWords, parseParameterized } from './mime-field.ts'
+import { mayHoldUuencode, quotedPrintable } from './mime-leaves.ts'
 
 export interface SubmittedMail {
   /** What is kept. */
   readonly content: Buffer
   readonly from: EmailAddress
   readonly subject: string
-  /** Without its brackets; left out where the mail has none. */
+  /** Without its brackets, or as it stands where it cannot be read; left out where the mail has none. */
   readonly messageId?: string
   /** Our control field, which is not sent on. */
   readonly idempotencyKey?: string
-  /** Mandatory (RFC 5322 3.6) and not there. */
+  /** Mandatory (RFC 5322 3.6) and not there, or empty. */
   readonly lacks: readonly ('Date' | 'Message-ID')[]
   /** Nothing but a text for people: there is no file to be scanned. */
   readonly isPlainText: boolean
@@ -63,7 +64,9 @@ export function readSubmittedMail(mail: Buffer, smtputf8: boolean): SubmittedMai
     return mistake('malformed', `A line has more than ${limits.mailLineOctetsMax} octets; fold or encode it`)
   const header = readHeaderBlock(mail, limits.submissionHeaderBytesMax)
   if (header === undefined)
-    return mistake('malformed', 'A line before the empty line is no header field, or the header is too large')
+    return headerEnd(mail, limits.submissionHeaderBytesMax) === undefined
+      ? mistake('tooLarge', `The header has more than ${limits.submissionHeaderBytesMax} octets`)
+      : mistake('malformed', 'A line before the empty line is no header field')
   const { lines } = header
   if (lines.length > limits.submissionFieldsMax)
     return mistake('tooLarge', `More than ${limits.submissionFieldsMax} header fields`)
@@ -90,15 +93,16 @@ export function readSubmittedMail(mail: Buffer, smtputf8: boolean): SubmittedMai
       'malformed',
       `X-Idempotency-Key must have 1 to ${limits.idempotencyKeyCharactersMax} visible ASCII characters`,
     )
-  const messageId = /^<([!-~]{1,900})>$/.exec(textOf(fields, 'message-id'))?.[1]
+  const lacks = mandatory.filter((name) => isMissing(fields.get(name.toLowerCase())))
+  const messageId = lacks.includes('Message-ID') ? undefined : withoutBrackets(textOf(fields, 'message-id'))
   return {
     content: without(mail, lines),
     from,
-    subject: subjectOf(fields),
+    subject: recordedSubject(decodeWords(textOf(fields, 'subject'))),
     ...(messageId !== undefined && { messageId }),
     ...(idempotencyKey !== undefined && { idempotencyKey }),
-    lacks: (['Date', 'Message-ID'] as const).filter((name) => !fields.has(name.toLowerCase())),
-    isPlainText: isPlainText(mail, fields),
+    lacks,
+    isPlainText: isPlainText(mail, header.bodyStart, fields),
   }
 }
 
@@ -108,6 +112,19 @@ function textOf(fields: Fields, name: string): string {
   const line = fields.get(name)
   return line === undefined ? '' : lineText(line)
 }
+
+/** RFC 5322 3.6, which we add where they are missing (decisions F); From is the third. */
+const mandatory = ['Date', 'Message-ID'] as const
+
+/** An empty one says as little as none; `<>` names nothing. */
+function isMissing(line: HeaderLine | undefined): boolean {
+  return line === undefined || /^(?:<[ \t]*>)?$/.test(lineText(line))
+}
+
+const isReplaced = (line: HeaderLine): boolean =>
+  (line.name === 'date' || line.name === 'message-id') && isMissing(line)
+
+const withoutBrackets = (text: string): string => /^<([!-~]+)>$/.exec(text)?.[1] ?? text
 
 /** One address in From, and the same in Sender where that is given. */
 function senderOf(fields: Fields): EmailAddress | MailMistake {
@@ -122,10 +139,9 @@ function senderOf(fields: Fields): EmailAddress | MailMistake {
   return from
 }
 
-function subjectOf(fields: Fields): string {
-  const text = decodeWords(textOf(fields, 'subject'))
-    .replace(/[\x00-\x1f\x7f\x85\u2028\u2029]+/g, ' ')
-    .toWellFormed()
+/** A subject as the record has it: in one line, of characters that may stand in one; encoded words may hold others. */
+export function recordedSubject(decoded: string): string {
+  const text = decoded.replace(/[\x00-\x1f\x7f\x85\u2028\u2029]+/g, ' ').toWellFormed()
   return text.length <= limits.subjectCodePointsMax
     ? text
     : Array.from(text).slice(0, limits.subjectCodePointsMax).join('')
@@ -133,14 +149,14 @@ function subjectOf(fields: Fields): string {
 
 const isKey = (text: string): boolean => text.length <= limits.idempotencyKeyCharactersMax && /^[!-~]+$/.test(text)
 
-/** The mail without the fields that are not sent on; itself where there is none. */
+/** The mail without the fields that are not sent on, or that another takes the place of; itself where there is none. */
 function without(mail: Buffer, lines: readonly HeaderLine[]): Buffer {
   const pieces: Buffer[] = []
   let from = 0
-  for (const { name, start, end } of lines) {
-    if (!isOurs(name)) continue
-    pieces.push(mail.subarray(from, start))
-    from = end
+  for (const line of lines) {
+    if (!isOurs(line.name) && !isReplaced(line)) continue
+    pieces.push(mail.subarray(from, line.start))
+    from = line.end
   }
   return from === 0 ? mail : Buffer.concat([...pieces, mail.subarray(from)])
 }
@@ -156,11 +172,19 @@ function hasLongLine(mail: Buffer): boolean {
   return false
 }
 
-/** One text for people, whole and not encoded, with nothing in it that a reader would take for a file. */
-function isPlainText(mail: Buffer, fields: Fields): boolean {
+/** One text for people, whole, with nothing in it that a reader would take for a file, decoded where it is encoded. */
+function isPlainText(mail: Buffer, bodyStart: number, fields: Fields): boolean {
   const { value, parameters } = parseParameterized(textOf(fields, 'content-type'))
   if ((value !== '' && value !== 'text/plain') || parameters.has('name')) return false
   if (fields.has('content-disposition')) return false
   const encoding = textOf(fields, 'content-transfer-encoding').toLowerCase()
-  return /^(?:|7bit|8bit|quoted-printable)$/.test(encoding) && !mail.includes('\nbegin ')
+  const body = mail.subarray(bodyStart)
+  if (encoding === '' || encoding === '7bit' || encoding === '8bit') return !mayHoldUuencode(body)
+  // A long one is decoded by the scan, which does not hold up everybody else.
+  return (
+    encoding === 'quoted-printable' &&
+    body.length <= limits.smtpBlockBytes &&
+    !mayHoldUuencode(body) &&
+    !mayHoldUuencode(quotedPrintable(body))
+  )
 }

@@ -1,6 +1,7 @@
 // The sandbox's inbox of a workspace: what its own messages became when they were delivered to the sandbox. What belongs to others, or to
 // nobody, is not there.
 import type { WorkspaceId } from '../domain/message.ts'
+import { recordedSubject } from '../mail/submitted-mail.ts'
 import type { Db } from '../store/database.ts'
 import { pageSandbox, readSandboxMail, type SandboxRow } from '../store/sandbox.ts'
 import type { Page } from './management.ts'
@@ -42,7 +43,7 @@ export async function listSandbox(
   const items = await Promise.all(
     shown.map(async (row) => {
       const { subject } = await (await reader()).parse(headOf(row.head))
-      return { ...present(row), ...(subject !== undefined && { subject }) }
+      return { ...present(row), ...(subject !== undefined && { subject: recordedSubject(subject) }) }
     }),
   )
   return { items, ...(rows.length > most && { next: shown.at(-1)?.id as string }) }
@@ -54,7 +55,7 @@ export async function showSandboxMail(db: Db, workspace: WorkspaceId, id: string
   const mail = await (await reader()).parse(row.content)
   return {
     ...present(row),
-    ...(mail.subject !== undefined && { subject: mail.subject }),
+    ...(mail.subject !== undefined && { subject: recordedSubject(mail.subject) }),
     headers: mail.headers.map(({ originalKey: name, value }) => ({ name, value })),
     ...(mail.text !== undefined && { text: mail.text }),
     ...(mail.html !== undefined && { html: mail.html }),

@@ -1,0 +1,77 @@
+// The text that a person reads in HTML, and that nothing which only looks like HTML breaks it or makes it slow.
+import { expect, test } from 'vitest'
+import { textOfHtml } from './html-text.ts'
+
+test.each(['&toString;', '&valueOf;', '&constructor;', '&__proto__;', '&hasOwn;'])(
+  'no entity, so it stays: %s',
+  (text) => {
+    expect(textOfHtml(text)).toBe(text)
+  },
+)
+
+test.each([
+  ['&iexcl;&sect;&laquo;&shy;&sup1;&frac12;&raquo;&iquest;', '¡§«\u00ad¹½»¿'],
+  ['&Agrave;&AElig;&times;&Oslash;&THORN;&szlig;&agrave;&divide;&oslash;&yuml;', 'ÀÆ×ØÞßà÷øÿ'],
+  ['&lsquo;&rsquo;&sbquo;&ldquo;&rdquo;&bdquo;', '‘’‚“”„'],
+  ['&bull;&trade;&hellip;&euro;&ndash;&mdash;&middot;', '•™…€–—·'],
+  ['a&zwnj;b&zwj;c&thinsp;d&ensp;e&emsp;f&nbsp;g', 'a\u200cb\u200dc\u2009d\u2002e\u2003f g'],
+  ['&auml;&Auml;', 'äÄ'],
+  ['&lt;b&gt; &amp;amp; &quot;x&quot; &apos;y&apos;', '<b> &amp; "x" \'y\''],
+  ['&bogus; &EURO;', '&bogus; &EURO;'],
+])('entities are their characters: %s', (html, text) => {
+  expect(textOfHtml(html)).toBe(text)
+})
+
+test.each([
+  ['<a title="a>b" href="x">l</a>', 'l'],
+  ["<a title='a>b' href=x>l</a>", 'l'],
+  ['<a title = "it\'s > that">l</a>', 'l'],
+  ['<img alt="<b>"><a title="">l</a>', 'l'],
+  ['</p title="a>b">l', 'l'],
+  ['<script src="a>b">x</script>l', 'l'],
+  // Quotes that open no value: a browser takes them for a letter.
+  ['<a "b>l</a> "m"', 'l "m"'],
+  ['<a href=x"y>l</a> "m"', 'l "m"'],
+  ['<a href=x?y="z>l</a> "m"', 'l "m"'],
+  ['<a title="a" "b>l</a>', 'l'],
+])('a tag ends where a browser lets it end: %s', (html, text) => {
+  expect(textOfHtml(html)).toBe(text)
+})
+
+test('a quote that is never closed, or only far away, costs its own tag alone', () => {
+  expect(textOfHtml('<a href="x>l</a><p>rest')).toBe('l\nrest')
+  expect(textOfHtml("<a href='x>l</a><p>rest")).toBe('l\nrest')
+  expect(textOfHtml('<a href="x>l</a> He said "yes" and went')).toBe('l He said "yes" and went')
+  const rest = 'word '.repeat(2_000).trim()
+  expect(textOfHtml(`<a href="x>l</a><p>${rest}<p class="y">end`)).toBe(`l\n${rest}\nend`)
+})
+
+test('a long value in which no tag could end is a value: a picture in its address', () => {
+  const picture = `data:image/png;base64,${'QUJD'.repeat(100_000)}`
+  expect(textOfHtml(`<img src="${picture}" alt="a>b">l`)).toBe('l')
+})
+
+const hostile = [
+  '<a "',
+  '<a b="',
+  "<a b='",
+  '<a b="\'>',
+  '<a b=">',
+  '<a b="> "x" ',
+  '<a b=',
+  '<a b= ',
+  'b="x" ',
+  'b="x>" ',
+  `b="${'x'.repeat(5_000)}" `,
+  `b="${'x'.repeat(5_000)}>" `,
+  `<a b="${'x>'.repeat(3_000)}`,
+  '=',
+]
+test.each(hostile.map((piece) => [piece.slice(0, 20), piece]))(
+  '1 MB of it is read in linear time: %s',
+  (_, piece = '') => {
+    const began = performance.now()
+    textOfHtml(`<a ${piece.repeat(Math.ceil(1_000_000 / piece.length))}`)
+    expect(performance.now() - began).toBeLessThan(1_000)
+  },
+)
