@@ -69,8 +69,8 @@ export function buildApp(options: HttpOptions): FastifyInstance {
       maxHeaderSize: limits.requestHeadBytesMax,
     },
     clientErrorHandler: (error, socket) => answerMalformed(error, socket, nextId()),
-    // The path cannot be decoded, so no route could be found; the key still comes first (decisions D).
-    frameworkErrors: (_error, request, reply) => {
+    // The path cannot be decoded, so no route could be found; where an id was meant, the key still comes first (decisions D).
+    frameworkErrors: (error, request, reply) => {
       request.principal = null // such a request is not made from our decorated kind
       request.bodyRead = false
       begin(request, reply)
@@ -79,6 +79,7 @@ export function buildApp(options: HttpOptions): FastifyInstance {
           (principal) => answerRefusal(face, request, reply, isRefusal(principal) ? principal : notAMessageId),
           (fault: unknown) => answerFault(face, request, reply, fault),
         )
+      else if (error.code === 'FST_ERR_BAD_URL') answerRefusal(face, request, reply, badEncoding)
       else answerNotFound(face, request, reply)
     },
   })
@@ -135,6 +136,10 @@ const everywhere = {
 const overTls = { ...everywhere, 'strict-transport-security': 'max-age=31536000' }
 
 const noHost = refuse('invalid_request', 'An HTTP/1.1 request needs exactly one "Host" header.', { field: 'Host' })
+const badEncoding = refuse(
+  'invalid_request',
+  'The address has a malformed percent-encoding: write each byte of its UTF-8 as "%" and two hexadecimal digits.',
+)
 const manyHeaders = refuse('invalid_request', `The request has more than ${limits.requestHeadersMax} headers.`)
 
 function wrongHead({ raw }: FastifyRequest) {

@@ -53,6 +53,13 @@ test('a domain is added, found, and gets a new DKIM key, each with its line in t
   ])
 })
 
+test("the simulator's domain sends nothing: it is refused with its field", async () => {
+  expect((await owner.ask('POST', '/domains', { body: { name: 'simulator.posthorn.test' } })).json()).toMatchObject({
+    code: 'invalid_request',
+    field: 'name',
+  })
+})
+
 test('operators read what the doctor found, and nobody else does', async () => {
   const { workspaceId } = await office.sender()
   const operator = await office.signedIn('viewer', workspaceId, true)

@@ -254,6 +254,12 @@ describe('members that a request should not have', () => {
         'limit=1&limit=2',
         'cursor=%00',
         'cursor=*',
+        'cursor=-1',
+        'cursor=%ff',
+        'cursor=7b0a4f0e-3c1d-4f7a-9a55-0d6f1f2b3c4d',
+        `cursor=${Buffer.from('a@example.org').toString('base64url').slice(0, -1)}`,
+        `cursor=${Buffer.from('a@example.org').toString('base64url')}!`,
+        `cursor=${Buffer.from('no address').toString('base64url')}`,
       ]) {
         const answer = await operator.ask('GET', `${pathWith(path, {})}?${text}`)
         expect([path, text, answer.statusCode]).toEqual([path, text, 400])

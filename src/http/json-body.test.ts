@@ -40,15 +40,16 @@ describe('JSON that means two things, or nothing good, is invalid_request', () =
   test.each([
     ['a member twice', '{"recipient":"a","recipient":"b"}', 'recipient'],
     ['a member twice with the same value', '{"a":1,"a":1}', 'a'],
-    ['a member twice in an attachment', '{"attachments":[{"filename":"a","filename":"b"}]}', 'filename'],
+    ['a member twice in an attachment', '{"attachments":[{"filename":"a","filename":"b"}]}', 'attachments.0.filename'],
+    ['a member twice, behind others', '{"x":[[1,2],{"y":1},{"z":[],"y":{"b":1,"b":2}}]}', 'x.2.y.b'],
+    ['a member twice in metadata', '{"subject":"s","metadata":{"a":"x","a":"y"}}', 'metadata.a'],
     ['a member twice, once escaped', String.raw`{"recipient":"a","\u0072ecipient":"b"}`, 'recipient'],
     ['a member twice, after an inner object', '{"a":{"b":1},"a":2}', 'a'],
     ['the empty name twice', '{"":1,"":2}', ''],
     ['__proto__', '{"__proto__":{"x":1}}', '__proto__'],
     ['__proto__, escaped', String.raw`{"__pr\u006fto__":1}`, '__proto__'],
-    ['__proto__ within metadata', '{"metadata":{"__proto__":"x"}}', '__proto__'],
-    ['constructor', '{"constructor":1}', 'constructor'],
-    ['prototype', '{"prototype":1}', 'prototype'],
+    ['__proto__ within metadata', '{"metadata":{"__proto__":"x"}}', 'metadata.__proto__'],
+    ['__proto__ in a list', '{"a":[0,{"b":{"__proto__":1}}]}', 'a.1.b.__proto__'],
     ['an escaped U+0000', String.raw`{"a":{"b":["x\u0000"]}}`, 'a.b.0'],
     ['a lone surrogate', String.raw`{"a":"\ud800"}`, 'a'],
     ['surrogates in the wrong order', String.raw`{"a":"\udc00\ud800"}`, 'a'],
@@ -65,6 +66,12 @@ describe('JSON that means two things, or nothing good, is invalid_request', () =
   )
 })
 
+test('a refusal repeats little of the names that a stranger chose', () => {
+  const name = 'n'.repeat(100_000)
+  const answer = read(`{"${name}":{"${name}":{"${name}":1,"${name}":1}}}`)
+  expect(isRefusal(answer) && answer.field).toMatch(/^n{64}\.n{63}$/)
+})
+
 describe('what is well-formed is read', () => {
   test.each([
     ['the same name in two objects', '{"a":{"x":1},"b":{"x":2},"x":3}'],
@@ -77,6 +84,7 @@ describe('what is well-formed is read', () => {
       'long strings with escapes everywhere',
       JSON.stringify({ a: '\\"'.repeat(1000), b: `${'x'.repeat(255)}\\`, c: 1 }),
     ],
+    ['names that only sound like prototypes', '{"metadata":{"constructor":"a","prototype":"b","toString":"c"}}'],
     ['something that looks like a refusal', '{"refused":true,"code":"internal_error"}'],
     ['a number that overflows', '{"a":1e400}'],
     ['a top-level string', '"a"'],
@@ -89,7 +97,7 @@ test('for JSON without repeated names it agrees with JSON.parse, however it is w
     fc.property(fc.jsonValue({ maxDepth: 5 }), fc.constantFrom(0, 1, '\t'), (value, space) => {
       const text = JSON.stringify(value, null, space)
       const answer = read(text)
-      if (isRefusal(answer)) expect(answer.code).toBe('invalid_request') // prototype names and U+0000
+      if (isRefusal(answer)) expect(answer.code).toBe('invalid_request') // __proto__ and U+0000
       else expect(answer.value).toEqual(JSON.parse(text))
     }),
     { numRuns: 500 },

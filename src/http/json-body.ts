@@ -36,7 +36,9 @@ export function readJson(bytes: Buffer): Json {
 
 const quote = 0x22
 const backslash = 0x5c
-const meansPrototype = new Set(['__proto__', 'constructor', 'prototype'])
+/** Copying code may set the prototype by it. All other names are plain members, also `constructor`. */
+const meansPrototype = '__proto__'
+const shownCharactersMax = 64
 
 /**
  * One linear pass that looks at structure only. It does not judge the grammar, which the parser does afterwards; what
@@ -47,6 +49,7 @@ function scan(text: string): Refusal | undefined {
   let values = 0
   let outside = 0
   const names: (Set<string> | undefined)[] = []
+  const places: (string | number)[] = [] // at each depth the member or the index that we are in
   for (let at = 0; at < text.length; at++) {
     if (++outside > limits.jsonOutsideStringsMax)
       return refuse(
@@ -67,14 +70,15 @@ function scan(text: string): Refusal | undefined {
         const name = nameOf(text, at, end)
         if (name === undefined) return undefined // a bad escape: the parser says so
         const seen = (names[depth] ??= new Set())
-        if (seen.has(name) || meansPrototype.has(name)) {
-          const shown = name.slice(0, 64)
+        places[depth] = name
+        if (seen.has(name) || name === meansPrototype) {
+          const field = pathOf(places.slice(1, depth + 1))
           return refuse(
             'invalid_request',
             seen.has(name)
-              ? `"${shown}" is given twice; give every member once.`
-              : `"${shown}" is not allowed as the name of a member.`,
-            { field: shown },
+              ? `"${field}" is given twice; give every member once.`
+              : `"${field}" is not allowed: no member may be named "${meansPrototype}".`,
+            { field },
           )
         }
         seen.add(name)
@@ -85,19 +89,30 @@ function scan(text: string): Refusal | undefined {
       case 0x5b: // [
         if (++depth > limits.jsonDepthMax) return refuse('invalid_request', 'The body is nested too deeply.')
         names[depth] = undefined
+        places[depth] = text.charCodeAt(at) === 0x5b ? 0 : ''
         values++
         break
       case 0x7d: // }
       case 0x5d: // ]
         depth--
         break
-      case 0x2c: // ,
+      case 0x2c: {
+        // A comma: in a list, the next index.
+        const place = places[depth]
+        if (typeof place === 'number') places[depth] = place + 1
         values++
         break
+      }
     }
     if (values > limits.jsonMembersMax) return refuse('invalid_request', 'The body has too many members.')
   }
   return undefined
+}
+
+/** Names that a stranger chose are cut before they are repeated. */
+function pathOf(places: readonly (string | number)[]): string {
+  const parts = places.map((place) => String(place).slice(0, shownCharactersMax))
+  return parts.join('.').slice(0, 2 * shownCharactersMax)
 }
 
 /** The index of the closing quote, or -1. Short strings are walked; long ones are jumped over from quote to quote. */

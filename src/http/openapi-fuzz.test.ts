@@ -59,7 +59,7 @@ function good(given: Schema, name = ''): fc.Arbitrary<unknown> {
         return fc.dictionary(
           fc
             .string({ minLength: 1, maxLength: schema.propertyNames?.maxLength ?? 40 })
-            .filter((key) => !/^(__proto__|constructor|prototype)$/.test(key)),
+            .filter((key) => key !== '__proto__'),
           good(values) as fc.Arbitrary<string>,
           { maxKeys: schema.maxProperties ?? 5, noNullPrototype: true },
         )

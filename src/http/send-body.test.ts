@@ -18,6 +18,18 @@ const long = 'x'.repeat(40_000)
 const file = (contentBase64: string) => ({ filename: 'a.bin', contentType: 'application/x-test', contentBase64 })
 const bodyWith = (changes: object) => JSON.stringify({ ...validBody, ...changes })
 
+test('metadata may be named constructor and prototype; as members of the request they are unknown', () => {
+  const metadata = { constructor: 'a', prototype: 'b', toString: 'c' }
+  for (const read of [readSendBody, readLargeSendBody]) {
+    expect(read(Buffer.from(bodyWith({ metadata })), false, now)).toMatchObject({ message: { metadata } })
+    for (const name of Object.keys(metadata))
+      expect(read(Buffer.from(bodyWith({ [name]: 'x' })), false, now)).toMatchObject({
+        code: 'invalid_request',
+        field: name,
+      })
+  }
+})
+
 describe('the quick way agrees with the ordinary one', () => {
   const cases: [string, string | Buffer][] = [
     ['a long file', bodyWith({ attachments: [file(base64)] })],

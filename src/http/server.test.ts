@@ -353,6 +353,18 @@ describe('GET /api/v1/messages/{messageId}, specification 4.2', () => {
     if (status !== 200) expect(Object.keys(response.json<object>())).toEqual(expect.arrayContaining(['error', 'code']))
   })
 
+  test.each(['/api/v1/suppressions/%ff', '/api/v1/suppressions/a%4', '/nowhere/%zz'])(
+    '%s has a malformed percent-encoding, and is told so',
+    async (url) => {
+      const response = await appWith().app.inject({ method: 'DELETE', url })
+      expect(response.statusCode).toBe(400)
+      expect(response.json()).toMatchObject({
+        code: 'invalid_request',
+        error: expect.stringContaining('malformed percent-encoding') as string,
+      })
+    },
+  )
+
   test('an id that cannot even be decoded asks for the key first', async () => {
     const response = await appWith().app.inject(reading('%zz', { authorization: 'Bearer wrong' }))
     expect([response.statusCode, response.headers['www-authenticate']]).toEqual([401, 'Bearer'])
@@ -405,7 +417,7 @@ describe('what every response carries', () => {
       404,
       { method: 'PUT', url: '/x', payload: 'x', headers: { 'content-type': 'x/y' } },
     ],
-    ['a path that cannot be decoded', 404, '/%zz'],
+    ['a path that cannot be decoded', 400, '/%zz'],
     ['the health check', 200, '/healthz'],
   ]
   test.each(requests)('%s', async (_name, status, request) => {

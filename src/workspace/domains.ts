@@ -3,6 +3,7 @@ import { randomBytes, randomUUIDv7 } from 'node:crypto'
 import { sealedAs, type Vault } from '../base/secret.ts'
 import type { DomainStatus } from '../domain/domain-state.ts'
 import type { WorkspaceId } from '../domain/message.ts'
+import { simulatorDomain } from '../domain/simulator.ts'
 import { parseAddress } from '../mail/address.ts'
 import { generateDkimKey } from '../mail/dkim.ts'
 import type { Db } from '../store/database.ts'
@@ -49,6 +50,10 @@ export async function addDomain(
   const name = parseAddress(`postmaster@${text}`)?.domain
   if (name === undefined)
     throw new Mistake(`"${text}" is not the name of a domain, such as example.org.`, { field: 'name' })
+  if (`.${name}`.endsWith(`.${simulatorDomain}`))
+    throw new Mistake(`${name} is reserved: ${simulatorDomain} is the simulator's domain, and nobody sends from it.`, {
+      field: 'name',
+    })
   const known = verified && (await verifyDomain(tools.db, workspace, name))
   if (!known) {
     const { publicKey, privateKeySealed } = await makeKey(tools.vault, workspace, name)

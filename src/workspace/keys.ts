@@ -39,6 +39,8 @@ export async function createKey(
   const wrong = wanted.find((scope) => !(scopes as readonly string[]).includes(scope))
   if (wrong !== undefined)
     throw new Mistake(`There is no scope "${wrong}"; there are ${scopes.join(', ')}.`, { field: 'scopes' })
+  if (wish.expiresAt !== undefined && wish.expiresAt.getTime() <= Date.now())
+    throw new Mistake('A key must expire in the future.', { field: 'expiresAt' })
   const key = makeApiKey()
   const row = await insertKey(db, workspace, {
     id: randomUUIDv7(),

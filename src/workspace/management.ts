@@ -149,8 +149,6 @@ export function createKeyFor({ db }: Tools, by: By, wish: KeyWish): Promise<ApiK
       field: 'scopes',
     })
   }
-  if (wish.expiresAt !== undefined && wish.expiresAt.getTime() <= Date.now())
-    throw new Mistake('"expiresAt" must be in the future.', { field: 'expiresAt' })
   return audited(
     db,
     by,

@@ -26,9 +26,6 @@ export interface Submitters {
   forget(): void
 }
 
-/** Reserved: its mail counts like any other, but nothing there is ever suppressed (decisions J). */
-const simulatorDomain = 'simulator.posthorn.test'
-
 export function makeSubmitters(tools: {
   readonly db: Db
   readonly vault: Vault
@@ -67,8 +64,7 @@ export function makeSubmitters(tools: {
     },
     mailboxOf: async (workspace, sender) =>
       mailboxes.get(`${workspace} ${sender.key}`, async () => (await findActiveMailbox(db, workspace, sender.key))?.id),
-    isSuppressed: async (workspaceId, { key, domain }) =>
-      domain === simulatorDomain ? false : isSuppressed(workspaceId, key),
+    isSuppressed: (workspaceId, { key }) => isSuppressed(workspaceId, key),
     forget: () => {
       users.forget()
       mailboxes.forget()

@@ -153,6 +153,17 @@ describe('domains and mailboxes', () => {
     await expect(addDomain(tools, other.id, 'not a domain', true)).rejects.toThrow(Mistake)
   })
 
+  test.each(['simulator.posthorn.test', 'a.Simulator.Posthorn.test'])(
+    'the domain of the simulator is nobody to send from: %s',
+    async (name) => {
+      for (const verified of [true, false])
+        await expect(addDomain(tools, other.id, name, verified)).rejects.toMatchObject({
+          message: expect.stringContaining('is reserved') as string,
+          field: 'name',
+        })
+    },
+  )
+
   test('a mailbox stands on a domain of its own workspace', async () => {
     const mailbox = await addMailbox(db, shop.id, 'Hello@Example.org', 'The Shop')
     expect(mailbox).toMatchObject({
@@ -293,6 +304,11 @@ describe('keys', () => {
     expect((await createKey(db, shop.id, { name: 'k', scopes })).scopes).toEqual(scopes)
   })
 
+  test('a key that has expired already is not made', async () => {
+    const wish = { name: 'k', scopes: ['mail.send'], expiresAt: new Date(Date.now() - 1) }
+    await expect(createKey(db, shop.id, wish)).rejects.toThrow('A key must expire in the future.')
+  })
+
   test('a revoked key is refused at once', async () => {
     const { authenticate, forget } = authenticator()
     let heard = Promise.withResolvers<void>()
@@ -322,8 +338,9 @@ describe('keys', () => {
     const gone = await createKey(db, shop.id, {
       name: 'k',
       scopes: ['mail.send'],
-      expiresAt: new Date(Date.now() - 1000),
+      expiresAt: new Date(Date.now() + 3600_000),
     })
+    await db.run(`update api_keys set expires_at = now() - interval '1 second' where id = $1`, [gone.id])
     expect(await authenticate(soon.key)).toBeDefined()
     expect(await authenticate(gone.key)).toBeUndefined()
   })

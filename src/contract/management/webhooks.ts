@@ -8,16 +8,13 @@ const time = (description: string) =>
 const uuid = (description: string) =>
   Type.String({ format: 'uuid', description, examples: ['0199f1c2-7a4e-8c3b-9d52-6f1e8a0b4c7c'] })
 
-const types = Type.Array(Type.Enum(webhookEventTypeNames, { type: 'string' }), {
-  minItems: 1,
-  maxItems: 50,
-  description: 'Which types are posted. Left out: all. `webhook.test` is always posted.',
-})
+const types = (description: string) =>
+  Type.Array(Type.Enum(webhookEventTypeNames, { type: 'string' }), { minItems: 1, maxItems: 50, description })
 
 export const WebhookEndpoint = Type.Object(
   {
     url: Type.String({ format: 'uri', description: 'Where events are posted: public HTTPS.' }),
-    events: Type.Optional(types),
+    events: Type.Optional(types('Which types are posted. Left out: all. `webhook.test` is always posted.')),
     apiVersion: Type.String({ description: 'The version of the bodies, pinned when the endpoint was made.' }),
     state: Type.Enum(['active', 'disabled'], { type: 'string', description: 'A disabled endpoint gets nothing.' }),
     reason: Type.Optional(
@@ -108,7 +105,9 @@ export const SetWebhookRequest = Type.Object(
       examples: ['https://example.com/posthorn'],
     }),
     events: Type.Optional(
-      Type.Union([types, Type.Null()], { description: 'Which types; null or, at first, left out: all.' }),
+      Type.Union([types('Which types are posted. `webhook.test` is always posted.'), Type.Null()], {
+        description: 'Which types; null or, at first, left out: all. Later, left out: as before.',
+      }),
     ),
   },
   { additionalProperties: false, description: 'Where to post. A new URL keeps the secret.' },

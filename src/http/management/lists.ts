@@ -18,13 +18,13 @@ import {
   unsuppressFor,
 } from '../../workspace/workspace.ts'
 import type { Desk } from '../manage.ts'
-import { pagingOf, presentPage, textPagingOf } from './pages.ts'
+import { addressPagingOf, pagingOf, presentPage } from './pages.ts'
 
 const hourMs = 3600_000
 
 export function listRoutes({ member, office }: Desk): void {
   member(operations.listSuppressions, async ({ by, query: { prefix, reason, ...asked } }) => {
-    const paging = textPagingOf(asked)
+    const paging = addressPagingOf(asked)
     if (isRefusal(paging)) return paging
     const { before: after, most } = paging
     const wish = { most, ...(after && { after }), ...(prefix && { prefix }), ...(reason && { reason }) }

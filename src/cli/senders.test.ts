@@ -1,0 +1,44 @@
+// What operators are refused is what callers of the API are refused, in one sentence.
+import { execFile } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { freshDatabase, type FreshDatabase } from '../../test/world/postgres.ts'
+
+const command = fileURLToPath(new URL('../../bin/posthorn', import.meta.url))
+let database: FreshDatabase
+
+beforeAll(async () => {
+  database = await freshDatabase()
+  expect(await posthorn('workspace', 'create', '--name', 'Shop', '--plan', 'free')).toMatchObject({ status: 0 })
+})
+afterAll(() => database.drop())
+
+function posthorn(...args: readonly string[]) {
+  const { user, password, database: name, host, port } = database.connection
+  const env = {
+    PATH: process.env['PATH'],
+    HOME: process.env['HOME'],
+    DATABASE_URL: `postgres://${user}:${encodeURIComponent(password)}@/${name}?host=${encodeURIComponent(host)}&port=${port}`,
+    POSTHORN_SECRET_KEY: 's'.repeat(32),
+  }
+  return new Promise<{ status: unknown; out: string; err: string }>((resolve) => {
+    execFile(command, args, { env }, (error, out, err) => resolve({ status: error?.code ?? 0, out, err }))
+  })
+}
+
+test.each([
+  [
+    'a key that has expired already',
+    ['key', 'create', 'Shop', '--name', 'k', '--scope', 'mail.send', '--expires', '2020-01-01T00:00:00Z'],
+    'A key must expire in the future.',
+  ],
+  [
+    'a domain of the simulator',
+    ['domain', 'add', 'Shop', 'a.simulator.posthorn.test', '--verified'],
+    'a.simulator.posthorn.test is reserved',
+  ],
+])('%s is not made', async (_name, args, words) => {
+  const { status, out, err } = await posthorn(...args)
+  expect([status, out]).toEqual([1, ''])
+  expect(err).toContain(words)
+})
