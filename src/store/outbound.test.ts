@@ -103,7 +103,7 @@ describe('arm', () => {
     expect(await queueRow(claim)).toMatchObject({ armed_epoch: null })
   })
 
-  test('does not arm when the recipient is suppressed, but for the simulator and other workspaces', async () => {
+  test('does not arm when the recipient is suppressed, at the simulator like anywhere, in this workspace alone', async () => {
     const other = await world.sender()
     await suppressed('Ann@Example.org')
     await suppressed('delivered@simulator.posthorn.test')
@@ -117,7 +117,7 @@ describe('arm', () => {
     expect(await Promise.all(claims.map((claim) => recorder.arm(claim)))).toEqual([
       'suppressed',
       'armed',
-      'armed',
+      'suppressed',
       'armed',
     ])
     expect(await queueRow(ann as Armable)).toMatchObject({ status: 'sending', armed_epoch: null })

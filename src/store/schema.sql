@@ -694,7 +694,7 @@ begin
            and (s.keep_ms is null or k.created_at > now_at - s.keep_ms * interval '1 millisecond') limit 1) repeated on true
       left join lateral (
         select x.recipient_key from suppressions x
-         where x.workspace_id = s.w and x.recipient_key = s.recipient_key and s.destination <> 'simulator.posthorn.test' limit 1) no on true
+         where x.workspace_id = s.w and x.recipient_key = s.recipient_key limit 1) no on true
   ),
   spoiled as materialized (
     select coalesce(array_agg(e.g), '{}') groups from seen e where e.sender is null or e.suppressed or e.repeated_id is not null
@@ -903,8 +903,7 @@ begin
   return query
   with asked as materialized (
     select a.id, a.epoch, a.token, o.row,
-           exists (select from suppressions x where x.workspace_id = o.workspace_id and x.recipient_key = a.key
-                    and o.destination <> 'simulator.posthorn.test') suppressed
+           exists (select from suppressions x where x.workspace_id = o.workspace_id and x.recipient_key = a.key) suppressed
       from unnest(ids, epochs, tokens, keys) as a (id, epoch, token, key)
       cross join lateral (
         select x.ctid row, x.workspace_id, x.destination from outbound x where x.message_id = a.id and x.epoch = a.epoch and x.token = a.token
