@@ -32,6 +32,7 @@ export function installationKeys(settings: KeySettings): KeyRing {
   readKeys(path)
   let known: { readonly mtimeMs: number; readonly ino: number; readonly keys: readonly string[] } | undefined
   return {
+    file: path,
     all: () => {
       const { mtimeMs, ino } = statSync(path)
       if (known?.mtimeMs !== mtimeMs || known.ino !== ino) known = { mtimeMs, ino, keys: readKeys(path) }

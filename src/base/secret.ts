@@ -24,6 +24,13 @@ export interface Vault {
 /** Installation keys: the first one seals, all of them open. Asked anew when something does not open: another process may rotate them. */
 export interface KeyRing {
   all(): readonly string[]
+  /** Where they are kept; none where they are set as POSTHORN_SECRET_KEY. */
+  readonly file?: string
+}
+
+/** Sealed with a key that is not at hand, or for something else, or changed. */
+export class DoesNotOpen extends Error {
+  override readonly name = 'DoesNotOpen'
 }
 
 /** What each kind of secret is sealed as. `domain` in A-labels. */
@@ -85,7 +92,9 @@ export function makeVault(keys: string | KeyRing, macRoot?: string): Vault {
         const text = opened(bytes, context, secretKey)
         if (text !== undefined) return text
       }
-      throw new Error(`What is sealed as ${context} does not open with this installation key (POSTHORN_SECRET_KEY)`)
+      throw new DoesNotOpen(
+        `What is sealed as ${context} does not open with this installation key (${ring.file ?? 'POSTHORN_SECRET_KEY'})`,
+      )
     },
     isCurrent: (bytes, context) => opened(bytes, context, newest()) !== undefined,
     macKey: (purpose) =>

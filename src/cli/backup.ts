@@ -1,7 +1,13 @@
 // `posthorn backup` and `posthorn restore`: everything in the database as one file, and back.
+import { createReadStream } from 'node:fs'
+import { pipeline } from 'node:stream/promises'
+import { createZstdDecompress } from 'node:zlib'
 import type { Command } from 'commander'
+import { installationKeys } from '../base/installation-key.ts'
 import { backUp, restoreFrom } from '../store/backup.ts'
 import { stopAfterRestore } from '../store/fence.ts'
+import { openVault, WrongInstallationKey } from '../store/mac-root.ts'
+import { Mistake } from '../workspace/workspace.ts'
 import type { Desk } from './tools.ts'
 
 export function backupCommands(program: Command, desk: Desk): void {
@@ -27,8 +33,9 @@ export function backupCommands(program: Command, desk: Desk): void {
       'put a backup into an empty database; nothing is sent until `posthorn recover` says what has been sent since',
     )
     .argument('<file>')
-    .action((file: string) =>
-      desk.with(async ({ connection, db }) => {
+    .action(async (file: string) => {
+      await refuseTorn(file)
+      await desk.with(async ({ connection, db, settings }) => {
         const { tables, rows, takenAt } = await restoreFrom(connection, file)
         await stopAfterRestore(db)
         desk.show({ file, tables, rows, takenAt }, () =>
@@ -37,6 +44,39 @@ export function backupCommands(program: Command, desk: Desk): void {
             'What was sent after that moment is not known here. Read docs/restore.md, then: posthorn recover --help',
           ].join('\n'),
         )
-      }),
-    )
+        // The key that opened the empty database was that one's own; what every start opens now came with the backup.
+        await openVault(installationKeys(settings), db).catch((error: unknown) => {
+          throw error instanceof WrongInstallationKey ? new Mistake(`The rows are back, but ${error.message}`) : error
+        })
+      })
+    })
+}
+
+const headStart = '{"posthorn":'
+
+/** Reads the whole file before a database is made for it: little work beside writing its rows, of which the restore itself makes sure. */
+async function refuseTorn(file: string): Promise<void> {
+  const bytes = createReadStream(file)
+  let head = ''
+  const no = new Mistake(`${file} is no backup of Posthorn.`)
+  try {
+    await pipeline(bytes, createZstdDecompress(), async (chunks: AsyncIterable<Buffer>) => {
+      for await (const chunk of chunks)
+        if (head.length < headStart.length) head += chunk.toString('latin1', 0, headStart.length)
+    })
+  } catch (error) {
+    const { code, syscall, message } = error as NodeJS.ErrnoException
+    if (code === 'ENOENT') throw new Mistake(`There is no file ${file}.`)
+    if (syscall !== undefined) throw new Mistake(`${file} cannot be read: ${message}.`)
+    // Of a short one nothing comes out, but its first four octets have been found right.
+    const beginsRight = head === '' ? bytes.bytesRead >= 4 : head.startsWith(headStart)
+    if (code === 'Z_BUF_ERROR' && beginsRight)
+      throw new Mistake(
+        `${file} is cut off: it begins as a backup does, and its end is missing. Copy it again, or take an older one.`,
+      )
+    throw head.startsWith(headStart)
+      ? new Mistake(`${file} is damaged: ${message}. Copy it again, or take an older one.`)
+      : no
+  }
+  if (!head.startsWith(headStart)) throw no
 }

@@ -3,6 +3,7 @@
 import { limits, type Settings } from '../config.ts'
 import { makeDns } from '../base/dns.ts'
 import type { Db } from '../store/database.ts'
+import { tellsOfWrongKey } from '../store/mac-root.ts'
 import {
   checkClock,
   checkDatabase,
@@ -32,7 +33,7 @@ export interface AskedScanner {
 
 export interface DoctorTools {
   readonly settings: Settings
-  /** Or why it cannot be reached. */
+  /** Or why it cannot be used. */
   readonly database: Db | { readonly trouble: string }
   readonly scanner: AskedScanner
   readonly now?: () => Date
@@ -62,11 +63,19 @@ export type CheckName = (typeof checkNames)[number]
 export async function examine(tools: DoctorTools): Promise<readonly Check[]> {
   const { settings, database, now = () => new Date(), checkMs = limits.doctorCheckMs } = tools
   const dns = makeDns({ servers: settings.POSTHORN_DNS_SERVERS, queryMs: limits.doctorDnsMs, tries: 1 })
+  const wrongKey = 'trouble' in database && tellsOfWrongKey(database.trouble) ? database.trouble : undefined
+  const notLookedAt = skipped(
+    wrongKey === undefined
+      ? 'The database cannot be reached.'
+      : 'The key does not fit this database: see installation_key.',
+  )
   const asking = (look: (db: Db) => Promise<Finding>) => (): Promise<Finding> =>
-    'trouble' in database ? Promise.resolve(skipped('The database cannot be reached.')) : look(database)
+    'trouble' in database ? Promise.resolve(notLookedAt) : look(database)
   const looks = {
     database: () =>
-      'trouble' in database ? Promise.resolve(fail(unreachable(database.trouble))) : checkDatabase(database),
+      'trouble' in database && wrongKey === undefined
+        ? Promise.resolve(fail(unusable(database.trouble)))
+        : asking(checkDatabase)(),
     replication: asking(checkReplication),
     clock: asking((db) => checkClock(db, now)),
     delivery: asking(checkDelivery),
@@ -79,7 +88,7 @@ export async function examine(tools: DoctorTools): Promise<readonly Check[]> {
     tls: () => checkCertificate(settings, now()),
     data_folder: () => checkDataFolder(settings),
     disk: () => checkDisk(settings),
-    installation_key: () => checkKey(settings),
+    installation_key: () => (wrongKey === undefined ? checkKey(settings) : Promise.resolve(fail(wrongKey))),
   } as const satisfies Record<CheckName, () => Promise<Finding>>
   try {
     return await Promise.all(checkNames.map(async (name) => ({ name, ...(await bounded(looks[name], checkMs)) })))
@@ -88,8 +97,8 @@ export async function examine(tools: DoctorTools): Promise<readonly Check[]> {
   }
 }
 
-const unreachable = (trouble: string): string =>
-  `It cannot be reached: ${trouble}. Look at DATABASE_URL, and whether the server runs; without it nothing is accepted.`
+const unusable = (trouble: string): string =>
+  `It cannot be used: ${trouble.replace(/\.$/, '')}. Look at DATABASE_URL, and whether the server runs; without it nothing is accepted.`
 
 /** A check that hangs or breaks says so, and does not keep the others. */
 async function bounded(look: () => Promise<Finding>, checkMs: number): Promise<Finding> {

@@ -30,3 +30,11 @@ test("a line that breaks is an outage and proves nothing, though its error's nam
   const refused = Object.assign(new Error('duplicate key'), { code: '23505', severity: 'ERROR' })
   expect([surelyAborted(refused), isDatabaseAway(refused)]).toEqual([true, false])
 })
+
+test.each(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH', 'ETIMEDOUT'])(
+  'a network that says %s is an outage',
+  (code) => {
+    const error = Object.assign(new Error(`somewhere ${code}`), { code, syscall: 'connect' })
+    expect([surelyAborted(error), isDatabaseAway(error)]).toEqual([false, true])
+  },
+)

@@ -258,7 +258,7 @@ export function isDatabaseAway(error: unknown): boolean {
   return (
     error.name === 'BatchFull' ||
     error instanceof DatabaseSlow ||
-    (typeof code === 'string' && /^E(CONN|PIPE|HOST|NET|ADDR|NOENT|ACCES|TIMEDOUT)/.test(code)) ||
+    (typeof code === 'string' && /^E(CONN|PIPE|HOST|NET|ADDR|NOENT|ACCES|TIMEDOUT|NOTFOUND|AI_AGAIN)/.test(code)) ||
     /connection terminated|connection timeout|query read timeout|timeout exceeded when trying to connect|client has encountered a connection error|not queryable|client was closed/i.test(
       error.message,
     )

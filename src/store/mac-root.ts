@@ -1,7 +1,7 @@
 // The secret that keys for MACs are derived from: return paths and SMTP passwords must be the same after a rotation of the installation key,
 // so they hang on a random root of their own, which the database keeps sealed (docs/decisions/0041).
 import { randomBytes } from 'node:crypto'
-import { makeVault, sealedAs, type KeyRing, type Vault } from '../base/secret.ts'
+import { DoesNotOpen, makeVault, sealedAs, type KeyRing, type Vault } from '../base/secret.ts'
 import { sql, type Db } from './database.ts'
 
 const read = sql('mac-root', `select value from installation where name = 'mac_root'`)
@@ -25,8 +25,34 @@ export async function openVault(keys: KeyRing, db: Db): Promise<Vault> {
     sealed = await find()
   }
   if (sealed === undefined) throw new Error('the database did not keep the root of its MAC keys')
-  return makeVault(keys, plain.open(Buffer.from(sealed, 'base64'), sealedAs.macRoot()))
+  return makeVault(keys, opened(plain, Buffer.from(sealed, 'base64'), keys))
 }
+
+/** It is the first thing that every start opens: where it stays shut, the key is another database's. */
+function opened(plain: Vault, root: Buffer, keys: KeyRing): string {
+  try {
+    return plain.open(root, sealedAs.macRoot())
+  } catch (error) {
+    throw error instanceof DoesNotOpen ? new WrongInstallationKey(keys.file) : error
+  }
+}
+
+const notTheKey = 'does not open this database: it is not the installation key with which it was sealed'
+
+/** One sentence for the operator: which key does not fit, and the way out. Without a cause, which would only say it again. */
+export class WrongInstallationKey extends Error {
+  override readonly name = 'WrongInstallationKey'
+  constructor(file: string | undefined) {
+    super(
+      file === undefined
+        ? `POSTHORN_SECRET_KEY ${notTheKey}. Set it to the old one, or to what stands in the file secret-key of the old data folder (while the key is being changed, POSTHORN_SECRET_KEYS_ACCEPTED has the old one); until then nothing starts.`
+        : `${file} ${notTheKey}. Put the file secret-key of the old data folder in its place (mode 0600), or set the old POSTHORN_SECRET_KEY; until then nothing starts.`,
+    )
+  }
+}
+
+/** Whether this is what went wrong, where only its words are left. */
+export const tellsOfWrongKey = (words: string): boolean => words.includes(notTheKey)
 
 /** Seals the root with the newest key; answers whether it had to. */
 export async function resealMacRoot(db: Db, vault: Vault): Promise<boolean> {

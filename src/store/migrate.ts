@@ -29,7 +29,7 @@ export async function migrate(connection: Connection): Promise<{ version: string
     const migrator = new Migrator({ db, provider: { getMigrations: () => Promise.resolve(migrations) } })
     const { error } = await migrator.migrateToLatest()
     if (error !== undefined && isDatabaseAway(error))
-      throw new Error('the database cannot be reached', { cause: error })
+      throw new Error(`the database cannot be reached${'url' in connection ? ' (DATABASE_URL)' : ''}`, { cause: error })
     if (error !== undefined) throw new Error('a migration failed; the database is unchanged', { cause: error })
     await sql`select ensure_partitions(app_now() - interval '1 day', app_now() + interval '14 days')`.execute(db)
     return { version: names.at(-1)?.replace(/\.sql$/, '') ?? '' }

@@ -66,7 +66,7 @@ describe('a mail in the sandbox belongs to the message that it is', () => {
     const paths = await Promise.all([returnPath(one as Armable, shop), returnPath(other as Armable, shop)])
     const mail = { recipient: 'ann@example.org', content: Buffer.from('\r\n'), receivedAt: new Date() }
     await Promise.all([...paths, 'who@ever.example'].map((envelopeFrom) => inbox({ ...mail, envelopeFrom })))
-    expect((await inboxOf(shop)).toSorted()).toEqual([one?.id, other?.id].toSorted())
+    expect(new Set(await inboxOf(shop))).toEqual(new Set([one?.id, other?.id]))
   })
 
   test('and to nobody where its return path is none of ours', async () => {

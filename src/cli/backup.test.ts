@@ -1,0 +1,103 @@
+// `posthorn restore` as somebody runs it in a hurry: with the wrong file, or without the key.
+import { execFile } from 'node:child_process'
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { zstdCompressSync } from 'node:zlib'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { freshDatabase, type FreshDatabase } from '../../test/world/postgres.ts'
+import type { Check } from '../doctor/doctor.ts'
+
+const command = fileURLToPath(new URL('../../bin/posthorn', import.meta.url))
+const [oldKey, otherKey] = ['o'.repeat(32), 'x'.repeat(32)]
+let folder: string
+let file: string
+let full: FreshDatabase
+let empty: FreshDatabase
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'posthorn-restore-'))
+  file = join(folder, 'posthorn.backup')
+  ;[full, empty] = await Promise.all([freshDatabase(), freshDatabase()])
+  await posthorn(over(full, oldKey), 'workspace', 'create', '--name', 'Shop')
+  expect(await posthorn(over(full, oldKey), 'backup', file)).toMatchObject({ status: 0 })
+})
+afterAll(async () => {
+  await Promise.all([full.drop(), empty.drop()])
+  rmSync(folder, { recursive: true, force: true })
+})
+
+function over({ connection }: FreshDatabase, key: string): NodeJS.ProcessEnv {
+  const { user, password, database, host, port } = connection
+  return {
+    DATABASE_URL: `postgres://${user}:${encodeURIComponent(password)}@/${database}?host=${encodeURIComponent(host)}&port=${port}`,
+    POSTHORN_SECRET_KEY: key,
+  }
+}
+
+function posthorn(
+  more: NodeJS.ProcessEnv,
+  ...args: readonly string[]
+): Promise<{ readonly status: number; readonly out: string; readonly err: string }> {
+  const env = { PATH: process.env['PATH'], HOME: process.env['HOME'], POSTHORN_DATA_DIR: folder, ...more }
+  return new Promise((resolve) => {
+    execFile(command, args, { env }, (error, out, err) => {
+      resolve({ status: typeof error?.code === 'number' ? error.code : error === null ? 0 : -1, out, err })
+    })
+  })
+}
+
+test('a file that is no whole backup is refused before a database is made for it', async () => {
+  const whole = readFileSync(file)
+  const given = (name: string, bytes: Uint8Array): string => {
+    const path = join(folder, name)
+    writeFileSync(path, bytes)
+    return path
+  }
+  const wrong: [string, RegExp][] = [
+    [join(folder, 'nothing'), /^posthorn: There is no file \S+\/nothing\.\n$/],
+    [folder, /cannot be read/],
+    [given('cut', whole.subarray(0, -100)), /is cut off: .* its end is missing\./],
+    [given('cut-early', whole.subarray(0, 12)), /is cut off/],
+    [given('none', Buffer.from('hello')), /is no backup of Posthorn\.\n$/],
+    [given('empty', Buffer.alloc(0)), /is no backup of Posthorn\.\n$/],
+    [given('other', zstdCompressSync('{"hello":1}\n')), /is no backup of Posthorn\.\n$/],
+  ]
+  const dataDir = join(folder, 'new')
+  const said = wrong.map(async ([path]) => posthorn({ POSTHORN_DATA_DIR: dataDir }, 'restore', path))
+  for (const [at, { status, err }] of (await Promise.all(said)).entries())
+    expect({ status, err }).toEqual({ status: 1, err: expect.stringMatching(wrong[at]?.[1] as RegExp) as string })
+  expect(existsSync(dataDir)).toBe(false)
+})
+
+test('a backup of another key: the rows are back, and restore, doctor and every command say that the key is missing', async () => {
+  const wrong = over(empty, otherKey)
+  const restored = await posthorn(wrong, 'restore', file)
+  expect(restored).toMatchObject({ status: 1, out: expect.stringMatching(/The database is as of/) as string })
+  expect(restored.err).toMatch(
+    /^posthorn: The rows are back, but POSTHORN_SECRET_KEY does not open this database: it is not the installation key/,
+  )
+
+  expect((await posthorn(wrong, 'workspace', 'list')).err).toMatch(
+    /^posthorn: POSTHORN_SECRET_KEY does not open this database/,
+  )
+  const { checks } = JSON.parse((await posthorn(wrong, 'doctor', '--json')).out) as { checks: Check[] }
+  const found = Object.fromEntries(checks.map((check) => [check.name, check]))
+  expect(found['installation_key']).toMatchObject({
+    status: 'fail',
+    detail: expect.stringMatching(
+      /^POSTHORN_SECRET_KEY does not open this database: it is not the installation key.*old one/,
+    ) as string,
+  })
+  expect(found['database']).toMatchObject({
+    status: 'skipped',
+    detail: expect.stringMatching(/see installation_key/) as string,
+  })
+  expect(found['queue']?.detail).toMatch(/see installation_key/)
+
+  expect(await posthorn(over(empty, oldKey), 'workspace', 'list')).toMatchObject({
+    status: 0,
+    out: expect.stringMatching(/Shop/) as string,
+  })
+})

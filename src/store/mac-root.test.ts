@@ -1,0 +1,45 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { installationKeys } from '../base/installation-key.ts'
+import { openVault, tellsOfWrongKey } from './mac-root.ts'
+import { storeWorld, type StoreWorld } from './store.test-kit.ts'
+
+const [key, other] = ['k'.repeat(32), 'o'.repeat(32)]
+let world: StoreWorld
+let folder: string
+beforeAll(async () => {
+  world = await storeWorld()
+  folder = mkdtempSync(join(tmpdir(), 'posthorn-wrong-key-'))
+  await openVault({ all: () => [key] }, world.db)
+})
+afterAll(async () => {
+  await world.close()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+const keysOf = (secret?: string) =>
+  installationKeys({ POSTHORN_DATA_DIR: folder, POSTHORN_SECRET_KEY: secret, POSTHORN_SECRET_KEYS_ACCEPTED: [] })
+const whyNot = async (secret?: string): Promise<string> => {
+  const error = await openVault(keysOf(secret), world.db).catch((error: unknown) => error as Error)
+  if (!(error instanceof Error)) throw new Error('it opened')
+  expect(tellsOfWrongKey(error.message)).toBe(true)
+  expect(error.message).not.toContain('mac-root')
+  return error.message
+}
+
+test('another key in the data folder: the file is named, and what belongs there', async () => {
+  const file = join(folder, 'secret-key')
+  const words = await whyNot()
+  expect(words).toContain(`${file} does not open this database: it is not the installation key`)
+  expect(words).toMatch(/secret-key of the old data folder.*mode 0600.*old POSTHORN_SECRET_KEY/)
+  writeFileSync(file, `${key}\n`)
+  await openVault(keysOf(), world.db)
+})
+
+test('another key in the environment: the variable is named, and what belongs there', async () => {
+  const words = await whyNot(other)
+  expect(words).toMatch(/^POSTHORN_SECRET_KEY does not open this database: it is not the installation key/)
+  expect(words).toMatch(/old one.*file secret-key of the old data folder/)
+})

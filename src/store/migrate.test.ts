@@ -1,0 +1,13 @@
+import { expect, test } from 'vitest'
+import { migrate } from './migrate.ts'
+
+test.each([
+  ['nobody listens', 'postgres://a:b@127.0.0.1:1/x', /ECONNREFUSED/],
+  ['its name is unknown', 'postgres://a:b@nohost.invalid/x', /ENOTFOUND|EAI_AGAIN/],
+])('where %s, the database is away, and the setting that names it is told', async (_, url, code) => {
+  const error = await migrate({ url }).catch((error: unknown) => error as Error)
+  expect(error).toMatchObject({
+    message: 'the database cannot be reached (DATABASE_URL)',
+    cause: { message: expect.stringMatching(code) as string },
+  })
+})
