@@ -59,7 +59,11 @@ export interface Desk {
   readonly anyone: <O extends Managed>(operation: O, handle: Handler<O, { readonly holder?: Holder }>) => void
 }
 
-const contentType = refuse('invalid_request', '"Content-Type" must be application/json.', { field: 'Content-Type' })
+const contentType = refuse(
+  'invalid_request',
+  '"Content-Type" must be application/json, with no parameter but charset=utf-8.',
+  { field: 'Content-Type' },
+)
 const tooLarge = (most: number): Refusal =>
   refuse('payload_too_large', `The body is larger than ${most} bytes, which is all that this endpoint takes.`)
 

@@ -102,7 +102,10 @@ function parseAttachments(
         'must be a plain file name of 1 to 255 bytes, without slashes, line breaks, control or text direction characters',
       )
     if (!isContentType(contentType))
-      return wrong(`${path}.contentType`, 'must be a MIME type such as application/pdf, and not multipart or message')
+      return wrong(
+        `${path}.contentType`,
+        'must be a MIME type such as application/pdf, without wildcards, and not multipart or message',
+      )
     const bytes = base64.decode(contentBase64)
     if (bytes === undefined)
       return wrong(
@@ -194,7 +197,7 @@ export function misshapen(error: TLocalizedValidationError | undefined): Refusal
     }
     case 'type': {
       const type = String(error.params.type)
-      const phrase = `must be ${type === 'object' || type === 'array' ? 'an' : 'a'} ${type}`
+      const phrase = `must be ${/^[aio]/.test(type) ? 'an' : 'a'} ${type}`
       if (path !== '') return wrong(shown(path), phrase)
       return refuse('invalid_request', 'The body must be a JSON object with the documented members.')
     }

@@ -25,7 +25,11 @@ const blocked = refuse(
   'workspace_blocked',
   'This workspace is blocked and cannot send; ask the operator of this service.',
 )
-const contentType = refuse('invalid_request', '"Content-Type" must be application/json.', { field: 'Content-Type' })
+const contentType = refuse(
+  'invalid_request',
+  '"Content-Type" must be application/json, with no parameter but charset=utf-8.',
+  { field: 'Content-Type' },
+)
 const contentEncoding = refuse('invalid_request', '"Content-Encoding" is not supported; send the JSON text as it is.', {
   field: 'Content-Encoding',
 })
