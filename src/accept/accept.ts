@@ -56,7 +56,7 @@ async function decide(tools: AcceptTools, submission: Submission): Promise<Accep
     if (isRefusal(verdict)) return verdict
     if (verdict === 'repeated') return replay(tools, submission, known)
     const passed = await scanned(tools, submission.attachments, (position) => `attachments.${position}`)
-    if (isRefusal(passed)) return passed
+    if (isRefusal(passed)) return { ...passed, quota: quotaOf(known) }
     record = passed
   }
   const content = await placeContent(tools, submission)

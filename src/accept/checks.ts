@@ -56,7 +56,6 @@ const quotaIsLeft: Check = ({ messages = 1 }, known) => {
     const { code, words } = usedUp[window.window]
     return refuse(code, `${shortOf(window, messages)}${words(window)}`, {
       retryAfterSeconds: Math.max(1, window.resetSeconds),
-      quota: quotaOf(known),
     })
   }
   return undefined
@@ -97,7 +96,7 @@ export const checks: readonly Check[] = [keyIsNotReused, mailboxIsActive, recipi
 export function judge(submission: Asked, known: Admission): Refusal | 'repeated' | undefined {
   for (const check of checks) {
     const refusal = check(submission, known)
-    if (refusal !== undefined) return refusal
+    if (refusal !== undefined) return { ...refusal, quota: quotaOf(known) }
     if (check === keyIsNotReused && known.repeated_id !== null) return 'repeated'
   }
   return undefined

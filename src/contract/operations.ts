@@ -57,16 +57,17 @@ export const operations = {
       },
       400: no(
         'Malformed or invalid request (`invalid_json`, `invalid_request` with `field`, `too_many_attachments`, `attachments_too_large`), no active mailbox of the workspace (`mailbox_not_active`), or malware (`attachment_infected`).',
+        rateLimits,
       ),
       401: anyway[401],
       402: no('Workspace plan does not include active API sending (`upgrade_required`).'),
       403: no('Key lacks mail.send (`insufficient_scope`), or workspace is blocked (`workspace_blocked`).'),
       409: no(
         'The idempotency key was used with another body (`idempotency_key_reused`), or its first request is still in progress (`idempotency_in_progress`).',
-        ['Retry-After'],
+        ['Retry-After', ...rateLimits],
       ),
       413: no('The body is larger than 48 MiB (`payload_too_large`).'),
-      422: no('Recipient is suppressed (`recipient_suppressed`).'),
+      422: no('Recipient is suppressed (`recipient_suppressed`).', rateLimits),
       429: no(
         'Rolling-hour, daily or monthly sending limit reached (`hourly_limit_reached`, `daily_limit_reached`, `monthly_limit_reached`).',
         ['Retry-After', ...rateLimits],

@@ -43,7 +43,7 @@ export interface Refusal {
   /** When trying again makes sense, in whole seconds. */
   readonly retryAfterSeconds?: number
   readonly upgradeUrl?: string
-  /** The windows of a quota that is used up. */
+  /** The limited windows of the workspace, where they have been looked at. */
   readonly quota?: readonly QuotaState[]
 }
 

@@ -48,7 +48,7 @@ export const mistakes = {
 
 /** The windows of a used-up quota are told with what is left and when they give room again. */
 export function replyTo({ code, words, quota, upgradeUrl }: Refusal): Reply {
-  const windows = (quota ?? []).map(
+  const windows = (refusals[code].code === 452 ? (quota ?? []) : []).map(
     ({ window, limit, remaining, resetSeconds }) =>
       `${window} ${remaining} of ${limit} left, reset in ${resetSeconds} s`,
   )
