@@ -33,7 +33,9 @@ beforeAll(async () => {
   shop = await posthorn.workspace()
   login = await posthorn.cli<Login>('smtp-credential', 'create', shop.id, '--name', 'journey')
 })
+const ends: (() => void)[] = []
 afterAll(async () => {
+  for (const end of ends) end()
   await posthorn?.remove()
   await receiver?.stop()
 })
@@ -237,20 +239,26 @@ describe('what is shared with REST', () => {
   })
 })
 
+/** Logged in, line by line: answers with what the server says. */
+async function sessionOf({ username, password }: Login): Promise<(line: string) => Promise<string>> {
+  const socket = connect({ host: '127.0.0.1', port: posthorn.smtpsPort, rejectUnauthorized: false })
+  socket.on('error', () => undefined) // whoever waits for an answer is told
+  ends.push(() => socket.destroy())
+  const say = async (line: string): Promise<string> => {
+    socket.write(`${line}\r\n`)
+    const [answer] = (await once(socket, 'data')) as [Buffer]
+    return answer.toString()
+  }
+  await once(socket, 'data')
+  await say('EHLO client')
+  expect(await say(`AUTH PLAIN ${Buffer.from(`\0${username}\0${password}`).toString('base64')}`)).toMatch(/^235 /)
+  return say
+}
+
 describe('a session', () => {
   test('a revoked credential is felt at the next MAIL of an open session, within a second', async () => {
     const own = await posthorn.cli<Login>('smtp-credential', 'create', shop.id)
-    const socket = connect({ host: '127.0.0.1', port: posthorn.smtpsPort, rejectUnauthorized: false })
-    const say = async (line: string): Promise<string> => {
-      socket.write(`${line}\r\n`)
-      const [answer] = (await once(socket, 'data')) as [Buffer]
-      return answer.toString()
-    }
-    await once(socket, 'data')
-    await say('EHLO client')
-    expect(await say(`AUTH PLAIN ${Buffer.from(`\0${own.username}\0${own.password}`).toString('base64')}`)).toMatch(
-      /^235 /,
-    )
+    const say = await sessionOf(own)
     expect(await say(`MAIL FROM:<${shop.address}>`)).toMatch(/^250 /)
     await say('RSET')
     await posthorn.cli('smtp-credential', 'revoke', own.id)
@@ -275,15 +283,7 @@ describe('a session', () => {
   ])('%s is felt at the dot of an open transaction', async (_, stop, expected) => {
     const other = await posthorn.workspace()
     const own = await posthorn.cli<Login>('smtp-credential', 'create', other.id)
-    const socket = connect({ host: '127.0.0.1', port: posthorn.smtpsPort, rejectUnauthorized: false })
-    const say = async (line: string): Promise<string> => {
-      socket.write(`${line}\r\n`)
-      const [answer] = (await once(socket, 'data')) as [Buffer]
-      return answer.toString()
-    }
-    await once(socket, 'data')
-    await say('EHLO client')
-    await say(`AUTH PLAIN ${Buffer.from(`\0${own.username}\0${own.password}`).toString('base64')}`)
+    const say = await sessionOf(own)
     await say(`MAIL FROM:<${other.address}>`)
     await say('RCPT TO:<ann@receiver.test>')
     expect(await say('DATA')).toMatch(/^354 /)
@@ -295,9 +295,8 @@ describe('a session', () => {
         to: 'ann@receiver.test',
         text: 'x',
       })
-    await expect.poll(() => another().then(String, () => 'refused')).toBe('refused')
+    await expect.poll(() => another().then(String, () => 'refused'), { timeout: 20_000 }).toBe('refused')
     expect(await say(`From: ${other.address}\r\n\r\nx\r\n.`)).toMatch(expected)
-    socket.destroy()
   })
 
   test('the same certificate after a restart; no password in what was said', async () => {
