@@ -50,7 +50,7 @@ export const SendMessageRequest = Type.Object(
     recipient: Type.String({
       format: 'email',
       description:
-        'Exactly one address, without a display name: at most 254 octets, local part at most 64. Suppressed recipients are refused.',
+        'Exactly one address, without a display name: at most 254 octets, local part at most 64 and without quotes, a domain name behind the `@`. Suppressed recipients are refused.',
       maxLength: 254,
       examples: ['ada@example.com'],
     }),

@@ -144,6 +144,13 @@ test('every refusal names its field in a sentence, and repeats little of what a 
   }
 })
 
+test('a recipient of a form that is not supported is told which one', () => {
+  expect(parse({ recipient: '"ada lovelace"@example.com' })).toMatchObject({
+    code: 'invalid_request',
+    words: '"recipient" has a quoted local part, which is not supported; use an address without quotes.',
+  })
+})
+
 describe('RFC 3339 date-times', () => {
   test.each([
     ['2026-11-21T09:30:00Z', '2026-11-21T09:30:00.000Z'],

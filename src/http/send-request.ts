@@ -10,7 +10,7 @@ import type { MailboxId } from '../domain/message.ts'
 import { refuse } from '../domain/refusal.ts'
 import type { Refusal } from '../domain/refusal.ts'
 import type { Attachment, Submission } from '../domain/submission.ts'
-import { parseAddress } from '../mail/address.ts'
+import { parseAddress, unsupportedForm } from '../mail/address.ts'
 import { base64DecodedLength, decodeBase64 } from '../mail/base64.ts'
 import { isContentType } from '../mail/content-type.ts'
 
@@ -43,7 +43,11 @@ export function parseSendRequest(value: unknown, now: number, base64 = plainBase
   if (mailboxId === undefined) return wrong('mailboxId', 'must be a UUID, as the list of mailboxes shows it')
   const recipient = parseAddress(value.recipient)
   if (recipient === undefined)
-    return wrong('recipient', 'must be exactly one e-mail address such as ada@example.com, without a display name')
+    return wrong(
+      'recipient',
+      unsupportedForm(value.recipient) ??
+        'must be exactly one e-mail address such as ada@example.com, without a display name',
+    )
   if (hasControlOrLineBreak(value.subject))
     return wrong('subject', 'must not contain line breaks or control characters; send one line of text')
   if (!fitsIntoBytes(value.bodyText, limits.bodyTextBytesMax))

@@ -1,7 +1,7 @@
 import * as fc from 'fast-check'
 import { existsSync, readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
-import { parseAddress } from './address.ts'
+import { parseAddress, unsupportedForm } from './address.ts'
 
 const a = (count: number) => 'a'.repeat(count)
 
@@ -129,6 +129,23 @@ describe('anything else is refused', () => {
     describe(why, () => {
       for (const text of texts) test(JSON.stringify(text), () => expect(parseAddress(text)).toBeUndefined())
     })
+})
+
+test.each([
+  ['"ada lovelace"@example.com', /^has a quoted local part, which is not supported/],
+  ['"ada"@example.com', /^has a quoted local part/],
+  ['"a\\"@\\\\"@example.com', /^has a quoted local part/],
+  ['ada@[192.0.2.1]', /^has an IP address in place of its domain, which is not supported/],
+  ['ada@[IPv6:2001:db8::1]', /^has an IP address/],
+  ['ada@localhost', /^has a domain without a dot, which is not supported/],
+  ['"Ada" <ada@example.com>', undefined],
+  ['ada', undefined],
+  ['@localhost', undefined],
+  ['ada@exa mple.com', undefined],
+])('%s: the form that is not supported is named', (text, words) => {
+  expect(parseAddress(text)).toBeUndefined()
+  if (words === undefined) expect(unsupportedForm(text)).toBeUndefined()
+  else expect(unsupportedForm(text)).toMatch(words)
 })
 
 test('whatever comes in, what comes out is one address that parses to itself', () => {

@@ -42,6 +42,19 @@ export function parseAddress(text: string): EmailAddress | undefined {
   return { text: clean, local, domain, key: clean.toLowerCase(), needsSmtputf8 }
 }
 
+/** What is wrong with an address of a form that RFC 5321 knows and we do not take; undefined where it is something else. */
+export function unsupportedForm(text: string): string | undefined {
+  const at = text.lastIndexOf('@')
+  const domain = text.slice(at + 1)
+  if (/^"(?:[^"\\]|\\.)*"$/.test(text.slice(0, at)))
+    return 'has a quoted local part, which is not supported; use an address without quotes'
+  if (at > 0 && /^\[[^\]]*\]$/.test(domain))
+    return 'has an IP address in place of its domain, which is not supported; use a domain name'
+  if (at > 0 && /^[A-Za-z0-9-]+$/.test(domain))
+    return 'has a domain without a dot, which is not supported; use its full name'
+  return undefined
+}
+
 function isUtf8Local(local: string): boolean {
   if (Buffer.byteLength(local) > limits.localPartOctetsMax) return false
   if (invisible.test(local) || !dotAtomUtf8.test(local)) return false

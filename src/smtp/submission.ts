@@ -8,7 +8,7 @@ import type { Log } from '../base/log.ts'
 import { isRefusal, refuse, type Refusal, type RefusalCode } from '../domain/refusal.ts'
 import type { MailboxId, WorkspaceId } from '../domain/message.ts'
 import type { AcceptedMail, MailSubmission, Submitter } from '../domain/submission.ts'
-import { parseAddress, type EmailAddress } from '../mail/address.ts'
+import { parseAddress, unsupportedForm, type EmailAddress } from '../mail/address.ts'
 import { textOfMail } from '../mail/mail-text.ts'
 import { isMailMistake, readSubmittedMail, type SubmittedMail } from '../mail/submitted-mail.ts'
 import type { Client, Envelope, Offer, Policy } from './policy.ts'
@@ -48,11 +48,11 @@ export const submissionOffer = (hostname: string, startTls: boolean): Offer => (
 
 const welcome: Reply = { code: 235, enhanced: '2.7.0', text: 'Authentication succeeded' }
 const revoked: Reply = { code: 421, enhanced: '4.7.0', text: 'These credentials are not valid any more', close: true }
-const badRecipient: Reply = {
+const badRecipient = (text: string): Reply => ({
   code: 550,
   enhanced: '5.1.3',
-  text: 'Bad recipient address: one plain local@domain, no quotes, no literal',
-}
+  text: `Bad recipient address: it ${unsupportedForm(text) ?? 'is no local@domain that can be sent to'}`,
+})
 const crowded: Reply = {
   code: 421,
   enhanced: '4.7.0',
@@ -113,7 +113,7 @@ class SubmissionPolicy implements Policy {
     const recipient = parseAddress(text)
     if (recipient === undefined) {
       this.#note('invalid_request')
-      return badRecipient
+      return badRecipient(text)
     }
     if (await this.#tools.doors.isSuppressed(this.#known().workspaceId, recipient))
       return this.#refuse(suppressed, recipient.domain)

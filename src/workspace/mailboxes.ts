@@ -1,7 +1,7 @@
 // Mailboxes: the addresses that a workspace sends from, each on one of its domains.
 import { randomUUIDv7 } from 'node:crypto'
 import type { MailboxId, WorkspaceId } from '../domain/message.ts'
-import { parseAddress } from '../mail/address.ts'
+import { parseAddress, unsupportedForm } from '../mail/address.ts'
 import type { Db } from '../store/database.ts'
 import { findDomain, insertMailbox, listMailboxRows, setMailboxStatus, workspaceOfMailbox } from '../store/senders.ts'
 import type { MailboxRow } from '../store/senders.ts'
@@ -20,7 +20,9 @@ export interface Mailbox {
 export async function addMailbox(db: Db, workspace: WorkspaceId, text: string, name?: string): Promise<Mailbox> {
   const address = parseAddress(text)
   if (address === undefined)
-    throw new Mistake(`"${text}" is not an address, such as shop@example.org.`, { field: 'address' })
+    throw new Mistake(`"${text}" ${unsupportedForm(text) ?? 'is not an address, such as shop@example.org'}.`, {
+      field: 'address',
+    })
   if ((await findDomain(db, workspace, address.domain)) === undefined)
     throw new Mistake(`The workspace does not have the domain ${address.domain}; add it first.`, { field: 'address' })
   const row = await insertMailbox(db, workspace, {

@@ -1,7 +1,7 @@
 // Suppressed recipients of a workspace: by hand, and as CSV in and out.
 import { limits } from '../config.ts'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
-import { parseAddress } from '../mail/address.ts'
+import { parseAddress, unsupportedForm } from '../mail/address.ts'
 import type { EmailAddress } from '../mail/address.ts'
 import type { Db } from '../store/database.ts'
 import {
@@ -147,7 +147,8 @@ function readSuppressions(text: string): NewSuppression[] {
 /** The row, or what is wrong with it. */
 function readLine(recipient = '', reasonText = ''): NewSuppression | string {
   const address = parseAddress(recipient.trim())
-  if (address === undefined) return `"${recipient.trim().slice(0, 100)}" is not an address`
+  if (address === undefined)
+    return `"${recipient.trim().slice(0, 100)}" ${unsupportedForm(recipient.trim()) ?? 'is not an address'}`
   const given = reasonText.trim() || 'manual'
   const reason = suppressionReasons.find((each) => each === given)
   if (reason === undefined) return `the reason must be one of ${suppressionReasons.join(', ')}`
@@ -157,7 +158,9 @@ function readLine(recipient = '', reasonText = ''): NewSuppression | string {
 function requireAddress(text: string): EmailAddress {
   const address = parseAddress(text)
   if (address === undefined)
-    throw new Mistake(`"${text}" is not an address, such as ada@example.com.`, { field: 'recipient' })
+    throw new Mistake(`"${text}" ${unsupportedForm(text) ?? 'is not an address, such as ada@example.com'}.`, {
+      field: 'recipient',
+    })
   return address
 }
 

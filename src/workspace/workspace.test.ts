@@ -175,6 +175,7 @@ describe('domains and mailboxes', () => {
     await expect(addMailbox(db, shop.id, 'hello@example.org')).rejects.toThrow('already has the mailbox')
     await expect(addMailbox(db, other.id, 'hello@example.org')).rejects.toThrow('does not have the domain example.org')
     await expect(addMailbox(db, shop.id, 'nobody')).rejects.toThrow('is not an address')
+    await expect(addMailbox(db, shop.id, '"a b"@example.org')).rejects.toThrow('has a quoted local part, which is not')
     expect(await setMailbox(db, mailbox.id, 'disabled')).toEqual({ ...mailbox, status: 'disabled' })
     expect(await listMailboxes(db, shop.id)).toEqual([{ ...mailbox, status: 'disabled' }])
     expect(await listMailboxes(db, other.id)).toEqual([])
