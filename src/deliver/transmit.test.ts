@@ -5,7 +5,7 @@ import type { DnsServer } from '../../test/world/dns-server.ts'
 import { survivesItsLife } from '../base/service.test-kit.ts'
 import { parseRoute } from '../config.ts'
 import type { Route } from '../config.ts'
-import { outcomeOf } from './outcome.ts'
+import { outcomeOf, reports } from './outcome.ts'
 import { addressOf, close, content, mailOf, silence, startPeer, until } from './peer.test-kit.ts'
 import type { Act, Armable, Peer, Script } from './peer.test-kit.ts'
 import { makeTransmitter } from './transmit.ts'
@@ -189,6 +189,26 @@ describe('several hosts', () => {
     const { peer, result } = await overHosts([broken, { greeting: '554 no\r\n' }])
     expect([kind(result), peer.connections]).toEqual(['retry greeting_5xx', 2])
   })
+
+  test.each([
+    ['MAIL', { MAIL: '451 4.3.0 later\r\n' }, 'retry mail_4xx'],
+    ['RCPT', { RCPT: '450 4.2.0 greylisted\r\n', DATA: '503 no\r\n' }, 'retry rcpt_4xx'],
+    ['the content', { DATA: '354 go\r\n451 4.3.0 no\r\n' }, 'retry data_4xx'],
+  ] as [string, Script, string][])(
+    'what a host has said to %s counts more than that another was out of reach, refused us, or cannot take such a mail',
+    async (_, script, meaning) => {
+      const small: Script = { EHLO: '250-mx\r\n250 SIZE 10\r\n' }
+      for (const other of [broken, { greeting: '554 no\r\n' }, small])
+        for (const order of [
+          [script, other],
+          [other, script],
+        ]) {
+          const { result } = await overHosts(order)
+          expect([kind(result), result.attemptsOnHosts.length]).toEqual([meaning, 2])
+          expect(reports(result, 'mx')).toMatchObject({ type: 'soft_bounce' })
+        }
+    },
+  )
 
   test('a host that cannot take such a mail counts less than one that may take it later', async () => {
     const small: Script = { EHLO: '250-mx\r\n250 SIZE 10\r\n' }

@@ -4,7 +4,7 @@ import type { Route } from '../config.ts'
 import type { DestinationLimits } from '../store/destinations.ts'
 import { lifecycle } from '../base/service.ts'
 import type { Service } from '../base/service.ts'
-import type { Facts, Trouble } from '../domain/attempt.ts'
+import type { Facts } from '../domain/attempt.ts'
 import { whenAborted } from './connect.ts'
 import { note } from './conversation.ts'
 import type { Mail, Manner, Said, Transaction } from './conversation.ts'
@@ -31,7 +31,7 @@ export interface TransmitResult extends Facts {
   readonly needsDisarm: boolean
   /** The route that was really taken: the simulator's domain goes to the sandbox on every installation. */
   readonly routeKind: RouteKind
-  /** What each host ended with, in order; the last is the one that counts, but for hosts that merely cannot take such a message. */
+  /** What each host ended with, in order; `weightOf` says which one counts. */
   readonly attemptsOnHosts: readonly Facts[]
   readonly dialogue: readonly Said[]
   /** Whose pace counts at the first host, where there was one. */
@@ -140,9 +140,11 @@ async function walk(towards: Towards, targets: readonly Target[], job: TransmitJ
       const { dotWritten, armed, needsDisarm } = end
       return { ...facts, dotWritten, armed, needsDisarm, attemptsOnHosts }
     }
-    // A host that cannot take such a message at all says less than one that may take it later.
-    if (attemptsOnHosts.length === 1 || !isImpossible(facts.trouble) || isImpossible(counts.trouble)) counts = facts
-    if (facts.trouble === 'shutdown') break
+    if (facts.trouble === 'shutdown') {
+      counts = facts
+      break
+    }
+    if (attemptsOnHosts.length === 1 || weightOf(facts) >= weightOf(counts)) counts = facts
   }
   if (attemptsOnHosts.length === 0 && waits.size > 0) {
     note(dialogue, 'connect', `wait for ${[...waits.keys()].join(', ')}`, 'paced')
@@ -192,8 +194,14 @@ function isRefusedForGood({ reply, trouble }: Transaction): boolean {
   return trouble === undefined && reply !== undefined && reply.code >= 500
 }
 
-function isImpossible(trouble: Trouble | undefined): boolean {
-  return trouble === 'size' || trouble === 'smtputf8' || trouble === 'no_8bitmime'
+/**
+ * Of several hosts, the last of the heaviest counts: the provider's word about this mail, which is to be reported, before whatever came in
+ * the way of one; and a host that may take it later before one that cannot take such a mail at all.
+ */
+function weightOf({ phase, reply, trouble }: Facts): number {
+  if (trouble === 'size' || trouble === 'smtputf8' || trouble === 'no_8bitmime') return 0
+  const aboutMail = phase === 'mail' || phase === 'rcpt' || phase === 'data' || phase === 'content'
+  return aboutMail && reply !== undefined && trouble === undefined ? 2 : 1
 }
 
 function factsOf({ phase, reply, trouble, peer }: Facts): Facts {
