@@ -92,6 +92,12 @@ const rows: Record<string, [BounceClass, permanent: boolean, ...BounceEvidence[]
   ],
   'yahoo-blocklist': ['policy', true, reply(['mail', 553, '5.7.1', '[BL21] Connections will not be accepted'])],
   'orange-mailbox-full': ['capacity', true, reply(['rcpt', 550, '5.1.1', 'Boite pleine. OFR_417 [417]'])],
+  'ses-suppression-list': [
+    'policy',
+    true,
+    report('5.1.1', 'Amazon SES has suppressed sending to this address because it has a recent history of bouncing as an invalid address.'), // prettier-ignore
+    report('5.1.1', 'Amazon SES did not send the message to this address because it is on the suppression list for your account.'), // prettier-ignore
+  ],
   'cloudmark-address-rejected': ['bad_mailbox', true, reply(['rcpt', 550, '5.1.0', 'Address rejected.'])],
   'hotmail-mailbox-unavailable': [
     'bad_mailbox',

@@ -113,7 +113,7 @@ const listOperators =
 const afterVetoes: readonly BounceStage[] = ['rcpt', 'data', 'eod', 'report']
 
 /** Raised with every change of the table: what is kept beside a rule's name says which table it was. */
-export const bounceRulesVersion = 2
+export const bounceRulesVersion = 3
 
 export const bounceRules: readonly Rule[] = [
   // Not a refusal at all
@@ -160,6 +160,13 @@ export const bounceRules: readonly Rule[] = [
   },
   { name: 'yahoo-blocklist', class: 'policy', code: /^553$/, raw: /\[bl\d{0,4}\]/ },
   { name: 'orange-mailbox-full', class: 'capacity', enhanced: /^5\.1\.1$/, raw: /\bofr_?417\b/ },
+  // Under 5.1.1: the address is on Amazon's own list, also for a complaint, or because of somebody else's mail. Nobody was asked.
+  {
+    name: 'ses-suppression-list',
+    class: 'policy',
+    stages: ['report'],
+    raw: /\bamazon ses (has suppressed sending|did not send the message) to this address\b/,
+  },
   // Cloudmark's gateways (Comcast, Cox and others) say no more about an address that they do not know.
   {
     name: 'cloudmark-address-rejected',

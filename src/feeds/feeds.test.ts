@@ -168,6 +168,37 @@ describe('Amazon SES', () => {
     expect(verdict(reports()[0] as ProviderReport)).toMatchObject({ class: 'capacity', suppress: false })
   })
 
+  const onItsList = {
+    bounceType: 'Permanent',
+    bounceSubType: 'OnAccountSuppressionList',
+    bouncedRecipients: [
+      {
+        emailAddress: 'r@example.com',
+        action: 'failed',
+        status: '5.1.1',
+        diagnosticCode: 'Amazon SES did not send the message to this address because it is on the suppression list for your account. For more information about removing addresses from the suppression list, see the Amazon SES Developer Guide.', // prettier-ignore
+      },
+    ],
+  }
+  test.each([
+    ['a bounce', { notificationType: 'Bounce', mail, bounce: onItsList }],
+    ['a complaint', { notificationType: 'Complaint', mail, complaint: { feedbackId: 'f', complaintSubType: 'OnAccountSuppressionList', complainedRecipients: [{ emailAddress: 'r@example.com' }] } }], // prettier-ignore
+  ])('an address on the list of SES itself was not sent to, and is nobody to suppress: %s', async (_, notification) => {
+    const { id } = await made({ provider: 'ses', topic })
+    await post(id, said(notification))
+    expect(reports()).toMatchObject([{ kind: 'bounce', recipient: 'r@example.com' }])
+    expect(verdict(reports()[0] as ProviderReport)).toMatchObject({ event: 'soft_bounce', suppress: false, rule: 'ses-suppression-list' }) // prettier-ignore
+  })
+
+  test('what may be an automatic reply is not the end of a message', async () => {
+    const { id } = await made({ provider: 'ses', topic })
+    const general = (recipient: object) => ({ ...bounce, bounce: { ...bounce.bounce, bounceType: 'Transient', bouncedRecipients: [recipient] } }) // prettier-ignore
+    await post(id, said(general({ emailAddress: 'r@example.com' })))
+    expect(reports()).toMatchObject([{ kind: 'delay', reply: { action: 'delayed' } }])
+    await post(id, said(general({ emailAddress: 'r@example.com', status: '4.4.7', diagnosticCode: 'smtp; 421 4.4.2 later' }))) // prettier-ignore
+    expect(reports()).toMatchObject([{ kind: 'bounce', reply: { action: 'failed' } }])
+  })
+
   test('a subscription to the configured topic is confirmed by itself, at Amazon alone', async () => {
     const { id } = await made({ provider: 'ses', topic })
     const confirmation = (url: string) => envelope({ Type: 'SubscriptionConfirmation', Message: 'You have chosen', Token: 't', SubscribeURL: url }) // prettier-ignore

@@ -48,13 +48,22 @@ export function readSesNotification(value: unknown): SesNotification | undefined
 type About = Pick<SesNotification, 'messageId' | 'headers' | 'source'>
 
 function bounceOf(about: About, bounce: Json): SesNotification {
-  // `Transient` too is the end of the message: SES gives up before it notifies.
   return {
     ...about,
-    kind: 'bounce',
+    // `Transient` too is the end of the message: SES gives up before it notifies.
+    kind: maybeAutomaticReply(bounce) ? 'delay' : 'bounce',
     ...when(bounce),
     ...recipientsOf(bounce['bouncedRecipients'], statusOfType(bounce)),
   }
+}
+
+/** SES tells automatic replies, such as "out of the office", as this; without a status and a reply nobody can say which it was. */
+function maybeAutomaticReply(bounce: Json): boolean {
+  if (bounce['bounceType'] !== 'Transient' || bounce['bounceSubType'] !== 'General') return false
+  return arrayOf(bounce['bouncedRecipients']).every((each) => {
+    const { status, diagnosticCode } = objectOf(each) ?? {}
+    return status === undefined && diagnosticCode === undefined
+  })
 }
 
 /** Where a recipient has no status of its own, SES's own word for it. */
@@ -71,6 +80,13 @@ interface SesFallback {
   readonly diagnostic: string
 }
 
+/** In SES's own words, for the rule that knows them. */
+const notSent: SesFallback = {
+  status: '5.7.1',
+  diagnostic:
+    'Amazon SES did not send the message to this address because it is on the suppression list for your account',
+}
+
 const statusOfSubtype: Readonly<Record<string, string>> = {
   'Permanent NoEmail': '5.1.1',
   'Transient MailboxFull': '5.2.2',
@@ -80,6 +96,14 @@ const statusOfSubtype: Readonly<Record<string, string>> = {
 }
 
 function complaintOf(about: About, complaint: Json): SesNotification {
+  // Nobody has complained about this mail: SES remembers an older complaint, and did not send.
+  if (complaint['complaintSubType'] === 'OnAccountSuppressionList')
+    return {
+      ...about,
+      kind: 'bounce',
+      ...when(complaint),
+      ...recipientsOf(complaint['complainedRecipients'], notSent),
+    }
   const feedbackType = textOf(complaint['complaintFeedbackType'])
   return {
     ...about,
