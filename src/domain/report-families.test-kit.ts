@@ -222,6 +222,7 @@ export const complaints: readonly (readonly [mail: string, complaint: boolean])[
 export const noReports: readonly (readonly [kind: string, mail: string])[] = [
   ['auto_reply', 'From: Anna <anna@example.org>\nTo: sender@shop.example\nSubject: Re: hello\nAuto-Submitted: auto-replied (vacation)\nReturn-Path: <>\n\nI am away. 550 5.1.1 user unknown could not be delivered\n'], // prettier-ignore
   ['auto_reply', 'From: Anna <anna@example.org>\nSubject: Out of Office: undeliverable mail\nReturn-Path: <>\n\nThis mailbox is full of sand: <anna@example.org>: 550 5.1.1 user unknown\n'], // prettier-ignore
+  ['auto_reply', 'From: Anna <Anna@example.org>\nSubject: I have left the company\nAuto-Submitted: auto-generated\n\nanna@example.org is no longer valid, mail to it cannot be delivered.\n'], // prettier-ignore
   ['auto_reply', 'From: Anna <anna@example.org>\nSubject: Auto: hello\nPrecedence: auto_reply\n\naway\n'],
   ['receipt', `From: Anna <anna@example.org>\nSubject: Read: hello\nContent-Type: multipart/report; report-type=disposition-notification; boundary=b\n\n--b\n\nread\n--b\nContent-Type: message/disposition-notification\n\nFinal-Recipient: rfc822; anna@example.org\nDisposition: manual-action/MDN-sent-manually; displayed\n\n--b--\n`], // prettier-ignore
   ['other', 'From: Anna <anna@example.org>\nSubject: hello\n\n<anna@example.org>: 550 5.1.1 user unknown\n'],

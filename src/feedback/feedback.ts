@@ -106,7 +106,7 @@ export function makeFeedback(tools: FeedbackTools): Feedback {
 
   /** Reports that came to a message's own return path: the address is the proof. */
   const receiveForMessage = async (mail: ReceivedMail, message: Reported): Promise<'kept'> => {
-    const reports = mailReports(mail.content).slice(0, limits.reportsPerMailMax)
+    const reports = mailReports(mail.content, message.recipient).slice(0, limits.reportsPerMailMax)
     // A bounce has the null sender (RFC 3464 2, RFC 5321 4.5.5), so that nobody answers it. A complaint may have any.
     const believed = mail.sender === '' ? reports : reports.filter(({ kind }) => kind === 'complaint')
     if (believed.length === 0)

@@ -13,9 +13,11 @@ const kindOf = {
   expanded: undefined,
 } as const
 
-/** Never throws. */
-export function mailReports(mail: Buffer): ProviderReport[] {
+/** `recipient` of the message that it came for, where that is known. Never throws. */
+export function mailReports(mail: Buffer, recipient?: string): ProviderReport[] {
   const report = readReport(mail)
+  // What the recipient writes is an answer, whatever its words.
+  if (report.author !== undefined && report.author === recipient?.toLowerCase()) return []
   if (report.kind === 'arf') return complaintOf(report)
   return report.recipients.flatMap((recipient) => deliveryOf(report, recipient))
 }

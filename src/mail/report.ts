@@ -2,6 +2,7 @@
 // and for mail that says nothing of the kind: automatic replies (RFC 3834), receipts (RFC 8098), anything else. Facts only, bounded,
 // never throws. Only the outermost report counts: what stands inside a returned or forwarded message is its own business.
 import { limits } from '../config.ts'
+import { addressSpecs } from './address-list.ts'
 import { readFeedbackReport, type FeedbackReport } from './arf-rfc5965.ts'
 import { readBounceText, replyIn } from './bounce-text.ts'
 import { linesOf, readDeliveryStatus, type DeliveryStatus, type RecipientAction } from './dsn-rfc3464.ts'
@@ -21,6 +22,8 @@ export interface Report {
   readonly reporter?: string
   /** ENVID of the transaction that the report is about (RFC 3464 2.2.1). */
   readonly envelopeId?: string
+  /** Who wrote a bounce in free text, in lower case, where its From is one address. */
+  readonly author?: string
   /** The header of the mail that is returned, as far as it is. */
   readonly returned: readonly MimeField[]
 }
@@ -54,8 +57,13 @@ export function readReport(bytes: Buffer): Report {
   const whole = last !== undefined && endsMail(last.body) ? withoutCutLine(notice) : notice
   const { delayed, recipients } = readBounceText(whole, subjectOf(message))
   const failed = failedRecipients(message)
+  const author = authorOf(message)
+  // Nobody reports that he himself does not exist: "I have left, this address is no longer valid".
+  if (author !== undefined && recipients.every(({ recipient }) => recipient === author))
+    return nothing('auto_reply', returned)
   return {
     kind: 'bounce_text',
+    ...(author === undefined ? {} : { author }),
     recipients: recipients.map(({ recipient = failed, text }) => ({
       action: delayed ? 'delayed' : 'failed',
       text,
@@ -297,6 +305,11 @@ const replySubject =
 
 function senderOf(message: MimeEntity): string {
   return `${fieldValue(message, 'from') ?? ''} ${fieldValue(message, 'sender') ?? ''}`.slice(0, 1_000).toLowerCase()
+}
+
+function authorOf(message: MimeEntity): string | undefined {
+  const specs = addressSpecs((fieldValue(message, 'from') ?? '').slice(0, 1_000))
+  return specs?.length === 1 ? specs[0]?.toLowerCase() : undefined
 }
 
 function subjectOf(message: MimeEntity): string {

@@ -277,6 +277,14 @@ describe('a report to a return path', () => {
 
   test.each([
     ['a vacation note', 'Auto-Submitted: auto-replied\nSubject: Out of office\n\nI am away.\n'],
+    [
+      'a note of the recipient that sounds like a bounce',
+      'From: Ann <Ann@example.org>\nAuto-Submitted: auto-generated\nSubject: I have left\n\nMail to me cannot be delivered any more: user unknown, this address does not exist.\n',
+    ],
+    [
+      'the same about an address that the mail was forwarded to',
+      'From: eve@elsewhere.example\nAuto-Submitted: auto-generated\nSubject: I have left\n\neve@elsewhere.example is no longer valid, mail cannot be delivered.\n',
+    ],
     ['an answer of a person', 'From: ann@example.org\nSubject: Re: Hello\n\nThank you!\n'],
     [
       'a read receipt',
