@@ -140,6 +140,7 @@ const rows: Record<string, [BounceClass, permanent: boolean, ...BounceEvidence[]
     reply(['rcpt', 550, '', 'HELO name does not exist']),
     reply(['rcpt', 553, '', 'Domain of sender address a@b.example does not exist']),
     reply(['rcpt', 550, '', 'Your account has been suspended']),
+    reply(['rcpt', 550, '', 'From address does not exist']),
   ],
   'relaying-denied': [
     'sender',
@@ -205,6 +206,16 @@ const rows: Record<string, [BounceClass, permanent: boolean, ...BounceEvidence[]
     'policy',
     true,
     reply(['rcpt', 550, '', 'no such user, see https://www.spamhaus.org/query']),
+  ],
+  'host-refuses-mail': ['policy', true, reply(['eod', 521, '5.2.1', 'AOL will not accept delivery of this message'])],
+  'temporary-words': [
+    'temporary',
+    true,
+    reply(['rcpt', 550, '5.2.1', 'Mailbox temporarily disabled: a@b.example']),
+    reply(['rcpt', 550, '5.1.1', 'User temporarily unavailable']),
+    reply(['rcpt', 550, '', 'this account is temporarily disabled']),
+    reply(['rcpt', 550, '', 'Requested action not taken: mailbox unavailable, try again later']),
+    report('5.1.1', 'smtp; 550 5.1.1 no such user: directory down, please retry'),
   ],
   'list-expansion-code': ['system', true, reply(['rcpt', 550, '5.2.4', 'user unknown'])],
   'host-not-found': [
@@ -307,7 +318,6 @@ const rows: Record<string, [BounceClass, permanent: boolean, ...BounceEvidence[]
     reply(['eod', 554, '5.0.0', 'transaction failed']),
     reply(['rcpt', 550, '', 'this is exim 4.9.2']),
     reply(['rcpt', 550, '', 'domain does not exist']), // whose?
-    reply(['rcpt', 550, '', 'this account is temporarily disabled']),
     report('', ''),
     report('5.0.0', 'X-Unix; 255'),
   ],

@@ -88,7 +88,7 @@ interface Rule {
 // All patterns are for lower-case text with single spaces, and linear: every gap in them has a small bound.
 const words = {
   sender:
-    /\bsender (address )?(was )?(rejected|unknown|denied|invalid|refused|not |does not|doesn't|verif)|\b(unknown|invalid|bad|unverified|unauthorized) sender|(domain|verif\w+) (of |for )?(the )?sender|\breturn path\b|\b(helo|ehlo)\b|\byour (account|mailbox|domain|user) (\w+ ){0,3}(suspended|disabled|blocked|inactive|locked)/,
+    /\bsender (address )?(was )?(rejected|unknown|denied|invalid|refused|not |does not|doesn't|verif)|\b(unknown|invalid|bad|unverified|unauthorized) sender|(domain|verif\w+) (of |for )?(the )?sender|\breturn path\b|\bfrom address\b|\b(helo|ehlo)\b|\byour (account|mailbox|domain|user) (\w+ ){0,3}(suspended|disabled|blocked|inactive|locked)/,
   relaying:
     /\brelay(ing)? (access )?(is )?(denied|not (permitted|allowed)|prohibited)|(not|unable|allowed|permitted) to relay/,
   full: /\bquota\b|(mail ?box|inbox|account|user)( is| was|'s mailbox is)? (\w+ )?(over ?)?full\b|\b(disk|storage|mailbox) (is )?full\b|insufficient (\w+ ){0,2}(storage|space)|(out of|not enough) (\w+ ){0,2}(storage|space)|exceed\w* (\w+ ){0,3}storage|storage (limit|allocation)/,
@@ -97,6 +97,8 @@ const words = {
     /\bvirus|\bmalware|\binfected\b|\battachments?\b|\bheaders?\b|\b(message|mail|body|bad|illegal|prohibited) content\b|\bcontent (was )?(rejected|refused|denied|block)|\bmime\b/,
   policy:
     /\bspam|\bunsolicited\b|\bube\b|\bjunk\b|\bdmarc\b|\bspf\b|\bdkim\b|\bauthenticat|\bunauthenticated\b|\b(black|block|deny) ?-?list|\brbl\b|\bdnsbl\b|\bblocked\b|\bbanned\b|\breputation\b|(?<!\bnot )\blisted (in|at|by|on)\b|\breverse (dns|lookup|name)|\brdns\b|\bptr\b|\bip name lookup\b|\btls\b|\bstarttls\b|\brate\b|\btoo many\b(?! hops)|\bgr[ae]y-? ?list|\bpolic(y|ies)\b|\b(access|client|connection|connections|permission|service) (was |host |address )?(denied|rejected|refused)|not accepting connections|\bprohibited\b|\bunauthori[sz]ed\b|\bnot authori[sz]ed\b/,
+  passing:
+    /\btemporar(y|ily)\b|\b(try|retry|resend|send)( it| (the|your|this) message)?( again)? later\b|\bplease retry\b/,
   hostNotFound:
     /\b(host|domain)( name)? (was )?(not found|unknown|does not exist|doesn't exist|invalid)|\b(unknown|invalid|no such) (host|domain)\b|\bnxdomain\b|name or service not known|\bnon-?existent (domain|hosts?)\b|\bhost or domain name not found\b|\bcouldn't find any host\b|\ball host address lookups failed permanently\b|\billegal host\/domain name\b|\bno such domain\b|\bnonexistentdomain\b/,
   unrouteable: /\bunrouteable address\b/,
@@ -237,6 +239,10 @@ export const bounceRules: readonly Rule[] = [
   { name: 'policy-code', class: 'policy', enhanced: /^5\.7\.(?!13$|17$|18$)\d+$/ },
   { name: 'policy-words', class: 'policy', words: words.policy },
   { name: 'policy-list-operator', class: 'policy', raw: listOperators },
+  // RFC 7504: the host takes no mail at all, or none from us.
+  { name: 'host-refuses-mail', class: 'policy', code: /^521$/ },
+  // What passes by itself, although the code says otherwise.
+  { name: 'temporary-words', class: 'temporary', words: words.passing },
   { name: 'list-expansion-code', class: 'system', enhanced: /^5\.2\.4$/ },
   // Before the other 5.4.x, and only where another system tells us: in our own session the DNS is ours to read.
   { name: 'host-not-found', class: 'bad_domain', stages: ['report'], enhanced: /^5\.4\.4$/, words: words.hostNotFound },
