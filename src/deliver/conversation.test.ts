@@ -137,6 +137,9 @@ describe('every refusal at every stage', () => {
     ['dot', '450 4.7.1 later', 'retry eod_4xx'],
     ['dot', '421 4.7.1 later', 'retry eod_4xx'],
     ['dot', '550 5.7.1 spam', 'failed eod_5xx'],
+    ['dot', '571 message refused', 'failed eod_5xx'],
+    ['RCPT', '571 not authorized', 'failed rcpt_5xx'],
+    ['MAIL', '471 later', 'retry mail_4xx'],
     ['dot', '200 fine', 'accepted'],
     ['dot', '250-2.0.0 queued\r\n250 as X', 'accepted'],
   ]

@@ -46,10 +46,10 @@ describe('a well-formed reply is read', () => {
     ['UTF-8', '250 grüße\r\n', [{ code: 250, text: 'grüße' }]],
     [
       'lowest and highest code',
-      '200 a\r\n559 b\r\n',
+      '200 a\r\n599 b\r\n',
       [
         { code: 200, text: 'a' },
-        { code: 559, text: 'b' },
+        { code: 599, text: 'b' },
       ],
     ],
   ]
@@ -70,6 +70,7 @@ describe('anything else is malformed, and what came before it still counts', () 
     ['999', '999 x\r\n', 0],
     ['1yz', '150 x\r\n', 0],
     ['second digit', '260 x\r\n', 0],
+    ['second digit of a 3yz', '371 x\r\n', 0],
     ['600', '600 x\r\n', 0],
     ['letters', '2x0 ok\r\n', 0],
     ['empty line', '\r\n', 0],

@@ -4,7 +4,7 @@
 import { limits } from '../config.ts'
 
 export interface SmtpReply {
-  /** Three digits, 200 to 559. */
+  /** Three digits, 200 to 359 or 400 to 599. */
   readonly code: number
   /** RFC 3463, where the first line carries one whose class agrees with the code: `5.1.1`. */
   readonly enhancedCode?: string
@@ -88,13 +88,16 @@ export class ReplyReader {
   }
 }
 
-/** RFC 5321 4.2: `%x32-35 %x30-35 %x30-39`. */
+/**
+ * RFC 5321 4.2: `%x32-35 %x30-35 %x30-39`. Of a refusal any second digit will do, as some write 571 for 5.7.1: the first one alone says what to
+ * do (4.3.2), and to call it malformed would try again what was refused for good, or leave it unknown.
+ */
 function codeAt(bytes: Buffer, start: number, end: number): number | undefined {
   if (end - start < 3) return undefined
   const first = (bytes[start] ?? 0) - zero
   const second = (bytes[start + 1] ?? 0) - zero
   const third = (bytes[start + 2] ?? 0) - zero
-  if (first < 2 || first > 5 || second < 0 || second > 5 || third < 0 || third > 9) return undefined
+  if (first < 2 || first > 5 || second < 0 || second > (first < 4 ? 5 : 9) || third < 0 || third > 9) return undefined
   return first * 100 + second * 10 + third
 }
 
