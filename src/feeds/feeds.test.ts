@@ -345,7 +345,7 @@ describe('Mailgun', () => {
     expect(report.evidence[0]).toEqual({ by: 'token', token: 'b1token' })
     expect(verdict(report).suppress).toBe(true)
     expect(await send({ ...failed, severity: 'temporary' })).toMatchObject({ kind: 'delay' })
-    const listed = await send({ ...failed, reason: 'suppress-bounce', 'delivery-status': { code: 605, message: '', description: 'Not delivering to previously bounced address' } }) // prettier-ignore
+    const listed = await send({ ...failed, reason: 'suppress-bounce', 'delivery-status': { code: 605, 'enhanced-code': '5.1.1', message: '', description: 'Not delivering to previously bounced address' } }) // prettier-ignore
     expect(verdict(listed).suppress).toBe(false)
     expect(await send({ ...failed, event: 'delivered', 'delivery-status': { code: 250, message: 'OK' } })).toMatchObject({ kind: 'delivered' }) // prettier-ignore
     expect(await send({ ...failed, event: 'complained' })).toMatchObject({ kind: 'complaint' })
@@ -417,14 +417,21 @@ describe('SendGrid', () => {
       event('bounce', { reason: '550 5.1.1 user unknown', status: '5.1.1', type: 'bounce' }),
       event('spamreport', {}),
       event('open', {}),
+      event('dropped', { reason: 'Bounced Address', status: '5.1.1' }),
       null,
     ])
     const timestamp = String(Math.floor(now.getTime() / 1000))
-    const signature = createSign('sha256').update(timestamp + body).sign(pair.privateKey, 'base64') // prettier-ignore
-    const signed = { 'x-twilio-email-event-webhook-signature': signature, 'x-twilio-email-event-webhook-timestamp': timestamp } // prettier-ignore
-    expect(await post(id, body, signed)).toEqual({ received: 4 })
-    expect(reports().map(({ kind }) => kind)).toEqual(['delivered', 'delay', 'bounce', 'complaint'])
-    expect(verdict(reports()[2] as ProviderReport).suppress).toBe(true)
+    const signed = (text: string) => ({
+      'x-twilio-email-event-webhook-signature': createSign('sha256').update(timestamp + text).sign(pair.privateKey, 'base64'), // prettier-ignore
+      'x-twilio-email-event-webhook-timestamp': timestamp,
+    })
+    expect(await post(id, body, signed(body))).toEqual({ received: 5 })
+    expect(reports().map(({ kind }) => kind)).toEqual(['delivered', 'delay', 'bounce', 'complaint', 'bounce'])
+    // What it dropped is on a list of its own.
+    expect([2, 4].map((at) => verdict(reports()[at] as ProviderReport).suppress)).toEqual([true, false])
+    // A batch of 768 KB holds this many, and comes once.
+    const batch = JSON.stringify(Array.from({ length: 2_500 }, (_, n) => event('delivered', { sg_event_id: `e${n}`, response: '250 OK' }))) // prettier-ignore
+    expect(await post(id, batch, signed(batch))).toEqual({ received: 2_500 })
   })
 })
 

@@ -62,7 +62,7 @@ function saidIn(event: Json) {
   return {
     detail: listed ? `Mailgun did not send: ${reason}` : said,
     code: listed ? undefined : feed.numberOf(status?.['code']),
-    enhancedCode: feed.textOf(status?.['enhanced-code']),
+    enhancedCode: listed ? undefined : feed.textOf(status?.['enhanced-code']),
     remoteMta: feed.textOf(status?.['mx-host']),
   }
 }

@@ -13,7 +13,8 @@ export const sendgrid: FeedProvider = {
     if (!feed.isFresh(timestamp, now, limits.feedAgeMsMax)) return { refused: 'stale' }
     const events = feed.parseJson(body)
     if (!Array.isArray(events)) return { refused: 'malformed' }
-    const reports = events.slice(0, limits.feedEventsMax).flatMap((event) => reportOf(feed.objectOf(event) ?? {}) ?? [])
+    // All of them, whatever their number: SendGrid makes batches by size (768 KB), and sends none again that got a 200.
+    const reports = events.flatMap((event) => reportOf(feed.objectOf(event) ?? {}) ?? [])
     return { reports, once: signature }
   },
 }
@@ -43,7 +44,9 @@ function reportOf(event: Json): ProviderReport | undefined {
   // The first part is what the SMTP reply named; the rest says which machine worked on it.
   const queued = messageId?.split('.', 1)[0]
   const said = feed.textOf(event['response']) ?? feed.textOf(event['reason'])
-  const detail = event['event'] === 'dropped' ? `SendGrid did not send: ${said ?? 'no reason'}` : said
+  // SendGrid did not try: what stands on its own lists is not the receiving provider's word.
+  const listed = event['event'] === 'dropped'
+  const detail = listed ? `SendGrid did not send: ${said ?? 'no reason'}` : said
   return feed.report({
     kind,
     evidence: feed.evidenceOf([feed.textOf(event['posthorn-token'])], [queued, messageId]),
@@ -52,7 +55,7 @@ function reportOf(event: Json): ProviderReport | undefined {
     recipient: feed.textOf(event['email']),
     occurredAt: feed.timeOf(event['timestamp']),
     detail: kind === 'complaint' ? 'The recipient complained' : detail,
-    ...(kind === 'complaint' ? {} : { reply: feed.reply(actionOf[kind], detail, { enhancedCode: feed.textOf(event['status']) }) }), // prettier-ignore
+    ...(kind === 'complaint' ? {} : { reply: feed.reply(actionOf[kind], detail, { enhancedCode: listed ? undefined : feed.textOf(event['status']) }) }), // prettier-ignore
   })
 }
 
