@@ -15,8 +15,13 @@ export function webhookCommands(program: Command, desk: Desk): void {
   const command = (name: string, description: string): Command =>
     group.command(name).description(description).argument('<workspace>', 'its id or exact name')
   /** Runs with the endpoint's desk; a refusal becomes the error of the command. */
-  const at = (workspace: string, work: (webhooks: WebhookDesk, id: WorkspaceId) => Promise<void>): Promise<void> =>
-    desk.with(async ({ db, vault, webhooks }) => work(webhooks, (await findWorkspace(db, vault, workspace)).id))
+  const at = (
+    workspace: string,
+    work: (webhooks: WebhookDesk, id: WorkspaceId, actor: string) => Promise<void>,
+  ): Promise<void> =>
+    desk.with(async ({ db, vault, webhooks, actor }) =>
+      work(webhooks, (await findWorkspace(db, vault, workspace)).id, actor),
+    )
   const show = (answer: WebhookEndpointWithSecret | Refusal): void => {
     const endpoint = allowed(answer)
     const secret = endpoint.secret === undefined ? '' : `\nsecret: ${endpoint.secret}\n\n${once}`
@@ -27,9 +32,13 @@ export function webhookCommands(program: Command, desk: Desk): void {
     .requiredOption('--url <url>', 'public HTTPS, such as https://example.com/posthorn')
     .option('--events <types>', 'comma list of event types, or all', types)
     .action((workspace: string, { url, events }: { url: string; events?: readonly string[] | 'all' }) =>
-      at(workspace, async (webhooks, id) =>
+      at(workspace, async (webhooks, id, actor) =>
         show(
-          await webhooks.set(id, { url, ...(events !== undefined && { events: events === 'all' ? null : events }) }),
+          await webhooks.set(
+            id,
+            { url, ...(events !== undefined && { events: events === 'all' ? null : events }) },
+            actor,
+          ),
         ),
       ),
     )
@@ -37,16 +46,16 @@ export function webhookCommands(program: Command, desk: Desk): void {
     at(workspace, async (webhooks, id) => show(await webhooks.show(id))),
   )
   command('enable', 'post events again, from now on').action((workspace: string) =>
-    at(workspace, async (webhooks, id) => show(await webhooks.enable(id))),
+    at(workspace, async (webhooks, id, actor) => show(await webhooks.enable(id, actor))),
   )
   command('disable', 'post nothing; events are kept').action((workspace: string) =>
-    at(workspace, async (webhooks, id) => show(await webhooks.disable(id))),
+    at(workspace, async (webhooks, id, actor) => show(await webhooks.disable(id, actor))),
   )
   command('rotate', 'prepare a new secret and show it; the old one still signs').action((workspace: string) =>
-    at(workspace, async (webhooks, id) => show(await webhooks.rotate(id))),
+    at(workspace, async (webhooks, id, actor) => show(await webhooks.rotate(id, actor))),
   )
   command('promote', 'let the new secret sign; the old one signs beside it for 24 hours').action((workspace: string) =>
-    at(workspace, async (webhooks, id) => show(await webhooks.promote(id))),
+    at(workspace, async (webhooks, id, actor) => show(await webhooks.promote(id, actor))),
   )
   command('test', 'post a test event').action((workspace: string) =>
     at(workspace, async (webhooks, id) => {

@@ -105,8 +105,11 @@ function workspaceOfQuery({ query }: FastifyRequest): string | undefined {
 }
 
 function byOf(principal: Principal): By {
-  return { workspaceId: principal.workspaceId, actor: `key:${principal.keyId}`, scopes: principal.scopes }
+  return { workspaceId: principal.workspaceId, actor: actorOf(principal), scopes: principal.scopes }
 }
+
+/** Who is written down. Where a member came in by `memberGate`, its actor stands in place of a key's id. */
+export const actorOf = ({ keyId }: Principal): string => (keyId.startsWith('user:') ? keyId : `key:${keyId}`)
 
 function isOurs(request: FastifyRequest, ownOrigin: string): boolean {
   const { origin, 'sec-fetch-site': site, 'x-posthorn-csrf': mark } = request.headers

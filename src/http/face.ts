@@ -23,17 +23,18 @@ import { refusals, retryAfterSeconds } from './refusals.ts'
 /** A refusal for a used-up quota tells the state of its windows. */
 export type QuotaRefusal = Refusal & { readonly quota?: readonly QuotaState[] }
 
-/** What an owner does with the webhook endpoint (webhooks/desk.ts). */
+/** What an owner does with the webhook endpoint (webhooks/desk.ts). `actor` is who did it, for the audit log. */
 export interface WebhookDoors {
   show(workspace: WorkspaceId): Promise<WebhookEndpoint | Refusal>
   set(
     workspace: WorkspaceId,
     wish: { readonly url: string; readonly events?: readonly string[] | null },
+    actor: string,
   ): Promise<WebhookEndpointWithSecret | Refusal>
-  enable(workspace: WorkspaceId): Promise<WebhookEndpoint | Refusal>
-  disable(workspace: WorkspaceId): Promise<WebhookEndpoint | Refusal>
-  rotate(workspace: WorkspaceId): Promise<WebhookEndpointWithSecret | Refusal>
-  promote(workspace: WorkspaceId): Promise<WebhookEndpoint | Refusal>
+  enable(workspace: WorkspaceId, actor: string): Promise<WebhookEndpoint | Refusal>
+  disable(workspace: WorkspaceId, actor: string): Promise<WebhookEndpoint | Refusal>
+  rotate(workspace: WorkspaceId, actor: string): Promise<WebhookEndpointWithSecret | Refusal>
+  promote(workspace: WorkspaceId, actor: string): Promise<WebhookEndpoint | Refusal>
   test(workspace: WorkspaceId): Promise<{ readonly eventId: string } | Refusal>
   log(workspace: WorkspaceId, after: string | undefined, limit?: number): Promise<Page<WebhookLogEntry> | Refusal>
   event(workspace: WorkspaceId, id: string): Promise<WebhookEventDetail | Refusal>

@@ -16,7 +16,7 @@ import { answerRefusal, jsonType, type Face } from './face.ts'
 import type { Guesses } from '../base/guesses.ts'
 import { readJson } from './json-body.ts'
 import { declaredLength, readBody } from './read-body.ts'
-import { isJson, parseUuid } from './send-request.ts'
+import { isJson, notJson, parseUuid } from './send-request.ts'
 import type { LargeBodies } from './send.ts'
 import { makeQueryReader, makeReader } from './shape.ts'
 
@@ -59,11 +59,6 @@ export interface Desk {
   readonly anyone: <O extends Managed>(operation: O, handle: Handler<O, { readonly holder?: Holder }>) => void
 }
 
-const contentType = refuse(
-  'invalid_request',
-  '"Content-Type" must be application/json, with no parameter but charset=utf-8.',
-  { field: 'Content-Type' },
-)
 const tooLarge = (most: number): Refusal =>
   refuse('payload_too_large', `The body is larger than ${most} bytes, which is all that this endpoint takes.`)
 
@@ -178,7 +173,7 @@ async function bodyOf(
   most: number,
 ): Promise<{ readonly value: unknown } | Refusal> {
   if ((declaredLength(request.raw) ?? 0) > most) return tooLarge(most)
-  if (!isJson(request.headers['content-type'])) return contentType
+  if (!isJson(request.headers['content-type'])) return notJson
   const body = await readBody(request.raw, reply.raw, room, owner)
   if (isRefusal(body)) return body
   request.bodyRead = true

@@ -609,6 +609,58 @@ describe('domains and mailboxes', () => {
   })
 })
 
+describe('the webhook endpoint', () => {
+  beforeAll(begin)
+
+  test('every change of it is in the audit log with who made it; neither a secret nor the path of the address is', async () => {
+    const url = 'http://127.0.0.1:9/hooks/secret-path?token=secret-token'
+    const secrets: unknown[] = []
+    const change = async (method: string, path: string, body?: object) => {
+      const answer = await owner.ask(method, `/webhook${path}`, { ...(body && { body }) })
+      expect(answer.statusCode).toBe(200)
+      secrets.push(answer.json<{ secret?: string }>().secret)
+    }
+    expect((await owner.ask('POST', '/webhook/rotate')).statusCode).toBe(404)
+    await change('PUT', '', { url })
+    await change('PUT', '', { url, events: ['message.sent'] })
+    await change('POST', '/disable')
+    await change('POST', '/enable')
+    await change('POST', '/rotate')
+    await change('POST', '/promote')
+    expect((await owner.ask('POST', '/webhook/promote')).statusCode).toBe(409)
+    expect((await office.withKey(key, 'PUT', '/webhook', { url })).statusCode).toBe(200)
+    expect((await audit()).filter((line) => line.startsWith('webhook.')).map((line) => line.split(':')[0])).toEqual([
+      'webhook.created user',
+      'webhook.changed user',
+      'webhook.disabled user',
+      'webhook.enabled user',
+      'webhook.secret_prepared user',
+      'webhook.secret_promoted user',
+      'webhook.changed key',
+    ])
+    expect((await list('/audit?limit=1')).items[0]).toMatchObject({
+      actorName: 'test',
+      target: '127.0.0.1:9',
+      facts: { events: ['message.sent'] },
+    })
+    const { body } = await owner.ask('GET', '/audit')
+    for (const secret of ['secret-path', 'secret-token', ...secrets.filter((each) => each !== undefined)])
+      expect(body).not.toContain(secret)
+  })
+
+  test('a body that is not called JSON is refused, as everywhere', async () => {
+    const headers = { 'content-type': 'text/plain' }
+    for (const [method, path] of [
+      ['PUT', '/webhook'],
+      ['POST', '/webhook/replay'],
+    ] as const)
+      expect((await owner.ask(method, path, { body: {}, headers })).json()).toMatchObject({
+        code: 'invalid_request',
+        field: 'Content-Type',
+      })
+  })
+})
+
 describe('suppressions', () => {
   beforeAll(begin)
 

@@ -17,6 +17,7 @@ import { isDatabaseAway } from '../store/database.ts'
 import { makeIds } from '../store/message-id.ts'
 import { storeWorld, type Sender, type StoreWorld } from '../store/store.test-kit.ts'
 import { readRecord, readStatus } from '../store/views/message-status.ts'
+import { makeTargets, makeWebhookDesk } from '../webhooks/webhooks.ts'
 import { createUser } from '../workspace/members.ts'
 import type { Notice } from '../workspace/notices.ts'
 import type { Office } from '../workspace/office.ts'
@@ -30,7 +31,6 @@ import {
 } from '../workspace/workspace.ts'
 import { buildApp } from './app.ts'
 import { judgeDocumented } from './documented.test-kit.ts'
-import { closedWebhooks } from './face.test-kit.ts'
 
 export interface Asked {
   readonly body?: unknown
@@ -87,6 +87,7 @@ export async function officeWorld(publicUrl = 'http://localhost:3000'): Promise<
     return Promise.resolve(true)
   }
   const scanner = makeScanner(undefined)
+  const targets = makeTargets({ POSTHORN_DNS_SERVERS: [dns.address], POSTHORN_ALLOW_PRIVATE_WEBHOOKS: true })
   const acceptTools: AcceptTools = {
     ids,
     admitter: makeAdmitter(db),
@@ -129,7 +130,7 @@ export async function officeWorld(publicUrl = 'http://localhost:3000'): Promise<
       accept,
       readStatus: (workspace, id) => readStatus(db, workspace, id),
       ready: () => Promise.resolve({ ready: true, detail: {} }),
-      webhooks: closedWebhooks,
+      webhooks: makeWebhookDesk({ db, vault, targets, timeScale: 1 }),
       catchUp: () => Promise.resolve({ events: [], next: 'start', more: false }),
     },
   })

@@ -68,6 +68,11 @@ export function parseSendRequest(value: unknown, now: number, base64 = plainBase
   }
 }
 
+export const notJson = refuse(
+  'invalid_request',
+  '"Content-Type" must be application/json, with no parameter but charset=utf-8.',
+  { field: 'Content-Type' },
+)
 /** application/json, with no other parameter than charset=utf-8. */
 export function isJson(header: string | undefined): boolean {
   if (header === undefined) return false

@@ -16,7 +16,7 @@ import { presentAccepted } from './present.ts'
 import { rateLimitHeaders } from './rate-limit.ts'
 import { declaredLength, readBody, tooLarge } from './read-body.ts'
 import { refusals } from './refusals.ts'
-import { isJson } from './send-request.ts'
+import { isJson, notJson } from './send-request.ts'
 import type { SendBodies } from './send-body.ts'
 
 const operation = operations.send
@@ -24,11 +24,6 @@ const operation = operations.send
 const blocked = refuse(
   'workspace_blocked',
   'This workspace is blocked and cannot send; ask the operator of this service.',
-)
-const contentType = refuse(
-  'invalid_request',
-  '"Content-Type" must be application/json, with no parameter but charset=utf-8.',
-  { field: 'Content-Type' },
 )
 const contentEncoding = refuse('invalid_request', '"Content-Encoding" is not supported; send the JSON text as it is.', {
   field: 'Content-Encoding',
@@ -136,7 +131,7 @@ export function mayNotSend(principal: Pick<Principal, 'blocked' | 'apiSending' |
 function wrongHeaders(request: FastifyRequest): Refusal | undefined {
   const { headers } = request
   if ((declaredLength(request.raw) ?? 0) > limits.requestBytesMax) return tooLarge
-  if (!isJson(headers['content-type'])) return contentType
+  if (!isJson(headers['content-type'])) return notJson
   if (headers['content-encoding'] !== undefined && headers['content-encoding'] !== 'identity') return contentEncoding
   const key = headers['idempotency-key']
   return key === undefined || isIdempotencyKey(key) ? undefined : idempotencyKey

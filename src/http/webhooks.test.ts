@@ -78,7 +78,7 @@ test('an endpoint is set and shown, its secret once', async () => {
     status: 200,
     body: { url: endpoint.url, secret: 'whsec_x', createdAt: '2026-11-21T09:30:00.123Z' },
   })
-  expect(calls).toEqual([['set', workspaceId, { url: endpoint.url, events: ['message.sent'] }]])
+  expect(calls).toEqual([['set', workspaceId, { url: endpoint.url, events: ['message.sent'] }, 'key:key-1']])
   expect(await ask('GET', '/webhook')).toMatchObject({ status: 200, body: { state: 'active' } })
 })
 

@@ -9,11 +9,12 @@ import type { Operation, Scope } from '../contract/operation.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { isRefusal, refuse, type Refusal } from '../domain/refusal.ts'
 import type { Gate } from './authenticate.ts'
+import { actorOf } from './callers.ts'
 import { answerRefusal, type Face } from './face.ts'
 import { readJson } from './json-body.ts'
 import { readPage } from './page-query.ts'
 import { declaredLength, readBody } from './read-body.ts'
-import { misshapen, parseDateTime, parseUuid, withoutFormats } from './send-request.ts'
+import { isJson, misshapen, notJson, parseDateTime, parseUuid, withoutFormats } from './send-request.ts'
 
 const wholeSet = Compile(withoutFormats(SetWebhookRequest))
 const wholeReplay = Compile(withoutFormats(ReplayRequest))
@@ -21,7 +22,7 @@ const wholeReplay = Compile(withoutFormats(ReplayRequest))
 const tooLarge = refuse('payload_too_large', 'The body is larger than 64 KB; send the members as documented.')
 const notAnEventId = refuse('invalid_request', '"eventId" must be a UUID, as the log shows it.', { field: 'eventId' })
 
-type Work = (workspace: WorkspaceId, request: FastifyRequest) => Promise<object>
+type Work = (workspace: WorkspaceId, request: FastifyRequest, actor: string) => Promise<object>
 
 export function webhookRoutes(app: FastifyInstance, face: Face, gateOf: (scope: Scope) => Gate, room: ByteRoom): void {
   const { webhooks } = face.doors
@@ -33,7 +34,7 @@ export function webhookRoutes(app: FastifyInstance, face: Face, gateOf: (scope: 
     answering(app, face, operation, gates[operation.scope], work)
   const withBody = (
     operation: Operation & { scope: keyof typeof gates },
-    work: (workspace: WorkspaceId, body: unknown) => Promise<object>,
+    work: (workspace: WorkspaceId, body: unknown, actor: string) => Promise<object>,
   ) =>
     app.route({
       method: operation.method.toUpperCase(),
@@ -42,19 +43,19 @@ export function webhookRoutes(app: FastifyInstance, face: Face, gateOf: (scope: 
         const principal = await gates[operation.scope](request)
         if (isRefusal(principal)) return answerRefusal(face, request, reply, principal)
         const body = await bodyOf(request, reply, room, principal.workspaceId)
-        const answer = isRefusal(body) ? body : await work(principal.workspaceId, body.value)
+        const answer = isRefusal(body) ? body : await work(principal.workspaceId, body.value, actorOf(principal))
         return answerWith(face, request, reply, answer)
       },
     })
 
   route(operations.readWebhook, (workspace) => webhooks.show(workspace))
-  withBody(operations.setWebhook, (workspace, body) =>
-    wholeSet.Check(body) ? webhooks.set(workspace, body) : refused(misshapen(wholeSet.Errors(body)[0])),
+  withBody(operations.setWebhook, (workspace, body, actor) =>
+    wholeSet.Check(body) ? webhooks.set(workspace, body, actor) : refused(misshapen(wholeSet.Errors(body)[0])),
   )
-  route(operations.enableWebhook, (workspace) => webhooks.enable(workspace))
-  route(operations.disableWebhook, (workspace) => webhooks.disable(workspace))
-  route(operations.rotateWebhook, (workspace) => webhooks.rotate(workspace))
-  route(operations.promoteWebhook, (workspace) => webhooks.promote(workspace))
+  route(operations.enableWebhook, (workspace, _, actor) => webhooks.enable(workspace, actor))
+  route(operations.disableWebhook, (workspace, _, actor) => webhooks.disable(workspace, actor))
+  route(operations.rotateWebhook, (workspace, _, actor) => webhooks.rotate(workspace, actor))
+  route(operations.promoteWebhook, (workspace, _, actor) => webhooks.promote(workspace, actor))
   route(operations.testWebhook, (workspace) => webhooks.test(workspace))
   withBody(operations.replayWebhook, (workspace, body) => {
     if (!wholeReplay.Check(body)) return refused(misshapen(wholeReplay.Errors(body)[0]))
@@ -83,7 +84,7 @@ export function answering(app: FastifyInstance, face: Face, operation: Operation
     handler: async (request, reply) => {
       const principal = await enter(request)
       if (isRefusal(principal)) return answerRefusal(face, request, reply, principal)
-      return answerWith(face, request, reply, await work(principal.workspaceId, request))
+      return answerWith(face, request, reply, await work(principal.workspaceId, request, actorOf(principal)))
     },
   })
 }
@@ -99,6 +100,7 @@ const refused = (refusal: Refusal): Promise<Refusal> => Promise.resolve(refusal)
 
 async function bodyOf(request: FastifyRequest, reply: FastifyReply, room: ByteRoom, owner: WorkspaceId) {
   if ((declaredLength(request.raw) ?? 0) > limits.managementRequestBytesMax) return tooLarge
+  if (!isJson(request.headers['content-type'])) return notJson
   const body = await readBody(request.raw, reply.raw, room, owner)
   if (isRefusal(body)) return body
   request.bodyRead = true

@@ -1,5 +1,5 @@
 // What an owner does with the endpoint of a workspace: set, switch, rotate the secret, test, read the log, send again. Every mistake is a
-// refusal with its reason (decisions G).
+// refusal with its reason (decisions G). A change and its row in the audit log are one transaction; `actor` is who did it.
 import { randomUUIDv7 } from 'node:crypto'
 import { limits } from '../config.ts'
 import { sealedAs, type Vault } from '../base/secret.ts'
@@ -15,6 +15,7 @@ import {
   type WebhookEventDetail,
   type WebhookLogEntry,
 } from '../domain/webhook.ts'
+import { writeAudit } from '../store/audit.ts'
 import type { Db } from '../store/database.ts'
 import {
   changeEndpoint,
@@ -69,6 +70,21 @@ export function makeWebhookDesk({ db, vault, targets, timeScale }: WebhookDeskTo
   }
   const presented = (row: EndpointRow | undefined): WebhookEndpoint | Refusal =>
     row === undefined ? none : present(row)
+  /** Does the work and writes down who did it, where there is an endpoint to do it to. */
+  const audited = (
+    workspaceId: WorkspaceId,
+    actor: string,
+    action: string,
+    work: (tx: Db) => Promise<EndpointRow | undefined>,
+    facts: (row: EndpointRow) => object = () => ({}),
+  ): Promise<EndpointRow | undefined> =>
+    db.transaction(async (tx) => {
+      const row = await work(tx)
+      // The host alone: paths and parameters hold secrets of their receivers, and the log is kept for a year.
+      const told = row && { target: new URL(row.url).host, facts: facts(row) }
+      if (told !== undefined) await writeAudit(tx, { workspaceId, actor, action, ...told })
+      return row
+    })
 
   const find = async (workspace: WorkspaceId, id: string): Promise<LogRow | undefined> => {
     if (!isEventId(id)) return undefined
@@ -81,33 +97,49 @@ export function makeWebhookDesk({ db, vault, targets, timeScale }: WebhookDeskTo
       presented(await findEndpoint(db, workspace)),
 
     /** A new endpoint gets a secret; a new URL keeps it. */
-    set: async (workspace: WorkspaceId, wish: EndpointWish): Promise<WebhookEndpointWithSecret | Refusal> => {
+    set: async (
+      workspace: WorkspaceId,
+      wish: EndpointWish,
+      actor: string,
+    ): Promise<WebhookEndpointWithSecret | Refusal> => {
       const url = await allowedUrl(wish.url)
       if (isRefusal(url)) return url
       const types = wish.events === undefined ? undefined : parseTypes(wish.events)
       if (isRefusal(types)) return types
       const { secret, sealed } = secretFor(workspace)
-      const made = await insertEndpoint(db, workspace, {
-        url,
-        types: types ?? null,
-        apiVersion: webhookApiVersion,
-        secret: sealed,
-      })
+      const filter = (row: EndpointRow) => ({ events: row.types ?? 'all' })
+      const made = await audited(
+        workspace,
+        actor,
+        'webhook.created',
+        (tx) =>
+          insertEndpoint(tx, workspace, { url, types: types ?? null, apiVersion: webhookApiVersion, secret: sealed }),
+        filter,
+      )
       if (made !== undefined) return { ...present(made), secret }
-      return presented(await changeEndpoint(db, workspace, { url, ...(types !== undefined && { types }) }))
+      const changes = { url, ...(types !== undefined && { types }) }
+      return presented(
+        await audited(workspace, actor, 'webhook.changed', (tx) => changeEndpoint(tx, workspace, changes), filter),
+      )
     },
-    enable: async (workspace: WorkspaceId) => presented(await enableEndpoint(db, workspace)),
-    disable: async (workspace: WorkspaceId) => presented(await disableEndpoint(db, workspace)),
+    enable: async (workspace: WorkspaceId, actor: string) =>
+      presented(await audited(workspace, actor, 'webhook.enabled', (tx) => enableEndpoint(tx, workspace))),
+    disable: async (workspace: WorkspaceId, actor: string) =>
+      presented(await audited(workspace, actor, 'webhook.disabled', (tx) => disableEndpoint(tx, workspace))),
 
     /** The first step: a new secret, which signs beside the old one. Asked again, another one takes its place. */
-    rotate: async (workspace: WorkspaceId): Promise<WebhookEndpointWithSecret | Refusal> => {
+    rotate: async (workspace: WorkspaceId, actor: string): Promise<WebhookEndpointWithSecret | Refusal> => {
       const { secret, sealed } = secretFor(workspace)
-      const row = await prepareSecret(db, workspace, sealed)
+      const row = await audited(workspace, actor, 'webhook.secret_prepared', (tx) =>
+        prepareSecret(tx, workspace, sealed),
+      )
       return row === undefined ? none : { ...present(row), secret }
     },
     /** The second step: the new secret signs, and the old one beside it for 24 hours. */
-    promote: async (workspace: WorkspaceId): Promise<WebhookEndpoint | Refusal> => {
-      const row = await promoteSecret(db, workspace, limits.webhookPreviousSecretMs / timeScale)
+    promote: async (workspace: WorkspaceId, actor: string): Promise<WebhookEndpoint | Refusal> => {
+      const row = await audited(workspace, actor, 'webhook.secret_promoted', (tx) =>
+        promoteSecret(tx, workspace, limits.webhookPreviousSecretMs / timeScale),
+      )
       if (row !== undefined) return present(row)
       if ((await findEndpoint(db, workspace)) === undefined) return none
       return refuse('conflict', 'No new secret is prepared; rotate first.')

@@ -96,7 +96,8 @@ export async function webhookWorld(timeScale = 1): Promise<WebhookWorld> {
     },
     customer: async (url, events) => {
       const sender = await world.sender()
-      const endpoint = await desk.set(sender.workspaceId, { url, ...(events !== undefined && { events }) })
+      const wish = { url, ...(events !== undefined && { events }) }
+      const endpoint = await desk.set(sender.workspaceId, wish, 'key:test')
       if (isRefusal(endpoint)) throw new Error(endpoint.words)
       return { ...sender, secret: endpoint.secret ?? '' }
     },

@@ -292,12 +292,12 @@ test('what the filter does not want, or a disabled endpoint, is kept, and sent o
     (state) => state === 'delivered',
   )
 
-  await world.desk.disable(shop.workspaceId)
+  await world.desk.disable(shop.workspaceId, 'key:test')
   expect(await world.desk.replayEvent(shop.workspaceId, first)).toMatchObject({ refused: true, code: 'conflict' })
-  await world.desk.set(shop.workspaceId, { url: there.url, events: null })
+  await world.desk.set(shop.workspaceId, { url: there.url, events: null }, 'key:test')
   const [second = ''] = await world.admit(shop)
   expect(await world.queued(shop.workspaceId)).toBe(0)
-  await world.desk.enable(shop.workspaceId)
+  await world.desk.enable(shop.workspaceId, 'key:test')
   const range = { from: new Date(Date.now() - 60_000), to: new Date(Date.now() + 60_000) }
   expect(await world.desk.replayRange(shop.workspaceId, { ...range, undelivered: true })).toEqual({ replayed: 1 })
   await there.until((all) => all.some(({ event }) => event.id === eventId(second as MessageId, 1)))
@@ -381,7 +381,7 @@ test('a rotation while events flow: every one proves a secret that its receiver 
     return there.received.slice(before)
   }
   const flowing = flow(100)
-  const rotated = await world.desk.rotate(shop.workspaceId)
+  const rotated = await world.desk.rotate(shop.workspaceId, 'key:test')
   const fresh = 'secret' in rotated ? (rotated.secret ?? '') : ''
   expect(fresh).toMatch(/^whsec_[\w-]{43}$/)
   there.secrets.push(fresh)
@@ -389,7 +389,7 @@ test('a rotation while events flow: every one proves a secret that its receiver 
   const prepared = await flow(1)
   expect(prepared[0]?.proved).toEqual({ current: shop.secret, next: fresh, previous: undefined })
   const during = flow(100)
-  await world.desk.promote(shop.workspaceId)
+  await world.desk.promote(shop.workspaceId, 'key:test')
   expect((await during).every(({ proved }) => proved.current !== false)).toBe(true)
   const promoted = await flow(1)
   expect(promoted[0]?.proved).toEqual({ current: fresh, next: undefined, previous: shop.secret })
@@ -399,7 +399,7 @@ test('a rotation while events flow: every one proves a secret that its receiver 
     (endpoint) => 'state' in endpoint && endpoint.previousUntil === undefined,
   )
   expect((await flow(1))[0]?.proved).toEqual({ current: fresh, next: undefined, previous: undefined })
-  expect(await world.desk.promote(shop.workspaceId)).toMatchObject({ code: 'conflict' })
+  expect(await world.desk.promote(shop.workspaceId, 'key:test')).toMatchObject({ code: 'conflict' })
 })
 
 test('10 hanging endpoints of 100: the others hear of everything within 2 seconds', async () => {
