@@ -24,7 +24,7 @@ export const principal: Principal = {
 
 const noEndpoint = () => Promise.resolve(refuse('not_found', 'The workspace has no webhook endpoint.'))
 /** A workspace without an endpoint. */
-export const closedWebhooks: WebhookDoors = {
+const closedWebhooks: WebhookDoors = {
   show: noEndpoint,
   set: noEndpoint,
   enable: noEndpoint,

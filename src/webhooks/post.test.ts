@@ -1,5 +1,6 @@
 // A stranger's URL and a stranger's server: where a webhook may not go it does not go, at the save and at every connect, and whatever answers
 // is bounded (attacks 4, delivery-semantics 50).
+import { Resolver } from 'node:dns/promises'
 import { once } from 'node:events'
 import { createSecureServer } from 'node:http2'
 import { createServer, type AddressInfo, type Server, type Socket } from 'node:net'
@@ -138,6 +139,26 @@ describe('the SSRF table, with the development setting off', () => {
       expect((await post(`http://${host}:${there.port}/`, careful)).trouble).toMatch(/blocked_address|dns_failure/)
     expect(there.connections()).toBe(before)
     expect(await post(`http://nowhere.example:${there.port}/`, careful)).toMatchObject({ trouble: 'dns_failure' })
+  })
+
+  test("the system's name servers are asked without its few look-up threads: silent names hold up nobody else's", async () => {
+    Object.assign(dns.zone, { 'silent.example': 'silence', 'quick.example': { a: ['93.184.216.34'] } })
+    const asking = () => {
+      const resolver = new Resolver({ timeout: 400, tries: 1 })
+      resolver.setServers([dns.address])
+      return resolver
+    }
+    const targets = makeTargets({ POSTHORN_DNS_SERVERS: [], POSTHORN_ALLOW_PRIVATE_WEBHOOKS: false }, asking)
+    const done: string[] = []
+    const silent = Array.from({ length: 64 }, () =>
+      targets.find('silent.example').then((found) => {
+        done.push('silent')
+        return found
+      }),
+    )
+    expect(await targets.find('quick.example')).toEqual({ addresses: ['93.184.216.34'] })
+    expect(done).toEqual([])
+    for (const found of await Promise.all(silent)) expect(found).toEqual({ trouble: 'dns_failure' })
   })
 
   test('rebinding: public when it is saved, private when it is connected to', async () => {

@@ -22,10 +22,22 @@ export interface Targets {
   find(host: string): Promise<Found>
 }
 
-export function makeTargets(rules: TargetRules): Targets {
+/** Asks the system's name servers, those of this moment: resolvers are cheap. */
+const askSystem = (): Resolver => new Resolver({ timeout: limits.dnsQueryMs, tries: limits.dnsTries })
+
+/**
+ * Names are strangers' and may be silent. They are asked at the name servers themselves: the system's own look-up has as many threads as the
+ * machine has cores, half of them at a time, and a few silent names would keep everybody's webhooks waiting. For local development it is used,
+ * since it knows /etc/hosts and container names.
+ */
+export function makeTargets(rules: TargetRules, asking: () => Resolver = askSystem): Targets {
   const { POSTHORN_DNS_SERVERS: dnsServers, POSTHORN_ALLOW_PRIVATE_WEBHOOKS: allowPrivate } = rules
-  const dns = new Resolver({ timeout: limits.dnsQueryMs, tries: limits.dnsTries })
-  if (dnsServers.length > 0) dns.setServers(dnsServers)
+  const addressesOf = (host: string) => {
+    if (allowPrivate && (dnsServers.length === 0 || isLocalhost(host))) return systemAddresses(host)
+    const dns = asking()
+    if (dnsServers.length > 0) dns.setServers(dnsServers)
+    return findAddresses(dns, host)
+  }
   const isAllowed = (address: string): boolean =>
     isIP(address) !== 0 && (allowPrivate || (isPublicTarget(address) && !isOwnAddress(address)))
   return {
@@ -33,9 +45,7 @@ export function makeTargets(rules: TargetRules): Targets {
     isAllowed,
     find: async (host) => {
       if (isIP(host) !== 0) return isAllowed(host) ? { addresses: [host] } : { trouble: 'blocked_address' }
-      const isLocal = allowPrivate && isLocalhost(host)
-      const { addresses } =
-        dnsServers.length > 0 && !isLocal ? await findAddresses(dns, host) : await systemAddresses(host)
+      const { addresses } = await addressesOf(host)
       if (addresses.length === 0) return { trouble: 'dns_failure' }
       return addresses.every(isAllowed) ? { addresses } : { trouble: 'blocked_address' }
     },
