@@ -6,8 +6,8 @@ import type { AttachmentInput, EventPage, MessageDeliveryStatus, MessageToSend, 
 export interface PosthornOptions {
   /** Where the service is, such as `https://mail.example.com`. */
   baseUrl: string
-  /** `ph_...`; keep it on the server. */
-  apiKey: string
+  /** `ph_...`; keep it on the server. Where the environment has none, the constructor says so. */
+  apiKey: string | undefined
   /** For one request, headers and body of the answer included. Default 30 s. */
   timeoutMs?: number
   /** How often a request is repeated after the first try. Default 4; 0 turns it off. */
@@ -32,7 +32,7 @@ export interface WaitOptions extends RequestOptions {
 }
 export interface EventsOptions extends RequestOptions {
   /** `next` of an earlier page. Without it: from the oldest event that is kept. */
-  after?: string
+  after?: string | undefined
   /** Events per page. */
   limit?: number
 }
@@ -56,10 +56,13 @@ export class Posthorn {
   readonly #fetch: typeof fetch
 
   constructor(options: PosthornOptions) {
-    if (!URL.canParse(options.baseUrl)) throw new TypeError('baseUrl must be a URL such as https://mail.example.com')
-    if (!/^[!-~]+$/.test(options.apiKey)) throw new TypeError('apiKey must be an API key of Posthorn, ph_...')
-    this.#base = options.baseUrl.replace(/\/+$/, '')
-    this.#apiKey = options.apiKey
+    const { baseUrl, apiKey } = options
+    if (!/^https?:\/\//i.test(baseUrl) || !URL.canParse(baseUrl))
+      throw new TypeError('baseUrl must be a URL such as https://mail.example.com')
+    if (apiKey === undefined || !/^[!-~]+$/.test(apiKey))
+      throw new TypeError('apiKey must be an API key of Posthorn, ph_...')
+    this.#base = baseUrl.replace(/\/+$/, '')
+    this.#apiKey = apiKey
     this.#timeoutMs = options.timeoutMs ?? 30_000
     this.#retriesMax = options.retriesMax ?? 4
     this.#retryAfterMsMax = options.retryAfterMsMax ?? 20_000
@@ -73,6 +76,8 @@ export class Posthorn {
    */
   async send(message: MessageToSend, options: SendOptions = {}): Promise<SendMessageResponse> {
     const idempotencyKey = options.idempotencyKey ?? crypto.randomUUID()
+    if (!/^[!-~]{1,255}$/.test(idempotencyKey))
+      throw new TypeError('idempotencyKey must be 1 to 255 visible ASCII characters, without spaces')
     // Written once: the service compares the bytes of a repeat.
     const body = JSON.stringify({ ...message, attachments: message.attachments?.map(inBase64) })
     return (await this.#call({
@@ -173,8 +178,9 @@ function isOutcome(
   until: 'processed' | 'reported',
 ): boolean {
   if (processingStatus === 'failed') return true
-  if (until === 'reported') return deliveryStatus !== 'pending' && processingStatus !== 'retrying'
-  return processingStatus === 'sent' || processingStatus === 'delivery_unknown'
+  // What was reported of an earlier try is no outcome while another one is to come, or under way.
+  const isProcessed = processingStatus === 'sent' || processingStatus === 'delivery_unknown'
+  return isProcessed && (until === 'processed' || deliveryStatus !== 'pending')
 }
 
 function refusal(response: Response, text: string, idempotencyKey: string | undefined): PosthornApiError {

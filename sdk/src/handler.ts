@@ -1,7 +1,7 @@
 // A receiver for anything that speaks `Request` and `Response`: verifies, gives each event to your function once, and answers so that
 // the service repeats what was not done. An event counts as seen only when your function has returned.
 import type { WebhookEvent } from './shapes.ts'
-import { verifyWebhook, WebhookVerificationError } from './webhook.ts'
+import { verifyWebhook, WebhookVerificationError, type Secret } from './webhook.ts'
 
 /** Remembers which events were handled. Keep it where your other data is when there is more than one process: a table with a unique id. */
 export interface Seen {
@@ -10,10 +10,12 @@ export interface Seen {
 }
 
 export interface WebhookHandlerOptions {
-  /** `whsec_...` as shown; several while you change it. */
-  secret: string | readonly string[]
+  /** `whsec_...` as shown; several while you change it. Where the environment has none, requests end in a `TypeError`. */
+  secret: Secret
   /** Does the work. When it throws, the service gets 500 and tries again later. It has 15 seconds. */
   onEvent: (event: WebhookEvent) => void | Promise<void>
+  /** Hears what the work threw. Default: `console.error`. */
+  onError?: (error: unknown, event: WebhookEvent) => void
   /** Default: the last 10,000 ids in memory. */
   seen?: Seen
   toleranceSeconds?: number
@@ -23,13 +25,19 @@ export interface WebhookHandlerOptions {
 
 /** Makes a function from `Request` to `Response`. */
 export function webhookHandler(options: WebhookHandlerOptions): (request: Request) => Promise<Response> {
-  const { seen = memorySeen(), bodyBytesMax = 1024 * 1024 } = options
+  const { seen = memorySeen(), bodyBytesMax = 1024 * 1024, secret, toleranceSeconds } = options
+  const { onError = (error, event) => console.error(`${event.type} ${event.id} was not handled:`, error) } = options
   const underWay = new Map<string, Promise<void>>()
 
   async function once(event: WebhookEvent): Promise<void> {
-    if (await seen.has(event.id)) return
-    await options.onEvent(event)
-    await seen.add(event.id)
+    try {
+      if (await seen.has(event.id)) return
+      await options.onEvent(event)
+      await seen.add(event.id)
+    } catch (error) {
+      onError(error, event)
+      throw error
+    }
   }
 
   return async (request) => {
@@ -38,7 +46,6 @@ export function webhookHandler(options: WebhookHandlerOptions): (request: Reques
     if (body === undefined) return new Response('Too large.\n', { status: 413 })
     let event: WebhookEvent
     try {
-      const { secret, toleranceSeconds } = options
       event = await verifyWebhook({
         body,
         headers: request.headers,

@@ -26,4 +26,4 @@ export type {
 export { memorySeen, webhookHandler } from './handler.ts'
 export type { Seen, WebhookHandlerOptions } from './handler.ts'
 export { verifyWebhook, WebhookVerificationError } from './webhook.ts'
-export type { HeaderSource, VerifyOptions, WebhookMistake } from './webhook.ts'
+export type { HeaderSource, Secret, VerifyOptions, WebhookMistake } from './webhook.ts'

@@ -7,12 +7,14 @@ export type HeaderSource =
   | { get(name: string): string | null }
   | Readonly<Record<string, string | readonly string[] | undefined>>
 
+export type Secret = string | readonly string[] | undefined
+
 export interface VerifyOptions {
   /** The raw body as it arrived. A body that was parsed and written again has other bytes and does not verify. */
-  body: string | Uint8Array
+  body: string | Uint8Array | ArrayBuffer
   headers: HeaderSource
-  /** `whsec_...` as shown. While you change secrets: several. */
-  secret: string | readonly string[]
+  /** `whsec_...` as shown. While you change secrets: several. Where the environment has none, this throws a `TypeError`. */
+  secret: Secret
   /** How old, or how far ahead, a timestamp may be. Default 300 s, as the service documents. */
   toleranceSeconds?: number
   /** Milliseconds since 1970; for tests. */
@@ -41,7 +43,9 @@ const signatureHeaders = ['webhook-signature', 'webhook-signature-next', 'webhoo
 
 /** The event, if it is genuine and fresh; else throws `WebhookVerificationError`. Deduplicate on `id` (or let `webhookHandler` do it). */
 export async function verifyWebhook(options: VerifyOptions): Promise<WebhookEvent> {
-  const { body, headers, toleranceSeconds = 300, now = Date.now() } = options
+  const { headers, toleranceSeconds = 300, now = Date.now() } = options
+  const secrets = secretsOf(options.secret)
+  const bytes = bytesOf(options.body)
   const id = read(headers, 'webhook-id')
   const timestamp = read(headers, 'webhook-timestamp')
   const signatures = signatureHeaders.flatMap((name) => read(headers, name) ?? [])
@@ -53,15 +57,27 @@ export async function verifyWebhook(options: VerifyOptions): Promise<WebhookEven
   if (!/^\d{1,12}$/.test(timestamp))
     throw new WebhookVerificationError('malformed_header', 'Webhook-Timestamp is not a number of seconds.')
 
-  const bytes = typeof body === 'string' ? new TextEncoder().encode(body) : body
-  const secrets = typeof options.secret === 'string' ? [options.secret] : options.secret
-  if (secrets.length === 0 || secrets.some((secret) => secret === ''))
-    throw new TypeError('secret must be the whole text as shown, whsec_...')
   if (!(await isSigned(bytes, timestamp, signatures, secrets)))
     throw new WebhookVerificationError('wrong_signature', 'No signature is valid for this body and secret.')
   if (Math.abs(now / 1000 - Number(timestamp)) > toleranceSeconds)
     throw new WebhookVerificationError('stale_timestamp', `Webhook-Timestamp is more than ${toleranceSeconds} s off.`)
   return eventOf(bytes, id)
+}
+
+/** What stands in a program's settings; a mistake there is the program's, and no caller's. */
+function secretsOf(given: Secret): readonly string[] {
+  const secrets = typeof given === 'string' ? [given] : (given ?? [])
+  // A line end that a file brought along would be part of the key.
+  if (secrets.length === 0 || !secrets.every((secret) => typeof secret === 'string' && /^\S+$/.test(secret)))
+    throw new TypeError('secret must be the whole text as shown, whsec_...')
+  return secrets
+}
+
+function bytesOf(body: unknown): Uint8Array {
+  if (typeof body === 'string') return new TextEncoder().encode(body)
+  if (body instanceof Uint8Array) return body
+  if (body instanceof ArrayBuffer) return new Uint8Array(body)
+  throw new TypeError('body must be the raw body, as text or bytes, and not what a parser made of it')
 }
 
 async function isSigned(

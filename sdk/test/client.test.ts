@@ -74,8 +74,35 @@ describe('no is an error that says why', () => {
 
   test('of an address or a key that cannot be one', () => {
     expect(() => new Posthorn({ baseUrl: 'mail', apiKey: 'ph_x' })).toThrow(/baseUrl/)
-    expect(() => new Posthorn({ baseUrl: service.url, apiKey: 'ph_x\n' })).toThrow(/apiKey/)
+    expect(() => new Posthorn({ baseUrl: 'mail:3000', apiKey: 'ph_x' })).toThrow(/baseUrl/)
+    for (const apiKey of ['ph_x\n', '', undefined])
+      expect(() => new Posthorn({ baseUrl: service.url, apiKey })).toThrow(/apiKey/)
   })
+
+  test('of an idempotency key that cannot be one: at once, and not as a line that breaks', async () => {
+    const line = await brokenLine(service.url, [])
+    const client = new Posthorn({ baseUrl: line.url, apiKey: shop.key })
+    for (const idempotencyKey of ['', 'two words', 'Schlüssel', 'line\n', 'x'.repeat(256)])
+      await expect(client.send(message(), { idempotencyKey })).rejects.toThrow(TypeError)
+    expect(line.asked()).toBe(0)
+    line.close()
+  })
+})
+
+test('what was reported of an earlier try is no outcome while the next one is under way', async () => {
+  const { id } = await posthorn.send(message('delivered+waits@simulator.posthorn.test'))
+  const sent = await posthorn.waitForOutcome(id, { until: 'reported' })
+  const states = [
+    { ...sent, processingStatus: 'retrying', deliveryStatus: 'soft_bounce' },
+    { ...sent, processingStatus: 'sending', deliveryStatus: 'soft_bounce' },
+    sent,
+  ]
+  const client = new Posthorn({
+    baseUrl: service.url,
+    apiKey: shop.key,
+    fetch: () => Promise.resolve(Response.json(states.length > 1 ? states.shift() : states[0])),
+  })
+  expect(await client.waitForOutcome(id, { until: 'reported' })).toEqual(sent)
 })
 
 test('waiting ends in time with the last status', async () => {

@@ -73,6 +73,14 @@ describe.each(languages.filter(isInstalled).map((language) => [language.fence, l
       await running.until(2)
       expect(heard.filter((line) => line.includes(event.id))).toHaveLength(1)
     })
+
+    // Anybody can sign with an empty key.
+    test('believes nobody while it has no secret', async () => {
+      running = await start(language, '').catch(() => undefined)
+      if (running === undefined) return
+      const { headers, body } = signed({ id: crypto.randomUUID(), type: 'message.sent' }, '')
+      expect((await fetch(running.url, { method: 'POST', headers, body })).status).toBeGreaterThanOrEqual(400)
+    })
   },
 )
 
@@ -84,14 +92,14 @@ interface Receiver {
   stop(): Promise<void>
 }
 
-async function start(language: Language): Promise<Receiver> {
+async function start(language: Language, key = secret): Promise<Receiver> {
   const folder = mkdtempSync(join(tmpdir(), 'posthorn-receiver-'))
   const file = join(folder, language.file)
   writeFileSync(file, programOf(language))
   const port = await freePort()
   const child = spawn(language.program[0], language.args(file, port), {
     cwd: folder,
-    env: { ...process.env, TMPDIR: folder, WEBHOOK_SECRET: secret, PORT: String(port) },
+    env: { ...process.env, TMPDIR: folder, WEBHOOK_SECRET: key, PORT: String(port) },
     stdio: ['ignore', 'pipe', 'pipe'],
     detached: true,
   })
@@ -111,7 +119,12 @@ async function start(language: Language): Promise<Receiver> {
     },
     stop: () => stop(child, folder),
   }
-  await answering(receiver.url, child)
+  try {
+    await answering(receiver.url, child)
+  } catch (error) {
+    await receiver.stop()
+    throw error
+  }
   return receiver
 }
 

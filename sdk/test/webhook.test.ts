@@ -37,9 +37,23 @@ describe('a webhook is believed exactly when it is genuine and fresh', () => {
       })
   })
 
-  test('an empty secret is a mistake of the program, not of the caller', async () => {
-    const { headers, body, now } = vectors[0] as Vector
-    await expect(verifyWebhook({ body, headers, secret: '', now: now * 1000 })).rejects.toBeInstanceOf(TypeError)
+  test.each(['', [], undefined, [''], 'whsec_with-a-line-end\n', [undefined as never]])(
+    'a secret such as %j is a mistake of the program, not of the caller',
+    async (secret) => {
+      const { headers, body, now } = vectors[0] as Vector
+      await expect(verifyWebhook({ body, headers, secret, now: now * 1000 })).rejects.toThrow(
+        new TypeError('secret must be the whole text as shown, whsec_...'),
+      )
+    },
+  )
+
+  test('the body may come as bytes of any kind, and not parsed', async () => {
+    const { headers, body, secrets, now } = vectors[0] as Vector
+    const options = { headers, secret: secrets, now: now * 1000 }
+    for (const bytes of [Buffer.from(body), await new Response(body).arrayBuffer()])
+      expect(await verifyWebhook({ ...options, body: bytes })).toMatchObject({ type: 'message.delivered' })
+    for (const parsed of [JSON.parse(body) as never, undefined as never])
+      await expect(verifyWebhook({ ...options, body: parsed })).rejects.toThrow(/raw body/)
   })
 })
 
@@ -60,16 +74,21 @@ describe('a handler does each event once, and has the service repeat what was no
 
   test('one whose work failed is asked for again, and then done', async () => {
     let calls = 0
+    const heard: unknown[][] = []
+    const away = new Error('the database is away')
     const handle = webhookHandler({
       secret,
       onEvent: () => {
         calls += 1
-        if (calls === 1) throw new Error('the database is away')
+        if (calls === 1) throw away
       },
+      onError: (...given) => heard.push(given),
     })
     expect((await handle(post(event))).status).toBe(500)
+    expect(heard).toEqual([[away, event]])
     expect((await handle(post(event))).status).toBe(204)
     expect(calls).toBe(2)
+    expect(heard).toHaveLength(1)
   })
 
   test('the same event twice at once is one piece of work, and both hear how it ended', async () => {

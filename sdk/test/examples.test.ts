@@ -1,0 +1,51 @@
+// The TypeScript of the README and of docs/webhooks.md, as it stands there, through the compiler as strictly as customers have it.
+import { execFile } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { expect, test } from 'vitest'
+
+const sdk = fileURLToPath(new URL('..', import.meta.url))
+const pages = ['README.md', '../docs/webhooks.md']
+const examples = pages.flatMap((page) =>
+  [...readFileSync(join(sdk, page), 'utf8').matchAll(/^```ts\n([\s\S]*?)^```$/gm)].map(([, text = '']) => text),
+)
+/** What the examples take for granted. */
+const around = `
+import type { MessageToSend, WebhookEvent } from '@posthorn/client'
+declare global {
+  const bytes: Uint8Array
+  const message: MessageToSend
+  let saved: string | undefined
+  function handle(event: WebhookEvent): Promise<void>
+  function markAddressAsBad(address: string): Promise<void>
+  function askForAnother(address: string): Promise<void>
+  function sendLater(message: MessageToSend, idempotencyKey: string | undefined): Promise<void>
+}
+`
+
+test('every example compiles', async () => {
+  expect(examples.length).toBeGreaterThanOrEqual(4)
+  const folder = mkdtempSync(join(sdk, '.build-'))
+  try {
+    const ours = (text: string) => text.replaceAll("'@posthorn/client'", "'../src/index.ts'")
+    writeFileSync(join(folder, 'around.ts'), ours(around))
+    const errors = "import { PosthornApiError, PosthornConnectionError } from '@posthorn/client'\n"
+    const client = "import type { Posthorn } from '@posthorn/client'\ndeclare const posthorn: Posthorn\n"
+    for (const [index, text] of examples.entries()) {
+      const before = text.startsWith('import') ? '' : client + errors
+      writeFileSync(join(folder, `${index}.ts`), ours(`${before}${text}\nexport {}\n`))
+    }
+    const compilerOptions = { exactOptionalPropertyTypes: true, noUnusedLocals: false, types: ['node'] }
+    const config = { extends: '../../tsconfig.json', compilerOptions, include: ['*.ts'] }
+    writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify(config))
+    const compiler = join(sdk, '../node_modules/typescript/bin/tsc')
+    const answer = promisify(execFile)(process.execPath, [compiler, '-p', folder]).catch(
+      (error: { stdout: string }) => error,
+    )
+    expect((await answer).stdout).toBe('')
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+})
