@@ -151,6 +151,8 @@ describe('mistakes', () => {
     ['a workspace that is not there', ['workspace', 'show', 'Nope', '--json'], 1, /no workspace "Nope"/],
     ['an unknown command', ['wrokspace'], 2, /unknown command/],
     ['a missing option', ['workspace', 'create'], 2, /--name/],
+    ['a time that is a bare number', ['webhook', 'replay', 'Shop', '--from', '5'], 2, /time with its zone/],
+    ['a time of no zone', ['key', 'create', 'Shop', '--name', 'x', '--expires', '2027-01-31T00:00'], 2, /its zone/],
     ['a value that is none', ['workspace', 'set', 'Shop', '--status', 'asleep'], 2, /Allowed choices/],
   ])('%s: standard error and status', async (_, args, status, words) => {
     const ended = await posthorn(args)

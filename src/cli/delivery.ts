@@ -1,9 +1,10 @@
 // `posthorn drain` and `posthorn recover`: an operator stops delivery, or decides how it goes on after a restore.
-import { InvalidArgumentError, type Command } from 'commander'
+import type { Command } from 'commander'
 import { limits } from '../config.ts'
 import { databaseNow } from '../store/database.ts'
 import { assumeSentSince, liftFence, readProgress, readStops, setDrain, type QueueProgress } from '../store/fence.ts'
 import { Mistake } from '../workspace/workspace.ts'
+import { instant } from './arguments.ts'
 import { facts } from './print.ts'
 import type { Desk, Tools } from './tools.ts'
 
@@ -80,13 +81,4 @@ async function recover(
       'replies written down': repliesWritten,
     }),
   )
-}
-
-function instant(text: string): Date {
-  const time = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2})$/.test(text)
-    ? new Date(text)
-    : undefined
-  if (time === undefined || Number.isNaN(time.getTime()))
-    throw new InvalidArgumentError('It must be a time with its zone, such as 2026-11-01T03:00:00Z.')
-  return time
 }

@@ -1,5 +1,5 @@
 // `posthorn domain`, `posthorn mailbox` and `posthorn key`.
-import { InvalidArgumentError, Option, type Command } from 'commander'
+import { Option, type Command } from 'commander'
 import { makeZones } from '../base/zones.ts'
 import {
   addDomain,
@@ -18,6 +18,7 @@ import {
 } from '../workspace/workspace.ts'
 import type { ApiKey, Domain, Mailbox } from '../workspace/workspace.ts'
 import type { WorkspaceId } from '../domain/message.ts'
+import { instant } from './arguments.ts'
 import { facts, table } from './print.ts'
 import type { Desk, Tools } from './tools.ts'
 
@@ -135,7 +136,7 @@ export function keyCommands(program: Command, desk: Desk): void {
     .argument(...workspaceArgument)
     .requiredOption('--name <name>', 'what it is for')
     .requiredOption('--scope <scope>', 'what it may do; give it again for more', collect)
-    .option('--expires <time>', 'until when, such as 2027-01-31T00:00:00Z', time)
+    .option('--expires <time>', 'until when, such as 2027-01-31T00:00:00Z', instant)
     .action((workspace: string, options: { name: string; scope: readonly string[]; expires?: Date }) =>
       desk.with(async ({ db, vault }) => {
         const { id } = await findWorkspace(db, vault, workspace)
@@ -171,12 +172,6 @@ export function keyCommands(program: Command, desk: Desk): void {
 
 function collect(value: string, before: readonly string[] = []): readonly string[] {
   return [...before, ...value.split(',').map((each) => each.trim())]
-}
-
-function time(text: string): Date {
-  const parsed = new Date(text)
-  if (Number.isNaN(parsed.getTime())) throw new InvalidArgumentError('It must be a time such as 2027-01-31T00:00:00Z.')
-  return parsed
 }
 
 function describeDomain({ id, name, status, brokenSince, returnPathHost, checkedAt, records, advice }: Domain): string {

@@ -5,6 +5,7 @@ import { isRefusal, type Refusal } from '../domain/refusal.ts'
 import { webhookTroubles, type WebhookEndpointWithSecret } from '../domain/webhook.ts'
 import type { WebhookDesk } from '../webhooks/webhooks.ts'
 import { findWorkspace, Mistake } from '../workspace/workspace.ts'
+import { instant } from './arguments.ts'
 import { facts, table } from './print.ts'
 import type { Desk } from './tools.ts'
 
@@ -97,8 +98,8 @@ export function webhookCommands(program: Command, desk: Desk): void {
     )
   command('replay', 'send an event again, or all of a time: same ids, same bytes, eight tries')
     .option('--event <id>', 'the id of one event')
-    .option('--from <time>', 'from this time on', time)
-    .option('--to <time>', 'up to this time; now, where it is left out', time)
+    .option('--from <time>', 'from this time on, such as 2027-01-31T00:00:00Z', instant)
+    .option('--to <time>', 'up to this time; now, where it is left out', instant)
     .option('--undelivered', 'of the time, only what was never delivered', false)
     .action((workspace: string, wish: { event?: string; from?: Date; to?: Date; undelivered: boolean }) =>
       at(workspace, async (webhooks, id) => {
@@ -131,12 +132,6 @@ function count(text: string): number {
   if (!/^[1-9]\d{0,2}$/.test(text) || Number(text) > 500)
     throw new InvalidArgumentError('It must be a number from 1 to 500.')
   return Number(text)
-}
-
-function time(text: string): Date {
-  const parsed = new Date(text)
-  if (Number.isNaN(parsed.getTime())) throw new InvalidArgumentError('It must be a time such as 2027-01-31T00:00:00Z.')
-  return parsed
 }
 
 function describe(endpoint: WebhookEndpointWithSecret): string {

@@ -35,7 +35,9 @@ const insert = sql(
 )
 const change = sql(
   'webhook-endpoint-change',
-  `update webhook_endpoints e set url = $2, types = case when $4 then $3::text[] else e.types end, version = e.version + 1
+  `update webhook_endpoints e
+      set url = $2, types = case when $4 then $3::text[] else e.types end, version = e.version + 1,
+          failing_since = case when e.url = $2 then e.failing_since end
     where e.workspace_id = $1 returning ${columns}`,
 )
 const enable = sql(
@@ -107,7 +109,7 @@ export const insertEndpoint = (
   made: { url: string; types: readonly string[] | null; apiVersion: string; secret: Buffer },
 ): One => first(db.rows(insert, [workspace, made.url, made.types, made.apiVersion, made.secret]))
 
-/** `types` left out: the filter stays. */
+/** `types` left out: the filter stays. What failed at another URL counts no more. */
 export const changeEndpoint = (
   db: Db,
   workspace: WorkspaceId,

@@ -352,6 +352,13 @@ test('after 120 hours without one success an endpoint is disabled; a success bef
   await world.admit(shop)
   await world.eventually(shown, (endpoint) => 'state' in endpoint && endpoint.failingSince !== undefined)
   await failingFor(121)
+  // The same URL again, as when only the filter is changed, is no new beginning; another one is.
+  const elsewhere = `${there.url}moved`
+  await world.desk.set(shop.workspaceId, { url: there.url }, 'key:test')
+  expect(await shown()).toHaveProperty('failingSince')
+  await world.desk.set(shop.workspaceId, { url: elsewhere }, 'key:test')
+  expect(await shown()).not.toHaveProperty('failingSince')
+  await failingFor(121)
   await world.admit(shop)
   expect(
     await world.eventually(shown, (endpoint) => 'state' in endpoint && endpoint.state === 'disabled'),
