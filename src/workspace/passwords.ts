@@ -12,8 +12,8 @@ const parallelism = 1
 const tagBytes = 32
 
 export interface Passwords {
-  /** Throws a `Mistake` for a password that is too short, too long or the address itself. */
-  hash(password: string, email: string): Promise<string>
+  /** Throws a `Mistake` for a password that is too short, too long or the address itself; it names `field`, where the password was given. */
+  hash(password: string, email: string, field?: string): Promise<string>
   /** False also without a stored hash, and then it takes as long. */
   fits(password: string, stored: string | null | undefined): Promise<boolean>
 }
@@ -34,8 +34,8 @@ export function makePasswords(): Passwords {
   const dummyNonce = randomBytes(16)
 
   return {
-    hash: async (password, email) => {
-      refuseWeak(password, email)
+    hash: async (password, email, field = 'password') => {
+      refuseWeak(password, email, field)
       const nonce = randomBytes(16)
       return `$argon2id$v=19$m=${memory},t=${passes},p=${parallelism}$${unpadded(nonce)}$${unpadded(await tag(password, nonce))}`
     },
@@ -49,16 +49,16 @@ export function makePasswords(): Passwords {
   }
 }
 
-function refuseWeak(password: string, email: string): void {
+function refuseWeak(password: string, email: string, field: string): void {
   const no = (words: string): never => {
-    throw new Mistake(words, { field: 'password' })
+    throw new Mistake(`"${field}" ${words}`, { field })
   }
   if (password.length < limits.passwordCharactersMin)
-    no(`"password" must have at least ${limits.passwordCharactersMin} characters; a few words are easy to remember.`)
+    no(`must have at least ${limits.passwordCharactersMin} characters; a few words are easy to remember.`)
   if (password.length > limits.passwordCharactersMax)
-    no(`"password" must have at most ${limits.passwordCharactersMax} characters.`)
+    no(`must have at most ${limits.passwordCharactersMax} characters.`)
   if (new Set(password).size < 4 || password.toLowerCase().trim() === email.toLowerCase())
-    no('"password" is too easy to guess; take a few words that do not belong together.')
+    no('is too easy to guess; take a few words that do not belong together.')
 }
 
 const unpadded = (bytes: Buffer): string => bytes.toString('base64').replace(/=+$/, '')
