@@ -1,5 +1,6 @@
 // The HTTP API, as the dashboard asks it: the person's session is a cookie, the workspace a header, and a no is an error with the service's own words.
 import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { useEffect } from 'react'
 
 export class ApiError extends Error {
   override readonly name = 'ApiError'
@@ -91,4 +92,11 @@ export function useChange<Given, Answer = unknown>(
       await Promise.all(changes.map((key) => client.invalidateQueries({ queryKey: [key] })))
     },
   })
+}
+
+/** When a dialog closes, what was said to its change is forgotten: the next time it is about another try, or another row. */
+export function useForgetting(open: boolean, { reset }: { readonly reset: () => void }): void {
+  useEffect(() => {
+    if (!open) reset()
+  }, [open, reset])
 }

@@ -58,7 +58,8 @@ export function SignedIn({ children }: { readonly children: ReactNode }) {
   const [chosen, set] = useState(remembered)
   if (query.isError && isSignedOut(query.error)) {
     // The session has ended while somebody looked: nothing that was read may stay in the page.
-    location.assign(`/sign-in?${new URLSearchParams({ to: location.pathname }).toString()}`)
+    const to = location.href.slice(location.origin.length)
+    location.replace(`/sign-in?${new URLSearchParams({ to }).toString()}`)
     return <Loading />
   }
   if (query.data === undefined)

@@ -28,12 +28,15 @@ import {
   type LucideIcon,
 } from 'lucide-react'
 import { lazy, Suspense, useEffect, useState, type ReactNode } from 'react'
-import { ask } from './api.ts'
+import { ApiError, ask, useChange } from './api.ts'
 import { useLive } from './live.ts'
 import { SignedIn, useLooking } from './session.tsx'
 import { useShortcuts } from './shortcuts.ts'
 import { ThemeButton } from './theme.tsx'
 import { IconButton } from './ui/button.tsx'
+import { FormMistake } from './ui/field.tsx'
+import { Page } from './ui/page.tsx'
+import { Empty } from './ui/states.tsx'
 
 const ShortcutHelp = lazy(async () => ({ default: (await import('./shortcut-help.tsx')).ShortcutHelp }))
 
@@ -41,6 +44,8 @@ interface Place {
   readonly to: string
   readonly icon: LucideIcon
   readonly name: string
+  /** Who lacks it would find a refusal there. */
+  readonly scope?: string
 }
 const places: readonly (readonly [group: string, places: readonly Place[]])[] = [
   [
@@ -66,7 +71,7 @@ const places: readonly (readonly [group: string, places: readonly Place[]])[] = 
     'Workspace',
     [
       { to: '/members', icon: Users, name: 'Members' },
-      { to: '/audit', icon: ScrollText, name: 'Audit log' },
+      { to: '/audit', icon: ScrollText, name: 'Audit log', scope: 'audit.read' },
     ],
   ],
 ]
@@ -89,11 +94,19 @@ export function Shell() {
 }
 
 function Frame({ children }: { readonly children: ReactNode }) {
-  useLive(useLooking().workspace?.workspaceId)
+  const { workspace } = useLooking()
+  useLive(workspace?.workspaceId)
   const [open, setOpen] = useState(false)
   const [helping, help] = useShortcuts()
   const path = useRouterState({ select: ({ location }) => location.pathname })
   useEffect(() => setOpen(false), [path])
+  // Where there is room the menu always stands there, and covers nothing.
+  useEffect(() => {
+    const roomy = matchMedia('(min-width: 64rem)')
+    const close = () => setOpen(false)
+    roomy.addEventListener('change', close)
+    return () => roomy.removeEventListener('change', close)
+  }, [])
   useEffect(() => {
     if (!open) return
     const close = (event: KeyboardEvent) => event.key === 'Escape' && setOpen(false)
@@ -128,8 +141,8 @@ function Frame({ children }: { readonly children: ReactNode }) {
         <Navigation />
         <PersonMenu help={() => help(true)} />
       </aside>
-      <main id="content" className="min-w-0">
-        {children}
+      <main id="content" className="min-w-0" inert={open}>
+        {workspace === undefined && !/^\/(?:account|operator)\b/.test(path) ? <NoWorkspace /> : children}
       </main>
       {helping && (
         <Suspense>
@@ -137,6 +150,31 @@ function Frame({ children }: { readonly children: ReactNode }) {
         </Suspense>
       )}
     </div>
+  )
+}
+
+/** The pages of a workspace, for somebody who is in none. */
+function NoWorkspace() {
+  const { session } = useLooking()
+  return (
+    <Page title="No workspace">
+      <Empty icon={Building2} title="You are in no workspace.">
+        {session.operator ? (
+          <>
+            <code className="font-mono text-xs break-words">
+              posthorn user create --email {session.email} --workspace "My workspace" --role owner
+            </code>{' '}
+            on the machine makes you a member of one. Which there are stands at{' '}
+            <Link to="/operator/workspaces" className="text-accent underline">
+              Workspaces
+            </Link>
+            .
+          </>
+        ) : (
+          <>Ask an owner or an admin of one to invite {session.email}; the invitation comes by mail.</>
+        )}
+      </Empty>
+    </Page>
   )
 }
 
@@ -155,12 +193,13 @@ function Navigation() {
     ...(workspace === undefined ? [] : places),
     ...(session.operator ? [['Operator', operatorPlaces] as const] : []),
   ]
+  const isOpen = ({ scope }: Place) => scope === undefined || workspace?.scopes.includes(scope) === true
   return (
     <nav aria-label="Main" className="grid gap-4">
       {groups.map(([group, entries]) => (
         <div key={group} className="grid gap-0.5">
           <p className="px-2 pb-0.5 text-xs font-medium text-soft">{group}</p>
-          {entries.map(({ to, icon: Icon, name }) => (
+          {entries.filter(isOpen).map(({ to, icon: Icon, name }) => (
             <Link
               key={to}
               to={to}
@@ -183,7 +222,15 @@ const item =
 
 function WorkspaceMenu() {
   const { session, workspace, choose } = useLooking()
+  const navigate = useNavigate()
+  const path = useRouterState({ select: ({ location }) => location.pathname })
   if (workspace === undefined) return null
+  const change = (id: string) => {
+    choose(id)
+    // One thing of the other workspace is not here; its list is.
+    const [, list] = /^(\/(?:messages|domains|sandbox))\/./.exec(path) ?? []
+    if (list !== undefined) void navigate({ to: list })
+  }
   if (session.workspaces.length === 1)
     return <p className="truncate rounded-lg border border-line px-3 py-1.5 text-sm font-medium">{workspace.name}</p>
   return (
@@ -197,7 +244,7 @@ function WorkspaceMenu() {
         <Menu.Positioner sideOffset={4} align="start">
           <Menu.Popup className={menu}>
             {session.workspaces.map(({ workspaceId, name }) => (
-              <Menu.Item key={workspaceId} className={item} onClick={() => choose(workspaceId)}>
+              <Menu.Item key={workspaceId} className={item} onClick={() => change(workspaceId)}>
                 {name}
               </Menu.Item>
             ))}
@@ -212,36 +259,49 @@ function PersonMenu({ help }: { readonly help: () => void }) {
   const { session } = useLooking()
   const client = useQueryClient()
   const navigate = useNavigate()
-  const signOut = async () => {
-    await ask('DELETE', '/api/v1/session')
-    client.clear()
-    await navigate({ to: '/sign-in' })
-  }
+  const signOut = useChange(
+    async () => {
+      try {
+        await ask('DELETE', '/api/v1/session')
+      } catch (error) {
+        // It has ended already.
+        if (!(error instanceof ApiError && error.status === 401)) throw error
+      }
+    },
+    [],
+    () => {
+      client.clear()
+      void navigate({ to: '/sign-in' })
+    },
+  )
   return (
-    <div className="mt-auto flex items-center gap-1 pt-2">
-      <Menu.Root>
-        <Menu.Trigger className="flex min-w-0 flex-1 items-center gap-2 rounded-md px-2 py-1.5 text-left text-sm hover:bg-sunken">
-          <UserRound aria-hidden className="size-4 shrink-0 text-soft" />
-          <span className="truncate">{session.name ?? session.email}</span>
-        </Menu.Trigger>
-        <Menu.Portal>
-          <Menu.Positioner side="top" sideOffset={4} align="start">
-            <Menu.Popup className={menu}>
-              <p className="truncate px-2 py-1.5 text-soft">{session.email}</p>
-              <Menu.Item className={item} onClick={() => void navigate({ to: '/account' })}>
-                <UserRound aria-hidden className="size-4" /> Account
-              </Menu.Item>
-              <Menu.Item className={item} onClick={help}>
-                <Keyboard aria-hidden className="size-4" /> Keys
-              </Menu.Item>
-              <Menu.Item className={item} onClick={() => void signOut()}>
-                <LogOut aria-hidden className="size-4" /> Sign out
-              </Menu.Item>
-            </Menu.Popup>
-          </Menu.Positioner>
-        </Menu.Portal>
-      </Menu.Root>
-      <ThemeButton />
+    <div className="mt-auto grid gap-2 pt-2">
+      <FormMistake error={signOut.error} />
+      <div className="flex items-center gap-1">
+        <Menu.Root>
+          <Menu.Trigger className="flex min-w-0 flex-1 items-center gap-2 rounded-md px-2 py-1.5 text-left text-sm hover:bg-sunken">
+            <UserRound aria-hidden className="size-4 shrink-0 text-soft" />
+            <span className="truncate">{session.name ?? session.email}</span>
+          </Menu.Trigger>
+          <Menu.Portal>
+            <Menu.Positioner side="top" sideOffset={4} align="start">
+              <Menu.Popup className={menu}>
+                <p className="truncate px-2 py-1.5 text-soft">{session.email}</p>
+                <Menu.Item className={item} onClick={() => void navigate({ to: '/account' })}>
+                  <UserRound aria-hidden className="size-4" /> Account
+                </Menu.Item>
+                <Menu.Item className={item} onClick={help}>
+                  <Keyboard aria-hidden className="size-4" /> Keys
+                </Menu.Item>
+                <Menu.Item className={item} onClick={() => signOut.mutate(undefined)}>
+                  <LogOut aria-hidden className="size-4" /> Sign out
+                </Menu.Item>
+              </Menu.Popup>
+            </Menu.Positioner>
+          </Menu.Portal>
+        </Menu.Root>
+        <ThemeButton />
+      </div>
     </div>
   )
 }

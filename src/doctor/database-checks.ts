@@ -62,7 +62,10 @@ export async function checkQueue(db: Db): Promise<Finding> {
   const { byStatus, oldestDueSeconds, truncated } = await readQueueFacts(db)
   const total = byStatus.reduce((sum, { many }) => sum + many, 0)
   const parts = byStatus.map(({ status, many }) => `${many} ${status}`).join(', ')
-  const depth = total === 0 ? 'Empty.' : `${truncated ? 'More than ' : ''}${total} messages (${parts}).`
+  const depth =
+    total === 0
+      ? 'Empty.'
+      : `${truncated ? 'More than ' : ''}${total} ${total === 1 ? 'message' : 'messages'} (${parts}).`
   if (oldestDueSeconds < limits.doctorQueueLateSeconds) return ok(depth)
   const minutes = Math.round(oldestDueSeconds / 60)
   return warn(

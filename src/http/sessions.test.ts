@@ -338,7 +338,10 @@ describe('passwords', () => {
     const body = { password: here.login.password, newPassword: 'some other words' }
     expect((await here.ask('POST', '/account/password', { body: { ...body, password: 'wrong' } })).statusCode).toBe(401)
     const weak = await here.ask('POST', '/account/password', { body: { ...body, newPassword: 'aaaaaaaaaaaa' } })
-    expect(weak.json()).toMatchObject({ field: 'newPassword', error: expect.stringMatching(/^"newPassword" is too easy/) })
+    expect(weak.json()).toMatchObject({
+      field: 'newPassword',
+      error: expect.stringMatching(/^"newPassword" is too easy/),
+    })
     expect((await here.ask('POST', '/account/password', { body })).statusCode).toBe(204)
     expect((await here.ask('GET', '/session')).statusCode).toBe(200)
     expect((await there.ask('GET', '/session')).statusCode).toBe(401)

@@ -260,7 +260,7 @@ describe('whom not to write to', () => {
     await press('Undo a rule')
     await dialog().getByLabel('Rule').fill('too-strict')
     await press('Take back')
-    await dialog().getByText('1 recipients are no longer suppressed.').waitFor()
+    await dialog().getByText('1 recipient is no longer suppressed.').waitFor()
     await page.keyboard.press('Escape')
     await page.getByText('Nobody is suppressed.').waitFor()
   })

@@ -1,8 +1,9 @@
 // A person's own things: name, password, second factor, passkeys, sessions.
 import { useQuery } from '@tanstack/react-query'
 import { KeyRound, ShieldCheck } from 'lucide-react'
-import { useState } from 'react'
-import { ask, get, useChange } from '../api.ts'
+import { useState, type ReactNode } from 'react'
+import { ask, get, useChange, useForgetting } from '../api.ts'
+import { browserIn } from '../browser.ts'
 import { makePasskey, passkeysArePossible } from '../passkeys.ts'
 import { useLooking } from '../session.tsx'
 import type { ListOf, SessionInfo } from '../shapes.ts'
@@ -58,13 +59,22 @@ function Person() {
           ]}
         />
         <FormMistake error={rename.error} fields={['name']} />
-        <div>
+        <div className="flex items-center gap-3">
           <Button type="submit" busy={rename.isPending}>
             Save
           </Button>
+          {rename.isSuccess && <Done>Saved.</Done>}
         </div>
       </form>
     </Card>
+  )
+}
+
+function Done({ children }: { readonly children: ReactNode }) {
+  return (
+    <span role="status" className="text-sm text-good">
+      {children}
+    </span>
   )
 }
 
@@ -110,11 +120,7 @@ function Password() {
           <Button type="submit" busy={change.isPending}>
             Change
           </Button>
-          {change.isSuccess && (
-            <span role="status" className="text-sm text-good">
-              Changed.
-            </span>
-          )}
+          {change.isSuccess && <Done>Changed.</Done>}
         </div>
       </form>
     </Card>
@@ -204,7 +210,11 @@ function SecondFactor() {
       }
     >
       <div className="grid gap-3">
-        {session.twoFactor && <p className="text-sm text-soft">{session.recoveryCodesLeft} recovery codes left.</p>}
+        {session.twoFactor && (
+          <p className="text-sm text-soft">
+            {session.recoveryCodesLeft === 1 ? '1 recovery code' : `${session.recoveryCodesLeft} recovery codes`} left.
+          </p>
+        )}
         <div>
           <Button onClick={() => close(true)}>{session.twoFactor ? 'Switch it off…' : 'Set it up…'}</Button>
         </div>
@@ -292,6 +302,7 @@ function Passkeys() {
     ['session'],
     () => setOpen(false),
   )
+  useForgetting(open, add)
   const remove = useChange(
     (id: string) => ask('DELETE', `/api/v1/account/passkeys/${encodeURIComponent(id)}`),
     ['session'],
@@ -357,7 +368,7 @@ function Sessions() {
                 head: 'Browser',
                 cell: ({ agent }) => (
                   <span title={agent} className="block max-w-72 truncate">
-                    {agent}
+                    {browserIn(agent)}
                   </span>
                 ),
               },

@@ -3,7 +3,7 @@ import { useQuery } from '@tanstack/react-query'
 import { useNavigate, useParams } from '@tanstack/react-router'
 import { Info, RotateCw } from 'lucide-react'
 import { useState } from 'react'
-import { ask, get, useChange } from '../api.ts'
+import { ask, get, useChange, useForgetting } from '../api.ts'
 import { useMay } from '../session.tsx'
 import type { Domain } from '../shapes.ts'
 import { StateBadge } from '../ui/badge.tsx'
@@ -46,6 +46,8 @@ export function DomainPage() {
     ['domains'],
     () => void navigate({ to: '/domains' }),
   )
+  useForgetting(asking === 'rotate', rotate)
+  useForgetting(asking === 'remove', remove)
   return (
     <Page
       title={query.data?.name ?? 'Domain'}

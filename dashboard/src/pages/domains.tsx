@@ -3,7 +3,7 @@ import { useQuery } from '@tanstack/react-query'
 import { Link, useNavigate } from '@tanstack/react-router'
 import { Globe } from 'lucide-react'
 import { useState } from 'react'
-import { ask, get, useChange } from '../api.ts'
+import { ask, get, useChange, useForgetting } from '../api.ts'
 import { useMay } from '../session.tsx'
 import type { Domain, ListOf } from '../shapes.ts'
 import { StateBadge } from '../ui/badge.tsx'
@@ -28,6 +28,7 @@ export function Domains() {
     ['domains'],
     (made) => void navigate({ to: '/domains/$domainId', params: { domainId: made.id } }),
   )
+  useForgetting(adding, add)
   return (
     <Page
       title="Domains"

@@ -28,7 +28,7 @@ export function InvitationPage() {
     [],
     () => {
       client.clear()
-      void navigate({ to: '/' })
+      void navigate({ to: '/', replace: true })
     },
   )
   return (
@@ -86,6 +86,11 @@ export function InvitationPage() {
           </form>
         )}
       </Answered>
+      {query.isError && (
+        <Link to="/sign-in" className="justify-self-center text-sm text-soft underline">
+          To the sign-in
+        </Link>
+      )}
     </Outside>
   )
 }

@@ -3,7 +3,7 @@ import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { AtSign } from 'lucide-react'
 import { useState } from 'react'
-import { ask, get, useChange } from '../api.ts'
+import { ask, get, useChange, useForgetting } from '../api.ts'
 import { useMay } from '../session.tsx'
 import type { ListOf, Mailbox } from '../shapes.ts'
 import { StateBadge } from '../ui/badge.tsx'
@@ -27,6 +27,7 @@ export function Mailboxes() {
     ['mailboxes'],
     () => setAdding(false),
   )
+  useForgetting(adding, add)
   const change = useChange(
     ({ id, status }: Mailbox) =>
       ask('PATCH', `/api/v1/mailboxes/${id}`, { status: status === 'active' ? 'disabled' : 'active' }),

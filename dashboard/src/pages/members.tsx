@@ -2,7 +2,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { ShieldCheck } from 'lucide-react'
 import { useState } from 'react'
-import { ask, get, useChange } from '../api.ts'
+import { ask, get, useChange, useForgetting } from '../api.ts'
 import { useLooking, useMay } from '../session.tsx'
 import type { Invitation, ListOf, Member } from '../shapes.ts'
 import { Badge } from '../ui/badge.tsx'
@@ -45,11 +45,13 @@ export function Members() {
     ['members'],
     () => setRemoving(undefined),
   )
+  useForgetting(removing !== undefined, remove)
   const invite = useChange(
     (given: { email: string; role: string }) => ask('POST', '/api/v1/invitations', given),
     ['invitations'],
     () => setInviting(false),
   )
+  useForgetting(inviting, invite)
   const withdraw = useChange((id: string) => ask('DELETE', `/api/v1/invitations/${id}`), ['invitations'])
   return (
     <Page

@@ -3,7 +3,7 @@ import { useQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useParams } from '@tanstack/react-router'
 import { CircleHelp } from 'lucide-react'
 import { useState } from 'react'
-import { ask, get, useChange } from '../api.ts'
+import { ask, get, useChange, useForgetting } from '../api.ts'
 import { useIntervalOf } from '../live.ts'
 import { useMay } from '../session.tsx'
 import type { MessageTimeline } from '../shapes.ts'
@@ -14,7 +14,8 @@ import { Confirm } from '../ui/dialog.tsx'
 import { FormMistake } from '../ui/field.tsx'
 import { Card, Facts, Page } from '../ui/page.tsx'
 import { Answered } from '../ui/states.tsx'
-import { Time } from '../ui/time.tsx'
+import { exactly, Time } from '../ui/time.tsx'
+import { titleOf } from './messages.tsx'
 import { Preview } from './preview.tsx'
 import { Story } from './story.tsx'
 
@@ -41,13 +42,13 @@ export function MessagePage() {
   })
   return (
     <Page
-      title={query.data?.message.subject ?? 'Message'}
+      title={query.data === undefined ? 'Message' : titleOf(query.data.message.subject)}
       about={
         query.data !== undefined && (
           <span className="flex flex-wrap items-center gap-2">
             <StateBadge state={query.data.processingStatus} />
             <StateBadge state={query.data.deliveryStatus} />
-            <span>
+            <span className="break-words">
               to <strong className="font-medium text-ink">{query.data.message.recipient}</strong>
             </span>
           </span>
@@ -78,7 +79,10 @@ export function MessagePage() {
                   </Card>
                 )}
               </div>
-              <Details timeline={timeline} />
+              <div className="grid gap-6">
+                <Details timeline={timeline} />
+                <Metadata of={timeline.message.metadata ?? {}} />
+              </div>
             </div>
           </>
         )}
@@ -108,6 +112,7 @@ function UnknownBanner({ timeline }: { readonly timeline: MessageTimeline }) {
       void navigate({ to: '/messages/$messageId', params: { messageId: made.id } })
     },
   )
+  useForgetting(asking, again)
   return (
     <section
       aria-label="Outcome unknown"
@@ -155,11 +160,12 @@ function UnknownBanner({ timeline }: { readonly timeline: MessageTimeline }) {
 
 function Details({ timeline: { message, queue } }: { readonly timeline: MessageTimeline }) {
   const rows: (readonly [string, React.ReactNode])[] = [
+    ['Subject', titleOf(message.subject)],
     ['From', message.sender],
     ['To', message.recipient],
-    ['Accepted', <Time key="accepted" at={message.createdAt} />],
+    ['Accepted', exactly(new Date(message.createdAt))],
   ]
-  if (message.expiresAt !== undefined) rows.push(['Give up', <Time key="expires" at={message.expiresAt} />])
+  if (message.expiresAt !== undefined) rows.push(['Give up', exactly(new Date(message.expiresAt))])
   if (queue !== undefined && queue.status !== 'sending') rows.push(['Next try', <Time key="due" at={queue.dueAt} />])
   if (message.providerMessageId !== undefined)
     rows.push([
@@ -169,9 +175,19 @@ function Details({ timeline: { message, queue } }: { readonly timeline: MessageT
       </code>,
     ])
   rows.push(['Id', <Id key="id" id={message.id} />])
-  for (const [name, value] of Object.entries(message.metadata ?? {})) rows.push([name, value])
   return (
     <Card title="Details">
+      <Facts rows={rows} />
+    </Card>
+  )
+}
+
+/** What the sender wrote beside the message: apart, because it may be called as anything above. */
+function Metadata({ of }: { readonly of: Readonly<Record<string, string>> }) {
+  const rows = Object.entries(of)
+  if (rows.length === 0) return null
+  return (
+    <Card title="Metadata">
       <Facts rows={rows} />
     </Card>
   )

@@ -1,7 +1,7 @@
 // All messages, the newest first, and ways to find one.
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import { Mail, Search } from 'lucide-react'
-import { useState } from 'react'
+import { useEffect, useState } from 'react'
 import { PagedTable } from '../list.tsx'
 import { readFilter, type MessageFilter } from '../message-filter.ts'
 import type { MessageListItem } from '../shapes.ts'
@@ -14,6 +14,10 @@ import { Empty } from '../ui/states.tsx'
 import type { Column } from '../ui/table.tsx'
 import { Time } from '../ui/time.tsx'
 
+/** What a mail is called: some have no subject, or one of blanks. */
+export const titleOf = (subject: string | undefined): string =>
+  subject === undefined || subject.trim() === '' ? '(no subject)' : subject
+
 const choices = (names: readonly (keyof typeof states)[]) =>
   [['', 'Any'], ...names.map((name) => [name, states[name].word] as const)] as const
 const statusChoices = choices(['queued', 'sending', 'sent', 'retrying', 'failed', 'delivery_unknown'])
@@ -23,14 +27,23 @@ export const messageColumns: readonly Column<MessageListItem>[] = [
   {
     head: 'Recipient',
     cell: ({ id, recipient }) => (
-      <Link to="/messages/$messageId" params={{ messageId: id }} className="block truncate font-medium hover:underline">
+      <Link
+        to="/messages/$messageId"
+        params={{ messageId: id }}
+        title={recipient}
+        className="block truncate font-medium hover:underline"
+      >
         {recipient}
       </Link>
     ),
   },
   {
     head: 'Subject',
-    cell: ({ subject }) => <span className="block truncate text-soft">{subject}</span>,
+    cell: ({ subject }) => (
+      <span dir="auto" title={subject} className="block truncate text-left text-soft">
+        {titleOf(subject)}
+      </span>
+    ),
     wideOnly: true,
   },
   { head: 'State', cell: ({ status }) => <StateBadge state={status} /> },
@@ -54,7 +67,10 @@ export function Messages() {
   // What the route has not validated comes through as it is.
   const filter = readFilter(useSearch({ from: '/inside/messages' }))
   const navigate = useNavigate()
-  const [text, setText] = useState(filter.text ?? filter.recipient ?? '')
+  const wanted = filter.text ?? filter.recipient ?? ''
+  const [text, setText] = useState(wanted)
+  // Going back, or to all messages, changes what is looked for, too.
+  useEffect(() => setText(wanted), [wanted])
   const searchField = useSearchField()
   const look = (changes: MessageFilter) => {
     const all = Object.entries({ ...filter, ...changes }).filter(([, value]) => value !== undefined && value !== '')
@@ -68,10 +84,10 @@ export function Messages() {
         className="grid grid-cols-2 gap-3 sm:grid-cols-4 sm:items-end xl:grid-cols-[minmax(0,1fr)_9rem_9rem_9.5rem_9.5rem_auto]"
         onSubmit={(event) => {
           event.preventDefault()
-          const wanted = textIn(new FormData(event.currentTarget), 'text').trim()
+          const typed = textIn(new FormData(event.currentTarget), 'text').trim()
           // A whole address is found along an index, however long ago it was.
-          const isAddress = /^[^\s@]+@[^\s@]+$/.test(wanted)
-          look({ recipient: isAddress ? wanted : '', text: isAddress ? '' : wanted })
+          const isAddress = /^[^\s@]+@[^\s@]+$/.test(typed)
+          look({ recipient: isAddress ? typed : '', text: isAddress ? '' : typed })
         }}
       >
         <div className="col-span-2 sm:col-span-4 xl:col-span-1">

@@ -3,6 +3,7 @@ import { useQuery } from '@tanstack/react-query'
 import { Activity, Building2 } from 'lucide-react'
 import { useState } from 'react'
 import { ask, get, useChange } from '../api.ts'
+import { PagedTable } from '../list.tsx'
 import type { Examination, Health, ListOf, OperatorWorkspace, Plan, Queue } from '../shapes.ts'
 import { StateBadge } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
@@ -12,7 +13,7 @@ import { Check, Choice, FormMistake, mistakeIn, TextField, textIn } from '../ui/
 import { Card, Facts, Page } from '../ui/page.tsx'
 import { Answered, Empty } from '../ui/states.tsx'
 import { Table } from '../ui/table.tsx'
-import { Time } from '../ui/time.tsx'
+import { exactly, Time } from '../ui/time.tsx'
 import { AuditTable } from './audit.tsx'
 import { bytes } from '../ui/size.ts'
 
@@ -20,10 +21,7 @@ const usePlans = () =>
   useQuery({ queryKey: ['plans'], queryFn: ({ signal }) => get<ListOf<Plan>>('/api/v1/operator/plans', signal) })
 
 export function OperatorWorkspaces() {
-  const query = useQuery({
-    queryKey: ['operator-workspaces'],
-    queryFn: ({ signal }) => get<ListOf<OperatorWorkspace>>('/api/v1/operator/workspaces', signal),
-  })
+  const [text, setText] = useState('')
   const [changing, setChanging] = useState<OperatorWorkspace>()
   const [making, setMaking] = useState(false)
   return (
@@ -36,40 +34,45 @@ export function OperatorWorkspaces() {
         </Button>
       }
     >
+      <TextField
+        label="Search"
+        type="search"
+        placeholder="Part of the name"
+        maxLength={200}
+        value={text}
+        onChange={(event) => setText(event.target.value)}
+      />
       <Card flush>
-        <Answered query={query}>
-          {({ items }) =>
-            items.length === 0 ? (
-              <Empty icon={Building2} title="There is no workspace yet." />
-            ) : (
-              <Table
-                label="Workspaces"
-                rows={items}
-                keyOf={({ id }) => id}
-                columns={[
-                  { head: 'Name', cell: ({ name }) => <span className="font-medium">{name}</span> },
-                  { head: 'State', cell: ({ status }) => <StateBadge state={status} /> },
-                  { head: 'Plan', cell: ({ plan }) => plan },
-                  {
-                    head: 'Route',
-                    cell: ({ route }) => route ?? <span className="text-soft">the installation’s</span>,
-                    wideOnly: true,
-                  },
-                  { head: 'Id', cell: ({ id }) => <Id id={id} short />, wideOnly: true },
-                  {
-                    head: '',
-                    align: 'right',
-                    cell: (workspace) => (
-                      <Button look="quiet" onClick={() => setChanging(workspace)}>
-                        Change<span className="sr-only"> {workspace.name}</span>
-                      </Button>
-                    ),
-                  },
-                ]}
-              />
-            )
+        <PagedTable<OperatorWorkspace>
+          name="operator-workspaces"
+          path="/api/v1/operator/workspaces"
+          query={{ text: text.trim() }}
+          label="Workspaces"
+          keyOf={({ id }) => id}
+          empty={
+            <Empty icon={Building2} title={text.trim() === '' ? 'There is no workspace yet.' : 'Nothing was found.'} />
           }
-        </Answered>
+          columns={[
+            { head: 'Name', cell: ({ name }) => <span className="font-medium">{name}</span> },
+            { head: 'State', cell: ({ status }) => <StateBadge state={status} /> },
+            { head: 'Plan', cell: ({ plan }) => plan },
+            {
+              head: 'Route',
+              cell: ({ route }) => route ?? <span className="text-soft">the installation’s</span>,
+              wideOnly: true,
+            },
+            { head: 'Id', cell: ({ id }) => <Id id={id} short />, wideOnly: true },
+            {
+              head: '',
+              align: 'right',
+              cell: (workspace) => (
+                <Button look="quiet" onClick={() => setChanging(workspace)}>
+                  Change<span className="sr-only"> {workspace.name}</span>
+                </Button>
+              ),
+            },
+          ]}
+        />
       </Card>
       {changing !== undefined && <ChangeWorkspace workspace={changing} done={() => setChanging(undefined)} />}
       {making && <MakeWorkspace done={() => setMaking(false)} />}
@@ -85,7 +88,12 @@ function MakeWorkspace({ done }: { readonly done: () => void }) {
     done,
   )
   return (
-    <Dialog title="Make a workspace" open onOpenChange={done}>
+    <Dialog
+      title="Make a workspace"
+      description="Nobody is in it yet: “posthorn user create --workspace … --role owner” on the machine makes its first owner."
+      open
+      onOpenChange={done}
+    >
       <form
         className="grid gap-4"
         onSubmit={(event) => {
@@ -268,7 +276,8 @@ export function OperatorQueue() {
         {({ total, truncated, lanes }) => (
           <>
             <p>
-              <strong className="text-xl tabular-nums">{total.toLocaleString()}</strong> messages wait or are being sent
+              <strong className="text-xl tabular-nums">{total.toLocaleString()}</strong>{' '}
+              {total === 1 ? 'message waits or is' : 'messages wait or are'} being sent
               {truncated && ' (the first 100,000 are shown)'}.
             </p>
             <Card flush>
@@ -317,7 +326,7 @@ export function OperatorHealth() {
                 ['PostgreSQL', database.version],
                 ['Database size', bytes(database.sizeBytes)],
                 ['Database since', <Time key="since" at={database.startedAt} />],
-                ['Database clock', new Date(database.now).toLocaleString()],
+                ['Database clock', exactly(new Date(database.now))],
               ]}
             />
           )}

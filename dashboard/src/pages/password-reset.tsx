@@ -54,7 +54,7 @@ export function ResetPassword() {
   const reset = useChange(
     (password: string) => ask('POST', '/api/v1/password-resets/confirm', { token, password }),
     [],
-    () => void navigate({ to: '/sign-in' }),
+    () => void navigate({ to: '/sign-in', replace: true }),
   )
   return (
     <Outside title="Choose a new password" about="All your sessions end; then sign in with the new one.">
@@ -80,6 +80,9 @@ export function ResetPassword() {
         <Button look="primary" type="submit" busy={reset.isPending}>
           Change it
         </Button>
+        <Link to="/forgot-password" className="justify-self-center text-sm text-soft underline">
+          Ask for another link
+        </Link>
       </form>
     </Outside>
   )

@@ -40,28 +40,33 @@ export function Preview({ id }: { readonly id: string }) {
                 {text}
               </pre>
             )}
-            {attachments.length > 0 && (
-              <ul aria-label="Files" className="flex flex-wrap gap-2">
-                {attachments.map(({ filename, sizeBytes, contentType }, index) => (
-                  // Names repeat, and the list never changes.
-                  // oxlint-disable-next-line react/no-array-index-key
-                  <li
-                    key={index}
-                    title={contentType}
-                    className="inline-flex max-w-full items-center gap-1.5 rounded-lg border border-line px-2.5 py-1 text-sm"
-                  >
-                    <Paperclip aria-hidden className="size-4 shrink-0 text-soft" />
-                    <span className="truncate">{filename}</span>
-                    <span className="shrink-0 text-soft">{bytes(sizeBytes)}</span>
-                  </li>
-                ))}
-              </ul>
-            )}
+            {attachments.length > 0 && <Files of={attachments} />}
             {!whole && <p className="text-sm text-soft">This mail is large; what is shown is its beginning.</p>}
           </div>
         )}
       </Answered>
     </Card>
+  )
+}
+
+/** The files of a mail. A name that turns its letters around would end as it does not (`exe.pdf`), so it may not. */
+export function Files({ of }: { readonly of: MessageContent['attachments'] }) {
+  return (
+    <ul aria-label="Files" className="flex flex-wrap gap-2">
+      {of.map(({ filename, sizeBytes, contentType }, index) => (
+        // Names repeat, and the list never changes.
+        // oxlint-disable-next-line react/no-array-index-key
+        <li
+          key={index}
+          title={contentType}
+          className="inline-flex max-w-full items-center gap-1.5 rounded-lg border border-line px-2.5 py-1 text-sm"
+        >
+          <Paperclip aria-hidden className="size-4 shrink-0 text-soft" />
+          <span className="truncate">{filename.replaceAll(/[\u202A-\u202E\u2066-\u2069]/g, '\uFFFD')}</span>
+          <span className="shrink-0 text-soft">{bytes(sizeBytes)}</span>
+        </li>
+      ))}
+    </ul>
   )
 }
 

@@ -24,7 +24,9 @@ const reasons: Readonly<Record<string, string>> = {
   attachments_too_large: 'The files were too large.',
   scanner_unavailable: 'The malware scanner could not be reached.',
   service_unavailable: 'The service could not take it at that moment.',
-  idempotency_conflict: 'The same Idempotency-Key came with another body.',
+  idempotency_key_reused: 'The same Idempotency-Key came with another body.',
+  idempotency_in_progress: 'The same Idempotency-Key was being worked on.',
+  internal_error: 'Something is broken here; the log says what.',
 }
 
 export function Refused() {
@@ -44,14 +46,14 @@ export function Refused() {
             {
               head: 'Why',
               cell: ({ code }) => (
-                <span className="grid">
+                <span className="grid min-w-36">
                   <span className="font-medium">{reasons[code] ?? code}</span>
                   {reasons[code] !== undefined && <code className="font-mono text-xs text-soft">{code}</code>}
                 </span>
               ),
             },
             { head: 'To a recipient at', cell: ({ recipientDomain }) => recipientDomain ?? '–' },
-            { head: 'Over', cell: ({ source }) => (source === 'smtp' ? 'SMTP' : 'HTTP') },
+            { head: 'Over', cell: ({ source }) => (source === 'smtp' ? 'SMTP' : 'HTTP'), wideOnly: true },
             { head: 'When', cell: ({ at }) => <Time at={at} />, align: 'right' },
           ]}
           empty={<Empty icon={CircleSlash} title="Nothing was refused." />}

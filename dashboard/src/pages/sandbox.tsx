@@ -1,14 +1,16 @@
 // What the sandbox received: the mail as its recipient would see it.
 import { useQuery } from '@tanstack/react-query'
 import { Link, useParams } from '@tanstack/react-router'
-import { FlaskConical, Paperclip } from 'lucide-react'
+import { FlaskConical } from 'lucide-react'
 import { get } from '../api.ts'
 import { PagedTable } from '../list.tsx'
 import type { SandboxMail, SandboxMailParsed } from '../shapes.ts'
 import { Card, Facts, Page } from '../ui/page.tsx'
 import { bytes } from '../ui/size.ts'
 import { Answered, Empty } from '../ui/states.tsx'
-import { Time } from '../ui/time.tsx'
+import { exactly, Time } from '../ui/time.tsx'
+import { titleOf } from './messages.tsx'
+import { Files } from './preview.tsx'
 
 export function Sandbox() {
   return (
@@ -32,7 +34,7 @@ export function Sandbox() {
                   params={{ mailId: id }}
                   className="block truncate font-medium hover:underline"
                 >
-                  {subject ?? '(no subject)'}
+                  {titleOf(subject)}
                 </Link>
               ),
             },
@@ -54,16 +56,17 @@ export function SandboxMailPage() {
     queryFn: ({ signal }) => get<SandboxMailParsed>(`/api/v1/sandbox/${mailId}`, signal),
   })
   return (
-    <Page title={query.data?.subject ?? 'Mail'}>
+    <Page title={query.data === undefined ? 'Mail' : titleOf(query.data.subject)}>
       <Answered query={query} rows={8}>
         {(mail) => (
           <>
             <Card>
               <Facts
                 rows={[
+                  ['Subject', titleOf(mail.subject)],
                   ['To', mail.recipient],
                   ['Return path', mail.envelopeFrom === '' ? '<>' : mail.envelopeFrom],
-                  ['Received', <Time key="at" at={mail.receivedAt} />],
+                  ['Received', exactly(new Date(mail.receivedAt))],
                   ...(mail.messageId === undefined
                     ? []
                     : [
@@ -103,18 +106,9 @@ export function SandboxMailPage() {
                 <p className="text-sm text-soft">It has no text.</p>
               )}
               {mail.attachments.length > 0 && (
-                <ul className="mt-4 flex flex-wrap gap-2">
-                  {mail.attachments.map(({ filename, sizeBytes, contentType }) => (
-                    <li
-                      key={filename}
-                      title={contentType}
-                      className="inline-flex items-center gap-1.5 rounded-lg border border-line px-2.5 py-1 text-sm"
-                    >
-                      <Paperclip aria-hidden className="size-4 text-soft" />
-                      {filename} <span className="text-soft">{bytes(sizeBytes)}</span>
-                    </li>
-                  ))}
-                </ul>
+                <div className="mt-4">
+                  <Files of={mail.attachments} />
+                </div>
               )}
             </Card>
             <Card title="Header">

@@ -1,8 +1,9 @@
 // How programs get in: API keys, SMTP, and the lines to paste.
 import { useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
 import { KeyRound } from 'lucide-react'
 import { useState } from 'react'
-import { ask, get, useChange } from '../api.ts'
+import { ask, get, useChange, useForgetting } from '../api.ts'
 import { useLooking, useMay } from '../session.tsx'
 import type { ApiKey, ApiKeyCreated, ListOf, Mailbox } from '../shapes.ts'
 import { StateBadge } from '../ui/badge.tsx'
@@ -29,7 +30,13 @@ export function Settings() {
       <SmtpCredentials {...(mailbox !== undefined && { sender: mailbox.address })} />
       <Card title="Send over HTTP" about="Put a key in the place of YOUR_KEY.">
         {mailbox === undefined ? (
-          <p className="text-sm text-soft">There is no active mailbox to send from yet.</p>
+          <p className="text-sm text-soft">
+            There is no active mailbox to send from yet; they are made under{' '}
+            <Link to="/mailboxes" className="text-accent underline">
+              Mailboxes
+            </Link>
+            .
+          </p>
         ) : (
           <SendSnippets apiKey="YOUR_KEY" mailboxId={mailbox.id} />
         )}
@@ -48,6 +55,7 @@ function Keys() {
     ['keys'],
     () => setRevoking(undefined),
   )
+  useForgetting(revoking !== undefined, revoke)
   return (
     <Card
       title="API keys"

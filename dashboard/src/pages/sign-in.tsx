@@ -21,7 +21,8 @@ export function SignIn() {
   const [asksCode, setAsksCode] = useState(false)
   const entered = () => {
     client.clear()
-    void navigate({ to: to ?? '/' })
+    // The way back leads past the sign-in.
+    void navigate({ to: to ?? '/', replace: true })
   }
   const enter = useChange((given: Given) => ask('POST', '/api/v1/session', given), [], entered)
   const byPasskey = useChange(signInWithPasskey, [], entered)

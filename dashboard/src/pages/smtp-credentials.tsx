@@ -2,7 +2,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { Server } from 'lucide-react'
 import { useState } from 'react'
-import { ask, get, useChange } from '../api.ts'
+import { ask, get, useChange, useForgetting } from '../api.ts'
 import { useMay } from '../session.tsx'
 import type { SmtpCredential, SmtpCredentialCreated, SmtpCredentials as Credentials } from '../shapes.ts'
 import { StateBadge } from '../ui/badge.tsx'
@@ -28,6 +28,7 @@ export function SmtpCredentials({ sender }: { readonly sender?: string }) {
     ['smtp-credentials'],
     () => setRevoking(undefined),
   )
+  useForgetting(revoking !== undefined, revoke)
   return (
     <Card
       title="SMTP credentials"

@@ -253,7 +253,9 @@ function Dialogue({ attempt }: { readonly attempt: TimelineAttempt }) {
       <div className="grid gap-2 border-t border-line p-3">
         <p className="text-xs text-soft">
           {smtp?.tls === undefined ? 'Not encrypted' : `Encrypted (${smtp.tls})`}
-          {hosts !== undefined && hosts.length > 1 && `, after ${hosts.length - 1} other hosts`}
+          {hosts !== undefined &&
+            hosts.length > 1 &&
+            `, after ${hosts.length === 2 ? 'another host' : `${hosts.length - 1} other hosts`}`}
         </p>
         {lines.length > 0 && (
           <dl className="grid grid-cols-[auto_minmax(0,1fr)] gap-x-3 font-mono text-xs leading-relaxed">

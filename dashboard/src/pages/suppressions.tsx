@@ -2,7 +2,7 @@
 import { Link } from '@tanstack/react-router'
 import { Ban, Download, Flag, Hand, MailX, Undo2, Upload } from 'lucide-react'
 import { useRef, useState } from 'react'
-import { ask, useChange } from '../api.ts'
+import { ask, useChange, useForgetting } from '../api.ts'
 import { PagedTable } from '../list.tsx'
 import { useLooking, useMay } from '../session.tsx'
 import type { Suppression } from '../shapes.ts'
@@ -31,11 +31,13 @@ export function Suppressions() {
     ['suppressions'],
     () => setAdding(false),
   )
+  useForgetting(adding, add)
   const remove = useChange(
     ({ recipient }: Suppression) => ask('DELETE', `/api/v1/suppressions/${encodeURIComponent(recipient)}`),
     ['suppressions'],
     () => setRemoving(undefined),
   )
+  useForgetting(removing !== undefined, remove)
   return (
     <Page
       title="Suppressions"
@@ -298,7 +300,7 @@ function Undo() {
         <TextField label="Of the last hours" name="hours" type="number" min={1} max={8760} required defaultValue={24} />
         {undo.data !== undefined && (
           <p role="status" className="text-sm text-good">
-            {undo.data.removed} recipients are no longer suppressed.
+            {undo.data.removed === 1 ? '1 recipient is' : `${undo.data.removed} recipients are`} no longer suppressed.
           </p>
         )}
         <FormMistake error={undo.error} fields={['rule']} />

@@ -2,7 +2,7 @@
 import { useInfiniteQuery } from '@tanstack/react-query'
 import { RotateCw, Webhook as WebhookIcon } from 'lucide-react'
 import { useState } from 'react'
-import { ask, get, useChange, withQuery } from '../api.ts'
+import { ask, get, useChange, useForgetting, withQuery } from '../api.ts'
 import { useMay } from '../session.tsx'
 import type { WebhookEndpoint, WebhookLogEntry } from '../shapes.ts'
 import { Badge, StateBadge } from '../ui/badge.tsx'
@@ -86,6 +86,7 @@ function Endpoint({ endpoint }: { readonly endpoint: WebhookEndpoint }) {
       setSecret(answer.secret)
     },
   )
+  useForgetting(asking !== undefined, rotate)
   const rows: (readonly [string, React.ReactNode])[] = [
     [
       'Address',
@@ -389,7 +390,9 @@ function Replay() {
           />
           {replay.data !== undefined && (
             <p role="status" className="text-sm text-good">
-              {replay.data.replayed} events are on their way.
+              {replay.data.replayed === 1
+                ? '1 event is on its way.'
+                : `${replay.data.replayed} events are on their way.`}
             </p>
           )}
           <FormMistake error={replay.error} />

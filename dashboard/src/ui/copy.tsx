@@ -10,7 +10,30 @@ export function useCopied(): readonly [copied: boolean, copy: (text: string) => 
     const timer = setTimeout(() => setCopied(false), 1_600)
     return () => clearTimeout(timer)
   }, [copied])
-  return [copied, (text) => void navigator.clipboard.writeText(text).then(() => setCopied(true))]
+  return [copied, (text) => void write(text).then(setCopied)]
+}
+
+/** Over plain HTTP browsers have no clipboard to write to; there the old way is left. */
+async function write(text: string): Promise<boolean> {
+  try {
+    await navigator.clipboard.writeText(text)
+    return true
+  } catch {
+    return writeOldWay(text)
+  }
+}
+
+function writeOldWay(text: string): boolean {
+  const give = (event: ClipboardEvent) => {
+    event.preventDefault()
+    event.clipboardData?.setData('text/plain', text)
+  }
+  document.addEventListener('copy', give, { once: true })
+  try {
+    return document.execCommand('copy')
+  } finally {
+    document.removeEventListener('copy', give)
+  }
 }
 
 export function CopyButton({ text, label = 'Copy' }: { readonly text: string; readonly label?: string }) {

@@ -1,7 +1,8 @@
-// A question or a form before the page: focus stays inside, Escape closes, and the page behind is out of reach.
+// A question or a form before the page: focus stays inside and begins in the first field, Escape closes, and the page behind is out of reach. A
+// press beside it does nothing: what was typed, or a secret that is shown this once, would be gone.
 import { Dialog as Base } from '@base-ui/react/dialog'
 import { X } from 'lucide-react'
-import type { ReactElement, ReactNode } from 'react'
+import { useRef, type ReactElement, type ReactNode } from 'react'
 import { Button } from './button.tsx'
 
 export function Dialog({
@@ -19,12 +20,20 @@ export function Dialog({
   readonly onOpenChange: (open: boolean) => void
   readonly children: ReactNode
 }) {
+  const popup = useRef<HTMLDivElement>(null)
   return (
-    <Base.Root open={open} onOpenChange={onOpenChange}>
+    <Base.Root open={open} onOpenChange={onOpenChange} disablePointerDismissal>
       {trigger !== undefined && <Base.Trigger render={trigger} />}
       <Base.Portal>
         <Base.Backdrop className="fixed inset-0 z-40 bg-black/45" />
-        <Base.Popup className="fixed top-1/2 left-1/2 z-50 grid max-h-[calc(100dvh-2rem)] w-[min(32rem,calc(100vw-2rem))] -translate-x-1/2 -translate-y-1/2 gap-4 overflow-y-auto rounded-xl border border-line bg-card p-5 shadow-xl">
+        <Base.Popup
+          ref={popup}
+          // A finger does not want the keyboard before it asks for it.
+          initialFocus={(by) =>
+            (by !== 'touch' && popup.current?.querySelector<HTMLElement>('input, select, textarea')) || true
+          }
+          className="fixed top-1/2 left-1/2 z-50 grid max-h-[calc(100dvh-2rem)] w-[min(32rem,calc(100vw-2rem))] -translate-x-1/2 -translate-y-1/2 gap-4 overflow-y-auto rounded-xl border border-line bg-card p-5 shadow-xl"
+        >
           <div className="flex items-start justify-between gap-3">
             <div className="grid gap-1">
               <Base.Title className="text-lg font-semibold">{title}</Base.Title>

@@ -19,8 +19,10 @@ export function Page({
     <div className="mx-auto grid w-full max-w-6xl grid-cols-[minmax(0,1fr)] gap-6 px-4 py-6 sm:px-8 sm:py-8">
       <header className="flex flex-wrap items-start justify-between gap-x-6 gap-y-3">
         <div className="grid min-w-0 gap-1">
-          <h1 className="truncate text-2xl font-semibold">{title}</h1>
-          {about !== undefined && <div className="max-w-2xl text-soft">{about}</div>}
+          <h1 dir="auto" title={title} className="line-clamp-3 text-left text-2xl font-semibold break-words">
+            {title}
+          </h1>
+          {about !== undefined && <div className="max-w-2xl break-words text-soft">{about}</div>}
         </div>
         {actions !== undefined && <div className="flex flex-wrap gap-2">{actions}</div>}
       </header>

@@ -43,7 +43,7 @@ export function Table<Row>({
           {rows.map((row) => (
             <tr key={keyOf(row)} className="border-b border-line last:border-0 hover:bg-sunken/60">
               {columns.map((column) => (
-                <td key={column.head} className={`${place(column)} max-w-60 py-2.5 align-middle`}>
+                <td key={column.head} className={`${place(column)} max-w-60 py-2.5 align-middle break-words`}>
                   {column.cell(row)}
                 </td>
               ))}

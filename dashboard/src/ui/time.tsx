@@ -3,13 +3,15 @@ import { useEffect, useState } from 'react'
 
 const relative = new Intl.RelativeTimeFormat(undefined, { numeric: 'auto', style: 'long' })
 const exact = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'long' })
-const clock = new Intl.DateTimeFormat(undefined, {
+const clockParts = {
   hour: '2-digit',
   minute: '2-digit',
   second: '2-digit',
   fractionalSecondDigits: 3,
   hourCycle: 'h23',
-})
+} as const
+const clock = new Intl.DateTimeFormat(undefined, clockParts)
+const dayAndClock = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short', ...clockParts })
 const steps = [
   ['second', 60],
   ['minute', 60],
@@ -51,12 +53,13 @@ export function Time({ at }: { readonly at: string }) {
   )
 }
 
-/** Hours to milliseconds, for a story in which seconds count. */
+/** Hours to milliseconds, for a story in which seconds count; with the day, where that is not today. */
 export function ClockTime({ at }: { readonly at: string }) {
   const date = new Date(at)
+  const isToday = date.toDateString() === new Date().toDateString()
   return (
     <time dateTime={at} title={exact.format(date)} className="whitespace-nowrap tabular-nums">
-      {clock.format(date)}
+      {(isToday ? clock : dayAndClock).format(date)}
     </time>
   )
 }

@@ -1,0 +1,314 @@
+// Ways through the dashboard that somebody goes who does not know it: back, beside a dialog, into another workspace or none, with a phone, with
+// words that are too long. None ends where there is no way on, and none loses what was typed or shown once.
+import { createTransport } from 'nodemailer'
+import type { Page } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { JourneyWorkspace } from '../world/journey-workspace.ts'
+import { heading, loaded, press, signIn, startVisit, type Login, type Visit } from './visit.ts'
+
+let visit: Visit
+let shop: JourneyWorkspace
+let bakery: JourneyWorkspace
+let login: Login
+let page: Page
+const go = (path: string) => page.goto(`${visit.origin}${path}`)
+const dialog = () => page.getByRole('dialog')
+const polled = { interval: 20, timeout: 5_000 }
+const soon = (read: () => Promise<unknown>) => expect.poll(read, polled)
+
+beforeAll(async () => {
+  visit = await startVisit()
+  shop = await visit.posthorn.workspace({ name: 'Shop' })
+  bakery = await visit.posthorn.workspace({ name: 'Bakery' })
+  login = await visit.makeLogin('ann@people.example', shop.id, 'owner')
+  await visit.posthorn.cli('user', 'create', '--email', login.email, '--workspace', bakery.id, '--role', 'owner')
+  page = await visit.browser.person()
+  await go('/sign-in')
+  await page.evaluate(`localStorage.setItem('workspace', ${JSON.stringify(shop.id)})`)
+}, 120_000)
+afterAll(async () => {
+  await visit?.end()
+  expect(visit?.browser.incidents).toEqual([])
+})
+
+const choose = async (workspace: string) => {
+  await page.getByRole('button', { name: 'Change the workspace' }).click()
+  await page.getByRole('menuitem', { name: workspace, exact: true }).click()
+}
+
+describe('an address', () => {
+  test('leads through the sign-in to its page, and back past it', async () => {
+    await go('/forgot-password')
+    await go('/messages?status=failed&text=receipt')
+    await heading(page, 'Sign in')
+    await page.getByLabel('E-mail').fill(login.email)
+    await page.getByLabel('Password').fill(login.password)
+    await press(page, 'Sign in')
+    await heading(page, 'Messages')
+    expect(await page.getByLabel('Search').inputValue()).toBe('receipt')
+    await page.goBack()
+    await heading(page, 'Forgot the password?')
+    await go('/messages')
+    await heading(page, 'Messages')
+  })
+
+  test('is kept with all of it where the session ends meanwhile', async () => {
+    const person = await visit.browser.person()
+    const late = await visit.makeLogin('late@people.example', shop.id, 'viewer')
+    await signIn(person, visit.origin, late)
+    await heading(person, 'Overview')
+    await person.clock.install()
+    await person.goto(`${visit.origin}/messages?text=receipt`)
+    await person.getByText('Nothing was found.').waitFor()
+    await visit.posthorn.query(`delete from sessions s using users u where u.id = s.user_id and u.email = $1`, [
+      late.email,
+    ])
+    await person.clock.fastForward(61_000)
+    await heading(person, 'Sign in')
+    expect(new URL(person.url()).searchParams.get('to')).toBe('/messages?text=receipt')
+  })
+
+  test('and the field of the search say the same, whichever way one came', async () => {
+    await go('/messages')
+    for (const words of ['first', 'second']) {
+      await page.getByLabel('Search').fill(words)
+      await page.keyboard.press('Enter')
+      await soon(async () => page.url()).toContain(`text=${words}`)
+    }
+    await page.goBack()
+    await soon(() => page.getByLabel('Search').inputValue()).toBe('first')
+    await page.getByRole('link', { name: 'Messages', exact: true }).click()
+    await soon(() => page.getByLabel('Search').inputValue()).toBe('')
+  })
+})
+
+describe('a workspace', () => {
+  test('that is changed while one message is read shows the messages of the other', async () => {
+    const id = await shop.accepted({ recipient: 'ann@example.com', subject: 'Of the shop' })
+    await bakery.accepted({ recipient: 'bob@example.com', subject: 'Of the bakery' })
+    await go(`/messages/${id}`)
+    await heading(page, 'Of the shop')
+    await choose('Bakery')
+    await heading(page, 'Messages')
+    await page.getByText('Of the bakery').waitFor()
+    expect(await page.getByText('Of the shop').count()).toBe(0)
+    await choose('Shop')
+  })
+
+  test('that somebody does not have is said so, with the way on', async () => {
+    const person = await visit.browser.person()
+    const { password } = await visit.posthorn.cli<Login>('user', 'create', '--email', 'nobody@people.example')
+    await signIn(person, visit.origin, { email: 'nobody@people.example', password })
+    await person.getByText('You are in no workspace.').waitFor()
+    await person.goto(`${visit.origin}/domains`)
+    await person.getByText('to invite nobody@people.example').waitFor()
+    expect(await person.getByRole('alert').count()).toBe(0)
+    await person.goto(`${visit.origin}/account`)
+    await heading(person, 'Account')
+  })
+
+  test('offers only what the role may read', async () => {
+    const person = await visit.browser.person()
+    await signIn(person, visit.origin, await visit.makeLogin('vera@people.example', shop.id, 'viewer'))
+    await heading(person, 'Overview')
+    expect(await person.getByRole('link', { name: 'Audit log' }).count()).toBe(0)
+    await page.getByRole('link', { name: 'Audit log' }).waitFor()
+  })
+
+  test('is found by the operator among more than a page of them', async () => {
+    await visit.posthorn.query(
+      `insert into workspaces (id, name, plan) select gen_random_uuid(), 'Many ' || n, 'unlimited' from generate_series(1, 60) n`,
+      [],
+    )
+    const operator = await visit.browser.person()
+    await signIn(operator, visit.origin, visit.owner)
+    await heading(operator, 'Overview')
+    await operator.goto(`${visit.origin}/operator/workspaces`)
+    const rows = () => operator.locator('main tbody tr').count()
+    await expect.poll(rows, polled).toBe(50)
+    await press(operator, 'Show more')
+    await expect.poll(rows, polled).toBeGreaterThan(60)
+    await operator.getByLabel('Search').fill('Bakery')
+    await expect.poll(rows, polled).toBe(1)
+  })
+})
+
+describe('a dialog', () => {
+  test('begins in its first field, and a press beside it takes nothing away', async () => {
+    await go('/mailboxes')
+    await press(page, 'Add a mailbox')
+    await soon(() => page.evaluate('document.activeElement.name')).toBe('address')
+    await page.keyboard.type(`new@${shop.address.split('@')[1]}`)
+    await page.mouse.click(4, 4)
+    await dialog().getByLabel('Name').fill('New')
+    await dialog().getByRole('button', { name: 'Add' }).click()
+    await page.getByRole('cell', { name: /^new@/ }).waitFor()
+  })
+
+  test('does not begin with the mistake of the last time', async () => {
+    await press(page, 'Add a mailbox')
+    await dialog().getByLabel('Address').fill('new@not-ours.example')
+    await dialog().getByRole('button', { name: 'Add' }).click()
+    await dialog().getByRole('alert').waitFor()
+    await page.keyboard.press('Escape')
+    await press(page, 'Add a mailbox')
+    expect(await dialog().getByRole('alert').count()).toBe(0)
+    await page.keyboard.press('Escape')
+  })
+
+  test('with a secret stays until it is closed, and gives it to be pasted where browsers have no clipboard', async () => {
+    // As over plain HTTP.
+    await page.addInitScript(`Object.defineProperty(navigator, 'clipboard', { value: undefined })`)
+    await go('/settings')
+    await press(page, 'Create a key')
+    await dialog().getByLabel('Name').fill('k'.repeat(200))
+    await dialog().getByRole('button', { name: 'Create', exact: true }).click()
+    const key = (await dialog().locator('code').textContent()) ?? ''
+    await page.mouse.click(4, 4)
+    await dialog().getByRole('button', { name: 'Copy' }).click()
+    await dialog().getByText('Copied').waitFor({ state: 'attached' })
+    await press(page, 'I have it')
+    // Its name stays in its own cell.
+    const [name, next] = await page.getByRole('row', { name: /kkk/ }).getByRole('cell').all()
+    const widest = await name
+      ?.locator('span')
+      .evaluate((cell) => (cell as unknown as { scrollWidth: number }).scrollWidth)
+    expect(widest).toBeLessThanOrEqual((await name?.boundingBox())?.width ?? 0)
+    expect(await next?.textContent()).toMatch(/^ph_/)
+    await go('/messages')
+    await page.getByLabel('Search').focus()
+    await page.keyboard.press('Control+v')
+    expect(await page.getByLabel('Search').inputValue()).toBe(key)
+  })
+})
+
+describe('words that are too long, or none, or turned around', () => {
+  const long = `${'a'.repeat(64)}@${'b'.repeat(60)}.${'c'.repeat(60)}.example`
+  const phone = { width: 390, height: 844 }
+
+  test('fit the screen, and all of them can be read', async () => {
+    const subject = 'A very long subject '.repeat(45).trim()
+    const metadata = { From: 'mallory@example.com' }
+    const id = await shop.accepted({ recipient: long, subject, metadata })
+    await go(`/messages/${id}`)
+    await heading(page, subject)
+    const details = page.getByRole('region', { name: 'Details' })
+    expect(await details.locator('dd').first().textContent()).toBe(subject)
+    expect(await details.getByText('mallory@example.com').count()).toBe(0)
+    await page.getByRole('region', { name: 'Metadata' }).getByText('mallory@example.com').waitFor()
+    for (const size of [phone, { width: 1280, height: 900 }]) {
+      await page.setViewportSize(size)
+      expect(await page.evaluate<number>('document.documentElement.scrollWidth')).toBeLessThanOrEqual(size.width)
+    }
+  })
+
+  test('a mail without a subject has a name, and a file is called as it ends', async () => {
+    const { username, password } = await visit.posthorn.cli<{ username: string; password: string }>(
+      'smtp-credential',
+      'create',
+      shop.id,
+    )
+    const { response } = await createTransport({
+      host: '127.0.0.1',
+      port: visit.posthorn.smtpPort,
+      requireTLS: true,
+      tls: { rejectUnauthorized: false },
+      auth: { user: username, pass: password },
+    }).sendMail({
+      from: shop.address,
+      to: 'ann@example.com',
+      text: 'No subject.',
+      attachments: [{ filename: 'invoice\u202Efdp.exe', content: 'x' }],
+    })
+    await shop.settled(/Accepted as (\S+)/.exec(response)?.[1] ?? '')
+    await go('/messages')
+    await page.getByText('(no subject)').waitFor()
+    await page.getByRole('link', { name: 'ann@example.com' }).first().click()
+    await heading(page, '(no subject)')
+    await page.getByRole('list', { name: 'Files' }).getByText('invoice\uFFFDfdp.exe').waitFor()
+    await go('/sandbox')
+    await page.getByRole('link', { name: '(no subject)' }).click()
+    await page.getByRole('list', { name: 'Files' }).getByText('invoice\uFFFDfdp.exe').waitFor()
+  })
+
+  test('a story of another day says which', async () => {
+    const id = await shop.accepted({ recipient: 'ann@example.com' })
+    await shop.settled(id)
+    await go(`/messages/${id}`)
+    const times = page.getByRole('region', { name: 'What happened' }).locator('time')
+    expect(await times.first().textContent()).toMatch(/^\d\d:\d\d:\d\d\.\d{3}$/)
+    await page.clock.install({ time: Date.now() + 3 * 24 * 3600_000 })
+    await page.reload()
+    await soon(() => times.first().textContent()).toMatch(/^\d{1,2} \p{L}+,? \d\d:\d\d:\d\d\.\d{3}$/u)
+    // With its zone, once.
+    await page
+      .getByRole('region', { name: 'Details' })
+      .getByText(/\d\d:\d\d:\d\d (?:UTC|GMT)/)
+      .waitFor()
+  })
+
+  test('the menu of a phone keeps the focus from what it covers', async () => {
+    const person = await visit.browser.person()
+    await person.setViewportSize(phone)
+    await signIn(person, visit.origin, login)
+    await heading(person, 'Overview')
+    await press(person, 'Open the menu')
+    await person.getByRole('button', { name: /^Theme/ }).focus()
+    await person.keyboard.press('Tab')
+    expect(await person.evaluate(`document.activeElement.closest('main')`)).toBeNull()
+    await person.keyboard.press('Escape')
+    await person
+      .getByRole('tab')
+      .or(person.getByRole('button', { name: '30 days' }))
+      .click()
+  })
+})
+
+describe('an account', () => {
+  let own: Page
+  beforeAll(async () => {
+    own = await visit.browser.person()
+    await signIn(own, visit.origin, login)
+    await heading(own, 'Overview')
+    await own.goto(`${visit.origin}/account`)
+  })
+
+  test('says that a name was saved, where one is signed in, and which password is too weak', async () => {
+    await own.getByLabel('Name').fill('Ann')
+    await press(own, 'Save')
+    await own.getByRole('status').getByText('Saved.').waitFor()
+    await own
+      .getByRole('row', { name: /This one/ })
+      .getByText('Chrome on Linux')
+      .waitFor()
+    await own.getByLabel('Present password').fill(login.password)
+    await own.getByLabel('New password').fill('aaaaaaaaaaaa')
+    await press(own, 'Change')
+    await own.getByText('too easy to guess').waitFor()
+    expect(await own.getByLabel('New password').getAttribute('aria-invalid')).toBe('true')
+    expect(await own.getByLabel('Present password').getAttribute('aria-invalid')).toBe('false')
+  })
+
+  test('is not left where the service cannot be reached, and says so', async () => {
+    await own.route('**/api/v1/session', (route) => route.abort())
+    await press(own, 'Ann')
+    await own.getByRole('menuitem', { name: 'Sign out' }).click()
+    await own.getByRole('alert').getByText('Posthorn cannot be reached').waitFor()
+    await own.unroute('**/api/v1/session')
+    await press(own, 'Ann')
+    await own.getByRole('menuitem', { name: 'Sign out' }).click()
+    await heading(own, 'Sign in')
+  })
+
+  test('whose link is stale is told where there is another', async () => {
+    await own.goto(`${visit.origin}/reset-password?token=stale`)
+    await own.getByLabel('New password').fill('some other words')
+    await press(own, 'Change it')
+    await own.getByRole('alert').waitFor()
+    await own.getByRole('link', { name: 'Ask for another link' }).click()
+    await heading(own, 'Forgot the password?')
+    await own.goto(`${visit.origin}/accept-invitation?token=stale`)
+    await own.getByRole('link', { name: 'To the sign-in' }).click()
+    await heading(own, 'Sign in')
+  })
+})
