@@ -323,8 +323,14 @@ export class WrongSettings extends Error {
   override readonly name = 'WrongSettings'
 }
 
-/** Reads all settings. Throws `WrongSettings` with every mistake together. An empty value counts as unset. */
-export function readSettings(environment: NodeJS.ProcessEnv): Settings {
+/**
+ * Reads all settings. Throws `WrongSettings` with every mistake together, those included that a look at what they name (`alsoWrong`) finds. An
+ * empty value counts as unset.
+ */
+export function readSettings(
+  environment: NodeJS.ProcessEnv,
+  alsoWrong: (settings: Settings) => readonly string[] = () => [],
+): Settings {
   const mistakes: string[] = []
   const values = Object.entries(settingTable).map(([name, entry]: [string, Setting<unknown>]) => {
     const given = environment[name]
@@ -349,6 +355,7 @@ export function readSettings(environment: NodeJS.ProcessEnv): Settings {
   for (const name of ['POSTHORN_KEEP_EVENTS_DAYS', 'POSTHORN_KEEP_CONTENT_DAYS'] as const)
     if (settings[name] > keptDays)
       mistakes.push(`${name} is ${settings[name]}, but records go after ${keptDays}: raise POSTHORN_KEEP_RECORDS_DAYS`)
+  mistakes.push(...portsTakenTwice(settings), ...alsoWrong(settings))
   if (mistakes.length > 0) throw new WrongSettings(mistakes.join('\n'))
   return settings
 }
@@ -366,6 +373,36 @@ export const listeningPorts = [
   'POSTHORN_FEEDBACK_PORT',
   'POSTHORN_METRICS_PORT',
 ] as const satisfies readonly (keyof Settings)[]
+
+/** Which address each of them is opened on, and by which role; metrics by every process that serves. */
+const listeners = {
+  POSTHORN_HTTP_PORT: ['POSTHORN_HTTP_HOST', 'api'],
+  POSTHORN_SMTP_PORT: ['POSTHORN_SMTP_HOST', 'smtp'],
+  POSTHORN_SMTPS_PORT: ['POSTHORN_SMTP_HOST', 'smtp'],
+  POSTHORN_FEEDBACK_PORT: ['POSTHORN_FEEDBACK_HOST', 'feedback'],
+  POSTHORN_METRICS_PORT: [undefined, undefined],
+} as const satisfies Record<
+  (typeof listeningPorts)[number],
+  readonly [keyof Settings | undefined, RoleName | undefined]
+>
+
+const isEveryAddress = (host: string): boolean => host === '0.0.0.0' || host === '::'
+
+/** Two of our own on one port: no other program is to blame, and the start would say so only at the end. */
+function portsTakenTwice(settings: Settings): string[] {
+  const open = listeningPorts.flatMap((name) => {
+    const [host, role] = listeners[name]
+    const port = settings[name]
+    if (port === 0 || (role !== undefined && !settings.POSTHORN_ROLES.includes(role))) return []
+    return [{ name, port, host: host === undefined ? '127.0.0.1' : settings[host] }]
+  })
+  return open.flatMap(({ name, port, host }, at) => {
+    const first = open
+      .slice(0, at)
+      .find((other) => other.port === port && (other.host === host || [host, other.host].some(isEveryAddress)))
+    return first === undefined ? [] : [`${name} is ${port}, which ${first.name} is too: each needs a port of its own`]
+  })
+}
 
 /** Whatever can grow has a limit, and here is its name. Sizes in bytes, times in milliseconds, unless the name says otherwise. */
 export const limits = {

@@ -6,13 +6,18 @@ import { once } from 'node:events'
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { makeFolders } from './base/folders.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const source = join(root, 'dashboard')
 const wordsMax = 4_000
 
 /** The folder of the built dashboard. `besides` is where it is put when the checkout cannot be written. Throws with the builder's words. */
-export async function builtDashboard(besides: string, tell: (sentence: string) => void): Promise<string> {
+export async function builtDashboard(
+  besides: string,
+  tell: (sentence: string) => void,
+  giveUp?: AbortSignal,
+): Promise<string> {
   const name = sourceHash()
   const places = [join(source, 'dist'), join(besides, 'dashboard')]
   const found = places.map((place) => join(place, name)).find((folder) => existsSync(join(folder, 'index.html')))
@@ -21,7 +26,7 @@ export async function builtDashboard(besides: string, tell: (sentence: string) =
   if (place === undefined) throw new Error(`neither ${places.join(' nor ')} can be written`)
   tell('building the dashboard, once...')
   const unfinished = join(place, `.${name}.${process.pid}`)
-  await build(unfinished)
+  await build(unfinished, giveUp)
   const folder = join(place, name)
   try {
     renameSync(unfinished, folder)
@@ -47,7 +52,7 @@ function sourceHash(): string {
 
 function canHold(place: string): boolean {
   try {
-    mkdirSync(place, { recursive: true })
+    makeFolders(place, 0o777)
     const probe = join(place, `.probe.${process.pid}`)
     mkdirSync(probe)
     rmSync(probe, { recursive: true })
@@ -58,7 +63,7 @@ function canHold(place: string): boolean {
 }
 
 /** In a process of its own: the builder and its memory are gone afterwards. */
-async function build(outDir: string): Promise<void> {
+async function build(outDir: string, giveUp: AbortSignal | undefined): Promise<void> {
   const vite = join(root, 'node_modules/vite/bin/vite.js')
   const child = spawn(process.execPath, [vite, 'build', '--outDir', outDir, '--emptyOutDir', '--logLevel', 'warn'], {
     cwd: source,
@@ -68,7 +73,10 @@ async function build(outDir: string): Promise<void> {
   let words = ''
   for (const stream of [child.stdout, child.stderr])
     stream.on('data', (piece: Buffer) => (words = `${words}${piece.toString()}`.slice(-wordsMax)))
+  const end = () => child.kill()
+  giveUp?.addEventListener('abort', end, { once: true })
   const [status] = (await once(child, 'close')) as [number | null]
+  giveUp?.removeEventListener('abort', end)
   if (status === 0) return
   rmSync(outDir, { recursive: true, force: true })
   throw new Error(`vite build ended with ${status}: ${words.trim()}`)

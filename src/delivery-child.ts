@@ -1,6 +1,7 @@
 // The parent's end of the delivery process: starts it, stops it, asks for its numbers, and tells when it died.
 import { fork, type ChildProcess } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
+import { Trouble } from './base/trouble.ts'
 import { limits } from './config.ts'
 import type { FromChild, ToChild } from './delivery-process.ts'
 import type { RunningRoles } from './node.ts'
@@ -13,8 +14,15 @@ export interface DeliveryChild extends RunningRoles {
   metrics(): Promise<string>
 }
 
-/** Resolves when it accepts work. `died` is called when it ends without having been asked to. */
-export async function startDeliveryChild(connection: Connection, died: (error: Error) => void): Promise<DeliveryChild> {
+/**
+ * Resolves when it accepts work. `died` is called when it ends without having been asked to. Where `giveUp` fires first, it is asked to end, and
+ * the reason is thrown when it has.
+ */
+export async function startDeliveryChild(
+  connection: Connection,
+  died: (error: Error) => void,
+  giveUp: AbortSignal,
+): Promise<DeliveryChild> {
   const child = fork(fileURLToPath(new URL('./delivery-process.ts', import.meta.url)), [], {
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     // Short-lived objects die young in a larger nursery instead of being copied by helper threads that the signatures need (64 instead of 32 MB:
@@ -32,21 +40,25 @@ export async function startDeliveryChild(connection: Connection, died: (error: E
   void exited.then(([code, signal]) => {
     if (!stopping) died(new Error(`the delivery process ended (${signal ?? `status ${code}`})`))
   })
-  tell(child, { say: 'start', connection })
-  const first = await Promise.race([heard(child, ['ready', 'failed']), exited.then(() => undefined)])
-  if (first?.say !== 'ready') {
+  const stop = async (databaseMs: number = limits.stopMs): Promise<void> => {
     stopping = true
-    throw new Error(first?.say === 'failed' ? first.why : 'the delivery process ended at its start')
+    if (child.connected) tell(child, { say: 'stop', databaseMs })
+    // It ends by itself: replies that its journal does not have yet would be lost here.
+    const impatience = setTimeout(() => child.kill('SIGKILL'), limits.stopMs + limits.smtpStopMs + 5_000)
+    await exited
+    clearTimeout(impatience)
+  }
+  const givenUp = new Promise<undefined>((resolve) => giveUp.addEventListener('abort', () => resolve(undefined)))
+  tell(child, { say: 'start', connection })
+  const first = await Promise.race([heard(child, ['ready', 'failed']), exited.then(() => undefined), givenUp])
+  if (first?.say !== 'ready') {
+    await stop()
+    giveUp.throwIfAborted()
+    if (first?.say === 'failed') throw first.plain ? new Trouble(first.why) : new Error(first.why)
+    throw new Error('the delivery process ended at its start')
   }
   return {
-    stop: async (databaseMs = limits.stopMs) => {
-      stopping = true
-      if (child.connected) tell(child, { say: 'stop', databaseMs })
-      // It ends by itself: replies that its journal does not have yet would be lost here.
-      const impatience = setTimeout(() => child.kill('SIGKILL'), limits.stopMs + limits.smtpStopMs + 5_000)
-      await exited
-      clearTimeout(impatience)
-    },
+    stop,
     metrics: async () => {
       if (!child.connected) return ''
       tell(child, { say: 'metrics' })

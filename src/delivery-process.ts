@@ -5,6 +5,7 @@ import { makeMetrics } from './base/metrics.ts'
 import { installationKeys } from './base/installation-key.ts'
 import { readSettings } from './config.ts'
 import { startRoles, type RunningRoles } from './node.ts'
+import { toldOf } from './start-trouble.ts'
 import { over, type Connection } from './store/database.ts'
 import { openVault } from './store/mac-root.ts'
 
@@ -15,32 +16,41 @@ export type ToChild =
   | { readonly say: 'metrics' }
 export type FromChild =
   | { readonly say: 'ready' }
-  | { readonly say: 'failed'; readonly why: string }
+  | { readonly say: 'failed'; readonly why: string; readonly plain: boolean }
   | { readonly say: 'metrics'; readonly text: string }
 
 const settings = readSettings(process.env)
 const log = makeLog(settings.POSTHORN_LOG_LEVEL)
 const metrics = makeMetrics('deliver')
+const givingUp = new AbortController()
+let starting: Promise<void> = Promise.resolve()
 let running: RunningRoles | undefined
 
 const tell = (message: FromChild): void => void process.send?.(message)
 
 async function start(connection: Connection): Promise<void> {
-  const vault = await over(connection, (db) => openVault(installationKeys(settings), db))
-  running = await startRoles(['deliver'], { settings, connection, vault, log: metrics.counting(log), metrics })
+  const giveUp = givingUp.signal
+  const vault = await over({ ...connection, patience: giveUp }, (db) => openVault(installationKeys(settings), db))
+  giveUp.throwIfAborted()
+  running = await startRoles(['deliver'], { settings, connection, giveUp, vault, log: metrics.counting(log), metrics })
   tell({ say: 'ready' })
 }
 
+/** What has started is stopped like any other time: it may have claimed already. */
 async function stop(databaseMs: number): Promise<void> {
+  givingUp.abort()
+  await starting
   await running?.stop(databaseMs)
   process.exit(0)
 }
 
 process.on('message', (message: ToChild) => {
   if (message.say === 'start')
-    start(message.connection).catch((error: unknown) => {
-      tell({ say: 'failed', why: error instanceof Error ? error.message : String(error) })
-      log.fault('start', error)
+    starting = start(message.connection).catch((error: unknown) => {
+      if (givingUp.signal.aborted) return
+      const { sentence, plain } = toldOf(error)
+      tell({ say: 'failed', why: sentence, plain })
+      if (!plain) log.fault('start', error)
       process.exitCode = 1
       process.disconnect()
     })

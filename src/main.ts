@@ -1,5 +1,6 @@
 // The entry: reads arguments and environment, then serves or runs one command. Each loads only its own half of the house.
 import { availableParallelism } from 'node:os'
+import { mistakesInTlsFiles } from './base/certificate.ts'
 import { freePorts } from './base/free-ports.ts'
 import { listeningPorts, readSettings, WrongSettings } from './config.ts'
 
@@ -18,8 +19,14 @@ async function main(args: readonly string[]): Promise<number> {
     return runCli(args, () => readSettings(process.env))
   }
   try {
+    if (roles !== '') process.env['POSTHORN_ROLES'] = roles // for the delivery process, too
     await chooseFreePorts(process.env)
-    const settings = readSettings(roles === '' ? process.env : { ...process.env, POSTHORN_ROLES: roles })
+    const settings = readSettings(
+      process.env,
+      // Before anything is made, and only where they are shown to anybody.
+      (read) =>
+        read.POSTHORN_ROLES.some((role) => role === 'smtp' || role === 'feedback') ? mistakesInTlsFiles(read) : [],
+    )
     const [{ serve }, { makeLog }] = await Promise.all([import('./serve.ts'), import('./base/log.ts')])
     return await serve(settings, makeLog(settings.POSTHORN_LOG_LEVEL))
   } catch (error) {

@@ -10,7 +10,7 @@ export interface RunningRoles {
   stop(databaseMs?: number): Promise<void>
 }
 
-/** Starts the roles; when one fails, everything that was opened is closed again, and its error thrown. */
+/** Starts the roles; when one fails, or `giveUp` fires meanwhile, everything that was opened is closed again, and its error thrown. */
 export async function startRoles(
   names: readonly RoleName[],
   given: Omit<RoleTools, 'patience'>,
@@ -35,7 +35,7 @@ export async function startRoles(
       }),
     )
   try {
-    await startAll(services)
+    await startAll(services, given.giveUp)
   } catch (error) {
     await close().catch(() => undefined) // the start's error is the one to tell
     throw error

@@ -33,7 +33,7 @@ import {
 } from './workspace/workspace.ts'
 
 export function api(tools: RoleTools): Role {
-  const { settings, connection, vault, log, metrics } = tools
+  const { settings, connection, giveUp, vault, log, metrics } = tools
   const admitDb = openDatabase(connection, {
     name: 'posthorn accept',
     connectionsMax: 2,
@@ -100,6 +100,7 @@ export function api(tools: RoleTools): Role {
   const http = httpServer({
     host: settings.POSTHORN_HTTP_HOST,
     port: settings.POSTHORN_HTTP_PORT,
+    from: { host: 'POSTHORN_HTTP_HOST', port: 'POSTHORN_HTTP_PORT' },
     publicUrl: publicUrl(settings),
     dashboard: () => dashboard,
     trustProxy: settings.POSTHORN_TRUST_PROXY,
@@ -147,10 +148,9 @@ export function api(tools: RoleTools): Role {
       starting('scanner', told),
       starting('dashboard', async () => {
         // Mail must go out, with or without a page to look at it.
-        dashboard = await builtDashboard(settings.POSTHORN_DATA_DIR, (sentence) =>
-          process.stderr.write(`posthorn: ${sentence}\n`),
-        ).catch((error: unknown) => {
-          log.fault('dashboard', error)
+        const tell = (sentence: string) => void process.stderr.write(`posthorn: ${sentence}\n`)
+        dashboard = await builtDashboard(settings.POSTHORN_DATA_DIR, tell, giveUp).catch((error: unknown) => {
+          if (giveUp?.aborted !== true) log.fault('dashboard', error)
           return undefined
         })
       }),

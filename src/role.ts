@@ -11,6 +11,8 @@ export interface RoleTools {
   readonly connection: Connection
   /** Fires when a stop waits for the database no longer, as it does on `connection`. */
   readonly patience: AbortSignal
+  /** Fires when a stop is asked for while the roles are starting: what takes long is then given up. */
+  readonly giveUp?: AbortSignal
   readonly vault: Vault
   readonly log: Log
   readonly metrics: Metrics

@@ -3,7 +3,7 @@
 import { execFile, spawn, type ChildProcess } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs'
 import { createServer, type AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -139,20 +139,74 @@ describe('a start that cannot be', () => {
     ])
   })
 
-  test.each([['POSTHORN_HTTP_PORT'], ['POSTHORN_METRICS_PORT']])(
-    'a busy port (%s) is one clear sentence',
-    async (name) => {
-      const busy = createServer().listen(0, '127.0.0.1')
-      await once(busy, 'listening')
-      const { port } = busy.address() as AddressInfo
-      const run = await serve({ [name]: String(port) })
+  test.each([
+    ['POSTHORN_HTTP_PORT', 'http'],
+    ['POSTHORN_METRICS_PORT', 'metrics'],
+    ['POSTHORN_SMTP_PORT', 'submission'],
+    ['POSTHORN_SMTPS_PORT', 'submissions'],
+    ['POSTHORN_FEEDBACK_PORT', 'feedback'],
+  ])('a busy port is one clear sentence that names %s', async (name, what) => {
+    const busy = createServer().listen(0, '127.0.0.1')
+    await once(busy, 'listening')
+    const { port } = busy.address() as AddressInfo
+    const open = { POSTHORN_SMTP_PORT: '0', POSTHORN_SMTPS_PORT: '0', POSTHORN_ROLES: 'api,smtp,feedback' }
+    const run = await serve({ ...open, [name]: String(port) })
+    expect(await run.exited).toBe(1)
+    busy.close()
+    expect(sentences(run)).toEqual([
+      `posthorn: ${what} cannot listen on 127.0.0.1:${port}: another program has the port; end it, or set ${name} to another port`,
+    ])
+    expect(run.stderr()).not.toContain('"event":"fault"')
+  })
+
+  test.each([
+    ['POSTHORN_HTTP_HOST', 'http cannot listen on 192.0.2.1:'],
+    ['POSTHORN_FEEDBACK_HOST', 'feedback cannot listen on 192.0.2.1:'],
+  ])('an address of another machine is one clear sentence that names %s', async (name, words) => {
+    const run = await serve({ POSTHORN_ROLES: 'api,feedback', [name]: '192.0.2.1' })
+    expect(await run.exited).toBe(1)
+    expect(sentences(run)).toEqual([
+      expect.stringMatching(new RegExp(`^posthorn: ${words}\\d+: that is no address of this machine; set ${name}`)),
+    ])
+  })
+
+  test('one port for two of our own is a wrong setting', async () => {
+    const run = await serve({ POSTHORN_HTTP_PORT: '3946', POSTHORN_METRICS_PORT: '3946' })
+    expect(await run.exited).toBe(1)
+    expect(sentences(run)).toEqual([
+      'POSTHORN_METRICS_PORT is 3946, which POSTHORN_HTTP_PORT is too: each needs a port of its own',
+    ])
+  })
+
+  test('TLS files that cannot be used are wrong settings, and nothing is made', async () => {
+    const dataDir = join(folder, 'never-made')
+    const run = await serve({
+      POSTHORN_ROLES: 'feedback',
+      POSTHORN_TLS_CERT: join(folder, 'no-cert.pem'),
+      POSTHORN_TLS_KEY: join(folder, 'no-key.pem'),
+      POSTHORN_DATA_DIR: dataDir,
+      POSTHORN_TYPO: 'x',
+    })
+    expect(await run.exited).toBe(1)
+    expect(sentences(run)).toEqual([
+      'POSTHORN_TYPO is not a setting; docs/config.md lists them',
+      `POSTHORN_TLS_CERT names ${folder}/no-cert.pem, which does not exist`,
+      `POSTHORN_TLS_KEY names ${folder}/no-key.pem, which does not exist`,
+    ])
+    expect(existsSync(dataDir)).toBe(false)
+  })
+
+  test.each([
+    ['below /proc', '/proc/posthorn/data', /^posthorn: The data folder \/proc\/posthorn\/data cannot be written/],
+    ['below a file', join(fileURLToPath(import.meta.url), 'data'), /^posthorn: The data folder .* is a file and not/],
+  ])('a data folder %s: one clear sentence, with either database', async (_, dataDir, words) => {
+    for (const url of ['', environment['DATABASE_URL'] ?? '']) {
+      const run = await serve({ POSTHORN_DATA_DIR: dataDir, DATABASE_URL: url })
       expect(await run.exited).toBe(1)
-      busy.close()
-      expect(sentences(run)).toEqual([
-        expect.stringMatching(new RegExp(`^posthorn: Port ${port} on 127\\.0\\.0\\.1 is in use by another program`)),
-      ])
-    },
-  )
+      expect(sentences(run)).toEqual([expect.stringMatching(words)])
+      expect(run.stderr()).not.toContain('"event":"fault"')
+    }
+  })
 
   test.each([
     ['nobody listens', 'postgres://me@127.0.0.1:1/none', /^posthorn: .*ECONNREFUSED.*database cannot be reached/],
@@ -166,6 +220,7 @@ describe('a start that cannot be', () => {
     const run = await serve({ DATABASE_URL: url })
     expect(await run.exited).toBe(1)
     expect(sentences(run)).toEqual([expect.stringMatching(words)])
+    expect(run.stderr()).not.toContain('"event":"fault"')
   })
 })
 
@@ -300,9 +355,27 @@ describe('two processes', () => {
       }
     }
     child.kill('SIGTERM')
-    await exited
+    expect(await exited).toEqual([0, null])
     await gone(delivery ?? 0)
     expect(isGone(delivery ?? 0)).toBe(true)
+  })
+
+  test('a signal during the start ends it at once, where the database never answers', async () => {
+    const silent = createServer().listen(0, '127.0.0.1')
+    await once(silent, 'listening')
+    const { port } = silent.address() as AddressInfo
+    const env = { ...environment, DATABASE_URL: `postgres://me:secret@127.0.0.1:${port}/none` }
+    const child = spawn(binary, ['serve'], { env, stdio: ['ignore', 'ignore', 'pipe'] })
+    children.push(child)
+    let said = ''
+    child.stderr.setEncoding('utf8').on('data', (text: string) => (said += text))
+    await once(silent, 'connection')
+    const began = performance.now()
+    child.kill('SIGTERM')
+    expect(await once(child, 'close')).toEqual([0, null])
+    expect(performance.now() - began).toBeLessThan(2_000) // to connect, it would wait for four
+    silent.close()
+    expect(said.trimEnd().split('\n')).toEqual([expect.stringContaining('"event":"stopped"')])
   })
 })
 

@@ -1,87 +1,123 @@
 // `posthorn serve`: the database, the migrations, the roles, and everything stopped again in reverse order. Resolves to the exit status.
 import { createServer, type Server } from 'node:http'
 import { makeScanner } from './accept/accept.ts'
+import { staleCertificate } from './base/certificate.ts'
+import { cannotListen } from './base/listening.ts'
 import type { Log } from './base/log.ts'
 import { makeMetrics, type Metrics } from './base/metrics.ts'
 import { installationKeys } from './base/installation-key.ts'
+import { Trouble } from './base/trouble.ts'
 import { limits, publicUrl, type Settings } from './config.ts'
 import { startDeliveryChild, type DeliveryChild } from './delivery-child.ts'
 import { makeFirstLogin, makeFirstWorkspace, makeSystemMailbox } from './first-workspace.ts'
 import { startRoles } from './node.ts'
 import { runsApart } from './roles.ts'
+import { noDatabase, toldOf } from './start-trouble.ts'
 import { over, type Connection } from './store/database.ts'
 import { embeddedPostgres } from './store/embedded.ts'
 import { openVault } from './store/mac-root.ts'
 import { warningsAbout, whyUnfit } from './store/server-facts.ts'
 import { welcome } from './welcome.ts'
 
-/** Runs until a signal, or until something that cannot be replaced here has died. */
+/** Runs until a signal, or until something that cannot be replaced here has died. A signal during the start ends that. */
 export async function serve(settings: Settings, log: Log): Promise<number> {
   const end = ending()
-  const stops: (() => Promise<void>)[] = []
-  /** How long a stop may wait for the database: not at all where it was our own and has died. */
-  let databaseMs: number = limits.stopMs
+  const running: Running = { settings, log, end, stops: [], databaseMs: limits.stopMs }
   try {
-    const names = settings.POSTHORN_ROLES
-    const metrics = makeMetrics('main')
-    const connection = await openConnection(settings, log, stops, (error) => {
-      databaseMs = 0
-      end.fail(error)
-    })
-    const keys = installationKeys(settings)
-    await prepareDatabase(connection, log)
-    const vault = await over(connection, (db) => openVault(keys, db))
-    const apart = runsApart(settings.POSTHORN_ROLES)
-    let child: DeliveryChild | undefined
-    if (apart) {
-      child = await startDeliveryChild(connection, end.fail)
-      stops.push(() => child?.stop(databaseMs) ?? Promise.resolve())
-    }
-    const here = names.filter((name) => !apart || name !== 'deliver')
-    const running = await startRoles(here, { settings, connection, vault, log: metrics.counting(log), metrics })
-    // Both processes at once: what one of them waits for is no matter of the other's.
-    stops.push(async () => {
-      await Promise.all([running.stop(databaseMs), child?.stop(databaseMs)])
-    })
-    stops.push(await serveMetrics(settings, metrics, child))
-    // Last: its key is shown once, and a start that fails would have shown it to nobody.
-    const { first, login } = await over(connection, async (db) => {
-      const first = await makeFirstWorkspace(db, vault, settings.POSTHORN_HOSTNAME)
-      if (settings.POSTHORN_SYSTEM_MAILBOX === undefined) await makeSystemMailbox(db, vault, settings.POSTHORN_HOSTNAME)
-      return { first, login: await makeFirstLogin(db, vault) }
-    })
-    const scanner = makeScanner(settings.POSTHORN_CLAMD) // for its description alone: the role `api` has its own
-    log.started({ roles: names.join(','), url: publicUrl(settings) })
-    process.stdout.write(
-      `${welcome(settings, first, login, scanner.description)}posthorn ready ${publicUrl(settings)}\n`,
-    )
-    const died = await end.promise
-    if (died !== undefined) throw died
-    return 0
+    await start(running)
   } catch (error) {
-    log.fault('serve', error)
-    process.stderr.write(`posthorn: ${sentence(error)}\n`)
-    return 1
-  } finally {
-    leaveSurely(log)
-    for (const stop of stops.toReversed()) await stop().catch((error: unknown) => log.fault('stop', error))
-    log.stopped({})
+    end.fail(error) // where an end has come already, this is only what giving up has led to
   }
+  const died = await end.promise
+  if (died !== undefined) {
+    const { sentence, plain } = toldOf(died.error)
+    if (!plain) log.fault('serve', died.error)
+    process.stderr.write(`posthorn: ${sentence}\n`)
+  }
+  leaveSurely(log)
+  for (const stop of running.stops.toReversed()) await stop().catch((error: unknown) => log.fault('stop', error))
+  log.stopped({})
+  return died === undefined ? 0 : 1
 }
 
-/** Ends with a signal (undefined) or with the error of whatever died first. A second signal ends the process at once. */
-function ending() {
-  let fail: (error: Error) => void = () => undefined
-  const promise = new Promise<Error | undefined>((resolve) => {
-    fail = resolve
-    for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-      process.once(signal, () => {
-        resolve(undefined)
-        process.once(signal, () => process.exit(130))
-      })
-    }
+/** What is there so far. */
+interface Running {
+  readonly settings: Settings
+  readonly log: Log
+  readonly end: Ending
+  /** In the order of the start. */
+  readonly stops: (() => Promise<void>)[]
+  /** How long a stop may wait for the database: not at all where it was our own and has died. */
+  databaseMs: number
+}
+
+/** Everything, until `posthorn ready`. Each part is given up where an end has come meanwhile, and what stands then is for the stops. */
+async function start(running: Running): Promise<void> {
+  const { settings, log, end, stops } = running
+  const { giveUp } = end
+  const names = settings.POSTHORN_ROLES
+  const metrics = makeMetrics('main')
+  // It may go on: what waits for delivery needs no certificate of ours.
+  const stale = names.some((role) => role === 'smtp' || role === 'feedback') && staleCertificate(settings, new Date())
+  if (stale) warn(log, 'certificate', stale)
+  const connection = await openConnection(running)
+  const keys = installationKeys(settings)
+  const patient = { ...connection, patience: giveUp }
+  await prepareDatabase(patient, log)
+  const vault = await over(patient, (db) => openVault(keys, db))
+  giveUp.throwIfAborted()
+  const apart = runsApart(names)
+  let child: DeliveryChild | undefined
+  if (apart) {
+    child = await startDeliveryChild(connection, end.fail, giveUp)
+    stops.push(() => child?.stop(running.databaseMs) ?? Promise.resolve())
+  }
+  const here = names.filter((name) => !apart || name !== 'deliver')
+  const roles = await startRoles(here, { settings, connection, giveUp, vault, log: metrics.counting(log), metrics })
+  // Both processes at once: what one of them waits for is no matter of the other's.
+  stops.push(async () => {
+    await Promise.all([roles.stop(running.databaseMs), child?.stop(running.databaseMs)])
   })
-  return { promise, fail: (error: Error) => fail(error) }
+  stops.push(await serveMetrics(settings, metrics, child))
+  giveUp.throwIfAborted()
+  // Last, and to its end once begun: its key is shown once, and a start that fails would have shown it to nobody.
+  const { first, login } = await over(connection, async (db) => {
+    const first = await makeFirstWorkspace(db, vault, settings.POSTHORN_HOSTNAME)
+    if (settings.POSTHORN_SYSTEM_MAILBOX === undefined) await makeSystemMailbox(db, vault, settings.POSTHORN_HOSTNAME)
+    return { first, login: await makeFirstLogin(db, vault) }
+  })
+  const scanner = makeScanner(settings.POSTHORN_CLAMD) // for its description alone: the role `api` has its own
+  log.started({ roles: names.join(','), url: publicUrl(settings) })
+  process.stdout.write(`${welcome(settings, first, login, scanner.description)}posthorn ready ${publicUrl(settings)}\n`)
+}
+
+interface Ending {
+  /** Resolves with undefined at a signal, or with the error of whatever died first. */
+  readonly promise: Promise<Death | undefined>
+  /** Fires with it. */
+  readonly giveUp: AbortSignal
+  readonly fail: (error: unknown) => void
+}
+
+interface Death {
+  readonly error: unknown
+}
+
+/** A second signal ends the process at once. */
+function ending(): Ending {
+  const controller = new AbortController()
+  let resolve: (died: Death | undefined) => void = () => undefined
+  const promise = new Promise<Death | undefined>((resolved) => (resolve = resolved))
+  const come = (died?: Death) => {
+    resolve(died)
+    controller.abort()
+  }
+  for (const signal of ['SIGINT', 'SIGTERM'] as const)
+    process.once(signal, () => {
+      come()
+      process.once(signal, () => process.exit(130))
+    })
+  return { promise, giveUp: controller.signal, fail: (error) => come({ error }) }
 }
 
 /** Whatever holds up a stop that is long over: a supervisor's patience ends soon, and its kill would leave even PostgreSQL to its watchdog. */
@@ -93,26 +129,36 @@ function leaveSurely(log: Log): void {
   }, wholeMs).unref()
 }
 
-async function openConnection(
-  settings: Settings,
-  log: Log,
-  stops: (() => Promise<void>)[],
-  lost: (error: Error) => void,
-): Promise<Connection> {
+async function openConnection(running: Running): Promise<Connection> {
+  const { settings, log, end, stops } = running
   if (settings.DATABASE_URL !== undefined) return { url: settings.DATABASE_URL }
-  const postgres = embeddedPostgres({ dataDir: settings.POSTHORN_DATA_DIR, log, purpose: 'serve', onLost: lost })
+  const postgres = embeddedPostgres({
+    dataDir: settings.POSTHORN_DATA_DIR,
+    log,
+    purpose: 'serve',
+    giveUp: end.giveUp,
+    onLost: (error) => {
+      running.databaseMs = 0
+      end.fail(error)
+    },
+  })
   stops.push(() => postgres.stop())
   return (await postgres.start()).connection
 }
 
+/** What the operator should know, and the start does not fail for. */
+function warn(log: Log, what: string, sentence: string): void {
+  log.fault(what, sentence)
+  process.stderr.write(`posthorn: ${sentence}\n`)
+}
+
 /** Refuses a server that cannot keep the promise, and migrates. */
 async function prepareDatabase(connection: Connection, log: Log): Promise<void> {
-  const unfit = await over(connection, whyUnfit)
-  if (unfit !== undefined) throw new Error(unfit)
-  for (const warning of await over(connection, warningsAbout)) {
-    log.fault('database', new Error(warning))
-    process.stderr.write(`posthorn: ${warning}\n`)
-  }
+  const unfit = await over(connection, whyUnfit).catch((error: unknown) => {
+    throw noDatabase(error)
+  })
+  if (unfit !== undefined) throw new Trouble(unfit)
+  for (const warning of await over(connection, warningsAbout)) warn(log, 'database', warning)
   const { migrate } = await import('./store/migrate.ts') // only now: the migrator is not needed afterwards
   await migrate(connection)
 }
@@ -135,8 +181,9 @@ async function serveMetrics(
     )
   })
   await new Promise<void>((resolve, reject) => {
-    server.once('error', reject)
-    server.listen(settings.POSTHORN_METRICS_PORT, '127.0.0.1', resolve)
+    const at = { host: '127.0.0.1', port: settings.POSTHORN_METRICS_PORT, from: { port: 'POSTHORN_METRICS_PORT' } }
+    server.once('error', (error) => reject(cannotListen('metrics', at, error)))
+    server.listen(at.port, at.host, resolve)
   })
   return () =>
     new Promise((resolve) => {
@@ -161,23 +208,4 @@ function joined(texts: readonly string[]): string {
     }
   }
   return [...families.values()].map(({ head, samples }) => [...head, ...samples, ''].join('\n')).join('')
-}
-
-/** What the operator reads: one clear sentence. */
-function sentence(error: unknown): string {
-  if (!(error instanceof Error)) return String(error)
-  const { code, port, address } = error as NodeJS.ErrnoException & { port?: number; address?: string }
-  if (code === 'EADDRINUSE')
-    return `Port ${port} on ${address} is in use by another program; end it, or set another port (docs/config.md).`
-  if (code === 'EACCES' && port !== undefined)
-    return `Port ${port} may not be opened by this user; choose one above 1023 (docs/config.md).`
-  // Where a name has several addresses, each has an error of its own and the whole has no words.
-  const words = error.message || (error instanceof AggregateError ? sentence(error.errors[0]) : error.name)
-  if (
-    typeof code === 'string' &&
-    /^E(?:CONN|HOST|NET|NOTFOUND|AI_AGAIN|NOENT|TIMEDOUT)/.test(code) &&
-    error.message !== ''
-  )
-    return `${words}: the database cannot be reached; look at DATABASE_URL (docs/config.md).`
-  return words
 }

@@ -1,6 +1,6 @@
 // The certificate of our own making is one for others too: OpenSSL reads it, a TLS client that trusts it connects by every name in it.
 import { execFileSync } from 'node:child_process'
-import { X509Certificate } from 'node:crypto'
+import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { connect, createServer } from 'node:tls'
 import { afterAll, expect, test } from 'vitest'
-import { selfSigned, tlsCertificate } from './certificate.ts'
+import { mistakesInTlsFiles, selfSigned, staleCertificate, tlsCertificate } from './certificate.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'posthorn-certificate-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
@@ -66,6 +66,49 @@ test('files that are set are used, and what is wrong with them is said by their 
   const cert = file('cert.pem', one.cert)
   expect(tlsCertificate(settings(cert, file('key.pem', one.key)))).toEqual(one)
   expect(() => tlsCertificate(settings(cert, file('other.pem', other.key)))).toThrow(/POSTHORN_TLS_KEY is not the key/)
-  expect(() => tlsCertificate(settings(cert, join(folder, 'none')))).toThrow(/POSTHORN_TLS_KEY: ENOENT/)
-  expect(() => tlsCertificate(settings(file('bad.pem', 'x'), join(folder, 'key.pem')))).toThrow(/must be PEM files/)
+  const key = join(folder, 'key.pem')
+  const encrypted = createPrivateKey(one.key).export({
+    type: 'pkcs8',
+    format: 'pem',
+    cipher: 'aes-256-cbc',
+    passphrase: 'x',
+  })
+  for (const [certPath, keyPath, mistakes] of [
+    [cert, key, []],
+    [cert, join(folder, 'none'), [`POSTHORN_TLS_KEY names ${folder}/none, which does not exist`]],
+    [folder, key, [`POSTHORN_TLS_CERT names ${folder}, which cannot be read (EISDIR)`]],
+    [
+      file('bad.pem', 'x'),
+      file('locked.pem', encrypted as string),
+      [
+        `POSTHORN_TLS_CERT names ${folder}/bad.pem, which holds no certificate in PEM`,
+        `POSTHORN_TLS_KEY names ${folder}/locked.pem, whose key is encrypted with a passphrase: it must be without one`,
+      ],
+    ],
+    [cert, cert, [`POSTHORN_TLS_KEY names ${cert}, which holds no private key in PEM`]],
+  ] as const) {
+    const given = settings(certPath, keyPath)
+    expect(mistakesInTlsFiles(given)).toEqual(mistakes)
+    if (mistakes.length > 0) expect(() => tlsCertificate(given)).toThrow(mistakes.join('; '))
+  }
+})
+
+test('a certificate out of its time can be used, and is told by the name of its setting', () => {
+  const years = (n: number) => new Date(Date.now() + n * 365 * 86_400_000)
+  for (const [made, words] of [
+    [new Date(), undefined],
+    [
+      years(-11),
+      /^POSTHORN_TLS_CERT: the certificate in .*stale\.pem ended on \d{4}-\d\d-\d\d: renew it, and restart\.$/,
+    ],
+    [years(1), /^POSTHORN_TLS_CERT: the certificate in .*stale\.pem is not valid before /],
+  ] as const) {
+    const pair = selfSigned('a.test', made)
+    const files = { POSTHORN_TLS_CERT: join(folder, 'stale.pem'), POSTHORN_TLS_KEY: join(folder, 'stale.key') }
+    writeFileSync(files.POSTHORN_TLS_CERT, pair.cert)
+    writeFileSync(files.POSTHORN_TLS_KEY, pair.key)
+    expect(mistakesInTlsFiles(files)).toEqual([])
+    if (words === undefined) expect(staleCertificate(files, new Date())).toBeUndefined()
+    else expect(staleCertificate(files, new Date())).toMatch(words)
+  }
 })

@@ -1,10 +1,13 @@
 // The certificate of our SMTP servers: the files that are set, or a self-signed one that is made once and kept in the data folder, so that
 // a client that trusts it goes on doing so. X.509 (RFC 5280) in the few bytes of DER (X.690) that such a certificate needs.
 import { createPrivateKey, generateKeyPairSync, randomBytes, sign, X509Certificate } from 'node:crypto'
-import { linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { linkSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { isIPv4 } from 'node:net'
 import { join } from 'node:path'
+import { createSecureContext } from 'node:tls'
 import type { Settings } from '../config.ts'
+import { makeFolders } from './folders.ts'
+import { Trouble } from './trouble.ts'
 
 /** PEM. */
 export interface TlsCertificate {
@@ -16,25 +19,81 @@ type From = Pick<Settings, 'POSTHORN_TLS_CERT' | 'POSTHORN_TLS_KEY' | 'POSTHORN_
 
 /** Throws, with the setting's name, where the files cannot be used. */
 export function tlsCertificate(settings: From): TlsCertificate {
-  const { POSTHORN_TLS_CERT: cert, POSTHORN_TLS_KEY: key } = settings
-  if (cert === undefined || key === undefined) return keptCertificate(settings)
-  const given = { cert: readSetting('POSTHORN_TLS_CERT', cert), key: readSetting('POSTHORN_TLS_KEY', key) }
-  let matches: boolean
-  try {
-    matches = new X509Certificate(given.cert).checkPrivateKey(createPrivateKey(given.key))
-  } catch (cause) {
-    throw new Error('POSTHORN_TLS_CERT and POSTHORN_TLS_KEY must be PEM files of a certificate and its key', { cause })
-  }
-  if (!matches) throw new Error('POSTHORN_TLS_KEY is not the key of POSTHORN_TLS_CERT')
+  return givenCertificate(settings) ?? keptCertificate(settings)
+}
+
+type Files = Pick<Settings, 'POSTHORN_TLS_CERT' | 'POSTHORN_TLS_KEY'>
+
+/** The files that are set; undefined where none are. */
+export function givenCertificate(settings: Files): TlsCertificate | undefined {
+  const { given, mistakes } = lookAtFiles(settings)
+  if (mistakes.length > 0) throw new Trouble(mistakes.join('; '))
   return given
 }
 
-function readSetting(name: string, path: string): string {
-  try {
-    return readFileSync(path, 'utf8')
-  } catch (cause) {
-    throw new Error(`${name}: ${(cause as Error).message}`, { cause })
+/** What is wrong with the files that are set, a sentence each with the setting's name. Nothing, where none are. */
+export const mistakesInTlsFiles = (settings: Files): readonly string[] => lookAtFiles(settings).mistakes
+
+/** What clients will complain about, though the files can be used; also of a certificate that is long in use. */
+export function staleCertificate(settings: Files, now: Date): string | undefined {
+  const { given } = lookAtFiles(settings)
+  if (given === undefined) return undefined
+  const { validFromDate: from, validToDate: until } = new X509Certificate(given.cert)
+  const path = settings.POSTHORN_TLS_CERT
+  if (until <= now)
+    return `POSTHORN_TLS_CERT: the certificate in ${path} ended on ${day(until)}: renew it, and restart.`
+  if (from > now) return `POSTHORN_TLS_CERT: the certificate in ${path} is not valid before ${from.toISOString()}.`
+  return undefined
+}
+
+const day = (at: Date): string => at.toISOString().slice(0, 10)
+
+interface Looked {
+  readonly given?: TlsCertificate
+  readonly mistakes: readonly string[]
+}
+
+function lookAtFiles({ POSTHORN_TLS_CERT: certPath, POSTHORN_TLS_KEY: keyPath }: Files): Looked {
+  if (certPath === undefined || keyPath === undefined) return { mistakes: [] }
+  const mistakes: string[] = []
+  const read = <T>(name: string, path: string, holds: string, parse: (pem: string) => T) => {
+    let pem = ''
+    try {
+      pem = readFileSync(path, 'utf8')
+      return { pem, parsed: parse(pem) }
+    } catch (error) {
+      mistakes.push(
+        `${name} names ${path}, ${whyUnreadable(error as NodeJS.ErrnoException) ?? whyUnusable(pem, holds)}`,
+      )
+      return undefined
+    }
   }
+  const cert = read('POSTHORN_TLS_CERT', certPath, 'certificate', (pem) => new X509Certificate(pem))
+  const key = read('POSTHORN_TLS_KEY', keyPath, 'private key', createPrivateKey)
+  if (cert === undefined || key === undefined) return { mistakes }
+  if (!cert.parsed.checkPrivateKey(key.parsed))
+    return {
+      mistakes: ["POSTHORN_TLS_KEY is not the key of POSTHORN_TLS_CERT, whose first certificate is the server's"],
+    }
+  const given = { cert: cert.pem, key: key.pem }
+  try {
+    createSecureContext(given)
+  } catch (error) {
+    return { mistakes: [`POSTHORN_TLS_CERT and POSTHORN_TLS_KEY cannot be used: ${(error as Error).message}`] }
+  }
+  return { given, mistakes }
+}
+
+function whyUnreadable({ code, syscall }: NodeJS.ErrnoException): string | undefined {
+  if (code === 'ENOENT') return 'which does not exist'
+  if (code === 'EACCES') return 'which this user may not read'
+  return syscall === undefined ? undefined : `which cannot be read (${code})`
+}
+
+function whyUnusable(pem: string, holds: string): string {
+  return /^(?:-----BEGIN |Proc-Type: .*)ENCRYPTED/m.test(pem)
+    ? 'whose key is encrypted with a passphrase: it must be without one'
+    : `which holds no ${holds} in PEM`
 }
 
 function keptCertificate({ POSTHORN_DATA_DIR: folder, POSTHORN_HOSTNAME: hostname }: From): TlsCertificate {
@@ -42,7 +101,7 @@ function keptCertificate({ POSTHORN_DATA_DIR: folder, POSTHORN_HOSTNAME: hostnam
   const kept = readIfThere(path)
   if (kept !== undefined) return parted(kept)
   const { key, cert } = selfSigned(hostname, new Date())
-  mkdirSync(folder, { recursive: true, mode: 0o700 })
+  makeFolders(folder, 0o700)
   const draft = `${path}.${process.pid}.${randomBytes(6).toString('hex')}`
   try {
     writeFileSync(draft, key + cert, { mode: 0o600, flush: true })

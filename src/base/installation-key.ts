@@ -6,7 +6,6 @@ import {
   fchownSync,
   fsyncSync,
   linkSync,
-  mkdirSync,
   openSync,
   readFileSync,
   renameSync,
@@ -16,7 +15,9 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import type { Settings } from '../config.ts'
+import { makeFolders } from './folders.ts'
 import type { KeyRing } from './secret.ts'
+import { Trouble } from './trouble.ts'
 
 type KeySettings = Pick<Settings, 'POSTHORN_SECRET_KEY' | 'POSTHORN_SECRET_KEYS_ACCEPTED' | 'POSTHORN_DATA_DIR'>
 
@@ -47,7 +48,7 @@ const makeKey = (): string => randomBytes(32).toString('base64url')
 function readKeys(path: string): readonly string[] {
   const keys = (readIfThere(path) ?? '').split('\n').map((line) => line.trim())
   if (keys.some((key) => key.length < 32))
-    throw new Error(`${path} holds no installation key: put the one from your backup there`)
+    throw new Trouble(`${path} holds no installation key: put the one from your backup there`)
   return keys
 }
 
@@ -89,7 +90,7 @@ function readIfThere(path: string): string | undefined {
 /** Whole and on disk before it has its name; of two that start together, the first link wins and both read it. */
 function makeKeyFile(folder: string, path: string): void {
   // The same rights as store/embedded-place.ts gives: as root, PostgreSQL's user passes through the folder.
-  mkdirSync(folder, { recursive: true, mode: isRoot() ? 0o711 : 0o700 })
+  makeFolders(folder, isRoot() ? 0o711 : 0o700)
   const draft = `${path}.${process.pid}.${randomBytes(6).toString('hex')}`
   try {
     writeDurably(draft, `${makeKey()}\n`, statSync(folder))

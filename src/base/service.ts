@@ -55,11 +55,12 @@ export function lifecycle(name: string, begin: () => Promise<void>, end: () => P
   return { name, start, stop }
 }
 
-/** Starts in order; when one fails, stops the ones before it and throws its error. */
-export async function startAll(services: readonly Service[]): Promise<void> {
+/** Starts in order; when one fails, or the start is given up, stops the ones before it and throws the error. */
+export async function startAll(services: readonly Service[], giveUp?: AbortSignal): Promise<void> {
   const started: Service[] = []
   try {
     for (const service of services) {
+      giveUp?.throwIfAborted()
       await service.start()
       started.push(service)
     }

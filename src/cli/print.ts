@@ -1,4 +1,5 @@
 // What a command answers: one JSON value with --json, else short text for people. Nothing else goes to standard output.
+import { Trouble, wordsOf } from '../base/trouble.ts'
 
 export interface Printer {
   /** `text` is made only when it is shown. */
@@ -45,10 +46,9 @@ function cellText(value: Cell): string {
   return String(value).replace(/\p{Cc}/gu, ' ')
 }
 
-/** The words of an error and its causes, for people. */
+/** The words of an error and its causes, for people. Trouble says all there is to say. */
 export function sentenceOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
-  const first = error instanceof AggregateError ? (error.errors[0] as unknown) : undefined
-  const words = error.message || (first === undefined ? error.name : sentenceOf(first))
-  return error.cause === undefined ? words : `${words}: ${sentenceOf(error.cause)}`
+  const words = wordsOf(error)
+  return error.cause === undefined || error instanceof Trouble ? words : `${words}: ${sentenceOf(error.cause)}`
 }

@@ -1,8 +1,9 @@
 // What the doctor looks at on this machine: the certificate, the data folder, the disk, the installation key.
-import { createPrivateKey, X509Certificate } from 'node:crypto'
+import { X509Certificate } from 'node:crypto'
 import { open, readFile, rm, statfs } from 'node:fs/promises'
 import { join } from 'node:path'
 import { limits, type Settings } from '../config.ts'
+import { mistakesInTlsFiles } from '../base/certificate.ts'
 import { installationKeys } from '../base/installation-key.ts'
 import { fail, ok, skipped, warn, type Finding } from './finding.ts'
 
@@ -13,10 +14,10 @@ export async function checkCertificate(settings: Settings, now: Date): Promise<F
     return warn(
       'SMTP submission shows a self-signed certificate, which programs refuse unless they are told to trust it. Set POSTHORN_TLS_CERT and POSTHORN_TLS_KEY.',
     )
-  const [cert, key] = await Promise.all([readFile(certPath), readFile(keyPath)])
-  const certificate = new X509Certificate(cert)
-  if (!certificate.checkPrivateKey(createPrivateKey(key)))
-    return fail('POSTHORN_TLS_KEY is not the key of POSTHORN_TLS_CERT: programs cannot submit mail over TLS.')
+  const mistakes = mistakesInTlsFiles(settings)
+  if (mistakes.length > 0)
+    return fail(`${mistakes.join('; ')}. Programs cannot submit mail over TLS, and the next start fails.`)
+  const certificate = new X509Certificate(await readFile(certPath))
   const until = new Date(certificate.validTo)
   const days = Math.floor((until.getTime() - now.getTime()) / 86_400_000)
   if (until <= now) return fail(`The certificate ended on ${until.toISOString()}: renew it, and restart.`)

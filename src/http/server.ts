@@ -2,6 +2,7 @@
 // turns requests into submissions and answers into JSON; every rule is behind the injected doors.
 import type { AddressInfo } from 'node:net'
 import type { FastifyInstance } from 'fastify'
+import { cannotListen, type Address } from '../base/listening.ts'
 import { lifecycle } from '../base/service.ts'
 import type { Service } from '../base/service.ts'
 import { limits } from '../config.ts'
@@ -16,13 +17,15 @@ export interface HttpServer extends Service {
 const idleLookMs = 50
 
 /** The server as a service. `port` 0 takes a free one. */
-export function httpServer({ host, port, ...options }: HttpOptions & { host: string; port: number }): HttpServer {
+export function httpServer({ host, port, from, ...options }: HttpOptions & Address): HttpServer {
   let app: FastifyInstance | undefined
   const service = lifecycle(
     'http',
     async () => {
       const fresh = buildApp(options)
-      await fresh.listen({ host, port })
+      await fresh.listen({ host, port }).catch((error: unknown) => {
+        throw cannotListen('http', { host, port, from }, error)
+      })
       app = fresh
     },
     async () => {

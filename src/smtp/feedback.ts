@@ -8,7 +8,7 @@ import { openOffer, type Client, type Envelope, type Policy } from './policy.ts'
 import { replies, type Answer, type Reply } from './reply.ts'
 import { networkOf, smtpServer, type SmtpServer, type SmtpServerOptions } from './server.ts'
 
-export interface FeedbackServerOptions extends Pick<SmtpServerOptions, 'host' | 'port' | 'tls'> {
+export interface FeedbackServerOptions extends Pick<SmtpServerOptions, 'host' | 'port' | 'from' | 'tls'> {
   readonly hostname: string
   readonly feedback: Pick<Feedback, 'addresseeOf' | 'receive'>
   readonly log: Log
@@ -60,6 +60,7 @@ export function feedbackServer(options: FeedbackServerOptions): SmtpServer {
     name: 'feedback',
     host: options.host,
     port: options.port,
+    from: options.from,
     offer: openOffer(hostname, options.tls !== undefined),
     policy,
     log,

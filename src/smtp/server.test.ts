@@ -91,7 +91,9 @@ describe('life', () => {
     cleanups.push(() => other.close())
     const { port } = other.address() as AddressInfo
     const server = smtpServer({ ...usual, port })
-    await expect(server.start()).rejects.toThrow(`test smtp cannot listen on 127.0.0.1:${port}: the port is in use`)
+    await expect(server.start()).rejects.toThrow(
+      `test smtp cannot listen on 127.0.0.1:${port}: another program has the port`,
+    )
     await server.stop()
   })
 

@@ -4,6 +4,7 @@ import { createServer, isIPv4, type AddressInfo, type Server, type Socket } from
 import { createSecureContext } from 'node:tls'
 import { limits as allLimits } from '../config.ts'
 import type { Log } from '../base/log.ts'
+import { cannotListen, type Address } from '../base/listening.ts'
 import { lifecycle, type Service } from '../base/service.ts'
 import { SmtpConnection, type ConnectionLimits, type ConnectionParts } from './connection.ts'
 import { Room } from './content.ts'
@@ -37,11 +38,8 @@ const serverLimits = {
   contentBytesMax: allLimits.smtpContentInFlightBytesMax,
 } satisfies ServerLimits
 
-export interface SmtpServerOptions {
+export interface SmtpServerOptions extends Address {
   readonly name: string
-  readonly host: string
-  /** 0: any free one, see `port()`. */
-  readonly port: number
   readonly offer: Offer
   readonly policy: (client: Client) => Policy
   readonly log: Log
@@ -137,25 +135,16 @@ export function smtpServer(options: SmtpServerOptions): SmtpServer {
   return { ...lifecycle(name, begin, end), port }
 }
 
-function listen({ name, host, port }: SmtpServerOptions, welcome: (socket: Socket) => void): Promise<Server> {
+function listen({ name, ...at }: SmtpServerOptions, welcome: (socket: Socket) => void): Promise<Server> {
   return new Promise((resolve, reject) => {
     // Half open: a client that says everything and closes its side still gets its answers.
     const server = createServer({ noDelay: true, allowHalfOpen: true }, welcome)
-    server.once('error', (cause: NodeJS.ErrnoException) => {
-      const why = listenTroubles[cause.code ?? ''] ?? cause.message
-      reject(new Error(`${name} cannot listen on ${host}:${port}: ${why}`, { cause }))
-    })
-    server.listen({ host, port, backlog }, () => {
+    server.once('error', (cause) => reject(cannotListen(name, at, cause)))
+    server.listen({ host: at.host, port: at.port, backlog }, () => {
       server.removeAllListeners('error')
       resolve(server)
     })
   })
-}
-
-const listenTroubles: Readonly<Record<string, string>> = {
-  EADDRINUSE: 'the port is in use',
-  EACCES: 'ports below 1024 are not allowed to this user',
-  EADDRNOTAVAIL: 'the address is not one of this machine',
 }
 
 function turnAway(socket: Socket, implicitTls: boolean): void {

@@ -68,7 +68,7 @@ export function serverOf(connection: Connection): ClientConfig {
  * The lines of one pool, for when PostgreSQL does not say goodbye: a server that hangs, or a host that is gone, never closes what we
  * have closed, and the driver waits for it without end.
  */
-function linesOf({ patience }: Connection) {
+export function linesOf({ patience }: Connection) {
   const open = new Set<Socket>()
   const cut = () => {
     for (const socket of open) socket.destroy()

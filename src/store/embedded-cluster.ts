@@ -1,5 +1,5 @@
 // The cluster on the disk: made once, whole or not at all, and freed from whoever an earlier life left in it.
-import { spawnSync } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import * as fs from 'node:fs'
 import { basename, dirname, join } from 'node:path'
@@ -10,8 +10,13 @@ import { isAlive } from './embedded-hold.ts'
 import { codeOf, EmbeddedTrouble, identity, recall, remember, syncFolder } from './embedded-place.ts'
 import type { Place } from './embedded-place.ts'
 
+interface Wishes {
+  readonly log: Log
+  readonly giveUp?: AbortSignal
+}
+
 /** Makes the cluster if there is none. Returns the password of its owner, the user `posthorn`. */
-export function ensureCluster(place: Place, binaries: Binaries, log: Log): string {
+export async function ensureCluster(place: Place, binaries: Binaries, { log, giveUp }: Wishes): Promise<string> {
   const remembered = recall(place.folder)
   if (remembered?.made === true) {
     checkMajor(place, binaries)
@@ -25,7 +30,7 @@ export function ensureCluster(place: Place, binaries: Binaries, log: Log): strin
   }
   // Remembered before it is made: a start that was cut off is found here, and begins this cluster again.
   remember(place.folder, { ...birth, made: false })
-  make(place, binaries, birth.password)
+  await make(place, binaries, birth.password, giveUp)
   remember(place.folder, { ...birth, made: true })
   return birth.password
 }
@@ -40,15 +45,13 @@ const initdbOptions = [
   ...'--locale-provider=builtin --builtin-locale=C.UTF-8 --locale=C'.split(' '),
 ]
 
-function make(place: Place, binaries: Binaries, password: string): void {
+async function make(place: Place, binaries: Binaries, password: string, giveUp?: AbortSignal): Promise<void> {
   const fresh = `${place.cluster}.making`
   const passwordFile = `${fresh}.password`
-  const run = (program: string, args: readonly string[], input = ''): void => {
-    const result = spawnSync(join(binaries.path, 'bin', program), args, {
-      ...identity(place.runAs),
-      input,
-      encoding: 'utf8',
-    })
+  const run = async (program: string, args: readonly string[], input = ''): Promise<void> => {
+    giveUp?.throwIfAborted()
+    const result = await runToItsEnd(join(binaries.path, 'bin', program), args, { place, input, giveUp })
+    giveUp?.throwIfAborted()
     if (result.status !== 0 || /^.*(?:ERROR|FATAL|PANIC): /m.test(result.stderr))
       throw cannotMake(place, program, result)
   }
@@ -59,24 +62,45 @@ function make(place: Place, binaries: Binaries, password: string): void {
     fs.writeFileSync(passwordFile, password, { mode: 0o600, flag: 'wx' })
     for (const each of [fresh, passwordFile])
       if (place.runAs !== undefined) fs.lchownSync(each, place.runAs.uid, place.runAs.gid)
-    run('initdb', [...initdbOptions, `--pwfile=${passwordFile}`, '-D', fresh])
-    run('postgres', ['--single', '-D', fresh, 'postgres'], 'create database posthorn\n')
+    await run('initdb', [...initdbOptions, `--pwfile=${passwordFile}`, '-D', fresh])
+    await run('postgres', ['--single', '-D', fresh, 'postgres'], 'create database posthorn\n')
     fs.renameSync(fresh, place.cluster)
     syncFolder(dirname(place.cluster))
   } catch (error) {
     fs.rmSync(fresh, { recursive: true, force: true })
-    if (error instanceof EmbeddedTrouble) throw error
+    if (error instanceof EmbeddedTrouble || giveUp?.aborted === true) throw error
     throw new EmbeddedTrouble(`The database cannot be created in ${place.cluster} (${codeOf(error)})`, { cause: error })
   } finally {
     fs.rmSync(passwordFile, { force: true })
   }
 }
 
-function cannotMake(
-  place: Place,
+interface Result {
+  readonly stderr: string
+  readonly error?: Error
+  readonly status: number | null
+  readonly signal: string | null
+}
+
+/** Resolves when it has ended and written its last; one that is given up is asked to end, and cleans up behind itself. */
+function runToItsEnd(
   program: string,
-  result: { stdout: string; stderr: string; error?: Error; status: number | null; signal: string | null },
-): EmbeddedTrouble {
+  args: readonly string[],
+  { place, input, giveUp }: { place: Place; input: string; giveUp: AbortSignal | undefined },
+): Promise<Result> {
+  const child = spawn(program, args, { ...identity(place.runAs), stdio: ['pipe', 'ignore', 'pipe'] })
+  const end = () => child.kill('SIGTERM')
+  giveUp?.addEventListener('abort', end, { once: true })
+  let stderr = ''
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text))
+  child.stdin.on('error', () => undefined).end(input) // that it is gone, its end tells
+  return new Promise<Result>((resolve) => {
+    child.once('error', (error) => resolve({ stderr, error, status: null, signal: null }))
+    child.once('close', (status, signal) => resolve({ stderr, status, signal }))
+  }).finally(() => giveUp?.removeEventListener('abort', end))
+}
+
+function cannotMake(place: Place, program: string, result: Result): EmbeddedTrouble {
   const words = `${result.stderr}\n${result.error?.message ?? ''}`
   // initdb has cleaned up behind itself, and its words after a full disk are many: what is free now says it as well.
   const { bavail, bsize } = fs.statfsSync(dirname(place.cluster))
@@ -106,7 +130,7 @@ function checkMajor(place: Place, binaries: Binaries): void {
  * Ends the PostgreSQL that an earlier life left running in the cluster. Whoever calls holds the data folder, so nobody uses it any
  * more; usually its watchdog is ending it already.
  */
-export async function retireOrphan(place: Place, log: Log): Promise<void> {
+export async function retireOrphan(place: Place, { log, giveUp }: Wishes): Promise<void> {
   const orphan = postmasterPid(place.cluster)
   if (orphan === undefined || !isAlive(orphan)) return
   if (!isPostmaster(orphan, place.cluster)) return forget(place, orphan)
@@ -118,6 +142,7 @@ export async function retireOrphan(place: Place, log: Log): Promise<void> {
     signalTo(orphan, signal)
     const deadline = Date.now() + ms
     while (Date.now() < deadline) {
+      giveUp?.throwIfAborted()
       if (!isPostmaster(orphan, place.cluster)) return
       await new Promise((resolve) => setTimeout(resolve, 20)) // not our child: nobody tells us when it has ended
     }

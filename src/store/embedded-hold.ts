@@ -42,9 +42,13 @@ interface Guest {
 const holderName = 'postgresql.running.json'
 
 /** Becomes the holder, or a guest of a running server. Waits for commands to end, and for a starting server to be ready. */
-export async function takeHold(folder: DataFolder, purpose: Purpose, log: Log): Promise<Hold | Guest> {
+export async function takeHold(
+  folder: DataFolder,
+  { purpose, log, giveUp }: { readonly purpose: Purpose; readonly log: Log; readonly giveUp?: AbortSignal },
+): Promise<Hold | Guest> {
   const deadline = Date.now() + limits.postgresHoldMs
   for (let round = 0; ; round++) {
+    giveUp?.throwIfAborted()
     const lock = tryLock(join(folder.path, 'postgresql.lock'), folder)
     if (lock !== undefined) return holding(folder, purpose, lock)
     const holder = readHolder(folder)

@@ -5,9 +5,11 @@ import { execFileSync, spawnSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import * as fs from 'node:fs'
 import { dirname, isAbsolute, join, resolve } from 'node:path'
+import { makeFolders } from '../base/folders.ts'
+import { Trouble } from '../base/trouble.ts'
 
 /** Something about this machine keeps the embedded database from starting; the message is one sentence for the operator. */
-export class EmbeddedTrouble extends Error {
+export class EmbeddedTrouble extends Trouble {
   override readonly name = 'EmbeddedTrouble'
 }
 
@@ -50,7 +52,7 @@ export function openDataFolder(dataDir: string): DataFolder {
   const path = resolve(dataDir)
   try {
     // 0711 as root: PostgreSQL's user passes through to its own folder, and sees no other name.
-    if (fs.mkdirSync(path, { recursive: true, mode: 0o711 }) !== undefined) fs.chmodSync(path, asRoot() ? 0o711 : 0o700)
+    if (makeFolders(path, 0o711)) fs.chmodSync(path, asRoot() ? 0o711 : 0o700)
     const probe = join(path, `.probe-${process.pid}-${randomBytes(4).toString('hex')}`)
     fs.writeFileSync(probe, '', { flag: 'wx' })
     fs.unlinkSync(probe)
@@ -145,7 +147,7 @@ export function syncFolder(path: string): void {
 export function makeMachineFolder(path: string): void {
   try {
     for (const each of [machineHome, path]) {
-      if (fs.mkdirSync(each, { recursive: true }) !== undefined) fs.chmodSync(each, 0o711)
+      if (makeFolders(each, 0o711)) fs.chmodSync(each, 0o711)
       if (fs.lstatSync(each).uid !== 0) throw new EmbeddedTrouble(`${each} must belong to root`)
     }
   } catch (error) {
@@ -240,6 +242,8 @@ function wayOut(error: unknown): string {
     case 'ENOTDIR':
     case 'EEXIST':
       return 'something on this path is a file and not a folder'
+    case 'ENOENT':
+      return 'the file system takes no such folder; set POSTHORN_DATA_DIR to another'
     default:
       return 'change its owner or mode, or set POSTHORN_DATA_DIR to another folder'
   }

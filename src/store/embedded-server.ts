@@ -25,6 +25,7 @@ interface Wishes {
   readonly log: Log
   readonly memoryBytes?: number
   readonly onLost?: (error: Error) => void
+  readonly giveUp?: AbortSignal
 }
 
 const port = 5432
@@ -45,6 +46,7 @@ exit $status`
 /** Starts the server and waits until it takes connections, however long a recovery takes, within `postgresStartMs`. */
 export async function runServer(place: Place, binaries: Binaries, wishes: Wishes): Promise<RunningServer> {
   for (let tries = 1; ; tries++) {
+    wishes.giveUp?.throwIfAborted()
     try {
       return await tryToRun(place, binaries, wishes)
     } catch (error) {
@@ -93,7 +95,7 @@ async function tryToRun(place: Place, binaries: Binaries, wishes: Wishes): Promi
   }
 
   try {
-    await ready(child, ended, journal, place)
+    await ready({ child, ended, journal, place, giveUp: wishes.giveUp })
   } catch (error) {
     await stop()
     throw error
@@ -106,14 +108,24 @@ async function tryToRun(place: Place, binaries: Binaries, wishes: Wishes): Promi
   return { socketDir, port, stop }
 }
 
+interface Beginning {
+  readonly child: ChildProcess
+  readonly ended: Promise<string>
+  readonly journal: Journal
+  readonly place: Place
+  readonly giveUp: AbortSignal | undefined
+}
+
 /** Resolves at PostgreSQL's own word that it takes connections; throws what it said when it ended instead. */
-async function ready(child: ChildProcess, ended: Promise<string>, journal: Journal, place: Place): Promise<void> {
+async function ready({ child, ended, journal, place, giveUp }: Beginning): Promise<void> {
+  const givenUp = new Promise<void>((resolve) => giveUp?.addEventListener('abort', () => resolve(), { once: true }))
   const saidSo = new Promise<void>((resolve) => {
     child.stderr?.on('data', () => {
       if (journal.has('database system is ready to accept connections')) resolve()
     })
   })
-  const failure = await Promise.race([saidSo, ended, late(limits.postgresStartMs)])
+  const failure = await Promise.race([saidSo, ended, givenUp, late(limits.postgresStartMs)])
+  giveUp?.throwIfAborted()
   if (failure === undefined) return
   if (failure === tooLate)
     throw new EmbeddedTrouble(

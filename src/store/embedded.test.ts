@@ -319,6 +319,61 @@ describe('one data folder, several processes', () => {
   })
 })
 
+describe('a start that is given up', () => {
+  /** Gives up when the log, or else the folder, says that it has come so far. Resolves when the start has ended. */
+  async function givenUp(dataDir: string, isSoFar: (step: string | undefined) => boolean): Promise<void> {
+    const ending = new AbortController()
+    const look = setInterval(() => isSoFar(undefined) && ending.abort(), 1)
+    const log = {
+      ...silentLog,
+      started: (facts: object) => isSoFar((facts as { step?: string }).step) && ending.abort(),
+    }
+    const giveUp = ending.signal
+    const postgres = embeddedPostgres({ dataDir, purpose: 'serve', log, giveUp, memoryBytes: 512 * 1024 * 1024 })
+    await expect(postgres.start()).rejects.toThrow('This operation was aborted')
+    clearInterval(look)
+    await postgres.stop()
+  }
+  const nothingRuns = (dataDir: string) => {
+    expect(fs.existsSync(join(dataDir, 'postgresql', 'postmaster.pid'))).toBe(false)
+    expect(execFileSync('ps', ['-eo', 'args='], { encoding: 'utf8' })).not.toContain(dataDir)
+    expect(fs.existsSync(join(dataDir, 'postgresql.running.json'))).toBe(false)
+  }
+
+  test.each([
+    ['before anything is made', (_: string, step?: string) => step === 'creating the database'],
+    ['while initdb works', (dataDir: string) => fs.existsSync(join(dataDir, 'postgresql.making', 'PG_VERSION'))],
+    [
+      'while the cluster gets its database',
+      (dataDir: string) => fs.existsSync(join(dataDir, 'postgresql.making', 'base', '5')),
+    ],
+  ])('%s leaves nothing behind, and the next one begins anew', async (_, isSoFar) => {
+    const dataDir = fs.mkdtempSync(join(folder, 'given-up-'))
+    fs.chmodSync(dataDir, 0o711)
+    await givenUp(dataDir, (step) => isSoFar(dataDir, step))
+    nothingRuns(dataDir)
+    expect(fs.readdirSync(dataDir).filter((name) => name.includes('making'))).toEqual([])
+    expect(await whileRunning(dataDir, (connection) => query(connection, 'select 1 as one'))).toEqual([1])
+  })
+
+  test('while the server starts, it is stopped', async () => {
+    const dataDir = installed()
+    await givenUp(dataDir, () => fs.existsSync(join(dataDir, 'postgresql', 'postmaster.pid')))
+    nothingRuns(dataDir)
+    expect(await whileRunning(dataDir, (connection) => query(connection, 'select 1 as one'))).toEqual([1])
+  })
+
+  test('while another process holds the data folder, it waits no longer', async () => {
+    const dataDir = installed()
+    const command = startChild(dataDir, 'command')
+    const { connection } = await command.word()
+    await givenUp(dataDir, (step) => step === 'waiting')
+    expect(await query(connection as EmbeddedConnection, 'select 1 as one')).toEqual([1])
+    command.child.stdin.end()
+    expect(await command.ended).toEqual([0, null])
+  })
+})
+
 describe('what the operator is told', () => {
   const trouble = async (dataDir: string): Promise<string> => {
     const postgres = make(dataDir)

@@ -23,6 +23,8 @@ export interface EmbeddedOptions {
   readonly memoryBytes?: number
   /** PostgreSQL ended although nobody asked it to: whoever called cannot go on. */
   readonly onLost?: (error: Error) => void
+  /** A start that is under way is given up, with this signal's reason. What it had begun is ended, or made anew by the next one. */
+  readonly giveUp?: AbortSignal
 }
 
 export interface EmbeddedPostgres {
@@ -41,7 +43,7 @@ export function embeddedPostgres(options: EmbeddedOptions): EmbeddedPostgres {
     'postgresql',
     async () => {
       const folder = openDataFolder(options.dataDir)
-      const held = await takeHold(folder, options.purpose, options.log)
+      const held = await takeHold(folder, options)
       if (held.kind === 'guest') {
         connection = held.connection
         return
@@ -50,8 +52,8 @@ export function embeddedPostgres(options: EmbeddedOptions): EmbeddedPostgres {
         const place = findPlace(folder)
         held.alsoHold(place)
         const binaries = usableBinaries(place)
-        await retireOrphan(place, options.log)
-        const password = ensureCluster(place, binaries, options.log)
+        await retireOrphan(place, options)
+        const password = await ensureCluster(place, binaries, options)
         server = await runServer(place, binaries, options)
         connection = { host: server.socketDir, port: server.port, user: 'posthorn', password, database: 'posthorn' }
         held.announce(connection)

@@ -1,6 +1,7 @@
 // The secret that keys for MACs are derived from: return paths and SMTP passwords must be the same after a rotation of the installation key,
 // so they hang on a random root of their own, which the database keeps sealed (docs/decisions/0041).
 import { randomBytes } from 'node:crypto'
+import { Trouble } from '../base/trouble.ts'
 import { DoesNotOpen, makeVault, sealedAs, type KeyRing, type Vault } from '../base/secret.ts'
 import { sql, type Db } from './database.ts'
 
@@ -40,7 +41,7 @@ function opened(plain: Vault, root: Buffer, keys: KeyRing): string {
 const notTheKey = 'does not open this database: it is not the installation key with which it was sealed'
 
 /** One sentence for the operator: which key does not fit, and the way out. Without a cause, which would only say it again. */
-export class WrongInstallationKey extends Error {
+export class WrongInstallationKey extends Trouble {
   override readonly name = 'WrongInstallationKey'
   constructor(file: string | undefined) {
     super(

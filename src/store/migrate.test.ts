@@ -7,7 +7,10 @@ test.each([
 ])('where %s, the database is away, and the setting that names it is told', async (_, url, code) => {
   const error = await migrate({ url }).catch((error: unknown) => error as Error)
   expect(error).toMatchObject({
-    message: 'the database cannot be reached (DATABASE_URL)',
+    name: 'Trouble',
+    message: expect.stringMatching(
+      /: the database cannot be reached; look at DATABASE_URL \(docs\/config.md\)$/,
+    ) as string,
     cause: { message: expect.stringMatching(code) as string },
   })
 })

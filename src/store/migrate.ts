@@ -4,13 +4,15 @@ import { readdir, readFile } from 'node:fs/promises'
 import { Kysely, PostgresDialect, sql } from 'kysely'
 import { Migrator } from 'kysely/migration'
 import { Pool } from 'pg'
-import { isDatabaseAway, serverOf, type Connection } from './database.ts'
+import { Trouble, wordsOf } from '../base/trouble.ts'
+import { isDatabaseAway, linesOf, serverOf, type Connection } from './database.ts'
 
 const folder = new URL('./migrations/', import.meta.url)
 
 /** Returns the version that the database has now: the name of the newest migration. */
 export async function migrate(connection: Connection): Promise<{ version: string }> {
-  const pool = new Pool({ ...serverOf(connection), max: 1, connectionTimeoutMillis: 10_000 })
+  const { stream } = linesOf(connection)
+  const pool = new Pool({ ...serverOf(connection), stream, max: 1, connectionTimeoutMillis: 10_000 })
   pool.on('error', () => undefined)
   const db = new Kysely<unknown>({ dialect: new PostgresDialect({ pool }) })
   try {
@@ -29,7 +31,10 @@ export async function migrate(connection: Connection): Promise<{ version: string
     const migrator = new Migrator({ db, provider: { getMigrations: () => Promise.resolve(migrations) } })
     const { error } = await migrator.migrateToLatest()
     if (error !== undefined && isDatabaseAway(error))
-      throw new Error(`the database cannot be reached${'url' in connection ? ' (DATABASE_URL)' : ''}`, { cause: error })
+      throw new Trouble(
+        `${wordsOf(error)}: the database cannot be reached${'url' in connection ? '; look at DATABASE_URL (docs/config.md)' : ''}`,
+        { cause: error },
+      )
     if (error !== undefined) throw new Error('a migration failed; the database is unchanged', { cause: error })
     await sql`select ensure_partitions(app_now() - interval '1 day', app_now() + interval '14 days')`.execute(db)
     return { version: names.at(-1)?.replace(/\.sql$/, '') ?? '' }

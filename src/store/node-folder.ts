@@ -2,6 +2,8 @@
 // seat is held by a lock of the kernel, as the embedded database is; who starts also finds the seats that nobody holds any more.
 import * as fs from 'node:fs'
 import { join } from 'node:path'
+import { makeFolders } from '../base/folders.ts'
+import { Trouble } from '../base/trouble.ts'
 import { limits } from '../config.ts'
 import { tryLock } from './embedded-hold.ts'
 import { openDataFolder, syncFolder } from './embedded-place.ts'
@@ -31,12 +33,12 @@ export function takeSeats(dataDir: string): Seats {
   }
   const [own, ...left] = free
   if (own === undefined)
-    throw new Error(`More than ${limits.nodesPerFolderMax} processes deliver from the data folder ${data.path}`)
+    throw new Trouble(`More than ${limits.nodesPerFolderMax} processes deliver from the data folder ${data.path}`)
   return [own, ...left]
 }
 
 function makeFolder(path: string, owner: { readonly uid: number; readonly gid: number } | undefined): void {
-  if (fs.mkdirSync(path, { recursive: true, mode: 0o700 }) === undefined) return
+  if (!makeFolders(path, 0o700)) return
   if (owner !== undefined) fs.chownSync(path, owner.uid, owner.gid)
   syncFolder(join(path, '..'))
 }

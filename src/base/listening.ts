@@ -1,0 +1,31 @@
+// Why a server cannot listen, for the operator, with the settings that change it. All our listeners say it alike.
+import { Trouble } from './trouble.ts'
+
+/** Where a server is to listen. `port` 0: any free one. */
+export interface Address {
+  readonly host: string
+  readonly port: number
+  /** The settings that both come from, where an operator has any. */
+  readonly from?: { readonly host?: string; readonly port: string } | undefined
+}
+
+/** The trouble that the system's error means; `what` names the server. */
+export function cannotListen(what: string, { host, port, from }: Address, cause: unknown): Trouble {
+  const { code, message } = cause as NodeJS.ErrnoException
+  const why = troubles[code ?? '']?.(from ?? {}) ?? message
+  return new Trouble(`${what} cannot listen on ${host.includes(':') ? `[${host}]` : host}:${port}: ${why}`, { cause })
+}
+
+type From = { readonly host?: string; readonly port?: string }
+
+const another = ({ port }: From) => (port === undefined ? '' : `; end it, or set ${port} to another port`)
+const otherAddress = ({ host }: From) => (host === undefined ? '' : `; set ${host} to one`)
+
+const troubles: Readonly<Record<string, (from: From) => string>> = {
+  EADDRINUSE: (from) => `another program has the port${another(from)}`,
+  EACCES: ({ port }) =>
+    `this user may not open ports below 1024${port === undefined ? '' : `; set ${port} to one above 1023`}`,
+  EADDRNOTAVAIL: (from) => `that is no address of this machine${otherAddress(from)}`,
+  ENOTFOUND: (from) => `no address has this name${otherAddress(from)}`,
+  EAI_AGAIN: (from) => `the address of this name cannot be looked up now${otherAddress(from)}`,
+}

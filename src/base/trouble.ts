@@ -1,0 +1,12 @@
+// What keeps Posthorn from working that is nobody's bug: a busy port, a folder that cannot be written, a database that is away. The message
+// is one sentence for the operator and says all there is to say; a stack beside it would only hide it.
+
+/** An error's own words. Where a name has several addresses, each has an error of its own and the whole has no words. */
+export function wordsOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  return error.message || (error instanceof AggregateError ? wordsOf(error.errors[0]) : error.name)
+}
+
+export class Trouble extends Error {
+  override readonly name: string = 'Trouble'
+}

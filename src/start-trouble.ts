@@ -1,0 +1,24 @@
+// What the operator reads when Posthorn cannot start, or cannot go on: one clear sentence.
+import { Trouble, wordsOf } from './base/trouble.ts'
+import { isDatabaseAway } from './store/database.ts'
+
+/** `plain`: the sentence says all there is to say, and nobody needs to know where in the code it came from. */
+export interface Told {
+  readonly sentence: string
+  readonly plain: boolean
+}
+
+export function toldOf(error: unknown): Told {
+  const sentence = wordsOf(error)
+  if (error instanceof Trouble) return { sentence, plain: true }
+  // The system names the file; what has none is a connection.
+  const { syscall, path }: Partial<NodeJS.ErrnoException> = error instanceof Error ? error : {}
+  if (path === undefined && isDatabaseAway(error)) return { sentence: away(sentence), plain: true }
+  return { sentence, plain: syscall !== undefined }
+}
+
+/** The first question to the database: whatever comes back instead of an answer is about how it is reached. */
+export const noDatabase = (cause: unknown): Trouble => new Trouble(away(wordsOf(cause)), { cause })
+
+const away = (words: string): string =>
+  `${words}: the database cannot be reached; look at DATABASE_URL (docs/config.md).`
