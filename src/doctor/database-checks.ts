@@ -73,10 +73,16 @@ export async function checkQueue(db: Db): Promise<Finding> {
   )
 }
 
+/** The first start's own domain is one of those. */
+const byWhom = (many: number, vouched: number): string =>
+  `${vouched === many ? '' : `${vouched} of them `}by the word of \`domain add --verified\` or the first start, not by the DNS`
+
 export async function checkDomains(db: Db): Promise<Finding> {
   const counts = await countDomains(db)
   if (counts.length === 0) return warn('There is none yet: posthorn domain add')
-  const said = counts.map(({ status, many }) => `${many} ${status}`).join(', ')
+  const said = counts
+    .map(({ status, many, vouched }) => `${many} ${status}${vouched === 0 ? '' : ` (${byWhom(many, vouched)})`}`)
+    .join(', ')
   const broken = counts.filter(({ status }) => status === 'degraded' || status === 'failed')
   return broken.length === 0
     ? ok(`${said}.`)

@@ -163,7 +163,7 @@ describe('what is broken is found, and what to do is said', () => {
       'a certificate that is not there',
       'tls',
       'fail',
-      /could not be looked at/,
+      /POSTHORN_TLS_CERT names \/nowhere\.pem, which does not exist/,
       () => ({ settings: settings({ POSTHORN_TLS_CERT: '/nowhere.pem' }) }),
     ],
     [
@@ -239,6 +239,18 @@ describe('what is broken is found, and what to do is said', () => {
     const { [name]: check } = await found(await spoil())
     expect(check).toMatchObject({ status, detail: expect.stringMatching(words) as string })
     await setDrain(world.db, false)
+  })
+
+  test('a domain that was taken as verified is told apart from one that the DNS has verified', async () => {
+    await world.sender()
+    const { domainId } = await world.sender()
+    await world.db.run(`update domains set status = 'verified', degraded_at = null, vouched = id = $1`, [domainId])
+    expect((await found({})).domains).toMatchObject({
+      status: 'ok',
+      detail: expect.stringMatching(
+        /^\d+ verified \(1 of them by the word of `domain add --verified` or the first start, not by the DNS\)\.$/,
+      ) as string,
+    })
   })
 
   test('a check that hangs does not keep the others', async () => {
