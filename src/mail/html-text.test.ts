@@ -18,6 +18,10 @@ test.each([
   ['&auml;&Auml;', 'äÄ'],
   ['&lt;b&gt; &amp;amp; &quot;x&quot; &apos;y&apos;', '<b> &amp; "x" \'y\''],
   ['&bogus; &EURO;', '&bogus; &EURO;'],
+  // HTML's table of what C1 numbers mean; five of them mean nothing.
+  ['&#128;&#130;&#x91;&#146;&#x96;&#151;&#153;&#156;&#x9E;&#159;', '€‚‘’–—™œžŸ'],
+  ['a&#129;b&#141;c&#143;d&#144;e&#157;f&#160;g', 'a b c d e f g'],
+  ['&#xD800;&#57343;&#127;&#0;', '\ufffd\ufffd\x7f'],
 ])('entities are their characters: %s', (html, text) => {
   expect(textOfHtml(html)).toBe(text)
 })

@@ -148,6 +148,11 @@ function plain(text: string): string {
   return read.replace(/[ \t\r\n\f\u00a0]+/g, ' ')
 }
 
+/** What the numbers 128 to 159 stand for: characters of windows-1252, where it has one (HTML 13.2.5.80). */
+const windows1252 = '€ ‚ƒ„…†‡ˆ‰Š‹Œ Ž  ‘’“”•–—˜™š›œ žŸ'
+
 function character(code: number): string {
-  return code > 0x10ffff || code < 32 ? ' ' : String.fromCodePoint(code)
+  if (code > 0x10ffff || code < 32) return ' '
+  if (code >= 0x80 && code < 0xa0) return windows1252.charAt(code - 0x80)
+  return code >= 0xd800 && code < 0xe000 ? '\ufffd' : String.fromCodePoint(code)
 }
