@@ -4,8 +4,7 @@ import { pipeline } from 'node:stream/promises'
 import { createZstdDecompress } from 'node:zlib'
 import type { Command } from 'commander'
 import { installationKeys } from '../base/installation-key.ts'
-import { backUp, restoreFrom } from '../store/backup.ts'
-import { stopAfterRestore } from '../store/fence.ts'
+import { backUp, restore } from '../store/backup.ts'
 import { openVault, WrongInstallationKey } from '../store/mac-root.ts'
 import { Mistake } from '../workspace/workspace.ts'
 import type { Desk } from './tools.ts'
@@ -36,8 +35,7 @@ export function backupCommands(program: Command, desk: Desk): void {
     .action(async (file: string) => {
       await refuseTorn(file)
       await desk.with(async ({ connection, db, settings }) => {
-        const { tables, rows, takenAt } = await restoreFrom(connection, file)
-        await stopAfterRestore(db)
+        const { tables, rows, takenAt } = await restore(connection, file)
         desk.show({ file, tables, rows, takenAt }, () =>
           [
             `The database is as of ${takenAt.toISOString()}: ${rows} rows.`,

@@ -8,6 +8,7 @@ import { createZstdCompress, createZstdDecompress } from 'node:zlib'
 import { Client } from 'pg'
 import { limits } from '../config.ts'
 import { serverOf, type Connection } from './database.ts'
+import { stopRestored } from './fence.ts'
 
 /** The first line of the file. */
 interface Head {
@@ -121,10 +122,10 @@ async function* pagesOf(client: Client, { name, columns }: Table): AsyncGenerato
 }
 
 /**
- * Puts a backup into a database that has this release's schema and nothing in it yet, all or nothing. Rows are written as they were:
- * no trigger fires. Throws one sentence where the file or the database does not fit.
+ * Puts a backup into a database that has this release's schema and nothing in it yet, and stops delivery there, all or nothing. Rows are
+ * written as they were: no trigger fires. Throws one sentence where the file or the database does not fit.
  */
-export async function restoreFrom(connection: Connection, file: string): Promise<BackupReport> {
+export async function restore(connection: Connection, file: string): Promise<BackupReport> {
   return over(connection, async (client) => {
     await client.query('begin')
     const tables = await tablesOf(client)
@@ -144,6 +145,7 @@ export async function restoreFrom(connection: Connection, file: string): Promise
       `insert into installation (name, value) values ('restored', gen_random_uuid()::text)
        on conflict (name) do update set value = excluded.value`,
     )
+    await client.query(stopRestored.text)
     await client.query('commit')
     return { tables: tables.length, rows, takenAt: new Date(head.takenAt) }
   })
@@ -174,7 +176,7 @@ async function fill(
   }
   for (;;) {
     const { value: line, done } = await lines.next()
-    if (done === true) throw new Error(`${file} is not whole: it ends in the middle.`)
+    if (done === true) throw new Error(`${file} is cut off: its end is missing. Copy it again, or take an older one.`)
     const mark = markOf(line)
     if (mark === undefined) {
       page.push(line)
@@ -184,7 +186,8 @@ async function fill(
     }
     await flush()
     if ('end' in mark) {
-      if (mark.rows !== rows) throw new Error(`${file} is not whole: it has ${rows} of ${mark.rows} rows.`)
+      if (mark.rows !== rows)
+        throw new Error(`${file} is damaged: it has ${rows} of ${mark.rows} rows. Copy it again, or take an older one.`)
       return rows
     }
     table = tables.find(({ name }) => name === mark.table)

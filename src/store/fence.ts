@@ -91,15 +91,11 @@ const assumeSent = sql('assume-sent', 'select * from assume_sent_1($1, $2, $3::u
 const stopByOperator = sql('stop-by-operator', `select stop_delivery_1('fence', 'operator', null)`)
 const lift = sql('lift-fence', 'select * from lift_fence_1()')
 
-const stopRestored = sql(
+/** A backup was put back on purpose, with mail in it that was unsent when it was made: said in the transaction that puts it there. */
+export const stopRestored = sql(
   'stop-restored',
   `select stop_delivery_1('fence', 'restored', null) where exists (select from outbound)`,
 )
-
-/** A backup was put back on purpose, with mail in it that was unsent when it was made. */
-export async function stopAfterRestore(db: Db): Promise<void> {
-  await db.rows(stopRestored)
-}
 
 /** What could be sent between `since` and the moment when delivery stopped becomes delivery_unknown; answers how many. */
 export async function assumeSentSince(db: Db, since: Date): Promise<number> {
