@@ -159,6 +159,7 @@ function paths() {
   return table
 }
 
+const signature = { type: 'string', pattern: '^v1=[0-9a-f]{64}$' } as const
 const webhookHeaders = [
   [
     'Webhook-Id',
@@ -173,7 +174,13 @@ const webhookHeaders = [
   [
     'Webhook-Signature',
     '`v1=` and the lowercase hex HMAC-SHA256 over the timestamp, a period and the raw body, with the whole `whsec_...` secret as key. Compare in constant time.',
-    { type: 'string', pattern: '^v1=[0-9a-f]{64}$' },
+    signature,
+  ],
+  ['Webhook-Signature-Next', 'While a new secret is prepared: the same with that one.', signature],
+  [
+    'Webhook-Signature-Previous',
+    'For 24 hours after the new secret was promoted: the same with the old one.',
+    signature,
   ],
 ] as const
 
@@ -187,7 +194,7 @@ const webhook = (when: string, type: string) => ({
     parameters: webhookHeaders.map(([name, description, schema]) => ({
       name,
       in: 'header',
-      required: true,
+      required: !/-(?:Next|Previous)$/.test(name),
       description,
       schema,
     })),
@@ -195,7 +202,7 @@ const webhook = (when: string, type: string) => ({
     responses: {
       '2XX': {
         description:
-          'Received. Anything else, and no answer within 15 s, is tried again: eight attempts in about 28 hours.',
+          'Received. Anything else, and no answer within 15 s, is tried again: eight attempts in about 27 hours.',
       },
     },
   },

@@ -2,7 +2,7 @@
 
 /** What went wrong where no answer came, or none that we read. */
 export const webhookTroubles = {
-  blocked_address: 'The name leads to an address that is not public.',
+  blocked_address: "The name leads to an address that is not public, or to one of this service's own machine.",
   dns_failure: 'The name could not be resolved.',
   connect_failed: 'No connection could be made.',
   tls_failed: 'No TLS session could be made: look at the certificate.',

@@ -215,7 +215,7 @@ export function makeWebhookDesk({ db, vault, targets, timeScale }: WebhookDeskTo
     const found = await targets.find(url.hostname.replace(/^\[|\]$/g, ''))
     if (!('trouble' in found)) return url.href
     if (found.trouble === 'dns_failure') return wrong('names a host that has no address, or none that can be found now')
-    return wrong('leads to an address that is not public')
+    return wrong("leads to an address that is not public, or to one of this service's own machine")
   }
 }
 
