@@ -667,6 +667,7 @@ export const limits = {
   managementRequestBytesMax: 64 * 1024,
   eventsPageMax: 500,
   eventsPage: 100,
+  eventsAdoptedSlice: 10_000,
   // Result journal and restore fence (delivery-semantics)
   /** A reply to a dot that the database has not heard after this long goes to the journal. */
   journalAfterMs: 1_000,

@@ -7,6 +7,7 @@ import { pipeline } from 'node:stream/promises'
 import { createZstdCompress, createZstdDecompress } from 'node:zlib'
 import { Client } from 'pg'
 import { limits } from '../config.ts'
+import { ofAnotherCluster, renewMarkText } from './commit-order.ts'
 import { serverOf, type Connection } from './database.ts'
 import { stopRestored } from './fence.ts'
 
@@ -140,11 +141,7 @@ export async function restore(connection: Connection, file: string): Promise<Bac
     await makeRoom(client, tables, head)
     const rows = await fill(client, tables, lines, file)
     await goOn(client, tables)
-    // Readers of events notice by it that their place in the order is gone.
-    await client.query(
-      `insert into installation (name, value) values ('restored', gen_random_uuid()::text)
-       on conflict (name) do update set value = excluded.value`,
-    )
+    await client.query(renewMarkText)
     await client.query(stopRestored.text)
     await client.query('commit')
     return { tables: tables.length, rows, takenAt: new Date(head.takenAt) }
@@ -212,9 +209,6 @@ async function goOn(client: Client, tables: readonly Table[]): Promise<void> {
     }
   }
 }
-
-/** Numbers of transactions mean something in their own cluster alone: here these events are older than all that come. */
-const ofAnotherCluster = `'3'::xid8`
 
 async function insertPage(client: Client, { name, columns }: Table, page: readonly string[]): Promise<void> {
   const list = columns.map(quoted).join(', ')

@@ -12,6 +12,8 @@ import {
   vouchFor,
   type NodeMark,
 } from './fence.ts'
+import { isRefusal } from '../domain/refusal.ts'
+import { catchUp } from '../webhooks/webhooks.ts'
 import { claimDue, firstSpace } from './claim.ts'
 import { makeRecorder, reap, type Armable, type Ending, type Mark } from './outbound.ts'
 import { makeAdmitter } from './admit.ts'
@@ -393,6 +395,35 @@ describe('the operator decides', () => {
     await world.db.run(`select stop_delivery_1('fence', 'behind', null)`)
     expect(await assumeSentSince(world.db, new Date(0))).toBe(1_203)
     expect(await world.value('select count(*)::integer from outbound')).toBe(0)
+  })
+
+  const catchesUp = async (after: string) => {
+    const page = await catchUp(world.db, sender.workspaceId, after)
+    if (isRefusal(page)) throw new Error(page.words)
+    return page.events.map(({ data }) => data.messageId)
+  }
+  const placeAt = (tx: number, id: string | undefined) => Buffer.from(`${tx} ${id} 1`).toString('base64url')
+
+  test.each(['another_server', 'behind', 'no_mark', 'operator'])(
+    'after %s readers of events begin anew: the numbers of transactions went back',
+    async (reason) => {
+      const [before] = await queued()
+      // As a dump brings it along; after a restore in place it is the reader alone that is ahead.
+      if (reason === 'another_server') await world.db.run(`update events set tx = '900000000'`)
+      await world.db.run(`select stop_delivery_1('fence', $1, null)`, [reason])
+      const [after] = await queued()
+      const ahead = placeAt(900_000_000, before)
+      expect(await catchesUp(ahead)).toEqual([])
+      await liftFence(world.db)
+      await expect.poll(() => catchesUp(ahead), { timeout: 10_000 }).toEqual([before, after])
+    },
+  )
+
+  test('after `posthorn restore`, which has made them begin anew itself, they go on', async () => {
+    const [before] = await queued()
+    await world.db.run(`select stop_delivery_1('fence', 'restored', null)`)
+    await liftFence(world.db)
+    expect(await catchesUp(placeAt(900_000_000, before))).toEqual([])
   })
 
   test('and every node’s mark counts from there on, also that of one that was away', async () => {

@@ -1,6 +1,7 @@
 // What stops delivery everywhere, and the nodes' comparison with the database (delivery-semantics, restore fence). The rules stand in the
 // functions of migration 0009, so that all nodes go by the same ones, whatever they know.
 import { limits } from '../config.ts'
+import { beginOrderAnew } from './commit-order.ts'
 import { claimName, type Ending, endingJson } from './outbound.ts'
 import { databaseNow, repeating, sql, type Ask, type Db } from './database.ts'
 
@@ -119,6 +120,9 @@ export async function assumeSentSince(db: Db, since: Date): Promise<number> {
 
 /** Delivery goes on; answers how many replies out of journals were waiting for this, and are written down now. */
 export async function liftFence(db: Db): Promise<number> {
+  // `posthorn restore` has seen to it itself.
+  const stops = await readStops(db.rows)
+  if (stops.some(({ kind, reason }) => kind === 'fence' && reason !== 'restored')) await beginOrderAnew(db)
   const [row] = await repeating(() => db.rows<{ settled: number }>(lift))
   return row?.settled ?? 0
 }
