@@ -35,7 +35,10 @@ import type {
   WebhookEventDetail as WebhookEventDetailShape,
   WebhookLogEntry as WebhookLogEntryShape,
 } from '../../src/contract/management/webhooks.ts'
+import type { FailReason, RetryReason, UnknownReason } from '../../src/domain/attempt.ts'
 
+/** Why an attempt ended without a yes: `facts.reason` of its event. */
+export type EndReason = FailReason | RetryReason | UnknownReason
 export type WebhookEndpoint = Static<typeof WebhookEndpointShape>
 export type WebhookLogEntry = Static<typeof WebhookLogEntryShape>
 export type WebhookEventDetail = Static<typeof WebhookEventDetailShape>

@@ -684,6 +684,12 @@ describe('suppressions', () => {
       ['ann@example.org', 'hard_bounce'],
       ['bob@example.org', 'manual'],
     ])
+    // What a stranger's server said is no formula for a spreadsheet.
+    await office.world.db.run(
+      `update suppressions set evidence = '=HYPERLINK("https://evil.example")' where recipient_key = $1`,
+      ['ann@example.org'],
+    )
+    expect((await owner.ask('GET', '/suppressions.csv')).body).toContain(`,"'=HYPERLINK(""https://evil.example"")"`)
     const large = `${'x'.repeat(60)}@example.org\n`.repeat(5_000)
     expect((await owner.ask('POST', '/suppressions/import', { body: { csv: large } })).json()).toEqual({
       added: 1,

@@ -93,11 +93,18 @@ export async function* listSuppressions(db: Db, workspace: WorkspaceId): AsyncGe
 
 const columns = ['recipient', 'reason', 'createdAt', 'sourceMessageId', 'rule', 'evidence'] as const
 
+/** What a stranger's server said, written so that no spreadsheet takes it for a formula (OWASP, CSV injection). */
+const asWords = (text = ''): string => (/^[=+\-@\t\r]/.test(text) ? `'${text}` : text)
+
 /** CSV with a head line, line by line. What it writes, `importSuppressions` reads. */
 export async function* exportSuppressions(db: Db, workspace: WorkspaceId): AsyncGenerator<string> {
   yield writeCsv(columns)
   for await (const { createdAt, ...row } of listSuppressions(db, workspace)) {
-    const cells: Partial<Record<(typeof columns)[number], string>> = { ...row, createdAt: createdAt.toISOString() }
+    const cells: Partial<Record<(typeof columns)[number], string>> = {
+      ...row,
+      createdAt: createdAt.toISOString(),
+      evidence: asWords(row.evidence),
+    }
     yield writeCsv(columns.map((column) => cells[column] ?? ''))
   }
 }

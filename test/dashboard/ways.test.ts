@@ -4,7 +4,7 @@ import { createTransport } from 'nodemailer'
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { JourneyWorkspace } from '../world/journey-workspace.ts'
-import { heading, loaded, press, signIn, startVisit, type Login, type Visit } from './visit.ts'
+import { heading, press, signIn, startVisit, type Login, type Visit } from './visit.ts'
 
 let visit: Visit
 let shop: JourneyWorkspace
@@ -245,6 +245,24 @@ describe('words that are too long, or none, or turned around', () => {
       .getByRole('region', { name: 'Details' })
       .getByText(/\d\d:\d\d:\d\d (?:UTC|GMT)/)
       .waitFor()
+  })
+
+  test('a story tells a refusal from what was given up here', async () => {
+    const id = await shop.accepted({ recipient: 'policy@simulator.posthorn.test' })
+    await shop.settled(id)
+    const own = await visit.browser.person()
+    await signIn(own, visit.origin, login)
+    await heading(own, 'Overview')
+    await own.evaluate(`localStorage.setItem('workspace', ${JSON.stringify(shop.id)})`)
+    await own.goto(`${visit.origin}/messages/${id}`)
+    await own.getByRole('heading', { name: 'Refused for good' }).waitFor()
+    await visit.posthorn.query(
+      `update events set facts = jsonb_set(facts::jsonb, '{reason}', '"eod_4xx_late"') where message_id = $1 and type = 'message.failed'`,
+      [id],
+    )
+    await own.reload()
+    await own.getByRole('heading', { name: 'Given up' }).waitFor()
+    await own.getByText('when the time for trying was over').waitFor()
   })
 
   test('the menu of a phone keeps the focus from what it covers', async () => {

@@ -150,6 +150,8 @@ function Standing({ domain: { status, vouched, brokenSince, checkedAt, nextCheck
 }
 
 function RecordRow({ record: { purpose, type, name, value, status, found, finding } }: { readonly record: DnsRecord }) {
+  // Beside what is asked for anyway.
+  const others = [...new Set(found ?? [])].filter((text) => text !== value)
   return (
     <li className="grid gap-2 border-b border-line px-4 py-3 last:border-0 sm:px-5">
       <div className="flex flex-wrap items-center justify-between gap-2">
@@ -169,11 +171,11 @@ function RecordRow({ record: { purpose, type, name, value, status, found, findin
         </dd>
       </dl>
       {finding !== undefined && <p className="max-w-3xl text-sm">{finding}</p>}
-      {found !== undefined && found.length > 0 && (
+      {others.length > 0 && (
         <div className="text-sm text-soft">
-          <p>What stands there instead:</p>
+          <p>{status === 'wrong' ? 'What stands there instead:' : 'What stands there:'}</p>
           <ul className="font-mono text-xs break-all">
-            {found.map((text) => (
+            {others.map((text) => (
               <li key={text}>{text}</li>
             ))}
           </ul>

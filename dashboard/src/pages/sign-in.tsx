@@ -46,6 +46,12 @@ export function SignIn() {
           autoComplete="username"
           required
           autoFocus
+          onChange={() => {
+            // Another person may have no second factor, or another one.
+            if (!asksCode) return
+            setAsksCode(false)
+            enter.reset()
+          }}
           mistake={mistakeIn(enter.error, 'email')}
         />
         <TextField

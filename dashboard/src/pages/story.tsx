@@ -2,7 +2,7 @@
 // those who want them. Everything that comes from outside is text here, and never anything else.
 import { Ban, ChevronRight, type LucideIcon } from 'lucide-react'
 import { Fragment, type ReactNode } from 'react'
-import type { MessageTimeline, TimelineAttempt, TimelineEvent } from '../shapes.ts'
+import type { EndReason, MessageTimeline, TimelineAttempt, TimelineEvent } from '../shapes.ts'
 import { states, tones, type Tone } from '../ui/badge.tsx'
 import { ClockTime, duration, Time } from '../ui/time.tsx'
 import { Posts } from './posts.tsx'
@@ -33,7 +33,7 @@ interface Facts {
 }
 
 /** Why it was not accepted, for somebody who does not know SMTP. */
-const reasons: Readonly<Record<string, string>> = {
+const reasons = {
   dns: 'The address book of the internet (DNS) gave no answer for the recipient’s domain.',
   connect: 'No mail server of the recipient could be reached.',
   tls: 'No encrypted connection could be made, and one is required.',
@@ -65,13 +65,29 @@ const reasons: Readonly<Record<string, string>> = {
   eod_timeout: 'The mail was handed over, and the server never said whether it took it.',
   eod_closed: 'The mail was handed over, and the line broke before the server said whether it took it.',
   eod_malformed: 'The mail was handed over, and the answer was nothing that means yes or no.',
-}
+  eod_4xx_late: 'The server read the mail and asked to try again later, when the time for trying was over.',
+  size: 'The mail is larger than the server takes.',
+  smtputf8: 'The server takes no addresses beyond ASCII.',
+  no_8bitmime: 'The server takes 7-bit mail alone, and this mail cannot be written so.',
+  content_lost: 'Its content could not be read from our database.',
+  not_composable: 'No mail could be made of its content.',
+  assumed_sent: 'After a restore nobody knew whether it was sent; an operator decided to leave it so.',
+} as const satisfies Record<EndReason, string>
+
+/** Failed by the other side's word; all else was given up here. */
+const refusedFor: ReadonlySet<string | undefined> = new Set<EndReason>([
+  'mail_5xx',
+  'rcpt_5xx',
+  'data_5xx',
+  'eod_5xx',
+  'null_mx',
+])
 
 interface Chapter {
   readonly state: keyof typeof states
   readonly title: string
 }
-function chapterOf({ type }: TimelineEvent, { attempt, smtp }: Facts): Chapter {
+function chapterOf({ type }: TimelineEvent, { attempt, smtp, reason }: Facts): Chapter {
   const to = smtp?.host === undefined ? '' : ` by ${smtp.host}`
   switch (type) {
     case 'message.queued':
@@ -83,7 +99,7 @@ function chapterOf({ type }: TimelineEvent, { attempt, smtp }: Facts): Chapter {
     case 'message.retrying':
       return { state: 'retrying', title: 'Not accepted yet' }
     case 'message.failed':
-      return { state: 'failed', title: 'Refused for good' }
+      return { state: 'failed', title: refusedFor.has(reason) ? 'Refused for good' : 'Given up' }
     case 'message.delivery_unknown':
       return { state: 'delivery_unknown', title: 'Outcome unknown' }
     case 'message.delivered':
@@ -197,7 +213,7 @@ function Step({
 
 function Words({ event, facts }: { readonly event: TimelineEvent; readonly facts: Facts }) {
   const { reason, smtp, bounce, nextAttemptAt, suppressed, errorMessage } = facts
-  const meaning = reason === undefined ? undefined : (reasons[reason] ?? reason)
+  const meaning = reason === undefined ? undefined : ((reasons as Readonly<Record<string, string>>)[reason] ?? reason)
   const theirs = smtp?.reply ?? facts.event?.detail
   return (
     <>

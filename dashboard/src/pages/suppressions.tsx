@@ -240,8 +240,15 @@ function Import() {
         onChange={(event) => {
           const file = event.target.files?.[0]
           if (file !== undefined) read.mutate(file)
+          // The same file again, corrected, is a choice, too.
+          event.target.value = ''
         }}
       />
+      {read.isPending && (
+        <p role="status" className="text-sm text-soft">
+          {read.variables.name} is being read…
+        </p>
+      )}
       {read.data !== undefined && (
         <p role="status" className="text-sm text-good">
           {read.data.added} added, {read.data.alreadyThere} were there already.

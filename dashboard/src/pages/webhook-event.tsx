@@ -1,5 +1,6 @@
 // One webhook event: every try at posting it, with the beginning of what the receiver said, and what was posted.
 import { useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
 import { Check, CircleDashed, Clock, Send, X } from 'lucide-react'
 import { ask, get, useChange } from '../api.ts'
 import type { WebhookEventDetail, WebhookLogEntry } from '../shapes.ts'
@@ -36,7 +37,7 @@ export function EventDialog({
   return (
     <Dialog title={query.data?.type ?? 'Event'} open onOpenChange={done}>
       <Answered query={query}>
-        {({ attempts, body }) => (
+        {({ attempts, body, messageId }) => (
           <div className="grid gap-4">
             {attempts.length === 0 ? (
               <p className="text-sm text-soft">No try has ended yet.</p>
@@ -62,6 +63,16 @@ export function EventDialog({
                   </li>
                 ))}
               </ol>
+            )}
+            {messageId !== undefined && (
+              <Link
+                to="/messages/$messageId"
+                params={{ messageId }}
+                onClick={done}
+                className="justify-self-start text-sm text-accent underline"
+              >
+                The message
+              </Link>
             )}
             <details>
               <summary className="text-sm text-soft">What is posted</summary>

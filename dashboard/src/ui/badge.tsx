@@ -41,7 +41,7 @@ export const states = {
   sending: { tone: 'accent', icon: Send, word: 'Sending', meaning: 'An attempt is under way.' },
   retrying: { tone: 'warn', icon: RotateCw, word: 'Retrying', meaning: 'Not accepted yet; it will be tried again.' },
   sent: { tone: 'good', icon: Check, word: 'Sent', meaning: 'The next server took it.' },
-  failed: { tone: 'bad', icon: X, word: 'Failed', meaning: 'Refused for good; it will not be tried again.' },
+  failed: { tone: 'bad', icon: X, word: 'Failed', meaning: 'Refused, or given up; it will not be tried again.' },
   delivery_unknown: {
     tone: 'unknown',
     icon: CircleHelp,
