@@ -28,13 +28,7 @@ import {
   type EndpointRow,
 } from '../store/webhook-endpoints.ts'
 import { queueTest, replayEvent, replayRange, type ReplayRange } from '../store/webhooks.ts'
-import {
-  readEventsBetween,
-  readWebhookAttempts,
-  readWebhookLog,
-  type AttemptRow,
-  type LogRow,
-} from '../store/views/webhook-events.ts'
+import { readEventsBetween, readWebhookAttempts, readWebhookLog, type LogRow } from '../store/views/webhook-events.ts'
 import { webhookEventOf } from './event-body.ts'
 import type { Targets } from './public-address.ts'
 import { makeWebhookSecret } from './signature.ts'
@@ -182,7 +176,7 @@ export function makeWebhookDesk({ db, vault, targets, timeScale }: WebhookDeskTo
       return {
         ...logEntry(row),
         body: webhookEventOf(workspace, row, endpoint?.api_version ?? webhookApiVersion),
-        attempts: attempts.map(presentAttempt),
+        attempts,
       }
     },
 
@@ -256,19 +250,6 @@ function logEntry(row: LogRow): WebhookLogEntry {
     ...(row.type !== 'webhook.test' && { messageId: row.message_id, sequence: row.sequence }),
     state: webhookStateOf(row),
     ...(row.due_at !== null && row.leased === false && { nextAttemptAt: row.due_at }),
-  }
-}
-
-function presentAttempt(row: AttemptRow): WebhookEventDetail['attempts'][number] {
-  return {
-    round: row.round,
-    attempt: row.attempt,
-    endedAt: row.ended_at,
-    delivered: row.delivered,
-    ...(row.status !== null && { status: row.status }),
-    ...(row.trouble !== null && { trouble: row.trouble }),
-    ...(row.duration_ms !== null && { durationMs: row.duration_ms }),
-    ...(row.excerpt !== null && { excerpt: row.excerpt }),
   }
 }
 

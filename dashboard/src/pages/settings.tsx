@@ -3,19 +3,18 @@ import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { KeyRound } from 'lucide-react'
 import { useState } from 'react'
-import { ask, get, useChange, useForgetting } from '../api.ts'
+import { ask, get, useChange } from '../api.ts'
 import { useLooking, useMay } from '../session.tsx'
 import type { ApiKey, ApiKeyCreated, ListOf, Mailbox } from '../shapes.ts'
-import { StateBadge } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
 import { CopyLine } from '../ui/copy.tsx'
-import { Confirm, Dialog, DialogActions } from '../ui/dialog.tsx'
+import { Dialog, DialogActions } from '../ui/dialog.tsx'
 import { Check, FormMistake, mistakeIn, TextField, textIn } from '../ui/field.tsx'
 import { Card, Page } from '../ui/page.tsx'
 import { Answered, Empty } from '../ui/states.tsx'
 import { Table } from '../ui/table.tsx'
-import { Time } from '../ui/time.tsx'
 import { SendSnippets } from './first-message.tsx'
+import { useRevoking } from './revocable.tsx'
 import { SmtpCredentials } from './smtp-credentials.tsx'
 
 export function Settings() {
@@ -48,14 +47,8 @@ export function Settings() {
 function Keys() {
   const query = useQuery({ queryKey: ['keys'], queryFn: ({ signal }) => get<ListOf<ApiKey>>('/api/v1/keys', signal) })
   const [making, setMaking] = useState(false)
-  const [revoking, setRevoking] = useState<ApiKey>()
   const mayWrite = useMay('keys.write')
-  const revoke = useChange(
-    (key: ApiKey) => ask('DELETE', `/api/v1/keys/${key.id}`),
-    ['keys'],
-    () => setRevoking(undefined),
-  )
-  useForgetting(revoking !== undefined, revoke)
+  const revoking = useRevoking<ApiKey>('keys', 'Programs that use it are refused within a second.')
   return (
     <Card
       title="API keys"
@@ -90,43 +83,14 @@ function Keys() {
                   cell: ({ scopes }) => <span className="text-xs text-soft">{scopes.join(', ')}</span>,
                   wideOnly: true,
                 },
-                {
-                  head: 'Last used',
-                  wideOnly: true,
-                  cell: ({ lastUsedAt }) =>
-                    lastUsedAt === undefined ? <span className="text-soft">Never</span> : <Time at={lastUsedAt} />,
-                },
-                {
-                  head: '',
-                  align: 'right',
-                  cell: (key) =>
-                    key.revokedAt !== undefined ? (
-                      <StateBadge state="revoked" />
-                    ) : (
-                      mayWrite && (
-                        <Button look="quiet" onClick={() => setRevoking(key)}>
-                          Revoke<span className="sr-only"> {key.name}</span>
-                        </Button>
-                      )
-                    ),
-                },
+                ...revoking.columns,
               ]}
             />
           )
         }
       </Answered>
       <CreateKey open={making} onOpenChange={setMaking} />
-      <Confirm
-        title={`Revoke “${revoking?.name ?? ''}”?`}
-        action="Revoke"
-        open={revoking !== undefined}
-        onOpenChange={() => setRevoking(undefined)}
-        busy={revoke.isPending}
-        onConfirm={() => revoking !== undefined && revoke.mutate(revoking)}
-        mistake={<FormMistake error={revoke.error} />}
-      >
-        Programs that use it are refused within a second. It cannot be taken back.
-      </Confirm>
+      {revoking.question}
     </Card>
   )
 }

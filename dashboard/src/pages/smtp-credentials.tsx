@@ -2,18 +2,17 @@
 import { useQuery } from '@tanstack/react-query'
 import { Server } from 'lucide-react'
 import { useState } from 'react'
-import { ask, get, useChange, useForgetting } from '../api.ts'
+import { ask, get, useChange } from '../api.ts'
 import { useMay } from '../session.tsx'
 import type { SmtpCredential, SmtpCredentialCreated, SmtpCredentials as Credentials } from '../shapes.ts'
-import { StateBadge } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
 import { CopyButton, Snippet } from '../ui/copy.tsx'
-import { Confirm, Dialog, DialogActions } from '../ui/dialog.tsx'
+import { Dialog, DialogActions } from '../ui/dialog.tsx'
 import { FormMistake, mistakeIn, TextField, textIn } from '../ui/field.tsx'
 import { Card, Facts } from '../ui/page.tsx'
 import { Answered, Empty } from '../ui/states.tsx'
 import { Table } from '../ui/table.tsx'
-import { Time } from '../ui/time.tsx'
+import { useRevoking } from './revocable.tsx'
 
 export function SmtpCredentials({ sender }: { readonly sender?: string }) {
   const query = useQuery({
@@ -21,14 +20,11 @@ export function SmtpCredentials({ sender }: { readonly sender?: string }) {
     queryFn: ({ signal }) => get<Credentials>('/api/v1/smtp-credentials', signal),
   })
   const [making, setMaking] = useState(false)
-  const [revoking, setRevoking] = useState<SmtpCredential>()
   const mayWrite = useMay('smtp-credentials.write')
-  const revoke = useChange(
-    ({ id }: SmtpCredential) => ask('DELETE', `/api/v1/smtp-credentials/${id}`),
-    ['smtp-credentials'],
-    () => setRevoking(undefined),
+  const revoking = useRevoking<SmtpCredential>(
+    'smtp-credentials',
+    'Programs that use it are refused within a second, in open connections too.',
   )
-  useForgetting(revoking !== undefined, revoke)
   return (
     <Card
       title="SMTP credentials"
@@ -60,26 +56,7 @@ export function SmtpCredentials({ sender }: { readonly sender?: string }) {
                       </span>
                     ),
                   },
-                  {
-                    head: 'Last used',
-                    wideOnly: true,
-                    cell: ({ lastUsedAt }) =>
-                      lastUsedAt === undefined ? <span className="text-soft">Never</span> : <Time at={lastUsedAt} />,
-                  },
-                  {
-                    head: '',
-                    align: 'right',
-                    cell: (credential) =>
-                      credential.revokedAt !== undefined ? (
-                        <StateBadge state="revoked" />
-                      ) : (
-                        mayWrite && (
-                          <Button look="quiet" onClick={() => setRevoking(credential)}>
-                            Revoke<span className="sr-only"> {credential.name}</span>
-                          </Button>
-                        )
-                      ),
-                  },
+                  ...revoking.columns,
                 ]}
               />
             )}
@@ -87,17 +64,7 @@ export function SmtpCredentials({ sender }: { readonly sender?: string }) {
         )}
       </Answered>
       <CreateCredential open={making} onOpenChange={setMaking} sender={sender ?? 'you@example.org'} />
-      <Confirm
-        title={`Revoke “${revoking?.name ?? ''}”?`}
-        action="Revoke"
-        open={revoking !== undefined}
-        onOpenChange={() => setRevoking(undefined)}
-        busy={revoke.isPending}
-        onConfirm={() => revoking !== undefined && revoke.mutate(revoking)}
-        mistake={<FormMistake error={revoke.error} />}
-      >
-        Programs that use it are refused within a second, in open connections too. It cannot be taken back.
-      </Confirm>
+      {revoking.question}
     </Card>
   )
 }

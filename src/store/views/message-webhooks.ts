@@ -2,13 +2,9 @@
 // hand again and again, the newest posts alone.
 import { limits } from '../../config.ts'
 import type { MessageId, WorkspaceId } from '../../domain/message.ts'
-import {
-  webhookStateOf,
-  type WebhookAttempt,
-  type WebhookDeliveryState,
-  type WebhookTrouble,
-} from '../../domain/webhook.ts'
+import { webhookStateOf, type WebhookAttempt, type WebhookDeliveryState } from '../../domain/webhook.ts'
 import { sql, type Db } from '../database.ts'
+import { presentPost, type PostRow } from './webhook-events.ts'
 
 /** The answers' own words stay in the log (`readWebhookAttempts`). */
 export type TimelinePost = Omit<WebhookAttempt, 'excerpt'>
@@ -20,17 +16,10 @@ export interface TimelineWebhook {
 }
 
 /** A post beside its event's place in the queue; either may be missing. */
-interface Row {
+type Row = (PostRow | { readonly round: null }) & {
   readonly sequence: number
   readonly due_at: Date | null
   readonly leased: boolean | null
-  readonly round: number | null
-  readonly attempt: number
-  readonly ended_at: Date
-  readonly delivered: boolean
-  readonly trouble: WebhookTrouble | null
-  readonly status: number | null
-  readonly duration_ms: number | null
   /** Any of the event's posts, also of those that are not shown. */
   readonly ever_delivered: boolean | null
 }
@@ -61,19 +50,11 @@ export async function readWebhooksOfMessage(
 }
 
 function present(rows: readonly Row[]): TimelineWebhook {
-  const posts = rows.filter(({ round }) => round !== null)
+  const posts = rows.filter((row) => row.round !== null)
   const { leased = null, due_at = null, ever_delivered = null } = rows[0] ?? {}
   return {
     state: webhookStateOf({ leased, delivered: ever_delivered, tried: posts.length > 0 }),
     ...(leased === false && due_at !== null && { nextAttemptAt: due_at }),
-    attempts: posts.map((row) => ({
-      round: row.round ?? 1,
-      attempt: row.attempt,
-      endedAt: row.ended_at,
-      delivered: row.delivered,
-      ...(row.status !== null && { status: row.status }),
-      ...(row.trouble !== null && { trouble: row.trouble }),
-      ...(row.duration_ms !== null && { durationMs: row.duration_ms }),
-    })),
+    attempts: posts.map(presentPost),
   }
 }

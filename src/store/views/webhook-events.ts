@@ -1,7 +1,7 @@
 // What a webhook says of an event, the log of events with their attempts, and reading events in the order of their commits. A body is made
 // of rows that never change, so that it is the same at every try.
 import type { DeliveryEventType, MailboxId, MessageStatus, WorkspaceId } from '../../domain/message.ts'
-import type { WebhookTrouble } from '../../domain/webhook.ts'
+import type { WebhookAttempt, WebhookTrouble } from '../../domain/webhook.ts'
 import { sql, type Db } from '../database.ts'
 
 /** Everything that goes into a body. `sender` and its neighbours are null for `webhook.test`, which no message has. */
@@ -81,7 +81,8 @@ export interface LogRow extends EventRow {
   readonly tried: boolean | null
 }
 
-export interface AttemptRow {
+/** One ended POST. */
+export interface PostRow {
   readonly round: number
   readonly attempt: number
   readonly ended_at: Date
@@ -89,6 +90,8 @@ export interface AttemptRow {
   readonly trouble: WebhookTrouble | null
   readonly status: number | null
   readonly duration_ms: number | null
+}
+interface AttemptRow extends PostRow {
   readonly excerpt: string | null
 }
 
@@ -140,10 +143,24 @@ export function readEventsBetween(
   return db.rows(logOf, [workspace, range.from, range.to])
 }
 
-export function readWebhookAttempts(
+/** Every ended POST of one event, with the beginning of what was answered. */
+export async function readWebhookAttempts(
   db: Db,
   workspace: WorkspaceId,
   event: { readonly messageId: string; readonly sequence: number },
-): Promise<AttemptRow[]> {
-  return db.rows(attempts, [workspace, event.messageId, event.sequence])
+): Promise<WebhookAttempt[]> {
+  const rows = await db.rows<AttemptRow>(attempts, [workspace, event.messageId, event.sequence])
+  return rows.map((row) => ({ ...presentPost(row), ...(row.excerpt !== null && { excerpt: row.excerpt }) }))
+}
+
+export function presentPost(row: PostRow): Omit<WebhookAttempt, 'excerpt'> {
+  return {
+    round: row.round,
+    attempt: row.attempt,
+    endedAt: row.ended_at,
+    delivered: row.delivered,
+    ...(row.status !== null && { status: row.status }),
+    ...(row.trouble !== null && { trouble: row.trouble }),
+    ...(row.duration_ms !== null && { durationMs: row.duration_ms }),
+  }
 }

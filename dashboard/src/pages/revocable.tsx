@@ -1,0 +1,69 @@
+// What API keys and SMTP credentials have in common: when one was last used, and taking it away, which nothing undoes.
+import { useState, type ReactNode } from 'react'
+import { ask, useChange, useForgetting } from '../api.ts'
+import { useMay } from '../session.tsx'
+import { StateBadge } from '../ui/badge.tsx'
+import { Button } from '../ui/button.tsx'
+import { Confirm } from '../ui/dialog.tsx'
+import { FormMistake } from '../ui/field.tsx'
+import type { Column } from '../ui/table.tsx'
+import { Time } from '../ui/time.tsx'
+
+interface Revocable {
+  readonly id: string
+  readonly name: string
+  readonly lastUsedAt?: string
+  readonly revokedAt?: string
+}
+
+/** The last columns of a list of them, and the question before one is revoked. */
+export function useRevoking<Item extends Revocable>(
+  list: 'keys' | 'smtp-credentials',
+  consequence: string,
+): { readonly columns: readonly Column<Item>[]; readonly question: ReactNode } {
+  const [revoking, setRevoking] = useState<Item>()
+  const mayWrite = useMay(`${list}.write`)
+  const revoke = useChange(
+    ({ id }: Item) => ask('DELETE', `/api/v1/${list}/${id}`),
+    [list],
+    () => setRevoking(undefined),
+  )
+  useForgetting(revoking !== undefined, revoke)
+  return {
+    columns: [
+      {
+        head: 'Last used',
+        wideOnly: true,
+        cell: ({ lastUsedAt }) =>
+          lastUsedAt === undefined ? <span className="text-soft">Never</span> : <Time at={lastUsedAt} />,
+      },
+      {
+        head: '',
+        align: 'right',
+        cell: (item) =>
+          item.revokedAt !== undefined ? (
+            <StateBadge state="revoked" />
+          ) : (
+            mayWrite && (
+              <Button look="quiet" onClick={() => setRevoking(item)}>
+                Revoke<span className="sr-only"> {item.name}</span>
+              </Button>
+            )
+          ),
+      },
+    ],
+    question: (
+      <Confirm
+        title={`Revoke “${revoking?.name ?? ''}”?`}
+        action="Revoke"
+        open={revoking !== undefined}
+        onOpenChange={() => setRevoking(undefined)}
+        busy={revoke.isPending}
+        onConfirm={() => revoking !== undefined && revoke.mutate(revoking)}
+        mistake={<FormMistake error={revoke.error} />}
+      >
+        {consequence} It cannot be taken back.
+      </Confirm>
+    ),
+  }
+}
