@@ -112,16 +112,7 @@ async function composed(db: Db, claimed: Claimed): Promise<Signable | undefined>
 }
 
 /** Fields of a mail that others wrote, which a receiver acts upon. */
-const signedToo = [
-  'cc',
-  'reply-to',
-  'sender',
-  'in-reply-to',
-  'references',
-  'list-id',
-  'list-unsubscribe',
-  'list-unsubscribe-post',
-]
+const signedToo = ['sender', 'in-reply-to', 'references', 'list-id', 'list-unsubscribe', 'list-unsubscribe-post']
 
 /** A mail that was submitted is sent as it is kept: not an octet of it is made anew, unless the next host takes 7 bits alone. */
 async function kept(db: Db, claimed: Claimed): Promise<Signable | undefined> {

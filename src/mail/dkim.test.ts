@@ -139,6 +139,12 @@ describe('tampering breaks the signature', () => {
     'a second To': (wire) => wire.replace('To: ', 'To: z@example.com\r\nTo: '),
     'a second Subject': (wire) => wire.replace('Subject: ', 'Subject: x\r\nSubject: '),
     'a second Date': (wire) => wire.replace('\r\nDate: ', '\r\nDate: x\r\nDate: '),
+    'a Reply-To where there was none': (wire) => wire.replace('From: ', 'Reply-To: z@example.com\r\nFrom: '),
+    'a Cc where there was none': (wire) => wire.replace('From: ', 'Cc: z@example.com\r\nFrom: '),
+    'a second Message-ID': (wire) => wire.replace('From: ', 'Message-ID: <z@example.com>\r\nFrom: '),
+    'a second Content-Type': (wire) => wire.replace('From: ', 'Content-Type: text/html\r\nFrom: '),
+    'a second Content-Transfer-Encoding': (wire) =>
+      wire.replace('From: ', 'Content-Transfer-Encoding: base64\r\nFrom: '),
     'another time of signing': (wire) => wire.replace(`t=${signedAt}`, `t=${signedAt - 1}`),
   }
   for (const [name, change] of Object.entries(changes))

@@ -36,6 +36,8 @@ export function signingKey({ domain, selector, privateKeyPem }: SigningKeySource
 const signedNames = [
   'from',
   'to',
+  'cc',
+  'reply-to',
   'subject',
   'date',
   'message-id',
@@ -43,8 +45,13 @@ const signedNames = [
   'content-type',
   'content-transfer-encoding',
 ]
-/** Signed once more than they occur (RFC 6376 5.4.2), so that adding a second one breaks the signature. */
-const oversigned = new Set(['from', 'to', 'subject', 'date'])
+/**
+ * Signed once more than they occur (RFC 6376 5.4.2, 8.15): who adds one, such as a Reply-To of his own before he sends the mail to others, breaks the
+ * signature.
+ */
+const oversigned = new Set(['from', 'to', 'cc', 'reply-to', 'subject', 'date', 'message-id'])
+/** The same where they occur: an honest relay may add what is missing, and nobody a second one. */
+const oversignedOnceThere = new Set(['mime-version', 'content-type', 'content-transfer-encoding'])
 
 /**
  * The complete field, folded, with its CRLF: it goes before the header block. `fields` are raw pairs as written (compose.ts), `body` is
@@ -109,7 +116,7 @@ function selectFields(
       listed.push(name)
       canonical += `${name}:${canonicalValue(values[at] as string)}\r\n`
     }
-    if (oversigned.has(name)) listed.push(name)
+    if (oversigned.has(name) || (values.length > 0 && oversignedOnceThere.has(name))) listed.push(name)
   }
   return { listed, canonical }
 }
