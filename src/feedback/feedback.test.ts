@@ -103,6 +103,13 @@ describe('a report of a feed', () => {
     for (const id of ids) expect(await types(id)).not.toContain('message.hard_bounced')
   })
 
+  test('with an id that no database can hold is about no message of ours', async () => {
+    expect(await feedback.receiveFed({ name: 'generic', route: 'installation' }, [bounce(byId('R\0'))])).toEqual([
+      'unknown_message',
+    ])
+    expect(await unmatched()).toEqual([['unknown_message', 'generic']])
+  })
+
   test('without any evidence is kept for operators, who can read it, until it is old', async () => {
     await feedback.receiveFed({ name: 'generic', route: 'installation' }, [bounce()])
     const [found] = await listUnmatchedFeedback(world.db, 10)

@@ -43,6 +43,7 @@ export async function findReported(db: Db, id: string): Promise<Reported | undef
 
 /** By the id that the relay of this route gave; undefined also where two messages got the same one. */
 export async function findRelayed(db: Db, route: RelayRoute, providerId: string): Promise<Reported | undefined> {
+  if (providerId.includes('\0')) return undefined // PostgreSQL has no such text
   const found = await db.rows<Reported>(byProviderId, [routeColumn(route), providerId])
   return found.length === 1 ? found[0] : undefined
 }
