@@ -459,6 +459,25 @@ describe.concurrent('TLS', () => {
     expect(seen.peer.connections).toBe(1)
   })
 
+  test.each([
+    ['broken', broken],
+    ['refused for now', '454 4.7.0 TLS not available\r\n'],
+  ] as [string, Act][])(
+    '%s, and clear text refused for want of it: tried again, for TLS may work then',
+    async (_, act) => {
+      const wanted = '530 5.7.0 Must issue a STARTTLS command first\r\n'
+      for (const script of [{ MAIL: wanted }, { RCPT: wanted, DATA: '503 no\r\n' }] as Script[]) {
+        const seen = await converse({ EHLO: withStartTls, STARTTLS: act, ...script })
+        await promiseHolds(seen)
+        expect(outcomeOf(seen.end)).toEqual({ kind: 'retry', reason: 'tls' })
+      }
+      const other = await converse({ EHLO: withStartTls, STARTTLS: act, MAIL: '550 5.7.1 no\r\n' })
+      expect(outcomeOf(other.end)).toEqual({ kind: 'failed', reason: 'mail_5xx' })
+      const never = await converse({ MAIL: wanted })
+      expect(outcomeOf(never.end)).toEqual({ kind: 'failed', reason: 'mail_5xx' })
+    },
+  )
+
   test('text injected behind the 220: the connection is dropped (24)', async () => {
     const seen = await converse({ EHLO: withStartTls, STARTTLS: '220 go\r\n250-injected\r\n250 ok\r\n' })
     expect(seen.end).toMatchObject({ phase: 'tls', trouble: 'malformed' })
