@@ -287,6 +287,8 @@ describe('two processes', () => {
       if (!line.startsWith('#')) expect(line.startsWith(family)).toBe(true)
     }
     expect((await fetch(run.metricsUrl.replace('/metrics', '/'))).status).toBe(404)
+    expect((await fetch(`${run.metricsUrl}?from=scraper`)).status).toBe(200)
+    expect(run.stdout()).toMatch(/^ {2}API .*\n {2}Dashboard .*\n {2}Metrics .*\n {2}Mail goes .*\n {2}Scanner /m) // what runs, and no more
     const delivery = childOf(run.pid)
     const began = performance.now()
     run.child.kill('SIGTERM')

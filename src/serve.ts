@@ -170,7 +170,8 @@ async function serveMetrics(
   child: DeliveryChild | undefined,
 ): Promise<() => Promise<void>> {
   const server: Server = createServer((request, response) => {
-    if (request.url !== '/metrics' || request.method !== 'GET') {
+    // A scraper may add parameters of its own.
+    if (request.url?.split('?')[0] !== '/metrics' || !['GET', 'HEAD'].includes(request.method ?? '')) {
       response.writeHead(404).end()
       return
     }

@@ -1,5 +1,5 @@
 // What a person reads after `npm start`: where things are, and the one line to paste that sends a mail.
-import { publicUrl, type Settings } from './config.ts'
+import { publicUrl, type RoleName, type Settings } from './config.ts'
 import { firstName, type FirstLogin, type FirstWorkspace } from './first-workspace.ts'
 
 /** The text for standard output, without the line `posthorn ready`. */
@@ -16,22 +16,22 @@ export function welcome(
     mx: "mx: straight to the recipients' mail hosts",
     relay: route.kind === 'relay' ? `relay ${route.host}:${route.port}` : 'relay',
   }[route.kind]
-  const sends = settings.POSTHORN_ROLES.includes('smtp')
+  const runs = (...roles: RoleName[]) => roles.some((role) => settings.POSTHORN_ROLES.includes(role))
+  const sends = runs('smtp')
   const host = settings.POSTHORN_SMTP_HOST
   const smtpHost = ['127.0.0.1', '0.0.0.0', '::', '::1'].includes(host) ? 'localhost' : host
   const lines = [
     '',
-    `  API        ${url}/api/v1        reference ${url}/docs`,
-    `  Dashboard  ${url}/`,
+    ...(runs('api') ? [`  API        ${url}/api/v1        reference ${url}/docs`, `  Dashboard  ${url}/`] : []),
     `  Metrics    http://localhost:${settings.POSTHORN_METRICS_PORT}/metrics`,
     ...(sends
       ? [
           `  SMTP       ${smtpHost}:${settings.POSTHORN_SMTP_PORT} STARTTLS, ${smtpHost}:${settings.POSTHORN_SMTPS_PORT} TLS`,
         ]
       : []),
-    `  Bounces    by mail to port ${settings.POSTHORN_FEEDBACK_PORT}`,
-    `  Mail goes  ${goes}`,
-    `  Scanner    ${scanner}`,
+    ...(runs('feedback') ? [`  Bounces    by mail to port ${settings.POSTHORN_FEEDBACK_PORT}`] : []),
+    ...(runs('deliver') ? [`  Mail goes  ${goes}`] : []),
+    ...(runs('api', 'smtp') ? [`  Scanner    ${scanner}`] : []),
     '',
     ...signingIn(login),
   ]
@@ -47,17 +47,23 @@ export function welcome(
       `  A workspace is ready: "${first.name}". Its API key is shown this once:`,
       `    ${first.key}`,
       '',
-      '  Send a mail (paste this):',
-      `    curl -s ${url}/api/v1/send \\`,
-      `      -H 'Authorization: Bearer ${first.key}' -H 'Content-Type: application/json' \\`,
-      `      -d '{"mailboxId":"${first.mailboxId}","recipient":"delivered@simulator.posthorn.test","subject":"Hello","bodyText":"It works."}'`,
-      '',
-      '  Watch it arrive (put the id of the answer at the end):',
-      `    curl -s -H 'Authorization: Bearer ${first.key}' ${url}/api/v1/messages/ID`,
-      '',
+      ...(runs('api') ? overHttp(first, url) : []),
       ...(sends ? overSmtp(first, smtpHost, settings.POSTHORN_SMTP_PORT) : []),
     )
   return lines.join('\n')
+}
+
+function overHttp({ key, mailboxId }: FirstWorkspace, url: string): string[] {
+  return [
+    '  Send a mail (paste this):',
+    `    curl -s ${url}/api/v1/send \\`,
+    `      -H 'Authorization: Bearer ${key}' -H 'Content-Type: application/json' \\`,
+    `      -d '{"mailboxId":"${mailboxId}","recipient":"delivered@simulator.posthorn.test","subject":"Hello","bodyText":"It works."}'`,
+    '',
+    '  Watch it arrive (put the id of the answer at the end):',
+    `    curl -s -H 'Authorization: Bearer ${key}' ${url}/api/v1/messages/ID`,
+    '',
+  ]
 }
 
 function overSmtp({ sender, smtp }: FirstWorkspace, host: string, port: number): string[] {

@@ -18,6 +18,7 @@ test('what passes through the log is counted by its label, and passed on', async
   const log = metrics.counting(inner)
   log.accepted({ source: 'smtp' })
   log.accepted({})
+  log.accepted({ replayed: true })
   log.refused({ code: 'not_found' })
   log.attempted({ outcome: 'retry' })
   log.attempted({ outcome: 'retry' })
@@ -25,6 +26,7 @@ test('what passes through the log is counted by its label, and passed on', async
   log.fault('arm', new Error('x'))
   expect(passed).toEqual([
     'accepted smtp',
+    'accepted undefined',
     'accepted undefined',
     'refused not_found',
     'attempted retry',
@@ -40,8 +42,12 @@ test('what passes through the log is counted by its label, and passed on', async
   expect(sample(text, 'posthorn_refused_total')).toEqual([
     'posthorn_refused_total{code="not_found",process="deliver"} 1',
   ])
+  // Those that have not been are 0 from the start, so that the first of them is a step.
   expect(sample(text, 'posthorn_attempts_total')).toEqual([
+    'posthorn_attempts_total{outcome="accepted",process="deliver"} 0',
     'posthorn_attempts_total{outcome="retry",process="deliver"} 2',
+    'posthorn_attempts_total{outcome="failed",process="deliver"} 0',
+    'posthorn_attempts_total{outcome="unknown",process="deliver"} 0',
   ])
   expect(sample(text, 'posthorn_faults_total')).toEqual(['posthorn_faults_total{what="arm",process="deliver"} 1'])
 })

@@ -53,6 +53,8 @@ export function makeMetrics(process: string): Metrics {
     labelNames: ['outcome'],
     registers,
   })
+  // What has not happened yet is 0: an alert sees no step from nothing to a number.
+  for (const outcome of ['accepted', 'retry', 'failed', 'unknown']) attempts.inc({ outcome }, 0)
   const attemptSeconds = new Histogram({
     name: 'posthorn_attempt_seconds',
     help: 'Time that a delivery attempt took, by outcome.',
@@ -110,7 +112,8 @@ export function makeMetrics(process: string): Metrics {
     counting: (log) => ({
       ...log,
       accepted: (facts) => {
-        accepted.inc({ source: String(facts['source'] ?? 'rest') })
+        // Of a repeat nothing new became a message.
+        if (facts['replayed'] !== true) accepted.inc({ source: String(facts['source'] ?? 'rest') })
         log.accepted(facts)
       },
       refused: (facts) => {

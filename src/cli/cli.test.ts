@@ -154,11 +154,30 @@ describe('mistakes', () => {
     ['a time that is a bare number', ['webhook', 'replay', 'Shop', '--from', '5'], 2, /time with its zone/],
     ['a time of no zone', ['key', 'create', 'Shop', '--name', 'x', '--expires', '2027-01-31T00:00'], 2, /its zone/],
     ['a value that is none', ['workspace', 'set', 'Shop', '--status', 'asleep'], 2, /Allowed choices/],
+    ['no choice where one must be made', ['recover'], 2, /give one of --resume and --assume-sent-since TIME/],
+    ['two choices', ['recover', '--resume', '--assume-sent-since', '2026-11-01T03:00:00Z'], 2, /give one of/],
+    ['a role of nothing', ['user', 'create', '--email', 'a@b.example', '--role', 'owner'], 2, /give --workspace, too/],
+    [
+      'a file without a folder',
+      ['backup', '/nowhere/x'],
+      1,
+      /^posthorn: \/nowhere\/x cannot be written: its folder does not exist\.\n$/,
+    ],
   ])('%s: standard error and status', async (_, args, status, words) => {
     const ended = await posthorn(args)
     expect(ended).toMatchObject({ status, out: '' })
     expect(ended.err).toMatch(words)
     expect(ended.err).not.toContain('    at ')
+  })
+
+  test('to forget an old key where there is none is no mistake, and is not said to be done', async () => {
+    const { status, out } = await posthorn(['rotate-key', '--finish'])
+    expect({ status, out }).toEqual({ status: 0, out: expect.stringMatching(/There is no old key/) as string })
+  })
+
+  test('a domain that was taken as verified says by whose word', async () => {
+    const { out } = await posthorn(['domain', 'list', 'Shop'])
+    expect(out).toMatch(/^status: verified by your word, or the first start's; checks change nothing$/m)
   })
 
   test('wrong settings are told all together, and help works without them', async () => {

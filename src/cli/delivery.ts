@@ -29,9 +29,11 @@ export function deliveryCommands(program: Command, desk: Desk): void {
       'what could have been sent since then becomes delivery_unknown, and is not sent',
       instant,
     )
-    .action((options: { resume?: true; assumeSentSince?: Date }) =>
-      desk.withExisting((tools) => recover(desk, tools, options)),
-    )
+    .action((options: { resume?: true; assumeSentSince?: Date }, command: Command) => {
+      if ((options.resume === true) === (options.assumeSentSince !== undefined))
+        command.error('error: give one of --resume and --assume-sent-since TIME; docs/restore.md tells which')
+      return desk.withExisting((tools) => recover(desk, tools, options.assumeSentSince))
+    })
 }
 
 async function drain(desk: Desk, { db }: Tools, { off, wait }: { off?: true; wait: boolean }): Promise<void> {
@@ -62,13 +64,7 @@ async function untilQuiet(desk: Desk, look: () => Promise<QueueProgress>, within
   }
 }
 
-async function recover(
-  desk: Desk,
-  { db }: Tools,
-  { resume, assumeSentSince: since }: { resume?: true; assumeSentSince?: Date },
-): Promise<void> {
-  if ((resume === true) === (since !== undefined))
-    throw new Mistake('Say one of --resume and --assume-sent-since TIME; docs/restore.md tells which.')
+async function recover(desk: Desk, { db }: Tools, since: Date | undefined): Promise<void> {
   const before = (await readStops(db.rows)).filter(({ kind }) => kind !== 'drain').map(({ reason }) => reason)
   if (since !== undefined && since > (await databaseNow(db)))
     throw new Mistake('The time of --assume-sent-since lies in the future: it is when the backup was made, or earlier.')

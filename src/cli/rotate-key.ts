@@ -1,7 +1,7 @@
 // `posthorn rotate-key`: a new installation key, and everything that the old one sealed sealed anew. It may be cut off at any moment, and is
 // then begun again; the old key opens until --finish has seen that nothing needs it (docs/production.md).
 import type { Command } from 'commander'
-import { addKeyToFile, dropOldKeysFromFile } from '../base/installation-key.ts'
+import { addKeyToFile, dropOldKeysFromFile, installationKeys } from '../base/installation-key.ts'
 import type { Vault } from '../base/secret.ts'
 import type { Settings } from '../config.ts'
 import type { Db } from '../store/database.ts'
@@ -21,13 +21,15 @@ export function rotateKeyCommand(program: Command, desk: Desk): void {
     .action(({ finish }: { finish?: true }) =>
       desk.withExisting(async ({ db, vault, settings }) => {
         const inFile = settings.POSTHORN_SECRET_KEY === undefined
+        const before = installationKeys(settings).all().length
         if (finish !== true) begin(settings, inFile)
         const done = await sealAnew(db, vault)
         if (finish === true && inFile) dropOldKeysFromFile(settings)
         desk.show({ ...done, finished: finish === true }, () =>
-          [facts({ 'secrets looked at': done.seen, 'sealed anew': done.resealed }), next(finish === true, inFile)].join(
-            '\n',
-          ),
+          [
+            facts({ 'secrets looked at': done.seen, 'sealed anew': done.resealed }),
+            before === 1 && finish === true ? noOldKey : next(finish === true, inFile),
+          ].join('\n'),
         )
       }),
     )
@@ -50,6 +52,8 @@ async function sealAnew(db: Db, vault: Vault): Promise<{ readonly seen: number; 
     if (walk.resealed === 0) return { seen: walk.seen + 1, resealed }
   }
 }
+
+const noOldKey = 'There is no old key: this one alone opens. To change it: posthorn rotate-key, without --finish.'
 
 function next(finished: boolean, inFile: boolean): string {
   if (!finished)

@@ -174,7 +174,8 @@ function collect(value: string, before: readonly string[] = []): readonly string
   return [...before, ...value.split(',').map((each) => each.trim())]
 }
 
-function describeDomain({ id, name, status, brokenSince, returnPathHost, checkedAt, records, advice }: Domain): string {
+function describeDomain(domain: Domain): string {
+  const { id, name, status, vouched, brokenSince, returnPathHost, checkedAt, records, advice } = domain
   const rows = records.map((record) => [record.type, record.name, record.status, record.value])
   const findings = records.flatMap(({ type, name: at, finding }) =>
     finding === undefined ? [] : `${type} ${at}: ${finding}`,
@@ -183,7 +184,7 @@ function describeDomain({ id, name, status, brokenSince, returnPathHost, checked
   const about = facts({
     id,
     name,
-    status,
+    status: vouched ? `${status} by your word, or the first start's; checks change nothing` : status,
     'broken since': brokenSince,
     'return path': returnPathHost,
     checked: checkedAt,

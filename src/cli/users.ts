@@ -1,7 +1,7 @@
 // `posthorn user`: people of the dashboard. Operators are made here and nowhere else.
 import { Option, type Command } from 'commander'
 import { memberRoles, type MemberRole } from '../domain/scopes.ts'
-import { createUser, findWorkspace, Mistake } from '../workspace/workspace.ts'
+import { createUser, findWorkspace } from '../workspace/workspace.ts'
 import { facts } from './print.ts'
 import type { Desk } from './tools.ts'
 
@@ -24,11 +24,11 @@ export function userCommands(program: Command, desk: Desk): void {
     .option('--workspace <workspace>', 'a workspace to be a member of: its id or exact name')
     .addOption(new Option('--role <role>', 'what the person may do there').choices([...memberRoles]))
     .option('--operator', 'an operator of the whole installation', false)
-    .action((options: Options) =>
-      desk.with(async ({ db, vault }) => {
+    .action((options: Options, command: Command) => {
+      if (options.workspace === undefined && options.role !== undefined)
+        command.error('error: a role belongs to a workspace: give --workspace, too')
+      return desk.with(async ({ db, vault }) => {
         const { email, name, workspace, role = 'owner', operator } = options
-        if (workspace === undefined && options.role !== undefined)
-          throw new Mistake('A role belongs to a workspace: give --workspace, too.')
         const found = workspace === undefined ? undefined : await findWorkspace(db, vault, workspace)
         const made = await createUser(db, {
           email,
@@ -43,6 +43,6 @@ export function userCommands(program: Command, desk: Desk): void {
             ...(password === undefined ? ['The login existed already; its password stays.'] : []),
           ].join('\n'),
         )
-      }),
-    )
+      })
+    })
 }

@@ -6,6 +6,7 @@ import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { createZstdCompress, createZstdDecompress } from 'node:zlib'
 import { Client } from 'pg'
+import { Trouble } from '../base/trouble.ts'
 import { limits } from '../config.ts'
 import { ofAnotherCluster, renewMarkText } from './commit-order.ts'
 import { serverOf, type Connection } from './database.ts'
@@ -98,11 +99,19 @@ export async function backUp(connection: Connection, file: string): Promise<Back
       await handle.close()
       await rename(unfinished, file)
     } catch (error) {
-      await rm(unfinished, { force: true })
-      throw error
+      await rm(unfinished, { force: true }).catch(() => undefined)
+      throw cannotWrite(file, error)
     }
     return { tables: tables.length, rows, takenAt: new Date(head.takenAt) }
   })
+}
+
+/** A file's trouble as a sentence; any other stays what it is. */
+function cannotWrite(file: string, error: unknown): unknown {
+  const { code, syscall, path, dest } = error as NodeJS.ErrnoException & { dest?: string }
+  if (syscall === undefined || (path ?? dest) === undefined) return error
+  const why = code === 'ENOENT' ? 'its folder does not exist' : code === 'ENOSPC' ? 'the disk is full' : code
+  return new Trouble(`${file} cannot be written: ${why}.`, { cause: error })
 }
 
 async function* pagesOf(client: Client, { name, columns }: Table): AsyncGenerator<string[]> {

@@ -88,7 +88,7 @@ test('behind its own file: fenced, acceptance goes on, and --assume-sent-since s
   await posthorn.startAgain()
   expect([await delivery(), await copies(fresh), await copies(id)]).toEqual(['stopped (fence: behind)', 0, 1])
 
-  await expect(posthorn.cli('recover')).rejects.toThrow(/Say one of/)
+  await expect(posthorn.cli('recover')).rejects.toThrow(/give one of/)
   await expect(posthorn.cli('recover', '--assume-sent-since', 'yesterday')).rejects.toThrow(/must be a time/)
   await expect(posthorn.cli('recover', '--assume-sent-since', '2999-01-01T00:00:00Z')).rejects.toThrow(/future/)
   expect(await posthorn.cli('recover', '--assume-sent-since', since.toISOString())).toEqual({
