@@ -110,6 +110,7 @@ describe('reading the environment', () => {
 
   const right: [keyof typeof settingTable, string, unknown][] = [
     ['POSTHORN_ROLES', 'api, deliver', ['api', 'deliver']],
+    ['POSTHORN_ROLES', 'api,deliver,api', ['api', 'deliver']],
     ['POSTHORN_ROLES', 'all', roleNames],
     ['POSTHORN_HTTP_PORT', '0', 0],
     ['POSTHORN_PUBLIC_URL', 'https://mail.example/', 'https://mail.example'],

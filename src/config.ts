@@ -93,7 +93,7 @@ function databaseUrl(value: string): string {
 }
 function roles(value: string): readonly RoleName[] {
   if (value === 'all') return roleNames
-  return value.split(',').map((name) => oneOf(...roleNames)(name.trim()))
+  return [...new Set(value.split(',').map((name) => oneOf(...roleNames)(name.trim())))] // each runs once
 }
 function dnsServers(value: string): readonly string[] {
   return value.split(',').map((entry) => {

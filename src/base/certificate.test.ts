@@ -49,6 +49,12 @@ test('it is made once, kept for its owner alone, and found again', () => {
   const path = join(folder, 'data', 'smtp-tls.pem')
   expect(statSync(path).mode & 0o777).toBe(0o600)
   expect(readFileSync(path, 'utf8')).toBe(first.key + first.cert)
+  for (const damaged of ['', first.cert, first.key + first.cert.slice(0, -60)]) {
+    writeFileSync(path, damaged)
+    expect(() => tlsCertificate(settings)).toThrow(
+      `${path} is damaged: delete it, and the next start makes a new certificate`,
+    )
+  }
 })
 
 test('files that are set are used, and what is wrong with them is said by their names', () => {

@@ -99,7 +99,7 @@ function whyUnusable(pem: string, holds: string): string {
 function keptCertificate({ POSTHORN_DATA_DIR: folder, POSTHORN_HOSTNAME: hostname }: From): TlsCertificate {
   const path = join(folder, 'smtp-tls.pem')
   const kept = readIfThere(path)
-  if (kept !== undefined) return parted(kept)
+  if (kept !== undefined) return parted(kept, path)
   const { key, cert } = selfSigned(hostname, new Date())
   makeFolders(folder, 0o700)
   const draft = `${path}.${process.pid}.${randomBytes(6).toString('hex')}`
@@ -111,7 +111,7 @@ function keptCertificate({ POSTHORN_DATA_DIR: folder, POSTHORN_HOSTNAME: hostnam
   } finally {
     rmSync(draft, { force: true })
   }
-  return parted(readFileSync(path, 'utf8'))
+  return parted(readFileSync(path, 'utf8'), path)
 }
 
 function readIfThere(path: string): string | undefined {
@@ -123,9 +123,15 @@ function readIfThere(path: string): string | undefined {
   }
 }
 
-function parted(pem: string): TlsCertificate {
+function parted(pem: string, path: string): TlsCertificate {
   const at = pem.indexOf('-----BEGIN CERTIFICATE-----')
-  return { key: pem.slice(0, at), cert: pem.slice(at) }
+  const both = { key: pem.slice(0, at), cert: pem.slice(at) }
+  try {
+    if (new X509Certificate(both.cert).checkPrivateKey(createPrivateKey(both.key))) return both
+  } catch {
+    // one of the two is none
+  }
+  throw new Trouble(`${path} is damaged: delete it, and the next start makes a new certificate`)
 }
 
 const days = 3_650

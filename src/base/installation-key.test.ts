@@ -1,4 +1,4 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
@@ -39,6 +39,9 @@ describe('the installation key', () => {
     writeFileSync(join(folder, 'secret-key'), '')
     expect(() => firstKey(settings(folder))).toThrow(/backup/)
     expect(readFileSync(join(folder, 'secret-key'), 'utf8')).toBe('')
+    rmSync(join(folder, 'secret-key'))
+    mkdirSync(join(folder, 'secret-key'))
+    expect(() => firstKey(settings(folder))).toThrow(/secret-key cannot be read \(EISDIR\): run this as the user who/)
   })
 
   test('is rotated in the file whole: the new one first, begun once, and a process that runs sees it', () => {

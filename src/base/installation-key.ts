@@ -82,8 +82,11 @@ function readIfThere(path: string): string | undefined {
   try {
     return readFileSync(path, 'utf8').trim()
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
-    throw error
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'ENOENT') return undefined
+    throw new Trouble(`${path} cannot be read (${code}): run this as the user who runs Posthorn, or as root`, {
+      cause: error,
+    })
   }
 }
 

@@ -98,7 +98,11 @@ export function recall(folder: DataFolder): Remembered | undefined {
       cause: error,
     })
   }
-  return JSON.parse(text) as Remembered
+  try {
+    return JSON.parse(text) as Remembered
+  } catch (error) {
+    throw new EmbeddedTrouble(`${stateFile(folder)} is damaged: put the one from your backup there`, { cause: error })
+  }
 }
 
 /** Whether the data folder has a database. Makes nothing. */

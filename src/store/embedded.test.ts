@@ -400,6 +400,12 @@ describe('what the operator is told', () => {
     expect(fs.existsSync(join(dataDir, 'postgresql'))).toBe(false)
   })
 
+  test('what it remembers of its database is damaged', async () => {
+    const dataDir = installed()
+    fs.writeFileSync(join(dataDir, 'postgresql.json'), '')
+    expect(await trouble(dataDir)).toMatch(/\/postgresql\.json is damaged: put the one from your backup there$/)
+  })
+
   test('a database of another PostgreSQL', async () => {
     const dataDir = installed()
     fs.writeFileSync(join(dataDir, 'postgresql', 'PG_VERSION'), '17\n')
