@@ -1,6 +1,6 @@
 // The receivers in docs/webhooks.md, run as they stand there, in every language that this machine has.
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
-import { createServer, type AddressInfo } from 'node:net'
+import { connect, createServer, type AddressInfo } from 'node:net'
 import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -72,6 +72,21 @@ describe.each(languages.filter(isInstalled).map((language) => [language.fence, l
       expect(new Set(Object.values(refused))).toEqual(new Set([400]))
       await running.until(2)
       expect(heard.filter((line) => line.includes(event.id))).toHaveLength(1)
+    })
+
+    test('goes on while a request hangs, and after it broke off', async () => {
+      running = await start(language)
+      const { url } = running
+      const good = async () => {
+        const { headers, body } = signed({ id: crypto.randomUUID(), type: 'message.sent' }, secret)
+        return (await fetch(url, { method: 'POST', headers, body })).status
+      }
+      const socket = connect(Number(new URL(url).port), '127.0.0.1').resume()
+      socket.write('POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{"id":')
+      expect(await good()).toBe(204)
+      socket.end()
+      await once(socket, 'close')
+      expect(await good()).toBe(204)
     })
 
     // Anybody can sign with an empty key.
