@@ -70,12 +70,12 @@ export function makeWebhookDesk({ db, vault, targets, timeScale }: WebhookDeskTo
     actor: string,
     action: string,
     work: (tx: Db) => Promise<EndpointRow | undefined>,
-    facts: (row: EndpointRow) => object = () => ({}),
+    facts?: (row: EndpointRow) => object,
   ): Promise<EndpointRow | undefined> =>
     db.transaction(async (tx) => {
       const row = await work(tx)
       // The host alone: paths and parameters hold secrets of their receivers, and the log is kept for a year.
-      const told = row && { target: new URL(row.url).host, facts: facts(row) }
+      const told = row && { target: new URL(row.url).host, ...(facts && { facts: facts(row) }) }
       if (told !== undefined) await writeAudit(tx, { workspaceId, actor, action, ...told })
       return row
     })

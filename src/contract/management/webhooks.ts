@@ -25,7 +25,7 @@ export const WebhookEndpoint = Type.Object(
       }),
     ),
     disabledAt: Type.Optional(time('Since when it is disabled.')),
-    failingSince: Type.Optional(time('The first failed try since the last success.')),
+    failingSince: Type.Optional(time('The first failed try since the last success, or since the URL was changed.')),
     rotating: Type.Boolean({
       description: 'A new secret is prepared: `Webhook-Signature-Next` carries its signature.',
     }),
@@ -50,7 +50,7 @@ const logEntry = {
   state: Type.Enum(webhookStates, {
     type: 'string',
     description:
-      '`waiting`: for its first or next try; `sending`: under way; `delivered`; `failed`: eight tries without success; `not_sent`: kept back by the filter or because the endpoint was disabled.',
+      '`waiting`: for its first or next try; `sending`: under way; `delivered`; `failed`: no further try, and none succeeded; `not_sent`: kept back by the filter or because the endpoint was disabled.',
   }),
   nextAttemptAt: Type.Optional(time('When it is tried next.')),
 }
