@@ -47,20 +47,14 @@ const forgotPassword = createRoute({
   path: '/forgot-password',
   component: lazyRouteComponent(() => import('./pages/password-reset.tsx'), 'ForgotPassword'),
 })
-/** Links in mails carry their token behind `#`, which browsers tell to no server; some mail programs lose it, so `?token=` works too. */
-const withToken = ({ token }: Record<string, unknown>): { readonly token: string } => ({
-  token: typeof token === 'string' ? token : (new URLSearchParams(location.hash.slice(1)).get('token') ?? ''),
-})
 const resetPassword = createRoute({
   getParentRoute: () => root,
   path: '/reset-password',
-  validateSearch: withToken,
   component: lazyRouteComponent(() => import('./pages/password-reset.tsx'), 'ResetPassword'),
 })
 const invitation = createRoute({
   getParentRoute: () => root,
   path: '/accept-invitation',
-  validateSearch: withToken,
   component: lazyRouteComponent(() => import('./pages/invitation.tsx'), 'InvitationPage'),
 })
 

@@ -318,6 +318,43 @@ describe('an account', () => {
     await heading(own, 'Sign in')
   })
 
+  test('is invited by a link whose token no address tells to a server, and comes back to it from the sign-in', async () => {
+    const { password } = await visit.posthorn.cli<Login>('user', 'create', '--email', 'zoe@people.example')
+    const invited = await page.evaluate<number>(
+      `fetch('/api/v1/invitations', {
+         method: 'POST',
+         headers: { 'x-posthorn-csrf': '1', 'content-type': 'application/json', 'x-posthorn-workspace': '${shop.id}' },
+         body: JSON.stringify({ email: 'zoe@people.example', role: 'viewer' }),
+       }).then(({ status }) => status)`,
+    )
+    expect(invited).toBe(201)
+    const read = async () => {
+      const [row] = await visit.posthorn.query<{ mail: string }>(
+        `select convert_from(content, 'UTF8') mail from sandbox_mail where recipient = 'zoe@people.example'`,
+      )
+      return /accept-invitation#token=([\w-]+)/.exec(
+        row?.mail.replaceAll('=3D', '=').replaceAll('=\r\n', '') ?? '',
+      )?.[1]
+    }
+    await expect.poll(read, polled).toBeDefined()
+    const token = (await read()) ?? ''
+    const zoe = await visit.browser.person()
+    const told: string[] = []
+    zoe.on('request', (request) => told.push(request.url()))
+    await zoe.goto(`${visit.origin}/accept-invitation#token=${token}`)
+    await zoe.getByText('To Shop as viewer').waitFor()
+    await zoe.reload()
+    await zoe.getByRole('link', { name: 'sign in' }).click()
+    await heading(zoe, 'Sign in')
+    await zoe.reload()
+    await zoe.getByLabel('E-mail').fill('zoe@people.example')
+    await zoe.getByLabel('Password').fill(password)
+    await press(zoe, 'Sign in')
+    await press(zoe, 'Accept')
+    await heading(zoe, 'Overview')
+    expect(told.map((url) => url.replace(/#.*/, '')).filter((url) => url.includes(token))).toEqual([])
+  })
+
   test('whose link is stale is told where there is another', async () => {
     await own.goto(`${visit.origin}/reset-password?token=stale`)
     await own.getByLabel('New password').fill('some other words')

@@ -1,7 +1,9 @@
 // Somebody was invited: what for, and the way in.
 import { useQuery, useQueryClient } from '@tanstack/react-query'
-import { Link, useNavigate, useSearch } from '@tanstack/react-router'
+import { Link, useNavigate } from '@tanstack/react-router'
+import { useState } from 'react'
 import { ask, useChange } from '../api.ts'
+import { tokenInLink } from '../link-token.ts'
 import { Button } from '../ui/button.tsx'
 import { FormMistake, mistakeIn, TextField, textIn } from '../ui/field.tsx'
 import { Answered } from '../ui/states.tsx'
@@ -15,7 +17,7 @@ interface Invited {
 }
 
 export function InvitationPage() {
-  const { token } = useSearch({ from: '/accept-invitation' })
+  const [token] = useState(() => tokenInLink(location))
   const navigate = useNavigate()
   const client = useQueryClient()
   const query = useQuery({
@@ -52,7 +54,8 @@ export function InvitationPage() {
                 You have an account:{' '}
                 <Link
                   to="/sign-in"
-                  search={{ to: location.pathname + location.search }}
+                  search={{ to: location.pathname }}
+                  hash={new URLSearchParams({ token }).toString()}
                   className="text-accent underline"
                 >
                   sign in

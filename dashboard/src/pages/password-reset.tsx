@@ -1,6 +1,8 @@
 // A forgotten password: ask for the mail, then choose a new one with its link.
-import { Link, useNavigate, useSearch } from '@tanstack/react-router'
+import { Link, useNavigate } from '@tanstack/react-router'
+import { useState } from 'react'
 import { ask, useChange } from '../api.ts'
+import { tokenInLink } from '../link-token.ts'
 import { Button } from '../ui/button.tsx'
 import { FormMistake, mistakeIn, TextField, textIn } from '../ui/field.tsx'
 import { Outside } from './outside.tsx'
@@ -49,7 +51,7 @@ export function ForgotPassword() {
 }
 
 export function ResetPassword() {
-  const { token } = useSearch({ from: '/reset-password' })
+  const [token] = useState(() => tokenInLink(location))
   const navigate = useNavigate()
   const reset = useChange(
     (password: string) => ask('POST', '/api/v1/password-resets/confirm', { token, password }),

@@ -21,8 +21,9 @@ export function SignIn() {
   const [asksCode, setAsksCode] = useState(false)
   const entered = () => {
     client.clear()
-    // The way back leads past the sign-in.
-    void navigate({ to: to ?? '/', replace: true })
+    // What is behind `#` is the page's, perhaps a token: it comes along. The way back leads past the sign-in.
+    const hash = to?.includes('#') === true ? '' : location.hash
+    void navigate({ to: `${to ?? '/'}${hash}`, replace: true })
   }
   const enter = useChange((given: Given) => ask('POST', '/api/v1/session', given), [], entered)
   const byPasskey = useChange(signInWithPasskey, [], entered)
