@@ -130,6 +130,11 @@ describe('a workspace', () => {
     await expect.poll(rows, polled).toBeGreaterThan(60)
     await operator.getByLabel('Search').fill('Bakery')
     await expect.poll(rows, polled).toBe(1)
+    // A new one may send.
+    await press(operator, 'Make a workspace')
+    const plan = operator.getByRole('dialog').getByLabel('Plan')
+    await expect.poll(() => plan.locator('option').count(), polled).toBeGreaterThan(1)
+    expect(await plan.inputValue()).toBe('unlimited')
   })
 })
 

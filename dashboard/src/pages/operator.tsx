@@ -104,9 +104,12 @@ function MakeWorkspace({ done }: { readonly done: () => void }) {
       >
         <TextField label="Name" name="name" required mistake={mistakeIn(make.error, 'name')} />
         <Choice
+          key={String(plans.isSuccess)}
           label="Plan"
           name="plan"
           options={(plans.data?.items ?? []).map(({ name }) => [name, name] as const)}
+          // As everywhere where nothing is said; the first by the alphabet does not include sending.
+          defaultValue="unlimited"
           mistake={mistakeIn(make.error, 'plan')}
         />
         <FormMistake error={make.error} fields={['name', 'plan']} />
