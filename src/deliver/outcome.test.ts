@@ -135,6 +135,12 @@ describe("the provider's report in the session", () => {
     })
   })
 
+  test('a relay that wants a login which the route does not have is our own trouble, a mail host that wants one is not', () => {
+    const wanted = { phase: 'mail', reply: reply(530, '5.7.0 Authentication required') } as const
+    expect(outcomeOf(wanted, 'relay')).toEqual({ kind: 'retry', reason: 'auth' })
+    expect(outcomeOf(wanted, 'mx')).toEqual({ kind: 'failed', reason: 'mail_5xx' })
+  })
+
   test('a relay is no receiving provider', () => {
     for (const code of [250, 450, 550]) expect(reports({ phase: 'eod', reply: reply(code) }, 'relay')).toBeUndefined()
   })

@@ -65,8 +65,8 @@ const byReply: Readonly<Record<Phase, readonly [temporary: Outcome, permanent: O
   eod: [retry('eod_4xx'), failed('eod_5xx')],
 }
 
-/** The meaning of an attempt's end. */
-export function outcomeOf({ phase, reply, trouble }: Facts): Outcome {
+/** The meaning of an attempt's end. `routeKind` where it is known: a relay is the operator's own affair. */
+export function outcomeOf({ phase, reply, trouble }: Facts, routeKind?: RouteKind): Outcome {
   if (phase === 'eod') {
     // The dot has left us: only a well-formed reply of theirs says what became of it. Never try again without one (decisions A).
     if (trouble === 'timeout') return { kind: 'unknown', reason: 'eod_timeout' }
@@ -79,6 +79,8 @@ export function outcomeOf({ phase, reply, trouble }: Facts): Outcome {
     return byLoss[phase as Exclude<Phase, 'eod'>]
   if (trouble !== undefined) return byTrouble[trouble]
   if (reply === undefined || reply.code < 400) return byLoss[phase as Exclude<Phase, 'eod'>]
+  // RFC 4954 6, authentication required: it wants a login that the route does not have. No message is to blame.
+  if (routeKind === 'relay' && phase === 'mail' && reply.code === 530) return retry('auth')
   return byReply[phase][reply.code < 500 ? 0 : 1]
 }
 

@@ -135,6 +135,12 @@ describe('every kind of end', () => {
       "The recipient's domain does not exist.",
     ],
     [
+      'the relay wants a login',
+      { phase: 'mail', ...said(530, '5.7.0 Authentication required'), routeKind: 'relay' },
+      ['retrying', 'auth', undefined, undefined, undefined, undefined],
+      'mx.example.org said to MAIL: 530 5.7.0 Authentication required',
+    ],
+    [
       'a refused login',
       { phase: 'auth', ...said(535, '5.7.8 no'), routeKind: 'relay' },
       ['retrying', 'auth', undefined, undefined, undefined, undefined],

@@ -20,7 +20,7 @@ export interface Schedule {
 
 /** The row that ends a claim; undefined when someone else has decided. */
 export function endingOf(claimed: Claimed, result: TransmitResult, schedule: Schedule): Ending | undefined {
-  const outcome = settle(outcomeOf(result), claimed, schedule, slowDownAskedBy(result)?.ms)
+  const outcome = settle(outcomeOf(result, result.routeKind), claimed, schedule, slowDownAskedBy(result)?.ms)
   if (outcome.kind === 'decided') return undefined
   const smtp = smtpOf(result)
   const report = reports(result, result.routeKind)
