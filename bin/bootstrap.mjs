@@ -31,6 +31,8 @@ async function bootstrap() {
   try {
     fs.accessSync(root, fs.constants.W_OK)
   } catch {
+    // Its owner's own npm ci is as good; whoever may not write here cannot mark it, and looks again at every start.
+    if (complete(wanted)) return
     stop(`Posthorn must install its dependencies, but the folder ${root} cannot be written: run npm ci there as its owner.`)
   }
   await withLock(() => {

@@ -65,11 +65,16 @@ function canHold(place: string): boolean {
 /** In a process of its own: the builder and its memory are gone afterwards. */
 async function build(outDir: string, giveUp: AbortSignal | undefined): Promise<void> {
   const vite = join(root, 'node_modules/vite/bin/vite.js')
-  const child = spawn(process.execPath, [vite, 'build', '--outDir', outDir, '--emptyOutDir', '--logLevel', 'warn'], {
-    cwd: source,
-    env: { NODE_ENV: 'production' },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  })
+  // `native`: by another loader it would write beside its own files, which may be another user's.
+  const child = spawn(
+    process.execPath,
+    [vite, 'build', '--configLoader', 'native', '--outDir', outDir, '--emptyOutDir', '--logLevel', 'warn'],
+    {
+      cwd: source,
+      env: { NODE_ENV: 'production' },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    },
+  )
   let words = ''
   for (const stream of [child.stdout, child.stderr])
     stream.on('data', (piece: Buffer) => (words = `${words}${piece.toString()}`.slice(-wordsMax)))

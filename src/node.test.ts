@@ -53,7 +53,9 @@ test('a start that fails at the last service closes what the ones before it had 
   const busy = createServer().listen(0, '127.0.0.1')
   await once(busy, 'listening')
   const { port } = busy.address() as AddressInfo
-  await expect(startRoles(['deliver', 'api'], tools(port))).rejects.toMatchObject({ code: 'EADDRINUSE', port })
+  await expect(startRoles(['deliver', 'api'], tools(port))).rejects.toMatchObject({
+    cause: { code: 'EADDRINUSE', port },
+  })
   await sessionsBecome((names) => names.length === 0)
   busy.close()
 })

@@ -1,7 +1,7 @@
 // The production guide as somebody follows it: every block of it that is marked is run, line by line, against a real installation; the unit file is
 // understood by systemd; alerts and dashboard name only numbers that exist.
-import { execFile } from 'node:child_process'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { execFile, spawnSync } from 'node:child_process'
+import { chmodSync, cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -42,6 +42,33 @@ afterAll(async () => {
   await posthorn?.remove()
   await dns?.stop()
   rmSync(folder, { recursive: true, force: true })
+})
+
+test("a checkout that its owner's npm ci has filled, and the service's user may not write, needs nothing more", () => {
+  const checkout = join(folder, 'checkout')
+  mkdirSync(join(checkout, 'bin'), { recursive: true })
+  for (const file of ['bin/bootstrap.mjs', 'package-lock.json']) cpSync(join(root, file), join(checkout, file))
+  // What `npm ci --omit=dev` leaves behind, as far as anybody looks at it.
+  const { packages } = JSON.parse(read('package-lock.json')) as { packages: Record<string, { dev?: boolean }> }
+  const there = Object.entries(packages).filter(([path, { dev }]) => path !== '' && dev !== true)
+  for (const [path] of there) mkdirSync(join(checkout, path), { recursive: true })
+  writeFileSync(
+    join(checkout, 'node_modules/.package-lock.json'),
+    JSON.stringify({ packages: Object.fromEntries(there) }),
+  )
+  for (const each of [folder, checkout]) chmodSync(each, 0o555)
+  const another = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {}
+  const bootstrap = () =>
+    spawnSync('node', [join(checkout, 'bin/bootstrap.mjs')], { ...another, cwd: '/', encoding: 'utf8' })
+  expect(bootstrap()).toMatchObject({ status: 0, stderr: '' })
+  chmodSync(checkout, 0o755)
+  rmSync(join(checkout, 'node_modules/pg'), { recursive: true })
+  chmodSync(checkout, 0o555)
+  expect(bootstrap()).toMatchObject({
+    status: 1,
+    stderr: expect.stringContaining('run npm ci there as its owner') as string,
+  })
+  for (const each of [folder, checkout]) chmodSync(each, 0o755)
 })
 
 describe('the production guide', () => {
