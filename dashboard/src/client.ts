@@ -1,8 +1,20 @@
 // What was read from the service, for the whole page.
-import { QueryClient } from '@tanstack/react-query'
+import { MutationCache, QueryCache, QueryClient } from '@tanstack/react-query'
 import { ApiError } from './api.ts'
 
+/** Whatever is told that the session has ended lets the page look, which then leads to the sign-in (session.tsx). */
+function lookForSession(error: Error): void {
+  if (error instanceof ApiError && error.code === 'not_signed_in')
+    void client.invalidateQueries({ queryKey: ['session'] })
+}
+
 export const client = new QueryClient({
+  queryCache: new QueryCache({
+    onError: (error, { queryKey }) => {
+      if (queryKey[0] !== 'session') lookForSession(error)
+    },
+  }),
+  mutationCache: new MutationCache({ onError: lookForSession }),
   defaultOptions: {
     queries: {
       staleTime: 5_000,

@@ -66,6 +66,17 @@ describe('an address', () => {
     await person.clock.fastForward(61_000)
     await heading(person, 'Sign in')
     expect(new URL(person.url()).searchParams.get('to')).toBe('/messages?text=receipt')
+    // At once, where something is asked for.
+    await person.getByLabel('E-mail').fill(late.email)
+    await person.getByLabel('Password').fill(late.password)
+    await press(person, 'Sign in')
+    await heading(person, 'Messages')
+    await visit.posthorn.query(`delete from sessions s using users u where u.id = s.user_id and u.email = $1`, [
+      late.email,
+    ])
+    await person.getByRole('link', { name: 'Domains' }).click()
+    await heading(person, 'Sign in')
+    expect(new URL(person.url()).searchParams.get('to')).toBe('/domains')
   })
 
   test('and the field of the search say the same, whichever way one came', async () => {
