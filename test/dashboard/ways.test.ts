@@ -198,6 +198,26 @@ describe('a dialog', () => {
   })
 })
 
+test('a role is changed after a question, because an arrow key is enough to choose one', async () => {
+  await visit.makeLogin('rob@people.example', shop.id, 'viewer')
+  await go('/members')
+  const role = page.getByLabel('Role of rob@people.example')
+  await role.focus()
+  await page.keyboard.press('ArrowUp')
+  await dialog().getByText('rob@people.example is Viewer now.').waitFor()
+  await page.keyboard.press('Escape')
+  expect(await role.inputValue()).toBe('viewer')
+  await role.selectOption('developer')
+  await dialog().getByRole('button', { name: 'Change' }).click()
+  await soon(() => role.inputValue()).toBe('developer')
+  // The last owner stays, and the question says why.
+  await page.getByLabel(`Role of ${login.email}`).selectOption('admin')
+  await dialog().getByText('That is you').waitFor()
+  await dialog().getByRole('button', { name: 'Change' }).click()
+  await dialog().getByRole('alert').getByText('keeps at least one owner').waitFor()
+  await page.keyboard.press('Escape')
+})
+
 describe('words that are too long, or none, or turned around', () => {
   const long = `${'a'.repeat(64)}@${'b'.repeat(60)}.${'c'.repeat(60)}.example`
   const phone = { width: 390, height: 844 }

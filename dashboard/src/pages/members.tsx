@@ -23,6 +23,8 @@ const roles = [
 const meanings =
   'An owner may do everything, an admin all but making owners; a developer sets up sending; a viewer looks.'
 
+const roleNamed = (role: string | undefined) => roles.find(([value]) => value === role)?.[1] ?? ''
+
 export function Members() {
   const query = useQuery({
     queryKey: ['members'],
@@ -36,10 +38,13 @@ export function Members() {
   const mayWrite = useMay('members.write')
   const [inviting, setInviting] = useState(false)
   const [removing, setRemoving] = useState<Member>()
+  const [changing, setChanging] = useState<{ readonly member: Member; readonly role: string }>()
   const change = useChange(
-    ({ userId, role }: { userId: string; role: string }) => ask('PATCH', `/api/v1/members/${userId}`, { role }),
+    ({ member, role }: NonNullable<typeof changing>) => ask('PATCH', `/api/v1/members/${member.userId}`, { role }),
     ['members', 'session'],
+    () => setChanging(undefined),
   )
+  useForgetting(changing !== undefined, change)
   const remove = useChange(
     ({ userId }: Member) => ask('DELETE', `/api/v1/members/${userId}`),
     ['members'],
@@ -65,7 +70,7 @@ export function Members() {
         )
       }
     >
-      <FormMistake error={change.error ?? withdraw.error} />
+      <FormMistake error={withdraw.error} />
       <Card flush>
         <Answered query={query}>
           {({ items }) => (
@@ -92,12 +97,13 @@ export function Members() {
                 },
                 {
                   head: 'Role',
-                  cell: ({ userId, role, email }) =>
+                  cell: (member) =>
                     mayWrite ? (
                       <select
-                        aria-label={`Role of ${email}`}
-                        value={role}
-                        onChange={(event) => change.mutate({ userId, role: event.target.value })}
+                        aria-label={`Role of ${member.email}`}
+                        value={member.role}
+                        // An arrow key chooses at once, so it asks before: nobody takes a role of their own back.
+                        onChange={(event) => setChanging({ member, role: event.target.value })}
                         className="h-8 rounded-md border border-line bg-card px-2"
                       >
                         {roles.map(([value, words]) => (
@@ -107,7 +113,7 @@ export function Members() {
                         ))}
                       </select>
                     ) : (
-                      roles.find(([value]) => value === role)?.[1]
+                      roleNamed(member.role)
                     ),
                 },
                 {
@@ -188,6 +194,18 @@ export function Members() {
           </DialogActions>
         </form>
       </Dialog>
+      <Confirm
+        title={`Change the role to ${roleNamed(changing?.role)}?`}
+        action="Change"
+        open={changing !== undefined}
+        onOpenChange={() => setChanging(undefined)}
+        busy={change.isPending}
+        onConfirm={() => changing !== undefined && change.mutate(changing)}
+        mistake={<FormMistake error={change.error} />}
+      >
+        {changing?.member.email} is {roleNamed(changing?.member.role)} now.
+        {changing?.member.userId === session.id && ' That is you: somebody else must give it back.'}
+      </Confirm>
       <Confirm
         title="Remove this member?"
         action="Remove"
