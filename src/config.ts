@@ -810,6 +810,7 @@ export const limits = {
   passwordResetsPerUserMax: 3,
   recoveryCodes: 10,
   passkeyChallengeMs: 300_000,
+  passkeyChallengesMax: 10_000,
   passkeysPerUserMax: 20,
   /** Wrong passwords of one account from devices that it never signed in on; half are forgotten every `guessForgottenMs`. */
   accountGuessesMax: 60,

@@ -26,7 +26,10 @@ const used = sql('passkey-used', 'update passkeys set counter = $2, last_used_at
 const remove = sql('delete-passkey', 'delete from passkeys where user_id = $1 and id = $2 returning name')
 const ask = sql(
   'ask-passkey',
-  `with stale as (delete from passkey_challenges where expires_at <= app_now())
+  // Anybody may ask, without being anybody: beyond $5 the oldest questions go. Ids are in the order of time.
+  `with stale as (
+     delete from passkey_challenges where expires_at <= app_now()
+         or id <= (select p.id from passkey_challenges p order by p.id desc offset $5::integer - 1 limit 1))
    insert into passkey_challenges (id, challenge, user_id, expires_at) values ($1, $2, $3, app_now() + $4 * interval '1 millisecond')`,
 )
 const answer = sql(
@@ -59,14 +62,14 @@ export async function notePasskey(db: Db, id: string, counter: number): Promise<
 export async function deletePasskey(db: Db, user: string, id: string): Promise<string | undefined> {
   return (await db.rows<{ name: string }>(remove, [user, id]))[0]?.name
 }
+/** A question that is open for `ms`; of more than `most` the oldest are forgotten. */
 export async function keepChallenge(
   db: Db,
-  id: string,
-  challenge: string,
-  user: string | null,
+  question: { readonly id: string; readonly challenge: string; readonly user: string | null },
   ms: number,
+  most: number,
 ): Promise<void> {
-  await db.rows(ask, [id, challenge, user, ms])
+  await db.rows(ask, [question.id, question.challenge, question.user, ms, most])
 }
 /** The question, once; undefined where it was answered or is too old. */
 export async function takeChallenge(

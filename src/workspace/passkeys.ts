@@ -161,7 +161,8 @@ export async function signInWithPasskey(
 
 async function question(db: Db, options: { readonly challenge: string }, user: string | null) {
   const id = randomUUIDv7()
-  await keepChallenge(db, id, options.challenge, user, limits.passkeyChallengeMs)
+  const asked = { id, challenge: options.challenge, user }
+  await keepChallenge(db, asked, limits.passkeyChallengeMs, limits.passkeyChallengesMax)
   return { id, options }
 }
 
