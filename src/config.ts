@@ -433,6 +433,9 @@ export const limits = {
   /** After a refusal the rest of a body is still read for this long, so that the caller gets to see the answer. */
   lingerMs: 2_000,
   lingerBytesMax: 64 * 1024 * 1024,
+  // The log: what is kept while nobody reads it, and how long the end of the process waits for a reader.
+  logHeldBytesMax: 1024 * 1024,
+  logGoodbyeMs: 1_000,
   // Large requests: bodies above `largeRequestBytes` that are read and held at the same time, in bytes. More wait, then get 503.
   largeRequestBytes: 256 * 1024,
   largeRequestsBytesMax: 96 * 1024 * 1024,

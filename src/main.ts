@@ -10,7 +10,16 @@ process.env['UV_THREADPOOL_SIZE'] ??= String(Math.max(2, availableParallelism())
 // PostgreSQL's own variables name no database of ours: DATABASE_URL does (docs/config.md). A password may come from PGPASSWORD.
 for (const name of Object.keys(process.env)) if (/^PG(?!PASSWORD$|PASSFILE$)/.test(name)) delete process.env[name]
 
-process.exitCode = await main(process.argv.slice(2))
+// Whoever read our output may have gone, or its disk be full. The service goes on without; a command has failed, and ends as it would have.
+let unwritten = 0
+process.stderr.on('error', () => undefined)
+process.stdout.on('error', ({ code }: NodeJS.ErrnoException) => {
+  if (process.argv[2] === 'serve') return
+  if (code !== 'EPIPE') process.stderr.write(`posthorn: standard output cannot be written (${code})\n`)
+  process.exitCode = unwritten = 1
+})
+
+process.exitCode = (await main(process.argv.slice(2))) || unwritten
 
 async function main(args: readonly string[]): Promise<number> {
   const roles = args[0] === 'serve' ? readServeArguments(args.slice(1)) : undefined

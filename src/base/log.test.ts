@@ -53,6 +53,28 @@ describe('the log', () => {
   })
 
   test.each([
+    ['its disk is full', 'exec 2>/dev/full'],
+    ['whoever read it has gone', 'exec 2> >(exec true); sleep 0.1'],
+    ['nothing is there to take it', 'exec 2>&-'],
+  ])('where %s, the process goes on, and ends', async (_, redirection) => {
+    const program = `import { makeLog } from ${JSON.stringify(log)}; const log = makeLog('info')
+      for (let n = 0; n < 500; n++) { log.refused({ code: 'x'.repeat(50) }); log.fault('a', new Error('b')) }
+      process.stdout.write('done'); log.fault('a', new Error('b'))`
+    const script = `${redirection}; exec "$0" --input-type=module --eval "$1"`
+    const run = promisify(execFile)('bash', ['--norc', '-c', script, process.execPath, program], { timeout: 10_000 })
+    await expect(run).resolves.toMatchObject({ stdout: 'done' })
+  })
+
+  test('what a slow reader has not taken yet reaches it', async () => {
+    const program = `import { makeLog } from ${JSON.stringify(log)}; const log = makeLog('info')
+      process.stderr.write('') // from here on a pipe does not block
+      for (let n = 0; n < 3_000; n++) log.refused({ n, code: 'x'.repeat(50) })`
+    const script = `"$0" --input-type=module --eval "$1" 2> >(sleep 0.3; exec cat >&1)`
+    const { stdout } = await promisify(execFile)('bash', ['--norc', '-c', script, process.execPath, program])
+    expect(stdout.trimEnd().split('\n')).toHaveLength(3_000)
+  })
+
+  test.each([
     ['debug', ['accepted', 'refused', 'fault']],
     ['info', ['refused', 'fault']],
     ['error', ['fault']],

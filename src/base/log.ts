@@ -2,6 +2,7 @@
 // everything is decided. No bodies, no secrets, no full addresses: a recipient appears as its domain only. A message's own
 // history is not here but in PostgreSQL, where customers see it.
 import pino from 'pino'
+import { lines } from './log-lines.ts'
 
 type Facts = Readonly<Record<string, string | number | boolean | undefined>>
 
@@ -25,8 +26,7 @@ export interface Log {
 /** A log to standard error, so that standard output stays for people. */
 export function makeLog(level: string): Log {
   // Routine lines are written in blocks, at least once a second; a fault, and the end of the process, flush them.
-  const destination = pino.destination({ dest: 2, sync: true, minLength: 8_192, periodicFlush: 1_000 })
-  process.once('exit', () => destination.flushSync())
+  const destination = lines()
   const out = pino({ level, base: null, timestamp: pino.stdTimeFunctions.isoTime, messageKey: 'event' }, destination)
   const verb = (event: string) => (facts: Facts) => out.info(facts, event)
   return {
@@ -41,7 +41,7 @@ export function makeLog(level: string): Log {
     stopped: verb('stopped'),
     fault: (what, error, facts = {}) => {
       out.error({ what, ...facts, error: describe(error) }, 'fault')
-      destination.flushSync()
+      destination.flush()
     },
   }
 }

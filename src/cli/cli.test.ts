@@ -170,6 +170,19 @@ describe('mistakes', () => {
     expect(ended.err).not.toContain('    at ')
   })
 
+  test.each([
+    ['its reader has gone', '"$0" plan list > >(exec true)', 1, ''],
+    ['the disk is full', '"$0" plan list > /dev/full', 1, 'posthorn: standard output cannot be written (ENOSPC)\n'],
+  ])('where %s, a command ends without a stack', async (_, script, status, err) => {
+    const env = { PATH: process.env['PATH'], DATABASE_URL: url, POSTHORN_SECRET_KEY: 's'.repeat(32) }
+    const ended = await new Promise((resolve) => {
+      execFile('bash', ['--norc', '-c', script, command], { env }, (error, _out, said) =>
+        resolve({ status: error?.code ?? 0, err: said }),
+      )
+    })
+    expect(ended).toEqual({ status, err })
+  })
+
   test('to forget an old key where there is none is no mistake, and is not said to be done', async () => {
     const { status, out } = await posthorn(['rotate-key', '--finish'])
     expect({ status, out }).toEqual({ status: 0, out: expect.stringMatching(/There is no old key/) as string })

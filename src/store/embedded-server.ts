@@ -147,7 +147,7 @@ function commandLine(place: Place, binaries: Binaries, socketDir: string, memory
     unix_socket_directories: socketDir,
     unix_socket_permissions: '0700',
     port,
-    max_connections: 200, // a node with all roles takes about 30, a command 3; each costs a few KB until it is used
+    max_connections: 200, // a node with all roles takes at most 42, a command 3; each costs a few KB until it is used
     shared_buffers: `${megabytes}MB`,
     max_wal_size: '4GB',
     checkpoint_timeout: '15min',
