@@ -36,22 +36,23 @@ const firstDomain = 'mail.example'
 /** Sends password resets and invitations. */
 const systemName = 'Posthorn'
 
-/** Undefined when there is a workspace already. */
+/** All of it or nothing: half of one would be there for good, and its key never shown. Undefined when there is a workspace already. */
 export async function makeFirstWorkspace(db: Db, vault: Vault, hostname: string): Promise<FirstWorkspace | undefined> {
   const isMade = async () => (await listAllWorkspaces(db, vault)).some(({ name }) => name !== systemName)
   if (await isMade()) return undefined
-  let workspace
   try {
-    workspace = await createWorkspace(db, vault, firstName, 'unlimited')
+    return await db.transaction(async (tx) => {
+      const { id, name } = await createWorkspace(tx, vault, firstName, 'unlimited')
+      await addDomain({ db: tx, vault, hostname }, id, firstDomain, true)
+      const mailbox = await addMailbox(tx, id, `hello@${firstDomain}`, 'Posthorn')
+      const { key } = await createKey(tx, id, { name: 'first key', scopes: ['mail.send', 'mail.status.read'] })
+      const smtp = await createSmtpCredential(tx, vault, id, 'first credential')
+      return { name, mailboxId: mailbox.id, key, sender: mailbox.address, smtp }
+    })
   } catch (error) {
     if (await isMade()) return undefined // by another node, which starts at the same time
     throw error
   }
-  await addDomain({ db, vault, hostname }, workspace.id, firstDomain, true)
-  const mailbox = await addMailbox(db, workspace.id, `hello@${firstDomain}`, 'Posthorn')
-  const { key } = await createKey(db, workspace.id, { name: 'first key', scopes: ['mail.send', 'mail.status.read'] })
-  const smtp = await createSmtpCredential(db, vault, workspace.id, 'first credential')
-  return { name: workspace.name, mailboxId: mailbox.id, key, sender: mailbox.address, smtp }
 }
 
 /** The sender of the installation's own mail, where none is set and none was made before. */

@@ -1,0 +1,32 @@
+// The first workspace is whole, or not there: its key is shown once, so half of one could never be made good.
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { freshDatabase, type FreshDatabase } from '../test/world/postgres.ts'
+import { makeFirstWorkspace } from './first-workspace.ts'
+import { openDatabase, type Db } from './store/database.ts'
+import { openVault } from './store/mac-root.ts'
+
+let database: FreshDatabase
+let db: Db
+beforeAll(async () => {
+  database = await freshDatabase()
+  db = openDatabase(database.connection, { name: 'first', connectionsMax: 2, answerMs: 5_000 })
+})
+afterAll(async () => {
+  await db.close()
+  await database.drop()
+})
+
+test('what fails on its way leaves nothing, and the next start makes it; of two starts one does', async () => {
+  const vault = await openVault({ all: () => ['k'.repeat(32)] }, db)
+  const make = () => makeFirstWorkspace(db, vault, 'node.test')
+  const workspaces = () => db.run('select name from workspaces')
+  // Its last part, as where the process dies just before it.
+  await db.run('alter table smtp_credentials rename to away')
+  await expect(make()).rejects.toThrow(/smtp_credentials/)
+  expect(await workspaces()).toEqual([])
+  await db.run('alter table away rename to smtp_credentials')
+  const made = await Promise.all([make(), make()])
+  expect(made.filter((each) => each !== undefined)).toEqual([expect.objectContaining({ name: 'My workspace' })])
+  expect(await workspaces()).toHaveLength(1)
+  expect(await make()).toBeUndefined()
+})
