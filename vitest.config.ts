@@ -1,10 +1,22 @@
 // All tests of the house in one run: fast ones beside their files, whole journeys in test/.
+import { sep } from 'node:path'
 import { defineConfig } from 'vitest/config'
+import { BaseSequencer, type TestSpecification } from 'vitest/node'
+
+/** In a fresh clone nobody knows how long a file takes, and the largest go first: the simulation, a short file, would have the end for itself. */
+class LongStoriesFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const isStory = ({ moduleId }: TestSpecification): boolean => moduleId.includes(`${sep}test${sep}`)
+    const sorted = await super.sort(files)
+    return [...sorted.filter(isStory), ...sorted.filter((file) => !isStory(file))]
+  }
+}
 
 export default defineConfig({
   test: {
     include: ['src/**/*.test.ts', 'test/**/*.test.ts', 'tools/**/*.test.ts', 'sdk/**/*.test.ts'],
     globalSetup: ['test/setup.ts'],
+    sequence: { sequencer: LongStoriesFirst },
     pool: 'forks',
     // Journeys start processes of their own; more workers than two only make each other late.
     maxWorkers: 2,
