@@ -254,7 +254,7 @@ test('the chart says the exact numbers of each point to the arrow keys', async (
   // And to the mouse.
   const box = await chart.boundingBox()
   if (box === null) throw new Error('the chart is not there')
-  await page.mouse.move(box.x + box.width - 24, box.y + box.height / 2)
+  await page.mouse.move(box.x + box.width - 36, box.y + box.height / 2)
   await expect.poll(said, { interval: 20, timeout: 5_000 }).toMatch(/Accepted [1-9]/)
 })
 

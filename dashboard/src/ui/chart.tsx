@@ -195,7 +195,8 @@ function optionsFor(element: HTMLElement, show: (at: number | undefined) => void
     legend: { show: false },
     cursor: { points: { size: 6 }, drag: { x: false, y: false } },
     hooks: { setCursor: [({ cursor }) => show((cursor.left ?? -1) < 0 ? undefined : (cursor.idx ?? undefined))] },
-    padding: [8, 20, 0, 0],
+    // The last hour's label (`09:00 AM`) reaches half its width beyond the last point.
+    padding: [8, 32, 0, 0],
     scales: { y: { range: (_plot, _least, most) => [0, Math.max(4, most * 1.1)] } },
     axes: [
       {
