@@ -54,7 +54,7 @@ describe('the log', () => {
 
   test.each([
     ['its disk is full', 'exec 2>/dev/full'],
-    ['whoever read it has gone', 'exec 2> >(exec true); sleep 0.1'],
+    ['whoever read it has gone', 'exec 2> >(exec true); wait $!'],
     ['nothing is there to take it', 'exec 2>&-'],
   ])('where %s, the process goes on, and ends', async (_, redirection) => {
     const program = `import { makeLog } from ${JSON.stringify(log)}; const log = makeLog('info')

@@ -2,6 +2,7 @@
 import type { Command } from 'commander'
 import { makeScanner } from '../accept/accept.ts'
 import { examine, type Check, type DoctorTools } from '../doctor/doctor.ts'
+import { WrongInstallationKey } from '../store/mac-root.ts'
 import { Mistake } from '../workspace/workspace.ts'
 import { sentenceOf } from './print.ts'
 import type { Desk } from './tools.ts'
@@ -28,7 +29,7 @@ async function examineHere(desk: Desk): Promise<readonly Check[]> {
       checks = await look(db)
     })
   } catch (error) {
-    checks ??= await look({ trouble: sentenceOf(error) })
+    checks ??= await look({ trouble: sentenceOf(error), wrongKey: error instanceof WrongInstallationKey })
   } finally {
     await scanner.stop()
   }

@@ -160,27 +160,32 @@ function paths() {
 }
 
 const signature = { type: 'string', pattern: '^v1=[0-9a-f]{64}$' } as const
+/** `always`: on every webhook; the others while a secret is changed. */
 const webhookHeaders = [
   [
     'Webhook-Id',
     'Equals the id of the body; the same on every retry. Deduplicate on it.',
     { type: 'string', format: 'uuid' },
+    'always',
   ],
   [
     'Webhook-Timestamp',
     'Unix seconds of this attempt. Reject what is older or newer than 300 s.',
     { type: 'string', pattern: '^[0-9]+$' },
+    'always',
   ],
   [
     'Webhook-Signature',
     '`v1=` and the lowercase hex HMAC-SHA256 over the timestamp, a period and the raw body, with the whole `whsec_...` secret as key. Compare in constant time.',
     signature,
+    'always',
   ],
-  ['Webhook-Signature-Next', 'While a new secret is prepared: the same with that one.', signature],
+  ['Webhook-Signature-Next', 'While a new secret is prepared: the same with that one.', signature, 'rotating'],
   [
     'Webhook-Signature-Previous',
     'For 24 hours after the new secret was promoted: the same with the old one.',
     signature,
+    'rotating',
   ],
 ] as const
 
@@ -191,10 +196,10 @@ const webhook = (when: string, type: string) => ({
     summary: type,
     description: when,
     security: [],
-    parameters: webhookHeaders.map(([name, description, schema]) => ({
+    parameters: webhookHeaders.map(([name, description, schema, sent]) => ({
       name,
       in: 'header',
-      required: !/-(?:Next|Previous)$/.test(name),
+      required: sent === 'always',
       description,
       schema,
     })),
@@ -202,7 +207,7 @@ const webhook = (when: string, type: string) => ({
     responses: {
       '2XX': {
         description:
-          'Received. Anything else, and no answer within 15 s, is tried again: eight attempts in about 27 hours.',
+          'Received. Anything else, and no answer within 15 s, is tried again: eight attempts in about 28 hours.',
       },
     },
   },

@@ -3,7 +3,6 @@
 import { limits, type Settings } from '../config.ts'
 import { makeDns } from '../base/dns.ts'
 import type { Db } from '../store/database.ts'
-import { tellsOfWrongKey } from '../store/mac-root.ts'
 import {
   checkClock,
   checkDatabase,
@@ -31,10 +30,15 @@ export interface AskedScanner {
   }>
 }
 
+/** Why there is no database to ask. `wrongKey`: it answers, and this installation key does not open it. */
+interface Unusable {
+  readonly trouble: string
+  readonly wrongKey?: boolean
+}
+
 export interface DoctorTools {
   readonly settings: Settings
-  /** Or why it cannot be used. */
-  readonly database: Db | { readonly trouble: string }
+  readonly database: Db | Unusable
   readonly scanner: AskedScanner
   readonly now?: () => Date
   /** How long one check may take. */
@@ -63,7 +67,7 @@ export type CheckName = (typeof checkNames)[number]
 export async function examine(tools: DoctorTools): Promise<readonly Check[]> {
   const { settings, database, now = () => new Date(), checkMs = limits.doctorCheckMs } = tools
   const dns = makeDns({ servers: settings.POSTHORN_DNS_SERVERS, queryMs: limits.doctorDnsMs, tries: 1 })
-  const wrongKey = 'trouble' in database && tellsOfWrongKey(database.trouble) ? database.trouble : undefined
+  const wrongKey = 'trouble' in database && database.wrongKey === true ? database.trouble : undefined
   const notLookedAt = skipped(
     wrongKey === undefined
       ? 'The database cannot be reached.'

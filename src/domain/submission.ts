@@ -104,9 +104,12 @@ export interface Accepted {
   readonly quota: readonly QuotaState[]
 }
 
-/** Who a key speaks for. Everything needed before a body is read (decisions D). */
+/** Who a key, or a member's session, speaks for. Everything needed before a body is read (decisions D). */
 export interface Principal {
-  readonly keyId: string
+  /** Who is written down in the audit log: `key:<id>` or `user:<id>`. */
+  readonly actor: string
+  /** Left out where a member came in. */
+  readonly keyId?: string
   readonly workspaceId: WorkspaceId
   readonly scopes: ReadonlySet<string>
   readonly blocked: boolean

@@ -52,7 +52,7 @@ export function memberGate(entranceOf: ReturnType<typeof entrance>): (scope: Sco
       if (caller.principal !== undefined) return caller.principal
       if (caller.by === undefined) throw new Error('a member came in without a workspace')
       const { actor, workspaceId, scopes } = caller.by
-      return { keyId: actor, workspaceId, scopes, blocked: false, apiSending: true }
+      return { actor, workspaceId, scopes, blocked: false, apiSending: true }
     }
   }
 }
@@ -105,11 +105,8 @@ function workspaceOfQuery({ query }: FastifyRequest): string | undefined {
 }
 
 function byOf(principal: Principal): By {
-  return { workspaceId: principal.workspaceId, actor: actorOf(principal), scopes: principal.scopes }
+  return { workspaceId: principal.workspaceId, actor: principal.actor, scopes: principal.scopes }
 }
-
-/** Who is written down. Where a member came in by `memberGate`, its actor stands in place of a key's id. */
-export const actorOf = ({ keyId }: Principal): string => (keyId.startsWith('user:') ? keyId : `key:${keyId}`)
 
 function isOurs(request: FastifyRequest, ownOrigin: string): boolean {
   const { origin, 'sec-fetch-site': site, 'x-posthorn-csrf': mark } = request.headers

@@ -15,6 +15,7 @@ export const messageId = '0199f1c2-0000-7000-8000-00000000000c' as MessageId
 export const goodKey = `ph_${'k'.repeat(43)}`
 
 export const principal: Principal = {
+  actor: 'key:key-1',
   keyId: 'key-1',
   workspaceId,
   scopes: new Set(['mail.send', 'mail.status.read', 'webhooks.read', 'webhooks.write']),

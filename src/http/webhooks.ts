@@ -9,7 +9,6 @@ import type { Operation, Scope } from '../contract/operation.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { isRefusal, refuse, type Refusal } from '../domain/refusal.ts'
 import type { Gate } from './authenticate.ts'
-import { actorOf } from './callers.ts'
 import { answerRefusal, type Face } from './face.ts'
 import { readJson } from './json-body.ts'
 import { readPage } from './page-query.ts'
@@ -43,7 +42,7 @@ export function webhookRoutes(app: FastifyInstance, face: Face, gateOf: (scope: 
         const principal = await gates[operation.scope](request)
         if (isRefusal(principal)) return answerRefusal(face, request, reply, principal)
         const body = await bodyOf(request, reply, room, principal.workspaceId)
-        const answer = isRefusal(body) ? body : await work(principal.workspaceId, body.value, actorOf(principal))
+        const answer = isRefusal(body) ? body : await work(principal.workspaceId, body.value, principal.actor)
         return answerWith(face, request, reply, answer)
       },
     })
@@ -84,7 +83,7 @@ export function answering(app: FastifyInstance, face: Face, operation: Operation
     handler: async (request, reply) => {
       const principal = await enter(request)
       if (isRefusal(principal)) return answerRefusal(face, request, reply, principal)
-      return answerWith(face, request, reply, await work(principal.workspaceId, request, actorOf(principal)))
+      return answerWith(face, request, reply, await work(principal.workspaceId, request, principal.actor))
     },
   })
 }

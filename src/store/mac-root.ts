@@ -52,9 +52,6 @@ export class WrongInstallationKey extends Trouble {
   }
 }
 
-/** Whether this is what went wrong, where only its words are left. */
-export const tellsOfWrongKey = (words: string): boolean => words.includes(notTheKey)
-
 /** Seals the root with the newest key; answers whether it had to. */
 export async function resealMacRoot(db: Db, vault: Vault): Promise<boolean> {
   const value = (await db.rows<{ value: string }>(read))[0]?.value

@@ -91,6 +91,7 @@ export function makeAuthenticator(tools: {
 function presentHolder(row: HolderRow, publicUrl: string): Principal {
   const url = row.upgrade_url
   return {
+    actor: `key:${row.id}`,
     keyId: row.id,
     workspaceId: row.workspace_id,
     scopes: new Set(row.scopes),

@@ -287,6 +287,7 @@ describe('keys', () => {
     expect(made).toMatchObject({ name: 'server', scopes: ['mail.send'], prefix: made.key.slice(0, 10) })
     const { authenticate } = authenticator()
     expect(await authenticate(made.key)).toEqual({
+      actor: `key:${made.id}`,
       keyId: made.id,
       workspaceId: shop.id,
       scopes: new Set(['mail.send']),
