@@ -1,7 +1,7 @@
 // The dashboard in a real browser over the whole binary, as people use it: signing in, the first message, keys and logins that are shown once,
 // webhooks, suppressions, invitations, roles, the second factor. Whatever strangers write stays text. Pictures of every page are left in
 // test/dashboard/screenshots.
-import { execFile } from 'node:child_process'
+import { execFile, execFileSync } from 'node:child_process'
 import { rmSync } from 'node:fs'
 import { setTimeout as wait } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
@@ -19,6 +19,9 @@ import * as visit from './visit.ts'
 import type { Login } from './visit.ts'
 
 const run = promisify(execFile)
+/** What a phone sees in a picture. */
+const readQrCode = (png: Buffer) =>
+  execFileSync('zbarimg', ['--nodbus', '--quiet', '--raw', 'png:-'], { input: png, encoding: 'utf8' }).trim()
 const screenshots = fileURLToPath(new URL('screenshots', import.meta.url))
 const script = '<img src=x onerror=alert(1)><script>alert(2)</script>'
 
@@ -331,6 +334,9 @@ describe('people', () => {
     await press('Go on', tom)
     await dialog(tom).getByLabel('Code').waitFor()
     const secret = (await dialog(tom).locator('code').textContent()) ?? ''
+    expect(readQrCode(await dialog(tom).getByRole('img').screenshot())).toBe(
+      await dialog(tom).getByRole('link').getAttribute('href'),
+    )
     const totp = new TOTP({ secret: Secret.fromBase32(secret) })
     await dialog(tom).getByLabel('Code').fill(totp.generate())
     await press('Switch on', tom)

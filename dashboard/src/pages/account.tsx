@@ -1,6 +1,7 @@
 // A person's own things: name, password, second factor, passkeys, sessions.
 import { useQuery } from '@tanstack/react-query'
 import { KeyRound, ShieldCheck } from 'lucide-react'
+import { QRCodeSVG } from 'qrcode.react'
 import { useState, type ReactNode } from 'react'
 import { ask, get, useChange, useForgetting } from '../api.ts'
 import { browserIn } from '../browser.ts'
@@ -236,10 +237,18 @@ function SecondFactor() {
       ) : begin.data !== undefined ? (
         <Dialog
           title="Add it to your app"
-          description="Give this secret to an authenticator app, then type the code that it shows."
+          description="Scan this with an authenticator app, or give it the secret below. Then type the code that it shows."
           open={open}
           onOpenChange={close}
         >
+          {/* Dark on light with its margin in the dark theme, too: else some cameras do not see it. */}
+          <QRCodeSVG
+            value={begin.data.uri}
+            size={192}
+            marginSize={4}
+            title="QR code of the secret"
+            className="mx-auto rounded-md border border-line"
+          />
           <CopyLine text={begin.data.secret} secret />
           <p className="text-sm">
             <a href={begin.data.uri} className="text-accent underline">
