@@ -77,7 +77,7 @@ export async function makeFirstLogin(db: Db, vault: Vault): Promise<FirstLogin |
   if (await isAnybodyThere(db)) return undefined
   const all = await listAllWorkspaces(db, vault)
   const workspace = all.find(({ name }) => name === firstName) ?? all.find(({ name }) => name !== systemName)
-  const { email, password } = await createUser(db, {
+  const { email, password } = await createUser(db, 'posthorn', {
     email: firstEmail,
     operator: true,
     ...(workspace !== undefined && { member: { workspace: workspace.id, role: 'owner' as const } }),

@@ -3,7 +3,7 @@ import type { Command } from 'commander'
 import { limits } from '../config.ts'
 import { databaseNow } from '../store/database.ts'
 import { assumeSentSince, liftFence, readProgress, readStops, setDrain, type QueueProgress } from '../store/fence.ts'
-import { Mistake } from '../workspace/workspace.ts'
+import { audited, Mistake } from '../workspace/workspace.ts'
 import { instant } from './arguments.ts'
 import { facts } from './print.ts'
 import type { Desk, Tools } from './tools.ts'
@@ -36,8 +36,9 @@ export function deliveryCommands(program: Command, desk: Desk): void {
     })
 }
 
-async function drain(desk: Desk, { db }: Tools, { off, wait }: { off?: true; wait: boolean }): Promise<void> {
-  await setDrain(db, off !== true)
+async function drain(desk: Desk, { db, actor }: Tools, { off, wait }: { off?: true; wait: boolean }): Promise<void> {
+  const on = off !== true
+  await audited(db, { actor }, on ? 'delivery.drained' : 'delivery.resumed', (tx) => setDrain(tx, on))
   if (off === true) {
     const { inFlight, waiting } = await readProgress(db)
     return desk.show({ draining: false, inFlight, waiting }, () => `Delivery goes on; ${waiting} messages are waiting.`)
@@ -64,12 +65,18 @@ async function untilQuiet(desk: Desk, look: () => Promise<QueueProgress>, within
   }
 }
 
-async function recover(desk: Desk, { db }: Tools, since: Date | undefined): Promise<void> {
+async function recover(desk: Desk, { db, actor }: Tools, since: Date | undefined): Promise<void> {
   const before = (await readStops(db.rows)).filter(({ kind }) => kind !== 'drain').map(({ reason }) => reason)
   if (since !== undefined && since > (await databaseNow(db)))
     throw new Mistake('The time of --assume-sent-since lies in the future: it is when the backup was made, or earlier.')
   const assumedSent = since === undefined ? 0 : await assumeSentSince(db, since)
-  const repliesWritten = await liftFence(db)
+  const repliesWritten = await audited(
+    db,
+    { actor },
+    'delivery.recovered',
+    (tx) => liftFence(tx),
+    () => ({ facts: { stoppedBy: before, assumedSent, ...(since !== undefined && { assumedSentSince: since }) } }),
+  )
   desk.show({ stoppedBy: before, assumedSent, repliesWritten }, () =>
     facts({
       'delivery was stopped by': before.join(', ') || 'nothing',

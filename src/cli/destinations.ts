@@ -3,6 +3,8 @@ import { InvalidArgumentError, Option, type Command } from 'commander'
 import { limits } from '../config.ts'
 import { listDestinationLimits, removeDestinationLimits, setDestinationLimits } from '../store/destinations.ts'
 import type { DestinationLimits } from '../store/destinations.ts'
+import type { Db } from '../store/database.ts'
+import { audited } from '../workspace/workspace.ts'
 import { table } from './print.ts'
 import type { Desk } from './tools.ts'
 
@@ -29,16 +31,23 @@ export function destinationCommands(program: Command, desk: Desk): void {
       new Option('--warm-up <flag>', 'begin with a few messages a day, twice as many each day').choices(['on', 'off']),
     )
     .action((name: string, { connections, messagesPerConnection, rate: perMinute, warmUp }: Given) =>
-      desk.with(async ({ db }) => {
+      desk.with(async ({ db, actor }) => {
         const known = await listDestinationLimits(db, limits.destinationLimitsMax)
         if (known.length === limits.destinationLimitsMax && !known.some((row) => row.name === name))
           throw new Error(`there are ${known.length} destinations already: remove one first`)
-        const set = await setDestinationLimits(db, name, {
+        const changes = {
           ...(connections !== undefined && { connections }),
           ...(messagesPerConnection !== undefined && { messagesPerConnection }),
           ...(perMinute !== undefined && { perMinute }),
           ...(warmUp !== undefined && { warmUp: warmUp === 'on' }),
-        })
+        }
+        const set = await audited(
+          db,
+          { actor },
+          'destination.changed',
+          (tx) => setDestinationLimits(tx, name, changes),
+          () => ({ target: name, facts: changes }),
+        )
         desk.show(set, () => destinationTable([set]))
       }),
     )
@@ -56,8 +65,11 @@ export function destinationCommands(program: Command, desk: Desk): void {
     .description('go back to what is built in')
     .argument('<name>', '', nameOf)
     .action((name: string) =>
-      desk.with(async ({ db }) => {
-        if (!(await removeDestinationLimits(db, name))) throw new Error(`nothing is set for ${name}`)
+      desk.with(async ({ db, actor }) => {
+        const remove = async (tx: Db) => {
+          if (!(await removeDestinationLimits(tx, name))) throw new Error(`nothing is set for ${name}`)
+        }
+        await audited(db, { actor }, 'destination.removed', remove, () => ({ target: name }))
         desk.show({ removed: name }, () => `Removed: ${name}`)
       }),
     )

@@ -1,8 +1,9 @@
 // `posthorn feed`: the event feeds of relay providers.
 import { readFile } from 'node:fs/promises'
 import type { Command } from 'commander'
-import { addFeed, listFeeds, removeFeed } from '../feeds/feeds.ts'
-import { findWorkspace, Mistake } from '../workspace/workspace.ts'
+import { addFeed, listFeeds, removeFeed, type Feed } from '../feeds/feeds.ts'
+import type { Db } from '../store/database.ts'
+import { audited, findWorkspace, Mistake } from '../workspace/workspace.ts'
 import { facts, table } from './print.ts'
 import type { Desk } from './tools.ts'
 
@@ -29,8 +30,12 @@ export function feedCommands(program: Command, desk: Desk): void {
             ? {}
             : { workspace: (await findWorkspace(tools.db, tools.vault, options.workspace)).id }
         const key = options.keyFile === undefined ? undefined : await readKey(options.keyFile)
-        const added = await addFeed(tools, { provider, ...workspace, topic: options.topic, key })
-        if (typeof added === 'string') throw new Mistake(added)
+        const add = async (db: Db) => {
+          const added = await addFeed({ ...tools, db }, { provider, ...workspace, topic: options.topic, key })
+          if (typeof added === 'string') throw new Mistake(added)
+          return added
+        }
+        const added = await audited(tools.db, tools, 'feed.added', add, told)
         desk.show(added, () => facts({ ...added }))
       }),
     )
@@ -50,11 +55,21 @@ export function feedCommands(program: Command, desk: Desk): void {
     .argument('<id>')
     .action((id: string) =>
       desk.with(async (tools) => {
-        const removed = /^[0-9a-f-]{36}$/i.test(id) ? await removeFeed(tools, id) : undefined
-        if (removed === undefined) throw new Mistake(`There is no feed "${id}"; \`posthorn feed list\` shows them all.`)
+        const remove = async (db: Db) => {
+          const removed = /^[0-9a-f-]{36}$/i.test(id) ? await removeFeed({ ...tools, db }, id) : undefined
+          if (removed === undefined)
+            throw new Mistake(`There is no feed "${id}"; \`posthorn feed list\` shows them all.`)
+          return removed
+        }
+        const removed = await audited(tools.db, tools, 'feed.removed', remove, told)
         desk.show(removed, () => `The feed of ${removed.provider} is removed.`)
       }),
     )
+}
+
+/** The URL of a feed may carry its secret. */
+function told({ id, provider, workspace }: Feed) {
+  return { target: id, facts: { provider, ...(workspace !== null && { workspace }) } }
 }
 
 async function readKey(file: string): Promise<string> {

@@ -2,9 +2,10 @@
 import { Option, type Command } from 'commander'
 import { makeZones } from '../base/zones.ts'
 import {
-  addDomain,
-  addMailbox,
-  createKey,
+  addDomainFor,
+  addMailboxFor,
+  changeMailboxFor,
+  createKeyFor,
   domainNamed,
   findWorkspace,
   listDomains,
@@ -12,9 +13,10 @@ import {
   listMailboxes,
   makeDomainChecker,
   Mistake,
-  revokeKey,
-  rotateDkim,
-  setMailbox,
+  revokeKeyFor,
+  rotateDkimFor,
+  whoseKey,
+  whoseMailbox,
 } from '../workspace/workspace.ts'
 import type { ApiKey, Domain, Mailbox } from '../workspace/workspace.ts'
 import type { WorkspaceId } from '../domain/message.ts'
@@ -36,7 +38,7 @@ export function domainCommands(program: Command, desk: Desk): void {
     .action((workspace: string, name: string, { verified }: { verified: boolean }) =>
       desk.with(async (tools) => {
         const { id } = await findWorkspace(tools.db, tools.vault, workspace)
-        const domain = await addDomain(tools, id, name, verified)
+        const domain = await addDomainFor(tools, tools.by(id), name, verified)
         desk.show(domain, () => describeDomain(domain))
       }),
     )
@@ -60,8 +62,7 @@ export function domainCommands(program: Command, desk: Desk): void {
     .action((workspace: string, name: string) =>
       desk.with(async (tools) => {
         const { id } = await findWorkspace(tools.db, tools.vault, workspace)
-        const domain = await rotateDkim(tools, id, (await domainNamed(tools.db, id, name)).id)
-        if (domain === undefined) throw new Mistake('The domain was removed meanwhile.')
+        const domain = await rotateDkimFor(tools, tools.by(id), (await domainNamed(tools.db, id, name)).id)
         desk.show(domain, () => describeDomain(domain))
       }),
     )
@@ -96,9 +97,9 @@ export function mailboxCommands(program: Command, desk: Desk): void {
     .argument('<address>', 'such as shop@example.org')
     .option('--name <name>', 'the display name that recipients see')
     .action((workspace: string, address: string, { name }: { name?: string }) =>
-      desk.with(async ({ db, vault }) => {
-        const { id } = await findWorkspace(db, vault, workspace)
-        const mailbox = await addMailbox(db, id, address, name)
+      desk.with(async (tools) => {
+        const { id } = await findWorkspace(tools.db, tools.vault, workspace)
+        const mailbox = await addMailboxFor(tools, tools.by(id), address, name)
         desk.show(mailbox, () => describeMailbox(mailbox))
       }),
     )
@@ -120,8 +121,9 @@ export function mailboxCommands(program: Command, desk: Desk): void {
     .argument('<id>', 'the id of the mailbox')
     .addOption(new Option('--status <status>').choices(['active', 'disabled']).makeOptionMandatory())
     .action((id: string, { status }: { status: 'active' | 'disabled' }) =>
-      desk.with(async ({ db }) => {
-        const mailbox = await setMailbox(db, id, status)
+      desk.with(async (tools) => {
+        const workspace = await whoseMailbox(tools.db, id)
+        const mailbox = await changeMailboxFor(tools, tools.by(workspace), id.toLowerCase(), { status })
         desk.show(mailbox, () => describeMailbox(mailbox))
       }),
     )
@@ -138,10 +140,11 @@ export function keyCommands(program: Command, desk: Desk): void {
     .requiredOption('--scope <scope>', 'what it may do; give it again for more', collect)
     .option('--expires <time>', 'until when, such as 2027-01-31T00:00:00Z', instant)
     .action((workspace: string, options: { name: string; scope: readonly string[]; expires?: Date }) =>
-      desk.with(async ({ db, vault }) => {
-        const { id } = await findWorkspace(db, vault, workspace)
+      desk.with(async (tools) => {
+        const { id } = await findWorkspace(tools.db, tools.vault, workspace)
         const { name, scope: scopes, expires: expiresAt } = options
-        const made = await createKey(db, id, { name, scopes, ...(expiresAt !== undefined && { expiresAt }) })
+        const wish = { name, scopes, ...(expiresAt !== undefined && { expiresAt }) }
+        const made = await createKeyFor(tools, tools.by(id), wish)
         const once = 'This key is shown once and kept only as a hash: store it now.'
         desk.show(made, () => `${describeKey(made)}\nkey: ${made.key}\n\n${once}`)
       }),
@@ -163,8 +166,8 @@ export function keyCommands(program: Command, desk: Desk): void {
     .description('refuse a key from now on')
     .argument('<id>', 'the id of the key')
     .action((id: string) =>
-      desk.with(async ({ db }) => {
-        const key = await revokeKey(db, id)
+      desk.with(async (tools) => {
+        const key = await revokeKeyFor(tools, tools.by(await whoseKey(tools.db, id)), id.toLowerCase())
         desk.show(key, () => describeKey(key))
       }),
     )

@@ -1,10 +1,11 @@
 // `posthorn smtp-credential`.
 import type { Command } from 'commander'
 import {
-  createSmtpCredential,
+  createCredentialFor,
   findWorkspace,
   listSmtpCredentials,
-  revokeSmtpCredential,
+  revokeCredentialFor,
+  whoseCredential,
 } from '../workspace/workspace.ts'
 import type { SmtpCredential } from '../workspace/workspace.ts'
 import { facts, table } from './print.ts'
@@ -19,9 +20,9 @@ export function smtpCredentialCommands(program: Command, desk: Desk): void {
     .argument('<workspace>', 'its id or exact name')
     .option('--name <name>', 'what it is for', 'SMTP')
     .action((workspace: string, { name }: { name: string }) =>
-      desk.with(async ({ db, vault }) => {
-        const { id } = await findWorkspace(db, vault, workspace)
-        const made = await createSmtpCredential(db, vault, id, name)
+      desk.with(async (tools) => {
+        const { id } = await findWorkspace(tools.db, tools.vault, workspace)
+        const made = await createCredentialFor(tools, tools.by(id), name)
         const once = 'The password is shown once and kept only as a hash: store it now.'
         desk.show(made, () => `${describe(made)}\npassword: ${made.password}\n\n${once}`)
       }),
@@ -45,8 +46,9 @@ export function smtpCredentialCommands(program: Command, desk: Desk): void {
     .description('refuse a credential from now on, also in open sessions')
     .argument('<id>', 'the id of the credential')
     .action((id: string) =>
-      desk.with(async ({ db }) => {
-        const credential = await revokeSmtpCredential(db, id)
+      desk.with(async (tools) => {
+        const by = tools.by(await whoseCredential(tools.db, id))
+        const credential = await revokeCredentialFor(tools, by, id.toLowerCase())
         desk.show(credential, () => describe(credential))
       }),
     )

@@ -4,6 +4,9 @@ import { resolve } from 'node:path'
 import { makeLog } from '../base/log.ts'
 import { installationKeys } from '../base/installation-key.ts'
 import type { Vault } from '../base/secret.ts'
+import type { WorkspaceId } from '../domain/message.ts'
+import { scopes } from '../domain/scopes.ts'
+import type { By } from '../workspace/workspace.ts'
 import { publicUrl, type Settings } from '../config.ts'
 import { openDatabase, type Connection, type Db } from '../store/database.ts'
 import { embeddedPostgres, hasCluster } from '../store/embedded.ts'
@@ -20,6 +23,8 @@ export interface Tools {
   readonly webhooks: WebhookDesk
   /** Who is at the keyboard, for what is written down about it. */
   readonly actor: string
+  /** The same in a workspace, where nothing is refused to them. */
+  by(workspace: WorkspaceId): By
   readonly publicUrl: string
   readonly settings: Settings
   /** The schema that the database has now. */
@@ -65,6 +70,7 @@ export async function withTools(settings: Settings, work: (tools: Tools) => Prom
         settings,
         webhooks,
         actor,
+        by: (workspaceId) => ({ workspaceId, actor, scopes: new Set(scopes) }),
         version,
       })
     } finally {

@@ -27,10 +27,10 @@ export function userCommands(program: Command, desk: Desk): void {
     .action((options: Options, command: Command) => {
       if (options.workspace === undefined && options.role !== undefined)
         command.error('error: a role belongs to a workspace: give --workspace, too')
-      return desk.with(async ({ db, vault }) => {
+      return desk.with(async ({ db, vault, actor }) => {
         const { email, name, workspace, role = 'owner', operator } = options
         const found = workspace === undefined ? undefined : await findWorkspace(db, vault, workspace)
-        const made = await createUser(db, {
+        const made = await createUser(db, actor, {
           email,
           operator,
           ...(name !== undefined && { name }),

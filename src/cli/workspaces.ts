@@ -1,12 +1,12 @@
 // `posthorn workspace` and `posthorn plan`.
 import { InvalidArgumentError, Option, type Command } from 'commander'
 import {
-  createWorkspace,
+  changeWorkspaceAsOperator,
+  createWorkspaceAsOperator,
   findWorkspace,
   listAllWorkspaces,
   listPlans,
-  setPlan,
-  setWorkspace,
+  setPlanAsOperator,
 } from '../workspace/workspace.ts'
 import type { Plan, PlanChanges, Workspace, WorkspaceChanges } from '../workspace/workspace.ts'
 import { facts, table } from './print.ts'
@@ -21,8 +21,8 @@ export function workspaceCommands(program: Command, desk: Desk): void {
     .requiredOption('--name <name>', 'its name, unlike any other')
     .option('--plan <plan>', 'its plan', 'unlimited')
     .action((options: { name: string; plan: string }) =>
-      desk.with(async ({ db, vault }) => {
-        const made = await createWorkspace(db, vault, options.name, options.plan)
+      desk.with(async (tools) => {
+        const made = await createWorkspaceAsOperator(tools, tools.actor, options.name, options.plan)
         desk.show(made, () => describe(made))
       }),
     )
@@ -60,10 +60,10 @@ export function workspaceCommands(program: Command, desk: Desk): void {
       ]),
     )
     .action((name: string, { keepContent, ...rest }: WorkspaceChanges & { keepContent?: string }) =>
-      desk.with(async ({ db, vault }) => {
-        const { id } = await findWorkspace(db, vault, name)
+      desk.with(async (tools) => {
+        const { id } = await findWorkspace(tools.db, tools.vault, name)
         const changes = { ...rest, ...(keepContent !== undefined && { keepsContent: keepContent === 'true' }) }
-        const changed = await setWorkspace(db, vault, id, changes)
+        const changed = await changeWorkspaceAsOperator(tools, tools.actor, id, changes)
         desk.show(changed, () => describe(changed))
       }),
     )
@@ -82,9 +82,9 @@ export function planCommands(program: Command, desk: Desk): void {
     .option('--monthly <messages>', 'in a month (UTC), or none', limit)
     .option('--upgrade-url <url>', 'where to get a bigger plan')
     .action((name: string, { apiSending, ...limits }: Omit<PlanChanges, 'apiSending'> & { apiSending?: string }) =>
-      desk.with(async ({ db }) => {
+      desk.with(async (tools) => {
         const changes = { ...limits, ...(apiSending !== undefined && { apiSending: apiSending === 'true' }) }
-        const plan = await setPlan(db, name, changes)
+        const plan = await setPlanAsOperator(tools, tools.actor, name, changes)
         desk.show(plan, () => planTable([plan]))
       }),
     )

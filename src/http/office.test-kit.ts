@@ -162,7 +162,7 @@ export async function officeWorld(publicUrl = 'http://localhost:3000'): Promise<
   }
   let people = 0
   const login = async (role?: MemberRole, workspace?: WorkspaceId, operator = false): Promise<Login> => {
-    const { id, email, password } = await createUser(db, {
+    const { id, email, password } = await createUser(db, 'cli', {
       email: `person${++people}@people.example`,
       operator,
       ...(role !== undefined && workspace !== undefined && { member: { role, workspace } }),

@@ -116,12 +116,6 @@ const named = sql(
   `select m.workspace_id, m.id from mailboxes m where m.id::text = $1 or m.address_key = $1 limit 2`,
 )
 const ownerOfMailbox = sql('owner-of-mailbox', 'select workspace_id from mailboxes where id = $1')
-const mailboxStatus = sql(
-  'set-mailbox-status',
-  `update mailboxes m set status = $3 from domains d
-    where m.workspace_id = $1 and m.id = $2 and d.workspace_id = m.workspace_id and d.id = m.domain_id
-   returning m.id, m.address, m.name, m.status, m.created_at, d.name as domain`,
-)
 
 export interface NewDomain {
   readonly id: string
@@ -184,15 +178,6 @@ export const listMailboxRows = (db: Db, workspace: WorkspaceId): Promise<Mailbox
 /** For operators, who name a mailbox by its id alone. */
 export async function workspaceOfMailbox(db: Db, id: string): Promise<WorkspaceId | undefined> {
   return (await db.rows<{ workspace_id: WorkspaceId }>(ownerOfMailbox, [id]))[0]?.workspace_id
-}
-
-export async function setMailboxStatus(
-  db: Db,
-  workspace: WorkspaceId,
-  id: string,
-  status: 'active' | 'disabled',
-): Promise<MailboxRow | undefined> {
-  return (await db.rows<MailboxRow>(mailboxStatus, [workspace, id, status]))[0]
 }
 
 const activeMailbox = sql(

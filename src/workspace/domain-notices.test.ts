@@ -21,7 +21,7 @@ afterAll(() => Promise.all([world.close(), dns.stop()]))
 test('the owners are told when a domain breaks, stops, and works again, and what is wrong with it; others are not', async () => {
   const { workspaceId } = await world.sender()
   for (const role of ['owner', 'admin'] as const)
-    await createUser(world.db, {
+    await createUser(world.db, 'cli', {
       email: `${role}@people.example`,
       operator: false,
       member: { role, workspace: workspaceId },

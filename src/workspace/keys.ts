@@ -3,7 +3,7 @@ import { randomUUIDv7 } from 'node:crypto'
 import { hashSecret, makeApiKey } from '../base/secret.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { scopes } from '../domain/scopes.ts'
-import { insertKey, listKeyRows, revokeKeyRow, workspaceOfKey } from '../store/access.ts'
+import { insertKey, listKeyRows, workspaceOfKey } from '../store/access.ts'
 import type { KeyRow } from '../store/access.ts'
 import type { Db } from '../store/database.ts'
 import { Mistake, parseId, parseName } from './mistake.ts'
@@ -57,13 +57,12 @@ export async function listKeys(db: Db, workspace: WorkspaceId): Promise<ApiKey[]
   return (await listKeyRows(db, workspace)).map(presentKey)
 }
 
-/** A key that is revoked already stays as it is. */
-export async function revokeKey(db: Db, text: string): Promise<ApiKey> {
+/** Of which workspace it is, for those who may look into all of them. */
+export async function whoseKey(db: Db, text: string): Promise<WorkspaceId> {
   const id = parseId(text, 'key')
   const workspace = await workspaceOfKey(db, id)
-  const row = workspace === undefined ? undefined : await revokeKeyRow(db, workspace, id)
-  if (row === undefined) throw new Mistake(`There is no key ${id}.`)
-  return presentKey(row)
+  if (workspace === undefined) throw new Mistake(`There is no key ${id}.`)
+  return workspace
 }
 
 export function presentKey(row: KeyRow): ApiKey {

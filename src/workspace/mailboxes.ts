@@ -3,7 +3,7 @@ import { randomUUIDv7 } from 'node:crypto'
 import type { MailboxId, WorkspaceId } from '../domain/message.ts'
 import { parseAddress, unsupportedForm } from '../mail/address.ts'
 import type { Db } from '../store/database.ts'
-import { findDomain, insertMailbox, listMailboxRows, setMailboxStatus, workspaceOfMailbox } from '../store/senders.ts'
+import { findDomain, insertMailbox, listMailboxRows, workspaceOfMailbox } from '../store/senders.ts'
 import type { MailboxRow } from '../store/senders.ts'
 import { Mistake, parseId, parseName } from './mistake.ts'
 
@@ -41,12 +41,12 @@ export async function listMailboxes(db: Db, workspace: WorkspaceId): Promise<Mai
   return (await listMailboxRows(db, workspace)).map(presentMailbox)
 }
 
-export async function setMailbox(db: Db, id: string, status: 'active' | 'disabled'): Promise<Mailbox> {
-  const mailbox = parseId(id, 'mailbox')
-  const workspace = await workspaceOfMailbox(db, mailbox)
-  const row = workspace === undefined ? undefined : await setMailboxStatus(db, workspace, mailbox, status)
-  if (row === undefined) throw new Mistake(`There is no mailbox ${mailbox}.`)
-  return presentMailbox(row)
+/** Of which workspace it is, for those who may look into all of them. */
+export async function whoseMailbox(db: Db, text: string): Promise<WorkspaceId> {
+  const id = parseId(text, 'mailbox')
+  const workspace = await workspaceOfMailbox(db, id)
+  if (workspace === undefined) throw new Mistake(`There is no mailbox ${id}.`)
+  return workspace
 }
 
 export function presentMailbox({ id, address, name, status, domain, created_at: createdAt }: MailboxRow): Mailbox {

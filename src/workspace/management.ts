@@ -42,13 +42,13 @@ export interface Page<T> {
 
 // ------------------------------------------------------------------------------------------------------- domains and mailboxes
 
-export function addDomainFor({ db, vault, hostname }: Tools, by: By, name: string): Promise<Domain> {
+export function addDomainFor({ db, vault, hostname }: Tools, by: By, name: string, vouched = false): Promise<Domain> {
   return audited(
     db,
     by,
     'domain.added',
-    (tx) => addDomain({ db: tx, vault, hostname }, by.workspaceId, name, false),
-    (domain) => ({ target: domain.name }),
+    (tx) => addDomain({ db: tx, vault, hostname }, by.workspaceId, name, vouched),
+    (domain) => ({ target: domain.name, ...(vouched && { facts: { vouched } }) }),
   )
 }
 

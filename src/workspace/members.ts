@@ -225,6 +225,7 @@ export async function acceptInvitation(
 /** A person with a random password, shown once: the operator's command and the first start. */
 export async function createUser(
   db: Db,
+  actor: string,
   wish: {
     readonly email: string
     readonly name?: string
@@ -249,7 +250,7 @@ export async function createUser(
     const facts = { operator: wish.operator, ...(wish.member !== undefined && { role: wish.member.role }) }
     const workspaceId = wish.member?.workspace
     await writeAudit(tx, {
-      actor: 'cli',
+      actor,
       action: known === undefined ? 'user.created' : 'user.changed',
       target: user.email,
       facts,

@@ -4,12 +4,7 @@ import { createHmac, randomBytes, randomUUIDv7 } from 'node:crypto'
 import { makePassword, type Vault } from '../base/secret.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import type { Db } from '../store/database.ts'
-import {
-  insertCredential,
-  listCredentialRows,
-  revokeCredentialRow,
-  workspaceOfCredential,
-} from '../store/smtp-credentials.ts'
+import { insertCredential, listCredentialRows, workspaceOfCredential } from '../store/smtp-credentials.ts'
 import type { CredentialRow } from '../store/smtp-credentials.ts'
 import { Mistake, parseId, parseName } from './mistake.ts'
 
@@ -52,13 +47,12 @@ export async function listSmtpCredentials(db: Db, workspace: WorkspaceId): Promi
   return (await listCredentialRows(db, workspace)).map(presentCredential)
 }
 
-/** One that is revoked already stays as it is. */
-export async function revokeSmtpCredential(db: Db, text: string): Promise<SmtpCredential> {
+/** Of which workspace it is, for those who may look into all of them. */
+export async function whoseCredential(db: Db, text: string): Promise<WorkspaceId> {
   const id = parseId(text, 'credential')
   const workspace = await workspaceOfCredential(db, id)
-  const row = workspace === undefined ? undefined : await revokeCredentialRow(db, workspace, id)
-  if (row === undefined) throw new Mistake(`There is no SMTP credential ${id}.`)
-  return presentCredential(row)
+  if (workspace === undefined) throw new Mistake(`There is no SMTP credential ${id}.`)
+  return workspace
 }
 
 export function presentCredential(row: CredentialRow): SmtpCredential {

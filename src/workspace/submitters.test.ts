@@ -4,7 +4,8 @@ import { silentLog } from '../base/log.ts'
 import { makeVault } from '../base/secret.ts'
 import { parseAddress, type EmailAddress } from '../mail/address.ts'
 import { storeWorld, type Sender, type StoreWorld } from '../store/store.test-kit.ts'
-import { createSmtpCredential, listSmtpCredentials, revokeSmtpCredential } from './smtp-credentials.ts'
+import { revokeCredentialRow } from '../store/smtp-credentials.ts'
+import { createSmtpCredential, listSmtpCredentials } from './smtp-credentials.ts'
 import { makeSubmitters, type Submitters } from './submitters.ts'
 
 const vault = makeVault('an installation key of the tests, long enough')
@@ -44,7 +45,7 @@ test('a password of at least 128 bits lets in, is shown once and kept as a keyed
 test('a revoked credential has no standing as soon as access changes are heard', async () => {
   const made = await createSmtpCredential(world.db, vault, sender.workspaceId, 'to go')
   expect(await submitters.standing(made.username)).toBeDefined()
-  await revokeSmtpCredential(world.db, made.id)
+  await revokeCredentialRow(world.db, sender.workspaceId, made.id)
   submitters.forget()
   expect(await submitters.standing(made.username)).toBeUndefined()
   expect(await submitters.login(made.username, made.password)).toBeUndefined()

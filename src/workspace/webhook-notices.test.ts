@@ -37,7 +37,7 @@ afterAll(async () => {
 })
 
 async function member(role: 'owner' | 'admin', email = `${role}-${++people}@people.example`): Promise<string> {
-  await createUser(world.db, { email, operator: false, member: { role, workspace: shop.workspaceId } })
+  await createUser(world.db, 'cli', { email, operator: false, member: { role, workspace: shop.workspaceId } })
   return email
 }
 

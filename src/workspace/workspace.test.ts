@@ -4,7 +4,7 @@ import { freshDatabase, type FreshDatabase } from '../../test/world/postgres.ts'
 import { silentLog } from '../base/log.ts'
 import { makeVault, sealedAs } from '../base/secret.ts'
 import { limits, parseRoute } from '../config.ts'
-import type { MessageId } from '../domain/message.ts'
+import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import { dkimHeader, signingKey } from '../mail/dkim.ts'
 import { listen, openDatabase, type Db } from '../store/database.ts'
 import { readRecord, readStatus } from '../store/views/message-status.ts'
@@ -28,11 +28,14 @@ import {
   Mistake,
   removeSuppression,
   undoRule,
-  revokeKey,
-  setMailbox,
+  changeMailboxFor,
+  revokeKeyFor,
+  whoseKey,
+  whoseMailbox,
   setPlan,
   setWorkspace,
   showMessage,
+  type By,
   type Workspace,
 } from './workspace.ts'
 
@@ -42,6 +45,7 @@ let db: Db
 let tools: { db: Db; vault: typeof vault; hostname: string }
 let shop: Workspace
 let other: Workspace
+const by = (workspaceId: WorkspaceId): By => ({ workspaceId, actor: 'cli', scopes: new Set() })
 
 beforeAll(async () => {
   database = await freshDatabase()
@@ -176,11 +180,15 @@ describe('domains and mailboxes', () => {
     await expect(addMailbox(db, other.id, 'hello@example.org')).rejects.toThrow('does not have the domain example.org')
     await expect(addMailbox(db, shop.id, 'nobody')).rejects.toThrow('is not an address')
     await expect(addMailbox(db, shop.id, '"a b"@example.org')).rejects.toThrow('has a quoted local part, which is not')
-    expect(await setMailbox(db, mailbox.id, 'disabled')).toEqual({ ...mailbox, status: 'disabled' })
+    expect(await changeMailboxFor(tools, by(shop.id), mailbox.id, { status: 'disabled' })).toEqual({
+      ...mailbox,
+      status: 'disabled',
+    })
     expect(await listMailboxes(db, shop.id)).toEqual([{ ...mailbox, status: 'disabled' }])
     expect(await listMailboxes(db, other.id)).toEqual([])
-    await expect(setMailbox(db, shop.id, 'active')).rejects.toThrow('There is no mailbox')
-    await expect(setMailbox(db, 'x', 'active')).rejects.toThrow('not the id of a mailbox')
+    expect(await whoseMailbox(db, mailbox.id)).toBe(shop.id)
+    await expect(whoseMailbox(db, shop.id)).rejects.toThrow('There is no mailbox')
+    await expect(whoseMailbox(db, 'x')).rejects.toThrow('not the id of a mailbox')
   })
 })
 
@@ -322,12 +330,12 @@ describe('keys', () => {
     const made = await createKey(db, shop.id, { name: 'k', scopes: ['mail.send'] })
     expect(await authenticate(made.key)).toBeDefined()
     heard = Promise.withResolvers<void>()
-    await revokeKey(db, made.id)
+    await revokeKeyFor(tools, by(shop.id), made.id)
     await heard.promise
     expect(await authenticate(made.key)).toBeUndefined()
-    expect((await revokeKey(db, made.id)).revokedAt).toBeInstanceOf(Date)
+    expect((await revokeKeyFor(tools, by(await whoseKey(db, made.id)), made.id)).revokedAt).toBeInstanceOf(Date)
     await ears.stop()
-    await expect(revokeKey(db, shop.id)).rejects.toThrow('There is no key')
+    await expect(whoseKey(db, shop.id)).rejects.toThrow('There is no key')
   })
 
   test('an expired key is refused, and one that will expire is not remembered beyond that', async () => {
@@ -381,7 +389,7 @@ describe('keys', () => {
     const made = await createKey(db, shop.id, { name: 'k', scopes: ['mail.send'] })
     const before = authenticate(made.key)
     forget()
-    await revokeKey(db, made.id)
+    await revokeKeyFor(tools, by(shop.id), made.id)
     const after = authenticate(made.key)
     gate.resolve()
     await before

@@ -20,8 +20,8 @@ import { pageWorkspaceRows } from '../store/views/operations.ts'
 import { audited } from './by.ts'
 import type { Page } from './management.ts'
 import { isUuid, Mistake, parseName } from './mistake.ts'
-import type { Holder } from './sessions.ts'
 
+export { audited } from './by.ts'
 export type { By } from './by.ts'
 export { makeDomainChecker } from './domain-check.ts'
 export type { DomainChange, DomainChecker } from './domain-check.ts'
@@ -29,9 +29,9 @@ export { makeDomainNotices } from './domain-notices.ts'
 export { domainWatch } from './domain-watch.ts'
 export { addDomain, domainNamed, listDomains, rotateDkim } from './domains.ts'
 export type { Domain } from './domains.ts'
-export { createKey, listKeys, revokeKey } from './keys.ts'
+export { createKey, listKeys, whoseKey } from './keys.ts'
 export type { ApiKey } from './keys.ts'
-export { addMailbox, listMailboxes, setMailbox } from './mailboxes.ts'
+export { addMailbox, listMailboxes, whoseMailbox } from './mailboxes.ts'
 export type { Mailbox } from './mailboxes.ts'
 export {
   addDomainFor,
@@ -81,7 +81,7 @@ export { makePeople } from './people.ts'
 export type { Browser, People, SignedIn } from './people.ts'
 export { makeAuthenticator } from './principals.ts'
 export type { Authenticator } from './principals.ts'
-export { createSmtpCredential, listSmtpCredentials, revokeSmtpCredential } from './smtp-credentials.ts'
+export { createSmtpCredential, listSmtpCredentials, whoseCredential } from './smtp-credentials.ts'
 export type { SmtpCredential } from './smtp-credentials.ts'
 export { makeSubmitters } from './submitters.ts'
 export type { Submitters } from './submitters.ts'
@@ -208,7 +208,7 @@ export async function listPlans(db: Db): Promise<Plan[]> {
   return (await listPlanRows(db)).map(presentPlan)
 }
 
-// What operators do in the dashboard: the same acts, each with its audit row.
+// What operators do, at the keyboard and in the dashboard: the same acts, each with its audit row.
 
 export async function pageWorkspaces(
   { db, vault }: { readonly db: Db; readonly vault: Vault },
@@ -224,13 +224,13 @@ export async function pageWorkspaces(
 
 export function createWorkspaceAsOperator(
   { db, vault }: { readonly db: Db; readonly vault: Vault },
-  holder: Holder,
+  actor: string,
   name: string,
   plan: string,
 ): Promise<Workspace> {
   return audited(
     db,
-    { actor: `user:${holder.userId}` },
+    { actor },
     'workspace.created',
     (tx) => createWorkspace(tx, vault, name, plan),
     (workspace) => ({ target: workspace.id, facts: { name: workspace.name, plan } }),
@@ -240,14 +240,14 @@ export function createWorkspaceAsOperator(
 /** The row stands in the workspace's own log: its members see that they were blocked, and by whom. A route may hold a password: left out. */
 export function changeWorkspaceAsOperator(
   { db, vault }: { readonly db: Db; readonly vault: Vault },
-  holder: Holder,
+  actor: string,
   id: WorkspaceId,
-  changes: { readonly plan?: string; readonly status?: 'active' | 'blocked'; readonly route?: string },
+  changes: WorkspaceChanges,
 ): Promise<Workspace> {
   const { route, ...open } = changes
   return audited(
     db,
-    { actor: `user:${holder.userId}`, workspaceId: id },
+    { actor, workspaceId: id },
     'workspace.changed',
     (tx) => setWorkspace(tx, vault, id, changes),
     (workspace) => ({
@@ -259,13 +259,13 @@ export function changeWorkspaceAsOperator(
 
 export function setPlanAsOperator(
   { db }: { readonly db: Db },
-  holder: Holder,
+  actor: string,
   name: string,
   changes: PlanChanges,
 ): Promise<Plan> {
   return audited(
     db,
-    { actor: `user:${holder.userId}` },
+    { actor },
     'plan.changed',
     (tx) => setPlan(tx, name, changes),
     () => ({ target: name, facts: changes }),

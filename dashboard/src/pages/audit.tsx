@@ -8,7 +8,7 @@ import { Time } from '../ui/time.tsx'
 
 export function Audit() {
   return (
-    <Page title="Audit log" about="What people and keys have changed in this workspace.">
+    <Page title="Audit log" about="What people, keys and the operator’s commands have changed in this workspace.">
       <Card flush>
         <AuditTable name="audit" path="/api/v1/audit" />
       </Card>

@@ -14,6 +14,7 @@ import {
   readQueue,
   setPlanAsOperator,
 } from '../../workspace/workspace.ts'
+import type { Holder } from '../../workspace/workspace.ts'
 import type { Desk } from '../manage.ts'
 import { pagingOf, presentPage } from './pages.ts'
 
@@ -24,17 +25,17 @@ export function operatorRoutes({ person, office }: Desk): void {
     return presentPage(await pageWorkspaces(office, { ...paging, ...(text && { text }) }))
   })
   person(operations.createWorkspace, ({ holder, body: { name, plan = 'unlimited' } }) =>
-    createWorkspaceAsOperator(office, holder, name, plan),
+    createWorkspaceAsOperator(office, personOf(holder), name, plan),
   )
   person(operations.changeAnyWorkspace, ({ holder, path, body }) =>
-    changeWorkspaceAsOperator(office, holder, path['workspaceId'] as WorkspaceId, body),
+    changeWorkspaceAsOperator(office, personOf(holder), path['workspaceId'] as WorkspaceId, body),
   )
   person(operations.listPlans, async () => ({ items: await listPlans(office.db) }))
   person(operations.setPlan, ({ holder, path, body: { apiSending, hourly, daily, monthly, upgradeUrl } }) => {
     const limit = (value: number | null | undefined) => (value === null ? 'none' : value)
     const changes = { apiSending, hourly: limit(hourly), daily: limit(daily), monthly: limit(monthly), upgradeUrl }
     const given = Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined))
-    return setPlanAsOperator(office, holder, path['planName'] as string, given)
+    return setPlanAsOperator(office, personOf(holder), path['planName'] as string, given)
   })
   person(operations.readQueue, () => readQueue(office.db))
   person(operations.listUnmatched, async () => ({
@@ -54,6 +55,8 @@ export function operatorRoutes({ person, office }: Desk): void {
     return presentPage(await readAudit(office, undefined, paging.before, paging.most))
   })
 }
+
+const personOf = ({ userId }: Holder) => `user:${userId}`
 
 type Unmatched = Awaited<ReturnType<typeof listUnmatchedFeedback>>[number]
 const presentUnmatched = ({ id, receivedAt, reason, source, sender, addressee, sizeBytes }: Unmatched) => ({
