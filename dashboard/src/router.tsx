@@ -119,6 +119,11 @@ const webhook = createRoute({
   path: '/webhook',
   component: lazyRouteComponent(() => import('./pages/webhook.tsx'), 'WebhookPage'),
 })
+const workspace = createRoute({
+  getParentRoute: () => inside,
+  path: '/workspace',
+  component: lazyRouteComponent(() => import('./pages/workspace.tsx'), 'WorkspacePage'),
+})
 const members = createRoute({
   getParentRoute: () => inside,
   path: '/members',
@@ -179,6 +184,7 @@ export const router = createRouter({
       mailboxes,
       settings,
       webhook,
+      workspace,
       members,
       audit,
       account,

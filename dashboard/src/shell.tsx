@@ -20,6 +20,7 @@ import {
   MailQuestionMark,
   Menu as MenuIcon,
   ScrollText,
+  Settings2,
   Stethoscope,
   UserRound,
   Users,
@@ -70,6 +71,7 @@ const places: readonly (readonly [group: string, places: readonly Place[]])[] = 
   [
     'Workspace',
     [
+      { to: '/workspace', icon: Settings2, name: 'General' },
       { to: '/members', icon: Users, name: 'Members' },
       { to: '/audit', icon: ScrollText, name: 'Audit log', scope: 'audit.read' },
     ],

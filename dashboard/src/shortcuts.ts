@@ -13,6 +13,7 @@ export const leaps = {
   b: ['/mailboxes', 'Mailboxes'],
   k: ['/settings', 'API & SMTP'],
   w: ['/webhook', 'Webhook'],
+  e: ['/workspace', 'General'],
   p: ['/members', 'Members'],
   a: ['/audit', 'Audit log'],
 } as const satisfies Readonly<Record<string, readonly [to: string, name: string]>>

@@ -426,6 +426,7 @@ describe('every page', () => {
     mailboxes: '/mailboxes',
     settings: '/settings',
     webhook: '/webhook',
+    workspace: '/workspace',
     members: '/members',
     audit: '/audit',
     account: '/account',

@@ -218,6 +218,27 @@ test('a role is changed after a question, because an arrow key is enough to choo
   await page.keyboard.press('Escape')
 })
 
+test('a workspace gets another name, which the menu says at once, and drops what it was told to drop', async () => {
+  await go('/workspace')
+  const menu = page.getByRole('button', { name: 'Change the workspace' })
+  const name = page.getByLabel('Name')
+  await name.fill('Other Shop')
+  await page.getByLabel('Keep texts and attachments').uncheck()
+  await press(page, 'Save')
+  await page.getByRole('status').getByText('Saved.').waitFor()
+  await menu.getByText('Other Shop').waitFor()
+  await page.reload()
+  expect(await name.inputValue()).toBe('Other Shop')
+  expect(await page.getByLabel('Keep texts and attachments').isChecked()).toBe(false)
+  await name.fill('Posthorn')
+  await press(page, 'Save')
+  await page.getByRole('alert').getByText('The name "Posthorn" is taken.').waitFor()
+  await name.fill('Shop')
+  await page.getByLabel('Keep texts and attachments').check()
+  await press(page, 'Save')
+  await menu.getByText('Shop', { exact: true }).waitFor()
+})
+
 describe('words that are too long, or none, or turned around', () => {
   const long = `${'a'.repeat(64)}@${'b'.repeat(60)}.${'c'.repeat(60)}.example`
   const phone = { width: 390, height: 844 }

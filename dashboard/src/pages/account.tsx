@@ -2,7 +2,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { KeyRound, ShieldCheck } from 'lucide-react'
 import { QRCodeSVG } from 'qrcode.react'
-import { useState, type ReactNode } from 'react'
+import { useState } from 'react'
 import { ask, get, useChange, useForgetting } from '../api.ts'
 import { browserIn } from '../browser.ts'
 import { makePasskey, passkeysArePossible } from '../passkeys.ts'
@@ -12,7 +12,7 @@ import { Badge } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
 import { CopyLine, Snippet } from '../ui/copy.tsx'
 import { Dialog, DialogActions } from '../ui/dialog.tsx'
-import { FormMistake, mistakeIn, TextField, textIn } from '../ui/field.tsx'
+import { Done, FormMistake, mistakeIn, TextField, textIn } from '../ui/field.tsx'
 import { Card, Facts, Page } from '../ui/page.tsx'
 import { Answered } from '../ui/states.tsx'
 import { Table } from '../ui/table.tsx'
@@ -68,14 +68,6 @@ function Person() {
         </div>
       </form>
     </Card>
-  )
-}
-
-function Done({ children }: { readonly children: ReactNode }) {
-  return (
-    <span role="status" className="text-sm text-good">
-      {children}
-    </span>
   )
 }
 

@@ -109,7 +109,7 @@ export function Check({ label, hint, ...rest }: Omit<Frame, 'mistake'> & InputHT
   const id = useId()
   return (
     <div className="flex items-start gap-2.5">
-      <input {...rest} id={id} type="checkbox" className="mt-0.5 size-4 accent-accent" />
+      <input {...rest} id={id} type="checkbox" className="mt-0.5 size-4 shrink-0 accent-accent" />
       <label htmlFor={id} className="text-sm">
         {label}
         {hint !== undefined && <span className="block text-soft">{hint}</span>}
@@ -137,6 +137,15 @@ export function FormMistake({
     <p role="alert" className="rounded-lg bg-bad-wash px-3 py-2 text-sm text-bad">
       {error.message}
     </p>
+  )
+}
+
+/** What a form has done, beside its button. */
+export function Done({ children }: { readonly children: ReactNode }) {
+  return (
+    <span role="status" className="text-sm text-good">
+      {children}
+    </span>
   )
 }
 

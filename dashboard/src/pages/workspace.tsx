@@ -1,0 +1,86 @@
+// The workspace itself: its name, and what it keeps of the mail.
+import { useQuery } from '@tanstack/react-query'
+import { ask, get, useChange } from '../api.ts'
+import { useMay } from '../session.tsx'
+import type { Workspace } from '../shapes.ts'
+import { Badge } from '../ui/badge.tsx'
+import { Button } from '../ui/button.tsx'
+import { Id } from '../ui/copy.tsx'
+import { Check, Done, FormMistake, mistakeIn, TextField, textIn } from '../ui/field.tsx'
+import { Card, Facts, Page } from '../ui/page.tsx'
+import { Answered } from '../ui/states.tsx'
+import { Time } from '../ui/time.tsx'
+
+export function WorkspacePage() {
+  const query = useQuery({
+    queryKey: ['workspace'],
+    queryFn: ({ signal }) => get<Workspace>('/api/v1/workspace', signal),
+  })
+  return (
+    <Page title="General" about="The workspace itself: its name, and what it keeps.">
+      <Answered query={query}>
+        {(workspace) => (
+          <div className="grid items-start gap-6 lg:grid-cols-2">
+            <Settings workspace={workspace} />
+            <Card title="About it">
+              <Facts
+                rows={[
+                  ['Id', <Id id={workspace.id} />],
+                  ['Plan', workspace.plan],
+                  ['Status', workspace.status === 'active' ? 'Active' : <Badge tone="bad">Blocked</Badge>],
+                  ['Created', <Time at={workspace.createdAt} />],
+                ]}
+              />
+            </Card>
+          </div>
+        )}
+      </Answered>
+    </Page>
+  )
+}
+
+function Settings({ workspace: { name, keepsContent } }: { readonly workspace: Workspace }) {
+  const mayWrite = useMay('workspace.write')
+  const change = useChange(
+    (given: Pick<Workspace, 'name' | 'keepsContent'>) => ask('PATCH', '/api/v1/workspace', given),
+    ['workspace', 'session'],
+  )
+  return (
+    <Card title="Settings">
+      <form
+        className="grid gap-4"
+        onSubmit={(event) => {
+          event.preventDefault()
+          const form = new FormData(event.currentTarget)
+          change.mutate({ name: textIn(form, 'name'), keepsContent: form.has('keepsContent') })
+        }}
+      >
+        <TextField
+          label="Name"
+          name="name"
+          required
+          maxLength={200}
+          defaultValue={name}
+          readOnly={!mayWrite}
+          mistake={mistakeIn(change.error, 'name')}
+        />
+        <Check
+          name="keepsContent"
+          label="Keep texts and attachments for a while"
+          hint="Without it, both are dropped as soon as a message is final: nobody can read them here or send them again."
+          defaultChecked={keepsContent}
+          disabled={!mayWrite}
+        />
+        <FormMistake error={change.error} fields={['name']} />
+        {mayWrite && (
+          <div className="flex items-center gap-3">
+            <Button type="submit" busy={change.isPending}>
+              Save
+            </Button>
+            {change.isSuccess && <Done>Saved.</Done>}
+          </div>
+        )}
+      </form>
+    </Card>
+  )
+}
