@@ -480,6 +480,8 @@ export const limits = {
   authenticationMs: 1_500,
   admissionMs: 2_300,
   rereadMs: 1_000,
+  /** What asks for /readyz seldom waits longer than a few seconds, and should be told why not. */
+  readyMs: 1_500,
   idempotencyWaitMs: 5_000,
   // The malware scan: of one submission, all files together
   scanMs: 10_000,

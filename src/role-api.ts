@@ -181,7 +181,7 @@ async function tellScanner(asked: Scanner, log: Log): Promise<void> {
 
 /** What an operator must know beside it; undefined where the database does not answer. */
 async function deliveryState(db: Db): Promise<string | undefined> {
-  const stops = await readStops(db.rows).catch(() => undefined)
+  const stops = await answeredWithin(limits.readyMs, readStops(db.rows)).catch(() => undefined)
   if (stops === undefined || stops.length === 0) return stops && 'not stopped'
   return `stopped (${stops.map(({ kind, reason }) => `${kind}: ${reason}`).join(', ')})`
 }

@@ -133,6 +133,8 @@ describe('the commit of an acceptance', () => {
       expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([503]))
       expect(answers.every(({ headers }) => Number(headers.get('retry-after')) > 0)).toBe(true)
       expect((await fetch(`${posthorn.url}/healthz`)).status).toBe(200)
+      const patience = { signal: AbortSignal.timeout(3_000) }
+      expect((await fetch(`${posthorn.url}/readyz`, patience)).status).toBe(503)
       posthorn.proxy()[on](false)
       await until('accepts again', async () => (await shop.send(one)).status === 202)
       // What hung on the wire may have landed after the answer 503: kept more than told is allowed, the other way is not.
