@@ -1,6 +1,7 @@
 // `posthorn drain` and `posthorn recover`: an operator stops delivery, or decides how it goes on after a restore.
 import type { Command } from 'commander'
 import { limits } from '../config.ts'
+import { writeAudit } from '../store/audit.ts'
 import { databaseNow } from '../store/database.ts'
 import { assumeSentSince, liftFence, readProgress, readStops, setDrain, type QueueProgress } from '../store/fence.ts'
 import { audited, Mistake } from '../workspace/workspace.ts'
@@ -70,13 +71,10 @@ async function recover(desk: Desk, { db, actor }: Tools, since: Date | undefined
   if (since !== undefined && since > (await databaseNow(db)))
     throw new Mistake('The time of --assume-sent-since lies in the future: it is when the backup was made, or earlier.')
   const assumedSent = since === undefined ? 0 : await assumeSentSince(db, since)
-  const repliesWritten = await audited(
-    db,
-    { actor },
-    'delivery.recovered',
-    (tx) => liftFence(tx),
-    () => ({ facts: { stoppedBy: before, assumedSent, ...(since !== undefined && { assumedSentSince: since }) } }),
-  )
+  const repliesWritten = await liftFence(db)
+  // Behind it, not with it: what is repeated after a deadlock cannot stand in one transaction.
+  const decided = { stoppedBy: before, assumedSent, ...(since !== undefined && { assumedSentSince: since }) }
+  await writeAudit(db, { actor, action: 'delivery.recovered', facts: decided })
   desk.show({ stoppedBy: before, assumedSent, repliesWritten }, () =>
     facts({
       'delivery was stopped by': before.join(', ') || 'nothing',
