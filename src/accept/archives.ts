@@ -2,8 +2,8 @@
 // declared size: local headers are looked for in the bytes themselves, and data ends where its deflate stream ends, so that what one
 // program would unpack and another would not is seen too. Runs in the scan's thread: everything here is synchronous.
 import { constants, inflateRawSync } from 'node:zlib'
-import type { Allowance } from './allowance.ts'
-import { checkDirectory } from './zip-directory.ts'
+import { Beyond, type Allowance } from './allowance.ts'
+import { checkDirectory, type ListedFile } from './zip-directory.ts'
 
 export type Member =
   | { readonly bytes: Buffer; readonly name?: string }
@@ -14,51 +14,81 @@ const localHeader = Buffer.from('PK\u0003\u0004', 'latin1')
 const nextRecord = Buffer.from('PK', 'latin1')
 const encryptedFlag = 1
 const unknownSizeFlag = 8
+const stored = 0
+const deflated = 8
+const damaged = 'is damaged and does not unpack'
 
 /** Of whatever holds one: also behind a program that unpacks itself, or in the middle of a mail. */
 export function* zipMembers(bytes: Buffer, allowance: Allowance): Generator<Member> {
   let at = bytes.indexOf(localHeader)
   if (at < 0) return
-  const listed = checkDirectory(bytes, allowance)
+  const { entries, strict } = checkDirectory(bytes, allowance)
+  const listed = new Map(entries.map((entry) => [entry.offset, entry]))
   const seen = new Set<number>()
+  const lookAt = (offset: number): ZipRead => zipMember(bytes, offset, listed.get(offset), strict, allowance)
   for (; at >= 0; at = bytes.indexOf(localHeader, at)) {
     seen.add(at)
-    const { member, end } = zipMember(bytes, at, allowance)
-    if (member !== undefined) yield member
+    const { members, end } = lookAt(at)
+    yield* members
     at = end
   }
   // What the list names and the walk jumped over, because a header lied about its length.
-  for (const offset of listed) {
-    if (seen.has(offset)) continue
-    const { member } = zipMember(bytes, offset, allowance)
-    if (member !== undefined) yield member
-  }
+  for (const offset of listed.keys()) if (!seen.has(offset)) yield* lookAt(offset).members
 }
 
-function zipMember(bytes: Buffer, at: number, allowance: Allowance): { member?: Member; end: number } {
-  const nothing = { end: at + 4 }
+interface ZipRead {
+  readonly members: readonly Member[]
+  /** Where the search for the next header goes on. */
+  readonly end: number
+}
+
+/**
+ * Programs take method, size and the mark of encryption from the list, or from the header: whatever the two say, it is tried to inflate, and
+ * what is not deflated after all, or only by one of them, is taken as it stands.
+ */
+function zipMember(
+  bytes: Buffer,
+  at: number,
+  listed: ListedFile | undefined,
+  strict: boolean,
+  allowance: Allowance,
+): ZipRead {
+  const nothing: ZipRead = { members: [], end: at + 4 }
   if (at + 30 > bytes.length) return nothing
   const flags = bytes.readUInt16LE(at + 6)
   const method = bytes.readUInt16LE(at + 8)
-  const packed = bytes.readUInt32LE(at + 18)
   const nameEnd = at + 30 + bytes.readUInt16LE(at + 26)
   const start = nameEnd + bytes.readUInt16LE(at + 28)
   if (start > bytes.length) return nothing
   allowance.entry()
   const name = bytes.toString('latin1', at + 30, Math.min(nameEnd, at + 30 + 255))
-  const declaredEnd = packed > 0 && start + packed <= bytes.length ? start + packed : undefined
-  if ((flags & encryptedFlag) !== 0) return { member: { opaque: 'encrypted' }, end: declaredEnd ?? start }
-  if (method === 8) {
-    const inflated = inflate(bytes.subarray(start), allowance)
-    return inflated === undefined
-      ? { end: start }
-      : { member: { bytes: inflated.bytes, name }, end: start + inflated.used }
+  const members: Member[] = []
+  const encrypted = (flags & encryptedFlag) !== 0
+  if (encrypted) members.push({ opaque: 'encrypted' })
+  else if (method !== stored && method !== deflated) members.push({ opaque: 'method' })
+  const inflated = inflate(bytes.subarray(start), allowance)
+  if (inflated !== undefined) members.push({ bytes: inflated.bytes, name })
+  const plain = !encrypted && method === deflated && (listed?.method ?? deflated) === deflated
+  if (plain && inflated !== undefined) return { members, end: start + inflated.used }
+  // Some programs unpack as far as it goes, and keep that.
+  if (plain && strict && listed !== undefined && listed.packed > 0) throw new Beyond(damaged)
+  const end = storedEnd(bytes, start, at, listed)
+  if (end > start) {
+    allowance.unpacked(end - start, end - start)
+    members.push({ bytes: bytes.subarray(start, end), name })
   }
-  if (method !== 0) return { member: { opaque: 'method' }, end: declaredEnd ?? start }
+  return { members, end: method === deflated ? start : end }
+}
+
+/** Where what is not deflated ends: the later of what the header and the list say. */
+function storedEnd(bytes: Buffer, start: number, at: number, listed: ListedFile | undefined): number {
+  const behind = (packed: number): number => (start + packed <= bytes.length ? start + packed : start)
+  const declared = behind(bytes.readUInt32LE(at + 18))
+  const unknown = (bytes.readUInt16LE(at + 6) & unknownSizeFlag) !== 0
+  if (listed !== undefined) return Math.max(behind(listed.packed), unknown ? start : declared)
+  if (!unknown) return declared
   const found = bytes.indexOf(nextRecord, start)
-  const end = (flags & unknownSizeFlag) === 0 ? (declaredEnd ?? start) : found < 0 ? bytes.length : found
-  allowance.unpacked(end - start, end - start)
-  return { member: { bytes: bytes.subarray(start, end), name }, end: Math.max(end, start) }
+  return found < 0 ? bytes.length : found
 }
 
 /** All members of a gzip file: they may follow each other. */
@@ -69,9 +99,10 @@ export function* gzipMembers(bytes: Buffer, allowance: Allowance): Generator<Mem
     if (start === undefined) return
     allowance.entry()
     const inflated = inflate(bytes.subarray(start), allowance)
-    if (inflated === undefined) return
+    if (inflated === undefined) throw new Beyond(damaged)
     yield { bytes: inflated.bytes }
     at = start + inflated.used + 8 // behind checksum and size
+    while (bytes[at] === 0) at++ // padding, which programs pass over
   }
 }
 
@@ -94,8 +125,15 @@ function gzipData(bytes: Buffer, at: number): number | undefined {
 }
 
 export function* tarMembers(bytes: Buffer, allowance: Allowance): Generator<Member> {
+  if (!isTarHeader(bytes, 0)) return
   let at = 0
-  while (at + 512 <= bytes.length && isTarHeader(bytes, at)) {
+  let extended = false
+  while (at + 512 <= bytes.length) {
+    // Programs pass over what is no header, too.
+    if (!isTarHeader(bytes, at)) {
+      at += 512
+      continue
+    }
     allowance.entry()
     const size = tarSize(bytes, at)
     const start = at + 512
@@ -104,17 +142,28 @@ export function* tarMembers(bytes: Buffer, allowance: Allowance): Generator<Memb
       allowance.unpacked(end - start, end - start)
       yield { bytes: bytes.subarray(start, end), name: bytes.toString('latin1', at, at + 100).replace(/\0.*$/s, '') }
     }
-    at = start + Math.ceil(size / 512) * 512
+    // A record of pax may say another size of the file behind it: then it is looked at block by block.
+    at = extended ? start : start + Math.ceil(size / 512) * 512
+    extended = bytes[start - 512 + 156] === paxRecord && bytes.subarray(start, end).includes(' size=')
   }
 }
+const paxRecord = 'x'.charCodeAt(0)
 
 /** By its checksum: old tars have no other mark. */
 function isTarHeader(bytes: Buffer, at: number): boolean {
+  if (at + 512 > bytes.length) return false
   const declared = Number.parseInt(bytes.toString('latin1', at + 148, at + 156).replace(/[\0 ]+/g, ' '), 8)
   if (!(declared > 0)) return false
   let sum = 8 * 0x20
-  for (let each = 0; each < 512; each++) if (each < 148 || each >= 156) sum += bytes[at + each] ?? 0
-  return sum === declared
+  let high = 0
+  for (let each = 0; each < 512; each++) {
+    if (each >= 148 && each < 156) continue
+    const byte = bytes[at + each] ?? 0
+    sum += byte
+    if (byte > 0x7f) high++
+  }
+  // Some have counted with signed bytes.
+  return sum === declared || sum - 256 * high === declared
 }
 
 /** Octal, or base 256 where the first bit is set (GNU). */

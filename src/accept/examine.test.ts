@@ -1,6 +1,6 @@
 // What is found wherever it is hidden, what is refused because it cannot be examined, and that neither costs much (attacks Q8, Q9, I12).
 import { randomBytes } from 'node:crypto'
-import { gzipSync } from 'node:zlib'
+import { constants, deflateRawSync, gzipSync } from 'node:zlib'
 import { describe, expect, test } from 'vitest'
 import { nestedZip, overlappingZip, tarOf, zipOf, zipped } from '../../test/world/archives.ts'
 import { eicar } from '../../test/world/clamd.ts'
@@ -74,6 +74,20 @@ describe('found', () => {
     ['tar.gz', gzipSync(tarOf('e.com', eicar))],
     ['tar.gz in a zip', zipped(gzipSync(tarOf('e.gz', packed)))],
     ['gzip that is cut', gzipSync(Buffer.concat([eicar, randomBytes(50_000)])).subarray(0, -20_000)],
+    ['gzip, padding, gzip', Buffer.concat([gzipSync('clean'), Buffer.alloc(20), packed])],
+    [
+      'tar, no header, tar',
+      Buffer.concat([tarOf('a', Buffer.from('a')).subarray(0, 1_024), Buffer.alloc(512, 'x'), tarOf('b', packed)]),
+    ],
+    ['tar, its checksum counted with signed bytes', signedTar()],
+    ['tar, a file that is smaller than its header says', tarOfTwoSizes()],
+    ['a zip, whose header alone says that it is encrypted', lyingHeader(false, 6, 1)],
+    ['a zip, whose header alone says that it is packed otherwise', lyingHeader(false, 8, 12)],
+    ['a zip, whose header alone says that it is stored', lyingHeader(false, 8, 0)],
+    ['a zip, whose header alone says that it is deflated', lyingHeader(true, 8, 8)],
+    ['stored in a zip, whose header alone says that it is encrypted', lyingHeader(true, 6, 1)],
+    ['stored in a zip, whose header alone says a size', lyingHeader(true, 18, 10)],
+    ['stored in a zip, whose header leaves the size to the list', storedWithoutSize()],
     ['Base64 in a text', Buffer.from(`Look:\n\n${wrapped(packed)}\n`)],
     ['a mail, Base64', mail(part('base64', wrapped(packed)))],
     ['a mail, quoted-printable', mail(part('quoted-printable', quoted(packed)))],
@@ -218,6 +232,12 @@ describe('refused, because it cannot be examined within the limits', () => {
       /unpacks to more/,
     ],
     ['ZIP64 that is a lie', wideLie, /contradicts/],
+    [
+      'a zip that unpacks only in part',
+      () => partly((raw) => replaced(zipped(eicar), deflateRawSync(eicar, { level: 9 }), raw)),
+      /damaged/,
+    ],
+    ['gzip that unpacks only in part', () => partly((raw) => Buffer.concat([packed.subarray(0, 10), raw])), /damaged/],
   ]
   test.each(bombs)('%s', (_, make, why) => {
     const bytes = make()
@@ -297,6 +317,58 @@ describe('the leaves of a mail, for an engine', () => {
     expect(leaves).toContain(gzipSync('inner').toString('latin1'))
   })
 })
+
+/** An archive of one file, in whose local header stands something else than in the list. */
+function lyingHeader(stored: boolean, at: number, value: number): Buffer {
+  const archive = zipOf([{ name: 'a', content: stored ? packed : eicar, stored }])
+  archive.writeUInt16LE(value, at)
+  return archive
+}
+
+/** As programs write that do not know the size beforehand (flag 8); the file holds what looks like the next record. */
+function storedWithoutSize(): Buffer {
+  const content = Buffer.concat([Buffer.from('1f8b0808000000000003504b00', 'hex'), packed.subarray(10)])
+  const archive = zipOf([{ name: 'a', content, stored: true }])
+  archive.writeUInt16LE(8, 6)
+  archive.writeUInt32LE(0, 18)
+  return archive
+}
+
+/** What deflate makes of the file, and behind it what is none. */
+function partly(make: (raw: Buffer) => Buffer): Buffer {
+  const whole = deflateRawSync(eicar, { level: 9, finishFlush: constants.Z_FULL_FLUSH })
+  return make(Buffer.concat([whole, Buffer.alloc(40, 0xff)]))
+}
+
+/** The same archive with another stream in it, of whatever length. */
+function replaced(archive: Buffer, stream: Buffer, by: Buffer): Buffer {
+  const start = archive.indexOf(stream)
+  const out = Buffer.concat([archive.subarray(0, start), by, archive.subarray(start + stream.length)])
+  const list = out.indexOf('PK\u0001\u0002')
+  for (const at of [18, list + 20]) out.writeUInt32LE(by.length, at)
+  out.writeUInt32LE(list, out.length - 6)
+  return out
+}
+
+function signedTar(): Buffer {
+  const archive = tarOf('a', packed)
+  archive[1] = 0xff
+  const sum = archive
+    .subarray(0, 512)
+    .reduce((all, byte, at) => all + (at >= 148 && at < 156 ? 32 : (byte << 24) >> 24), 0)
+  archive.write(`${sum.toString(8).padStart(6, '0')}\0 `, 148)
+  return archive
+}
+
+/** The record of pax counts (POSIX 4.18), and behind that much stands the next file. */
+function tarOfTwoSizes(): Buffer {
+  const inner = Buffer.concat([Buffer.alloc(512, 'x'), tarOf('b', packed)])
+  const pax = tarOf('pax', Buffer.from('12 size=512\n')).subarray(0, 1_024)
+  pax.write('x', 156)
+  const sum = pax.subarray(0, 512).reduce((all, byte, at) => all + (at >= 148 && at < 156 ? 32 : byte), 0)
+  pax.write(`${sum.toString(8).padStart(6, '0')}\0 `, 148)
+  return Buffer.concat([pax, tarOf('a', inner)])
+}
 
 /** A ZIP64 record that counts otherwise than the plain one. */
 function wideLie(): Buffer {

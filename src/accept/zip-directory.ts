@@ -12,18 +12,24 @@ const unknown16 = 0xffff
 const unknown32 = 0xffff_ffff
 const contradicts = 'has a list of files that contradicts its content'
 
-interface Entry {
+export interface ListedFile {
+  /** Where its local header lies. */
   readonly offset: number
+  readonly method: number
   readonly packed: number
   readonly unpacked: number
 }
 
-/** Where the local headers lie, in order. Throws `Beyond`. */
-export function checkDirectory(bytes: Buffer, allowance: Allowance): readonly number[] {
+/** What is listed, in the order of the file, and whether contradictions count. Throws `Beyond`. */
+export function checkDirectory(
+  bytes: Buffer,
+  allowance: Allowance,
+): { readonly entries: readonly ListedFile[]; readonly strict: boolean } {
   // Only of what is an archive from its first byte are contradictions held against it; elsewhere the bytes may mean something else.
   const strict = bytes.readUInt16LE(0) === 0x4b50
+  const none = { entries: [], strict }
   const end = bytes.lastIndexOf(endRecord)
-  if (end < 0 || end + 22 > bytes.length || bytes.length - end > unknown16 + 22) return []
+  if (end < 0 || end + 22 > bytes.length || bytes.length - end > unknown16 + 22) return none
   const { count, size, offset, at } = endOf(bytes, end, strict)
   if (count > limits.scanEntriesMax)
     throw new Beyond(`holds more than ${limits.scanEntriesMax.toLocaleString('en-US')} files`)
@@ -31,7 +37,7 @@ export function checkDirectory(bytes: Buffer, allowance: Allowance): readonly nu
   const shift = begin - offset // what stands before the archive
   if (begin < 0 || shift < 0) {
     if (strict) throw new Beyond(contradicts)
-    return []
+    return none
   }
   const entries = entriesOf(bytes, begin, at, shift)
   if (strict && entries.length !== count) throw new Beyond(contradicts)
@@ -40,13 +46,13 @@ export function checkDirectory(bytes: Buffer, allowance: Allowance): readonly nu
   for (const entry of entries.sort((one, other) => one.offset - other.offset)) {
     if (entry.offset < free || entry.offset + 30 > begin) {
       if (strict) throw new Beyond('has files that overlap')
-      return []
+      return none
     }
     free = entry.offset + 30 + entry.packed
     unpacked += entry.unpacked
     if (strict && (entry.unpacked > limits.scanEntryBytesMax || unpacked > limits.scanBytesMax)) allowance.tooMuch()
   }
-  return entries.map(({ offset: place }) => place)
+  return { entries, strict }
 }
 
 function endOf(bytes: Buffer, end: number, strict: boolean) {
@@ -74,8 +80,8 @@ function endOf(bytes: Buffer, end: number, strict: boolean) {
   return { count: counted, size: sized, offset: placed, at: wide }
 }
 
-function entriesOf(bytes: Buffer, begin: number, end: number, shift: number): Entry[] {
-  const entries: Entry[] = []
+function entriesOf(bytes: Buffer, begin: number, end: number, shift: number): ListedFile[] {
+  const entries: ListedFile[] = []
   for (let at = begin; at + 46 <= end && bytes.readUInt32LE(at) === listedHeader;) {
     const packed = bytes.readUInt32LE(at + 20)
     const unpacked = bytes.readUInt32LE(at + 24)
@@ -86,7 +92,8 @@ function entriesOf(bytes: Buffer, begin: number, end: number, shift: number): En
     const take = (narrow: number): number => (narrow === unknown32 ? (wide.shift() ?? narrow) : narrow)
     // In this order, and only those that did not fit (APPNOTE 4.5.3).
     const [realUnpacked, realPacked, realOffset] = [take(unpacked), take(packed), take(offset)]
-    entries.push({ offset: shift + realOffset, packed: realPacked, unpacked: realUnpacked })
+    const method = bytes.readUInt16LE(at + 10)
+    entries.push({ offset: shift + realOffset, method, packed: realPacked, unpacked: realUnpacked })
     if (entries.length > limits.scanEntriesMax)
       throw new Beyond(`holds more than ${limits.scanEntriesMax.toLocaleString('en-US')} files`)
     at = comment + bytes.readUInt16LE(at + 32)
