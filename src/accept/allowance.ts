@@ -36,7 +36,7 @@ export class Allowance {
   /** So many bytes came out of so many. */
   unpacked(bytes: number, packedBytes: number): void {
     this.#bytes += bytes
-    if (this.#bytes > limits.scanBytesMax) this.tooMuch()
+    if (bytes > limits.scanEntryBytesMax || this.#bytes > limits.scanBytesMax) this.tooMuch()
     if (bytes > limits.scanRatioFreeBytes && bytes > packedBytes * limits.scanRatioMax)
       throw new Beyond(`unpacks to more than ${limits.scanRatioMax} times its size`)
   }

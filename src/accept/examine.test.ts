@@ -44,7 +44,10 @@ const beginBase64 = (text: string): string => `begin-base64 644 e.com\r\n${text}
 /** A mail that is one text. */
 const root = (encoding: string, body: string): Buffer =>
   Buffer.from(`From: a@b.example\r\nContent-Transfer-Encoding: ${encoding}\r\n\r\n${body}`, 'latin1')
+/** Its Base64 holds both letters that other alphabets write otherwise. */
+const wordy = Buffer.concat([Buffer.from('fbefbeffff', 'hex'), eicar])
 const packed = gzipSync(eicar) // not to be seen but by unpacking
+const zeroed = Buffer.concat([gzipSync('clean'), Buffer.alloc(200), packed])
 
 describe('found', () => {
   const hidden: [string, Buffer][] = [
@@ -146,6 +149,23 @@ describe('found', () => {
     ['an encoding with a comment, folded', mail(part('\r\n\t(so) BASE64', wrapped(packed)))],
     ['junk among the Base64', mail(part('base64', wrapped(packed).replace(/(.{10})/g, '$1!*')))],
     ['padding among the Base64', mail(part('base64', `QQ==\r\n${wrapped(zipped(eicar))}`))],
+    ['padding that completes nothing among the Base64', mail(part('base64', wrapped(packed).replace('H4', 'H=4=')))],
+    ['the same without a header', Buffer.from(`Look:\n\n${wrapped(packed).replace('H4', 'H=4=')}\n`)],
+    ['Base64 in the alphabet for URLs', mail(part('base64', zipped(wordy).toString('base64url')))],
+    ['uuencoded, without a name', mail(part('x-uuencode', uuencoded(packed).replace('begin 644 e.com', 'begin 644')))],
+    ['uuencoded, its mode as some write it', mail(part('x-uuencode', uuencoded(packed).replace('644', '0o644')))],
+    ['uuencoded, behind an empty line of it', mail(part('x-uuencode', uuencoded(packed).replace('\r\n', '\r\n`\r\n')))],
+    [
+      'uuencoded, blanks lost at the ends of its lines',
+      mail(
+        part(
+          'x-uuencode',
+          uuencoded(zeroed)
+            .replaceAll('`', ' ')
+            .replaceAll(/ +\r\n/g, '\r\n'),
+        ),
+      ),
+    ],
     ['quoted lines', Buffer.from(`> ${wrapped(packed).replaceAll('\r\n', '\r\n> ')}\r\n`)],
     [
       'line feeds alone',
@@ -269,6 +289,8 @@ describe('refused, because it cannot be examined within the limits', () => {
       'begin-base64 644 a\nQUFB\n'.repeat(200_000),
       `Content-Transfer-Encoding: quoted-printable\n\n${'begin 644 a\n'.repeat(300_000)}`,
       '\n='.repeat(3_000_000),
+      `${'begin 644 a\n`\n'.repeat(30_000)}end\n`,
+      `begin 644 a\n${'M\n'.repeat(2_000_000)}end\n`,
     ]
     for (const text of dear) {
       const before = process.cpuUsage()

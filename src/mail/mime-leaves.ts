@@ -2,13 +2,17 @@
 // think of at once. It does not follow the tree: every encoded section counts, wherever its header stands, whichever boundary ends it, in
 // preambles and nested messages too; and so does every run of lines that looks like Base64, or is uuencoded, without any header.
 // Rather too much than too little: what is decoded in vain harms nobody.
+import { limits } from '../config.ts'
 
 const lineFeed = 0x0a
 const equals = 0x3d
 const dash = 0x2d
+const underscore = 0x5f
 const boundariesMax = 100
 /** So many words `begin` are looked at before a text goes to the scan without a further look. */
 const beginsMax = 1_000
+/** So many files in uuencode are also read past what seems to be their end, of one text. */
+const uuWholesMax = 20
 /** A run of Base64 shorter than this is a word. */
 const runBytesMin = 32
 
@@ -43,8 +47,7 @@ const beginWord = Buffer.from('begin')
 
 export function* mimeLeaves(bytes: Buffer): Generator<MimeLeaf> {
   yield* encodedSections(bytes)
-  const runs = base64Runs(bytes)
-  if (runs !== undefined) yield { bytes: runs, encodedBytes: bytes.length }
+  for (const runs of base64Runs(bytes)) yield { bytes: runs, encodedBytes: bytes.length }
   yield* uuencoded(bytes)
 }
 
@@ -70,12 +73,12 @@ function* encodedSections(bytes: Buffer): Generator<MimeLeaf> {
 }
 
 function* decodedSection(section: Buffer, word: string): Generator<MimeLeaf> {
-  if (word === 'base64' || word === 'quoted-printable') {
-    const decoded = word === 'base64' ? lenientBase64(section) : quotedPrintable(section)
-    yield { bytes: decoded, encodedBytes: section.length }
-    // Readers look for uuencode in what they have decoded, whatever stands before it; an engine may not.
-    yield* uuencoded(decoded)
-  }
+  if (word === 'base64' || word === 'quoted-printable')
+    for (const decoded of word === 'base64' ? base64Readings(section) : [quotedPrintable(section)]) {
+      yield { bytes: decoded, encodedBytes: section.length }
+      // Readers look for uuencode in what they have decoded, whatever stands before it; an engine may not.
+      yield* uuencoded(decoded)
+    }
   // Unencoded text has been seen as it is; only what must be recognised by its first byte is worth another look.
   else if (section[0] === 0x1f || section.subarray(257, 262).toString('latin1') === 'ustar')
     yield { bytes: section, encodedBytes: section.length }
@@ -103,17 +106,33 @@ const sextets = new Int8Array(256).fill(-1)
 for (const [value, char] of Buffer.from('ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/').entries())
   sextets[char] = value
 
-/** Skips what is no Base64; after padding it goes on, as some readers do. */
-function lenientBase64(text: Buffer): Buffer {
+const urlSafe = sextets.slice()
+urlSafe[dash] = 62
+urlSafe[underscore] = 63
+
+/**
+ * Skips what is no Base64; after padding it goes on, as some readers do. Readers differ in two things, and where they come up each way is
+ * taken: to some a padding that completes nothing is junk like any other, and some know the alphabet for URLs.
+ */
+function base64Readings(text: Buffer): Buffer[] {
+  const readings = [lenientBase64(text, sextets, true)]
+  const padding = text.indexOf(equals)
+  if (padding >= 0 && text.subarray(padding).some((byte) => (sextets[byte] as number) >= 0))
+    readings.push(lenientBase64(text, sextets, false))
+  if (text.includes(dash) || text.includes(underscore)) readings.push(lenientBase64(text, urlSafe, true))
+  return readings
+}
+
+function lenientBase64(text: Buffer, values: Int8Array, paddingCounts: boolean): Buffer {
   const decoded = Buffer.allocUnsafe(Math.ceil((text.length * 3) / 4) + 3)
   let filled = 0
   let bits = 0
   let held = 0
   for (let at = 0; at < text.length; at++) {
     const byte = text[at] as number
-    const sextet = sextets[byte] as number
+    const sextet = values[byte] as number
     if (sextet < 0) {
-      if (byte === equals) held = 0
+      if (byte === equals && paddingCounts) held = 0
       continue
     }
     bits = ((bits << 6) | sextet) & 0xff_ffff
@@ -158,14 +177,15 @@ function hexValue(byte: number | undefined): number {
   return letter >= 0x61 && letter <= 0x66 ? letter - 0x57 : -1
 }
 
-/** All runs of lines of nothing but Base64, decoded each for itself, with a line feed behind each; undefined where there is none. */
-function base64Runs(bytes: Buffer): Buffer | undefined {
-  const parts: Buffer[] = []
+/** All runs of lines of nothing but Base64, decoded each for itself, with a line feed behind each; nothing where there is none. */
+function base64Runs(bytes: Buffer): Buffer[] {
+  const parts: Buffer[][] = [[], []]
   let runStart = -1
   let runEnd = 0
   const endRun = (): void => {
     if (runStart >= 0 && runEnd - runStart >= runBytesMin)
-      parts.push(lenientBase64(bytes.subarray(runStart, runEnd)), newLine)
+      for (const [way, run] of base64Readings(bytes.subarray(runStart, runEnd)).entries())
+        parts[way]?.push(run, newLine)
     runStart = -1
   }
   for (let at = 0; at < bytes.length;) {
@@ -178,7 +198,7 @@ function base64Runs(bytes: Buffer): Buffer | undefined {
     at = end + 1
   }
   endRun()
-  return parts.length === 0 ? undefined : Buffer.concat(parts)
+  return parts.filter((way) => way.length > 0).map((way) => Buffer.concat(way))
 }
 const newLine = Buffer.from('\n')
 
@@ -193,50 +213,77 @@ function isBase64Line(bytes: Buffer, start: number, end: number): boolean {
   return seen
 }
 
-/** `begin 644 name` to `end`, and `begin-base64 644 name` to `====`. */
+/** `begin 644 name` to `end`, and `begin-base64 644 name` to `====`; the name may be missing, and the mode be written as some programs read it. */
 function* uuencoded(bytes: Buffer): Generator<MimeLeaf> {
+  let lastEnd = 0
+  let wholesLeft = uuWholesMax
   for (let at = bytes.indexOf(beginWord); at >= 0; at = bytes.indexOf(beginWord, at + 1)) {
-    const head = /^begin(-base64(?:-encoded)?)?[ \t]+[0-7]{1,8}[ \t]/.exec(bytes.toString('latin1', at, at + 40))
+    const head = /^begin(-base64(?:-encoded)?)?[ \t]+[+-]?(?:0o)?[0-7_]{1,100}\s/i.exec(
+      bytes.toString('latin1', at, at + 150),
+    )
     if (head === null) continue
     const lineEnd = bytes.indexOf(lineFeed, at)
     if (lineEnd < 0) return
     if (head[1] !== undefined) {
       const found = bytes.indexOf('\n====', lineEnd)
       const end = found < 0 ? bytes.length : found
-      yield { bytes: lenientBase64(bytes.subarray(lineEnd + 1, end)), encodedBytes: end - at }
+      for (const decoded of base64Readings(bytes.subarray(lineEnd + 1, end)))
+        yield { bytes: decoded, encodedBytes: end - at }
       // What stands inside may be meant alone: it is not passed over.
       continue
     }
     const { decoded, end } = uuDecode(bytes, lineEnd + 1)
     if (decoded.length > 0) yield { bytes: decoded, encodedBytes: end - at }
+    // To some readers nothing but the word ends it: an empty line does not, and what a short one lacks were blanks.
+    if (lastEnd >= 0 && lastEnd < end) lastEnd = endWord(bytes, end)
+    if (lastEnd > end && wholesLeft-- > 0) {
+      const whole = uuDecode(bytes, lineEnd + 1, lastEnd)
+      if (whole.decoded.length > decoded.length) yield { bytes: whole.decoded, encodedBytes: lastEnd - at }
+    }
     at = Math.max(at, end - 1)
   }
 }
 
-function uuDecode(bytes: Buffer, from: number): { readonly decoded: Buffer; readonly end: number } {
+/** Where the next line begins that is nothing but `end`; -1 where there is none. */
+function endWord(bytes: Buffer, from: number): number {
+  for (let at = bytes.indexOf('end', from); at >= 0; at = bytes.indexOf('end', at + 1))
+    if (
+      (at === 0 || bytes[at - 1] === lineFeed) &&
+      /^end[ \t\f]*(?:\r?\n|\r?$)/.test(bytes.toString('latin1', at, at + 80))
+    )
+      return at
+  return -1
+}
+
+/** As far as it is whole; or with `to` every line before that, whatever it is. */
+function uuDecode(bytes: Buffer, from: number, to?: number): { readonly decoded: Buffer; readonly end: number } {
   let decoded = Buffer.alloc(0)
   let filled = 0
   let at = from
-  while (at < bytes.length) {
+  // More than may be examined is enough to say so.
+  while (at < (to ?? bytes.length) && filled <= limits.scanEntryBytesMax) {
     const found = bytes.indexOf(lineFeed, at)
     const end = found < 0 ? bytes.length : found
     const length = ((bytes[at] ?? 0x20) - 0x20) & 0x3f
     // A line of n bytes has 4 characters for every 3 of them; `end` and anything else does not.
-    if (length === 0 || end - at < 1 + Math.ceil(length / 3) * 4 - 2 || bytes[at] === dash) break
-    // Only now: of a thousand empty ones none may take room for the whole rest.
-    if (filled === 0) decoded = Buffer.allocUnsafe(bytes.length - from)
+    const whole = length > 0 && end - at >= 1 + Math.ceil(length / 3) * 4 - 2 && bytes[at] !== dash
+    if (!whole && to === undefined) break
+    // Only now: of a thousand empty ones none may take room for the whole rest. A short line gives more than it has.
+    if (decoded.length - filled < length)
+      decoded = Buffer.concat([decoded, Buffer.allocUnsafe((to ?? bytes.length) - at + 64)])
     let left = length
-    for (let place = at + 1; place < end && left > 0; place += 4) {
-      const [a, b, c, d] = [0, 1, 2, 3].map((each) => ((bytes[place + each] ?? 0x20) - 0x20) & 0x3f) as [
-        number,
-        number,
-        number,
-        number,
-      ]
-      const three = (a << 18) | (b << 12) | (c << 6) | d
+    for (let place = at + 1; left > 0; place += 4) {
+      let three = 0
+      for (let each = place; each < place + 4; each++) three = (three << 6) | uuValue(bytes, each, end)
       for (let shift = 16; shift >= 0 && left > 0; shift -= 8, left--) decoded[filled++] = (three >> shift) & 0xff
     }
     at = end + 1
   }
-  return { decoded: decoded.subarray(0, filled), end: at }
+  return { decoded: decoded.subarray(0, filled), end: Math.min(at, bytes.length) }
+}
+
+/** What a line has lost at its end were blanks. */
+function uuValue(bytes: Buffer, at: number, end: number): number {
+  const byte = at < end ? (bytes[at] as number) : 0x20
+  return byte < 0x20 ? 0 : (byte - 0x20) & 0x3f
 }
