@@ -4,6 +4,7 @@ import { limits } from '../config.ts'
 import { makeAdmitter } from './admit.ts'
 import { writeAudit } from './audit.ts'
 import { keepHouse } from './housekeeping.ts'
+import { migrate } from './migrate.ts'
 import { storeWorld, type Sender, type StoreWorld } from './store.test-kit.ts'
 import { readStatus } from './views/message-status.ts'
 
@@ -135,6 +136,81 @@ describe('what is kept, and for how long (decisions K)', () => {
     await inDays(90 + 2 * 28 + 1)
     await keep()
     expect(await world.value('select count(*) from idempotency_keys')).toBe('0')
+  })
+})
+
+describe('what found no partition', () => {
+  /** An id as a clock makes it that is so many days ahead. */
+  const idInDays = (days: number) => {
+    const time = (Date.now() + days * day).toString(16).padStart(12, '0')
+    return `${time.slice(0, 8)}-${time.slice(8)}${world.nextId().slice(13)}` as MessageId
+  }
+  const astray = () =>
+    world.value<string>(
+      `select concat_ws(' ', (select count(*) from messages_default), (select count(*) from contents_default),
+                        (select count(*) from events_default))`,
+    )
+
+  test('is in nobody’s way when its time comes: it moves into the partitions that are made', async () => {
+    const id = idInDays(60)
+    await makeAdmitter(world.db).admit(world.submission(sender, { id }))
+    expect(await astray()).toBe('1 1 1')
+    await inDays(59)
+    await keep()
+    expect(await astray()).toBe('0 0 0')
+    expect(await rowsOf(id)).toBe('1 1 1')
+    expect(await body(id)).toEqual(['Good morning', undefined])
+    // The new partitions are like all others: with their indexes and guards, and retention takes them.
+    await expect(world.db.run(`update messages set status = 'sent' where id = $1`, [id])).rejects.toThrow(
+      'may not become sent from queued',
+    )
+    expect(
+      await world.value(
+        `select count(distinct n) || ' ' || count(distinct reloptions) from (
+           select count(*) n, c.reloptions from dated_partitions() d join pg_class c on c.relname = d.child join pg_index i on i.indrelid = c.oid
+            where d.parent = 'messages' group by c.oid) each`,
+      ),
+    ).toBe('1 1')
+    await world.db.run('delete from outbound')
+    await inDays(60 + 90 + 28)
+    await keep()
+    expect(await rowsOf(id)).toBe('0 0 0')
+  })
+
+  test('has an end as everything has, but for what the queue needs', async () => {
+    const [old, late] = [idInDays(-100), idInDays(-50)]
+    await makeAdmitter(world.db).admit(world.submission(sender, { id: old }))
+    // A late report on a message whose events are gone.
+    await world.db.run(
+      `insert into events (workspace_id, message_id, sequence, type, status, delivery_rank, occurred_at)
+       values ($1, $2, 5, 'message.complained', 'sent', 4, app_now())`,
+      [sender.workspaceId, late],
+    )
+    await inDays(100)
+    await keep()
+    expect(await astray()).toBe('1 1 2')
+    await world.setClock()
+    await world.db.run('delete from outbound')
+    await keep()
+    expect(await astray()).toBe('1 0 2') // what was told is told of today
+    await inDays(31)
+    await keep()
+    expect(await astray()).toBe('1 0 0')
+    await inDays(91)
+    await keep()
+    expect(await astray()).toBe('0 0 0')
+  })
+
+  test('a start does not wait for whoever reads, and nobody waits behind it', async () => {
+    const reader = await world.session()
+    await reader.query('begin')
+    await reader.query('select count(*) from contents')
+    await inDays(40)
+    await migrate(world.connection)
+    await reader.query('commit')
+    await migrate(world.connection)
+    const ahead = await world.value<Date>(`select max(ends) from dated_partitions() where parent = 'contents'`)
+    expect(ahead.getTime()).toBeGreaterThan(Date.now() + 53 * day)
   })
 })
 

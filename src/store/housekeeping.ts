@@ -31,6 +31,7 @@ const tellContentDays = sql(
 )
 const detach = sql('detach-expired', 'select detach_expired_1($1::text::json) name')
 const drop = sql('drop-expired', 'select drop_expired_1() name')
+const astray = sql('delete-astray', 'select delete_astray_1($1::text::json, $2) many')
 const unwanted = sql('drop-unwanted-contents', 'select drop_unwanted_contents_1($1) many')
 // The record of a message that was accepted under a key may live for one period of partitions longer than asked; so do the keys.
 const keys = sql(
@@ -96,6 +97,8 @@ async function dropExpired(
     more &&= free
   }
   while ((await db.rows<{ name: string | null }>(drop))[0]?.name !== null);
+  const most = limits.housekeepingRows
+  while ((await db.rows<{ many: number }>(astray, [keep, most]))[0]?.many === most);
 }
 
 /** Tries until it could be done, or for a minute: what must wait longer has time until the next round. */
