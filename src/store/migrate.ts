@@ -35,7 +35,17 @@ export async function migrate(connection: Connection): Promise<{ version: string
         `${wordsOf(error)}: the database cannot be reached${'url' in connection ? '; look at DATABASE_URL (docs/config.md)' : ''}`,
         { cause: error },
       )
-    if (error !== undefined) throw new Error('a migration failed; the database is unchanged', { cause: error })
+    if (error !== undefined) {
+      const known = names.at(-1)?.replace(/\.sql$/, '') ?? ''
+      const done = await sql<{ name: string }>`select name from kysely_migration`.execute(db).catch(() => undefined)
+      const newer = done?.rows.map(({ name }) => name).find((name) => name > known)
+      if (newer !== undefined)
+        throw new Trouble(
+          `the database belongs to a newer release: it has the schema ${newer}, and this one ends with ${known}; run the newer one here again (docs/production.md, Upgrade)`,
+          { cause: error },
+        )
+      throw new Error('a migration failed; the database is unchanged', { cause: error })
+    }
     // A backup may hold them up: then housekeeping makes them, and nobody waits behind us meanwhile.
     await sql`select partitions_ahead_1()`.execute(db)
     return { version: names.at(-1)?.replace(/\.sql$/, '') ?? '' }
