@@ -3,10 +3,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib'
 import { Client } from 'pg'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { freshDatabase, type FreshDatabase } from '../../test/world/postgres.ts'
 import { makeAdmitter } from './admit.ts'
 import type { WorkspaceId } from '../domain/message.ts'
+import { limits } from '../config.ts'
 import { isRefusal } from '../domain/refusal.ts'
 import { catchUp } from '../webhooks/webhooks.ts'
 import { backUp, restore } from './backup.ts'
@@ -131,6 +132,25 @@ describe('a backup', () => {
     // Each message has its content and its queue row; two of the kit's claims have content and queue rows as well.
     expect(many('contents')).toBe(many('messages'))
     expect(many('outbound')).toBe(many('messages'))
+  })
+
+  test('holds one page in memory, however large the mails are that come behind small ones', async () => {
+    await world.db.run(
+      `insert into sandbox_mail (id, received_at, envelope_from, recipient, content)
+       select (substr(uuid_floor(now())::text, 1, 24) || lpad(to_hex(i), 12, '0'))::uuid, now(), '', 'ann@example.org',
+              convert_to(repeat('x', case when i <= 400 then 10 else 4 * 1024 * 1024 end), 'UTF8') from generate_series(1, 412) i`,
+    )
+    const pages: number[] = []
+    const query = vi.spyOn(Client.prototype, 'query')
+    await backUp(world.connection, join(folder, 'large'))
+    for (const { value } of query.mock.results) {
+      const { rows } = (await value) as { rows: { line?: string }[] }
+      pages.push(rows.reduce((sum, { line = '' }) => sum + line.length, 0))
+    }
+    query.mockRestore()
+    expect(Math.max(...pages)).toBeGreaterThan(8 * 1024 * 1024)
+    expect(Math.max(...pages)).toBeLessThan(limits.backupPageBytes + 64 * 1024)
+    await world.db.run('delete from sandbox_mail')
   })
 
   test('that is cut off, or no backup at all, changes nothing', async () => {

@@ -35,6 +35,8 @@ const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"`
 interface Table {
   readonly name: string
   readonly columns: readonly string[]
+  /** Those of them that hold bytes. */
+  readonly binary: readonly string[]
   /** Tables that its rows refer to. */
   readonly needs: readonly string[]
 }
@@ -44,6 +46,7 @@ const tablesText = `
   select c.relname as name,
          array(select a.attname::text from pg_attribute a where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
                 and a.attgenerated = '' order by a.attnum) as columns,
+         array(select a.attname::text from pg_attribute a where a.attrelid = c.oid and a.attnum > 0 and a.atttypid = 'bytea'::regtype) as binary,
          array(select r.relname::text from pg_constraint f join pg_class r on r.oid = f.confrelid
                 where f.conrelid = c.oid and f.contype = 'f' and r.oid <> c.oid) as needs
     from pg_class c
@@ -114,19 +117,26 @@ function cannotWrite(file: string, error: unknown): unknown {
   return new Trouble(`${file} cannot be written: ${why}.`, { cause: error })
 }
 
-async function* pagesOf(client: Client, { name, columns }: Table): AsyncGenerator<string[]> {
+async function* pagesOf(client: Client, { name, columns, binary }: Table): AsyncGenerator<string[]> {
   const list = columns.map(quoted).join(', ')
+  // Behind a thousand small mails may come a thousand of 32 MB: bytes, as hexadecimal, are told apart from the rest before they are read.
+  const bytes = binary.map((column) => `coalesce(octet_length(${quoted(column)}), 0)`).join(' + ') || '0'
+  const { largest } = await one<{ largest: number }>(
+    client,
+    `select coalesce(2.0 * max(${bytes}), 0)::float8 largest from ${quoted(name)}`,
+  )
+  const most = Math.max(1, Math.min(limits.backupRowsPerPage, Math.floor(limits.backupPageBytes / largest)))
   await client.query(
     `declare backup no scroll cursor for select replace(row_to_json(t)::text, e'\\n', ' ') as line from (select ${list} from ${quoted(name)}) t`,
   )
   // Rows may be a hundred bytes or a megabyte: the next page is as long as the last one says.
-  for (let many = 16; ;) {
+  for (let many = Math.min(16, most); ;) {
     const { rows } = await client.query<{ line: string }>(`fetch ${many} from backup`)
     if (rows.length === 0) break
     const lines = rows.map(({ line }) => line)
     yield lines
     const bytesPerRow = lines.reduce((sum, line) => sum + line.length, 0) / lines.length
-    many = Math.max(1, Math.min(limits.backupRowsPerPage, 4 * many, Math.floor(limits.backupPageBytes / bytesPerRow)))
+    many = Math.max(1, Math.min(most, 4 * many, Math.floor(limits.backupPageBytes / bytesPerRow)))
   }
   await client.query('close backup')
 }
