@@ -796,6 +796,7 @@ export const limits = {
   /** Messages whose deferrals the simulator remembers. */
   sandboxDeferredMax: 10_000,
   sandboxInboxMax: 10_000,
+  sandboxInboxBytesMax: 2 * 1024 * 1024 * 1024,
   // People
   passwordCharactersMin: 10,
   passwordCharactersMax: 200,

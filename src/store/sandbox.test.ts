@@ -3,7 +3,7 @@ import { makeVault } from '../base/secret.ts'
 import { makeToken } from '../mail/return-path.ts'
 import type { Armable } from './outbound.ts'
 import { makeReturnPathKeys } from './return-path-keys.ts'
-import { makeSandboxInbox, pageSandbox } from './sandbox.ts'
+import { makeSandboxInbox, pageSandbox, pruneSandbox } from './sandbox.ts'
 import { storeWorld, type Sender, type StoreWorld } from './store.test-kit.ts'
 
 const vault = makeVault(Buffer.alloc(32, 7).toString('base64'))
@@ -77,4 +77,17 @@ describe('a mail in the sandbox belongs to the message that it is', () => {
     expect(await inboxOf(shop)).toEqual([])
     expect(await inboxOf(bakery)).toEqual([])
   })
+})
+
+test('the inbox keeps the newest mails, up to so many octets', async () => {
+  await world.db.run('delete from sandbox_mail')
+  await world.db.run(
+    `insert into sandbox_mail (id, received_at, envelope_from, recipient, content)
+     select (substr(uuid_floor(now())::text, 1, 24) || lpad(to_hex(i), 12, '0'))::uuid, now(), '', i || '@example.org',
+            convert_to(repeat('x', 1000), 'UTF8') from generate_series(1, 1210) i`,
+  )
+  await pruneSandbox(world.db, 9_999)
+  expect(await world.value(`select string_agg(recipient, ' ' order by id) from sandbox_mail`)).toBe(
+    [1202, 1203, 1204, 1205, 1206, 1207, 1208, 1209, 1210].map((n) => `${n}@example.org`).join(' '),
+  )
 })

@@ -72,6 +72,12 @@ const prune = sql(
   `delete from sandbox_mail where id in (
      select id from sandbox_mail order by id desc offset $1 limit 5000) returning id`,
 )
+const pruneBytes = sql(
+  'sandbox-prune-bytes',
+  `delete from sandbox_mail where id in (
+     select id from (select id, sum(octet_length(content)) over (order by id desc) bytes from sandbox_mail) newest
+      where bytes > $1 limit 1000) returning id`,
+)
 
 /**
  * Keeps mails; each call resolves when its mail is committed. A mail belongs to the message whose return path it has: nothing that its author
@@ -114,6 +120,7 @@ export function makeSandboxInbox(db: Db, keys: Pick<ReturnPathKeys, 'named'>): (
 }
 
 /** Removes the oldest mails beyond the inbox's size. */
-export async function pruneSandbox(db: Db): Promise<void> {
+export async function pruneSandbox(db: Db, bytesMax: number = limits.sandboxInboxBytesMax): Promise<void> {
   while ((await db.rows(prune, [limits.sandboxInboxMax])).length === 5_000);
+  while ((await db.rows(pruneBytes, [bytesMax])).length === 1_000);
 }

@@ -16,7 +16,7 @@ export function Sandbox() {
   return (
     <Page
       title="Sandbox inbox"
-      about="On the route “sandbox” mail does not leave this machine: it arrives here. The newest 10,000 are kept."
+      about="On the route “sandbox” mail does not leave this machine: it arrives here. The newest 10,000 are kept, up to 2 GB."
     >
       <Card flush>
         <PagedTable<SandboxMail>

@@ -34,7 +34,7 @@ export const sandbox = {
     tag,
     summary: "List the sandbox's inbox",
     description:
-      "What the sandbox received of the workspace's own messages; the newest 10,000 mails of the installation are kept.",
+      "What the sandbox received of the workspace's own messages; the newest 10,000 mails of the installation are kept, up to 2 GB of them.",
     scope: 'mail.read',
     query: closed({ recipient: Type.Optional(email('To exactly this address.')), ...paging }),
     ok: [200, 'A page of mails, newest first.', page(SandboxMail, 'Mails.')],
