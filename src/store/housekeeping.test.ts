@@ -126,6 +126,20 @@ describe('what is kept, and for how long (decisions K)', () => {
     expect(await kept()).toBe('1 thing.removed')
   })
 
+  test('what was sent again is known as long as the record of either', async () => {
+    const [first, again] = [await finished(), await finished()]
+    await world.db.run(
+      'insert into sent_again (workspace_id, message_id, again_id, at) values ($1, $2, $3, app_now())',
+      [sender.workspaceId, first, again],
+    )
+    await inDays(90)
+    await keep()
+    expect(await world.value('select count(*) from sent_again')).toBe('1')
+    await inDays(90 + 28)
+    await keep()
+    expect(await world.value('select count(*) from sent_again')).toBe('0')
+  })
+
   test('idempotency keys live as long as the record', async () => {
     const key = world.submission(sender, { endpoint: 'send', idem: 'order-1', hash: 'h' })
     await makeAdmitter(world.db).admit(key)

@@ -43,6 +43,16 @@ const keys = sql(
       limit $2))
    returning message_id`,
 )
+// The link between a message and the one that was sent in its place goes when the newer one is gone.
+const links = sql(
+  'prune-sent-again',
+  `delete from sent_again where ctid = any (array(
+     select s.ctid from sent_again s
+      where s.at < app_now() - $1 * interval '1 day'
+        and not exists (select from messages m where m.workspace_id = s.workspace_id and m.id = s.again_id)
+      limit $2))
+   returning message_id`,
+)
 
 /** One round. `pause` waits between tries to take off a partition that is in use. */
 export async function keepHouse(
@@ -55,6 +65,7 @@ export async function keepHouse(
   await dropExpired(db, retention, pause)
   while ((await db.rows<{ many: number }>(unwanted, [limits.housekeepingRows]))[0]?.many === limits.housekeepingRows);
   while ((await db.rows(keys, [retention.recordsDays, limits.housekeepingRows])).length === limits.housekeepingRows);
+  while ((await db.rows(links, [retention.recordsDays, limits.housekeepingRows])).length === limits.housekeepingRows);
   while ((await sweepStagedBlobs(db)) === 100);
   while ((await sweepRepeats(db)) === 1000);
   while ((await pruneRefusals(db)) === 1000);
