@@ -98,6 +98,7 @@ describe('reading the environment', () => {
     ['POSTHORN_ROUTE', 'pigeon'],
     ['POSTHORN_ROUTE', 'http://relay.example'],
     ['POSTHORN_DNS_SERVERS', 'dns.example:53'],
+    ['POSTHORN_DNS_SERVERS', '127.0.0.1:0'],
     ['POSTHORN_CLAMD', 'clamd.example:3310'],
     ['POSTHORN_TIME_SCALE', '0'],
     ['POSTHORN_TIME_SCALE', 'fast'],

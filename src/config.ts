@@ -101,6 +101,8 @@ function dnsServers(value: string): readonly string[] {
     const match = /^(?:\[(.+)\]|([^:]+)):(\d{1,5})$/.exec(server)
     if (isIP(match?.[1] ?? match?.[2] ?? server) === 0)
       throw new Wrong(`"${server}" must be an address, or address:port`)
+    if (match !== null && (Number(match[3]) < 1 || Number(match[3]) > 65_535))
+      throw new Wrong(`"${server}" has no port between 1 and 65535`)
     return server
   })
 }

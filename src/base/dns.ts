@@ -209,7 +209,9 @@ function overUdp(
       const answer = read(bytes)
       if (answer !== undefined) settle(answer)
     })
-    socket.connect(place.port, place.address, () => socket.send(question))
+    // Without a callback, which would be called with the error too (no way to an IPv6 server), and `send` throws where nobody catches.
+    socket.once('connect', () => socket.send(question))
+    socket.connect(place.port, place.address)
   })
 }
 
