@@ -1,9 +1,68 @@
 // The stub resolver against name servers with manners of their own; what it makes of answers is in deliver/resolve.test.ts.
-import { expect, test } from 'vitest'
+import { createSocket, type Socket } from 'node:dgram'
+import { once } from 'node:events'
+import packet from 'dns-packet'
+import { afterEach, expect, test } from 'vitest'
 import { makeDns } from './dns.ts'
+
+const sockets: Socket[] = []
+afterEach(() => Promise.all(sockets.splice(0).map((socket) => once(socket.close(), 'close'))))
+
+/** A resolver over UDP that answers as it is told. */
+async function resolverThat(answers: (query: packet.DecodedPacket) => Buffer): Promise<string> {
+  const socket = createSocket('udp4')
+  sockets.push(socket)
+  socket.on('message', (bytes, from) => socket.send(answers(packet.decode(bytes)), from.port, from.address))
+  socket.bind(0, '127.0.0.1')
+  await once(socket, 'listening')
+  return `127.0.0.1:${socket.address().port}`
+}
+
+const formatError = 1
+const notImplemented = 4
 
 test('a server that no way leads to is as good as silent', async () => {
   // The kernel says so at once: no route (IPv6 on a machine without it), or not allowed.
   const dns = makeDns({ servers: ['255.255.255.255'], queryMs: 2_000, tries: 1 })
   expect(await dns.ask('example.org', 'MX')).toMatchObject({ kind: 'failure', answered: false })
+})
+
+test.each([
+  ['FORMERR', formatError, 'with the question'],
+  ['FORMERR', formatError, 'without it'],
+  ['NOTIMP', notImplemented, 'with the question'],
+])('a server that knows no EDNS (%s, %i, %s) is asked again without (RFC 6891 7)', async (_, code, how) => {
+  const server = await resolverThat(({ id = 0, questions = [], additionals = [] }) => {
+    const reply = { type: 'response', id, questions } as const
+    if (additionals.length > 0)
+      return packet.encode({ ...reply, flags: code, ...(how === 'without it' && { questions: [] }) })
+    return packet.encode({ ...reply, answers: [{ type: 'A', name: 'example.org', ttl: 60, data: '192.0.2.1' }] })
+  })
+  const dns = makeDns({ servers: [server], queryMs: 500, tries: 1 })
+  expect(await dns.ask('example.org', 'A')).toMatchObject({ kind: 'found', records: [{ data: '192.0.2.1' }] })
+})
+
+test('a server that refuses both ways has failed, and is not asked for ever', async () => {
+  let asked = 0
+  const server = await resolverThat(({ id = 0, questions = [] }) => {
+    asked++
+    return packet.encode({ type: 'response', id, questions, flags: formatError })
+  })
+  const dns = makeDns({ servers: [server], queryMs: 500, tries: 1 })
+  expect(await dns.ask('example.org', 'A')).toMatchObject({ kind: 'failure' })
+  expect(asked).toBe(2)
+})
+
+test('a referral to other servers is no "there is none" (RFC 2308 2.2)', async () => {
+  // What a server without recursion says of names that are not its own.
+  const server = await resolverThat(({ id = 0, questions = [] }) =>
+    packet.encode({
+      type: 'response',
+      id,
+      questions,
+      authorities: [{ type: 'NS', name: 'org', ttl: 60, data: 'a0.org.afilias-nst.info' }],
+    }),
+  )
+  const dns = makeDns({ servers: [server], queryMs: 500, tries: 1 })
+  expect(await dns.ask('example.org', 'MX')).toMatchObject({ kind: 'failure' })
 })

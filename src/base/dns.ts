@@ -129,10 +129,21 @@ const failure = (name: string, answered: boolean): DnsAnswer => ({
   authoritative: false,
 })
 
-/** A whole answer from this server to this question, or nothing. */
+/** A whole answer from this server to this question, or nothing. One that knows no EDNS is asked again without (RFC 6891 7). */
 async function exchange(
   place: Place,
+  question: Question,
+  ms: number,
+  signal: AbortSignal,
+): Promise<packet.DecodedPacket | undefined> {
+  const answer = await exchangeOnce(place, question, 'edns', ms, signal)
+  return knowsNoEdns(answer) ? exchangeOnce(place, question, 'plain', ms, signal) : answer
+}
+
+async function exchangeOnce(
+  place: Place,
   { name, type, recursive }: Question,
+  way: 'edns' | 'plain',
   ms: number,
   signal: AbortSignal,
 ): Promise<packet.DecodedPacket | undefined> {
@@ -142,18 +153,7 @@ async function exchange(
     id,
     flags: (recursive ? packet.RECURSION_DESIRED : 0) | packet.AUTHENTIC_DATA,
     questions: [{ type, name, class: 'IN' }],
-    additionals: [
-      {
-        type: 'OPT',
-        name: '.',
-        udpPayloadSize: 1_232,
-        extendedRcode: 0,
-        ednsVersion: 0,
-        flags: 0,
-        flag_do: false,
-        options: [],
-      },
-    ],
+    additionals: way === 'edns' ? [edns] : [],
   })
   const read = (bytes: Buffer) => answerTo(bytes, id, name, type)
   const short = await overUdp(place, question, read, ms, signal)
@@ -162,17 +162,32 @@ async function exchange(
   return whole?.flag_tc === true ? undefined : whole
 }
 
+const edns: packet.OptAnswer = {
+  type: 'OPT',
+  name: '.',
+  udpPayloadSize: 1_232,
+  extendedRcode: 0,
+  ednsVersion: 0,
+  flags: 0,
+  flag_do: false,
+  options: [],
+}
+
+const rcodeOf = (answer: packet.DecodedPacket | undefined): string | undefined =>
+  (answer as { rcode?: string } | undefined)?.rcode
+
+const knowsNoEdns = (answer: packet.DecodedPacket | undefined): boolean =>
+  ['FORMERR', 'NOTIMP'].includes(rcodeOf(answer) ?? '')
+
 /** Undefined where it is no answer to this very question. */
 function answerTo(bytes: Buffer, id: number, name: string, type: RecordType): packet.DecodedPacket | undefined {
   try {
     const answer = packet.decode(bytes)
+    if (answer.type !== 'response' || answer.id !== id) return undefined
     const asked = answer.questions?.[0]
-    const ours =
-      answer.type === 'response' &&
-      answer.id === id &&
-      answer.questions?.length === 1 &&
-      asked?.type === type &&
-      sameName(asked.name, name)
+    // Who could not read the question need not repeat it.
+    if (asked === undefined && knowsNoEdns(answer)) return answer
+    const ours = answer.questions?.length === 1 && asked?.type === type && sameName(asked.name, name)
     return ours ? answer : undefined
   } catch {
     return undefined // not a DNS message: as good as silence
@@ -249,7 +264,7 @@ function overTcp(
 
 /** Follows the aliases in the answer; what is not on that way does not count. */
 function meaningOf(answer: packet.DecodedPacket, name: string, type: RecordType): DnsAnswer {
-  const { rcode } = answer as { rcode?: string }
+  const rcode = rcodeOf(answer)
   if (rcode !== 'NOERROR' && rcode !== 'NXDOMAIN') return failure(name, true)
   let canonical = bare(name)
   let ttl = Infinity
@@ -277,6 +292,9 @@ function meaningOf(answer: packet.DecodedPacket, name: string, type: RecordType)
   }
   // How long a "no" lasts, its SOA says (RFC 2308 section 5).
   const soa = answer.authorities?.find((record) => record.type === 'SOA')
+  // "Ask those", from a server that asks nobody itself: not the word of anybody who knows (2.2).
+  const refers = rcode === 'NOERROR' && soa === undefined && !authoritative && !answer.flag_ra
+  if (refers && answer.authorities?.some((record) => record.type === 'NS')) return failure(name, true)
   const lasts = soa?.type === 'SOA' ? Math.min(soa.ttl ?? 0, soa.data.minimum ?? 0, ttl) * 1000 : 0
   return {
     kind: rcode === 'NXDOMAIN' ? 'not_found' : 'no_data',
