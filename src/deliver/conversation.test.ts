@@ -1,4 +1,5 @@
 // The failure matrix of delivery-semantics, rows 22 to 36, against a server that misbehaves by script.
+import { TLSSocket } from 'node:tls'
 import { afterAll, describe, expect, test } from 'vitest'
 import { limits } from '../config.ts'
 import type { Facts } from '../domain/attempt.ts'
@@ -452,6 +453,24 @@ describe.concurrent('TLS', () => {
       expect(seen.dialogue).toContainEqual({ stage: 'tls', said: 'TLS handshake', trouble: 'tls_failed' })
     },
   )
+
+  // With TLS 1.3 a server's no to our side of the handshake comes when ours has ended.
+  const untilEncrypted: Act = (socket) =>
+    void (socket instanceof TLSSocket ? socket.destroy() : socket.write(withStartTls))
+  test.each([
+    ['the command is answered with a close', { EHLO: withStartTls, STARTTLS: close }, 'STARTTLS'],
+    ['the session ends behind the handshake', { EHLO: untilEncrypted }, 'EHLO out.sender.test'],
+  ] as [string, Script, string][])('broken, and %s: the same', async (_, script, said) => {
+    const seen = await converse(script)
+    await promiseHolds(seen)
+    expect(outcomeOf(seen.end)).toEqual({ kind: 'accepted' })
+    expect(seen.end.peer?.tls).toBeUndefined()
+    expect(seen.peer.connections).toBe(2)
+    expect(seen.dialogue).toContainEqual(expect.objectContaining({ said, trouble: 'closed' }))
+    const required = await converse(script, mailOf(), { tls: 'required' })
+    expect(outcomeOf(required.end).kind).toBe('retry')
+    expect(required.peer.heard.join()).not.toContain('MAIL')
+  })
 
   test('refused: opportunistic goes on in clear text on the same connection', async () => {
     const seen = await converse({ EHLO: withStartTls, STARTTLS: '454 4.7.0 not now\r\n' })

@@ -10,6 +10,7 @@ import type { Line, LineTrouble } from './connect.ts'
 import { finalDot, wireBlocks, type Content } from './content.ts'
 import { extensionsOf, mailCommand, noExtensions, rcptCommand, sevenBitForm, takesAsItIs } from './extensions.ts'
 import type { Extensions } from './extensions.ts'
+import { isBrokenTls } from './outcome.ts'
 import type { Login, Target } from './route.ts'
 
 /** What an arm can say. Only `armed` allows the dot; `failed` includes a commit whose end nobody knows. */
@@ -77,7 +78,7 @@ export async function openConversation(
   signal?: AbortSignal,
 ): Promise<Conversation | Facts> {
   const opened = await open(target, manner, dialogue, signal)
-  if (opened instanceof Conversation || opened.trouble !== 'tls_failed' || target.tls !== 'opportunistic') return opened
+  if (opened instanceof Conversation || target.tls !== 'opportunistic' || !isBrokenTls(opened)) return opened
   return open({ ...target, tls: 'clear' }, manner, dialogue, signal)
 }
 

@@ -84,6 +84,16 @@ export function outcomeOf({ phase, reply, trouble }: Facts, routeKind?: RouteKin
   return byReply[phase][reply.code < 500 ? 0 : 1]
 }
 
+/**
+ * Whether clear text is worth a try where it is allowed. Also when the line ends in place of the 220, or in the EHLO behind the
+ * handshake: with TLS 1.3 our side of it has ended before theirs, so that their no comes there.
+ */
+export function isBrokenTls({ phase, trouble, peer }: Facts): boolean {
+  if (trouble === 'tls_failed') return true
+  const encrypting = phase === 'tls' || (phase === 'ehlo' && peer?.tls !== undefined)
+  return encrypting && (trouble === 'closed' || trouble === 'timeout')
+}
+
 /** What the receiving provider said in the session, for `events`, `deliveryStatus` and suppressions. */
 export interface ProviderReport {
   readonly type: DeliveryEventType
