@@ -115,6 +115,49 @@ describe('what is broken is found, and what to do is said', () => {
       () => ({ settings: settings({ POSTHORN_ROUTE: 'smtp://127.0.0.1:1' }) }),
     ],
     [
+      'name servers that do not answer: the way out',
+      'outbound',
+      'fail',
+      /name servers did not answer.*POSTHORN_DNS_SERVERS/,
+      () => ({ settings: settings({ POSTHORN_DNS_SERVERS: '127.0.0.1:1' }) }),
+    ],
+    [
+      'mail hosts whose addresses nobody knows',
+      'outbound',
+      'fail',
+      /mx1\.lost\.example: the name servers did not answer.*POSTHORN_DNS_SERVERS/,
+      () => {
+        dns.zone['lost.example'] = { mx: [{ preference: 10, exchange: 'mx1.lost.example' }] }
+        dns.zone['mx1.lost.example'] = 'servfail'
+        return { settings: settings({ POSTHORN_DOCTOR_DOMAIN: 'lost.example' }) }
+      },
+    ],
+    [
+      'name servers that do not answer: the host name',
+      'hostname',
+      'fail',
+      /name servers did not answer.*POSTHORN_DNS_SERVERS/,
+      () => ({ settings: settings({ POSTHORN_DNS_SERVERS: '127.0.0.1:1' }) }),
+    ],
+    [
+      'a reverse name that cannot be looked up',
+      'hostname',
+      'warn',
+      /the reverse name of 127\.0\.0\.2 could not be looked up/i,
+      () => {
+        dns.zone['second.shop.example'] = { a: ['127.0.0.2'] }
+        dns.zone['2.0.0.127.in-addr.arpa'] = 'servfail'
+        return { settings: settings({ POSTHORN_HOSTNAME: 'second.shop.example' }) }
+      },
+    ],
+    [
+      'name servers that do not answer: DNSSEC',
+      'dnssec',
+      'warn',
+      /name servers did not answer/,
+      () => ({ settings: settings({ POSTHORN_DNS_SERVERS: '127.0.0.1:1' }) }),
+    ],
+    [
       'a short host name',
       'hostname',
       'fail',
@@ -251,6 +294,21 @@ describe('what is broken is found, and what to do is said', () => {
         /^\d+ verified \(1 of them by the word of `domain add --verified` or the first start, not by the DNS\)\.$/,
       ) as string,
     })
+  })
+
+  test('a port 25 that swallows everything is told as such within the time of one check, however many mail hosts there are', async () => {
+    const mute = createServer((socket) => socket.on('error', () => undefined)).listen(0, '127.0.0.1')
+    await once(mute, 'listening')
+    const hosts = ['a', 'b', 'c'].map((letter) => `${letter}.mute.example`)
+    dns.zone['mute.example'] = { mx: hosts.map((exchange) => ({ preference: 10, exchange })) }
+    for (const host of hosts) dns.zone[host] = { a: ['127.0.0.1'] }
+    const more = {
+      POSTHORN_DOCTOR_DOMAIN: 'mute.example',
+      POSTHORN_MX_PORT: String((mute.address() as AddressInfo).port),
+    }
+    const { outbound } = await found({ settings: settings(more), checkMs: 1_000 })
+    expect(outbound.detail).toMatch(/a\.mute\.example: no answer; .*relay \(POSTHORN_ROUTE\)/)
+    mute.close()
   })
 
   test('a check that hangs does not keep the others', async () => {

@@ -86,7 +86,7 @@ export async function examine(tools: DoctorTools): Promise<readonly Check[]> {
     queue: asking(checkQueue),
     domains: asking(checkDomains),
     scanner: () => checkScanner(tools.scanner, settings),
-    outbound: () => checkOutbound(settings, dns),
+    outbound: () => checkOutbound(settings, dns, Math.min(limits.doctorConnectMs, checkMs / 2)),
     hostname: () => checkHostname(settings, dns),
     dnssec: () => checkDnssec(settings, dns),
     tls: () => checkCertificate(settings, now()),

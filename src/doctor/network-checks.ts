@@ -7,39 +7,52 @@ import { validates } from '../base/dnssec.ts'
 import { isPrivateAddress } from '../base/private-address.ts'
 import { fail, ok, skipped, warn, type Finding } from './finding.ts'
 
-export async function checkOutbound(settings: Settings, dns: Dns): Promise<Finding> {
+/** `connectMs`: how long one mail host may take to greet. */
+export async function checkOutbound(settings: Settings, dns: Dns, connectMs: number): Promise<Finding> {
   const route = settings.POSTHORN_ROUTE
   if (route.kind === 'sandbox') return skipped('The route is sandbox: nothing leaves this machine.')
-  if (route.kind === 'relay') return checkRelay(route)
+  if (route.kind === 'relay') return checkRelay(route, connectMs)
   const domain = settings.POSTHORN_DOCTOR_DOMAIN
   const mx = await dns.ask(domain, 'MX')
+  if (mx.kind === 'failure') return fail(`The mail hosts of ${domain}: ${noDns}`)
   const hosts = mx.records
     .flatMap((record) => (record.type === 'MX' ? [record.data] : []))
     .sort((one, other) => (one.preference ?? 0) - (other.preference ?? 0))
     .map(({ exchange }) => exchange)
   if (hosts.length === 0)
     return fail(
-      `The mail hosts of ${domain} (POSTHORN_DOCTOR_DOMAIN) could not be found: look at the name servers (POSTHORN_DNS_SERVERS).`,
+      `${domain} (POSTHORN_DOCTOR_DOMAIN) has no mail hosts, so the name servers say: name another domain, or look at them (POSTHORN_DNS_SERVERS).`,
     )
   const port = settings.POSTHORN_MX_PORT
-  const seen: string[] = []
-  for (const host of hosts.slice(0, limits.doctorHostsTried)) {
-    const addresses = await dns.ask(host, 'A')
-    for (const record of addresses.records.slice(0, 1)) {
-      if (record.type !== 'A') continue
-      const greeting = await greetingOf(() => connect({ host: record.data, port }))
-      if (greeting.startsWith('220')) return ok(`${host} answered on port ${port}.`)
-      seen.push(`${host}: ${greeting}`)
-    }
-  }
-  return fail(
-    `No mail host of ${domain} could be reached on port ${port} (${seen.join('; ') || 'they have no IPv4 address'}). Many providers of servers close it: ask them to open it, or send through a relay (POSTHORN_ROUTE).`,
+  // All at once: a firewall that swallows everything takes the whole time of each.
+  const seen = await Promise.all(
+    hosts.slice(0, limits.doctorHostsTried).map(async (host) => {
+      const { kind, records } = await dns.ask(host, 'A')
+      const [record] = records
+      if (record?.type !== 'A') return { host, said: kind === 'failure' ? noAnswer : 'no IPv4 address', asked: false }
+      return { host, said: await greetingOf(() => connect({ host: record.data, port }), connectMs), asked: true }
+    }),
   )
+  const good = seen.find(({ said }) => said.startsWith('220'))
+  if (good !== undefined) return ok(`${good.host} answered on port ${port}.`)
+  const words = seen.map(({ host, said }) => `${host}: ${said}`).join('; ')
+  return seen.some(({ asked }) => asked)
+    ? fail(
+        `No mail host of ${domain} could be reached on port ${port} (${words}). Many providers of servers close it: ask them to open it, or send through a relay (POSTHORN_ROUTE).`,
+      )
+    : fail(`No mail host of ${domain} has a known address (${words}). Look at the name servers (POSTHORN_DNS_SERVERS).`)
 }
 
-async function checkRelay({ host, port, implicitTls }: Relay): Promise<Finding> {
+const noAnswer = 'the name servers did not answer'
+const noDns =
+  'the name servers did not answer. Look at POSTHORN_DNS_SERVERS (left out: /etc/resolv.conf), and whether port 53 is open for UDP and TCP.'
+
+async function checkRelay({ host, port, implicitTls }: Relay, connectMs: number): Promise<Finding> {
   const name = isIP(host) === 0 ? { servername: host } : {}
-  const greeting = await greetingOf(() => (implicitTls ? connectTls({ host, port, ...name }) : connect({ host, port })))
+  const greeting = await greetingOf(
+    () => (implicitTls ? connectTls({ host, port, ...name }) : connect({ host, port })),
+    connectMs,
+  )
   return greeting.startsWith('220')
     ? ok(`The relay ${host}:${port} answered.`)
     : fail(
@@ -48,7 +61,7 @@ async function checkRelay({ host, port, implicitTls }: Relay): Promise<Finding> 
 }
 
 /** The first line, or why there was none. */
-function greetingOf(open: () => Socket): Promise<string> {
+function greetingOf(open: () => Socket, ms: number): Promise<string> {
   return new Promise((resolve) => {
     let text = ''
     const socket = open()
@@ -61,7 +74,7 @@ function greetingOf(open: () => Socket): Promise<string> {
     const timer = setTimeout(() => {
       settle('no answer')
       socket.destroy()
-    }, limits.doctorConnectMs)
+    }, ms)
     socket.on('error', (error: NodeJS.ErrnoException) => settle(error.code ?? error.message))
     socket.on('close', () => settle('it closed the connection'))
     socket.on('data', (chunk: Buffer) => {
@@ -83,23 +96,30 @@ export async function checkHostname(settings: Settings, dns: Dns): Promise<Findi
   const addresses = [...four.records, ...six.records].flatMap((record) =>
     record.type === 'A' || record.type === 'AAAA' ? [record.data] : [],
   )
+  if (addresses.length === 0 && (four.kind === 'failure' || six.kind === 'failure'))
+    return fail(`${hostname} (POSTHORN_HOSTNAME): ${noDns}`)
   if (addresses.length === 0)
     return fail(
       `${hostname} (POSTHORN_HOSTNAME) has no address in the DNS: set an A record to this machine's public address.`,
     )
   const reversed = await Promise.all(
     addresses.slice(0, limits.doctorHostsTried).map(async (address) => {
-      const { records } = await dns.ask(reverseName(address), 'PTR')
+      const { kind, records } = await dns.ask(reverseName(address), 'PTR')
       const names = records.flatMap((record) =>
         record.type === 'PTR' ? [record.data.toLowerCase().replace(/\.$/, '')] : [],
       )
-      return { address, names }
+      return { address, names, known: kind !== 'failure' }
     }),
   )
-  const wrong = reversed.filter(({ names }) => !names.includes(hostname))
+  const wrong = reversed.filter(({ names, known }) => known && !names.includes(hostname))
   if (wrong.length > 0)
     return fail(
       `${wrong.map(({ address, names }) => `the reverse name of ${address} is ${names.join(', ') || 'not set'}`).join('; ')}; it must be ${hostname}. Your provider sets it (PTR, "reverse DNS").`,
+    )
+  const unknown = reversed.filter(({ known }) => !known).map(({ address }) => address)
+  if (unknown.length > 0)
+    return warn(
+      `The reverse name of ${unknown.join(', ')} could not be looked up: ${noAnswer} for it. It must be ${hostname}.`,
     )
   if (!settings.POSTHORN_ALLOW_PRIVATE_MX && addresses.some(isPrivateAddress))
     return warn(
@@ -126,8 +146,10 @@ export async function checkDnssec(settings: Settings, dns: Dns): Promise<Finding
       "The name servers are the system's, and not on this machine: their word about DNSSEC can be forged on the way, so DANE is off. Run a validating resolver here (unbound, knot-resolver), or name one in POSTHORN_DNS_SERVERS.",
     )
   const [signed = '.', forged = 'dnssec-failed.org'] = settings.POSTHORN_DNSSEC_PROBES
-  return (await validates(dns, { signed, forged }))
-    ? ok('The name servers validate DNSSEC: DANE is on.')
+  if (await validates(dns, { signed, forged })) return ok('The name servers validate DNSSEC: DANE is on.')
+  const answers = await Promise.all(dns.servers.map((server) => dns.askServer(server, signed, 'SOA')))
+  return answers.some(({ answered }) => !answered)
+    ? warn(`Whether the name servers validate DNSSEC is not known, so DANE is off: ${noDns}`)
     : warn(
         'The name servers do not validate DNSSEC, so DANE is off: mail is encrypted, but who reads it is not proven. Use a validating resolver.',
       )
