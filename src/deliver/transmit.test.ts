@@ -120,6 +120,22 @@ describe('the ways out', () => {
   })
 })
 
+test('over a connection that another domain has opened, a message tells of its own host: that name is nobody else’s business', async () => {
+  const peer = await peerOf()
+  for (const domain of ['one.test', 'two.test']) {
+    dns.zone[domain] = { mx: [{ preference: 0, exchange: `mx.${domain}` }] }
+    dns.zone[`mx.${domain}`] = { a: ['127.0.0.1'] }
+  }
+  const transmitter = await transmitterOf({ mxPort: peer.port })
+  const hosts: unknown[] = []
+  for (const domain of ['one.test', 'two.test']) {
+    const result = await send(transmitter, mailOf({ recipient: addressOf(`a@${domain}`) }), { kind: 'mx' })
+    hosts.push(result.peer?.host, ...result.attemptsOnHosts.map((facts) => facts.peer?.host))
+  }
+  expect(hosts).toEqual(['mx.one.test', 'mx.one.test', 'mx.two.test', 'mx.two.test'])
+  expect(peer.connections).toBe(1)
+})
+
 describe('several hosts', () => {
   const broken: Script = { greeting: close }
 

@@ -158,21 +158,23 @@ async function walk(towards: Towards, targets: readonly Target[], job: TransmitJ
 async function speak(pool: Pool, target: Target, job: TransmitJob, dialogue: Said[]): Promise<Transaction | Facts> {
   const lease = await pool.take(target, dialogue, job.signal)
   if ('phase' in lease) return lease
-  const end = await send(lease, job, dialogue)
+  const end = await send(lease, target, job, dialogue)
   if (!lease.reused || !wasDead(end)) {
     lease.release(end.reusable)
     return end
   }
   const fresh = await lease.renew()
   if ('phase' in fresh) return fresh
-  const again = await send(fresh, job, dialogue)
+  const again = await send(fresh, target, job, dialogue)
   fresh.release(again.reusable)
   return again
 }
 
-async function send(lease: Lease, job: TransmitJob, dialogue: Said[]): Promise<Transaction> {
+async function send(lease: Lease, { host }: Target, job: TransmitJob, dialogue: Said[]): Promise<Transaction> {
   try {
-    return await lease.conversation.send(job, dialogue)
+    const end = await lease.conversation.send(job, dialogue)
+    // Hosts of several names share a connection, which knows the name that it was opened for: perhaps of another customer's recipients.
+    return { ...end, peer: { ...lease.conversation.peer, host } }
   } catch (error) {
     lease.release(false)
     throw error
