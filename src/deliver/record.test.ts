@@ -135,6 +135,12 @@ describe('every kind of end', () => {
       "The recipient's domain does not exist.",
     ],
     [
+      'no mail host that the policy of the domain allows',
+      { phase: 'route', trouble: 'tls_failed', peer: undefined as never },
+      ['retrying', 'tls', undefined, undefined, undefined, undefined],
+      "The recipient's domain demands TLS (DANE or MTA-STS), and its policy allows none of its mail hosts for now; nobody was asked.",
+    ],
+    [
       'the relay wants a login',
       { phase: 'mail', ...said(530, '5.7.0 Authentication required'), routeKind: 'relay' },
       ['retrying', 'auth', undefined, undefined, undefined, undefined],

@@ -218,6 +218,10 @@ const troubleWords = {
   shutdown: 'Delivery was stopped before the message was sent.',
 } as const satisfies Record<Trouble, string>
 
+/** Of `tls_failed` before any host was asked. */
+const policyWords =
+  "The recipient's domain demands TLS (DANE or MTA-STS), and its policy allows none of its mail hosts for now; nobody was asked."
+
 /** Where in the conversation it was, for people: `mx.example.org said to RCPT: 550 no such user`. */
 const whereWords = {
   route: 'before the connection',
@@ -241,7 +245,9 @@ function errorWords(
   const host = peer?.host ?? 'The other side'
   const seen =
     trouble !== undefined
-      ? `${troubleWords[trouble]}${peer === undefined ? '' : ` (${peer.host}, ${phase})`}`
+      ? trouble === 'tls_failed' && phase === 'route'
+        ? policyWords
+        : `${troubleWords[trouble]}${peer === undefined ? '' : ` (${peer.host}, ${phase})`}`
       : reply !== undefined
         ? `${host} said ${whereWords[phase]}: ${reply.code} ${reply.text}`
         : ''
