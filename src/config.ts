@@ -599,6 +599,8 @@ export const limits = {
   replyLineBytesMax: 2_048,
   replyLinesMax: 100,
   replyTextCharactersMax: 1_024,
+  /** Replies that nobody has read yet; a pipeline has three. */
+  repliesUnreadMax: 50,
   /** How long a stop waits for replies to dots. */
   shutdownMs: 25_000,
   /** When a stop waits for the database no longer: what the last replies brought has had its time. */

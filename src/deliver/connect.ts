@@ -6,6 +6,7 @@ import type { Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import type { DetailedPeerCertificate, TLSSocket } from 'node:tls'
 import { setMaxListeners } from 'node:events'
+import { limits } from '../config.ts'
 import { satisfiesDane } from './dane-rfc7672.ts'
 import { ReplyReader } from '../mail/smtp-reply.ts'
 import type { SmtpReply } from '../mail/smtp-reply.ts'
@@ -46,7 +47,8 @@ export class Line {
   readonly #heard = (chunk: Buffer): void => {
     if (this.#end !== undefined) return
     this.#inbox.push(...this.#reader.push(chunk))
-    if (this.#reader.malformed !== undefined) this.close('malformed')
+    // Nobody has asked so many questions: who speaks without end would fill the memory while we wait for something else.
+    if (this.#reader.malformed !== undefined || this.#inbox.length > limits.repliesUnreadMax) this.close('malformed')
     else if (this.#inbox.length > 0 || this.#wake === undefined) this.#stir()
   }
 

@@ -1,4 +1,5 @@
 // The failure matrix of delivery-semantics, rows 22 to 36, against a server that misbehaves by script.
+import type { Socket } from 'node:net'
 import { TLSSocket } from 'node:tls'
 import { afterAll, describe, expect, test } from 'vitest'
 import { limits } from '../config.ts'
@@ -269,6 +270,23 @@ describe.concurrent('byte discipline', () => {
       ...facts,
     })
     expect(outcomeOf(seen.end).kind).toBe(kind)
+  })
+
+  test('a server that speaks without end during the arm is hung up on: what it says is kept in memory', async () => {
+    let socket: Socket | undefined
+    const mail = mailOf({}, async () => {
+      await until(() => socket !== undefined)
+      const speak = () => {
+        while (socket?.write('250 ok\r\n'.repeat(1_000)));
+      }
+      socket?.on('drain', speak)
+      speak()
+      await until(() => socket?.destroyed === true)
+      return 'armed'
+    })
+    const seen = await converse({ content: (theirs) => (socket = theirs) }, mail)
+    await promiseHolds(seen)
+    expect(seen.end).toMatchObject({ phase: 'arm', trouble: 'malformed', needsDisarm: true })
   })
 
   /** The arm takes until the server has done its part and the event loop has seen it. */
