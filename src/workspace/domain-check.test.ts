@@ -260,6 +260,22 @@ describe('what is wrong is said in words', () => {
     expect(lost.status).toBe('verified')
   })
 
+  test('a CNAME may lead to us by way of other names, and whether SPF passes there is said', async () => {
+    const domain = await add()
+    publish(domain, ['ownership', 'dkim'])
+    set(bounces(domain), { cname: 'mail.customer.example' })
+    set('mail.customer.example', { cname: hostname })
+    set(hostname, { a: ['192.0.2.1'] })
+    const without = await check(domain)
+    expect(without.returnPathHost).toBe(bounces(domain))
+    expect(record(without, 'return_path')).toMatchObject({
+      status: 'verified',
+      finding: expect.stringMatching(/node\.test has no SPF record itself/) as string,
+    })
+    set(hostname, { a: ['192.0.2.1'], txt: ['v=spf1 a -all'] })
+    expect(record(await check(domain), 'return_path')).not.toHaveProperty('finding')
+  })
+
   test('a broken SPF record of the domain itself is mentioned, and hinders nothing', async () => {
     const domain = await add()
     publish(domain)

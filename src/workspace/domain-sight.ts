@@ -121,19 +121,25 @@ async function lookAtReturnPath(zones: Zones, at: string, hostname: string): Pro
     way: 'CNAME',
     sights: { [sightName({ type: 'CNAME', name: at })]: sight },
   })
+  const targets = alias.records.flatMap((record) => (record.type === 'CNAME' ? [hostOf(record.data)] : []))
+  // Also by way of other names.
+  if ([...targets, ...exchange.aliases, ...text.aliases].includes(hostname)) {
+    const silent = text.kind === 'unanswered' || textsOf(text).some(isSpf)
+    return one({
+      status: 'verified',
+      ...(!silent && {
+        finding: `${hostname} has no SPF record itself, so SPF does not pass for this name either: whoever runs the installation has to set one.`,
+      }),
+    })
+  }
   if (alias.kind === 'unanswered' || exchange.kind === 'unanswered' || text.kind === 'unanswered')
     return one(silence.sight, false)
-  const targets = alias.records.flatMap((record) => (record.type === 'CNAME' ? [hostOf(record.data)] : []))
   if (targets.length > 0)
-    return one(
-      targets.includes(hostname)
-        ? { status: 'verified' }
-        : {
-            status: 'wrong',
-            found: shown(targets),
-            finding: `The CNAME leads elsewhere: it must lead to ${hostname}.`,
-          },
-    )
+    return one({
+      status: 'wrong',
+      found: shown(targets),
+      finding: `The CNAME leads elsewhere: it must lead to ${hostname}.`,
+    })
   const hosts = exchange.records.flatMap((record) => (record.type === 'MX' ? [hostOf(record.data.exchange)] : []))
   if (hosts.length === 0)
     return one({
