@@ -35,7 +35,7 @@ beforeAll(async () => {
   dns = await startDnsServer({
     'big.example': { mx: [{ preference: 10, exchange: 'mx.big.example' }] },
     'mx.big.example': { a: ['127.0.0.1'] },
-    [hostname]: { a: ['127.0.0.1'] },
+    [hostname]: { a: ['127.0.0.1'], txt: ['v=spf1 a -all'] },
     '1.0.0.127.in-addr.arpa': { ptr: [hostname] },
     'signed.example': { soa: { ttl: 60, minimum: 60 }, secure: true },
     'forged.example': 'servfail',
@@ -148,6 +148,17 @@ describe('what is broken is found, and what to do is said', () => {
         dns.zone['second.shop.example'] = { a: ['127.0.0.2'] }
         dns.zone['2.0.0.127.in-addr.arpa'] = 'servfail'
         return { settings: settings({ POSTHORN_HOSTNAME: 'second.shop.example' }) }
+      },
+    ],
+    [
+      'no SPF record of the host name',
+      'hostname',
+      'warn',
+      /127\.0\.0\.3 and back, but has no SPF record/,
+      () => {
+        dns.zone['bare.shop.example'] = { a: ['127.0.0.3'], txt: ['something else'] }
+        dns.zone['3.0.0.127.in-addr.arpa'] = { ptr: ['bare.shop.example'] }
+        return { settings: settings({ POSTHORN_HOSTNAME: 'bare.shop.example' }) }
       },
     ],
     [

@@ -5,6 +5,8 @@ import { limits, type Relay, type Settings } from '../config.ts'
 import type { Dns } from '../base/dns.ts'
 import { validates } from '../base/dnssec.ts'
 import { isPrivateAddress } from '../base/private-address.ts'
+import { textOf } from '../base/zones.ts'
+import { isSpf } from '../mail/spf-rfc7208.ts'
 import { fail, ok, skipped, warn, type Finding } from './finding.ts'
 
 /** `connectMs`: how long one mail host may take to greet. */
@@ -124,6 +126,11 @@ export async function checkHostname(settings: Settings, dns: Dns): Promise<Findi
   if (!settings.POSTHORN_ALLOW_PRIVATE_MX && addresses.some(isPrivateAddress))
     return warn(
       `${hostname} leads to a private address: receivers see another one, whose reverse name must be ${hostname} too.`,
+    )
+  const texts = await dns.ask(hostname, 'TXT')
+  if (texts.kind !== 'failure' && !texts.records.some((record) => isSpf(textOf(record) ?? '')))
+    return warn(
+      `${hostname} leads to ${addresses.join(', ')} and back, but has no SPF record, so SPF passes for no return path: set the TXT record "v=spf1 a -all".`,
     )
   return ok(`${hostname} leads to ${addresses.join(', ')} and back.`)
 }
