@@ -697,6 +697,9 @@ export const limits = {
   reportRecipientsMax: 100,
   // Provider feeds (feeds/feeds.ts)
   feedBytesMax: 2 * 1024 * 1024,
+  // Large posts to feeds that are read and held at the same time, in bytes; and of one caller's address.
+  feedsBytesMax: 24 * 1024 * 1024,
+  feedsOfCallerBytesMax: 12 * 1024 * 1024,
   feedEventsMax: 1_000,
   /** Providers send again for a day; what is older than this is refused, and what is younger is remembered. */
   feedAgeMsMax: 26 * 3600_000,

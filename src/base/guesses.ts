@@ -47,7 +47,7 @@ export class Guesses {
 }
 
 /** IPv4 by the address, IPv6 by its /64, which is what one customer of a provider has. */
-function sourceOf(address: string): string {
+export function sourceOf(address: string): string {
   const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1]
   if (mapped !== undefined) return mapped
   if (!isIPv6(address)) return address

@@ -24,7 +24,7 @@ import { mailRoutes } from './management/mail.ts'
 import { operatorRoutes } from './management/operators.ts'
 import { memberRoutes, peopleRoutes } from './management/people.ts'
 import { senderRoutes } from './management/senders.ts'
-import { roomForLargeBodies } from './read-body.ts'
+import { roomForFeeds, roomForLargeBodies } from './read-body.ts'
 import { referenceRoutes } from './reference.ts'
 import { SendBodies } from './send-body.ts'
 import { sendRoute } from './send.ts'
@@ -109,7 +109,7 @@ export function buildApp(options: HttpOptions): FastifyInstance {
   app.addHook('onClose', () => bodies.stop())
   sendRoute(app, face, guesses, large)
   statusRoute(app, face, guesses)
-  feedRoute(app, face, large.room)
+  feedRoute(app, face, roomForFeeds())
   const desk = options.office && makeDesk({ app, face, office: options.office, guesses, large })
   const gateOf = desk?.gateOf ?? ((scope: Scope) => gate(face, guesses, scope))
   webhookRoutes(app, face, gateOf, large.room)

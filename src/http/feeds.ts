@@ -1,6 +1,7 @@
 // POST /feeds/{feedId}: where relay providers post their events. Authenticated by what the feed was set up with, never by an API key;
 // the body is kept as it came, because signatures are over its octets.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { sourceOf } from '../base/guesses.ts'
 import type { ByteRoom } from '../base/byte-room.ts'
 import { limits } from '../config.ts'
 import { isRefusal, refuse, type Refusal } from '../domain/refusal.ts'
@@ -39,7 +40,8 @@ async function receive(
   const id = parseUuid(feedId)
   const { feed } = face.doors
   if (id === undefined || feed === undefined) return answerRefusal(face, request, reply, refusalOf.unknown)
-  const body = await readBody(request.raw, reply.raw, room, id, limits.feedBytesMax)
+  const caller = sourceOf(request.ip) // the id is whatever a stranger makes up
+  const body = await readBody(request.raw, reply.raw, room, caller, limits.feedBytesMax)
   if (isRefusal(body)) return answerRefusal(face, request, reply, body.code === 'payload_too_large' ? tooLarge : body)
   request.bodyRead = true
   try {
@@ -48,7 +50,7 @@ async function receive(
     face.metrics?.answered(url, 200, (performance.now() - request.beganAt) / 1000)
     return await reply.code(200).send(answer)
   } finally {
-    if (body.heldBytes > 0) room.give(id, body.heldBytes)
+    if (body.heldBytes > 0) room.give(caller, body.heldBytes)
   }
 }
 

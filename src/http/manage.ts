@@ -174,11 +174,11 @@ async function bodyOf(
 ): Promise<{ readonly value: unknown } | Refusal> {
   if ((declaredLength(request.raw) ?? 0) > most) return tooLarge(most)
   if (!isJson(request.headers['content-type'])) return notJson
-  const body = await readBody(request.raw, reply.raw, room, owner)
-  if (isRefusal(body)) return body
+  const body = await readBody(request.raw, reply.raw, room, owner, most)
+  if (isRefusal(body)) return body.code === 'payload_too_large' ? tooLarge(most) : body
   request.bodyRead = true
   try {
-    return body.bytes.length > most ? tooLarge(most) : readJson(body.bytes)
+    return readJson(body.bytes)
   } finally {
     if (body.heldBytes > 0) room.give(owner, body.heldBytes)
   }

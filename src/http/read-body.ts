@@ -28,6 +28,16 @@ export function roomForLargeBodies(): ByteRoom {
   })
 }
 
+/** Of posts to feeds, apart: anybody may begin one, since its signature is over its body. */
+export function roomForFeeds(): ByteRoom {
+  return new ByteRoom({
+    bytesMax: limits.feedsBytesMax,
+    shareBytesMax: limits.feedsOfCallerBytesMax,
+    waitMs: limits.largeRequestWaitMs,
+    waitingMax: limits.largeRequestsWaitingMax,
+  })
+}
+
 export interface Body {
   readonly bytes: Buffer
   /** How much of the room for large bodies it holds: to be given back when the request is answered. */

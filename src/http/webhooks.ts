@@ -100,11 +100,11 @@ const refused = (refusal: Refusal): Promise<Refusal> => Promise.resolve(refusal)
 async function bodyOf(request: FastifyRequest, reply: FastifyReply, room: ByteRoom, owner: WorkspaceId) {
   if ((declaredLength(request.raw) ?? 0) > limits.managementRequestBytesMax) return tooLarge
   if (!isJson(request.headers['content-type'])) return notJson
-  const body = await readBody(request.raw, reply.raw, room, owner)
-  if (isRefusal(body)) return body
+  const body = await readBody(request.raw, reply.raw, room, owner, limits.managementRequestBytesMax)
+  if (isRefusal(body)) return body.code === 'payload_too_large' ? tooLarge : body
   request.bodyRead = true
   if (body.heldBytes > 0) room.give(owner, body.heldBytes)
-  return body.bytes.length > limits.managementRequestBytesMax ? tooLarge : readJson(body.bytes)
+  return readJson(body.bytes)
 }
 
 type Wish = { readonly eventId: string } | { readonly from: Date; readonly to: Date; readonly undelivered: boolean }

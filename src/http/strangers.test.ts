@@ -1,0 +1,67 @@
+// What somebody without an account can take away from others: nothing that is shared, however many requests they begin.
+import { randomUUID } from 'node:crypto'
+import { connect, type AddressInfo, type Socket } from 'node:net'
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
+import { limits } from '../config.ts'
+import { goodKey, optionsWith } from './face.test-kit.ts'
+import { officeWorld, type OfficeWorld } from './office.test-kit.ts'
+import { httpServer } from './server.ts'
+
+let office: OfficeWorld
+let port: number
+beforeAll(async () => {
+  office = await officeWorld()
+  await office.app.listen({ host: '127.0.0.1', port: 0 })
+  port = (office.app.server.address() as AddressInfo).port
+})
+afterAll(() => office.close())
+
+const sockets: Socket[] = []
+afterEach(() => {
+  for (const socket of sockets.splice(0)) socket.destroy()
+})
+
+/** Writes and says nothing more; the first line of the answer. */
+function asking(at: number, text: string): Promise<string> {
+  const socket = connect(at, '127.0.0.1')
+  sockets.push(socket)
+  return new Promise((resolve, reject) => {
+    socket.once('error', reject)
+    socket.once('data', (chunk: Buffer) => resolve(chunk.toString('latin1').split('\r\n', 1)[0] ?? ''))
+    socket.write(text)
+  })
+}
+const post = (path: string, ...headers: string[]) =>
+  [`POST ${path} HTTP/1.1`, 'Host: x', 'Content-Type: application/json', ...headers, '', ''].join('\r\n')
+
+test('a body whose length nobody declared is cut where the endpoint has enough, not where the largest message ends', async () => {
+  const chunk = `${(limits.managementRequestBytesMax + 1).toString(16)}\r\n${' '.repeat(limits.managementRequestBytesMax + 1)}\r\n`
+  const signIn = post('/api/v1/session', 'X-Posthorn-Csrf: 1', 'Transfer-Encoding: chunked')
+  expect(await asking(port, signIn + chunk)).toContain(' 413 ')
+  const shop = await office.sender()
+  const key = await office.key(shop.workspaceId, 'webhooks.write')
+  const replay = post('/api/v1/webhook/replay', `Authorization: Bearer ${key}`, 'Transfer-Encoding: chunked')
+  expect(await asking(port, replay + chunk)).toContain(' 413 ')
+})
+
+test('posts to feeds, which anybody may begin, take no room from messages', async () => {
+  const server = httpServer({
+    ...optionsWith({ feed: () => Promise.resolve({ received: 0 }) }),
+    host: '127.0.0.1',
+    port: 0,
+  })
+  await server.start()
+  const begun = Math.ceil(limits.largeRequestsBytesMax / limits.feedBytesMax)
+  const large = (path: string, bytes: number) =>
+    asking(
+      server.port,
+      post(path, `Authorization: Bearer ${goodKey}`, 'Expect: 100-continue', `Content-Length: ${bytes}`),
+    )
+  // Of those that there is no room for, none is answered before a while.
+  for (let each = 0; each < begun; each++)
+    void large(`/feeds/${randomUUID()}`, limits.feedBytesMax).catch(() => undefined)
+  expect(await large(`/feeds/${randomUUID()}`, 10)).toContain(' 100 ')
+  expect(await large('/api/v1/send', 40 * 1024 * 1024)).toContain(' 100 ')
+  for (const socket of sockets) socket.destroy()
+  await server.stop()
+})
