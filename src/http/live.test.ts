@@ -1,11 +1,12 @@
 // GET /api/v1/live over a real socket: told when something has changed, and ended when it must be.
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { limits } from '../config.ts'
 import { scopes } from '../domain/scopes.ts'
 import type { Sender } from '../store/store.test-kit.ts'
 import { foldCounts } from '../store/usage.ts'
+import { listKeys, revokeKey } from '../workspace/keys.ts'
 import { officeWorld, type OfficeWorld } from './office.test-kit.ts'
 
 let office: OfficeWorld
@@ -80,6 +81,29 @@ test('streams of one person are bounded', async () => {
   await all[0]?.body?.cancel()
   while ((await status()) === 429) continue
   for (const { body } of all.slice(1)) await body?.cancel()
+})
+
+test.each(['key', 'session'])('a stream ends with what opened it: a %s', async (how) => {
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
+  try {
+    const browser = await office.signedIn('viewer', shop.workspaceId)
+    const cookie = `posthorn=${browser.cookies.get('posthorn')}`
+    const key = await office.key(shop.workspaceId, 'mail.read')
+    const heard = events(
+      await fetch(`${url}?workspace=${shop.workspaceId}`, {
+        headers: how === 'key' ? { authorization: `Bearer ${key}` } : { cookie },
+      }),
+    )
+    expect((await heard.next()).value).toBe('ready')
+    vi.advanceTimersByTime(limits.liveHeartbeatMs)
+    expect((await heard.next()).value).toBe('comment')
+    if (how === 'session') await browser.ask('DELETE', '/session')
+    else for (const { id } of await listKeys(office.office.db, shop.workspaceId)) await revokeKey(office.office.db, id)
+    vi.advanceTimersByTime(limits.liveHeartbeatMs)
+    expect((await heard.next()).done).toBe(true)
+  } finally {
+    vi.useRealTimers()
+  }
 })
 
 test('a stop of the server ends them at once', async () => {

@@ -10,7 +10,7 @@ export const live = {
     tag: 'Workspace',
     summary: 'Hear that something has changed',
     description:
-      'Server-Sent Events: `ready` at the beginning, `changed` at most once a second when messages of the workspace have changed. The event says no more; read again what is shown. The stream ends with its session, and when the service stops: `EventSource` comes back by itself.',
+      'Server-Sent Events: `ready` at the beginning, `changed` at most once a second when messages of the workspace have changed. The event says no more; read again what is shown. The stream ends with its session or key, and when the service stops: `EventSource` comes back by itself.',
     scope: 'mail.read',
     query: closed({
       workspace: Type.Optional(uuid('In place of X-Posthorn-Workspace, which `EventSource` cannot send.')),

@@ -1,17 +1,18 @@
-// GET /api/v1/live: a stream that says when a workspace has changed. Bounded per process and per person; it ends with the session that opened
-// it, and at once when the server stops.
+// GET /api/v1/live: a stream that says when a workspace has changed. Bounded per process and per person; it ends with the session or
+// key that opened it, and at once when the server stops.
 import { PassThrough } from 'node:stream'
 import { limits } from '../../config.ts'
 import { managementOperations as operations } from '../../contract/operations.ts'
-import { refuse } from '../../domain/refusal.ts'
-import { findHolder } from '../../workspace/workspace.ts'
+import type { Scope } from '../../contract/operation.ts'
+import { isRefusal, refuse } from '../../domain/refusal.ts'
 import type { Desk } from '../manage.ts'
 
 const crowded = refuse('too_many_attempts', 'Too many live streams are open; close some, or look again by hand.', {
   retryAfterSeconds: 30,
 })
 
-export function liveRoute({ app, member, office, jar }: Desk): void {
+export function liveRoute({ app, member, office, gateOf }: Desk): void {
+  const enter = gateOf(operations.watch.scope as Scope)
   const open = new Map<PassThrough, string>()
   app.addHook('preClose', (done) => {
     for (const stream of open.keys()) stream.end()
@@ -28,12 +29,10 @@ export function liveRoute({ app, member, office, jar }: Desk): void {
       // A reader that does not read gets no more: it is told again when it comes back.
       if (!stream.writableNeedDrain) stream.write(text)
     }
-    const token = jar.token(request)
     const beat = async (): Promise<void> => {
-      say(': still here\n\n')
-      if (token === undefined) return
-      const holder = await findHolder(office.db, token, by.workspaceId)
-      if (holder?.workspaceId === undefined) stream.end()
+      const caller = await enter(request)
+      if (isRefusal(caller) || caller.workspaceId !== by.workspaceId) stream.end()
+      else say(': still here\n\n')
     }
     const timer = setInterval(() => void beat().catch(() => stream.end()), limits.liveHeartbeatMs)
     const stop = office.live.watch(by.workspaceId, () => say('event: changed\ndata: {}\n\n'))
