@@ -821,6 +821,7 @@ export const limits = {
   countsKeptDays: 400,
   passwordResetMs: 3600_000,
   passwordResetsPerUserMax: 3,
+  passwordResetsUnderWayMax: 100,
   recoveryCodes: 10,
   passkeyChallengeMs: 300_000,
   passkeyChallengesMax: 10_000,

@@ -1,8 +1,9 @@
 // What somebody without an account can take away from others: nothing that is shared, however many requests they begin.
-import { randomUUID } from 'node:crypto'
+import { randomBytes, randomUUID } from 'node:crypto'
 import { connect, type AddressInfo, type Socket } from 'node:net'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { limits } from '../config.ts'
+import { addPasswordReset } from '../store/people.ts'
 import { goodKey, optionsWith } from './face.test-kit.ts'
 import { officeWorld, type OfficeWorld } from './office.test-kit.ts'
 import { httpServer } from './server.ts'
@@ -64,4 +65,22 @@ test('posts to feeds, which anybody may begin, take no room from messages', asyn
   expect(await large('/api/v1/send', 40 * 1024 * 1024)).toContain(' 100 ')
   for (const socket of sockets) socket.destroy()
   await server.stop()
+})
+
+test('however many ask at once, a person has no more open links for a new password, and mails, than a few', async () => {
+  const { id } = await office.login()
+  const most = limits.passwordResetsPerUserMax
+  const { db } = office.office
+  // All connections are open, so that they really ask at once.
+  await Promise.all(Array.from({ length: 8 }, () => db.run('select pg_sleep(0.1)')))
+  const asked = Array.from({ length: 20 }, () =>
+    db.transaction((tx) => addPasswordReset(tx, randomBytes(32), id, 60_000, most)),
+  )
+  expect((await Promise.all(asked)).filter((added) => added)).toHaveLength(most)
+})
+
+test('asking for new passwords, which is answered at once, is bounded while it is done', () => {
+  const { people } = office.office
+  for (let each = 0; each < limits.passwordResetsUnderWayMax; each++) people.askForReset(`nobody${each}@people.example`)
+  expect(() => people.askForReset('nobody@people.example')).toThrow(/try again/)
 })

@@ -117,6 +117,7 @@ export async function countRecoveryCodes(db: Db, user: string): Promise<number> 
 
 // ------------------------------------------------------------------------------------------------------------- password resets
 
+const lockUser = sql('lock-user', 'select id from users where id = $1 for update')
 const addReset = sql(
   'add-password-reset',
   `with old as (delete from password_resets where expires_at <= app_now()),
@@ -130,9 +131,10 @@ const takeReset = sql(
 )
 const dropResets = sql('drop-password-resets', 'delete from password_resets where user_id = $1')
 
-/** False where the person has enough open ones. */
-export async function addPasswordReset(db: Db, hash: Buffer, user: string, ms: number, most: number): Promise<boolean> {
-  return (await db.rows(addReset, [hash, user, ms, most])).length === 1
+/** False where the person has enough open ones. Locks the person first: of those who ask at once each sees what the others were given. */
+export async function addPasswordReset(tx: Db, hash: Buffer, user: string, ms: number, most: number): Promise<boolean> {
+  await tx.rows(lockUser, [user])
+  return (await tx.rows(addReset, [hash, user, ms, most])).length === 1
 }
 /** The person whose token it is; it counts once. */
 export async function takePasswordReset(db: Db, hash: Buffer): Promise<string | undefined> {

@@ -84,6 +84,7 @@ export function makePeople(tools: PeopleTools) {
     forget: (name: string) => forgetGuesses(db, hashSecret(name)),
   }
   let held = 0
+  let resets = 0
 
   /** A wrong guess: counted, written down, answered late. */
   const wrongGuess = async (name: string, user: UserRow | undefined, { address }: Origin): Promise<never> => {
@@ -210,7 +211,7 @@ export function makePeople(tools: PeopleTools) {
       await audited(db, by, 'password.changed', (tx) => choosePassword(tx, user, hash, holder.sessionId))
     },
 
-    /** Always the same answer, and no waiting for the mail: who has an account here is nobody's business. */
+    /** Always the same answer, and no waiting for the mail: who has an account here is nobody's business. Nobody waits, so they are bounded here. */
     askForReset: (email: string): void => {
       const send = async (): Promise<void> => {
         const key = parseAddress(email.trim())?.key
@@ -218,23 +219,35 @@ export function makePeople(tools: PeopleTools) {
         if (user === undefined) return
         const token = randomBytes(32).toString('base64url')
         const { passwordResetMs: ms, passwordResetsPerUserMax: most } = limits
-        if (!(await addPasswordReset(db, hashSecret(token), user.id, ms, most))) return
-        await writeAudit(db, { actor: `user:${user.id}`, action: 'password.reset_asked' })
-        await notify({
-          to: user.email,
-          subject: 'Choose a new password',
-          bodyText: [
-            'Somebody, probably you, asked for a new password for your account at Posthorn.',
-            '',
-            'Choose one here; the link is good once, for an hour:',
-            `${publicUrl}/reset-password#token=${token}`,
-            '',
-            'If it was not you, there is nothing to do: your password stays as it is.',
-            '',
-          ].join('\n'),
+        const added = await db.transaction(async (tx) => {
+          if (!(await addPasswordReset(tx, hashSecret(token), user.id, ms, most))) return false
+          await writeAudit(tx, { actor: `user:${user.id}`, action: 'password.reset_asked' })
+          return true
         })
+        if (added)
+          await notify({
+            to: user.email,
+            subject: 'Choose a new password',
+            bodyText: [
+              'Somebody, probably you, asked for a new password for your account at Posthorn.',
+              '',
+              'Choose one here; the link is good once, for an hour:',
+              `${publicUrl}/reset-password#token=${token}`,
+              '',
+              'If it was not you, there is nothing to do: your password stays as it is.',
+              '',
+            ].join('\n'),
+          })
       }
-      send().catch((error: unknown) => log.fault('people: a password reset', error))
+      if (resets >= limits.passwordResetsUnderWayMax)
+        throw new Mistake('Too many people ask for a new password at this moment; try again in a few seconds.', {
+          code: 'service_unavailable',
+          retryAfterSeconds: 3,
+        })
+      resets++
+      send()
+        .catch((error: unknown) => log.fault('people: a password reset', error))
+        .finally(() => resets--)
     },
 
     resetPassword: async (token: string, password: string): Promise<void> => {
