@@ -810,6 +810,8 @@ export const limits = {
   /** Slow hashes at once, and those that may wait for one; more get 503. */
   passwordHashesMax: 2,
   passwordHashesWaitingMax: 64,
+  /** Of one address, or of one person who is signed in. */
+  passwordHashesOfAskerMax: 8,
   sessionIdleMs: 7 * 24 * 3600_000,
   sessionMs: 30 * 24 * 3600_000,
   sessionsPerUserMax: 50,

@@ -4,6 +4,7 @@ import { connect, type AddressInfo, type Socket } from 'node:net'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { limits } from '../config.ts'
 import { addPasswordReset } from '../store/people.ts'
+import type { Mistake } from '../workspace/mistake.ts'
 import { goodKey, optionsWith } from './face.test-kit.ts'
 import { officeWorld, type OfficeWorld } from './office.test-kit.ts'
 import { httpServer } from './server.ts'
@@ -83,4 +84,15 @@ test('asking for new passwords, which is answered at once, is bounded while it i
   const { people } = office.office
   for (let each = 0; each < limits.passwordResetsUnderWayMax; each++) people.askForReset(`nobody${each}@people.example`)
   expect(() => people.askForReset('nobody@people.example')).toThrow(/try again/)
+})
+
+test('who tries passwords from one address by the dozen keeps nobody else from signing in', async () => {
+  const { email, password } = await office.login()
+  const { people } = office.office
+  const guess = (n: number) =>
+    people.signIn({ email: `guess${n}@people.example`, password: 'wrong wrong' }, { address: '192.0.2.66', agent: '' })
+  const guessed = Array.from({ length: 200 }, (_, n) => guess(n).catch(({ code }: Mistake) => code))
+  const signedIn = await people.signIn({ email, password }, { address: '192.0.2.7', agent: '' })
+  expect(signedIn.token).toHaveLength(43)
+  expect(new Set(await Promise.all(guessed))).toEqual(new Set(['service_unavailable', 'wrong_credentials']))
 })

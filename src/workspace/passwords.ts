@@ -14,22 +14,24 @@ const tagBytes = 32
 export interface Passwords {
   /** Throws a `Mistake` for a password that is too short, too long or the address itself; it names `field`, where the password was given. */
   hash(password: string, email: string, field?: string): Promise<string>
-  /** False also without a stored hash, and then it takes as long. */
-  fits(password: string, stored: string | null | undefined): Promise<boolean>
+  /** False also without a stored hash, and then it takes as long. Of one `asker` only a few may wait. */
+  fits(password: string, stored: string | null | undefined, asker?: string): Promise<boolean>
 }
 
 export function makePasswords(): Passwords {
-  const run = makeQueue(limits.passwordHashesMax, limits.passwordHashesWaitingMax)
-  const tag = (password: string, nonce: Buffer): Promise<Buffer> =>
-    run(() =>
-      derive('argon2id', {
-        message: password.normalize('NFC'),
-        nonce,
-        parallelism,
-        tagLength: tagBytes,
-        memory,
-        passes,
-      }),
+  const run = makeQueue(limits.passwordHashesMax, limits.passwordHashesWaitingMax, limits.passwordHashesOfAskerMax)
+  const tag = (password: string, nonce: Buffer, asker?: string): Promise<Buffer> =>
+    run(
+      () =>
+        derive('argon2id', {
+          message: password.normalize('NFC'),
+          nonce,
+          parallelism,
+          tagLength: tagBytes,
+          memory,
+          passes,
+        }),
+      asker,
     )
   const dummyNonce = randomBytes(16)
 
@@ -39,11 +41,12 @@ export function makePasswords(): Passwords {
       const nonce = randomBytes(16)
       return `$argon2id$v=19$m=${memory},t=${passes},p=${parallelism}$${unpadded(nonce)}$${unpadded(await tag(password, nonce))}`
     },
-    fits: async (password, stored) => {
+    fits: async (password, stored, asker) => {
       const parts = /^\$argon2id\$v=19\$m=19456,t=2,p=1\$([A-Za-z0-9+/]+)\$([A-Za-z0-9+/]+)$/.exec(stored ?? '')
       const wanted = Buffer.from(parts?.[2] ?? '', 'base64')
       const shown = password.length > limits.passwordCharactersMax ? '' : password
-      const found = await tag(shown, parts === null ? dummyNonce : Buffer.from(parts[1] as string, 'base64'))
+      const nonce = parts === null ? dummyNonce : Buffer.from(parts[1] as string, 'base64')
+      const found = await tag(shown, nonce, asker)
       return wanted.length === found.length && timingSafeEqual(wanted, found)
     },
   }
@@ -63,25 +66,28 @@ function refuseWeak(password: string, email: string, field: string): void {
 
 const unpadded = (bytes: Buffer): string => bytes.toString('base64').replace(/=+$/, '')
 
-/** Runs a few at a time and lets a few wait; more are refused. */
-function makeQueue(most: number, waitingMax: number) {
+/** Runs a few at a time and lets a few wait, of one asker fewer: the others always find a place. More are refused. */
+function makeQueue(most: number, waitingMax: number, ofAskerMax: number) {
   let running = 0
-  const waiting: (() => void)[] = []
-  return async <T>(work: () => Promise<T>): Promise<T> => {
+  const waiting: { readonly asker: string | undefined; readonly begin: () => void }[] = []
+  const isFull = (asker: string | undefined): boolean =>
+    waiting.length >= waitingMax ||
+    (asker !== undefined && waiting.filter((each) => each.asker === asker).length >= ofAskerMax)
+  return async <T>(work: () => Promise<T>, asker?: string): Promise<T> => {
     if (running >= most) {
-      if (waiting.length >= waitingMax)
+      if (isFull(asker))
         throw new Mistake('Too many people are signing in at this moment; try again in a few seconds.', {
           code: 'service_unavailable',
           retryAfterSeconds: 3,
         })
-      await new Promise<void>((resolve) => waiting.push(resolve))
+      await new Promise<void>((begin) => waiting.push({ asker, begin }))
     } else running++
     try {
       return await work()
     } finally {
       const next = waiting.shift()
       if (next === undefined) running--
-      else next()
+      else next.begin()
     }
   }
 }

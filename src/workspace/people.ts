@@ -3,6 +3,7 @@
 // address costs as much time as a known one.
 import { randomBytes, randomUUIDv7 } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
+import { sourceOf } from '../base/guesses.ts'
 import { hashSecret, sealedAs, type Vault } from '../base/secret.ts'
 import type { Log } from '../base/log.ts'
 import { limits } from '../config.ts'
@@ -133,7 +134,7 @@ export function makePeople(tools: PeopleTools) {
         code: 'too_many_attempts',
         retryAfterSeconds: 60,
       })
-    if (user !== undefined && (await passwords.fits(password, user.password_hash))) return user
+    if (user !== undefined && (await passwords.fits(password, user.password_hash, user.id))) return user
     await guesses.add(name)
     throw new Mistake('"password" is not your present password.', { code: 'wrong_credentials', field: 'password' })
   }
@@ -154,7 +155,7 @@ export function makePeople(tools: PeopleTools) {
       const emailKey = (parseAddress(email.trim())?.key ?? email.trim().toLowerCase()).slice(0, limits.addressOctetsMax)
       const user = await userByEmail(db, emailKey)
       const name = await countedAs(emailKey, user, browser.device)
-      const fits = await passwords.fits(password, user?.password_hash)
+      const fits = await passwords.fits(password, user?.password_hash, sourceOf(browser.address))
       if (user === undefined || !fits) return wrongGuess(name, user, browser)
       if (user.totp_sealed !== null) {
         if (code === undefined || code.trim() === '')
