@@ -838,6 +838,24 @@ describe('members', () => {
     expect(await look(second)).toBe(401)
   })
 
+  test('an invitation that is withdrawn while it is being accepted is worth nothing either', async () => {
+    const many = office.sent.length
+    const person = await office.login()
+    const { id } = (await inviting(person.email, 'admin')).json<{ id: string }>()
+    const token = tokenOf(await office.mail(many + 1))
+    const browser = office.browser()
+    await browser.ask('POST', '/session', { body: { email: person.email, password: person.password } })
+    const withdrawing = await office.world.session()
+    await withdrawing.query('begin')
+    await withdrawing.query('delete from invitations where id = $1', [id])
+    const accepted = browser.ask('POST', '/invitations/accept', { body: { token } })
+    const waits = `select count(*)::integer from pg_stat_activity where wait_event_type = 'Lock' and query like '%delete from invitations%'`
+    while ((await office.world.value<number>(waits)) === 0) continue
+    await withdrawing.query('commit')
+    expect((await accepted).statusCode).toBe(401)
+    expect((await browser.ask('GET', '/session')).json()).toMatchObject({ workspaces: [] })
+  })
+
   test('only so many mails an hour go to addresses that members choose', async () => {
     const place = await office.sender()
     const admin = await office.signedIn('admin', place.workspaceId)
@@ -859,6 +877,14 @@ describe('members', () => {
     expect((await admin.ask('DELETE', `/members/${first.login.id}`)).statusCode).toBe(403)
     expect(
       (await admin.ask('POST', '/invitations', { body: { email: 'x@people.example', role: 'owner' } })).statusCode,
+    ).toBe(403)
+    // Nor does an invitation of the same address take the place of an owner's.
+    const { id } = (
+      await first.ask('POST', '/invitations', { body: { email: 'next@people.example', role: 'owner' } })
+    ).json<{ id: string }>()
+    expect((await admin.ask('DELETE', `/invitations/${id}`)).statusCode).toBe(403)
+    expect(
+      (await admin.ask('POST', '/invitations', { body: { email: 'Next@people.example', role: 'viewer' } })).statusCode,
     ).toBe(403)
     const strong = await office.key(place.workspaceId, ...scopes)
     expect((await office.withKey(strong, 'PATCH', `/members/${admin.login.id}`, { role: 'owner' })).statusCode).toBe(

@@ -114,6 +114,7 @@ export async function invite(
     by,
     'invitation.sent',
     async (tx) => {
+      await lockMembers(tx, by.workspaceId)
       if ((await countAudit(tx, by.workspaceId, 'invitation.sent', hourMs)) >= limits.invitationsPerHourMax)
         throw new Mistake(`At most ${limits.invitationsPerHourMax} invitations an hour; try again later.`, {
           code: 'too_many_attempts',
@@ -122,6 +123,8 @@ export async function invite(
       const user = await userByEmail(tx, address.key)
       if (user !== undefined && (await findMember(tx, by.workspaceId, user.id)) !== undefined)
         throw new Mistake(`${address.text} is a member already.`, { code: 'conflict', field: 'email' })
+      const before = (await listInvitationRows(tx, by.workspaceId)).find((each) => each.email_key === address.key)
+      if (before !== undefined) mayHandle(by, before.role) // it is replaced
       const row = await saveInvitation(
         tx,
         by.workspaceId,
@@ -206,8 +209,10 @@ export async function acceptInvitation(
     known === undefined ? await people.passwords.hash(wish.password as string, shown.email) : undefined
 
   const user = await db.transaction(async (tx) => {
-    const row = await requireInvitation(tx, token)
-    await deleteInvitation(tx, row.workspace_id, row.id)
+    const { workspace_id, id } = await requireInvitation(tx, token)
+    // What is deleted counts: meanwhile it may have been withdrawn, or replaced.
+    const row = await deleteInvitation(tx, workspace_id, id)
+    if (row === undefined) throw noInvitation()
     const joined = known ?? (await newUser(tx, row.email, wish.name, passwordHash as string, false))
     await insertMember(tx, row.workspace_id, joined.id, row.role)
     await writeAudit(tx, {
@@ -289,11 +294,14 @@ async function keepsOwner(tx: Db, workspace: WorkspaceId): Promise<void> {
 
 async function requireInvitation(db: Db, token: string): Promise<InvitationRow & { readonly workspace_name: string }> {
   const row = await invitationByToken(db, hashSecret(token))
-  if (row !== undefined) return row
-  throw new Mistake('This invitation was accepted or withdrawn, or has expired; ask for a new one.', {
+  if (row === undefined) throw noInvitation()
+  return row
+}
+
+const noInvitation = (): Mistake =>
+  new Mistake('This invitation was accepted or withdrawn, or has expired; ask for a new one.', {
     code: 'wrong_credentials',
   })
-}
 
 function presentMember(row: MemberRow): Member {
   return {
