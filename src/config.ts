@@ -576,6 +576,7 @@ export const limits = {
   dnsServersMax: 5,
   dnsQuestionsMax: 200,
   dnsAliasesMax: 8,
+  dnsAnswerBytesMax: 16 * 1024,
   dnsAnswersKeptMax: 50_000,
   dnsKeptMsMin: 1_000,
   dnsKeptMsMax: 3600_000,

@@ -179,8 +179,12 @@ const rcodeOf = (answer: packet.DecodedPacket | undefined): string | undefined =
 const knowsNoEdns = (answer: packet.DecodedPacket | undefined): boolean =>
   ['FORMERR', 'NOTIMP'].includes(rcodeOf(answer) ?? '')
 
-/** Undefined where it is no answer to this very question. */
+/**
+ * Undefined where it is no answer to this very question, or larger than any that is of use: names that refer to each other make reading 64 KB
+ * take half a second, and answers are kept.
+ */
 function answerTo(bytes: Buffer, id: number, name: string, type: RecordType): packet.DecodedPacket | undefined {
+  if (bytes.length > limits.dnsAnswerBytesMax) return undefined
   try {
     const answer = packet.decode(bytes)
     if (answer.type !== 'response' || answer.id !== id) return undefined
@@ -256,6 +260,7 @@ function overTcp(
     socket.on('connect', () => socket.write(Buffer.concat([length, question])))
     socket.on('data', (chunk: Buffer) => {
       bytes = Buffer.concat([bytes, chunk])
+      if (bytes.length >= 2 && bytes.readUInt16BE(0) > limits.dnsAnswerBytesMax) return giveUp()
       if (bytes.length < 2 || bytes.length < 2 + bytes.readUInt16BE(0)) return
       settle(read(bytes.subarray(2, 2 + bytes.readUInt16BE(0))))
     })

@@ -48,6 +48,11 @@ const zone: Zone = {
   'broken-aaaa.test': { a: [public1], broken: { types: ['AAAA'], how: 'servfail' } },
   'broken-a.test': { broken: { types: ['A'], how: 'servfail' } },
   'truncated.test': { mx: [{ preference: 5, exchange: 'a.two.test' }], truncated: true },
+  'huge.test': {
+    a: [public1],
+    mx: Array.from({ length: 1_000 }, (_, n) => ({ preference: n, exchange: `mx${n}.huge.test` })),
+    truncated: true,
+  },
   'private.test': {
     mx: [
       { preference: 5, exchange: 'lan.test' },
@@ -103,6 +108,7 @@ describe('the hosts of a domain', () => {
     ['refused.test', 'dns_failure'],
     ['silence.test', 'dns_failure'],
     ['garbage.test', 'dns_failure'],
+    ['huge.test', 'dns_failure'],
     ['broken-host.test', 'dns_failure'],
     ['broken-a.test', 'dns_failure'],
     ['private-and-broken.test', 'dns_failure'],
