@@ -110,10 +110,12 @@ const change = sql(
     where m.workspace_id = $1 and m.id = $2 and d.workspace_id = m.workspace_id and d.id = m.domain_id
    returning m.id, m.address, m.name, m.status, m.created_at, d.name as domain`,
 )
-// The installation's own sender, named by an operator: by id, or by an address that only one workspace has.
+// The installation's own sender, named by an operator: by id, or by an address from which only one workspace may send. Anybody may make a
+// mailbox of that address on a domain that is not theirs.
 const named = sql(
   'mailbox-by-name',
-  `select m.workspace_id, m.id from mailboxes m where m.id::text = $1 or m.address_key = $1 limit 2`,
+  `select m.workspace_id, m.id from mailboxes m join domains d on d.workspace_id = m.workspace_id and d.id = m.domain_id
+    where m.id::text = $1 or (m.address_key = $1 and m.status = 'active' and d.status in ('verified', 'degraded')) limit 2`,
 )
 const ownerOfMailbox = sql('owner-of-mailbox', 'select workspace_id from mailboxes where id = $1')
 
@@ -210,7 +212,7 @@ export async function changeMailbox(
   return (await db.rows<MailboxRow>(change, values))[0]
 }
 
-/** By id or address, whatever the workspace: undefined where there is none, or more than one. */
+/** By id, or by an address that may be sent from, whatever the workspace: undefined where there is none, or more than one. */
 export async function mailboxNamed(
   db: Db,
   idOrAddress: string,

@@ -7,6 +7,7 @@ import { limits, parseRoute } from '../config.ts'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import { dkimHeader, signingKey } from '../mail/dkim.ts'
 import { listen, openDatabase, type Db } from '../store/database.ts'
+import { mailboxNamed } from '../store/senders.ts'
 import { readRecord, readStatus } from '../store/views/message-status.ts'
 import {
   addDomain,
@@ -190,6 +191,16 @@ describe('domains and mailboxes', () => {
     await expect(whoseMailbox(db, shop.id)).rejects.toThrow('There is no mailbox')
     await expect(whoseMailbox(db, 'x')).rejects.toThrow('not the id of a mailbox')
   })
+})
+
+test("nobody else's mailbox of the same address takes the installation's own sender away", async () => {
+  await addDomain(tools, shop.id, 'sender.example', true)
+  const { id: mailboxId } = await addMailbox(db, shop.id, 'system@sender.example')
+  // Anybody may add a domain; that it is theirs they cannot prove.
+  await addDomain(tools, other.id, 'sender.example', false)
+  await addMailbox(db, other.id, 'system@sender.example')
+  expect(await mailboxNamed(db, 'System@sender.example')).toEqual({ workspaceId: shop.id, mailboxId })
+  expect(await mailboxNamed(db, mailboxId)).toEqual({ workspaceId: shop.id, mailboxId })
 })
 
 describe('suppressions', () => {
