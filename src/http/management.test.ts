@@ -84,6 +84,8 @@ describe('messages', () => {
     ['text=%25', []],
     ['from=2020-01-01T00:00:00Z&to=2021-01-01T00:00:00Z', []],
     ['from=2020-01-01T00:00:00Z', [3, 2, 1, 0]],
+    ['from=2016-12-31t23:59:60z', [3, 2, 1, 0]],
+    ['to=2016-12-31T23:59:60Z', []],
   ]
   test.each(filters)('are found by %s', async (filter, expected) => {
     expect((await list(`/messages?${filter}`)).items.map(({ id }) => id)).toEqual(expected.map((n) => ids[n]))
@@ -540,6 +542,9 @@ describe('keys', () => {
     expect((await wish('2020-01-01T00:00:00Z')).json()).toMatchObject({ field: 'expiresAt' })
     expect((await wish('2020-13-01T00:00:00Z')).json()).toMatchObject({ field: 'expiresAt' })
     expect((await wish('2099-01-01T00:00:00+02:00')).json()).toMatchObject({ expiresAt: '2098-12-31T22:00:00.000Z' })
+    expect((await wish('2098-12-31T23:59:60Z')).json()).toMatchObject({ expiresAt: '2099-01-01T00:00:00.000Z' })
+    // In UTC it is in the year 10000, which RFC 3339 cannot write.
+    expect((await wish('9999-12-31T23:59:59-00:01')).json()).toMatchObject({ field: 'expiresAt' })
   })
 })
 

@@ -177,8 +177,12 @@ export function parseDateTime(text: string): number | undefined {
   if (year < 1970 || midnight.getUTCMonth() !== month - 1 || midnight.getUTCDate() !== day) return undefined
   const zone = (match[8] === '-' ? -1 : 1) * (zoneHour * 60 + zoneMinute)
   const fraction = Math.trunc(Number(match[7] ?? 0) * 1000)
-  return midnight.getTime() + ((hour * 60 + minute - zone) * 60 + second) * 1000 + fraction
+  const time = midnight.getTime() + ((hour * 60 + minute - zone) * 60 + second) * 1000 + fraction
+  return time < yearsEnd ? time : undefined
 }
+
+/** A zone can lead into a year that RFC 3339 cannot write. */
+const yearsEnd = Date.UTC(10_000, 0)
 
 function attachmentCount(value: unknown): number {
   if (typeof value !== 'object' || value === null) return 0

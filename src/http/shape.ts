@@ -1,5 +1,5 @@
 // Bodies and query strings of management endpoints become typed values, or a refusal that names the member: by the schema that the OpenAPI
-// document publishes. Ids come out in lower case; times are checked to exist.
+// document publishes. Ids come out in lower case, times in UTC.
 import type { Static, TObject, TSchema } from 'typebox'
 import { Compile } from 'typebox/compile'
 import type { Refusal } from '../domain/refusal.ts'
@@ -26,8 +26,12 @@ export function makeReader<S extends TSchema>(schema: S): Reader<S> {
         if (id === undefined) return wrong(name, 'must be a UUID')
         clean[name] = id
       }
-      if (format === 'date-time' && parseDateTime(given) === undefined)
-        return wrong(name, 'must be a time with a time zone such as 2026-11-21T09:30:00Z (RFC 3339)')
+      if (format === 'date-time') {
+        const time = parseDateTime(given)
+        if (time === undefined)
+          return wrong(name, 'must be a time with a time zone such as 2026-11-21T09:30:00Z (RFC 3339)')
+        clean[name] = new Date(time).toISOString() // `Date` itself does not read a leap second
+      }
     }
     return { value: clean as Static<S> }
   }
