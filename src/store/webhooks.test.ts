@@ -211,6 +211,8 @@ test('a time range is sent again in slices, whole', async () => {
   const range = { from: new Date(Date.now() - 60_000), to: new Date(Date.now() + 60_000), undelivered: true }
   expect(await replayRange(world.db, shop.workspaceId, range)).toBe(many)
   expect(await replayRange(world.db, shop.workspaceId, range)).toBe(0) // they are on their way
+  const all = { from: new Date(0), to: range.to, undelivered: false }
+  expect(await replayRange(world.db, shop.workspaceId, all)).toBe(many)
   const past = { ...range, from: new Date(0), to: new Date(Date.now() - 3600_000) }
   expect(await replayRange(world.db, shop.workspaceId, past)).toBe(0)
 })

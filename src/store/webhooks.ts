@@ -322,7 +322,11 @@ const replaySome = sql(
    union all
    select (select count(*) from queued)::integer, null, null where (select count(*) from looked) < $7`,
 )
-const floorOf = sql('uuid-floor', `select uuid_floor($1::timestamptz - $2 * interval '1 millisecond') floor`)
+// No id is of a time before 1970, and a negative one would be taken for the far future.
+const floorOf = sql(
+  'uuid-floor',
+  `select uuid_floor(greatest($1::timestamptz - $2 * interval '1 millisecond', to_timestamp(0))) floor`,
+)
 const tell = sql('webhook-tell', told)
 
 export interface ReplayRange {
