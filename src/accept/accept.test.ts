@@ -181,6 +181,26 @@ describe('an idempotency key', () => {
     expect(Object.keys(repeat.message.metadata ?? {})).toEqual(['order', 'a'])
   })
 
+  test('the repeat comes through when `expiresAt` has passed meanwhile; nothing new does, and nothing is charged', async () => {
+    const sender = await world.sender()
+    const passed = { expiresAt: new Date(Date.now() - 1_000) }
+    for (const change of [{}, { attachments: [file('x')] }]) {
+      const key = `in time, ${Object.keys(change).length}`
+      const first = accepted(await accept(submission(sender, { ...keyed(key), ...change })))
+      expect(await accept(submission(sender, { ...keyed(key), ...passed, ...change }))).toMatchObject({
+        message: { id: first.message.id },
+        replayed: true,
+      })
+      const late = [keyed(`${key}, too late`), {}, keyed(key, 'another body')]
+      for (const wish of late)
+        expect(await accept(submission(sender, { ...wish, ...passed, ...change }))).toMatchObject({
+          code: 'invalid_request',
+          field: 'expiresAt',
+        })
+    }
+    expect(await traces(sender)).toEqual([2, 2, 2, 2, 2])
+  })
+
   test('with another body: refused, also while the first is under way', async () => {
     const sender = await world.sender()
     const answers = await Promise.all([

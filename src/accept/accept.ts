@@ -42,12 +42,20 @@ export function makeAccept(tools: AcceptTools): Accept {
   }
 }
 
+const tooLate = refuse('invalid_request', '"expiresAt" must be in the future.', { field: 'expiresAt' })
+
 async function decide(tools: AcceptTools, submission: Submission): Promise<Accepted | Refusal> {
   // Return paths take reports and nothing else: mail to one would be mail about mail.
   if (readToken(submission.recipient.local) !== undefined)
     return refuse('invalid_request', '"recipient" is a return path, which takes reports only.', { field: 'recipient' })
   const id = tools.ids.next()
   const row = { workspaceId: submission.workspaceId, fields: fieldsOf(tools, submission, id) }
+  if (submission.expiresAt !== undefined && submission.expiresAt.getTime() <= Date.now()) {
+    if (submission.idempotency === undefined) return tooLate
+    // A repeat of what was accepted in time: "too late" would say that nothing was.
+    const known = await answeredWithin(limits.admissionMs, tools.admitter.look(row))
+    return judge(submission, known) === 'repeated' ? replay(tools, submission, known) : tooLate
+  }
   let record: ScanRecord | undefined
   if (submission.attachments.length > 0) {
     // The cheap refusals before the dear scan, by the same list.

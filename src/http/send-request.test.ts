@@ -99,7 +99,7 @@ describe('what is wrong is refused by its name', () => {
     // additions
     [{ expiresAt: 'tomorrow' }, 'invalid_request expiresAt'],
     [{ expiresAt: '2026-11-21T13:00:00' }, 'invalid_request expiresAt'],
-    [{ expiresAt: '2026-11-21T12:00:00Z' }, 'invalid_request expiresAt'],
+    [{ expiresAt: '2026-11-21T12:00:00Z' }, 'read'], // that it has passed is `accept`'s to say
     [{ expiresAt: '2026-11-28T12:00:00Z' }, 'read'],
     [{ expiresAt: '2026-11-28T12:00:01Z' }, 'invalid_request expiresAt'],
     [{ metadata: pairs(20) }, 'read'],

@@ -151,7 +151,7 @@ function parseExpiry(text: string, now: number): Date | Refusal {
   const time = parseDateTime(text)
   if (time === undefined)
     return wrong('expiresAt', 'must be a time with a time zone such as 2026-11-21T09:30:00Z (RFC 3339)')
-  if (time <= now) return wrong('expiresAt', 'must be in the future')
+  // Whether it has passed is for `accept` to say: a repeat of what was accepted in time is none.
   if (time > now + limits.expiresAheadMsMax) return wrong('expiresAt', 'must be at most 7 days ahead')
   return new Date(time)
 }
