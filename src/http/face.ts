@@ -18,6 +18,7 @@ import type {
 } from '../domain/webhook.ts'
 import type { Feeds } from '../feeds/feeds.ts'
 import { rateLimitHeaders } from './rate-limit.ts'
+import { waitsForContinue } from './read-body.ts'
 import { refusals, retryAfterSeconds } from './refusals.ts'
 
 /** A refusal for a used-up quota tells the state of its windows. */
@@ -175,7 +176,7 @@ function answerUnread(request: FastifyRequest, reply: FastifyReply, status: numb
     'content-length': Buffer.byteLength(body),
     connection: 'close',
   })
-  if (incoming.headers.expect !== undefined) {
+  if (waitsForContinue(incoming)) {
     outgoing.end(body) // the caller waits for our word before it sends
     return reply
   }

@@ -50,6 +50,11 @@ export function declaredLength(incoming: IncomingMessage): number | undefined {
   return Number(incoming.headers['content-length'] ?? 0)
 }
 
+/** The sender holds its body back until it hears that it is wanted; of HTTP/1.0 this must be ignored (RFC 9110 10.1.1). */
+export function waitsForContinue({ headers, httpVersionMinor }: IncomingMessage): boolean {
+  return headers.expect !== undefined && httpVersionMinor > 0
+}
+
 /**
  * `owner` is whose share of the room a large body takes. Until there is room, nothing more is read, so that the sender waits too; a caller
  * that waits for `100 Continue` has not even begun.
@@ -65,7 +70,7 @@ export async function readBody(
   if (length !== undefined && length > most) return tooLarge
   const heldBytes = length !== undefined && length > limits.largeRequestBytes ? length : 0
   if (heldBytes > 0 && !(await taken(incoming, room, owner, heldBytes))) return crowded
-  if (incoming.headers.expect !== undefined) outgoing.writeContinue()
+  if (waitsForContinue(incoming)) outgoing.writeContinue()
   return collect(incoming, room, owner, heldBytes, most)
 }
 

@@ -191,6 +191,10 @@ describe('a body that is not wanted is not read, and the caller still sees the a
     await wanted.until(/^HTTP\/1\.1 100 Continue\r\n\r\n$/)
     wanted.socket.write(json)
     expect(await wanted.until(/\}\}$/)).toContain('HTTP/1.1 202')
+    // HTTP/1.0 does not know it, and would take it for the answer (RFC 9110 10.1.1).
+    const old = dial(port)
+    old.socket.write(head('Expect: 100-continue', `Content-Length: ${json.length}`).replace('/1.1', '/1.0') + json)
+    expect(status(await old.end())).toBe(202)
   })
 })
 
