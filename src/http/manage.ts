@@ -165,7 +165,8 @@ function pathReader({ parameters = [] }: Managed): (given: Record<string, string
   }
 }
 
-async function bodyOf(
+/** A JSON body of at most so many bytes; more is not read. */
+export async function bodyOf(
   request: FastifyRequest,
   reply: FastifyReply,
   room: LargeBodies['room'],

@@ -10,15 +10,13 @@ import type { WorkspaceId } from '../domain/message.ts'
 import { isRefusal, refuse, type Refusal } from '../domain/refusal.ts'
 import type { Gate } from './authenticate.ts'
 import { answerRefusal, type Face } from './face.ts'
-import { readJson } from './json-body.ts'
+import { bodyOf } from './manage.ts'
 import { readPage } from './page-query.ts'
-import { declaredLength, readBody } from './read-body.ts'
-import { isJson, misshapen, notJson, parseDateTime, parseUuid, withoutFormats } from './send-request.ts'
+import { misshapen, parseDateTime, parseUuid, withoutFormats } from './send-request.ts'
 
 const wholeSet = Compile(withoutFormats(SetWebhookRequest))
 const wholeReplay = Compile(withoutFormats(ReplayRequest))
 
-const tooLarge = refuse('payload_too_large', 'The body is larger than 64 KB; send the members as documented.')
 const notAnEventId = refuse('invalid_request', '"eventId" must be a UUID, as the log shows it.', { field: 'eventId' })
 
 type Work = (workspace: WorkspaceId, request: FastifyRequest, actor: string) => Promise<object>
@@ -41,7 +39,7 @@ export function webhookRoutes(app: FastifyInstance, face: Face, gateOf: (scope: 
       handler: async (request, reply) => {
         const principal = await gates[operation.scope](request)
         if (isRefusal(principal)) return answerRefusal(face, request, reply, principal)
-        const body = await bodyOf(request, reply, room, principal.workspaceId)
+        const body = await bodyOf(request, reply, room, principal.workspaceId, limits.managementRequestBytesMax)
         const answer = isRefusal(body) ? body : await work(principal.workspaceId, body.value, principal.actor)
         return answerWith(face, request, reply, answer)
       },
@@ -96,16 +94,6 @@ function answerWith(face: Face, request: FastifyRequest, reply: FastifyReply, an
 }
 
 const refused = (refusal: Refusal): Promise<Refusal> => Promise.resolve(refusal)
-
-async function bodyOf(request: FastifyRequest, reply: FastifyReply, room: ByteRoom, owner: WorkspaceId) {
-  if ((declaredLength(request.raw) ?? 0) > limits.managementRequestBytesMax) return tooLarge
-  if (!isJson(request.headers['content-type'])) return notJson
-  const body = await readBody(request.raw, reply.raw, room, owner, limits.managementRequestBytesMax)
-  if (isRefusal(body)) return body.code === 'payload_too_large' ? tooLarge : body
-  request.bodyRead = true
-  if (body.heldBytes > 0) room.give(owner, body.heldBytes)
-  return readJson(body.bytes)
-}
 
 type Wish = { readonly eventId: string } | { readonly from: Date; readonly to: Date; readonly undelivered: boolean }
 

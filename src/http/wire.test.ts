@@ -233,6 +233,17 @@ test('large bodies are bounded together: more wait unread, and the room comes ba
   expect(seen.submissions).toHaveLength(2)
 })
 
+test('a body in chunks is read no further than its endpoint takes, and takes no room of large ones', async () => {
+  const { port } = await listening({
+    authenticate: () => Promise.resolve({ ...principal, scopes: new Set(['webhooks.write']) }),
+  })
+  const line = dial(port)
+  line.socket.write(head('Transfer-Encoding: chunked').replace('POST /api/v1/send', 'PUT /api/v1/webhook'))
+  const bytes = limits.managementRequestBytesMax + 1
+  line.socket.write(`${bytes.toString(16)}\r\n${'x'.repeat(bytes)}\r\n`) // and no end
+  expect(status(await line.until(/\}$/))).toBe(413)
+})
+
 test('the slow uploads of one workspace do not hold up those of another (attack Q7)', async () => {
   const { port } = await listening({
     authenticate: (key) => Promise.resolve({ ...principal, workspaceId: key as WorkspaceId }),
