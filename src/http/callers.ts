@@ -77,8 +77,9 @@ export function entrance(tools: {
         if (isRefusal(principal)) return principal
         return { principal, by: byOf(principal) }
       }
-      if (!isSafe && !isOurs(request, ownOrigin)) return foreign
       const token = jar.token(request)
+      if (token === undefined && access !== 'anyone') return notSignedIn
+      if (!isSafe && !isOurs(request, ownOrigin)) return foreign
       const workspace = request.headers['x-posthorn-workspace'] ?? workspaceOfQuery(request)
       if (Array.isArray(workspace)) return whichWorkspace
       const holder = token === undefined ? undefined : await findHolder(office.db, token, workspace)

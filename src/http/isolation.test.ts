@@ -173,6 +173,9 @@ describe('who may', () => {
       const url = pathWith(path, { recipient: 'x%40example.com' })
       const nobody = await office.browser().ask(method.toUpperCase(), url, { body: bodies[operationId] ?? {} })
       expect([operationId, nobody.statusCode]).toEqual([operationId, 401])
+      // A program that forgot its key sends nothing of what a browser does.
+      const program = await office.app.inject({ method: method.toUpperCase() as 'GET', url: `/api/v1${url}` })
+      expect([operationId, program.statusCode]).toEqual([operationId, 401])
       if (access !== 'member')
         expect([operationId, (await office.withKey(key, method.toUpperCase(), url)).statusCode]).toEqual([
           operationId,
