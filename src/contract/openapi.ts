@@ -220,7 +220,7 @@ const introduction = [
   '',
   '**Authentication.** Every request carries `Authorization: Bearer <API key>`. Use keys from server-side code only. The dashboard uses the management endpoints with a session cookie instead: it names its workspace in `X-Posthorn-Workspace` and sends `X-Posthorn-Csrf: 1` with everything but GET. Sending and reading a status take keys alone.',
   '',
-  '**Lists** come in pages: `limit`, and the `next` of one page as the `cursor` of the following one.',
+  '**Lists** come in pages: `limit`, and the `next` of one page as the `cursor` of the following one; events and the webhook log take it as `after`.',
   '',
   '**Errors.** Every error body is `{ "error": "...", "code": "..." }`. Retry 409 `idempotency_in_progress`, 429, 500 and 503 after `Retry-After`, with the same `Idempotency-Key`; correct the others first.',
   '',

@@ -1,15 +1,16 @@
 // What holds for every management endpoint there is, walked from the table of operations: whose things it touches, whom it lets in, what it
 // leaves when a request has more than it should (attacks T1, T2, T10).
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { Operation } from '../contract/operation.ts'
 import { managementOperations, operations } from '../contract/operations.ts'
+import { eventId } from '../domain/event.ts'
+import type { MessageId } from '../domain/message.ts'
 import { memberRoles, scopes, scopesOfRole, type Scope } from '../domain/scopes.ts'
 import type { Sender } from '../store/store.test-kit.ts'
 import { officeWorld, type OfficeWorld } from './office.test-kit.ts'
 
-/** But the stream, which has no end (live.test.ts), and those of webhooks, which answer in their own way (webhooks.test.ts). */
-const all = Object.values(managementOperations)
-  .filter((each) => 'access' in each)
-  .filter(({ path }) => path !== '/api/v1/live')
+/** But the stream, which has no end (live.test.ts). */
+const all = Object.values<Operation>(managementOperations).filter(({ path }) => path !== '/api/v1/live')
 const ofWorkspaces = all.filter(({ access }) => access === 'member')
 /** Bodies that are right in shape; who may ask is decided before they are read. */
 const bodies: Readonly<Record<string, object>> = {
@@ -24,6 +25,7 @@ const bodies: Readonly<Record<string, object>> = {
   importSuppressions: { csv: 'ada@example.com' },
   updateMember: { role: 'viewer' },
   createInvitation: { email: 'new@example.com', role: 'viewer' },
+  setWebhook: { url: 'http://127.0.0.1:9/' },
 }
 const unknown = '0199f1c2-0000-7000-8000-00000000dead'
 
@@ -62,7 +64,10 @@ beforeAll(async () => {
     credentialId: login.json<{ id: string }>().id,
     invitationId: invitation.json<{ id: string }>().id,
     recipient: 'foreign%40example.com',
+    eventId: eventId(messageId as MessageId, 1),
   }
+  const own = await office.key(ours.workspaceId, 'webhooks.write')
+  expect((await office.withKey(own, 'PUT', '/webhook', bodies['setWebhook'])).statusCode).toBe(200)
 })
 afterAll(() => office.close())
 

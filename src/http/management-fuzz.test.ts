@@ -2,6 +2,7 @@
 // a documented one (office.test-kit.ts holds each against the document) and never a fault of ours.
 import * as fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { Operation } from '../contract/operation.ts'
 import { managementOperations } from '../contract/operations.ts'
 import type { Sender } from '../store/store.test-kit.ts'
 import { officeWorld, type BrowserOf, type OfficeWorld } from './office.test-kit.ts'
@@ -21,9 +22,9 @@ interface Schema {
 
 // Slow by design, and each with tests of its own: signing in and what asks for the password again.
 const slow = new Set(['signIn', 'changePassword', 'beginTwoFactor', 'disableTwoFactor', 'beginPasskey'])
-const operations = Object.values(managementOperations)
-  .filter((each) => 'access' in each)
-  .filter(({ path, operationId }) => path !== '/api/v1/live' && !slow.has(operationId) && operationId !== 'signOut')
+const operations = Object.values<Operation>(managementOperations).filter(
+  ({ path, operationId }) => path !== '/api/v1/live' && !slow.has(operationId) && operationId !== 'signOut',
+)
 
 let office: OfficeWorld
 let shop: Sender

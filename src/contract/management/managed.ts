@@ -53,12 +53,11 @@ export function managed<
   const success: Answer = { description: said, ...(schema && { schema }), ...(contentType && { contentType }) }
   const takes = names.length > 0 || wish.query !== undefined || wish.body !== undefined
   const refusals: Record<number, Answer> = {
-    ...(takes && { 400: no('Malformed or invalid request (`invalid_request` with `field`, `invalid_json`).') }),
-    ...(access !== 'anyone' && {
-      401: no('Missing, invalid or revoked API key (`invalid_api_key`), or no session (`not_signed_in`).', [
-        'WWW-Authenticate',
-      ]),
+    // A person of several workspaces must name one.
+    ...((takes || access === 'member') && {
+      400: no('Malformed or invalid request (`invalid_request` with `field`, `invalid_json`).'),
     }),
+    ...(access !== 'anyone' && { 401: notKnown }),
     ...((access !== 'anyone' || wish.method !== 'get') && { 403: no(forbidden[access]) }),
     ...(names.length > 0 && { 404: no('Not there, or of another workspace (`not_found`).') }),
     ...(wish.body !== undefined && { 413: no('The body is too large (`payload_too_large`).') }),
@@ -79,7 +78,11 @@ export function managed<
   }
 }
 
-const forbidden = {
+export const notKnown = no(
+  'Missing, invalid or revoked API key (`invalid_api_key`), or no session (`not_signed_in`).',
+  ['WWW-Authenticate'],
+)
+export const forbidden = {
   key: 'The key lacks the scope (`insufficient_scope`).',
   member:
     'The key, or the role of the member, lacks the scope (`insufficient_scope`); or the request did not come from the dashboard (`cross_site_request`).',

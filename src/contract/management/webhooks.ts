@@ -2,6 +2,7 @@
 import { Type } from 'typebox'
 import { anyway, no, type Answer, type Operation, type Parameter } from '../operation.ts'
 import { WebhookEvent, webhookEventTypeNames } from '../webhook-event.ts'
+import { forbidden, notKnown } from './managed.ts'
 
 const time = (description: string) =>
   Type.String({ format: 'date-time', description, examples: ['2026-11-21T09:30:00.000Z'] })
@@ -125,18 +126,20 @@ export const ReplayRequest = Type.Object(
 )
 
 const tag = 'Webhooks'
+const access = 'member'
 const read = 'webhooks.read' as const
 const write = 'webhooks.write' as const
 const missing = 'The workspace has no webhook endpoint (`not_found`).'
 const path = '/api/v1/webhook' as const
 
-const answers = (scope: string, ok: Answer, more: Readonly<Record<number, string>> = {}) => ({
+const answers = (ok: Answer, more: Readonly<Record<number, string>> = {}) => ({
   200: ok,
+  400: no('Several workspaces, and none is named (`invalid_request`).'),
   ...Object.fromEntries(
     Object.entries(more).map(([status, words]) => [status, no(words, status === '429' ? ['Retry-After'] : [])]),
   ),
-  401: anyway[401],
-  403: no(`Key lacks ${scope} (\`insufficient_scope\`).`),
+  401: notKnown,
+  403: no(forbidden.member),
   500: anyway[500],
   503: anyway[503],
 })
@@ -168,75 +171,81 @@ export const webhooks = {
     path,
     operationId: 'getWebhook',
     tag,
+    access,
     summary: 'Read the endpoint',
     description: 'Never its secret.',
     scope: read,
-    answers: answers(read, endpoint, { 404: missing }),
+    answers: answers(endpoint, { 404: missing }),
   },
   setWebhook: {
     method: 'put',
     path,
     operationId: 'setWebhook',
     tag,
+    access,
     summary: 'Set the endpoint',
     description:
       'The first time this makes the endpoint and shows its `secret`, once. Later it changes URL and filter; state and secret stay.',
     scope: write,
     body: SetWebhookRequest,
     example: { url: 'https://example.com/posthorn' },
-    answers: answers(write, endpoint, { 400: wrong, 413: large }),
+    answers: answers(endpoint, { 400: wrong, 413: large }),
   },
   enableWebhook: {
     method: 'post',
     path: `${path}/enable`,
     operationId: 'enableWebhook',
     tag,
+    access,
     summary: 'Enable the endpoint',
     description: 'Events from now on are posted. What happened meanwhile is kept, and sent on request: replay.',
     scope: write,
-    answers: answers(write, endpoint, { 404: missing }),
+    answers: answers(endpoint, { 404: missing }),
   },
   disableWebhook: {
     method: 'post',
     path: `${path}/disable`,
     operationId: 'disableWebhook',
     tag,
+    access,
     summary: 'Disable the endpoint',
     description: 'Nothing is posted any more, also not what was waiting for a retry. Events are kept.',
     scope: write,
-    answers: answers(write, endpoint, { 404: missing }),
+    answers: answers(endpoint, { 404: missing }),
   },
   rotateWebhook: {
     method: 'post',
     path: `${path}/rotate`,
     operationId: 'rotateWebhookSecret',
     tag,
+    access,
     summary: 'Prepare a new secret',
     description:
       'Shows the new `secret`, once. The old one still signs; `Webhook-Signature-Next` carries the signature of the new one until you promote it.',
     scope: write,
-    answers: answers(write, endpoint, { 404: missing }),
+    answers: answers(endpoint, { 404: missing }),
   },
   promoteWebhook: {
     method: 'post',
     path: `${path}/promote`,
     operationId: 'promoteWebhookSecret',
     tag,
+    access,
     summary: 'Let the new secret sign',
     description: 'For 24 hours `Webhook-Signature-Previous` carries the signature of the old one.',
     scope: write,
-    answers: answers(write, endpoint, { 404: missing, 409: 'No new secret is prepared (`conflict`).' }),
+    answers: answers(endpoint, { 404: missing, 409: 'No new secret is prepared (`conflict`).' }),
   },
   testWebhook: {
     method: 'post',
     path: `${path}/test`,
     operationId: 'testWebhook',
     tag,
+    access,
     summary: 'Post a test event',
     description: 'Posts `webhook.test`, whatever the filter. Read what became of it in the log.',
     scope: write,
     answers: answers(
-      write,
       { description: 'The test is on its way.', schema: Type.Object({ eventId: uuid('Its id.') }) },
       {
         404: missing,
@@ -250,6 +259,7 @@ export const webhooks = {
     path: `${path}/replay`,
     operationId: 'replayWebhookEvents',
     tag,
+    access,
     summary: 'Send events again',
     description:
       'One event, or all of a time: the same ids and the same bytes, and a new ladder of eight tries for each. Also what the filter or a disabled endpoint had kept back.',
@@ -257,7 +267,6 @@ export const webhooks = {
     body: ReplayRequest,
     example: { eventId: '0199f1c2-7a4e-8c3b-9d52-6f1e8a0b4c7c' },
     answers: answers(
-      write,
       {
         description: 'They are on their way.',
         schema: Type.Object({ replayed: Type.Integer({ description: 'How many events.' }) }),
@@ -270,12 +279,12 @@ export const webhooks = {
     path: `${path}/events`,
     operationId: 'listWebhookEvents',
     tag,
+    access,
     summary: 'Read the log',
     description: 'The events of the last 30 days and where each stands, those of the latest message first.',
     scope: read,
     parameters: page('entries'),
     answers: answers(
-      read,
       {
         description: 'A page of the log.',
         schema: Type.Object({
@@ -293,6 +302,7 @@ export const webhooks = {
     path: `${path}/events/{eventId}`,
     operationId: 'getWebhookEvent',
     tag,
+    access,
     summary: 'Read one event with its tries',
     description: 'What is posted, and every try: time, status, duration, the beginning of the answer.',
     scope: read,
@@ -300,7 +310,6 @@ export const webhooks = {
       { name: 'eventId', in: 'path', required: true, description: 'The id of the event.', schema: uuid('The event.') },
     ],
     answers: answers(
-      read,
       { description: 'The event.', schema: WebhookEventDetail },
       {
         400: 'The id is not a UUID (`invalid_request`).',
@@ -313,11 +322,12 @@ export const webhooks = {
     path: '/api/v1/events',
     operationId: 'listEvents',
     tag,
+    access,
     summary: 'Read all events in order',
     description:
       'For whoever was away: every event of the last 30 days, in the order in which they were committed, filter or not. An event that commits late is never passed by. Events come here when every older transaction has ended, usually at once.',
     scope: read,
     parameters: page('events'),
-    answers: answers(read, { description: 'A page of events.', schema: CaughtUpEvents }, { 400: pageWrong }),
+    answers: answers({ description: 'A page of events.', schema: CaughtUpEvents }, { 400: pageWrong }),
   },
 } as const satisfies Record<string, Operation>
