@@ -4,9 +4,10 @@ import type { AddressInfo } from 'node:net'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { limits } from '../config.ts'
 import { scopes } from '../domain/scopes.ts'
+import { revokeKeyRow } from '../store/access.ts'
 import type { Sender } from '../store/store.test-kit.ts'
 import { foldCounts } from '../store/usage.ts'
-import { listKeys, revokeKey } from '../workspace/keys.ts'
+import { listKeys } from '../workspace/keys.ts'
 import { officeWorld, type OfficeWorld } from './office.test-kit.ts'
 
 let office: OfficeWorld
@@ -98,7 +99,9 @@ test.each(['key', 'session'])('a stream ends with what opened it: a %s', async (
     vi.advanceTimersByTime(limits.liveHeartbeatMs)
     expect((await heard.next()).value).toBe('comment')
     if (how === 'session') await browser.ask('DELETE', '/session')
-    else for (const { id } of await listKeys(office.office.db, shop.workspaceId)) await revokeKey(office.office.db, id)
+    else
+      for (const { id } of await listKeys(office.office.db, shop.workspaceId))
+        await revokeKeyRow(office.office.db, shop.workspaceId, id)
     vi.advanceTimersByTime(limits.liveHeartbeatMs)
     expect((await heard.next()).done).toBe(true)
   } finally {
