@@ -647,7 +647,6 @@ export const limits = {
   webhookNoticeForMs: 3 * 24 * 3600_000,
   webhookNoticesPerRound: 20,
   webhookPreviousSecretMs: 24 * 3600_000,
-  webhookLogMs: 30 * 24 * 3600_000,
   /** One try, from the look-up of the name to the end of the answer. */
   webhookPostMs: 15_000,
   webhookConnectMs: 10_000,

@@ -217,6 +217,19 @@ test('a time range is sent again in slices, whole', async () => {
   expect(await replayRange(world.db, shop.workspaceId, past)).toBe(0)
 })
 
+test('a late report on an old message is of its own time, and sent again with it', async () => {
+  const shop = await customer()
+  await world.db.run(
+    `insert into events (workspace_id, message_id, sequence, type, status, delivery_rank, occurred_at)
+     values ($1, uuid_floor(app_now() - interval '60 days'), 7, 'message.complained', 'sent', 4, app_now())`,
+    [shop.workspaceId],
+  )
+  await world.db.run('delete from webhook_queue')
+  const range = { from: new Date(Date.now() - 60_000), to: new Date(Date.now() + 60_000), undelivered: false }
+  expect(await replayRange(world.db, shop.workspaceId, range)).toBe(1)
+  expect(await queue(shop)).toEqual([{ sequence: 7 }])
+})
+
 describe('catching up', () => {
   const start = { tx: '0', messageId: firstWorkspace, sequence: 0 }
   const read = async (workspace: WorkspaceId, after = start, most = 100) =>

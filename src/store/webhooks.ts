@@ -300,7 +300,7 @@ export async function replayEvent(
   return (await db.rows<{ many: number }>(replayOne, [workspace, event.messageId, event.sequence]))[0]?.many === 1
 }
 
-/** The walk goes by message: an event of an older message can be of this time. Messages are at most as old as their events are kept. */
+/** The walk goes by message, over all that are kept: an event of this time can be a late report about a message of any age. */
 const replaySome = sql(
   'webhook-replay-some',
   `with looked as materialized (
@@ -322,11 +322,6 @@ const replaySome = sql(
    union all
    select (select count(*) from queued)::integer, null, null where (select count(*) from looked) < $7`,
 )
-// No id is of a time before 1970, and a negative one would be taken for the far future.
-const floorOf = sql(
-  'uuid-floor',
-  `select uuid_floor(greatest($1::timestamptz - $2 * interval '1 millisecond', to_timestamp(0))) floor`,
-)
 const tell = sql('webhook-tell', told)
 
 export interface ReplayRange {
@@ -339,8 +334,7 @@ export interface ReplayRange {
 /** A new ladder for every event of the range; answers how many. In slices, each its own transaction. */
 export async function replayRange(db: Db, workspace: WorkspaceId, range: ReplayRange): Promise<number> {
   type Slice = { many: number; message_id: string | null; sequence: number | null }
-  const [start] = await db.rows<{ floor: string }>(floorOf, [range.from, limits.webhookLogMs])
-  let at = { message: start?.floor ?? firstWorkspace, sequence: 0 }
+  let at = { message: '00000000-0000-0000-0000-000000000000', sequence: 0 }
   let many = 0
   for (;;) {
     const values = [workspace, at.message, at.sequence, range.from, range.to, range.undelivered]
