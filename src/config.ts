@@ -722,8 +722,9 @@ export const limits = {
   /** Keys of return paths whose tokens are believed: the newest. */
   returnPathKeysMax: 4,
   /** A report by mail, with the mail that it returns. */
-  feedbackBytesMax: 16 * 1024 * 1024,
-  feedbackContentInFlightBytesMax: 64 * 1024 * 1024,
+  /** A bounce may return the whole mail, and the largest that we send has 35 MB. */
+  feedbackBytesMax: 40 * 1024 * 1024,
+  feedbackContentInFlightBytesMax: 96 * 1024 * 1024,
   feedbackSessionsMax: 500,
   feedbackSessionsPerAddressMax: 20,
   /** Addresses that are none of ours, from one network within `feedbackGuessesMs`; then it has to wait. */
