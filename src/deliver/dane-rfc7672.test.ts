@@ -67,6 +67,18 @@ describe('a certificate', () => {
     expect(satisfiesDane({ records: [record(2, 0, 1, authority)], base: 'x', names }, alone)).toBe(false)
   })
 
+  test('a certificate or a name that cannot be read satisfies nothing, and does not keep a good record from counting', () => {
+    // The authority with a kind of key that nobody knows.
+    const strange = Buffer.from(authority.raw)
+    strange.writeUInt8(0x09, strange.indexOf('06072a8648ce3d0201', 'hex') + 8)
+    const chain = [leaf.raw, strange]
+    const byAuthority = record(2, 1, 1, authority)
+    expect(satisfiesDane({ records: [byAuthority], base: 'x', names }, chain)).toBe(false)
+    expect(satisfiesDane({ records: [byAuthority, record(3, 1, 1, leaf)], base: 'x', names }, chain)).toBe(true)
+    expect(satisfiesDane({ records: [byAuthority], base: 'x', names: ['a\0b'] }, shown)).toBe(false)
+    expect(satisfiesDane({ records: [record(3, 1, 1, leaf)], base: 'x', names: ['a\0b'] }, shown)).toBe(true)
+  })
+
   test('one good record among bad ones is enough; without a usable one any certificate will do', () => {
     const wrong: Tlsa = { usage: 3, selector: 1, matching: 1, data: Buffer.alloc(32) }
     expect(satisfiesDane({ records: [wrong, record(3, 1, 1, leaf)], base: 'x', names }, shown)).toBe(true)

@@ -43,10 +43,15 @@ export function satisfiesDane(rule: DaneRule, shown: readonly Buffer[], now = ne
   if (rule.records.length === 0) return true
   const [leaf, ...above] = shown.slice(0, chainMost).flatMap((raw) => readCertificate(raw) ?? [])
   if (leaf === undefined) return false
-  const named = rule.names.some((name) => leaf.checkHost(name, { subject: 'never' }) !== undefined)
-  return rule.records.some((record) =>
-    record.usage === 3 ? matches(record, leaf) : named && isInDate(leaf, now) && leadsTo(record, leaf, above, now),
-  )
+  return rule.records.some((record) => {
+    try {
+      if (record.usage === 3) return matches(record, leaf)
+      const named = rule.names.some((name) => leaf.checkHost(name, { subject: 'never' }) !== undefined)
+      return named && isInDate(leaf, now) && leadsTo(record, leaf, above, now)
+    } catch {
+      return false // strangers' keys and names: there are kinds that OpenSSL does not read
+    }
+  })
 }
 
 function matches({ selector, matching, data }: Tlsa, certificate: X509Certificate): boolean {
