@@ -77,12 +77,16 @@ export async function checkQueue(db: Db): Promise<Finding> {
 const byWhom = (many: number, vouched: number): string =>
   `${vouched === many ? '' : `${vouched} of them `}by the word of \`domain add --verified\` or the first start, not by the DNS`
 
-export async function checkDomains(db: Db): Promise<Finding> {
+export async function checkDomains(db: Db, canAskZones: () => Promise<boolean>): Promise<Finding> {
   const counts = await countDomains(db)
   if (counts.length === 0) return warn('There is none yet: posthorn domain add')
   const said = counts
     .map(({ status, many, vouched }) => `${many} ${status}${vouched === 0 ? '' : ` (${byWhom(many, vouched)})`}`)
     .join(', ')
+  if (!(await canAskZones()))
+    return warn(
+      `${said}. The name servers of other people's zones do not answer this machine, so no domain can be verified: open port 53 outwards (UDP and TCP), not only to your own name servers.`,
+    )
   const broken = counts.filter(({ status }) => status === 'degraded' || status === 'failed')
   return broken.length === 0
     ? ok(`${said}.`)

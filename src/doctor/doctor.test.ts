@@ -263,6 +263,18 @@ describe('what is broken is found, and what to do is said', () => {
       },
     ],
     [
+      'zones that cannot be asked, while the own name servers answer',
+      'domains',
+      'warn',
+      /open port 53 outwards/,
+      async () => {
+        await world.sender()
+        dns.zone['far.example'] = { ns: ['ns.far.example'], mx: [{ preference: 10, exchange: 'mx.big.example' }] }
+        dns.zone['ns.far.example'] = { a: ['127.0.0.1'] }
+        return { settings: settings({ POSTHORN_DOCTOR_DOMAIN: 'far.example' }), zonePort: 1 }
+      },
+    ],
+    [
       'a drain',
       'delivery',
       'warn',

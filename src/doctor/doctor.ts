@@ -13,7 +13,7 @@ import {
 } from './database-checks.ts'
 import { checkCertificate, checkDataFolder, checkDisk, checkKey } from './machine-checks.ts'
 import { fail, ok, skipped, warn, type Finding } from './finding.ts'
-import { checkDnssec, checkHostname, checkOutbound } from './network-checks.ts'
+import { canAskZones, checkDnssec, checkHostname, checkOutbound } from './network-checks.ts'
 
 export type { CheckStatus } from './finding.ts'
 
@@ -43,6 +43,8 @@ export interface DoctorTools {
   readonly now?: () => Date
   /** How long one check may take. */
   readonly checkMs?: number
+  /** Where the servers of zones listen (tests). */
+  readonly zonePort?: number
 }
 
 /** In the order in which they are shown. */
@@ -84,7 +86,7 @@ export async function examine(tools: DoctorTools): Promise<readonly Check[]> {
     clock: asking((db) => checkClock(db, now)),
     delivery: asking(checkDelivery),
     queue: asking(checkQueue),
-    domains: asking(checkDomains),
+    domains: asking((db) => checkDomains(db, () => canAskZones(settings, dns, tools.zonePort))),
     scanner: () => checkScanner(tools.scanner, settings),
     outbound: () => checkOutbound(settings, dns, Math.min(limits.doctorConnectMs, checkMs / 2)),
     hostname: () => checkHostname(settings, dns),

@@ -5,7 +5,7 @@ import { limits, type Relay, type Settings } from '../config.ts'
 import type { Dns } from '../base/dns.ts'
 import { validates } from '../base/dnssec.ts'
 import { isPrivateAddress } from '../base/private-address.ts'
-import { textOf } from '../base/zones.ts'
+import { makeZones, textOf } from '../base/zones.ts'
 import { isSpf } from '../mail/spf-rfc7208.ts'
 import { fail, ok, skipped, warn, type Finding } from './finding.ts'
 
@@ -160,4 +160,17 @@ export async function checkDnssec(settings: Settings, dns: Dns): Promise<Finding
     : warn(
         'The name servers do not validate DNSSEC, so DANE is off: mail is encrypted, but who reads it is not proven. Use a validating resolver.',
       )
+}
+
+/** False: the configured name servers answer, and those of a zone do not: then a domain check sees nothing (docs/decisions/0038). */
+export async function canAskZones(settings: Settings, dns: Dns, zonePort?: number): Promise<boolean> {
+  if (settings.POSTHORN_ROUTE.kind === 'sandbox') return true
+  const domain = settings.POSTHORN_DOCTOR_DOMAIN
+  const zones = makeZones({
+    servers: settings.POSTHORN_DNS_SERVERS,
+    queryMs: limits.doctorDnsMs,
+    ...(zonePort !== undefined && { zonePort }),
+  })
+  const [known, own] = await Promise.all([dns.ask(domain, 'MX'), zones.ask(domain, 'MX')])
+  return known.kind === 'failure' || own.kind !== 'unanswered'
 }

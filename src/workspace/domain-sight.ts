@@ -51,7 +51,7 @@ const silence: Look = {
   sight: {
     status: 'pending',
     finding:
-      'The name servers of the zone did not answer. That may pass; if it does not, look at the NS records of the domain.',
+      'The name servers of the zone did not answer. That may pass; if it does not, look at the NS records of the domain, and whether this installation may ask them (`posthorn doctor`).',
   },
   answered: false,
 }
