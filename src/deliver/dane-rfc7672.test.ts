@@ -119,6 +119,13 @@ describe('a signed zone', () => {
       ...hosts,
       `alias IN MX 10 mx-alias`,
       `mx-alias IN CNAME mx-good`,
+      // What the alias leads to is in nobody's signed zone; the alias itself, and its TLSA records, are.
+      `leaves IN MX 10 mx-leaves`,
+      `mx-leaves IN CNAME unsigned.test.`,
+      `_${peer.port}._tcp.mx-leaves IN TLSA 3 1 1 ${digest}`,
+      `strays IN MX 10 mx-strays`,
+      `mx-strays IN CNAME unsigned.test.`,
+      `_${peer.port}._tcp.mx-strays IN TLSA 3 1 1 ${'ab'.repeat(32)}`,
       `_${peer.port}._tcp.mx-good IN TLSA 3 1 1 ${digest}`,
       `_${clear.port}._tcp.mx-good IN TLSA 3 1 1 ${digest}`,
       `_${peer.port}._tcp.mx-wrong IN TLSA 3 1 1 ${'ab'.repeat(32)}`,
@@ -155,6 +162,8 @@ describe('a signed zone', () => {
   test.each([
     ['good', 'accepted', 'dane'],
     ['alias', 'accepted', 'dane'],
+    ['leaves', 'accepted', 'dane'],
+    ['strays', 'retry tls', 'dane'],
     ['unusable', 'accepted', 'dane'],
     ['none', 'accepted', undefined],
     ['wrong', 'retry tls', 'dane'],

@@ -11,9 +11,9 @@ import { remembered } from '../base/remembered.ts'
 export interface MailHost {
   readonly host: string
   readonly address: string
-  /** The MX records and this address were validated, as far as the resolver is to be believed. */
+  /** The MX records and this address, or the alias that led to it, were validated, as far as the resolver is to be believed. */
   readonly secure: boolean
-  /** What `host` is an alias of, or `host` itself. */
+  /** What `host` is an alias of, as far as that was validated, or `host` itself. */
   readonly canonical: string
 }
 export type DnsTrouble = Extract<Trouble, 'dns_failure' | 'nxdomain' | 'null_mx' | 'no_mail_host' | 'private_mx'>
@@ -41,14 +41,14 @@ export function makeResolver(dns: Dns, settings: ResolverSettings): MailResolver
   const mailHosts = async (domain: string): Promise<Resolved> => {
     const exchanges = await findExchanges(dns, domain, random)
     if ('trouble' in exchanges) return exchanges
-    const found = await Promise.all(exchanges.names.map((name) => findAddresses(dns, name)))
+    const found = await Promise.all(exchanges.names.map((name) => findAddresses(dns, name, exchanges.secure)))
     return mailHostsOf(exchanges.names, found, allowPrivate, exchanges)
   }
 
   const findRelayHosts = async (host: string): Promise<Resolved> => {
     if (isIP(host) !== 0) return literal(host, host)
     if (host === 'localhost' && ownServers) return literal(host, '127.0.0.1')
-    const found = ownServers ? await findAddresses(dns, host) : await systemAddresses(host)
+    const found = ownServers ? await findAddresses(dns, host, false) : await systemAddresses(host)
     const resolved = mailHostsOf([host], [found], true, { secure: false, keepMs: limits.mailHostsKeptMsMax })
     return 'hosts' in resolved ? resolved : { trouble: 'dns_failure', keepMs: 0 }
   }
@@ -103,16 +103,27 @@ interface Addresses {
   readonly keepMs: number
 }
 
+/**
+ * A signed alias that leads out of the signed zones: the name itself can have TLSA records all the same, and then they count (RFC 7672
+ * 2.2.2). Asked only where validated MX records named the host, so `named`.
+ */
+async function isSignedAlias(dns: Dns, host: string, named: boolean, led: DnsAnswer): Promise<boolean> {
+  if (!named || led.kind !== 'found' || led.secure || led.canonical === host) return false
+  const { kind, secure } = await dns.ask(host, 'CNAME')
+  return kind === 'found' && secure
+}
+
 /** IPv4 first: receivers refuse it less often for want of a reputation or a reverse name. */
-async function findAddresses(dns: Dns, host: string): Promise<Addresses> {
+async function findAddresses(dns: Dns, host: string, named: boolean): Promise<Addresses> {
   const [four, six] = await Promise.all([dns.ask(host, 'A'), dns.ask(host, 'AAAA')])
+  const aliased = await isSignedAlias(dns, host, named, four.kind === 'found' ? four : six)
   const of = (answer: DnsAnswer) =>
     answer.records.flatMap((record) =>
-      record.type === 'A' || record.type === 'AAAA' ? [{ address: record.data, secure: answer.secure }] : [],
+      record.type === 'A' || record.type === 'AAAA' ? [{ address: record.data, secure: answer.secure || aliased }] : [],
     )
   return {
     addresses: [...of(four), ...of(six)],
-    canonical: four.kind === 'found' ? four.canonical : six.canonical,
+    canonical: aliased ? host : four.kind === 'found' ? four.canonical : six.canonical,
     failed: four.kind === 'failure' || six.kind === 'failure',
     keepMs: Math.min(four.keepMs, six.keepMs),
   }

@@ -1,5 +1,6 @@
 // A signed zone (Knot) and a resolver that validates it (Unbound), Debian's, on high loopback ports with folders of their own. The resolver
-// also believes that `forged.test` is signed, which it is not: that name is how a resolver shows that it validates.
+// also believes that `forged.test` is signed, which it is not: that name is how a resolver shows that it validates. Nobody believes anything
+// of `unsigned.test`, where one host lives.
 import { spawn, type ChildProcess } from 'node:child_process'
 import { randomInt } from 'node:crypto'
 import { createSocket } from 'node:dgram'
@@ -61,7 +62,8 @@ async function startBoth(zone: string, records: readonly string[]): Promise<Vali
   for (const folder of ['zones', 'run', 'keys']) mkdirSync(at(folder))
   const head = ['$TTL 60', '@ IN SOA ns post 1 60 60 60 30', '@ IN NS ns', 'ns IN A 127.0.0.1']
   writeFileSync(at(`zones/${zone}.zone`), [`$ORIGIN ${zone}.`, ...head, ...records, ''].join('\n'))
-  writeFileSync(at('zones/forged.test.zone'), ['$ORIGIN forged.test.', ...head, '@ IN A 127.0.0.1', ''].join('\n'))
+  for (const name of ['forged.test', 'unsigned.test'])
+    writeFileSync(at(`zones/${name}.zone`), [`$ORIGIN ${name}.`, ...head, '@ IN A 127.0.0.1', ''].join('\n'))
   writeFileSync(at('knot.conf'), knotConfig(home, zone, knotPort))
   try {
     const knot = start('knot', knotd, ['-c', at('knot.conf')])
@@ -102,6 +104,8 @@ zone:
     dnssec-policy: p
   - domain: forged.test
     storage: "${home}/zones"
+  - domain: unsigned.test
+    storage: "${home}/zones"
 `
 
 const unboundConfig = (home: string, zone: string, knotPort: number, port: number) => `
@@ -125,6 +129,9 @@ stub-zone:
   stub-addr: 127.0.0.1@${knotPort}
 stub-zone:
   name: "forged.test"
+  stub-addr: 127.0.0.1@${knotPort}
+stub-zone:
+  name: "unsigned.test"
   stub-addr: 127.0.0.1@${knotPort}
 remote-control:
   control-enable: no
