@@ -130,6 +130,15 @@ describe('the life of a domain', () => {
   })
 })
 
+test('a domain whose return paths would be too long to be written is refused, and does not wait for records for ever', async () => {
+  const labels = (many: number) => Array.from({ length: many }, () => 'a'.repeat(47)).join('.')
+  const tools = { db: world.db, vault, hostname }
+  await expect(addDomain(tools, workspace, `${labels(4)}.${'b'.repeat(6)}.test`, false)).rejects.toThrow(/too long/)
+  const domain = await addDomain(tools, workspace, `${labels(4)}.test`, false)
+  publish(domain)
+  expect(await check(domain)).toMatchObject({ status: 'verified', returnPathHost: `bounces.${domain.name}` })
+})
+
 describe('the schedule', () => {
   test('what is due is checked once, by one node, and comes again later', async () => {
     const domain = await add()

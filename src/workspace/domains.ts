@@ -1,6 +1,7 @@
 // Sending domains, each with DKIM keys of its own: adding, listing, and a new key beside the one that signs (decisions H).
 import { randomBytes, randomUUIDv7 } from 'node:crypto'
 import { sealedAs, type Vault } from '../base/secret.ts'
+import { limits } from '../config.ts'
 import type { DomainStatus } from '../domain/domain-state.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { simulatorDomain } from '../domain/simulator.ts'
@@ -10,7 +11,7 @@ import type { Db } from '../store/database.ts'
 import { prepareDkimKey } from '../store/domain-checks.ts'
 import { findDomain, findDomainById, insertDomain, listDomainRows, verifyDomain } from '../store/senders.ts'
 import type { DomainRow } from '../store/senders.ts'
-import { recordsOf, zoneFile, type DnsRecord, type Found } from './domain-records.ts'
+import { recordsOf, returnPathName, zoneFile, type DnsRecord, type Found } from './domain-records.ts'
 import { Mistake } from './mistake.ts'
 
 export interface Domain {
@@ -54,6 +55,14 @@ export async function addDomain(
     throw new Mistake(`${name} is reserved: ${simulatorDomain} is the simulator's domain, and nobody sends from it.`, {
       field: 'name',
     })
+  // A return path is a token of 44 octets at a host below the domain, and has to be an address (RFC 5321 4.5.3.1.3); DKIM's name is shorter.
+  if (`${'t'.repeat(44)}@${returnPathName(name)}`.length > limits.addressOctetsMax)
+    throw new Mistake(
+      `${name} is too long: the names below it that bounces come back to would be longer than an address may be.`,
+      {
+        field: 'name',
+      },
+    )
   const known = verified && (await verifyDomain(tools.db, workspace, name))
   if (!known) {
     const { publicKey, privateKeySealed } = await makeKey(tools.vault, workspace, name)
