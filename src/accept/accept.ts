@@ -63,7 +63,12 @@ async function decide(tools: AcceptTools, submission: Submission): Promise<Accep
     const verdict = judge(submission, known)
     if (isRefusal(verdict)) return verdict
     if (verdict === 'repeated') return replay(tools, submission, known)
-    const passed = await scanned(tools, submission.attachments, (position) => `attachments.${position}`)
+    const passed = await scanned(
+      tools,
+      submission.attachments,
+      (position) => `attachments.${position}`,
+      submission.workspaceId,
+    )
     if (isRefusal(passed)) return { ...passed, quota: quotaOf(known) }
     record = passed
   }

@@ -1,6 +1,7 @@
 // A client for ClamAV's daemon (clamd(8)): INSTREAM over a unix or TCP socket, one connection for each stream, a few at once. Whatever is not
 // a whole and exact verdict is trouble, and trouble is never "clean": a size limit, a connection that ends early, garbage, silence.
 import { connect, type Socket } from 'node:net'
+import { Line } from '../base/line.ts'
 import { limits, type ClamdAddress } from '../config.ts'
 
 export type EngineVerdict = { readonly clean: true } | { readonly clean: false; readonly signature: string }
@@ -25,8 +26,8 @@ export class EngineBrokeOff extends EngineTrouble {
 }
 
 export interface Clamd {
-  /** Throws `EngineTrouble`. */
-  scan(bytes: Uint8Array, signal: AbortSignal): Promise<EngineVerdict>
+  /** Throws `EngineTrouble`. Owners are served by turns. */
+  scan(bytes: Uint8Array, signal: AbortSignal, owner?: string): Promise<EngineVerdict>
   /** Remembered for a minute. Throws `EngineTrouble`. */
   version(signal: AbortSignal): Promise<EngineVersion>
 }
@@ -35,8 +36,8 @@ export function clamdAt(address: ClamdAddress): Clamd {
   const turns = new Turns(limits.clamdStreamsMax)
   let known: { readonly version: Promise<EngineVersion>; readonly until: number } | undefined
   return {
-    scan: async (bytes, signal) => {
-      await turns.take(signal)
+    scan: async (bytes, signal, owner = '') => {
+      await turns.take(signal, owner)
       try {
         return verdictOf(await converse(address, signal, (socket) => stream(socket, bytes)))
       } finally {
@@ -151,16 +152,16 @@ function send(socket: Socket, bytes: Uint8Array): Promise<void> {
   })
 }
 
-/** So many at once, the others in the order in which they came. */
+/** So many at once, of the others one of each owner. */
 class Turns {
   #free: number
-  readonly #waiting = new Set<() => void>()
+  readonly #waiting = new Line<() => void>()
 
   constructor(most: number) {
     this.#free = most
   }
 
-  take(signal: AbortSignal): Promise<void> {
+  take(signal: AbortSignal, owner: string): Promise<void> {
     if (signal.aborted) return Promise.reject(new EngineTrouble('there was no turn in time'))
     if (this.#free > 0) {
       this.#free--
@@ -168,7 +169,7 @@ class Turns {
     }
     return new Promise((resolve, reject) => {
       const leave = (): void => {
-        this.#waiting.delete(enter)
+        this.#waiting.leave(owner, enter)
         reject(new EngineTrouble('there was no turn in time'))
       }
       const enter = (): void => {
@@ -176,16 +177,13 @@ class Turns {
         resolve()
       }
       signal.addEventListener('abort', leave, { once: true })
-      this.#waiting.add(enter)
+      this.#waiting.add(owner, enter)
     })
   }
 
   give(): void {
-    const [next] = this.#waiting
+    const next = this.#waiting.next()
     if (next === undefined) this.#free++
-    else {
-      this.#waiting.delete(next)
-      next()
-    }
+    else next()
   }
 }

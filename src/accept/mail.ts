@@ -38,7 +38,7 @@ async function decide(tools: AcceptTools, mail: MailSubmission): Promise<Accepte
       if (answer !== undefined) return answer
       // The whole mail as one file: the scanner looks into it, as deep as it goes.
       const file = { filename: 'message.eml', contentType: 'message/rfc822', bytes: mail.scanned }
-      const passed = await scanned(tools, [file], () => undefined)
+      const passed = await scanned(tools, [file], () => undefined, mail.workspaceId)
       if (isRefusal(passed)) return passed
       record = passed
     }

@@ -86,6 +86,18 @@ describe('a real clamd', () => {
     expect(await real().scan([file(bomb)])).toMatchObject({ kind: 'refused' })
   })
 
+  test('who sends many files delays another by few', async () => {
+    const engine = clamdAt({ path: clamd.path })
+    const signal = AbortSignal.timeout(8_000)
+    const order: string[] = []
+    const scan = async (owner: string) => {
+      await engine.scan(Buffer.from(owner), signal, owner)
+      order.push(owner)
+    }
+    await Promise.all([...Array.from({ length: 60 }, () => scan('many')), scan('one')])
+    expect(order.indexOf('one')).toBeLessThan(3 * limits.clamdStreamsMax)
+  })
+
   test('an encrypted archive is let through alike, with or without an engine (decision 0017)', async () => {
     const locked = file(zipOf([{ name: 'a.pdf', content: Buffer.alloc(100), encrypted: true }]))
     for (const scanner of [real(), scannerAt(undefined)])

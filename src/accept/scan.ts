@@ -40,8 +40,8 @@ export interface ScannerFacts extends Partial<EngineVersion> {
 export interface Scanner {
   /** Shown at the start, so that nobody takes the built-in check for an engine. */
   readonly description: string
-  /** Never throws for what the world does. Takes at most `limits.scanMs`, waiting included. */
-  scan(files: readonly ScanFile[]): Promise<Verdict>
+  /** Never throws for what the world does. Takes at most `limits.scanMs`, waiting included; owners are served by turns. */
+  scan(files: readonly ScanFile[], owner?: string): Promise<Verdict>
   /** Asks the engine; with `thoroughly` also whether it takes streams as large as our largest message. */
   facts(thoroughly?: boolean): Promise<ScannerFacts>
   stop(): Promise<void>
@@ -65,8 +65,8 @@ function builtIn(thread: ExamineThread, stop: () => Promise<void>): Scanner {
   const description = 'built-in policy checks (EICAR test file, archive limits), no signature engine'
   return {
     description,
-    scan: async (files) => {
-      const findings = await look(thread, files, false)
+    scan: async (files, owner) => {
+      const findings = await look(thread, files, false, owner)
       return findings.kind === 'clean' ? clean(findings, { engine: builtInEngine }) : findings
     },
     facts: () => Promise.resolve({ description, engine: builtInEngine }),
@@ -80,13 +80,13 @@ function withEngine(thread: ExamineThread, stop: () => Promise<void>, address: C
   const description = `ClamAV at ${place}, and built-in archive limits`
   return {
     description,
-    scan: async (files) => {
+    scan: async (files, owner) => {
       const signal = AbortSignal.timeout(limits.scanMs)
-      const findings = await look(thread, files, true)
+      const findings = await look(thread, files, true, owner)
       if (findings.kind !== 'clean') return findings
       const streams = [...files.map(({ bytes }, position) => ({ position, bytes })), ...findings.leaves]
       const [infected, version] = await Promise.all([
-        firstInfected(clamd, streams, signal),
+        firstInfected((bytes) => clamd.scan(bytes, signal, owner), streams),
         clamd.version(signal),
       ]).catch((error: unknown) => {
         if (error instanceof EngineTrouble) return [{ kind: 'unavailable' as const, reason: error.message }] as const
@@ -123,6 +123,7 @@ async function look(
   thread: ExamineThread,
   files: readonly ScanFile[],
   wantsLeaves: boolean,
+  owner: string | undefined,
 ): Promise<Clean | NotClean> {
   // A copy for the thread, made when it is its turn, so that one is there at a time.
   const make = async () => {
@@ -133,7 +134,7 @@ async function look(
     return { order, transfer: copies.map(({ bytes }) => bytes.buffer) }
   }
   try {
-    const findings = await thread.ask(make, limits.scanMs)
+    const findings = await thread.ask(make, limits.scanMs, owner)
     return findings.kind === 'late' ? { kind: 'unavailable', reason: 'the examination took too long' } : findings
   } catch (error) {
     if (error instanceof ThreadTrouble) return { kind: 'unavailable', reason: error.message }
@@ -153,11 +154,10 @@ async function copied(bytes: Uint8Array): Promise<Uint8Array<ArrayBuffer>> {
 
 /** All at once, as far as the client lets them; one that is infected decides, whatever becomes of the others. */
 async function firstInfected(
-  clamd: Clamd,
+  scan: (bytes: Uint8Array) => ReturnType<Clamd['scan']>,
   streams: readonly { readonly position: number; readonly bytes: Uint8Array }[],
-  signal: AbortSignal,
 ): Promise<NotClean | undefined> {
-  const verdicts = await Promise.allSettled(streams.map(({ bytes }) => clamd.scan(bytes, signal)))
+  const verdicts = await Promise.allSettled(streams.map(({ bytes }) => scan(bytes)))
   for (const [at, each] of verdicts.entries())
     if (each.status === 'fulfilled' && !each.value.clean)
       return { kind: 'infected', position: streams[at]?.position ?? 0, signature: each.value.signature }

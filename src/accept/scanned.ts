@@ -2,6 +2,7 @@
 // way out (decisions I). Over SMTP the file is the whole message, `message/rfc822`, which has no field.
 import type { Log } from '../base/log.ts'
 import { limits } from '../config.ts'
+import type { WorkspaceId } from '../domain/message.ts'
 import { refuse, type Refusal } from '../domain/refusal.ts'
 import type { Scanner, ScanFile, ScanRecord, Verdict } from './scan.ts'
 
@@ -9,8 +10,9 @@ export async function scanned(
   { scanner, log }: { readonly scanner: Scanner; readonly log: Log },
   files: readonly ScanFile[],
   fieldOf: (position: number) => string | undefined,
+  workspace: WorkspaceId,
 ): Promise<ScanRecord | Refusal> {
-  const verdict = await scanner.scan(files)
+  const verdict = await scanner.scan(files, workspace)
   if (verdict.kind === 'clean') return verdict.record
   if (verdict.kind === 'unavailable') log.fault('scanner', new Error(verdict.reason))
   return scanRefusal(verdict, files, fieldOf)

@@ -11,7 +11,8 @@ function made(waitingMax = 100) {
   const module = new URL('thread.test-child.ts', import.meta.url)
   const thread = new Thread<TestOrder, string>({ module, name: 'test', waitingMax, heapMegabytesMax: 64 })
   threads.push(thread)
-  return (order: TestOrder, deadlineMs = 20_000) => thread.ask(() => ({ order, transfer: [] }), deadlineMs)
+  return (order: TestOrder, deadlineMs = 20_000, owner?: string) =>
+    thread.ask(() => ({ order, transfer: [] }), deadlineMs, owner)
 }
 const trouble = (promise: Promise<string>) => expect(promise).rejects.toBeInstanceOf(ThreadTrouble)
 
@@ -51,6 +52,17 @@ test('who waits too long, or comes to too long a queue, is told so at once', asy
   await trouble(ask({ say: 'too many' }))
   await trouble(waits)
   await trouble(busy)
+})
+
+test('an owner with much to do delays another one by one order, and leaves room in the line', async () => {
+  const ask = made(6)
+  const answered: string[] = []
+  const asked = ['a0', 'a1', 'a2', 'a3', 'b1'].map((say) =>
+    ask({ say }, 20_000, say.charAt(0)).then((said) => answered.push(said)),
+  )
+  await trouble(ask({ say: 'a4' }, 20_000, 'a'))
+  await Promise.all(asked)
+  expect(answered).toEqual(['a0', 'a1', 'b1', 'a2', 'a3'])
 })
 
 test('a stop leaves nobody waiting', async () => {

@@ -1,9 +1,10 @@
-// Work that would hold up the event loop, in a thread of its own: one order at a time, in the order of arrival, each with a deadline. A
+// Work that would hold up the event loop, in a thread of its own: one order at a time, owners by turns, each with a deadline. A
 // thread that is late or broken is ended, and the next order starts another; whoever waited gets an error. It starts at the first
 // order, and does not keep the process alive.
 import { setPriority } from 'node:os'
 import { parentPort, Worker } from 'node:worker_threads'
 import type { Transferable } from 'node:worker_threads'
+import { Line } from './line.ts'
 
 export interface ThreadOptions {
   /** The module that calls `serveThread`. */
@@ -20,6 +21,7 @@ interface Made<Order> {
 }
 
 interface Waiting<Order, Answer> {
+  readonly owner: string
   /** Made when it is its turn, so that what waits holds nothing twice. */
   readonly make: () => Made<Order> | Promise<Made<Order>>
   readonly resolve: (answer: Answer) => void
@@ -39,7 +41,7 @@ export class ThreadTrouble extends Error {
 
 export class Thread<Order, Answer> {
   readonly #options: ThreadOptions
-  readonly #waiting: Waiting<Order, Answer>[] = []
+  readonly #waiting = new Line<Waiting<Order, Answer>>()
   #worker: Worker | undefined
   #current: Waiting<Order, Answer> | undefined
   #stopped = false
@@ -48,14 +50,16 @@ export class Thread<Order, Answer> {
     this.#options = options
   }
 
-  ask(make: Waiting<Order, Answer>['make'], deadlineMs: number): Promise<Answer> {
+  /** An owner may fill half of the line. */
+  ask(make: Waiting<Order, Answer>['make'], deadlineMs: number, owner = ''): Promise<Answer> {
     const { name, waitingMax } = this.#options
     if (this.#stopped) return Promise.reject(new ThreadTrouble(`${name}: stopped`))
-    if (this.#waiting.length >= waitingMax) return Promise.reject(new ThreadTrouble(`${name}: too many are waiting`))
+    if (this.#waiting.size >= waitingMax || (owner !== '' && this.#waiting.sizeOf(owner) >= waitingMax / 2))
+      return Promise.reject(new ThreadTrouble(`${name}: too many are waiting`))
     return new Promise((resolve, reject) => {
-      const waiting: Waiting<Order, Answer> = { make, resolve, reject }
+      const waiting: Waiting<Order, Answer> = { owner, make, resolve, reject }
       waiting.timer = setTimeout(() => this.#late(waiting), deadlineMs)
-      this.#waiting.push(waiting)
+      this.#waiting.add(owner, waiting)
       this.#next()
     })
   }
@@ -68,7 +72,7 @@ export class Thread<Order, Answer> {
 
   #next(): void {
     if (this.#current !== undefined) return
-    const next = this.#waiting.shift()
+    const next = this.#waiting.next()
     if (next === undefined) return
     this.#current = next
     void this.#hand(next)
@@ -113,8 +117,7 @@ export class Thread<Order, Answer> {
       void worker?.terminate()
       return this.#end((current) => current.reject(trouble))
     }
-    const at = this.#waiting.indexOf(waiting)
-    if (at >= 0) this.#waiting.splice(at, 1)
+    this.#waiting.leave(waiting.owner, waiting)
     waiting.reject(trouble)
   }
 
@@ -123,7 +126,7 @@ export class Thread<Order, Answer> {
     const worker = this.#worker
     this.#worker = undefined
     const trouble = new ThreadTrouble(`${this.#options.name}: ${how}`)
-    for (const waiting of all ? this.#waiting.splice(0) : []) {
+    for (let waiting = all ? this.#waiting.next() : undefined; waiting !== undefined; waiting = this.#waiting.next()) {
       clearTimeout(waiting.timer)
       waiting.reject(trouble)
     }
