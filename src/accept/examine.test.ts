@@ -130,6 +130,10 @@ describe('found', () => {
     ],
     ['a mail in Base64 in a mail', mail(part('base64', wrapped(mail(part('base64', wrapped(packed))))))],
     [
+      'a mail in Base64 in a mail, a NUL in its header',
+      mail(part('base64', wrapped(Buffer.concat([Buffer.from('X-A: \0\r\n'), mail(part('base64', wrapped(packed)))])))),
+    ],
+    [
       'a mail in a zip in a mail',
       mail(part('base64', wrapped(zipped(mail(part('base64', wrapped(packed))), 'm.eml')))),
     ],

@@ -71,7 +71,7 @@ function isInfected(examination: Examination, bytes: Buffer, depth: number, isMa
     if (depth >= limits.scanDepthMax) throw new Beyond(`is nested more than ${limits.scanDepthMax} deep`)
     if (isInfected(examination, member.bytes, depth + 1, /\.eml$/i.test(member.name ?? ''))) return true
   }
-  if (!isMail && !looksLikeText(bytes)) return false
+  if (!isMail && !looksLikeText(bytes) && !looksLikeMail(bytes)) return false
   for (const leaf of mimeLeaves(bytes)) {
     if (leaf.bytes.length === 0) continue
     allowance.entry()
