@@ -773,6 +773,8 @@ export const limits = {
   smtpErrorsMax: 20,
   /** Content that one server holds for all its sessions; a message beyond it gets 452. */
   smtpContentInFlightBytesMax: 192 * 1024 * 1024,
+  /** Of one workspace that submits: the others always find room. */
+  submissionContentOfWorkspaceBytesMax: 128 * 1024 * 1024,
   smtpHeldInputBytesMax: 64 * 1024,
   smtpUnsentRepliesBytesMax: 64 * 1024,
   // SMTP submission (decisions F)

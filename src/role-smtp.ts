@@ -47,7 +47,7 @@ export function smtp({ settings, connection, vault, log }: RoleTools): Role {
     log,
     tls: tlsCertificate(settings),
     limits: { sessionsPerLoopbackMax: limits.submissionSessionsPerLoopbackMax },
-    room: new Room(limits.smtpContentInFlightBytesMax),
+    room: new Room(limits.smtpContentInFlightBytesMax, limits.submissionContentOfWorkspaceBytesMax),
   }
   const hostname = settings.POSTHORN_HOSTNAME
   return {

@@ -119,4 +119,13 @@ describe('memory', () => {
     expect(room.take(100)).toBe(true)
     expect(room.take(1)).toBe(false)
   })
+
+  test('of the room nobody takes more than their share, and the rest stays for others', () => {
+    const room = new Room(100, 60)
+    const contents = ['one', 'one', 'two'].map((owner) => new Content(plenty, room, owner))
+    for (const [at, bytes] of [60, 1, 40].entries()) contents[at]?.keep(Buffer.alloc(bytes))
+    expect(contents.map(({ trouble }) => trouble)).toEqual([undefined, 'noRoom', undefined])
+    contents[0]?.release()
+    expect(room.take(60, 'one')).toBe(true)
+  })
 })

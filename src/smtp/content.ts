@@ -2,19 +2,27 @@
 // CR LF . CR LF ends DATA, and one bare CR or LF anywhere spoils the whole message (SMTP smuggling), while the reader stays in
 // step to the true end. Cutting the input anywhere gives the same result.
 
-/** Bytes of content that all sessions together may hold. */
+/** Bytes of content that all sessions together may hold, and of them the sessions of one owner, so that the others always find room. */
 export class Room {
   #free: number
-  constructor(bytes: number) {
+  readonly #shareBytesMax: number
+  readonly #held = new Map<string, number>()
+  constructor(bytes: number, shareBytesMax = bytes) {
     this.#free = bytes
+    this.#shareBytesMax = shareBytesMax
   }
-  take(bytes: number): boolean {
-    if (bytes > this.#free) return false
+  take(bytes: number, owner = ''): boolean {
+    const held = (this.#held.get(owner) ?? 0) + bytes
+    if (bytes > this.#free || held > this.#shareBytesMax) return false
     this.#free -= bytes
+    this.#held.set(owner, held)
     return true
   }
-  give(bytes: number): void {
+  give(bytes: number, owner = ''): void {
     this.#free += bytes
+    const held = (this.#held.get(owner) ?? 0) - bytes
+    if (held > 0) this.#held.set(owner, held)
+    else this.#held.delete(owner)
   }
 }
 
@@ -30,6 +38,7 @@ const blockBytes = 4096
 export class Content {
   readonly #bytesMax: number
   readonly #room: Room
+  readonly #owner: string | undefined
   #pieces: Buffer[] = []
   #bytes = 0
   #taken = 0
@@ -38,9 +47,10 @@ export class Content {
   #bareLineEnds = false
   #noRoom = false
 
-  constructor(bytesMax: number, room: Room) {
+  constructor(bytesMax: number, room: Room, owner?: string) {
     this.#bytesMax = bytesMax
     this.#room = room
+    this.#owner = owner
   }
 
   /** Why it cannot be accepted. In a fixed order, so that the answer does not depend on how the input was cut. */
@@ -63,7 +73,7 @@ export class Content {
     this.#bytes += piece.length
     if (piece.length === 0) return
     if (this.trouble !== undefined) return this.release()
-    if (!this.#room.take(piece.length)) {
+    if (!this.#room.take(piece.length, this.#owner)) {
       this.#noRoom = true
       return this.release()
     }
@@ -83,7 +93,7 @@ export class Content {
 
   /** Forgets the bytes and gives their room back. */
   release(): void {
-    this.#room.give(this.#taken)
+    this.#room.give(this.#taken, this.#owner)
     this.#taken = 0
     this.#pieces = []
     this.#block = undefined

@@ -39,7 +39,7 @@ export class SmtpSession {
     this.#parts = parts
     this.#standing = newStanding(parts.secure)
     this.#input = new Input(parts.limits.commandBytesMax)
-    this.#intake = new Intake(() => new Content(parts.limits.messageBytesMax, parts.room))
+    this.#intake = new Intake(() => new Content(parts.limits.messageBytesMax, parts.room, parts.policy.owner?.()))
   }
 
   /** Greets. Input that came before waits behind the greeting. */

@@ -37,6 +37,8 @@ export interface Policy {
   greet?(): Decision
   /** 2yz: authenticated. Asked only where the offer has AUTH. */
   auth?(user: string, password: string): Decision
+  /** To whom the content counts that is being taken, where owners have a share of the room. */
+  owner?(): string
   mail(from: string, parameters: MailParameters): Decision
   rcpt(recipient: string): Decision
   /**

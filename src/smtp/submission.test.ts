@@ -11,6 +11,7 @@ import { refuse } from '../domain/refusal.ts'
 import { storeWorld, type StoreWorld } from '../store/store.test-kit.ts'
 import { createSmtpCredential } from '../workspace/smtp-credentials.ts'
 import { makeSubmitters } from '../workspace/submitters.ts'
+import { Room } from './content.ts'
 import { smtpServer, type ServerLimits, type SmtpServer } from './server.ts'
 import { submissionOffer, submissionPolicies } from './submission.ts'
 
@@ -57,15 +58,16 @@ afterEach(async () => {
 afterAll(() => world.close())
 
 /** As the role has it, but for TLS, which thousands of sessions would spend a minute on. */
-async function started(changes: Partial<ServerLimits> = {}): Promise<SmtpServer> {
+async function started(changes: Partial<ServerLimits> = {}, room?: Room): Promise<SmtpServer> {
   const server = smtpServer({
     name: 'submission',
     host: '127.0.0.1',
     port: 0,
-    offer: { ...submissionOffer('submit.test', false), auth: 'always' },
+    offer: { ...submissionOffer('submit.test', false), auth: 'always', mailNeeds: { tls: false, auth: true } },
     policy,
     log,
     limits: { sessionsPerLoopbackMax: limits.submissionSessionsPerLoopbackMax, ...changes },
+    ...(room !== undefined && { room }),
   })
   await server.start()
   cleanups.push(() => server.stop())
@@ -228,4 +230,24 @@ describe('sessions', () => {
     expect(await guessers[0]?.auth(login)).toMatch(/^235 /)
     expect(await guessers[0]?.auth(login)).toMatch(/^503 /)
   })
+})
+
+test('of the room for content a workspace gets its share, with however many credentials; the others find theirs', async () => {
+  const server = await started({}, new Room(1_000, 600))
+  const stranger = await world.sender()
+  const logins = [login, other, await createSmtpCredential(world.db, vault, stranger.workspaceId, 'third')]
+  const answers: string[] = []
+  for (const each of logins) {
+    const client = await dial(server)
+    const [mailbox] = await world.db.run<{ address: string }>(
+      `select m.address from mailboxes m join smtp_credentials c using (workspace_id) where c.username = $1`,
+      [each.username],
+    )
+    await client.say('EHLO x')
+    await client.auth(each)
+    expect(await client.say(`MAIL FROM:<${mailbox?.address}>`)).toMatch(/^250 /)
+    expect(await client.say('RCPT TO:<a@b.example>')).toMatch(/^250 /)
+    answers.push(await client.say(`BDAT 392\r\n${'x'.repeat(390)}`))
+  }
+  expect(answers.map((answer) => answer.slice(0, 9))).toEqual(['250 2.0.0', '452 4.3.1', '250 2.0.0'])
 })

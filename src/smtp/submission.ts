@@ -99,6 +99,10 @@ class SubmissionPolicy implements Policy {
     return welcome
   }
 
+  owner(): string {
+    return this.#known().workspaceId
+  }
+
   async mail(from: string): Promise<Reply> {
     const objection = await this.#objection()
     if (objection !== undefined) return objection
