@@ -749,7 +749,6 @@ export const limits = {
   unmatchedContentBytesMax: 64 * 1024,
   unmatchedPerMinuteMax: 600,
   unmatchedShownMax: 200,
-  reportFingerprintsMs: 100 * 24 * 3600_000,
   relayedMs: 30 * 24 * 3600_000,
   prunedAtOnce: 1_000,
   /** Reports that the simulator still has to hand in. */

@@ -129,7 +129,7 @@ describe('a report of a feed', () => {
 test("a relay's ids are forgotten when no report can come any more", async () => {
   await relayed('installation', 'R-old')
   await world.db.run(`update relayed set at = app_now() - interval '31 days' where provider_id = 'R-old'`)
-  await pruneReports(world.db)
+  await pruneReports(world.db, 90)
   expect(await world.value(`select count(*)::int from relayed where provider_id = 'R-old'`)).toBe(0)
 })
 

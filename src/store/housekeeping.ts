@@ -70,7 +70,7 @@ export async function keepHouse(
   while ((await sweepRepeats(db)) === 1000);
   while ((await pruneRefusals(db)) === 1000);
   await pruneSandbox(db)
-  await pruneReports(db)
+  await pruneReports(db, retention.recordsDays)
   await pruneUnmatched(db)
   await pruneStsPolicies(db, limits.stsPoliciesMax)
   while ((await sweepSessions(db)) === 1_000);

@@ -127,10 +127,13 @@ const pruneRelayed = sql(
      select r.ctid from relayed r where r.at < app_now() - $1 * interval '1 millisecond' order by r.at limit $2)) returning 1`,
 )
 
-/** Forgets what no report can come for any more, a few rows at a time. */
-export async function pruneReports(db: Db): Promise<void> {
+/** Records go by whole partitions: the oldest of one lives so much longer than asked. */
+const wholePeriodDays = 28
+
+/** Forgets what no report can come for any more, a few rows at a time: a report is known for as long as the record that it was about. */
+export async function pruneReports(db: Db, recordsDays: number): Promise<void> {
   const kinds = [
-    [pruneFingerprints, limits.reportFingerprintsMs],
+    [pruneFingerprints, (recordsDays + wholePeriodDays) * 86_400_000],
     [pruneRelayed, limits.relayedMs],
   ] as const
   for (const [statement, ms] of kinds)

@@ -334,7 +334,7 @@ export interface ReplayRange {
 /** A new ladder for every event of the range; answers how many. In slices, each its own transaction. */
 export async function replayRange(db: Db, workspace: WorkspaceId, range: ReplayRange): Promise<number> {
   type Slice = { many: number; message_id: string | null; sequence: number | null }
-  let at = { message: '00000000-0000-0000-0000-000000000000', sequence: 0 }
+  let at: { message: string; sequence: number } = { message: firstWorkspace, sequence: 0 }
   let many = 0
   for (;;) {
     const values = [workspace, at.message, at.sequence, range.from, range.to, range.undelivered]
