@@ -1290,7 +1290,7 @@ begin
       high := uuid_floor(to_timestamp((period + 1) * plan.days * 86400));
       execute format('select exists (select from %I where %I >= %L and %2$I < %4$L)', plan.astray, plan.key, low, high) into waits;
       if waits then
-        continue when pg_total_relation_size(plan.astray::regclass) > 1024 * 1024 * 1024;
+        continue when pg_total_relation_size(plan.astray::regclass) > 256 * 1024 * 1024;
         execute format('create table %I (like %I including all)', name, plan.parent);
         execute format('lock table %I in access exclusive mode', plan.astray);
         execute format('with moved as (delete from %I where %I >= %L and %2$I < %4$L returning *) insert into %I select * from moved',
