@@ -107,6 +107,7 @@ export function api(tools: RoleTools): Role {
     log,
     metrics: metrics.http,
     isDatabaseAway,
+    now: () => ids.now(),
     office,
     doors: {
       authenticate: (secret) => answeredWithin(limits.authenticationMs, authenticator.authenticate(secret)),

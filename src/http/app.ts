@@ -35,13 +35,15 @@ export interface HttpOptions extends Face {
   readonly trustProxy: readonly string[]
   /** What the management endpoints work with; without it there are none. */
   readonly office?: Office
+  /** The clock by which messages expire. */
+  readonly now?: () => number
 }
 
 /** The routes without a socket. */
 export function buildApp(options: HttpOptions): FastifyInstance {
   const face: Face = options
   const guesses = new Guesses()
-  const bodies = new SendBodies()
+  const bodies = new SendBodies(options.now)
   const large = { room: roomForLargeBodies(), bodies }
   const nextId = requestIds()
   const readStatus = gate(face, guesses, 'mail.status.read')

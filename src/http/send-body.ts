@@ -39,14 +39,19 @@ export class SendBodies {
     waitingMax: limits.largeRequestsWaitingMax,
     heapMegabytesMax: limits.bodyThreadHeapMegabytesMax,
   })
+  readonly #now: () => number
+
+  constructor(now: () => number = Date.now) {
+    this.#now = now
+  }
 
   /** A large body is handed over: afterwards `bytes` is empty. */
   async read(bytes: Buffer, hashed: boolean): Promise<BodyAnswer> {
-    if (bytes.length <= limits.largeRequestBytes) return readSendBody(bytes, hashed, Date.now())
+    if (bytes.length <= limits.largeRequestBytes) return readSendBody(bytes, hashed, this.#now())
     try {
       const answer = await this.#thread.ask(() => {
         const whole = bytes.buffer as ArrayBuffer
-        return { order: { bytes, hashed, now: Date.now() }, transfer: [whole] }
+        return { order: { bytes, hashed, now: this.#now() }, transfer: [whole] }
       }, limits.bodyReadMs)
       return isRefusal(answer) ? answer : { ...answer, message: withBuffers(answer.message) }
     } catch (error) {

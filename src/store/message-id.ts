@@ -5,10 +5,12 @@ import type { MessageId } from '../domain/message.ts'
 import { sql, type Db } from './database.ts'
 
 const askEveryMs = 10_000
-const now = sql('app-clock', 'select (extract(epoch from app_now()) * 1000)::float8 ms')
+const clock = sql('app-clock', 'select (extract(epoch from app_now()) * 1000)::float8 ms')
 
 export interface IdMaker {
   next(): MessageId
+  /** The database's clock, as well as this node knows it. */
+  now(): number
   /** Asks the database's clock. Called at the start and then every ten seconds; a failure keeps the last offset. */
   synchronize(): Promise<void>
   stop(): void
@@ -24,17 +26,18 @@ export function makeIds(db: Db): IdMaker {
 
   const synchronize = async () => {
     const before = Date.now()
-    const [row] = await db.rows<{ ms: number }>(now)
+    const [row] = await db.rows<{ ms: number }>(clock)
     if (row !== undefined) offsetMs = Math.round(row.ms - (before + Date.now()) / 2)
   }
   const timer = setInterval(() => void synchronize().catch(() => undefined), askEveryMs).unref()
 
+  const now = () => Date.now() + offsetMs
   const next = (): MessageId => {
     if (used === random.length) {
       randomFillSync(random)
       used = 0
     }
-    const ms = Date.now() + offsetMs
+    const ms = now()
     if (ms === lastMs) counter = (counter + 1) & 0xfff
     else {
       lastMs = ms
@@ -46,5 +49,5 @@ export function makeIds(db: Db): IdMaker {
     used += 8
     return `${time.slice(0, 8)}-${time.slice(8)}-7${counter.toString(16).padStart(3, '0')}-${high.toString(16)}${tail.slice(0, 2)}-${tail.slice(2)}` as MessageId
   }
-  return { next, synchronize, stop: () => clearInterval(timer) }
+  return { next, now, synchronize, stop: () => clearInterval(timer) }
 }

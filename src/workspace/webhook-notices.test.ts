@@ -43,7 +43,7 @@ async function member(role: 'owner' | 'admin', email = `${role}-${++people}@peop
 
 const acceptOn = (db: Db): Accept =>
   makeAccept({
-    ids: { next: () => world.nextId(), synchronize: () => Promise.resolve(), stop: () => undefined },
+    ids: { next: () => world.nextId(), now: Date.now, synchronize: () => Promise.resolve(), stop: () => undefined },
     admitter: makeAdmitter(db),
     scanner,
     hostname: 'node.test',
