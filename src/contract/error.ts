@@ -21,7 +21,7 @@ const errorCodes = {
   monthly_limit_reached: 'The limit of this month (UTC) is used up.',
   idempotency_key_reused: 'The idempotency key was used before, with another body.',
   idempotency_in_progress: 'A request with the same idempotency key is still in progress. Try again in a second.',
-  payload_too_large: 'The request body is larger than 48 MiB.',
+  payload_too_large: 'The request body is larger than its endpoint takes: 48 MiB for a message.',
   not_found: 'There is no such thing here, or it is not yours.',
   not_signed_in: 'The session has ended, or there is none. Sign in.',
   wrong_credentials: 'E-mail address, password or code are wrong, or a link was used or has expired.',
