@@ -855,6 +855,8 @@ export const limits = {
   foldCountsMs: 1_000,
   foldCountsRows: 20_000,
   keysPerWorkspaceMax: 1_000,
+  domainsPerWorkspaceMax: 1_000,
+  mailboxesPerWorkspaceMax: 10_000,
   liveConnectionsMax: 500,
   liveConnectionsPerUserMax: 10,
   liveHeartbeatMs: 20_000,

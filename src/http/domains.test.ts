@@ -1,5 +1,6 @@
 // Domains over the management API, against a name server of the tests' own; and what the doctor tells operators.
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { limits } from '../config.ts'
 import type { Domain } from '../workspace/workspace.ts'
 import { officeWorld, type BrowserOf, type OfficeWorld } from './office.test-kit.ts'
 
@@ -51,6 +52,25 @@ test('a domain is added, found, and gets a new DKIM key, each with its line in t
     'user domain.added',
     'user domain.dkim_prepared',
   ])
+})
+
+test('domains and mailboxes of a workspace are bounded, as its keys are', async () => {
+  const place = await office.sender()
+  const developer = await office.signedIn('developer', place.workspaceId)
+  await office.world.db.run(
+    `insert into domains (workspace_id, id, name, ownership_token)
+     select $1, gen_random_uuid(), 'd' || n || '.example', '' from generate_series(2, $2::integer) n`,
+    [place.workspaceId, limits.domainsPerWorkspaceMax],
+  )
+  await office.world.db.run(
+    `insert into mailboxes (workspace_id, id, domain_id, address, address_key)
+     select $1, gen_random_uuid(), $2, a, a from generate_series(2, $3::integer) n, concat('m', n, '@d2.example') a`,
+    [place.workspaceId, place.domainId, limits.mailboxesPerWorkspaceMax],
+  )
+  const domain = await developer.ask('POST', '/domains', { body: { name: 'more.example' } })
+  expect(domain.json()).toMatchObject({ code: 'conflict', error: expect.stringContaining('at most') as string })
+  const mailbox = await developer.ask('POST', '/mailboxes', { body: { address: 'more@d2.example' } })
+  expect(mailbox.json()).toMatchObject({ code: 'conflict', error: expect.stringContaining('at most') as string })
 })
 
 test("the simulator's domain sends nothing: it is refused with its field", async () => {

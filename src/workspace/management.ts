@@ -8,7 +8,14 @@ import { parseAddress } from '../mail/address.ts'
 import { listKeyRows, revokeKeyRow } from '../store/access.ts'
 import { pageAudit, pageInstallationAudit, type AuditRow } from '../store/audit.ts'
 import type { Db } from '../store/database.ts'
-import { changeMailbox, deleteDomain, findDomainById, findMailbox } from '../store/senders.ts'
+import {
+  changeMailbox,
+  deleteDomain,
+  findDomainById,
+  findMailbox,
+  listDomainRows,
+  listMailboxRows,
+} from '../store/senders.ts'
 import { listCredentialRows, revokeCredentialRow } from '../store/smtp-credentials.ts'
 import { searchSuppressions, type SuppressionReason } from '../store/suppressions.ts'
 import { changeOwnWorkspace, workspaceById, type WorkspaceRow } from '../store/workspaces.ts'
@@ -47,7 +54,11 @@ export function addDomainFor({ db, vault, hostname }: Tools, by: By, name: strin
     db,
     by,
     'domain.added',
-    (tx) => addDomain({ db: tx, vault, hostname }, by.workspaceId, name, vouched),
+    async (tx) => {
+      if ((await listDomainRows(tx, by.workspaceId)).length >= limits.domainsPerWorkspaceMax)
+        throw new Mistake(`A workspace has at most ${limits.domainsPerWorkspaceMax} domains.`, { code: 'conflict' })
+      return addDomain({ db: tx, vault, hostname }, by.workspaceId, name, vouched)
+    },
     (domain) => ({ target: domain.name, ...(vouched && { facts: { vouched } }) }),
   )
 }
@@ -105,7 +116,11 @@ export function addMailboxFor({ db }: Tools, by: By, address: string, name: stri
     db,
     by,
     'mailbox.added',
-    (tx) => addMailbox(tx, by.workspaceId, address, name),
+    async (tx) => {
+      if ((await listMailboxRows(tx, by.workspaceId)).length >= limits.mailboxesPerWorkspaceMax)
+        throw new Mistake(`A workspace has at most ${limits.mailboxesPerWorkspaceMax} mailboxes.`, { code: 'conflict' })
+      return addMailbox(tx, by.workspaceId, address, name)
+    },
     (mailbox) => ({ target: mailbox.address }),
   )
 }
