@@ -9,11 +9,15 @@ export interface Printer {
 export function makePrinter(json: boolean, write: (text: string) => void): Printer {
   return {
     show: (value, text) => {
-      const words = json ? JSON.stringify(value, undefined, 2) : text()
+      const words = json ? tame(JSON.stringify(value, undefined, 2)) : text()
       if (words !== '') write(words.endsWith('\n') ? words : `${words}\n`)
     },
   }
 }
+
+/** JSON escapes C0 alone; some terminals obey DEL and C1 too. */
+const tame = (json: string): string =>
+  json.replace(/[\x7f-\x9f]/g, (control) => `\\u00${control.charCodeAt(0).toString(16)}`)
 
 type Cell = string | number | boolean | Date | undefined | null
 
