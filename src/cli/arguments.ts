@@ -1,5 +1,8 @@
 // Values of options, read strictly: what is none is wrong usage.
+import { readFile } from 'node:fs/promises'
+import { buffer } from 'node:stream/consumers'
 import { InvalidArgumentError } from 'commander'
+import { Mistake } from '../workspace/workspace.ts'
 
 export function positive(text: string): number {
   if (!/^[1-9]\d{0,8}$/.test(text)) throw new InvalidArgumentError('It must be a number above 0.')
@@ -14,4 +17,18 @@ export function instant(text: string): Date {
   if (time === undefined || Number.isNaN(time.getTime()))
     throw new InvalidArgumentError('It must be a time with its zone, such as 2026-11-01T03:00:00Z.')
   return time
+}
+
+/** `-` is standard input: what it is, a file, a pipe or a socket, makes no difference. */
+export async function readGiven(file: string): Promise<Buffer> {
+  try {
+    return file === '-' ? await buffer(process.stdin) : await readFile(file)
+  } catch (error) {
+    throw new Mistake(`The file ${file} cannot be read (${(error as NodeJS.ErrnoException).code ?? 'unknown'}).`)
+  }
+}
+
+/** A secret, which stands on no command line: those are everybody's to read. */
+export async function readSecret(file: string): Promise<string> {
+  return (await readGiven(file)).toString('utf8').trim()
 }

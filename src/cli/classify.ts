@@ -1,11 +1,11 @@
 // `posthorn classify`: what the rules say about an SMTP reply, or about a report by mail. Needs no database.
-import { readFile } from 'node:fs/promises'
 import { Option, type Command } from 'commander'
 import { limits } from '../config.ts'
 import { bounceRulesVersion, classify, type BounceEvidence, type BounceStage } from '../domain/bounce-rules.ts'
 import { verdictsOf } from '../domain/report-verdict.ts'
 import { readReport } from '../mail/report.ts'
 import { Mistake } from '../workspace/workspace.ts'
+import { readGiven } from './arguments.ts'
 import { facts, table } from './print.ts'
 import type { Desk } from './tools.ts'
 
@@ -68,12 +68,7 @@ async function showReport(desk: Desk, file: string): Promise<void> {
 }
 
 async function readBytes(file: string): Promise<Buffer> {
-  let bytes: Buffer
-  try {
-    bytes = await readFile(file === '-' ? '/dev/stdin' : file)
-  } catch (error) {
-    throw new Mistake(`The file ${file} cannot be read (${(error as NodeJS.ErrnoException).code ?? 'unknown'}).`)
-  }
+  const bytes = await readGiven(file)
   if (bytes.length > limits.smtpMessageBytesMax)
     throw new Mistake(`The file ${file} is larger than any report that is read (${limits.smtpMessageBytesMax} bytes).`)
   return bytes

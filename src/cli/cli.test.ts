@@ -26,7 +26,7 @@ interface Ended {
   readonly err: string
 }
 
-function posthorn(args: readonly string[], more: NodeJS.ProcessEnv = {}): Promise<Ended> {
+function posthorn(args: readonly string[], more: NodeJS.ProcessEnv = {}, input?: string): Promise<Ended> {
   const env = {
     PATH: process.env['PATH'],
     HOME: process.env['HOME'],
@@ -35,9 +35,10 @@ function posthorn(args: readonly string[], more: NodeJS.ProcessEnv = {}): Promis
     ...more,
   }
   return new Promise((resolve) => {
-    execFile(command, args, { env }, (error, out, err) => {
+    const child = execFile(command, args, { env }, (error, out, err) => {
       resolve({ status: typeof error?.code === 'number' ? error.code : error === null ? 0 : -1, out, err })
     })
+    if (input !== undefined) child.stdin?.end(input)
   })
 }
 
@@ -275,6 +276,16 @@ test('a feed is made with its secret shown once, listed without it, and removed'
     ['add', 'mailgun', '--key-file', '/nowhere'],
   ])
     expect(await posthorn(['feed', ...args])).toMatchObject({ status: 1, out: '' })
+})
+
+test('the login of a relay needs not stand on a command line, where everybody on the machine can read it', async () => {
+  await answer('workspace', 'create', '--name', 'Relayed')
+  const route = 'smtps://me:secret@relay.example:465\n'
+  const set = await posthorn(['workspace', 'set', 'Relayed', '--route', '-', '--json'], {}, route)
+  expect(set).toMatchObject({ status: 0, err: '' })
+  expect(set.out).toContain('relay.example')
+  expect(set.out).not.toContain('secret')
+  expect(await posthorn(['workspace', 'set', 'Relayed', '--route', '-'], {}, '')).toMatchObject({ status: 1, out: '' })
 })
 
 describe('a login', () => {

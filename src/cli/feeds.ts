@@ -1,9 +1,9 @@
 // `posthorn feed`: the event feeds of relay providers.
-import { readFile } from 'node:fs/promises'
 import type { Command } from 'commander'
 import { addFeed, listFeeds, removeFeed, type Feed } from '../feeds/feeds.ts'
 import type { Db } from '../store/database.ts'
 import { audited, findWorkspace, Mistake } from '../workspace/workspace.ts'
+import { readSecret } from './arguments.ts'
 import { facts, table } from './print.ts'
 import type { Desk } from './tools.ts'
 
@@ -29,7 +29,7 @@ export function feedCommands(program: Command, desk: Desk): void {
           options.workspace === undefined
             ? {}
             : { workspace: (await findWorkspace(tools.db, tools.vault, options.workspace)).id }
-        const key = options.keyFile === undefined ? undefined : await readKey(options.keyFile)
+        const key = options.keyFile === undefined ? undefined : await readSecret(options.keyFile)
         const add = async (db: Db) => {
           const added = await addFeed({ ...tools, db }, { provider, ...workspace, topic: options.topic, key })
           if (typeof added === 'string') throw new Mistake(added)
@@ -70,12 +70,4 @@ export function feedCommands(program: Command, desk: Desk): void {
 /** The URL of a feed may carry its secret. */
 function told({ id, provider, workspace }: Feed) {
   return { target: id, facts: { provider, ...(workspace !== null && { workspace }) } }
-}
-
-async function readKey(file: string): Promise<string> {
-  try {
-    return (await readFile(file === '-' ? '/dev/stdin' : file, 'utf8')).trim()
-  } catch (error) {
-    throw new Mistake(`The file ${file} cannot be read (${(error as NodeJS.ErrnoException).code ?? 'unknown'}).`)
-  }
 }

@@ -9,6 +9,7 @@ import {
   setPlanAsOperator,
 } from '../workspace/workspace.ts'
 import type { Plan, PlanChanges, Workspace, WorkspaceChanges } from '../workspace/workspace.ts'
+import { readSecret } from './arguments.ts'
 import { facts, table } from './print.ts'
 import type { Desk } from './tools.ts'
 
@@ -52,7 +53,10 @@ export function workspaceCommands(program: Command, desk: Desk): void {
     .argument('<workspace>', 'its id or exact name')
     .option('--plan <plan>', 'another plan')
     .addOption(new Option('--status <status>', 'block it, or let it send again').choices(['active', 'blocked']))
-    .option('--route <route>', 'sandbox, mx, a relay URL, or default for the route of the installation')
+    .option(
+      '--route <route>',
+      'sandbox, mx, a relay URL (- reads it from standard input), or default for the route of the installation',
+    )
     .addOption(
       new Option('--keep-content <flag>', 'keep body and attachments after a message is final').choices([
         'true',
@@ -62,7 +66,11 @@ export function workspaceCommands(program: Command, desk: Desk): void {
     .action((name: string, { keepContent, ...rest }: WorkspaceChanges & { keepContent?: string }) =>
       desk.with(async (tools) => {
         const { id } = await findWorkspace(tools.db, tools.vault, name)
-        const changes = { ...rest, ...(keepContent !== undefined && { keepsContent: keepContent === 'true' }) }
+        const changes = {
+          ...rest,
+          ...(keepContent !== undefined && { keepsContent: keepContent === 'true' }),
+          ...(rest.route === '-' && { route: await readSecret('-') }),
+        }
         const changed = await changeWorkspaceAsOperator(tools, tools.actor, id, changes)
         desk.show(changed, () => describe(changed))
       }),
