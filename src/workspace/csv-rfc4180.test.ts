@@ -5,7 +5,7 @@ import { readCsv, writeCsv } from './csv-rfc4180.ts'
 test('what was written is read again', () => {
   assert(
     property(array(array(string({ maxLength: 20 }), { minLength: 2, maxLength: 4 }), { maxLength: 6 }), (lines) => {
-      expect(readCsv(lines.map(writeCsv).join('')).map(({ cells }) => cells)).toEqual(lines)
+      expect([...readCsv(lines.map(writeCsv).join(''))].map(({ cells }) => cells)).toEqual(lines)
     }),
   )
 })
@@ -36,5 +36,15 @@ test.each([
   ['"never closed', [[1, 'never closed']]],
   ['"a"b,c', [[1, 'ab', 'c']]],
 ] as const)('%j', (text, expected) => {
-  expect(readCsv(text).map(({ line, cells }) => [line, ...cells])).toEqual(expected)
+  expect([...readCsv(text)].map(({ line, cells }) => [line, ...cells])).toEqual(expected)
+})
+
+test('a line of endless cells, or a cell without an end, comes in pieces', () => {
+  expect([...readCsv(','.repeat(2_500))].map(({ line, cells }) => [line, cells.length])).toEqual([
+    [1, 1_000],
+    [1, 1_000],
+    [1, 501],
+  ])
+  const [first, second] = readCsv(`"${'""'.repeat(150_000)}`)
+  expect([first?.line, second]).toEqual([1, undefined])
 })

@@ -6,9 +6,12 @@ export interface CsvLine {
   readonly cells: readonly string[]
 }
 
+/** No line of a file that people made has more; what has comes in pieces, so that none takes long. */
+const cellsMax = 1_000
+const quotedCharactersMax = 100_000
+
 /** All lines that are not blank. A byte order mark is skipped. */
-export function readCsv(text: string): CsvLine[] {
-  const lines: CsvLine[] = []
+export function* readCsv(text: string): Generator<CsvLine> {
   const size = text.length
   let at = text.startsWith('\ufeff') ? 1 : 0
   let line = 1
@@ -22,13 +25,13 @@ export function readCsv(text: string): CsvLine[] {
       at = next
       if (text[at] !== ',') break
       at++
+      if (cells.length === cellsMax) yield { line: begins, cells: cells.splice(0) }
     }
     if (text[at] === '\r') at++
     if (text[at] === '\n') at++
     line++
-    if (cells.length > 1 || cells[0]?.trim() !== '') lines.push({ line: begins, cells })
+    if (cells.length > 1 || cells[0]?.trim() !== '') yield { line: begins, cells }
   }
-  return lines
 }
 
 /** The cell, where it ends, and how many line breaks are inside. */
@@ -43,7 +46,7 @@ function readCell(text: string, start: number): [cell: string, next: number, bre
     const quote = text.indexOf('"', at)
     const until = quote === -1 ? text.length : quote
     cell += text.slice(at, until)
-    if (text[until + 1] !== '"' || quote === -1) {
+    if (text[until + 1] !== '"' || quote === -1 || cell.length > quotedCharactersMax) {
       // What stands between the closing quote and the next comma is not hidden: it makes the cell a wrong one.
       const end = endOfPlain(text, Math.min(until + 1, text.length))
       return [cell + text.slice(until + 1, end), end, cell.split('\n').length - 1]

@@ -259,7 +259,7 @@ export async function unsuppressFor({ db }: Tools, by: By, recipient: string): P
 
 /** All or nothing. */
 export const importSuppressionsFor = ({ db }: Tools, by: By, csv: string) =>
-  db.transaction((tx) => importSuppressions(tx, by.workspaceId, csv, by.actor))
+  importSuppressions(db, by.workspaceId, csv, by.actor)
 
 export const undoRuleFor = (
   { db }: Tools,

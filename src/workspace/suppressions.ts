@@ -1,4 +1,5 @@
 // Suppressed recipients of a workspace: by hand, and as CSV in and out.
+import { setImmediate } from 'node:timers/promises'
 import { limits } from '../config.ts'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import { parseAddress, unsupportedForm } from '../mail/address.ts'
@@ -119,36 +120,52 @@ export async function importSuppressions(
   text: string,
   actor: string,
 ): Promise<{ readonly added: number; readonly alreadyThere: number }> {
-  const byKey = new Map<string, NewSuppression>()
-  // Of two spellings the first stays, as it does in the table.
-  for (const row of readSuppressions(text)) if (!byKey.has(row.key)) byKey.set(row.key, row)
-  const rows = [...byKey.values()]
-  let added = 0
-  for (let at = 0; at < rows.length; at += limits.suppressionImportRows)
-    added += await insertSuppressions(db, workspace, rows.slice(at, at + limits.suppressionImportRows), actor)
-  return { added, alreadyThere: rows.length - added }
+  const rows = await readSuppressions(text)
+  return db.transaction(async (tx) => {
+    let added = 0
+    for (let at = 0; at < rows.length; at += limits.suppressionImportRows)
+      added += await insertSuppressions(tx, workspace, rows.slice(at, at + limits.suppressionImportRows), actor)
+    return { added, alreadyThere: rows.length - added }
+  })
 }
 
-function readSuppressions(text: string): NewSuppression[] {
+/** Millions of lines take seconds: others get their turn in between. */
+async function readSuppressions(text: string): Promise<NewSuppression[]> {
   if (text.length > limits.suppressionImportBytesMax)
     throw new Mistake(`The file is larger than ${limits.suppressionImportBytesMax} bytes: split it.`, { field: 'csv' })
-  const lines = readCsv(text)
-  const head = lines[0]?.cells.map((cell) => cell.trim().toLowerCase()) ?? []
-  const named = head.findIndex((cell) => ['recipient', 'email', 'address'].includes(cell))
-  const reasonAt = named === -1 ? 1 : head.indexOf('reason')
-  const rows: NewSuppression[] = []
+  const byKey = new Map<string, NewSuppression>()
   const mistakes: string[] = []
-  for (const { line, cells } of named === -1 ? lines : lines.slice(1)) {
-    const row = readLine(cells[Math.max(named, 0)], reasonAt === -1 ? undefined : cells[reasonAt])
-    if (typeof row === 'string') mistakes.push(`line ${line}: ${row}`)
-    else rows.push(row)
+  let more = 0
+  let places: { readonly recipient: number; readonly reason: number } | undefined
+  let turnEndsAt = performance.now() + limits.importTurnMs
+  for (const { line, cells } of readCsv(text)) {
+    if (performance.now() > turnEndsAt) {
+      await setImmediate()
+      turnEndsAt = performance.now() + limits.importTurnMs
+    }
+    if (places === undefined) {
+      const named = placesIn(cells)
+      places = named ?? { recipient: 0, reason: 1 }
+      if (named !== undefined) continue
+    }
+    const row = readLine(cells[places.recipient], cells[places.reason])
+    // Of two spellings the first stays, as it does in the table.
+    if (typeof row !== 'string') {
+      if (!byKey.has(row.key)) byKey.set(row.key, row)
+    } else if (mistakes.length < limits.importMistakesShownMax) mistakes.push(`line ${line}: ${row}`)
+    else more++
   }
-  if (mistakes.length === 0) return rows
-  const shown = mistakes.slice(0, limits.importMistakesShownMax)
-  const more = mistakes.length - shown.length
-  throw new Mistake(['Nothing was imported.', ...shown, ...(more > 0 ? [`and ${more} more`] : [])].join('\n'), {
+  if (mistakes.length === 0) return [...byKey.values()]
+  throw new Mistake(['Nothing was imported.', ...mistakes, ...(more > 0 ? [`and ${more} more`] : [])].join('\n'), {
     field: 'csv',
   })
+}
+
+/** Undefined where the line is no head; a head may name no reason. */
+function placesIn(cells: readonly string[]) {
+  const head = cells.map((cell) => cell.trim().toLowerCase())
+  const recipient = head.findIndex((cell) => ['recipient', 'email', 'address'].includes(cell))
+  return recipient === -1 ? undefined : { recipient, reason: head.indexOf('reason') }
 }
 
 /** The row, or what is wrong with it. */

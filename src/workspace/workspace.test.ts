@@ -231,6 +231,15 @@ describe('suppressions', () => {
     expect(await all()).toEqual([])
   })
 
+  test('a long file holds nobody else up while it is read', async () => {
+    let turns = 0
+    const others = setInterval(() => turns++, 1)
+    const wrong = importSuppressions(db, shop.id, 'x\n'.repeat(300_000), 'operator:test')
+    await expect(wrong).rejects.toThrow('and 299980 more')
+    clearInterval(others)
+    expect(turns).toBeGreaterThan(2)
+  })
+
   test('plain lists and CSV with a head come in, and what goes out comes in again', async () => {
     expect(await importSuppressions(db, shop.id, 'a@b.example\r\nA@B.example\r\n', 'operator:test')).toEqual({
       added: 1,
