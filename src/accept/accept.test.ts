@@ -201,6 +201,15 @@ describe('an idempotency key', () => {
     expect(await traces(sender)).toEqual([2, 2, 2, 2, 2])
   })
 
+  test('whether it has expired is asked of the clock of the ids, which is the database’s', async () => {
+    const sender = await world.sender()
+    const tools = await toolsOn(world.db)
+    const anHourBehind = makeAccept({ ...tools, ids: { ...tools.ids, now: () => Date.now() - 3600_000 } })
+    const expiresAt = new Date(Date.now() - 60_000)
+    expect(await accept(submission(sender, { expiresAt }))).toMatchObject({ field: 'expiresAt' })
+    expect(await anHourBehind(submission(sender, { expiresAt }))).toMatchObject({ replayed: false })
+  })
+
   test('with another body: refused, also while the first is under way', async () => {
     const sender = await world.sender()
     const answers = await Promise.all([

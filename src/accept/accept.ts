@@ -50,7 +50,7 @@ async function decide(tools: AcceptTools, submission: Submission): Promise<Accep
     return refuse('invalid_request', '"recipient" is a return path, which takes reports only.', { field: 'recipient' })
   const id = tools.ids.next()
   const row = { workspaceId: submission.workspaceId, fields: fieldsOf(tools, submission, id) }
-  if (submission.expiresAt !== undefined && submission.expiresAt.getTime() <= Date.now()) {
+  if (submission.expiresAt !== undefined && submission.expiresAt.getTime() <= tools.ids.now()) {
     if (submission.idempotency === undefined) return tooLate
     // A repeat of what was accepted in time: "too late" would say that nothing was.
     const known = await answeredWithin(limits.admissionMs, tools.admitter.look(row))

@@ -18,17 +18,17 @@ const long = 'x'.repeat(40_000)
 const file = (contentBase64: string) => ({ filename: 'a.bin', contentType: 'application/x-test', contentBase64 })
 const bodyWith = (changes: object) => JSON.stringify({ ...validBody, ...changes })
 
-test('whether a message has expired is told by the clock that it is given, large or small', async () => {
-  const anHourBehind = new SendBodies(() => Date.now() - 3600_000)
-  const expiresAt = new Date(Date.now() - 60_000).toISOString()
+test('how far ahead a message expires is told by the clock that it is given, large or small', async () => {
+  const anHourAhead = new SendBodies(() => Date.now() + 3600_000)
+  const expiresAt = new Date(Date.now() + limits.expiresAheadMsMax + 60_000).toISOString()
   for (const attachments of [[], [file('A'.repeat(400_000))]]) {
     const body = bodyWith({ expiresAt, attachments })
     expect(await bodies.read(Buffer.from(body), false)).toMatchObject({ field: 'expiresAt' })
-    expect(await anHourBehind.read(Buffer.from(body), false)).toMatchObject({
+    expect(await anHourAhead.read(Buffer.from(body), false)).toMatchObject({
       message: { expiresAt: new Date(expiresAt) },
     })
   }
-  await anHourBehind.stop()
+  await anHourAhead.stop()
 })
 
 test('metadata may be named constructor and prototype; as members of the request they are unknown', () => {
