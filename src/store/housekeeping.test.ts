@@ -228,6 +228,26 @@ describe('what found no partition', () => {
   })
 })
 
+test('what was written while the clock was ahead does not wait until that time comes', async () => {
+  await inDays(40)
+  const [lost] = await world.claimed(sender, [{}])
+  await makeAdmitter(world.db).admit(world.submission(sender, { destination: 'ahead.example' }))
+  await world.setClock()
+  const [alive] = await world.claimed(sender, [{}])
+  await makeAdmitter(world.db).admit(world.submission(sender, { destination: 'now.example' }))
+  await world.db.run(`update outbound set due_at = app_now() + interval '9 hours' where destination = 'now.example'`)
+  await keep()
+  const waits = (column: string, which: string, value: unknown) =>
+    world.value<number>(
+      `select ceil(extract(epoch from ${column} - app_now()) / 60)::integer from outbound where ${which} = $1`,
+      [value],
+    )
+  expect(await waits('due_at', 'destination', 'ahead.example')).toBeLessThanOrEqual(0)
+  expect(await waits('lease_until', 'message_id', lost?.id)).toBe(60)
+  expect(await waits('lease_until', 'message_id', alive?.id)).toBe(1)
+  expect(await waits('due_at', 'destination', 'now.example')).toBe(9 * 60)
+})
+
 describe('nobody who sends waits for it', () => {
   test('a partition that somebody reads is left alone for now, and sends go on meanwhile', async () => {
     const id = await finished()

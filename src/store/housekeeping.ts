@@ -53,6 +53,21 @@ const links = sql(
       limit $2))
    returning message_id`,
 )
+// Nothing is due so far ahead, nor claimed for so long: such a row was written while the clock was ahead, and would lie there until that time comes.
+// Who is alive says so again within seconds; of the others the reaper decides, after a time that is long for a lease.
+const hasten = (queue: 'outbound' | 'webhook_queue') =>
+  sql(
+    `hasten-${queue}`,
+    `update ${queue} set due_at = least(due_at, app_now()),
+            lease_until = case when lease_until is not null then least(lease_until, app_now() + interval '1 hour') end
+      where ctid = any (array(
+        select q.ctid from ${queue} q where coalesce(q.lease_until, q.due_at) > app_now() + $1 * interval '1 millisecond' limit $2 for update skip locked))
+     returning message_id`,
+  )
+const hastened = [
+  [hasten('outbound'), limits.messageAgeMsMax],
+  [hasten('webhook_queue'), limits.webhookFailingMs],
+] as const
 
 /** One round. `pause` waits between tries to take off a partition that is in use. */
 export async function keepHouse(
@@ -63,6 +78,8 @@ export async function keepHouse(
   await untilFree(async () => (await db.rows<{ made: number | null }>(ahead))[0]?.made !== null, pause)
   await db.rows(tellContentDays, [String(retention.contentDays)])
   await dropExpired(db, retention, pause)
+  for (const [statement, aheadMs] of hastened)
+    while ((await db.rows(statement, [aheadMs, limits.housekeepingRows])).length === limits.housekeepingRows);
   while ((await db.rows<{ many: number }>(unwanted, [limits.housekeepingRows]))[0]?.many === limits.housekeepingRows);
   while ((await db.rows(keys, [retention.recordsDays, limits.housekeepingRows])).length === limits.housekeepingRows);
   while ((await db.rows(links, [retention.recordsDays, limits.housekeepingRows])).length === limits.housekeepingRows);
