@@ -292,7 +292,7 @@ export const settingTable = {
   POSTHORN_KEEP_EVENTS_DAYS: setting(
     days(36_500),
     30,
-    'How long events are kept, at least, to be sent again or read; whole weeks of them go together.',
+    'How long events are kept, at least, to be sent again or read: counted from the day of their message, so a late report goes with it; whole weeks of them go together.',
   ),
   POSTHORN_KEEP_CONTENT_DAYS: setting(
     days(36_500),
