@@ -3,7 +3,7 @@
 // program would unpack and another would not is seen too. Runs in the scan's thread: everything here is synchronous.
 import { constants, inflateRawSync } from 'node:zlib'
 import { Beyond, type Allowance } from './allowance.ts'
-import { checkDirectory, type ListedFile } from './zip-directory.ts'
+import { checkDirectory, type List, type ListedFile } from './zip-directory.ts'
 
 export type Member =
   | { readonly bytes: Buffer; readonly name?: string }
@@ -22,10 +22,10 @@ const damaged = 'is damaged and does not unpack'
 export function* zipMembers(bytes: Buffer, allowance: Allowance): Generator<Member> {
   let at = bytes.indexOf(localHeader)
   if (at < 0) return
-  const { entries, strict } = checkDirectory(bytes, allowance)
-  const listed = new Map(entries.map((entry) => [entry.offset, entry]))
+  const list = checkDirectory(bytes, allowance)
+  const listed = new Map(list.entries.map((entry) => [entry.offset, entry]))
   const seen = new Set<number>()
-  const lookAt = (offset: number): ZipRead => zipMember(bytes, offset, listed.get(offset), strict, allowance)
+  const lookAt = (offset: number): ZipRead => zipMember(bytes, offset, listed.get(offset), list, allowance)
   for (; at >= 0; at = bytes.indexOf(localHeader, at)) {
     seen.add(at)
     const { members, end } = lookAt(at)
@@ -43,14 +43,14 @@ interface ZipRead {
 }
 
 /**
- * Programs take method, size and the mark of encryption from the list, or from the header: whatever the two say, it is tried to inflate, and
- * what is not deflated after all, or only by one of them, is taken as it stands.
+ * Programs take method, size and the mark of encryption from the list, or from the header, and not all from the same list: unless all agree
+ * that it is stored it is tried to inflate, and what is not deflated after all, or only by one of them, is taken as it stands.
  */
 function zipMember(
   bytes: Buffer,
   at: number,
   listed: ListedFile | undefined,
-  strict: boolean,
+  { strict, isOnly }: Pick<List, 'strict' | 'isOnly'>,
   allowance: Allowance,
 ): ZipRead {
   const nothing: ZipRead = { members: [], end: at + 4 }
@@ -66,7 +66,8 @@ function zipMember(
   const encrypted = (flags & encryptedFlag) !== 0
   if (encrypted) members.push({ opaque: 'encrypted' })
   else if (method !== stored && method !== deflated) members.push({ opaque: 'method' })
-  const inflated = inflate(bytes.subarray(start), allowance)
+  const isStored = isOnly && !encrypted && method === stored && listed?.method === stored
+  const inflated = isStored ? undefined : inflate(bytes.subarray(start), allowance)
   if (inflated !== undefined) members.push({ bytes: inflated.bytes, name })
   const plain = !encrypted && method === deflated && (listed?.method ?? deflated) === deflated
   if (plain && inflated !== undefined) return { members, end: start + inflated.used }

@@ -90,6 +90,7 @@ describe('found', () => {
     ['a zip, whose header alone says that it is deflated', lyingHeader(true, 8, 8)],
     ['stored in a zip, whose header alone says that it is encrypted', lyingHeader(true, 6, 1)],
     ['stored in a zip, whose header alone says a size', lyingHeader(true, 18, 10)],
+    ['a zip with two lists, of which the last says that it is stored', twoLists()],
     ['stored in a zip, whose header leaves the size to the list', storedWithoutSize()],
     ['Base64 in a text', Buffer.from(`Look:\n\n${wrapped(packed)}\n`)],
     ['a mail, Base64', mail(part('base64', wrapped(packed)))],
@@ -349,6 +350,18 @@ function lyingHeader(stored: boolean, at: number, value: number): Buffer {
   const archive = zipOf([{ name: 'a', content: stored ? packed : eicar, stored }])
   archive.writeUInt16LE(value, at)
   return archive
+}
+
+/** Programs that look for a list whose comment ends with the file find the first; the last stands in its comment. */
+function twoLists(): Buffer {
+  const archive = lyingHeader(false, 8, 0)
+  const lie = archive.subarray(-69) // list and end record
+  const second = Buffer.from(lie)
+  second.writeUInt16LE(0, 10)
+  second.writeUInt32LE(archive.length, second.length - 6)
+  second.writeUInt16LE(1, second.length - 2)
+  archive.writeUInt16LE(second.length, archive.length - 2)
+  return Buffer.concat([archive, second])
 }
 
 /** As programs write that do not know the size beforehand (flag 8); the file holds what looks like the next record. */

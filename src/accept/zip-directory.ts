@@ -20,15 +20,22 @@ export interface ListedFile {
   readonly unpacked: number
 }
 
-/** What is listed, in the order of the file, and whether contradictions count. Throws `Beyond`. */
-export function checkDirectory(
-  bytes: Buffer,
-  allowance: Allowance,
-): { readonly entries: readonly ListedFile[]; readonly strict: boolean } {
+export interface List {
+  /** In the order of the file. */
+  readonly entries: readonly ListedFile[]
+  /** Whether contradictions count. */
+  readonly strict: boolean
+  /** No program could find another list. */
+  readonly isOnly: boolean
+}
+
+/** Throws `Beyond`. */
+export function checkDirectory(bytes: Buffer, allowance: Allowance): List {
   // Only of what is an archive from its first byte are contradictions held against it; elsewhere the bytes may mean something else.
   const strict = bytes.readUInt16LE(0) === 0x4b50
-  const none = { entries: [], strict }
   const end = bytes.lastIndexOf(endRecord)
+  const isOnly = end === bytes.indexOf(endRecord)
+  const none = { entries: [], strict, isOnly }
   if (end < 0 || end + 22 > bytes.length || bytes.length - end > unknown16 + 22) return none
   const { count, size, offset, at } = endOf(bytes, end, strict)
   if (count > limits.scanEntriesMax)
@@ -52,7 +59,7 @@ export function checkDirectory(
     unpacked += entry.unpacked
     if (strict && (entry.unpacked > limits.scanEntryBytesMax || unpacked > limits.scanBytesMax)) allowance.tooMuch()
   }
-  return { entries, strict }
+  return { entries, strict, isOnly }
 }
 
 function endOf(bytes: Buffer, end: number, strict: boolean) {
