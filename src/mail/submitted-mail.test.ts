@@ -185,6 +185,16 @@ describe('what is read out', () => {
     expect(isPlain(['Content-Type: text/html'])).toBe(false)
     expect(isPlain(['Content-Type: multipart/mixed; boundary=b'])).toBe(false)
     expect(isPlain(['Content-Type: text/plain; name=a.exe'])).toBe(false)
+    // Not every reader knows comments, and what a backslash does.
+    for (const given of [
+      'text/plain (; name=a.vbs)',
+      'text/plain (; name=a.vbs',
+      'text/plain; x="\\"; name="a.vbs',
+      'text/plain; filename=a.vbs',
+    ])
+      expect(isPlain([`Content-Type: ${given}`])).toBe(false)
+    expect(isPlain([`Content-Type: text/plain${'\r\n '.repeat(60_000)}x`])).toBe(false)
+    expect(isPlain(['Content-Type: Text/Plain;\r\n\tformat = flowed; charset="utf-8" ;'])).toBe(true)
     expect(isPlain(['Content-Transfer-Encoding: base64'])).toBe(false)
     expect(isPlain(['Content-Disposition: attachment'])).toBe(false)
     expect(isPlain([], 'x\r\nbegin 644 a.exe\r\n')).toBe(false)

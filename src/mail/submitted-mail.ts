@@ -6,7 +6,7 @@ import { limits } from '../config.ts'
 import { parseAddress, type EmailAddress } from './address.ts'
 import { addressSpecs } from './address-list.ts'
 import { headerEnd, lineText, readHeaderBlock, type HeaderLine } from './header-block.ts'
-import { decodeWords, parseParameterized } from './mime-field.ts'
+import { decodeWords } from './mime-field.ts'
 import { mayHoldUuencode, quotedPrintable } from './mime-leaves.ts'
 
 export interface SubmittedMail {
@@ -172,11 +172,16 @@ function hasLongLine(mail: Buffer): boolean {
   return false
 }
 
+/** Without comments and escapes, which not all readers know: behind them some would find a file name. */
+const plainType = /^text\/plain(?:\s*;\s*(?!\w*name)[\w-]+\s*=\s*(?:"[^"\\]*"|[\w.:+-]+))*(?:\s*;)?$/i
+/** A longer one is not looked at so closely. */
+const plainTypeCharactersMax = 200
+
 /** One text for people, whole, with nothing in it that a reader would take for a file, decoded where it is encoded. */
 function isPlainText(mail: Buffer, bodyStart: number, fields: Fields): boolean {
-  const { value, parameters } = parseParameterized(textOf(fields, 'content-type'))
-  if ((value !== '' && value !== 'text/plain') || parameters.has('name')) return false
-  if (fields.has('content-disposition')) return false
+  const type = textOf(fields, 'content-type')
+  if (type.length > plainTypeCharactersMax || fields.has('content-disposition')) return false
+  if (type !== '' && !plainType.test(type)) return false
   const encoding = textOf(fields, 'content-transfer-encoding').toLowerCase()
   const body = mail.subarray(bodyStart)
   if (encoding === '' || encoding === '7bit' || encoding === '8bit') return !mayHoldUuencode(body)
