@@ -206,6 +206,17 @@ describe('clean', () => {
       Buffer.concat([Buffer.from('The end is PK\u0005\u0006, the list '), Buffer.alloc(40, 'x')]),
     ],
     ['a cut zip', zipped(randomBytes(1_000)).subarray(0, 300)],
+    [
+      'gzip in Base64 that was padded piece by piece',
+      mail(
+        part(
+          'base64',
+          gzipSync(randomBytes(5_000).toString('hex'))
+            .toString('latin1')
+            .replace(/[^]{1,100}/g, (piece) => `${Buffer.from(piece, 'latin1').toString('base64')}\r\n`),
+        ),
+      ),
+    ],
     ['a mail', mail(part('base64', wrapped(randomBytes(10_000))), part('8bit', 'Grüße'))],
     [
       'hashes, one a line',

@@ -112,7 +112,7 @@ urlSafe[underscore] = 63
 
 /**
  * Skips what is no Base64; after padding it goes on, as some readers do. Readers differ in two things, and where they come up each way is
- * taken: to some a padding that completes nothing is junk like any other, and some know the alphabet for URLs.
+ * taken: to some a padding that completes nothing is junk like any other, and one that does is the end; and some know the alphabet for URLs.
  */
 function base64Readings(text: Buffer): Buffer[] {
   const readings = [lenientBase64(text, sextets, true)]
@@ -128,13 +128,17 @@ function lenientBase64(text: Buffer, values: Int8Array, paddingCounts: boolean):
   let filled = 0
   let bits = 0
   let held = 0
+  let padded = 0
   for (let at = 0; at < text.length; at++) {
     const byte = text[at] as number
     const sextet = values[byte] as number
     if (sextet < 0) {
-      if (byte === equals && paddingCounts) held = 0
+      if (byte !== equals) continue
+      if (paddingCounts) held = 0
+      else if (held === 2 || (held === 4 && ++padded === 2)) break
       continue
     }
+    padded = 0
     bits = ((bits << 6) | sextet) & 0xff_ffff
     held += 6
     if (held >= 8) {
