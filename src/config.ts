@@ -853,6 +853,10 @@ export const limits = {
   /** Of pictures inside a mail, each as often as its HTML shows it. */
   previewPicturesCharactersMax: 8 * 1024 * 1024,
   previewFilesMax: 100,
+  /** Tags and texts between them, of HTML that is read for its text. */
+  htmlPiecesMax: 100_000,
+  /** Of texts that hold character references. */
+  htmlCodedCharactersMax: 1024 * 1024,
   chartPointsMax: 800,
   foldCountsMs: 1_000,
   foldCountsRows: 20_000,

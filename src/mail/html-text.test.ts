@@ -79,3 +79,14 @@ test.each(hostile.map((piece) => [piece.slice(0, 20), piece]))(
     expect(performance.now() - began).toBeLessThan(1_000)
   },
 )
+
+test.each(['<', '<p>', '&amp;', '<!a>', '<a b=c>', '<a b="', '<script>', '<P>x', 'aB', 'x ', 'a\r\n'])(
+  'as much of %j as a mail may hold takes no time to speak of',
+  (unit) => {
+    const html = unit.repeat(Math.ceil(24e6 / unit.length))
+    const began = performance.now()
+    textOfHtml(html)
+    // It was seconds; the machine of the tests is busy.
+    expect(performance.now() - began).toBeLessThan(1_500)
+  },
+)

@@ -1,30 +1,41 @@
 // The text of an HTML part, for the record of a message that has no plain one. Not a renderer: tags go, blocks become lines, what nobody
-// reads (scripts, styles, comments, the head's title) goes with its content. One pass, linear, whatever comes.
+// reads (scripts, styles, comments, the head's title) goes with its content. One pass, linear, whatever comes, and no further than anybody reads.
+import { limits } from '../config.ts'
 
-const unread = new Set(['script', 'style', 'title', 'template'])
+/** What nobody reads, and how it ends. */
+const unread = new Map(
+  ['script', 'style', 'title', 'template'].map((name) => [name, new RegExp(`</${name}`, 'gi')] as const),
+)
 const blocks =
   /^(?:address|article|blockquote|br|dd|div|dl|dt|footer|h[1-6]|header|hr|li|main|ol|p|pre|section|table|tr|ul)$/
 const cells = /^(?:td|th)$/
-const tagName = /<\/?([a-z][a-z0-9]{0,20})/y
+const tagName = /<\/?([a-z][a-z0-9]{0,20})/iy
 /** What ends a tag, or may hide such an end: a value. A quote that opens no value is a letter (HTML 13.2.5). */
 const tagPiece = />|=\s*(?:(["'])|[^\s>]*)/g
 /** A value with a `>` in it that is longer is none: somebody forgot to close a quote. */
 const quotedCharactersMax = 2_000
 
 export function textOfHtml(html: string): string {
-  const lower = html.replace(/[A-Z]+/g, (letters) => letters.toLowerCase())
   let out = ''
   let quotesHold = true
-  for (let at = 0; at < html.length;) {
+  let pieces = 0
+  let coded = 0
+  for (let at = 0; at < html.length && pieces < limits.htmlPiecesMax; pieces++) {
     const tag = html.indexOf('<', at)
-    out += plain(html.slice(at, tag < 0 ? html.length : tag))
+    const ends = tag < 0 ? html.length : tag
+    const text = html.slice(at, Math.min(ends, at + limits.bodyTextBytesMax))
+    const readable = text.includes('&') ? text.slice(0, limits.htmlCodedCharactersMax - coded) : text
+    if (readable !== '') out += plain(readable)
+    // What comes behind a text that was cut does not belong to it.
+    if (readable.length < ends - at || out.length >= limits.bodyTextBytesMax) break
+    if (text.includes('&')) coded += text.length
     if (tag < 0) break
     if (html.startsWith('<!--', tag)) {
       at = behind(html, '-->', tag + 4)
       continue
     }
     tagName.lastIndex = tag
-    const name = tagName.exec(lower)?.[1]
+    const name = tagName.exec(html)?.[1]?.toLowerCase()
     if (name === undefined && !/[!?/]/.test(html.charAt(tag + 1))) {
       out += '<'
       at = tag + 1
@@ -38,7 +49,8 @@ export function textOfHtml(html: string): string {
     const end: number | undefined = quotesHold ? behindTag(html, tagName.lastIndex) : undefined
     quotesHold = end !== undefined
     at = end ?? behind(html, '>', tag)
-    if (unread.has(name) && html[tag + 1] !== '/') at = behind(html, '>', behind(lower, `</${name}`, at))
+    const ending = html[tag + 1] === '/' ? undefined : unread.get(name)
+    if (ending !== undefined) at = behind(html, '>', behindMatch(html, ending, at))
     else if (blocks.test(name)) out += '\n'
     else if (cells.test(name)) out += ' '
   }
@@ -48,6 +60,11 @@ export function textOfHtml(html: string): string {
     .join('\n')
     .replace(/\n{3,}/g, '\n\n')
     .trim()
+}
+
+function behindMatch(text: string, what: RegExp, from: number): number {
+  what.lastIndex = from
+  return what.test(text) ? what.lastIndex : text.length
 }
 
 /** The end where it does not come any more. */
@@ -145,7 +162,7 @@ function plain(text: string): string {
             : character(Number.parseInt(hex ?? digits, hex === undefined ? 10 : 16)),
       )
     : text
-  return read.replace(/[ \t\r\n\f\u00a0]+/g, ' ')
+  return read.replace(/[ \t\r\n\f\u00a0]{2,}|[\t\r\n\f\u00a0]/g, ' ')
 }
 
 /** What the numbers 128 to 159 stand for: characters of windows-1252, where it has one (HTML 13.2.5.80). */

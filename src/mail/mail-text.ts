@@ -31,7 +31,9 @@ export function mailTextOf(root: MimeEntity): string {
   const text = plain === undefined ? '' : decodedText(plain)
   // Many programs put an empty text beside their HTML.
   const read = text.trim() === '' && html !== undefined ? textOfHtml(decodedText(html)) || text : text
-  return bounded(read.replace(/\r\n?/g, '\n').replaceAll('\0', '\ufffd').toWellFormed())
+  // CRLF becomes LF: of twice as much as is kept, enough is left.
+  const start = read.slice(0, 2 * limits.bodyTextBytesMax)
+  return bounded(start.replace(/\r\n?/g, '\n').replaceAll('\0', '\ufffd').toWellFormed())
 }
 
 /** In the order of the text. Of a related only its root: the rest is what the root shows by its Content-ID (RFC 2387). */
