@@ -864,6 +864,7 @@ export const limits = {
   domainsPerWorkspaceMax: 1_000,
   mailboxesPerWorkspaceMax: 10_000,
   liveConnectionsMax: 500,
+  liveConnectionsPerWorkspaceMax: 100,
   liveConnectionsPerUserMax: 10,
   liveHeartbeatMs: 20_000,
   // Checking domains (docs/domains.md)

@@ -84,6 +84,21 @@ test('streams of one person are bounded', async () => {
   for (const { body } of all.slice(1)) await body?.cancel()
 })
 
+test('streams of one workspace leave room for those of others, however many keys it makes', async () => {
+  const keys = Math.ceil(limits.liveConnectionsPerWorkspaceMax / limits.liveConnectionsPerUserMax) + 1
+  const held: Response[] = [] // one that nobody holds is closed
+  for (let n = 0; n < keys; n++) {
+    const authorization = `Bearer ${await office.key(shop.workspaceId, 'mail.read')}`
+    const ask = () => fetch(url, { headers: { authorization } })
+    held.push(...(await Promise.all(Array.from({ length: limits.liveConnectionsPerUserMax }, ask))))
+  }
+  expect(held.filter(({ status }) => status === 200)).toHaveLength(limits.liveConnectionsPerWorkspaceMax)
+  const other = await office.key((await office.sender()).workspaceId, 'mail.read')
+  held.push(await fetch(url, { headers: { authorization: `Bearer ${other}` } }))
+  expect(held.at(-1)?.status).toBe(200)
+  for (const { body } of held) await body?.cancel()
+})
+
 test.each(['key', 'session'])('a stream ends with what opened it: a %s', async (how) => {
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
   try {

@@ -17,6 +17,6 @@ export const live = {
     }),
     ok: [200, 'A stream of events.', Type.String()],
     contentType: 'text/event-stream',
-    may: { 429: 'Too many streams of this person, or of this service (`too_many_attempts`).' },
+    may: { 429: 'Too many streams of this person, of this workspace, or of this service (`too_many_attempts`).' },
   }),
 }

@@ -1,10 +1,11 @@
-// GET /api/v1/live: a stream that says when a workspace has changed. Bounded per process and per person; it ends with the session or
+// GET /api/v1/live: a stream that says when a workspace has changed. Bounded per process, workspace and person; it ends with the session or
 // key that opened it, and at once when the server stops.
 import { PassThrough } from 'node:stream'
 import { limits } from '../../config.ts'
 import { managementOperations as operations } from '../../contract/operations.ts'
 import type { Scope } from '../../contract/operation.ts'
 import { isRefusal, refuse } from '../../domain/refusal.ts'
+import type { By } from '../../workspace/workspace.ts'
 import type { Desk } from '../manage.ts'
 
 const crowded = refuse('too_many_attempts', 'Too many live streams are open; close some, or look again by hand.', {
@@ -13,18 +14,23 @@ const crowded = refuse('too_many_attempts', 'Too many live streams are open; clo
 
 export function liveRoute({ app, member, office, gateOf }: Desk): void {
   const enter = gateOf(operations.watch.scope as Scope)
-  const open = new Map<PassThrough, string>()
+  const open = new Map<PassThrough, By>()
   app.addHook('preClose', (done) => {
     for (const stream of open.keys()) stream.end()
     done()
   })
 
   member(operations.watch, ({ by, request, reply }) => {
-    const own = [...open.values()].filter((actor) => actor === by.actor).length
-    if (own >= limits.liveConnectionsPerUserMax || open.size >= limits.liveConnectionsMax)
+    const ofWorkspace = [...open.values()].filter(({ workspaceId }) => workspaceId === by.workspaceId).length
+    const own = [...open.values()].filter(({ actor }) => actor === by.actor).length
+    if (
+      own >= limits.liveConnectionsPerUserMax ||
+      ofWorkspace >= limits.liveConnectionsPerWorkspaceMax ||
+      open.size >= limits.liveConnectionsMax
+    )
       return Promise.resolve(crowded)
     const stream = new PassThrough()
-    open.set(stream, by.actor)
+    open.set(stream, by)
     const say = (text: string): void => {
       // A reader that does not read gets no more: it is told again when it comes back.
       if (!stream.writableNeedDrain) stream.write(text)
