@@ -318,6 +318,17 @@ describe('a login', () => {
       '--operator',
     )
     expect(again).toEqual({ id: made['id'], email: 'Ann@example.org', operator: true })
+    const anew = await answer('user', 'reset', 'ann@example.org')
+    expect(anew).toEqual({ ...again, password: expect.stringMatching(/^.{20}$/) as string })
+    expect(await answer('user', 'set', 'ann@example.org', '--operator', 'false')).toEqual({ ...again, operator: false })
+    const listed = await posthorn(['user', 'list'])
+    expect(listed.out).toMatch(
+      /^EMAIL +OPERATOR +SECOND FACTOR +WORKSPACES +LAST SIGN-IN\nAnn@example.org +no +no +People \(owner\) +never\n/,
+    )
+    expect((await posthorn(['user', 'remove', 'ann@example.org'])).err).toContain('is the only owner of "People"')
+    await answer('user', 'create', '--email', 'cy@example.org', '--workspace', 'People')
+    expect(await answer('user', 'remove', 'ann@example.org')).toMatchObject({ id: made['id'] })
+    expect((await posthorn(['user', 'reset', 'ann@example.org'])).err).toContain('There is no user "ann@example.org"')
   })
 
   test('needs an address, and a workspace for a role', async () => {

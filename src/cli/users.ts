@@ -1,8 +1,8 @@
-// `posthorn user`: people of the dashboard. Operators are made here and nowhere else.
+// `posthorn user`: people of the dashboard. Operators are made here and nowhere else; who has lost everything gets in again by this.
 import { Option, type Command } from 'commander'
 import { memberRoles, type MemberRole } from '../domain/scopes.ts'
-import { createUser, findWorkspace } from '../workspace/workspace.ts'
-import { facts } from './print.ts'
+import { beginLoginAnew, createUser, findWorkspace, listLogins, removeLogin, setLogin } from '../workspace/workspace.ts'
+import { facts, table } from './print.ts'
 import type { Desk } from './tools.ts'
 
 interface Options {
@@ -45,4 +45,54 @@ export function userCommands(program: Command, desk: Desk): void {
         )
       })
     })
+
+  group
+    .command('list')
+    .description('list all logins, with their workspaces')
+    .action(() =>
+      desk.with(async ({ db }) => {
+        const all = await listLogins(db)
+        const rows = () =>
+          all.map(({ email, operator, twoFactor, workspaces, lastSignInAt }) => [
+            email,
+            operator ? 'yes' : 'no',
+            twoFactor ? 'yes' : 'no',
+            workspaces.map(({ name, role }) => `${name} (${role})`).join(', '),
+            lastSignInAt ?? 'never',
+          ])
+        const heads = ['EMAIL', 'OPERATOR', 'SECOND FACTOR', 'WORKSPACES', 'LAST SIGN-IN']
+        desk.show(all, () => table(heads, rows(), 'There is no login yet.'))
+      }),
+    )
+  group
+    .command('set')
+    .description('give somebody the rights of an operator, or take them')
+    .argument('<email>')
+    .addOption(new Option('--operator <flag>').choices(['true', 'false']).makeOptionMandatory())
+    .action((email: string, { operator }: { operator: 'true' | 'false' }) =>
+      desk.with(async ({ db, actor }) => {
+        const changed = await setLogin(db, actor, email, { operator: operator === 'true' })
+        desk.show(changed, () => facts({ ...changed }))
+      }),
+    )
+  group
+    .command('reset')
+    .description('begin a login anew: a new password, shown once; second factor, passkeys and sessions go')
+    .argument('<email>')
+    .action((email: string) =>
+      desk.with(async ({ db, actor }) => {
+        const anew = await beginLoginAnew(db, actor, email)
+        desk.show(anew, () => facts({ ...anew }))
+      }),
+    )
+  group
+    .command('remove')
+    .description('remove a login with its sessions and memberships')
+    .argument('<email>')
+    .action((email: string) =>
+      desk.with(async ({ db, actor }) => {
+        const removed = await removeLogin(db, actor, email)
+        desk.show(removed, () => `Removed: ${removed.email}`)
+      }),
+    )
 }

@@ -18,7 +18,7 @@ import { makeIds } from '../store/message-id.ts'
 import { storeWorld, type Sender, type StoreWorld } from '../store/store.test-kit.ts'
 import { readRecord, readStatus } from '../store/views/message-status.ts'
 import { makeTargets, makeWebhookDesk } from '../webhooks/webhooks.ts'
-import { createUser } from '../workspace/members.ts'
+import { createUser } from '../workspace/logins.ts'
 import type { Notice } from '../workspace/notices.ts'
 import type { Office } from '../workspace/office.ts'
 import {

@@ -23,6 +23,7 @@ const insert = sql(
 const ofUser = sql('list-passkeys', `select ${columns} from passkeys where user_id = $1 order by created_at, id`)
 const one = sql('find-passkey', `select ${columns} from passkeys where id = $1`)
 const used = sql('passkey-used', 'update passkeys set counter = $2, last_used_at = app_now() where id = $1')
+const removeAll = sql('delete-passkeys', 'delete from passkeys where user_id = $1')
 const remove = sql('delete-passkey', 'delete from passkeys where user_id = $1 and id = $2 returning name')
 const ask = sql(
   'ask-passkey',
@@ -59,6 +60,9 @@ export async function notePasskey(db: Db, id: string, counter: number): Promise<
   await db.rows(used, [id, counter])
 }
 /** Its name; undefined where the person has none with this id. */
+export async function deletePasskeys(db: Db, user: string): Promise<void> {
+  await db.rows(removeAll, [user])
+}
 export async function deletePasskey(db: Db, user: string, id: string): Promise<string | undefined> {
   return (await db.rows<{ name: string }>(remove, [user, id]))[0]?.name
 }

@@ -16,6 +16,15 @@ export interface UserRow {
   readonly last_sign_in_at: Date | null
 }
 
+/** With the workspaces that the person is a member of. */
+export interface ListedUserRow extends Pick<
+  UserRow,
+  'id' | 'email' | 'name' | 'operator' | 'created_at' | 'last_sign_in_at'
+> {
+  readonly two_factor: boolean
+  readonly workspaces: readonly { readonly id: WorkspaceId; readonly name: string; readonly role: MemberRole }[]
+}
+
 const userColumns =
   'id, email, email_key, name, password_hash, operator, totp_sealed, totp_pending_sealed, created_at, last_sign_in_at'
 
@@ -29,7 +38,16 @@ const byId = sql('user-by-id', `select ${userColumns} from users where id = $1`)
 const anyone = sql('any-user', 'select id from users limit 1')
 const rename = sql('rename-user', `update users set name = $2 where id = $1 returning ${userColumns}`)
 const password = sql('set-password', 'update users set password_hash = $2 where id = $1')
-const operatorFlag = sql('set-operator', `update users set operator = true where id = $1 returning ${userColumns}`)
+const operatorFlag = sql('set-operator', 'update users set operator = $2 where id = $1')
+const removal = sql('delete-user', 'delete from users where id = $1')
+const listed = sql(
+  'list-users',
+  `select u.id, u.email, u.name, u.operator, u.created_at, u.last_sign_in_at,
+          u.totp_sealed is not null or exists (select from passkeys p where p.user_id = u.id) two_factor,
+          coalesce((select json_agg(json_build_object('id', w.id, 'name', w.name, 'role', m.role) order by w.id)
+                      from members m join workspaces w on w.id = m.workspace_id where m.user_id = u.id), '[]') workspaces
+     from users u where u.id = coalesce($2::uuid, u.id) order by u.email_key limit $1`,
+)
 const signedIn = sql('note-sign-in', 'update users set last_sign_in_at = app_now() where id = $1')
 
 export interface NewUser {
@@ -61,9 +79,16 @@ export async function renameUser(db: Db, id: string, name: string): Promise<User
 export async function setPasswordHash(db: Db, id: string, hash: string): Promise<void> {
   await db.rows(password, [id, hash])
 }
-export async function makeOperator(db: Db, id: string): Promise<void> {
-  await db.rows(operatorFlag, [id])
+export async function setOperator(db: Db, id: string, operator: boolean): Promise<void> {
+  await db.rows(operatorFlag, [id, operator])
 }
+/** With everything that is theirs alone: sessions, second factor, passkeys, memberships. */
+export async function deleteUser(db: Db, id: string): Promise<void> {
+  await db.rows(removal, [id])
+}
+/** All of them, or one. */
+export const listUserRows = (db: Db, most: number, id?: string): Promise<ListedUserRow[]> =>
+  db.rows<ListedUserRow>(listed, [most, id ?? null])
 export async function noteSignIn(db: Db, id: string): Promise<void> {
   await db.rows(signedIn, [id])
 }

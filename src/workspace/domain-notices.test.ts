@@ -8,7 +8,7 @@ import { storeWorld, type StoreWorld } from '../store/store.test-kit.ts'
 import { makeDomainChecker } from './domain-check.ts'
 import { makeDomainNotices } from './domain-notices.ts'
 import { addDomain } from './domains.ts'
-import { createUser } from './members.ts'
+import { createUser } from './logins.ts'
 import type { Notice } from './notices.ts'
 
 let world: StoreWorld

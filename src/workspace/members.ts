@@ -1,7 +1,7 @@
 // Members of a workspace and how they come in: by an invitation that is mailed to them, or by the operator's command. Nobody gives a role that
 // can do more than they can themselves, only owners make and remove owners, and a workspace always keeps one.
 import { randomBytes, randomUUIDv7 } from 'node:crypto'
-import { hashSecret, makePassword } from '../base/secret.ts'
+import { hashSecret } from '../base/secret.ts'
 import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { covers, scopesOfRole, type MemberRole } from '../domain/scopes.ts'
@@ -23,12 +23,11 @@ import {
   type InvitationRow,
   type MemberRow,
 } from '../store/members.ts'
-import { insertUser, isAnyUser, makeOperator, userByEmail, type UserRow } from '../store/people.ts'
+import { insertUser, userByEmail, type UserRow } from '../store/people.ts'
 import { workspaceById } from '../store/workspaces.ts'
 import { audited, type By } from './by.ts'
 import { Mistake, notThere, parseName } from './mistake.ts'
 import type { Notify } from './notices.ts'
-import { makePasswords } from './passwords.ts'
 import type { Browser, People, SignedIn } from './people.ts'
 import type { Holder } from './sessions.ts'
 
@@ -227,48 +226,14 @@ export async function acceptInvitation(
   return known === undefined ? people.welcome(user, browser, 'invitation') : undefined
 }
 
-/** A person with a random password, shown once: the operator's command and the first start. */
-export async function createUser(
-  db: Db,
-  actor: string,
-  wish: {
-    readonly email: string
-    readonly name?: string
-    readonly operator: boolean
-    readonly member?: { readonly workspace: WorkspaceId; readonly role: MemberRole }
-  },
-): Promise<{ readonly id: string; readonly email: string; readonly operator: boolean; readonly password?: string }> {
-  const address = parseAddress(wish.email.trim())
-  if (address === undefined) throw new Mistake(`"${wish.email}" is not an address, such as ada@example.com.`)
-  const password = makePassword(15)
-  const hash = await makePasswords().hash(password, address.text)
-  return db.transaction(async (tx) => {
-    const known = await userByEmail(tx, address.key)
-    if (known !== undefined && wish.member === undefined && !wish.operator)
-      throw new Mistake(`There is already a user ${address.text}.`, { code: 'conflict' })
-    const user = known ?? (await newUser(tx, address.text, wish.name, hash, wish.operator))
-    if (wish.operator && !user.operator) await makeOperator(tx, user.id)
-    if (wish.member !== undefined) {
-      const { workspace, role } = wish.member
-      if (!(await insertMember(tx, workspace, user.id, role))) await setMemberRole(tx, workspace, user.id, role)
-    }
-    const facts = { operator: wish.operator, ...(wish.member !== undefined && { role: wish.member.role }) }
-    const workspaceId = wish.member?.workspace
-    await writeAudit(tx, {
-      actor,
-      action: known === undefined ? 'user.created' : 'user.changed',
-      target: user.email,
-      facts,
-      ...(workspaceId !== undefined && { workspaceId }),
-    })
-    const operator = user.operator || wish.operator
-    return { id: user.id, email: user.email, operator, ...(known === undefined && { password }) }
-  })
-}
-
-export const isAnybodyThere = (db: Db): Promise<boolean> => isAnyUser(db)
-
-async function newUser(tx: Db, email: string, name: string | undefined, passwordHash: string, operator: boolean) {
+/** Throws where somebody has the address. */
+export async function newUser(
+  tx: Db,
+  email: string,
+  name: string | undefined,
+  passwordHash: string,
+  operator: boolean,
+) {
   const clean = name === undefined || name.trim() === '' ? null : parseName(name, 'person')
   const emailKey = parseAddress(email)?.key ?? email.toLowerCase()
   const user = await insertUser(tx, { id: randomUUIDv7(), email, emailKey, name: clean, passwordHash, operator })

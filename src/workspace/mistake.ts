@@ -41,12 +41,15 @@ export function parseId(text: string, what: string): string {
   return text.toLowerCase()
 }
 
+/** Joiners are no tricks of the eye like the other invisible characters: Persian is not written without them, nor are some emoji. */
+const unseen = /(?![\u200c\u200d])\p{C}/u
+
 /** A name for people: without control characters, and not endless. */
 export function parseName(text: string, what: string): string {
   const name = text.trim()
-  if (name === '' || name.length > limits.nameCharactersMax || /\p{C}/u.test(name))
+  if (name === '' || name.length > limits.nameCharactersMax || unseen.test(name))
     throw new Mistake(
-      `The name of a ${what} has 1 to ${limits.nameCharactersMax} characters and no control characters.`,
+      `The name of a ${what} has 1 to ${limits.nameCharactersMax} characters and no control or invisible characters.`,
       { field: 'name' },
     )
   return name

@@ -9,7 +9,7 @@ import type { Db } from '../store/database.ts'
 import { storeWorld, type Sender, type StoreWorld } from '../store/store.test-kit.ts'
 import { readRecord } from '../store/views/message-status.ts'
 import { disableEndpoint, enableEndpoint, insertEndpoint } from '../store/webhook-endpoints.ts'
-import { createUser } from './members.ts'
+import { createUser } from './logins.ts'
 import { makeNotifier, type Notify } from './notices.ts'
 import { tellUntold } from './webhook-notices.ts'
 

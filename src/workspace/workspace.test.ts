@@ -190,6 +190,16 @@ describe('domains and mailboxes', () => {
     expect(await whoseMailbox(db, mailbox.id)).toBe(shop.id)
     await expect(whoseMailbox(db, shop.id)).rejects.toThrow('There is no mailbox')
     await expect(whoseMailbox(db, 'x')).rejects.toThrow('not the id of a mailbox')
+    for (const [name, is] of [
+      ['می\u200cخواهم', true],
+      ['👩\u200d👩\u200d👧', true],
+      ['gpj.\u202eexe', false],
+      ['a\u0000', false],
+    ] as const) {
+      const named = addMailbox(db, shop.id, `name-${encodeURIComponent(name).length}@example.org`, name)
+      if (is) expect((await named).name).toBe(name)
+      else await expect(named).rejects.toThrow('no control or invisible characters')
+    }
   })
 })
 

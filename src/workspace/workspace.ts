@@ -58,9 +58,7 @@ export {
 export {
   acceptInvitation,
   changeMember,
-  createUser,
   invite,
-  isAnybodyThere,
   listInvitations,
   listMembers,
   removeMember,
@@ -72,6 +70,8 @@ export { listMessagesOf, listRefusedOf, pageRefused, searchMessages, showMessage
 export type { MessageSummary, Timeline } from './messages.ts'
 export { Mistake } from './mistake.ts'
 export { makeNotifier, readSystemMailbox, saveSystemMailbox } from './notices.ts'
+export { beginLoginAnew, createUser, isAnybodyThere, listLogins, removeLogin, setLogin } from './logins.ts'
+export type { Login } from './logins.ts'
 export { makeLive } from './live.ts'
 export type { Office } from './office.ts'
 export type { Notify } from './notices.ts'

@@ -1,0 +1,92 @@
+// What operators do with the logins of others, and that it is felt in every browser at once.
+import { TOTP, Secret } from 'otpauth'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { beginLoginAnew, listLogins, removeLogin, setLogin } from '../workspace/workspace.ts'
+import { officeWorld, type OfficeWorld } from './office.test-kit.ts'
+
+const actor = 'operator:tester'
+let office: OfficeWorld
+beforeAll(async () => {
+  office = await officeWorld()
+})
+afterAll(() => office.close())
+
+const signIn = (email: string, password: string) => ({ body: { email, password } })
+const audit = async (target: string) =>
+  (await office.world.db.run<{ actor: string; action: string; workspace_id: string | null }>(
+    'select actor, action, workspace_id from audit_log where target = $1 and actor = $2 order by action, workspace_id',
+    [target, actor],
+  )) as { action: string; workspace_id: string | null }[]
+
+test('whoever has lost everything begins anew: a new password, and nothing else that opens or is open', async () => {
+  const shop = await office.sender()
+  const person = await office.signedIn('owner', shop.workspaceId)
+  const { email, id, password } = person.login
+  const begun = await person.ask('POST', '/account/two-factor', { body: { password } })
+  const { secret } = begun.json<{ secret: string }>()
+  const code = new TOTP({ secret: Secret.fromBase32(secret) }).generate()
+  expect((await person.ask('POST', '/account/two-factor/confirm', { body: { code } })).statusCode).toBe(200)
+  await office.world.db.run(
+    `insert into passkeys (id, user_id, name, public_key, counter, transports) values ('lost', $1, 'lost', '', 0, '{}')`,
+    [id],
+  )
+  await office.world.db.run(
+    `insert into password_resets (token_hash, user_id, expires_at) values ('lost', $1, app_now() + interval '1 hour')`,
+    [id],
+  )
+  const stranger = await office.signedIn('owner', shop.workspaceId)
+
+  const anew = await beginLoginAnew(office.office.db, actor, email.toUpperCase())
+  expect(anew).toEqual({ id, email, operator: false, password: expect.stringMatching(/^.{20}$/) as string })
+  expect((await person.ask('GET', '/session')).statusCode).toBe(401)
+  expect((await office.browser().ask('POST', '/session', signIn(email, password))).statusCode).toBe(401)
+  expect((await office.browser().ask('POST', '/session', signIn(email, anew.password))).statusCode).toBe(200)
+  for (const table of ['passkeys', 'password_resets', 'recovery_codes'])
+    expect(await office.world.value(`select count(*)::integer from ${table} where user_id = $1`, [id]), table).toBe(0)
+  expect((await stranger.ask('GET', '/session')).statusCode).toBe(200)
+  expect(await audit(email)).toEqual([{ actor, action: 'user.reset', workspace_id: null }])
+})
+
+test('the rights of an operator are given and taken, also of one who is signed in', async () => {
+  const person = await office.signedIn('viewer', (await office.sender()).workspaceId, true)
+  const { email, id } = person.login
+  expect((await person.ask('GET', '/operator/plans')).statusCode).toBe(200)
+  expect(await setLogin(office.office.db, actor, email, { operator: false })).toEqual({ id, email, operator: false })
+  expect((await person.ask('GET', '/operator/plans')).statusCode).toBe(403)
+  await setLogin(office.office.db, actor, email, { operator: true })
+  expect((await person.ask('GET', '/operator/plans')).statusCode).toBe(200)
+  await expect(setLogin(office.office.db, actor, 'nobody@people.example', { operator: true })).rejects.toThrow(
+    'There is no user "nobody@people.example"',
+  )
+})
+
+test('a login is removed with all that is theirs, but for the only owner of a workspace', async () => {
+  const [shop, bakery] = [await office.sender(), await office.sender()]
+  const first = await office.signedIn('owner', shop.workspaceId)
+  const { email, id } = first.login
+  await office.world.db.run(`insert into members (workspace_id, user_id, role) values ($1, $2, 'viewer')`, [
+    bakery.workspaceId,
+    id,
+  ])
+  const named = (await listLogins(office.office.db)).find((each) => each.id === id)
+  expect(named).toMatchObject({ email, operator: false, twoFactor: false, lastSignInAt: expect.any(Date) as Date })
+  expect(named?.workspaces.map((each) => [each.id, each.role])).toEqual([
+    [shop.workspaceId, 'owner'],
+    [bakery.workspaceId, 'viewer'],
+  ])
+  await expect(removeLogin(office.office.db, actor, email)).rejects.toThrow(`${email} is the only owner of`)
+  expect((await first.ask('GET', '/session')).statusCode).toBe(200)
+
+  const second = await office.signedIn('owner', shop.workspaceId)
+  expect(await removeLogin(office.office.db, actor, email)).toMatchObject({ id, email })
+  expect((await first.ask('GET', '/session')).statusCode).toBe(401)
+  expect((await listLogins(office.office.db)).map((each) => each.id)).not.toContain(id)
+  const members = (await second.ask('GET', '/members')).json<{ items: { email: string }[] }>().items
+  expect(members.map((each) => each.email)).toEqual([second.login.email])
+  expect(await audit(email)).toEqual([
+    ...[shop.workspaceId, bakery.workspaceId]
+      .sort()
+      .map((workspace_id) => ({ actor, action: 'member.removed', workspace_id })),
+    { actor, action: 'user.removed', workspace_id: null },
+  ])
+})

@@ -1,0 +1,175 @@
+// Logins as operators see to them at the keyboard: made, listed, given or denied the rights of an operator, begun anew for somebody who has lost
+// everything, and removed. What people do with their own stands in people.ts, what members do with each other in members.ts.
+import { makePassword } from '../base/secret.ts'
+import { limits } from '../config.ts'
+import type { WorkspaceId } from '../domain/message.ts'
+import type { MemberRole } from '../domain/scopes.ts'
+import { parseAddress } from '../mail/address.ts'
+import { writeAudit } from '../store/audit.ts'
+import type { Db } from '../store/database.ts'
+import { countOwners, insertMember, lockMembers, setMemberRole } from '../store/members.ts'
+import { deletePasskeys } from '../store/passkeys.ts'
+import {
+  deleteUser,
+  dropPasswordResets,
+  isAnyUser,
+  listUserRows,
+  removeTotp,
+  setOperator,
+  setPasswordHash,
+  userByEmail,
+  type ListedUserRow,
+  type UserRow,
+} from '../store/people.ts'
+import { deleteSessions } from '../store/sessions.ts'
+import { newUser } from './members.ts'
+import { Mistake } from './mistake.ts'
+import { makePasswords } from './passwords.ts'
+
+export interface Login {
+  readonly id: string
+  readonly email: string
+  readonly name?: string
+  readonly operator: boolean
+  /** An authenticator app or a passkey. */
+  readonly twoFactor: boolean
+  readonly workspaces: readonly { readonly id: WorkspaceId; readonly name: string; readonly role: MemberRole }[]
+  readonly createdAt: Date
+  readonly lastSignInAt?: Date
+}
+
+export const isAnybodyThere = (db: Db): Promise<boolean> => isAnyUser(db)
+
+const passwordBytes = 15
+
+/** A person with a random password, shown once: the operator's command and the first start. */
+export async function createUser(
+  db: Db,
+  actor: string,
+  wish: {
+    readonly email: string
+    readonly name?: string
+    readonly operator: boolean
+    readonly member?: { readonly workspace: WorkspaceId; readonly role: MemberRole }
+  },
+): Promise<{ readonly id: string; readonly email: string; readonly operator: boolean; readonly password?: string }> {
+  const address = parseAddress(wish.email.trim())
+  if (address === undefined) throw new Mistake(`"${wish.email}" is not an address, such as ada@example.com.`)
+  const password = makePassword(passwordBytes)
+  const hash = await makePasswords().hash(password, address.text)
+  return db.transaction(async (tx) => {
+    const known = await userByEmail(tx, address.key)
+    if (known !== undefined && wish.member === undefined && !wish.operator)
+      throw new Mistake(`There is already a user ${address.text}.`, { code: 'conflict' })
+    const user = known ?? (await newUser(tx, address.text, wish.name, hash, wish.operator))
+    if (wish.operator && !user.operator) await setOperator(tx, user.id, true)
+    if (wish.member !== undefined) {
+      const { workspace, role } = wish.member
+      if (!(await insertMember(tx, workspace, user.id, role))) await setMemberRole(tx, workspace, user.id, role)
+    }
+    const facts = { operator: wish.operator, ...(wish.member !== undefined && { role: wish.member.role }) }
+    const workspaceId = wish.member?.workspace
+    await writeAudit(tx, {
+      actor,
+      action: known === undefined ? 'user.created' : 'user.changed',
+      target: user.email,
+      facts,
+      ...(workspaceId !== undefined && { workspaceId }),
+    })
+    const operator = user.operator || wish.operator
+    return { id: user.id, email: user.email, operator, ...(known === undefined && { password }) }
+  })
+}
+
+/** In the order of addresses; the first thousand. */
+export async function listLogins(db: Db): Promise<Login[]> {
+  return (await listUserRows(db, limits.loginsListedMax)).map(presentLogin)
+}
+
+/** Gives the rights of an operator, or takes them: what is open in a browser loses them with the next request. */
+export async function setLogin(
+  db: Db,
+  actor: string,
+  email: string,
+  changes: { readonly operator: boolean },
+): Promise<{ readonly id: string; readonly email: string; readonly operator: boolean }> {
+  return db.transaction(async (tx) => {
+    const user = await requireUser(tx, email)
+    await setOperator(tx, user.id, changes.operator)
+    await writeAudit(tx, { actor, action: 'user.changed', target: user.email, facts: changes })
+    return { id: user.id, email: user.email, ...changes }
+  })
+}
+
+/** For somebody who has lost everything, or from whom a device was taken: a new password, shown once; no second factor, passkey or session is left. */
+export async function beginLoginAnew(
+  db: Db,
+  actor: string,
+  email: string,
+): Promise<{ readonly id: string; readonly email: string; readonly operator: boolean; readonly password: string }> {
+  const known = await requireUser(db, email)
+  const password = makePassword(passwordBytes)
+  const hash = await makePasswords().hash(password, known.email)
+  return db.transaction(async (tx) => {
+    const { id, email: address, operator } = await requireUser(tx, email)
+    await setPasswordHash(tx, id, hash)
+    await dropPasswordResets(tx, id)
+    await removeTotp(tx, id)
+    await deletePasskeys(tx, id)
+    await deleteSessions(tx, id)
+    await writeAudit(tx, { actor, action: 'user.reset', target: address })
+    return { id, email: address, operator, password }
+  })
+}
+
+/** With all that is theirs alone. A workspace keeps an owner: who is the last one is not removed. */
+export async function removeLogin(db: Db, actor: string, email: string): Promise<Login> {
+  return db.transaction(async (tx) => {
+    const { id } = await requireUser(tx, email)
+    const [row] = await listUserRows(tx, 1, id)
+    const login = presentLogin(row as ListedUserRow)
+    // In the order of their ids, as every transaction that locks several.
+    for (const workspace of login.workspaces) await lockMembers(tx, workspace.id)
+    for (const { id: workspace, name, role } of login.workspaces)
+      if (role === 'owner' && (await countOwners(tx, workspace)) === 1)
+        throw new Mistake(
+          `${login.email} is the only owner of "${name}": make another first (posthorn user create --email ... --workspace ${workspace} --role owner).`,
+          { code: 'conflict' },
+        )
+    await deleteUser(tx, id)
+    const gone = { actor, target: login.email }
+    for (const { id: workspaceId } of login.workspaces)
+      await writeAudit(tx, { ...gone, workspaceId, action: 'member.removed' })
+    await writeAudit(tx, { ...gone, action: 'user.removed' })
+    return login
+  })
+}
+
+async function requireUser(db: Db, email: string): Promise<UserRow> {
+  const key = parseAddress(email.trim())?.key
+  const user = key === undefined ? undefined : await userByEmail(db, key)
+  if (user === undefined) throw new Mistake(`There is no user "${email}"; \`posthorn user list\` shows them all.`)
+  return user
+}
+
+function presentLogin({
+  id,
+  email,
+  name,
+  operator,
+  two_factor,
+  workspaces,
+  created_at,
+  last_sign_in_at,
+}: ListedUserRow): Login {
+  return {
+    id,
+    email,
+    ...(name !== null && { name }),
+    operator,
+    twoFactor: two_factor,
+    workspaces,
+    createdAt: created_at,
+    ...(last_sign_in_at !== null && { lastSignInAt: last_sign_in_at }),
+  }
+}
