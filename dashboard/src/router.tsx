@@ -124,6 +124,11 @@ const workspace = createRoute({
   path: '/workspace',
   component: lazyRouteComponent(() => import('./pages/workspace.tsx'), 'WorkspacePage'),
 })
+const upgrade = createRoute({
+  getParentRoute: () => inside,
+  path: '/upgrade',
+  component: lazyRouteComponent(() => import('./pages/upgrade.tsx'), 'UpgradePage'),
+})
 const members = createRoute({
   getParentRoute: () => inside,
   path: '/members',
@@ -185,6 +190,7 @@ export const router = createRouter({
       settings,
       webhook,
       workspace,
+      upgrade,
       members,
       audit,
       account,

@@ -427,6 +427,7 @@ describe('every page', () => {
     settings: '/settings',
     webhook: '/webhook',
     workspace: '/workspace',
+    upgrade: '/upgrade',
     members: '/members',
     audit: '/audit',
     account: '/account',

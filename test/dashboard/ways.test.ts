@@ -239,6 +239,18 @@ test('a workspace gets another name, which the menu says at once, and drops what
   await menu.getByText('Shop', { exact: true }).waitFor()
 })
 
+test('whose plan does not include sending is told whom to ask for another', async () => {
+  await visit.posthorn.cli('workspace', 'set', bakery.id, '--plan', 'free')
+  await page.evaluate(`localStorage.setItem('workspace', ${JSON.stringify(bakery.id)})`)
+  await go('/')
+  await page.getByRole('link', { name: 'Change it' }).click()
+  await heading(page, 'Another plan')
+  await page.getByText('Plans are given by whoever runs this Posthorn').waitFor()
+  await page.getByText(bakery.id).waitFor()
+  await visit.posthorn.cli('workspace', 'set', bakery.id, '--plan', 'unlimited')
+  await page.evaluate(`localStorage.setItem('workspace', ${JSON.stringify(shop.id)})`)
+})
+
 describe('words that are too long, or none, or turned around', () => {
   const long = `${'a'.repeat(64)}@${'b'.repeat(60)}.${'c'.repeat(60)}.example`
   const phone = { width: 390, height: 844 }

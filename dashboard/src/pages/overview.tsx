@@ -15,6 +15,7 @@ import { Tabs } from '../ui/tabs.tsx'
 import { duration } from '../ui/time.tsx'
 import { FirstMessage } from './first-message.tsx'
 import { messageColumns } from './messages.tsx'
+import { Quota } from './quota.tsx'
 import { useEndpoint, WebhookTrouble } from './webhook-trouble.tsx'
 
 const spans = { '24 hours': 'hour', '30 days': 'day' } as const
@@ -133,43 +134,5 @@ function Totals({ totals }: { readonly totals: UsageSeries['totals'] }) {
         </li>
       </ul>
     </section>
-  )
-}
-
-const windowWords = { hour: 'Last 60 minutes', day: 'Today (UTC)', month: 'This month (UTC)' } as const
-
-function Quota({ usage }: { readonly usage: Usage }) {
-  return (
-    <div className="grid gap-4">
-      <p className="text-sm">
-        <strong className="font-medium">{usage.plan}</strong>
-        {!usage.apiSending && ' does not include sending.'}
-        {usage.upgradeUrl !== undefined && !usage.apiSending && (
-          <a href={usage.upgradeUrl} className="ml-2 text-accent underline">
-            Change it
-          </a>
-        )}
-      </p>
-      {usage.windows.map(({ window, used, limit }) => (
-        <div key={window} className="grid gap-1">
-          <p className="flex justify-between text-sm">
-            <span className="text-soft">{windowWords[window]}</span>
-            <span className="tabular-nums">
-              {used.toLocaleString()}
-              {limit !== undefined && <span className="text-soft"> of {limit.toLocaleString()}</span>}
-            </span>
-          </p>
-          {limit !== undefined && (
-            <meter
-              className="quota h-1.5 w-full"
-              min={0}
-              max={Math.max(limit, 1)}
-              value={used}
-              aria-label={`${windowWords[window]}: ${used} of ${limit}`}
-            />
-          )}
-        </div>
-      ))}
-    </div>
   )
 }
