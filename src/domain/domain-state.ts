@@ -3,8 +3,11 @@ import { limits } from '../config.ts'
 
 export type DomainStatus = 'pending' | 'verified' | 'degraded' | 'failed'
 
-/** `unanswered`: nobody who speaks for the zone could be asked, so that nothing is known. */
-export type DomainVerdict = 'good' | 'bad' | 'unanswered'
+/**
+ * `unanswered`: nobody who speaks for the zone could be asked, so that nothing is known. `unasked`: nor anybody else; the trouble is ours, and
+ * tells nothing of the domain.
+ */
+export type DomainVerdict = 'good' | 'bad' | 'unanswered' | 'unasked'
 
 export interface DomainState {
   readonly status: DomainStatus
@@ -32,9 +35,9 @@ const broken = {
 } as const satisfies Record<DomainStatus, readonly [DomainStatus, DomainStatus]>
 
 export function afterCheck(state: DomainState, verdict: DomainVerdict, now: Date): NextDomainState {
-  const unanswered = verdict === 'unanswered' ? state.unanswered + 1 : 0
+  const unanswered = verdict === 'unanswered' ? state.unanswered + 1 : verdict === 'unasked' ? state.unanswered : 0
   // Silence once may be the network's; silence that lasts is what receivers see too.
-  const isBroken = verdict === 'bad' || unanswered >= limits.domainUnansweredMax
+  const isBroken = verdict === 'bad' || (verdict === 'unanswered' && unanswered >= limits.domainUnansweredMax)
   const since = state.degradedAt ?? now
   const late = now.getTime() - since.getTime() >= limits.domainDegradedMsMax
   const status = verdict === 'good' ? 'verified' : isBroken ? broken[state.status][late ? 1 : 0] : state.status

@@ -116,6 +116,26 @@ describe('the life of a domain', () => {
     expect(record(third, 'ownership')?.finding).toMatch(/did not answer/)
   })
 
+  test('where nobody else answers either, the trouble is ours, and breaks no domain', async () => {
+    const domain = await add()
+    publish(domain)
+    await check(domain)
+    const kept = { ...dns.zone }
+    for (const name of [...Object.keys(dns.zone), 'com']) set(name, 'servfail')
+    try {
+      for (let each = 0; each < 5; each++) expect(await check(domain)).toMatchObject({ status: 'verified' })
+      // As soon as somebody does, the domain's own silence counts.
+      delete dns.zone['com']
+      expect(await check(domain)).toMatchObject({ status: 'degraded' })
+      set('com', 'servfail')
+      await clockAt(domain, 100)
+      expect(await check(domain)).toMatchObject({ status: 'degraded' })
+    } finally {
+      delete dns.zone['com']
+      for (const [name, is] of Object.entries(kept)) set(name, is)
+    }
+  })
+
   test('an operator’s word stands, and the check says what it sees', async () => {
     const domain = await add(true)
     expect(await check(domain)).toMatchObject({ status: 'verified', vouched: true })

@@ -41,6 +41,8 @@ export interface DomainCheckTools {
 }
 
 const triesMax = 3
+/** A zone whose servers answer when anybody's do. */
+const someoneElse = 'com'
 
 export function makeDomainChecker({ db, zones, hostname, tell }: DomainCheckTools): DomainChecker {
   const underWay = new Map<string, Promise<Domain | undefined>>()
@@ -50,7 +52,7 @@ export function makeDomainChecker({ db, zones, hostname, tell }: DomainCheckTool
       const row = await findDomainById(db, workspace, id)
       if (row === undefined) return undefined
       const sight = await lookAtDomain(zones, row, hostname)
-      const status = await writeDown(db, workspace, row, sight)
+      const status = await writeDown(db, workspace, row, sight, await verdictOf(sight, row))
       // Somebody checked at the same time: their answer is as fresh as ours, unless it keeps happening.
       if (status === undefined && tries < triesMax) continue
       const after = await findDomainById(db, workspace, id)
@@ -60,6 +62,13 @@ export function makeDomainChecker({ db, zones, hostname, tell }: DomainCheckTool
         await tell?.({ workspaceId: workspace, domain, from: row.status })
       return domain
     }
+  }
+
+  /** Before silence breaks a domain, somebody else is asked: where nobody answers, it is our own way out that is broken. */
+  const verdictOf = async (sight: DomainSight, { checks_unanswered: before }: DomainRow): Promise<DomainVerdict> => {
+    const verdict = shownBy(sight)
+    if (verdict !== 'unanswered' || before + 1 < limits.domainUnansweredMax) return verdict
+    return (await zones.ask(someoneElse, 'NS')).kind === 'unanswered' ? 'unasked' : verdict
   }
 
   /** Whoever asks while the same domain is being looked at gets the same answer. */
@@ -90,12 +99,13 @@ async function writeDown(
   workspaceId: WorkspaceId,
   row: DomainRow,
   sight: DomainSight,
+  verdict: DomainVerdict,
 ): Promise<DomainStatus | undefined> {
   const { id, name } = row
   const now = await databaseNow(db)
   const next = afterCheck(
     { status: row.status, createdAt: row.created_at, degradedAt: row.degraded_at, unanswered: row.checks_unanswered },
-    verdictOf(sight),
+    verdict,
     now,
   )
   const { returnPath } = sight
@@ -142,7 +152,7 @@ function checkInMs({ keys }: DomainRow, usually: number | null, switches: boolea
 }
 
 /** Ownership, and a DKIM key that signs or can begin to. */
-function verdictOf({ ownership, keys }: DomainSight): DomainVerdict {
+function shownBy({ ownership, keys }: DomainSight): DomainVerdict {
   const waiting = keys.find(({ key, sight }) => key.state === 'pending' && sight.status === 'verified')
   const signing = waiting ?? keys.find(({ key }) => key.state === 'active')
   const needed = [ownership, ...(signing === undefined ? [] : [signing])]
