@@ -1,5 +1,6 @@
 // A reporter for vitest that writes `N passed, N failed` into the file named by TEST_COUNTS; bin/test prints it as the very last
-// line. A file that cannot be loaded, and an error outside any test, count as failed: a run that proves nothing must not look green.
+// line. A file that cannot be loaded, and an error outside any test,
+// count as failed: a run that proves nothing must not look green.
 import { writeFileSync } from 'node:fs'
 import type { Reporter, SerializedError, TestModule } from 'vitest/node'
 
@@ -15,6 +16,8 @@ function countLine(modules: readonly TestModule[], errors: number): string {
   let failed = errors
   for (const module of modules) {
     failed += module.errors().length
+    // What went wrong before or after the tests of a `describe`: its tests are only skipped.
+    for (const suite of module.children.allSuites()) failed += suite.errors().length
     for (const test of module.children.allTests()) {
       const { state } = test.result()
       if (state === 'passed') passed++
