@@ -1,6 +1,5 @@
 // A reporter for vitest that writes `N passed, N failed` into the file named by TEST_COUNTS; bin/test prints it as the very last
-// line. A file that cannot be loaded, and an error outside any test,
-// count as failed: a run that proves nothing must not look green.
+// line. A file that cannot be loaded, and an error outside any test, count as failed: a run that proves nothing must not look green.
 import { writeFileSync } from 'node:fs'
 import type { Reporter, SerializedError, TestModule } from 'vitest/node'
 
