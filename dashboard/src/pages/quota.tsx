@@ -3,14 +3,14 @@ import type { Usage } from '../shapes.ts'
 
 const windowWords = { hour: 'Last 60 minutes', day: 'Today (UTC)', month: 'This month (UTC)' } as const
 
-/** The plan and what of it is used. */
-export function Quota({ usage }: { readonly usage: Usage }) {
+/** The plan and what of it is used; with the way to another one, but for the page that is it. */
+export function Quota({ usage, isLinked = true }: { readonly usage: Usage; readonly isLinked?: boolean }) {
   return (
     <div className="grid gap-4">
       <p className="text-sm">
         <strong className="font-medium">{usage.plan}</strong>
         {!usage.apiSending && ' does not include sending.'}
-        {usage.upgradeUrl !== undefined && !usage.apiSending && (
+        {isLinked && usage.upgradeUrl !== undefined && !usage.apiSending && (
           <a href={usage.upgradeUrl} className="ml-2 text-accent underline">
             Change it
           </a>

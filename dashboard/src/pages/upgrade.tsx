@@ -17,7 +17,7 @@ export function UpgradePage() {
     <Page title="Another plan" about="The plan of a workspace says how much it may send.">
       <div className="grid items-start gap-6 lg:grid-cols-2">
         <Card title="The plan now">
-          <Answered query={usage}>{({ upgradeUrl: _, ...data }) => <Quota usage={data} />}</Answered>
+          <Answered query={usage}>{(data) => <Quota usage={data} isLinked={false} />}</Answered>
         </Card>
         <Card title="How to get another">
           {session.operator ? (
