@@ -723,8 +723,7 @@ export const limits = {
   returnPathKeysKeptMs: 60_000,
   /** Keys of return paths whose tokens are believed: the newest. */
   returnPathKeysMax: 4,
-  /** A report by mail, with the mail that it returns. */
-  /** A bounce may return the whole mail, and the largest that we send has 35 MB. */
+  /** A report by mail: it may return the whole of ours, and the largest that we send has 35 MB. */
   feedbackBytesMax: 40 * 1024 * 1024,
   feedbackContentInFlightBytesMax: 96 * 1024 * 1024,
   feedbackSessionsMax: 500,

@@ -59,10 +59,10 @@ export async function findPasskey(db: Db, id: string): Promise<PasskeyRow | unde
 export async function notePasskey(db: Db, id: string, counter: number): Promise<void> {
   await db.rows(used, [id, counter])
 }
-/** Its name; undefined where the person has none with this id. */
 export async function deletePasskeys(db: Db, user: string): Promise<void> {
   await db.rows(removeAll, [user])
 }
+/** Its name; undefined where the person has none with this id. */
 export async function deletePasskey(db: Db, user: string, id: string): Promise<string | undefined> {
   return (await db.rows<{ name: string }>(remove, [user, id]))[0]?.name
 }

@@ -116,10 +116,13 @@ export function makeReportRecorder(db: Db): (row: ReportRow) => Promise<ReportAn
   }
 }
 
+// Records go by whole partitions: the oldest of one lives so much longer than asked.
 const pruneFingerprints = sql(
   'prune-fingerprints',
   `delete from report_fingerprints where ctid = any (array(
-     select f.ctid from report_fingerprints f where f.seen_at < app_now() - $1 * interval '1 millisecond' order by f.seen_at limit $2)) returning 1`,
+     select f.ctid from report_fingerprints f where f.seen_at < app_now() - $1 * interval '1 day' - (
+        select p.days * interval '1 day' from partition_days() p where p.parent = 'messages')
+      order by f.seen_at limit $2)) returning 1`,
 )
 const pruneRelayed = sql(
   'prune-relayed',
@@ -127,15 +130,12 @@ const pruneRelayed = sql(
      select r.ctid from relayed r where r.at < app_now() - $1 * interval '1 millisecond' order by r.at limit $2)) returning 1`,
 )
 
-/** Records go by whole partitions: the oldest of one lives so much longer than asked. */
-const wholePeriodDays = 28
-
 /** Forgets what no report can come for any more, a few rows at a time: a report is known for as long as the record that it was about. */
 export async function pruneReports(db: Db, recordsDays: number): Promise<void> {
   const kinds = [
-    [pruneFingerprints, (recordsDays + wholePeriodDays) * 86_400_000],
+    [pruneFingerprints, recordsDays],
     [pruneRelayed, limits.relayedMs],
   ] as const
-  for (const [statement, ms] of kinds)
-    while ((await db.rows(statement, [ms, limits.prunedAtOnce])).length === limits.prunedAtOnce);
+  for (const [statement, kept] of kinds)
+    while ((await db.rows(statement, [kept, limits.prunedAtOnce])).length === limits.prunedAtOnce);
 }

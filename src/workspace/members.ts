@@ -1,4 +1,4 @@
-// Members of a workspace and how they come in: by an invitation that is mailed to them, or by the operator's command. Nobody gives a role that
+// Members of a workspace and how they come in: by an invitation that is mailed to them, or by the operator's command (logins.ts). Nobody gives a role that
 // can do more than they can themselves, only owners make and remove owners, and a workspace always keeps one.
 import { randomBytes, randomUUIDv7 } from 'node:crypto'
 import { hashSecret } from '../base/secret.ts'
