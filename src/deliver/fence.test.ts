@@ -101,6 +101,15 @@ const until = (fence: Fence, isSo: () => boolean, withinMs = 10_000): Promise<vo
     look()
   })
 
+/** The process of the session that waits for a lock, once there is one. */
+async function waiterForLock(): Promise<number> {
+  const waiters = `select pid from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+  for (;;) {
+    const [waiter] = await world.db.run<{ pid: number }>(waiters)
+    if (waiter !== undefined) return waiter.pid
+  }
+}
+
 const armed = async (): Promise<Claim> => (await world.claimed(sender, [{ armed: true }]))[0] as Claim
 const accepted = (claim: Claim): Ending => ({
   ...claim,
@@ -122,12 +131,13 @@ test('stopped in the middle of a look, it says nothing of a fault: operators cou
   const faults: string[] = []
   const fence = fenceOf(own, [], { ...silentLog, fault: (what) => void faults.push(what) })
   await fence.start()
-  const blocked = `select count(*) > 0 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
-  while (!(await world.value<boolean>(blocked))) continue
+  const pid = await waiterForLock()
   const stopped = fence.stop()
   await holder.query('rollback')
   await stopped
   expect(faults).toEqual([])
+  // The server does not notice at once that nobody waits: its look would find the next test's nodes gone, and stop delivery.
+  while (await world.value<boolean>('select count(*) > 0 from pg_stat_activity where pid = $1', [pid])) continue
 })
 
 test('opens when the journals are told, also those that were left by processes without a successor; their seats are let go', async () => {
@@ -142,8 +152,7 @@ test('opens when the journals are told, also those that were left by processes w
   // Nobody may claim what a journal still speaks of.
   const told: boolean[] = []
   fence.onChange(() => void told.push(fence.isOpen() && left.journal.size > 0))
-  const blocked = `select count(*) > 0 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
-  while (!(await world.value<boolean>(blocked))) continue
+  await waiterForLock()
   expect([fence.isOpen(), fence.knowsDatabase(), left.released]).toEqual([false, false, false])
   await holder.query('commit')
   await until(fence, () => fence.isOpen())
@@ -184,9 +193,7 @@ test('a reply whose telling failed is told again', async () => {
   await holder.query('select from outbound where message_id = $1 for update', [claim.id])
   const fence = fenceOf(own)
   await fence.start()
-  const waiter = `select pid from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
-  let pid: number | undefined
-  while (pid === undefined) pid = (await world.db.run<{ pid: number }>(waiter))[0]?.pid
+  const pid = await waiterForLock()
   await world.db.run('select pg_terminate_backend($1)', [pid])
   await holder.query('commit')
   await until(fence, () => fence.isOpen())
