@@ -93,6 +93,8 @@ describe('reading the environment', () => {
     ['POSTHORN_HTTP_PORT', '0x50'],
     ['POSTHORN_PUBLIC_URL', 'ftp://host'],
     ['POSTHORN_TRUST_PROXY', '10.0.0.0/8,proxy.example'],
+    ['POSTHORN_TRUST_PROXY', '10.0.0.0/33'],
+    ['POSTHORN_TRUST_PROXY', '10.0.0.0/8/8'],
     ['POSTHORN_HOSTNAME', '-mail.example'],
     ['POSTHORN_HOSTNAME', 'mail example'],
     ['POSTHORN_ROUTE', 'pigeon'],

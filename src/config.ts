@@ -114,8 +114,10 @@ function probeNames(value: string): readonly string[] {
 }
 function addresses(value: string): readonly string[] {
   return value.split(',').map((entry) => {
-    const [address, bits] = entry.trim().split('/')
-    if (isIP(address ?? '') === 0 || (bits !== undefined && !/^\d{1,3}$/.test(bits)))
+    const [address, bits, more] = entry.trim().split('/')
+    const family = isIP(address ?? '')
+    const isNetwork = bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (family === 6 ? 128 : 32))
+    if (family === 0 || !isNetwork || more !== undefined)
       throw new Wrong(`"${entry.trim()}" must be an address or a network such as 10.0.0.0/8`)
     return entry.trim()
   })
@@ -429,6 +431,8 @@ export const limits = {
   requestHeadBytesMax: 16 * 1024,
   requestHeadersMax: 100,
   httpConnectionsMax: 10_000,
+  /** From one IPv4 address, or one IPv6 /64, that is neither this machine nor a proxy in front (POSTHORN_TRUST_PROXY). */
+  httpConnectionsPerAddressMax: 1_000,
   keepAliveMs: 72_000,
   httpQuietMs: 10_000,
   apiKeyCharactersMax: 200,

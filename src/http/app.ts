@@ -12,6 +12,7 @@ import { dashboardRoutes } from './dashboard.ts'
 import { answerFault, answerNotFound, answerRefusal } from './face.ts'
 import type { Face } from './face.ts'
 import { Guesses } from '../base/guesses.ts'
+import { boundConnections } from './connections.ts'
 import { eventRoutes } from './events.ts'
 import { feedRoute } from './feeds.ts'
 import { healthRoutes } from './health.ts'
@@ -86,6 +87,9 @@ export function buildApp(options: HttpOptions): FastifyInstance {
     },
   })
   app.server.maxConnections = limits.httpConnectionsMax
+  // Whatever runs on this machine may be a proxy that nobody named.
+  const proxies = ['127.0.0.0/8', '::1', ...options.trustProxy]
+  boundConnections(app.server, limits.httpConnectionsPerAddressMax, proxies)
   // Node would say "100 Continue" before we have looked at the key; `readBody` says it when the body is wanted.
   app.server.on('checkContinue', (request, response) => app.server.emit('request', request, response))
   app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response))
