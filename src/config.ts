@@ -580,7 +580,9 @@ export const limits = {
   relayTargetsKeptMs: 1_000,
   mailHostsKeptMax: 10_000,
   dnsServersMax: 5,
-  dnsQuestionsMax: 200,
+  dnsQuestionsMax: 500,
+  /** Of one workspace: the others always find room. */
+  dnsQuestionsOfOwnerMax: 200,
   dnsAliasesMax: 8,
   dnsAnswerBytesMax: 16 * 1024,
   dnsAnswersKeptMax: 50_000,
@@ -894,6 +896,7 @@ export const limits = {
   domainCheckMs: 5 * 60_000,
   domainChecksAtOnce: 4,
   domainChecksPerRound: 50,
+  domainChecksOfWorkspacePerRound: 12,
   domainLookMs: 30_000,
   // The doctor, and metrics that ask the database
   doctorCheckMs: 20_000,

@@ -2,8 +2,9 @@
 import { createSocket, type Socket } from 'node:dgram'
 import { once } from 'node:events'
 import packet from 'dns-packet'
-import { afterEach, expect, test } from 'vitest'
-import { makeDns } from './dns.ts'
+import { afterEach, describe, expect, test } from 'vitest'
+import { limits } from '../config.ts'
+import { askingFor, makeDns } from './dns.ts'
 
 const sockets: Socket[] = []
 afterEach(() => Promise.all(sockets.splice(0).map((socket) => once(socket.close(), 'close'))))
@@ -65,4 +66,54 @@ test('a referral to other servers is no "there is none" (RFC 2308 2.2)', async (
   )
   const dns = makeDns({ servers: [server], queryMs: 500, tries: 1 })
   expect(await dns.ask('example.org', 'MX')).toMatchObject({ kind: 'failure' })
+})
+
+describe('one workspace asks about very many names whose servers say nothing', () => {
+  const many = limits.dnsQuestionsMax + 100
+  /** The answer of everything but silent names, and how many questions about those have arrived. */
+  async function crowded() {
+    const socket = createSocket('udp4')
+    sockets.push(socket)
+    const seen = new Set<string>()
+    let arrived = () => {}
+    const full = new Promise<void>((resolve) => (arrived = resolve))
+    socket.on('message', (bytes, from) => {
+      const { id = 0, questions = [] } = packet.decode(bytes)
+      const name = questions[0]?.name ?? ''
+      if (name.startsWith('silent')) {
+        seen.add(name)
+        if (seen.size === limits.dnsQuestionsOfOwnerMax) arrived()
+        return
+      }
+      const answers = [{ type: 'A', name, ttl: 60, data: '192.0.2.1' }] as const
+      socket.send(packet.encode({ type: 'response', id, questions, answers: [...answers] }), from.port, from.address)
+    })
+    socket.bind(0, '127.0.0.1')
+    await once(socket, 'listening')
+    // So patient that nothing here ends by its own time.
+    const dns = makeDns({ servers: [`127.0.0.1:${socket.address().port}`], queryMs: 600_000, tries: 1 })
+    const asked = Array.from({ length: many }, (_, at) => askingFor('flood', () => dns.ask(`silent${at}.example`, 'A')))
+    const ends = async () => {
+      dns.cancel()
+      await Promise.all(asked)
+    }
+    await full
+    return { dns, seen, ends }
+  }
+
+  test('the others find room at once, also the installation itself', async () => {
+    const { dns, seen, ends } = await crowded()
+    expect(await askingFor('shop', () => dns.ask('good.example', 'A'))).toMatchObject({ kind: 'found' })
+    expect(await dns.ask('relay.example', 'A')).toMatchObject({ kind: 'found' })
+    expect(seen.size).toBe(limits.dnsQuestionsOfOwnerMax)
+    await ends()
+  })
+
+  test('nobody waits in the turn of another who asked the same before', async () => {
+    const { dns, ends } = await crowded()
+    const theirs = askingFor('flood', () => dns.ask('big.example', 'A'))
+    expect(await askingFor('shop', () => dns.ask('big.example', 'A'))).toMatchObject({ kind: 'found' })
+    await ends()
+    await theirs
+  })
 })

@@ -21,6 +21,13 @@ test('who was served last stands behind those who came meanwhile', () => {
   expect(all(line)).toEqual(['a2', 'b1', 'a3'])
 })
 
+test('owners that may not be served now keep their places', () => {
+  const line = new Line<string>()
+  for (const item of ['a1', 'a2', 'b1']) line.add(item.charAt(0), item)
+  expect([line.next((owner) => owner !== 'a'), line.next((owner) => owner !== 'a')]).toEqual(['b1', undefined])
+  expect(all(line)).toEqual(['a1', 'a2'])
+})
+
 test('one that leaves is not served, and is not missed', () => {
   const line = new Line<string>()
   for (const item of ['a1', 'b1', 'b2']) line.add(item.charAt(0), item)

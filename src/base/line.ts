@@ -29,9 +29,10 @@ export class Line<Item> {
     return true
   }
 
-  next(): Item | undefined {
+  /** Owners that may not be served now keep their places. */
+  next(may: (owner: string) => boolean = () => true): Item | undefined {
     for (const [owner, items] of this.#owners)
-      for (const item of items) {
+      for (const item of may(owner) ? items : []) {
         this.leave(owner, item)
         this.#owners.delete(owner)
         if (items.size > 0) this.#owners.set(owner, items)

@@ -1,4 +1,4 @@
-// Answers that are kept for a while, up to a number: askers at the same time share one question, and the one that was asked longest ago
+// Answers that are kept for a while, up to a number: askers at the same time share one question, and the answer that was asked for longest ago
 // makes room.
 
 export interface Keeping<Answer> {
@@ -6,16 +6,18 @@ export interface Keeping<Answer> {
   readonly keepMs: (answer: Answer) => number
   readonly most: number
   readonly now?: () => number
+  /** Who asks. Only those of one owner share a question that is under way, where owners wait by turns: else one would wait in the turn of another. */
+  readonly owner?: () => string
 }
 
 export function remembered<Answer>(
   find: (name: string) => Promise<Answer>,
-  { keepMs, most, now = () => performance.now() }: Keeping<Answer>,
+  { keepMs, most, now = () => performance.now(), owner = () => '' }: Keeping<Answer>,
 ): (name: string) => Promise<Answer> {
   const kept = new Map<string, { readonly until: number; readonly answer: Promise<Answer> }>()
   const asking = new Map<string, Promise<Answer>>()
 
-  const ask = async (name: string): Promise<Answer> => {
+  const ask = async (name: string, place: string): Promise<Answer> => {
     try {
       const answer = await find(name)
       const ms = keepMs(answer)
@@ -27,17 +29,18 @@ export function remembered<Answer>(
       }
       return answer
     } finally {
-      asking.delete(name)
+      asking.delete(place)
     }
   }
 
   return (name) => {
     const known = kept.get(name)
     if (known !== undefined && now() < known.until) return known.answer
-    const underWay = asking.get(name)
+    const place = `${owner()} ${name}`
+    const underWay = asking.get(place)
     if (underWay !== undefined) return underWay
-    const answer = ask(name)
-    asking.set(name, answer)
+    const answer = ask(name, place)
+    asking.set(place, answer)
     return answer
   }
 }

@@ -227,6 +227,7 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
         ...prepared,
         ...(sevenBit !== undefined && { sevenBit: () => (converted ??= convert()) }),
         route,
+        workspaceId: claimed.workspaceId,
         // What a relay takes is not delivered yet; only its reports tell. A mail host's own 250 is all the proof there is.
         reports: { envelopeId: prepared.token, success: route.kind === 'relay' },
         arm: () => armSurely(flight),

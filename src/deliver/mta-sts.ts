@@ -3,7 +3,7 @@
 // refresh and a TXT record that is gone, until its time is over: else whoever can cut a line could also take the protection away.
 import { request } from 'node:https'
 import { limits } from '../config.ts'
-import type { Dns } from '../base/dns.ts'
+import { askingOwner, type Dns } from '../base/dns.ts'
 import { parseStsPolicy, stsId, type StsPolicy } from './mta-sts-rfc8461.ts'
 import { isPrivateAddress } from '../base/private-address.ts'
 import { remembered } from '../base/remembered.ts'
@@ -94,7 +94,12 @@ export function makeStsPolicies(dns: Dns, settings: StsSettings): StsPolicies {
   }
 
   return {
-    policyFor: remembered(find, { keepMs: () => limits.stsCheckedMs, most: limits.stsPoliciesMax, now }),
+    policyFor: remembered(find, {
+      keepMs: () => limits.stsCheckedMs,
+      most: limits.stsPoliciesMax,
+      now,
+      owner: askingOwner,
+    }),
   }
 }
 

@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { startDnsServer } from '../../test/world/dns-server.ts'
 import type { DnsServer } from '../../test/world/dns-server.ts'
 import { survivesItsLife } from '../base/service.test-kit.ts'
-import { parseRoute } from '../config.ts'
+import { limits, parseRoute } from '../config.ts'
 import type { Route } from '../config.ts'
 import { outcomeOf, reports } from './outcome.ts'
 import { addressOf, close, content, mailOf, silence, startPeer, until } from './peer.test-kit.ts'
@@ -134,6 +134,27 @@ test('over a connection that another domain has opened, a message tells of its o
   }
   expect(hosts).toEqual(['mx.one.test', 'mx.one.test', 'mx.two.test', 'mx.two.test'])
   expect(peer.connections).toBe(1)
+})
+
+test('a workspace whose recipients’ name servers say nothing does not hold up another one’s mail', async () => {
+  const peer = await peerOf()
+  dns.zone['good.test'] = { mx: [{ preference: 0, exchange: 'mx.good.test' }] }
+  dns.zone['mx.good.test'] = { a: ['127.0.0.1'] }
+  // So patient that no question ends by its own time.
+  const transmitter = await transmitterOf({ mxPort: peer.port, dns: { queryMs: 600_000, tries: 1 } })
+  const to = (domain: string, workspaceId: string) =>
+    transmitter.transmit({
+      ...mailOf({ recipient: addressOf(`a@${domain}`) }),
+      route: { kind: 'mx' },
+      workspaceId,
+    })
+  const names = Array.from({ length: limits.dnsQuestionsMax + 100 }, (_, at) => `silent${at}.test`)
+  for (const name of names) dns.zone[name] = 'silence'
+  const silent = names.map((name) => to(name, 'flood'))
+  await until(() => dns.asked.filter((each) => each.startsWith('MX silent')).length >= limits.dnsQuestionsOfOwnerMax)
+  expect(kind(await to('good.test', 'shop'))).toBe('accepted')
+  await transmitter.service.stop()
+  expect((await Promise.all(silent)).map(kind).every((each) => each === 'retry dns')).toBe(true)
 })
 
 describe('several hosts', () => {

@@ -10,7 +10,7 @@ import { note } from './conversation.ts'
 import type { Mail, Manner, Said, Transaction } from './conversation.ts'
 import { Pool } from './pool.ts'
 import type { Lease, PoolSettings } from './pool.ts'
-import { makeDns, type DnsSettings } from '../base/dns.ts'
+import { askingFor, makeDns, type DnsSettings } from '../base/dns.ts'
 import { makeStsPolicies, type StsSettings } from './mta-sts.ts'
 import { makePace, type Pace } from './pace.ts'
 import { makeReachability, type Reachability } from './reachability.ts'
@@ -21,6 +21,8 @@ import { makeTlsPolicies } from './tls-policy.ts'
 
 export interface TransmitJob extends Mail {
   readonly route: Route
+  /** In whose turn strangers' name servers are asked. */
+  readonly workspaceId?: string
 }
 
 export interface TransmitResult extends Facts {
@@ -78,7 +80,10 @@ export function makeTransmitter(settings: TransmitterSettings): Transmitter {
   const transmit = async (job: TransmitJob): Promise<TransmitResult> => {
     const routeKind = router.kindOf(job.route, job.recipient)
     const dialogue: Said[] = []
-    const found = job.signal?.aborted === true ? shutdown : router.targetsFor(job.route, job.recipient)
+    // A relay is the installation's, and its name too.
+    const owner = job.route.kind === 'mx' ? (job.workspaceId ?? '') : ''
+    const find = () => askingFor(owner, () => router.targetsFor(job.route, job.recipient))
+    const found = job.signal?.aborted === true ? shutdown : find()
     const routed = found instanceof Promise ? await unlessAborted(found, job.signal) : found
     if ('trouble' in routed) {
       note(dialogue, 'route', `look up ${job.recipient.domain}`, routed.trouble)

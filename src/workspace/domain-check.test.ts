@@ -188,11 +188,26 @@ describe('the schedule', () => {
     const domain = await add()
     await world.db.run('update domains set check_due_at = app_now() where id = $1', [domain.id])
     const { takeDueDomains } = await import('../store/domain-checks.ts')
-    expect(await takeDueDomains(world.db, 10, 300_000)).toHaveLength(1) // and never writes
+    expect(await takeDueDomains(world.db, 300_000, { most: 10, mostOfOne: 10 })).toHaveLength(1) // and never writes
     expect(await checker.checkDue()).toBe(0)
     await clockAt(domain, 0.1)
     expect(await checker.checkDue()).toBe(1)
   })
+})
+
+test('a workspace with very many domains that are due has its turn, and the others theirs', async () => {
+  const { takeDueDomains } = await import('../store/domain-checks.ts')
+  const many = []
+  for (let each = 0; each < 5; each++) many.push(await add())
+  const other = (await world.sender()).workspaceId
+  const late = await addDomain({ db: world.db, vault, hostname }, other, 'late.example', false)
+  await world.db.run(`update domains set check_due_at = app_now() - interval '1 hour' where id = any ($1)`, [
+    many.map(({ id }) => id),
+  ])
+  const taken = await takeDueDomains(world.db, 300_000, { most: 4, mostOfOne: 2 })
+  expect(taken.map(({ workspace_id }) => workspace_id).toSorted()).toEqual([workspace, workspace, other].toSorted())
+  expect(taken.map(({ id }) => id)).toContain(late.id)
+  expect(await takeDueDomains(world.db, 300_000, { most: 4, mostOfOne: 2 })).toHaveLength(2)
 })
 
 describe('what is wrong is said in words', () => {
