@@ -518,7 +518,10 @@ export const limits = {
   messageAgeMsMax: 26 * 3600_000,
   messagesInFlightMax: 1_000,
   contentInFlightBytesMax: 192 * 1024 * 1024,
-  convertedInFlightBytesMax: 48 * 1024 * 1024,
+  /** Of one workspace, here and in the next: the others always find room. */
+  contentOfWorkspaceBytesMax: 128 * 1024 * 1024,
+  convertedInFlightBytesMax: 64 * 1024 * 1024,
+  convertedOfWorkspaceBytesMax: 32 * 1024 * 1024,
   claimMost: 400,
   claimLeast: 100,
   /** With so many free slots nobody waits for more. */
@@ -566,7 +569,8 @@ export const limits = {
   signMs: 30_000,
   connectionsPerDestinationMax: 20,
   connectionsPerRelayMax: 200,
-  connectionsMax: 500,
+  /** As many as messages in flight: their share of those is what keeps one workspace's from using up all. */
+  connectionsMax: 1_000,
   messagesPerConnectionMax: 100,
   connectionIdleMs: 10_000,
   mxHostsMax: 10,

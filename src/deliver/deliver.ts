@@ -92,9 +92,9 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
   const preparer = makePreparer(tools.db, tools.vault, tools.sign)
   const flights = new Map<string, InFlight>()
   const slots = makeSlots((provider) => tools.transmitter.roomOf(provider))
-  const contentRoom = makeRoom(limits.contentInFlightBytesMax)
+  const contentRoom = makeRoom(limits.contentInFlightBytesMax, limits.contentOfWorkspaceBytesMax)
   /** What of it exists a second time, for a host without 8BITMIME. Whoever holds some of it waits for nobody. */
-  const convertedRoom = makeRoom(limits.convertedInFlightBytesMax)
+  const convertedRoom = makeRoom(limits.convertedInFlightBytesMax, limits.convertedOfWorkspaceBytesMax)
   let running = false
   let cursor = firstSpace
   /** Where the walk over the lanes of a workspace goes on. */
@@ -192,7 +192,9 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
   const attempt = async (flight: InFlight): Promise<void> => {
     // Small texts are not counted: nothing to hold, nobody to wait for.
     const leave =
-      flight.contentBytes > 0 ? await contentRoom.enter(flight.contentBytes, flight.giveUp.signal) : undefined
+      flight.contentBytes > 0
+        ? await contentRoom.enter(flight.claimed.workspaceId, flight.contentBytes, flight.giveUp.signal)
+        : undefined
     let ending: Ending | undefined
     try {
       ending = await tryOnce(flight)
@@ -220,7 +222,7 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
       // Once for all hosts of the attempt.
       let converted: ReturnType<NonNullable<typeof sevenBit>> | undefined
       const convert = async () => {
-        leaveConverted = await convertedRoom.enter(prepared.size, giveUp.signal)
+        leaveConverted = await convertedRoom.enter(claimed.workspaceId, prepared.size, giveUp.signal)
         return sevenBit?.()
       }
       const result = await tools.transmitter.transmit({

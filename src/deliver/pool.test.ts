@@ -2,6 +2,7 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { afterEach, describe, expect, test } from 'vitest'
 import { survivesItsLife } from '../base/service.test-kit.ts'
+import { limits } from '../config.ts'
 import { mailOf, polite, silence, startPeer, targetOf, until } from './peer.test-kit.ts'
 import type { Peer } from './peer.test-kit.ts'
 import { Pool } from './pool.ts'
@@ -65,6 +66,18 @@ describe('a provider', () => {
     for (let mail = 0; mail < 5; mail++) await sendOver(pool, peer)
     expect(peer.connections).toBe(3)
   })
+})
+
+test('what one workspace may have in flight, at as many hosts that say nothing, leaves connections for the others', async () => {
+  const [silent, peer, pool] = [await peerOf({ greeting: silence }), await peerOf(), await poolOf({ timeoutScale: 1 })]
+  const waiting = Array.from({ length: limits.workspaceSlotsMax }, (_, at) =>
+    pool.take(targetOf(silent, 'clear', { key: `key ${at}`, provider: `provider ${at}` }), []),
+  )
+  await until(() => silent.connections === limits.workspaceSlotsMax)
+  await sendOver(pool, peer)
+  expect(peer.dots).toBe(1)
+  await pool.service.stop()
+  await Promise.all(waiting)
 })
 
 // Each left a kilobyte behind for as long as the process lived; nobody noticed before the simulation ran out of memory.
