@@ -4,7 +4,7 @@
 import { limits } from '../config.ts'
 import type { Log } from '../base/log.ts'
 import type { ProviderReport } from '../domain/provider-report.ts'
-import { isGenuine, readToken } from '../mail/return-path.ts'
+import { isGenuine, readToken, returnPathName } from '../mail/return-path.ts'
 import { findRelayed, findReported, type RelayRoute, type Reported, type ReportAnswer } from '../store/reports.ts'
 import type { ReportRow } from '../store/reports.ts'
 import { keepUnmatched, type NewUnmatched, type UnmatchedReason } from '../store/unmatched.ts'
@@ -83,8 +83,10 @@ export function makeFeedback(tools: FeedbackTools): Feedback {
     if (local.split('+', 1)[0]?.toLowerCase() === complaintsLocal)
       return host === tools.hostname ? { kind: 'complaints', address } : undefined
     const message = await messageOfToken(local)
+    if (message === undefined) return undefined
     // A token is good at the hosts of its own workspace only.
-    if (message === undefined || (host !== tools.hostname && !message.hosts.includes(host))) return undefined
+    const hosts = [tools.hostname, message.acceptedBy, ...message.domains.map(returnPathName)]
+    if (!hosts.includes(host)) return undefined
     return { kind: 'message', address, message }
   }
 

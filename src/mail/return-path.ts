@@ -3,6 +3,9 @@
 // octets, lower case; servers on the way may change the case. It never tells the recipient's address.
 import { createHmac, timingSafeEqual, type KeyObject } from 'node:crypto'
 
+/** Where bounces of a domain's mail come back to: a subdomain of its own, so that the SPF record of the domain itself is not touched. */
+export const returnPathName = (domain: string): string => `bounces.${domain}`
+
 /** Keys of return paths are named by one letter. */
 export interface ReturnPathKey {
   readonly id: string

@@ -210,6 +210,14 @@ describe('who is there', () => {
     expect(await events(message)).toEqual(['message.hard_bounced'])
   })
 
+  test('a bounce of mail that went out before the record of its return path was lost counts all the same', async () => {
+    const message = await sent()
+    const name = await world.value<string>('select name from domains where id = $1', [sender.domainId])
+    await world.db.run('update domains set return_path_host = null')
+    expect(await hand({ from: '', to: `${message.token}@bounces.${name}`, content: dsn(message) })).toBe('250')
+    expect(await events(message)).toEqual(['message.hard_bounced'])
+  })
+
   test('whoever tries many addresses has to wait; then a good one is good again', async () => {
     const message = await sent()
     for (let n = 0; n < limits.feedbackGuessesMax; n++)

@@ -16,14 +16,15 @@ export interface Reported {
   readonly id: MessageId
   readonly workspaceId: WorkspaceId
   readonly recipient: string
-  /** Hosts that its return path may have had, beside this node's own name. */
-  readonly hosts: readonly string[]
+  /** The name of the node that accepted it: the host of its return path, where its domain had none of its own. */
+  readonly acceptedBy: string
+  /** Names of the workspace's domains: whether their return paths are verified still, a bounce of an earlier mail does not ask. */
+  readonly domains: readonly string[]
   readonly hasOwnRoute: boolean
 }
 
 const reportedColumns = `m.id, m.workspace_id "workspaceId", m.recipient, w.route_sealed is not null "hasOwnRoute",
-  array(select d.return_path_host from domains d where d.workspace_id = m.workspace_id and d.return_path_host is not null)
-    || m.accepted_by hosts`
+  m.accepted_by "acceptedBy", array(select d.name from domains d where d.workspace_id = m.workspace_id) domains`
 const byId = sql(
   'find-reported',
   `select ${reportedColumns} from messages m join workspaces w on w.id = m.workspace_id where m.id = $1 limit 1`,

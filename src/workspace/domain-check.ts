@@ -5,6 +5,7 @@ import type { Zones } from '../base/zones.ts'
 import { limits } from '../config.ts'
 import { afterCheck, type DomainStatus, type DomainVerdict } from '../domain/domain-state.ts'
 import type { WorkspaceId } from '../domain/message.ts'
+import { returnPathName } from '../mail/return-path.ts'
 import { writeAudit } from '../store/audit.ts'
 import { databaseNow, type Db } from '../store/database.ts'
 import {
@@ -15,7 +16,6 @@ import {
   type CheckedDomain,
 } from '../store/domain-checks.ts'
 import { findDomainById, type DomainRow } from '../store/senders.ts'
-import { returnPathName } from './domain-records.ts'
 import { lookAtDomain, type DomainSight } from './domain-sight.ts'
 import { presentDomain, type Domain } from './domains.ts'
 

@@ -2,6 +2,7 @@
 // Ownership and DKIM decide whether the domain sends; the return path and DMARC make it better (docs/decisions/0039).
 import { limits } from '../config.ts'
 import { dkimRecord } from '../mail/dkim.ts'
+import { returnPathName } from '../mail/return-path.ts'
 import type { DkimKeyRow, DomainRow } from '../store/senders.ts'
 
 export type RecordPurpose = 'ownership' | 'dkim' | 'return_path' | 'dmarc'
@@ -43,8 +44,6 @@ export const sightName = ({ type, name }: Pick<DnsRecord, 'type' | 'name'>): str
 export const ownershipName = (domain: string): string => `_posthorn.${domain}`
 export const ownershipValue = (token: string): string => `posthorn-verify=${token}`
 export const dkimName = (selector: string, domain: string): string => `${selector}._domainkey.${domain}`
-/** A subdomain of its own for bounces: the SPF record of the domain itself is not touched. */
-export const returnPathName = (domain: string): string => `bounces.${domain}`
 export const dmarcName = (domain: string): string => `_dmarc.${domain}`
 
 /** SPF of the return path where it has an MX of its own. */

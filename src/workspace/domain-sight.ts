@@ -4,6 +4,7 @@ import { limits } from '../config.ts'
 import { textOf, type ZoneAnswer, type Zones } from '../base/zones.ts'
 import { dkimAdvice, whyNotDkim } from '../mail/dkim-key-record.ts'
 import { readDmarc } from '../mail/dmarc-rfc7489.ts'
+import { returnPathName } from '../mail/return-path.ts'
 import { isSpf, mayAllow, whyBadSpf } from '../mail/spf-rfc7208.ts'
 import type { DkimKeyRow, DomainRow } from '../store/senders.ts'
 import * as records from './domain-records.ts'
@@ -33,7 +34,7 @@ export async function lookAtDomain(zones: Zones, row: DomainRow, hostname: strin
         return { key, ...(await lookAtText(zones, at, name, (texts) => whyNotDkim(texts, key.public_key), dkimAdvice)) }
       }),
     ),
-    lookAtReturnPath(zones, records.returnPathName(name), hostname),
+    lookAtReturnPath(zones, returnPathName(name), hostname),
     lookAtDmarc(zones, name),
     adviseOnSpf(zones, name),
   ])

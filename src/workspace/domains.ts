@@ -7,11 +7,12 @@ import type { WorkspaceId } from '../domain/message.ts'
 import { simulatorDomain } from '../domain/simulator.ts'
 import { parseAddress } from '../mail/address.ts'
 import { generateDkimKey } from '../mail/dkim.ts'
+import { returnPathName } from '../mail/return-path.ts'
 import type { Db } from '../store/database.ts'
 import { prepareDkimKey } from '../store/domain-checks.ts'
 import { findDomain, findDomainById, insertDomain, listDomainRows, verifyDomain } from '../store/senders.ts'
 import type { DomainRow } from '../store/senders.ts'
-import { recordsOf, returnPathName, zoneFile, type DnsRecord, type Found } from './domain-records.ts'
+import { recordsOf, zoneFile, type DnsRecord, type Found } from './domain-records.ts'
 import { Mistake } from './mistake.ts'
 
 export interface Domain {
