@@ -78,11 +78,17 @@ test('a login is removed with all that is theirs, but for the only owner of a wo
   expect((await first.ask('GET', '/session')).statusCode).toBe(200)
 
   const second = await office.signedIn('owner', shop.workspaceId)
+  const invitation = { body: { email: 'friend@people.example', role: 'owner' } }
+  expect(
+    (await first.ask('POST', '/invitations', { ...invitation, headers: { 'x-posthorn-workspace': shop.workspaceId } }))
+      .statusCode,
+  ).toBe(201)
   expect(await removeLogin(office.office.db, actor, email)).toMatchObject({ id, email })
   expect((await first.ask('GET', '/session')).statusCode).toBe(401)
   expect((await listLogins(office.office.db)).map((each) => each.id)).not.toContain(id)
   const members = (await second.ask('GET', '/members')).json<{ items: { email: string }[] }>().items
   expect(members.map((each) => each.email)).toEqual([second.login.email])
+  expect((await second.ask('GET', '/invitations')).json()).toEqual({ items: [] })
   expect(await audit(email)).toEqual([
     ...[shop.workspaceId, bakery.workspaceId]
       .sort()

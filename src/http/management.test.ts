@@ -843,6 +843,42 @@ describe('members', () => {
     expect(await look(second)).toBe(401)
   })
 
+  test('an invitation that its maker could not make any more is withdrawn: who is to be removed invites herself first', async () => {
+    const place = await office.sender()
+    const first = await office.signedIn('owner', place.workspaceId)
+    const second = await office.signedIn('owner', place.workspaceId)
+    const admin = await office.signedIn('admin', place.workspaceId)
+    const invites = async (who: BrowserOf, email: string, role: string) =>
+      expect((await who.ask('POST', '/invitations', { body: { email, role } })).statusCode).toBe(201)
+    const open = async () =>
+      (await first.ask('GET', '/invitations')).json<{ items: { email: string }[] }>().items.map((each) => each.email)
+    const many = office.sent.length
+    await invites(admin, 'herself@people.example', 'admin')
+    const token = tokenOf(await office.mail(many + 1))
+    await invites(second, 'boss@people.example', 'owner')
+    await invites(second, 'clerk@people.example', 'viewer')
+    await invites(first, 'other@people.example', 'owner')
+
+    expect((await first.ask('DELETE', `/members/${admin.login.id}`)).statusCode).toBe(204)
+    expect(await open()).toEqual(['boss@people.example', 'clerk@people.example', 'other@people.example'])
+    const late = await office
+      .browser()
+      .ask('POST', '/invitations/accept', { body: { token, password: 'x'.repeat(12) } })
+    expect(late.json()).toMatchObject({ code: 'wrong_credentials' })
+    // An admin still invites viewers.
+    const demoted = (role: string) => first.ask('PATCH', `/members/${second.login.id}`, { body: { role } })
+    expect((await demoted('admin')).statusCode).toBe(200)
+    expect(await open()).toEqual(['clerk@people.example', 'other@people.example'])
+    expect((await demoted('developer')).statusCode).toBe(200)
+    expect(await open()).toEqual(['other@people.example'])
+    const withdrawn = await office.world.db.run<{ actor: string; target: string }>(
+      `select actor, target from audit_log where workspace_id = $1 and action = 'invitation.withdrawn' order by target`,
+      [place.workspaceId],
+    )
+    const actor = `user:${first.login.id}`
+    expect(withdrawn).toEqual(['boss', 'clerk', 'herself'].map((name) => ({ actor, target: `${name}@people.example` })))
+  })
+
   test('an invitation that is withdrawn while it is being accepted is worth nothing either', async () => {
     const many = office.sent.length
     const person = await office.login()

@@ -87,6 +87,10 @@ const withdraw = sql(
   'delete-invitation',
   `delete from invitations where workspace_id = $1 and id = $2 returning ${invitationColumns}`,
 )
+const withdrawOf = sql(
+  'delete-invitations-of',
+  `delete from invitations where workspace_id = $1 and invited_by = $2 and role = any ($3) returning ${invitationColumns}`,
+)
 // Names no workspace: the token says which it is.
 const byToken = sql(
   'invitation-by-token',
@@ -119,6 +123,13 @@ export const listInvitationRows = (db: Db, workspace: WorkspaceId): Promise<Invi
 export async function deleteInvitation(db: Db, workspace: WorkspaceId, id: string): Promise<InvitationRow | undefined> {
   return (await db.rows<InvitationRow>(withdraw, [workspace, id]))[0]
 }
+/** Those that one person has made, to these roles. */
+export const deleteInvitationsOf = (
+  db: Db,
+  workspace: WorkspaceId,
+  invitedBy: string,
+  roles: readonly MemberRole[],
+): Promise<InvitationRow[]> => db.rows<InvitationRow>(withdrawOf, [workspace, invitedBy, roles])
 export async function invitationByToken(
   db: Db,
   tokenHash: Buffer,

@@ -22,7 +22,7 @@ import {
   type UserRow,
 } from '../store/people.ts'
 import { deleteSessions } from '../store/sessions.ts'
-import { newUser } from './members.ts'
+import { newUser, withdrawInvitationsOf } from './members.ts'
 import { Mistake } from './mistake.ts'
 import { makePasswords } from './passwords.ts'
 
@@ -65,7 +65,10 @@ export async function createUser(
     if (wish.operator && !user.operator) await setOperator(tx, user.id, true)
     if (wish.member !== undefined) {
       const { workspace, role } = wish.member
-      if (!(await insertMember(tx, workspace, user.id, role))) await setMemberRole(tx, workspace, user.id, role)
+      if (!(await insertMember(tx, workspace, user.id, role))) {
+        await setMemberRole(tx, workspace, user.id, role)
+        await withdrawInvitationsOf(tx, { workspaceId: workspace, actor }, user.id, role)
+      }
     }
     const facts = { operator: wish.operator, ...(wish.member !== undefined && { role: wish.member.role }) }
     const workspaceId = wish.member?.workspace
@@ -138,8 +141,10 @@ export async function removeLogin(db: Db, actor: string, email: string): Promise
         )
     await deleteUser(tx, id)
     const gone = { actor, target: login.email }
-    for (const { id: workspaceId } of login.workspaces)
+    for (const { id: workspaceId } of login.workspaces) {
       await writeAudit(tx, { ...gone, workspaceId, action: 'member.removed' })
+      await withdrawInvitationsOf(tx, { workspaceId, actor }, id)
+    }
     await writeAudit(tx, { ...gone, action: 'user.removed' })
     return login
   })

@@ -4,13 +4,14 @@ import { randomBytes, randomUUIDv7 } from 'node:crypto'
 import { hashSecret } from '../base/secret.ts'
 import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
-import { covers, scopesOfRole, type MemberRole } from '../domain/scopes.ts'
+import { covers, memberRoles, scopesOfRole, type MemberRole } from '../domain/scopes.ts'
 import { parseAddress } from '../mail/address.ts'
 import type { Db } from '../store/database.ts'
 import { countAudit, writeAudit } from '../store/audit.ts'
 import {
   countOwners,
   deleteInvitation,
+  deleteInvitationsOf,
   deleteMember,
   findMember,
   insertMember,
@@ -68,6 +69,7 @@ export function changeMember(db: Db, by: By, userId: string, role: MemberRole): 
       mayHandle(by, role)
       await setMemberRole(tx, by.workspaceId, userId, role)
       await keepsOwner(tx, by.workspaceId)
+      await withdrawInvitationsOf(tx, by, userId, role)
       return { ...presentMember(member), role }
     },
     (member) => ({ target: member.email, facts: { role } }),
@@ -87,6 +89,7 @@ export async function removeMember(db: Db, by: By, userId: string): Promise<void
       if (by.actor !== `user:${userId}`) mayHandle(by, member.role)
       await deleteMember(tx, by.workspaceId, userId)
       await keepsOwner(tx, by.workspaceId)
+      await withdrawInvitationsOf(tx, by, userId)
       return member
     },
     (member) => ({ target: member.email }),
@@ -175,6 +178,20 @@ export async function withdrawInvitation(db: Db, by: By, id: string): Promise<vo
     (row) => ({ target: row.email }),
   )
 }
+
+/** What somebody has offered and could not offer any more: else who is to be removed invites herself first, to another address. */
+export async function withdrawInvitationsOf(
+  tx: Db,
+  { workspaceId, actor }: Pick<By, 'workspaceId' | 'actor'>,
+  userId: string,
+  role?: MemberRole,
+): Promise<void> {
+  const may: readonly MemberRole[] = role === 'owner' ? memberRoles : role === 'admin' ? belowOwner : []
+  const others = memberRoles.filter((each) => !may.includes(each))
+  for (const { email } of await deleteInvitationsOf(tx, workspaceId, `user:${userId}`, others))
+    await writeAudit(tx, { workspaceId, actor, action: 'invitation.withdrawn', target: email })
+}
+const belowOwner = memberRoles.filter((role) => role !== 'owner')
 
 export interface InvitationShown {
   readonly email: string
