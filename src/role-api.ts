@@ -42,6 +42,7 @@ export function api(tools: RoleTools): Role {
   const readDb = openDatabase(connection, {
     name: 'posthorn read',
     connectionsMax: 4,
+    shareMax: 2,
     answerMs: limits.databaseAnswerMs,
   })
   const stageDb = openDatabase(connection, {
@@ -50,7 +51,12 @@ export function api(tools: RoleTools): Role {
     answerMs: 30_000,
   })
   // Apart from the reads of the API: a slow question of the dashboard must not hold up a status.
-  const manageDb = openDatabase(connection, { name: 'posthorn manage', connectionsMax: 4, answerMs: 30_000 })
+  const manageDb = openDatabase(connection, {
+    name: 'posthorn manage',
+    connectionsMax: 4,
+    shareMax: 2,
+    answerMs: 30_000,
+  })
   const recorder = openFeedback(tools)
   const ids = makeIds(readDb)
   const authenticator = makeAuthenticator({ db: readDb, publicUrl: publicUrl(settings), log })

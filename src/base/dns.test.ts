@@ -4,7 +4,8 @@ import { once } from 'node:events'
 import packet from 'dns-packet'
 import { afterEach, describe, expect, test } from 'vitest'
 import { limits } from '../config.ts'
-import { askingFor, makeDns } from './dns.ts'
+import { makeDns } from './dns.ts'
+import { doneFor } from './turns.ts'
 
 const sockets: Socket[] = []
 afterEach(() => Promise.all(sockets.splice(0).map((socket) => once(socket.close(), 'close'))))
@@ -92,7 +93,7 @@ describe('one workspace asks about very many names whose servers say nothing', (
     await once(socket, 'listening')
     // So patient that nothing here ends by its own time.
     const dns = makeDns({ servers: [`127.0.0.1:${socket.address().port}`], queryMs: 600_000, tries: 1 })
-    const asked = Array.from({ length: many }, (_, at) => askingFor('flood', () => dns.ask(`silent${at}.example`, 'A')))
+    const asked = Array.from({ length: many }, (_, at) => doneFor('flood', () => dns.ask(`silent${at}.example`, 'A')))
     const ends = async () => {
       dns.cancel()
       await Promise.all(asked)
@@ -103,7 +104,7 @@ describe('one workspace asks about very many names whose servers say nothing', (
 
   test('the others find room at once, also the installation itself', async () => {
     const { dns, seen, ends } = await crowded()
-    expect(await askingFor('shop', () => dns.ask('good.example', 'A'))).toMatchObject({ kind: 'found' })
+    expect(await doneFor('shop', () => dns.ask('good.example', 'A'))).toMatchObject({ kind: 'found' })
     expect(await dns.ask('relay.example', 'A')).toMatchObject({ kind: 'found' })
     expect(seen.size).toBe(limits.dnsQuestionsOfOwnerMax)
     await ends()
@@ -111,8 +112,8 @@ describe('one workspace asks about very many names whose servers say nothing', (
 
   test('nobody waits in the turn of another who asked the same before', async () => {
     const { dns, ends } = await crowded()
-    const theirs = askingFor('flood', () => dns.ask('big.example', 'A'))
-    expect(await askingFor('shop', () => dns.ask('big.example', 'A'))).toMatchObject({ kind: 'found' })
+    const theirs = doneFor('flood', () => dns.ask('big.example', 'A'))
+    expect(await doneFor('shop', () => dns.ask('big.example', 'A'))).toMatchObject({ kind: 'found' })
     await ends()
     await theirs
   })

@@ -2,16 +2,15 @@
 // unforeseeable id and a port of its own, and only an answer from the server that was asked, to that very question, counts; what is cut
 // short over UDP is asked again over TCP. Answers are kept as long as they say, askers of the same question share it (RFC 2308). Questions take
 // turns by owner, so that somebody's silent domains do not hold up the others'.
-import { AsyncLocalStorage } from 'node:async_hooks'
 import { randomInt } from 'node:crypto'
 import { createSocket } from 'node:dgram'
 import { getServers } from 'node:dns'
 import { connect, isIP } from 'node:net'
 import packet from 'dns-packet'
 import { limits } from '../config.ts'
-import { Line } from './line.ts'
 import { isLoopback } from './private-address.ts'
 import { remembered } from './remembered.ts'
+import { currentOwner, turns } from './turns.ts'
 
 export type RecordType = 'A' | 'AAAA' | 'MX' | 'TXT' | 'TLSA' | 'SOA' | 'NS' | 'CNAME' | 'PTR'
 
@@ -51,17 +50,11 @@ export interface DnsSettings {
   readonly now?: () => number
 }
 
-const owners = new AsyncLocalStorage<string>()
-/** On whose behalf (a workspace) questions are asked now; '' is the installation. */
-export const askingOwner = (): string => owners.getStore() ?? ''
-/** Whatever this work asks, it asks for this owner. */
-export const askingFor = <T>(owner: string, work: () => T): T => owners.run(owner, work)
-
 export function makeDns(settings: DnsSettings): Dns {
   const { queryMs = limits.dnsQueryMs, tries = limits.dnsTries, now } = settings
   const servers = (settings.servers.length > 0 ? settings.servers : getServers()).slice(0, limits.dnsServersMax)
   const near = settings.servers.length > 0 || servers.every((server) => isLoopback(placeOf(server).address))
-  const enter = gate(limits.dnsQuestionsMax, limits.dnsQuestionsOfOwnerMax)
+  const enter = turns({ most: limits.dnsQuestionsMax, share: limits.dnsQuestionsOfOwnerMax })
   let giveUp = new AbortController()
 
   const askServer = async (server: string, name: string, type: RecordType, own?: 'own'): Promise<DnsAnswer> => {
@@ -91,7 +84,7 @@ export function makeDns(settings: DnsSettings): Dns {
       const at = question.indexOf(' ')
       return askAll(question.slice(at + 1), question.slice(0, at) as RecordType)
     },
-    { keepMs: (answer) => answer.keepMs, most: limits.dnsAnswersKeptMax, owner: askingOwner, ...(now && { now }) },
+    { keepMs: (answer) => answer.keepMs, most: limits.dnsAnswersKeptMax, owner: currentOwner, ...(now && { now }) },
   )
 
   return {
@@ -323,35 +316,3 @@ function meaningOf(answer: packet.DecodedPacket, name: string, type: RecordType)
 
 /** Never less than a moment: a backlog to one domain does not ask for each message, whatever its records say. */
 const bounded = (ms: number, most: number): number => Math.max(limits.dnsKeptMsMin, Math.min(ms, most))
-
-/** So many at once, and so many of one owner; the others wait in line. */
-function gate(most: number, share: number): () => Promise<() => void> {
-  let inside = 0
-  const held = new Map<string, number>()
-  const line = new Line<() => void>()
-  const heldBy = (owner: string) => held.get(owner) ?? 0
-  const mayEnter = (owner: string) => inside < most && heldBy(owner) < share
-  const enter = (owner: string) => {
-    inside++
-    held.set(owner, heldBy(owner) + 1)
-  }
-  const leave = (owner: string) => {
-    inside--
-    if (heldBy(owner) > 1) held.set(owner, heldBy(owner) - 1)
-    else held.delete(owner)
-    // Of those who wait, one more may come in at most.
-    line.next(mayEnter)?.()
-  }
-  return async () => {
-    const owner = askingOwner()
-    if (mayEnter(owner)) enter(owner)
-    else
-      await new Promise<void>((resolve) =>
-        line.add(owner, () => {
-          enter(owner)
-          resolve()
-        }),
-      )
-    return () => leave(owner)
-  }
-}

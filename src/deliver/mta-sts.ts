@@ -3,7 +3,8 @@
 // refresh and a TXT record that is gone, until its time is over: else whoever can cut a line could also take the protection away.
 import { request } from 'node:https'
 import { limits } from '../config.ts'
-import { askingOwner, type Dns } from '../base/dns.ts'
+import type { Dns } from '../base/dns.ts'
+import { currentOwner } from '../base/turns.ts'
 import { parseStsPolicy, stsId, type StsPolicy } from './mta-sts-rfc8461.ts'
 import { isPrivateAddress } from '../base/private-address.ts'
 import { remembered } from '../base/remembered.ts'
@@ -98,7 +99,7 @@ export function makeStsPolicies(dns: Dns, settings: StsSettings): StsPolicies {
       keepMs: () => limits.stsCheckedMs,
       most: limits.stsPoliciesMax,
       now,
-      owner: askingOwner,
+      owner: currentOwner,
     }),
   }
 }

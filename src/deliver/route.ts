@@ -7,7 +7,7 @@ import type { TlsDemand } from '../domain/attempt.ts'
 import { isSimulator } from '../domain/simulator.ts'
 import type { EmailAddress } from '../mail/address.ts'
 import type { DaneRule } from './dane-rfc7672.ts'
-import { askingOwner } from '../base/dns.ts'
+import { currentOwner } from '../base/turns.ts'
 import { isLoopback } from '../base/private-address.ts'
 import { providerOf } from './providers.ts'
 import { remembered } from '../base/remembered.ts'
@@ -114,7 +114,7 @@ export function makeRouter(settings: RouterSettings, resolver: MailResolver, pol
     const found = remembered((domain) => findExchanges(domain, tlsRequired), {
       keepMs: ({ keepMs }) => keepMs,
       most: limits.mailHostsKeptMax,
-      owner: askingOwner,
+      owner: currentOwner,
     })
     return async (domain: string): Promise<Routed> => (await found(domain)).routed
   }

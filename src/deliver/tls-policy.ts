@@ -3,7 +3,8 @@
 // refuses a forged one. A host that its policy rules out is not spoken to; when none is left the message waits (decisions B, `tls`).
 import { limits } from '../config.ts'
 import { usableTlsa, type DaneRule } from './dane-rfc7672.ts'
-import { askingFor, type Dns } from '../base/dns.ts'
+import type { Dns } from '../base/dns.ts'
+import { doneFor } from '../base/turns.ts'
 import { validates, type Probes } from '../base/dnssec.ts'
 import { stsAllows } from './mta-sts-rfc8461.ts'
 import type { StsPolicies } from './mta-sts.ts'
@@ -70,7 +71,7 @@ function makeSelfTest(dns: Dns, probes: Probes, now: () => number): () => Promis
 
   return () => {
     if (last !== undefined && now() < last.until) return last.answer
-    const answer = askingFor('', () => validates(dns, probes)) // all wait for it
+    const answer = doneFor('', () => validates(dns, probes)) // all wait for it
     last = { until: Infinity, answer }
     void answer.then((yes) => {
       last = { until: now() + (yes ? limits.dnssecTestMs : limits.dnssecRetestMs), answer }

@@ -2,6 +2,7 @@
 // meaning (`outcome.ts`). What must stay true: the arm is asked for at most once, and after it no other connection sees the message.
 import type { Route } from '../config.ts'
 import type { DestinationLimits } from '../store/destinations.ts'
+import { doneFor } from '../base/turns.ts'
 import { lifecycle } from '../base/service.ts'
 import type { Service } from '../base/service.ts'
 import type { Facts } from '../domain/attempt.ts'
@@ -10,7 +11,7 @@ import { note } from './conversation.ts'
 import type { Mail, Manner, Said, Transaction } from './conversation.ts'
 import { Pool } from './pool.ts'
 import type { Lease, PoolSettings } from './pool.ts'
-import { askingFor, makeDns, type DnsSettings } from '../base/dns.ts'
+import { makeDns, type DnsSettings } from '../base/dns.ts'
 import { makeStsPolicies, type StsSettings } from './mta-sts.ts'
 import { makePace, type Pace } from './pace.ts'
 import { makeReachability, type Reachability } from './reachability.ts'
@@ -82,7 +83,7 @@ export function makeTransmitter(settings: TransmitterSettings): Transmitter {
     const dialogue: Said[] = []
     // A relay is the installation's, and its name too.
     const owner = job.route.kind === 'mx' ? (job.workspaceId ?? '') : ''
-    const find = () => askingFor(owner, () => router.targetsFor(job.route, job.recipient))
+    const find = () => doneFor(owner, () => router.targetsFor(job.route, job.recipient))
     const found = job.signal?.aborted === true ? shutdown : find()
     const routed = found instanceof Promise ? await unlessAborted(found, job.signal) : found
     if ('trouble' in routed) {

@@ -14,6 +14,7 @@ import { entrance, memberGate, type Caller } from './callers.ts'
 import { makeJar } from './cookies.ts'
 import { answerRefusal, jsonType, type Face } from './face.ts'
 import type { Guesses } from '../base/guesses.ts'
+import { doneFor } from '../base/turns.ts'
 import { readJson } from './json-body.ts'
 import { declaredLength, readBody } from './read-body.ts'
 import { isJson, notJson, parseUuid } from './send-request.ts'
@@ -107,7 +108,7 @@ export function makeDesk(tools: {
         request,
         reply,
       }
-      return handle(ask as never)
+      return doneFor(caller.by?.workspaceId ?? caller.holder?.userId ?? '', () => handle(ask as never))
     }
 
     app.route({

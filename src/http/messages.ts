@@ -8,6 +8,7 @@ import { gate } from './authenticate.ts'
 import { answerRefusal } from './face.ts'
 import type { Face } from './face.ts'
 import type { Guesses } from '../base/guesses.ts'
+import { doneFor } from '../base/turns.ts'
 import { presentStatus } from './present.ts'
 import { parseUuid } from './send-request.ts'
 
@@ -31,7 +32,8 @@ export function statusRoute(app: FastifyInstance, face: Face, guesses: Guesses):
       if (isRefusal(principal)) return answerRefusal(face, request, reply, principal)
       const id = parseUuid(request.params.messageId)
       if (id === undefined) return answerRefusal(face, request, reply, notAMessageId)
-      const found = await face.doors.readStatus(principal.workspaceId, id as MessageId)
+      const { workspaceId } = principal
+      const found = await doneFor(workspaceId, () => face.doors.readStatus(workspaceId, id as MessageId))
       if (found === undefined) return answerRefusal(face, request, reply, unknown)
       face.metrics?.answered(url, 200, (performance.now() - request.beganAt) / 1000)
       return reply.send(presentStatus(found.message, found.events))

@@ -4,6 +4,7 @@ import type { InjectOptions } from 'fastify'
 import { describe, expect, test } from 'vitest'
 import { BatchFull } from '../base/batch.ts'
 import { survivesItsLife } from '../base/service.test-kit.ts'
+import { currentOwner } from '../base/turns.ts'
 import type { RefusalCode } from '../domain/refusal.ts'
 import { refusalCodes, refuse } from '../domain/refusal.ts'
 import type { Principal, QuotaState } from '../domain/submission.ts'
@@ -537,3 +538,26 @@ survivesItsLife(
     expect(response.status).toBe(200)
   },
 )
+
+test('what a request asks behind the doors is asked in the turn of its workspace', async () => {
+  const owners: string[] = []
+  const noting = <T>(answer: T) => {
+    owners.push(currentOwner())
+    return Promise.resolve(answer)
+  }
+  const { app } = appWith({
+    readStatus: () => noting(undefined),
+    catchUp: () => noting({ events: [], next: 'start', more: false }),
+    webhooks: {
+      ...optionsWith().doors.webhooks,
+      show: () => noting(refuse('not_found', 'None.')),
+      replayEvent: () => noting({ replayed: 0 }),
+    },
+  })
+  const headers = { authorization: `Bearer ${goodKey}` }
+  await app.inject(reading())
+  for (const url of ['/api/v1/events', '/api/v1/webhook']) await app.inject({ method: 'GET', url, headers })
+  const payload = { eventId: messageId }
+  await app.inject({ method: 'POST', url: '/api/v1/webhook/replay', headers, payload })
+  expect(owners).toEqual(Array(4).fill(workspaceId))
+})

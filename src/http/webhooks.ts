@@ -3,6 +3,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Compile } from 'typebox/compile'
 import type { ByteRoom } from '../base/byte-room.ts'
+import { doneFor } from '../base/turns.ts'
 import { limits } from '../config.ts'
 import { ReplayRequest, SetWebhookRequest, webhooks as operations } from '../contract/management/webhooks.ts'
 import type { Operation, Scope } from '../contract/operation.ts'
@@ -39,8 +40,9 @@ export function webhookRoutes(app: FastifyInstance, face: Face, gateOf: (scope: 
       handler: async (request, reply) => {
         const principal = await gates[operation.scope](request)
         if (isRefusal(principal)) return answerRefusal(face, request, reply, principal)
-        const body = await bodyOf(request, reply, room, principal.workspaceId, limits.managementRequestBytesMax)
-        const answer = isRefusal(body) ? body : await work(principal.workspaceId, body.value, principal.actor)
+        const { workspaceId, actor } = principal
+        const body = await bodyOf(request, reply, room, workspaceId, limits.managementRequestBytesMax)
+        const answer = isRefusal(body) ? body : await doneFor(workspaceId, () => work(workspaceId, body.value, actor))
         return answerWith(face, request, reply, answer)
       },
     })
@@ -81,7 +83,9 @@ export function answering(app: FastifyInstance, face: Face, operation: Operation
     handler: async (request, reply) => {
       const principal = await enter(request)
       if (isRefusal(principal)) return answerRefusal(face, request, reply, principal)
-      return answerWith(face, request, reply, await work(principal.workspaceId, request, principal.actor))
+      const { workspaceId, actor } = principal
+      const answer = await doneFor(workspaceId, () => work(workspaceId, request, actor))
+      return answerWith(face, request, reply, answer)
     },
   })
 }

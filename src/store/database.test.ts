@@ -1,6 +1,7 @@
 // What every connection promises by itself (decisions A1), whatever the server's default is.
 import { expect, test } from 'vitest'
 import { freshDatabase } from '../../test/world/postgres.ts'
+import { doneFor } from '../base/turns.ts'
 import { isDatabaseAway, openDatabase, sql, surelyAborted } from './database.ts'
 
 test('a server whose default is to commit without waiting for the disk cannot weaken an acceptance, or its staged content', async () => {
@@ -38,3 +39,20 @@ test.each(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREAC
     expect([surelyAborted(error), isDatabaseAway(error)]).toEqual([false, true])
   },
 )
+
+test('of a pool with shares one workspace does not take all connections, and who waits too long hears what an outage sounds like', async () => {
+  const fresh = await freshDatabase()
+  const db = openDatabase(fresh.connection, { name: 'test', connectionsMax: 2, shareMax: 1, answerMs: 1_000 })
+  const ask = sql('test-one', 'select 1 one')
+  await doneFor('flood', () =>
+    db.transaction(async () => {
+      const late = doneFor('flood', () => db.rows(ask)).catch((error: unknown) => error)
+      expect(await doneFor('shop', () => db.rows(ask))).toEqual([{ one: 1 }])
+      expect(await doneFor('', () => db.rows(ask))).toEqual([{ one: 1 }])
+      expect(isDatabaseAway(await late)).toBe(true)
+    }),
+  )
+  expect(await doneFor('flood', () => db.rows(ask))).toEqual([{ one: 1 }])
+  await db.close()
+  await fresh.drop()
+})

@@ -3,6 +3,7 @@
 import { Socket } from 'node:net'
 import { userInfo } from 'node:os'
 import { Client, Pool, type ClientBase, type ClientConfig, type PoolConfig } from 'pg'
+import { TurnTooLate, turns } from '../base/turns.ts'
 import { limits } from '../config.ts'
 import type { EmbeddedConnection } from './embedded.ts'
 
@@ -16,6 +17,8 @@ export interface PoolKind {
   /** Shown by PostgreSQL as application_name. */
   readonly name: string
   readonly connectionsMax: number
+  /** Of one workspace at once; left out: all. For pools of which callers take what they like. */
+  readonly shareMax?: number
   /** A statement that takes longer is given up, and its connection with it: its outcome is not known. */
   readonly answerMs: number
   /** Asked on each new connection before anything else; when it throws, the connection is given up. */
@@ -106,13 +109,19 @@ function clientOptions(connection: Connection, kind: PoolKind): PoolConfig {
 const connectionLifeSeconds = 60
 
 export function openDatabase(connection: Connection, kind: PoolKind): Db {
-  const { greet } = kind
+  const { greet, connectionsMax: most, shareMax: share } = kind
+  const waitMs = Math.min(kind.answerMs, 4_000)
+  const turn = share === undefined ? undefined : turns({ most, share, waitMs })
+  const inTurn = async <T>(work: () => Promise<T>): Promise<T> => {
+    const leave = await turn?.()
+    return work().finally(leave)
+  }
   const lines = linesOf(connection)
   const pool = new Pool({
     ...clientOptions(connection, kind),
     stream: lines.stream,
     max: kind.connectionsMax,
-    connectionTimeoutMillis: Math.min(kind.answerMs, 4_000),
+    connectionTimeoutMillis: waitMs,
     query_timeout: kind.answerMs + 500,
     idleTimeoutMillis: 0,
     maxLifetimeSeconds: connectionLifeSeconds,
@@ -125,10 +134,11 @@ export function openDatabase(connection: Connection, kind: PoolKind): Db {
   let closed: Promise<void> | undefined
   return {
     rows: async <Row extends object>(statement: Statement, values: readonly unknown[] = []) =>
-      (await pool.query<Row>({ name: statement.name, text: statement.text, values: values as unknown[] })).rows,
+      (await inTurn(() => pool.query<Row>({ name: statement.name, text: statement.text, values: values as unknown[] })))
+        .rows,
     run: async <Row extends object>(text: string, values: readonly unknown[] = []) =>
-      (await pool.query<Row>(text, values as unknown[])).rows,
-    transaction: (work) => transaction(pool, work),
+      (await inTurn(() => pool.query<Row>(text, values as unknown[]))).rows,
+    transaction: (work) => inTurn(() => transaction(pool, work)),
     close: () => (closed ??= lines.ended(pool.end())),
   }
 }
@@ -258,6 +268,7 @@ export function isDatabaseAway(error: unknown): boolean {
   return (
     error.name === 'BatchFull' ||
     error instanceof DatabaseSlow ||
+    error instanceof TurnTooLate ||
     (typeof code === 'string' && /^E(CONN|PIPE|HOST|NET|ADDR|NOENT|ACCES|TIMEDOUT|NOTFOUND|AI_AGAIN)/.test(code)) ||
     /connection terminated|connection timeout|query read timeout|timeout exceeded when trying to connect|client has encountered a connection error|not queryable|client was closed/i.test(
       error.message,

@@ -1,6 +1,6 @@
 // Checks domains against the DNS: on demand, and those that are due. What was seen moves the domain's state, takes a waiting DKIM key into
 // use, and sets or clears its return path, in one transaction with its audit row; then the owners are told what concerns them.
-import { askingFor } from '../base/dns.ts'
+import { doneFor } from '../base/turns.ts'
 import type { Zones } from '../base/zones.ts'
 import { limits } from '../config.ts'
 import { afterCheck, type DomainStatus, type DomainVerdict } from '../domain/domain-state.ts'
@@ -77,7 +77,7 @@ export function makeDomainChecker({ db, zones, hostname, tell }: DomainCheckTool
     const name = `${workspace} ${id}`
     const known = underWay.get(name)
     if (known !== undefined) return known
-    const fresh = askingFor(workspace, () => look(workspace, id)).finally(() => underWay.delete(name))
+    const fresh = doneFor(workspace, () => look(workspace, id)).finally(() => underWay.delete(name))
     underWay.set(name, fresh)
     return fresh
   }

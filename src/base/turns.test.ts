@@ -1,0 +1,69 @@
+// Owners take turns, within a share; nobody waits for ever.
+import { expect, test } from 'vitest'
+import { currentOwner, doneFor, TurnTooLate, turns } from './turns.ts'
+
+const settled = () => new Promise((resolve) => setImmediate(resolve))
+
+/** Who has come in, in this order; each leaves by its name. */
+function asked(limits: Parameters<typeof turns>[0]) {
+  const enter = turns(limits)
+  const inside: string[] = []
+  const leaves = new Map<string, () => void>()
+  /** The first letter of a name is its owner; `-` the installation. */
+  const come = (...names: string[]) => {
+    for (const name of names)
+      void doneFor(name.charAt(0).replace('-', ''), enter).then((leave) => {
+        inside.push(name)
+        leaves.set(name, leave)
+      })
+    return settled()
+  }
+  const leave = (name: string) => {
+    leaves.get(name)?.()
+    return settled()
+  }
+  return { inside, come, leave }
+}
+
+test('of one owner come so many, and the others find room', async () => {
+  const { inside, come, leave } = asked({ most: 3, share: 2 })
+  await come('a1', 'a2', 'a3', 'a4', 'b1')
+  expect(inside).toEqual(['a1', 'a2', 'b1'])
+  await come('c1')
+  await leave('a1')
+  expect(inside).toEqual(['a1', 'a2', 'b1', 'a3'])
+  await leave('b1')
+  expect(inside.slice(4)).toEqual(['c1'])
+})
+
+test('who waits comes in by turns of the owners, not in the order of arrival', async () => {
+  const { inside, come, leave } = asked({ most: 1, share: 1 })
+  await come('a1', 'a2', 'a3', 'b1')
+  for (const name of ['a1', 'a2', 'b1']) await leave(name)
+  expect(inside).toEqual(['a1', 'a2', 'b1', 'a3'])
+})
+
+test('the installation itself has no share, and takes turns like everybody', async () => {
+  const { inside, come, leave } = asked({ most: 2, share: 1 })
+  await come('-1', '-2', '-3', 'a1')
+  expect(inside).toEqual(['-1', '-2'])
+  await leave('-1')
+  await leave('-2')
+  expect(inside).toEqual(['-1', '-2', '-3', 'a1'])
+})
+
+test('who waits too long is told so, and takes nobody’s turn', async () => {
+  const enter = turns({ most: 1, share: 1, waitMs: 5 })
+  const leave = await doneFor('a', enter)
+  await expect(doneFor('b', enter)).rejects.toBeInstanceOf(TurnTooLate)
+  leave()
+  ;(await doneFor('c', enter))()
+})
+
+test('whose work it is goes along with it', async () => {
+  const owner = await doneFor('a', async () => {
+    await settled()
+    return currentOwner()
+  })
+  expect([owner, currentOwner()]).toEqual(['a', ''])
+})

@@ -1,0 +1,62 @@
+// Turns at something of which there is little, by owner: so many at once, of one owner so many, and those who wait come in by turns of the
+// owners. On whose behalf work is done goes along with it, so that what is deep below need not be told.
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { Line } from './line.ts'
+
+const owners = new AsyncLocalStorage<string>()
+/** On whose behalf (a workspace) this is done; '' is the installation. */
+export const currentOwner = (): string => owners.getStore() ?? ''
+/** Whatever this work does, it does for this owner. */
+export const doneFor = <T>(owner: string, work: () => T): T => owners.run(owner, work)
+
+/** Waited for its turn longer than it may. */
+export class TurnTooLate extends Error {
+  override readonly name = 'TurnTooLate'
+}
+
+export interface TurnLimits {
+  readonly most: number
+  /** Of one owner; the installation has no share. */
+  readonly share: number
+  /** Left out: as long as it takes. */
+  readonly waitMs?: number
+}
+
+/** Resolves when the current owner has its turn; the answer ends it. Rejects with `TurnTooLate`. */
+export function turns({ most, share, waitMs }: TurnLimits): () => Promise<() => void> {
+  let inside = 0
+  const held = new Map<string, number>()
+  const line = new Line<() => void>()
+  const heldBy = (owner: string) => held.get(owner) ?? 0
+  const mayEnter = (owner: string) => inside < most && (owner === '' || heldBy(owner) < share)
+  const enter = (owner: string) => {
+    inside++
+    held.set(owner, heldBy(owner) + 1)
+  }
+  const leave = (owner: string) => {
+    inside--
+    if (heldBy(owner) > 1) held.set(owner, heldBy(owner) - 1)
+    else held.delete(owner)
+    // Of those who wait, one more may come in at most.
+    line.next(mayEnter)?.()
+  }
+  return async () => {
+    const owner = currentOwner()
+    if (mayEnter(owner)) enter(owner)
+    else
+      await new Promise<void>((resolve, reject) => {
+        const go = () => {
+          clearTimeout(timer)
+          enter(owner)
+          resolve()
+        }
+        const late = () => {
+          line.leave(owner, go)
+          reject(new TurnTooLate(`no turn within ${waitMs} ms`))
+        }
+        const timer = waitMs === undefined ? undefined : setTimeout(late, waitMs)
+        line.add(owner, go)
+      })
+    return () => leave(owner)
+  }
+}
