@@ -813,6 +813,8 @@ export const limits = {
   refusalsWaitingMax: 5_000,
   refusalsSpacingMs: 250,
   refusalsKeptMs: 30 * 24 * 3600_000,
+  /** Of one workspace, at each node: refusals cost nothing, and a client in a loop would fill the disk with them. */
+  refusalsPerHourMax: 10_000,
   /** Messages whose deferrals the simulator remembers. */
   sandboxDeferredMax: 10_000,
   sandboxInboxMax: 10_000,

@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { silentLog } from '../base/log.ts'
 import { limits } from '../config.ts'
+import type { WorkspaceId } from '../domain/message.ts'
 import { openDatabase } from './database.ts'
 import { listRefusals, makeRefusalBook, pruneRefusals } from './refused-submissions.ts'
 import { storeWorld, type StoreWorld } from './store.test-kit.ts'
@@ -43,6 +44,27 @@ test('gone after 30 days, and not before', async () => {
   await world.setClock('2030-01-31 00:00:01+00')
   expect(await pruneRefusals(world.db)).toBe(1)
   await world.setClock()
+})
+
+test('of one workspace so many an hour: a client in a loop neither fills the disk nor takes the place of others', async () => {
+  const [loop, shop] = [await world.sender(), await world.sender()]
+  let clock = 0
+  const book = makeRefusalBook(world.db, silentLog, () => clock)
+  const note = ({ workspaceId }: { workspaceId: WorkspaceId }) =>
+    book.note({ workspaceId, source: 'rest', code: 'invalid_request' })
+  const kept = ({ workspaceId }: { workspaceId: WorkspaceId }) =>
+    world.value<number>('select count(*)::integer from refused_submissions where workspace_id = $1', [workspaceId])
+  for (let count = 0; count < limits.refusalsPerHourMax + 10; count++) {
+    note(loop)
+    if (count % 1_000 === 0) await book.quiet() // else they would be too many at once
+  }
+  note(shop)
+  await book.quiet()
+  expect([await kept(loop), await kept(shop)]).toEqual([limits.refusalsPerHourMax, 1])
+  clock += 3600_000
+  note(loop)
+  await book.quiet()
+  expect(await kept(loop)).toBe(limits.refusalsPerHourMax + 1)
 })
 
 test('a database that is away holds nobody up', async () => {

@@ -1,5 +1,6 @@
 // What was refused and never became a message (decisions H): code, time, source, the recipient's domain. Written behind the answers, in
-// batches; where the database is slower than the refusals, they are counted and not kept: nobody waits for this record. Kept 30 days.
+// batches; where the database is slower than the refusals, or one workspace has very many, they are counted and not kept: nobody waits for this
+// record. Kept 30 days.
 import { randomUUIDv7 } from 'node:crypto'
 import type { Log } from '../base/log.ts'
 import { limits } from '../config.ts'
@@ -48,8 +49,20 @@ export interface RefusalBook {
   quiet(): Promise<void>
 }
 
-export function makeRefusalBook(db: Db, log: Log): RefusalBook {
+export function makeRefusalBook(db: Db, log: Log, now = () => performance.now()): RefusalBook {
   let dropped = 0
+  /** Of each workspace in this hour. */
+  const counts = new Map<WorkspaceId, number>()
+  let hourEndsAt = -Infinity
+  const isTooMuch = (workspace: WorkspaceId): boolean => {
+    if (now() >= hourEndsAt) {
+      counts.clear()
+      hourEndsAt = now() + 3600_000
+    }
+    const count = (counts.get(workspace) ?? 0) + 1
+    counts.set(workspace, count)
+    return count > limits.refusalsPerHourMax
+  }
   const write = async (rows: readonly RefusedSubmission[]): Promise<readonly undefined[]> => {
     const json = rows.map(({ workspaceId: w, source, code, recipientDomain: domain }) => ({
       w,
@@ -73,10 +86,13 @@ export function makeRefusalBook(db: Db, log: Log): RefusalBook {
   }
   const batch = new Batch(write, bounds, surelyAborted)
   return {
-    note: (refused) =>
-      void batch.add(refused).catch(() => {
-        dropped++
-      }),
+    note: (refused) => {
+      if (isTooMuch(refused.workspaceId)) dropped++
+      else
+        batch.add(refused).catch(() => {
+          dropped++
+        })
+    },
     quiet: () => batch.quiet(),
   }
 }

@@ -163,7 +163,7 @@ export const mail = {
     operationId: 'listRefusedSubmissions',
     tag,
     summary: 'List refused submissions',
-    description: 'What never became a message, of the last 30 days.',
+    description: 'What never became a message, of the last 30 days; of each hour the first 10,000.',
     scope: 'mail.read',
     query: closed(paging),
     ok: [200, 'A page of refusals, newest first.', page(RefusedSubmission, 'Refused submissions.')],
