@@ -1,8 +1,10 @@
 // What every connection promises by itself (decisions A1), whatever the server's default is.
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
+import { startPostgresProxy } from '../../test/world/postgres-proxy.ts'
 import { freshDatabase } from '../../test/world/postgres.ts'
 import { doneFor } from '../base/turns.ts'
-import { isDatabaseAway, openDatabase, sql, surelyAborted } from './database.ts'
+import { limits } from '../config.ts'
+import { isDatabaseAway, listen, openDatabase, sql, surelyAborted, type Ask } from './database.ts'
 
 test('a server whose default is to commit without waiting for the disk cannot weaken an acceptance, or its staged content', async () => {
   const fresh = await freshDatabase()
@@ -56,3 +58,47 @@ test('of a pool with shares one workspace does not take all connections, and who
   await db.close()
   await fresh.drop()
 })
+
+test.each(['before', 'after'] as const)(
+  'a session that listens is replaced when its line falls silent and nobody closes it (%s a question reaches the server)',
+  async (moment) => {
+    const fresh = await freshDatabase()
+    const proxy = await startPostgresProxy(fresh.connection)
+    const sessions: Ask[] = []
+    let heard: () => void = () => undefined
+    const next = () => new Promise<void>((resolve) => (heard = resolve))
+    const first = next()
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    const ears = listen({ ...fresh.connection, host: '127.0.0.1', port: proxy.port }, 'test', (ask) => {
+      sessions.push(ask)
+      heard()
+    })
+    try {
+      await first
+      const silent = proxy.silence('still-there', moment)
+      vi.advanceTimersByTime(limits.listenPulseMs)
+      await silent
+      // What is asked meanwhile does not wait for ever either: the fence lets nobody else compare itself while one comparison is under way.
+      const asked = expect(sessions[0]?.(sql('test-late', 'select 1'))).rejects.toThrow()
+      const second = next()
+      vi.advanceTimersByTime(limits.listenAnswerMs + 500)
+      await asked
+      while (sessions.length < 2) {
+        vi.advanceTimersByTime(250)
+        await Promise.race([second, new Promise((resolve) => setImmediate(resolve))])
+      }
+      const third = next()
+      const db = openDatabase(fresh.connection, { name: 'test', connectionsMax: 1, answerMs: 5_000 })
+      await db.run('notify test')
+      await db.close()
+      await third
+      expect(sessions).toEqual([sessions[0], sessions[1], sessions[1]])
+      expect(sessions[1]).not.toBe(sessions[0])
+    } finally {
+      vi.useRealTimers()
+      await ears.stop()
+      await proxy.stop()
+      await fresh.drop()
+    }
+  },
+)

@@ -195,9 +195,12 @@ async function transaction<T>(pool: Pool, work: (tx: Db) => Promise<T>): Promise
   }
 }
 
+const stillThere = sql('still-there', 'select')
+
 /**
  * A connection of its own that hears notifications, and comes back by itself after a loss. `heard` is also called after each reconnect, then
- * without a payload; it may ask on the very connection, for what belongs to the session.
+ * without a payload; it may ask on the very connection, for what belongs to the session. A host that is gone, or a network that drops everything,
+ * closes no connection: only a question without an answer tells.
  */
 export function listen(
   connection: Connection,
@@ -208,26 +211,35 @@ export function listen(
   let timer: NodeJS.Timeout | undefined
   let stopped = false
   const lines = linesOf(connection)
+  const answerMs = limits.listenAnswerMs
 
   const connect = async (): Promise<void> => {
     const fresh = new Client({
       stream: lines.stream,
-      ...clientOptions(connection, { name: `posthorn ${channel}`, connectionsMax: 1, answerMs: 5_000 }),
+      ...clientOptions(connection, { name: `posthorn ${channel}`, connectionsMax: 1, answerMs }),
       connectionTimeoutMillis: 4_000,
+      query_timeout: answerMs + 500,
     })
     client = fresh
     fresh.on('error', () => undefined)
     const ask = asking(fresh)
     fresh.on('notification', ({ payload }) => heard(ask, payload))
     fresh.on('end', () => {
+      clearTimeout(timer)
       if (!stopped && client === fresh) timer = setTimeout(() => void connect(), 250).unref()
     })
+    const drop = () => fresh.end().catch(() => undefined)
+    const watch = (): void => {
+      if (stopped) return
+      timer = setTimeout(() => void ask(stillThere).then(watch, drop), limits.listenPulseMs).unref()
+    }
     try {
       await fresh.connect()
       await fresh.query(`listen ${channel}`)
+      watch()
       heard(ask)
     } catch {
-      await fresh.end().catch(() => undefined)
+      await drop()
     }
   }
   void connect()
