@@ -619,8 +619,7 @@ export const limits = {
   /** When a stop waits for the database no longer: what the last replies brought has had its time. */
   stopMs: 28_000,
   /** How often a session that listens asks whether the server is still there, and how long it waits for answers. */
-  listenPulseMs: 10_000,
-  listenAnswerMs: 5_000,
+  listening: { pulseMs: 10_000, answerMs: 5_000 },
   /** How long a connection waits for PostgreSQL to close it too. */
   databaseGoodbyeMs: 1_000,
   housekeepingMs: 600_000,

@@ -1,10 +1,10 @@
 // What every connection promises by itself (decisions A1), whatever the server's default is.
-import { expect, test, vi } from 'vitest'
+import { Client } from 'pg'
+import { expect, test } from 'vitest'
 import { startPostgresProxy } from '../../test/world/postgres-proxy.ts'
 import { freshDatabase } from '../../test/world/postgres.ts'
 import { doneFor } from '../base/turns.ts'
-import { limits } from '../config.ts'
-import { isDatabaseAway, listen, openDatabase, sql, surelyAborted, type Ask } from './database.ts'
+import { isDatabaseAway, listen, openDatabase, serverOf, sql, surelyAborted, type Ask } from './database.ts'
 
 test('a server whose default is to commit without waiting for the disk cannot weaken an acceptance, or its staged content', async () => {
   const fresh = await freshDatabase()
@@ -24,6 +24,52 @@ test('a server whose default is to commit without waiting for the disk cannot we
   expect(settings.map(({ name, setting }) => [name, setting])).toEqual([
     ['plan_cache_mode', 'force_generic_plan'],
     ['synchronous_commit', 'on'],
+  ])
+})
+
+test("a server whose defaults are an administrator's own changes neither what statements see, nor how times are read, nor how long a backup may take", async () => {
+  const fresh = await freshDatabase()
+  const open = () => openDatabase(fresh.connection, { name: 'test', connectionsMax: 1, answerMs: 5_000 })
+  const before = open()
+  // Under the first, an arm that has waited for its row would not see the suppression that was committed meanwhile.
+  for (const setting of [
+    "default_transaction_isolation = 'repeatable read'",
+    "datestyle = 'German'",
+    'statement_timeout = 1',
+  ])
+    await before.run(`alter database ${fresh.connection.database} set ${setting}`)
+  await before.close()
+  const db = open()
+  const [seen] = await db.run<{ isolation: string; at: Date }>(
+    `select current_setting('transaction_isolation') isolation, timestamptz '2026-11-22T12:00:00Z' at`,
+  )
+  await db.close()
+  const other = new Client(serverOf(fresh.connection))
+  await other.connect()
+  const { rows } = await other.query(`select timestamptz '2026-11-22T12:00:00Z' at from pg_sleep(0.1)`)
+  await other.end()
+  await fresh.drop()
+  expect(seen).toEqual({ isolation: 'read committed', at: new Date('2026-11-22T12:00:00Z') })
+  expect(rows).toEqual([{ at: new Date('2026-11-22T12:00:00Z') }])
+})
+
+test('options in DATABASE_URL count, but not against what every connection asks for', async () => {
+  const fresh = await freshDatabase()
+  const { host, port, user, password, database } = fresh.connection
+  const url = new URL(`postgres://${user}:${encodeURIComponent(password)}@localhost/${database}`)
+  url.search = String(
+    new URLSearchParams({ host, port: String(port), options: '-c synchronous_commit=off -c work_mem=7MB' }),
+  )
+  const db = openDatabase({ url: url.href }, { name: 'test', connectionsMax: 1, answerMs: 5_000 })
+  const settings = await db.run(
+    `select name, setting from pg_settings where name in ('synchronous_commit', 'plan_cache_mode', 'work_mem') order by name`,
+  )
+  await db.close()
+  await fresh.drop()
+  expect(settings).toEqual([
+    { name: 'plan_cache_mode', setting: 'force_generic_plan' },
+    { name: 'synchronous_commit', setting: 'on' },
+    { name: 'work_mem', setting: '7168' },
   ])
 })
 
@@ -67,35 +113,30 @@ test.each(['before', 'after'] as const)(
     const sessions: Ask[] = []
     let heard: () => void = () => undefined
     const next = () => new Promise<void>((resolve) => (heard = resolve))
-    const first = next()
-    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
-    const ears = listen({ ...fresh.connection, host: '127.0.0.1', port: proxy.port }, 'test', (ask) => {
-      sessions.push(ask)
-      heard()
-    })
+    let came = next()
+    const ears = listen(
+      { ...fresh.connection, host: '127.0.0.1', port: proxy.port },
+      'test',
+      (ask) => {
+        sessions.push(ask)
+        heard()
+      },
+      { pulseMs: 500, answerMs: 500 },
+    )
     try {
-      await first
-      const silent = proxy.silence('still-there', moment)
-      vi.advanceTimersByTime(limits.listenPulseMs)
-      await silent
-      // What is asked meanwhile does not wait for ever either: the fence lets nobody else compare itself while one comparison is under way.
-      const asked = expect(sessions[0]?.(sql('test-late', 'select 1'))).rejects.toThrow()
-      const second = next()
-      vi.advanceTimersByTime(limits.listenAnswerMs + 500)
-      await asked
-      while (sessions.length < 2) {
-        vi.advanceTimersByTime(250)
-        await Promise.race([second, new Promise((resolve) => setImmediate(resolve))])
-      }
-      const third = next()
+      await came
+      came = next()
+      await proxy.silence('still-there', moment)
+      // What is asked meanwhile does not wait for ever either: the fence makes one comparison after the other.
+      await expect(sessions[0]?.(sql('test-late', 'select 1'))).rejects.toThrow()
+      await came
+      expect(sessions[1]).not.toBe(sessions[0])
+      came = next()
       const db = openDatabase(fresh.connection, { name: 'test', connectionsMax: 1, answerMs: 5_000 })
       await db.run('notify test')
       await db.close()
-      await third
-      expect(sessions).toEqual([sessions[0], sessions[1], sessions[1]])
-      expect(sessions[1]).not.toBe(sessions[0])
+      await came
     } finally {
-      vi.useRealTimers()
       await ears.stop()
       await proxy.stop()
       await fresh.drop()

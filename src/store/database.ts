@@ -46,11 +46,18 @@ export interface Db {
 export const sql = (name: string, text: string): Statement => ({ name, text })
 
 /**
+ * What an administrator may have set otherwise for the database or the role. Under a stricter isolation an arm that waited for its row would not see
+ * the suppression that was committed meanwhile; the driver reads times in ISO alone; and a backup, or a migration, takes as long as it takes.
+ */
+const ourSession =
+  '-c client_encoding=UTF8 -c DateStyle=ISO -c default_transaction_isolation=read\\ committed -c statement_timeout=0 -c lock_timeout=0'
+
+/**
  * Where to connect, with every part said, so that PGHOST, PGPORT, PGSSLMODE and the like in the environment mean nothing here. Only a
  * password that the URL leaves out may come from PGPASSWORD or ~/.pgpass, as for psql.
  */
-export function serverOf(connection: Connection): ClientConfig {
-  const plain = { ssl: false, sslnegotiation: 'postgres' as const, options: '-c client_encoding=UTF8' }
+export function serverOf(connection: Connection, more = ''): ClientConfig {
+  const plain = { ssl: false, sslnegotiation: 'postgres' as const, options: `${ourSession}${more}` }
   if (!('url' in connection)) {
     const { host, port, user, password, database } = connection
     return { ...plain, host, port, user, password, database }
@@ -64,6 +71,9 @@ export function serverOf(connection: Connection): ClientConfig {
   say('port', url.port || '5432')
   say('user', decodeURIComponent(url.username) || userInfo().username)
   if (url.pathname.length < 2) url.pathname = `/${encodeURIComponent(url.searchParams.get('user') ?? '')}`
+  // The URL's own come first: what is said later counts.
+  const theirs = url.searchParams.get('options') ?? ''
+  url.searchParams.set('options', `${theirs} ${plain.options}`.trim())
   return { ...plain, connectionString: url.href }
 }
 
@@ -98,11 +108,11 @@ export function linesOf({ patience }: Connection) {
 /** The pool's client options. Plans never depend on statistics: every statement here is a walk over indexes. */
 function clientOptions(connection: Connection, kind: PoolKind): PoolConfig {
   const server = [
-    '-c synchronous_commit=on',
+    ' -c synchronous_commit=on',
     '-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off -c jit=off',
     `-c statement_timeout=${kind.answerMs} -c idle_in_transaction_session_timeout=30000`,
   ].join(' ')
-  return { ...serverOf(connection), options: server, application_name: kind.name, keepAlive: true }
+  return { ...serverOf(connection, server), application_name: kind.name, keepAlive: true }
 }
 
 /** Plans live as long as their connection: none is kept that was made for a much smaller table (docs/decisions/0006). */
@@ -206,12 +216,12 @@ export function listen(
   connection: Connection,
   channel: string,
   heard: (ask: Ask, payload?: string) => void,
+  { pulseMs, answerMs }: { readonly pulseMs: number; readonly answerMs: number } = limits.listening,
 ): { stop(): Promise<void> } {
   let client: Client | undefined
   let timer: NodeJS.Timeout | undefined
   let stopped = false
   const lines = linesOf(connection)
-  const answerMs = limits.listenAnswerMs
 
   const connect = async (): Promise<void> => {
     const fresh = new Client({
@@ -231,7 +241,7 @@ export function listen(
     const drop = () => fresh.end().catch(() => undefined)
     const watch = (): void => {
       if (stopped) return
-      timer = setTimeout(() => void ask(stillThere).then(watch, drop), limits.listenPulseMs).unref()
+      timer = setTimeout(() => void ask(stillThere).then(watch, drop), pulseMs).unref()
     }
     try {
       await fresh.connect()
