@@ -62,6 +62,5 @@ process.on('message', (message: ToChild) => {
     })
 })
 process.on('disconnect', () => process.exit(process.exitCode ?? 1))
-// Ctrl-C reaches the whole terminal group; the parent decides when we stop.
-process.on('SIGINT', () => undefined)
-process.on('SIGTERM', () => undefined)
+// Ctrl-C, and a terminal that is closed, reach the whole terminal group; the parent decides when we stop.
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => undefined)

@@ -117,6 +117,8 @@ function ending(): Ending {
       come()
       process.once(signal, () => process.exit(130))
     })
+  // A terminal that is closed sends it, and its shell once more: a stop like any other, and never one in haste.
+  process.on('SIGHUP', () => come())
   return { promise, giveUp: controller.signal, fail: (error) => come({ error }) }
 }
 

@@ -78,6 +78,20 @@ test('SIGTERM under load: every request gets an answer or a closed door, and nob
   }
 }, 60_000)
 
+test('SIGHUP, which a closed terminal sends to all of its processes, is a stop like any other: replies to what is past its dot are waited for', async () => {
+  const at = await scene({})
+  const { posthorn, receiver } = at
+  const { shop, ids } = await pastTheDot(at)
+  const gone = posthorn.gone()
+  const pids = posthorn.pids()
+  for (const pid of [...pids, ...pids]) process.kill(pid, 'SIGHUP')
+  receiver.release()
+  await gone
+  await posthorn.startAgain()
+  for (const id of ids) expect(await shop.settled(id)).toMatchObject({ processingStatus: 'sent' })
+  expect(await receiver.ledger()).toHaveLength(messages)
+}, 60_000)
+
 // All of them at once: each takes as long as a stop may.
 describe.concurrent('SIGTERM', () => {
   const cases: Record<string, Scene> = {}
