@@ -439,6 +439,34 @@ describe('the operator decides', () => {
     await world.db.run('update delivering_nodes set counter = 49')
     expect((await check(mark.node, pardoned)).trouble).toBe('behind')
   })
+
+  test('though the clock was far ahead at an earlier decision: no node is behind at the next one', async () => {
+    const mark = await delivering()
+    await queued()
+    const ahead = Date.now() + 365 * 24 * 3600_000
+    await world.db.run(`insert into installation (name, value) values ('era', $1)`, [ahead])
+    const known = await check(mark.node, { counter: 50, era: 0 })
+    expect(known).toMatchObject({ era: ahead, trouble: null })
+    await liftFence(world.db)
+    const decided = await check(mark.node, known)
+    expect(decided.trouble).toBeNull()
+    expect(decided.era).toBeGreaterThan(ahead)
+    // A backup is restored from before that decision.
+    await world.db.run(`delete from installation where name = 'era'`)
+    expect((await check(mark.node, decided)).trouble).toBe('behind')
+    await liftFence(world.db)
+    expect((await check(mark.node, decided)).trouble).toBeNull()
+    expect(await reasons()).toEqual([])
+  })
+})
+
+test('a node that knows a decision of an earlier database delivers from a new and empty one, also after the first message', async () => {
+  const node = uuid()
+  const first = await check(node, { counter: 50, era: 1_700_000_000_000 })
+  expect(first.trouble).toBeNull()
+  await queued()
+  expect((await check(node, { counter: 50, era: 1_700_000_000_000 })).trouble).toBeNull()
+  expect(await reasons()).toEqual([])
 })
 
 async function eventuallyNoLock(): Promise<void> {

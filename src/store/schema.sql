@@ -999,6 +999,14 @@ begin
   era_now := coalesce((select i.value::bigint from installation i where i.name = 'era'), 0);
   -- A database without a message has nothing that could be sent twice.
   first_use := not exists (select from messages);
+  if mark_era > era_now then
+    if first_use then
+      era_now := mark_era;
+      perform remember_installation('era', era_now::text);
+    else
+      perform remember_installation('era_seen', greatest(mark_era, (select i.value::bigint from installation i where i.name = 'era_seen'))::text);
+    end if;
+  end if;
   found_wrong := case
     when first_use then null
     when mark_era > era_now then 'behind'
@@ -1515,7 +1523,8 @@ begin
   perform remember_installation('system_identifier', here.system_identifier);
   perform remember_installation('timeline', here.timeline);
   -- Later than every era before, also than those that a restore has forgotten.
-  perform remember_installation('era', (extract(epoch from clock_timestamp()) * 1000)::bigint::text);
+  perform remember_installation('era', greatest((extract(epoch from clock_timestamp()) * 1000)::bigint,
+    (select max(i.value::bigint) + 1 from installation i where i.name in ('era', 'era_seen')))::text);
   delete from delivery_stops where kind in ('fence', 'pause');
   return query select written;
 end $function$;
