@@ -430,3 +430,18 @@ describe('in a data folder without a database', () => {
     expect(await there('workspace', 'list')).toMatchObject({ status: 0, err: '' })
   })
 })
+
+test('who takes back one of two stops is told of the other one', async () => {
+  const db = openDatabase({ url }, { name: 'test', connectionsMax: 1, answerMs: 15_000 })
+  await db.run(`select stop_delivery_1('fence', 'behind', null)`)
+  await db.close()
+  await posthorn(['drain', '--no-wait'])
+  const off = await posthorn(['drain', '--off'])
+  expect(off.out).toMatch(/^The drain is over; delivery is still stopped \(fence: behind\)/)
+  expect(await answer('drain', '--off')).toMatchObject({ draining: false, stoppedBy: ['fence: behind'] })
+  await posthorn(['drain', '--no-wait'])
+  const recovered = await posthorn(['recover', '--resume'])
+  expect(recovered.out).toMatch(/delivery is still stopped by: +drain: operator/)
+  expect(await answer('recover', '--resume')).toMatchObject({ stoppedBy: [], stillStoppedBy: ['drain: operator'] })
+  expect((await posthorn(['drain', '--off'])).out).toMatch(/^Delivery goes on/)
+}, 60_000)

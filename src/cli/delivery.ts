@@ -42,7 +42,12 @@ async function drain(desk: Desk, { db, actor }: Tools, { off, wait }: { off?: tr
   await audited(db, { actor }, on ? 'delivery.drained' : 'delivery.resumed', (tx) => setDrain(tx, on))
   if (off === true) {
     const { inFlight, waiting } = await readProgress(db)
-    return desk.show({ draining: false, inFlight, waiting }, () => `Delivery goes on; ${waiting} messages are waiting.`)
+    const stoppedBy = await stopsNow(db)
+    return desk.show({ draining: false, inFlight, waiting, ...(stoppedBy.length > 0 && { stoppedBy }) }, () =>
+      stoppedBy.length === 0
+        ? `Delivery goes on; ${waiting} messages are waiting.`
+        : `The drain is over; delivery is still stopped (${stoppedBy.join(', ')}), and ${waiting} messages are waiting: posthorn doctor`,
+    )
   }
   const { inFlight, waiting } = await untilQuiet(desk, () => readProgress(db), wait ? limits.drainWaitMs : 0)
   desk.show({ draining: true, inFlight, waiting }, () =>
@@ -66,6 +71,11 @@ async function untilQuiet(desk: Desk, look: () => Promise<QueueProgress>, within
   }
 }
 
+/** What stops delivery; whoever takes back one stop is to hear of the others. */
+async function stopsNow({ rows }: Tools['db']): Promise<string[]> {
+  return (await readStops(rows)).map(({ kind, reason }) => `${kind}: ${reason}`)
+}
+
 async function recover(desk: Desk, { db, actor }: Tools, since: Date | undefined): Promise<void> {
   const before = (await readStops(db.rows)).filter(({ kind }) => kind !== 'drain').map(({ reason }) => reason)
   if (since !== undefined && since > (await databaseNow(db)))
@@ -75,11 +85,15 @@ async function recover(desk: Desk, { db, actor }: Tools, since: Date | undefined
   // Behind it, not with it: what is repeated after a deadlock cannot stand in one transaction.
   const decided = { stoppedBy: before, assumedSent, ...(since !== undefined && { assumedSentSince: since }) }
   await writeAudit(db, { actor, action: 'delivery.recovered', facts: decided })
-  desk.show({ stoppedBy: before, assumedSent, repliesWritten }, () =>
-    facts({
-      'delivery was stopped by': before.join(', ') || 'nothing',
-      'messages assumed sent': assumedSent,
-      'replies written down': repliesWritten,
-    }),
+  const stillStoppedBy = await stopsNow(db)
+  desk.show(
+    { stoppedBy: before, assumedSent, repliesWritten, ...(stillStoppedBy.length > 0 && { stillStoppedBy }) },
+    () =>
+      facts({
+        'delivery was stopped by': before.join(', ') || 'nothing',
+        'messages assumed sent': assumedSent,
+        'replies written down': repliesWritten,
+        ...(stillStoppedBy.length > 0 && { 'delivery is still stopped by': stillStoppedBy.join(', ') }),
+      }),
   )
 }
