@@ -921,6 +921,8 @@ export const limits = {
   queueFactsRowsMax: 1_000_000,
   /** Numbers out of the database are this old at most. */
   metricsKeptMs: 15_000,
+  /** A scrape waits for them so long: whatever the database does, the other numbers are told. */
+  metricsWaitMs: 500,
   /** How long the record of a DKIM key that was replaced must stay, for mail under way. */
   dkimRetiredMs: 7 * 24 * 3600_000,
   /** How long a node goes by the DKIM keys of a domain that it has read; of so many domains. */

@@ -7,7 +7,7 @@ import type { FromChild, ToChild } from './delivery-process.ts'
 import type { RunningRoles } from './node.ts'
 import type { Connection } from './store/database.ts'
 
-const metricsMs = 1_000
+const metricsMs = 3_000
 
 export interface DeliveryChild extends RunningRoles {
   /** Its part of the Prometheus text; empty when it does not answer. */

@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { silentLog, type Log } from './log.ts'
 import { makeMetrics } from './metrics.ts'
 
@@ -116,4 +116,38 @@ test('what a question to the database tells is asked once for a while, and is mi
   others.measure({ depth: { help: 'x', label: 'status' }, late: { help: 'y' } }, read, 0)
   const none = await others.text()
   expect([...sample(none, 'depth'), ...sample(none, 'late')]).toEqual([])
+})
+
+test('a question that the database does not answer holds up no scrape: the other numbers are told, and it is asked once', async () => {
+  const metrics = makeMetrics('deliver')
+  let asked = 0
+  const read = () => {
+    asked += 1
+    return new Promise<never>(() => undefined)
+  }
+  metrics.measure({ depth: { help: 'x' } }, read, 0)
+  metrics.counting(silentLog).attempted({ outcome: 'unknown' })
+  for (const text of [await metrics.text(), await metrics.text()]) {
+    expect(sample(text, 'depth')).toEqual([])
+    expect(text).toContain('posthorn_attempts_total{outcome="unknown",process="deliver"} 1')
+  }
+  expect(asked).toBe(1)
+})
+
+test('while an answer is late, the last one stands, but not for long', async () => {
+  const metrics = makeMetrics('deliver')
+  let answers = 0
+  const read = () =>
+    answers++ === 0 ? Promise.resolve([{ name: 'depth', value: 3 }]) : new Promise<never>(() => undefined)
+  metrics.measure({ depth: { help: 'x' } }, read, 60_000)
+  const clock = vi.spyOn(performance, 'now')
+  const at = async (ms: number): Promise<string[]> => {
+    clock.mockReturnValue(1_000_000 + ms)
+    return sample(await metrics.text(), 'depth')
+  }
+  expect(await at(0)).toEqual(['depth{process="deliver"} 3'])
+  expect(await at(61_000)).toEqual(['depth{process="deliver"} 3'])
+  expect(await at(241_000)).toEqual([])
+  expect(answers).toBe(2)
+  clock.mockRestore()
 })

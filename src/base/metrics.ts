@@ -1,6 +1,8 @@
 // Numbers for Prometheus, derived from the same calls as the log, so that the two cannot disagree. One registry a process; the main process
 // adds what its delivery process tells.
+import { setTimeout as wait } from 'node:timers/promises'
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client'
+import { limits } from '../config.ts'
 import type { Log } from './log.ts'
 
 export interface Metrics {
@@ -10,8 +12,8 @@ export interface Metrics {
   /** A value that is asked for at each scrape. */
   watch(name: string, help: string, value: () => number): void
   /**
-   * Values out of one question that takes time, such as to the database: it is asked at a scrape, at most once in `keptMs`, and while it fails
-   * there are no samples.
+   * Values out of one question that takes time, such as to the database: it is asked at a scrape, at most once in `keptMs`. While it fails there
+   * are no samples; while it is late, the last ones for a few times `keptMs`, and then none: a scrape never waits for it.
    */
   measure(gauges: Readonly<Record<string, Measured>>, read: () => Promise<readonly Sample[]>, keptMs: number): void
   /** Prometheus text. */
@@ -147,11 +149,25 @@ export function makeMetrics(process: string): Metrics {
       const gauge: Gauge = new Gauge({ name, help, registers, collect: () => gauge.set(value()) })
     },
     measure: (gauges, read, keptMs) => {
-      let last: { readonly at: number; readonly samples: Promise<readonly Sample[]> } | undefined
+      let askedAt = -Infinity
+      let underWay = false
+      let answer: Promise<readonly Sample[]> = Promise.resolve([])
+      let last: { readonly at: number; readonly samples: readonly Sample[] } = { at: -Infinity, samples: [] }
+      const ask = async (): Promise<readonly Sample[]> => {
+        const samples = await read().catch(() => [])
+        underWay = false
+        last = { at: performance.now(), samples }
+        return samples
+      }
       const samplesOf = (): Promise<readonly Sample[]> => {
-        if (last === undefined || performance.now() - last.at >= keptMs)
-          last = { at: performance.now(), samples: read().catch(() => []) }
-        return last.samples
+        const now = performance.now()
+        if (!underWay && now - askedAt >= keptMs) {
+          askedAt = now
+          underWay = true
+          answer = ask()
+        }
+        const meanwhile = now - last.at < 4 * keptMs ? last.samples : []
+        return Promise.race([answer, wait(limits.metricsWaitMs, meanwhile, { ref: false })])
       }
       for (const [name, { help, label }] of Object.entries(gauges)) {
         const gauge: Gauge = new Gauge({
