@@ -442,6 +442,9 @@ export const limits = {
   // The log: what is kept while nobody reads it, and how long the end of the process waits for a reader.
   logHeldBytesMax: 1024 * 1024,
   logGoodbyeMs: 1_000,
+  /** So many faults with the same words are written in a minute, and so many kinds of words remembered. */
+  faultsAlikePerMinuteMax: 3,
+  faultsAlikeMax: 1_000,
   // Large requests: bodies above `largeRequestBytes` that are read and held at the same time, in bytes. More wait, then get 503.
   largeRequestBytes: 256 * 1024,
   largeRequestsBytesMax: 96 * 1024 * 1024,

@@ -44,6 +44,29 @@ describe('the log', () => {
     })
   })
 
+  test('writes what comes again and again a few times a minute, and then tells how many it has not written', async () => {
+    const lines = await linesOf(`
+      let now = 1e6
+      performance.now = () => now
+      const away = (n) => log.fault('claim', new Error('connect ECONNREFUSED'), { n })
+      for (let n = 0; n < 1_000; n++) away(n)
+      log.fault('claim', new Error('another one')); log.fault('arm', new Error('connect ECONNREFUSED'))
+      now += 60_000
+      away(1_000); away(1_001)
+      now += 60_000
+      away(1_002)`)
+    expect(lines.map(({ what, n, unwritten }) => [what, n, unwritten])).toEqual([
+      ['claim', 0, undefined],
+      ['claim', 1, undefined],
+      ['claim', 2, undefined],
+      ['claim', undefined, undefined],
+      ['arm', undefined, undefined],
+      ['claim', 1_000, 997],
+      ['claim', 1_001, undefined],
+      ['claim', 1_002, undefined],
+    ])
+  })
+
   test('survives errors that are none, and causes that go in a ring', async () => {
     const lines = await linesOf(`
       const one = new Error('one'); const two = new Error('two', { cause: one }); one.cause = two
@@ -58,7 +81,7 @@ describe('the log', () => {
     ['nothing is there to take it', 'exec 2>&-'],
   ])('where %s, the process goes on, and ends', async (_, redirection) => {
     const program = `import { makeLog } from ${JSON.stringify(log)}; const log = makeLog('info')
-      for (let n = 0; n < 500; n++) { log.refused({ code: 'x'.repeat(50) }); log.fault('a', new Error('b')) }
+      for (let n = 0; n < 500; n++) { log.refused({ code: 'x'.repeat(50) }); log.fault('a', new Error('b' + n)) }
       process.stdout.write('done'); log.fault('a', new Error('b'))`
     const script = `${redirection}; exec "$0" --input-type=module --eval "$1"`
     const run = promisify(execFile)('bash', ['--norc', '-c', script, process.execPath, program], { timeout: 10_000 })

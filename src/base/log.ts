@@ -2,6 +2,7 @@
 // everything is decided. No bodies, no secrets, no full addresses: a recipient appears as its domain only. A message's own
 // history is not here but in PostgreSQL, where customers see it.
 import pino from 'pino'
+import { limits } from '../config.ts'
 import { lines } from './log-lines.ts'
 
 type Facts = Readonly<Record<string, string | number | boolean | undefined>>
@@ -29,6 +30,7 @@ export function makeLog(level: string): Log {
   const destination = lines()
   const out = pino({ level, base: null, timestamp: pino.stdTimeFunctions.isoTime, messageKey: 'event' }, destination)
   const verb = (event: string) => (facts: Facts) => out.info(facts, event)
+  const sparing = spare()
   return {
     accepted: (facts) => out.debug(facts, 'accepted'),
     refused: verb('refused'),
@@ -40,7 +42,10 @@ export function makeLog(level: string): Log {
     started: verb('started'),
     stopped: verb('stopped'),
     fault: (what, error, facts = {}) => {
-      out.error({ what, ...facts, error: describe(error) }, 'fault')
+      const described = describe(error)
+      const again = sparing(`${what} ${described.message}`)
+      if (again === undefined) return
+      out.error({ what, ...facts, ...again, error: described }, 'fault')
       destination.flush()
     },
   }
@@ -49,11 +54,29 @@ export function makeLog(level: string): Log {
 /** A log that keeps nothing, for benches and tests that look elsewhere. */
 export const silentLog: Log = makeLog('silent')
 
+/**
+ * What comes again and again, such as the complaint of each loop about a database that is away, is written a few times a minute; the first line of a
+ * later minute tells how many were not. The metrics count them all.
+ */
+function spare(): (alike: string) => { readonly unwritten?: number } | undefined {
+  const minutes = new Map<string, { readonly beganAt: number; many: number }>()
+  return (alike) => {
+    const now = performance.now()
+    const minute = minutes.get(alike)
+    if (minute !== undefined && now - minute.beganAt < 60_000)
+      return ++minute.many > limits.faultsAlikePerMinuteMax ? undefined : {}
+    if (minutes.size >= limits.faultsAlikeMax) minutes.clear()
+    minutes.set(alike, { beganAt: now, many: 1 })
+    const unwritten = (minute?.many ?? 0) - limits.faultsAlikePerMinuteMax
+    return unwritten > 0 ? { unwritten } : {}
+  }
+}
+
 /** A chain of causes may be a ring. */
 const causesMax = 5
 
 /** Message, kind and causes of an error, and its stack: for the log, never for a caller. */
-function describe(error: unknown, depth = 0): object {
+function describe(error: unknown, depth = 0): { readonly message: string; readonly [more: string]: unknown } {
   if (!(error instanceof Error)) return { message: String(error) }
   const code = (error as { code?: unknown }).code
   return {
