@@ -222,6 +222,19 @@ describe('a start that cannot be', () => {
     expect(sentences(run)).toEqual([expect.stringMatching(words)])
     expect(run.stderr()).not.toContain('"event":"fault"')
   })
+
+  test('a database that wants a password which nobody has given: one clear sentence, and the end at once', async () => {
+    const url = new URL(environment['DATABASE_URL'] ?? '')
+    url.password = ''
+    const run = await serve({ DATABASE_URL: url.href })
+    const said = /^posthorn: .*password.*: the database cannot be reached; look at DATABASE_URL/
+    expect(await run.exited).toBe(1)
+    expect(sentences(run)).toEqual([expect.stringMatching(said)])
+    // The server itself would wait a minute for the password.
+    const env = { ...environment, DATABASE_URL: url.href }
+    const command = promisify(execFile)(binary, ['workspace', 'list'], { env, timeout: 15_000 })
+    await expect(command).rejects.toMatchObject({ code: 1, stderr: expect.stringMatching(said) as string })
+  }, 30_000)
 })
 
 test('a server that may lose commits is refused, and says which setting it is', async () => {

@@ -100,6 +100,7 @@ export function linesOf({ patience }: Connection) {
       const late = setTimeout(cut, limits.databaseGoodbyeMs)
       await goodbye
       clearTimeout(late)
+      cut() // a login that was given up half-way is nobody's any more, and the server would wait a minute for its rest
       patience?.removeEventListener('abort', cut)
     },
   }

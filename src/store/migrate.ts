@@ -11,9 +11,11 @@ const folder = new URL('./migrations/', import.meta.url)
 
 /** Returns the version that the database has now: the name of the newest migration. */
 export async function migrate(connection: Connection): Promise<{ version: string }> {
-  const { stream } = linesOf(connection)
+  const { stream, ended } = linesOf(connection)
   const pool = new Pool({ ...serverOf(connection), stream, max: 1, connectionTimeoutMillis: 10_000 })
   pool.on('error', () => undefined)
+  let reached = false
+  pool.on('connect', () => (reached = true))
   const db = new Kysely<unknown>({ dialect: new PostgresDialect({ pool }) })
   try {
     const names = (await readdir(folder)).filter((name) => name.endsWith('.sql')).sort()
@@ -30,7 +32,7 @@ export async function migrate(connection: Connection): Promise<{ version: string
     )
     const migrator = new Migrator({ db, provider: { getMigrations: () => Promise.resolve(migrations) } })
     const { error } = await migrator.migrateToLatest()
-    if (error !== undefined && isDatabaseAway(error))
+    if (error !== undefined && (!reached || isDatabaseAway(error)))
       throw new Trouble(
         `${wordsOf(error)}: the database cannot be reached${'url' in connection ? '; look at DATABASE_URL (docs/config.md)' : ''}`,
         { cause: error },
@@ -50,6 +52,6 @@ export async function migrate(connection: Connection): Promise<{ version: string
     await sql`select partitions_ahead_1()`.execute(db)
     return { version: names.at(-1)?.replace(/\.sql$/, '') ?? '' }
   } finally {
-    await db.destroy()
+    await ended(db.destroy())
   }
 }
