@@ -64,6 +64,12 @@ const positive =
     if (!(number > 0 && number <= max)) throw new Wrong(`must be a number above 0 and at most ${max}`)
     return number
   }
+/** Below a second no heartbeat comes in time, and whatever is being sent would be taken for lost. */
+function leaseSeconds(value: string): number {
+  const seconds = positive(86_400)(value)
+  if (seconds < 1) throw new Wrong('must be 1 at least')
+  return seconds
+}
 const days =
   (max: number) =>
   (value: string): number => {
@@ -85,6 +91,14 @@ function url(...protocols: readonly string[]): (value: string) => string {
       throw new Wrong(`must be a URL that begins with ${protocols.map((protocol) => `${protocol}//`).join(' or ')}`)
     return value.replace(/\/+$/, '')
   }
+}
+/** Links are made by putting a path behind it. */
+function baseUrl(value: string): string {
+  const base = url('http:', 'https:')(value)
+  const { search, hash, username, password } = new URL(base)
+  if (search + hash + username + password !== '' || /[\s?#]/.test(base))
+    throw new Wrong('must be a URL without a login, "?", "#" or spaces')
+  return base
 }
 /** PostgreSQL's `user:password@/database?host=/folder`, a socket, is no URL without a host. */
 function databaseUrl(value: string): string {
@@ -123,9 +137,19 @@ function addresses(value: string): readonly string[] {
   })
 }
 function hostName(value: string): string {
-  if (!/^[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$/.test(value))
+  if (
+    value.length > 253 ||
+    !value.split('.').every((label) => /^[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?$/.test(label))
+  )
     throw new Wrong('must be a host name of letters, digits, dots and hyphens')
+  if (isIP(value) !== 0) throw new Wrong('must be a name, and not an address')
   return value.toLowerCase()
+}
+/** What a server listens on: an address, also with its zone, or a name. */
+function listenHost(value: string): string {
+  if (isIP(value) === 0 && !/^[\w.-]{1,253}$/.test(value))
+    throw new Wrong('must be an address, without brackets, or a host name')
+  return value
 }
 function secretKey(value: string): string {
   if (Buffer.byteLength(value) < 32)
@@ -136,7 +160,11 @@ function secretKey(value: string): string {
 function clamdAddress(value: string): ClamdAddress {
   const parsed = URL.canParse(value) ? new URL(value) : undefined
   if (parsed?.protocol === 'unix:' && parsed.host === '' && parsed.pathname.length > 1)
-    return { path: decodeURIComponent(parsed.pathname) }
+    try {
+      return { path: decodeURIComponent(parsed.pathname) }
+    } catch {
+      throw new Wrong('has a broken percent sign: write % as %25')
+    }
   if (parsed?.protocol === 'tcp:' && parsed.hostname !== '' && /^\/?$/.test(parsed.pathname))
     return { host: parsed.hostname.replace(/^\[|\]$/g, ''), port: Number(parsed.port) || 3310 }
   throw new Wrong('must be unix:/path/to/clamd.sock or tcp://host:3310')
@@ -203,22 +231,17 @@ export const settingTable = {
     'Comma list of `api`, `smtp`, `deliver`, `feedback`, `webhooks`.',
     'all',
   ),
-  POSTHORN_HTTP_HOST: setting(text, '127.0.0.1', 'Address of the API and the dashboard.'),
+  POSTHORN_HTTP_HOST: setting(listenHost, '127.0.0.1', 'Address of the API and the dashboard.'),
   POSTHORN_HTTP_PORT: setting(
     port,
     3000,
     'Port of the API and the dashboard. 0, here and for the other ports that are listened on: any that is free.',
   ),
-  POSTHORN_PUBLIC_URL: setting<string | undefined>(
-    url('http:', 'https:'),
-    undefined,
-    'Base URL in links.',
-    'from host and port',
-  ),
-  POSTHORN_SMTP_HOST: setting(text, '127.0.0.1', 'Address of SMTP submission.'),
+  POSTHORN_PUBLIC_URL: setting<string | undefined>(baseUrl, undefined, 'Base URL in links.', 'from host and port'),
+  POSTHORN_SMTP_HOST: setting(listenHost, '127.0.0.1', 'Address of SMTP submission.'),
   POSTHORN_SMTP_PORT: setting(port, 2587, 'Port of SMTP submission with STARTTLS.'),
   POSTHORN_SMTPS_PORT: setting(port, 2465, 'Port of SMTP submission with implicit TLS.'),
-  POSTHORN_FEEDBACK_HOST: setting(text, '127.0.0.1', 'Address where bounces and complaint reports arrive.'),
+  POSTHORN_FEEDBACK_HOST: setting(listenHost, '127.0.0.1', 'Address where bounces and complaint reports arrive.'),
   POSTHORN_FEEDBACK_PORT: setting(
     port,
     2525,
@@ -282,7 +305,7 @@ export const settingTable = {
     'unset',
   ),
   POSTHORN_LEASE_SECONDS: setting(
-    positive(86_400),
+    leaseSeconds,
     60,
     'How long a claimed message belongs to a worker without a heartbeat.',
   ),
@@ -364,9 +387,11 @@ export function readSettings(
   return settings
 }
 
-/** The base URL of links: as set, or `http://localhost:PORT`. */
-export function publicUrl(settings: Settings): string {
-  return settings.POSTHORN_PUBLIC_URL ?? `http://localhost:${settings.POSTHORN_HTTP_PORT}`
+/** The base URL of links: as set, or from host and port. What stands for every address, or for this machine, is told as localhost. */
+export function publicUrl({ POSTHORN_PUBLIC_URL: set, POSTHORN_HTTP_HOST: host, POSTHORN_HTTP_PORT: port }: Settings) {
+  const local = isEveryAddress(host) || host === '127.0.0.1' || host === '::1'
+  const url = `http://${isIP(host) === 6 ? `[${host}]` : host}:${port}`
+  return set ?? (local || !URL.canParse(url) ? `http://localhost:${port}` : url)
 }
 
 /** Ports that we listen on. Zero stands for any that is free. */
