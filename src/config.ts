@@ -808,6 +808,8 @@ export const limits = {
   smtpHandshakeMs: 30_000,
   /** How long a peer may take to close after our last word. */
   smtpCloseMs: 2_000,
+  /** How often the files of the certificate are looked at. */
+  certificateRenewalMs: 60_000,
   smtpStopMs: 5_000,
   /** Protocol errors and failed logins since the last accepted message. */
   smtpErrorsMax: 20,

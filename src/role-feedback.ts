@@ -1,5 +1,5 @@
 // The role `feedback`: the bounce mailbox, where reports of receiving providers arrive by mail.
-import { givenCertificate } from './base/certificate.ts'
+import { givenCertificate, renewals } from './base/certificate.ts'
 import { openFeedback } from './open-feedback.ts'
 import type { Role, RoleTools } from './role.ts'
 import { feedbackServer } from './smtp/feedback.ts'
@@ -13,7 +13,7 @@ export function feedback(tools: RoleTools): Role {
     port: settings.POSTHORN_FEEDBACK_PORT,
     from: { host: 'POSTHORN_FEEDBACK_HOST', port: 'POSTHORN_FEEDBACK_PORT' },
     hostname: settings.POSTHORN_HOSTNAME,
-    ...(tls !== undefined && { tls }),
+    ...(tls !== undefined && { tls, renewed: renewals(settings, tls, log) }),
     feedback: opened.feedback,
     log,
   })

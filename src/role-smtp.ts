@@ -1,6 +1,7 @@
 // The role `smtp`: submission over SMTP, on a port with STARTTLS and on one with TLS from the first byte, and acceptance behind it.
 import { makeAcceptMail, makeScanner } from './accept/accept.ts'
-import { tlsCertificate } from './base/certificate.ts'
+import { X509Certificate } from 'node:crypto'
+import { renewals, tlsCertificate } from './base/certificate.ts'
 import { Guesses } from './base/guesses.ts'
 import { limits, publicUrl } from './config.ts'
 import { closeAll, type Role, type RoleTools } from './role.ts'
@@ -15,7 +16,7 @@ import { makeRefusalBook } from './store/refused-submissions.ts'
 import { readRecord } from './store/views/message-status.ts'
 import { makeSubmitters } from './workspace/workspace.ts'
 
-export function smtp({ settings, connection, vault, log }: RoleTools): Role {
+export function smtp({ settings, connection, vault, log, metrics }: RoleTools): Role {
   const open = (what: string, connectionsMax: number, answerMs: number = limits.databaseAnswerMs) =>
     openDatabase(connection, { name: `posthorn smtp ${what}`, connectionsMax, answerMs })
   const admitDb = open('accept', 2)
@@ -41,11 +42,19 @@ export function smtp({ settings, connection, vault, log }: RoleTools): Role {
     guesses: new Guesses(),
     log,
   })
+  const tls = tlsCertificate(settings)
+  const [renewed, renewedToo] = [renewals(settings, tls, log), renewals(settings, tls, log)]
+  let shown = tls
+  metrics.watch(
+    'posthorn_certificate_expires_timestamp_seconds',
+    'When the certificate ends that SMTP submission shows.',
+    () => new X509Certificate(shown.cert).validToDate.getTime() / 1000,
+  )
   const shared = {
     host: settings.POSTHORN_SMTP_HOST,
     policy,
     log,
-    tls: tlsCertificate(settings),
+    tls,
     limits: { sessionsPerLoopbackMax: limits.submissionSessionsPerLoopbackMax },
     room: new Room(limits.smtpContentInFlightBytesMax, limits.submissionContentOfWorkspaceBytesMax),
   }
@@ -59,6 +68,11 @@ export function smtp({ settings, connection, vault, log }: RoleTools): Role {
         port: settings.POSTHORN_SMTP_PORT,
         from: { host: 'POSTHORN_SMTP_HOST', port: 'POSTHORN_SMTP_PORT' },
         offer: submissionOffer(hostname, true),
+        renewed: () => {
+          const fresh = renewed()
+          shown = fresh ?? shown
+          return fresh
+        },
       }),
       smtpServer({
         ...shared,
@@ -66,6 +80,7 @@ export function smtp({ settings, connection, vault, log }: RoleTools): Role {
         port: settings.POSTHORN_SMTPS_PORT,
         from: { host: 'POSTHORN_SMTP_HOST', port: 'POSTHORN_SMTPS_PORT' },
         offer: submissionOffer(hostname, false),
+        renewed: renewedToo,
         implicitTls: true,
       }),
     ],

@@ -8,7 +8,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { connect, createServer } from 'node:tls'
 import { afterAll, expect, test } from 'vitest'
-import { mistakesInTlsFiles, selfSigned, staleCertificate, tlsCertificate } from './certificate.ts'
+import { mistakesInTlsFiles, selfSigned, staleCertificate, renewals, tlsCertificate } from './certificate.ts'
+import { silentLog } from './log.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'posthorn-certificate-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
@@ -103,10 +104,7 @@ test('a certificate out of its time can be used, and is told by the name of its 
   const years = (n: number) => new Date(Date.now() + n * 365 * 86_400_000)
   for (const [made, words] of [
     [new Date(), undefined],
-    [
-      years(-11),
-      /^POSTHORN_TLS_CERT: the certificate in .*stale\.pem ended on \d{4}-\d\d-\d\d: renew it, and restart\.$/,
-    ],
+    [years(-11), /^POSTHORN_TLS_CERT: the certificate in .*stale\.pem ended on \d{4}-\d\d-\d\d: renew it\.$/],
     [years(1), /^POSTHORN_TLS_CERT: the certificate in .*stale\.pem is not valid before /],
   ] as const) {
     const pair = selfSigned('a.test', made)
@@ -117,4 +115,28 @@ test('a certificate out of its time can be used, and is told by the name of its 
     if (words === undefined) expect(staleCertificate(files, new Date())).toBeUndefined()
     else expect(staleCertificate(files, new Date())).toMatch(words)
   }
+})
+
+test('renewed files are told once; half a renewal changes nothing, and is a fault', () => {
+  const [one, other] = [selfSigned('a.test', new Date()), selfSigned('a.test', new Date())]
+  const files = { POSTHORN_TLS_CERT: join(folder, 'renewed.pem'), POSTHORN_TLS_KEY: join(folder, 'renewed.key') }
+  const put = (cert: string, key: string) => {
+    writeFileSync(files.POSTHORN_TLS_CERT, cert)
+    writeFileSync(files.POSTHORN_TLS_KEY, key)
+  }
+  const faults: string[] = []
+  put(one.cert, one.key)
+  const renewed = renewals(files, one, { ...silentLog, fault: (_, error) => void faults.push(String(error)) })
+  expect(renewed()).toBeUndefined()
+  put(other.cert, one.key)
+  expect(renewed()).toBeUndefined()
+  rmSync(files.POSTHORN_TLS_CERT)
+  expect(renewed()).toBeUndefined()
+  expect(faults).toEqual([
+    expect.stringContaining('POSTHORN_TLS_KEY is not the key'),
+    expect.stringContaining('which does not exist'),
+  ])
+  put(other.cert, other.key)
+  expect(renewed()).toEqual(other)
+  expect(renewed()).toBeUndefined()
 })

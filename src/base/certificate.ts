@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { createSecureContext } from 'node:tls'
 import type { Settings } from '../config.ts'
 import { makeFolders } from './folders.ts'
+import type { Log } from './log.ts'
 import { Trouble } from './trouble.ts'
 
 /** PEM. */
@@ -31,6 +32,25 @@ export function givenCertificate(settings: Files): TlsCertificate | undefined {
   return given
 }
 
+/**
+ * Asked now and then: what the files that are set hold, once that is something else than is `used`, and can be. While it cannot (half a renewal, a file
+ * that nobody may read), nothing changes, and the log says why.
+ */
+export function renewals(settings: Files, used: TlsCertificate, log: Log): () => TlsCertificate | undefined {
+  let known = used
+  return () => {
+    try {
+      const given = givenCertificate(settings)
+      if (given === undefined || (given.cert === known.cert && given.key === known.key)) return undefined
+      known = given
+      return given
+    } catch (error) {
+      log.fault('certificate', error)
+      return undefined
+    }
+  }
+}
+
 /** What is wrong with the files that are set, a sentence each with the setting's name. Nothing, where none are. */
 export const mistakesInTlsFiles = (settings: Files): readonly string[] => lookAtFiles(settings).mistakes
 
@@ -40,8 +60,7 @@ export function staleCertificate(settings: Files, now: Date): string | undefined
   if (given === undefined) return undefined
   const { validFromDate: from, validToDate: until } = new X509Certificate(given.cert)
   const path = settings.POSTHORN_TLS_CERT
-  if (until <= now)
-    return `POSTHORN_TLS_CERT: the certificate in ${path} ended on ${day(until)}: renew it, and restart.`
+  if (until <= now) return `POSTHORN_TLS_CERT: the certificate in ${path} ended on ${day(until)}: renew it.`
   if (from > now) return `POSTHORN_TLS_CERT: the certificate in ${path} is not valid before ${from.toISOString()}.`
   return undefined
 }

@@ -16,11 +16,11 @@ export async function checkCertificate(settings: Settings, now: Date): Promise<F
     )
   const mistakes = mistakesInTlsFiles(settings)
   if (mistakes.length > 0)
-    return fail(`${mistakes.join('; ')}. Programs cannot submit mail over TLS, and the next start fails.`)
+    return fail(`${mistakes.join('; ')}. The certificate that was read last stays in use, and the next start fails.`)
   const certificate = new X509Certificate(await readFile(certPath))
   const until = new Date(certificate.validTo)
   const days = Math.floor((until.getTime() - now.getTime()) / 86_400_000)
-  if (until <= now) return fail(`The certificate ended on ${until.toISOString()}: renew it, and restart.`)
+  if (until <= now) return fail(`The certificate ended on ${until.toISOString()}: renew it.`)
   if (new Date(certificate.validFrom) > now)
     return fail(`The certificate is not valid before ${certificate.validFrom}.`)
   if (certificate.checkHost(hostname) === undefined)
@@ -28,7 +28,7 @@ export async function checkCertificate(settings: Settings, now: Date): Promise<F
       `The certificate is for ${certificate.subjectAltName ?? certificate.subject}, not for POSTHORN_HOSTNAME ${hostname}.`,
     )
   return days < limits.doctorCertificateDays
-    ? warn(`The certificate of ${hostname} ends in ${days} days: renew it, and restart.`)
+    ? warn(`The certificate of ${hostname} ends in ${days} days: renew it.`)
     : ok(`The certificate of ${hostname} is valid until ${until.toISOString().slice(0, 10)}.`)
 }
 

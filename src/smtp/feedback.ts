@@ -8,7 +8,7 @@ import { openOffer, type Client, type Envelope, type Policy } from './policy.ts'
 import { replies, type Answer, type Reply } from './reply.ts'
 import { networkOf, smtpServer, type SmtpServer, type SmtpServerOptions } from './server.ts'
 
-export interface FeedbackServerOptions extends Pick<SmtpServerOptions, 'host' | 'port' | 'from' | 'tls'> {
+export interface FeedbackServerOptions extends Pick<SmtpServerOptions, 'host' | 'port' | 'from' | 'tls' | 'renewed'> {
   readonly hostname: string
   readonly feedback: Pick<Feedback, 'addresseeOf' | 'receive'>
   readonly log: Log
@@ -65,6 +65,7 @@ export function feedbackServer(options: FeedbackServerOptions): SmtpServer {
     policy,
     log,
     ...(options.tls !== undefined && { tls: options.tls }),
+    ...(options.renewed !== undefined && { renewed: options.renewed }),
     limits: {
       messageBytesMax: limits.feedbackBytesMax,
       contentBytesMax: limits.feedbackContentInFlightBytesMax,

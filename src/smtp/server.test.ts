@@ -307,3 +307,35 @@ test.each([
 ])('%s counts as a client of %s', (address, network) => {
   expect(networkOf(address)).toBe(network)
 })
+
+test('a renewed certificate is shown to the next connections, and those that are open go on', async () => {
+  const [old, renewed] = [certificateFor('old.test'), certificateFor('renewed.test')]
+  let fresh: typeof renewed | undefined
+  let used: () => void = () => undefined
+  const inUse = new Promise<void>((resolve) => (used = resolve))
+  const server = await started({
+    implicitTls: true,
+    tls: old,
+    renewed: () => {
+      const given = fresh
+      fresh = undefined
+      return given
+    },
+    limits: { renewalMs: 5 },
+    log: { ...silentLog, started: ({ step }) => void (step !== undefined && used()) },
+  })
+  const open = () => {
+    const socket = connectTls({ port: server.port(), host: '127.0.0.1', rejectUnauthorized: false })
+    return { tls: socket, ...dial(server.port(), socket) }
+  }
+  const before = open()
+  await before.until('220 ')
+  expect(before.tls.getPeerCertificate().subjectaltname).toContain('old.test')
+  fresh = renewed
+  await inUse
+  const after = open()
+  await after.until('220 ')
+  expect(after.tls.getPeerCertificate().subjectaltname).toContain('renewed.test')
+  before.say('NOOP\r\n')
+  expect(await before.until('250 ')).toContain('250 ')
+})

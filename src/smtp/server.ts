@@ -18,6 +18,7 @@ export interface ServerLimits extends ConnectionLimits {
   readonly sessionsPerLoopbackMax: number
   readonly stopMs: number
   readonly contentBytesMax: number
+  readonly renewalMs: number
 }
 
 const serverLimits = {
@@ -36,7 +37,13 @@ const serverLimits = {
   sessionsPerLoopbackMax: allLimits.smtpSessionsPerAddressMax,
   stopMs: allLimits.smtpStopMs,
   contentBytesMax: allLimits.smtpContentInFlightBytesMax,
+  renewalMs: allLimits.certificateRenewalMs,
 } satisfies ServerLimits
+
+interface Pem {
+  readonly key: string
+  readonly cert: string
+}
 
 export interface SmtpServerOptions extends Address {
   readonly name: string
@@ -44,7 +51,9 @@ export interface SmtpServerOptions extends Address {
   readonly policy: (client: Client) => Policy
   readonly log: Log
   /** PEM. Needed for STARTTLS and implicit TLS. */
-  readonly tls?: { readonly key: string; readonly cert: string }
+  readonly tls?: Pem
+  /** Asked every minute: what new connections are shown from then on. */
+  readonly renewed?: () => Pem | undefined
   readonly implicitTls?: boolean
   readonly limits?: Partial<ServerLimits>
   /** For servers that share what they may hold. */
@@ -64,15 +73,16 @@ export function smtpServer(options: SmtpServerOptions): SmtpServer {
   const { name, host, log, tls } = options
   const limits = { ...serverLimits, ...options.limits }
   if (options.limits?.sessionsPerLoopbackMax === undefined) limits.sessionsPerLoopbackMax = limits.sessionsPerAddressMax
-  const parts: ConnectionParts = {
+  const contextOf = (pem: Pem) => createSecureContext({ ...pem, minVersion: 'TLSv1.2' })
+  const parts = {
     offer: options.offer,
     policy: options.policy,
     limits,
     room: options.room ?? new Room(limits.contentBytesMax),
-    secureContext: tls && createSecureContext({ ...tls, minVersion: 'TLSv1.2' }),
+    secureContext: tls && contextOf(tls),
     implicitTls: options.implicitTls ?? false,
-    fault: (error) => log.fault('smtp session', error, { service: name }),
-  }
+    fault: (error: unknown) => log.fault('smtp session', error, { service: name }),
+  } satisfies ConnectionParts
   if (parts.secureContext === undefined && (parts.implicitTls || options.offer.startTls))
     throw new Error(`${name}: TLS needs a key and a certificate`)
 
@@ -80,6 +90,7 @@ export function smtpServer(options: SmtpServerOptions): SmtpServer {
   const perNetwork = new Map<string, number>()
   let server: Server | undefined
   let sweeper: NodeJS.Timeout | undefined
+  let renewer: NodeJS.Timeout | undefined
   let quiet: (() => void) | undefined
 
   const welcome = (socket: Socket): void => {
@@ -99,6 +110,13 @@ export function smtpServer(options: SmtpServerOptions): SmtpServer {
     connection.open()
   }
 
+  const renew = (): void => {
+    const fresh = options.renewed?.()
+    if (fresh === undefined) return
+    parts.secureContext = contextOf(fresh)
+    log.started({ service: name, step: 'the renewed certificate is shown from now on' })
+  }
+
   const begin = async (): Promise<void> => {
     server = await listen(options, welcome)
     server.on('error', (error) => log.fault('smtp listener', error, { service: name }))
@@ -107,6 +125,7 @@ export function smtpServer(options: SmtpServerOptions): SmtpServer {
       const now = performance.now()
       for (const connection of connections) connection.sweep(now)
     }, every).unref()
+    renewer = setInterval(renew, limits.renewalMs).unref()
     log.started({ service: name, host, port: port() })
   }
 
@@ -124,6 +143,7 @@ export function smtpServer(options: SmtpServerOptions): SmtpServer {
       quiet = undefined
     }
     clearInterval(sweeper)
+    clearInterval(renewer)
     log.stopped({ service: name })
   }
 
