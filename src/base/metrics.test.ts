@@ -66,6 +66,15 @@ test('a watched value is asked for at each scrape, and two registries do not kno
   expect(await other.text()).not.toContain('posthorn_messages_in_flight')
 })
 
+test('only counters are named like counters', async () => {
+  const text = await makeMetrics('main').text()
+  const types = [...text.matchAll(/^# TYPE (\S+) (\S+)$/gm)]
+  expect(types.length).toBeGreaterThan(20)
+  expect(
+    types.filter(([, name, type]) => name?.endsWith('_total') !== (type === 'counter')).map(([line]) => line),
+  ).toEqual([])
+})
+
 test('an answered request is counted by route and status', async () => {
   const metrics = makeMetrics('main')
   metrics.http.answered('/api/v1/send', 202, 0.004)
