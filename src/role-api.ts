@@ -5,6 +5,7 @@ import { makeZones } from './base/zones.ts'
 import type { Service } from './base/service.ts'
 import { limits, publicUrl } from './config.ts'
 import { builtDashboard } from './dashboard-build.ts'
+import { visitRelay } from './deliver/deliver.ts'
 import { examine } from './doctor/doctor.ts'
 import type { WorkspaceId } from './domain/message.ts'
 import { makeAwsFetch, makeFeeds } from './feeds/feeds.ts'
@@ -97,7 +98,9 @@ export function api(tools: RoleTools): Role {
     notify,
     live,
     domains,
-    doctor: shared(limits.doctorKeptMs, () => examine({ settings, database: manageDb, scanner })),
+    doctor: shared(limits.doctorKeptMs, () =>
+      examine({ settings, database: manageDb, scanner, visit: (...relay) => visitRelay(settings, ...relay) }),
+    ),
     accept,
     acceptMail: makeAcceptMail(acceptTools),
     standing: (workspace: WorkspaceId) => standingOf(manageDb, workspace, publicUrl(settings)),

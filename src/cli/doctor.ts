@@ -1,6 +1,7 @@
 // `posthorn doctor`: what is well, what is not, and what to do. It also answers where the database cannot be reached.
 import type { Command } from 'commander'
 import { makeScanner } from '../accept/accept.ts'
+import { visitRelay } from '../deliver/deliver.ts'
 import { examine, type Check, type DoctorTools } from '../doctor/doctor.ts'
 import { WrongInstallationKey } from '../store/mac-root.ts'
 import { Mistake } from '../workspace/workspace.ts'
@@ -22,7 +23,8 @@ export function doctorCommand(program: Command, desk: Desk): void {
 async function examineHere(desk: Desk): Promise<readonly Check[]> {
   const settings = desk.settings()
   const scanner = makeScanner(settings.POSTHORN_CLAMD)
-  const look = (database: DoctorTools['database']) => examine({ settings, database, scanner })
+  const visit: DoctorTools['visit'] = (relay, withinMs) => visitRelay(settings, relay, withinMs)
+  const look = (database: DoctorTools['database']) => examine({ settings, database, scanner, visit })
   let checks: readonly Check[] | undefined
   try {
     await desk.with(async ({ db }) => {

@@ -28,6 +28,7 @@ export { makeFence } from './fence.ts'
 export { openJournal } from './journal.ts'
 export { openMark } from './mark.ts'
 export { makeHandOver } from './hand-over.ts'
+export { visitRelay } from './relay-visit.ts'
 export { makeSigners } from './signers.ts'
 export { makeTransmitter } from './transmit.ts'
 

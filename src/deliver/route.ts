@@ -166,7 +166,7 @@ function mailHost(
  * A relay with a login is never spoken to in clear text, and its certificate must be valid for its name, or anybody on the way would
  * learn the password. On loopback there is no way to be on. (A private certificate authority: NODE_EXTRA_CA_CERTS.)
  */
-function relayHost({ host, address }: MailHost, relay: Extract<Route, { kind: 'relay' }>): Target {
+export function relayHost({ host, address }: MailHost, relay: Extract<Route, { kind: 'relay' }>): Target {
   const local = isLoopback(address)
   const required = relay.tlsRequired === true || (relay.login !== undefined && !local)
   const tls = relay.implicitTls ? 'implicit' : required ? 'required' : 'opportunistic'

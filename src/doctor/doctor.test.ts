@@ -12,7 +12,7 @@ import { readSettings, type Settings } from '../config.ts'
 import { setDrain } from '../store/fence.ts'
 import { storeWorld, type StoreWorld } from '../store/store.test-kit.ts'
 import { checkNames, examine, type Check, type CheckName, type DoctorTools } from './doctor.ts'
-import { reverseName } from './network-checks.ts'
+import { reverseName, type SeenRelay } from './network-checks.ts'
 
 const hostname = 'mail.shop.example'
 let world: StoreWorld
@@ -63,8 +63,11 @@ const settings = (more: Readonly<Record<string, string>> = {}): Settings =>
     ...more,
   })
 const scanner = { facts: () => Promise.resolve({ description: 'ClamAV', signatures: '27000' }) }
+/** What a visit to a relay saw. */
+let seen: SeenRelay = { welcome: true, phase: 'auth' }
+const visit = () => Promise.resolve(seen)
 const found = async (tools: Partial<DoctorTools> = {}): Promise<Record<CheckName, Check>> => {
-  const checks = await examine({ settings: settings(), database: world.db, scanner, ...tools })
+  const checks = await examine({ settings: settings(), database: world.db, scanner, visit, ...tools })
   expect(checks.map(({ name }) => name)).toEqual(checkNames)
   return Object.fromEntries(checks.map((check) => [check.name, check])) as Record<CheckName, Check>
 }
@@ -111,8 +114,31 @@ describe('what is broken is found, and what to do is said', () => {
       'a relay that is away',
       'outbound',
       'fail',
-      /relay/,
-      () => ({ settings: settings({ POSTHORN_ROUTE: 'smtp://127.0.0.1:1' }) }),
+      /relay 127\.0\.0\.1:1 does not answer as a mail server \(connect: connect_failed\)/,
+      () => {
+        seen = { welcome: false, phase: 'connect', trouble: 'connect_failed' }
+        return { settings: settings({ POSTHORN_ROUTE: 'smtp://127.0.0.1:1' }) }
+      },
+    ],
+    [
+      'a relay that does not take the login',
+      'outbound',
+      'fail',
+      /does not take the login of me \(535 5\.7\.8 no \[2J\).*POSTHORN_ROUTE/,
+      () => {
+        seen = { welcome: false, phase: 'auth', reply: { code: 535, text: '5.7.8 no\u001b[2J' } }
+        return { settings: settings({ POSTHORN_ROUTE: 'smtp://me:word@relay.example' }) }
+      },
+    ],
+    [
+      'a relay whose certificate is not good',
+      'outbound',
+      'fail',
+      /over TLS with a valid certificate for relay\.example \(tls_failed\)/,
+      () => {
+        seen = { welcome: false, phase: 'tls', trouble: 'tls_failed' }
+        return { settings: settings({ POSTHORN_ROUTE: 'smtps://me:word@relay.example' }) }
+      },
     ],
     [
       'name servers that do not answer: the way out',
@@ -345,7 +371,7 @@ describe('what is broken is found, and what to do is said', () => {
     expect(performance.now() - began).toBeLessThan(5_000)
   })
   const examineBriefly = (hanging: DoctorTools['scanner']) =>
-    examine({ settings: settings(), database: world.db, scanner: hanging, checkMs: 1_000 })
+    examine({ settings: settings(), database: world.db, scanner: hanging, visit, checkMs: 1_000 })
 })
 
 test('the command answers as the contract says, also without a database', () => {

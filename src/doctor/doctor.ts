@@ -1,6 +1,6 @@
 // `posthorn doctor`: looks at everything that an installation needs to keep its promise, and says what to do where something is missing. Each
 // check stands for itself, has a deadline, and changes nothing; one that cannot be made is a finding of its own.
-import { limits, type Settings } from '../config.ts'
+import { limits, type Relay, type Settings } from '../config.ts'
 import { makeDns } from '../base/dns.ts'
 import type { Db } from '../store/database.ts'
 import {
@@ -13,7 +13,7 @@ import {
 } from './database-checks.ts'
 import { checkCertificate, checkDataFolder, checkDisk, checkKey } from './machine-checks.ts'
 import { fail, ok, skipped, warn, type Finding } from './finding.ts'
-import { canAskZones, checkDnssec, checkHostname, checkOutbound } from './network-checks.ts'
+import { canAskZones, checkDnssec, checkHostname, checkOutbound, type SeenRelay } from './network-checks.ts'
 
 export type { CheckStatus } from './finding.ts'
 
@@ -40,6 +40,8 @@ export interface DoctorTools {
   readonly settings: Settings
   readonly database: Db | Unusable
   readonly scanner: AskedScanner
+  /** A visit to a relay, up to where the first mail would begin. */
+  readonly visit: (relay: Relay, withinMs: number) => Promise<SeenRelay>
   readonly now?: () => Date
   /** How long one check may take. */
   readonly checkMs?: number
@@ -88,7 +90,7 @@ export async function examine(tools: DoctorTools): Promise<readonly Check[]> {
     queue: asking(checkQueue),
     domains: asking((db) => checkDomains(db, () => canAskZones(settings, dns, tools.zonePort))),
     scanner: () => checkScanner(tools.scanner, settings),
-    outbound: () => checkOutbound(settings, dns, Math.min(limits.doctorConnectMs, checkMs / 2)),
+    outbound: () => checkOutbound(settings, dns, tools.visit, Math.min(limits.doctorConnectMs, checkMs / 2)),
     hostname: () => checkHostname(settings, dns),
     dnssec: () => checkDnssec(settings, dns),
     tls: () => checkCertificate(settings, now()),

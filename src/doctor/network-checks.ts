@@ -1,6 +1,5 @@
 // What the doctor tries in the network: the way out to mail hosts, the name by which receivers know this machine, and the name servers.
 import { connect, isIP, type Socket } from 'node:net'
-import { connect as connectTls } from 'node:tls'
 import { limits, type Relay, type Settings } from '../config.ts'
 import type { Dns } from '../base/dns.ts'
 import { validates } from '../base/dnssec.ts'
@@ -9,11 +8,25 @@ import { makeZones, textOf } from '../base/zones.ts'
 import { isSpf } from '../mail/spf-rfc7208.ts'
 import { fail, ok, skipped, warn, type Finding } from './finding.ts'
 
-/** `connectMs`: how long one mail host may take to greet. */
-export async function checkOutbound(settings: Settings, dns: Dns, connectMs: number): Promise<Finding> {
+/** How far a visit to a relay came, and what ended it. */
+export interface SeenRelay {
+  readonly welcome: boolean
+  readonly phase: string
+  readonly reply?: { readonly code: number; readonly text: string }
+  readonly trouble?: string
+  readonly tls?: string
+}
+
+/** `connectMs`: how long one mail host may take to greet, and a relay to let us in. */
+export async function checkOutbound(
+  settings: Settings,
+  dns: Dns,
+  visit: (relay: Relay, withinMs: number) => Promise<SeenRelay>,
+  connectMs: number,
+): Promise<Finding> {
   const route = settings.POSTHORN_ROUTE
   if (route.kind === 'sandbox') return skipped('The route is sandbox: nothing leaves this machine.')
-  if (route.kind === 'relay') return checkRelay(route, connectMs)
+  if (route.kind === 'relay') return checkRelay(route, await visit(route, connectMs))
   const domain = settings.POSTHORN_DOCTOR_DOMAIN
   const mx = await dns.ask(domain, 'MX')
   if (mx.kind === 'failure') return fail(`The mail hosts of ${domain}: ${noDns}`)
@@ -49,18 +62,27 @@ const noAnswer = 'the name servers did not answer'
 const noDns =
   'the name servers did not answer. Look at POSTHORN_DNS_SERVERS (left out: /etc/resolv.conf), and whether port 53 is open for UDP and TCP.'
 
-async function checkRelay({ host, port, implicitTls }: Relay, connectMs: number): Promise<Finding> {
-  const name = isIP(host) === 0 ? { servername: host } : {}
-  const greeting = await greetingOf(
-    () => (implicitTls ? connectTls({ host, port, ...name }) : connect({ host, port })),
-    connectMs,
+function checkRelay({ host, port, login }: Relay, seen: SeenRelay): Finding {
+  const relay = `The relay ${host}:${port}`
+  const secured = seen.tls === undefined ? 'in clear text' : `over ${seen.tls}`
+  if (seen.welcome)
+    return ok(`${relay} answered ${secured}${login === undefined ? '' : `, and takes the login of ${login.user}`}.`)
+  const words = shown(seen.reply === undefined ? (seen.trouble ?? seen.phase) : `${seen.reply.code} ${seen.reply.text}`)
+  if (seen.phase === 'auth')
+    return fail(
+      `${relay} does not take the login of ${login?.user ?? 'nobody'} (${words}): mail waits until it does. Look at user and password in POSTHORN_ROUTE; in a URL "@", ":", "/", "?", "#" and "%" are written %40, %3A, %2F, %3F, %23 and %25.`,
+    )
+  if (seen.phase === 'tls')
+    return fail(
+      `${relay} cannot be spoken to over TLS with a valid certificate for ${host} (${words}), and a login is not sent without: mail waits until it can. Look at POSTHORN_ROUTE (smtps:// for port 465, smtp:// for 587); a certificate authority of your own goes into NODE_EXTRA_CA_CERTS.`,
+    )
+  return fail(
+    `${relay} does not answer as a mail server (${seen.phase}: ${words}): mail waits until it does. Look at POSTHORN_ROUTE.`,
   )
-  return greeting.startsWith('220')
-    ? ok(`The relay ${host}:${port} answered.`)
-    : fail(
-        `The relay ${host}:${port} does not answer as a mail server (${greeting}): mail waits until it does. Look at POSTHORN_ROUTE.`,
-      )
 }
+
+/** Text of strangers. */
+const shown = (words: string): string => words.replace(/[^\x20-\x7e]/g, ' ').slice(0, 200)
 
 /** The first line, or why there was none. */
 function greetingOf(open: () => Socket, ms: number): Promise<string> {
@@ -71,7 +93,7 @@ function greetingOf(open: () => Socket, ms: number): Promise<string> {
       clearTimeout(timer)
       socket.end('QUIT\r\n')
       socket.destroySoon()
-      resolve(words.replace(/[^\x20-\x7e]/g, ' ').slice(0, 200))
+      resolve(shown(words))
     }
     const timer = setTimeout(() => {
       settle('no answer')

@@ -109,7 +109,13 @@ export async function officeWorld(publicUrl = 'http://localhost:3000'): Promise<
     notify,
     live,
     domains: makeDomainChecker({ db, zones: makeZones({ servers: [dns.address] }), hostname: 'node.test' }),
-    doctor: () => examine({ settings: readSettings({}), database: db, scanner }),
+    doctor: () =>
+      examine({
+        settings: readSettings({}),
+        database: db,
+        scanner,
+        visit: () => Promise.reject(new Error('the route is sandbox')),
+      }),
     accept,
     acceptMail: makeAcceptMail(acceptTools),
     standing: (workspace) => standingOf(db, workspace, publicUrl),
