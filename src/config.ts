@@ -611,6 +611,7 @@ export const limits = {
   /** Mail after mail to a relay shares what its addresses make, for so long at most. */
   relayTargetsKeptMs: 1_000,
   mailHostsKeptMax: 10_000,
+  mailHostsKeptBytesMax: 32 * 1024 * 1024,
   dnsServersMax: 5,
   dnsQuestionsMax: 500,
   /** Of one workspace: the others always find room. */
@@ -618,6 +619,8 @@ export const limits = {
   dnsAliasesMax: 8,
   dnsAnswerBytesMax: 16 * 1024,
   dnsAnswersKeptMax: 50_000,
+  /** In memory, where an answer can take forty times what it takes on its way. */
+  dnsAnswersKeptBytesMax: 64 * 1024 * 1024,
   dnsKeptMsMin: 1_000,
   dnsKeptMsMax: 3600_000,
   dnsNegativeKeptMsMax: 300_000,

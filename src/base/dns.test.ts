@@ -118,3 +118,22 @@ describe('one workspace asks about very many names whose servers say nothing', (
     await theirs
   })
 })
+
+test('what is remembered is bounded in memory too: whoever owns a zone decides how large its answers are', async () => {
+  const asked: string[] = []
+  const large = Array.from({ length: 400 }, (_, n) => `192.0.2.${n % 250}`)
+  const server = await resolverThat(({ id = 0, questions = [] }) => {
+    const name = questions[0]?.name ?? ''
+    asked.push(name)
+    const data = name.startsWith('large') ? large : ['192.0.2.1']
+    const answers = data.map((each) => ({ type: 'A' as const, name, ttl: 3_600, data: each }))
+    return packet.encode({ type: 'response', id, questions, answers })
+  })
+  const dns = makeDns({ servers: [server], queryMs: 2_000, tries: 1, keptBytesMax: 400_000 })
+  const names = ['large1.test', 'large2.test', 'large3.test', 'large4.test', 'large5.test', 'small.test']
+  for (const name of names) await dns.ask(name, 'A')
+  for (const name of ['small.test', 'large5.test']) await dns.ask(name, 'A')
+  expect(asked).toEqual(names)
+  expect((await dns.ask('large1.test', 'A')).records).toHaveLength(large.length)
+  expect(asked).toEqual([...names, 'large1.test'])
+})

@@ -46,12 +46,18 @@ export interface DnsSettings {
   readonly servers: readonly string[]
   readonly queryMs?: number
   readonly tries?: number
+  readonly keptBytesMax?: number
   /** The clock of what is remembered (tests). */
   readonly now?: () => number
 }
 
 export function makeDns(settings: DnsSettings): Dns {
-  const { queryMs = limits.dnsQueryMs, tries = limits.dnsTries, now } = settings
+  const {
+    queryMs = limits.dnsQueryMs,
+    tries = limits.dnsTries,
+    keptBytesMax = limits.dnsAnswersKeptBytesMax,
+    now,
+  } = settings
   const servers = (settings.servers.length > 0 ? settings.servers : getServers()).slice(0, limits.dnsServersMax)
   const near = settings.servers.length > 0 || servers.every((server) => isLoopback(placeOf(server).address))
   const enter = turns({ most: limits.dnsQuestionsMax, share: limits.dnsQuestionsOfOwnerMax })
@@ -84,7 +90,13 @@ export function makeDns(settings: DnsSettings): Dns {
       const at = question.indexOf(' ')
       return askAll(question.slice(at + 1), question.slice(0, at) as RecordType)
     },
-    { keepMs: (answer) => answer.keepMs, most: limits.dnsAnswersKeptMax, owner: currentOwner, ...(now && { now }) },
+    {
+      keepMs: (answer) => answer.keepMs,
+      most: limits.dnsAnswersKeptMax,
+      bytesMost: keptBytesMax,
+      owner: currentOwner,
+      ...(now && { now }),
+    },
   )
 
   return {

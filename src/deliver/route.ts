@@ -114,6 +114,7 @@ export function makeRouter(settings: RouterSettings, resolver: MailResolver, pol
     const found = remembered((domain) => findExchanges(domain, tlsRequired), {
       keepMs: ({ keepMs }) => keepMs,
       most: limits.mailHostsKeptMax,
+      bytesMost: limits.mailHostsKeptBytesMax,
       owner: currentOwner,
     })
     return async (domain: string): Promise<Routed> => (await found(domain)).routed
