@@ -656,6 +656,8 @@ export const limits = {
   housekeepingMs: 600_000,
   /** Rows that housekeeping deletes in one statement. */
   housekeepingRows: 1_000,
+  /** Pages that it reads in one, of a table without an index for it: about so many rows. */
+  housekeepingPages: 16,
   /** Between the tries to take off a partition that somebody was using. */
   housekeepingBusyMs: 2_000,
   housekeepingBusyTries: 30,

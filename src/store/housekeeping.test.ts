@@ -3,6 +3,7 @@ import type { MessageId } from '../domain/message.ts'
 import { limits } from '../config.ts'
 import { makeAdmitter } from './admit.ts'
 import { writeAudit } from './audit.ts'
+import type { Db } from './database.ts'
 import { keepHouse } from './housekeeping.ts'
 import { migrate } from './migrate.ts'
 import { storeWorld, type Sender, type StoreWorld } from './store.test-kit.ts'
@@ -150,6 +151,43 @@ describe('what is kept, and for how long (decisions K)', () => {
     await inDays(90 + 2 * 28 + 1)
     await keep()
     expect(await world.value('select count(*) from idempotency_keys')).toBe('0')
+  })
+
+  test('keys are looked through when records have gone, a few pages at a time, and not in every round', async () => {
+    const many = 5 * limits.housekeepingRows
+    const insert = (from: string, what: string) =>
+      world.db.run(
+        `insert into idempotency_keys (workspace_id, endpoint, key, body_hash, message_id, created_at)
+         select $1, 'send', $2 || i, repeat('h', 64), gen_random_uuid(), ${from} from generate_series(1, $3) i`,
+        [sender.workspaceId, what, many],
+      )
+    const looks = async () => {
+      const found: number[] = []
+      const seen: Db = {
+        ...world.db,
+        rows: async (statement, values) => {
+          const rows = await world.db.rows<never>(statement, values)
+          if (statement.name === 'prune-idempotency-keys') found.push(rows.length)
+          return rows
+        },
+      }
+      await keepHouse(seen, retention, noPause)
+      return found
+    }
+    await insert('app_now()', 'old')
+    await keep()
+    await inDays(90 + 2 * 28 + 1)
+    // Where old ones were, new ones come to lie: no summary of their pages tells them apart any more.
+    await world.db.run(`delete from idempotency_keys where right(key, 1) = '7'`)
+    await world.db.run('vacuum idempotency_keys')
+    await insert('app_now()', 'new')
+    const found = await looks()
+    expect(found.length).toBeGreaterThan(9)
+    expect(Math.max(...found)).toBeLessThan(limits.housekeepingRows)
+    expect(await world.value(`select concat_ws(' ', count(*), min(left(key, 3))) from idempotency_keys`)).toBe(
+      `${many} new`,
+    )
+    expect(await looks()).toEqual([])
   })
 })
 

@@ -33,15 +33,26 @@ const detach = sql('detach-expired', 'select detach_expired_1($1::text::json) na
 const drop = sql('drop-expired', 'select drop_expired_1() name')
 const astray = sql('delete-astray', 'select delete_astray_1($1::text::json, $2) many')
 const unwanted = sql('drop-unwanted-contents', 'select drop_unwanted_contents_1($1) many')
-// The record of a message that was accepted under a key may live for one period of partitions longer than asked; so do the keys.
+// The record of a message that was accepted under a key may live for one period of partitions longer than asked; so do the keys. There are as
+// many of them as messages, and an index by age would be written by every admission: so the table is read once, when records have gone, a
+// few pages at a time.
+const keysDue = sql(
+  'idempotency-keys-due',
+  `select k.before, (pg_relation_size('idempotency_keys') / current_setting('block_size')::integer)::integer pages
+     from (select extract(epoch from coalesce(min(d.ends) - interval '28 days', 'infinity'))::text before
+             from dated_partitions() d where d.parent = 'messages') k
+    where not exists (select from installation i where i.name = 'keys_pruned_before' and i.value = k.before)`,
+)
 const keys = sql(
   'prune-idempotency-keys',
-  `delete from idempotency_keys where ctid = any (array(
-     select k.ctid from idempotency_keys k
-      where k.created_at < app_now() - $1 * interval '1 day'
-        and k.created_at < coalesce((select min(d.ends) - interval '28 days' from dated_partitions() d where d.parent = 'messages'), 'infinity')
-      limit $2))
-   returning message_id`,
+  `delete from idempotency_keys k
+    where k.ctid >= $3::tid and k.ctid < $4::tid
+      and k.created_at < app_now() - $1 * interval '1 day' and k.created_at < to_timestamp($2::text::float8)
+   returning k.message_id`,
+)
+const keysDone = sql(
+  'idempotency-keys-pruned',
+  `insert into installation (name, value) values ('keys_pruned_before', $1) on conflict (name) do update set value = excluded.value`,
 )
 // The link between a message and the one that was sent in its place goes when the newer one is gone.
 const links = sql(
@@ -81,7 +92,7 @@ export async function keepHouse(
   for (const [statement, aheadMs] of hastened)
     while ((await db.rows(statement, [aheadMs, limits.housekeepingRows])).length === limits.housekeepingRows);
   while ((await db.rows<{ many: number }>(unwanted, [limits.housekeepingRows]))[0]?.many === limits.housekeepingRows);
-  while ((await db.rows(keys, [retention.recordsDays, limits.housekeepingRows])).length === limits.housekeepingRows);
+  await pruneKeys(db, retention.recordsDays)
   while ((await db.rows(links, [retention.recordsDays, limits.housekeepingRows])).length === limits.housekeepingRows);
   while ((await sweepStagedBlobs(db)) === 100);
   while ((await sweepRepeats(db)) === 1000);
@@ -94,6 +105,15 @@ export async function keepHouse(
   while ((await pruneGuesses(db, limits.housekeepingRows)) === limits.housekeepingRows);
   await pruneCounts(db)
   while ((await pruneAudit(db, retention.auditDays, limits.housekeepingRows)) === limits.housekeepingRows);
+}
+
+async function pruneKeys(db: Db, recordsDays: number): Promise<void> {
+  const [due] = await db.rows<{ before: string; pages: number }>(keysDue)
+  if (due === undefined) return
+  const step = limits.housekeepingPages
+  for (let page = 0; page < due.pages; page += step)
+    await db.rows(keys, [recordsDays, due.before, `(${page},0)`, `(${page + step},0)`])
+  await db.rows(keysDone, [due.before])
 }
 
 /** Contents outlive the end of the latest message of their partition; a message is final a day and a little after it was accepted. */
