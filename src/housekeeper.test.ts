@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { silentLog } from './base/log.ts'
+import { limits } from './config.ts'
 import { housekeeper } from './housekeeper.ts'
 import type { Db } from './store/database.ts'
 import { storeWorld, type StoreWorld } from './store/store.test-kit.ts'
@@ -37,4 +38,36 @@ test('a stop does not wait for the reader of a table that housekeeping wants', a
   const ahead = await world.value<Date>(`select max(ends) from dated_partitions() where parent = 'contents'`)
   expect(ahead.getTime()).toBeLessThan(Date.now() + 40 * 86_400_000)
   await reader.query('rollback')
+})
+
+test('nor for all that there is to delete: it goes on in the next round', async () => {
+  const many = 5 * limits.housekeepingRows
+  await world.db.run(
+    `insert into audit_log (id, at, actor, action)
+     select uuid_floor(app_now() - interval '500 days' + i * interval '1 second'), app_now() - interval '500 days', 'cli', 'thing.changed'
+       from generate_series(1, $1) i`,
+    [many],
+  )
+  const deleting = Promise.withResolvers<void>()
+  const stopped = Promise.withResolvers<void>()
+  const seen: Db = {
+    ...world.db,
+    rows: async (statement, values) => {
+      const rows = await world.db.rows<never>(statement, values)
+      if (statement.name === 'prune-audit') {
+        deleting.resolve()
+        await stopped.promise
+      }
+      return rows
+    },
+  }
+  const faults: string[] = []
+  const service = housekeeper(seen, retention, { ...silentLog, fault: (what) => void faults.push(what) })
+  await service.start()
+  await deleting.promise
+  const stop = service.stop()
+  stopped.resolve()
+  await stop
+  expect(faults).toEqual([])
+  expect(await world.value('select count(*) from audit_log')).toBe(String(many - limits.housekeepingRows))
 })

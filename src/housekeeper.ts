@@ -1,5 +1,5 @@
 // Housekeeping as a service: a round at the start, because a node that is restarted often must do it too, and then every ten minutes. A round
-// that waits for a table in use does not hold up a stop.
+// that waits for a table in use, or has much to delete, does not hold up a stop.
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Log } from './base/log.ts'
 import type { Service } from './base/service.ts'
@@ -13,8 +13,15 @@ export function housekeeper(db: Db, retention: Retention, log: Log): Service {
   let stopping = new AbortController()
   const work = () => {
     const { signal } = stopping
+    const heeding: Db = {
+      ...db,
+      rows: async (statement, values) => {
+        signal.throwIfAborted()
+        return db.rows(statement, values)
+      },
+    }
     working = working
-      .then(() => (signal.aborted ? undefined : keepHouse(db, retention, (ms) => wait(ms, undefined, { signal }))))
+      .then(() => (signal.aborted ? undefined : keepHouse(heeding, retention, (ms) => wait(ms, undefined, { signal }))))
       .catch((error: unknown) => {
         if (!signal.aborted) log.fault('housekeeping', error)
       })
