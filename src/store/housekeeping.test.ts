@@ -191,6 +191,14 @@ describe('what is kept, and for how long (decisions K)', () => {
   })
 })
 
+test('what cannot be done now keeps nothing else from being done', async () => {
+  await world.db.run('alter table sent_again rename to sent_once')
+  await writeAudit(world.db, { actor: 'cli', action: 'thing.made', workspaceId: sender.workspaceId })
+  await inDays(401)
+  await expect(keep()).rejects.toThrow('sent_again')
+  expect(await world.value('select count(*) from audit_log')).toBe('0')
+})
+
 describe('what found no partition', () => {
   /** An id as a clock makes it that is so many days ahead. */
   const idInDays = (days: number) => {

@@ -80,31 +80,47 @@ const hastened = [
   [hasten('webhook_queue'), limits.webhookFailingMs],
 ] as const
 
-/** One round. `pause` waits between tries to take off a partition that is in use. */
+/**
+ * One round. `pause` waits between tries to take off a partition that is in use. What fails keeps nothing else from being done, for that would
+ * grow for as long as it does; the first failure is thrown at the end.
+ */
 export async function keepHouse(
   db: Db,
   retention: Retention,
   pause: (ms: number) => Promise<unknown> = wait,
 ): Promise<void> {
-  await untilFree(async () => (await db.rows<{ made: number | null }>(ahead))[0]?.made !== null, pause)
-  await db.rows(tellContentDays, [String(retention.contentDays)])
-  await dropExpired(db, retention, pause)
-  for (const [statement, aheadMs] of hastened)
-    while ((await db.rows(statement, [aheadMs, limits.housekeepingRows])).length === limits.housekeepingRows);
-  while ((await db.rows<{ many: number }>(unwanted, [limits.housekeepingRows]))[0]?.many === limits.housekeepingRows);
-  await pruneKeys(db, retention.recordsDays)
-  while ((await db.rows(links, [retention.recordsDays, limits.housekeepingRows])).length === limits.housekeepingRows);
-  while ((await sweepStagedBlobs(db)) === 100);
-  while ((await sweepRepeats(db)) === 1000);
-  while ((await pruneRefusals(db)) === 1000);
-  await pruneSandbox(db)
-  await pruneReports(db, retention.recordsDays)
-  await pruneUnmatched(db)
-  await pruneStsPolicies(db, limits.stsPoliciesMax)
-  while ((await sweepSessions(db)) === 1_000);
-  while ((await pruneGuesses(db, limits.housekeepingRows)) === limits.housekeepingRows);
-  await pruneCounts(db)
-  while ((await pruneAudit(db, retention.auditDays, limits.housekeepingRows)) === limits.housekeepingRows);
+  const most = limits.housekeepingRows
+  /** Bites of so many, until one finds less. */
+  const all = async (many: number, bite: () => Promise<number>): Promise<void> => {
+    while ((await bite()) === many);
+  }
+  const work: readonly (() => Promise<unknown>)[] = [
+    () => untilFree(async () => (await db.rows<{ made: number | null }>(ahead))[0]?.made !== null, pause),
+    () => db.rows(tellContentDays, [String(retention.contentDays)]),
+    () => dropExpired(db, retention, pause),
+    ...hastened.map(
+      ([statement, aheadMs]) =>
+        () =>
+          all(most, async () => (await db.rows(statement, [aheadMs, most])).length),
+    ),
+    () => all(most, async () => (await db.rows<{ many: number }>(unwanted, [most]))[0]?.many ?? 0),
+    () => pruneKeys(db, retention.recordsDays),
+    () => all(most, async () => (await db.rows(links, [retention.recordsDays, most])).length),
+    () => all(100, () => sweepStagedBlobs(db)),
+    () => all(1_000, () => sweepRepeats(db)),
+    () => all(1_000, () => pruneRefusals(db)),
+    () => pruneSandbox(db),
+    () => pruneReports(db, retention.recordsDays),
+    () => pruneUnmatched(db),
+    () => pruneStsPolicies(db, limits.stsPoliciesMax),
+    () => all(1_000, () => sweepSessions(db)),
+    () => all(most, () => pruneGuesses(db, most)),
+    () => pruneCounts(db),
+    () => all(most, () => pruneAudit(db, retention.auditDays, most)),
+  ]
+  const failures: unknown[] = []
+  for (const each of work) await each().catch((error: unknown) => failures.push(error))
+  if (failures.length > 0) throw failures[0]
 }
 
 async function pruneKeys(db: Db, recordsDays: number): Promise<void> {
