@@ -102,7 +102,7 @@ export function makePace(timeScale = 1, now: () => number = () => performance.no
     },
     roomOf: (provider) => {
       const state = states.get(provider)
-      if (state !== undefined && now() < state.pausedUntil) return 0
+      if (state !== undefined && state.pausedUntil > 0 && now() < state.pausedUntil) return 0
       const { perMinute } = allowed(provider)
       return perMinute === undefined ? Infinity : Math.floor(tokensOf(state ?? stateOf(provider), perMinute))
     },

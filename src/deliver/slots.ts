@@ -96,8 +96,10 @@ export function makeSlots(roomOf: (provider: string) => number, now: () => numbe
         const { provider } = state
         if (provider !== undefined && room > 0) {
           const most = left.get(provider) ?? roomOf(provider)
-          room = Math.min(room, most)
-          left.set(provider, most - room)
+          if (most < Infinity) {
+            room = Math.min(room, most)
+            left.set(provider, most - room)
+          }
         }
         // Of those with nothing in flight only the busy ones are worth a word: there may be very many.
         const idle = state.inFlight === 0 && room >= limits.slotsAtFirst && room < 2 * limits.slotsAtFirst
