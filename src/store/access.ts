@@ -58,6 +58,15 @@ const revoke = sql(
    returning id, name, prefix, scopes, created_at, last_used_at, expires_at, revoked_at`,
 )
 
+// Those that ended first go first. Who did what is shown with the id of a key that is gone.
+const makeRoom = sql(
+  'make-room-for-key',
+  `delete from api_keys where workspace_id = $1 and id in (
+     select k.id from api_keys k where k.workspace_id = $1 and (k.revoked_at is not null or k.expires_at <= app_now())
+      order by least(k.revoked_at, k.expires_at), k.id
+      limit greatest(0, (select count(*) from api_keys x where x.workspace_id = $1) - $2 + 1))`,
+)
+
 /** Undefined where no key has this hash, or the key is revoked or expired. */
 export async function findHolder(db: Db, secretHash: Buffer): Promise<HolderRow | undefined> {
   return (await db.rows<HolderRow>(holder, [secretHash]))[0]
@@ -80,6 +89,11 @@ export interface NewKey {
 export async function insertKey(db: Db, workspace: WorkspaceId, key: NewKey): Promise<KeyRow> {
   const values = [workspace, key.id, key.name, key.prefix, key.secretHash, key.scopes, key.expiresAt]
   return (await db.rows<KeyRow>(insert, values))[0] as KeyRow
+}
+
+/** Of `most` or more keys, those that have ended make room for one. */
+export async function makeRoomForKey(db: Db, workspace: WorkspaceId, most: number): Promise<void> {
+  await db.rows(makeRoom, [workspace, most])
 }
 
 export const listKeyRows = (db: Db, workspace: WorkspaceId): Promise<KeyRow[]> => db.rows<KeyRow>(keysOf, [workspace])

@@ -52,6 +52,14 @@ const revoke = sql(
    returning id, name, username, created_at, last_used_at, revoked_at`,
 )
 
+const makeRoom = sql(
+  'make-room-for-credential',
+  `delete from smtp_credentials where workspace_id = $1 and id in (
+     select c.id from smtp_credentials c where c.workspace_id = $1 and c.revoked_at is not null
+      order by c.revoked_at, c.id
+      limit greatest(0, (select count(*) from smtp_credentials x where x.workspace_id = $1) - $2 + 1))`,
+)
+
 /** Undefined where no credential has this username, or it is revoked. */
 export async function findSubmitter(db: Db, username: string): Promise<SubmitterRow | undefined> {
   return (await db.rows<SubmitterRow>(submitter, [username]))[0]
@@ -72,6 +80,11 @@ export interface NewCredential {
 export async function insertCredential(db: Db, workspace: WorkspaceId, made: NewCredential): Promise<CredentialRow> {
   const values = [workspace, made.id, made.name, made.username, made.passwordHash]
   return (await db.rows<CredentialRow>(insert, values))[0] as CredentialRow
+}
+
+/** Of `most` or more credentials, those that were revoked first make room for one. */
+export async function makeRoomForCredential(db: Db, workspace: WorkspaceId, most: number): Promise<void> {
+  await db.rows(makeRoom, [workspace, most])
 }
 
 export const listCredentialRows = (db: Db, workspace: WorkspaceId): Promise<CredentialRow[]> =>

@@ -5,7 +5,7 @@ import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { covers } from '../domain/scopes.ts'
 import { parseAddress } from '../mail/address.ts'
-import { listKeyRows, revokeKeyRow } from '../store/access.ts'
+import { listKeyRows, makeRoomForKey, revokeKeyRow } from '../store/access.ts'
 import { pageAudit, pageInstallationAudit, type AuditRow } from '../store/audit.ts'
 import type { Db } from '../store/database.ts'
 import {
@@ -16,7 +16,7 @@ import {
   listDomainRows,
   listMailboxRows,
 } from '../store/senders.ts'
-import { listCredentialRows, revokeCredentialRow } from '../store/smtp-credentials.ts'
+import { listCredentialRows, makeRoomForCredential, revokeCredentialRow } from '../store/smtp-credentials.ts'
 import { searchSuppressions, type SuppressionReason } from '../store/suppressions.ts'
 import { changeOwnWorkspace, workspaceById, type WorkspaceRow } from '../store/workspaces.ts'
 import { audited, type By } from './by.ts'
@@ -169,6 +169,7 @@ export function createKeyFor({ db }: Tools, by: By, wish: KeyWish): Promise<ApiK
     by,
     'key.created',
     async (tx) => {
+      await makeRoomForKey(tx, by.workspaceId, limits.keysPerWorkspaceMax)
       if ((await listKeyRows(tx, by.workspaceId)).length >= limits.keysPerWorkspaceMax)
         throw new Mistake(`A workspace has at most ${limits.keysPerWorkspaceMax} keys.`, { code: 'conflict' })
       return createKey(tx, by.workspaceId, wish)
@@ -202,6 +203,7 @@ export function createCredentialFor({ db, vault }: Tools, by: By, name: string) 
     by,
     'smtp_credential.created',
     async (tx) => {
+      await makeRoomForCredential(tx, by.workspaceId, limits.keysPerWorkspaceMax)
       if ((await listCredentialRows(tx, by.workspaceId)).length >= limits.keysPerWorkspaceMax)
         throw new Mistake(`A workspace has at most ${limits.keysPerWorkspaceMax} credentials.`, { code: 'conflict' })
       return createSmtpCredential(tx, vault, by.workspaceId, name)

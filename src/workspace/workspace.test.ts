@@ -13,7 +13,9 @@ import {
   addDomain,
   addMailbox,
   addSuppression,
+  createCredentialFor,
   createKey,
+  createKeyFor,
   createWorkspace,
   exportSuppressions,
   findWorkspace,
@@ -383,6 +385,43 @@ describe('keys', () => {
     await db.run(`update api_keys set expires_at = now() - interval '1 second' where id = $1`, [gone.id])
     expect(await authenticate(soon.key)).toBeDefined()
     expect(await authenticate(gone.key)).toBeUndefined()
+  })
+
+  test('what is revoked or expired makes room for new ones: a workspace that changes its secrets never runs out', async () => {
+    const busy = (await createWorkspace(db, vault, 'Rotating', 'unlimited')).id
+    const who: By = { ...by(busy), scopes: new Set(['mail.send']) }
+    const most = limits.keysPerWorkspaceMax
+    await db.run(
+      `insert into api_keys (workspace_id, id, name, prefix, secret_hash, scopes, revoked_at, expires_at)
+       select $1, uuid_floor(app_now() + i * interval '1 second'), 'key ' || i, 'ph_', decode(lpad(to_hex(i), 64, '0'), 'hex'), '{mail.send}',
+              case when i in (2, 5) then app_now() end, case when i = 3 then app_now() - interval '1 day' end
+         from generate_series(1, $2) i`,
+      [busy, most],
+    )
+    await db.run(
+      `insert into smtp_credentials (workspace_id, id, name, username, password_hash, revoked_at)
+       select $1, uuid_floor(app_now() + i * interval '1 second'), 'login ' || i, 'rotating-' || i, '', case when i = 2 then app_now() end
+         from generate_series(1, $2) i`,
+      [busy, most],
+    )
+    const gone = async (table: string, what: string) =>
+      (
+        await db.run<{ n: number }>(
+          `select i n from generate_series(1, $2) i
+          where not exists (select from ${table} where workspace_id = $1 and name = '${what} ' || i) order by i`,
+          [busy, most],
+        )
+      ).map(({ n }) => n)
+
+    await createKeyFor(tools, who, { name: 'new', scopes: ['mail.send'] })
+    expect(await gone('api_keys', 'key')).toEqual([3])
+    for (let n = 0; n < 2; n++) await createKeyFor(tools, who, { name: 'newer', scopes: ['mail.send'] })
+    expect(await gone('api_keys', 'key')).toEqual([2, 3, 5])
+    await expect(createKeyFor(tools, who, { name: 'newest', scopes: ['mail.send'] })).rejects.toThrow('at most')
+
+    await createCredentialFor(tools, who, 'new')
+    expect(await gone('smtp_credentials', 'login')).toEqual([2])
+    await expect(createCredentialFor(tools, who, 'newest')).rejects.toThrow('at most')
   })
 
   test('many requests at once ask the database once, and later ones not at all', async () => {
