@@ -69,6 +69,12 @@ export async function deleteMember(db: Db, workspace: WorkspaceId, user: string)
 export async function countOwners(db: Db, workspace: WorkspaceId): Promise<number> {
   return (await db.rows<{ many: number }>(owners, [workspace]))[0]?.many ?? 0
 }
+// Only where they are many: until then they are shown, to be sent again.
+const dropStale = sql(
+  'delete-stale-invitations',
+  `delete from invitations i where i.workspace_id = $1 and i.expires_at <= app_now()
+      and (select count(*) from invitations x where x.workspace_id = $1) >= $2`,
+)
 const invite = sql(
   'upsert-invitation',
   `insert into invitations (workspace_id, id, email, email_key, role, token_hash, invited_by, expires_at)
@@ -107,7 +113,7 @@ export interface NewInvitation {
   readonly invitedBy: string
 }
 
-/** A later invitation of the same address takes the place of the earlier one. Undefined where there are too many. */
+/** A later invitation of the same address takes the place of the earlier one. Undefined where too many are open. */
 export async function saveInvitation(
   db: Db,
   workspace: WorkspaceId,
@@ -115,6 +121,7 @@ export async function saveInvitation(
   ms: number,
   most: number,
 ): Promise<InvitationRow | undefined> {
+  await db.rows(dropStale, [workspace, most])
   const values = [workspace, id, email, emailKey, role, tokenHash, invitedBy, ms, most]
   return (await db.rows<InvitationRow>(invite, values))[0]
 }

@@ -1,4 +1,5 @@
 // Against a real PostgreSQL: everything names its workspace, and what cannot be done is one sentence.
+import { randomBytes, randomUUIDv7 } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { freshDatabase, type FreshDatabase } from '../../test/world/postgres.ts'
 import { silentLog } from '../base/log.ts'
@@ -7,6 +8,7 @@ import { limits, parseRoute } from '../config.ts'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import { dkimHeader, signingKey } from '../mail/dkim.ts'
 import { listen, openDatabase, type Db } from '../store/database.ts'
+import { saveInvitation } from '../store/members.ts'
 import { mailboxNamed } from '../store/senders.ts'
 import { readRecord, readStatus } from '../store/views/message-status.ts'
 import {
@@ -476,6 +478,35 @@ describe('keys', () => {
       upgradeUrl: 'http://localhost:3000/upgrade',
     })
   })
+})
+
+test('an invitation that nobody took is in nobody’s way', async () => {
+  const busy = (await createWorkspace(db, vault, 'Inviting', 'unlimited')).id
+  const invite = (who: string, ms: number) =>
+    saveInvitation(
+      db,
+      busy,
+      {
+        id: randomUUIDv7(),
+        email: `${who}@example.org`,
+        emailKey: `${who}@example.org`,
+        role: 'viewer',
+        tokenHash: randomBytes(32),
+        invitedBy: 'cli',
+      },
+      ms,
+      3,
+    )
+  for (const [who, ms] of [
+    ['late', -1],
+    ['open', 60_000],
+    ['later', -1],
+  ] as const)
+    await invite(who, ms)
+  for (const who of ['new', 'newer']) expect(await invite(who, 60_000)).toMatchObject({ email: `${who}@example.org` })
+  expect(await invite('newest', 60_000)).toBeUndefined()
+  const left = await db.run<{ email: string }>('select email from invitations where workspace_id = $1', [busy])
+  expect(left.map(({ email }) => email).sort()).toEqual(['new@example.org', 'newer@example.org', 'open@example.org'])
 })
 
 describe('messages', () => {
