@@ -213,10 +213,13 @@ function asObject(text: string): Readonly<Record<string, unknown>> {
   }
 }
 
-function inBase64(file: AttachmentInput): object {
+function inBase64(file: AttachmentInput, index: number): object {
   if (!('content' in file)) return file
   const { content, ...rest } = file
-  return { ...rest, contentBase64: base64(content) }
+  // Streams and blobs have no length here, and would go as empty files.
+  const bytes = content instanceof ArrayBuffer ? new Uint8Array(content) : content
+  if (!ArrayBuffer.isView(bytes)) throw new TypeError(`attachments.${index}.content must be the bytes of the file`)
+  return { ...rest, contentBase64: base64(new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength)) }
 }
 
 function base64(bytes: Uint8Array): string {

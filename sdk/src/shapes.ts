@@ -12,8 +12,10 @@ export interface Attachment {
   /** Standard Base64, padded, without line breaks. */
   contentBase64: string
 }
-/** A file as bytes, or already in Base64. */
-export type AttachmentInput = Attachment | { filename: string; contentType?: string; content: Uint8Array }
+/** A file as bytes (a `Buffer` is one; read a stream or a blob first), or already in Base64. */
+export type AttachmentInput =
+  | Attachment
+  | { filename: string; contentType?: string; content: ArrayBuffer | ArrayBufferView }
 
 /** One message to one recipient. */
 export interface MessageToSend {

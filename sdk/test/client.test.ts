@@ -6,6 +6,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { once } from 'node:events'
 import { join } from 'node:path'
+import { Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -35,6 +36,14 @@ test('a message is sent, waited for and reported as delivered', async () => {
   expect(outcome.events.map(({ eventType }) => eventType)).toEqual(['delivered'])
 })
 
+const stored = async ({ id }: { id: string }) =>
+  (
+    await service.query<{ hex: string }>(
+      `select encode(b.bytes, 'hex') hex from attachments a join blobs b on b.id = a.blob_id where a.message_id = $1`,
+      [id],
+    )
+  )[0]?.hex
+
 test('files go as bytes, of any size and content', async () => {
   const content = Uint8Array.from({ length: 100_001 }, (_, at) => (at * 7) % 256)
   const { id } = await posthorn.send({ ...message(), attachments: [{ filename: 'a.bin', content }] })
@@ -45,6 +54,19 @@ test('files go as bytes, of any size and content', async () => {
   )
   const digest = new Uint8Array(await crypto.subtle.digest('SHA-256', content))
   expect(stored?.sha).toBe(Buffer.from(digest).toString('hex'))
+})
+
+test('a file in another wrapping of bytes arrives whole, and what is no bytes is never sent as an empty file', async () => {
+  const words = Uint16Array.of(0x100, 0x2f6, 3)
+  const bytes = Buffer.from(words.buffer)
+  for (const content of [words.buffer, words, new DataView(words.buffer), bytes])
+    expect(await stored(await posthorn.send({ ...message(), attachments: [{ filename: 'a.bin', content }] }))).toBe(
+      bytes.toString('hex'),
+    )
+  for (const content of [new Blob(['abc']), Readable.from(['abc']), 'abc', bytes.toJSON(), [1, 2], 7, null, undefined])
+    await expect(
+      posthorn.send({ ...message(), attachments: [{ filename: 'a.bin', content: content as never }] }),
+    ).rejects.toThrow(new TypeError('attachments.0.content must be the bytes of the file'))
 })
 
 describe('no is an error that says why', () => {
