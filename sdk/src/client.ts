@@ -78,8 +78,8 @@ export class Posthorn {
     const idempotencyKey = options.idempotencyKey ?? crypto.randomUUID()
     if (!/^[!-~]{1,255}$/.test(idempotencyKey))
       throw new TypeError('idempotencyKey must be 1 to 255 visible ASCII characters, without spaces')
-    // Written once: the service compares the bytes of a repeat.
-    const body = JSON.stringify({ ...message, attachments: message.attachments?.map(inBase64) })
+    // The service compares the bytes of a repeat: they are written once, and the same for a message that was kept meanwhile.
+    const body = JSON.stringify({ ...message, attachments: message.attachments?.map(inBase64) }, inOrder)
     return (await this.#call({
       path: '/api/v1/send',
       body,
@@ -211,6 +211,12 @@ function asObject(text: string): Readonly<Record<string, unknown>> {
   } catch {
     return {}
   }
+}
+
+/** For `JSON.stringify`: members by their names, because databases give them back in an order of their own. */
+function inOrder(_name: string, value: unknown): unknown {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return value
+  return Object.fromEntries(Object.entries(value).sort(([one], [other]) => (one < other ? -1 : 1)))
 }
 
 function inBase64(file: AttachmentInput, index: number): object {

@@ -1,0 +1,70 @@
+// The client against whatever else may answer at an address: proxies, strangers, and lines that say nothing.
+import { createServer } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { once } from 'node:events'
+import { text } from 'node:stream/consumers'
+import { afterEach, describe, expect, test } from 'vitest'
+import { Posthorn, PosthornApiError, PosthornConnectionError, PosthornWaitError } from '../src/index.ts'
+import type { PosthornOptions } from '../src/index.ts'
+
+const apiKey = 'ph_of-this-test'
+const mailboxId = crypto.randomUUID()
+const message = { mailboxId, recipient: 'ada@example.com', subject: 'Receipt', bodyText: 'Thank you.\n' }
+const id = crypto.randomUUID()
+const accepted = JSON.stringify({ id, status: 'queued', message: { ...message, id, status: 'queued' } })
+
+type Answer = (response: ServerResponse, request: IncomingMessage) => unknown
+interface Asked {
+  readonly key: string | undefined
+  readonly body: string
+  readonly atMs: number
+}
+let closers: (() => unknown)[] = []
+afterEach(() => {
+  for (const close of closers) close()
+  closers = []
+})
+
+/** A peer with one answer after the other; the last one stays. */
+async function peer(...answers: readonly Answer[]) {
+  const asked: Asked[] = []
+  const server = createServer(async (request, response) => {
+    const answer = answers[Math.min(asked.length, answers.length - 1)]
+    const key = request.headers['idempotency-key']
+    asked.push({ key: typeof key === 'string' ? key : undefined, body: await text(request), atMs: Date.now() })
+    answer?.(response, request)
+  })
+  closers.push(() => server.close().closeAllConnections())
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  const baseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const client = (options: Partial<PosthornOptions> = {}) => new Posthorn({ baseUrl, apiKey, ...options })
+  return { asked, baseUrl, client }
+}
+const says =
+  (status: number, body = '', headers: Readonly<Record<string, string>> = {}): Answer =>
+  (response) =>
+    response.writeHead(status, headers).end(body)
+const thrownBy = (promise: Promise<unknown>) => promise.then(() => undefined).catch((error: unknown) => error)
+
+test('a message that was kept is sent again with the same bytes, in whatever order its members come back', async () => {
+  const { asked, client } = await peer(says(202, accepted))
+  const content = Uint8Array.of(1, 2, 3)
+  await client().send(
+    { ...message, metadata: { order: '1', customer: '2' }, attachments: [{ filename: 'a.bin', content }] },
+    { idempotencyKey: 'order-1' },
+  )
+  const { bodyText, subject, ...rest } = message
+  await client().send(
+    {
+      attachments: [{ contentBase64: 'AQID', filename: 'a.bin' }],
+      metadata: { customer: '2', order: '1' },
+      bodyText,
+      subject,
+      ...rest,
+    },
+    { idempotencyKey: 'order-1' },
+  )
+  expect(asked).toHaveLength(2)
+  expect(asked[1]?.body).toBe(asked[0]?.body)
+})
