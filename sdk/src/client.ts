@@ -39,6 +39,8 @@ export interface EventsOptions extends RequestOptions {
 
 interface Call {
   readonly path: string
+  /** The member that every answer has; without it, it is not Posthorn that answered. */
+  readonly brings: 'id' | 'processingStatus' | 'events'
   readonly body?: string
   readonly idempotencyKey?: string
   readonly signal?: AbortSignal | undefined
@@ -82,6 +84,7 @@ export class Posthorn {
     const body = JSON.stringify({ ...message, attachments: message.attachments?.map(inBase64) }, inOrder)
     return (await this.#call({
       path: '/api/v1/send',
+      brings: 'id',
       body,
       idempotencyKey,
       signal: options.signal,
@@ -91,7 +94,7 @@ export class Posthorn {
   /** What has become of a message. */
   async status(messageId: string, options: RequestOptions = {}): Promise<MessageDeliveryStatus> {
     const path = `/api/v1/messages/${encodeURIComponent(messageId)}`
-    return (await this.#call({ path, signal: options.signal })) as MessageDeliveryStatus
+    return (await this.#call({ path, brings: 'processingStatus', signal: options.signal })) as MessageDeliveryStatus
   }
 
   /** Reads the status, ever more slowly, until there is an outcome. Webhooks tell it sooner and cheaper; this is for scripts and tests. */
@@ -117,7 +120,7 @@ export class Posthorn {
       if (after !== undefined) query.set('after', after)
       if (options.limit !== undefined) query.set('limit', String(options.limit))
       const path = `/api/v1/events?${query.toString()}`
-      const page = (await this.#call({ path, signal: options.signal })) as EventPage
+      const page = (await this.#call({ path, brings: 'events', signal: options.signal })) as EventPage
       if (page.events.length === 0) return
       yield page
       after = page.next
@@ -146,6 +149,7 @@ export class Posthorn {
 
   async #try(call: Call): Promise<{ body: unknown } | PosthornApiError | PosthornConnectionError> {
     const late = AbortSignal.timeout(this.#timeoutMs)
+    let what = 'could not be reached, or its answer broke off'
     try {
       const response = await this.#fetch(this.#base + call.path, {
         method: call.body === undefined ? 'GET' : 'POST',
@@ -160,11 +164,14 @@ export class Posthorn {
         ...(call.body !== undefined && { body: call.body }),
       })
       const text = await response.text()
-      return response.ok ? { body: JSON.parse(text) as unknown } : refusal(response, text, call.idempotencyKey)
+      if (!response.ok) return refusal(response, text, call.idempotencyKey)
+      what = `answered ${response.status} with something that is not Posthorn's, or broke off`
+      const body: unknown = JSON.parse(text)
+      if (Object(body) !== body || !(call.brings in (body as object)))
+        throw new TypeError(`There is no ${call.brings}.`)
+      return { body }
     } catch (cause) {
-      const what = late.aborted
-        ? `did not answer within ${this.#timeoutMs} ms`
-        : 'could not be reached, or its answer broke off'
+      if (late.aborted) what = `did not answer within ${this.#timeoutMs} ms`
       return new PosthornConnectionError(`Posthorn at ${this.#base} ${what}.`, {
         cause,
         idempotencyKey: call.idempotencyKey,

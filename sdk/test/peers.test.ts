@@ -68,3 +68,16 @@ test('a message that was kept is sent again with the same bytes, in whatever ord
   expect(asked).toHaveLength(2)
   expect(asked[1]?.body).toBe(asked[0]?.body)
 })
+
+describe('what is no answer of Posthorn is no success', () => {
+  test.each(['{}', 'null', '[]', '"ok"', '<html>Welcome to the hotel</html>', ''])('%s', async (body) => {
+    const { asked, client } = await peer(says(200, body))
+    const error = await thrownBy(client({ retriesMax: 1 }).send(message))
+    expect(error).toBeInstanceOf(PosthornConnectionError)
+    expect(error).toMatchObject({ idempotencyKey: asked[0]?.key, message: expect.stringContaining('200') as string })
+    expect(asked).toHaveLength(2)
+    expect(asked[1]).toMatchObject({ key: asked[0]?.key, body: asked[0]?.body })
+    await expect(client({ retriesMax: 0 }).status(id)).rejects.toBeInstanceOf(PosthornConnectionError)
+    await expect(client({ retriesMax: 0 }).eventPages().next()).rejects.toBeInstanceOf(PosthornConnectionError)
+  })
+})
