@@ -153,7 +153,7 @@ export class Posthorn {
     try {
       const response = await this.#fetch(this.#base + call.path, {
         method: call.body === undefined ? 'GET' : 'POST',
-        redirect: 'error', // a key is not carried elsewhere
+        redirect: 'manual', // a key is not carried elsewhere
         signal: call.signal === undefined ? late : AbortSignal.any([call.signal, late]),
         headers: {
           authorization: `Bearer ${this.#apiKey}`,
@@ -194,11 +194,15 @@ function refusal(response: Response, text: string, idempotencyKey: string | unde
   const said = asObject(text)
   const string = (name: string) => (typeof said[name] === 'string' ? { [name]: said[name] } : {})
   const requestId = response.headers.get('x-request-id')
+  const elsewhere = response.headers.get('location')
   const retryAfter = Number(response.headers.get('retry-after') ?? Number.NaN)
   return new PosthornApiError(
     {
       status: response.status,
-      error: `Posthorn answered ${response.status}.`,
+      error:
+        elsewhere === null
+          ? `Posthorn answered ${response.status}.`
+          : `The answer was a redirect (${response.status}) to ${elsewhere}; set baseUrl to where the service is.`,
       ...string('error'),
       ...string('code'),
       ...string('field'),

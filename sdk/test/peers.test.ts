@@ -81,3 +81,13 @@ describe('what is no answer of Posthorn is no success', () => {
     await expect(client({ retriesMax: 0 }).eventPages().next()).rejects.toBeInstanceOf(PosthornConnectionError)
   })
 })
+
+test('a redirect is told as what it is, at once, and not followed with the key', async () => {
+  const other = await peer(says(202, accepted))
+  const { asked, client } = await peer(says(301, '', { location: `${other.baseUrl}/api/v1/send` }))
+  const error = await thrownBy(client().send(message))
+  expect(error).toBeInstanceOf(PosthornApiError)
+  expect(error).toMatchObject({ status: 301, isTransient: false })
+  expect((error as Error).message).toContain(`${other.baseUrl}/api/v1/send`)
+  expect([asked.length, other.asked.length]).toEqual([1, 0])
+})
