@@ -195,7 +195,7 @@ function refusal(response: Response, text: string, idempotencyKey: string | unde
   const string = (name: string) => (typeof said[name] === 'string' ? { [name]: said[name] } : {})
   const requestId = response.headers.get('x-request-id')
   const elsewhere = response.headers.get('location')
-  const retryAfter = Number(response.headers.get('retry-after') ?? Number.NaN)
+  const retryAfter = secondsUntil(response.headers.get('retry-after'))
   return new PosthornApiError(
     {
       status: response.status,
@@ -208,10 +208,18 @@ function refusal(response: Response, text: string, idempotencyKey: string | unde
       ...string('field'),
       ...string('upgradeUrl'),
       ...(requestId !== null && { requestId }),
-      ...(retryAfter >= 0 && { retryAfterSeconds: retryAfter }),
+      ...(retryAfter !== undefined && { retryAfterSeconds: retryAfter }),
     },
     idempotencyKey,
   )
+}
+
+/** `Retry-After` (RFC 9110, 10.2.3): the service gives seconds, a proxy before it perhaps a date. */
+function secondsUntil(retryAfter: string | null): number | undefined {
+  if (retryAfter === null) return undefined
+  if (/^\d+$/.test(retryAfter)) return Number(retryAfter)
+  const seconds = Math.ceil((Date.parse(retryAfter) - Date.now()) / 1000)
+  return Number.isNaN(seconds) ? undefined : Math.max(seconds, 0)
 }
 
 /** A proxy before the service may answer in HTML. */

@@ -70,7 +70,8 @@ export class PosthornApiError extends PosthornError {
 
   /** Nothing is wrong with the request: the same one may succeed later. */
   get isTransient(): boolean {
-    return this.status === 429 || this.status >= 500 || this.code === 'idempotency_in_progress'
+    // 408: nobody read the whole request, or a proxy had just given up the connection.
+    return [408, 429].includes(this.status) || this.status >= 500 || this.code === 'idempotency_in_progress'
   }
 }
 

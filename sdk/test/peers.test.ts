@@ -91,3 +91,37 @@ test('a redirect is told as what it is, at once, and not followed with the key',
   expect((error as Error).message).toContain(`${other.baseUrl}/api/v1/send`)
   expect([asked.length, other.asked.length]).toEqual([1, 0])
 })
+
+describe('pauses that were asked for', () => {
+  test('a date is a Retry-After as well as seconds are', async () => {
+    const atMs = Math.ceil(Date.now() / 1000) * 1000 + 2_000
+    const { asked, client } = await peer(
+      says(503, 'busy', { 'retry-after': new Date(atMs).toUTCString() }),
+      says(202, accepted),
+    )
+    await client().send(message)
+    expect(asked[1]?.atMs).toBeGreaterThanOrEqual(atMs)
+  })
+
+  test('a date that is far off is not waited for but told', async () => {
+    const retryAfter = new Date(Date.now() + 3_600_000).toUTCString()
+    const { asked, client } = await peer(says(429, '{"error":"x"}', { 'retry-after': retryAfter }))
+    const error = (await thrownBy(client().send(message))) as PosthornApiError
+    expect(error.retryAfterSeconds).toBeGreaterThan(3_590)
+    expect(error.retryAfterSeconds).toBeLessThanOrEqual(3_600)
+    expect(asked).toHaveLength(1)
+  })
+
+  test.each(['soon', '', '-1', 'Sun, 06 Nov 1994 08:49:37 GMT'])('%j does not stop the repeat', async (retryAfter) => {
+    const { asked, client } = await peer(says(503, 'busy', { 'retry-after': retryAfter }), says(202, accepted))
+    await client().send(message)
+    expect(asked).toHaveLength(2)
+  })
+
+  test('a request that came too slowly, or over a connection that a proxy had given up, is made again', async () => {
+    const { asked, client } = await peer(says(408), says(202, accepted))
+    await client().send(message)
+    expect(asked).toHaveLength(2)
+    expect(asked[1]).toMatchObject({ key: asked[0]?.key, body: asked[0]?.body })
+  })
+})
