@@ -1,6 +1,6 @@
 // The API as methods. A send carries an idempotency key of its own making, so that it may be repeated when nobody answers, and there is
 // still one message. Retried are only answers that the service itself calls passing, with the same bytes each time.
-import { PosthornApiError, PosthornConnectionError, PosthornWaitError } from './errors.ts'
+import { PosthornApiError, PosthornConnectionError, PosthornError, PosthornWaitError } from './errors.ts'
 import type { AttachmentInput, EventPage, MessageDeliveryStatus, MessageToSend, SendMessageResponse } from './shapes.ts'
 
 export interface PosthornOptions {
@@ -73,8 +73,8 @@ export class Posthorn {
 
   /**
    * Queues one message. When it resolves, the message is kept durably and will be delivered, or end in a state that you can see.
-   * Throws `PosthornApiError` when the service says no, and `PosthornConnectionError` when nobody answered, also not to the repeats;
-   * both carry the `idempotencyKey` with which the send may be repeated safely.
+   * Throws `PosthornApiError` when the service says no, and `PosthornConnectionError` when nobody answered, also not to the repeats, or
+   * `signal` called it off; both carry the `idempotencyKey` with which the send may be repeated safely.
    */
   async send(message: MessageToSend, options: SendOptions = {}): Promise<SendMessageResponse> {
     const idempotencyKey = options.idempotencyKey ?? crypto.randomUUID()
@@ -82,13 +82,16 @@ export class Posthorn {
       throw new TypeError('idempotencyKey must be 1 to 255 visible ASCII characters, without spaces')
     // The service compares the bytes of a repeat: they are written once, and the same for a message that was kept meanwhile.
     const body = JSON.stringify({ ...message, attachments: message.attachments?.map(inBase64) }, inOrder)
-    return (await this.#call({
-      path: '/api/v1/send',
-      brings: 'id',
-      body,
-      idempotencyKey,
-      signal: options.signal,
-    })) as SendMessageResponse
+    const { signal } = options
+    signal?.throwIfAborted()
+    try {
+      const call = { path: '/api/v1/send', brings: 'id', body, idempotencyKey, signal } as const
+      return (await this.#call(call)) as SendMessageResponse
+    } catch (error) {
+      if (signal?.aborted !== true || error instanceof PosthornError) throw error
+      const what = 'The send was called off while it was under way; the message may have been accepted.'
+      throw new PosthornConnectionError(what, { cause: error, idempotencyKey })
+    }
   }
 
   /** What has become of a message. */

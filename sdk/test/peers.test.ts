@@ -125,3 +125,26 @@ describe('pauses that were asked for', () => {
     expect(asked[1]).toMatchObject({ key: asked[0]?.key, body: asked[0]?.body })
   })
 })
+
+describe('a send that is called off may have been accepted: the error carries the key', () => {
+  test.each(['while nobody answers', 'while it waits for the next try'])('%s', async (when) => {
+    const caller = new AbortController()
+    const reason = new Error('not needed any more')
+    const stop = () => setImmediate(() => caller.abort(reason))
+    const { asked, client } = await peer((response) => {
+      if (when === 'while nobody answers') return stop()
+      response.writeHead(503, { 'retry-after': '10' }).end('busy', stop)
+    })
+    const error = await thrownBy(client().send(message, { signal: caller.signal }))
+    expect(error).toBeInstanceOf(PosthornConnectionError)
+    expect(error).toMatchObject({ cause: reason, idempotencyKey: asked[0]?.key })
+    expect(asked).toHaveLength(1)
+  })
+
+  test('but before it began nothing was sent, and there is nothing to repeat', async () => {
+    const { asked, client } = await peer(says(202, accepted))
+    const reason = new Error('too late')
+    expect(await thrownBy(client().send(message, { signal: AbortSignal.abort(reason) }))).toBe(reason)
+    expect(asked).toHaveLength(0)
+  })
+})
