@@ -48,6 +48,8 @@ interface Call {
 
 const firstPauseMs = 250
 const longestPauseMs = 5_000
+/** What the last look for an outcome may take, when the time is over. */
+const lastLookMs = 1_000
 
 export class Posthorn {
   readonly #base: string
@@ -104,11 +106,20 @@ export class Posthorn {
   async waitForOutcome(messageId: string, options: WaitOptions = {}): Promise<MessageDeliveryStatus> {
     const timeoutMs = options.timeoutMs ?? 60_000
     const deadline = Date.now() + timeoutMs
+    let last: MessageDeliveryStatus | undefined
     for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(pauseMs * 1.5, longestPauseMs)) {
-      const status = await this.status(messageId, options)
-      if (isOutcome(status, options.until ?? 'processed')) return status
+      const late = AbortSignal.timeout(Math.min(Math.max(deadline - Date.now(), lastLookMs), 2 ** 31 - 1))
+      const signal = either(options.signal, late)
+      try {
+        // The first look takes as long as any request: without it there is nothing to tell.
+        last = await this.status(messageId, last === undefined ? options : { signal })
+      } catch (error) {
+        if (last === undefined || !late.aborted || options.signal?.aborted === true) throw error
+        throw new PosthornWaitError(last, timeoutMs)
+      }
+      if (isOutcome(last, options.until ?? 'processed')) return last
       const leftMs = deadline - Date.now()
-      if (leftMs <= 0) throw new PosthornWaitError(status, timeoutMs)
+      if (leftMs <= 0) throw new PosthornWaitError(last, timeoutMs)
       await pause(Math.min(pauseMs, leftMs), options.signal)
     }
   }
@@ -157,7 +168,7 @@ export class Posthorn {
       const response = await this.#fetch(this.#base + call.path, {
         method: call.body === undefined ? 'GET' : 'POST',
         redirect: 'manual', // a key is not carried elsewhere
-        signal: call.signal === undefined ? late : AbortSignal.any([call.signal, late]),
+        signal: either(call.signal, late),
         headers: {
           authorization: `Bearer ${this.#apiKey}`,
           accept: 'application/json',
@@ -181,6 +192,10 @@ export class Posthorn {
       })
     }
   }
+}
+
+function either(caller: AbortSignal | undefined, late: AbortSignal): AbortSignal {
+  return caller === undefined ? late : AbortSignal.any([caller, late])
 }
 
 function isOutcome(

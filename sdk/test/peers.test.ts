@@ -148,3 +148,11 @@ describe('a send that is called off may have been accepted: the error carries th
     expect(asked).toHaveLength(0)
   })
 })
+
+test('waiting for an outcome ends in time, also where the service does not answer any more', async () => {
+  const status = { message: { ...message, id }, processingStatus: 'sending', deliveryStatus: 'pending', events: [] }
+  const { client } = await peer(says(200, JSON.stringify(status)), () => undefined)
+  const error = await thrownBy(client().waitForOutcome(id, { timeoutMs: 300 }))
+  expect(error).toBeInstanceOf(PosthornWaitError)
+  expect((error as PosthornWaitError).status).toEqual(status)
+})
