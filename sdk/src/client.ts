@@ -61,11 +61,14 @@ export class Posthorn {
 
   constructor(options: PosthornOptions) {
     const { baseUrl, apiKey } = options
-    if (!/^https?:\/\//i.test(baseUrl) || !URL.canParse(baseUrl))
+    const url = URL.canParse(baseUrl) ? new URL(baseUrl) : undefined
+    if (url === undefined || !/^https?:$/.test(url.protocol))
       throw new TypeError('baseUrl must be a URL such as https://mail.example.com')
+    if (url.username + url.password + url.search + url.hash !== '')
+      throw new TypeError('baseUrl must be a URL without login, query and fragment, such as https://mail.example.com')
     if (apiKey === undefined || !/^[!-~]+$/.test(apiKey))
       throw new TypeError('apiKey must be an API key of Posthorn, ph_...')
-    this.#base = baseUrl.replace(/\/+$/, '')
+    this.#base = url.href.replace(/\/+$/, '')
     this.#apiKey = apiKey
     this.#timeoutMs = options.timeoutMs ?? 30_000
     this.#retriesMax = options.retriesMax ?? 4

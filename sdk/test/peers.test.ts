@@ -156,3 +156,32 @@ test('waiting for an outcome ends in time, also where the service does not answe
   expect(error).toBeInstanceOf(PosthornWaitError)
   expect((error as PosthornWaitError).status).toEqual(status)
 })
+
+describe('an address', () => {
+  test.each([
+    'https://ada:lovelace@mail.example.com',
+    'https://mail.example.com/?x=1',
+    'https://mail.example.com/#x',
+    'ftp://mail.example.com',
+    'https://',
+  ])('%s cannot be one: said at once, without what stands in it', (baseUrl) => {
+    const error = (() => {
+      try {
+        return new Posthorn({ baseUrl, apiKey })
+      } catch (thrown) {
+        return thrown
+      }
+    })()
+    expect(error).toBeInstanceOf(TypeError)
+    expect((error as Error).message).toMatch(/baseUrl/)
+    expect((error as Error).message).not.toContain('lovelace')
+  })
+
+  test('may have white space around it, as files and settings bring it along, and a path', async () => {
+    const { baseUrl, client } = await peer((response, { url }) =>
+      response.end(url === '/mail/api/v1/send' ? accepted : ''),
+    )
+    for (const given of [` ${baseUrl}/mail`, `${baseUrl}/mail/ `, `${baseUrl}/mail\n`])
+      expect(await client({ baseUrl: given, retriesMax: 0 }).send(message)).toMatchObject({ id })
+  })
+})
