@@ -59,7 +59,8 @@ export async function verifyWebhook(options: VerifyOptions): Promise<WebhookEven
 
   if (!(await isSigned(bytes, timestamp, signatures, secrets)))
     throw new WebhookVerificationError('wrong_signature', 'No signature is valid for this body and secret.')
-  if (Math.abs(now / 1000 - Number(timestamp)) > toleranceSeconds)
+  // The other way around, a tolerance of NaN, from a setting that is missing, would let everything through.
+  if (!(Math.abs(now / 1000 - Number(timestamp)) <= toleranceSeconds))
     throw new WebhookVerificationError('stale_timestamp', `Webhook-Timestamp is more than ${toleranceSeconds} s off.`)
   return eventOf(bytes, id)
 }

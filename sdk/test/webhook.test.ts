@@ -12,6 +12,7 @@ interface Vector {
   readonly now: number
   readonly headers: Readonly<Record<string, string>>
   readonly body: string
+  readonly valid: boolean
   readonly mistake?: string
 }
 const { vectors } = JSON.parse(readFileSync(new URL('../test-vectors/webhooks.json', import.meta.url), 'utf8')) as {
@@ -46,6 +47,18 @@ describe('a webhook is believed exactly when it is genuine and fresh', () => {
       )
     },
   )
+
+  test('a tolerance that is no number lets nothing through', async () => {
+    const { headers, body, secrets, now } = vectors[0] as Vector
+    const later = { headers, body, secret: secrets, now: (now + 301) * 1000 }
+    for (const toleranceSeconds of [Number.NaN, Number(undefined)])
+      await expect(verifyWebhook({ ...later, toleranceSeconds })).rejects.toMatchObject({ mistake: 'stale_timestamp' })
+  })
+
+  test('every vector says whether it is valid, for verifiers that have no names for mistakes', () => {
+    for (const { name, valid, mistake } of vectors) expect([name, valid]).toEqual([name, mistake === undefined])
+    expect(vectors.filter(({ valid }) => !valid).length).toBeGreaterThan(10)
+  })
 
   test('the body may come as bytes of any kind, and not parsed', async () => {
     const { headers, body, secrets, now } = vectors[0] as Vector
