@@ -18,11 +18,11 @@ export interface PosthornOptions {
   fetch?: typeof fetch
 }
 export interface RequestOptions {
-  signal?: AbortSignal
+  signal?: AbortSignal | undefined
 }
 export interface SendOptions extends RequestOptions {
   /** Your own name for this message, 1 to 255 visible ASCII characters: sends with the same name make one message. Default: a random one. */
-  idempotencyKey?: string
+  idempotencyKey?: string | undefined
 }
 export interface WaitOptions extends RequestOptions {
   /** `processed` (default): until Posthorn is done with it. `reported`: until the receiving provider has said something too, or it failed. */

@@ -29,7 +29,10 @@ export type ErrorCode =
 
 export class PosthornError extends Error {
   override readonly name: string = 'PosthornError'
-  /** Of a send: repeat it with this key and the same message, however much later, and there is still only one message. */
+  /**
+   * Of a send: repeat it with this key and the same message, and there is still only one message; for as long as the service keeps the
+   * record of it (90 days, unless its operator says otherwise).
+   */
   readonly idempotencyKey?: string
   constructor(message: string, options: { cause?: unknown; idempotencyKey?: string | undefined } = {}) {
     super(message, options)
@@ -37,7 +40,7 @@ export class PosthornError extends Error {
   }
 }
 
-/** The service answered no. `code` says why. */
+/** The service, or a proxy before it, answered no. `code` says why. From 500 on a message may have been accepted all the same. */
 export class PosthornApiError extends PosthornError {
   override readonly name = 'PosthornApiError'
   /** HTTP status. */

@@ -163,7 +163,7 @@ describe('over a line that breaks', () => {
     const error = await client.send(message(recipient)).catch((thrown: unknown) => thrown)
     expect(error).toBeInstanceOf(PosthornConnectionError)
     const { idempotencyKey } = error as PosthornConnectionError
-    await client.send(message(recipient), { idempotencyKey: idempotencyKey ?? '' })
+    await client.send(message(recipient), { idempotencyKey })
     expect(await kept(recipient)).toBe(1)
     line.close()
   })
