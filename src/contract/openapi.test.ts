@@ -69,6 +69,8 @@ test('every endpoint answers its errors with the Error schema and a request id',
     }[])
       for (const [status, response] of Object.entries(operation.responses)) {
         expect(response.headers).toHaveProperty('X-Request-Id')
+        if (status === '401') expect(response.headers).toHaveProperty('WWW-Authenticate')
+        if (['429', '503'].includes(status)) expect(response.headers).toHaveProperty('Retry-After')
         if (Number(status) >= 400)
           expect(response.content).toEqual({ 'application/json': { schema: { $ref: '#/components/schemas/Error' } } })
       }

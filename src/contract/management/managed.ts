@@ -1,7 +1,16 @@
 // The common shape of management endpoints: what each of them may answer besides its success, and the small schemas that all of them use.
 import { Type } from 'typebox'
 import type { Static, TObject, TProperties, TSchema } from 'typebox'
-import { anyway, no, type Access, type Answer, type Operation, type Parameter, type Scope } from '../operation.ts'
+import {
+  anyway,
+  no,
+  type Access,
+  type Answer,
+  type Operation,
+  type Parameter,
+  type ResponseHeader,
+  type Scope,
+} from '../operation.ts'
 
 export interface Managed<
   Body extends TSchema | undefined = TSchema | undefined,
@@ -64,8 +73,7 @@ export function managed<
     500: anyway[500],
     503: no('The database cannot be reached, or too much is under way (`service_unavailable`).', ['Retry-After']),
   }
-  for (const [code, words] of Object.entries(may))
-    refusals[Number(code)] = no(words, Number(code) === 429 ? ['Retry-After'] : [])
+  for (const [code, words] of Object.entries(may)) refusals[Number(code)] = no(words, carried[Number(code)])
   return {
     ...rest,
     access,
@@ -76,6 +84,13 @@ export function managed<
     ok: { status, schema: schema as Ok },
     answers: { [status]: success, ...refusals },
   }
+}
+
+/** What an answer has beside its body, whoever asked. */
+const carried: Readonly<Record<number, readonly ResponseHeader[]>> = {
+  401: ['WWW-Authenticate'],
+  429: ['Retry-After'],
+  503: ['Retry-After'],
 }
 
 export const notKnown = no(
