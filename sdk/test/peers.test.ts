@@ -29,12 +29,13 @@ afterEach(() => {
 /** A peer with one answer after the other; the last one stays. */
 async function peer(...answers: readonly Answer[]) {
   const asked: Asked[] = []
-  const server = createServer(async (request, response) => {
+  const hear = async (request: IncomingMessage, response: ServerResponse) => {
     const answer = answers[Math.min(asked.length, answers.length - 1)]
     const key = request.headers['idempotency-key']
     asked.push({ key: typeof key === 'string' ? key : undefined, body: await text(request), atMs: Date.now() })
     answer?.(response, request)
-  })
+  }
+  const server = createServer((request, response) => void hear(request, response))
   closers.push(() => server.close().closeAllConnections())
   await once(server.listen(0, '127.0.0.1'), 'listening')
   const baseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
