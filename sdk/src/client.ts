@@ -111,7 +111,7 @@ export class Posthorn {
     const deadline = Date.now() + timeoutMs
     let last: MessageDeliveryStatus | undefined
     for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(pauseMs * 1.5, longestPauseMs)) {
-      const late = AbortSignal.timeout(Math.min(Math.max(deadline - Date.now(), lastLookMs), 2 ** 31 - 1))
+      const late = AbortSignal.timeout(Math.ceil(Math.min(Math.max(deadline - Date.now(), lastLookMs), 2 ** 31 - 1)))
       const signal = either(options.signal, late)
       try {
         // The first look takes as long as any request: without it there is nothing to tell.
@@ -150,7 +150,8 @@ export class Posthorn {
       if (!(answer instanceof Error)) return answer.body
       call.signal?.throwIfAborted()
       const waitMs = this.#waitBefore(answer, pauseMs)
-      if (waitMs === undefined || retries >= this.#retriesMax) throw answer
+      // Said so that NaN, from a setting that is missing, means none.
+      if (waitMs === undefined || !(retries < this.#retriesMax)) throw answer
       await pause(waitMs, call.signal)
     }
   }
@@ -161,7 +162,7 @@ export class Posthorn {
     if (error instanceof PosthornConnectionError) return jittered
     if (!error.isTransient) return undefined
     const askedMs = (error.retryAfterSeconds ?? 0) * 1000
-    return askedMs > this.#retryAfterMsMax ? undefined : Math.max(askedMs, jittered)
+    return askedMs <= this.#retryAfterMsMax ? Math.max(askedMs, jittered) : undefined
   }
 
   async #try(call: Call): Promise<{ body: unknown } | PosthornApiError | PosthornConnectionError> {

@@ -158,6 +158,19 @@ test('waiting for an outcome ends in time, also where the service does not answe
   expect((error as PosthornWaitError).status).toEqual(status)
 })
 
+test('times and counts need not be whole, and one that is no number, from a setting that is missing, ends nothing in endless repeats', async () => {
+  const status = { message: { ...message, id }, processingStatus: 'sent', deliveryStatus: 'delivered', events: [] }
+  const good = await peer(says(200, JSON.stringify(status)))
+  for (const timeoutMs of [2_500.5, Infinity])
+    expect(await good.client().waitForOutcome(id, { timeoutMs })).toEqual(status)
+  const busy = await peer(says(503, 'busy', { 'retry-after': '3600' }))
+  await expect(busy.client({ retryAfterMsMax: Number.NaN }).send(message)).rejects.toMatchObject({ status: 503 })
+  const lost = await peer((response) => response.destroy())
+  const error = await thrownBy(lost.client({ retriesMax: Number.NaN }).send(message))
+  expect(error).toBeInstanceOf(PosthornConnectionError)
+  expect([busy.asked.length, lost.asked.length]).toEqual([1, 1])
+})
+
 describe('an address', () => {
   test.each([
     'https://ada:lovelace@mail.example.com',
