@@ -1,6 +1,9 @@
 // What was read from the service, for the whole page.
-import { MutationCache, QueryCache, QueryClient } from '@tanstack/react-query'
+import { MutationCache, notifyManager, QueryCache, QueryClient } from '@tanstack/react-query'
 import { ApiError } from './api.ts'
+
+// A change that is under way shows at its button before the next press is heard: the second press of a double click made another key.
+notifyManager.setScheduler(queueMicrotask)
 
 /** Whatever is told that the session has ended lets the page look, which then leads to the sign-in (session.tsx). */
 function lookForSession(error: Error): void {
