@@ -19,7 +19,12 @@ export const client = new QueryClient({
   }),
   mutationCache: new MutationCache({ onError: lookForSession }),
   defaultOptions: {
+    // What the browser believes of the network decides nothing: Posthorn may run on this very machine. And a change that waited for the network would
+    // be made by itself, minutes after somebody gave it up.
+    mutations: { networkMode: 'always' },
     queries: {
+      networkMode: 'always',
+      refetchOnReconnect: true,
       staleTime: 5_000,
       // A no is an answer; only silence is asked again.
       retry: (failures, error) => failures < 2 && !(error instanceof ApiError && error.status < 500),
