@@ -32,39 +32,55 @@ export function lookAt(id: string | undefined): void {
 type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
 export async function ask<Answer>(method: Method, path: string, body?: unknown, signal?: AbortSignal): Promise<Answer> {
-  const response = await reach(path, {
-    method,
-    credentials: 'same-origin',
-    headers: {
-      accept: 'application/json',
-      // No other site can make a browser say this (attack T8).
-      ...(method !== 'GET' && { 'x-posthorn-csrf': '1' }),
-      ...(body !== undefined && { 'content-type': 'application/json' }),
-      ...(workspaceId !== undefined && { 'x-posthorn-workspace': workspaceId }),
-    },
-    ...(body !== undefined && { body: JSON.stringify(body) }),
-    ...(signal !== undefined && { signal }),
-  })
-  const text = await response.text()
-  const said = text === '' ? undefined : read(text)
-  if (response.ok) return said as Answer
-  throw new ApiError(response.status, said ?? {}, response.headers.get('x-request-id') ?? undefined)
+  const text = await answerTo(method, path, body, signal)
+  const answer = text === '' ? undefined : parsed(text)
+  // A page of a proxy, with "200".
+  if (text !== '' && answer === undefined) throw new UnreachableError(unreadable)
+  return answer as Answer
 }
 
-async function reach(path: string, init: RequestInit): Promise<Response> {
+/** What is no JSON, as it comes. */
+export const read = (path: string): Promise<string> => answerTo('GET', path)
+
+async function answerTo(method: Method, path: string, body?: unknown, signal?: AbortSignal): Promise<string> {
+  const response = await unbroken(
+    fetch(path, {
+      method,
+      credentials: 'same-origin',
+      headers: {
+        accept: 'application/json',
+        // No other site can make a browser say this (attack T8).
+        ...(method !== 'GET' && { 'x-posthorn-csrf': '1' }),
+        ...(body !== undefined && { 'content-type': 'application/json' }),
+        ...(workspaceId !== undefined && { 'x-posthorn-workspace': workspaceId }),
+      },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+      ...(signal !== undefined && { signal }),
+    }),
+  )
+  const text = await unbroken(response.text())
+  if (response.ok) return text
+  const said = text === '' ? {} : ((parsed(text) ?? { error: unreadable }) as { readonly error?: string })
+  throw new ApiError(response.status, said, response.headers.get('x-request-id') ?? undefined)
+}
+
+/** The line may break in the middle of an answer, too. */
+async function unbroken<Answer>(answer: Promise<Answer>): Promise<Answer> {
   try {
-    return await fetch(path, init)
+    return await answer
   } catch (cause) {
     if (cause instanceof DOMException && cause.name === 'AbortError') throw cause
     throw new UnreachableError('Posthorn cannot be reached at the moment.', { cause })
   }
 }
 
-function read(text: string): unknown {
+const unreadable = 'The answer could not be read: is there something between this page and Posthorn?'
+/** Undefined where it is no JSON. */
+function parsed(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {
-    return { error: 'The answer could not be read: is there something between this page and Posthorn?' }
+    return undefined
   }
 }
 

@@ -2,9 +2,9 @@
 import { Link } from '@tanstack/react-router'
 import { Ban, Download, Flag, Hand, MailX, Undo2, Upload } from 'lucide-react'
 import { useRef, useState } from 'react'
-import { ask, useChange, useForgetting } from '../api.ts'
+import { ask, read, useChange, useForgetting } from '../api.ts'
 import { PagedTable } from '../list.tsx'
-import { useLooking, useMay } from '../session.tsx'
+import { useMay } from '../session.tsx'
 import type { Suppression } from '../shapes.ts'
 import { Badge } from '../ui/badge.tsx'
 import { Button, buttonClass } from '../ui/button.tsx'
@@ -26,6 +26,7 @@ export function Suppressions() {
   const [adding, setAdding] = useState(false)
   const [removing, setRemoving] = useState<Suppression>()
   const mayWrite = useMay('suppressions.write')
+  const download = useExport()
   const add = useChange(
     (recipient: string) => ask('POST', '/api/v1/suppressions', { recipient }),
     ['suppressions'],
@@ -44,7 +45,13 @@ export function Suppressions() {
       about="No mail is accepted for these recipients: they bounced hard, complained, or were added by hand."
       actions={
         <>
-          <Export />
+          <Button
+            busy={download.isPending}
+            icon={<Download aria-hidden className="size-4" />}
+            onClick={() => download.mutate(undefined)}
+          >
+            Export
+          </Button>
           {mayWrite && <Undo />}
           {mayWrite && <Import />}
           {mayWrite && (
@@ -55,6 +62,7 @@ export function Suppressions() {
         </>
       }
     >
+      <FormMistake error={download.error} />
       <div className="grid gap-3 sm:grid-cols-[minmax(0,1fr)_12rem]">
         <TextField
           label="Search"
@@ -183,41 +191,27 @@ export function Suppressions() {
 }
 
 /** A download that carries the workspace: a plain link could not name it. */
-function Export() {
-  const { workspace } = useLooking()
-  const save = useChange(async () => {
-    const response = await fetch('/api/v1/suppressions.csv', {
-      headers: { ...(workspace !== undefined && { 'x-posthorn-workspace': workspace.workspaceId }) },
-    })
-    if (!response.ok) throw new Error(`The service answered ${response.status}.`)
+function useExport() {
+  return useChange(async () => {
     const link = document.createElement('a')
-    link.href = URL.createObjectURL(await response.blob())
+    link.href = URL.createObjectURL(new Blob([await read('/api/v1/suppressions.csv')], { type: 'text/csv' }))
     link.download = 'suppressions.csv'
     link.click()
     URL.revokeObjectURL(link.href)
   }, [])
-  return (
-    <Button
-      busy={save.isPending}
-      icon={<Download aria-hidden className="size-4" />}
-      onClick={() => save.mutate(undefined)}
-    >
-      Export
-    </Button>
-  )
 }
 
 function Import() {
   const [open, setOpen] = useState(false)
   const input = useRef<HTMLInputElement>(null)
-  const read = useChange(
+  const send = useChange(
     async (file: File) =>
       ask<{ added: number; alreadyThere: number }>('POST', '/api/v1/suppressions/import', { csv: await file.text() }),
     ['suppressions'],
   )
   const close = (to: boolean) => {
     setOpen(to)
-    if (!to) read.reset()
+    if (!to) send.reset()
   }
   return (
     <Dialog
@@ -239,22 +233,22 @@ function Import() {
         className="text-sm file:mr-3 file:rounded-lg file:border file:border-line file:bg-sunken file:px-3 file:py-1.5"
         onChange={(event) => {
           const file = event.target.files?.[0]
-          if (file !== undefined) read.mutate(file)
+          if (file !== undefined) send.mutate(file)
           // The same file again, corrected, is a choice, too.
           event.target.value = ''
         }}
       />
-      {read.isPending && (
+      {send.isPending && (
         <p role="status" className="text-sm text-soft">
-          {read.variables.name} is being read…
+          {send.variables.name} is being read…
         </p>
       )}
-      {read.data !== undefined && (
+      {send.data !== undefined && (
         <p role="status" className="text-sm text-good">
-          {read.data.added} added, {read.data.alreadyThere} were there already.
+          {send.data.added} added, {send.data.alreadyThere} were there already.
         </p>
       )}
-      <FormMistake error={read.error} />
+      <FormMistake error={send.error} />
       <DialogActions>
         <Button onClick={() => close(false)}>Close</Button>
       </DialogActions>
