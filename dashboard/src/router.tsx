@@ -1,6 +1,7 @@
 // Where one can go. Pages are loaded when somebody goes there, so that the first one is there soon.
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Link, Outlet } from '@tanstack/react-router'
 import { Compass } from 'lucide-react'
+import { ApiError, UnreachableError } from './api.ts'
 import { client } from './client.ts'
 import { readFilter } from './message-filter.ts'
 import { requireSession } from './session.tsx'
@@ -18,10 +19,20 @@ const root = createRootRoute({
       </Link>
     </main>
   ),
-  errorComponent: ({ error, reset }) => (
-    <Failed error={error instanceof Error ? error : new Error(String(error))} again={reset} />
-  ),
+  errorComponent: Broken,
 })
+
+/** A page that could not begin. What was asked of the service is asked again; a part of the page itself comes only with all of it. */
+function Broken({ error }: { readonly error: unknown }) {
+  const isAnswer = error instanceof ApiError || error instanceof UnreachableError
+  return (
+    <Failed
+      error={error instanceof Error ? error : new Error(String(error))}
+      again={() => (isAnswer ? void router.invalidate() : location.reload())}
+    />
+  )
+}
+
 const inside = createRoute({
   getParentRoute: () => root,
   id: 'inside',
