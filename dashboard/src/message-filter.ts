@@ -11,7 +11,9 @@ export interface MessageFilter {
 }
 
 const isText = (value: string): boolean => value !== ''
-const isDay = (value: string): boolean => /^\d{4}-\d\d-\d\d$/.test(value) && !Number.isNaN(Date.parse(value))
+/** One on which there may have been a message: no year that is still being typed. */
+export const isDay = (value: string): boolean =>
+  /^(?:19[7-9]|2\d\d)\d-\d\d-\d\d$/.test(value) && !Number.isNaN(Date.parse(value))
 const members = {
   status: isText,
   deliveryStatus: isText,

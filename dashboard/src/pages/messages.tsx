@@ -3,7 +3,7 @@ import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import { Mail, Search } from 'lucide-react'
 import { useEffect, useState } from 'react'
 import { PagedTable } from '../list.tsx'
-import { readFilter, type MessageFilter } from '../message-filter.ts'
+import { isDay, readFilter, type MessageFilter } from '../message-filter.ts'
 import type { MessageListItem } from '../shapes.ts'
 import { useSearchField } from '../shortcuts.ts'
 import { StateBadge, states } from '../ui/badge.tsx'
@@ -51,6 +51,8 @@ export const messageColumns: readonly Column<MessageListItem>[] = [
   { head: 'Accepted', cell: ({ createdAt }) => <Time at={createdAt} />, align: 'right' },
 ]
 
+const isId = /^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/i
+
 const isBackwards = ({ from, to }: MessageFilter): boolean => from !== undefined && to !== undefined && to < from
 
 /** The filter as the service wants it: instants, the last day to its end. Dates without a time are read as the browser's own midnight. */
@@ -61,6 +63,31 @@ function asked({ from, to, ...filter }: MessageFilter): Readonly<Record<string, 
     return at.toISOString()
   }
   return { ...filter, ...(from && { from: midnight(from, 0) }), ...(to && { to: midnight(to, 1) }) }
+}
+
+interface DayFieldProps {
+  readonly label: string
+  readonly day: string
+  readonly choose: (day: string) => void
+  readonly min?: string | undefined
+  readonly max?: string | undefined
+  readonly mistake?: string | undefined
+}
+/** A day that is typed is first one of the year 2, then of 20: what is typed stays there, and is looked for once it can be meant. */
+function DayField({ day, choose, ...rest }: DayFieldProps) {
+  const [typed, setTyped] = useState(day)
+  useEffect(() => setTyped(day), [day])
+  return (
+    <TextField
+      {...rest}
+      type="date"
+      value={typed}
+      onChange={({ target }) => {
+        setTyped(target.value)
+        if (target.value === '' || isDay(target.value)) choose(target.value)
+      }}
+    />
+  )
 }
 
 export function Messages() {
@@ -86,6 +113,8 @@ export function Messages() {
           event.preventDefault()
           const typed = textIn(new FormData(event.currentTarget), 'text').trim()
           // A whole address is found along an index, however long ago it was.
+          // An id stands in answers, events and logs: it is one message.
+          if (isId.test(typed)) return void navigate({ to: '/messages/$messageId', params: { messageId: typed } })
           const isAddress = /^[^\s@]+@[^\s@]+$/.test(typed)
           look({ recipient: isAddress ? typed : '', text: isAddress ? '' : typed })
         }}
@@ -96,7 +125,7 @@ export function Messages() {
             label="Search"
             name="text"
             type="search"
-            placeholder="An address, or part of the subject"
+            placeholder="An address, an id, or part of the subject"
             value={text}
             onChange={(event) => setText(event.target.value)}
           />
@@ -113,20 +142,13 @@ export function Messages() {
           value={filter.deliveryStatus ?? ''}
           onChange={(event) => look({ deliveryStatus: event.target.value })}
         />
-        <TextField
-          label="From"
-          type="date"
-          max={filter.to}
-          value={filter.from ?? ''}
-          onChange={(event) => look({ from: event.target.value })}
-        />
-        <TextField
+        <DayField label="From" max={filter.to} day={filter.from ?? ''} choose={(from) => look({ from })} />
+        <DayField
           label="To"
-          type="date"
           min={filter.from}
           mistake={isBackwards(filter) ? 'This is before “From”.' : undefined}
-          value={filter.to ?? ''}
-          onChange={(event) => look({ to: event.target.value })}
+          day={filter.to ?? ''}
+          choose={(to) => look({ to })}
         />
         <Button
           type="submit"
