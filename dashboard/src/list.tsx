@@ -1,10 +1,11 @@
 // Pages of a list, one after the other, as far as somebody wants to read.
 import { useInfiniteQuery } from '@tanstack/react-query'
-import type { ReactNode } from 'react'
+import { useEffect, type ReactNode } from 'react'
 import { get, withQuery } from './api.ts'
-import { useIntervalOf } from './live.ts'
+import { isLong, useIntervalOf } from './live.ts'
 import type { PageOf } from './shapes.ts'
 import { Button } from './ui/button.tsx'
+import { FormMistake } from './ui/field.tsx'
 import { Failed, Loading } from './ui/states.tsx'
 import { Table, type Column } from './ui/table.tsx'
 
@@ -35,24 +36,31 @@ export function PagedTable<Item>({
     queryFn: ({ pageParam, signal }) => get<PageOf<Item>>(withQuery(path, { ...query, cursor: pageParam }), signal),
     getNextPageParam: ({ next }) => next,
     // Reading ten pages again every few seconds helps nobody: only the first lives.
-    refetchInterval: ({ state }) =>
-      state.data !== undefined && state.data.pages.length > 1 ? false : refreshMs !== undefined && interval(refreshMs),
+    refetchInterval: ({ state }) => !isLong(state.data) && refreshMs !== undefined && interval(refreshMs),
+    refetchOnWindowFocus: ({ state }) => !isLong(state.data),
   })
+  // A page of a search may be empty and not the last (decision 0027): then the next is asked for until something is found.
+  const isLooking = pages.hasNextPage && pages.data?.pages.at(-1)?.items.length === 0
+  const { fetchNextPage, isFetching, isError } = pages
+  useEffect(() => {
+    if (isLooking && !isFetching && !isError) void fetchNextPage()
+  }, [isLooking, isFetching, isError, fetchNextPage])
   if (pages.isError && pages.data === undefined)
     return <Failed error={pages.error} again={() => void pages.refetch()} />
   if (pages.data === undefined) return <Loading rows={6} />
   const items = pages.data.pages.flatMap((page) => page.items)
   const more = pages.hasNextPage && (
-    <div className="flex justify-center border-t border-line p-3">
+    <div className="grid justify-items-center gap-2 border-t border-line p-3">
+      {pages.isFetchNextPageError && <FormMistake error={pages.error} />}
       <Button busy={pages.isFetchingNextPage} onClick={() => void pages.fetchNextPage()}>
-        {items.length === 0 ? 'Look further back' : 'Show more'}
+        {isLooking ? 'Looking further back' : 'Show more'}
       </Button>
     </div>
   )
   if (items.length === 0)
     return (
       <>
-        {empty}
+        {!isLooking && empty}
         {more}
       </>
     )
