@@ -1,6 +1,7 @@
 // What was read from the service, for the whole page.
 import { MutationCache, notifyManager, QueryCache, QueryClient } from '@tanstack/react-query'
-import { ApiError } from './api.ts'
+import { ApiError, UnreachableError } from './api.ts'
+import { makeFlag } from './flag.ts'
 
 // A change that is under way shows at its button before the next press is heard: the second press of a double click made another key.
 notifyManager.setScheduler(queueMicrotask)
@@ -11,9 +12,16 @@ function lookForSession(error: Error): void {
     void client.invalidateQueries({ queryKey: ['session'] })
 }
 
+/** Nobody answered the last reading, or a proxy did: what is shown may be old. */
+export const silence = makeFlag()
+const isSilence = (error: Error): boolean =>
+  error instanceof UnreachableError || (error instanceof ApiError && [502, 503, 504].includes(error.status))
+
 export const client = new QueryClient({
   queryCache: new QueryCache({
+    onSuccess: () => silence.set(false),
     onError: (error, { queryKey }) => {
+      silence.set(isSilence(error))
       if (queryKey[0] !== 'session') lookForSession(error)
     },
   }),

@@ -28,8 +28,9 @@ import {
   X,
   type LucideIcon,
 } from 'lucide-react'
-import { lazy, Suspense, useEffect, useState, type ReactNode } from 'react'
+import { Fragment, lazy, Suspense, useEffect, useState, type ReactNode } from 'react'
 import { ApiError, ask, useChange } from './api.ts'
+import { silence } from './client.ts'
 import { useLive } from './live.ts'
 import { SignedIn, useLooking } from './session.tsx'
 import { useShortcuts } from './shortcuts.ts'
@@ -98,6 +99,7 @@ export function Shell() {
 function Frame({ children }: { readonly children: ReactNode }) {
   const { workspace } = useLooking()
   useLive(workspace?.workspaceId)
+  const isSilent = silence.use()
   const [open, setOpen] = useState(false)
   const [helping, help] = useShortcuts()
   const path = useRouterState({ select: ({ location }) => location.pathname })
@@ -140,11 +142,22 @@ function Frame({ children }: { readonly children: ReactNode }) {
           <Brand />
         </div>
         <WorkspaceMenu />
-        <Navigation />
+        <Navigation done={() => setOpen(false)} />
         <PersonMenu help={() => help(true)} />
       </aside>
       <main id="content" className="min-w-0" inert={open}>
-        {workspace === undefined && !/^\/(?:account|operator)\b/.test(path) ? <NoWorkspace /> : children}
+        <div role="status">
+          {isSilent && (
+            <p className="border-b border-warn/40 bg-warn-wash px-4 py-2 text-sm text-warn sm:px-8">
+              Posthorn does not answer at the moment: what stands here may be old.
+            </p>
+          )}
+        </div>
+        {workspace === undefined && !/^\/(?:account|operator)\b/.test(path) ? (
+          <NoWorkspace />
+        ) : (
+          <Fragment key={workspace?.workspaceId}>{children}</Fragment>
+        )}
       </main>
       {helping && (
         <Suspense>
@@ -189,7 +202,7 @@ function Brand() {
   )
 }
 
-function Navigation() {
+function Navigation({ done }: { readonly done: () => void }) {
   const { session, workspace } = useLooking()
   const groups = [
     ...(workspace === undefined ? [] : places),
@@ -206,6 +219,7 @@ function Navigation() {
               key={to}
               to={to}
               activeOptions={{ exact: to === '/' }}
+              onClick={done}
               className="flex min-h-8 items-center gap-2.5 rounded-md px-2 text-sm text-soft hover:bg-sunken hover:text-ink aria-[current=page]:bg-sunken aria-[current=page]:font-medium aria-[current=page]:text-ink"
             >
               <Icon aria-hidden className="size-4 shrink-0" />
