@@ -42,6 +42,7 @@ export function MessagePage() {
   })
   return (
     <Page
+      key={messageId}
       title={query.data === undefined ? 'Message' : titleOf(query.data.message.subject)}
       about={
         query.data !== undefined && (

@@ -17,7 +17,7 @@ export interface ButtonProps extends ButtonHTMLAttributes<HTMLButtonElement> {
 }
 
 export function buttonClass(look: keyof typeof looks = 'plain'): string {
-  return `inline-flex min-h-9 items-center justify-center gap-1.5 rounded-lg px-3 text-sm font-medium transition-[filter,background-color] disabled:cursor-not-allowed disabled:opacity-55 ${looks[look]}`
+  return `inline-flex min-h-9 items-center justify-center gap-1.5 rounded-lg px-3 text-sm font-medium transition-[filter,background-color] disabled:cursor-not-allowed disabled:opacity-55 aria-disabled:cursor-not-allowed aria-disabled:opacity-55 ${looks[look]}`
 }
 
 export function Button({
@@ -26,15 +26,17 @@ export function Button({
   busy = false,
   children,
   className = '',
-  disabled,
+  onClick,
   ...rest
 }: ButtonProps) {
   return (
     <button
       type="button"
       {...rest}
-      disabled={disabled === true || busy}
+      // Not `disabled`: that takes the focus away, and whoever has no mouse would be nowhere.
+      aria-disabled={busy || undefined}
       aria-busy={busy}
+      onClick={busy ? (event) => event.preventDefault() : onClick}
       className={`${buttonClass(look)} ${className}`}
     >
       {busy ? <LoaderCircle aria-hidden className="size-4 animate-spin" /> : icon}

@@ -1,5 +1,8 @@
 // The frame of every page: one heading, what it is about in a sentence, and the one thing to do here.
-import { useEffect, type ReactNode } from 'react'
+import { useEffect, useRef, type ReactNode } from 'react'
+
+/** The first page begins where the browser begins. */
+let hasArrived = false
 
 export function Page({
   title,
@@ -15,11 +18,23 @@ export function Page({
   useEffect(() => {
     document.title = `${title} · Posthorn`
   }, [title])
+  const heading = useRef<HTMLHeadingElement>(null)
+  // Who came by the keyboard goes on from here: the link that led here is behind, or gone.
+  useEffect(() => {
+    if (hasArrived) heading.current?.focus({ preventScroll: true })
+    hasArrived = true
+  }, [])
   return (
     <div className="mx-auto grid w-full max-w-6xl grid-cols-[minmax(0,1fr)] gap-6 px-4 py-6 sm:px-8 sm:py-8">
       <header className="flex flex-wrap items-start justify-between gap-x-6 gap-y-3">
         <div className="grid min-w-0 gap-1">
-          <h1 dir="auto" title={title} className="line-clamp-3 text-left text-2xl font-semibold break-words">
+          <h1
+            ref={heading}
+            tabIndex={-1}
+            dir="auto"
+            title={title}
+            className="outline-none line-clamp-3 text-left text-2xl font-semibold break-words"
+          >
             {title}
           </h1>
           {about !== undefined && <div className="max-w-2xl break-words text-soft">{about}</div>}

@@ -1,0 +1,263 @@
+// People in a hurry and browsers in trouble: pressed twice, no network, a service that is away for a moment, many tabs, the keyboard alone. Nothing
+// is done twice or later than asked for, nothing waits for ever without a word, and what is old does not look new.
+import type { Page } from 'playwright-core'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import type { JourneyWorkspace } from '../world/journey-workspace.ts'
+import { heading, press, signIn, startVisit, type Visit } from './visit.ts'
+
+let visit: Visit
+let shop: JourneyWorkspace
+let page: Page
+const go = (path: string) => page.goto(`${visit.origin}${path}`)
+const dialog = () => page.getByRole('dialog')
+const soon = (read: () => Promise<unknown>) => expect.poll(read, { interval: 20, timeout: 8_000 })
+
+beforeAll(async () => {
+  visit = await startVisit()
+  shop = await visit.posthorn.workspace({ name: 'Shop' })
+  page = await visit.browser.person()
+  await signIn(page, visit.origin, await visit.makeLogin('ann@people.example', shop.id, 'owner'))
+  await heading(page, 'Overview')
+}, 120_000)
+afterAll(async () => {
+  await visit?.end()
+  expect(visit?.browser.incidents).toEqual([])
+})
+
+afterEach(async () => {
+  await page.context().setOffline(false)
+  await page.unrouteAll()
+})
+
+const keysNamed = async (name: string) =>
+  (await visit.posthorn.query('select 1 from api_keys where workspace_id = $1 and name = $2', [shop.id, name])).length
+
+test('what is pressed twice is done once', async () => {
+  await go('/settings')
+  await press(page, 'Create a key')
+  await dialog().getByLabel('Name').fill('twice')
+  await dialog().getByRole('button', { name: 'Create' }).dblclick()
+  await dialog().getByText('shown this once').waitFor()
+  expect(await keysNamed('twice')).toBe(1)
+})
+
+describe('without a network', () => {
+  test('a change says so, and does not happen by itself when somebody has given it up', async () => {
+    await go('/settings')
+    await press(page, 'Create a key')
+    await dialog().getByLabel('Name').fill('given up')
+    await page.context().setOffline(true)
+    await dialog().getByRole('button', { name: 'Create' }).click()
+    await dialog().getByRole('alert').getByText('cannot be reached').waitFor()
+    expect(await dialog().getByLabel('Name').inputValue()).toBe('given up')
+    await page.keyboard.press('Escape')
+    await page.context().setOffline(false)
+    await page.reload()
+    await page.getByRole('cell', { name: 'twice', exact: true }).waitFor()
+    expect(await keysNamed('given up')).toBe(0)
+  })
+
+  test('a page says so, and comes by itself afterwards', async () => {
+    await go('/upgrade')
+    await page.getByRole('link', { name: 'Mailboxes' }).click()
+    await heading(page, 'Mailboxes')
+    // Going near it brings the page, and none of its data.
+    const brought = page.waitForResponse('**/assets/workspace-*')
+    await page.getByRole('link', { name: 'General' }).hover()
+    await (await brought).finished()
+    await page.context().setOffline(true)
+    await page.getByRole('link', { name: 'General' }).click()
+    await page.getByRole('alert').getByText('cannot be reached').waitFor()
+    await page.context().setOffline(false)
+    await page.getByLabel('Name').waitFor()
+  })
+})
+
+test('a page that could not begin begins where somebody tries again', async () => {
+  const person = await page.context().newPage()
+  await person.route('**/api/v1/session', (route) => route.fulfill({ status: 502, body: 'Bad Gateway' }))
+  await person.goto(`${visit.origin}/messages`)
+  const again = person.getByRole('button', { name: 'Try again' })
+  await again.waitFor()
+  await person.unroute('**/api/v1/session')
+  await again.click()
+  await heading(person, 'Messages')
+  await person.close()
+})
+
+test('what is shown says that it may be old while the service is silent, and no longer when it answers', async () => {
+  await go('/refused')
+  await page.getByText('Nothing was refused.').waitFor()
+  const note = page.getByRole('status').getByText('may be old')
+  await page.route('**/api/**', (route) => route.abort())
+  await note.waitFor({ timeout: 15_000 })
+  await page.unroute('**/api/**')
+  await note.waitFor({ state: 'detached', timeout: 15_000 })
+})
+
+test('a download that fails says why', async () => {
+  await go('/suppressions')
+  await page.route('**/suppressions.csv', (route) => route.abort())
+  await press(page, 'Export')
+  await page.getByRole('alert').getByText('cannot be reached').waitFor()
+  await page.unroute('**/suppressions.csv')
+})
+
+describe('the stream of changes', () => {
+  const hide = (person: Page, state: 'hidden' | 'visible') =>
+    person.evaluate(
+      `Object.defineProperty(document, 'visibilityState', { value: '${state}', configurable: true }); document.dispatchEvent(new Event('visibilitychange'))`,
+    )
+
+  test('is ended where nobody looks: tabs share six connections, and the seventh would wait for ever', async () => {
+    const tabs: Page[] = []
+    for (let number = 1; number <= 7; number++) {
+      const tab = await page.context().newPage()
+      tabs.push(tab)
+      await tab.goto(`${visit.origin}/messages`)
+      await tab.getByText('No message yet.').waitFor()
+      await hide(tab, 'hidden')
+    }
+    const id = await shop.accepted({ recipient: 'ann@example.com', subject: 'Meanwhile' })
+    // Whoever looks again sees what happened meanwhile, and hears the rest.
+    const [first] = tabs
+    const heard = first?.waitForRequest('**/api/v1/live?*')
+    await hide(first as Page, 'visible')
+    await heard
+    await first?.getByText('Meanwhile').waitFor()
+    await shop.settled(id)
+    await Promise.all(tabs.map((tab) => tab.close()))
+  })
+
+  test('is asked for again after a refusal, as a proxy says it while the service starts anew', async () => {
+    const person = await page.context().newPage()
+    await person.clock.install()
+    await person.route('**/api/v1/live?*', (route) => route.fulfill({ status: 502, body: 'Bad Gateway' }))
+    const refused = person.waitForResponse('**/api/v1/live?*')
+    await person.goto(`${visit.origin}/messages`)
+    await refused
+    await person.unroute('**/api/v1/live?*')
+    await person.getByText('Meanwhile').waitFor()
+    const heard = person.waitForRequest('**/api/v1/live?*')
+    await person.clock.fastForward(31_000)
+    await heard
+    await person.close()
+  })
+})
+
+describe('with the keyboard alone', () => {
+  const active = () => page.evaluate<string>('document.activeElement.textContent')
+
+  test('another page begins at its heading', async () => {
+    await go('/messages')
+    await page.getByRole('link', { name: 'ann@example.com' }).focus()
+    await page.keyboard.press('Enter')
+    await heading(page, 'Meanwhile')
+    await soon(active).toBe('Meanwhile')
+    await page.getByRole('link', { name: 'Domains' }).focus()
+    await page.keyboard.press('Enter')
+    await soon(active).toBe('Domains')
+  })
+
+  test('a button keeps the focus while it works', async () => {
+    await page.getByRole('link', { name: /^shop/ }).click()
+    const check = page.getByRole('button', { name: 'Check now' })
+    await check.focus()
+    const answered = page.waitForResponse('**/check')
+    await page.keyboard.press('Enter')
+    await soon(() => check.getAttribute('aria-busy')).toBe('true')
+    expect(await active()).toBe('Check now')
+    await answered
+    await soon(() => check.getAttribute('aria-busy')).toBe('false')
+    expect(await active()).toBe('Check now')
+  })
+
+  test('days are typed into the filter', async () => {
+    await go('/messages')
+    await page.getByLabel('From', { exact: true }).focus()
+    for (const digit of '11112025') await page.keyboard.press(digit)
+    await soon(async () => new URL(page.url()).searchParams.get('from')).toBe('2025-11-11')
+    expect(await page.getByLabel('From', { exact: true }).inputValue()).toBe('2025-11-11')
+    await page.goBack()
+    await soon(() => page.getByLabel('From', { exact: true }).inputValue()).toBe('')
+    // What no message can be of is as if it were not there.
+    await go('/messages?from=0002-02-21')
+    await page.getByText('Meanwhile').waitFor()
+  })
+})
+
+test('on a phone the menu closes on the page that one is on already', async () => {
+  await page.setViewportSize({ width: 360, height: 740 })
+  await go('/messages?text=Meanwhile')
+  await press(page, 'Open the menu')
+  await page.getByRole('link', { name: 'Messages', exact: true }).click()
+  await page.getByRole('button', { name: 'Open the menu' }).waitFor()
+  await page.setViewportSize({ width: 1280, height: 900 })
+})
+
+test('an id that is searched for leads to its message', async () => {
+  await go('/messages')
+  await page.getByRole('link', { name: 'ann@example.com' }).click()
+  await heading(page, 'Meanwhile')
+  const id = new URL(page.url()).pathname.split('/').at(-1) ?? ''
+  await go('/messages')
+  await page.getByLabel('Search').fill(` ${id} `)
+  await page.keyboard.press('Enter')
+  await heading(page, 'Meanwhile')
+})
+
+test('the log of another workspace is never left under the name of this one', { timeout: 60_000 }, async () => {
+  const bakery = await visit.posthorn.workspace({ name: 'Bakery' })
+  const person = await visit.browser.person()
+  const login = await visit.makeLogin('bob@people.example', shop.id, 'owner')
+  await visit.posthorn.cli('user', 'create', '--email', login.email, '--workspace', bakery.id, '--role', 'owner')
+  await person.route('**/api/v1/live?*', (route) => route.fulfill({ status: 429 }))
+  await signIn(person, visit.origin, login)
+  await heading(person, 'Overview')
+  const choose = async (workspace: string) => {
+    await person.getByRole('button', { name: 'Change the workspace' }).click()
+    await person.getByRole('menuitem', { name: workspace, exact: true }).click()
+  }
+  await choose('Shop')
+  await person.getByRole('link', { name: 'Audit log' }).click()
+  // A key that was made here.
+  const here = person.getByText('"twice"')
+  await here.waitFor()
+  await choose('Bakery')
+  await here.waitFor({ state: 'detached' })
+  await person.getByRole('cell', { name: 'key.created' }).waitFor()
+})
+
+describe('a long list', () => {
+  const many = 10_400
+
+  test('is looked through to its end before a search says that nothing was found', async () => {
+    await visit.posthorn.query(
+      `insert into messages (workspace_id, id, mailbox_id, source, status, sequence, sender, recipient, recipient_key, subject, accepted_by, created_at)
+       select $1, (substr(uuid_floor(now())::text, 1, 24) || lpad(to_hex(i), 12, '0'))::uuid, $2, 'rest', 'queued', 1, 'a@b.co', 'c@d.co', 'c@d.co',
+              case i when 3 then 'needle' else 'hay' end, 'node', now() from generate_series(1, ${many}) i`,
+      [shop.id, shop.mailboxId],
+    )
+    await go('/messages?text=needle')
+    await page.getByText('needle').waitFor()
+    await go('/messages?text=nobody%20wrote%20this')
+    await page.getByText('Nothing was found.').waitFor()
+    expect(await page.getByRole('button', { name: 'Looking' }).count()).toBe(0)
+  })
+
+  test('is not read again page for page at every change, and says why the next page does not come', async () => {
+    await go('/messages')
+    const rows = () => page.locator('main tbody tr').count()
+    await soon(rows).toBe(50)
+    await press(page, 'Show more')
+    await soon(rows).toBe(100)
+    const asked: string[] = []
+    page.on('request', (request) => request.url().includes('/api/v1/messages?') && asked.push(request.url()))
+    await shop.settled(await shop.accepted({ recipient: 'ann@example.com' }))
+    await page.route('**/api/v1/messages?*', (route) => route.abort())
+    await press(page, 'Show more')
+    await page.getByRole('alert').getByText('cannot be reached').waitFor()
+    expect(asked.filter((url) => !url.includes('cursor='))).toEqual([])
+    expect(await rows()).toBe(100)
+  })
+})
