@@ -84,7 +84,7 @@ function remembered(): string | undefined {
     return undefined
   }
 }
-function remember(id: string): void {
+export function remember(id: string): void {
   try {
     localStorage.setItem('workspace', id)
   } catch {

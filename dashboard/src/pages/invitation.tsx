@@ -4,6 +4,8 @@ import { Link, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import { ask, useChange } from '../api.ts'
 import { tokenInLink } from '../link-token.ts'
+import { remember } from '../session.tsx'
+import type { Account } from '../shapes.ts'
 import { Button } from '../ui/button.tsx'
 import { FormMistake, mistakeIn, TextField, textIn } from '../ui/field.tsx'
 import { Answered } from '../ui/states.tsx'
@@ -26,10 +28,14 @@ export function InvitationPage() {
     retry: false,
   })
   const accept = useChange(
-    (given: { name?: string; password?: string }) => ask('POST', '/api/v1/invitations/accept', { token, ...given }),
+    (given: { name?: string; password?: string }) =>
+      ask<Account>('POST', '/api/v1/invitations/accept', { token, ...given }),
     [],
-    () => {
+    ({ workspaces }) => {
       client.clear()
+      // Who is in several sees the one that this is about.
+      const joined = workspaces.find(({ name }) => name === query.data?.workspaceName)
+      if (joined !== undefined) remember(joined.workspaceId)
       void navigate({ to: '/', replace: true })
     },
   )
