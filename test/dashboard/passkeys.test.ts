@@ -160,6 +160,7 @@ describe('a passkey', () => {
     await go('/account')
     const passkeys = page.getByRole('region', { name: 'Passkeys' })
     await passkeys.getByRole('button', { name: /^Remove/ }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Remove' }).click()
     await passkeys.getByRole('listitem').waitFor({ state: 'detached' })
     await signOut()
     expect(await kept()).toHaveLength(1)

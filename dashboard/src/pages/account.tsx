@@ -11,7 +11,7 @@ import type { ListOf, SessionInfo } from '../shapes.ts'
 import { Badge } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
 import { CopyLine, Snippet } from '../ui/copy.tsx'
-import { Dialog, DialogActions } from '../ui/dialog.tsx'
+import { Confirm, Dialog, DialogActions } from '../ui/dialog.tsx'
 import { Done, FormMistake, mistakeIn, TextField, textIn } from '../ui/field.tsx'
 import { Card, Facts, Page } from '../ui/page.tsx'
 import { Answered } from '../ui/states.tsx'
@@ -304,30 +304,32 @@ function Passkeys() {
     () => setOpen(false),
   )
   useForgetting(open, add)
+  const [removing, setRemoving] = useState<(typeof session.passkeys)[number]>()
   const remove = useChange(
     (id: string) => ask('DELETE', `/api/v1/account/passkeys/${encodeURIComponent(id)}`),
     ['session'],
+    () => setRemoving(undefined),
   )
+  useForgetting(removing !== undefined, remove)
   return (
     <Card title="Passkeys" about="Sign in with this device, a phone or a security key, without a password.">
       <div className="grid gap-3">
         {session.passkeys.length > 0 && (
           <ul className="grid gap-1">
-            {session.passkeys.map(({ id, name, createdAt }) => (
-              <li key={id} className="flex items-center gap-2 text-sm">
+            {session.passkeys.map((passkey) => (
+              <li key={passkey.id} className="flex items-center gap-2 text-sm">
                 <KeyRound aria-hidden className="size-4 text-soft" />
-                <span className="min-w-0 flex-1 truncate">{name}</span>
+                <span className="min-w-0 flex-1 truncate">{passkey.name}</span>
                 <span className="text-soft">
-                  <Time at={createdAt} />
+                  <Time at={passkey.createdAt} />
                 </span>
-                <Button look="quiet" onClick={() => remove.mutate(id)}>
-                  Remove<span className="sr-only"> {name}</span>
+                <Button look="quiet" onClick={() => setRemoving(passkey)}>
+                  Remove<span className="sr-only"> {passkey.name}</span>
                 </Button>
               </li>
             ))}
           </ul>
         )}
-        <FormMistake error={remove.error} />
         {passkeysArePossible() ? (
           <div>
             <Button onClick={() => setOpen(true)}>Add a passkey…</Button>
@@ -336,6 +338,17 @@ function Passkeys() {
           <p className="text-sm text-soft">This browser has none, or the page is not reached over HTTPS.</p>
         )}
       </div>
+      <Confirm
+        title={`Remove the passkey “${removing?.name ?? ''}”?`}
+        action="Remove"
+        open={removing !== undefined}
+        onOpenChange={() => setRemoving(undefined)}
+        busy={remove.isPending}
+        onConfirm={() => removing !== undefined && remove.mutate(removing.id)}
+        mistake={<FormMistake error={remove.error} />}
+      >
+        Nobody signs in with it any more. The device keeps it until you delete it there, too.
+      </Confirm>
       <Guarded
         title="Add a passkey"
         open={open}
