@@ -123,9 +123,8 @@ function UnknownBanner({ timeline }: { readonly timeline: MessageTimeline }) {
       <div className="grid gap-2">
         <h2 className="font-semibold text-unknown">Nobody can know whether it arrived</h2>
         <p className="max-w-2xl text-sm">
-          The mail was handed over to the last character, and then the line went silent before the other side said yes
-          or no. The recipient has it once, or not at all. Posthorn does not send it again by itself, because then they
-          might have it twice.
+          The mail was handed over, or may have been, and no clear yes or no of the other side is known. The recipient
+          has it once, or not at all. Posthorn does not send it again by itself, because then they might have it twice.
         </p>
         <p className="max-w-2xl text-sm">
           If a missing copy does harm (a password reset), send it again. If a second copy does harm (an invoice), ask

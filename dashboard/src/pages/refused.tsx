@@ -15,7 +15,7 @@ const reasons: Readonly<Record<string, string>> = {
   attachment_infected: 'The scanner found malware in a file.',
   upgrade_required: 'The plan does not include sending.',
   workspace_blocked: 'The workspace is blocked.',
-  mailbox_not_active: 'The mailbox does not exist, or is disabled.',
+  mailbox_not_active: 'The mailbox does not exist, is disabled, or its domain is not verified.',
   insufficient_scope: 'The key may not send.',
   invalid_request: 'Something in the request was wrong.',
   invalid_json: 'The request was not JSON.',
