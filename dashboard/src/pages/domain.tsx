@@ -6,7 +6,7 @@ import { useState } from 'react'
 import { ask, get, useChange, useForgetting } from '../api.ts'
 import { useMay } from '../session.tsx'
 import type { Domain } from '../shapes.ts'
-import { StateBadge } from '../ui/badge.tsx'
+import { DomainBadge, StateBadge } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
 import { CopyButton, Snippet } from '../ui/copy.tsx'
 import { Confirm } from '../ui/dialog.tsx'
@@ -128,7 +128,7 @@ export function DomainPage() {
 function Standing({ domain: { status, vouched, brokenSince, checkedAt, nextCheckAt } }: { readonly domain: Domain }) {
   return (
     <span className="flex flex-wrap items-center gap-x-3 gap-y-1 text-sm">
-      <StateBadge state={status === 'pending' ? 'awaited' : status} />
+      <DomainBadge status={status} />
       {vouched && <span>An operator vouches for it: checks change nothing.</span>}
       {brokenSince !== undefined && (
         <span>

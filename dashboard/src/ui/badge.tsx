@@ -73,6 +73,12 @@ export const states = {
     word: 'Degraded',
     meaning: 'A record is missing; it still sends for 72 hours.',
   },
+  broken: {
+    tone: 'bad',
+    icon: X,
+    word: 'Failed',
+    meaning: 'Its records were broken for 72 hours. It sends again when they are right.',
+  },
   awaited: { tone: 'warn', icon: Clock, word: 'Not seen yet', meaning: 'Its records were not found yet.' },
   wrong: { tone: 'bad', icon: X, word: 'Wrong', meaning: 'Something else stands there.' },
   advised: { tone: 'idle', icon: Info, word: 'Advised', meaning: 'Worth having, but nothing waits for it.' },
@@ -120,4 +126,9 @@ export function StateBadge({ state }: { readonly state: string }) {
       {known.word}
     </Badge>
   )
+}
+
+/** Two of its states are called as others, and mean something else. */
+export function DomainBadge({ status }: { readonly status: string }) {
+  return <StateBadge state={status === 'pending' ? 'awaited' : status === 'failed' ? 'broken' : status} />
 }
