@@ -1,12 +1,12 @@
 // The domains to send from, and the records that prove them.
-import { useQuery } from '@tanstack/react-query'
 import { Link, useNavigate } from '@tanstack/react-router'
 import { Globe } from 'lucide-react'
 import { useState } from 'react'
-import { ask, get, useChange, useForgetting } from '../api.ts'
+import { ask, useChange, useForgetting } from '../api.ts'
+import { useDomains } from '../sender.tsx'
 import { useMay } from '../session.tsx'
-import type { Domain, ListOf } from '../shapes.ts'
-import { StateBadge } from '../ui/badge.tsx'
+import type { Domain } from '../shapes.ts'
+import { DomainBadge } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
 import { Dialog, DialogActions } from '../ui/dialog.tsx'
 import { FormMistake, mistakeIn, TextField, textIn } from '../ui/field.tsx'
@@ -16,10 +16,7 @@ import { Table } from '../ui/table.tsx'
 import { Time } from '../ui/time.tsx'
 
 export function Domains() {
-  const query = useQuery({
-    queryKey: ['domains'],
-    queryFn: ({ signal }) => get<ListOf<Domain>>('/api/v1/domains', signal),
-  })
+  const query = useDomains()
   const [adding, setAdding] = useState(false)
   const mayWrite = useMay('domains.write')
   const navigate = useNavigate()
@@ -64,7 +61,7 @@ export function Domains() {
                   },
                   {
                     head: 'State',
-                    cell: ({ status }) => <StateBadge state={status === 'pending' ? 'awaited' : status} />,
+                    cell: ({ status }) => <DomainBadge status={status} />,
                   },
                   { head: 'Added', cell: ({ createdAt }) => <Time at={createdAt} />, align: 'right' },
                 ]}

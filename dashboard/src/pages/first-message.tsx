@@ -1,9 +1,9 @@
 // For somebody new: the first message in under a minute, with nothing but a copy and a paste.
-import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import { ask, useChange } from '../api.ts'
 import { useMay } from '../session.tsx'
-import type { ApiKeyCreated, Mailbox } from '../shapes.ts'
+import { NoSender, type Sender } from '../sender.tsx'
+import type { ApiKeyCreated } from '../shapes.ts'
 import { Button } from '../ui/button.tsx'
 import { CopyLine, Snippet } from '../ui/copy.tsx'
 import { FormMistake } from '../ui/field.tsx'
@@ -12,13 +12,20 @@ import { Tabs } from '../ui/tabs.tsx'
 
 const recipient = 'delivered@simulator.posthorn.test'
 
-export function FirstMessage({ mailboxes }: { readonly mailboxes: readonly Mailbox[] }) {
-  const mailbox = mailboxes.find(({ status }) => status === 'active')
+export function FirstMessage({
+  sender: { mailbox, waitsFor },
+  onKey,
+}: {
+  readonly sender: Sender
+  /** One is shown that is shown nowhere else. */
+  readonly onKey: () => void
+}) {
   const mayMake = useMay('keys.write')
   const make = useChange(
     () =>
       ask<ApiKeyCreated>('POST', '/api/v1/keys', { name: 'First steps', scopes: ['mail.send', 'mail.status.read'] }),
     ['keys'],
+    onKey,
   )
   const key = make.data?.key
   return (
@@ -48,13 +55,7 @@ export function FirstMessage({ mailboxes }: { readonly mailboxes: readonly Mailb
         <li className="grid gap-2">
           <p className="font-medium">2. Send</p>
           {mailbox === undefined ? (
-            <p className="text-sm text-soft">
-              There is no active mailbox to send from yet:{' '}
-              <Link to="/domains" className="text-accent underline">
-                add a domain
-              </Link>
-              , then a mailbox.
-            </p>
+            <NoSender waitsFor={waitsFor} />
           ) : (
             <SendSnippets apiKey={key ?? 'YOUR_KEY'} mailboxId={mailbox.id} />
           )}

@@ -4,12 +4,13 @@ import { Link } from '@tanstack/react-router'
 import { AtSign } from 'lucide-react'
 import { useState } from 'react'
 import { ask, get, useChange, useForgetting } from '../api.ts'
+import { maySend, useDomains } from '../sender.tsx'
 import { useMay } from '../session.tsx'
 import type { ListOf, Mailbox } from '../shapes.ts'
 import { StateBadge } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
 import { Id } from '../ui/copy.tsx'
-import { Dialog, DialogActions } from '../ui/dialog.tsx'
+import { Confirm, Dialog, DialogActions } from '../ui/dialog.tsx'
 import { FormMistake, mistakeIn, TextField, textIn } from '../ui/field.tsx'
 import { Card, Page } from '../ui/page.tsx'
 import { Answered, Empty } from '../ui/states.tsx'
@@ -20,7 +21,9 @@ export function Mailboxes() {
     queryKey: ['mailboxes'],
     queryFn: ({ signal }) => get<ListOf<Mailbox>>('/api/v1/mailboxes', signal),
   })
+  const domains = useDomains()
   const [adding, setAdding] = useState(false)
+  const [disabling, setDisabling] = useState<Mailbox>()
   const mayWrite = useMay('mailboxes.write')
   const add = useChange(
     (given: { address: string; name?: string }) => ask('POST', '/api/v1/mailboxes', given),
@@ -32,7 +35,9 @@ export function Mailboxes() {
     ({ id, status }: Mailbox) =>
       ask('PATCH', `/api/v1/mailboxes/${id}`, { status: status === 'active' ? 'disabled' : 'active' }),
     ['mailboxes'],
+    () => setDisabling(undefined),
   )
+  useForgetting(disabling !== undefined, change)
   return (
     <Page
       title="Mailboxes"
@@ -45,7 +50,7 @@ export function Mailboxes() {
         )
       }
     >
-      <FormMistake error={change.error} />
+      {disabling === undefined && <FormMistake error={change.error} />}
       <Card flush>
         <Answered query={query}>
           {({ items }) =>
@@ -72,7 +77,22 @@ export function Mailboxes() {
                       </span>
                     ),
                   },
-                  { head: 'State', cell: ({ status }) => <StateBadge state={status} /> },
+                  {
+                    head: 'State',
+                    cell: ({ status, domain }) => {
+                      const waitsFor = domains.data?.items.find((each) => each.name === domain && !maySend(each))
+                      if (status !== 'active' || waitsFor === undefined) return <StateBadge state={status} />
+                      return (
+                        <Link
+                          to="/domains/$domainId"
+                          params={{ domainId: waitsFor.id }}
+                          className="text-accent underline"
+                        >
+                          Domain not verified
+                        </Link>
+                      )
+                    },
+                  },
                   { head: 'Id', cell: ({ id }) => <Id id={id} />, wideOnly: true },
                   {
                     head: '',
@@ -82,7 +102,7 @@ export function Mailboxes() {
                         <Button
                           look="quiet"
                           busy={change.isPending && change.variables.id === mailbox.id}
-                          onClick={() => change.mutate(mailbox)}
+                          onClick={() => (mailbox.status === 'active' ? setDisabling(mailbox) : change.mutate(mailbox))}
                         >
                           {mailbox.status === 'active' ? 'Disable' : 'Enable'}
                           <span className="sr-only"> {mailbox.address}</span>
@@ -95,6 +115,17 @@ export function Mailboxes() {
           }
         </Answered>
       </Card>
+      <Confirm
+        title="Disable this mailbox?"
+        action="Disable"
+        open={disabling !== undefined}
+        onOpenChange={() => setDisabling(undefined)}
+        busy={change.isPending}
+        onConfirm={() => disabling !== undefined && change.mutate(disabling)}
+        mistake={<FormMistake error={change.error} />}
+      >
+        Mail from {disabling?.address} is refused at once, and what still waits to be sent from it fails for good.
+      </Confirm>
       <Dialog title="Add a mailbox" open={adding} onOpenChange={setAdding}>
         <form
           className="grid gap-4"

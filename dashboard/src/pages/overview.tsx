@@ -4,9 +4,10 @@ import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import { get, withQuery } from '../api.ts'
 import { useIntervalOf } from '../live.ts'
+import { useSender } from '../sender.tsx'
 import { useMay } from '../session.tsx'
 import { Chart } from '../ui/chart.tsx'
-import type { ListOf, Mailbox, MessageListItem, PageOf, Usage, UsageSeries } from '../shapes.ts'
+import type { MessageListItem, PageOf, Usage, UsageSeries } from '../shapes.ts'
 import { states, type StateName } from '../ui/badge.tsx'
 import { Card, Page } from '../ui/page.tsx'
 import { Answered, Empty } from '../ui/states.tsx'
@@ -38,12 +39,11 @@ export function Overview() {
     queryFn: ({ signal }) => get<Usage>('/api/v1/usage', signal),
     refetchInterval: interval(5_000),
   })
-  const mailboxes = useQuery({
-    queryKey: ['mailboxes'],
-    queryFn: ({ signal }) => get<ListOf<Mailbox>>('/api/v1/mailboxes', signal),
-  })
+  const sender = useSender()
   const endpoint = useEndpoint(useMay('webhooks.read'))
-  const isNew = latest.data?.items.length === 0
+  // The new key is shown once: the first message does not take it away.
+  const [hasKey, setHasKey] = useState(false)
+  const isNew = latest.data?.items.length === 0 || hasKey
   return (
     <Page
       title="Overview"
@@ -52,7 +52,7 @@ export function Overview() {
       }
     >
       <WebhookTrouble endpoint={endpoint.data} />
-      {isNew && mailboxes.data !== undefined && <FirstMessage mailboxes={mailboxes.data.items} />}
+      {isNew && sender !== undefined && <FirstMessage sender={sender} onKey={() => setHasKey(true)} />}
       <Answered query={series} rows={3}>
         {({ totals }) => <Totals totals={totals} />}
       </Answered>

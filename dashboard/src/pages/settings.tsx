@@ -1,41 +1,34 @@
 // How programs get in: API keys, SMTP, and the lines to paste.
 import { useQuery } from '@tanstack/react-query'
-import { Link } from '@tanstack/react-router'
 import { KeyRound } from 'lucide-react'
 import { useState } from 'react'
 import { ask, get, useChange } from '../api.ts'
+import { NoSender, useSender } from '../sender.tsx'
 import { useLooking, useMay } from '../session.tsx'
-import type { ApiKey, ApiKeyCreated, ListOf, Mailbox } from '../shapes.ts'
+import type { ApiKey, ApiKeyCreated, ListOf } from '../shapes.ts'
 import { Button } from '../ui/button.tsx'
 import { CopyLine } from '../ui/copy.tsx'
 import { Dialog, DialogActions } from '../ui/dialog.tsx'
 import { Check, FormMistake, mistakeIn, TextField, textIn } from '../ui/field.tsx'
 import { Card, Page } from '../ui/page.tsx'
-import { Answered, Empty } from '../ui/states.tsx'
+import { Answered, Empty, Loading } from '../ui/states.tsx'
 import { Table } from '../ui/table.tsx'
 import { SendSnippets } from './first-message.tsx'
 import { useRevoking } from './revocable.tsx'
 import { SmtpCredentials } from './smtp-credentials.tsx'
 
 export function Settings() {
-  const mailboxes = useQuery({
-    queryKey: ['mailboxes'],
-    queryFn: ({ signal }) => get<ListOf<Mailbox>>('/api/v1/mailboxes', signal),
-  })
-  const mailbox = mailboxes.data?.items.find(({ status }) => status === 'active')
+  const sender = useSender()
+  const mailbox = sender?.mailbox
   return (
     <Page title="API & SMTP" about="How your programs send.">
       <Keys />
       <SmtpCredentials {...(mailbox !== undefined && { sender: mailbox.address })} />
       <Card title="Send over HTTP" about="Put a key in the place of YOUR_KEY.">
-        {mailbox === undefined ? (
-          <p className="text-sm text-soft">
-            There is no active mailbox to send from yet; they are made under{' '}
-            <Link to="/mailboxes" className="text-accent underline">
-              Mailboxes
-            </Link>
-            .
-          </p>
+        {sender === undefined ? (
+          <Loading />
+        ) : mailbox === undefined ? (
+          <NoSender waitsFor={sender.waitsFor} />
         ) : (
           <SendSnippets apiKey="YOUR_KEY" mailboxId={mailbox.id} />
         )}

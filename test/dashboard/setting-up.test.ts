@@ -1,0 +1,100 @@
+// Somebody who sets up a workspace and asks others in: what is offered works, what does not work yet says what is missing, and what cannot be
+// taken back asks before.
+import type { Page } from 'playwright-core'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { heading, press, signIn, startVisit, type Login, type Visit } from './visit.ts'
+
+let visit: Visit
+let workspace: string
+let login: Login
+let page: Page
+const go = (path: string) => page.goto(`${visit.origin}${path}`)
+const dialog = () => page.getByRole('dialog')
+
+beforeAll(async () => {
+  visit = await startVisit()
+  workspace = (await visit.posthorn.cli<{ id: string }>('workspace', 'create', '--name', 'Studio')).id
+  login = await visit.makeLogin('ann@people.example', workspace, 'owner')
+  page = await visit.browser.person()
+  await signIn(page, visit.origin, login)
+  await heading(page, 'Overview')
+}, 120_000)
+afterAll(async () => {
+  await visit?.end()
+  expect(visit?.browser.incidents).toEqual([])
+})
+
+test('a mailbox whose domain is not verified says so wherever it would be sent from, with the way to the records', async () => {
+  await go('/domains')
+  await press(page, 'Add a domain')
+  await dialog().getByLabel('Domain').fill('studio.example')
+  await dialog().getByRole('button', { name: 'Add' }).click()
+  await heading(page, 'studio.example')
+  await go('/mailboxes')
+  await press(page, 'Add a mailbox')
+  await dialog().getByLabel('Address').fill('hello@studio.example')
+  await dialog().getByRole('button', { name: 'Add' }).click()
+  await page.getByRole('link', { name: 'Domain not verified' }).click()
+  await heading(page, 'studio.example')
+  for (const path of ['/', '/settings']) {
+    await go(path)
+    await page.getByText('studio.example is not verified').waitFor()
+    expect(await page.getByRole('figure', { name: 'curl' }).count()).toBe(0)
+  }
+})
+
+test('a first key stays to be copied when the first message has come', async () => {
+  await visit.posthorn.query(`update domains set status = 'verified', verified_at = now() where workspace_id = $1`, [
+    workspace,
+  ])
+  await go('/')
+  await press(page, 'Make a key')
+  await page.getByText('Copy it now').waitFor()
+  const line = (await page.getByRole('figure', { name: 'curl' }).textContent()) ?? ''
+  const [, key = '', mailboxId = ''] = /Bearer (\S+)'.*"mailboxId":"([^"]+)"/s.exec(line) ?? []
+  const sent = await fetch(`${visit.posthorn.url}/api/v1/send`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ mailboxId, recipient: 'delivered@simulator.posthorn.test', subject: 'Hi', bodyText: 'Hi' }),
+  })
+  expect(sent.status).toBe(202)
+  await page.getByRole('link', { name: 'delivered@simulator.posthorn.test' }).waitFor()
+  await page.getByText('Copy it now').waitFor()
+  expect(await page.locator('main code').first().textContent()).toBe(key)
+})
+
+test('a mailbox is disabled after a question: its mail that still waits is lost by it', async () => {
+  await go('/mailboxes')
+  await press(page, 'Disable hello@studio.example')
+  await dialog().getByText('fails for good').waitFor()
+  await press(page, 'Cancel')
+  await page.getByText('Active', { exact: true }).waitFor()
+  await press(page, 'Disable hello@studio.example')
+  await press(page, 'Disable')
+  await press(page, 'Enable hello@studio.example')
+  await page.getByText('Active', { exact: true }).waitFor()
+})
+
+test('somebody with an account who accepts an invitation sees the workspace that they were invited to', async () => {
+  const person = await visit.browser.person()
+  const other = (await visit.posthorn.cli<{ id: string }>('workspace', 'create', '--name', 'Elsewhere')).id
+  const bob = await visit.makeLogin('bob@people.example', other, 'owner')
+  await go('/members')
+  await press(page, 'Invite')
+  await dialog().getByLabel('E-mail').fill(bob.email)
+  await dialog().getByRole('button', { name: 'Invite' }).click()
+  await page.getByRole('cell', { name: bob.email, exact: true }).waitFor()
+  const read = () =>
+    visit.posthorn.query<{ content: Buffer }>('select content from sandbox_mail where recipient = $1', [bob.email])
+  await expect.poll(async () => (await read()).length, { timeout: 10_000, interval: 20 }).toBe(1)
+  const text = String((await read())[0]?.content)
+    .replaceAll('=\r\n', '')
+    .replaceAll('=3D', '=')
+  const token = /accept-invitation#token=([\w-]+)/.exec(text)?.[1]
+  await signIn(person, visit.origin, bob)
+  await heading(person, 'Overview')
+  await person.goto(`${visit.origin}/accept-invitation#token=${token}`)
+  await press(person, 'Accept')
+  await heading(person, 'Overview')
+  await person.getByRole('button', { name: /^Studio/ }).waitFor()
+})
