@@ -1,14 +1,26 @@
 // What stands where the data would: it comes, there is none, or something is wrong, each with the way on.
 import type { UseQueryResult } from '@tanstack/react-query'
 import { CircleAlert, Inbox, type LucideIcon } from 'lucide-react'
-import type { ReactNode } from 'react'
+import { useEffect, useState, type ReactNode } from 'react'
 import { ApiError } from '../api.ts'
 import { Button } from './button.tsx'
 
+/** When somebody wonders whether anything will come at all. */
+const longMs = 10_000
+
 export function Loading({ rows = 4 }: { readonly rows?: number }) {
+  const [isLong, setLong] = useState(false)
+  useEffect(() => {
+    const timer = setTimeout(() => setLong(true), longMs)
+    return () => clearTimeout(timer)
+  }, [])
   return (
     <div role="status" className="grid gap-3 p-4 sm:p-5">
-      <span className="sr-only">Loading…</span>
+      {isLong ? (
+        <p className="text-sm text-soft">Still loading: Posthorn, or the way to it, is slow.</p>
+      ) : (
+        <span className="sr-only">Loading…</span>
+      )}
       {Array.from({ length: rows }, (_, row) => (
         <div key={row} aria-hidden className="h-4 animate-pulse rounded bg-sunken last:w-2/3" />
       ))}
