@@ -139,7 +139,10 @@ export function Mailboxes() {
           <TextField
             label="Address"
             name="address"
-            type="email"
+            // Browsers know no addresses beyond ASCII, and none in quotes; the service does.
+            inputMode="email"
+            autoCapitalize="none"
+            spellCheck={false}
             required
             placeholder="receipts@example.org"
             mistake={mistakeIn(add.error, 'address')}

@@ -162,7 +162,10 @@ export function Suppressions() {
           <TextField
             label="Address"
             name="recipient"
-            type="email"
+            // Browsers know no addresses beyond ASCII, and none in quotes; the service does.
+            inputMode="email"
+            autoCapitalize="none"
+            spellCheck={false}
             required
             mistake={mistakeIn(add.error, 'recipient')}
           />
