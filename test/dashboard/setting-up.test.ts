@@ -98,3 +98,34 @@ test('somebody with an account who accepts an invitation sees the workspace that
   await heading(person, 'Overview')
   await person.getByRole('button', { name: /^Studio/ }).waitFor()
 })
+
+test('an address beyond ASCII, which browsers do not know, is suppressed by hand', async () => {
+  await go('/suppressions')
+  await press(page, 'Add')
+  await dialog().getByLabel('Address').fill('jürgen@example.com')
+  await press(page, 'Suppress')
+  await page.getByRole('cell', { name: 'jürgen@example.com', exact: true }).waitFor()
+})
+
+test('what is shown once cannot be closed before it is there', async () => {
+  await go('/settings')
+  await press(page, 'Create a key')
+  await dialog().getByLabel('Name').fill('slow')
+  let letThrough = () => {}
+  const held = new Promise<void>((resolve) => (letThrough = resolve))
+  await page.route('**/api/v1/keys', (route) => held.then(() => route.continue()))
+  await dialog().getByRole('button', { name: 'Create' }).click()
+  await page.keyboard.press('Escape')
+  letThrough()
+  await dialog().getByText('shown this once').waitFor()
+  await press(page, 'I have it')
+  await page.unroute('**/api/v1/keys')
+})
+
+test('"Saved" is not said of what is typed afterwards', async () => {
+  await go('/workspace')
+  await press(page, 'Save')
+  await page.getByText('Saved.').waitFor()
+  await page.getByLabel('Name').fill('Another name')
+  await page.getByText('Saved.').waitFor({ state: 'detached' })
+})

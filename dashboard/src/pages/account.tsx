@@ -40,6 +40,8 @@ function Person() {
     <Card title="You">
       <form
         className="grid gap-4"
+        // What is typed now is not what was saved.
+        onChange={() => rename.isSuccess && rename.reset()}
         onSubmit={(event) => {
           event.preventDefault()
           rename.mutate(textIn(new FormData(event.currentTarget), 'name'))
@@ -184,6 +186,8 @@ function SecondFactor() {
     () => setOpen(false),
   )
   const close = (to: boolean) => {
+    // Its answer is shown this once: whoever closed now would have made what nobody knows.
+    if (confirm.isPending) return
     setOpen(to)
     if (to) return
     begin.reset()

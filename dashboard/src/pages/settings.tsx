@@ -102,6 +102,8 @@ function CreateKey({ open, onOpenChange }: { readonly open: boolean; readonly on
     ['keys'],
   )
   const close = (to: boolean) => {
+    // Its answer is shown this once: whoever closed now would have made what nobody knows.
+    if (make.isPending) return
     onOpenChange(to)
     if (!to) make.reset()
   }

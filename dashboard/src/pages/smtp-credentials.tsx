@@ -103,6 +103,8 @@ function CreateCredential({
     ['smtp-credentials'],
   )
   const close = (to: boolean) => {
+    // Its answer is shown this once: whoever closed now would have made what nobody knows.
+    if (make.isPending) return
     onOpenChange(to)
     if (!to) make.reset()
   }

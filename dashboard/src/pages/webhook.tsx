@@ -206,9 +206,11 @@ function SetEndpoint({ endpoint, done }: { readonly endpoint: WebhookEndpoint | 
     ['webhook'],
     (answer) => (answer.secret === undefined ? done() : setSecret(answer.secret)),
   )
+  // A new secret is shown this once: whoever closed now would have made what nobody knows.
+  const close = () => save.isPending || done()
   if (secret !== undefined) return <SecretDialog secret={secret} done={done} />
   return (
-    <Dialog title={endpoint === null ? 'Set the endpoint' : 'Change the endpoint'} open onOpenChange={done}>
+    <Dialog title={endpoint === null ? 'Set the endpoint' : 'Change the endpoint'} open onOpenChange={close}>
       <form
         className="grid gap-4"
         onSubmit={(event) => {
@@ -250,7 +252,7 @@ function SetEndpoint({ endpoint, done }: { readonly endpoint: WebhookEndpoint | 
         </fieldset>
         <FormMistake error={save.error} fields={['url']} />
         <DialogActions>
-          <Button onClick={done}>Cancel</Button>
+          <Button onClick={close}>Cancel</Button>
           <Button look="primary" type="submit" busy={save.isPending}>
             Save
           </Button>

@@ -49,6 +49,8 @@ function Settings({ workspace: { name, keepsContent } }: { readonly workspace: W
     <Card title="Settings">
       <form
         className="grid gap-4"
+        // What is typed now is not what was saved.
+        onChange={() => change.isSuccess && change.reset()}
         onSubmit={(event) => {
           event.preventDefault()
           const form = new FormData(event.currentTarget)
