@@ -173,7 +173,7 @@ function Endpoint({ endpoint }: { readonly endpoint: WebhookEndpoint }) {
       >
         {asking === 'promote'
           ? 'Your receiver must know the new secret by now. The old one’s signature is sent along for 24 hours.'
-          : 'You see it once. The old one still signs until you promote the new one.'}
+          : `You see it once. The old one still signs until you promote the new one.${endpoint.rotating ? ' It takes the place of the one that is prepared already, which then signs nothing.' : ''}`}
       </Confirm>
       <SecretDialog secret={secret} done={() => setSecret(undefined)} />
     </Card>
