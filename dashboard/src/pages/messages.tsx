@@ -125,7 +125,7 @@ export function Messages() {
             label="Search"
             name="text"
             type="search"
-            placeholder="An address, an id, or part of the subject"
+            placeholder="Address, id, or subject"
             value={text}
             onChange={(event) => setText(event.target.value)}
           />
