@@ -72,8 +72,8 @@ export function Mailboxes() {
                     head: 'Address',
                     cell: ({ address, name }) => (
                       <span className="grid">
-                        <span className="truncate font-medium">{address}</span>
-                        {name !== undefined && <span className="truncate text-xs text-soft">{name}</span>}
+                        <span className="min-w-24 font-medium wrap-anywhere">{address}</span>
+                        {name !== undefined && <span className="text-xs wrap-anywhere text-soft">{name}</span>}
                       </span>
                     ),
                   },

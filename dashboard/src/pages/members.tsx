@@ -84,14 +84,14 @@ export function Members() {
                   cell: ({ email, name, twoFactor }) => (
                     <span className="grid">
                       <span className="flex items-center gap-2">
-                        <span className="truncate font-medium">{name ?? email}</span>
+                        <span className="min-w-24 font-medium wrap-anywhere">{name ?? email}</span>
                         {twoFactor && (
                           <Badge tone="good" icon={ShieldCheck}>
                             Second factor
                           </Badge>
                         )}
                       </span>
-                      {name !== undefined && <span className="truncate text-xs text-soft">{email}</span>}
+                      {name !== undefined && <span className="text-xs wrap-anywhere text-soft">{email}</span>}
                     </span>
                   ),
                 },

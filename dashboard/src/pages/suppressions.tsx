@@ -91,7 +91,7 @@ export function Suppressions() {
           columns={[
             {
               head: 'Recipient',
-              cell: ({ recipient }) => <span className="block truncate font-medium">{recipient}</span>,
+              cell: ({ recipient }) => <span className="block min-w-24 font-medium wrap-anywhere">{recipient}</span>,
             },
             {
               head: 'Reason',
