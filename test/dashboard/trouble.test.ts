@@ -109,25 +109,29 @@ describe('the stream of changes', () => {
       `Object.defineProperty(document, 'visibilityState', { value: '${state}', configurable: true }); document.dispatchEvent(new Event('visibilitychange'))`,
     )
 
-  test('is ended where nobody looks: tabs share six connections, and the seventh would wait for ever', async () => {
-    const tabs: Page[] = []
-    for (let number = 1; number <= 7; number++) {
-      const tab = await page.context().newPage()
-      tabs.push(tab)
-      await tab.goto(`${visit.origin}/messages`)
-      await tab.getByText('No message yet.').waitFor()
-      await hide(tab, 'hidden')
-    }
-    const id = await shop.accepted({ recipient: 'ann@example.com', subject: 'Meanwhile' })
-    // Whoever looks again sees what happened meanwhile, and hears the rest.
-    const [first] = tabs
-    const heard = first?.waitForRequest('**/api/v1/live?*')
-    await hide(first as Page, 'visible')
-    await heard
-    await first?.getByText('Meanwhile').waitFor()
-    await shop.settled(id)
-    await Promise.all(tabs.map((tab) => tab.close()))
-  })
+  test(
+    'is ended where nobody looks: tabs share six connections, and the seventh would wait for ever',
+    { timeout: 90_000 },
+    async () => {
+      const tabs: Page[] = []
+      for (let number = 1; number <= 7; number++) {
+        const tab = await page.context().newPage()
+        tabs.push(tab)
+        await tab.goto(`${visit.origin}/messages`)
+        await tab.getByText('No message yet.').waitFor()
+        await hide(tab, 'hidden')
+      }
+      const id = await shop.accepted({ recipient: 'ann@example.com', subject: 'Meanwhile' })
+      // Whoever looks again sees what happened meanwhile, and hears the rest.
+      const [first] = tabs
+      const heard = first?.waitForRequest('**/api/v1/live?*')
+      await hide(first as Page, 'visible')
+      await heard
+      await first?.getByText('Meanwhile').waitFor()
+      await shop.settled(id)
+      await Promise.all(tabs.map((tab) => tab.close()))
+    },
+  )
 
   test('is asked for again after a refusal, as a proxy says it while the service starts anew', async () => {
     const person = await page.context().newPage()
