@@ -46,7 +46,8 @@ const initdbOptions = [
 ]
 
 async function make(place: Place, binaries: Binaries, password: string, giveUp?: AbortSignal): Promise<void> {
-  const fresh = `${place.cluster}.making`
+  // A name of its own: the initdb of a start that was killed may still be writing to the one before.
+  const fresh = `${place.cluster}.making-${randomBytes(4).toString('hex')}`
   const passwordFile = `${fresh}.password`
   const run = async (program: string, args: readonly string[], input = ''): Promise<void> => {
     giveUp?.throwIfAborted()
@@ -56,9 +57,8 @@ async function make(place: Place, binaries: Binaries, password: string, giveUp?:
       throw cannotMake(place, program, result)
   }
   try {
-    for (const rest of [fresh, place.cluster]) fs.rmSync(rest, { recursive: true, force: true })
+    fs.rmSync(place.cluster, { recursive: true, force: true })
     fs.mkdirSync(fresh, { mode: 0o700 })
-    fs.rmSync(passwordFile, { force: true })
     fs.writeFileSync(passwordFile, password, { mode: 0o600, flag: 'wx' })
     for (const each of [fresh, passwordFile])
       if (place.runAs !== undefined) fs.lchownSync(each, place.runAs.uid, place.runAs.gid)
@@ -66,6 +66,7 @@ async function make(place: Place, binaries: Binaries, password: string, giveUp?:
     await run('postgres', ['--single', '-D', fresh, 'postgres'], 'create database posthorn\n')
     fs.renameSync(fresh, place.cluster)
     syncFolder(dirname(place.cluster))
+    sweepUnfinished(place)
   } catch (error) {
     fs.rmSync(fresh, { recursive: true, force: true })
     if (error instanceof EmbeddedTrouble || giveUp?.aborted === true) throw error
@@ -73,6 +74,17 @@ async function make(place: Place, binaries: Binaries, password: string, giveUp?:
   } finally {
     fs.rmSync(passwordFile, { force: true })
   }
+}
+
+/** What starts that were killed have left. By now their initdb has ended too, as a rule; what it still holds does no harm. */
+function sweepUnfinished({ cluster }: Place): void {
+  for (const name of fs.readdirSync(dirname(cluster)))
+    if (name.startsWith(`${basename(cluster)}.making`))
+      try {
+        fs.rmSync(join(dirname(cluster), name), { recursive: true, force: true })
+      } catch {
+        // It is in nobody's way.
+      }
 }
 
 interface Result {

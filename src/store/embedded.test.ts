@@ -58,6 +58,10 @@ async function query(connection: EmbeddedConnection, sql: string): Promise<unkno
   }
 }
 
+/** A cluster that is being made has this file by now. */
+const isMaking = (dataDir: string, ...file: string[]) =>
+  fs.readdirSync(dataDir).some((name) => name.includes('.making') && fs.existsSync(join(dataDir, name, ...file)))
+
 type Word = { connection?: EmbeddedConnection; trouble?: string; lost?: string }
 
 /** Another process that starts the database of the folder. */
@@ -198,6 +202,16 @@ describe('crashes', () => {
     child.kill('SIGKILL')
     await gone(postmaster)
     await finds(dataDir)
+  })
+
+  test('in the middle of the first start: the next one can begin at once, whatever the initdb that was left still writes', async () => {
+    const dataDir = fs.mkdtempSync(join(folder, 'first-killed-'))
+    fs.chmodSync(dataDir, 0o711)
+    const { child, ended } = startChild(dataDir)
+    while (!isMaking(dataDir, 'PG_VERSION')) await new Promise((resolve) => setImmediate(resolve))
+    child.kill('SIGKILL')
+    await ended
+    expect(await whileRunning(dataDir, (connection) => query(connection, 'select 1 as one'))).toEqual([1])
   })
 
   test('a start right after the kill waits for the one that is ending', async () => {
@@ -342,11 +356,8 @@ describe('a start that is given up', () => {
 
   test.each([
     ['before anything is made', (_: string, step?: string) => step === 'creating the database'],
-    ['while initdb works', (dataDir: string) => fs.existsSync(join(dataDir, 'postgresql.making', 'PG_VERSION'))],
-    [
-      'while the cluster gets its database',
-      (dataDir: string) => fs.existsSync(join(dataDir, 'postgresql.making', 'base', '5')),
-    ],
+    ['while initdb works', (dataDir: string) => isMaking(dataDir, 'PG_VERSION')],
+    ['while the cluster gets its database', (dataDir: string) => isMaking(dataDir, 'base', '5')],
   ])('%s leaves nothing behind, and the next one begins anew', async (_, isSoFar) => {
     const dataDir = fs.mkdtempSync(join(folder, 'given-up-'))
     fs.chmodSync(dataDir, 0o711)
