@@ -421,6 +421,18 @@ describe('in a data folder without a database', () => {
     expect(existsSync(dataDir)).toBe(false)
   })
 
+  test('doctor looks and makes nothing: a new and empty installation would be told as a healthy one', async () => {
+    const bare = { DATABASE_URL: undefined, POSTHORN_SECRET_KEY: undefined, POSTHORN_DATA_DIR: dataDir }
+    const { status, out } = await posthorn(['doctor', '--json'], bare)
+    expect(status).toBe(0)
+    const { checks } = JSON.parse(out) as { checks: { name: string; status: string; detail: string }[] }
+    const found = Object.fromEntries(checks.map((check) => [check.name, check]))
+    expect(found['database']).toMatchObject({ status: 'fail' })
+    expect(found['database']?.detail).toContain(`There is no database in ${dataDir} yet.`)
+    expect(found['installation_key']).toMatchObject({ status: 'warn' })
+    expect(existsSync(dataDir)).toBe(false)
+  })
+
   test('what begins an installation makes one, and says so beside its answer', async () => {
     const first = await there('workspace', 'create', '--name', 'Shop', '--json')
     expect(first.status).toBe(0)

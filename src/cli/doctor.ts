@@ -27,7 +27,7 @@ async function examineHere(desk: Desk): Promise<readonly Check[]> {
   const look = (database: DoctorTools['database']) => examine({ settings, database, scanner, visit })
   let checks: readonly Check[] | undefined
   try {
-    await desk.with(async ({ db }) => {
+    await desk.withExisting(async ({ db }) => {
       checks = await look(db)
     })
   } catch (error) {

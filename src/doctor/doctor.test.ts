@@ -25,6 +25,7 @@ beforeAll(async () => {
   const pem = selfSigned(hostname, new Date())
   writeFileSync(join(folder, 'cert.pem'), pem.cert)
   writeFileSync(join(folder, 'key.pem'), pem.key)
+  writeFileSync(join(folder, 'secret-key'), `${'k'.repeat(43)}\n`)
   world = await storeWorld()
   await world.sender()
   mailHost = createServer((socket) => socket.on('error', () => undefined).end('220 mx.test hello\r\n')).listen(

@@ -1,5 +1,6 @@
 // What the doctor looks at on this machine: the certificate, the data folder, the disk, the installation key.
 import { X509Certificate } from 'node:crypto'
+import { existsSync } from 'node:fs'
 import { open, readFile, rm, statfs } from 'node:fs/promises'
 import { join } from 'node:path'
 import { limits, type Settings } from '../config.ts'
@@ -85,6 +86,10 @@ export async function checkDisk({ POSTHORN_DATA_DIR: folder, DATABASE_URL: url }
 }
 
 export function checkKey(settings: Settings): Promise<Finding> {
+  const { POSTHORN_SECRET_KEY: key, POSTHORN_DATA_DIR: folder } = settings
+  // To look is not to make one.
+  if (key === undefined && !existsSync(join(folder, 'secret-key')))
+    return Promise.resolve(warn(`There is none in ${folder} yet: the first start makes it.`))
   const keys = installationKeys(settings).all()
   return Promise.resolve(
     keys.length > 1
