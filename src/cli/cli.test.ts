@@ -401,6 +401,18 @@ test('every change is in the audit log under the name of whoever is at the keybo
   }
 }, 60_000)
 
+test('suppressions are taken from a pipe too', async () => {
+  await answer('workspace', 'create', '--name', 'Piped')
+  const { status, err } = await posthorn(
+    ['suppression', 'import', 'Piped', '-'],
+    {},
+    'ada@example.org\nbob@example.org\n',
+  )
+  expect({ status, err }).toEqual({ status: 0, err: '' })
+  const listed = await posthorn(['suppression', 'export', 'Piped'])
+  expect(listed.out).toMatch(/ada@example\.org[^]*bob@example\.org/)
+}, 60_000)
+
 describe('in a data folder without a database', () => {
   const folder = mkdtempSync(join(tmpdir(), 'posthorn-cli-'))
   const dataDir = join(folder, 'data')

@@ -1,5 +1,4 @@
 // `posthorn suppression`.
-import { readFile } from 'node:fs/promises'
 import type { Command } from 'commander'
 import {
   addSuppression,
@@ -7,10 +6,10 @@ import {
   findWorkspace,
   importSuppressions,
   listSuppressions,
-  Mistake,
   removeSuppression,
   undoRule,
 } from '../workspace/workspace.ts'
+import { readGiven } from './arguments.ts'
 import { facts, table } from './print.ts'
 import type { Desk } from './tools.ts'
 
@@ -48,11 +47,11 @@ export function suppressionCommands(program: Command, desk: Desk): void {
     }),
   )
   command('import', 'suppress everybody in a file: CSV with a head line, or one address a line')
-    .argument('<file>')
+    .argument('<file>', '- for standard input')
     .action((workspace: string, file: string) =>
       desk.with(async ({ db, vault, actor }) => {
         const { id } = await findWorkspace(db, vault, workspace)
-        const result = await importSuppressions(db, id, await readText(file), actor)
+        const result = await importSuppressions(db, id, (await readGiven(file)).toString('utf8'), actor)
         desk.show(result, () => `${result.added} added, ${result.alreadyThere} already there.`)
       }),
     )
@@ -80,12 +79,4 @@ async function gather<T>(values: AsyncIterable<T>): Promise<T[]> {
   const all: T[] = []
   for await (const value of values) all.push(value)
   return all
-}
-
-async function readText(file: string): Promise<string> {
-  try {
-    return await readFile(file, 'utf8')
-  } catch (error) {
-    throw new Mistake(`The file ${file} cannot be read (${(error as NodeJS.ErrnoException).code ?? 'unknown'}).`)
-  }
 }
