@@ -332,7 +332,7 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
     if (answer !== 'known')
       tools.log.fault(
         'finish',
-        new Error(`a server has answered a message that the database has forgotten (${answer})`),
+        new Error(`a server has answered ${ending.id}, which the database has forgotten (${answer})`),
         {
           messageId: ending.id,
           outcome: ending.outcome,

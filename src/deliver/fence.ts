@@ -106,7 +106,8 @@ export function makeFence(tools: FenceTools): Fence {
       const answers = await replayEndings(ask, endings)
       for (const [at, ending] of endings.entries()) {
         if (answers[at] === 'gone')
-          log.fault('journal', new Error('the database knows nothing of this message, which a server has answered'), {
+          // Each with its own words, so that the log writes every one: nothing else tells of it.
+          log.fault('journal', new Error(`the database knows nothing of ${ending.id}, which a server has answered`), {
             messageId: ending.id,
             outcome: ending.outcome,
           })
