@@ -1,6 +1,7 @@
 // GET /api/v1/live over a real socket: told when something has changed, and ended when it must be.
 import { once } from 'node:events'
-import type { AddressInfo } from 'node:net'
+import type { IncomingMessage } from 'node:http'
+import { connect, type AddressInfo } from 'node:net'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { limits } from '../config.ts'
 import { scopes } from '../domain/scopes.ts'
@@ -97,6 +98,30 @@ test('streams of one workspace leave room for those of others, however many keys
   held.push(await fetch(url, { headers: { authorization: `Bearer ${other}` } }))
   expect(held.at(-1)?.status).toBe(200)
   for (const { body } of held) await body?.cancel()
+})
+
+test('who has gone before the key was looked up leaves nothing behind', async () => {
+  const authorization = `Bearer ${await office.key(shop.workspaceId, 'mail.read')}`
+  const { server } = office.app
+  const slow = await office.world.session()
+  await slow.query('begin')
+  await slow.query('lock table api_keys')
+  for (let n = 0; n < limits.liveConnectionsPerUserMax; n++) {
+    const socket = connect((server.address() as AddressInfo).port, '127.0.0.1')
+    const asked = new Promise<IncomingMessage>((resolve) => server.once('request', resolve))
+    socket.write(`GET /api/v1/live HTTP/1.1\r\nHost: localhost\r\nAuthorization: ${authorization}\r\n\r\n`)
+    const request = await asked
+    const closed = once(request.socket, 'close')
+    socket.destroy()
+    await closed
+  }
+  await slow.query('rollback')
+  const status = async () => {
+    const response = await fetch(url, { headers: { authorization } })
+    await response.body?.cancel()
+    return response.status
+  }
+  for (let n = 0; n < 2; n++) expect(await status()).toBe(200)
 })
 
 test.each(['key', 'session'])('a stream ends with what opened it: a %s', async (how) => {

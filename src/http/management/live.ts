@@ -48,6 +48,8 @@ export function liveRoute({ app, member, office, gateOf }: Desk): void {
       open.delete(stream)
     }
     stream.once('finish', close)
+    // Who left while we asked who it is: the response had been closed before, and the stream is destroyed without an end.
+    stream.once('close', close)
     reply.raw.once('close', () => {
       close()
       stream.destroy()
