@@ -20,8 +20,7 @@ export function remembered<Answer>(
   let keptBytes = 0
   const asking = new Map<string, Promise<Answer>>()
 
-  const forget = (name: string | undefined): void => {
-    if (name === undefined) return
+  const forget = (name: string): void => {
     keptBytes -= kept.get(name)?.bytes ?? 0
     kept.delete(name)
   }
@@ -33,7 +32,10 @@ export function remembered<Answer>(
       forget(name)
       const bytes = bytesMost === Infinity ? 0 : roughBytes(answer)
       if (ms > 0 && bytes <= bytesMost) {
-        while (kept.size >= most || keptBytes + bytes > bytesMost) forget(kept.keys().next().value)
+        for (const oldest of kept.keys()) {
+          if (kept.size < most && keptBytes + bytes <= bytesMost) break
+          forget(oldest)
+        }
         kept.set(name, { until: now() + ms, answer: Promise.resolve(answer), bytes })
         keptBytes += bytes
       }
@@ -60,5 +62,5 @@ function roughBytes(value: unknown): number {
   if (typeof value === 'string') return 32 + value.length
   if (typeof value !== 'object' || value === null) return 8
   if (ArrayBuffer.isView(value)) return 128 + value.byteLength
-  return Object.values(value).reduce((sum: number, each) => sum + roughBytes(each), 128)
+  return Object.values(value).reduce<number>((sum, each) => sum + roughBytes(each), 128)
 }
