@@ -193,6 +193,19 @@ describe('sessions', () => {
     expect((await dial(server, '127.0.5.1')).greeting).toMatch(/^220 /)
   })
 
+  test('who has gone before the password was looked up holds no place', async () => {
+    const most = limits.submissionSessionsPerCredentialMax
+    for (let n = 0; n < most; n++) {
+      const gone = policy({ address: '127.0.0.1', gone: new AbortController().signal })
+      const answer = gone.auth?.(login.username, login.password)
+      gone.ended?.()
+      await answer
+    }
+    const session = policy({ address: '127.0.0.1', gone: new AbortController().signal })
+    expect(await session.auth?.(login.username, login.password)).toMatchObject({ code: 235 })
+    session.ended?.()
+  })
+
   test('one credential may have so many over all ports; the next is told 421 and closed, other credentials are not', async () => {
     const [starttls, implicit] = [await started(), await started()]
     const most = limits.submissionSessionsPerCredentialMax

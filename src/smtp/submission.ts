@@ -76,6 +76,7 @@ class SubmissionPolicy implements Policy {
   #username = ''
   #submitter: Submitter | undefined
   #credential: string | undefined
+  #over = false
 
   constructor(tools: SubmissionTools, perCredential: Map<string, number>, address: string) {
     this.#tools = tools
@@ -90,6 +91,8 @@ class SubmissionPolicy implements Policy {
       await this.#tools.guesses.slow(this.#address, `user ${user}`)
       return replies.authRefused
     }
+    // It has gone meanwhile, and nobody would give its place back.
+    if (this.#over) return crowded
     const sessions = this.#perCredential.get(submitter.credentialId) ?? 0
     if (sessions >= limits.submissionSessionsPerCredentialMax) return crowded
     this.#perCredential.set(submitter.credentialId, sessions + 1)
@@ -163,6 +166,7 @@ class SubmissionPolicy implements Policy {
   }
 
   ended(): void {
+    this.#over = true
     if (this.#credential === undefined) return
     const left = (this.#perCredential.get(this.#credential) ?? 1) - 1
     if (left === 0) this.#perCredential.delete(this.#credential)
