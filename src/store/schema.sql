@@ -210,7 +210,6 @@ create table idempotency_keys (
   message_ids uuid[],
   constraint idempotency_keys_pkey PRIMARY KEY (workspace_id, endpoint, key)
 );
-CREATE INDEX idempotency_keys_age ON public.idempotency_keys USING brin (created_at);
 CREATE INDEX idempotency_repeats ON public.idempotency_keys USING btree (created_at) WHERE (endpoint = 'smtp-repeat'::text);
 CREATE TRIGGER admit_sent_again BEFORE INSERT ON public.idempotency_keys FOR EACH ROW WHEN ((new.endpoint = 'send_again'::text)) EXECUTE FUNCTION admit_sent_again();
 
