@@ -588,7 +588,7 @@ export const limits = {
   armSpacingMs: 6,
   armSpacingMostMs: 30,
   endingSpacingMs: 25,
-  signaturesInFlightMax: 128,
+  preparingAtOnceMax: 128,
   // Threads that sign (deliver/signers.ts): how many, and what one order may take.
   signingThreadsMax: 4,
   signingThreadHeapMegabytesMax: 64,

@@ -237,10 +237,10 @@ describe('what cannot be prepared', () => {
     const preparer = makePreparer(world.db, vault)
     const broken = { ...claimed, domainId: world.nextId() as string }
     const ends = await Promise.allSettled(
-      Array.from({ length: 4 * limits.signaturesInFlightMax }, (_, at) =>
+      Array.from({ length: 4 * limits.preparingAtOnceMax }, (_, at) =>
         preparer.prepare(at % 2 === 0 ? broken : claimed),
       ),
     )
-    expect(ends.filter(({ status }) => status === 'fulfilled')).toHaveLength(2 * limits.signaturesInFlightMax)
+    expect(ends.filter(({ status }) => status === 'fulfilled')).toHaveLength(2 * limits.preparingAtOnceMax)
   })
 })

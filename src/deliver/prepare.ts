@@ -55,9 +55,9 @@ export function makePreparer(db: Db, vault: Vault, sign?: Sign): Preparer {
     most: limits.dkimDomainsMax,
   })
   const returnPathKeys = makeReturnPathKeys(db, vault)
-  const turn = semaphore(limits.signaturesInFlightMax)
+  const turn = semaphore(limits.preparingAtOnceMax)
 
-  const prepare = async (claimed: Claimed): Promise<Prepared | undefined> => {
+  const prepareNow = async (claimed: Claimed): Promise<Prepared | undefined> => {
     const recipient = parseAddress(claimed.recipient)
     if (recipient === undefined) throw new Error(`message ${claimed.id} has a recipient that is no address`)
     const mail = await (claimed.source === 'smtp' ? kept(db, claimed) : composed(db, claimed))
@@ -70,15 +70,16 @@ export function makePreparer(db: Db, vault: Vault, sign?: Sign): Preparer {
     const signed = async ({ fields, body, signsMore, head: ownHead, rest }: Signable) => {
       const all = [[tokenField, token] as const, ...fields]
       const signedAt = Math.floor(claimed.createdAt.getTime() / 1000)
-      const signature = await turn(() => dkimHeader(key, all, body, signedAt, [...signsMore, ...alsoSigned], sign))
+      const signature = await dkimHeader(key, all, body, signedAt, [...signsMore, ...alsoSigned], sign)
       const head = Buffer.from(`${trace(claimed)}${signature}${tokenField}: ${token}\r\n${ownHead}`, 'latin1')
       const small = rest.length <= limits.smtpBlockBytes
       return { content: small ? [Buffer.concat([head, rest])] : [head, rest], size: head.length + rest.length }
     }
-    const sevenBit = async () => {
-      const converted = inSevenBit(mail.rest)
-      return converted && signed(submitted(claimed, converted))
-    }
+    const sevenBit = () =>
+      turn(async () => {
+        const converted = inSevenBit(mail.rest)
+        return converted && signed(submitted(claimed, converted))
+      })
     return {
       ...(await signed(mail)),
       recipient,
@@ -89,7 +90,8 @@ export function makePreparer(db: Db, vault: Vault, sign?: Sign): Preparer {
       needsSmtputf8: mail.needsSmtputf8 || recipient.needsSmtputf8,
     }
   }
-  return { prepare }
+  // In turn from the beginning, not only for the signature: what is composed long before it is signed lives through rounds of the collector.
+  return { prepare: (claimed) => turn(() => prepareNow(claimed)) }
 }
 
 interface Signable {
