@@ -13,7 +13,7 @@ export function feedback(tools: RoleTools): Role {
     port: settings.POSTHORN_FEEDBACK_PORT,
     from: { host: 'POSTHORN_FEEDBACK_HOST', port: 'POSTHORN_FEEDBACK_PORT' },
     hostname: settings.POSTHORN_HOSTNAME,
-    ...(tls !== undefined && { tls, renewed: renewals(settings, tls, log) }),
+    ...(tls !== undefined && { tls, renewed: renewals(settings, tls, log).renewed }),
     feedback: opened.feedback,
     log,
   })

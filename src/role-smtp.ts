@@ -1,6 +1,6 @@
 // The role `smtp`: submission over SMTP, on a port with STARTTLS and on one with TLS from the first byte, and acceptance behind it.
-import { makeAcceptMail, makeScanner } from './accept/accept.ts'
 import { X509Certificate } from 'node:crypto'
+import { makeAcceptMail, makeScanner } from './accept/accept.ts'
 import { renewals, tlsCertificate } from './base/certificate.ts'
 import { Guesses } from './base/guesses.ts'
 import { limits, publicUrl } from './config.ts'
@@ -43,12 +43,11 @@ export function smtp({ settings, connection, vault, log, metrics }: RoleTools): 
     log,
   })
   const tls = tlsCertificate(settings)
-  const [renewed, renewedToo] = [renewals(settings, tls, log), renewals(settings, tls, log)]
-  let shown = tls
+  const certificate = renewals(settings, tls, log)
   metrics.watch(
     'posthorn_certificate_expires_timestamp_seconds',
     'When the certificate ends that SMTP submission shows.',
-    () => new X509Certificate(shown.cert).validToDate.getTime() / 1000,
+    () => new X509Certificate(certificate.shown.cert).validToDate.getTime() / 1000,
   )
   const shared = {
     host: settings.POSTHORN_SMTP_HOST,
@@ -68,11 +67,7 @@ export function smtp({ settings, connection, vault, log, metrics }: RoleTools): 
         port: settings.POSTHORN_SMTP_PORT,
         from: { host: 'POSTHORN_SMTP_HOST', port: 'POSTHORN_SMTP_PORT' },
         offer: submissionOffer(hostname, true),
-        renewed: () => {
-          const fresh = renewed()
-          shown = fresh ?? shown
-          return fresh
-        },
+        renewed: certificate.renewed,
       }),
       smtpServer({
         ...shared,
@@ -80,7 +75,7 @@ export function smtp({ settings, connection, vault, log, metrics }: RoleTools): 
         port: settings.POSTHORN_SMTPS_PORT,
         from: { host: 'POSTHORN_SMTP_HOST', port: 'POSTHORN_SMTPS_PORT' },
         offer: submissionOffer(hostname, false),
-        renewed: renewedToo,
+        renewed: renewals(settings, tls, log).renewed,
         implicitTls: true,
       }),
     ],

@@ -126,7 +126,7 @@ test('renewed files are told once; half a renewal changes nothing, and is a faul
   }
   const faults: string[] = []
   put(one.cert, one.key)
-  const renewed = renewals(files, one, { ...silentLog, fault: (_, error) => void faults.push(String(error)) })
+  const { renewed } = renewals(files, one, { ...silentLog, fault: (_, error) => void faults.push(String(error)) })
   expect(renewed()).toBeUndefined()
   put(other.cert, one.key)
   expect(renewed()).toBeUndefined()

@@ -32,22 +32,30 @@ export function givenCertificate(settings: Files): TlsCertificate | undefined {
   return given
 }
 
-/**
- * Asked now and then: what the files that are set hold, once that is something else than is `used`, and can be. While it cannot (half a renewal, a file
- * that nobody may read), nothing changes, and the log says why.
- */
-export function renewals(settings: Files, used: TlsCertificate, log: Log): () => TlsCertificate | undefined {
-  let known = used
-  return () => {
-    try {
-      const given = givenCertificate(settings)
-      if (given === undefined || (given.cert === known.cert && given.key === known.key)) return undefined
-      known = given
-      return given
-    } catch (error) {
-      log.fault('certificate', error)
-      return undefined
-    }
+export interface Renewals {
+  /** What is used now. */
+  readonly shown: TlsCertificate
+  /** Asked now and then, by one server: what the files hold, once that is something else. */
+  readonly renewed: () => TlsCertificate | undefined
+}
+
+/** While the files cannot be used (half a renewal, a file that nobody may read), nothing changes, and the log says why. */
+export function renewals(settings: Files, used: TlsCertificate, log: Log): Renewals {
+  let shown = used
+  return {
+    get shown() {
+      return shown
+    },
+    renewed: () => {
+      try {
+        const given = givenCertificate(settings)
+        if (given === undefined || (given.cert === shown.cert && given.key === shown.key)) return undefined
+        return (shown = given)
+      } catch (error) {
+        log.fault('certificate', error)
+        return undefined
+      }
+    },
   }
 }
 

@@ -102,6 +102,7 @@ export function makePace(timeScale = 1, now: () => number = () => performance.no
     },
     roomOf: (provider) => {
       const state = states.get(provider)
+      // Asked of thousands at each claim: the clock is read for those alone that ever had a pause.
       if (state !== undefined && state.pausedUntil > 0 && now() < state.pausedUntil) return 0
       const { perMinute } = allowed(provider)
       return perMinute === undefined ? Infinity : Math.floor(tokensOf(state ?? stateOf(provider), perMinute))

@@ -243,4 +243,22 @@ describe('what cannot be prepared', () => {
     )
     expect(ends.filter(({ status }) => status === 'fulfilled')).toHaveLength(2 * limits.preparingAtOnceMax)
   })
+
+  test('nobody whose content came with the claim waits behind those whose content must be fetched, however many they are', async () => {
+    await addKey()
+    const [small, withFile] = [await accepted('Hello'), await accepted('Hello', [Buffer.from('a file')])]
+    const preparer = makePreparer(world.db, vault)
+    await preparer.prepare(small) // from now on the keys are known
+    const holder = await world.session()
+    await holder.query('begin')
+    await holder.query('lock table attachments in access exclusive mode')
+    let fetched = 0
+    const fetching = Array.from({ length: limits.preparingAtOnceMax }, () =>
+      preparer.prepare(withFile).finally(() => fetched++),
+    )
+    expect(await preparer.prepare(small)).toBeDefined()
+    expect(fetched).toBe(0)
+    await holder.query('rollback')
+    expect(await Promise.all(fetching)).not.toContain(undefined)
+  })
 })

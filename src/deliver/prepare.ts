@@ -57,17 +57,19 @@ export function makePreparer(db: Db, vault: Vault, sign?: Sign): Preparer {
   const returnPathKeys = makeReturnPathKeys(db, vault)
   const turn = semaphore(limits.preparingAtOnceMax)
 
-  const prepareNow = async (claimed: Claimed): Promise<Prepared | undefined> => {
+  const prepare = async (claimed: Claimed): Promise<Prepared | undefined> => {
     const recipient = parseAddress(claimed.recipient)
     if (recipient === undefined) throw new Error(`message ${claimed.id} has a recipient that is no address`)
-    const mail = await (claimed.source === 'smtp' ? kept(db, claimed) : composed(db, claimed))
-    if (mail === undefined) return undefined
+    const make = () => (claimed.source === 'smtp' ? kept(db, claimed) : composed(db, claimed))
+    // What has to be fetched is fetched before its turn, which no waiting for the database may hold up.
+    const fetched = cameWhole(claimed) ? undefined : await make()
+    if (fetched === undefined && !cameWhole(claimed)) return undefined
     // Nearly always both are known already.
     const { keyAt, returnPathHost } = await domains(`${claimed.workspaceId} ${claimed.domainId}`)
     const tokenKey = await returnPathKeys.at(claimed.createdAt)
     const token = makeToken(tokenKey, claimed.id, claimed.workspaceId)
     const key = keyAt(claimed.createdAt)
-    const signed = async ({ fields, body, signsMore, head: ownHead, rest }: Signable) => {
+    const signedForm = async ({ fields, body, signsMore, head: ownHead, rest }: Signable) => {
       const all = [[tokenField, token] as const, ...fields]
       const signedAt = Math.floor(claimed.createdAt.getTime() / 1000)
       const signature = await dkimHeader(key, all, body, signedAt, [...signsMore, ...alsoSigned], sign)
@@ -75,24 +77,31 @@ export function makePreparer(db: Db, vault: Vault, sign?: Sign): Preparer {
       const small = rest.length <= limits.smtpBlockBytes
       return { content: small ? [Buffer.concat([head, rest])] : [head, rest], size: head.length + rest.length }
     }
-    const sevenBit = () =>
-      turn(async () => {
-        const converted = inSevenBit(mail.rest)
-        return converted && signed(submitted(claimed, converted))
-      })
-    return {
-      ...(await signed(mail)),
-      recipient,
-      envelopeFrom: `${token}@${returnPathHost ?? claimed.acceptedBy}`,
-      token,
-      needs8bit: mail.needs8bit,
-      ...(mail.needs8bit && { sevenBit }),
-      needsSmtputf8: mail.needsSmtputf8 || recipient.needsSmtputf8,
-    }
+    // Composed in its turn, too: what is composed long before it is signed lives through rounds of the collector.
+    return turn(async () => {
+      const mail = fetched ?? (await make())
+      if (mail === undefined) return undefined
+      const sevenBit = () =>
+        turn(async () => {
+          const converted = inSevenBit(mail.rest)
+          return converted && signedForm(submitted(claimed, converted))
+        })
+      return {
+        ...(await signedForm(mail)),
+        recipient,
+        envelopeFrom: `${token}@${returnPathHost ?? claimed.acceptedBy}`,
+        token,
+        needs8bit: mail.needs8bit,
+        ...(mail.needs8bit && { sevenBit }),
+        needsSmtputf8: mail.needsSmtputf8 || recipient.needsSmtputf8,
+      }
+    })
   }
-  // In turn from the beginning, not only for the signature: what is composed long before it is signed lives through rounds of the collector.
-  return { prepare: (claimed) => turn(() => prepareNow(claimed)) }
+  return { prepare }
 }
+
+/** All of its content came with the claim. */
+const cameWhole = ({ bodyText, hasAttachments }: Claimed): boolean => bodyText !== null && !hasAttachments
 
 interface Signable {
   readonly fields: readonly HeaderField[]

@@ -56,8 +56,8 @@ const ourSession =
  * Where to connect, with every part said, so that PGHOST, PGPORT, PGSSLMODE and the like in the environment mean nothing here. Only a
  * password that the URL leaves out may come from PGPASSWORD or ~/.pgpass, as for psql.
  */
-export function serverOf(connection: Connection, more = ''): ClientConfig {
-  const plain = { ssl: false, sslnegotiation: 'postgres' as const, options: `${ourSession}${more}` }
+export function serverOf(connection: Connection, more: readonly string[] = []): ClientConfig {
+  const plain = { ssl: false, sslnegotiation: 'postgres' as const, options: [ourSession, ...more].join(' ') }
   if (!('url' in connection)) {
     const { host, port, user, password, database } = connection
     return { ...plain, host, port, user, password, database }
@@ -109,10 +109,10 @@ export function linesOf({ patience }: Connection) {
 /** The pool's client options. Plans never depend on statistics: every statement here is a walk over indexes. */
 function clientOptions(connection: Connection, kind: PoolKind): PoolConfig {
   const server = [
-    ' -c synchronous_commit=on',
+    '-c synchronous_commit=on',
     '-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off -c jit=off',
     `-c statement_timeout=${kind.answerMs} -c idle_in_transaction_session_timeout=30000`,
-  ].join(' ')
+  ]
   return { ...serverOf(connection, server), application_name: kind.name, keepAlive: true }
 }
 
@@ -124,7 +124,8 @@ export function openDatabase(connection: Connection, kind: PoolKind): Db {
   const waitMs = Math.min(kind.answerMs, 4_000)
   const turn = share === undefined ? undefined : turns({ most, share, waitMs })
   const inTurn = async <T>(work: () => Promise<T>): Promise<T> => {
-    const leave = await turn?.()
+    if (turn === undefined) return work()
+    const leave = await turn()
     return work().finally(leave)
   }
   const lines = linesOf(connection)
