@@ -3,6 +3,7 @@
 import type { OutgoingHttpHeaders } from 'node:http'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Log } from '../base/log.ts'
+import { release } from '../base/release.ts'
 import { limits } from '../config.ts'
 import type { ErrorBody } from '../contract/error.ts'
 import type { DeliveryEventRecord, MessageId, WorkspaceId } from '../domain/message.ts'
@@ -189,6 +190,7 @@ function answerUnread(request: FastifyRequest, reply: FastifyReply, status: numb
   const timer = setTimeout(end, limits.lingerMs)
   incoming.on('data', (chunk: Buffer) => {
     left -= chunk.length
+    release(chunk) // many large bodies are refused at the same moment
     if (left < 0) end()
   })
   incoming.once('end', end).once('close', end).once('error', end)
