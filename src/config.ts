@@ -556,6 +556,9 @@ export const limits = {
   claimMany: 250,
   /** Between two claims for fewer. */
   claimWaitMs: 100,
+  /** Behind a claim that left slots free, so many times what it took: what comes meanwhile shares the next one. */
+  claimPauseParts: 4,
+  claimPauseMsMax: 50,
   workspacesPerClaimMax: 200,
   lanesPerClaimMax: 200,
   /** An idle look at all workspaces may take this part of the time. */

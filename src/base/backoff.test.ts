@@ -1,7 +1,7 @@
 import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { limits } from '../config.ts'
-import { retryDelayMs } from './backoff.ts'
+import { claimPauseMs, retryDelayMs } from './backoff.ts'
 
 test('the delay stays within the jitter around its step, in whole milliseconds', () => {
   const schedules = fc.array(fc.integer({ min: 1, max: 100_000 }), { minLength: 1, maxLength: 12 })
@@ -40,4 +40,14 @@ test('without jitter the schedule of the decisions is followed to the millisecon
 test('two tries that failed together do not come back together', () => {
   const delays = Array.from({ length: 200 }, () => retryDelayMs([3_600], 1, 0.1))
   expect(new Set(delays).size).toBeGreaterThan(100)
+})
+
+test('a claim of few is followed by a pause that grows with what it took, and that nobody notices', () => {
+  fc.assert(
+    fc.property(fc.double({ min: 0, max: 60_000, noNaN: true }), (tookMs) => {
+      const pauseMs = claimPauseMs(tookMs)
+      // So claims of few never take more than a part of the time, until they are slower than anybody may wait for.
+      expect(pauseMs).toBe(tookMs * limits.claimPauseParts < 50 ? tookMs * limits.claimPauseParts : 50)
+    }),
+  )
 })

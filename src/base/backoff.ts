@@ -1,4 +1,5 @@
-// Waiting longer after each failure, with jitter so that many do not come back at once.
+// How long to wait before the next try: longer after each failure, with jitter so that many do not come back at once.
+import { limits } from '../config.ts'
 
 /** The delay before try `attempt + 1`, after `attempt` tries (from 1); undefined when the schedule has no further try. */
 export function retryDelayMs(
@@ -10,4 +11,12 @@ export function retryDelayMs(
   const seconds = schedule[attempt - 1]
   if (seconds === undefined) return undefined
   return Math.round(seconds * 1000 * (1 + jitter * (2 * random() - 1)))
+}
+
+/**
+ * How long to pause behind a claim that found few and took so long, in ms. It costs nearly as much as one of many, and the busier the machine the
+ * longer it takes: then more share the next one. What comes alone goes at once.
+ */
+export function claimPauseMs(tookMs: number): number {
+  return Math.min(limits.claimPauseParts * tookMs, limits.claimPauseMsMax)
 }

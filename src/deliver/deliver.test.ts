@@ -420,6 +420,32 @@ describe('turns', () => {
     await eventually(queued, (many) => many === 0)
   })
 
+  test('where a claim of few takes long, what comes meanwhile shares the next one', async () => {
+    const sender = await senderOf()
+    await submit(sender, 'ok')
+    const looks: { began: number; ended: number; found: number }[] = []
+    const db = pool(1)
+    const slow: Db = {
+      ...db,
+      rows: async (statement, values) => {
+        const began = performance.now()
+        const rows = await db.rows<object>(statement, values)
+        if (statement.name === 'claim') {
+          await setTimeout(20)
+          looks.push({ began, ended: performance.now(), found: rows.length - 1 }) // the last row says where the walk ended
+        }
+        return rows as never
+      },
+    }
+    await started({ db: slow })
+    await eventually(
+      () => looks.findIndex(({ found }) => found === 1),
+      (index) => index >= 0 && looks.length > index + 1,
+    )
+    const at = looks.findIndex(({ found }) => found === 1)
+    expect((looks[at + 1]?.began ?? 0) - (looks[at]?.ended ?? 0)).toBeGreaterThan(45)
+  })
+
   test('very many lanes with nothing due cost one look, and then comes a rest', async () => {
     const sender = await senderOf()
     await submit(sender, 'ok', {}, limits.lanesPerClaimMax + 60)

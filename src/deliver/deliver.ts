@@ -1,8 +1,10 @@
 // From a queued message to an outcome: claim, prepare, transmit (arm inside), record; no transaction is open while we talk to anyone
 // (delivery-semantics). One loop claims, as many attempts run at once as there are slots, and a heartbeat keeps their leases.
 import { randomUUID } from 'node:crypto'
+import { setTimeout as delay } from 'node:timers/promises'
 import { limits } from '../config.ts'
 import type { Route } from '../config.ts'
+import { claimPauseMs } from '../base/backoff.ts'
 import type { Log } from '../base/log.ts'
 import { repeating } from '../base/repeating.ts'
 import type { Trouble } from '../domain/attempt.ts'
@@ -131,8 +133,8 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
 
   const freeSlots = () => limits.messagesInFlightMax - flights.size
 
-  /** One claim; true when there may be more to claim at once. */
-  const claimSome = async (): Promise<boolean> => {
+  /** One claim, and when the next one should be: at once, after a pause, or when something comes. */
+  const claimSome = async (): Promise<'now' | 'soon' | 'rest'> => {
     const claimedAt = (lastClaimAt = performance.now())
     if (cursor === firstSpace) {
       stale = false
@@ -158,8 +160,9 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
       tools.log.attempted({ messageId: refused.id, outcome: 'failed', reason: refused.reason })
     for (const claimed of answer.claimed) launch(claimed, claimedAt)
     if (answer.claimed.length + answer.refused.length > 0) foundInWalk = true
+    if (cursor !== firstSpace || answer.claimed.length >= limits.claimLeast) return 'now'
     // A whole walk over the workspaces without anything due: rest.
-    return cursor !== firstSpace || foundInWalk || stale
+    return foundInWalk || stale ? 'soon' : 'rest'
   }
 
   const launch = (claimed: Claimed, claimedAt: number) => {
@@ -316,7 +319,7 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
         if (surelyAborted(error) && !isDatabaseAway(error) && ++refusals === refusedEndingsMax) break
         const isOver = tools.patience.aborted || performance.now() > Math.min(flight.leaseEndsAt, giveUpAt)
         if (!running && isOver) return journal(flight)
-        await new Promise((resolve) => setTimeout(resolve, delayMs))
+        await delay(delayMs)
       }
     }
     delete flight.unheard
@@ -383,7 +386,9 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
         continue
       }
       try {
-        if (await claimSome()) continue
+        const next = await claimSome()
+        if (next === 'soon') await delay(claimPauseMs(performance.now() - lastClaimAt))
+        if (next !== 'rest') continue
         // A look at very many workspaces is not free.
         const looked = (performance.now() - walkBeganAt) / limits.idleLookPart
         if (isRunning() && !stale) await sleep(Math.max(20, idleMs / tools.timeScale, looked))

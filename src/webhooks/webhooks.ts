@@ -2,7 +2,9 @@
 // No transaction is open while a request is made. Events of one message go one after the other, in the order of their sequence, unless an
 // earlier one waits for a retry. One loop claims, and a heartbeat keeps what is claimed.
 import { randomUUID } from 'node:crypto'
+import { setTimeout as delay } from 'node:timers/promises'
 import { limits } from '../config.ts'
+import { claimPauseMs } from '../base/backoff.ts'
 import type { Log } from '../base/log.ts'
 import { repeating } from '../base/repeating.ts'
 import { lifecycle, type Service } from '../base/service.ts'
@@ -86,8 +88,8 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
   })
   const freeSlots = () => limits.webhooksInFlightMax - flights.size
 
-  /** One claim; true when there may be more to claim at once. */
-  const claimSome = async (): Promise<boolean> => {
+  /** One claim, and when the next one should be: soon, after a longer pause, or when something comes. */
+  const claimSome = async (): Promise<'soon' | 'later' | 'rest'> => {
     if (cursor === firstWorkspace) {
       stale = false
       foundInWalk = false
@@ -99,7 +101,8 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
     cursor = answer.cursor
     for (const claimed of answer.claimed) launch(claimed)
     if (answer.claimed.length > 0) foundInWalk = true
-    return cursor !== firstWorkspace || foundInWalk || stale
+    if (cursor !== firstWorkspace || answer.claimed.length >= limits.webhookClaimLeast) return 'soon'
+    return foundInWalk || stale ? 'later' : 'rest'
   }
 
   const launch = (claimed: ClaimedWebhook): void => {
@@ -180,7 +183,7 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
         tools.log.fault('webhook result', error, { workspaceId: result.workspaceId, messageId: result.messageId })
         if (surelyAborted(error) && !isDatabaseAway(error) && ++refusals === refusalsMax) return
         if (performance.now() > giveUpAt || tools.patience.aborted) return
-        await new Promise((resolve) => setTimeout(resolve, delayMs))
+        await delay(delayMs)
       }
     }
   }
@@ -194,11 +197,12 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
       }
       const startedAt = performance.now()
       try {
-        const more = await claimSome()
+        const next = await claimSome()
         // Fewer, fuller claims: an event that comes after a pause still goes at once.
-        const early = startedAt + limits.webhookSpacingMs - performance.now()
-        if (more && early > 0) await new Promise((resolve) => setTimeout(resolve, early))
-        if (!more && isRunning() && !stale) await sleep(Math.max(20, idleMs / tools.timeScale))
+        const tookMs = performance.now() - startedAt
+        const pauseMs = next === 'later' ? claimPauseMs(tookMs) : 0
+        if (next !== 'rest') await delay(Math.max(pauseMs, limits.webhookSpacingMs - tookMs))
+        else if (isRunning() && !stale) await sleep(Math.max(20, idleMs / tools.timeScale))
       } catch (error) {
         tools.log.fault('webhook claim', error)
         cursor = firstWorkspace
