@@ -556,9 +556,10 @@ export const limits = {
   claimMany: 250,
   /** Between two claims for fewer. */
   claimWaitMs: 100,
-  /** Behind a claim that left slots free, so many times what it took: what comes meanwhile shares the next one. */
+  /** Behind a claim that found few: so many times what it took, and no longer than this and a millisecond for each that it found. */
   claimPauseParts: 4,
-  claimPauseMsMax: 50,
+  claimPauseMsLeast: 10,
+  claimPauseMsMax: 75,
   workspacesPerClaimMax: 200,
   lanesPerClaimMax: 200,
   /** An idle look at all workspaces may take this part of the time. */

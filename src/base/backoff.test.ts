@@ -43,11 +43,9 @@ test('two tries that failed together do not come back together', () => {
 })
 
 test('a claim of few is followed by a pause that grows with what it took, and that nobody notices', () => {
-  fc.assert(
-    fc.property(fc.double({ min: 0, max: 60_000, noNaN: true }), (tookMs) => {
-      const pauseMs = claimPauseMs(tookMs)
-      // So claims of few never take more than a part of the time, until they are slower than anybody may wait for.
-      expect(pauseMs).toBe(tookMs * limits.claimPauseParts < 50 ? tookMs * limits.claimPauseParts : 50)
-    }),
-  )
+  // On an idle machine, on a busy one with hardly any messages, on a busy one with many, and where the database hangs.
+  expect(claimPauseMs(1, 2)).toBe(8)
+  expect(claimPauseMs(1, 20)).toBe(11)
+  expect(claimPauseMs(60, 15)).toBe(60)
+  expect(claimPauseMs(99, 60_000)).toBe(75)
 })

@@ -15,8 +15,8 @@ export function retryDelayMs(
 
 /**
  * How long to pause behind a claim that found few and took so long, in ms. It costs nearly as much as one of many, and the busier the machine the
- * longer it takes: then more share the next one. What comes alone goes at once.
+ * longer it takes: then more share the next one. Where hardly any come, hardly anybody waits.
  */
-export function claimPauseMs(tookMs: number): number {
-  return Math.min(limits.claimPauseParts * tookMs, limits.claimPauseMsMax)
+export function claimPauseMs(found: number, tookMs: number): number {
+  return Math.min(limits.claimPauseParts * tookMs, limits.claimPauseMsLeast + found, limits.claimPauseMsMax)
 }

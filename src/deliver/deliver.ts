@@ -133,8 +133,8 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
 
   const freeSlots = () => limits.messagesInFlightMax - flights.size
 
-  /** One claim, and when the next one should be: at once, after a pause, or when something comes. */
-  const claimSome = async (): Promise<'now' | 'soon' | 'rest'> => {
+  /** One claim, and when the next one should be: after so many ms, or when something comes. */
+  const claimSome = async (): Promise<number | 'rest'> => {
     const claimedAt = (lastClaimAt = performance.now())
     if (cursor === firstSpace) {
       stale = false
@@ -160,9 +160,10 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
       tools.log.attempted({ messageId: refused.id, outcome: 'failed', reason: refused.reason })
     for (const claimed of answer.claimed) launch(claimed, claimedAt)
     if (answer.claimed.length + answer.refused.length > 0) foundInWalk = true
-    if (cursor !== firstSpace || answer.claimed.length >= limits.claimLeast) return 'now'
+    const found = answer.claimed.length
+    if (cursor !== firstSpace || found >= limits.claimLeast) return 0
     // A whole walk over the workspaces without anything due: rest.
-    return foundInWalk || stale ? 'soon' : 'rest'
+    return foundInWalk || stale ? claimPauseMs(found, performance.now() - claimedAt) : 'rest'
   }
 
   const launch = (claimed: Claimed, claimedAt: number) => {
@@ -387,8 +388,10 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
       }
       try {
         const next = await claimSome()
-        if (next === 'soon') await delay(claimPauseMs(performance.now() - lastClaimAt))
-        if (next !== 'rest') continue
+        if (next !== 'rest') {
+          if (next > 0) await delay(next)
+          continue
+        }
         // A look at very many workspaces is not free.
         const looked = (performance.now() - walkBeganAt) / limits.idleLookPart
         if (isRunning() && !stale) await sleep(Math.max(20, idleMs / tools.timeScale, looked))

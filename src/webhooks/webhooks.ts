@@ -88,8 +88,9 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
   })
   const freeSlots = () => limits.webhooksInFlightMax - flights.size
 
-  /** One claim, and when the next one should be: soon, after a longer pause, or when something comes. */
-  const claimSome = async (): Promise<'soon' | 'later' | 'rest'> => {
+  /** One claim, and when the next one should be: after so many ms, or when something comes. */
+  const claimSome = async (): Promise<number | 'rest'> => {
+    const startedAt = performance.now()
     if (cursor === firstWorkspace) {
       stale = false
       foundInWalk = false
@@ -101,8 +102,12 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
     cursor = answer.cursor
     for (const claimed of answer.claimed) launch(claimed)
     if (answer.claimed.length > 0) foundInWalk = true
-    if (cursor !== firstWorkspace || answer.claimed.length >= limits.webhookClaimLeast) return 'soon'
-    return foundInWalk || stale ? 'later' : 'rest'
+    const found = answer.claimed.length
+    const tookMs = performance.now() - startedAt
+    // Fewer, fuller claims: an event that comes after a pause still goes at once.
+    const spacingMs = limits.webhookSpacingMs - tookMs
+    if (cursor !== firstWorkspace || found >= limits.webhookClaimLeast) return spacingMs
+    return foundInWalk || stale ? Math.max(spacingMs, claimPauseMs(found, tookMs)) : 'rest'
   }
 
   const launch = (claimed: ClaimedWebhook): void => {
@@ -195,13 +200,9 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
         await sleep(idleMs)
         continue
       }
-      const startedAt = performance.now()
       try {
         const next = await claimSome()
-        // Fewer, fuller claims: an event that comes after a pause still goes at once.
-        const tookMs = performance.now() - startedAt
-        const pauseMs = next === 'later' ? claimPauseMs(tookMs) : 0
-        if (next !== 'rest') await delay(Math.max(pauseMs, limits.webhookSpacingMs - tookMs))
+        if (next !== 'rest') await delay(Math.max(0, next))
         else if (isRunning() && !stale) await sleep(Math.max(20, idleMs / tools.timeScale))
       } catch (error) {
         tools.log.fault('webhook claim', error)
