@@ -213,6 +213,17 @@ describe('routes', () => {
   )
 })
 
+test('a relay has a port, and the system mailbox an id or an address', () => {
+  expect(() => parseRoute('smtp://relay.example:0')).toThrow('has no port between 1 and 65535')
+  expect(mistakes({ POSTHORN_ROUTE: 'smtp://relay.example:0' })).toHaveLength(1)
+  for (const value of ['garbage', 'a@b@c', '@', 'shop@ w1.example', '0190'])
+    expect(mistakes({ POSTHORN_SYSTEM_MAILBOX: value })).toEqual([
+      expect.stringContaining('the id or the address of a mailbox'),
+    ])
+  for (const value of ['shop@w1.example', '01900000-0000-7000-8000-000000000001'])
+    expect(mistakes({ POSTHORN_SYSTEM_MAILBOX: value })).toEqual([])
+})
+
 describe('docs/config.md', () => {
   test('it is the table of config.ts (npm run golden renews it)', () => {
     expect(readFileSync(new URL('../docs/config.md', import.meta.url), 'utf8')).toBe(settingsPage())

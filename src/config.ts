@@ -170,6 +170,12 @@ function clamdAddress(value: string): ClamdAddress {
   throw new Wrong('must be unix:/path/to/clamd.sock or tcp://host:3310')
 }
 
+/** Whether there is such a mailbox is the database's to say. */
+function mailbox(value: string): string {
+  if (/^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(value) || /^[^@\s]+@[^@\s]+$/.test(value)) return value
+  throw new Wrong('must be the id or the address of a mailbox')
+}
+
 /**
  * A route as written in `POSTHORN_ROUTE` and `workspace set --route`: `sandbox`, `mx`, `mx?tls=required`, `smtp://user:password@host:587`,
  * `smtp://host?tls=required`, `smtps://host:465`. Throws an `Error` whose message says what is wrong.
@@ -182,6 +188,7 @@ export function parseRoute(value: string): Route {
     throw new Wrong('must be sandbox, mx, or a relay such as smtp://user:password@host:587 or smtps://host:465')
   if (!['', '?tls=required'].includes(parsed.search) || !['', '/'].includes(parsed.pathname))
     throw new Wrong('may have nothing behind the host and port but ?tls=required')
+  if (Number(parsed.port) === 0 && parsed.port !== '') throw new Wrong('has no port between 1 and 65535')
   const implicitTls = parsed.protocol === 'smtps:'
   const relay = {
     kind: 'relay' as const,
@@ -255,9 +262,9 @@ export const settingTable = {
     'none',
   ),
   POSTHORN_SYSTEM_MAILBOX: setting<string | undefined>(
-    text,
+    mailbox,
     undefined,
-    'Sender of password resets and notices to owners.',
+    'Sender of password resets and notices to owners: the id or the address of a mailbox.',
     'made at the first start',
   ),
   POSTHORN_TLS_CERT: setting<string | undefined>(
