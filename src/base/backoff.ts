@@ -20,3 +20,8 @@ export function retryDelayMs(
 export function claimPauseMs(found: number, tookMs: number): number {
   return Math.min(limits.claimPauseParts * tookMs, limits.claimPauseMsLeast + found, limits.claimPauseMsMax)
 }
+
+/** By the timers that the simulation of delivery takes over: those of `node:timers/promises` would bring real time into it. */
+export function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms))
+}

@@ -1,10 +1,9 @@
 // From a queued message to an outcome: claim, prepare, transmit (arm inside), record; no transaction is open while we talk to anyone
 // (delivery-semantics). One loop claims, as many attempts run at once as there are slots, and a heartbeat keeps their leases.
 import { randomUUID } from 'node:crypto'
-import { setTimeout as delay } from 'node:timers/promises'
 import { limits } from '../config.ts'
 import type { Route } from '../config.ts'
-import { claimPauseMs } from '../base/backoff.ts'
+import { claimPauseMs, pause } from '../base/backoff.ts'
 import type { Log } from '../base/log.ts'
 import { repeating } from '../base/repeating.ts'
 import type { Trouble } from '../domain/attempt.ts'
@@ -320,7 +319,7 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
         if (surelyAborted(error) && !isDatabaseAway(error) && ++refusals === refusedEndingsMax) break
         const isOver = tools.patience.aborted || performance.now() > Math.min(flight.leaseEndsAt, giveUpAt)
         if (!running && isOver) return journal(flight)
-        await delay(delayMs)
+        await pause(delayMs)
       }
     }
     delete flight.unheard
@@ -389,7 +388,7 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
       try {
         const next = await claimSome()
         if (next !== 'rest') {
-          if (next > 0) await delay(next)
+          if (next > 0) await pause(next)
           continue
         }
         // A look at very many workspaces is not free.

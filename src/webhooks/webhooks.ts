@@ -2,9 +2,8 @@
 // No transaction is open while a request is made. Events of one message go one after the other, in the order of their sequence, unless an
 // earlier one waits for a retry. One loop claims, and a heartbeat keeps what is claimed.
 import { randomUUID } from 'node:crypto'
-import { setTimeout as delay } from 'node:timers/promises'
 import { limits } from '../config.ts'
-import { claimPauseMs } from '../base/backoff.ts'
+import { claimPauseMs, pause } from '../base/backoff.ts'
 import type { Log } from '../base/log.ts'
 import { repeating } from '../base/repeating.ts'
 import { lifecycle, type Service } from '../base/service.ts'
@@ -188,7 +187,7 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
         tools.log.fault('webhook result', error, { workspaceId: result.workspaceId, messageId: result.messageId })
         if (surelyAborted(error) && !isDatabaseAway(error) && ++refusals === refusalsMax) return
         if (performance.now() > giveUpAt || tools.patience.aborted) return
-        await delay(delayMs)
+        await pause(delayMs)
       }
     }
   }
@@ -202,7 +201,7 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
       }
       try {
         const next = await claimSome()
-        if (next !== 'rest') await delay(Math.max(0, next))
+        if (next !== 'rest') await pause(Math.max(0, next))
         else if (isRunning() && !stale) await sleep(Math.max(20, idleMs / tools.timeScale))
       } catch (error) {
         tools.log.fault('webhook claim', error)
