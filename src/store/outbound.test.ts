@@ -78,6 +78,11 @@ const softBounce: Ending['report'] = {
   facts: { bounce: { ...bounce, permanent: false, final: false } },
 }
 
+const untilSomebodyWaits = async () => {
+  const waiting = `select count(*) > 0 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+  while (!(await world.value<boolean>(waiting))) continue
+}
+
 describe('arm', () => {
   test('arms a claim of ours once', async () => {
     const claim = await one()
@@ -567,11 +572,6 @@ describe('reap', () => {
       '5 message.delivered sent 2',
     ])
   })
-  const untilSomebodyWaits = async () => {
-    const waiting = `select count(*) > 0 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
-    while (!(await world.value<boolean>(waiting))) continue
-  }
-
   test('two reapers: each row has one end and one event', async () => {
     const claims = await world.claimed(
       sender,
@@ -707,6 +707,17 @@ describe('claim', () => {
       )
     expect(await left(held)).toBeGreaterThan(80)
     expect(await left(other)).toBeLessThan(10)
+  })
+
+  test('a claim that is armed while the heartbeat waits for its row is still ours', async () => {
+    const claim = await one({ leaseSeconds: 5 })
+    const armer = await world.session()
+    await armer.query('begin')
+    await armer.query('update outbound set armed_epoch = epoch where message_id = $1', [claim.id])
+    const extending = extendLeases(world.db, [claim], 90_000)
+    await untilSomebodyWaits()
+    await armer.query('commit')
+    expect(await extending).toEqual(new Set([`${claim.id} 1`]))
   })
 })
 

@@ -50,8 +50,17 @@ const heartbeat = sql(
 /** Extends the leases of exactly these claims; answers those that are still ours, as `id epoch`. */
 export async function extendLeases(db: Db, claims: readonly Claim[], leaseMs: number): Promise<ReadonlySet<string>> {
   const inOrder = claims.toSorted((one, other) => (one.id < other.id ? -1 : 1)) // rows are locked in the order of their ids
-  const rows = await repeating(() => db.rows<{ id: string; epoch: number }>(heartbeat, [...columns(inOrder), leaseMs]))
-  return new Set(rows.map((row) => claimName(row)))
+  const ours = new Set<string>()
+  const extend = async (some: readonly Claim[]): Promise<void> => {
+    const rows = await repeating(() => db.rows<{ id: string; epoch: number }>(heartbeat, [...columns(some), leaseMs]))
+    for (const row of rows) ours.add(claimName(row))
+  }
+  await extend(inOrder)
+  // A row that was armed while the statement waited for it has a version that the statement cannot see: only a second one can tell it from one
+  // that is lost.
+  const missing = inOrder.filter((claim) => !ours.has(claimName(claim)))
+  if (missing.length > 0) await extend(missing)
+  return ours
 }
 
 export const claimName = (claim: { readonly id: string; readonly epoch: number }): string =>
