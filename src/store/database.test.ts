@@ -35,13 +35,16 @@ test("a server whose defaults are an administrator's own changes neither what st
   for (const setting of [
     "default_transaction_isolation = 'repeatable read'",
     "datestyle = 'German'",
+    "timezone = 'America/New_York'",
     'statement_timeout = 1',
   ])
     await before.run(`alter database ${fresh.connection.database} set ${setting}`)
   await before.close()
   const db = open()
-  const [seen] = await db.run<{ isolation: string; at: Date }>(
-    `select current_setting('transaction_isolation') isolation, timestamptz '2026-11-22T12:00:00Z' at`,
+  // A day that is counted over a change to or from summer time has 24 hours all the same.
+  const [seen] = await db.run<{ isolation: string; at: Date; told: string; later: Date }>(
+    `select current_setting('transaction_isolation') isolation, timestamptz '2026-11-22T12:00:00Z' at,
+            json_build_object('at', timestamptz '2026-11-22T12:00:00Z') ->> 'at' told, timestamptz '2026-10-31T12:00:00Z' + interval '1 day' later`,
   )
   await db.close()
   const other = new Client(serverOf(fresh.connection))
@@ -49,7 +52,12 @@ test("a server whose defaults are an administrator's own changes neither what st
   const { rows } = await other.query(`select timestamptz '2026-11-22T12:00:00Z' at from pg_sleep(0.1)`)
   await other.end()
   await fresh.drop()
-  expect(seen).toEqual({ isolation: 'read committed', at: new Date('2026-11-22T12:00:00Z') })
+  expect(seen).toEqual({
+    isolation: 'read committed',
+    at: new Date('2026-11-22T12:00:00Z'),
+    told: '2026-11-22T12:00:00+00:00',
+    later: new Date('2026-11-01T12:00:00Z'),
+  })
   expect(rows).toEqual([{ at: new Date('2026-11-22T12:00:00Z') }])
 })
 

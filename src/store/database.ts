@@ -47,10 +47,11 @@ export const sql = (name: string, text: string): Statement => ({ name, text })
 
 /**
  * What an administrator may have set otherwise for the database or the role. Under a stricter isolation an arm that waited for its row would not see
- * the suppression that was committed meanwhile; the driver reads times in ISO alone; and a backup, or a migration, takes as long as it takes.
+ * the suppression that was committed meanwhile; the driver reads times in ISO alone; times that
+ * are written as JSON are told in UTC, and a day has 24 hours where a zone has summer time; and a backup, or a migration, takes as long as it takes.
  */
 const ourSession =
-  '-c client_encoding=UTF8 -c DateStyle=ISO -c default_transaction_isolation=read\\ committed -c statement_timeout=0 -c lock_timeout=0'
+  '-c client_encoding=UTF8 -c DateStyle=ISO -c TimeZone=UTC -c default_transaction_isolation=read\\ committed -c statement_timeout=0 -c lock_timeout=0'
 
 /**
  * Where to connect, with every part said, so that PGHOST, PGPORT, PGSSLMODE and the like in the environment mean nothing here. Only a

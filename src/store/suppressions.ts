@@ -19,6 +19,8 @@ export interface SuppressionRow {
   readonly created_at: Date
 }
 
+/** As every time is told (decisions D). */
+const utc = (at: string): string => `to_char(${at} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`
 const columns = 'recipient_key, recipient, reason, source_message_id, rule, evidence, created_by, created_at'
 
 /**
@@ -60,7 +62,7 @@ const remove = sql(
    audit as (
      insert into audit_log (id, workspace_id, actor, action, target, facts)
      select $4, $1, $3, 'suppression.removed', g.recipient,
-            json_strip_nulls(json_build_object('reason', g.reason, 'rule', g.rule, 'sourceMessageId', g.source_message_id, 'since', g.created_at))
+            json_strip_nulls(json_build_object('reason', g.reason, 'rule', g.rule, 'sourceMessageId', g.source_message_id, 'since', ${utc('g.created_at')}))
        from gone g)
    select * from gone`,
 )
@@ -76,7 +78,8 @@ const undo = sql(
    audit as (
      insert into audit_log (id, workspace_id, actor, action, target, facts)
      select $6, $1, $5, 'suppression.undone', $2,
-            json_build_object('since', $3::timestamptz, 'until', $4::timestamptz, 'recipients', json_agg(g.recipient order by g.recipient_key))
+            json_build_object('since', ${utc('$3::timestamptz')}, 'until', ${utc('$4::timestamptz')},
+                              'recipients', json_agg(g.recipient order by g.recipient_key))
        from gone g having count(*) > 0)
    select recipient from gone order by recipient_key`,
 )

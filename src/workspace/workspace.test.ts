@@ -306,8 +306,9 @@ describe('suppressions', () => {
       'operator:eve suppression.removed d@b.example',
       'operator:eve suppression.added 2 recipients',
     ])
-    expect(audit[0]?.facts).toMatchObject({ recipients: ['b@b.example'] })
-    expect(audit[2]?.facts).toMatchObject({ reason: 'hard_bounce', rule: 'good-rule' })
+    const until = '2026-11-03T00:00:00.000Z'
+    expect(audit[0]?.facts).toEqual({ since: '2026-11-02T00:00:00.000Z', until, recipients: ['b@b.example'] })
+    expect(audit[2]?.facts).toMatchObject({ rule: 'good-rule', since: '2026-11-02T00:00:00.000Z' })
   })
 
   test('lists are read page by page without a gap', async () => {
