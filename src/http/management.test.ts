@@ -964,12 +964,11 @@ describe('the sandbox', () => {
     const token = makeToken(await keys.at(new Date()), claim?.id ?? '', shop.workspaceId)
     const html = '<script>alert(1)</script>'
     const content = Buffer.from(`Subject: =?utf-8?q?Gr=C3=BC=C3=9Fe?=\r\nContent-Type: text/html\r\n\r\n${html}\r\n`)
-    await keep({ envelopeFrom: `${token}@node.test`, recipient: 'ann@example.org', content, receivedAt: new Date() })
+    await keep({ envelopeFrom: `${token}@node.test`, recipient: 'ann@example.org', content })
     await keep({
       envelopeFrom: 'a@b.co',
       recipient: 'foreign@example.org',
       content: Buffer.from('Subject: x\r\n\r\n'),
-      receivedAt: new Date(),
     })
     const { items } = await list('/sandbox')
     expect(items).toEqual([

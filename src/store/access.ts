@@ -49,7 +49,7 @@ const insert = sql(
 const keysOf = sql(
   'list-keys',
   `select id, name, prefix, scopes, created_at, last_used_at, expires_at, revoked_at
-     from api_keys where workspace_id = $1 order by id`,
+     from api_keys where workspace_id = $1 order by created_at, id`,
 )
 const ownerOfKey = sql('owner-of-key', 'select workspace_id from api_keys where id = $1')
 const revoke = sql(

@@ -1,7 +1,7 @@
 // Who did what, kept beside what was done: `writeAudit` belongs into the transaction of the change itself.
 import { randomUUIDv7 } from 'node:crypto'
 import type { WorkspaceId } from '../domain/message.ts'
-import { sql, type Db } from './database.ts'
+import { dated, sql, type Db } from './database.ts'
 
 export interface AuditEntry {
   /** Left out for what concerns the installation. */
@@ -28,7 +28,7 @@ export interface AuditRow {
 
 const insert = sql(
   'write-audit',
-  `insert into audit_log (workspace_id, id, at, actor, action, target, facts) values ($1, $2, app_now(), $3, $4, $5, $6::text::json)`,
+  `insert into audit_log (workspace_id, id, at, actor, action, target, facts) values ($1, ${dated('$2')}, app_now(), $3, $4, $5, $6::text::json)`,
 )
 const named = `coalesce(u.email, k.name) actor_name`
 const actors = `
@@ -54,7 +54,7 @@ const recent = sql(
     where workspace_id = $1 and id >= uuid_floor(app_now() - $3 * interval '1 millisecond') and action = $2`,
 )
 
-// Along the key, whose ids begin with the time of whoever wrote them; the row's own time is the database's and decides.
+// Along the key, whose ids begin with the time; the row's own time decides.
 const prune = sql(
   'prune-audit',
   `delete from audit_log where id = any (array(

@@ -156,6 +156,13 @@ export function openDatabase(connection: Connection, kind: PoolKind): Db {
   }
 }
 
+/**
+ * A UUIDv7 of this node's, dated by the database's clock: pages go by ids, and what is too much goes from the oldest on, whatever the clocks of the
+ * nodes say. Within a transaction time goes on.
+ */
+export const dated = (id: string): string =>
+  `(left(uuid_floor(app_now() + (clock_timestamp() - now()))::text, 13) || substr(${id}::uuid::text, 14))::uuid`
+
 const nowInDatabase = sql('database-now', 'select app_now() now')
 /** By the database's own clock, which leases and everything that nodes share run by. */
 export async function databaseNow(db: Db): Promise<Date> {

@@ -7,7 +7,7 @@ import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import type { RefusalCode } from '../domain/refusal.ts'
 import { Batch } from '../base/batch.ts'
-import { sql, surelyAborted, type Db } from './database.ts'
+import { dated, sql, surelyAborted, type Db } from './database.ts'
 
 export interface RefusedSubmission {
   readonly workspaceId: WorkspaceId
@@ -28,7 +28,7 @@ export interface RefusalRow {
 const insert = sql(
   'note-refusals',
   `insert into refused_submissions (workspace_id, id, source, code, recipient_domain)
-   select r.w, r.id, r.source, r.code, r.domain from json_to_recordset($1::text::json) as r (w uuid, id uuid, source text, code text, domain text)`,
+   select r.w, ${dated('r.id')}, r.source, r.code, r.domain from json_to_recordset($1::text::json) as r (w uuid, id uuid, source text, code text, domain text)`,
 )
 const latest = sql(
   'latest-refusals',

@@ -4,14 +4,13 @@ import { limits } from '../config.ts'
 import { Batch } from '../base/batch.ts'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import { isGenuine, readToken, type ReturnPathKey } from '../mail/return-path.ts'
-import { sql, surelyAborted, type Db } from './database.ts'
+import { dated, sql, surelyAborted, type Db } from './database.ts'
 import type { ReturnPathKeys } from './return-path-keys.ts'
 
 interface Kept {
   readonly envelopeFrom: string
   readonly recipient: string
   readonly content: Buffer
-  readonly receivedAt: Date
 }
 
 /** Whose a mail is. */
@@ -23,8 +22,8 @@ interface Owner {
 const insert = sql(
   'sandbox-keep',
   `insert into sandbox_mail (id, received_at, envelope_from, recipient, content, workspace_id, message_id)
-   select m.id, m.at, m.sender, m.recipient, decode(m.content, 'base64'), m.workspace, m.message
-     from json_to_recordset($1::text::json) as m (id uuid, at timestamptz, sender text, recipient text, content text, workspace uuid, message uuid)`,
+   select ${dated('m.id')}, app_now(), m.sender, m.recipient, decode(m.content, 'base64'), m.workspace, m.message
+     from json_to_recordset($1::text::json) as m (id uuid, sender text, recipient text, content text, workspace uuid, message uuid)`,
 )
 const queued = sql(
   'sandbox-queued',
@@ -102,8 +101,7 @@ export function makeSandboxInbox(db: Db, keys: Pick<ReturnPathKeys, 'named'>): (
     async (mails) => {
       const owners = await ownersOf(mails)
       const rows = mails.map((mail, index) => ({
-        id: randomUUIDv7(), // in the order of time, as pages are
-        at: mail.receivedAt,
+        id: randomUUIDv7(),
         sender: mail.envelopeFrom,
         recipient: mail.recipient,
         content: mail.content.toString('base64'),

@@ -51,7 +51,7 @@ const seen = sql('note-session', 'update sessions set seen_at = app_now() where 
 const ofUser = sql(
   'list-sessions',
   `select id, created_at, seen_at, expires_at, address, agent from sessions
-    where user_id = $1 and expires_at > app_now() and seen_at > app_now() - $2 * interval '1 millisecond' order by id desc`,
+    where user_id = $1 and expires_at > app_now() and seen_at > app_now() - $2 * interval '1 millisecond' order by created_at desc, id desc`,
 )
 const removeOne = sql('delete-session', 'delete from sessions where user_id = $1 and id = $2 returning id')
 const removeByToken = sql('delete-session-by-token', 'delete from sessions where token_hash = $1 returning user_id')
@@ -61,7 +61,7 @@ const removeOthers = sql(
 )
 const removeOldest = sql(
   'delete-oldest-sessions',
-  'delete from sessions where id in (select id from sessions where user_id = $1 order by id desc offset $2)',
+  'delete from sessions where id in (select id from sessions where user_id = $1 order by created_at desc, id desc offset $2)',
 )
 const sweep = sql(
   'sweep-sessions',

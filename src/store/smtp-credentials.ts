@@ -43,7 +43,7 @@ const insert = sql(
 )
 const credentialsOf = sql(
   'list-credentials',
-  `select id, name, username, created_at, last_used_at, revoked_at from smtp_credentials where workspace_id = $1 order by id`,
+  `select id, name, username, created_at, last_used_at, revoked_at from smtp_credentials where workspace_id = $1 order by created_at, id`,
 )
 const ownerOfCredential = sql('owner-of-credential', 'select workspace_id from smtp_credentials where id = $1')
 const revoke = sql(

@@ -2,7 +2,7 @@
 // adds or removes by hand is written down in the same statement.
 import { randomUUIDv7 } from 'node:crypto'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
-import { sql, type Db } from './database.ts'
+import { dated, sql, type Db } from './database.ts'
 
 export const suppressionReasons = ['hard_bounce', 'complaint', 'manual'] as const
 export type SuppressionReason = (typeof suppressionReasons)[number]
@@ -35,7 +35,7 @@ const insertMany = sql(
      on conflict (workspace_id, recipient_key) do nothing returning recipient_key, recipient),
    audit as (
      insert into audit_log (id, workspace_id, actor, action, target, facts)
-     select $6, $1, $5, 'suppression.added', case when count(*) = 1 then min(a.recipient) else count(*) || ' recipients' end,
+     select ${dated('$6')}, $1, $5, 'suppression.added', case when count(*) = 1 then min(a.recipient) else count(*) || ' recipients' end,
             json_build_object('recipients', json_agg(a.recipient order by a.recipient_key))
        from added a having count(*) > 0)
    select recipient_key from added`,
@@ -61,7 +61,7 @@ const remove = sql(
      delete from suppressions where workspace_id = $1 and recipient_key = $2 returning ${columns}),
    audit as (
      insert into audit_log (id, workspace_id, actor, action, target, facts)
-     select $4, $1, $3, 'suppression.removed', g.recipient,
+     select ${dated('$4')}, $1, $3, 'suppression.removed', g.recipient,
             json_strip_nulls(json_build_object('reason', g.reason, 'rule', g.rule, 'sourceMessageId', g.source_message_id, 'since', ${utc('g.created_at')}))
        from gone g)
    select * from gone`,
@@ -77,7 +77,7 @@ const undo = sql(
      returning s.recipient_key, s.recipient),
    audit as (
      insert into audit_log (id, workspace_id, actor, action, target, facts)
-     select $6, $1, $5, 'suppression.undone', $2,
+     select ${dated('$6')}, $1, $5, 'suppression.undone', $2,
             json_build_object('since', ${utc('$3::timestamptz')}, 'until', ${utc('$4::timestamptz')},
                               'recipients', json_agg(g.recipient order by g.recipient_key))
        from gone g having count(*) > 0)

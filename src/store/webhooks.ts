@@ -1,10 +1,11 @@
 // The outbox of webhooks: claim, heartbeat, results, reap, and putting events into it again by hand. Every event that an endpoint wants is
 // here already when its transaction commits (migration 0003, trigger `webhooks`). A try is counted when it is claimed.
+import { randomUUIDv7 } from 'node:crypto'
 import { limits } from '../config.ts'
-import type { WorkspaceId } from '../domain/message.ts'
+import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import type { DisableReason, WebhookTrouble } from '../domain/webhook.ts'
 import { Batch } from '../base/batch.ts'
-import { repeating, sql, surelyAborted, type Db } from './database.ts'
+import { dated, repeating, sql, surelyAborted, type Db } from './database.ts'
 import { eventColumns, eventJoins, type EventRow } from './views/webhook-events.ts'
 
 /** One try at one event. Round and attempt are its fence: nothing else ever has both. */
@@ -351,19 +352,20 @@ const test = sql(
   `with may as (
      update webhook_endpoints e set tested_at = app_now()
       where e.workspace_id = $1 and e.state = 'active' and coalesce(e.tested_at <= app_now() - $4 * interval '1 millisecond', true)
-     returning e.workspace_id),
+     returning e.workspace_id, ${dated('$2')} id),
    event as (
      insert into events (workspace_id, message_id, sequence, type, status, delivery_rank, occurred_at, facts)
-     select m.workspace_id, $2, 1, 'webhook.test', 'test', 0, app_now(), json_build_object('test', true, 'message', $3::text) from may m
-     returning workspace_id),
+     select m.workspace_id, m.id, 1, 'webhook.test', 'test', 0, app_now(), json_build_object('test', true, 'message', $3::text) from may m
+     returning workspace_id, message_id),
    queued as (
-     insert into webhook_queue (workspace_id, message_id, sequence, due_at) select e.workspace_id, $2, 1, app_now() from event e
-     returning 1)
-   select (select count(*) from queued)::integer many, (${told}) told`,
+     insert into webhook_queue (workspace_id, message_id, sequence, due_at) select e.workspace_id, e.message_id, 1, app_now() from event e
+     returning message_id)
+   select (select message_id from queued) id, (${told}) told`,
 )
 
-/** Writes a test event, whatever the filter says; false where the last one was a moment ago, or the endpoint is not active. */
-export async function queueTest(db: Db, workspace: WorkspaceId, id: string, message: string): Promise<boolean> {
-  const [answer] = await db.rows<{ many: number }>(test, [workspace, id, message, limits.webhookTestSpacingMs])
-  return answer?.many === 1
+/** Writes a test event, whatever the filter says; undefined where the last one was a moment ago, or the endpoint is not active. */
+export async function queueTest(db: Db, workspace: WorkspaceId, message: string): Promise<MessageId | undefined> {
+  const values = [workspace, randomUUIDv7(), message, limits.webhookTestSpacingMs]
+  const [answer] = await db.rows<{ id: MessageId | null }>(test, values)
+  return answer?.id ?? undefined
 }

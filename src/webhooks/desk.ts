@@ -1,6 +1,5 @@
 // What an owner does with the endpoint of a workspace: set, switch, rotate the secret, test, read the log, send again. Every mistake is a
 // refusal with its reason (decisions G). A change and its row in the audit log are one transaction; `actor` is who did it.
-import { randomUUIDv7 } from 'node:crypto'
 import { limits } from '../config.ts'
 import { sealedAs, type Vault } from '../base/secret.ts'
 import { webhookApiVersion, webhookEventTypeNames } from '../contract/webhook-event.ts'
@@ -142,9 +141,8 @@ export function makeWebhookDesk({ db, vault, targets, timeScale }: WebhookDeskTo
     test: async (workspace: WorkspaceId): Promise<{ readonly eventId: string } | Refusal> => {
       const row = await active(workspace)
       if (isRefusal(row)) return row
-      const id = randomUUIDv7()
-      const queued = await queueTest(db, workspace, id, 'This is a test of your webhook endpoint.')
-      if (queued) return { eventId: eventId(id as MessageId, 1) }
+      const id = await queueTest(db, workspace, 'This is a test of your webhook endpoint.')
+      if (id !== undefined) return { eventId: eventId(id, 1) }
       return refuse('too_many_attempts', 'A test was sent a moment ago; wait a second.', { retryAfterSeconds: 1 })
     },
 
