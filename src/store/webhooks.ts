@@ -74,13 +74,13 @@ const claim = sql(
        set attempts = q.attempts + 1, lease_until = app_now() + $7 * interval '1 millisecond', lease_owner = $8::uuid
       from free f where q.ctid = f.row and f.version is not null
     returning q.workspace_id, q.message_id, q.sequence, q.round, q.attempts, f.version)
-  select t.workspace_id, t.message_id, t.sequence, t.round, t.attempts, t.version, null::integer lanes, ${eventColumns}
+  select t.workspace_id, t.message_id, t.sequence, t.round, t.attempts, t.version, null::integer lanes, null::timestamptz now, ${eventColumns}
     from taken t
     left join lateral (
       select * from events x where x.workspace_id = t.workspace_id and x.message_id = t.message_id and x.sequence = t.sequence limit 1) e on true
     ${eventJoins}
   union all
-  (select last.workspace_id, null, null, null, null, null, last.n, null, null, null, null, null, null, null, null, null, null, null, null, null
+  (select last.workspace_id, null, null, null, null, null, last.n, app_now(), null, null, null, null, null, null, null, null, null, null, null, null, null
      from walked last order by last.n desc limit 1)
   order by 2, 3`,
 )
@@ -101,6 +101,8 @@ export interface WebhookClaimAnswer {
   readonly claimed: readonly ClaimedWebhook[]
   /** Where the next claim goes on: at the first endpoint when this walk reached the last. */
   readonly cursor: string
+  /** The database's clock; left out where there was nothing to look at. */
+  readonly now?: Date
 }
 
 export async function claimWebhooks(db: Db, request: WebhookClaimRequest): Promise<WebhookClaimAnswer> {
@@ -112,6 +114,7 @@ export async function claimWebhooks(db: Db, request: WebhookClaimRequest): Promi
     attempts: number
     version: number
     lanes: number | null
+    now: Date | null
   }
   const rows = await db.rows<Row>(claim, [
     request.cursor,
@@ -137,6 +140,7 @@ export async function claimWebhooks(db: Db, request: WebhookClaimRequest): Promi
         event: row.type === null ? null : row,
       })),
     cursor: (end?.lanes ?? 0) < limits.webhookLanesPerClaimMax ? firstWorkspace : (end?.workspace_id ?? firstWorkspace),
+    ...(end?.now != null && { now: end.now }),
   }
 }
 

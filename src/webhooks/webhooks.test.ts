@@ -39,6 +39,24 @@ async function receiver(): Promise<WebhookReceiver> {
 const sequences = (all: readonly Received[]) => all.map(({ event }) => event.data.sequence)
 const faults = () => world.lines.filter(({ verb }) => verb === 'fault')
 
+test('a try is signed with the time of the database: a node whose clock is wrong is not refused as stale', async () => {
+  const there = await receiver()
+  const shop = await world.customer(there.url)
+  there.secrets.push(shop.secret)
+  await world.setClock('2031-01-01T00:00:00Z')
+  try {
+    await world.started()
+    await world.admit(shop)
+    const [one] = await there.count(1)
+    const off = Number(one?.headers['webhook-timestamp']) - Date.parse('2031-01-01T00:00:00Z') / 1000
+    expect(off).toBeGreaterThanOrEqual(0)
+    expect(off).toBeLessThan(60)
+    expect(one?.proved.current).toBe(shop.secret)
+  } finally {
+    await world.setClock()
+  }
+})
+
 test('an accepted message is told: body, headers and signature as the specification says', async () => {
   const there = await receiver()
   const shop = await world.customer(there.url)

@@ -66,6 +66,8 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
   let wake: () => void = () => undefined
   let due: { stop(): Promise<void> } | undefined
   let giveUpAt = Infinity
+  /** Database time less `performance.now()`, as the last claim told it: receivers refuse what this machine's own date may say. */
+  let databaseClockMs = 0
 
   const poke = () => {
     stale = true
@@ -99,6 +101,7 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
     const request = { cursor, rooms: shares.rooms(), share, most, leaseMs: tools.leaseMs, owner }
     const answer = await claimWebhooks(tools.db, request)
     cursor = answer.cursor
+    if (answer.now !== undefined) databaseClockMs = answer.now.getTime() - startedAt
     for (const claimed of answer.claimed) launch(claimed)
     if (answer.claimed.length > 0) foundInWalk = true
     const found = answer.claimed.length
@@ -145,7 +148,12 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
           'application/json',
           'user-agent',
           `Posthorn/${tools.version}`,
-          ...signedHeaders(endpoint.signers(), event.id, Math.floor(Date.now() / 1000), body),
+          ...signedHeaders(
+            endpoint.signers(),
+            event.id,
+            Math.floor((databaseClockMs + performance.now()) / 1000),
+            body,
+          ),
         ],
         body,
       })
