@@ -136,7 +136,7 @@ export function api(tools: RoleTools): Role {
         vault,
         aws: makeAwsFetch(),
         log,
-        now: () => new Date(),
+        now: () => new Date(ids.now()),
         record: (from, reports) => recorder.feedback.receiveFed(from, reports),
       }),
       ready: async () => {

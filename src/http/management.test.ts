@@ -541,6 +541,15 @@ describe('keys', () => {
       owner.ask('POST', '/keys', { body: { name: 'k', scopes: ['mail.read'], expiresAt } })
     expect((await wish('2020-01-01T00:00:00Z')).json()).toMatchObject({ field: 'expiresAt' })
     expect((await wish('2020-13-01T00:00:00Z')).json()).toMatchObject({ field: 'expiresAt' })
+    // By the clock that keys expire by.
+    const asked: number[] = []
+    const at = Date.now() - 3600_000
+    for (const now of [at - 1, at]) {
+      await office.world.setClock(new Date(now).toISOString())
+      asked.push((await wish(new Date(at).toISOString())).statusCode)
+    }
+    await office.world.setClock()
+    expect(asked).toEqual([201, 400])
     expect((await wish('2099-01-01T00:00:00+02:00')).json()).toMatchObject({ expiresAt: '2098-12-31T22:00:00.000Z' })
     expect((await wish('2098-12-31T23:59:60Z')).json()).toMatchObject({ expiresAt: '2099-01-01T00:00:00.000Z' })
     // In UTC it is in the year 10000, which RFC 3339 cannot write.
@@ -767,6 +776,12 @@ describe('usage', () => {
     expect(await office.world.value('select count(*)::integer from fresh_counts')).toBe(0)
     expect((await series()).totals).toEqual(before.totals)
     await foldCounts(office.world.db)
+    // Until the end of this hour, by the clock of those who count.
+    const hour = Math.ceil(Date.now() / 3600_000) * 3600_000 + 5 * 3600_000
+    await office.world.setClock(new Date(hour - 1).toISOString())
+    const { to } = (await owner.ask('GET', '/usage/series')).json<{ to: string }>()
+    await office.world.setClock()
+    expect(to).toBe(new Date(hour).toISOString())
     expect((await owner.ask('GET', '/usage/series?step=day')).json()).toMatchObject({
       step: 'day',
       totals: before.totals,

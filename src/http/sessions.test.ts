@@ -270,6 +270,23 @@ describe('the second factor', () => {
   })
 })
 
+test('a code is right by the database’s clock, at every node', async () => {
+  const browser = await office.signedIn('owner', shop.workspaceId)
+  const { email, password } = browser.login
+  const begun = await browser.ask('POST', '/account/two-factor', { body: { password } })
+  const totp = new TOTP({ secret: Secret.fromBase32(begun.json<{ secret: string }>().secret) })
+  const hence = new Date(Date.now() + 6 * 3600_000)
+  const code = (steps: number) => totp.generate({ timestamp: hence.getTime() + steps * 30_000 })
+  await office.world.setClock(hence.toISOString())
+  try {
+    const confirmed = await browser.ask('POST', '/account/two-factor/confirm', { body: { code: code(-1) } })
+    expect(confirmed.statusCode).toBe(200)
+    expect((await office.browser().ask('POST', '/session', signIn(email, password, code(0)))).statusCode).toBe(200)
+  } finally {
+    await office.world.setClock()
+  }
+})
+
 test('whoever has the password gets few guesses at the code, for hours, and where one signed in before is not shut out', async () => {
   const browser = await office.signedIn('owner', shop.workspaceId)
   const { email, password } = browser.login

@@ -5,7 +5,7 @@ import type { WorkspaceId } from '../domain/message.ts'
 import { scopes } from '../domain/scopes.ts'
 import { insertKey, listKeyRows, workspaceOfKey } from '../store/access.ts'
 import type { KeyRow } from '../store/access.ts'
-import type { Db } from '../store/database.ts'
+import { databaseNow, type Db } from '../store/database.ts'
 import { Mistake, parseId, parseName } from './mistake.ts'
 
 export interface ApiKey {
@@ -39,7 +39,7 @@ export async function createKey(
   const wrong = wanted.find((scope) => !(scopes as readonly string[]).includes(scope))
   if (wrong !== undefined)
     throw new Mistake(`There is no scope "${wrong}"; there are ${scopes.join(', ')}.`, { field: 'scopes' })
-  if (wish.expiresAt !== undefined && wish.expiresAt.getTime() <= Date.now())
+  if (wish.expiresAt !== undefined && wish.expiresAt <= (await databaseNow(db)))
     throw new Mistake('A key must expire in the future.', { field: 'expiresAt' })
   const key = makeApiKey()
   const row = await insertKey(db, workspace, {

@@ -4,7 +4,7 @@ import { randomInt } from 'node:crypto'
 import { Secret, TOTP } from 'otpauth'
 import { hashSecret, sealedAs, type Vault } from '../base/secret.ts'
 import { limits } from '../config.ts'
-import type { Db } from '../store/database.ts'
+import { databaseNow, type Db } from '../store/database.ts'
 import {
   confirmPendingTotp,
   removeTotp,
@@ -39,7 +39,7 @@ export async function confirmTwoFactor({ db, vault }: Tools, userId: string, cod
   const user = await userById(db, userId)
   if (user?.totp_pending_sealed == null)
     throw new Mistake('There is nothing to confirm; begin to set up the second factor first.', { code: 'conflict' })
-  const step = stepOf(vault.open(user.totp_pending_sealed, sealedAs.totp(userId)), code)
+  const step = stepOf(vault.open(user.totp_pending_sealed, sealedAs.totp(userId)), code, await databaseNow(db))
   if (step === undefined)
     throw new Mistake('"code" does not fit; check the clock of the phone and take the newest code.', { field: 'code' })
   const codes = Array.from({ length: limits.recoveryCodes }, recoveryCode)
@@ -60,7 +60,7 @@ export async function secondFactorFits({ db, vault }: Tools, user: UserRow, code
   if (user.totp_sealed === null) return false
   const given = code.replace(/[\s-]/g, '').toLowerCase()
   if (/^\d{6}$/.test(given)) {
-    const step = stepOf(vault.open(user.totp_sealed, sealedAs.totp(user.id)), given)
+    const step = stepOf(vault.open(user.totp_sealed, sealedAs.totp(user.id)), given, await databaseNow(db))
     return step !== undefined && takeTotpStep(db, user.id, step)
   }
   return given.length === 16 && takeRecoveryCode(db, user.id, hashOf(given))
@@ -71,9 +71,10 @@ function totpOf(secret: string, label: string): TOTP {
 }
 
 /** The time step whose code it is: this one or a neighbour. */
-function stepOf(secret: string, code: string): number | undefined {
-  const delta = totpOf(secret, '').validate({ token: code.replace(/\s/g, ''), window: 1 })
-  return delta === null ? undefined : Math.floor(Date.now() / 1000 / stepSeconds) + delta
+function stepOf(secret: string, code: string, now: Date): number | undefined {
+  const timestamp = now.getTime()
+  const delta = totpOf(secret, '').validate({ token: code.replace(/\s/g, ''), window: 1, timestamp })
+  return delta === null ? undefined : Math.floor(timestamp / 1000 / stepSeconds) + delta
 }
 
 /** 80 random bits in letters and digits that cannot be mistaken for each other. */

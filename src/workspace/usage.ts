@@ -2,7 +2,7 @@
 import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import type { Principal } from '../domain/submission.ts'
-import type { Db } from '../store/database.ts'
+import { databaseNow, type Db } from '../store/database.ts'
 import { readCounts, readWindows, type CountRow } from '../store/usage.ts'
 import { workspaceById } from '../store/workspaces.ts'
 import { Mistake, notThere } from './mistake.ts'
@@ -94,15 +94,16 @@ export interface UsageSeries {
 
 const stepMs = { hour: 3600_000, day: 86_400_000 } as const
 
-/** Whole steps (UTC) that touch the time from `from` to `to`. */
+/** Whole steps (UTC) that touch the time from `from` to `to`; left out: the last day by hours, or the last 30 by days, until now. */
 export async function readSeries(
   db: Db,
   workspace: WorkspaceId,
   step: 'hour' | 'day',
-  from: Date,
-  to: Date,
+  range: { readonly from?: Date; readonly to?: Date },
 ): Promise<UsageSeries> {
   const size = stepMs[step]
+  const to = range.to ?? (await databaseNow(db))
+  const from = range.from ?? new Date(to.getTime() - (step === 'hour' ? 24 : 30) * size)
   const first = Math.floor(from.getTime() / size) * size
   const end = Math.ceil(to.getTime() / size) * size
   const many = (end - first) / size

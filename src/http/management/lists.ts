@@ -20,8 +20,6 @@ import {
 import type { Desk } from '../manage.ts'
 import { addressPagingOf, pagingOf, presentPage } from './pages.ts'
 
-const hourMs = 3600_000
-
 export function listRoutes({ member, office }: Desk): void {
   member(operations.listSuppressions, async ({ by, query: { prefix, reason, ...asked } }) => {
     const paging = addressPagingOf(asked)
@@ -49,12 +47,12 @@ export function listRoutes({ member, office }: Desk): void {
   )
 
   member(operations.readUsage, ({ by }) => readUsage(office.db, by.workspaceId))
-  member(operations.readUsageSeries, ({ by, query: { step = 'hour', from, to } }) => {
-    const end = to === undefined ? new Date() : new Date(to)
-    const spanMs = step === 'hour' ? 24 * hourMs : 30 * 24 * hourMs
-    const begin = from === undefined ? new Date(end.getTime() - spanMs) : new Date(from)
-    return readSeries(office.db, by.workspaceId, step, begin, end)
-  })
+  member(operations.readUsageSeries, ({ by, query: { step = 'hour', from, to } }) =>
+    readSeries(office.db, by.workspaceId, step, {
+      ...(from && { from: new Date(from) }),
+      ...(to && { to: new Date(to) }),
+    }),
+  )
 
   member(operations.readAudit, async ({ by, query }) => {
     const paging = pagingOf(query)
