@@ -48,6 +48,7 @@ async function decide(tools: AcceptTools, submission: Submission): Promise<Accep
   // Return paths take reports and nothing else: mail to one would be mail about mail.
   if (readToken(submission.recipient.local) !== undefined)
     return refuse('invalid_request', '"recipient" is a return path, which takes reports only.', { field: 'recipient' })
+  await tools.ids.sure()
   const id = tools.ids.next()
   const row = { workspaceId: submission.workspaceId, fields: fieldsOf(tools, submission, id) }
   if (submission.expiresAt !== undefined && submission.expiresAt.getTime() <= tools.ids.now()) {

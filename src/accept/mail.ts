@@ -28,6 +28,7 @@ export function makeAcceptMail(tools: AcceptTools): AcceptMail {
 const roundsMax = 100
 
 async function decide(tools: AcceptTools, mail: MailSubmission): Promise<AcceptedMail | Refusal> {
+  await tools.ids.sure()
   const ids = mail.recipients.map(() => tools.ids.next())
   const rows = rowsOf(tools, mail, ids)
   let record: ScanRecord | undefined

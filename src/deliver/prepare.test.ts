@@ -61,7 +61,13 @@ async function accepted(
   recipient = 'ann@example.org',
 ): Promise<Claimed> {
   const accept = makeAccept({
-    ids: { next: () => world.nextId(), now: Date.now, synchronize: () => Promise.resolve(), stop: () => undefined },
+    ids: {
+      next: () => world.nextId(),
+      sure: () => Promise.resolve(),
+      now: Date.now,
+      synchronize: () => Promise.resolve(),
+      stop: () => undefined,
+    },
     admitter: makeAdmitter(world.db),
     scanner: makeScanner(undefined),
     hostname: 'node.test',

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { makeIds } from './message-id.ts'
 import { storeWorld, type StoreWorld } from './store.test-kit.ts'
 
@@ -16,4 +16,33 @@ test('ids and the time by which messages expire are the database’s, however wr
   expect(Math.abs(ids.now() - there)).toBeLessThan(60_000)
   expect(Math.abs(parseInt(ids.next().replaceAll('-', '').slice(0, 12), 16) - there)).toBeLessThan(60_000)
   ids.stop()
+})
+
+test.each([
+  ['ahead', 6 * 3600_000],
+  ['back', -400 * 86_400_000],
+])('a clock that was set %s a moment ago dates no message', async (_way, ms) => {
+  let asked = 0
+  const rows: typeof world.db.rows = (...statement) => {
+    asked++
+    return world.db.rows(...statement)
+  }
+  await world.setClock()
+  const ids = makeIds({ ...world.db, rows })
+  await ids.synchronize()
+  await ids.sure()
+  expect(asked).toBe(1)
+  const here = Date.now
+  const clock = vi.spyOn(Date, 'now').mockImplementation(() => here() + ms)
+  try {
+    await Promise.all([ids.sure(), ids.sure()])
+    const at = parseInt(ids.next().replaceAll('-', '').slice(0, 12), 16)
+    expect(Math.abs(at - here())).toBeLessThan(60_000)
+    expect(asked).toBe(2)
+    await ids.sure()
+    expect(asked).toBe(2)
+  } finally {
+    clock.mockRestore()
+    ids.stop()
+  }
 })

@@ -1,14 +1,18 @@
 // Message ids are UUIDv7 (RFC 9562 5.7) made here, so that a batch needs no order in its answers; their milliseconds follow the database's
-// clock, which is asked now and then, so that a node with a wrong clock cannot put a message into a wrong partition.
+// clock, which is asked now and then, and when this node's was set, so that a node with a wrong clock cannot put a message into a wrong partition.
 import { randomFillSync } from 'node:crypto'
 import type { MessageId } from '../domain/message.ts'
-import { sql, type Db } from './database.ts'
+import { answeredWithin, sql, type Db } from './database.ts'
 
 const askEveryMs = 10_000
+/** How far this node's clock may go from the one that nobody sets before it is taken for set, or the machine for having slept. */
+const strayMsMax = 1_000
 const clock = sql('app-clock', 'select (extract(epoch from app_now()) * 1000)::float8 ms')
 
 export interface IdMaker {
   next(): MessageId
+  /** To be awaited before `next`: asks the database's clock where this node's was set since it was asked last. */
+  sure(): Promise<void>
   /** The database's clock, as well as this node knows it. */
   now(): number
   /** Asks the database's clock. Called at the start and then every ten seconds; a failure keeps the last offset. */
@@ -19,15 +23,30 @@ export interface IdMaker {
 /** UUIDs come in order within a process as long as the clock does not go back. */
 export function makeIds(db: Db): IdMaker {
   let offsetMs = 0
+  let apartMs = 0
+  let asking: Promise<void> | undefined
   let lastMs = 0
   let counter = 0
   const random = Buffer.alloc(8 * 1024)
   let used = random.length
 
+  const apart = () => Date.now() - performance.now()
   const synchronize = async () => {
     const before = Date.now()
+    const apartBefore = apart()
     const [row] = await db.rows<{ ms: number }>(clock)
-    if (row !== undefined) offsetMs = Math.round(row.ms - (before + Date.now()) / 2)
+    if (row === undefined) return
+    offsetMs = Math.round(row.ms - (before + Date.now()) / 2)
+    apartMs = apartBefore // set meanwhile: it will be asked again
+  }
+  const sure = async () => {
+    if (Math.abs(apart() - apartMs) <= strayMsMax) return
+    // Without an answer nothing is admitted either.
+    await (asking ??= answeredWithin(strayMsMax, synchronize())
+      .catch(() => undefined)
+      .finally(() => {
+        asking = undefined
+      }))
   }
   const timer = setInterval(() => void synchronize().catch(() => undefined), askEveryMs).unref()
 
@@ -49,5 +68,5 @@ export function makeIds(db: Db): IdMaker {
     used += 8
     return `${time.slice(0, 8)}-${time.slice(8)}-7${counter.toString(16).padStart(3, '0')}-${high.toString(16)}${tail.slice(0, 2)}-${tail.slice(2)}` as MessageId
   }
-  return { next, now, synchronize, stop: () => clearInterval(timer) }
+  return { next, sure, now, synchronize, stop: () => clearInterval(timer) }
 }

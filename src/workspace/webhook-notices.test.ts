@@ -43,7 +43,13 @@ async function member(role: 'owner' | 'admin', email = `${role}-${++people}@peop
 
 const acceptOn = (db: Db): Accept =>
   makeAccept({
-    ids: { next: () => world.nextId(), now: Date.now, synchronize: () => Promise.resolve(), stop: () => undefined },
+    ids: {
+      next: () => world.nextId(),
+      sure: () => Promise.resolve(),
+      now: Date.now,
+      synchronize: () => Promise.resolve(),
+      stop: () => undefined,
+    },
     admitter: makeAdmitter(db),
     scanner,
     hostname: 'node.test',
