@@ -294,6 +294,18 @@ test('what was written while the clock was ahead does not wait until that time c
   expect(await waits('due_at', 'destination', 'now.example')).toBe(9 * 60)
 })
 
+test('a domain that was looked at while the clock was ahead is looked at again', async () => {
+  const dueIn = async (ms: number) => {
+    await world.db.run(`update domains set check_due_at = app_now() + $1 * interval '1 millisecond'`, [ms])
+    await keep()
+    return world.value<number>(
+      'select round(extract(epoch from check_due_at - app_now()))::integer from domains limit 1',
+    )
+  }
+  expect(await dueIn(40 * day)).toBeLessThanOrEqual(0)
+  expect(await dueIn(limits.domainFailedMs - 60_000)).toBeGreaterThan(limits.domainFailedMs / 1000 - 120)
+})
+
 describe('nobody who sends waits for it', () => {
   test('a partition that somebody reads is left alone for now, and sends go on meanwhile', async () => {
     const id = await finished()

@@ -75,6 +75,10 @@ const hasten = (queue: 'outbound' | 'webhook_queue') =>
         select q.ctid from ${queue} q where coalesce(q.lease_until, q.due_at) > app_now() + $1 * interval '1 millisecond' limit $2 for update skip locked))
      returning message_id`,
   )
+const hastenChecks = sql(
+  'hasten-domain-checks',
+  `update domains set check_due_at = app_now() where check_due_at > app_now() + $1 * interval '1 millisecond' returning id`,
+)
 const hastened = [
   [hasten('outbound'), limits.messageAgeMsMax],
   [hasten('webhook_queue'), limits.webhookFailingMs],
@@ -103,6 +107,7 @@ export async function keepHouse(
         () =>
           all(most, async () => (await db.rows(statement, [aheadMs, most])).length),
     ),
+    () => db.rows(hastenChecks, [limits.domainFailedMs]),
     () => all(most, async () => (await db.rows<{ many: number }>(unwanted, [most]))[0]?.many ?? 0),
     () => pruneKeys(db, retention.recordsDays),
     () => all(most, async () => (await db.rows(links, [retention.recordsDays, most])).length),
