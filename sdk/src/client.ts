@@ -108,10 +108,12 @@ export class Posthorn {
   /** Reads the status, ever more slowly, until there is an outcome. Webhooks tell it sooner and cheaper; this is for scripts and tests. */
   async waitForOutcome(messageId: string, options: WaitOptions = {}): Promise<MessageDeliveryStatus> {
     const timeoutMs = options.timeoutMs ?? 60_000
-    const deadline = Date.now() + timeoutMs
+    const deadline = performance.now() + timeoutMs
     let last: MessageDeliveryStatus | undefined
     for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(pauseMs * 1.5, longestPauseMs)) {
-      const late = AbortSignal.timeout(Math.ceil(Math.min(Math.max(deadline - Date.now(), lastLookMs), 2 ** 31 - 1)))
+      const late = AbortSignal.timeout(
+        Math.ceil(Math.min(Math.max(deadline - performance.now(), lastLookMs), 2 ** 31 - 1)),
+      )
       const signal = either(options.signal, late)
       try {
         // The first look takes as long as any request: without it there is nothing to tell.
@@ -121,7 +123,7 @@ export class Posthorn {
         throw new PosthornWaitError(last, timeoutMs)
       }
       if (isOutcome(last, options.until ?? 'processed')) return last
-      const leftMs = deadline - Date.now()
+      const leftMs = deadline - performance.now()
       if (leftMs <= 0) throw new PosthornWaitError(last, timeoutMs)
       await pause(Math.min(pauseMs, leftMs), options.signal)
     }

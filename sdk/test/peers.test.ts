@@ -4,7 +4,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { once } from 'node:events'
 import { text } from 'node:stream/consumers'
-import { afterEach, describe, expect, test } from 'vitest'
+import { afterEach, describe, expect, test, vi } from 'vitest'
 import { Posthorn, PosthornApiError, PosthornConnectionError, PosthornWaitError } from '../src/index.ts'
 import type { PosthornOptions } from '../src/index.ts'
 
@@ -156,6 +156,32 @@ test('waiting for an outcome ends in time, also where the service does not answe
   const error = await thrownBy(client().waitForOutcome(id, { timeoutMs: 300 }))
   expect(error).toBeInstanceOf(PosthornWaitError)
   expect((error as PosthornWaitError).status).toEqual(status)
+})
+
+test('a clock that is set while an outcome is waited for neither ends the waiting nor keeps it going', async () => {
+  const here = Date.now
+  let ahead = 0
+  const clock = vi.spyOn(Date, 'now').mockImplementation(() => here() + ahead)
+  try {
+    const told = (processingStatus: string) =>
+      says(
+        200,
+        JSON.stringify({ message: { ...message, id }, processingStatus, deliveryStatus: 'pending', events: [] }),
+      )
+    let asked = 0
+    const soon = await peer((response, request) => {
+      ahead = 3600_000
+      ;(++asked < 3 ? told('sending') : told('sent'))(response, request)
+    })
+    expect(await soon.client().waitForOutcome(id)).toMatchObject({ processingStatus: 'sent' })
+    const never = await peer((response, request) => {
+      ahead = -3600_000
+      told('sending')(response, request)
+    })
+    expect(await thrownBy(never.client().waitForOutcome(id, { timeoutMs: 300 }))).toBeInstanceOf(PosthornWaitError)
+  } finally {
+    clock.mockRestore()
+  }
 })
 
 test('times and counts need not be whole, and one that is no number, from a setting that is missing, ends nothing in endless repeats', async () => {

@@ -9,7 +9,7 @@ export class Guesses {
   readonly #now: () => number
   #held = 0
 
-  constructor(now: () => number = Date.now) {
+  constructor(now: () => number = () => performance.now()) {
     this.#now = now
   }
 

@@ -3,6 +3,7 @@ import { InvalidArgumentError, type Command } from 'commander'
 import type { WorkspaceId } from '../domain/message.ts'
 import { isRefusal, type Refusal } from '../domain/refusal.ts'
 import { webhookTroubles, type WebhookEndpointWithSecret } from '../domain/webhook.ts'
+import { databaseNow, type Db } from '../store/database.ts'
 import type { WebhookDesk } from '../webhooks/webhooks.ts'
 import { findWorkspace, Mistake } from '../workspace/workspace.ts'
 import { instant } from './arguments.ts'
@@ -18,10 +19,10 @@ export function webhookCommands(program: Command, desk: Desk): void {
   /** Runs with the endpoint's desk; a refusal becomes the error of the command. */
   const at = (
     workspace: string,
-    work: (webhooks: WebhookDesk, id: WorkspaceId, actor: string) => Promise<void>,
+    work: (webhooks: WebhookDesk, id: WorkspaceId, actor: string, db: Db) => Promise<void>,
   ): Promise<void> =>
     desk.with(async ({ db, vault, webhooks, actor }) =>
-      work(webhooks, (await findWorkspace(db, vault, workspace)).id, actor),
+      work(webhooks, (await findWorkspace(db, vault, workspace)).id, actor, db),
     )
   const show = (answer: WebhookEndpointWithSecret | Refusal): void => {
     const endpoint = allowed(answer)
@@ -102,14 +103,14 @@ export function webhookCommands(program: Command, desk: Desk): void {
     .option('--to <time>', 'up to this time; now, where it is left out', instant)
     .option('--undelivered', 'of the time, only what was never delivered', false)
     .action((workspace: string, wish: { event?: string; from?: Date; to?: Date; undelivered: boolean }) =>
-      at(workspace, async (webhooks, id) => {
+      at(workspace, async (webhooks, id, _actor, db) => {
         if ((wish.event === undefined) === (wish.from === undefined))
           throw new Mistake('Give either --event, or --from and perhaps --to.')
         const answer =
           wish.event === undefined
             ? await webhooks.replayRange(id, {
                 from: wish.from ?? new Date(),
-                to: wish.to ?? new Date(Date.now() + 1_000),
+                to: wish.to ?? (await databaseNow(db)),
                 undelivered: wish.undelivered,
               })
             : await webhooks.replayEvent(id, wish.event.toLowerCase())

@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { limits } from '../config.ts'
 import { appWith, goodKey, sending, validBody } from './face.test-kit.ts'
 import { Guesses } from '../base/guesses.ts'
@@ -35,6 +35,16 @@ test('failures are forgotten by and by', () => {
   repeated(guesses, '192.0.2.1', 50)
   time.pass(limits.guessForgottenMs * 4)
   expect(guesses.failed('192.0.2.1')).toBe(0)
+})
+
+test('a clock that is set back is no guess', () => {
+  const date = vi.spyOn(Date, 'now').mockReturnValue(2 * 86_400_000)
+  const guesses = new Guesses()
+  guesses.failed('192.0.2.1')
+  date.mockReturnValue(86_400_000)
+  const waitMs = guesses.failed('192.0.2.1')
+  date.mockRestore()
+  expect(waitMs).toBe(0)
 })
 
 test('many guessers take bounded memory, and the latest are remembered', () => {

@@ -152,8 +152,8 @@ export async function retireOrphan(place: Place, { log, giveUp }: Wishes): Promi
     ['SIGQUIT', limits.postgresKillMs],
   ] as const) {
     signalTo(orphan, signal)
-    const deadline = Date.now() + ms
-    while (Date.now() < deadline) {
+    const deadline = performance.now() + ms
+    while (performance.now() < deadline) {
       giveUp?.throwIfAborted()
       if (!isPostmaster(orphan, place.cluster)) return
       await new Promise((resolve) => setTimeout(resolve, 20)) // not our child: nobody tells us when it has ended

@@ -46,7 +46,7 @@ export async function takeHold(
   folder: DataFolder,
   { purpose, log, giveUp }: { readonly purpose: Purpose; readonly log: Log; readonly giveUp?: AbortSignal },
 ): Promise<Hold | Guest> {
-  const deadline = Date.now() + limits.postgresHoldMs
+  const deadline = performance.now() + limits.postgresHoldMs
   for (let round = 0; ; round++) {
     giveUp?.throwIfAborted()
     const lock = tryLock(join(folder.path, 'postgresql.lock'), folder)
@@ -58,7 +58,7 @@ export async function takeHold(
       )
     if (holder?.purpose === 'serve' && holder.connection !== undefined)
       return { kind: 'guest', connection: holder.connection }
-    if (Date.now() > deadline)
+    if (performance.now() > deadline)
       throw new EmbeddedTrouble(
         `The data folder ${folder.path} is still in use by ${holder === undefined ? 'another process' : `process ${holder.pid}`}: try again when it has ended`,
       )
