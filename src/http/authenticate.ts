@@ -6,6 +6,7 @@ import type { Scope } from '../contract/operation.ts'
 import { refuse } from '../domain/refusal.ts'
 import type { Refusal } from '../domain/refusal.ts'
 import type { Principal } from '../domain/submission.ts'
+import { callerAddress } from './caller-address.ts'
 import type { Face } from './face.ts'
 import type { Guesses } from '../base/guesses.ts'
 
@@ -28,7 +29,7 @@ export function gate(face: Face, guesses: Guesses, scope: Scope): Gate {
     if (secret === undefined) return missing
     const principal = await face.doors.authenticate(secret)
     if (principal === undefined) {
-      await guesses.slow(request.ip)
+      await guesses.slow(callerAddress(request))
       return unknown
     }
     request.principal = principal

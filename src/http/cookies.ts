@@ -4,6 +4,7 @@ import cookies from '@fastify/cookie'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { limits } from '../config.ts'
 import type { Browser, SignedIn } from '../workspace/workspace.ts'
+import { callerAddress } from './caller-address.ts'
 
 const yearSeconds = 365 * 24 * 3600
 
@@ -31,7 +32,7 @@ export function makeJar(app: FastifyInstance, publicUrl: string): Jar {
     browser: (request) => {
       const { [names.session]: token, [names.device]: device } = read(request)
       return {
-        address: request.ip,
+        address: callerAddress(request),
         agent: request.headers['user-agent'] ?? '',
         ...(token !== undefined && { token }),
         ...(device !== undefined && { device }),

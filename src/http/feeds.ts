@@ -6,6 +6,7 @@ import type { ByteRoom } from '../base/byte-room.ts'
 import { limits } from '../config.ts'
 import { isRefusal, refuse, type Refusal } from '../domain/refusal.ts'
 import type { FeedAnswer } from '../feeds/feeds.ts'
+import { callerAddress } from './caller-address.ts'
 import { answerRefusal } from './face.ts'
 import type { Face } from './face.ts'
 import { readBody } from './read-body.ts'
@@ -40,7 +41,7 @@ async function receive(
   const id = parseUuid(feedId)
   const { feed } = face.doors
   if (id === undefined || feed === undefined) return answerRefusal(face, request, reply, refusalOf.unknown)
-  const caller = sourceOf(request.ip) // the id is whatever a stranger makes up
+  const caller = sourceOf(callerAddress(request)) // the id is whatever a stranger makes up
   const body = await readBody(request.raw, reply.raw, room, caller, limits.feedBytesMax)
   if (isRefusal(body)) return answerRefusal(face, request, reply, body.code === 'payload_too_large' ? tooLarge : body)
   request.bodyRead = true

@@ -10,6 +10,7 @@ import type { Refusal } from '../domain/refusal.ts'
 import type { Principal } from '../domain/submission.ts'
 import { Mistake, type Browser, type By, type Holder, type Office } from '../workspace/workspace.ts'
 import type { Gate } from './authenticate.ts'
+import { callerAddress } from './caller-address.ts'
 import { entrance, memberGate, type Caller } from './callers.ts'
 import { makeJar } from './cookies.ts'
 import { answerRefusal, jsonType, type Face } from './face.ts'
@@ -120,7 +121,7 @@ export function makeDesk(tools: {
           throw error
         })
         if (isRefusal(answer)) {
-          if (answer.code === 'wrong_credentials') await guesses.slow(request.ip)
+          if (answer.code === 'wrong_credentials') await guesses.slow(callerAddress(request))
           return answerRefusal(face, request, reply, answer)
         }
         face.metrics?.answered(url, operation.ok.status, (performance.now() - request.beganAt) / 1000)
