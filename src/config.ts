@@ -463,7 +463,7 @@ export const limits = {
   requestHeadBytesMax: 16 * 1024,
   requestHeadersMax: 100,
   httpConnectionsMax: 10_000,
-  /** From one IPv4 address, or one IPv6 /64, that is neither this machine nor a proxy in front (POSTHORN_TRUST_PROXY). */
+  /** From one IPv4 address, or one IPv6 /64, that is neither this machine nor a proxy in front (POSTHORN_TRUST_PROXY); and through such a proxy, requests under way. */
   httpConnectionsPerAddressMax: 1_000,
   keepAliveMs: 72_000,
   httpQuietMs: 10_000,

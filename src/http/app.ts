@@ -13,7 +13,7 @@ import { answerFault, answerNotFound, answerRefusal } from './face.ts'
 import type { Face } from './face.ts'
 import { Guesses } from '../base/guesses.ts'
 import { among } from './caller-address.ts'
-import { boundConnections } from './connections.ts'
+import { boundConnections, boundRequests } from './connections.ts'
 import { eventRoutes } from './events.ts'
 import { feedRoute } from './feeds.ts'
 import { healthRoutes } from './health.ts'
@@ -91,6 +91,7 @@ export function buildApp(options: HttpOptions): FastifyInstance {
   // Whatever runs on this machine may be a proxy that nobody named.
   const proxies = ['127.0.0.0/8', '::1', ...options.trustProxy]
   boundConnections(app.server, limits.httpConnectionsPerAddressMax, proxies)
+  const mayCome = boundRequests(limits.httpConnectionsPerAddressMax)
   // Node would say "100 Continue" before we have looked at the key; `readBody` says it when the body is wanted.
   app.server.on('checkContinue', (request, response) => app.server.emit('request', request, response))
   app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response))
@@ -105,7 +106,8 @@ export function buildApp(options: HttpOptions): FastifyInstance {
   app.setNotFoundHandler((request, reply) => answerNotFound(face, request, reply))
   app.addHook('onRequest', (request, reply, done) => {
     begin(request, reply)
-    if (request.is404) answerNotFound(face, request, reply)
+    if (!mayCome(request, reply)) answerRefusal(face, request, reply, crowded)
+    else if (request.is404) answerNotFound(face, request, reply)
     else {
       const refusal = wrongHead(request)
       if (refusal === undefined) return done()
@@ -146,6 +148,10 @@ const noHost = refuse('invalid_request', 'An HTTP/1.1 request needs exactly one 
 const badEncoding = refuse(
   'invalid_request',
   'The address has a malformed percent-encoding: write each byte of its UTF-8 as "%" and two hexadecimal digits.',
+)
+const crowded = refuse(
+  'service_unavailable',
+  `${limits.httpConnectionsPerAddressMax} requests of your address are under way; nothing was accepted. Wait for some of them.`,
 )
 const manyHeaders = refuse('invalid_request', `The request has more than ${limits.requestHeadersMax} headers.`)
 

@@ -66,3 +66,34 @@ test('of this machine the API takes as many as of all together: a proxy may stan
   const answer = await fetch(`http://127.0.0.1:${port}/healthz`)
   expect(answer.status).toBe(200)
 })
+
+test('behind a proxy the requests of one caller that are under way are bounded, and those of others go on', async () => {
+  const app = buildApp({ ...optionsWith({ feed: () => Promise.resolve({ received: 0 }) }), trustProxy: ['127.0.0.1'] })
+  servers.push(app.server)
+  await app.listen({ host: '127.0.0.1', port: 0 })
+  const { port } = app.server.address() as AddressInfo
+  /** A body that does not come. */
+  const begun = async (caller: string): Promise<Socket> => {
+    const socket = connect(port, '127.0.0.1')
+    sockets.push(socket)
+    socket.write(
+      `POST /feeds/0199f1c2-0000-7000-8000-00000000000c HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: ${caller}\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n`,
+    )
+    return socket
+  }
+  const heardOf = async (caller: string): Promise<string> => {
+    const [bytes] = (await once(await begun(caller), 'data')) as [Buffer]
+    return bytes.toString().split('\r\n', 1)[0] ?? ''
+  }
+  const wanted = 'HTTP/1.1 100 Continue'
+  const heard = await Promise.all(
+    Array.from({ length: limits.httpConnectionsPerAddressMax }, () => heardOf('192.0.2.1')),
+  )
+  expect(new Set(heard)).toEqual(new Set([wanted]))
+  expect(await heardOf('192.0.2.1')).toBe('HTTP/1.1 503 Service Unavailable')
+  expect(await heardOf('198.51.100.1, 192.0.2.1')).toBe('HTTP/1.1 503 Service Unavailable')
+  expect(await heardOf('192.0.2.2')).toBe(wanted)
+
+  sockets[0]?.destroy()
+  await expect.poll(() => heardOf('192.0.2.1')).toBe(wanted)
+})

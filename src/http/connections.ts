@@ -1,23 +1,46 @@
-// How many connections one caller's address may hold: without that one machine takes all that there are, and needs no key for it.
+// How much one caller's address may hold: without that one machine takes all the connections that there are, and needs no key for it.
 import type { Server, Socket } from 'node:net'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { sourceOf } from '../base/guesses.ts'
-import { among } from './caller-address.ts'
+import { among, callerAddress } from './caller-address.ts'
 
 /** `most` from one IPv4 address, or one IPv6 /64. `free`: addresses and networks that speak for many, and are not counted. */
 export function boundConnections(server: Server, most: number, free: readonly string[]): void {
   const isFree = among(free)
-  const held = new Map<string, number>()
+  const take = places(most)
   server.on('connection', (socket: Socket) => {
     const { remoteAddress: address = '' } = socket
     if (isFree(address)) return
+    const leave = take(address)
+    if (leave === undefined) socket.destroy()
+    else socket.once('close', leave)
+  })
+}
+
+/** Who comes through a proxy has no connection of their own here: their requests under way are what takes its connections. False: no more. */
+export function boundRequests(most: number): (request: FastifyRequest, reply: FastifyReply) => boolean {
+  const take = places(most)
+  return (request, reply) => {
+    const address = callerAddress(request)
+    if (address === request.socket.remoteAddress) return true
+    const leave = take(address)
+    if (leave !== undefined) reply.raw.once('close', leave)
+    return leave !== undefined
+  }
+}
+
+/** One of `most` places of an address, and how it is left; undefined where all are taken. */
+function places(most: number): (address: string) => (() => void) | undefined {
+  const held = new Map<string, number>()
+  return (address) => {
     const source = sourceOf(address)
     const before = held.get(source) ?? 0
-    if (before >= most) return void socket.destroy()
+    if (before >= most) return undefined
     held.set(source, before + 1)
-    socket.once('close', () => {
+    return () => {
       const left = (held.get(source) ?? 1) - 1
       if (left > 0) held.set(source, left)
       else held.delete(source)
-    })
-  })
+    }
+  }
 }
