@@ -4,7 +4,7 @@ import { Compass } from 'lucide-react'
 import { ApiError, UnreachableError } from './api.ts'
 import { client } from './client.ts'
 import { readFilter } from './message-filter.ts'
-import { requireSession } from './session.tsx'
+import { followLink, requireSession } from './session.tsx'
 import { Shell } from './shell.tsx'
 import { Failed, Loading } from './ui/states.tsx'
 
@@ -37,7 +37,7 @@ const inside = createRoute({
   getParentRoute: () => root,
   id: 'inside',
   component: Shell,
-  beforeLoad: ({ location }) => requireSession(client, location.href),
+  beforeLoad: async ({ location }) => followLink(await requireSession(client, location.href), location),
 })
 
 interface To {

@@ -1,6 +1,6 @@
 // Who looks, and at which workspace. Without a session every page leads to the sign-in, and back afterwards.
 import { queryOptions, useQuery, useQueryClient, type QueryClient } from '@tanstack/react-query'
-import { redirect } from '@tanstack/react-router'
+import { redirect, type ParsedLocation } from '@tanstack/react-router'
 import { createContext, useContext, useState, type ReactNode } from 'react'
 import { ApiError, get, lookAt } from './api.ts'
 import type { Account } from './shapes.ts'
@@ -42,14 +42,23 @@ const sessionQuery = queryOptions({
 const isSignedOut = (error: unknown): boolean => error instanceof ApiError && error.status === 401
 
 /** Before a page inside is shown: whoever is not signed in goes there first, and comes back. */
-export async function requireSession(client: QueryClient, href: string): Promise<void> {
+export async function requireSession(client: QueryClient, href: string): Promise<Account> {
   try {
-    await client.ensureQueryData(sessionQuery)
+    return await client.ensureQueryData(sessionQuery)
   } catch (error) {
     // oxlint-disable-next-line typescript/only-throw-error -- the router's way to say it
     if (isSignedOut(error)) throw redirect({ to: '/sign-in', search: href === '/' ? {} : { to: href } })
     throw error
   }
+}
+
+/** A link in a mail names its workspace (`?workspace=`). That is said once: who then chooses another one stays there. */
+export function followLink({ workspaces }: Account, { pathname, search, hash }: ParsedLocation): void {
+  if (!('workspace' in search)) return
+  const { workspace: named, ...rest } = search as Record<string, unknown>
+  if (workspaces.some(({ workspaceId }) => workspaceId === named)) remember(named as string)
+  // oxlint-disable-next-line typescript/only-throw-error -- the router's way to say it
+  throw redirect({ to: pathname, search: rest, hash, replace: true })
 }
 
 export function SignedIn({ children }: { readonly children: ReactNode }) {
@@ -77,14 +86,16 @@ export function SignedIn({ children }: { readonly children: ReactNode }) {
   return <Context value={{ session: query.data, workspace, choose }}>{children}</Context>
 }
 
+let last: string | undefined
 function remembered(): string | undefined {
   try {
     return localStorage.getItem('workspace') ?? undefined
   } catch {
-    return undefined
+    return last
   }
 }
 export function remember(id: string): void {
+  last = id
   try {
     localStorage.setItem('workspace', id)
   } catch {

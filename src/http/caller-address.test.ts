@@ -10,7 +10,7 @@ async function callerOf(trusted: readonly string[], remoteAddress: string, forwa
   const app = fastify({ trustProxy: among(trusted) })
   app.get('/', (request) => ({ caller: callerAddress(request) }))
   const answer = await app.inject({ url: '/', remoteAddress, headers: { 'x-forwarded-for': forwarded } })
-  return (answer.json() as { caller: string }).caller
+  return answer.json<{ caller: string }>().caller
 }
 
 const proxy = '10.0.0.1'

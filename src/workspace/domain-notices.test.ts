@@ -55,4 +55,5 @@ test('the owners are told when a domain breaks, stops, and works again, and what
     'owner@people.example: told.example works again',
   ])
   expect(sent[1]?.bodyText).toMatch(/TXT _posthorn\.told\.example\n {2}There is no such record yet[^]*72 hours/)
+  for (const { bodyText } of sent) expect(bodyText).toContain(`https://mail.example/domains?workspace=${workspaceId}\n`)
 })

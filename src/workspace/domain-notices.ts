@@ -6,7 +6,10 @@ import type { DomainChange } from './domain-check.ts'
 import type { Notice, Notify } from './notices.ts'
 
 /** Undefined where there is nothing to tell. */
-function noticeOf({ domain, from }: DomainChange, publicUrl: string): Pick<Notice, 'subject' | 'bodyText'> | undefined {
+function noticeOf(
+  { workspaceId, domain, from }: DomainChange,
+  publicUrl: string,
+): Pick<Notice, 'subject' | 'bodyText'> | undefined {
   const { name, status, records } = domain
   const wrong = records
     .filter(
@@ -14,7 +17,7 @@ function noticeOf({ domain, from }: DomainChange, publicUrl: string): Pick<Notic
         (purpose === 'ownership' || purpose === 'dkim') && seen !== 'verified' && seen !== 'retiring',
     )
     .map((record) => `${record.type} ${record.name}\n  ${record.finding ?? 'It was not found.'}`)
-  const end = `\n\nSee the domain, and check again: ${publicUrl}/domains\n`
+  const end = `\n\nSee the domain, and check again: ${publicUrl}/domains?workspace=${workspaceId}\n`
   switch (status) {
     case 'degraded':
       return {

@@ -65,10 +65,13 @@ const reasons = {
   no_success: 'No try at any event has succeeded for 120 hours.',
 } as const satisfies Record<UntoldEndpoint['reason'], string>
 
-function noticeOf({ workspace, url, reason }: UntoldEndpoint, publicUrl: string): Pick<Notice, 'subject' | 'bodyText'> {
+function noticeOf(
+  { workspace_id: id, workspace, url, reason }: UntoldEndpoint,
+  publicUrl: string,
+): Pick<Notice, 'subject' | 'bodyText'> {
   return {
     subject: `The webhook of ${workspace} is disabled`,
     // The host alone: paths and parameters hold secrets of their receivers, and mail is read by many.
-    bodyText: `Posthorn posts no more events of ${workspace} to ${new URL(url).host}.\n\n${reasons[reason]}\n\nMail is sent as before, and events are kept. When the receiver works again, enable the endpoint, and send again what it has missed: ${publicUrl}/webhook\n`,
+    bodyText: `Posthorn posts no more events of ${workspace} to ${new URL(url).host}.\n\n${reasons[reason]}\n\nMail is sent as before, and events are kept. When the receiver works again, enable the endpoint, and send again what it has missed: ${publicUrl}/webhook?workspace=${id}\n`,
   }
 }

@@ -52,6 +52,35 @@ describe('an address', () => {
     await heading(page, 'Messages')
   })
 
+  test('in a mail about one workspace leads there, through the sign-in too, whichever was looked at last', async () => {
+    const person = await visit.browser.person()
+    const shown = () => person.getByRole('button', { name: 'Change the workspace' }).textContent()
+    await person.goto(`${visit.origin}/webhook?workspace=${bakery.id}`)
+    await heading(person, 'Sign in')
+    await person.evaluate(`localStorage.setItem('workspace', ${JSON.stringify(shop.id)})`)
+    await person.getByLabel('E-mail').fill(login.email)
+    await person.getByLabel('Password').fill(login.password)
+    await press(person, 'Sign in')
+    await heading(person, 'Webhook')
+    expect(await shown()).toContain('Bakery')
+
+    await person.goto(`${visit.origin}/domains?workspace=${shop.id}`)
+    await heading(person, 'Domains')
+    expect(await shown()).toContain('Shop')
+    // Once: who then chooses another one stays there.
+    expect(new URL(person.url()).search).toBe('')
+    await person.getByRole('button', { name: 'Change the workspace' }).click()
+    await person.getByRole('menuitem', { name: 'Bakery', exact: true }).click()
+    await person.reload()
+    await heading(person, 'Domains')
+    expect(await shown()).toContain('Bakery')
+
+    // Somebody else's: what was looked at stays.
+    await person.goto(`${visit.origin}/domains?workspace=0199f1c2-0000-7000-8000-00000000000c`)
+    await heading(person, 'Domains')
+    expect(await shown()).toContain('Bakery')
+  })
+
   test('is kept with all of it where the session ends meanwhile', async () => {
     const person = await visit.browser.person()
     const late = await visit.makeLogin('late@people.example', shop.id, 'viewer')
