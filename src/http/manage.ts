@@ -87,8 +87,8 @@ export function makeDesk(tools: {
     const readThePath = pathReader(operation)
 
     const run = async (request: FastifyRequest, reply: FastifyReply): Promise<unknown> => {
-      const caller = await enter(request)
-      if (isRefusal(caller)) return caller
+      const entered = await enter(request)
+      if (isRefusal(entered)) return entered
       const path = readThePath(request.params as Record<string, string>)
       if (isRefusal(path)) return path
       const query = readQuery === undefined ? { value: {} } : readQuery(request.query)
@@ -96,10 +96,13 @@ export function makeDesk(tools: {
       const body =
         readShape === undefined
           ? { value: undefined }
-          : await bodyOf(request, reply, large.room, caller.by?.workspaceId ?? 'people', bytesMax)
+          : await bodyOf(request, reply, large.room, entered.by?.workspaceId ?? 'people', bytesMax)
       if (isRefusal(body)) return body
       const value = readShape === undefined ? body : readShape(body.value)
       if (isRefusal(value)) return value
+      // A body can be held back for minutes: who was removed meanwhile, or whose key was revoked, may do no more.
+      const caller = readShape === undefined ? entered : await enter(request)
+      if (isRefusal(caller)) return caller
       const ask = {
         ...caller,
         path,

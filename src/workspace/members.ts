@@ -62,11 +62,11 @@ export function changeMember(db: Db, by: By, userId: string, role: MemberRole): 
     by,
     'member.changed',
     async (tx) => {
-      await lockMembers(tx, by.workspaceId)
+      const now = await lockedBy(tx, by)
       const member = await findMember(tx, by.workspaceId, userId)
       if (member === undefined) throw notThere('member')
-      mayHandle(by, member.role)
-      mayHandle(by, role)
+      mayHandle(now, member.role)
+      mayHandle(now, role)
       await setMemberRole(tx, by.workspaceId, userId, role)
       await keepsOwner(tx, by.workspaceId)
       await withdrawInvitationsOf(tx, by, userId, role)
@@ -83,13 +83,14 @@ export async function removeMember(db: Db, by: By, userId: string): Promise<void
     by,
     'member.removed',
     async (tx) => {
-      await lockMembers(tx, by.workspaceId)
+      const now = await lockedBy(tx, by)
       const member = await findMember(tx, by.workspaceId, userId)
       if (member === undefined) throw notThere('member')
-      if (by.actor !== `user:${userId}`) mayHandle(by, member.role)
+      if (by.actor !== `user:${userId}`) mayHandle(now, member.role)
       await deleteMember(tx, by.workspaceId, userId)
       await keepsOwner(tx, by.workspaceId)
       await withdrawInvitationsOf(tx, by, userId)
+      await withdrawInvitationTo(tx, by, member.email)
       return member
     },
     (member) => ({ target: member.email }),
@@ -109,14 +110,14 @@ export async function invite(
   const address = parseAddress(email.trim())
   if (address === undefined)
     throw new Mistake('"email" must be one e-mail address such as ada@example.com.', { field: 'email' })
-  mayHandle(by, role)
   const token = randomBytes(32).toString('base64url')
   const invitation = await audited(
     db,
     by,
     'invitation.sent',
     async (tx) => {
-      await lockMembers(tx, by.workspaceId)
+      const now = await lockedBy(tx, by)
+      mayHandle(now, role)
       if ((await countAudit(tx, by.workspaceId, 'invitation.sent', hourMs)) >= limits.invitationsPerHourMax)
         throw new Mistake(`At most ${limits.invitationsPerHourMax} invitations an hour; try again later.`, {
           code: 'too_many_attempts',
@@ -126,7 +127,7 @@ export async function invite(
       if (user !== undefined && (await findMember(tx, by.workspaceId, user.id)) !== undefined)
         throw new Mistake(`${address.text} is a member already.`, { code: 'conflict', field: 'email' })
       const before = (await listInvitationRows(tx, by.workspaceId)).find((each) => each.email_key === address.key)
-      if (before !== undefined) mayHandle(by, before.role) // it is replaced
+      if (before !== undefined) mayHandle(now, before.role) // it is replaced
       const row = await saveInvitation(
         tx,
         by.workspaceId,
@@ -170,9 +171,10 @@ export async function withdrawInvitation(db: Db, by: By, id: string): Promise<vo
     by,
     'invitation.withdrawn',
     async (tx) => {
+      const now = await lockedBy(tx, by)
       const row = await deleteInvitation(tx, by.workspaceId, id)
       if (row === undefined) throw notThere('invitation')
-      mayHandle(by, row.role)
+      mayHandle(now, row.role)
       return row
     },
     (row) => ({ target: row.email }),
@@ -226,6 +228,8 @@ export async function acceptInvitation(
 
   const user = await db.transaction(async (tx) => {
     const { workspace_id, id } = await requireInvitation(tx, token)
+    // Who invites the same address meanwhile waits, and then finds a member.
+    await lockMembers(tx, workspace_id)
     // What is deleted counts: meanwhile it may have been withdrawn, or replaced.
     const row = await deleteInvitation(tx, workspace_id, id)
     if (row === undefined) throw noInvitation()
@@ -256,6 +260,27 @@ export async function newUser(
   const user = await insertUser(tx, { id: randomUUIDv7(), email, emailKey, name: clean, passwordHash, operator })
   if (user === undefined) throw new Mistake(`There is already a user ${email}.`, { code: 'conflict' })
   return user satisfies UserRow
+}
+
+/** Locks the members, and tells what a person may do now: since they were let in they may have been removed, or got another role. */
+async function lockedBy(tx: Db, by: By): Promise<By> {
+  await lockMembers(tx, by.workspaceId)
+  const [kind, id = ''] = by.actor.split(':')
+  if (kind !== 'user') return by
+  const member = await findMember(tx, by.workspaceId, id)
+  const may: readonly string[] = member === undefined ? [] : scopesOfRole[member.role]
+  if (member === undefined || !may.includes('members.write'))
+    throw new Mistake('You may not change the members of this workspace any more.', { code: 'insufficient_scope' })
+  return { ...by, role: member.role, scopes: new Set(may) }
+}
+
+/** One that is still open would lead back in. */
+async function withdrawInvitationTo(tx: Db, by: By, email: string): Promise<void> {
+  const key = parseAddress(email)?.key
+  const open = (await listInvitationRows(tx, by.workspaceId)).find((each) => each.email_key === key)
+  if (open === undefined) return
+  await deleteInvitation(tx, by.workspaceId, open.id)
+  await writeAudit(tx, { workspaceId: by.workspaceId, actor: by.actor, action: 'invitation.withdrawn', target: email })
 }
 
 /** Throws where the role can do more than the caller; and for owners, where the caller is none. */

@@ -1,0 +1,116 @@
+// Who is removed while their request is under way, or while an invitation is accepted, keeps nothing by it: no invitation, no key, no way back.
+import { once } from 'node:events'
+import { request } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { MemberRole } from '../domain/scopes.ts'
+import type { Sender } from '../store/store.test-kit.ts'
+import { officeWorld, tokenOf, type BrowserOf, type OfficeWorld } from './office.test-kit.ts'
+
+let office: OfficeWorld
+let shop: Sender
+let owner: BrowserOf
+let port: number
+beforeAll(async () => {
+  office = await officeWorld()
+  shop = await office.sender()
+  owner = await office.signedIn('owner', shop.workspaceId)
+  await office.app.listen({ host: '127.0.0.1', port: 0 })
+  port = (office.app.server.address() as AddressInfo).port
+})
+afterAll(() => office.close())
+
+const invite = (who: BrowserOf, email: string, role: MemberRole = 'viewer') =>
+  who.ask('POST', '/invitations', { body: { email, role } })
+const open = async () =>
+  (await owner.ask('GET', '/invitations')).json<{ items: { email: string }[] }>().items.map(({ email }) => email)
+const remove = async (id: string) => expect((await owner.ask('DELETE', `/members/${id}`)).statusCode).toBe(204)
+/** Until so many statements wait for others. */
+async function waiting(many: number): Promise<void> {
+  const found = `select count(*)::integer from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`
+  while ((await office.world.value<number>(found)) < many) continue
+}
+
+test.each([
+  ['/keys', { name: 'kept', scopes: ['mail.send'] }],
+  ['/invitations', { email: 'herself@people.example', role: 'admin' }],
+])('a body for %s that is held back until one is removed does nothing', async (path, body) => {
+  const admin = await office.signedIn('admin', shop.workspaceId)
+  const json = JSON.stringify(body)
+  const asking = request({
+    port,
+    host: '127.0.0.1',
+    method: 'POST',
+    path: `/api/v1${path}`,
+    headers: {
+      cookie: [...admin.cookies].map(([name, value]) => `${name}=${value}`).join('; '),
+      'x-posthorn-csrf': '1',
+      'x-posthorn-workspace': shop.workspaceId,
+      'content-type': 'application/json',
+      'content-length': json.length,
+      expect: '100-continue',
+    },
+  })
+  asking.flushHeaders()
+  await once(asking, 'continue') // who asks has been looked at
+  await remove(admin.login.id)
+  asking.end(json)
+  const [answer] = (await once(asking, 'response')) as [{ statusCode: number; resume(): void }]
+  answer.resume()
+  expect(answer.statusCode).toBe(403)
+  expect(await office.world.value(`select count(*)::integer from api_keys where name = 'kept'`)).toBe(0)
+  expect(await open()).toEqual([])
+})
+
+test.each<[what: string, change: string, role: MemberRole]>([
+  ['removed', 'delete from members where user_id = $1', 'viewer'],
+  ['made a viewer', `update members set role = 'viewer' where user_id = $1`, 'viewer'],
+  ['made a developer', `update members set role = 'developer' where user_id = $1`, 'admin'],
+])('who is %s while their invitation waits for its turn has made none', async (_what, change, role) => {
+  const admin = await office.signedIn('admin', shop.workspaceId)
+  const changing = await office.world.session()
+  await changing.query('begin')
+  await changing.query('select id from workspaces where id = $1 for update', [shop.workspaceId])
+  await changing.query(change, [admin.login.id])
+  const invited = invite(admin, 'herself@people.example', role)
+  await waiting(1)
+  await changing.query('commit')
+  expect((await invited).statusCode).toBe(403)
+  expect(await open()).toEqual([])
+})
+
+test('an invitation that is sent again while it is accepted does not stay behind, for whoever is then removed', async () => {
+  const many = office.sent.length
+  const email = 'twice@people.example'
+  expect((await invite(owner, email)).statusCode).toBe(201)
+  const token = tokenOf(await office.mail(many + 1))
+  const holding = await office.world.session()
+  await holding.query('begin')
+  await holding.query(`select id from invitations where email = $1 for update`, [email])
+  const person = office.browser()
+  const accepted = person.ask('POST', '/invitations/accept', { body: { token, password: 'a long word of hers' } })
+  await waiting(1)
+  const again = invite(owner, email)
+  await waiting(2)
+  await holding.query('commit')
+  expect((await accepted).statusCode).toBe(200)
+  expect((await again).statusCode).toBe(409)
+  expect(await open()).toEqual([])
+})
+
+test('an open invitation of somebody who came in another way goes when they are removed', async () => {
+  const many = office.sent.length
+  const person = await office.login()
+  expect((await invite(owner, person.email, 'admin')).statusCode).toBe(201)
+  const token = tokenOf(await office.mail(many + 1))
+  // As `posthorn user create --workspace` does it.
+  await office.world.db.run(`insert into members (workspace_id, user_id, role) values ($1, $2, 'viewer')`, [
+    shop.workspaceId,
+    person.id,
+  ])
+  await remove(person.id)
+  expect(await open()).toEqual([])
+  const browser = office.browser()
+  await browser.ask('POST', '/session', { body: { email: person.email, password: person.password } })
+  expect((await browser.ask('POST', '/invitations/accept', { body: { token } })).statusCode).toBe(401)
+})
