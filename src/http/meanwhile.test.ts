@@ -32,15 +32,16 @@ async function waiting(many: number): Promise<void> {
 }
 
 test.each([
-  ['/keys', { name: 'kept', scopes: ['mail.send'] }],
-  ['/invitations', { email: 'herself@people.example', role: 'admin' }],
-])('a body for %s that is held back until one is removed does nothing', async (path, body) => {
+  ['POST', '/keys', { name: 'kept', scopes: ['mail.send'] }],
+  ['PUT', '/webhook', { url: 'https://kept.example/' }],
+  ['POST', '/invitations', { email: 'herself@people.example', role: 'admin' }],
+])('a body for %s %s that is held back until one is removed does nothing', async (method, path, body) => {
   const admin = await office.signedIn('admin', shop.workspaceId)
   const json = JSON.stringify(body)
   const asking = request({
     port,
     host: '127.0.0.1',
-    method: 'POST',
+    method,
     path: `/api/v1${path}`,
     headers: {
       cookie: [...admin.cookies].map(([name, value]) => `${name}=${value}`).join('; '),
@@ -59,6 +60,7 @@ test.each([
   answer.resume()
   expect(answer.statusCode).toBe(403)
   expect(await office.world.value(`select count(*)::integer from api_keys where name = 'kept'`)).toBe(0)
+  expect(await office.world.value('select count(*)::integer from webhook_endpoints')).toBe(0)
   expect(await open()).toEqual([])
 })
 
