@@ -465,7 +465,8 @@ export const limits = {
   httpConnectionsMax: 10_000,
   /** From one IPv4 address, or one IPv6 /64, that is neither this machine nor a proxy in front (POSTHORN_TRUST_PROXY); and through such a proxy, requests under way. */
   httpConnectionsPerAddressMax: 1_000,
-  keepAliveMs: 72_000,
+  /** Longer than proxies keep what they do not use (connections.test.ts has a table). */
+  keepAliveMs: 130_000,
   httpQuietMs: 10_000,
   apiKeyCharactersMax: 200,
   /** After a refusal the rest of a body is still read for this long, so that the caller gets to see the answer. */

@@ -97,3 +97,10 @@ test('behind a proxy the requests of one caller that are under way are bounded, 
   sockets[0]?.destroy()
   await expect.poll(() => heardOf('192.0.2.1')).toBe(wanted)
 })
+
+/** How long each keeps a connection to us that it does not use, as it comes, in seconds. */
+const kept = { nginx: 60, 'AWS load balancer': 60, Traefik: 90, cloudflared: 90, Caddy: 120 }
+test.each(Object.entries(kept))('%s gives up an idle connection (%i s) before we do', (_name, seconds) => {
+  // Else now and then a request meets our goodbye, and its caller gets a 502: nobody but the caller may send a POST again.
+  expect(buildApp(optionsWith()).server.keepAliveTimeout).toBeGreaterThanOrEqual((seconds + 5) * 1_000)
+})
