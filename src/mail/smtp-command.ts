@@ -19,8 +19,8 @@ export type SmtpCommand =
   | { readonly verb: BareVerb | LooseVerb }
   | { readonly verb: 'wrong'; readonly mistake: Mistake }
 
-/** `bdat` stands apart: the bytes that follow cannot be told from commands. */
-export type Mistake = 'unknown' | 'characters' | 'argument' | 'sender' | 'recipient' | 'parameter' | 'bdat'
+/** `bdat` stands apart: the bytes that follow cannot be told from commands. `proxy`: the PROXY protocol's first line, which a proxy sends. */
+export type Mistake = 'unknown' | 'characters' | 'argument' | 'sender' | 'recipient' | 'parameter' | 'bdat' | 'proxy'
 
 /** A path without its brackets is at most this long (RFC 5321 4.5.3.1.3 counts the brackets). */
 const pathOctetsMax = 254
@@ -60,6 +60,8 @@ export function parseCommand(line: Buffer): SmtpCommand {
       return parseAuth(rest)
     case 'BDAT':
       return parseChunk(rest)
+    case 'PROXY':
+      return wrong('proxy')
     default: {
       const command = ready.get(verb)
       if (command === undefined) return wrong('unknown')

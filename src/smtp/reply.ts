@@ -90,4 +90,11 @@ export const mistakeReplies = {
   parameter: { code: 501, enhanced: '5.5.4', text: 'Parameters not valid' },
   // How many bytes follow is unknown, so what follows cannot be trusted as commands.
   bdat: { code: 501, enhanced: '5.5.4', text: 'Say BDAT <bytes> [LAST]', close: true },
+  // No client says this, but a proxy before its client speaks: each reply would be taken for that to the next command.
+  proxy: {
+    code: 521,
+    enhanced: '5.5.1',
+    text: 'The PROXY protocol is not understood here: the proxy must connect without it',
+    close: true,
+  },
 } as const satisfies Record<Mistake, Reply>
