@@ -244,7 +244,12 @@ export const settingTable = {
     3000,
     'Port of the API and the dashboard. 0, here and for the other ports that are listened on: any that is free.',
   ),
-  POSTHORN_PUBLIC_URL: setting<string | undefined>(baseUrl, undefined, 'Base URL in links.', 'from host and port'),
+  POSTHORN_PUBLIC_URL: setting<string | undefined>(
+    baseUrl,
+    undefined,
+    'Base URL in links; the dashboard does not work below a path.',
+    'from host and port',
+  ),
   POSTHORN_SMTP_HOST: setting(listenHost, '127.0.0.1', 'Address of SMTP submission.'),
   POSTHORN_SMTP_PORT: setting(port, 2587, 'Port of SMTP submission with STARTTLS.'),
   POSTHORN_SMTPS_PORT: setting(port, 2465, 'Port of SMTP submission with implicit TLS.'),
