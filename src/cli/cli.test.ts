@@ -347,6 +347,10 @@ test('every change is in the audit log under the name of whoever is at the keybo
   await ran('domain', 'rotate-dkim', 'Watched', 'watched.example')
   const mailbox = await ran('mailbox', 'add', 'Watched', 'a@watched.example')
   await ran('mailbox', 'set', String(mailbox['id']).toUpperCase(), '--status', 'disabled')
+  expect(await ran('mailbox', 'remove', String(mailbox['id']).toUpperCase())).toEqual({ removed: 'a@watched.example' })
+  const gone = await posthorn(['mailbox', 'remove', String(mailbox['id'])])
+  expect([gone.status, gone.err]).toEqual([1, expect.stringContaining('There is no mailbox')])
+  expect(await ran('domain', 'remove', 'Watched', 'Watched.example')).toEqual({ removed: 'watched.example' })
   const key = await ran('key', 'create', 'Watched', '--name', 'k', '--scope', 'mail.send')
   await ran('key', 'revoke', String(key['id']).toUpperCase())
   const login = await ran('smtp-credential', 'create', 'Watched')
@@ -372,6 +376,8 @@ test('every change is in the audit log under the name of whoever is at the keybo
       ['domain.dkim_prepared', 'watched.example'],
       ['mailbox.added', 'a@watched.example'],
       ['mailbox.changed', 'a@watched.example'],
+      ['mailbox.removed', 'a@watched.example'],
+      ['domain.removed', 'watched.example'],
       ['key.created', key['id']],
       ['key.revoked', key['id']],
       ['smtp_credential.created', login['id']],

@@ -13,6 +13,8 @@ import {
   listMailboxes,
   makeDomainChecker,
   Mistake,
+  removeDomain,
+  removeMailbox,
   revokeKeyFor,
   rotateDkimFor,
   whoseKey,
@@ -77,6 +79,19 @@ export function domainCommands(program: Command, desk: Desk): void {
         desk.show(domains, () => domains.map(describeDomain).join('\n\n') || 'The workspace has no domain yet.')
       }),
     )
+  group
+    .command('remove')
+    .description('remove a domain that has no mailboxes, with its DKIM keys')
+    .argument(...workspaceArgument)
+    .argument('<name>', 'the domain')
+    .action((workspace: string, name: string) =>
+      desk.with(async (tools) => {
+        const { id: workspaceId } = await findWorkspace(tools.db, tools.vault, workspace)
+        const { id } = await domainNamed(tools.db, workspaceId, name)
+        const removed = await removeDomain(tools, tools.by(workspaceId), id)
+        desk.show({ removed }, () => `Removed: ${removed}`)
+      }),
+    )
 }
 
 /** Looks at the DNS now, and shows what is there. */
@@ -125,6 +140,17 @@ export function mailboxCommands(program: Command, desk: Desk): void {
         const workspace = await whoseMailbox(tools.db, id)
         const mailbox = await changeMailboxFor(tools, tools.by(workspace), id.toLowerCase(), { status })
         desk.show(mailbox, () => describeMailbox(mailbox))
+      }),
+    )
+  group
+    .command('remove')
+    .description('remove a mailbox for good: its mail that waits fails, what was sent stays')
+    .argument('<id>', 'the id of the mailbox')
+    .action((id: string) =>
+      desk.with(async (tools) => {
+        const workspace = await whoseMailbox(tools.db, id)
+        const removed = await removeMailbox(tools, tools.by(workspace), id.toLowerCase())
+        desk.show({ removed }, () => `Removed: ${removed}`)
       }),
     )
 }

@@ -11,7 +11,7 @@ export const scopes = {
   'domains.read': 'See domains and the DNS records that they need.',
   'domains.write': 'Add and remove domains.',
   'mailboxes.read': 'See mailboxes.',
-  'mailboxes.write': 'Add, change and disable mailboxes.',
+  'mailboxes.write': 'Add, change, disable and remove mailboxes.',
   'suppressions.read': 'See and export suppressed recipients.',
   'suppressions.write': 'Add, import and remove suppressed recipients.',
   'webhooks.read': 'See the webhook endpoint, its log, and the events.',

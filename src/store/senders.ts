@@ -110,6 +110,10 @@ const change = sql(
     where m.workspace_id = $1 and m.id = $2 and d.workspace_id = m.workspace_id and d.id = m.domain_id
    returning m.id, m.address, m.name, m.status, m.created_at, d.name as domain`,
 )
+const removeMailbox = sql(
+  'delete-mailbox',
+  'delete from mailboxes where workspace_id = $1 and id = $2 returning address',
+)
 // The installation's own sender, named by an operator: by id, or by an address from which only one workspace may send. Anybody may make a
 // mailbox of that address on a domain that is not theirs.
 const named = sql(
@@ -210,6 +214,11 @@ export async function changeMailbox(
 ): Promise<MailboxRow | undefined> {
   const values = [workspace, id, changes.status ?? null, changes.name !== undefined, changes.name ?? null]
   return (await db.rows<MailboxRow>(change, values))[0]
+}
+
+/** Its address; undefined where there is none. Nothing refers to the row: messages keep their sender. */
+export async function deleteMailbox(db: Db, workspace: WorkspaceId, id: string): Promise<string | undefined> {
+  return (await db.rows<{ address: string }>(removeMailbox, [workspace, id]))[0]?.address
 }
 
 /** By id, or by an address that may be sent from, whatever the workspace: undefined where there is none, or more than one. */

@@ -11,6 +11,7 @@ import type { Db } from '../store/database.ts'
 import {
   changeMailbox,
   deleteDomain,
+  deleteMailbox,
   findDomainById,
   findMailbox,
   listDomainRows,
@@ -24,6 +25,7 @@ import { addDomain, presentDomain, rotateDkim, type Domain } from './domains.ts'
 import { createKey, presentKey, type ApiKey, type KeyWish } from './keys.ts'
 import { addMailbox, presentMailbox, type Mailbox } from './mailboxes.ts'
 import { isUuid, Mistake, notThere, parseName } from './mistake.ts'
+import { readSystemMailbox } from './notices.ts'
 import type { Office } from './office.ts'
 import { createSmtpCredential, presentCredential, type SmtpCredential } from './smtp-credentials.ts'
 import {
@@ -90,8 +92,9 @@ export async function checkDomainFor(office: Pick<Office, 'domains'>, by: By, id
   return domain
 }
 
-export async function removeDomain({ db }: Tools, by: By, id: string): Promise<void> {
-  await audited(
+/** Its name. */
+export function removeDomain({ db }: Pick<Tools, 'db'>, by: By, id: string): Promise<string> {
+  return audited(
     db,
     by,
     'domain.removed',
@@ -100,10 +103,8 @@ export async function removeDomain({ db }: Tools, by: By, id: string): Promise<v
       const name = await deleteDomain(tx, by.workspaceId, id)
       if (name === undefined)
         throw new Mistake(
-          'A domain with mailboxes stays: messages were sent from them. Disable the mailboxes instead.',
-          {
-            code: 'conflict',
-          },
+          'A domain with mailboxes stays, and so does their mail that waits; remove its mailboxes first.',
+          { code: 'conflict' },
         )
       return name
     },
@@ -118,7 +119,10 @@ export function addMailboxFor({ db }: Tools, by: By, address: string, name: stri
     'mailbox.added',
     async (tx) => {
       if ((await listMailboxRows(tx, by.workspaceId)).length >= limits.mailboxesPerWorkspaceMax)
-        throw new Mistake(`A workspace has at most ${limits.mailboxesPerWorkspaceMax} mailboxes.`, { code: 'conflict' })
+        throw new Mistake(
+          `A workspace has at most ${limits.mailboxesPerWorkspaceMax} mailboxes; remove one that is not needed any more.`,
+          { code: 'conflict' },
+        )
       return addMailbox(tx, by.workspaceId, address, name)
     },
     (mailbox) => ({ target: mailbox.address }),
@@ -150,6 +154,25 @@ export function changeMailboxFor(
       return presentMailbox(row)
     },
     (mailbox) => ({ target: mailbox.address, facts: changes }),
+  )
+}
+
+/** Its address. What was sent from it stays; its mail that still waits fails at its next turn, as that of a disabled one (decisions 0057). */
+export function removeMailbox({ db }: Pick<Tools, 'db'>, by: By, id: string): Promise<string> {
+  return audited(
+    db,
+    by,
+    'mailbox.removed',
+    async (tx) => {
+      const address = await deleteMailbox(tx, by.workspaceId, id)
+      if (address === undefined) throw notThere('mailbox')
+      if (id === (await readSystemMailbox(tx)))
+        throw new Mistake('The installation sends its own mail from this mailbox, such as password resets; it stays.', {
+          code: 'conflict',
+        })
+      return address
+    },
+    (address) => ({ target: address, facts: { id } }),
   )
 }
 

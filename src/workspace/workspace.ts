@@ -45,6 +45,7 @@ export {
   readAudit,
   checkDomainFor,
   removeDomain,
+  removeMailbox,
   revokeCredentialFor,
   revokeKeyFor,
   rotateDkimFor,

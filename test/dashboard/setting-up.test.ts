@@ -75,6 +75,32 @@ test('a mailbox is disabled after a question: its mail that still waits is lost 
   await page.getByText('Active', { exact: true }).waitFor()
 })
 
+test('a mailbox is removed after a question, and its domain when it has none any more', async () => {
+  await go('/mailboxes')
+  await press(page, 'Add a mailbox')
+  await dialog().getByLabel('Address').fill('old@studio.example')
+  await dialog().getByRole('button', { name: 'Add' }).click()
+  await press(page, 'Remove old@studio.example')
+  await dialog().getByText('with a new id').waitFor()
+  await dialog().getByRole('button', { name: 'Remove' }).click()
+  await page.getByRole('button', { name: 'Remove old@studio.example' }).waitFor({ state: 'detached' })
+  await go('/domains')
+  await page.getByRole('link', { name: 'studio.example' }).click()
+  await press(page, 'Remove')
+  await dialog().getByRole('button', { name: 'Remove' }).click()
+  await dialog().getByText('remove its mailboxes first').waitFor()
+  await go('/mailboxes')
+  await press(page, 'Remove hello@studio.example')
+  await dialog().getByRole('button', { name: 'Remove' }).click()
+  await page.getByText('No mailbox yet.').waitFor()
+  await go('/domains')
+  await page.getByRole('link', { name: 'studio.example' }).click()
+  await press(page, 'Remove')
+  await dialog().getByRole('button', { name: 'Remove' }).click()
+  await heading(page, 'Domains')
+  await page.getByRole('link', { name: 'studio.example' }).waitFor({ state: 'detached' })
+})
+
 test('somebody with an account who accepts an invitation sees the workspace that they were invited to', async () => {
   const person = await visit.browser.person()
   const other = (await visit.posthorn.cli<{ id: string }>('workspace', 'create', '--name', 'Elsewhere')).id

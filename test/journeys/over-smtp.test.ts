@@ -256,6 +256,22 @@ async function sessionOf({ username, password }: Login): Promise<(line: string) 
 }
 
 describe('a session', () => {
+  test('a mailbox that is removed in the middle of a mail sends nothing: the mail is refused, and the session goes on', async () => {
+    const old = shop.address.replace(/^[^@]*/, 'old')
+    const { id } = await posthorn.cli<{ id: string }>('mailbox', 'add', shop.id, old)
+    const say = await sessionOf(login)
+    expect(await say(`MAIL FROM:<${old}>`)).toMatch(/^250 /)
+    expect(await say('RCPT TO:<late@receiver.example>')).toMatch(/^250 /)
+    expect(await posthorn.cli('mailbox', 'remove', id)).toEqual({ removed: old })
+    expect(await say('DATA')).toMatch(/^354 /)
+    expect(await say(`From: <${old}>\r\nSubject: Too late\r\n\r\nHello\r\n.`)).toMatch(/^550 5\.7\.1 /)
+    // Senders are remembered for less than a second.
+    while ((await say(`MAIL FROM:<${old}>`)).startsWith('250 ')) await say('RSET')
+    expect(await say(`MAIL FROM:<${old}>`)).toMatch(/^550 5\.7\.1 /)
+    expect(await say(`MAIL FROM:<${shop.address}>`)).toMatch(/^250 /)
+    expect(await posthorn.query(`select id from messages where subject = 'Too late'`)).toEqual([])
+  })
+
   test('a revoked credential is felt at the next MAIL of an open session, within a second', async () => {
     const own = await posthorn.cli<Login>('smtp-credential', 'create', shop.id)
     const say = await sessionOf(own)

@@ -119,7 +119,7 @@ export function DomainPage() {
         onConfirm={() => remove.mutate(undefined)}
         mistake={<FormMistake error={remove.error} />}
       >
-        Its DKIM key is deleted with it. A domain that has mailboxes stays.
+        Its DKIM key is deleted with it. A domain that has mailboxes stays until they are removed.
       </Confirm>
     </Page>
   )

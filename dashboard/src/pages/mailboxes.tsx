@@ -38,6 +38,13 @@ export function Mailboxes() {
     () => setDisabling(undefined),
   )
   useForgetting(disabling !== undefined, change)
+  const [removing, setRemoving] = useState<Mailbox>()
+  const remove = useChange(
+    ({ id }: Mailbox) => ask('DELETE', `/api/v1/mailboxes/${id}`),
+    ['mailboxes'],
+    () => setRemoving(undefined),
+  )
+  useForgetting(removing !== undefined, remove)
   return (
     <Page
       title="Mailboxes"
@@ -99,14 +106,21 @@ export function Mailboxes() {
                     align: 'right',
                     cell: (mailbox) =>
                       mayWrite && (
-                        <Button
-                          look="quiet"
-                          busy={change.isPending && change.variables.id === mailbox.id}
-                          onClick={() => (mailbox.status === 'active' ? setDisabling(mailbox) : change.mutate(mailbox))}
-                        >
-                          {mailbox.status === 'active' ? 'Disable' : 'Enable'}
-                          <span className="sr-only"> {mailbox.address}</span>
-                        </Button>
+                        <span className="flex flex-wrap justify-end">
+                          <Button
+                            look="quiet"
+                            busy={change.isPending && change.variables.id === mailbox.id}
+                            onClick={() =>
+                              mailbox.status === 'active' ? setDisabling(mailbox) : change.mutate(mailbox)
+                            }
+                          >
+                            {mailbox.status === 'active' ? 'Disable' : 'Enable'}
+                            <span className="sr-only"> {mailbox.address}</span>
+                          </Button>
+                          <Button look="quiet" onClick={() => setRemoving(mailbox)}>
+                            Remove<span className="sr-only"> {mailbox.address}</span>
+                          </Button>
+                        </span>
                       ),
                   },
                 ]}
@@ -125,6 +139,18 @@ export function Mailboxes() {
         mistake={<FormMistake error={change.error} />}
       >
         Mail from {disabling?.address} is refused at once, and what still waits to be sent from it fails for good.
+      </Confirm>
+      <Confirm
+        title="Remove this mailbox?"
+        action="Remove"
+        open={removing !== undefined}
+        onOpenChange={() => setRemoving(undefined)}
+        busy={remove.isPending}
+        onConfirm={() => removing !== undefined && remove.mutate(removing)}
+        mistake={<FormMistake error={remove.error} />}
+      >
+        Mail from {removing?.address} is refused at once, and what still waits to be sent from it fails for good. What
+        was sent stays to be read. The address can be added again, with a new id.
       </Confirm>
       <Dialog title="Add a mailbox" open={adding} onOpenChange={setAdding}>
         <form

@@ -61,7 +61,7 @@ const reasons = {
   tries_used_up: 'All tries were used.',
   recipient_suppressed: 'The recipient was suppressed meanwhile.',
   workspace_blocked: 'The workspace was blocked meanwhile.',
-  mailbox_not_active: 'The mailbox was disabled meanwhile, or its domain is not verified any more.',
+  mailbox_not_active: 'The mailbox was disabled or removed meanwhile, or its domain is not verified any more.',
   eod_timeout: 'The mail was handed over, and the server never said whether it took it.',
   eod_closed: 'The mail was handed over, and the line broke before the server said whether it took it.',
   eod_malformed: 'The mail was handed over, and the answer was nothing that means yes or no.',

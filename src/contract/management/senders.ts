@@ -209,4 +209,16 @@ export const senders = {
     }),
     ok: [200, 'The mailbox.', Mailbox],
   }),
+  removeMailbox: managed({
+    method: 'delete',
+    path: '/api/v1/mailboxes/{mailboxId}',
+    operationId: 'removeMailbox',
+    tag: 'Mailboxes',
+    summary: 'Remove a mailbox',
+    description:
+      'Sends from it are refused, and messages that wait for delivery from it fail. What was sent stays readable, with its events and later reports. The address may be added again, with a new id.',
+    scope: 'mailboxes.write',
+    ok: [204, 'Removed.'],
+    may: { 409: 'The installation sends its own mail from it (`conflict`).' },
+  }),
 }

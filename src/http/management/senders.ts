@@ -13,6 +13,7 @@ import {
   listMailboxes,
   listSmtpCredentials,
   removeDomain,
+  removeMailbox,
   revokeCredentialFor,
   revokeKeyFor,
   rotateDkimFor,
@@ -43,6 +44,9 @@ export function senderRoutes({ member, office }: Desk): void {
   member(operations.changeMailbox, ({ by, path, body }) =>
     changeMailboxFor(office, by, path['mailboxId'] as string, body),
   )
+  member(operations.removeMailbox, async ({ by, path }) => {
+    await removeMailbox(office, by, path['mailboxId'] as string)
+  })
 
   member(operations.listCredentials, async ({ by }) => ({
     items: await listSmtpCredentials(office.db, by.workspaceId),
