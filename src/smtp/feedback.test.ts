@@ -218,6 +218,16 @@ describe('who is there', () => {
     expect(await events(message)).toEqual(['message.hard_bounced'])
   })
 
+  test('a bounce of mail whose mailbox and domain were removed since counts all the same', async () => {
+    const message = await sent()
+    const name = await world.value<string>('select name from domains where id = $1', [sender.domainId])
+    await world.db.run('update messages set sender = $2 where id = $1', [message.id, `post@${name}`])
+    await world.db.run('delete from mailboxes where id = $1', [sender.mailboxId])
+    await world.db.run('delete from domains where id = $1', [sender.domainId])
+    expect(await hand({ from: '', to: `${message.token}@bounces.${name}`, content: dsn(message) })).toBe('250')
+    expect(await events(message)).toEqual(['message.hard_bounced'])
+  })
+
   test('whoever tries many addresses has to wait; then a good one is good again', async () => {
     const message = await sent()
     for (let n = 0; n < limits.feedbackGuessesMax; n++)

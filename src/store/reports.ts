@@ -18,13 +18,17 @@ export interface Reported {
   readonly recipient: string
   /** The name of the node that accepted it: the host of its return path, where its domain had none of its own. */
   readonly acceptedBy: string
-  /** Names of the workspace's domains: whether their return paths are verified still, a bounce of an earlier mail does not ask. */
+  /**
+   * Names of the workspace's domains, and of the one that it was sent from, which may be gone: whether their return paths are verified still, a
+   * bounce of an earlier mail does not ask.
+   */
   readonly domains: readonly string[]
   readonly hasOwnRoute: boolean
 }
 
 const reportedColumns = `m.id, m.workspace_id "workspaceId", m.recipient, w.route_sealed is not null "hasOwnRoute",
-  m.accepted_by "acceptedBy", array(select d.name from domains d where d.workspace_id = m.workspace_id) domains`
+  m.accepted_by "acceptedBy",
+  array(select d.name from domains d where d.workspace_id = m.workspace_id) || substring(m.sender from '[^@]*$') domains`
 const byId = sql(
   'find-reported',
   `select ${reportedColumns} from messages m join workspaces w on w.id = m.workspace_id where m.id = $1 limit 1`,
