@@ -1,6 +1,6 @@
 // A mailbox that is not needed any more is removed: nothing is sent from it again, what was sent from it stays as it was, and its address and its
 // domain are free.
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { limits } from '../config.ts'
 import type { MessageId } from '../domain/message.ts'
 import { claimDue, firstSpace } from '../store/claim.ts'
@@ -135,4 +135,54 @@ test("a viewer may not, and the installation's own sender stays", async () => {
   await office.world.db.transaction((tx) => saveSystemMailbox(tx, shop.workspaceId, shop.mailboxId))
   expect(await remove()).toBe(409)
   expect((await owner.ask('GET', `/mailboxes/${shop.mailboxId}`)).statusCode).toBe(200)
+})
+
+describe('at the same time as its domain is removed', () => {
+  const domain = () => owner.ask('DELETE', `/domains/${shop.domainId}`)
+  const add = () => owner.ask('POST', '/mailboxes', { body: { address: address.replace('post', 'late') } })
+  /** Somebody else's transaction, which has done this and is not over. */
+  const open = async (text: string, values: readonly unknown[]) => {
+    const session = await office.world.session()
+    await session.query('begin')
+    await session.query(text, [...values])
+    return session
+  }
+  /** Until so many sessions wait for a lock. */
+  const blocked = async () => {
+    const waiting = `select count(*)::integer from pg_stat_activity where datname = current_database() and cardinality(pg_blocking_pids(pid)) > 0`
+    while ((await office.world.value<number>(waiting)) === 0) continue
+  }
+  beforeEach(async () => {
+    expect(await remove()).toBe(204)
+  })
+
+  test('a mailbox that is added first keeps it', async () => {
+    const adding = await open(
+      `insert into mailboxes (workspace_id, id, domain_id, address, address_key) values ($1, $2, $3, 'a', 'a')`,
+      [shop.workspaceId, office.world.nextId(), shop.domainId],
+    )
+    const answer = domain()
+    await blocked()
+    await adding.query('commit')
+    expect((await answer).json()).toMatchObject({ code: 'conflict' })
+  })
+
+  test('it is removed once', async () => {
+    const answers = await Promise.all([domain(), domain()])
+    expect(answers.map(({ statusCode }) => statusCode).toSorted((a, b) => a - b)).toEqual([204, 404])
+  })
+
+  test.each([
+    ['a mailbox', add, 400, 'does not have the domain'],
+    ['a DKIM key', () => owner.ask('POST', `/domains/${shop.domainId}/dkim/rotate`), 404, 'no such domain'],
+  ])('%s that comes later is told that it is gone', async (_name, late, status, words) => {
+    const removing = await open('delete from domains where id = $1', [shop.domainId])
+    const answer = late()
+    await blocked()
+    await removing.query('commit')
+    expect([(await answer).statusCode, (await answer).json()]).toMatchObject([
+      status,
+      { error: expect.stringContaining(words) as string },
+    ])
+  })
 })

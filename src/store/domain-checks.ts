@@ -106,10 +106,11 @@ export interface NewDkimKey {
   readonly privateKeySealed: Buffer
 }
 
+// Waits for whoever removes the domain.
 const prepare = sql(
   'prepare-dkim-key',
   `insert into dkim_keys (workspace_id, domain_id, selector, algorithm, public_key, private_key_sealed, state)
-   select d.workspace_id, d.id, $3, 'rsa-sha256', $4, $5, 'pending' from domains d where d.workspace_id = $1 and d.id = $2
+   select d.workspace_id, d.id, $3, 'rsa-sha256', $4, $5, 'pending' from domains d where d.workspace_id = $1 and d.id = $2 for key share
    on conflict do nothing returning selector`,
 )
 const lookSoon = sql(

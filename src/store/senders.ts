@@ -74,20 +74,23 @@ const domainById = sql(
   `select d.id, d.name, d.status, d.ownership_token, d.created_at, d.verified_at, ${keysOfDomain}
      from domains d where d.workspace_id = $1 and d.id = $2`,
 )
-// Mailboxes keep their domain: what was sent from them names it.
+// A statement of its own, before the one that looks at mailboxes and keys: what was added meanwhile is seen by it, and nothing is added after.
+const holdDomain = sql('hold-domain', 'select id from domains where workspace_id = $1 and id = $2 for update')
+// Mailboxes keep their domain.
 const removeDomain = sql(
   'delete-domain',
   `with free as (
      select d.id from domains d where d.workspace_id = $1 and d.id = $2
-        and not exists (select from mailboxes m where m.workspace_id = d.workspace_id and m.domain_id = d.id) for update),
+        and not exists (select from mailboxes m where m.workspace_id = d.workspace_id and m.domain_id = d.id)),
    keys as (delete from dkim_keys k using free f where k.workspace_id = $1 and k.domain_id = f.id returning k.domain_id)
    delete from domains d using free f where d.workspace_id = $1 and d.id = f.id and (select count(*) from keys) >= 0 returning d.name`,
 )
+// Waits for whoever removes the domain.
 const mailbox = sql(
   'insert-mailbox',
   `with made as (
      insert into mailboxes (workspace_id, id, domain_id, address, address_key, name)
-     select d.workspace_id, $3, d.id, $4, $5, $6 from domains d where d.workspace_id = $1 and d.name = $2
+     select d.workspace_id, $3, d.id, $4, $5, $6 from domains d where d.workspace_id = $1 and d.name = $2 for key share
      on conflict (workspace_id, address_key) do nothing
      returning id, address, name, status, created_at)
    select m.*, $2::text as domain from made m`,
@@ -153,9 +156,10 @@ export async function findDomainById(db: Db, workspace: WorkspaceId, id: string)
   return (await db.rows<DomainRow>(domainById, [workspace, id]))[0]
 }
 
-/** Its name; undefined where there is none, or it has mailboxes. */
-export async function deleteDomain(db: Db, workspace: WorkspaceId, id: string): Promise<string | undefined> {
-  return (await db.rows<{ name: string }>(removeDomain, [workspace, id]))[0]?.name
+/** Its name; undefined where there is none, or it has mailboxes. To be called in a transaction. */
+export async function deleteDomain(tx: Db, workspace: WorkspaceId, id: string): Promise<string | undefined> {
+  await tx.rows(holdDomain, [workspace, id])
+  return (await tx.rows<{ name: string }>(removeDomain, [workspace, id]))[0]?.name
 }
 
 export const listDomainRows = (db: Db, workspace: WorkspaceId): Promise<DomainRow[]> =>

@@ -23,8 +23,6 @@ export async function addMailbox(db: Db, workspace: WorkspaceId, text: string, n
     throw new Mistake(`"${text}" ${unsupportedForm(text) ?? 'is not an address, such as shop@example.org'}.`, {
       field: 'address',
     })
-  if ((await findDomain(db, workspace, address.domain)) === undefined)
-    throw new Mistake(`The workspace does not have the domain ${address.domain}; add it first.`, { field: 'address' })
   const row = await insertMailbox(db, workspace, {
     id: randomUUIDv7(),
     domain: address.domain,
@@ -32,6 +30,8 @@ export async function addMailbox(db: Db, workspace: WorkspaceId, text: string, n
     addressKey: address.key,
     name: name === undefined ? null : parseName(name, 'mailbox'),
   })
+  if (row === undefined && (await findDomain(db, workspace, address.domain)) === undefined)
+    throw new Mistake(`The workspace does not have the domain ${address.domain}; add it first.`, { field: 'address' })
   if (row === undefined)
     throw new Mistake(`The workspace already has the mailbox ${address.text}.`, { code: 'conflict', field: 'address' })
   return presentMailbox(row)

@@ -99,14 +99,10 @@ export function removeDomain({ db }: Pick<Tools, 'db'>, by: By, id: string): Pro
     by,
     'domain.removed',
     async (tx) => {
-      if ((await findDomainById(tx, by.workspaceId, id)) === undefined) throw notThere('domain')
       const name = await deleteDomain(tx, by.workspaceId, id)
-      if (name === undefined)
-        throw new Mistake(
-          'A domain with mailboxes stays, and so does their mail that waits; remove its mailboxes first.',
-          { code: 'conflict' },
-        )
-      return name
+      if (name !== undefined) return name
+      if ((await findDomainById(tx, by.workspaceId, id)) === undefined) throw notThere('domain')
+      throw new Mistake('A domain that has mailboxes stays; remove its mailboxes first.', { code: 'conflict' })
     },
     (name) => ({ target: name }),
   )
