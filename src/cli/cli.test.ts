@@ -189,9 +189,15 @@ describe('mistakes', () => {
     expect({ status, out }).toEqual({ status: 0, out: expect.stringMatching(/There is no old key/) as string })
   })
 
-  test('a domain that was taken as verified says by whose word', async () => {
+  test('a domain that was taken as verified says by whose word, until it is taken back', async () => {
     const { out } = await posthorn(['domain', 'list', 'Shop'])
     expect(out).toMatch(/^status: verified by your word, or the first start's; checks change nothing$/m)
+    await answer('workspace', 'create', '--name', 'Grown')
+    await answer('domain', 'add', 'Grown', 'grown.example', '--verified')
+    const taken = await answer('domain', 'unvouch', 'Grown', 'grown.example')
+    expect(taken).toMatchObject({ status: 'verified', vouched: false, nextCheckAt: expect.any(String) as string })
+    const again = await posthorn(['domain', 'unvouch', 'Grown', 'grown.example'])
+    expect([again.status, again.err]).toEqual([1, expect.stringContaining('nobody vouches')])
   })
 
   test('wrong settings are told all together, and help works without them', async () => {

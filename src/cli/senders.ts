@@ -17,6 +17,7 @@ import {
   removeMailbox,
   revokeKeyFor,
   rotateDkimFor,
+  unvouchDomain,
   whoseKey,
   whoseMailbox,
 } from '../workspace/workspace.ts'
@@ -77,6 +78,18 @@ export function domainCommands(program: Command, desk: Desk): void {
         const { id } = await findWorkspace(db, vault, workspace)
         const domains = await listDomains(db, id, hostname)
         desk.show(domains, () => domains.map(describeDomain).join('\n\n') || 'The workspace has no domain yet.')
+      }),
+    )
+  group
+    .command('unvouch')
+    .description('take back the word of `add --verified`: the domain keeps its state, and from now on the DNS decides')
+    .argument(...workspaceArgument)
+    .argument('<name>', 'the domain')
+    .action((workspace: string, name: string) =>
+      desk.with(async (tools) => {
+        const { id } = await findWorkspace(tools.db, tools.vault, workspace)
+        const domain = await unvouchDomain(tools, tools.by(id), (await domainNamed(tools.db, id, name)).id)
+        desk.show(domain, () => describeDomain(domain))
       }),
     )
   group

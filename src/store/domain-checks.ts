@@ -35,7 +35,7 @@ export interface CheckedDomain {
   readonly workspaceId: WorkspaceId
   readonly id: string
   /** What it was when the check began: if it is not any more, nothing is written. */
-  readonly was: { readonly status: DomainStatus; readonly checkedAt: Date | null }
+  readonly was: { readonly status: DomainStatus; readonly checkedAt: Date | null; readonly vouched: boolean }
   readonly status: DomainStatus
   readonly degradedAt: Date | null
   readonly unanswered: number
@@ -51,6 +51,7 @@ const record = sql(
           check_due_at = app_now() + $8 * interval '1 millisecond',
           verified_at = case when $5 = 'verified' then coalesce(d.verified_at, app_now()) else d.verified_at end
     where d.workspace_id = $1 and d.id = $2 and d.status = $3 and date_trunc('milliseconds', d.checked_at) is not distinct from $4
+      and d.vouched = $11
    returning d.id`,
 )
 
@@ -58,7 +59,7 @@ const record = sql(
 export async function recordDomainCheck(db: Db, check: CheckedDomain): Promise<boolean> {
   const { workspaceId, id, was, status, degradedAt, unanswered, checkInMs, returnPathHost, found } = check
   const next = [status, degradedAt, unanswered, checkInMs, returnPathHost, JSON.stringify(found)]
-  const values = [workspaceId, id, was.status, was.checkedAt, ...next]
+  const values = [workspaceId, id, was.status, was.checkedAt, ...next, was.vouched]
   return (await db.rows(record, values)).length === 1
 }
 

@@ -59,6 +59,11 @@ const verify = sql(
   `update domains set status = 'verified', verified_at = coalesce(verified_at, app_now()), vouched = true, degraded_at = null, check_due_at = null
     where workspace_id = $1 and name = $2 returning id`,
 )
+const unvouch = sql(
+  'unvouch-domain',
+  `update domains set vouched = false, checks_unanswered = 0, check_due_at = app_now() where workspace_id = $1 and id = $2 and vouched
+   returning id`,
+)
 const domainByName = sql(
   'domain-by-name',
   `select d.id, d.name, d.status, d.ownership_token, d.created_at, d.verified_at, ${keysOfDomain}
@@ -146,6 +151,11 @@ export async function insertDomain(db: Db, workspace: WorkspaceId, domain: NewDo
 /** False where the workspace does not have the domain. */
 export async function verifyDomain(db: Db, workspace: WorkspaceId, name: string): Promise<boolean> {
   return (await db.rows(verify, [workspace, name])).length === 1
+}
+
+/** It keeps its state, and is looked at soon. False where there is none, or nobody vouches for it. */
+export async function takeBackWord(db: Db, workspace: WorkspaceId, id: string): Promise<boolean> {
+  return (await db.rows(unvouch, [workspace, id])).length === 1
 }
 
 export async function findDomain(db: Db, workspace: WorkspaceId, name: string): Promise<DomainRow | undefined> {

@@ -8,6 +8,7 @@ import type { WorkspaceId } from '../domain/message.ts'
 import { readSigningKeys } from '../store/outbound.ts'
 import { storeWorld, type StoreWorld } from '../store/store.test-kit.ts'
 import { makeDomainChecker, type DomainChange, type DomainChecker } from './domain-check.ts'
+import { unvouchDomain } from './management.ts'
 import { addDomain, nextSelector, rotateDkim, type Domain } from './domains.ts'
 
 const hostname = 'node.test'
@@ -141,6 +142,44 @@ describe('the life of a domain', () => {
     expect(await check(domain)).toMatchObject({ status: 'verified', vouched: true })
     expect(record(await check(domain), 'ownership')).toMatchObject({ status: 'pending' })
     expect(await checker.checkDue()).toBe(0)
+  })
+
+  test('an operator’s word that is taken back leaves the state, and from then on the DNS decides', async () => {
+    const by = { workspaceId: workspace, actor: 'operator:test', scopes: new Set<string>() }
+    const take = (id: string) => unvouchDomain({ db: world.db, hostname }, by, id)
+    const domain = await add(true)
+    await clockAt(domain, 1)
+    expect(await take(domain.id)).toMatchObject({ status: 'verified', vouched: false })
+    expect(await checker.checkDue()).toBe(1)
+    expect(told).toMatchObject([{ from: 'verified', domain: { name: domain.name, status: 'degraded' } }])
+    await clockAt(domain, 74)
+    expect(await check(domain)).toMatchObject({ status: 'failed' })
+    publish(domain)
+    expect(await check(domain)).toMatchObject({ status: 'verified', vouched: false })
+    await expect(take(domain.id)).rejects.toThrow('nobody vouches')
+    await expect(take(workspace)).rejects.toThrow('no such domain')
+  })
+
+  test.each([
+    ['taken back', true],
+    ['given', false],
+  ])('an operator’s word that is %s while the DNS is asked counts', async (_name, before) => {
+    const domain = await add(before)
+    await world.db.run(`update domains set status = 'verified' where id = $1`, [domain.id])
+    const operator = await world.session()
+    await operator.query('begin')
+    await operator.query('update domains set vouched = $2, check_due_at = $3 where id = $1', [
+      domain.id,
+      !before,
+      before ? domain.createdAt : null,
+    ])
+    const checked = check(domain)
+    const waiting = 'select count(*)::integer from pg_stat_activity where cardinality(pg_blocking_pids(pid)) > 0'
+    while ((await world.value<number>(`${waiting} and datname = current_database()`)) === 0) continue
+    await operator.query('commit')
+    const after = await checked
+    expect(after).toMatchObject({ status: before ? 'degraded' : 'verified', vouched: !before })
+    expect(after.nextCheckAt !== undefined).toBe(before)
   })
 
   test('a name of another workspace is not there', async () => {

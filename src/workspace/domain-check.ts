@@ -122,7 +122,7 @@ async function writeDown(
   const check: CheckedDomain = {
     workspaceId,
     id,
-    was: { status: row.status, checkedAt: row.checked_at },
+    was: { status: row.status, checkedAt: row.checked_at, vouched: row.vouched },
     ...next,
     // The operator's word stands, whatever the DNS says.
     ...(row.vouched && { status: row.status, degradedAt: null }),

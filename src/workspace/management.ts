@@ -16,6 +16,7 @@ import {
   findMailbox,
   listDomainRows,
   listMailboxRows,
+  takeBackWord,
 } from '../store/senders.ts'
 import { listCredentialRows, makeRoomForCredential, revokeCredentialRow } from '../store/smtp-credentials.ts'
 import { searchSuppressions, type SuppressionReason } from '../store/suppressions.ts'
@@ -65,7 +66,11 @@ export function addDomainFor({ db, vault, hostname }: Tools, by: By, name: strin
   )
 }
 
-export async function showDomain({ db, hostname }: Tools, workspace: WorkspaceId, id: string): Promise<Domain> {
+export async function showDomain(
+  { db, hostname }: Pick<Tools, 'db' | 'hostname'>,
+  workspace: WorkspaceId,
+  id: string,
+): Promise<Domain> {
   const row = await findDomainById(db, workspace, id)
   if (row === undefined) throw notThere('domain')
   return presentDomain(row, hostname)
@@ -90,6 +95,23 @@ export async function checkDomainFor(office: Pick<Office, 'domains'>, by: By, id
   const domain = await office.domains.check(by.workspaceId, id)
   if (domain === undefined) throw notThere('domain')
   return domain
+}
+
+/** A domain that an operator vouched for keeps its state, and is checked like any other from now on. */
+export function unvouchDomain({ db, hostname }: Pick<Tools, 'db' | 'hostname'>, by: By, id: string): Promise<Domain> {
+  return audited(
+    db,
+    by,
+    'domain.unvouched',
+    async (tx) => {
+      const isTakenBack = await takeBackWord(tx, by.workspaceId, id)
+      const domain = await showDomain({ db: tx, hostname }, by.workspaceId, id)
+      if (!isTakenBack)
+        throw new Mistake(`For ${domain.name} nobody vouches: it is checked anyway.`, { code: 'conflict' })
+      return domain
+    },
+    (domain) => ({ target: domain.name }),
+  )
 }
 
 /** Its name. */

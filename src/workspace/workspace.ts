@@ -54,6 +54,7 @@ export {
   showWorkspace,
   suppressFor,
   undoRuleFor,
+  unvouchDomain,
   unsuppressFor,
 } from './management.ts'
 export {
