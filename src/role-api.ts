@@ -96,6 +96,7 @@ export function api(tools: RoleTools): Role {
     },
     people: makePeople({ db: manageDb, vault, log, notify, publicUrl: publicUrl(settings) }),
     notify,
+    systemMailbox: settings.POSTHORN_SYSTEM_MAILBOX,
     live,
     domains,
     doctor: shared(limits.doctorKeptMs, () =>

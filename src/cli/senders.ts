@@ -162,7 +162,8 @@ export function mailboxCommands(program: Command, desk: Desk): void {
     .action((id: string) =>
       desk.with(async (tools) => {
         const workspace = await whoseMailbox(tools.db, id)
-        const removed = await removeMailbox(tools, tools.by(workspace), id.toLowerCase())
+        const office = { db: tools.db, systemMailbox: tools.settings.POSTHORN_SYSTEM_MAILBOX }
+        const removed = await removeMailbox(office, tools.by(workspace), id.toLowerCase())
         desk.show({ removed }, () => `Removed: ${removed}`)
       }),
     )

@@ -2,11 +2,11 @@
 // domain are free.
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { limits } from '../config.ts'
-import type { MessageId } from '../domain/message.ts'
+import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import { claimDue, firstSpace } from '../store/claim.ts'
 import type { Sender } from '../store/store.test-kit.ts'
 import { readStatus } from '../store/views/message-status.ts'
-import { saveSystemMailbox } from '../workspace/workspace.ts'
+import { removeMailbox, saveSystemMailbox } from '../workspace/workspace.ts'
 import { officeWorld, type Answer, type BrowserOf, type OfficeWorld } from './office.test-kit.ts'
 
 let office: OfficeWorld
@@ -127,6 +127,22 @@ test('it makes room for another one, and its domain can be removed after it', as
   expect((await domain()).json()).toMatchObject({ code: 'conflict', error: expect.stringContaining('first') as string })
   expect(await remove(idOf(made))).toBe(204)
   expect((await domain()).statusCode).toBe(204)
+})
+
+test("the mailbox that POSTHORN_SYSTEM_MAILBOX names stays, and somebody else's of the same address goes", async () => {
+  const { db } = office.world
+  const setting = { ...office.office, systemMailbox: address.toUpperCase() }
+  const other = await office.sender()
+  const theirs = office.world.nextId()
+  await db.run(
+    `insert into mailboxes (workspace_id, id, domain_id, address, address_key) values ($1, $2, $3, $4, $4)`,
+    [other.workspaceId, theirs, other.domainId, address],
+  )
+  await db.run(`update domains set status = 'pending' where id = $1`, [other.domainId])
+  const by = (workspaceId: WorkspaceId) => ({ workspaceId, actor: 'operator:test', scopes: new Set<string>() })
+  await expect(removeMailbox(setting, by(shop.workspaceId), shop.mailboxId)).rejects.toThrow('its own mail')
+  await expect(removeMailbox(setting, by(other.workspaceId), shop.mailboxId)).rejects.toThrow('no such mailbox')
+  expect(await removeMailbox(setting, by(other.workspaceId), theirs)).toBe(address)
 })
 
 test("a viewer may not, and the installation's own sender stays", async () => {

@@ -1,11 +1,23 @@
 // Mailboxes: the addresses that a workspace sends from, each on one of its domains.
 import { randomUUIDv7 } from 'node:crypto'
+import { limits } from '../config.ts'
 import type { MailboxId, WorkspaceId } from '../domain/message.ts'
 import { parseAddress, unsupportedForm } from '../mail/address.ts'
 import type { Db } from '../store/database.ts'
-import { findDomain, insertMailbox, listMailboxRows, workspaceOfMailbox } from '../store/senders.ts'
+import {
+  changeMailbox,
+  deleteMailbox,
+  findDomain,
+  findMailbox,
+  insertMailbox,
+  listMailboxRows,
+  workspaceOfMailbox,
+} from '../store/senders.ts'
 import type { MailboxRow } from '../store/senders.ts'
-import { Mistake, parseId, parseName } from './mistake.ts'
+import { audited, type By } from './by.ts'
+import { Mistake, notThere, parseId, parseName } from './mistake.ts'
+import { findSender, readSystemMailbox } from './notices.ts'
+import type { Office } from './office.ts'
 
 export interface Mailbox {
   readonly id: MailboxId
@@ -49,6 +61,83 @@ export async function whoseMailbox(db: Db, text: string): Promise<WorkspaceId> {
   return workspace
 }
 
-export function presentMailbox({ id, address, name, status, domain, created_at: createdAt }: MailboxRow): Mailbox {
+function presentMailbox({ id, address, name, status, domain, created_at: createdAt }: MailboxRow): Mailbox {
   return { id, address, ...(name !== null && { name }), status, domain, createdAt }
+}
+
+// On somebody's behalf, each with its audit row in one transaction.
+
+export function addMailboxFor(
+  { db }: Pick<Office, 'db'>,
+  by: By,
+  address: string,
+  name: string | undefined,
+): Promise<Mailbox> {
+  return audited(
+    db,
+    by,
+    'mailbox.added',
+    async (tx) => {
+      if ((await listMailboxRows(tx, by.workspaceId)).length >= limits.mailboxesPerWorkspaceMax)
+        throw new Mistake(
+          `A workspace has at most ${limits.mailboxesPerWorkspaceMax} mailboxes; remove one that is not needed any more.`,
+          { code: 'conflict' },
+        )
+      return addMailbox(tx, by.workspaceId, address, name)
+    },
+    (mailbox) => ({ target: mailbox.address }),
+  )
+}
+
+export async function showMailbox({ db }: Pick<Office, 'db'>, workspace: WorkspaceId, id: string): Promise<Mailbox> {
+  const row = await findMailbox(db, workspace, id)
+  if (row === undefined) throw notThere('mailbox')
+  return presentMailbox(row)
+}
+
+/** An empty name takes the display name away. */
+export function changeMailboxFor(
+  { db }: Pick<Office, 'db'>,
+  by: By,
+  id: string,
+  changes: { readonly status?: 'active' | 'disabled'; readonly name?: string },
+): Promise<Mailbox> {
+  const { status } = changes
+  const name = changes.name === undefined ? undefined : changes.name === '' ? null : parseName(changes.name, 'mailbox')
+  return audited(
+    db,
+    by,
+    'mailbox.changed',
+    async (tx) => {
+      const row = await changeMailbox(tx, by.workspaceId, id, { status, name })
+      if (row === undefined) throw notThere('mailbox')
+      return presentMailbox(row)
+    },
+    (mailbox) => ({ target: mailbox.address, facts: changes }),
+  )
+}
+
+/** Its address. What was sent from it stays; its mail that still waits fails at its next turn, as that of a disabled one (decisions 0057). */
+export function removeMailbox(
+  { db, systemMailbox }: Pick<Office, 'db' | 'systemMailbox'>,
+  by: By,
+  id: string,
+): Promise<string> {
+  return audited(
+    db,
+    by,
+    'mailbox.removed',
+    async (tx) => {
+      // Before it is gone: a setting may name it by its address.
+      const own = [await readSystemMailbox(tx), (await findSender(tx, systemMailbox))?.mailboxId]
+      const address = await deleteMailbox(tx, by.workspaceId, id)
+      if (address === undefined) throw notThere('mailbox')
+      if (own.includes(id))
+        throw new Mistake('The installation sends its own mail from this mailbox, such as password resets; it stays.', {
+          code: 'conflict',
+        })
+      return address
+    },
+    (address) => ({ target: address, facts: { id } }),
+  )
 }

@@ -8,25 +8,14 @@ import { parseAddress } from '../mail/address.ts'
 import { listKeyRows, makeRoomForKey, revokeKeyRow } from '../store/access.ts'
 import { pageAudit, pageInstallationAudit, type AuditRow } from '../store/audit.ts'
 import type { Db } from '../store/database.ts'
-import {
-  changeMailbox,
-  deleteDomain,
-  deleteMailbox,
-  findDomainById,
-  findMailbox,
-  listDomainRows,
-  listMailboxRows,
-  takeBackWord,
-} from '../store/senders.ts'
+import { deleteDomain, findDomainById, listDomainRows, takeBackWord } from '../store/senders.ts'
 import { listCredentialRows, makeRoomForCredential, revokeCredentialRow } from '../store/smtp-credentials.ts'
 import { searchSuppressions, type SuppressionReason } from '../store/suppressions.ts'
 import { changeOwnWorkspace, workspaceById, type WorkspaceRow } from '../store/workspaces.ts'
 import { audited, type By } from './by.ts'
 import { addDomain, presentDomain, rotateDkim, type Domain } from './domains.ts'
 import { createKey, presentKey, type ApiKey, type KeyWish } from './keys.ts'
-import { addMailbox, presentMailbox, type Mailbox } from './mailboxes.ts'
 import { isUuid, Mistake, notThere, parseName } from './mistake.ts'
-import { readSystemMailbox } from './notices.ts'
 import type { Office } from './office.ts'
 import { createSmtpCredential, presentCredential, type SmtpCredential } from './smtp-credentials.ts'
 import {
@@ -50,7 +39,7 @@ export interface Page<T> {
   readonly next?: string
 }
 
-// ------------------------------------------------------------------------------------------------------- domains and mailboxes
+// --------------------------------------------------------------------------------------------------------------------- domains
 
 export function addDomainFor({ db, vault, hostname }: Tools, by: By, name: string, vouched = false): Promise<Domain> {
   return audited(
@@ -127,70 +116,6 @@ export function removeDomain({ db }: Pick<Tools, 'db'>, by: By, id: string): Pro
       throw new Mistake('A domain that has mailboxes stays; remove its mailboxes first.', { code: 'conflict' })
     },
     (name) => ({ target: name }),
-  )
-}
-
-export function addMailboxFor({ db }: Tools, by: By, address: string, name: string | undefined): Promise<Mailbox> {
-  return audited(
-    db,
-    by,
-    'mailbox.added',
-    async (tx) => {
-      if ((await listMailboxRows(tx, by.workspaceId)).length >= limits.mailboxesPerWorkspaceMax)
-        throw new Mistake(
-          `A workspace has at most ${limits.mailboxesPerWorkspaceMax} mailboxes; remove one that is not needed any more.`,
-          { code: 'conflict' },
-        )
-      return addMailbox(tx, by.workspaceId, address, name)
-    },
-    (mailbox) => ({ target: mailbox.address }),
-  )
-}
-
-export async function showMailbox({ db }: Tools, workspace: WorkspaceId, id: string): Promise<Mailbox> {
-  const row = await findMailbox(db, workspace, id)
-  if (row === undefined) throw notThere('mailbox')
-  return presentMailbox(row)
-}
-
-/** An empty name takes the display name away. */
-export function changeMailboxFor(
-  { db }: Tools,
-  by: By,
-  id: string,
-  changes: { readonly status?: 'active' | 'disabled'; readonly name?: string },
-): Promise<Mailbox> {
-  const { status } = changes
-  const name = changes.name === undefined ? undefined : changes.name === '' ? null : parseName(changes.name, 'mailbox')
-  return audited(
-    db,
-    by,
-    'mailbox.changed',
-    async (tx) => {
-      const row = await changeMailbox(tx, by.workspaceId, id, { status, name })
-      if (row === undefined) throw notThere('mailbox')
-      return presentMailbox(row)
-    },
-    (mailbox) => ({ target: mailbox.address, facts: changes }),
-  )
-}
-
-/** Its address. What was sent from it stays; its mail that still waits fails at its next turn, as that of a disabled one (decisions 0057). */
-export function removeMailbox({ db }: Pick<Tools, 'db'>, by: By, id: string): Promise<string> {
-  return audited(
-    db,
-    by,
-    'mailbox.removed',
-    async (tx) => {
-      const address = await deleteMailbox(tx, by.workspaceId, id)
-      if (address === undefined) throw notThere('mailbox')
-      if (id === (await readSystemMailbox(tx)))
-        throw new Mistake('The installation sends its own mail from this mailbox, such as password resets; it stays.', {
-          code: 'conflict',
-        })
-      return address
-    },
-    (address) => ({ target: address, facts: { id } }),
   )
 }
 

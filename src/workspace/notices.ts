@@ -34,7 +34,10 @@ export function makeNotifier(tools: {
     const recipient = parseAddress(to)
     const sender = await findSender(tools.db, tools.mailbox)
     if (recipient === undefined || sender === undefined) {
-      const why = sender === undefined ? 'there is no system mailbox: set POSTHORN_SYSTEM_MAILBOX' : 'no such address'
+      const why =
+        sender === undefined
+          ? 'there is no system mailbox: set POSTHORN_SYSTEM_MAILBOX to one that there is'
+          : 'no such address'
       tools.log.fault('notices', new Error(why))
       return false
     }
@@ -53,7 +56,8 @@ export function makeNotifier(tools: {
   }
 }
 
-async function findSender(
+/** Of the installation's own mail, by the setting or else as the first start made it. */
+export async function findSender(
   db: Db,
   setting: string | undefined,
 ): Promise<{ readonly workspaceId: WorkspaceId; readonly mailboxId: MailboxId } | undefined> {

@@ -18,6 +18,8 @@ export interface Office {
   readonly submission: { readonly host: string; readonly port: number; readonly tlsPort: number }
   readonly people: People
   readonly notify: Notify
+  /** POSTHORN_SYSTEM_MAILBOX: an id or an address. */
+  readonly systemMailbox?: string | undefined
   readonly live: Live
   readonly domains: Pick<DomainChecker, 'check'>
   /** What is well and what is not, for operators. */

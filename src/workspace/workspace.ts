@@ -31,12 +31,18 @@ export { addDomain, domainNamed, listDomains, rotateDkim } from './domains.ts'
 export type { Domain } from './domains.ts'
 export { createKey, listKeys, whoseKey } from './keys.ts'
 export type { ApiKey } from './keys.ts'
-export { addMailbox, listMailboxes, whoseMailbox } from './mailboxes.ts'
+export {
+  addMailbox,
+  addMailboxFor,
+  changeMailboxFor,
+  listMailboxes,
+  removeMailbox,
+  showMailbox,
+  whoseMailbox,
+} from './mailboxes.ts'
 export type { Mailbox } from './mailboxes.ts'
 export {
   addDomainFor,
-  addMailboxFor,
-  changeMailboxFor,
   changeWorkspace,
   createCredentialFor,
   createKeyFor,
@@ -45,12 +51,10 @@ export {
   readAudit,
   checkDomainFor,
   removeDomain,
-  removeMailbox,
   revokeCredentialFor,
   revokeKeyFor,
   rotateDkimFor,
   showDomain,
-  showMailbox,
   showWorkspace,
   suppressFor,
   undoRuleFor,
