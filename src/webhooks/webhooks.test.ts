@@ -325,6 +325,32 @@ test('what the filter does not want, or a disabled endpoint, is kept, and sent o
   await there.count(before + 3)
 })
 
+test('what waits for its next try waits no more while the endpoint is disabled, in the log and in the story of the message', async () => {
+  const there = await receiver()
+  const shop = await world.customer(there.url)
+  there.answer = status(500)
+  const node = await world.started({ timeScale: 1 })
+  const [id = ''] = await world.admit(shop)
+  const event = eventId(id as MessageId, 1)
+  const told = async () => {
+    const [detail, log, story] = await Promise.all([
+      world.desk.event(shop.workspaceId, event),
+      world.desk.log(shop.workspaceId, undefined),
+      readWebhooksOfMessage(world.db, shop.workspaceId, id as MessageId),
+    ])
+    if (!('state' in detail) || !('items' in log)) throw new Error('refused')
+    return [detail, log.items[0], story.get(1)].map((each) => [each?.state, each?.nextAttemptAt !== undefined])
+  }
+  await there.count(1)
+  await world.eventually(told, ([first]) => first?.[0] === 'waiting')
+  await node.stop()
+  await world.desk.disable(shop.workspaceId, 'key:test')
+  expect(await told()).toEqual(Array.from({ length: 3 }, () => ['failed', false]))
+  // Before it came due: it goes on where it was.
+  await world.desk.enable(shop.workspaceId, 'key:test')
+  expect(await told()).toEqual(Array.from({ length: 3 }, () => ['waiting', true]))
+})
+
 test('an endpoint that answers 410 to the last try of an event is disabled; the operator reads it in the log', async () => {
   const there = await receiver()
   const shop = await world.customer(there.url)

@@ -4,7 +4,7 @@ import { limits } from '../../config.ts'
 import type { MessageId, WorkspaceId } from '../../domain/message.ts'
 import { webhookStateOf, type WebhookAttempt, type WebhookDeliveryState } from '../../domain/webhook.ts'
 import { sql, type Db } from '../database.ts'
-import { presentPost, type PostRow } from './webhook-events.ts'
+import { isPosted, presentPost, type PostRow } from './webhook-events.ts'
 
 /** The answers' own words stay in the log (`readWebhookAttempts`). */
 export type TimelinePost = Omit<WebhookAttempt, 'excerpt'>
@@ -28,8 +28,8 @@ type Row = (PostRow | { readonly round: null }) & {
 const statement = sql(
   'webhooks-of-message',
   `select sequence, q.due_at, q.leased, p.round, p.attempt, p.ended_at, p.delivered, p.trouble, p.status, p.duration_ms, p.ever_delivered
-     from (select sequence, due_at, lease_until is not null leased from webhook_queue
-            where workspace_id = $1 and message_id = $2 order by sequence limit $3) q
+     from (select sequence, due_at, lease_until is not null leased from webhook_queue x
+            where workspace_id = $1 and message_id = $2 and ${isPosted} order by sequence limit $3) q
      full join (
        select sequence, round, attempt, ended_at, delivered, trouble, status, duration_ms,
               bool_or(delivered) over (partition by sequence) ever_delivered

@@ -95,11 +95,15 @@ interface AttemptRow extends PostRow {
   readonly excerpt: string | null
 }
 
+/** Of an event in the queue, `x`: what waits for an endpoint that is disabled waits for nothing, and goes when it comes due. What is under way ends. */
+export const isPosted = `(x.lease_until is not null
+  or (select p.state from webhook_endpoints p where p.workspace_id = x.workspace_id limit 1) is distinct from 'disabled')`
+
 const logColumns = `e.message_id, e.sequence, ${eventColumns}, q.due_at, q.leased, a.delivered, a.tried`
 const logJoins = `${eventJoins}
   left join lateral (
     select x.due_at, x.lease_until is not null leased from webhook_queue x
-     where x.workspace_id = e.workspace_id and x.message_id = e.message_id and x.sequence = e.sequence limit 1) q on true
+     where x.workspace_id = e.workspace_id and x.message_id = e.message_id and x.sequence = e.sequence and ${isPosted} limit 1) q on true
   left join lateral (
     select bool_or(x.delivered) delivered, count(*) > 0 tried from webhook_attempts x
      where x.workspace_id = e.workspace_id and x.message_id = e.message_id and x.sequence = e.sequence) a on true`
