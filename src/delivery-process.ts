@@ -4,6 +4,7 @@ import { makeLog } from './base/log.ts'
 import { makeMetrics } from './base/metrics.ts'
 import { installationKeys } from './base/installation-key.ts'
 import { readSettings } from './config.ts'
+import { knownLabels } from './known-labels.ts'
 import { startRoles, type RunningRoles } from './node.ts'
 import { toldOf } from './start-trouble.ts'
 import { over, type Connection } from './store/database.ts'
@@ -21,7 +22,7 @@ export type FromChild =
 
 const settings = readSettings(process.env)
 const log = makeLog(settings.POSTHORN_LOG_LEVEL)
-const metrics = makeMetrics('deliver')
+const metrics = makeMetrics('deliver', knownLabels)
 const givingUp = new AbortController()
 let starting: Promise<void> = Promise.resolve()
 let running: RunningRoles | undefined

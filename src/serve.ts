@@ -10,6 +10,7 @@ import { Trouble } from './base/trouble.ts'
 import { limits, publicUrl, type Settings } from './config.ts'
 import { startDeliveryChild, type DeliveryChild } from './delivery-child.ts'
 import { makeFirstLogin, makeFirstWorkspace, makeSystemMailbox } from './first-workspace.ts'
+import { knownLabels } from './known-labels.ts'
 import { startRoles } from './node.ts'
 import { runsApart } from './roles.ts'
 import { noDatabase, toldOf } from './start-trouble.ts'
@@ -56,7 +57,7 @@ async function start(running: Running): Promise<void> {
   const { settings, log, end, stops } = running
   const { giveUp } = end
   const names = settings.POSTHORN_ROLES
-  const metrics = makeMetrics('main')
+  const metrics = makeMetrics('main', knownLabels)
   // It may go on: what waits for delivery needs no certificate of ours.
   const stale = names.some((role) => role === 'smtp' || role === 'feedback') && staleCertificate(settings, new Date())
   if (stale) warn(log, 'certificate', stale)

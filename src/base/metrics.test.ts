@@ -36,8 +36,8 @@ test('what passes through the log is counted by its label, and passed on', async
   ])
   const text = await metrics.text()
   expect(sample(text, 'posthorn_accepted_total')).toEqual([
-    'posthorn_accepted_total{source="smtp",process="deliver"} 1',
     'posthorn_accepted_total{source="rest",process="deliver"} 1',
+    'posthorn_accepted_total{source="smtp",process="deliver"} 1',
   ])
   expect(sample(text, 'posthorn_refused_total')).toEqual([
     'posthorn_refused_total{code="not_found",process="deliver"} 1',
@@ -50,6 +50,19 @@ test('what passes through the log is counted by its label, and passed on', async
     'posthorn_attempts_total{outcome="unknown",process="deliver"} 0',
   ])
   expect(sample(text, 'posthorn_faults_total')).toEqual(['posthorn_faults_total{what="arm",process="deliver"} 1'])
+})
+
+test('what has not happened yet is 0 from the start: an alert sees no step from nothing to a number', async () => {
+  const metrics = makeMetrics('main', { posthorn_refused_total: [{ code: 'not_found' }, { code: 'conflict' }] })
+  metrics.counting(silentLog).refused({ code: 'conflict' })
+  const text = await metrics.text()
+  expect(sample(text, 'posthorn_refused_total')).toEqual([
+    'posthorn_refused_total{code="not_found",process="main"} 0',
+    'posthorn_refused_total{code="conflict",process="main"} 1',
+  ])
+  expect(sample(text, 'posthorn_accepted_total')).toHaveLength(2)
+  expect(sample(text, 'posthorn_webhook_attempts_total')).toHaveLength(4)
+  expect(() => makeMetrics('main', { nothing_total: [{ code: 'not_found' }] })).toThrow('nothing_total')
 })
 
 test('a watched value is asked for at each scrape, and two registries do not know each other', async () => {

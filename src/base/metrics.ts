@@ -31,8 +31,11 @@ export interface Sample {
   readonly value: number
 }
 
+/** The label values of counters that are known before anything has happened, by the counter's name. */
+export type KnownLabels = Readonly<Record<string, readonly Readonly<Record<string, string>>[]>>
+
 /** `process` is the label that tells the processes of one node apart. */
-export function makeMetrics(process: string): Metrics {
+export function makeMetrics(process: string, known: KnownLabels = {}): Metrics {
   const registers = [new Registry()]
   const registry = registers[0] as Registry
   registry.setDefaultLabels({ process })
@@ -57,8 +60,6 @@ export function makeMetrics(process: string): Metrics {
     labelNames: ['outcome'],
     registers,
   })
-  // What has not happened yet is 0: an alert sees no step from nothing to a number.
-  for (const outcome of ['accepted', 'retry', 'failed', 'unknown']) attempts.inc({ outcome }, 0)
   const attemptSeconds = new Histogram({
     name: 'posthorn_attempt_seconds',
     help: 'Time that a delivery attempt took, by outcome.',
@@ -109,6 +110,15 @@ export function makeMetrics(process: string): Metrics {
     buckets: [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5],
     registers,
   })
+  // What has not happened yet is 0: an alert sees no step from nothing to a number.
+  for (const source of ['rest', 'smtp']) accepted.inc({ source }, 0)
+  for (const outcome of ['accepted', 'retry', 'failed', 'unknown']) attempts.inc({ outcome }, 0)
+  for (const outcome of ['delivered', 'retry', 'given_up', 'endpoint_disabled']) notified.inc({ outcome }, 0)
+  for (const [name, all] of Object.entries(known)) {
+    const counter = registry.getSingleMetric(name)
+    if (!(counter instanceof Counter)) throw new Error(`there is no counter ${name}`)
+    for (const labels of all) counter.inc(labels, 0)
+  }
   return {
     http: {
       answered: (route, status, took) => seconds.observe({ route, status }, took),

@@ -47,7 +47,8 @@ export interface BounceVerdict {
   readonly permanent: boolean
 }
 
-const eventOf = {
+/** What a verdict of this class tells the customer. */
+export const bounceEventOf = {
   success: 'delivered',
   information: undefined,
   delay: 'soft_bounce',
@@ -302,7 +303,7 @@ const noRule: Pick<Rule, 'name' | 'class'> = { name: 'no-rule', class: 'unknown'
 export function classify(evidence: BounceEvidence): BounceVerdict {
   const facts = factsOf(evidence)
   const rule = bounceRules.find((candidate) => matches(candidate, facts)) ?? noRule
-  const event = eventOf[rule.class]
+  const event = bounceEventOf[rule.class]
   const bounced = event !== undefined && event !== 'delivered'
   const refused = facts.permanentCode || facts.action === 'failed'
   return {

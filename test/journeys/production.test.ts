@@ -111,6 +111,10 @@ describe('alerts and dashboard', () => {
     expect(text).toMatch(/^posthorn_queue_messages\{status="queued",process="[a-z]+"\} 0$/m)
     expect(text).toMatch(/^posthorn_queue_oldest_due_seconds\{process="[a-z]+"\} 0$/m)
     expect(text).toMatch(/^posthorn_domains\{status="verified",process="[a-z]+"\} [1-9]/m)
+    // What alerts count is there before the first of it.
+    expect(text).toMatch(/^posthorn_refused_total\{code="service_unavailable",process="main"\} 0$/m)
+    expect(text).toMatch(/^posthorn_reports_total\{type="complaint",outcome="recorded",process="main"\} 0$/m)
+    expect(text).toMatch(/^posthorn_bounces_total\{class="bad_mailbox",type="hard_bounce",process="[a-z]+"\} 0$/m)
   })
 
   test('the dashboard is one that Grafana reads: panels with targets, each on the chosen source', () => {
