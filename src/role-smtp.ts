@@ -56,6 +56,7 @@ export function smtp({ settings, connection, vault, log, metrics }: RoleTools): 
     tls,
     limits: { sessionsPerLoopbackMax: limits.submissionSessionsPerLoopbackMax },
     room: new Room(limits.smtpContentInFlightBytesMax, limits.submissionContentOfWorkspaceBytesMax),
+    sessions: new Map<string, number>(),
   }
   const hostname = settings.POSTHORN_HOSTNAME
   return {

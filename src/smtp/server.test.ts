@@ -252,6 +252,21 @@ describe('numbers', () => {
     await dial(server.port()).until('220')
   })
 
+  test('over several servers that share their counts, too', async () => {
+    const sessions = new Map<string, number>()
+    const { policy, left } = watched()
+    const options = { policy, sessions, limits: { sessionsPerAddressMax: 2 } }
+    const [one, other] = [await started(options), await started(options)]
+    const first = dial(one.port())
+    await first.until('220')
+    await dial(other.port()).until('220')
+    expect(await dial(one.port()).rest()).toMatch(/^421 4\.7\.0 Too many sessions/)
+    expect(await dial(other.port()).rest()).toMatch(/^421 4\.7\.0 Too many sessions/)
+    first.say('QUIT\r\n')
+    await left
+    await dial(other.port()).until('220')
+  })
+
   test('so may all addresses together', async () => {
     const server = await started({ limits: { sessionsMax: 1 } })
     await dial(server.port()).until('220')

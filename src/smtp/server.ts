@@ -58,6 +58,8 @@ export interface SmtpServerOptions extends Address {
   readonly limits?: Partial<ServerLimits>
   /** For servers that share what they may hold. */
   readonly room?: Room
+  /** Sessions of each client, for servers that are one to their clients. */
+  readonly sessions?: Map<string, number>
 }
 
 export interface SmtpServer extends Service {
@@ -87,7 +89,7 @@ export function smtpServer(options: SmtpServerOptions): SmtpServer {
     throw new Error(`${name}: TLS needs a key and a certificate`)
 
   const connections = new Set<SmtpConnection>()
-  const perNetwork = new Map<string, number>()
+  const perNetwork = options.sessions ?? new Map<string, number>()
   let server: Server | undefined
   let sweeper: NodeJS.Timeout | undefined
   let renewer: NodeJS.Timeout | undefined
