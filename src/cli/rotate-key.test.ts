@@ -100,6 +100,17 @@ test('a rotation that is killed in the middle is begun again, and nothing is los
   expect(again.resealed).toBeLessThan(many + 4)
   expect(await rotate(keys, '--finish')).toMatchObject({ resealed: 0, finished: true })
 
+  // The one that was killed had told already who began it.
+  const told = await world.db.run<{ action: string; actor: string }>(
+    `select action, actor from audit_log where action like 'installation_key.%' order by id`,
+  )
+  expect(told.map(({ action }) => action)).toEqual([
+    'installation_key.rotated',
+    'installation_key.rotated',
+    'installation_key.rotation_finished',
+  ])
+  expect(told.every(({ actor }) => /^operator:./.test(actor))).toBe(true)
+
   const after = await openVault({ all: () => [newKey] }, world.db)
   expect((await resealAll(world.db, after)).resealed).toBe(0)
   expect(after.macKey('smtp-password').equals(passwords)).toBe(true)
@@ -110,4 +121,5 @@ test('without the old key at hand it says what to set, and changes nothing', asy
   await openVault({ all: () => [oldKey] }, world.db)
   const said = await rotate({ POSTHORN_SECRET_KEY: oldKey }).catch((error: unknown) => error as { stderr: string })
   expect((said as { stderr: string }).stderr).toMatch(/POSTHORN_SECRET_KEYS_ACCEPTED/)
+  expect(await world.value('select count(*)::integer from audit_log')).toBe(0)
 })

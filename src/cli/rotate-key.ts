@@ -4,6 +4,7 @@ import type { Command } from 'commander'
 import { addKeyToFile, dropOldKeysFromFile, installationKeys } from '../base/installation-key.ts'
 import type { Vault } from '../base/secret.ts'
 import type { Settings } from '../config.ts'
+import { writeAudit } from '../store/audit.ts'
 import type { Db } from '../store/database.ts'
 import { resealMacRoot } from '../store/mac-root.ts'
 import { resealAll } from '../store/sealed.ts'
@@ -19,10 +20,13 @@ export function rotateKeyCommand(program: Command, desk: Desk): void {
     )
     .option('--finish', 'see that nothing needs the old key, and forget it')
     .action(({ finish }: { finish?: true }) =>
-      desk.withExisting(async ({ db, vault, settings }) => {
+      desk.withExisting(async ({ db, vault, settings, actor }) => {
         const inFile = settings.POSTHORN_SECRET_KEY === undefined
         const before = installationKeys(settings).all().length
         if (finish !== true) begin(settings, inFile)
+        // Before it, for it may be cut off; whoever begins it again is told of, too.
+        const action = `installation_key.${finish === true ? 'rotation_finished' : 'rotated'}`
+        if (finish !== true || before > 1) await writeAudit(db, { actor, action })
         const done = await sealAnew(db, vault)
         if (finish === true && inFile) dropOldKeysFromFile(settings)
         desk.show({ ...done, finished: finish === true }, () =>
