@@ -306,6 +306,50 @@ test('a domain that was looked at while the clock was ahead is looked at again',
   expect(await dueIn(limits.domainFailedMs - 60_000)).toBeGreaterThan(limits.domainFailedMs / 1000 - 120)
 })
 
+test('a round reads as little beside a long queue and many counts as beside none; old counts go', async () => {
+  const long = Array.from({ length: 20_000 }, (_, n) => n)
+  const { workspaceId, mailboxId } = sender
+  await world.db.run(
+    `insert into outbound (message_id, workspace_id, mailbox_id, destination, due_at, expires_at)
+     select gen_random_uuid(), $1, $2, 'example.org', app_now() + n * interval '1 second', app_now() + interval '1 day' from unnest($3::integer[]) n`,
+    [workspaceId, mailboxId, long],
+  )
+  await world.db.run(
+    `insert into webhook_queue (workspace_id, message_id, sequence, due_at)
+     select $1, gen_random_uuid(), 1, app_now() + n * interval '1 second' from unnest($2::integer[]) n`,
+    [workspaceId, long],
+  )
+  await world.db.run(
+    `insert into hourly_counts (workspace_id, hour, kind, bucket, many)
+     select $1, date_trunc('hour', app_now()) - n * interval '1 hour', 'sent', 0, 1 from unnest($2::integer[]) n`,
+    [workspaceId, long.slice(0, 24 * limits.countsKeptDays + 48)],
+  )
+  await keep()
+  const oldest = await world.value<number>(
+    'select extract(epoch from app_now() - min(hour))::float8 / 86400 from hourly_counts',
+  )
+  expect([oldest > limits.countsKeptDays - 1, oldest <= limits.countsKeptDays]).toEqual([true, true])
+
+  await world.db.run('vacuum analyze outbound, webhook_queue, hourly_counts')
+  const pages = new Map<string, number>()
+  const reading: Db = {
+    ...world.db,
+    rows: async (statement, values) => {
+      if (!/^(?:hasten-(?:outbound|webhook_queue)|prune-counts)$/.test(statement.name)) return world.db.rows(statement, values)
+      const [row] = await world.db.run<{ 'QUERY PLAN': [{ Plan: Record<string, number> }] }>(
+        `explain (analyze, buffers, format json) ${statement.text}`,
+        values,
+      )
+      const plan = row?.['QUERY PLAN'][0].Plan ?? {}
+      pages.set(statement.name, (plan['Shared Hit Blocks'] ?? 0) + (plan['Shared Read Blocks'] ?? 0))
+      return []
+    },
+  }
+  await keepHouse(reading, retention, noPause)
+  expect([...pages.keys()]).toEqual(['hasten-outbound', 'hasten-webhook_queue', 'prune-counts'])
+  expect(Math.max(...pages.values())).toBeLessThan(30)
+})
+
 describe('nobody who sends waits for it', () => {
   test('a partition that somebody reads is left alone for now, and sends go on meanwhile', async () => {
     const id = await finished()

@@ -65,14 +65,21 @@ const links = sql(
    returning message_id`,
 )
 // Nothing is due so far ahead, nor claimed for so long: such a row was written while the clock was ahead, and would lie there until that time comes.
-// Who is alive says so again within seconds; of the others the reaper decides, after a time that is long for a lease.
-const hasten = (queue: 'outbound' | 'webhook_queue') =>
+// Who is alive says so again within seconds; of the others the reaper decides, after a time that is long for a lease. Along the indexes of leases
+// and of what is due in each workspace: a long queue is not read for it. `index` is the condition of the latter (docs/decisions/0006).
+const hasten = (queue: 'outbound' | 'webhook_queue', index: string) =>
   sql(
     `hasten-${queue}`,
     `update ${queue} set due_at = least(due_at, app_now()),
             lease_until = case when lease_until is not null then least(lease_until, app_now() + interval '1 hour') end
       where ctid = any (array(
-        select q.ctid from ${queue} q where coalesce(q.lease_until, q.due_at) > app_now() + $1 * interval '1 millisecond' limit $2 for update skip locked))
+        select claimed.ctid from (
+          select q.ctid from ${queue} q where q.lease_until > app_now() + $1 * interval '1 millisecond' limit $2 for update skip locked) claimed
+        union all
+        select due.ctid from workspaces w cross join lateral (
+          select q.ctid from ${queue} q
+           where q.workspace_id = w.id and ${index} and q.due_at > app_now() + $1 * interval '1 millisecond' limit $2 for update skip locked) due
+        limit $2))
      returning message_id`,
   )
 const hastenChecks = sql(
@@ -80,8 +87,8 @@ const hastenChecks = sql(
   `update domains set check_due_at = app_now() where check_due_at > app_now() + $1 * interval '1 millisecond' returning id`,
 )
 const hastened = [
-  [hasten('outbound'), limits.messageAgeMsMax],
-  [hasten('webhook_queue'), limits.webhookFailingMs],
+  [hasten('outbound', 'q.lease_until is null and q.attempts >= 0'), limits.messageAgeMsMax],
+  [hasten('webhook_queue', 'q.lease_until is null'), limits.webhookFailingMs],
 ] as const
 
 /**
