@@ -526,6 +526,24 @@ describe('keys', () => {
     expect(log.body).not.toContain(made.key)
   })
 
+  test('and logins tell who made them: they stay when that person is removed', async () => {
+    const developer = await office.signedIn('developer', shop.workspaceId)
+    const made = new Map<string, string>()
+    for (const [path, body] of [
+      ['/keys', { name: 'theirs', scopes: ['mail.read'] }],
+      ['/smtp-credentials', { name: 'theirs' }],
+    ] as const)
+      made.set(path, (await developer.ask('POST', path, { body })).json<{ id: string }>().id)
+    const { userId } = (await owner.ask('GET', '/members'))
+      .json<{ items: { userId: string; email: string }[] }>()
+      .items.find(({ email }) => email === developer.login.email) as { userId: string }
+    expect((await owner.ask('DELETE', `/members/${userId}`)).statusCode).toBe(204)
+    for (const [path, id] of made) {
+      const { items } = (await owner.ask('GET', path)).json<{ items: { id: string; createdBy?: string }[] }>()
+      expect(items.find((item) => item.id === id)?.createdBy).toBe(`user:${userId}`)
+    }
+  })
+
   test('never get a scope that their maker lacks', async () => {
     const small = await office.key(shop.workspaceId, 'keys.write', 'mail.read')
     const wish = (...wanted: string[]) => office.withKey(small, 'POST', '/keys', { name: 'k', scopes: wanted })

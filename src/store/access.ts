@@ -1,5 +1,6 @@
 // API keys: who holds one, and what depends on it. Only hashes are kept.
 import type { WorkspaceId } from '../domain/message.ts'
+import { madeBy } from './audit.ts'
 import { sql, type Db } from './database.ts'
 
 export interface KeyRow {
@@ -11,6 +12,8 @@ export interface KeyRow {
   readonly last_used_at: Date | null
   readonly expires_at: Date | null
   readonly revoked_at: Date | null
+  /** In lists alone. */
+  readonly made_by?: string | null
 }
 
 /** All that a request needs to know before its body is read. */
@@ -48,8 +51,8 @@ const insert = sql(
 )
 const keysOf = sql(
   'list-keys',
-  `select id, name, prefix, scopes, created_at, last_used_at, expires_at, revoked_at
-     from api_keys where workspace_id = $1 order by created_at, id`,
+  `select id, name, prefix, scopes, created_at, last_used_at, expires_at, revoked_at, ${madeBy('k', 'key.created')}
+     from api_keys k where workspace_id = $1 order by created_at, id`,
 )
 const ownerOfKey = sql('owner-of-key', 'select workspace_id from api_keys where id = $1')
 const revoke = sql(

@@ -48,6 +48,13 @@ const installationPage = sql(
             order by x.id desc limit $2) a ${actors} order by a.id desc`,
 )
 
+/** Of a row with `workspace_id`, `id` and `created_at`: who made it, where the log still has it. Ids of older rows tell a node's time. */
+export const madeBy = (table: string, action: string): string => `(
+  select a.actor from audit_log a
+   where a.workspace_id = ${table}.workspace_id and a.action = '${action}' and a.target = ${table}.id::text
+     and a.id >= uuid_floor(${table}.created_at - interval '10 minutes') and a.id < uuid_floor(${table}.created_at + interval '10 minutes')
+   limit 1) made_by`
+
 const recent = sql(
   'count-audit',
   `select count(*)::integer many from audit_log

@@ -1,5 +1,6 @@
 // SMTP credentials: whose they are, and what depends on them. A password is kept as a keyed hash alone.
 import type { WorkspaceId } from '../domain/message.ts'
+import { madeBy } from './audit.ts'
 import { sql, type Db } from './database.ts'
 
 export interface CredentialRow {
@@ -9,6 +10,8 @@ export interface CredentialRow {
   readonly created_at: Date
   readonly last_used_at: Date | null
   readonly revoked_at: Date | null
+  /** In lists alone. */
+  readonly made_by?: string | null
 }
 
 /** All that a session needs to know about its user. */
@@ -43,7 +46,8 @@ const insert = sql(
 )
 const credentialsOf = sql(
   'list-credentials',
-  `select id, name, username, created_at, last_used_at, revoked_at from smtp_credentials where workspace_id = $1 order by created_at, id`,
+  `select id, name, username, created_at, last_used_at, revoked_at, ${madeBy('c', 'smtp_credential.created')}
+     from smtp_credentials c where workspace_id = $1 order by created_at, id`,
 )
 const ownerOfCredential = sql('owner-of-credential', 'select workspace_id from smtp_credentials where id = $1')
 const revoke = sql(

@@ -14,6 +14,8 @@ export interface ApiKey {
   /** The visible beginning. */
   readonly prefix: string
   readonly scopes: readonly string[]
+  /** Where the audit log still knows. */
+  readonly createdBy?: string
   readonly createdAt: Date
   readonly lastUsedAt?: Date
   readonly expiresAt?: Date
@@ -71,6 +73,7 @@ export function presentKey(row: KeyRow): ApiKey {
     name: row.name,
     prefix: row.prefix,
     scopes: row.scopes,
+    ...(typeof row.made_by === 'string' && { createdBy: row.made_by }),
     createdAt: row.created_at,
     ...(row.last_used_at !== null && { lastUsedAt: row.last_used_at }),
     ...(row.expires_at !== null && { expiresAt: row.expires_at }),

@@ -12,6 +12,8 @@ export interface SmtpCredential {
   readonly id: string
   readonly name: string
   readonly username: string
+  /** Where the audit log still knows. */
+  readonly createdBy?: string
   readonly createdAt: Date
   readonly lastUsedAt?: Date
   readonly revokedAt?: Date
@@ -60,6 +62,7 @@ export function presentCredential(row: CredentialRow): SmtpCredential {
     id: row.id,
     name: row.name,
     username: row.username,
+    ...(typeof row.made_by === 'string' && { createdBy: row.made_by }),
     createdAt: row.created_at,
     ...(row.last_used_at !== null && { lastUsedAt: row.last_used_at }),
     ...(row.revoked_at !== null && { revokedAt: row.revoked_at }),

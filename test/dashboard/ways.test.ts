@@ -247,6 +247,25 @@ test('a role is changed after a question, because an arrow key is enough to choo
   await page.keyboard.press('Escape')
 })
 
+test('who is removed leaves keys behind, and the question says so, and which', async () => {
+  const eve = await visit.makeLogin('eve@people.example', shop.id, 'developer')
+  const person = await visit.browser.person()
+  await signIn(person, visit.origin, eve)
+  await heading(person, 'Overview')
+  await person.evaluate(() =>
+    fetch('/api/v1/keys', {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'x-posthorn-csrf': '1' },
+      body: JSON.stringify({ name: 'Key of Eve', scopes: ['mail.send'] }),
+    }),
+  )
+  await go('/members')
+  await press(page, 'Remove eve@people.example')
+  await dialog().getByText('SMTP credentials stay good').waitFor()
+  await dialog().getByText('Key of Eve').waitFor()
+  await page.keyboard.press('Escape')
+})
+
 test('a workspace gets another name, which the menu says at once, and drops what it was told to drop', async () => {
   await go('/workspace')
   const menu = page.getByRole('button', { name: 'Change the workspace' })

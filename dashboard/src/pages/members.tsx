@@ -4,7 +4,7 @@ import { ShieldCheck } from 'lucide-react'
 import { useState } from 'react'
 import { ask, get, useChange, useForgetting } from '../api.ts'
 import { useLooking, useMay } from '../session.tsx'
-import type { Invitation, ListOf, Member } from '../shapes.ts'
+import type { ApiKey, Invitation, ListOf, Member, SmtpCredentials } from '../shapes.ts'
 import { Badge } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
 import { Confirm, Dialog, DialogActions } from '../ui/dialog.tsx'
@@ -216,7 +216,40 @@ export function Members() {
         mistake={<FormMistake error={remove.error} />}
       >
         {removing?.email} loses access to this workspace at once.
+        {removing !== undefined && <WhatStays userId={removing.userId} />}
       </Confirm>
     </Page>
+  )
+}
+
+/** Keys and logins belong to the workspace: whoever has read one still sends with it. */
+function WhatStays({ userId }: { readonly userId: string }) {
+  const keys = useQuery({
+    queryKey: ['keys'],
+    queryFn: ({ signal }) => get<ListOf<ApiKey>>('/api/v1/keys', signal),
+    enabled: useMay('keys.read'),
+  })
+  const logins = useQuery({
+    queryKey: ['smtp-credentials'],
+    queryFn: ({ signal }) => get<SmtpCredentials>('/api/v1/smtp-credentials', signal),
+    enabled: useMay('smtp-credentials.read'),
+  })
+  const theirs = [...(keys.data?.items ?? []), ...(logins.data?.items ?? [])].filter(
+    ({ createdBy, revokedAt }) => createdBy === `user:${userId}` && revokedAt === undefined,
+  )
+  return (
+    <>
+      <p className="mt-2">
+        API keys and SMTP credentials stay good: revoke those that this person knows.
+        {theirs.length > 0 && ' Made by this person:'}
+      </p>
+      <ul className="mt-1 list-disc pl-5">
+        {theirs.map((each) => (
+          <li key={each.id} className="wrap-anywhere text-ink">
+            {each.name} <span className="text-soft">({'prefix' in each ? `${each.prefix}…` : each.username})</span>
+          </li>
+        ))}
+      </ul>
+    </>
   )
 }

@@ -6,6 +6,12 @@ const properties = {
   id: uuid('The credential.'),
   name: Type.String({ description: 'What it is for.' }),
   username: Type.String({ description: 'For AUTH.' }),
+  createdBy: Type.Optional(
+    Type.String({
+      description:
+        'Who made it, as in the audit log (`user:` and an id, `key:` and an id, ...), for as long as that is kept.',
+    }),
+  ),
   createdAt: time('When it was made.'),
   lastUsedAt: Type.Optional(time('When it was last used.')),
   revokedAt: Type.Optional(time('When it was revoked.')),

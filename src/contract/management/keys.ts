@@ -10,6 +10,12 @@ const properties = {
   name: Type.String({ description: 'What it is for.' }),
   prefix: Type.String({ description: 'The visible beginning of the secret.', examples: ['ph_8Qm2xYk'] }),
   scopes: Type.Array(Type.String(), { description: 'What it may do.' }),
+  createdBy: Type.Optional(
+    Type.String({
+      description:
+        'Who made it, as in the audit log (`user:` and an id, `key:` and an id, ...), for as long as that is kept.',
+    }),
+  ),
   createdAt: time('When it was made.'),
   lastUsedAt: Type.Optional(time('When it was last used, to the minute.')),
   expiresAt: Type.Optional(time('When it ends by itself.')),
