@@ -110,6 +110,21 @@ describe('a report of a feed', () => {
     expect(await unmatched()).toEqual([['unknown_message', 'generic']])
   })
 
+  test('brings no control character into what people read, be it the story, a list or a file', async () => {
+    const id = await relayed('installation', 'R-4')
+    const report = bounce(byId('R-4'))
+    const text = '5.1.1 no \u001b]0;such\u0007\t\u009b2J\u2028user\r\nof ours'
+    const wild = { ...report, reply: { ...report.reply, action: 'failed', text, remoteMta: 'mx\u001b[2J' } } as const
+    expect(await feedback.receiveFed({ name: 'ses', route: 'installation' }, [wild])).toEqual(['recorded'])
+    const kept = await world.db.run<{ detail: string; evidence: string; facts: object }>(
+      `select r.detail, s.evidence, e.facts from reports r join suppressions s on s.source_message_id = r.message_id
+         join events e on e.message_id = r.message_id and e.sequence = r.sequence where r.message_id = $1`,
+      [id],
+    )
+    expect(kept[0]?.detail).toContain('2J user \nof ours')
+    expect(JSON.stringify(kept).replaceAll('\\n', '')).not.toMatch(/\\u00|\\[trbf]|[\x7f-\x9f\u2028]/)
+  })
+
   test('without any evidence is kept for operators, who can read it, until it is old', async () => {
     await feedback.receiveFed({ name: 'generic', route: 'installation' }, [bounce()])
     const [found] = await listUnmatchedFeedback(world.db, 10)

@@ -74,9 +74,12 @@ function detailOf({ detail, reply }: ProviderReport): string {
   return kept(detail ?? (reply === undefined ? '' : replyWords(reply)), limits.reportDetailCharactersMax)
 }
 
-/** A stranger's words as the database takes them. */
+/** Lines may stay, as in the replies that we hear ourselves. */
+const controls = /[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029]/g
+
+/** A stranger's words as the database takes them, and as terminals and files may show them. */
 function kept(words: string, charactersMax: number): string {
-  return words.slice(0, charactersMax).toWellFormed().replaceAll('\0', ' ')
+  return words.slice(0, charactersMax).toWellFormed().replace(controls, ' ')
 }
 
 function replyWords({ code, enhancedCode, text }: ReportedReply): string {
