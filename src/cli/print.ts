@@ -9,15 +9,21 @@ export interface Printer {
 export function makePrinter(json: boolean, write: (text: string) => void): Printer {
   return {
     show: (value, text) => {
-      const words = json ? tame(JSON.stringify(value, undefined, 2)) : text()
+      const words = json ? escaped(JSON.stringify(value, undefined, 2)) : plain(text())
       if (words !== '') write(words.endsWith('\n') ? words : `${words}\n`)
     },
   }
 }
 
-/** JSON escapes C0 alone; some terminals obey DEL and C1 too. */
-const tame = (json: string): string =>
-  json.replace(/[\x7f-\x9f]/g, (control) => `\\u00${control.charCodeAt(0).toString(16)}`)
+/** What terminals obey, and what turns the reading direction for what stands behind it (Unicode TR 36, 3.2); line ends and tabs are ours. */
+const controls = /[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]/g
+
+/** Text of strangers must not move the cursor. */
+const plain = (text: string): string => text.replace(controls, ' ')
+
+/** JSON escapes C0 alone. */
+const escaped = (json: string): string =>
+  json.replace(controls, (control) => `\\u${control.charCodeAt(0).toString(16).padStart(4, '0')}`)
 
 type Cell = string | number | boolean | Date | undefined | null
 
@@ -43,7 +49,7 @@ export function facts(pairs: Readonly<Record<string, Cell>>): string {
   return known.map(([name, value]) => `${`${name}:`.padEnd(width)}${cellText(value)}`).join('\n')
 }
 
-/** Text of strangers must not move the cursor. */
+/** A cell has one line. */
 function cellText(value: Cell): string {
   if (value === undefined || value === null) return ''
   if (value instanceof Date) return value.toISOString()
@@ -54,5 +60,5 @@ function cellText(value: Cell): string {
 export function sentenceOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   const words = wordsOf(error)
-  return error.cause === undefined || error instanceof Trouble ? words : `${words}: ${sentenceOf(error.cause)}`
+  return plain(error.cause === undefined || error instanceof Trouble ? words : `${words}: ${sentenceOf(error.cause)}`)
 }
