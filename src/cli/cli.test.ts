@@ -155,6 +155,14 @@ describe('mistakes', () => {
     ['a time that is a bare number', ['webhook', 'replay', 'Shop', '--from', '5'], 2, /time with its zone/],
     ['a time of no zone', ['key', 'create', 'Shop', '--name', 'x', '--expires', '2027-01-31T00:00'], 2, /its zone/],
     ['a value that is none', ['workspace', 'set', 'Shop', '--status', 'asleep'], 2, /Allowed choices/],
+    [
+      'a scope that is none',
+      ['key', 'create', 'Shop', '--name', 'x', '--scope', 'mail.send,nope'],
+      2,
+      /no scope "nope".*mail\.send, mail\.status\.read/,
+    ],
+    ['a provider that is none', ['feed', 'add', 'nope'], 2, /Allowed choices are ses, postmark/],
+    ['neither an event nor a time', ['webhook', 'replay', 'Shop'], 2, /give either --event, or --from/],
     ['no choice where one must be made', ['recover'], 2, /give one of --resume and --assume-sent-since TIME/],
     ['two choices', ['recover', '--resume', '--assume-sent-since', '2026-11-01T03:00:00Z'], 2, /give one of/],
     ['a role of nothing', ['user', 'create', '--email', 'a@b.example', '--role', 'owner'], 2, /give --workspace, too/],
@@ -437,6 +445,12 @@ describe('in a data folder without a database', () => {
     ['recover', '--resume'],
     ['rotate-key'],
     ['message', 'list', 'Shop'],
+    ['workspace', 'show', 'Shop'],
+    ['webhook', 'log', 'Shop'],
+    ['suppression', 'export', 'Shop'],
+    ['domain', 'list', 'Shop'],
+    ['key', 'revoke', '0199f1c2-7a4e-7c3b-9d52-6f1e8a0b4c7d'],
+    ['user', 'reset', 'ann@people.example'],
   ])('%s has nothing to work on, says which folder it looked into, and makes none', async (...args) => {
     const { status, out, err } = await there(...args)
     expect([status, out]).toEqual([1, ''])

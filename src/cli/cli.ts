@@ -23,6 +23,7 @@ import { planCommands, workspaceCommands } from './workspaces.ts'
 const more = `
 Commands find the database by the settings of the server (environment; docs/config.md), whether it runs or not.
 --json, anywhere, prints one JSON value on standard output and nothing else; what goes wrong is one sentence on standard error.
+Exit status: 0 it is done; 1 it could not be done; 2 wrong usage, and nothing was tried.
 
 To send a first message:
   posthorn workspace create --name Shop

@@ -65,7 +65,7 @@ export function destinationCommands(program: Command, desk: Desk): void {
     .description('go back to what is built in')
     .argument('<name>', '', nameOf)
     .action((name: string) =>
-      desk.with(async ({ db, actor }) => {
+      desk.withExisting(async ({ db, actor }) => {
         const remove = async (tx: Db) => {
           if (!(await removeDestinationLimits(tx, name))) throw new Error(`nothing is set for ${name}`)
         }

@@ -26,7 +26,7 @@ export function feedbackCommands(program: Command, desk: Desk): void {
     .description('show unmatched feedback, with the beginning of its mail')
     .argument('<id>')
     .action((id: string) =>
-      desk.with(async ({ db }) => {
+      desk.withExisting(async ({ db }) => {
         const found = await findUnmatchedFeedback(db, id)
         if (found === undefined) throw new Mistake(`There is no unmatched feedback "${id}"; it is kept 30 days.`)
         const { content, facts: more, ...rest } = found

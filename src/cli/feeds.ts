@@ -1,7 +1,8 @@
 // `posthorn feed`: the event feeds of relay providers.
-import type { Command } from 'commander'
+import { Argument, type Command } from 'commander'
 import { addFeed, listFeeds, removeFeed, type Feed } from '../feeds/feeds.ts'
 import type { Db } from '../store/database.ts'
+import { feedProviders } from '../store/feeds.ts'
 import { audited, findWorkspace, Mistake } from '../workspace/workspace.ts'
 import { readSecret } from './arguments.ts'
 import { facts, table } from './print.ts'
@@ -19,7 +20,7 @@ export function feedCommands(program: Command, desk: Desk): void {
   group
     .command('add')
     .description('make a feed and show where the provider is to post')
-    .argument('<provider>', 'ses, postmark, mailgun, sendgrid or generic')
+    .addArgument(new Argument('<provider>', 'whose events').choices(feedProviders))
     .option('--workspace <workspace>', "speaks for this workspace's own route instead of the installation's")
     .option('--topic <arn>', 'ses: the SNS topic')
     .option('--key-file <file>', 'mailgun: webhook signing key; sendgrid: public key; - reads standard input')
@@ -54,7 +55,7 @@ export function feedCommands(program: Command, desk: Desk): void {
     .description('receive nothing more from a feed')
     .argument('<id>')
     .action((id: string) =>
-      desk.with(async (tools) => {
+      desk.withExisting(async (tools) => {
         const remove = async (db: Db) => {
           const removed = /^[0-9a-f-]{36}$/i.test(id) ? await removeFeed({ ...tools, db }, id) : undefined
           if (removed === undefined)

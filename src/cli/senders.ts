@@ -1,5 +1,5 @@
 // `posthorn domain`, `posthorn mailbox` and `posthorn key`.
-import { Option, type Command } from 'commander'
+import { InvalidArgumentError, Option, type Command } from 'commander'
 import { makeZones } from '../base/zones.ts'
 import {
   addDomainFor,
@@ -23,6 +23,7 @@ import {
 } from '../workspace/workspace.ts'
 import type { ApiKey, Domain, Mailbox } from '../workspace/workspace.ts'
 import type { WorkspaceId } from '../domain/message.ts'
+import { scopes } from '../domain/scopes.ts'
 import { instant } from './arguments.ts'
 import { facts, table } from './print.ts'
 import type { Desk, Tools } from './tools.ts'
@@ -39,7 +40,7 @@ export function domainCommands(program: Command, desk: Desk): void {
     .argument('<name>', 'the domain, such as example.org')
     .option('--verified', 'take it as verified on your word (tests, migrations)', false)
     .action((workspace: string, name: string, { verified }: { verified: boolean }) =>
-      desk.with(async (tools) => {
+      desk.withExisting(async (tools) => {
         const { id } = await findWorkspace(tools.db, tools.vault, workspace)
         const domain = await addDomainFor(tools, tools.by(id), name, verified)
         desk.show(domain, () => describeDomain(domain))
@@ -51,7 +52,7 @@ export function domainCommands(program: Command, desk: Desk): void {
     .argument(...workspaceArgument)
     .argument('<name>', 'the domain')
     .action((workspace: string, name: string) =>
-      desk.with(async (tools) => {
+      desk.withExisting(async (tools) => {
         const { id } = await findWorkspace(tools.db, tools.vault, workspace)
         const domain = await checkDomain(tools, id, (await domainNamed(tools.db, id, name)).id)
         desk.show(domain, () => describeDomain(domain))
@@ -63,7 +64,7 @@ export function domainCommands(program: Command, desk: Desk): void {
     .argument(...workspaceArgument)
     .argument('<name>', 'the domain')
     .action((workspace: string, name: string) =>
-      desk.with(async (tools) => {
+      desk.withExisting(async (tools) => {
         const { id } = await findWorkspace(tools.db, tools.vault, workspace)
         const domain = await rotateDkimFor(tools, tools.by(id), (await domainNamed(tools.db, id, name)).id)
         desk.show(domain, () => describeDomain(domain))
@@ -74,7 +75,7 @@ export function domainCommands(program: Command, desk: Desk): void {
     .description('list the domains of a workspace with their DNS records')
     .argument(...workspaceArgument)
     .action((workspace: string) =>
-      desk.with(async ({ db, vault, hostname }) => {
+      desk.withExisting(async ({ db, vault, hostname }) => {
         const { id } = await findWorkspace(db, vault, workspace)
         const domains = await listDomains(db, id, hostname)
         desk.show(domains, () => domains.map(describeDomain).join('\n\n') || 'The workspace has no domain yet.')
@@ -125,7 +126,7 @@ export function mailboxCommands(program: Command, desk: Desk): void {
     .argument('<address>', 'such as shop@example.org')
     .option('--name <name>', 'the display name that recipients see')
     .action((workspace: string, address: string, { name }: { name?: string }) =>
-      desk.with(async (tools) => {
+      desk.withExisting(async (tools) => {
         const { id } = await findWorkspace(tools.db, tools.vault, workspace)
         const mailbox = await addMailboxFor(tools, tools.by(id), address, name)
         desk.show(mailbox, () => describeMailbox(mailbox))
@@ -136,7 +137,7 @@ export function mailboxCommands(program: Command, desk: Desk): void {
     .description('list the mailboxes of a workspace')
     .argument(...workspaceArgument)
     .action((workspace: string) =>
-      desk.with(async ({ db, vault }) => {
+      desk.withExisting(async ({ db, vault }) => {
         const { id } = await findWorkspace(db, vault, workspace)
         const all = await listMailboxes(db, id)
         const rows = () => all.map((each) => [each.id, each.address, each.name, each.status])
@@ -149,7 +150,7 @@ export function mailboxCommands(program: Command, desk: Desk): void {
     .argument('<id>', 'the id of the mailbox')
     .addOption(new Option('--status <status>').choices(['active', 'disabled']).makeOptionMandatory())
     .action((id: string, { status }: { status: 'active' | 'disabled' }) =>
-      desk.with(async (tools) => {
+      desk.withExisting(async (tools) => {
         const workspace = await whoseMailbox(tools.db, id)
         const mailbox = await changeMailboxFor(tools, tools.by(workspace), id.toLowerCase(), { status })
         desk.show(mailbox, () => describeMailbox(mailbox))
@@ -179,8 +180,9 @@ export function keyCommands(program: Command, desk: Desk): void {
     .requiredOption('--name <name>', 'what it is for')
     .requiredOption('--scope <scope>', 'what it may do; give it again for more', collect)
     .option('--expires <time>', 'until when, such as 2027-01-31T00:00:00Z', instant)
+    .addHelpText('after', `\nScopes: ${scopes.join(', ')}`)
     .action((workspace: string, options: { name: string; scope: readonly string[]; expires?: Date }) =>
-      desk.with(async (tools) => {
+      desk.withExisting(async (tools) => {
         const { id } = await findWorkspace(tools.db, tools.vault, workspace)
         const { name, scope: scopes, expires: expiresAt } = options
         const wish = { name, scopes, ...(expiresAt !== undefined && { expiresAt }) }
@@ -194,7 +196,7 @@ export function keyCommands(program: Command, desk: Desk): void {
     .description('list the keys of a workspace')
     .argument(...workspaceArgument)
     .action((workspace: string) =>
-      desk.with(async ({ db, vault }) => {
+      desk.withExisting(async ({ db, vault }) => {
         const { id } = await findWorkspace(db, vault, workspace)
         const keys = await listKeys(db, id)
         const rows = () => keys.map((key) => [key.id, key.name, `${key.prefix}...`, key.scopes.join(' '), stateOf(key)])
@@ -206,7 +208,7 @@ export function keyCommands(program: Command, desk: Desk): void {
     .description('refuse a key from now on')
     .argument('<id>', 'the id of the key')
     .action((id: string) =>
-      desk.with(async (tools) => {
+      desk.withExisting(async (tools) => {
         const key = await revokeKeyFor(tools, tools.by(await whoseKey(tools.db, id)), id.toLowerCase())
         desk.show(key, () => describeKey(key))
       }),
@@ -214,7 +216,11 @@ export function keyCommands(program: Command, desk: Desk): void {
 }
 
 function collect(value: string, before: readonly string[] = []): readonly string[] {
-  return [...before, ...value.split(',').map((each) => each.trim())]
+  const given = value.split(',').map((each) => each.trim())
+  const wrong = given.find((each) => !(scopes as readonly string[]).includes(each))
+  if (wrong !== undefined)
+    throw new InvalidArgumentError(`There is no scope "${wrong}"; there are ${scopes.join(', ')}.`)
+  return [...before, ...given]
 }
 
 function describeDomain(domain: Domain): string {

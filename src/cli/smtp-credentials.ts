@@ -20,7 +20,7 @@ export function smtpCredentialCommands(program: Command, desk: Desk): void {
     .argument('<workspace>', 'its id or exact name')
     .option('--name <name>', 'what it is for', 'SMTP')
     .action((workspace: string, { name }: { name: string }) =>
-      desk.with(async (tools) => {
+      desk.withExisting(async (tools) => {
         const { id } = await findWorkspace(tools.db, tools.vault, workspace)
         const made = await createCredentialFor(tools, tools.by(id), name)
         const once = 'The password is shown once and kept only as a hash: store it now.'
@@ -32,7 +32,7 @@ export function smtpCredentialCommands(program: Command, desk: Desk): void {
     .description('list the credentials of a workspace')
     .argument('<workspace>', 'its id or exact name')
     .action((workspace: string) =>
-      desk.with(async ({ db, vault }) => {
+      desk.withExisting(async ({ db, vault }) => {
         const { id } = await findWorkspace(db, vault, workspace)
         const all = await listSmtpCredentials(db, id)
         const rows = () => all.map((each) => [each.id, each.name, each.username, stateOf(each)])
@@ -46,7 +46,7 @@ export function smtpCredentialCommands(program: Command, desk: Desk): void {
     .description('refuse a credential from now on, also in open sessions')
     .argument('<id>', 'the id of the credential')
     .action((id: string) =>
-      desk.with(async (tools) => {
+      desk.withExisting(async (tools) => {
         const by = tools.by(await whoseCredential(tools.db, id))
         const credential = await revokeCredentialFor(tools, by, id.toLowerCase())
         desk.show(credential, () => describe(credential))

@@ -21,7 +21,7 @@ export function suppressionCommands(program: Command, desk: Desk): void {
   command('add', 'suppress a recipient')
     .argument('<address>')
     .action((workspace: string, address: string) =>
-      desk.with(async ({ db, vault, actor }) => {
+      desk.withExisting(async ({ db, vault, actor }) => {
         const { id } = await findWorkspace(db, vault, workspace)
         const added = await addSuppression(db, id, address, actor)
         desk.show(added, () => facts({ recipient: added.recipient, reason: added.reason, since: added.createdAt }))
@@ -30,14 +30,14 @@ export function suppressionCommands(program: Command, desk: Desk): void {
   command('remove', 'write to a recipient again')
     .argument('<address>')
     .action((workspace: string, address: string) =>
-      desk.with(async ({ db, vault, actor }) => {
+      desk.withExisting(async ({ db, vault, actor }) => {
         const { id } = await findWorkspace(db, vault, workspace)
         const removed = await removeSuppression(db, id, address, actor)
         desk.show(removed, () => `${removed.recipient} is no longer suppressed.`)
       }),
     )
   command('list', 'list suppressed recipients').action((workspace: string) =>
-    desk.with(async ({ db, vault }) => {
+    desk.withExisting(async ({ db, vault }) => {
       const { id } = await findWorkspace(db, vault, workspace)
       const all = await gather(listSuppressions(db, id))
       const rows = () =>
@@ -49,7 +49,7 @@ export function suppressionCommands(program: Command, desk: Desk): void {
   command('import', 'suppress everybody in a file: CSV with a head line, or one address a line')
     .argument('<file>', '- for standard input')
     .action((workspace: string, file: string) =>
-      desk.with(async ({ db, vault, actor }) => {
+      desk.withExisting(async ({ db, vault, actor }) => {
         const { id } = await findWorkspace(db, vault, workspace)
         const result = await importSuppressions(db, id, (await readGiven(file)).toString('utf8'), actor)
         desk.show(result, () => `${result.added} added, ${result.alreadyThere} already there.`)
@@ -60,14 +60,14 @@ export function suppressionCommands(program: Command, desk: Desk): void {
     .requiredOption('--since <time>', '2026-11-01, or 2026-11-01T08:30:00Z')
     .option('--until <time>', 'instead of now')
     .action((workspace: string, range: { rule: string; since: string; until?: string }) =>
-      desk.with(async ({ db, vault, actor }) => {
+      desk.withExisting(async ({ db, vault, actor }) => {
         const { id } = await findWorkspace(db, vault, workspace)
         const result = await undoRule(db, id, range, actor)
         desk.show(result, () => `${result.removed} recipients are no longer suppressed.`)
       }),
     )
   command('export', 'write all suppressed recipients as CSV').action((workspace: string) =>
-    desk.with(async ({ db, vault }) => {
+    desk.withExisting(async ({ db, vault }) => {
       const { id } = await findWorkspace(db, vault, workspace)
       if (desk.json) desk.show(await gather(listSuppressions(db, id)), () => '')
       else for await (const line of exportSuppressions(db, id)) desk.write(line)

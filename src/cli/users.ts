@@ -70,7 +70,7 @@ export function userCommands(program: Command, desk: Desk): void {
     .argument('<email>')
     .addOption(new Option('--operator <flag>').choices(['true', 'false']).makeOptionMandatory())
     .action((email: string, { operator }: { operator: 'true' | 'false' }) =>
-      desk.with(async ({ db, actor }) => {
+      desk.withExisting(async ({ db, actor }) => {
         const changed = await setLogin(db, actor, email, { operator: operator === 'true' })
         desk.show(changed, () => facts({ ...changed }))
       }),
@@ -80,7 +80,7 @@ export function userCommands(program: Command, desk: Desk): void {
     .description('begin a login anew: a new password, shown once; second factor, passkeys and sessions go')
     .argument('<email>')
     .action((email: string) =>
-      desk.with(async ({ db, actor }) => {
+      desk.withExisting(async ({ db, actor }) => {
         const anew = await beginLoginAnew(db, actor, email)
         desk.show(anew, () => facts({ ...anew }))
       }),
@@ -90,7 +90,7 @@ export function userCommands(program: Command, desk: Desk): void {
     .description('remove a login with its sessions and memberships')
     .argument('<email>')
     .action((email: string) =>
-      desk.with(async ({ db, actor }) => {
+      desk.withExisting(async ({ db, actor }) => {
         const removed = await removeLogin(db, actor, email)
         desk.show(removed, () => `Removed: ${removed.email}`)
       }),

@@ -10,6 +10,13 @@ import { instant } from './arguments.ts'
 import { facts, table } from './print.ts'
 import type { Desk } from './tools.ts'
 
+interface Replay {
+  readonly event?: string
+  readonly from?: Date
+  readonly to?: Date
+  readonly undelivered: boolean
+}
+
 const once = 'This secret is shown once: store it now, with the receiver.'
 
 export function webhookCommands(program: Command, desk: Desk): void {
@@ -21,7 +28,7 @@ export function webhookCommands(program: Command, desk: Desk): void {
     workspace: string,
     work: (webhooks: WebhookDesk, id: WorkspaceId, actor: string, db: Db) => Promise<void>,
   ): Promise<void> =>
-    desk.with(async ({ db, vault, webhooks, actor }) =>
+    desk.withExisting(async ({ db, vault, webhooks, actor }) =>
       work(webhooks, (await findWorkspace(db, vault, workspace)).id, actor, db),
     )
   const show = (answer: WebhookEndpointWithSecret | Refusal): void => {
@@ -102,10 +109,10 @@ export function webhookCommands(program: Command, desk: Desk): void {
     .option('--from <time>', 'from this time on, such as 2027-01-31T00:00:00Z', instant)
     .option('--to <time>', 'up to this time; now, where it is left out', instant)
     .option('--undelivered', 'of the time, only what was never delivered', false)
-    .action((workspace: string, wish: { event?: string; from?: Date; to?: Date; undelivered: boolean }) =>
-      at(workspace, async (webhooks, id, _actor, db) => {
-        if ((wish.event === undefined) === (wish.from === undefined))
-          throw new Mistake('Give either --event, or --from and perhaps --to.')
+    .action((workspace: string, wish: Replay, command: Command) => {
+      if ((wish.event === undefined) === (wish.from === undefined))
+        command.error('error: give either --event, or --from and perhaps --to')
+      return at(workspace, async (webhooks, id, _actor, db) => {
         const answer =
           wish.event === undefined
             ? await webhooks.replayRange(id, {
@@ -116,8 +123,8 @@ export function webhookCommands(program: Command, desk: Desk): void {
             : await webhooks.replayEvent(id, wish.event.toLowerCase())
         const { replayed } = allowed(answer)
         desk.show({ replayed }, () => `${replayed} ${replayed === 1 ? 'event is' : 'events are'} on the way again.`)
-      }),
-    )
+      })
+    })
 }
 
 function allowed<T extends object>(answer: T | Refusal): T {

@@ -42,7 +42,7 @@ export function workspaceCommands(program: Command, desk: Desk): void {
     .description('show one workspace')
     .argument('<workspace>', 'its id or exact name')
     .action((name: string) =>
-      desk.with(async ({ db, vault }) => {
+      desk.withExisting(async ({ db, vault }) => {
         const found = await findWorkspace(db, vault, name)
         desk.show(found, () => describe(found))
       }),
@@ -64,7 +64,7 @@ export function workspaceCommands(program: Command, desk: Desk): void {
       ]),
     )
     .action((name: string, { keepContent, ...rest }: WorkspaceChanges & { keepContent?: string }) =>
-      desk.with(async (tools) => {
+      desk.withExisting(async (tools) => {
         const { id } = await findWorkspace(tools.db, tools.vault, name)
         const changes = {
           ...rest,
