@@ -152,6 +152,42 @@ describe('the same mail again', () => {
     expect(await charged(sender)).toBe(2)
   })
 
+  // An MTA that lost our answer comes again with those who are left: one has bounced meanwhile, and is refused at RCPT.
+  test('to some of the recipients, in another order, or to more: nobody gets it twice', async () => {
+    const sender = await world.sender({ daily: 4 })
+    const to = async (...recipients: string[]) =>
+      taken(
+        await acceptMail(
+          mailTo(
+            sender,
+            recipients.map((name) => `${name}@receiver.test`),
+            repeat('some'),
+          ),
+        ),
+      )
+    const [a, b] = (await to('a', 'b')).ids
+    expect(await to('b')).toEqual({ ids: [b], replayed: true })
+    expect(await to('b', 'a')).toEqual({ ids: [b, a], replayed: true })
+    const more = await to('c', 'b', 'd')
+    expect([more.ids[1], more.replayed]).toEqual([b, false])
+    expect(await to('a', 'b', 'c', 'd')).toEqual({ ids: [a, b, more.ids[0], more.ids[2]], replayed: true })
+    expect([await charged(sender), await kept(sender)]).toEqual([4, 4])
+  })
+
+  test('to sets that overlap, many at once: each recipient once', async () => {
+    const sender = await world.sender()
+    const sets = Array.from({ length: 30 }, (_, at) => names(6).filter((_name, name) => (at % 5) + name !== 4))
+    const answers = await Promise.all(sets.map((set) => acceptMail(mailTo(sender, set, repeat('sets')))))
+    const idOf = new Map<string, Set<MessageId>>()
+    for (const [at, answer] of answers.entries())
+      for (const [place, id] of taken(answer).ids.entries()) {
+        const name = sets[at]?.[place] ?? ''
+        idOf.set(name, (idOf.get(name) ?? new Set()).add(id))
+      }
+    expect([...idOf.values()].map(({ size }) => size)).toEqual([1, 1, 1, 1, 1, 1])
+    expect([await charged(sender), await kept(sender)]).toEqual([6, 6])
+  })
+
   test('after an hour it is another mail, and the memory of the first is swept', async () => {
     const sender = await world.sender()
     await world.db.run('delete from idempotency_keys')

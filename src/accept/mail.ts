@@ -1,6 +1,7 @@
 // The way in for a mail that is sent as it was submitted, one message per recipient: all of them are admitted in one transaction, or none
 // (decisions F). Accepted is said only after everything is committed, and nothing is admitted after the time when its caller stops waiting.
 import { isUtf8 } from 'node:buffer'
+import { hash } from 'node:crypto'
 import { limits } from '../config.ts'
 import { isRefusal, refuse, type Refusal } from '../domain/refusal.ts'
 import type { MessageId } from '../domain/message.ts'
@@ -17,11 +18,23 @@ export type AcceptMail = (submission: MailSubmission) => Promise<AcceptedMail | 
 
 export function makeAcceptMail(tools: AcceptTools): AcceptMail {
   const inTurn = equalKeysInTurn<AcceptedMail>()
-  return async (mail) => {
-    const { idempotency } = mail
-    if (idempotency === undefined) return decide(tools, mail)
-    return inTurn(`${mail.workspaceId} ${idempotency.kind} ${idempotency.key}`, () => decide(tools, mail))
-  }
+  return (mail) =>
+    keysOf(mail)
+      .toSorted() // so that no two wait for each other
+      .reduceRight<() => ReturnType<AcceptMail>>(
+        (then, key) => () => inTurn(`${mail.workspaceId} ${mail.idempotency?.kind} ${key}`, then),
+        () => decide(tools, mail),
+      )()
+}
+
+/**
+ * Of a repeat each recipient has a key: who comes again without an answer may come with fewer (one has bounced, and is suppressed by now) or
+ * in another order.
+ */
+function keysOf({ idempotency, recipients }: MailSubmission): readonly string[] {
+  if (idempotency === undefined) return []
+  const { kind, key } = idempotency
+  return kind === 'repeat' ? recipients.map(({ text }) => hash('sha256', `${key}\n${text}`)) : [key]
 }
 
 /** What a group that stands behind a bigger one is told to come again for; each round admits or refuses at least the first. */
@@ -35,7 +48,7 @@ async function decide(tools: AcceptTools, mail: MailSubmission): Promise<Accepte
   try {
     if (mail.scanned !== undefined) {
       // The cheap refusals before the dear scan, by the same list.
-      const answer = verdictOn(mail, await tools.admitter.lookGroup(rows, mail.until))
+      const answer = await answerTo(tools, mail, await tools.admitter.lookGroup(rows, mail.until))
       if (answer !== undefined) return answer
       // The whole mail as one file: the scanner looks into it, as deep as it goes.
       const file = { filename: 'message.eml', contentType: 'message/rfc822', bytes: mail.scanned }
@@ -52,7 +65,7 @@ async function decide(tools: AcceptTools, mail: MailSubmission): Promise<Accepte
     for (let round = 0; round < roundsMax; round++) {
       const known = await admit(tools, whole, ids, mail.until)
       if (known === 'found' || known.every(({ admitted }) => admitted)) return { ids, replayed: false }
-      const answer = verdictOn(mail, known)
+      const answer = await answerTo(tools, mail, known)
       if (answer !== undefined) return answer
     }
   } catch (error) {
@@ -61,7 +74,23 @@ async function decide(tools: AcceptTools, mail: MailSubmission): Promise<Accepte
   return refuse('service_unavailable', 'The service is too slow at this moment; nothing was accepted. Try again later.')
 }
 
-/** The answer, where these facts give one. */
+/** The answer, where these facts give one. Of a repeat, those who have the mail are left alone, and the others decided about. */
+async function answerTo(
+  tools: AcceptTools,
+  mail: MailSubmission,
+  known: readonly Admission[],
+): Promise<AcceptedMail | Refusal | undefined> {
+  const { idempotency } = mail
+  const taken = known.map(({ repeated_id }) => repeated_id)
+  if (idempotency?.kind !== 'repeat' || taken.every((id) => id === null)) return verdictOn(mail, known)
+  const recipients = mail.recipients.filter((_recipient, at) => taken[at] === null)
+  if (recipients.length === 0) return { ids: taken as MessageId[], replayed: true }
+  const others = await decide(tools, { ...mail, recipients })
+  if (isRefusal(others)) return others
+  const ids = [...others.ids]
+  return { ids: taken.map((id) => id ?? (ids.shift() as MessageId)), replayed: false }
+}
+
 function verdictOn(mail: MailSubmission, known: readonly Admission[]): AcceptedMail | Refusal | undefined {
   const [first] = known
   if (first === undefined) throw new Error('a group without an answer')
@@ -100,9 +129,10 @@ const keySpaces = {
   again: 'send_again',
 } as const satisfies Record<NonNullable<MailSubmission['idempotency']>['kind'], string>
 
-/** The rows of the admission statement, without the content. The key stands in the first. */
+/** The rows of the admission statement, without the content. A key of the whole stands in the first. */
 function rowsOf(tools: AcceptTools, mail: MailSubmission, ids: readonly MessageId[]): AdmissionRow[] {
   const { idempotency } = mail
+  const keys = keysOf(mail)
   return mail.recipients.map((recipient, at) => ({
     workspaceId: mail.workspaceId,
     fields: {
@@ -117,12 +147,11 @@ function rowsOf(tools: AcceptTools, mail: MailSubmission, ids: readonly MessageI
       accepted_by: tools.hostname,
       age_ms: limits.messageAgeMsMax,
       ...(idempotency !== undefined &&
-        at === 0 && {
+        keys[at] !== undefined && {
           endpoint: keySpaces[idempotency.kind],
-          idem: idempotency.key,
+          idem: keys[at],
           hash: idempotency.hash,
-          ...(idempotency.kind === 'repeat' && { keep_ms: limits.repeatKeptMs }),
-          ...(ids.length > 1 && { ids }),
+          ...(idempotency.kind === 'repeat' ? { keep_ms: limits.repeatKeptMs } : ids.length > 1 && { ids }),
         }),
     },
   }))

@@ -45,7 +45,7 @@ export interface MailSubmission {
   readonly subject: string
   /** What a person would read of it; read out only where the content does not stand in the record itself. */
   readonly bodyText: () => string
-  /** `key` is the caller's; ours are `repeat`, the same mail again within an hour, and `again`, in place of an unknown message. */
+  /** `key` is the caller's; ours are `repeat`, the same mail again to a recipient within an hour, and `again`, in place of an unknown message. */
   readonly idempotency?: { readonly kind: 'key' | 'repeat' | 'again'; readonly key: string; readonly hash: string }
   /** On the clock of `performance.now()`: nothing is admitted later. */
   readonly until: number

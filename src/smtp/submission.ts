@@ -229,8 +229,8 @@ function differentOf(texts: readonly string[]): EmailAddress[] {
 }
 
 /**
- * The client's key, or else what makes the identical mail the same one for an hour (delivery-semantics 9): credential, envelope and
- * content. Without a Message-ID nobody can tell a repeat from a second mail with the same words.
+ * The client's key, or else what makes the identical mail the same one for an hour (delivery-semantics 9): credential, sender and content,
+ * to each recipient. Without a Message-ID nobody can tell a repeat from a second mail with the same words.
  */
 async function idempotencyOf(
   mail: SubmittedMail,
@@ -241,9 +241,8 @@ async function idempotencyOf(
   const { idempotencyKey: key, messageId } = mail
   if (key === undefined && messageId === undefined) return undefined
   const content = await sha256(bytes)
-  const contentHash = hash('sha256', [from, ...recipients, content].join('\n'))
-  if (key !== undefined) return { kind: 'key', key, hash: contentHash }
-  return { kind: 'repeat', key: hash('sha256', `${credentialId}\n${contentHash}`), hash: contentHash }
+  if (key !== undefined) return { kind: 'key', key, hash: hash('sha256', [from, ...recipients, content].join('\n')) }
+  return { kind: 'repeat', key: hash('sha256', [credentialId, from, content].join('\n')), hash: content }
 }
 
 /** A big mail is hashed beside the event loop. */

@@ -133,6 +133,20 @@ describe('programs that people use', () => {
     expect((await shop.status(idsIn(response)[0] ?? '')).message).toMatchObject({ bodyText: 'See the attachment.' })
   })
 
+  // What an MTA does whose answer was lost, when one of its recipients has bounced meanwhile.
+  test('the same mail again, with one recipient suppressed by now: the other one does not get it twice', async () => {
+    const raw = `From: ${shop.address}\r\nSubject: Again\r\nMessage-ID: <again@client.example>\r\n\r\nx\r\n`
+    const send = () =>
+      transport().sendMail({
+        envelope: { from: shop.address, to: ['again-1@receiver.test', 'again-2@receiver.test'] },
+        raw,
+      })
+    const first = idsIn((await send()).response)
+    await posthorn.cli('suppression', 'add', shop.id, 'again-1@receiver.test')
+    const { rejected, response } = await send()
+    expect([rejected, idsIn(response)]).toEqual([['again-1@receiver.test'], first.slice(1)])
+  })
+
   test('swaks, and what a missing Message-ID and Date are replaced by', async () => {
     const data = `From: ${shop.address}\\nTo: swaks@receiver.test\\nSubject: Hello\\n\\nIt works.\\n`
     const options = `--server 127.0.0.1 --port ${posthorn.smtpPort} --tls --auth LOGIN --auth-user ${login.username}`
