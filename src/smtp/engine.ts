@@ -1,7 +1,7 @@
 // The server's side of SMTP (RFC 5321 with PIPELINING, SIZE, 8BITMIME, SMTPUTF8, ENHANCEDSTATUSCODES, CHUNKING, STARTTLS, AUTH)
 // without I/O: bytes go in, replies come out through a `Wire`, and a `Policy` decides. Cutting the input anywhere gives the same
 // replies; while a decision is pending, pipelined input waits. Submission, the bounce mailbox and the sandbox all stand on it.
-import { commandText, parseCommand, type SmtpCommand } from '../mail/smtp-command.ts'
+import { commandText, parseCommand, type Mistake, type SmtpCommand } from '../mail/smtp-command.ts'
 import { Content } from './content.ts'
 import { ehloReply, isAscii, readMailParameters } from './extensions.ts'
 import { Input } from './input.ts'
@@ -15,6 +15,9 @@ import type { SessionParts } from './session-parts.ts'
 type Path = Extract<SmtpCommand, { verb: 'MAIL' | 'RCPT' }>
 type Mode = 'command' | 'login' | 'content' | 'handshake' | 'ended'
 type Asking = Extract<LoginStep, { kind: 'ask' }>
+
+/** What is wrong with these is wrong with a mail that somebody wanted to hand in. */
+const aboutMail: ReadonlySet<Mistake> = new Set(['sender', 'recipient', 'parameter'])
 
 export class SmtpSession {
   readonly #parts: SessionParts
@@ -182,7 +185,7 @@ export class SmtpSession {
       case 'QUIT':
         return this.#say(replies.bye)
       case 'wrong':
-        return this.#object(mistakeReplies[command.mistake])
+        return this.#object(mistakeReplies[command.mistake], aboutMail.has(command.mistake) ? [] : undefined)
       default:
         return command satisfies never
     }
@@ -204,7 +207,7 @@ export class SmtpSession {
     if (this.#standing.hello?.esmtp !== true && mail.parameters.length > 0)
       return this.#object(replies.unknownParameter)
     const parameters = readMailParameters(mail, offer, limits.messageBytesMax)
-    if ('code' in parameters) return this.#object(parameters)
+    if ('code' in parameters) return this.#object(parameters, [])
     this.#decide(
       () => policy.mail(mail.path, parameters),
       (reply) => {
@@ -219,9 +222,9 @@ export class SmtpSession {
     const transaction = this.#standing.transaction
     if (transaction === undefined) return this.#object(replies.sayMail)
     if (this.#intake.isChunked) return this.#object(replies.outOfOrder)
-    if (rcpt.parameters.length > 0) return this.#object(replies.unknownParameter)
+    if (rcpt.parameters.length > 0) return this.#object(replies.unknownParameter, [rcpt.path])
     transaction.rcptSaid = true
-    if (!transaction.parameters.smtputf8 && !isAscii(rcpt.path)) return this.#object(replies.needsSmtputf8)
+    if (!transaction.parameters.smtputf8 && !isAscii(rcpt.path)) return this.#object(replies.needsSmtputf8, [rcpt.path])
     if (transaction.recipients.length >= this.#parts.limits.recipientsMax) return this.#say(replies.tooManyRecipients)
     this.#decide(
       () => this.#parts.policy.rcpt(rcpt.path),
@@ -273,18 +276,12 @@ export class SmtpSession {
     this.#standing.transaction = undefined
     if (content.trouble !== undefined || transaction === undefined || hello === undefined) {
       content.release()
-      return this.#say(replies[content.trouble ?? 'outOfOrder'])
+      const reply = replies[content.trouble ?? 'outOfOrder']
+      this.#parts.policy.refused?.(reply, transaction?.recipients ?? [])
+      return this.#say(reply)
     }
     const { from, parameters, recipients } = transaction
-    const envelope = {
-      from,
-      recipients,
-      ...parameters,
-      helo: hello.name,
-      esmtp: hello.esmtp,
-      secure,
-      user,
-    }
+    const envelope = { from, recipients, ...parameters, helo: hello.name, esmtp: hello.esmtp, secure, user }
     // A scan may take its time: what was said before does not wait for it.
     this.#flush()
     this.#decide(
@@ -360,8 +357,9 @@ export class SmtpSession {
     })
   }
 
-  /** A reply to an error of the peer's, which is counted. */
-  #object(reply: Reply): void {
+  /** A reply to an error of the peer's, which is counted. Given recipients, it is about a mail, of which the policy hears nothing else. */
+  #object(reply: Reply, recipients?: readonly string[]): void {
+    if (recipients !== undefined) this.#parts.policy.refused?.(reply, recipients)
     this.#say(reply)
     this.#errors++
     if (this.#errors >= this.#parts.limits.errorsMax) this.#say(replies.tooManyErrors)

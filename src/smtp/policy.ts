@@ -1,6 +1,6 @@
 // Who decides in a session: the engine keeps the protocol, a policy says yes or no. One policy per session; whatever it
 // remembers dies with it. An answer may take its time: the conversation waits, and so does pipelined input.
-import { replies, type Answer } from './reply.ts'
+import { replies, type Answer, type Reply } from './reply.ts'
 
 export interface Client {
   /** '' where the peer was gone before we looked. */
@@ -46,6 +46,8 @@ export interface Policy {
    * read from the network: copy what is kept longer than the answer takes.
    */
   message(content: readonly Buffer[], envelope: Envelope): Decision
+  /** Told of a mail that the engine itself has refused, whole or for these recipients; before the login, too. */
+  refused?(reply: Reply, recipients: readonly string[]): void
   /** The connection is gone. */
   ended?(): void
 }

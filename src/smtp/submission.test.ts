@@ -28,6 +28,7 @@ const sessionsOfOurs = new EventEmitter()
 let login: Login
 let other: Login
 const refused: string[] = []
+const noted: string[] = []
 const log: Log = { ...silentLog, refused: ({ code }) => void refused.push(String(code)) }
 const cleanups: (() => unknown)[] = []
 beforeAll(async () => {
@@ -38,11 +39,12 @@ beforeEach(async () => {
   login = await createSmtpCredential(world.db, vault, workspaceId, 'one')
   other = await createSmtpCredential(world.db, vault, workspaceId, 'other')
   refused.length = 0
+  noted.length = 0
   const policies = submissionPolicies({
     doors: {
       ...makeSubmitters({ db: world.db, vault, log, publicUrl: 'http://localhost' }),
       acceptMail: () => Promise.resolve(refuse('service_unavailable', 'Nothing is sent here.')),
-      noteRefused: () => undefined,
+      noteRefused: ({ code, recipientDomain }) => void noted.push(`${code} ${recipientDomain ?? ''}`.trim()),
     },
     guesses: new Guesses(),
     log,
@@ -263,4 +265,28 @@ test('of the room for content a workspace gets its share, with however many cred
     answers.push(await client.say(`BDAT 392\r\n${'x'.repeat(390)}`))
   }
   expect(answers.map((answer) => answer.slice(0, 9))).toEqual(['250 2.0.0', '452 4.3.1', '250 2.0.0'])
+})
+
+test('what the protocol refuses stands in the record of refused submissions, too; what came in the wrong order does not', async () => {
+  const client = await dial(await started({ messageBytesMax: 1_000 }))
+  const [mailbox] = await world.db.run<{ address: string }>(
+    `select m.address from mailboxes m join smtp_credentials c using (workspace_id) where c.username = $1`,
+    [login.username],
+  )
+  const from = `MAIL FROM:<${mailbox?.address}>`
+  expect(await client.say('RCPT TO:<nobody>')).toMatch(/^501 /)
+  await client.auth(login)
+  const codes: string[] = []
+  const say = async (...lines: string[]) => {
+    for (const line of lines) codes.push((await client.say(line)).slice(0, 3))
+  }
+  await say(`${from} SIZE=1001`, `${from} RET=HDRS`, 'RCPT TO:<a@b.example>', from)
+  await say('RCPT TO:<nobody>', 'RCPT TO:<jörg@utf8.example>', 'RCPT TO:<a@b.example> NOTIFY=NEVER')
+  await say('RCPT TO:<a@b.example>', 'DATA', 'a bare\nline feed\r\n.')
+  await say(from, 'RCPT TO:<a@b.example>', 'RCPT TO:<a@c.example>', 'DATA', `${'too long\r\n'.repeat(101)}.`)
+  expect(codes.join(' ')).toBe('552 555 503 250 501 553 555 250 354 550 250 250 250 354 552')
+  const expected = ['payload_too_large', 'invalid_request', 'invalid_request', 'invalid_request utf8.example']
+  expected.push('invalid_request b.example', 'invalid_request b.example', 'payload_too_large')
+  expect(noted).toEqual(expected)
+  expect(refused).toEqual(expected.map((line) => line.split(' ')[0]))
 })

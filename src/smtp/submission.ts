@@ -165,6 +165,13 @@ class SubmissionPolicy implements Policy {
     return { code: 250, enhanced: '2.0.0', text: answer.ids.map((id) => `Accepted as ${id}`).join('\n') }
   }
 
+  /** Where nobody has logged in, nobody could be told; 4yz is our own trouble. */
+  refused({ code }: Reply, recipients: readonly string[]): void {
+    if (this.#submitter === undefined || code < 500) return
+    const domain = recipients.length === 1 ? parseAddress(recipients[0] ?? '')?.domain : undefined
+    this.#note(code === 552 ? 'payload_too_large' : 'invalid_request', domain)
+  }
+
   ended(): void {
     this.#over = true
     if (this.#credential === undefined) return
