@@ -12,6 +12,8 @@ const metricsMs = 3_000
 export interface DeliveryChild extends RunningRoles {
   /** Its part of the Prometheus text; empty when it does not answer. */
   metrics(): Promise<string>
+  /** Whether it does what it is told to within a moment: a process that was stopped, or turns in a circle, lives and does not. */
+  readonly answers: () => Promise<boolean>
 }
 
 /**
@@ -57,8 +59,24 @@ export async function startDeliveryChild(
     if (first?.say === 'failed') throw first.plain ? new Trouble(first.why) : new Error(first.why)
     throw new Error('the delivery process ended at its start')
   }
+  let asked = false
+  let answer: Promise<boolean> | undefined
   return {
     stop,
+    answers: () => {
+      if (!child.connected) return Promise.resolve(false)
+      // One question lies in the channel of a child that hangs, however often somebody wants to know.
+      if (!asked) {
+        asked = true
+        tell(child, { say: 'answer' })
+        void heard(child, ['here']).then(() => (asked = false))
+      }
+      answer ??= heard(child, ['here'], limits.readyMs).then((here) => {
+        answer = undefined
+        return here !== undefined
+      })
+      return answer
+    },
     metrics: async () => {
       if (!child.connected) return ''
       tell(child, { say: 'metrics' })

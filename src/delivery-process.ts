@@ -15,10 +15,12 @@ export type ToChild =
   | { readonly say: 'start'; readonly connection: Connection }
   | { readonly say: 'stop'; readonly databaseMs: number }
   | { readonly say: 'metrics' }
+  | { readonly say: 'answer' }
 export type FromChild =
   | { readonly say: 'ready' }
   | { readonly say: 'failed'; readonly why: string; readonly plain: boolean }
   | { readonly say: 'metrics'; readonly text: string }
+  | { readonly say: 'here' }
 
 const settings = readSettings(process.env)
 const log = makeLog(settings.POSTHORN_LOG_LEVEL)
@@ -56,6 +58,7 @@ process.on('message', (message: ToChild) => {
       process.disconnect()
     })
   else if (message.say === 'metrics') void metrics.text().then((text) => tell({ say: 'metrics', text }))
+  else if (message.say === 'answer') tell({ say: 'here' })
   else
     stop(message.databaseMs).catch((error: unknown) => {
       log.fault('stop', error)

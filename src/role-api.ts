@@ -34,7 +34,7 @@ import {
 } from './workspace/workspace.ts'
 
 export function api(tools: RoleTools): Role {
-  const { settings, connection, giveUp, vault, log, metrics } = tools
+  const { settings, connection, giveUp, vault, log, metrics, deliveryAnswers } = tools
   const admitDb = openDatabase(connection, {
     name: 'posthorn accept',
     connectionsMax: 2,
@@ -141,11 +141,13 @@ export function api(tools: RoleTools): Role {
         record: (from, reports) => recorder.feedback.receiveFed(from, reports),
       }),
       ready: async () => {
-        const delivery = await deliveryState(readDb)
+        const [delivery, answers = true] = await Promise.all([deliveryState(readDb), deliveryAnswers?.()])
+        const database = delivery === undefined ? 'not reachable' : 'reachable'
+        if (!answers) return { ready: false, detail: { database, delivery: 'its process does not answer' } }
         // Acceptance goes on while delivery is stopped: mail is kept, and waits.
         return delivery === undefined
-          ? { ready: false, detail: { database: 'not reachable' } }
-          : { ready: true, detail: { database: 'reachable', delivery } }
+          ? { ready: false, detail: { database } }
+          : { ready: true, detail: { database, delivery } }
       },
     },
   })

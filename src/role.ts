@@ -16,6 +16,8 @@ export interface RoleTools {
   readonly vault: Vault
   readonly log: Log
   readonly metrics: Metrics
+  /** Whether the process that delivers beside this one answers; left out where there is none. */
+  readonly deliveryAnswers?: () => Promise<boolean>
 }
 
 /** Something that a role opened and that is closed after its services have stopped. */

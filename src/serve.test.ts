@@ -329,6 +329,27 @@ describe('two processes', () => {
     expect(await again.exited).toBe(0)
   })
 
+  test('a delivery process that hangs is no readiness, and the answer names it; one that wakes up is', async () => {
+    const run = await serve()
+    const ready = async () => {
+      const answer = await fetch(`${run.url}/readyz`)
+      return [answer.status, await answer.json()]
+    }
+    const well = [200, { status: 'ready', detail: { database: 'reachable', delivery: 'not stopped' } }]
+    expect(await ready()).toEqual(well)
+    const delivery = nodeChildOf(run.pid)
+    process.kill(delivery, 'SIGSTOP')
+    try {
+      const hangs = { database: 'reachable', delivery: 'its process does not answer' }
+      const not = [503, { status: 'not_ready', detail: hangs }]
+      expect(await Promise.all([ready(), ready()])).toEqual([not, not])
+      expect(await ready()).toEqual(not)
+    } finally {
+      process.kill(delivery, 'SIGCONT')
+    }
+    expect(await ready()).toEqual(well)
+  })
+
   test('a port of 0 is any that is free, and what is printed names it', async () => {
     const run = await serve({ POSTHORN_HTTP_PORT: '0', POSTHORN_METRICS_PORT: '0', POSTHORN_FEEDBACK_PORT: '0' })
     const [, url = ''] = /^posthorn ready (.*)$/m.exec(run.stdout()) ?? []

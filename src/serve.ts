@@ -74,7 +74,15 @@ async function start(running: Running): Promise<void> {
     stops.push(() => child?.stop(running.databaseMs) ?? Promise.resolve())
   }
   const here = names.filter((name) => !apart || name !== 'deliver')
-  const roles = await startRoles(here, { settings, connection, giveUp, vault, log: metrics.counting(log), metrics })
+  const roles = await startRoles(here, {
+    settings,
+    connection,
+    giveUp,
+    vault,
+    log: metrics.counting(log),
+    metrics,
+    ...(child !== undefined && { deliveryAnswers: child.answers }),
+  })
   // Both processes at once: what one of them waits for is no matter of the other's.
   stops.push(async () => {
     await Promise.all([roles.stop(running.databaseMs), child?.stop(running.databaseMs)])
