@@ -81,9 +81,11 @@ test('options in DATABASE_URL count, but not against what every connection asks 
   ])
 })
 
-test("a line that breaks is an outage and proves nothing, though its error's name has five letters like the server's", () => {
+test("a line that breaks is an outage and proves nothing, though its error's name has five letters like the server's; so does one that the server ended for its time", () => {
   const broken = Object.assign(new Error('write EPIPE'), { code: 'EPIPE', errno: -32, syscall: 'write' })
   expect([surelyAborted(broken), isDatabaseAway(broken)]).toEqual([false, true])
+  const late = Object.assign(new Error('terminating connection due to transaction timeout'), { code: '25P04' })
+  expect([surelyAborted(late), isDatabaseAway(late)]).toEqual([false, true])
   const refused = Object.assign(new Error('duplicate key'), { code: '23505', severity: 'ERROR' })
   expect([surelyAborted(refused), isDatabaseAway(refused)]).toEqual([true, false])
 })

@@ -51,7 +51,7 @@ export const sql = (name: string, text: string): Statement => ({ name, text })
  * are written as JSON are told in UTC, and a day has 24 hours where a zone has summer time; and a backup, or a migration, takes as long as it takes.
  */
 const ourSession =
-  '-c client_encoding=UTF8 -c DateStyle=ISO -c TimeZone=UTC -c default_transaction_isolation=read\\ committed -c statement_timeout=0 -c lock_timeout=0'
+  '-c client_encoding=UTF8 -c DateStyle=ISO -c TimeZone=UTC -c default_transaction_isolation=read\\ committed -c statement_timeout=0 -c lock_timeout=0 -c idle_in_transaction_session_timeout=0 -c idle_session_timeout=0'
 
 /**
  * Where to connect, with every part said, so that PGHOST, PGPORT, PGSSLMODE and the like in the environment mean nothing here. Only a
@@ -284,8 +284,11 @@ const sqlState = (error: unknown): string | undefined => {
  */
 export function surelyAborted(error: unknown): boolean {
   const state = sqlState(error)
-  return state !== undefined && !state.startsWith('08') && !state.startsWith('57P')
+  return state !== undefined && !state.startsWith('08') && !state.startsWith('57P') && state !== timeIsUp
 }
+
+/** A session that transaction_timeout has ended, perhaps on the way back from its commit. */
+const timeIsUp = '25P04'
 
 /** A deadlock or a serialization failure: the same batch again, whole. */
 const mayRepeat = (error: unknown): boolean => ['40P01', '40001', '55P03'].includes(sqlState(error) ?? '')
@@ -294,7 +297,11 @@ const mayRepeat = (error: unknown): boolean => ['40P01', '40001', '55P03'].inclu
 export function isDatabaseAway(error: unknown): boolean {
   const state = sqlState(error)
   if (state !== undefined)
-    return ['08', '53', '57', '58', '55'].includes(state.slice(0, 2)) || mayRepeat(error) || state === '25006'
+    return (
+      ['08', '53', '57', '58', '55'].includes(state.slice(0, 2)) ||
+      mayRepeat(error) ||
+      ['25006', timeIsUp].includes(state)
+    )
   if (!(error instanceof Error)) return false
   const code = (error as { code?: unknown }).code
   return (
