@@ -12,9 +12,10 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { freePorts } from './base/free-ports.ts'
-import { freshDatabase, type FreshDatabase } from '../test/world/postgres.ts'
+import { emptyDatabase, freshDatabase, type FreshDatabase } from '../test/world/postgres.ts'
 import { openDatabase } from './store/database.ts'
-import { whyUnfit } from './store/server-facts.ts'
+import { migrate } from './store/migrate.ts'
+import { poolerBetween, whyUnfit } from './store/server-facts.ts'
 
 const binary = fileURLToPath(new URL('../bin/posthorn', import.meta.url))
 let database: FreshDatabase
@@ -223,6 +224,20 @@ describe('a start that cannot be', () => {
     expect(run.stderr()).not.toContain('"event":"fault"')
   })
 
+  test('a pooler that takes no options of a session is named as what it is', async () => {
+    // The words of PgBouncer 1.18.
+    const said = 'SFATAL\0C08P01\0Munsupported startup parameter: options\0\0'
+    const head = Buffer.alloc(5, 'E')
+    head.writeInt32BE(said.length + 4, 1)
+    const pooler = createServer((line) => line.once('data', () => line.end(Buffer.concat([head, Buffer.from(said)]))))
+    await once(pooler.listen(0, '127.0.0.1'), 'listening')
+    const { port } = pooler.address() as AddressInfo
+    const run = await serve({ DATABASE_URL: `postgres://me:secret@127.0.0.1:${port}/none` })
+    expect(await run.exited).toBe(1)
+    pooler.close()
+    expect(sentences(run)).toEqual([`posthorn: unsupported startup parameter: options: ${poolerBetween}`])
+  })
+
   test('a database that wants a password which nobody has given: one clear sentence, and the end at once', async () => {
     const url = new URL(environment['DATABASE_URL'] ?? '')
     url.password = ''
@@ -250,13 +265,56 @@ test('a server that may lose commits is refused, and says which setting it is', 
     ['fsync', 'off', 'PostgreSQL runs with fsync off: accepted mail could be lost. Turn it on.'],
     ['full_page_writes', 'off', 'PostgreSQL runs with full_page_writes off: accepted mail could be lost. Turn it on.'],
     ['server_version_num', '140012', 'PostgreSQL 15 or newer is needed; this server is 14.'],
+    ['plan_cache_mode', 'auto', poolerBetween],
+    ['server_encoding', 'LATIN1', expect.stringMatching(/encoding LATIN1, .* make one with encoding UTF8/)],
   ]) {
     await db.run('insert into liar.settings values ($1, $2)', [name, value])
-    expect(await whyUnfit(db)).toBe(words)
+    expect(await whyUnfit(db)).toEqual(words)
     await db.run('delete from liar.settings')
   }
   await db.run('drop schema liar cascade')
   await db.close()
+})
+
+test.each([
+  [emptyDatabase, 'search_path = nowhere', /^The search_path of \S+ \(nowhere\) names no schema that exists/],
+  [freshDatabase, 'search_path = other', /^Posthorn's tables are in the schema public .*\(other\)/],
+  [emptyDatabase, 'default_transaction_read_only = on', /^PostgreSQL lets \S+ only read here/],
+  [emptyDatabase, "transaction_timeout = '100s'", /^PostgreSQL ends every transaction of \S+ after 100s/],
+])(
+  'a database where an administrator set something is refused in one sentence, by commands too (%o, %s)',
+  async (make, set, words) => {
+    const made = await make()
+    const open = () => openDatabase(made.connection, { name: 'unfit', connectionsMax: 1, answerMs: 5_000 })
+    const before = open()
+    await before.run('create schema other')
+    await before.run(`alter database ${made.connection.database} set ${set}`)
+    await before.close()
+    const db = open()
+    const unfit = await whyUnfit(db)
+    await db.close()
+    const told = await migrate(made.connection).catch((error: unknown) => error)
+    await made.drop()
+    expect(unfit).toMatch(words)
+    if (set.startsWith('transaction_timeout')) expect(told).toHaveProperty('version')
+    else expect(told).toMatchObject({ name: 'Trouble', message: unfit })
+  },
+)
+
+test('a user who may not make tables is told which right is missing', async () => {
+  const fresh = await emptyDatabase()
+  const { database } = fresh.connection
+  const owner = openDatabase(fresh.connection, { name: 'unfit', connectionsMax: 1, answerMs: 5_000 })
+  await owner.run(`create role "${database} Who" login password 'secret'`)
+  const connection = { ...fresh.connection, user: `${database} Who`, password: 'secret' }
+  const told = await migrate(connection).catch((error: unknown) => error)
+  await owner.run(`drop role "${database} Who"`)
+  await owner.close()
+  await fresh.drop()
+  expect(told).toMatchObject({
+    name: 'Trouble',
+    message: `PostgreSQL does not let "${database} Who" make tables in the schema public of this database: grant create on schema public to "${database} Who", or make it the database's owner.`,
+  })
 })
 
 describe('two processes', () => {

@@ -1,6 +1,7 @@
 // What the operator reads when Posthorn cannot start, or cannot go on: one clear sentence.
 import { Trouble, wordsOf } from './base/trouble.ts'
 import { isDatabaseAway } from './store/database.ts'
+import { poolerBetween } from './store/server-facts.ts'
 
 /** `plain`: the sentence says all there is to say, and nobody needs to know where in the code it came from. */
 export interface Told {
@@ -21,4 +22,6 @@ export function toldOf(error: unknown): Told {
 export const noDatabase = (cause: unknown): Trouble => new Trouble(away(wordsOf(cause)), { cause })
 
 const away = (words: string): string =>
-  `${words}: the database cannot be reached; look at DATABASE_URL (docs/config.md).`
+  /^unsupported startup parameter/.test(words)
+    ? `${words}: ${poolerBetween}`
+    : `${words}: the database cannot be reached; look at DATABASE_URL (docs/config.md).`

@@ -5,7 +5,8 @@ import { Kysely, PostgresDialect, sql } from 'kysely'
 import { Migrator } from 'kysely/migration'
 import { Pool } from 'pg'
 import { Trouble, wordsOf } from '../base/trouble.ts'
-import { isDatabaseAway, linesOf, serverOf, type Connection } from './database.ts'
+import { isDatabaseAway, linesOf, over, serverOf, type Connection } from './database.ts'
+import { whyUnfit } from './server-facts.ts'
 
 const folder = new URL('./migrations/', import.meta.url)
 
@@ -32,6 +33,9 @@ export async function migrate(connection: Connection): Promise<{ version: string
     )
     const migrator = new Migrator({ db, provider: { getMigrations: () => Promise.resolve(migrations) } })
     const { error } = await migrator.migrateToLatest()
+    // A command asks no server whether it is good enough. Where it fails for that, those are the words.
+    const unfit = error !== undefined && reached ? await over(connection, whyUnfit).catch(() => undefined) : undefined
+    if (unfit !== undefined) throw new Trouble(unfit, { cause: error })
     if (error !== undefined && (!reached || isDatabaseAway(error)))
       throw new Trouble(
         `${wordsOf(error)}: the database cannot be reached${'url' in connection ? '; look at DATABASE_URL (docs/config.md)' : ''}`,

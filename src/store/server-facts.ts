@@ -1,19 +1,61 @@
 // Whether a PostgreSQL server can keep the promise at all: the start refuses one that cannot.
 import type { Db } from './database.ts'
 
+interface Fitness {
+  readonly version: number
+  readonly fsync: string
+  readonly full_page_writes: string
+  readonly recovery: boolean
+  readonly plans: string
+  readonly encoding: string
+  readonly read_only: string
+  readonly transactions_end: string
+  readonly us: string
+  readonly path: string
+  readonly schema: string | null
+  readonly may_create: boolean | null
+  readonly elsewhere: string | null
+}
+
+/** Also what a start is told whose connection a pooler refuses, which knows no more than its own words. */
+export const poolerBetween =
+  'A pooler (PgBouncer or one like it) stands before PostgreSQL and drops what each session asks for, synchronous_commit and the isolation of transactions too: mail could be lost or sent twice. DATABASE_URL must name PostgreSQL itself; Posthorn keeps its connections together by itself.'
+
 /** One sentence that says why not; undefined for a server that is good enough. */
 export async function whyUnfit(db: Db): Promise<string | undefined> {
-  const [facts] = await db.run<{ version: number; fsync: string; full_page_writes: string; recovery: boolean }>(
+  const [facts] = await db.run<Fitness>(
     `select current_setting('server_version_num')::integer as version, current_setting('fsync') fsync,
-            current_setting('full_page_writes') full_page_writes, pg_is_in_recovery() recovery`,
+            current_setting('full_page_writes') full_page_writes, pg_is_in_recovery() recovery,
+            current_setting('plan_cache_mode') plans, current_setting('server_encoding') encoding,
+            current_setting('transaction_read_only') read_only,
+            coalesce(current_setting('transaction_timeout', true), '0') transactions_end,
+            quote_ident(current_user) us, current_setting('search_path') path, current_schema()::text as schema,
+            has_schema_privilege(current_schema(), 'create') may_create,
+            (select quote_ident(n.nspname) from pg_class c join pg_namespace n on n.oid = c.relnamespace
+              where c.relname = 'delivering_nodes' and to_regclass('delivering_nodes') is null limit 1) elsewhere`,
   )
   if (facts === undefined) return 'PostgreSQL did not answer.'
+  const { us, path, schema, elsewhere } = facts
   if (facts.version < 150_000)
     return `PostgreSQL 15 or newer is needed; this server is ${Math.floor(facts.version / 10_000)}.`
   if (facts.fsync !== 'on') return 'PostgreSQL runs with fsync off: accepted mail could be lost. Turn it on.'
   if (facts.full_page_writes !== 'on')
     return 'PostgreSQL runs with full_page_writes off: accepted mail could be lost. Turn it on.'
   if (facts.recovery) return 'PostgreSQL is a standby: DATABASE_URL must name the primary.'
+  // Of all that our sessions ask for, what no server is set to by itself.
+  if (facts.plans !== 'force_generic_plan') return poolerBetween
+  if (!['UTF8', 'SQL_ASCII'].includes(facts.encoding))
+    return `The database has the encoding ${facts.encoding}, which cannot hold every mail: make one with encoding UTF8 (create database ... encoding 'UTF8' template template0), and name it in DATABASE_URL.`
+  if (facts.read_only === 'on')
+    return `PostgreSQL lets ${us} only read here (default_transaction_read_only is on): nothing could be accepted. Turn it off for the user and for the database.`
+  if (facts.transactions_end !== '0')
+    return `PostgreSQL ends every transaction of ${us} after ${facts.transactions_end} (transaction_timeout), and a backup or a migration takes as long as it takes: alter role ${us} set transaction_timeout = 0.`
+  if (elsewhere !== null)
+    return `Posthorn's tables are in the schema ${elsewhere} of this database, and the search_path of ${us} (${path}) does not lead there: alter role ${us} set search_path = ${elsewhere}, or name another database in DATABASE_URL.`
+  if (schema === null)
+    return `The search_path of ${us} (${path}) names no schema that exists in this database: create one, or alter role ${us} set search_path = public.`
+  if (facts.may_create === false)
+    return `PostgreSQL does not let ${us} make tables in the schema ${schema} of this database: grant create on schema ${schema} to ${us}, or make it the database's owner.`
   return undefined
 }
 
