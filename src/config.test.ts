@@ -75,7 +75,8 @@ describe('reading the environment', () => {
   test('DATABASE_URL demands the key that encrypts what is stored there', () => {
     const url = 'postgres://user:word@db.example:5432/posthorn'
     expect(mistakes({ DATABASE_URL: url })).toEqual([expect.stringMatching(/^POSTHORN_SECRET_KEY is required/)])
-    expect(mistakes({ DATABASE_URL: url, POSTHORN_SECRET_KEY: 'k'.repeat(32) })).toEqual([])
+    for (const right of [url, 'postgres://u:a,b@h/db?sslmode=require', 'postgres://%2Frun%2Fpostgresql/db'])
+      expect(mistakes({ DATABASE_URL: right, POSTHORN_SECRET_KEY: 'k'.repeat(32) })).toEqual([])
   })
 
   test('a certificate and its key belong together', () => {
@@ -86,6 +87,13 @@ describe('reading the environment', () => {
   const wrong: [string, string][] = [
     ['DATABASE_URL', 'mysql://host/db'],
     ['DATABASE_URL', 'not a url'],
+    ['DATABASE_URL', 'postgres://user:wo/rd@host/db'],
+    ['DATABASE_URL', 'postgres://us%er:word@host/db'],
+    ['DATABASE_URL', 'postgres://user:wo%rd@host/db'],
+    ['DATABASE_URL', 'postgres://user:word@one,two/db'],
+    ['DATABASE_URL', 'postgres://user:word@one:5432,two:5432/db'],
+    ['DATABASE_URL', 'postgres://user:word@/db?host=one,two'],
+    ['DATABASE_URL', 'postgres://user:word@host/db?sslmode=requird'],
     ['POSTHORN_SECRET_KEY', 'too short'],
     ['POSTHORN_HTTP_PORT', ''.padEnd(6, '1')],
     ['POSTHORN_HTTP_PORT', '-1'],

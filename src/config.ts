@@ -102,9 +102,26 @@ function baseUrl(value: string): string {
 }
 /** PostgreSQL's `user:password@/database?host=/folder`, a socket, is no URL without a host. */
 function databaseUrl(value: string): string {
-  url('postgres:', 'postgresql:')(value.replace('@/', '@localhost/'))
+  const [, authority] = /^postgres(?:ql)?:\/\/([^/?#]*)/.exec(value) ?? []
+  if (authority === undefined) throw new Wrong('must be a URL that begins with postgres:// or postgresql://')
+  const escapes =
+    'user and password need percent codes for what has a meaning in a URL: @ is %40, / %2F, : %3A, # %23, ? %3F, % %25'
+  const whole = value.replace('@/', '@localhost/')
+  if (/,/.test(authority.replace(/.*@/, '')) || /[?&]host=[^&]*(?:,|%2C)/i.test(value))
+    throw new Wrong('names several hosts: give one name or address that leads to the primary')
+  if (!URL.canParse(whole)) throw new Wrong(`cannot be read: ${escapes}`)
+  const { username, password, hostname, pathname, searchParams } = new URL(whole)
+  try {
+    for (const part of [username, password, hostname, pathname]) decodeURIComponent(part)
+  } catch {
+    throw new Wrong(`has a broken percent code: ${escapes}`)
+  }
+  const mode = searchParams.get('sslmode')
+  if (mode !== null && !sslModes.has(mode))
+    throw new Wrong(`has the sslmode "${mode}", and must have one of ${[...sslModes].join(', ')}`)
   return value
 }
+const sslModes: ReadonlySet<string> = new Set(['disable', 'no-verify', 'prefer', 'require', 'verify-ca', 'verify-full'])
 function roles(value: string): readonly RoleName[] {
   if (value === 'all') return roleNames
   return [...new Set(value.split(',').map((name) => oneOf(...roleNames)(name.trim())))] // each runs once
@@ -217,7 +234,7 @@ export const settingTable = {
   DATABASE_URL: secret<string | undefined>(
     databaseUrl,
     undefined,
-    'Use this PostgreSQL (15 or newer) instead of the embedded one.',
+    'Use this PostgreSQL (15 or newer) instead of the embedded one. One host, no pooler between. `sslmode=require` and what is stricter checks the certificate (`sslrootcert=` names the file of its authority), `no-verify` does not.',
     'unset',
   ),
   POSTHORN_SECRET_KEY: secret<string | undefined>(

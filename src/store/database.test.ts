@@ -81,6 +81,47 @@ test('options in DATABASE_URL count, but not against what every connection asks 
   ])
 })
 
+test('DATABASE_URL reaches databases and users of any name, over a socket that is named as a host too, and PostgreSQL hears no warning', async () => {
+  const fresh = await freshDatabase()
+  const { host, port } = fresh.connection
+  const owner = openDatabase(fresh.connection, { name: 'test', connectionsMax: 1, answerMs: 5_000 })
+  const name = `${fresh.connection.database} "a"/b&c:d@e%41 ü`
+  const quoted = `"${name.replaceAll('"', '""')}"`
+  await owner.run(`create role ${quoted} login password 'p@s/s:%41 ü'`)
+  await owner.run(`create database ${quoted} owner ${quoted}`)
+  const login = `${encodeURIComponent(name)}:${encodeURIComponent('p@s/s:%41 ü')}`
+  const seen = []
+  for (const url of [
+    `postgres://${login}@${encodeURIComponent(host)}:${port}/${encodeURIComponent(name)}`,
+    `postgres://${login}@/${encodeURIComponent(name)}?host=${encodeURIComponent(host)}&port=${port}`,
+    `postgres://${login}@/?host=${encodeURIComponent(host)}&port=${port}`,
+  ]) {
+    const db = openDatabase({ url }, { name: 'test', connectionsMax: 1, answerMs: 5_000 })
+    seen.push(
+      await db.run('select current_user::text us, current_database()::text at').catch((error: unknown) => error),
+    )
+    await db.close()
+  }
+  await owner.run(`drop database ${quoted} with (force)`)
+  await owner.run(`drop role ${quoted}`)
+  await owner.close()
+  await fresh.drop()
+  expect(seen).toEqual(Array(3).fill([{ us: name.slice(0, 63), at: name.slice(0, 63) }]))
+})
+
+test.each(['prefer', 'require', 'verify-ca', 'verify-full'])(
+  'sslmode=%s checks the certificate, and says nothing on standard error',
+  async (mode) => {
+    const warned: unknown[] = []
+    const hear = (warning: unknown) => void warned.push(warning)
+    process.on('warning', hear)
+    const client = new Client(serverOf({ url: `postgres://u:p@db.example/d?sslmode=${mode}` }))
+    await new Promise(setImmediate)
+    process.off('warning', hear)
+    expect([client.ssl, client.host, warned]).toEqual([{}, 'db.example', []])
+  },
+)
+
 test("a line that breaks is an outage and proves nothing, though its error's name has five letters like the server's; so does one that the server ended for its time", () => {
   const broken = Object.assign(new Error('write EPIPE'), { code: 'EPIPE', errno: -32, syscall: 'write' })
   expect([surelyAborted(broken), isDatabaseAway(broken)]).toEqual([false, true])

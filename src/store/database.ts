@@ -71,7 +71,14 @@ export function serverOf(connection: Connection, more: readonly string[] = []): 
   say('host', decodeURIComponent(url.hostname.replace(/^\[|\]$/g, '')) || 'localhost')
   say('port', url.port || '5432')
   say('user', decodeURIComponent(url.username) || userInfo().username)
-  if (url.pathname.length < 2) url.pathname = `/${encodeURIComponent(url.searchParams.get('user') ?? '')}`
+  // The driver takes a host with percent codes for a part of the name, and leaves codes for / & : and the like in it.
+  const name = decodeURIComponent(url.pathname.slice(1)) || (url.searchParams.get('user') ?? '')
+  url.hostname = 'localhost'
+  url.pathname = `/${encodeURI(name)}`
+  // What the driver means by them today, said in the one word that it does not warn of.
+  const mode = url.searchParams.get('sslmode') ?? ''
+  if (['prefer', 'require', 'verify-ca'].includes(mode) && !url.searchParams.has('uselibpqcompat'))
+    url.searchParams.set('sslmode', 'verify-full')
   // The URL's own come first: what is said later counts.
   const theirs = url.searchParams.get('options') ?? ''
   url.searchParams.set('options', `${theirs} ${plain.options}`.trim())
