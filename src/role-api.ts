@@ -18,6 +18,7 @@ import { answeredWithin, isDatabaseAway, listen, openDatabase, type Db } from '.
 import { readStops } from './store/fence.ts'
 import { makeIds } from './store/message-id.ts'
 import { makeRefusalBook } from './store/refused-submissions.ts'
+import { isReadOnly } from './store/server-facts.ts'
 import { foldCounts } from './store/usage.ts'
 import { readRecord, readStatus } from './store/views/message-status.ts'
 import { catchUp, makeTargets, makeWebhookDesk } from './webhooks/webhooks.ts'
@@ -141,13 +142,11 @@ export function api(tools: RoleTools): Role {
         record: (from, reports) => recorder.feedback.receiveFed(from, reports),
       }),
       ready: async () => {
-        const [delivery, answers = true] = await Promise.all([deliveryState(readDb), deliveryAnswers?.()])
-        const database = delivery === undefined ? 'not reachable' : 'reachable'
-        if (!answers) return { ready: false, detail: { database, delivery: 'its process does not answer' } }
+        const [known, answers = true] = await Promise.all([databaseState(readDb), deliveryAnswers?.()])
+        const delivery = answers ? known.delivery : 'its process does not answer'
         // Acceptance goes on while delivery is stopped: mail is kept, and waits.
-        return delivery === undefined
-          ? { ready: false, detail: { database } }
-          : { ready: true, detail: { database, delivery } }
+        const ready = known.ready && answers
+        return { ready, detail: { database: known.database, ...(delivery !== undefined && { delivery }) } }
       },
     },
   })
@@ -192,11 +191,16 @@ async function tellScanner(asked: Scanner, log: Log): Promise<void> {
   else log.fault('scanner: no file is accepted until this is mended', new Error(trouble), { scanner })
 }
 
-/** What an operator must know beside it; undefined where the database does not answer. */
-async function deliveryState(db: Db): Promise<string | undefined> {
-  const stops = await answeredWithin(limits.readyMs, readStops(db.rows)).catch(() => undefined)
-  if (stops === undefined || stops.length === 0) return stops && 'not stopped'
-  return `stopped (${stops.map(({ kind, reason }) => `${kind}: ${reason}`).join(', ')})`
+/** Whether it can be worked with, and what stops delivery, which an operator must know. */
+async function databaseState(db: Db): Promise<{ ready: boolean; database: string; delivery?: string }> {
+  // One after the other: where PostgreSQL has no connection to spare, one is enough.
+  const ask = async () => [await readStops(db.rows), await isReadOnly(db.rows)] as const
+  const [stops, closed] = await answeredWithin(limits.readyMs, ask()).catch(() => [undefined, false] as const)
+  if (stops === undefined) return { ready: false, database: 'not reachable' }
+  const said = stops.map(({ kind, reason }) => `${kind}: ${reason}`).join(', ')
+  const delivery = said === '' ? 'not stopped' : `stopped (${said})`
+  const database = closed ? 'read-only: a standby, or default_transaction_read_only is on' : 'reachable'
+  return { ready: !closed, database, delivery }
 }
 
 /** Counts of the charts come together every few seconds. */

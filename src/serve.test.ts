@@ -408,6 +408,32 @@ describe('two processes', () => {
     expect(await ready()).toEqual(well)
   })
 
+  test('a database that takes nothing any more is no readiness, and the answer says why', async () => {
+    const run = await serve({ POSTHORN_ROLES: 'api' })
+    // The lines that were ended are heard of one by one.
+    const ready = async (): Promise<unknown[]> => {
+      const answer = await fetch(`${run.url}/readyz`)
+      const { detail } = (await answer.json()) as { detail: { database: string } }
+      return detail.database === 'not reachable' ? ready() : [answer.status, detail.database]
+    }
+    expect(await ready()).toEqual([200, 'reachable'])
+    const owner = openDatabase(database.connection, { name: 'test', connectionsMax: 1, answerMs: 5_000 })
+    const end = `select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()`
+    const name = database.connection.database
+    try {
+      // As a standby is, to whoever asks: after a failover the old primary may come back as one behind the same address.
+      await owner.run(`alter database ${name} set default_transaction_read_only = on`)
+      await owner.run(end)
+      expect(await ready()).toEqual([503, 'read-only: a standby, or default_transaction_read_only is on'])
+    } finally {
+      await owner.run('set default_transaction_read_only = off')
+      await owner.run(`alter database ${name} reset default_transaction_read_only`)
+      await owner.run(end)
+      await owner.close()
+    }
+    expect(await ready()).toEqual([200, 'reachable'])
+  })
+
   test('a port of 0 is any that is free, and what is printed names it', async () => {
     const run = await serve({ POSTHORN_HTTP_PORT: '0', POSTHORN_METRICS_PORT: '0', POSTHORN_FEEDBACK_PORT: '0' })
     const [, url = ''] = /^posthorn ready (.*)$/m.exec(run.stdout()) ?? []

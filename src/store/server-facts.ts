@@ -1,5 +1,5 @@
 // Whether a PostgreSQL server can keep the promise at all: the start refuses one that cannot.
-import type { Db } from './database.ts'
+import { sql, type Ask, type Db } from './database.ts'
 
 interface Fitness {
   readonly version: number
@@ -57,6 +57,13 @@ export async function whyUnfit(db: Db): Promise<string | undefined> {
   if (facts.may_create === false)
     return `PostgreSQL does not let ${us} make tables in the schema ${schema} of this database: grant create on schema ${schema} to ${us}, or make it the database's owner.`
   return undefined
+}
+
+const readOnly = sql('read-only', `select current_setting('transaction_read_only') = 'on' "is"`)
+
+/** It answers and takes nothing: a standby, or a database that an administrator has closed. */
+export async function isReadOnly(ask: Ask): Promise<boolean> {
+  return (await ask<{ is: boolean }>(readOnly))[0]?.is === true
 }
 
 /** What the operator should know about a server that is good enough, one sentence each. */
