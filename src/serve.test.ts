@@ -224,6 +224,20 @@ describe('a start that cannot be', () => {
     expect(run.stderr()).not.toContain('"event":"fault"')
   })
 
+  test('a database without a connection to spare: one clear sentence with the way out', async () => {
+    const few = await emptyDatabase()
+    const { database: name, host, port } = few.connection
+    const owner = openDatabase(few.connection, { name: 'test', connectionsMax: 1, answerMs: 5_000 })
+    await owner.run(`create role "${name}" login password 'secret' connection limit 0`)
+    const url = `postgres://${name}:secret@localhost/${name}?host=${encodeURIComponent(host)}&port=${port}`
+    const run = await serve({ DATABASE_URL: url })
+    expect(await run.exited).toBe(1)
+    await owner.run(`drop role "${name}"`)
+    await owner.close()
+    await few.drop()
+    expect(sentences(run)).toEqual([expect.stringMatching(/^posthorn: too many connections .*; raise max_connections/)])
+  })
+
   test('a pooler that takes no options of a session is named as what it is', async () => {
     // The words of PgBouncer 1.18.
     const said = 'SFATAL\0C08P01\0Munsupported startup parameter: options\0\0'

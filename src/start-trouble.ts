@@ -21,7 +21,17 @@ export function toldOf(error: unknown): Told {
 /** The first question to the database: whatever comes back instead of an answer is about how it is reached. */
 export const noDatabase = (cause: unknown): Trouble => new Trouble(away(wordsOf(cause)), { cause })
 
-const away = (words: string): string =>
-  /^unsupported startup parameter/.test(words)
-    ? `${words}: ${poolerBetween}`
-    : `${words}: the database cannot be reached; look at DATABASE_URL (docs/config.md).`
+function away(words: string): string {
+  const [, way = 'the database cannot be reached; look at DATABASE_URL (docs/config.md).'] =
+    ways.find(([said]) => said.test(words)) ?? []
+  return `${words}: ${way}`
+}
+
+/** What the server says that is none of the URL's fault. */
+const ways: readonly (readonly [RegExp, string])[] = [
+  [/^unsupported startup parameter/, poolerBetween],
+  [
+    /too many connections for|too many clients|connection slots are reserved/,
+    'PostgreSQL has no connection left; raise max_connections, or the limit of the user or the database (a node uses at most 42, README.md), or end what holds them.',
+  ],
+]
