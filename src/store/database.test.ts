@@ -1,4 +1,5 @@
 // What every connection promises by itself (decisions A1), whatever the server's default is.
+import { readFileSync } from 'node:fs'
 import { Client } from 'pg'
 import { expect, test } from 'vitest'
 import { startPostgresProxy } from '../../test/world/postgres-proxy.ts'
@@ -154,6 +155,26 @@ test('of a pool with shares one workspace does not take all connections, and who
   expect(await doneFor('flood', () => db.rows(ask))).toEqual([{ one: 1 }])
   await db.close()
   await fresh.drop()
+})
+
+test('a line that lies idle is looked after by the kernel within seconds, so that a dead one is not asked', async () => {
+  const fresh = await freshDatabase()
+  const proxy = await startPostgresProxy(fresh.connection)
+  const at = { ...fresh.connection, host: '127.0.0.1', port: proxy.port }
+  const db = openDatabase(at, { name: 'test', connectionsMax: 1, answerMs: 5_000 })
+  await db.run('select')
+  // Addresses, state, queues, then the timer and when it fires, in hundredths of a second (proc(5)).
+  const toProxy = `0100007F:${proxy.port.toString(16).toUpperCase().padStart(4, '0')}`
+  const fires = readFileSync('/proc/net/tcp', 'utf8')
+    .split('\n')
+    .map((line) => line.trim().split(/\s+/))
+    .filter(([, , remote, state]) => remote === toProxy && state === '01')
+    .map(([, , , , , timer]) => timer?.split(':'))
+  await db.close()
+  await proxy.stop()
+  await fresh.drop()
+  expect(fires).toEqual([['02', expect.any(String)]])
+  expect(Number.parseInt(fires[0]?.[1] ?? '', 16)).toBeLessThan(1_100)
 })
 
 test.each(['before', 'after'] as const)(

@@ -114,6 +114,12 @@ export function linesOf({ patience }: Connection) {
   }
 }
 
+/**
+ * A line that lies idle while its other end vanishes is found out within half a minute, by the kernel: a pool would ask one after the other of
+ * its dead lines, and wait for each as long as for a slow statement.
+ */
+const keptAlive = { keepAlive: true, keepAliveInitialDelayMillis: 10_000 }
+
 /** The pool's client options. Plans never depend on statistics: every statement here is a walk over indexes. */
 function clientOptions(connection: Connection, kind: PoolKind): PoolConfig {
   const server = [
@@ -121,7 +127,7 @@ function clientOptions(connection: Connection, kind: PoolKind): PoolConfig {
     '-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off -c jit=off',
     `-c statement_timeout=${kind.answerMs} -c idle_in_transaction_session_timeout=30000`,
   ]
-  return { ...serverOf(connection, server), application_name: kind.name, keepAlive: true }
+  return { ...serverOf(connection, server), application_name: kind.name, ...keptAlive }
 }
 
 /** Plans live as long as their connection: none is kept that was made for a much smaller table (docs/decisions/0006). */
