@@ -87,7 +87,7 @@ export function domainCommands(program: Command, desk: Desk): void {
     .argument(...workspaceArgument)
     .argument('<name>', 'the domain')
     .action((workspace: string, name: string) =>
-      desk.with(async (tools) => {
+      desk.withExisting(async (tools) => {
         const { id } = await findWorkspace(tools.db, tools.vault, workspace)
         const domain = await unvouchDomain(tools, tools.by(id), (await domainNamed(tools.db, id, name)).id)
         desk.show(domain, () => describeDomain(domain))
@@ -99,7 +99,7 @@ export function domainCommands(program: Command, desk: Desk): void {
     .argument(...workspaceArgument)
     .argument('<name>', 'the domain')
     .action((workspace: string, name: string) =>
-      desk.with(async (tools) => {
+      desk.withExisting(async (tools) => {
         const { id: workspaceId } = await findWorkspace(tools.db, tools.vault, workspace)
         const { id } = await domainNamed(tools.db, workspaceId, name)
         const removed = await removeDomain(tools, tools.by(workspaceId), id)
@@ -161,7 +161,7 @@ export function mailboxCommands(program: Command, desk: Desk): void {
     .description('remove a mailbox for good: its mail that waits fails, what was sent stays')
     .argument('<id>', 'the id of the mailbox')
     .action((id: string) =>
-      desk.with(async (tools) => {
+      desk.withExisting(async (tools) => {
         const workspace = await whoseMailbox(tools.db, id)
         const office = { db: tools.db, systemMailbox: tools.settings.POSTHORN_SYSTEM_MAILBOX }
         const removed = await removeMailbox(office, tools.by(workspace), id.toLowerCase())

@@ -335,7 +335,8 @@ test('a round reads as little beside a long queue and many counts as beside none
   const reading: Db = {
     ...world.db,
     rows: async (statement, values) => {
-      if (!/^(?:hasten-(?:outbound|webhook_queue)|prune-counts)$/.test(statement.name)) return world.db.rows(statement, values)
+      if (!/^(?:hasten-(?:outbound|webhook_queue)|prune-counts)$/.test(statement.name))
+        return world.db.rows(statement, values)
       const [row] = await world.db.run<{ 'QUERY PLAN': [{ Plan: Record<string, number> }] }>(
         `explain (analyze, buffers, format json) ${statement.text}`,
         values,
