@@ -1,6 +1,7 @@
 // The parent's end of the delivery process: starts it, stops it, asks for its numbers, and tells when it died.
 import { fork, type ChildProcess } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
+import { repeating } from './base/repeating.ts'
 import { Trouble } from './base/trouble.ts'
 import { limits } from './config.ts'
 import type { FromChild, ToChild } from './delivery-process.ts'
@@ -8,6 +9,8 @@ import type { RunningRoles } from './node.ts'
 import type { Connection } from './store/database.ts'
 
 const metricsMs = 3_000
+/** How often it is asked whether it is there, and how many times in a row it may say nothing. Counted, so that a machine that slept is no reason to end it. */
+const patience = { everyMs: 10_000, missesMax: 12 }
 
 export interface DeliveryChild extends RunningRoles {
   /** Its part of the Prometheus text; empty when it does not answer. */
@@ -17,13 +20,14 @@ export interface DeliveryChild extends RunningRoles {
 }
 
 /**
- * Resolves when it accepts work. `died` is called when it ends without having been asked to. Where `giveUp` fires first, it is asked to end, and
- * the reason is thrown when it has.
+ * Resolves when it accepts work. `died` is called when it ends without having been asked to, also because it hung and was ended. Where `giveUp`
+ * fires first, it is asked to end, and the reason is thrown when it has.
  */
 export async function startDeliveryChild(
   connection: Connection,
   died: (error: Error) => void,
   giveUp: AbortSignal,
+  { everyMs, missesMax } = patience,
 ): Promise<DeliveryChild> {
   const child = fork(fileURLToPath(new URL('./delivery-process.ts', import.meta.url)), [], {
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
@@ -32,6 +36,7 @@ export async function startDeliveryChild(
     execArgv: ['--max-semi-space-size=64'],
   })
   let stopping = false
+  let hung = ''
   const exited = new Promise<[number | null, string | null]>((resolve) => {
     child.once('exit', (code, signal) => resolve([code, signal]))
     // Where it could not even be started there is no exit.
@@ -40,10 +45,39 @@ export async function startDeliveryChild(
     })
   })
   void exited.then(([code, signal]) => {
-    if (!stopping) died(new Error(`the delivery process ended (${signal ?? `status ${code}`})`))
+    if (!stopping) died(new Error(`the delivery process ended (${signal ?? `status ${code}`})${hung}`))
   })
+  let asked = false
+  let answer: Promise<boolean> | undefined
+  const answers = (): Promise<boolean> => {
+    if (!child.connected) return Promise.resolve(false)
+    // One question lies in the channel of a child that hangs, however often somebody wants to know.
+    if (!asked) {
+      asked = true
+      tell(child, { say: 'answer' })
+      void heard(child, ['here']).then(() => (asked = false))
+    }
+    answer ??= heard(child, ['here'], limits.readyMs).then((here) => {
+      answer = undefined
+      return here !== undefined
+    })
+    return answer
+  }
+  let misses = 0
+  const look = async (): Promise<void> => {
+    misses = (await answers()) ? 0 : misses + 1
+    if (misses < missesMax || stopping) return
+    hung = `: it was asked ${misses} times and did not answer`
+    child.kill('SIGKILL')
+  }
+  const looks = repeating(
+    () => everyMs,
+    look,
+    () => undefined, // it does not fail
+  )
   const stop = async (databaseMs: number = limits.stopMs): Promise<void> => {
     stopping = true
+    void looks.stop()
     if (child.connected) tell(child, { say: 'stop', databaseMs })
     // It ends by itself: replies that its journal does not have yet would be lost here.
     const impatience = setTimeout(() => child.kill('SIGKILL'), limits.stopMs + limits.smtpStopMs + 5_000)
@@ -59,24 +93,10 @@ export async function startDeliveryChild(
     if (first?.say === 'failed') throw first.plain ? new Trouble(first.why) : new Error(first.why)
     throw new Error('the delivery process ended at its start')
   }
-  let asked = false
-  let answer: Promise<boolean> | undefined
+  looks.start()
   return {
     stop,
-    answers: () => {
-      if (!child.connected) return Promise.resolve(false)
-      // One question lies in the channel of a child that hangs, however often somebody wants to know.
-      if (!asked) {
-        asked = true
-        tell(child, { say: 'answer' })
-        void heard(child, ['here']).then(() => (asked = false))
-      }
-      answer ??= heard(child, ['here'], limits.readyMs).then((here) => {
-        answer = undefined
-        return here !== undefined
-      })
-      return answer
-    },
+    answers,
     metrics: async () => {
       if (!child.connected) return ''
       tell(child, { say: 'metrics' })

@@ -291,13 +291,13 @@ test('a server that may lose commits is refused, and says which setting it is', 
 })
 
 test.each([
-  [emptyDatabase, 'search_path = nowhere', /^The search_path of \S+ \(nowhere\) names no schema that exists/],
-  [freshDatabase, 'search_path = other', /^Posthorn's tables are in the schema public .*\(other\)/],
-  [emptyDatabase, 'default_transaction_read_only = on', /^PostgreSQL lets \S+ only read here/],
-  [emptyDatabase, "transaction_timeout = '100s'", /^PostgreSQL ends every transaction of \S+ after 100s/],
+  ['search_path = nowhere', emptyDatabase, /^The search_path of \S+ \(nowhere\) names no schema that exists/],
+  ['search_path = other', freshDatabase, /^Posthorn's tables are in the schema public .*\(other\)/],
+  ['default_transaction_read_only = on', emptyDatabase, /^PostgreSQL lets \S+ only read here/],
+  ["transaction_timeout = '100s'", emptyDatabase, /^PostgreSQL ends every transaction of \S+ after 100s/],
 ])(
-  'a database where an administrator set something is refused in one sentence, by commands too (%o, %s)',
-  async (make, set, words) => {
+  'a database where an administrator set something is refused in one sentence, by commands too (%s)',
+  async (set, make, words) => {
     const made = await make()
     const open = () => openDatabase(made.connection, { name: 'unfit', connectionsMax: 1, answerMs: 5_000 })
     const before = open()

@@ -1,0 +1,46 @@
+// A delivery process that hangs for good is ended, and told as dead: then both end, and the supervisor starts them again.
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { freshDatabase, type FreshDatabase } from '../test/world/postgres.ts'
+import { startDeliveryChild } from './delivery-child.ts'
+import { migrate } from './store/migrate.ts'
+
+let database: FreshDatabase
+let folder: string
+beforeAll(async () => {
+  database = await freshDatabase()
+  await migrate(database.connection)
+  folder = mkdtempSync(join(tmpdir(), 'posthorn-child-'))
+  vi.stubEnv('POSTHORN_DATA_DIR', folder)
+  vi.stubEnv('POSTHORN_LOG_LEVEL', 'silent')
+})
+afterAll(async () => {
+  vi.unstubAllEnvs()
+  rmSync(folder, { recursive: true, force: true })
+  await database.drop()
+})
+
+test('one that answers again is left alone, one that never does is ended, and the reason says so', async () => {
+  const died = vi.fn<(error: Error) => void>()
+  const child = await startDeliveryChild(database.connection, died, new AbortController().signal, {
+    everyMs: 20,
+    missesMax: 3,
+  })
+  const pid = deliveryProcess()
+  process.kill(pid, 'SIGSTOP')
+  expect(await child.answers()).toBe(false)
+  process.kill(pid, 'SIGCONT')
+  expect(await child.answers()).toBe(true)
+  expect(died).not.toHaveBeenCalled()
+  process.kill(pid, 'SIGSTOP')
+  await vi.waitFor(() => expect(died).toHaveBeenCalledOnce(), 60_000)
+  expect(died.mock.calls[0]?.[0].message).toMatch(/^the delivery process ended \(SIGKILL\): it was asked 3 times and/)
+})
+
+function deliveryProcess(): number {
+  const tasks = readdirSync('/proc/self/task').map((task) => readFileSync(`/proc/self/task/${task}/children`, 'utf8'))
+  const pids = tasks.join(' ').split(/\s+/).filter(Boolean)
+  return Number(pids.find((pid) => readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('delivery-process')))
+}
