@@ -106,7 +106,7 @@ export async function examine(tools: DoctorTools): Promise<readonly Check[]> {
 }
 
 const unusable = (trouble: string): string =>
-  `It cannot be used: ${trouble.replace(/\.$/, '')}. Look at DATABASE_URL, and whether the server runs; without it nothing is accepted.`
+  `It cannot be used: ${trouble.replace(/\.$/, '')}. Without it nothing is accepted.`
 
 /** A check that hangs or breaks says so, and does not keep the others. */
 async function bounded(look: () => Promise<Finding>, checkMs: number): Promise<Finding> {
