@@ -1,6 +1,6 @@
 // The command as an operator runs it: a real process, a real database, nothing but the answer on standard output.
 import { execFile } from 'node:child_process'
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir, userInfo } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -48,6 +48,22 @@ async function answer(...args: readonly string[]): Promise<Record<string, unknow
   expect({ status, err }).toEqual({ status: 0, err: '' })
   return JSON.parse(out) as Record<string, unknown>
 }
+
+test('a command keeps its code compiled for the next one, and runs as well where that cannot be written', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'posthorn-compiled-'))
+  try {
+    expect(await posthorn(['help'], { NODE_COMPILE_CACHE: folder })).toMatchObject({ status: 0, err: '' })
+    expect(readdirSync(folder)).toHaveLength(1)
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
+  expect(await posthorn(['help'], { NODE_COMPILE_CACHE: join(command, 'in-a-file') })).toMatchObject({
+    status: 0,
+    err: '',
+  })
+  expect(await posthorn(['help'])).toMatchObject({ status: 0, err: '' })
+  expect(existsSync(join(command, '../../node_modules/.cache/posthorn'))).toBe(true)
+})
 
 test('a workspace is made ready to send, word by word as the contract says', async () => {
   expect(await answer('migrate')).toEqual({ version: expect.stringMatching(/^\d{4}-/) as string })
