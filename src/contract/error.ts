@@ -30,7 +30,8 @@ const errorCodes = {
   cross_site_request: 'A request with a session cookie must come from the dashboard itself.',
   too_many_attempts: 'This was asked too often, or guessed wrongly too often. Try again after `Retry-After`.',
   conflict: 'It exists already, or its state does not allow this.',
-  service_unavailable: 'The service cannot decide at present; nothing was accepted. Try again later.',
+  service_unavailable:
+    'The service cannot answer at present. Try again after `Retry-After`; a send with the same `Idempotency-Key`, since it may have been accepted.',
   internal_error: 'Something is broken here. The request id finds it in the log.',
 } as const
 

@@ -95,7 +95,7 @@ export const anyway = {
   401: no('Missing, invalid or revoked API key.', ['WWW-Authenticate']),
   500: no('Something is broken here (`internal_error`). The request id finds it in the log.'),
   503: no(
-    'The database or the malware scanner cannot be reached, or too many large requests are under way (`service_unavailable`, `scanner_unavailable`). Nothing was accepted and nothing was charged.',
+    'The database or the malware scanner cannot be reached, or too many large requests are under way (`service_unavailable`, `scanner_unavailable`). Nothing was accepted and nothing was charged, unless the database was lost in the moment of the commit: repeat a send with the same `Idempotency-Key`.',
     ['Retry-After'],
   ),
 } as const

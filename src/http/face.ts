@@ -137,7 +137,7 @@ export function answerFault(face: Face, request: FastifyRequest, reply: FastifyR
   const refusal = away
     ? refuse(
         'service_unavailable',
-        'The service cannot reach its database; nothing was accepted. Try again in a few seconds.',
+        'The service cannot reach its database. Try again in a few seconds; a send with the same Idempotency-Key, since it may have been accepted.',
       )
     : refuse(
         'internal_error',

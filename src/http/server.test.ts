@@ -114,6 +114,13 @@ describe('POST /api/v1/send, specification 4.1', () => {
     expect(response.headers['www-authenticate']).toBe(status === 401 ? 'Bearer' : undefined)
   })
 
+  test('a 503 of the database does not say that nothing was accepted: it may have been lost in the moment of the commit', async () => {
+    const { app } = appWith({ accept: () => Promise.reject(new Away()) })
+    const { error } = (await app.inject(sending())).json<{ error: string }>()
+    expect(error).not.toMatch(/nothing was accepted/i)
+    expect(error).toContain('the same Idempotency-Key')
+  })
+
   test('every refusal code that accept may return has its status', async () => {
     for (const code of refusalCodes) {
       const { app } = appWith(answering(code, { field: 'some.field', retryAfterSeconds: 7.2 }))
