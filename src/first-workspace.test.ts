@@ -1,9 +1,11 @@
 // The first workspace is whole, or not there: its key is shown once, so half of one could never be made good.
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { freshDatabase, type FreshDatabase } from '../test/world/postgres.ts'
-import { makeFirstWorkspace } from './first-workspace.ts'
+import { aWorkspace, makeFirstWorkspace } from './first-workspace.ts'
 import { openDatabase, type Db } from './store/database.ts'
 import { openVault } from './store/mac-root.ts'
+import { welcome } from './welcome.ts'
+import { readSettings } from './config.ts'
 
 let database: FreshDatabase
 let db: Db
@@ -29,4 +31,16 @@ test('what fails on its way leaves nothing, and the next start makes it; of two 
   expect(made.filter((each) => each !== undefined)).toEqual([expect.objectContaining({ name: 'My workspace' })])
   expect(await workspaces()).toHaveLength(1)
   expect(await make()).toBeUndefined()
+})
+
+test('the commands that a later start prints name a workspace that there is, in a form that a shell reads as one word', async () => {
+  const vault = await openVault({ all: () => ['k'.repeat(32)] }, db)
+  const printed = async () => welcome(readSettings({}), undefined, undefined, await aWorkspace(db, vault), 'no engine')
+  expect(await printed()).toContain('key create "My workspace" --name')
+  await db.run(`update workspaces set name = 'Shop'`)
+  expect(await printed()).toContain('key create "Shop" --name')
+  expect(await printed()).toContain('--workspace "Shop" --role owner')
+  await db.run(`update workspaces set name = 'Shop "$(id)"'`)
+  const [row] = await db.run<{ id: string }>('select id from workspaces')
+  expect(await printed()).toContain(`key create "${row?.id}" --name`)
 })

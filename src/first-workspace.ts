@@ -29,7 +29,7 @@ export interface FirstLogin {
   readonly password: string
 }
 
-export const firstName = 'My workspace'
+const firstName = 'My workspace'
 const firstEmail = 'owner@posthorn.localhost'
 /** Reserved for examples (RFC 2606): nothing sent from it could ever claim to be somebody. */
 const firstDomain = 'mail.example'
@@ -72,11 +72,22 @@ export async function makeSystemMailbox(db: Db, vault: Vault, hostname: string):
   }
 }
 
+/** The first one, or where it is called otherwise by now, or was never made, another one than the installation's own. */
+async function firstOf(db: Db, vault: Vault) {
+  const all = await listAllWorkspaces(db, vault)
+  return all.find(({ name }) => name === firstName) ?? all.find(({ name }) => name !== systemName)
+}
+
+/** How a command to paste names it, between double quotes: its owners chose the name, and a shell must read nothing into it. */
+export async function aWorkspace(db: Db, vault: Vault): Promise<string> {
+  const { id, name } = (await firstOf(db, vault)) ?? { id: '', name: firstName }
+  return /^-|["$`\\!]/.test(name) ? id : name
+}
+
 /** An operator who owns the first workspace; undefined when there is anybody already. */
 export async function makeFirstLogin(db: Db, vault: Vault): Promise<FirstLogin | undefined> {
   if (await isAnybodyThere(db)) return undefined
-  const all = await listAllWorkspaces(db, vault)
-  const workspace = all.find(({ name }) => name === firstName) ?? all.find(({ name }) => name !== systemName)
+  const workspace = await firstOf(db, vault)
   const { email, password } = await createUser(db, 'posthorn', {
     email: firstEmail,
     operator: true,

@@ -9,7 +9,7 @@ import { installationKeys } from './base/installation-key.ts'
 import { Trouble } from './base/trouble.ts'
 import { limits, publicUrl, type Settings } from './config.ts'
 import { startDeliveryChild, type DeliveryChild } from './delivery-child.ts'
-import { makeFirstLogin, makeFirstWorkspace, makeSystemMailbox } from './first-workspace.ts'
+import { aWorkspace, makeFirstLogin, makeFirstWorkspace, makeSystemMailbox } from './first-workspace.ts'
 import { knownLabels } from './known-labels.ts'
 import { startRoles } from './node.ts'
 import { runsApart } from './roles.ts'
@@ -90,14 +90,16 @@ async function start(running: Running): Promise<void> {
   stops.push(await serveMetrics(settings, metrics, child))
   giveUp.throwIfAborted()
   // Last, and to its end once begun: its key is shown once, and a start that fails would have shown it to nobody.
-  const { first, login } = await over(connection, async (db) => {
+  const { first, login, workspace } = await over(connection, async (db) => {
     const first = await makeFirstWorkspace(db, vault, settings.POSTHORN_HOSTNAME)
     if (settings.POSTHORN_SYSTEM_MAILBOX === undefined) await makeSystemMailbox(db, vault, settings.POSTHORN_HOSTNAME)
-    return { first, login: await makeFirstLogin(db, vault) }
+    return { first, login: await makeFirstLogin(db, vault), workspace: await aWorkspace(db, vault) }
   })
   const scanner = makeScanner(settings.POSTHORN_CLAMD) // for its description alone: the role `api` has its own
   log.started({ roles: names.join(','), url: publicUrl(settings) })
-  process.stdout.write(`${welcome(settings, first, login, scanner.description)}posthorn ready ${publicUrl(settings)}\n`)
+  process.stdout.write(
+    `${welcome(settings, first, login, workspace, scanner.description)}posthorn ready ${publicUrl(settings)}\n`,
+  )
 }
 
 interface Ending {

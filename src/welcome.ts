@@ -1,12 +1,13 @@
 // What a person reads after `npm start`: where things are, and the one line to paste that sends a mail.
 import { publicUrl, type RoleName, type Settings } from './config.ts'
-import { firstName, type FirstLogin, type FirstWorkspace } from './first-workspace.ts'
+import type { FirstLogin, FirstWorkspace } from './first-workspace.ts'
 
-/** The text for standard output, without the line `posthorn ready`. */
+/** The text for standard output, without the line `posthorn ready`. `workspace`: for the commands to paste. */
 export function welcome(
   settings: Settings,
   first: FirstWorkspace | undefined,
   login: FirstLogin | undefined,
+  workspace: string,
   scanner: string,
 ): string {
   const url = publicUrl(settings)
@@ -33,13 +34,13 @@ export function welcome(
     ...(runs('deliver') ? [`  Mail goes  ${goes}`] : []),
     ...(runs('api', 'smtp') ? [`  Scanner    ${scanner}`] : []),
     '',
-    ...signingIn(login),
+    ...signingIn(login, workspace),
   ]
   if (first === undefined)
     lines.push(
       '  Keys and passwords are kept as hashes only. Others:',
-      `    ./bin/posthorn key create "${firstName}" --name local --scope mail.send --scope mail.status.read`,
-      ...(sends ? [`    ./bin/posthorn smtp-credential create "${firstName}"`] : []),
+      `    ./bin/posthorn key create "${workspace}" --name local --scope mail.send --scope mail.status.read`,
+      ...(sends ? [`    ./bin/posthorn smtp-credential create "${workspace}"`] : []),
       '',
     )
   else
@@ -76,11 +77,11 @@ function overSmtp({ sender, smtp }: FirstWorkspace, host: string, port: number):
   ]
 }
 
-function signingIn(login: FirstLogin | undefined): string[] {
+function signingIn(login: FirstLogin | undefined, workspace: string): string[] {
   if (login === undefined)
     return [
       '  Passwords are kept as hashes only. Another login:',
-      `    ./bin/posthorn user create --email you@example.org --workspace "${firstName}" --role owner --operator`,
+      `    ./bin/posthorn user create --email you@example.org --workspace "${workspace}" --role owner --operator`,
       '',
     ]
   return [
