@@ -184,7 +184,7 @@ describe('the mail itself', () => {
     await go(`/messages/${id}`)
     await page
       .getByRole('region', { name: 'Mail' })
-      .getByText(/Deleted .*; contents are kept for a while only/)
+      .getByText(/Expired .*; contents are kept for a while only/)
       .waitFor()
   })
 

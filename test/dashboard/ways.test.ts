@@ -379,7 +379,7 @@ describe('words that are too long, or none, or turned around', () => {
     )
     await own.reload()
     await own.getByRole('heading', { name: 'Given up' }).waitFor()
-    await own.getByText('when the time for trying was over').waitFor()
+    await own.getByText('when the mail had been told as unknown').waitFor()
   })
 
   test('the menu of a phone keeps the focus from what it covers', async () => {

@@ -197,7 +197,7 @@ function SecondFactor() {
   return (
     <Card
       title="Second factor"
-      about="A code from an app on your phone, asked for at every sign-in."
+      about="A code from an app on your phone, asked for whenever you sign in with your password."
       actions={
         session.twoFactor && (
           <Badge tone="good" icon={ShieldCheck}>

@@ -75,7 +75,7 @@ export function MessagePage() {
                 ) : (
                   <Card title="Mail">
                     <p className="text-sm text-soft">
-                      Deleted <Time at={timeline.message.contentExpiredAt} />; contents are kept for a while only.
+                      Expired <Time at={timeline.message.contentExpiredAt} />; contents are kept for a while only.
                     </p>
                   </Card>
                 )}

@@ -90,7 +90,7 @@ function MakeWorkspace({ done }: { readonly done: () => void }) {
   return (
     <Dialog
       title="Make a workspace"
-      description="Nobody is in it yet: “posthorn user create --workspace … --role owner” on the machine makes its first owner."
+      description="Nobody is in it yet: “posthorn user create --email … --workspace … --role owner” on the machine makes its first owner."
       open
       onOpenChange={done}
     >

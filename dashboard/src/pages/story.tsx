@@ -65,7 +65,8 @@ const reasons = {
   eod_timeout: 'The mail was handed over, and the server never said whether it took it.',
   eod_closed: 'The mail was handed over, and the line broke before the server said whether it took it.',
   eod_malformed: 'The mail was handed over, and the answer was nothing that means yes or no.',
-  eod_4xx_late: 'The server read the mail and asked to try again later, when the time for trying was over.',
+  eod_4xx_late:
+    'The server read the mail and asked to try again later. That became known when the mail had been told as unknown, and somebody may have sent it again: so it is given up.',
   size: 'The mail is larger than the server takes.',
   smtputf8: 'The server takes no addresses beyond ASCII.',
   no_8bitmime: 'The server takes 7-bit mail alone, and this mail cannot be written so.',

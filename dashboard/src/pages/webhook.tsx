@@ -282,7 +282,7 @@ function Log({ isActive }: { readonly isActive: boolean }) {
   return (
     <Card
       title="Log"
-      about="The events of the last 30 days, and where each stands."
+      about="The events that are kept, and where each stands."
       flush
       actions={mayWrite && isActive && <Replay />}
     >
