@@ -341,17 +341,17 @@ export const settingTable = {
   POSTHORN_KEEP_RECORDS_DAYS: setting(
     days(36_500),
     90,
-    'How long message records, their attempts and reports are kept, at least; whole months of them go together.',
+    'How long message records, their attempts and reports are kept, at least; they go four weeks at a time.',
   ),
   POSTHORN_KEEP_EVENTS_DAYS: setting(
     days(36_500),
     30,
-    'How long events are kept, at least, to be sent again or read: counted from the day of their message, so a late report goes with it; whole weeks of them go together.',
+    'How long events are kept, at least, to be sent again or read: counted from the day of their message, so a late report goes with it; they go a week at a time.',
   ),
   POSTHORN_KEEP_CONTENT_DAYS: setting(
     days(36_500),
     7,
-    'How long body and attachments can be read after a message is final; they are deleted within two days of that.',
+    'How long body and attachments can be read after a message is final; they are deleted within four days of that.',
   ),
   POSTHORN_KEEP_AUDIT_DAYS: setting(
     days(36_500),

@@ -203,7 +203,7 @@ async function databaseState(db: Db): Promise<{ ready: boolean; database: string
   return { ready: !closed, database, delivery }
 }
 
-/** Counts of the charts come together every few seconds. */
+/** Counts of the charts come together every second. */
 function folding(db: Db, log: Log): Service {
   let timer: NodeJS.Timeout | undefined
   let working: Promise<void> = Promise.resolve()

@@ -60,7 +60,7 @@ export function domainCommands(program: Command, desk: Desk): void {
     )
   group
     .command('rotate-dkim')
-    .description('make a new DKIM key; it signs as soon as its record is seen')
+    .description('make a new DKIM key; when its record was seen, it signs what is accepted from two minutes later on')
     .argument(...workspaceArgument)
     .argument('<name>', 'the domain')
     .action((workspace: string, name: string) =>

@@ -74,7 +74,7 @@ export const SendMessageRequest = Type.Object(
     ),
     expiresAt: Type.Optional(
       time(
-        'Give up after this time, at most 7 days ahead. RFC 3339 with a time zone. Without it: about 24 hours of tries.',
+        'Give up after this time, at most 7 days ahead. RFC 3339 with a time zone. Ten tries in about 24 hours, or 26 hours, end it in any case.',
       ),
     ),
     metadata: Type.Optional(metadata),
@@ -134,7 +134,9 @@ export const Message = Type.Object(
     errorMessage: Type.Optional(Type.String({ description: 'Why the last attempt did not succeed.' })),
     metadata: Type.Optional(metadata),
     expiresAt: Type.Optional(time('As submitted.')),
-    contentExpiredAt: Type.Optional(time('When body and attachments were deleted.')),
+    contentExpiredAt: Type.Optional(
+      time('Since when body and attachments cannot be read any more; they are deleted within four days of that.'),
+    ),
     createdAt: time('When the message was accepted.'),
   },
   { description: 'An outbound message.' },

@@ -31,7 +31,10 @@ export type Scope = keyof typeof scopes
 
 /** Response headers by their name. Every response of the API carries X-Request-Id. */
 export const responseHeaders = {
-  'X-Request-Id': ['Names this request in the log; quote it when you ask for help.', Type.String()],
+  'X-Request-Id': [
+    'Names this request. It finds a refusal or a fault in the log: quote it when you ask for help.',
+    Type.String(),
+  ],
   'WWW-Authenticate': ['Always `Bearer`.', Type.String()],
   'Retry-After': ['Seconds to wait before another try.', Type.Integer({ minimum: 0 })],
   'RateLimit-Limit': ['Messages that the tightest window of the plan admits.', Type.Integer({ minimum: 0 })],

@@ -1,5 +1,5 @@
 // DKIM signatures (RFC 6376, relaxed/relaxed; RSA-2048 with SHA-256, or Ed25519 by RFC 8463), for mail that we composed and for mail
-// that was submitted to us. The key is parsed once, the expensive operation runs on the thread pool, and no regular expression and no
+// that was submitted to us. The key is parsed once, the expensive operation runs in a thread (deliver/signers.ts), and no regular expression and no
 // copy goes over a body that is already in canonical form.
 import { createPrivateKey, generateKeyPair, hash, sign } from 'node:crypto'
 import type { KeyObject } from 'node:crypto'

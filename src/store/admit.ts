@@ -1,5 +1,5 @@
 // The acceptance commit: message, content, queue row, quota charge, idempotency key and `message.queued` together, for a whole batch
-// in one statement (migration 0004, admit_2). With attachments a submission is looked up first, by the same statement, without writing.
+// in one statement (function `admit_2`). With attachments a submission is looked up first, by the same statement, without writing.
 import { limits } from '../config.ts'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import { Batch } from '../base/batch.ts'

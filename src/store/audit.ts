@@ -6,7 +6,7 @@ import { dated, sql, type Db } from './database.ts'
 export interface AuditEntry {
   /** Left out for what concerns the installation. */
   readonly workspaceId?: WorkspaceId
-  /** `user:<id>`, `key:<id>`, `operator:<login name>` or `cli` for commands, `posthorn` for itself. */
+  /** `user:<id>`, `key:<id>`, `operator:<login name>` for commands, `posthorn` for itself. */
   readonly actor: string
   /** What was done, as `thing.verb`: `key.created`. */
   readonly action: string

@@ -1,4 +1,4 @@
-// The queue's statements: claim, heartbeat, arm, finish, reap (delivery-semantics). Every one repeats its conditions on the row that it
+// The queue's statements behind the claim (claim.ts): heartbeat, arm, finish, reap (delivery-semantics). Every one repeats its conditions on the row that it
 // changes; answers of a batch are matched by id and epoch, because one process can hold two epochs of a message.
 import { limits } from '../config.ts'
 import { reportEvents } from '../domain/event.ts'

@@ -1,5 +1,5 @@
 // Which keys sign return paths (mail/return-path.ts). The database holds their letters and since when each is used; the keys
-// themselves are derived from the installation key, so every node has the same. A message's key is the one of its acceptance: whatever
+// themselves are derived from the root of MACs (mac-root.ts), so every node has the same. A message's key is the one of its acceptance: whatever
 // is transmitted is the same at every attempt.
 import type { KeyObject } from 'node:crypto'
 import { limits } from '../config.ts'

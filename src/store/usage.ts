@@ -1,5 +1,5 @@
 // How much a workspace has sent: its quota windows as admission sees them, and the hourly counts behind the charts. Statements that write
-// events leave a few rows in fresh_counts (migration 0008); they are folded together every few seconds, and readers add up both.
+// events leave a few rows in fresh_counts (migration 0008); they are folded together every second, and readers add up both.
 import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { sql, type Db } from './database.ts'

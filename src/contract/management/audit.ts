@@ -7,7 +7,7 @@ export const AuditEntry = Type.Object(
     id: uuid('The entry.'),
     at: time('When.'),
     actor: Type.String({
-      description: '`user:<id>`, `key:<id>`, `operator:<login name>` or `cli` for commands, `posthorn` for itself.',
+      description: '`user:<id>`, `key:<id>`, `operator:<login name>` for commands, `posthorn` for itself.',
     }),
     actorName: Type.Optional(
       Type.String({ description: 'The address of the person or the name of the key, as it is now.' }),

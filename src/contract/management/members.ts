@@ -22,9 +22,9 @@ export const Invitation = Type.Object(
     email: email('Who is invited.'),
     role,
     createdAt: time('When it was sent.'),
-    expiresAt: time('When it ends.'),
+    expiresAt: time('When its link ends.'),
   },
-  { description: 'An open invitation.' },
+  { description: 'An invitation that was neither accepted nor withdrawn.' },
 )
 
 const tag = 'Members'

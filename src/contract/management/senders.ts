@@ -147,7 +147,7 @@ export const senders = {
     tag: 'Domains',
     summary: 'Make a new DKIM key',
     description:
-      'Adds a key with a selector of its own, whose record is to be set beside the first. It signs as soon as a check has seen the record; the old record must stay for a week after that. A key that waits already is shown again.',
+      'Adds a key with a selector of its own, whose record is to be set beside the first. When a check has seen the record it signs what is accepted from two minutes later on; the old record must stay for a week after that. A key that waits already is shown again.',
     scope: 'domains.write',
     ok: [200, 'The domain, with the record to set.', Domain],
   }),

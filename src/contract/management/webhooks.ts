@@ -281,7 +281,8 @@ export const webhooks = {
     tag,
     access,
     summary: 'Read the log',
-    description: 'The events of the last 30 days and where each stands, those of the latest message first.',
+    description:
+      'The events that are kept (for 30 days, where the operator says nothing else) and where each stands, those of the latest message first.',
     scope: read,
     parameters: page('entries'),
     answers: answers(
@@ -325,7 +326,7 @@ export const webhooks = {
     access,
     summary: 'Read all events in order',
     description:
-      'For whoever was away: every event of the last 30 days, in the order in which they were committed, filter or not. An event that commits late is never passed by. Events come here when every older transaction has ended, usually at once.',
+      'For whoever was away: every event that is kept (for 30 days, where the operator says nothing else), in the order in which they were committed, filter or not. An event that commits late is never passed by. Events come here when every older transaction has ended, usually at once.',
     scope: read,
     parameters: page('events'),
     answers: answers({ description: 'A page of events.', schema: CaughtUpEvents }, { 400: pageWrong }),
