@@ -525,6 +525,10 @@ describe('the lease', () => {
     await becomes(armed?.id as MessageId, 'delivery_unknown', patienceMs)
     await becomes(idle?.id as MessageId, 'sent')
     expect(await receipts(armed?.id as MessageId)).toBe(0)
+    // In the words of all other attempts: alerts count `unknown` alone.
+    const told = (id: MessageId | undefined) => lines.find(({ facts }) => facts['messageId'] === id)?.facts
+    expect(told(armed?.id)).toMatchObject({ outcome: 'unknown', reason: 'worker_lost' })
+    expect(told(idle?.id)).toMatchObject({ outcome: 'retry', reason: 'worker_lost' })
   })
 })
 

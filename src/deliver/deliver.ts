@@ -7,6 +7,7 @@ import { claimPauseMs, pause } from '../base/backoff.ts'
 import type { Log } from '../base/log.ts'
 import { repeating } from '../base/repeating.ts'
 import type { Trouble } from '../domain/attempt.ts'
+import type { MessageStatus } from '../domain/message.ts'
 import { lifecycle, type Service } from '../base/service.ts'
 import type { Vault } from '../base/secret.ts'
 import type { Sign } from '../mail/dkim.ts'
@@ -86,6 +87,8 @@ const composeTriesMax = 3
 /** How often the database may refuse to write one ending before its claim is left to the reaper. */
 const refusedEndingsMax = 5
 
+/** What becomes of a message whose worker was lost, in the words of attempts: alerts and metrics count those. */
+const reapedAs: Partial<Record<MessageStatus, string>> = { retrying: 'retry', delivery_unknown: 'unknown' }
 /** Troubles that tell of nobody on the other side. */
 const silences: ReadonlySet<Trouble> = new Set(['dns_failure', 'connect_failed', 'timeout', 'shutdown'])
 
@@ -410,7 +413,7 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
     // A statement that hangs on its way, and meets a database that was away meanwhile, does nothing.
     const before = new Date(at.getTime() + tools.leaseMs / 4)
     for (const { id, becomes } of await reap(tools.db, triesMax, { armedToo: believed === 'all', before })) {
-      tools.log.attempted({ messageId: id, outcome: becomes, reason: 'worker_lost' })
+      tools.log.attempted({ messageId: id, outcome: reapedAs[becomes] ?? becomes, reason: 'worker_lost' })
       poke()
     }
   }
