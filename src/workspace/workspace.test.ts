@@ -537,7 +537,8 @@ describe('messages', () => {
       [shop.id, id, at],
     )
     await db.run(
-      `insert into attempts (workspace_id, message_id, epoch, ended_at, outcome, facts) values ($1, $2, 1, $3, 'sent', '{"host":"mx"}')`,
+      `insert into attempts (workspace_id, message_id, epoch, ended_at, outcome, facts) values
+         ($1, $2, 1, $3, 'delivery_unknown', '{}'), ($1, $2, 2, $3, 'retry', '{}'), ($1, $2, 3, $3, 'accepted', '{"host":"mx"}')`,
       [shop.id, id, at],
     )
     const status = await readStatus(db, shop.id, id)
@@ -573,7 +574,12 @@ describe('messages', () => {
       [3, 'message.delivered'],
     ])
     expect(timeline.reports).toEqual(status?.events)
-    expect(timeline.attempts).toEqual([{ epoch: 1, outcome: 'sent', endedAt: at, facts: { host: 'mx' } }])
+    // As the reaper and as workers write them: told in one vocabulary, that of the API's description.
+    expect(timeline.attempts).toEqual([
+      { epoch: 1, outcome: 'delivery_unknown', endedAt: at, facts: {} },
+      { epoch: 2, outcome: 'retrying', endedAt: at, facts: {} },
+      { epoch: 3, outcome: 'sent', endedAt: at, facts: { host: 'mx' } },
+    ])
     expect((await listMessagesOf(db, shop.id, 10)).map((each) => each.id)).toEqual([id])
     expect(await listMessagesOf(db, other.id, 10)).toEqual([])
     await expect(showMessage(db, shop.id)).rejects.toThrow('There is no message')

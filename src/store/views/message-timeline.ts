@@ -76,9 +76,12 @@ const eventsOf = sql(
   `select sequence, type, status, delivery_rank, occurred_at, facts
      from events where workspace_id = $1 and message_id = $2 order by sequence`,
 )
+// A worker writes what it made of its attempt, the reaper what became of the message: told in the words of the latter, as states are.
 const attemptsOf = sql(
   'attempts-of-message',
-  'select epoch, outcome, ended_at, facts from attempts where workspace_id = $1 and message_id = $2 order by epoch',
+  `select epoch, case outcome when 'accepted' then 'sent' when 'retry' then 'retrying' when 'unknown' then 'delivery_unknown' else outcome end outcome,
+          ended_at, facts
+     from attempts where workspace_id = $1 and message_id = $2 order by epoch`,
 )
 const queueOf = sql(
   'queue-of-message',
