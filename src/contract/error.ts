@@ -14,7 +14,8 @@ const errorCodes = {
   recipient_suppressed: 'The recipient is on the suppression list of the workspace.',
   too_many_attachments: 'More than 10 attachments.',
   attachments_too_large: 'More than 20 MB of attachments, decoded, all together.',
-  attachment_infected: 'The malware scan found something in an attachment.',
+  attachment_infected:
+    'The malware scan recognised malware in an attachment, or could not examine it within its limits.',
   scanner_unavailable: 'The malware scanner cannot be reached; nothing was accepted. Try again later.',
   hourly_limit_reached: 'The limit of the last 60 minutes is used up.',
   daily_limit_reached: 'The limit of this day (UTC) is used up.',

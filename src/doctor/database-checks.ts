@@ -69,7 +69,7 @@ export async function checkQueue(db: Db): Promise<Finding> {
   if (oldestDueSeconds < limits.doctorQueueLateSeconds) return ok(depth)
   const minutes = Math.round(oldestDueSeconds / 60)
   return warn(
-    `${depth} The oldest is due for ${minutes} minutes: is the role deliver running, is delivery stopped, or is a route too slow? posthorn message show tells what its attempts saw.`,
+    `${depth} The oldest is due for ${minutes} minutes: is the role deliver running, is delivery stopped, is a route too slow, or a provider limited (posthorn destination list) or paused? posthorn message show tells what its attempts saw.`,
   )
 }
 

@@ -12,7 +12,7 @@ const reasons: Readonly<Record<string, string>> = {
   hourly_limit_reached: 'The plan’s limit for 60 minutes was reached.',
   daily_limit_reached: 'The plan’s limit for the day was reached.',
   monthly_limit_reached: 'The plan’s limit for the month was reached.',
-  attachment_infected: 'The scanner found malware in a file.',
+  attachment_infected: 'The scanner found malware in a file, or could not examine it.',
   upgrade_required: 'The plan does not include sending.',
   workspace_blocked: 'The workspace is blocked.',
   mailbox_not_active: 'The mailbox does not exist, is disabled, or its domain is not verified.',
