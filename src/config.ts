@@ -694,6 +694,8 @@ export const limits = {
   housekeepingPages: 16,
   /** Between the tries to take off a partition that somebody was using. */
   housekeepingBusyMs: 2_000,
+  /** So long a migration stands in line for a table's lock, and everybody else behind it. */
+  migrationLockMs: 100,
   housekeepingBusyTries: 30,
   backupRowsPerPage: 500,
   backupPageBytes: 16 * 1024 * 1024,

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import type { Db } from './database.ts'
 import { storeWorld } from './store.test-kit.ts'
 import { migrate } from './migrate.ts'
 
@@ -27,3 +28,47 @@ test('a database that a newer release has migrated is refused in one sentence, a
   })
   await world.close()
 })
+
+test('a migration that needs a table which a backup reads holds up nobody behind it, and is made when that is over', async () => {
+  const world = await storeWorld()
+  // As the release before left it.
+  await world.db.run(`delete from kysely_migration where name = '0027-no-index-by-age-of-keys'`)
+  await world.db.run('create index idempotency_keys_age on idempotency_keys using brin (created_at)')
+  const [backup, sender] = [await world.session(), await world.session()]
+  await backup.query('begin')
+  await backup.query('select from idempotency_keys')
+  await sender.query(`set statement_timeout = '4s'`)
+
+  let tries = 0
+  const migrated = migrate(world.connection, async () => {
+    tries += 1
+    if (tries === 2) await backup.query('commit')
+  })
+  await untilAsked(world.db, 'AccessExclusiveLock')
+  await sender.query('select from idempotency_keys limit 1') // would wait behind it until the backup ends
+  await migrated
+  expect(tries).toBe(2)
+  expect(await world.value(`select to_regclass('idempotency_keys_age')::text`)).toBeNull()
+  await world.close()
+})
+
+test('a migration that never gets its table gives up with the reason, and has changed nothing', async () => {
+  const world = await storeWorld()
+  await world.db.run(`delete from kysely_migration where name = '0027-no-index-by-age-of-keys'`)
+  await world.db.run('create index idempotency_keys_age on idempotency_keys using brin (created_at)')
+  const backup = await world.session()
+  await backup.query('begin')
+  await backup.query('select from idempotency_keys')
+  await expect(migrate(world.connection, () => backup.query(`select`))).rejects.toMatchObject({
+    name: 'Trouble',
+    message: expect.stringMatching(/cannot be migrated now: .*a backup.*Nothing is changed/) as string,
+  })
+  await backup.query('commit')
+  expect(await world.value(`select to_regclass('idempotency_keys_age')::text`)).toBe('idempotency_keys_age')
+  await world.close()
+})
+
+async function untilAsked(db: Db, mode: string): Promise<void> {
+  const asked = `select from pg_locks where mode = $1 and not granted and database = (select oid from pg_database where datname = current_database())`
+  while ((await db.run(asked, [mode])).length === 0) continue
+}

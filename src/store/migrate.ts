@@ -1,19 +1,26 @@
 // Brings a database to this release's schema: the .sql files in migrations/, forward only, each once. Two nodes that start together wait
-// for each other (Kysely's migrator holds a lock).
+// for each other (Kysely's migrator holds a lock). A migration that must wait for a table gives up after a moment and begins again: behind its
+// place in the line for the lock every node of the release before would wait, for as long as a backup, say, reads that table.
+import { setTimeout as wait } from 'node:timers/promises'
 import { readdir, readFile } from 'node:fs/promises'
 import { Kysely, PostgresDialect, sql } from 'kysely'
 import { Migrator } from 'kysely/migration'
 import { Pool } from 'pg'
 import { Trouble, wordsOf } from '../base/trouble.ts'
+import { limits } from '../config.ts'
 import { isDatabaseAway, linesOf, over, serverOf, type Connection } from './database.ts'
 import { whyUnfit } from './server-facts.ts'
 
 const folder = new URL('./migrations/', import.meta.url)
 
 /** Returns the version that the database has now: the name of the newest migration. */
-export async function migrate(connection: Connection): Promise<{ version: string }> {
+export async function migrate(
+  connection: Connection,
+  pause: (ms: number) => Promise<unknown> = wait,
+): Promise<{ version: string }> {
   const { stream, ended } = linesOf(connection)
-  const pool = new Pool({ ...serverOf(connection), stream, max: 1, connectionTimeoutMillis: 10_000 })
+  const server = serverOf(connection, [`-c lock_timeout=${limits.migrationLockMs}`])
+  const pool = new Pool({ ...server, stream, max: 1, connectionTimeoutMillis: 10_000 })
   pool.on('error', () => undefined)
   let reached = false
   pool.on('connect', () => (reached = true))
@@ -32,7 +39,16 @@ export async function migrate(connection: Connection): Promise<{ version: string
       ),
     )
     const migrator = new Migrator({ db, provider: { getMigrations: () => Promise.resolve(migrations) } })
-    const { error } = await migrator.migrateToLatest()
+    let { error } = await migrator.migrateToLatest()
+    for (let tries = 1; isBusy(error) && tries < limits.housekeepingBusyTries; tries += 1) {
+      await pause(limits.housekeepingBusyMs)
+      error = (await migrator.migrateToLatest()).error
+    }
+    if (isBusy(error))
+      throw new Trouble(
+        'the database cannot be migrated now: somebody has been using a table that must change for a minute (a backup, or a transaction that was left open). Nothing is changed; start again when it has ended',
+        { cause: error },
+      )
     // A command asks no server whether it is good enough. Where it fails for that, those are the words.
     const unfit = error !== undefined && reached ? await over(connection, whyUnfit).catch(() => undefined) : undefined
     if (unfit !== undefined) throw new Trouble(unfit, { cause: error })
@@ -59,3 +75,6 @@ export async function migrate(connection: Connection): Promise<{ version: string
     await ended(db.destroy())
   }
 }
+
+/** A lock was not to be had: the migrations are undone, and nobody waits behind them. */
+const isBusy = (error: unknown): boolean => error instanceof Error && (error as { code?: unknown }).code === '55P03'
