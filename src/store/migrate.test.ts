@@ -32,7 +32,7 @@ test('a database that a newer release has migrated is refused in one sentence, a
 test('a migration that needs a table which a backup reads holds up nobody behind it, and is made when that is over', async () => {
   const world = await storeWorld()
   // As the release before left it.
-  await world.db.run(`delete from kysely_migration where name = '0027-no-index-by-age-of-keys'`)
+  await world.db.run(`delete from kysely_migration where name >= '0027'`)
   await world.db.run('create index idempotency_keys_age on idempotency_keys using brin (created_at)')
   const [backup, sender] = [await world.session(), await world.session()]
   await backup.query('begin')
@@ -54,12 +54,12 @@ test('a migration that needs a table which a backup reads holds up nobody behind
 
 test('a migration that never gets its table gives up with the reason, and has changed nothing', async () => {
   const world = await storeWorld()
-  await world.db.run(`delete from kysely_migration where name = '0027-no-index-by-age-of-keys'`)
+  await world.db.run(`delete from kysely_migration where name >= '0027'`)
   await world.db.run('create index idempotency_keys_age on idempotency_keys using brin (created_at)')
   const backup = await world.session()
   await backup.query('begin')
   await backup.query('select from idempotency_keys')
-  await expect(migrate(world.connection, () => backup.query(`select`))).rejects.toMatchObject({
+  await expect(migrate(world.connection, () => backup.query('select'), 3)).rejects.toMatchObject({
     name: 'Trouble',
     message: expect.stringMatching(/cannot be migrated now: .*a backup.*Nothing is changed/) as string,
   })
