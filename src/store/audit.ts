@@ -31,10 +31,13 @@ const insert = sql(
   `insert into audit_log (workspace_id, id, at, actor, action, target, facts) values ($1, ${dated('$2')}, app_now(), $3, $4, $5, $6::text::json)`,
 )
 const named = `coalesce(u.email, k.name) actor_name`
+/** As an id, so that it is found by its key, and not among the texts of all ids. */
+const idBehind = (kind: string): string =>
+  `case when a.actor ~ '^${kind}[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then substr(a.actor, ${kind.length + 1})::uuid end`
 const actors = `
-  left join lateral (select x.email from users x where a.actor like 'user:%' and x.id::text = substr(a.actor, 6) limit 1) u on true
+  left join lateral (select x.email from users x where x.id = ${idBehind('user:')} limit 1) u on true
   left join lateral (
-    select x.name from api_keys x where a.actor like 'key:%' and x.workspace_id = a.workspace_id and x.id::text = substr(a.actor, 5) limit 1) k on true`
+    select x.name from api_keys x where x.workspace_id = a.workspace_id and x.id = ${idBehind('key:')} limit 1) k on true`
 const page = sql(
   'page-audit',
   `select a.id, a.at, a.actor, a.action, a.target, a.facts, ${named}

@@ -125,6 +125,8 @@ function clientOptions(connection: Connection, kind: PoolKind): PoolConfig {
   const server = [
     '-c synchronous_commit=on',
     '-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off -c jit=off',
+    // A page is read in the order of its index: a bitmap would fetch all that lies behind the cursor, and sort it, for each page.
+    '-c enable_bitmapscan=off',
     `-c statement_timeout=${kind.answerMs} -c idle_in_transaction_session_timeout=30000`,
   ]
   return { ...serverOf(connection, server), application_name: kind.name, ...keptAlive }

@@ -1259,9 +1259,10 @@ begin
   select c.workspace_id, c.why from changed c where c.why is not null
   union all
   (select null::uuid, null::text from ended e cross join lateral (
-     select from webhook_queue q
-      where q.workspace_id = e.w and q.message_id = e.m and q.sequence > e.s and q.lease_until is null and q.due_at <= now_at limit 1) later
-    limit 1);
+     -- the events of this message first, along the key, and then which of them are due
+     select x.lease_until, x.due_at from webhook_queue x
+      where x.workspace_id = e.w and x.message_id = e.m and x.sequence > e.s offset 0) later
+    where later.lease_until is null and later.due_at <= now_at limit 1);
 end $function$;
 CREATE OR REPLACE FUNCTION public.endings_of(batch json)
  RETURNS TABLE(id uuid, w uuid, epoch integer, token bigint, status text, error text, provider_id text, delay_ms bigint, evidence text, uses_try boolean, outcome text, facts json, event json, report json, report_type text, report_event text, rank smallint, detail text, bounce json, suppress boolean, rule text)
@@ -1596,7 +1597,7 @@ begin
   return query
   with out_of_time as materialized (
     select o.* from outbound o where o.status = 'sending' and o.lease_until < now_at and (armed_too or o.armed_epoch is null)
-     order by o.message_id limit most for update skip locked
+     order by o.lease_until limit most for update skip locked
   ),
   judged as materialized (
     select o.*, case when o.armed_epoch is not null then 'delivery_unknown'

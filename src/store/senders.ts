@@ -103,7 +103,8 @@ const mailbox = sql(
 const mailboxesOf = sql(
   'list-mailboxes',
   `select m.id, m.address, m.name, m.status, m.created_at, d.name as domain
-     from mailboxes m join domains d on d.workspace_id = m.workspace_id and d.id = m.domain_id
+     from mailboxes m
+     cross join lateral (select x.name from domains x where x.workspace_id = m.workspace_id and x.id = m.domain_id limit 1) d
     where m.workspace_id = $1 order by m.address_key`,
 )
 const mailboxById = sql(
