@@ -1174,9 +1174,10 @@ AS $function$
   with unwanted as materialized (
     select c.workspace_id, c.message_id, c.body_blob, c.shares_blobs from workspaces w
       cross join lateral (
-        select x.* from contents x
-         where x.workspace_id = w.id
-           and exists (select from messages m where m.workspace_id = x.workspace_id and m.id = x.message_id and m.finished_at is not null)
+        -- content by content: as a join it went along all records that are kept
+        select x.* from contents x cross join lateral (
+          select m.finished_at from messages m where m.workspace_id = x.workspace_id and m.id = x.message_id limit 1) record
+         where x.workspace_id = w.id and record.finished_at is not null
          limit most) c
      where not w.keeps_content limit most
   ),
@@ -1184,7 +1185,7 @@ AS $function$
     delete from contents c using unwanted u where c.workspace_id = u.workspace_id and c.message_id = u.message_id
   ),
   file as (
-    delete from attachments a using unwanted u where a.workspace_id = u.workspace_id and a.message_id = u.message_id 
+    delete from attachments a using unwanted u where a.workspace_id = u.workspace_id and a.message_id = u.message_id
     returning a.blob_id, u.shares_blobs
   ),
   blob as (

@@ -1,7 +1,7 @@
--- Two statements read the whole queue for a few rows, whenever the planner took the other of two indexes (docs/decisions/0006). The reaper took
+-- Three statements read a whole table for a few rows, whenever the planner took the other of two indexes (docs/decisions/0006). The reaper took
 -- leases that had run out in the order of the key, and so went along all messages that wait, at every look; it goes along the leases now (rows that
 -- are locked are skipped, so that their order is free). And whether an event of the same message is due was looked for among all that is due in its
--- workspace, once for each ended webhook. What both do, and their names, stay: an older release may call them beside us.
+-- workspace, once for each ended webhook. Contents that a workspace does not want kept were looked for among all its records. What they do, and their names, stay: an older release may call them beside us.
 
 create or replace function reap_2(tries_max integer, most integer, armed_too boolean)
  returns table(id uuid, becomes text)
@@ -125,3 +125,31 @@ begin
       where x.workspace_id = e.w and x.message_id = e.m and x.sequence > e.s offset 0) later
     where later.lease_until is null and later.due_at <= now_at limit 1);
 end $$;
+
+create or replace function drop_unwanted_contents_1(most integer) returns integer
+ language sql as $$
+  with unwanted as materialized (
+    select c.workspace_id, c.message_id, c.body_blob, c.shares_blobs from workspaces w
+      cross join lateral (
+        -- content by content: as a join it went along all records that are kept
+        select x.* from contents x cross join lateral (
+          select m.finished_at from messages m where m.workspace_id = x.workspace_id and m.id = x.message_id limit 1) record
+         where x.workspace_id = w.id and record.finished_at is not null
+         limit most) c
+     where not w.keeps_content limit most
+  ),
+  content as (
+    delete from contents c using unwanted u where c.workspace_id = u.workspace_id and c.message_id = u.message_id
+  ),
+  file as (
+    delete from attachments a using unwanted u where a.workspace_id = u.workspace_id and a.message_id = u.message_id
+    returning a.blob_id, u.shares_blobs
+  ),
+  blob as (
+    -- what other recipients of the same DATA still need goes with its partition
+    delete from blobs b using (select f.blob_id from file f where not f.shares_blobs
+                               union select u.body_blob from unwanted u where u.body_blob is not null and not u.shares_blobs) gone
+     where b.id = gone.blob_id
+  )
+  select count(*)::integer from unwanted
+$$;

@@ -26,11 +26,13 @@ export interface LaneRow {
 // At most $1 rows of the queue are looked at: of a longer one this is the beginning.
 const lanes = sql(
   'queue-lanes',
-  `select q.workspace_id, w.name workspace_name, q.destination, q.status, count(*)::integer many, min(q.due_at) oldest_due_at,
-          max(q.attempts) attempts_max
-     from (select workspace_id, destination, status, due_at, attempts from outbound limit $1) q
-     join workspaces w on w.id = q.workspace_id
-    group by 1, 2, 3, 4 order by many desc, 1, 3, 4 limit 200`,
+  `select q.workspace_id, w.name workspace_name, q.destination, q.status, q.many, q.oldest_due_at, q.attempts_max
+     from (
+       select l.workspace_id, l.destination, l.status, count(*)::integer many, min(l.due_at) oldest_due_at, max(l.attempts) attempts_max
+         from (select workspace_id, destination, status, due_at, attempts from outbound limit $1) l
+        group by 1, 2, 3 order by many desc, 1, 2, 3 limit 200) q
+     cross join lateral (select x.name from workspaces x where x.id = q.workspace_id limit 1) w
+    order by q.many desc, 1, 3, 4`,
 )
 
 export const readLanes = (db: Db, rowsMax: number): Promise<LaneRow[]> => db.rows<LaneRow>(lanes, [rowsMax])
