@@ -47,7 +47,7 @@ async function planOf(ask: (db: Db) => Promise<unknown>): Promise<Plan> {
       // Behind a name, so that it is planned as it is in the service: for all values alike.
       await session.run('deallocate all')
       await session.run(`prepare asked as ${text}`)
-      const said = values.map((each) =>
+      const said = (values as readonly (string | number | boolean | Date | null)[]).map((each) =>
         each === null ? 'null' : escapeLiteral(each instanceof Date ? each.toISOString() : String(each)),
       )
       const [row] = await session.run<{ 'QUERY PLAN': [{ Plan: Plan }] }>(
