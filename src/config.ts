@@ -634,6 +634,8 @@ export const limits = {
   /** As many as messages in flight: their share of those is what keeps one workspace's from using up all. */
   connectionsMax: 1_000,
   messagesPerConnectionMax: 100,
+  /** In a row: a host that refuses so many may mean the connection, and take the same mail over the next. */
+  refusalsPerConnectionMax: 3,
   connectionIdleMs: 10_000,
   mxHostsMax: 10,
   addressesPerHostMax: 4,

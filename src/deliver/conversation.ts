@@ -106,6 +106,8 @@ export class Conversation {
   peer: Peer
   /** Mails whose dot was answered. */
   sent = 0
+  /** Mails that were refused, in a row. */
+  refused = 0
   readonly #line: Line
   readonly #target: Target
   readonly #manner: Manner
@@ -337,6 +339,7 @@ export class Conversation {
     const reply = typeof why === 'string' ? beside : why
     const reusable = inStep && reply?.code !== 421 && this.alive
     if (!reusable) this.close()
+    if (reply !== undefined) this.refused = reply.code < 400 ? 0 : this.refused + 1
     return {
       phase,
       ...(reply !== undefined && { reply }),

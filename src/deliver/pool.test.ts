@@ -3,8 +3,8 @@ import { runInNewContext } from 'node:vm'
 import { afterEach, describe, expect, test } from 'vitest'
 import { survivesItsLife } from '../base/service.test-kit.ts'
 import { limits } from '../config.ts'
-import { mailOf, polite, silence, startPeer, targetOf, until } from './peer.test-kit.ts'
-import type { Peer } from './peer.test-kit.ts'
+import { mailOf, polite, silence, startPeer, targetOf, until, withoutPipelining } from './peer.test-kit.ts'
+import type { Act, Peer } from './peer.test-kit.ts'
 import { Pool } from './pool.ts'
 import type { Lease, PoolSettings } from './pool.ts'
 
@@ -112,6 +112,25 @@ describe('a kept connection', () => {
     for (let mail = 0; mail < 5; mail++) await sendOver(pool, peer)
     expect(peer.connections).toBe(3)
     await until(() => peer.heard.filter((line) => line === 'QUIT').length === 2)
+  })
+
+  // postscreen's deep protocol tests answer 450 to all that comes over the first connection, and look at nothing before its end.
+  test('over which nothing is taken is given up after a few refusals: the next one may be let in', async () => {
+    const peer = await peerOf((connection) =>
+      connection === 1 ? { EHLO: withoutPipelining, RCPT: '450 4.3.2 not now\r\n' } : {},
+    )
+    const pool = await poolOf()
+    for (let mail = 0; mail < limits.refusalsPerConnectionMax + 2; mail++) await sendOver(pool, peer)
+    expect([peer.connections, peer.dots]).toEqual([2, 2])
+    expect(peer.heard.filter((line) => line === 'QUIT')).toHaveLength(1)
+  })
+
+  test('over which one mail or another is refused is kept', async () => {
+    let recipients = 0
+    const RCPT: Act = (socket) => void socket.write(++recipients % 2 ? '450 4.2.0 greylisted\r\n' : '250 ok\r\n')
+    const [peer, pool] = [await peerOf({ RCPT, EHLO: withoutPipelining }), await poolOf()]
+    for (let mail = 0; mail < 4 * limits.refusalsPerConnectionMax; mail++) await sendOver(pool, peer)
+    expect([peer.connections, peer.dots]).toEqual([1, 2 * limits.refusalsPerConnectionMax])
   })
 
   test('is closed when nobody needs it, with QUIT', async () => {
