@@ -5,7 +5,14 @@ import { limits } from '../config.ts'
 import type { Log } from '../base/log.ts'
 import type { ProviderReport } from '../domain/provider-report.ts'
 import { isGenuine, readToken, returnPathName } from '../mail/return-path.ts'
-import { findRelayed, findReported, type RelayRoute, type Reported, type ReportAnswer } from '../store/reports.ts'
+import {
+  findRelayed,
+  findReported,
+  isReturnPathHost,
+  type RelayRoute,
+  type Reported,
+  type ReportAnswer,
+} from '../store/reports.ts'
 import type { ReportRow } from '../store/reports.ts'
 import { keepUnmatched, type NewUnmatched, type UnmatchedReason } from '../store/unmatched.ts'
 import type { Db } from '../store/database.ts'
@@ -30,7 +37,7 @@ export interface FeedbackTools {
 /** Who mail of ours can be for. */
 export type Addressee =
   | { readonly kind: 'message'; readonly address: string; readonly message: Reported }
-  /** Where feedback loops are registered. */
+  /** Where feedback loops are registered; and postmaster, whom everybody may write to: it is read alike. */
   | { readonly kind: 'complaints'; readonly address: string }
 
 export interface ReceivedMail {
@@ -50,7 +57,7 @@ export interface Feed {
 export type FeedAnswer = ReportAnswer | UnmatchedReason | 'no_event'
 
 export interface Feedback {
-  /** Undefined for every address but return paths that we wrote and the complaint address. */
+  /** Undefined for every address but return paths that we wrote, the complaint address and postmaster. */
   addresseeOf(address: string): Promise<Addressee | undefined>
   /**
    * Resolves to `kept` when what the mail reports is committed, to `later` where the sender is to come again. Rejects when that is not known:
@@ -62,6 +69,8 @@ export interface Feedback {
 }
 
 const complaintsLocal = 'complaints'
+/** RFC 5321 4.5.1: at every name that mail comes in for, and without one. Hosts that verify a sender may ask for it. */
+const postmasterLocal = 'postmaster'
 
 export function makeFeedback(tools: FeedbackTools): Feedback {
   const { db, log } = tools
@@ -80,6 +89,9 @@ export function makeFeedback(tools: FeedbackTools): Feedback {
     const at = address.lastIndexOf('@')
     const local = address.slice(0, at)
     const host = address.slice(at + 1).toLowerCase()
+    if (host === postmasterLocal && at === -1) return { kind: 'complaints', address }
+    if (local.toLowerCase() === postmasterLocal)
+      return host === tools.hostname || (await isReturnPathHost(db, host)) ? { kind: 'complaints', address } : undefined
     if (local.split('+', 1)[0]?.toLowerCase() === complaintsLocal)
       return host === tools.hostname ? { kind: 'complaints', address } : undefined
     const message = await messageOfToken(local)

@@ -174,7 +174,7 @@ describe('who is there', () => {
     expect(await hand({ from: '', to: message.address.toUpperCase(), content: dsn(message) })).toBe('250')
     expect(await hand({ from: 'fbl@loop.example', to: 'Complaints+x@NODE.test', content: note })).toBe('250')
     for (const to of [
-      'postmaster@node.test',
+      'postmaster@example.org',
       'ann@example.org',
       'post@shop.example',
       'complaints@example.org',
@@ -183,6 +183,19 @@ describe('who is there', () => {
       expect(await hand({ from: '', to, content: note })).toBe(
         'rcpt: 550 5.1.1 No such address here, and nothing is relayed',
       )
+  })
+
+  // RFC 5321 4.5.1. Who verifies senders may ask for it (Exim: `verify = sender/callout=postmaster`), and refuses our mail for good without it.
+  test('postmaster, wherever return paths lead: what is written there is kept for operators to read, without effect', async () => {
+    const message = await sent()
+    await world.db.run(`update domains set return_path_host = 'bounces.' || name where id = $1`, [sender.domainId])
+    const name = await world.value<string>('select name from domains where id = $1', [sender.domainId])
+    for (const to of ['postmaster', 'Postmaster@NODE.test', `POSTMASTER@bounces.${name}`])
+      expect(await hand({ from: 'ann@example.org', to, content: dsn(message) })).toBe('250')
+    expect(await unmatched()).toEqual(Array(3).fill('not_a_complaint'))
+    expect(await events(message)).toEqual([])
+    for (const to of [`postmaster@${name}`, 'postmaster@bounces.nobody.example', `complaints@bounces.${name}`])
+      expect(await hand({ from: '', to, content: dsn(message) })).toMatch(/^rcpt: 550/)
   })
 
   test('forged, truncated and foreign tokens are refused, and have no effect', async () => {

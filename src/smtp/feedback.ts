@@ -1,5 +1,5 @@
-// The bounce mailbox: a receiving SMTP server for return paths that we wrote and for the complaint address, and for nothing else
-// (attacks T12). Never a relay; never answers mail with mail. A report is committed before its 250. Whoever tries addresses that are none
+// The bounce mailbox: a receiving SMTP server for return paths that we wrote, for the complaint address and for postmaster, and for
+// nothing else (attacks T12). Never a relay; never answers mail with mail. A report is committed before its 250. Whoever tries addresses that are none
 // of ours has to wait.
 import { limits } from '../config.ts'
 import type { Log } from '../base/log.ts'

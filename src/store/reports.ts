@@ -40,6 +40,7 @@ const byProviderId = sql(
      join workspaces w on w.id = m.workspace_id
     where r.route = $1 and r.provider_id = $2 limit 2`,
 )
+const byReturnPath = sql('find-return-path', 'select 1 from domains where return_path_host = $1 limit 1')
 
 /** By the id in a token, which is not proven yet: this says whose it would be. */
 export async function findReported(db: Db, id: string): Promise<Reported | undefined> {
@@ -51,6 +52,11 @@ export async function findRelayed(db: Db, route: RelayRoute, providerId: string)
   if (providerId.includes('\0')) return undefined // PostgreSQL has no such text
   const found = await db.rows<Reported>(byProviderId, [routeColumn(route), providerId])
   return found.length === 1 ? found[0] : undefined
+}
+
+/** Whether mail of ours names this host in its return path. */
+export async function isReturnPathHost(db: Db, host: string): Promise<boolean> {
+  return (await db.rows(byReturnPath, [host])).length > 0
 }
 
 /** One report as it is recorded. Optional members are left out. */
