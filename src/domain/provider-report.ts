@@ -20,6 +20,8 @@ export interface ProviderReport {
   readonly evidence: readonly MessageEvidence[]
   /** As the report names it; never the one that is suppressed, which is always the message's own. */
   readonly recipient?: string
+  /** The reporter says that it had made other addresses of the one that the message went to. */
+  readonly expanded?: true
   /** Of a bounce, a delay or a delivery: what the remote side said, for `classify`. */
   readonly reply?: ReportedReply
   /** What a person may read about it, bounded. */

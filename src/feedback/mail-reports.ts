@@ -47,6 +47,7 @@ function deliveryOf(report: Report, said: ReportedRecipient): ProviderReport[] {
       kind,
       evidence: evidenceIn(report),
       ...(said.recipient !== undefined && { recipient: said.recipient }),
+      ...(report.expanded && { expanded: true }),
       reply: {
         action: said.action,
         text: said.text,

@@ -22,6 +22,8 @@ export interface Report {
   readonly reporter?: string
   /** ENVID of the transaction that the report is about (RFC 3464 2.2.1). */
   readonly envelopeId?: string
+  /** It says in words that other addresses were made of the one that we wrote to: a list, an alias, a forwarding. */
+  readonly expanded?: true
   /** Who wrote a bounce in free text, in lower case, where its From is one address. */
   readonly author?: string
   /** The header of the mail that is returned, as far as it is. */
@@ -63,6 +65,7 @@ export function readReport(bytes: Buffer): Report {
     return nothing('auto_reply', returned)
   return {
     kind: 'bounce_text',
+    ...expandedIn(notice),
     ...(author === undefined ? {} : { author }),
     recipients: recipients.map(({ recipient = failed, text }) => ({
       action: delayed ? 'delayed' : 'failed',
@@ -82,6 +85,10 @@ export function returnedField(report: Pick<Report, 'returned'>, name: string): s
 function nothing(kind: ReportKind, returned: readonly MimeField[]): Report {
   return { kind, recipients: [], returned }
 }
+
+/** Postfix and sendmail, then Exim. */
+const expandedIn = (notice: string): { expanded?: true } =>
+  /\((?:expanded|generated) from:?\s/.test(notice) ? { expanded: true } : {}
 
 const reporterOf = (reporter: string | undefined): { reporter?: string } => (reporter === undefined ? {} : { reporter })
 
@@ -209,6 +216,7 @@ function dsnReport(status: DeliveryStatus, notice: string, returned: readonly Mi
         ...(remoteMta === undefined ? {} : { remoteMta }),
       }
     }),
+    ...expandedIn(notice),
     ...reporterOf(status.message.get('reporting-mta')?.replace(/^[A-Za-z0-9-]{1,20}\s{0,4};\s{0,8}/, '')),
     ...(envelopeId === undefined ? {} : { envelopeId }),
     returned,

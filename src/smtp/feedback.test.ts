@@ -335,6 +335,18 @@ describe('a report to a return path', () => {
     expect(await suppressed()).toEqual([])
   })
 
+  test.each([
+    ['Postfix', '<eve@example.org> (expanded from <list@example.org>): unknown user: "eve@example.org"'],
+    ['sendmail', '<eve@example.org>\n    (reason: 550 5.1.1 User Unknown)\n    (expanded from: <list@example.org>)'],
+    ['Exim', '  eve@example.org\n    (generated from list@example.org)\n    550 5.1.1 User unknown'],
+  ])('that says that one address was made of the recipient (%s) suppresses nobody', async (_, words) => {
+    const message = await sent('list@example.org')
+    const text = dsn(message).toString('latin1').replace('; ann@', '; eve@').replace('Sorry.', words)
+    await hand({ from: '', to: message.address, content: crlf(text) })
+    expect(await events(message)).toEqual(['message.soft_bounced'])
+    expect(await suppressed()).toEqual([])
+  })
+
   test('that names other addresses behind the recipient suppresses nobody', async () => {
     const message = await sent('list@example.org')
     const one = dsn(message).toString('latin1')
