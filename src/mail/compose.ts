@@ -150,7 +150,8 @@ function fromValue(address: string, name: string | undefined): string {
 }
 
 function phraseOf(name: string): string {
-  const folded = isPlain(name) ? foldWords(name.replace(/["\\]/g, '\\$&'), 'From: "'.length) : undefined
+  const isWords = isPlain(name) && !name.includes('  ')
+  const folded = isWords ? foldWords(name.replace(/["\\]/g, '\\$&'), 'From: "'.length) : undefined
   if (folded === undefined) return encodedWords(name, 'From: '.length)
   return /^[A-Za-z0-9 !#$%&'*+/=?^_`{|}~-]*$/.test(name) && folded === name ? name : `"${folded}"`
 }

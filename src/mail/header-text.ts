@@ -21,8 +21,9 @@ export function isPlain(text: string): boolean {
 
 /** The text with folds at its spaces; undefined where a fold would not read back exactly, or a word is too long. */
 export function foldWords(text: string, column: number): string | undefined {
-  if (text.includes('  ') || text.startsWith(' ') || text.endsWith(' ')) return undefined
+  if (text.startsWith(' ') || text.endsWith(' ')) return undefined
   if (column + text.length <= columnsMax) return text
+  if (text.includes('  ')) return undefined
   let folded = ''
   let at = column
   for (const word of text.split(' ')) {
