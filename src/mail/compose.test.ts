@@ -279,6 +279,23 @@ test('every attempt transmits the same octets', () => {
   ).toBe(true)
 })
 
+// GMime (notmuch, Geary) decodes words of Base64 in a row as one, and stops at the first padding.
+test.each([
+  'ü'.repeat(200),
+  'ご注文番号は4711です。月曜日に発送いたします。'.repeat(5),
+  'Re: ご注文ありがとうございます。どうぞよろしくお願いいたします。',
+  'xx注文ありがとうございます。どうぞよろしくお願いいたします。ご注文ありがとうございます。',
+  '🎉'.repeat(100),
+  'Здравствуйте, ваш заказ принят и будет отправлен в понедельник утром; спасибо за покупку в нашем магазине',
+  'aü🎉文'.repeat(30),
+])('no word of Base64 with padding stands before another: %s', async (subject) => {
+  const mail = composeMail(draft({ subject }))
+  const field = mail.fields.find(([name]) => name === 'Subject')?.[1] ?? ''
+  expect(field).not.toMatch(/=\?=\r\n =\?utf-8\?B/)
+  expectCleanWire(mail)
+  expect((await readByPostalMime(wireOf(mail))).subject).toBe(subject)
+})
+
 // Filters count encoded words that need not be (rspamd: SUBJ_EXCESS_QP).
 test('a subject in ASCII that fits in its line is written as it is, with two spaces in it too', () => {
   expect(wireOf(composeMail(draft({ subject: 'Invoice  4711' }))).toString()).toContain(

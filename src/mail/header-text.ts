@@ -58,16 +58,42 @@ export function encodedWords(text: string, column: number): string {
   let room = roomAt(column)
   for (const character of wellFormed) {
     const width = widthOf(character)
-    if (width > room) {
-      words.push(`${open}${encode(part)}?=`)
-      part = ''
-      room = roomAt(1)
+    while (width > room && part !== '') {
+      const { word, rest } = asQ ? { word: `${open}${encode(part)}?=`, rest: '' } : cutOf(part)
+      words.push(word)
+      part = rest
+      room = roomAt(1) - widthOf(part)
     }
     part += character
     room -= width
   }
   words.push(`${open}${encode(part)}?=`)
   return words.join('\r\n ')
+}
+
+/**
+ * The next word of Base64, without padding at its end: some readers (GMime) decode all words in a row as one, up to the first padding, and lose
+ * the rest. A letter that stands in the way of that goes into a word of Q.
+ */
+function cutOf(part: string): { readonly word: string; readonly rest: string } {
+  const cut = (open: string, encode: (text: string) => string, at: number) => ({
+    word: `${open}${encode(part.slice(0, at))}?=`,
+    rest: part.slice(at),
+  })
+  let at = 0
+  let octets = 0
+  const lastAt = new Map<number, number>()
+  const firstAt = new Map<number, number>()
+  for (const character of part) {
+    at += character.length
+    octets += Buffer.byteLength(character)
+    lastAt.set(octets % 3, at)
+    if (!firstAt.has(octets % 3)) firstAt.set(octets % 3, at)
+  }
+  const whole = lastAt.get(0)
+  const inTheWay = [...firstAt].find(([residue, first]) => first < (lastAt.get(residue) ?? 0))?.[1]
+  if (whole === undefined && inTheWay !== undefined) return cut('=?utf-8?Q?', qEncode, inTheWay)
+  return cut('=?utf-8?B?', (text) => Buffer.from(text).toString('base64'), whole ?? part.length)
 }
 
 /** RFC 2047 4.2 with the letters that are safe in a phrase too (section 5, rule 3). */
