@@ -104,9 +104,8 @@ async function open(
 
 export class Conversation {
   peer: Peer
-  /** Mails whose dot was answered. */
+  /** Mails whose dot was answered; and mails that were refused, in a row. */
   sent = 0
-  /** Mails that were refused, in a row. */
   refused = 0
   readonly #line: Line
   readonly #target: Target
@@ -168,8 +167,7 @@ export class Conversation {
     try {
       const form = takesAsItIs(mail, this.#offers) ? mail : await sevenBitForm(mail)
       if (form === undefined) return this.#ended('mail', 'no_8bitmime', true)
-      const refused = await this.#envelope(form)
-      return refused ?? (await this.#content(form, unwatch))
+      return (await this.#envelope(form)) ?? (await this.#content(form, unwatch))
     } catch (error) {
       this.close() // a fault of ours: without a dot, whatever was said so far means nothing
       throw error
