@@ -117,7 +117,20 @@ describe('memory', () => {
     first.release()
     third.release()
     expect(room.take(100)).toBe(true)
+    // Another owner's share is free: what was given back twice would be room twice.
+    expect(room.take(1, 'another')).toBe(false)
+  })
+
+  test.each([
+    ['too large', 10, Buffer.alloc(1)],
+    ['spoiled', plenty, Buffer.from('\n')],
+  ])('a message that is %s holds no room while the rest of it comes', (_, bytesMax, more) => {
+    const room = new Room(10)
+    const reader = new DataReader(new Content(bytesMax, room))
+    reader.read(Buffer.alloc(10, 'x'), 0)
     expect(room.take(1)).toBe(false)
+    reader.read(more, 0)
+    expect(room.take(10)).toBe(true)
   })
 
   test('of the room nobody takes more than their share, and the rest stays for others', () => {

@@ -64,9 +64,9 @@ export class Content {
     return this.#bytes
   }
 
+  /** What was kept goes with the piece that spoils it. */
   spoil(): void {
     this.#bareLineEnds = true
-    this.release()
   }
 
   keep(piece: Buffer): void {

@@ -14,7 +14,12 @@ const accepting: Policy = {
   message: () => replies.ok,
 }
 
-function open(policy: Partial<Policy> = {}, limits: Partial<SessionLimits> = {}, roomBytes = 10_000) {
+function open(
+  policy: Partial<Policy> = {},
+  limits: Partial<SessionLimits> = {},
+  roomBytes = 10_000,
+  offer = openOffer('mx.test', true),
+) {
   const said: string[] = []
   const faults: unknown[] = []
   const room = new Room(roomBytes)
@@ -24,7 +29,7 @@ function open(policy: Partial<Policy> = {}, limits: Partial<SessionLimits> = {},
     return replies.ok
   }
   const session = new SmtpSession({
-    offer: openOffer('mx.test', true),
+    offer,
     policy: { ...accepting, message, ...policy },
     wire: {
       write: (text) => said.push(text),
@@ -208,6 +213,29 @@ test('nothing that comes between STARTTLS and TLS is read, and TLS begins from n
   session.secured()
   say('MAIL FROM:<a@b>\r\n')
   expect(heard()).toBe('503 5.5.1 Say EHLO first\r\n')
+})
+
+test('who had logged in before TLS has not behind it', () => {
+  const offer = { ...openOffer('mx.test', true), auth: 'always', mailNeeds: { tls: false, auth: true } } as const
+  const { session, say, heard } = open({ auth: () => replies.ok }, {}, 10_000, offer)
+  say(`EHLO c\r\nAUTH PLAIN ${Buffer.from('\0user\0password').toString('base64')}\r\nSTARTTLS\r\n`)
+  expect(heard()).toMatch(/250 2\.0\.0 Ok\r\n220 /)
+  session.secured()
+  say('EHLO c\r\nMAIL FROM:<a@b>\r\n')
+  expect(heard()).toMatch(/530 5\.7\.0 [^\r\n]+\r\n$/)
+})
+
+test('errors are counted until a message is accepted; one that is refused forgives none', () => {
+  const mistakes = 'NONSENSE\r\n'.repeat(2)
+  const refused = { code: 554, enhanced: '5.7.1', text: 'No' }
+  for (const [answer, end] of [
+    [replies.ok, /500 [^\r\n]+\r\n$/],
+    [refused, /421 [^\r\n]+\r\n\[close\]$/],
+  ] as const) {
+    const { say, heard } = open({ message: () => answer }, { errorsMax: 3 })
+    say(`${mistakes}${envelope}DATA\r\nx\r\n.\r\nNONSENSE\r\n`)
+    expect(heard()).toMatch(end)
+  }
 })
 
 test('retired between two mails it says 421; in the middle of a mail it waits for its end', async () => {

@@ -214,10 +214,10 @@ describe('time', () => {
     expect(await client.rest()).toMatch(/421 4\.4\.2 Session too long/)
   })
 
-  test('a client that waits for our decision is not silent: it gets its answer', async () => {
+  test('a client that waits for our decision is not silent: it gets its answer, and the session goes on', async () => {
     const { promise, answer } = pending()
     const server = await started({
-      limits: { idleMs: 20 },
+      limits: { idleMs: 300 },
       policy: () => ({ ...accepting, message: () => promise }),
     })
     const waiting = dial(server.port())
@@ -226,7 +226,8 @@ describe('time', () => {
     // Another client, silent from now on, tells when the limit has passed.
     await dial(server.port()).rest()
     answer(replies.ok)
-    await waiting.until('250 2.0.0 Ok\r\n')
+    waiting.say('QUIT\r\n')
+    expect(await waiting.rest()).toMatch(/250 2\.0\.0 Ok\r\n221 [^\r\n]*\r\n$/)
   })
 
   test('a client that never closes after our last word is closed', async () => {
@@ -298,7 +299,7 @@ describe('numbers', () => {
       return { code: 550, enhanced: '5.7.1', text: 'no '.repeat(300) }
     }
     const { policy, left } = watched({ ...accepting, mail })
-    const server = await started({ policy, limits: { idleMs: 60, closeMs: 20 } })
+    const server = await started({ policy, limits: { idleMs: 500, closeMs: 20 } })
     const client = dial(server.port())
     await client.until('220')
     client.socket.pause()
@@ -306,6 +307,8 @@ describe('numbers', () => {
     await left
     // What the buffers of both ends hold, and no more: all answers would be 180 MB.
     expect(asked).toBeLessThan(50_000)
+    // Not cut before it had said anything, which would show nothing.
+    expect(asked).toBeGreaterThan(0)
   })
 })
 
