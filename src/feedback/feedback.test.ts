@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { silentLog } from '../base/log.ts'
 import { makeVault } from '../base/secret.ts'
+import { limits } from '../config.ts'
 import type { Claim, MessageId } from '../domain/message.ts'
 import type { MessageEvidence, ProviderReport } from '../domain/provider-report.ts'
 import { makeToken } from '../mail/return-path.ts'
@@ -123,6 +124,20 @@ describe('a report of a feed', () => {
     )
     expect(kept[0]?.detail).toContain('2J user \nof ours')
     expect(JSON.stringify(kept).replaceAll('\\n', '')).not.toMatch(/\\u00|\\[trbf]|[\x7f-\x9f\u2028]/)
+  })
+
+  test('without any evidence is kept so many times a minute: anybody may write to the complaint address', async () => {
+    const others = makeFeedback({
+      db: world.db,
+      keys: makeReturnPathKeys(world.db, vault),
+      record: makeReportRecorder(world.db),
+      provenReporter: () => Promise.resolve('unproven'),
+      hostname: 'node.test',
+      log: silentLog,
+    })
+    const many = Array.from({ length: limits.unmatchedPerMinuteMax + 5 }, () => bounce())
+    await others.receiveFed({ name: 'generic', route: 'installation' }, many)
+    expect(await world.value('select count(*)::int from unmatched_feedback')).toBe(limits.unmatchedPerMinuteMax)
   })
 
   test('without any evidence is kept for operators, who can read it, until it is old', async () => {

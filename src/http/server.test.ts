@@ -100,7 +100,8 @@ describe('POST /api/v1/send, specification 4.1', () => {
     [503, 'service_unavailable', { accept: () => Promise.reject(new Away()) }, sending()],
     [500, 'internal_error', { accept: () => Promise.reject(new Error('secret SQL')) }, sending()],
   ] as const)('%s: %s', async (status, code, doors, request) => {
-    const { app } = appWith(doors)
+    const noted: string[] = []
+    const { app } = appWith({ ...doors, noteRefused: (refused) => void noted.push(refused.code) })
     const response = await app.inject(request)
     expect(response.statusCode).toBe(status)
     expect(response.headers['content-type']).toBe('application/json; charset=utf-8')
@@ -112,6 +113,8 @@ describe('POST /api/v1/send, specification 4.1', () => {
       status === 429 || status === 503 || code === 'idempotency_in_progress',
     )
     expect(response.headers['www-authenticate']).toBe(status === 401 ? 'Bearer' : undefined)
+    // A workspace is shown its own mistakes; our trouble is none of them, and a wrong key is nobody's.
+    expect(noted).toEqual(status === 401 || status >= 500 ? [] : [code])
   })
 
   test('a 503 of the database does not say that nothing was accepted: it may have been lost in the moment of the commit', async () => {
@@ -167,6 +170,13 @@ describe('POST /api/v1/send, specification 4.1', () => {
     const raw = new Uint8Array(Buffer.from(JSON.stringify(validBody)))
     const hash = Buffer.from(await crypto.subtle.digest('SHA-256', raw)).toString('hex')
     expect(seen.submissions[0]?.idempotency).toEqual({ key: 'order-1', bodyHash: hash })
+  })
+
+  test('an idempotency key may have all of its 255 characters', async () => {
+    const { app, seen } = appWith()
+    const key = 'x'.repeat(255)
+    expect((await app.inject(sending(validBody, { 'idempotency-key': key }))).statusCode).toBe(202)
+    expect(seen.submissions[0]?.idempotency?.key).toBe(key)
   })
 
   test.each(['', 'a b', 'é', 'x'.repeat(256), 'a\tb'])('an idempotency key %j is refused', async (key) => {

@@ -233,6 +233,19 @@ test('large bodies are bounded together: more wait unread, and the room comes ba
   expect(seen.submissions).toHaveLength(2)
 })
 
+test('a large request that was answered holds no room any more', async () => {
+  const { port } = await listening()
+  // Three of them are more than the share of a workspace: who finds no room waits, and is refused after a while.
+  const bytes = Buffer.alloc(limits.largeRequestsOfWorkspaceBytesMax / 3 + 1, 'x')
+  for (let n = 0; n < 3; n++) {
+    const line = dial(port)
+    line.socket.write(head(`Content-Length: ${bytes.length}`))
+    line.socket.write(bytes)
+    expect(body(await line.until(/\}$/)).code).toBe('invalid_json')
+    line.socket.destroy()
+  }
+})
+
 test('a body in chunks is read no further than its endpoint takes, and takes no room of large ones', async () => {
   const { port } = await listening({
     authenticate: () => Promise.resolve({ ...principal, scopes: new Set(['webhooks.write']) }),

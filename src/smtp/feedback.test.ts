@@ -14,7 +14,7 @@ import { makeToken } from '../mail/return-path.ts'
 import { makeReportRecorder } from '../store/reports.ts'
 import { makeReturnPathKeys } from '../store/return-path-keys.ts'
 import { storeWorld, type Sender, type StoreWorld } from '../store/store.test-kit.ts'
-import { feedbackServer } from './feedback.ts'
+import { feedbackServer, Guesses } from './feedback.ts'
 import type { SmtpServer } from './server.ts'
 
 const vault = makeVault('a key for the tests of feedback')
@@ -248,6 +248,16 @@ describe('who is there', () => {
     expect(await hand({ from: '', to: message.address, content: dsn(message) })).toMatch(/^rcpt: 421/)
     clockMs += limits.feedbackGuessesMs
     expect(await hand({ from: '', to: message.address, content: dsn(message) })).toBe('250')
+  })
+
+  test('so many networks are remembered and no more: when there are more of them, the next ones wait, and nobody who is known', () => {
+    let now = 0
+    const guesses = new Guesses(() => now)
+    guesses.areTooMany('one')
+    for (let n = 0; n < limits.feedbackGuessersMax; n++) guesses.count(`network ${n}`)
+    expect([guesses.areTooMany('another'), guesses.areTooMany('network 0')]).toEqual([true, false])
+    now += limits.feedbackGuessesMs
+    expect(guesses.areTooMany('another')).toBe(false)
   })
 
   test('a mail that goes round in circles is refused', async () => {

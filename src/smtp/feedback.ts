@@ -83,7 +83,7 @@ function receivedFields(content: Buffer): number {
 }
 
 /** Unknown addresses by network, forgotten together when their time is over. Bounded: who comes when it is full waits with the others. */
-class Guesses {
+export class Guesses {
   readonly #now: () => number
   #counts = new Map<string, number>()
   #endsAt = -Infinity

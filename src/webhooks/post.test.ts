@@ -5,6 +5,7 @@ import { once } from 'node:events'
 import { createSecureServer } from 'node:http2'
 import { createServer, type AddressInfo, type Server, type Socket } from 'node:net'
 import { createServer as createTls } from 'node:tls'
+import type { networkInterfaces } from 'node:os'
 import { createHmac } from 'node:crypto'
 import { gzipSync } from 'node:zlib'
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
@@ -88,7 +89,9 @@ describe('the SSRF table, with the development setting off', () => {
     ['', /https/],
     ['https://user@example.com/', /user name/],
     ['https://user:secret@example.com/', /user name/],
+    ['https://:secret@example.com/', /user name/],
     ['https://good.example#@evil.example/', /fragment/],
+    ['https://example.com/#', /fragment/],
     ['https://example.com:8443/', /443/],
     ['https://127.0.0.1/', /IP address/],
     ['https://2130706433/', /IP address/],
@@ -159,6 +162,15 @@ describe('the SSRF table, with the development setting off', () => {
     expect(await targets.find('quick.example')).toEqual({ addresses: ['93.184.216.34'] })
     expect(done).toEqual([])
     for (const found of await Promise.all(silent)) expect(found).toEqual({ trouble: 'dns_failure' })
+  })
+
+  test("this machine's own public address is none that a webhook may go to: what listens there may trust whoever comes from here", async () => {
+    const own = { eth0: [{ address: '93.184.216.34' }] } as unknown as ReturnType<typeof networkInterfaces>
+    const rules = { POSTHORN_DNS_SERVERS: [dns.address], POSTHORN_ALLOW_PRIVATE_WEBHOOKS: false }
+    const targets = makeTargets(rules, undefined, () => own)
+    dns.zone['own.example'] = { a: ['93.184.216.34'] }
+    expect(await targets.find('own.example')).toEqual({ trouble: 'blocked_address' })
+    expect(targets.isAllowed('93.184.216.35')).toBe(true)
   })
 
   test('rebinding: public when it is saved, private when it is connected to', async () => {

@@ -30,7 +30,11 @@ const askSystem = (): Resolver => new Resolver({ timeout: limits.dnsQueryMs, tri
  * machine has cores, half of them at a time, and a few silent names would keep everybody's webhooks waiting. For local development it is used,
  * since it knows /etc/hosts and container names.
  */
-export function makeTargets(rules: TargetRules, asking: () => Resolver = askSystem): Targets {
+export function makeTargets(
+  rules: TargetRules,
+  asking: () => Resolver = askSystem,
+  ownInterfaces: typeof networkInterfaces = networkInterfaces,
+): Targets {
   const { POSTHORN_DNS_SERVERS: dnsServers, POSTHORN_ALLOW_PRIVATE_WEBHOOKS: allowPrivate } = rules
   const addressesOf = (host: string) => {
     if (allowPrivate && (dnsServers.length === 0 || isLocalhost(host))) return systemAddresses(host)
@@ -39,7 +43,7 @@ export function makeTargets(rules: TargetRules, asking: () => Resolver = askSyst
     return findAddresses(dns, host)
   }
   const isAllowed = (address: string): boolean =>
-    isIP(address) !== 0 && (allowPrivate || (isPublicTarget(address) && !isOwnAddress(address)))
+    isIP(address) !== 0 && (allowPrivate || (isPublicTarget(address) && !isAmong(ownInterfaces(), address)))
   return {
     parse: (text) => parseTarget(text, allowPrivate),
     isAllowed,
@@ -60,8 +64,8 @@ function isPublicTarget(address: string): boolean {
 }
 
 /** This machine's own public addresses: what listens on them may trust whoever comes from here. */
-function isOwnAddress(address: string): boolean {
-  return Object.values(networkInterfaces()).some((all) => all?.some((each) => each.address === address) === true)
+function isAmong(interfaces: ReturnType<typeof networkInterfaces>, address: string): boolean {
+  return Object.values(interfaces).some((all) => all?.some((each) => each.address === address) === true)
 }
 
 const isLocalhost = (host: string): boolean => host === 'localhost' || host.endsWith('.localhost')

@@ -1,0 +1,56 @@
+// What a person, or a workspace with many members, may have at a time: the oldest goes, or the next is refused, and nobody else feels it.
+import { randomBytes, randomUUID } from 'node:crypto'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { WorkspaceId } from '../domain/message.ts'
+import { saveInvitation } from './members.ts'
+import { insertPasskey } from './passkeys.ts'
+import { insertUser } from './people.ts'
+import { insertSession, listSessionRows } from './sessions.ts'
+import { storeWorld, type StoreWorld } from './store.test-kit.ts'
+
+let world: StoreWorld
+beforeAll(async () => {
+  world = await storeWorld()
+})
+afterAll(() => world.close())
+
+async function person(): Promise<string> {
+  const id = randomUUID()
+  const email = `${id}@example.com`
+  await insertUser(world.db, { id, email, emailKey: email, name: null, passwordHash: null, operator: false })
+  return id
+}
+
+test('a person has so many sessions: the one that was opened first ends, and none of anybody else', async () => {
+  const [ada, bob] = [await person(), await person()]
+  const opened: string[] = []
+  const open = async (userId: string): Promise<void> => {
+    const session = { id: randomUUID(), tokenHash: randomBytes(32), userId, ms: 60_000, address: '', agent: '' }
+    await insertSession(world.db, session, 2)
+    opened.push(session.id)
+  }
+  for (const user of [bob, ada, ada, ada]) await open(user)
+  const [ofBob, , second, third] = opened
+  const living = async (user: string) => (await listSessionRows(world.db, user, 60_000)).map(({ id }) => id)
+  expect([await living(ada), await living(bob)]).toEqual([[third, second], [ofBob]])
+})
+
+test('a person has so many passkeys, and a workspace so many open invitations', async () => {
+  const [ada, bob] = [await person(), await person()]
+  const add = async (userId: string): Promise<boolean> => {
+    const passkey = { userId, name: 'key', publicKey: randomBytes(8), counter: 0, transports: [] }
+    return (await insertPasskey(world.db, { ...passkey, id: randomUUID() }, 2)) !== undefined
+  }
+  expect([await add(ada), await add(ada), await add(ada), await add(bob)]).toEqual([true, true, false, true])
+
+  const workspaces = [(await world.sender()).workspaceId, (await world.sender()).workspaceId] as const
+  const invite = async (workspace: WorkspaceId, ms = 60_000): Promise<boolean> => {
+    const email = `${randomUUID()}@example.com`
+    const made = { id: randomUUID(), email, emailKey: email, role: 'viewer', invitedBy: 'user:x' } as const
+    return (await saveInvitation(world.db, workspace, { ...made, tokenHash: randomBytes(32) }, ms, 2)) !== undefined
+  }
+  const [one, other] = workspaces
+  // What nobody can accept any more makes room.
+  const answers = [await invite(one, -1), await invite(one), await invite(one), await invite(one), await invite(other)]
+  expect(answers).toEqual([true, true, true, false, true])
+})
