@@ -72,6 +72,7 @@ describe('what is wrong is refused by its name', () => {
     [{ subject: '😀'.repeat(999) }, 'invalid_request subject'],
     [{ bodyText: 'é'.repeat(limits.bodyTextBytesMax / 2) }, 'read'],
     [{ bodyText: `${'é'.repeat(limits.bodyTextBytesMax / 2)}x` }, 'invalid_request bodyText'],
+    [{ bodyText: '€'.repeat(Math.ceil(limits.bodyTextBytesMax / 3)) }, 'invalid_request bodyText'],
     // attachments: file names
     ...['a\r\nb', 'a\0b', '../x', 'C:\\x', '.', '..', 'a\u202egpj.exe', 'a\u2066b', 'a\u2028b', 'é'.repeat(128)].map(
       (filename) => [{ attachments: [file({ filename })] }, 'invalid_request attachments.0.filename'] as const,

@@ -1,7 +1,8 @@
 // Who may log in over SMTP, and how soon a change is felt.
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { silentLog } from '../base/log.ts'
 import { makeVault } from '../base/secret.ts'
+import { limits } from '../config.ts'
 import { parseAddress, type EmailAddress } from '../mail/address.ts'
 import { storeWorld, type Sender, type StoreWorld } from '../store/store.test-kit.ts'
 import { revokeCredentialRow } from '../store/smtp-credentials.ts'
@@ -49,6 +50,19 @@ test('a revoked credential has no standing as soon as access changes are heard',
   submitters.forget()
   expect(await submitters.standing(made.username)).toBeUndefined()
   expect(await submitters.login(made.username, made.password)).toBeUndefined()
+})
+
+test('also where no change was heard, within a second', async () => {
+  const made = await createSmtpCredential(world.db, vault, sender.workspaceId, 'to go unheard')
+  expect(await submitters.standing(made.username)).toBeDefined()
+  await revokeCredentialRow(world.db, sender.workspaceId, made.id)
+  const now = performance.now.bind(performance)
+  const clock = vi.spyOn(performance, 'now').mockImplementation(() => now() + limits.principalCacheMs)
+  try {
+    expect(await submitters.standing(made.username)).toBeUndefined()
+  } finally {
+    clock.mockRestore()
+  }
 })
 
 test('a sender is a mailbox of this workspace alone, in any case, while it is active', async () => {
