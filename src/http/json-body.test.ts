@@ -60,6 +60,7 @@ describe('JSON that means two things, or nothing good, is invalid_request', () =
     ['a million members', `{${Array.from({ length: 1_000_000 }, (_, i) => `"k${i}":0`).join()}}`, undefined],
     ['a million elements', `[${'0,'.repeat(999_999)}0]`, undefined],
     ['megabytes of white space', `{"a":${' '.repeat(limits.jsonOutsideStringsMax)}1}`, undefined],
+    ['megabytes of white space behind a name', `{"a"${' '.repeat(limits.jsonOutsideStringsMax)}:1}`, undefined],
     ['a number of a million digits', '1'.repeat(limits.jsonOutsideStringsMax + 1), undefined],
   ])('%s', (_name, text, field) =>
     expect(read(text)).toMatchObject({ code: 'invalid_request', ...(field && { field }) }),

@@ -202,6 +202,25 @@ describe('guessing passwords', () => {
   }, 30_000)
 })
 
+test('a device is known to its own person alone, and no more when the password is another', async () => {
+  const [ada, bob] = [await office.login(), await office.login()]
+  const home = office.browser()
+  const comesIn = async (email: string, password: string) =>
+    (await home.ask('POST', '/session', signIn(email, password))).statusCode
+  await comesIn(ada.email, ada.password)
+  for (const { email } of [ada, bob]) await office.browser().ask('POST', '/session', signIn(email, 'not the password'))
+  try {
+    await office.world.db.run('update sign_in_guesses set count = 1000000, at = app_now()')
+    expect([await comesIn(bob.email, bob.password), await comesIn(ada.email, ada.password)]).toEqual([429, 200])
+    const newPassword = 'quite another one, and longer'
+    const body = { password: ada.password, newPassword }
+    expect((await home.ask('POST', '/account/password', { body })).statusCode).toBe(204)
+    expect(await comesIn(ada.email, newPassword)).toBe(429)
+  } finally {
+    await office.world.db.run('delete from sign_in_guesses')
+  }
+})
+
 describe('guesses at several nodes', () => {
   const origin = { address: '192.0.2.1', agent: '' }
   const guess = (people: ReturnType<typeof node>, email: string) =>

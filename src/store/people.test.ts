@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { WorkspaceId } from '../domain/message.ts'
 import { saveInvitation } from './members.ts'
 import { insertPasskey } from './passkeys.ts'
-import { insertUser } from './people.ts'
+import { insertUser, replaceRecoveryCodes, takeRecoveryCode } from './people.ts'
 import { insertSession, listSessionRows } from './sessions.ts'
 import { storeWorld, type StoreWorld } from './store.test-kit.ts'
 
@@ -53,4 +53,13 @@ test('a person has so many passkeys, and a workspace so many open invitations', 
   // What nobody can accept any more makes room.
   const answers = [await invite(one, -1), await invite(one), await invite(one), await invite(one), await invite(other)]
   expect(answers).toEqual([true, true, true, false, true])
+})
+
+test('a recovery code is good once, and for its own person', async () => {
+  const [ada, bob] = [await person(), await person()]
+  const code = randomBytes(32)
+  await replaceRecoveryCodes(world.db, ada, [code])
+  const answers: boolean[] = []
+  for (const user of [bob, ada, ada]) answers.push(await takeRecoveryCode(world.db, user, code))
+  expect(answers).toEqual([false, true, false])
 })
