@@ -1,10 +1,11 @@
 // The queue's statements on real PostgreSQL: claim, arm, finish and reap against each other, as the model checker left them
 // (delivery-semantics, "What breaks it"). Where two sessions meet, one is held by a lock until the other has done its part.
 import { randomUUID } from 'node:crypto'
+import type { Client } from 'pg'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import { openDatabase, type Db, type Statement } from './database.ts'
-import { extendLeases, makeRecorder, reap, type Armable, type Ending, type Recorder } from './outbound.ts'
+import { extendLeases, makeRecorder, reap, type Armable, type Ending, type Mark, type Recorder } from './outbound.ts'
 import { makeAdmitter } from './admit.ts'
 import { claimDue, firstSpace, type ClaimRequest } from './claim.ts'
 import { storeWorld, type ClaimedAs, type Sender, type StoreWorld } from './store.test-kit.ts'
@@ -12,9 +13,11 @@ import { storeWorld, type ClaimedAs, type Sender, type StoreWorld } from './stor
 let world: StoreWorld
 let sender: Sender
 let recorder: Recorder
+let node: Mark
 beforeAll(async () => {
   world = await storeWorld()
-  recorder = makeRecorder(world.db, world.db, await world.node())
+  node = await world.node()
+  recorder = makeRecorder(world.db, world.db, node)
 })
 beforeEach(async () => {
   sender = await world.sender()
@@ -83,6 +86,12 @@ const untilSomebodyWaits = async () => {
   while (!(await world.value<boolean>(waiting))) continue
 }
 
+/** The recorder's own statement, over a session that can be watched. */
+const armOver = (session: Client, { id, epoch, token, recipientKey }: Armable) => {
+  const values = [[id], [epoch], [token], [recipientKey], node.node, node.counter]
+  return session.query<{ answer: string }>('select answer from arm_3($1, $2, $3, $4, $5, $6)', values)
+}
+
 describe('arm', () => {
   test('arms a claim of ours once', async () => {
     const claim = await one()
@@ -144,11 +153,7 @@ describe('arm', () => {
     await holder.query(`update outbound set lease_until = lease_until + interval '1 hour' where message_id = $1`, [
       claim.id,
     ])
-    const arming = armer.query<{ answer: string }>('select answer from arm_1($1, $2, $3)', [
-      [claim.id],
-      [claim.epoch],
-      [claim.token],
-    ])
+    const arming = armOver(armer, claim)
     await world.untilBlocked(armer)
     await suppressed('ann@example.org')
     await holder.query('commit')
@@ -546,14 +551,11 @@ describe('reap', () => {
     )
     await reaper.query('begin')
     await reaper.query('select * from reap_2($1, 500, true)', [triesMax])
-    const arming = armer.query<{ answer: string }>('select answer from arm_1($1, $2, $3)', [
-      [claim.id],
-      [claim.epoch],
-      [claim.token],
-    ])
+    const arming = armOver(armer, claim)
     await world.untilBlocked(armer)
     await reaper.query('commit')
     expect((await arming).rows).toEqual([])
+    await armer.query('commit')
     expect(await queueRow(claim)).toMatchObject({ status: 'retrying', armed_epoch: null })
   })
 
