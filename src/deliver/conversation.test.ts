@@ -667,6 +667,7 @@ describe('what the server offers', () => {
       const opened = (await openConversation(targetOf(peer), manner, [])) as Conversation
       await expect(opened.send(mailOf(mail), [])).rejects.toThrow('envelope address')
       expect(peer.heard).toEqual(['EHLO out.sender.test'])
+      expect(opened.alive).toBe(false)
     }
   })
 
@@ -681,6 +682,19 @@ describe('what the server offers', () => {
     expect([peer.connections, peer.dots, opened.sent]).toEqual([1, 5, 5])
     await opened.quit()
     expect(peer.heard.at(-1)).toBe('QUIT')
+  })
+
+  test('whoever gives up touches his own mail alone: none that was not begun is begun, and none that comes behind an ended one is cut', async () => {
+    const peer = await peerOf({})
+    const opened = (await openConversation(targetOf(peer), manner, [])) as Conversation
+    const [first, second] = [new AbortController(), new AbortController()]
+    await opened.send(mailOf({ signal: first.signal }), [])
+    first.abort()
+    expect(await opened.send(mailOf({ signal: second.signal }), [])).toMatchObject({ phase: 'eod', reusable: true })
+    second.abort()
+    const late = mailOf({ signal: second.signal })
+    expect(await opened.send(late, [])).toMatchObject({ trouble: 'shutdown', armAsked: false, reusable: false })
+    expect([late.arms, peer.dots, peer.heard.filter((line) => line.startsWith('MAIL')).length]).toEqual([0, 2, 2])
   })
 
   test('the timeline is bounded', async () => {

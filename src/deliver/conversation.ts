@@ -301,10 +301,7 @@ export class Conversation {
     const armed = answer === 'armed'
     // `failed` may hide a commit that did happen, so that it is to be taken back as well.
     const arm = { armAsked: true, armed, needsDisarm: armed || answer === 'failed' }
-    if (!armed) {
-      this.close()
-      return { ...this.#ended('arm', armTrouble[answer]), ...arm }
-    }
+    if (!armed) return { ...this.#ended('arm', armTrouble[answer]), ...arm }
     await afterPoll()
     if (line.end !== undefined || line.said) return this.#early('arm', arm)
     if (performance.now() >= mail.deadline()) return { ...this.#ended('arm', 'too_late'), ...arm }
