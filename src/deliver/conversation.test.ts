@@ -490,6 +490,14 @@ describe.concurrent('TLS', () => {
     expect(required.peer.heard.join()).not.toContain('MAIL')
   })
 
+  test('what was offered in clear text counts for nothing behind the handshake (RFC 3207 4.2)', async () => {
+    const offered = '250-mx.posthorn.test\r\n250-STARTTLS\r\n250 AUTH PLAIN\r\n'
+    const refusedBehind: Act = (socket) =>
+      void socket.write(socket instanceof TLSSocket ? '502 no EHLO here\r\n' : offered)
+    const seen = await converse({ EHLO: refusedBehind }, mailOf(), { login: { user: 'me', password: 'secret' } })
+    expect(seen.end).toMatchObject({ phase: 'auth', trouble: 'auth_unavailable' })
+  })
+
   test('refused: opportunistic goes on in clear text on the same connection', async () => {
     const seen = await converse({ EHLO: withStartTls, STARTTLS: '454 4.7.0 not now\r\n' })
     expect(outcomeOf(seen.end)).toEqual({ kind: 'accepted' })

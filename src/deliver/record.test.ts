@@ -182,6 +182,16 @@ describe('every kind of end', () => {
     ).not.toHaveProperty('providerMessageId')
   })
 
+  test('the provider’s id is one of a relay’s where a relay gave it, and names whose', () => {
+    const of = (routeKind: TransmitResult['routeKind'], routeSealed: Buffer | null) => {
+      const facts = result({ ...pastDot, ...said(250, '2.0.0 Ok: queued as Q1'), routeKind })
+      return endingOf(claimed({ routeSealed }), facts, schedule)?.relay
+    }
+    const own = Buffer.from('sealed')
+    expect([of('mx', null), of('mx', own), of('sandbox', null)]).toEqual([undefined, undefined, undefined])
+    expect([of('relay', null), of('relay', own)]).toEqual(['installation', claimed().workspaceId])
+  })
+
   test('where it took place is told to the customer', () => {
     const ending = endingOf(claimed(), result({ ...pastDot, ...said(250, '2.0.0 ok') }), schedule)
     const smtp = {

@@ -300,6 +300,23 @@ describe('kept connections', () => {
   })
 })
 
+test('a fault of ours in the middle gives its connection back: the only one to that place is free again', async () => {
+  const peer = await peerOf()
+  const transmitter = await transmitterOf({
+    sandboxPort: () => peer.port,
+    pool: { stopMs: 50, perDestinationMax: 1 },
+  })
+  await expect(send(transmitter, mailOf({ recipient: addressOf('a b@c') }))).rejects.toThrow('envelope address')
+  expect(kind(await send(transmitter))).toBe('accepted')
+})
+
+test('what the simulator refuses pauses nobody: not even the simulator', async () => {
+  const peer = await peerOf((connection) => (connection === 1 ? { MAIL: '421 4.7.0 slow down\r\n' } : {}))
+  const transmitter = await transmitterOf({ sandboxPort: () => peer.port })
+  expect(outcomeOf(await send(transmitter))).toMatchObject({ kind: 'retry', reason: 'mail_4xx' })
+  expect(kind(await send(transmitter))).toBe('accepted')
+})
+
 describe('shutdown', () => {
   test('ends the look-up in the name service', async () => {
     const shutdown = new AbortController()

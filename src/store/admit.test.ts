@@ -198,6 +198,14 @@ describe('quotas', () => {
     expect(await here.look(world.submission(sender))).toMatchObject({ hour_used: 2, day_used: 2, month_used: 2 })
   })
 
+  test.each(windows)('a group that the %s has no room for takes none from whoever comes with it', async (_, plan) => {
+    const sender = await world.sender(plan(5))
+    const group = Array.from({ length: 6 }, () => world.submission(sender))
+    const [whole, alone] = await Promise.all([here.admitGroup(group, Infinity), here.admit(world.submission(sender))])
+    expect([admittedOf(whole), alone.admitted]).toEqual([0, true])
+    expect(await recordsOf(sender)).toBe(1)
+  })
+
   test('the tightest window counts', async () => {
     const sender = await world.sender({ hourly: 5, daily: 3, monthly: 4 })
     expect(admittedOf(await admitMany(sender, 9))).toBe(3)
@@ -348,7 +356,7 @@ describe('idempotency keys', () => {
       world.submission(two, keyed),
       world.submission(one, { ...keyed, endpoint: 'smtp' }),
     ]
-    expect(admittedOf(await Promise.all(rows.map((row) => here.admit(row))))).toBe(3)
+    for (const row of rows) expect(await here.admit(row)).toMatchObject({ admitted: true, repeated_id: null })
   })
 })
 

@@ -181,6 +181,20 @@ describe('finish', () => {
     expect(await attemptsOf(claim)).toEqual([{ epoch: 1, outcome: 'sent', facts: reply(250) }])
   })
 
+  test('behind a heartbeat that is on its way: written, and not taken for decided elsewhere', async () => {
+    const claim = await one()
+    const heartbeat = await world.session()
+    await heartbeat.query('begin')
+    await heartbeat.query(`update outbound set lease_until = lease_until + interval '1 hour' where message_id = $1`, [
+      claim.id,
+    ])
+    const finishing = recorder.finish(ending(claim, 'retrying', { delayMs: 60_000 }))
+    await untilSomebodyWaits()
+    await heartbeat.query('commit')
+    expect(await finishing).toBe(true)
+    expect(await queueRow(claim)).toMatchObject({ status: 'retrying', due_in: 60 })
+  })
+
   test('sent without a report: one event', async () => {
     const claim = await one({ armed: true })
     await recorder.finish(ending(claim, 'sent'))
