@@ -65,6 +65,20 @@ test('what was kept is inherited by the next life, until the database has answer
   expect(statSync(file()).size).toBe(0)
 })
 
+test('two claims of one message are two replies: an answer to the one leaves the other', async () => {
+  const first = await openJournal(folder, log)
+  const [one, other] = [endingOf(1), { ...endingOf(1), epoch: 2, token: '77' }]
+  await first.keep(one)
+  await first.keep(other)
+  first.settle(one)
+  expect(first.size).toBe(1)
+  await first.close()
+  const second = await openJournal(folder, log)
+  second.settle(one)
+  expect(second.inherited).toEqual([other])
+  await second.close()
+})
+
 test('a last line that was cut off is left out without a word, and what follows it is whole', async () => {
   const first = await openJournal(folder, log)
   await first.keep(endingOf(1))

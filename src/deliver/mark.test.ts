@@ -48,6 +48,35 @@ test('many keeps at once are on the disk when they resolve, and never go back', 
   await mark.close()
 })
 
+test('an operator’s later decision counts for more than a higher counter, also for the next life', async () => {
+  const path = folder()
+  const mark = await openMark(path)
+  await mark.agree({ counter: 200, era: 3 })
+  await mark.agree({ counter: 9, era: 4 })
+  await mark.close()
+  const again = await openMark(path)
+  expect(again.known).toMatchObject({ counter: 9, era: 4 })
+  await again.close()
+})
+
+test('a damaged record is not believed, and the next life writes over it or the older one, never over the newest', async () => {
+  const path = folder()
+  const read = () => readFileSync(join(path, 'mark')).toString('latin1')
+  const mark = await openMark(path)
+  await mark.agree({ counter: 11, era: 0 })
+  await mark.keep(12)
+  await mark.keep(13) // in the place of the first
+  await mark.close()
+  const again = await openMark(path)
+  await again.keep(14)
+  await again.close()
+  expect(read()).toMatch(/ 0 13 [^]* 0 14 /)
+  writeFileSync(join(path, 'mark'), read().replace(' 0 14 ', ' 0 94 '), 'latin1')
+  const last = await openMark(path)
+  expect(last.known).toMatchObject({ counter: 13, era: 0 })
+  await last.close()
+})
+
 test('a record that was cut off leaves the one before it', async () => {
   const path = folder()
   const mark = await openMark(path)

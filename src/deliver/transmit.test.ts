@@ -310,6 +310,19 @@ test('a fault of ours in the middle gives its connection back: the only one to t
   expect(kind(await send(transmitter))).toBe('accepted')
 })
 
+test('whoever has asked for less is not even called: what was claimed before he did waits as well', async () => {
+  const peer = await peerOf({ MAIL: '421 4.7.0 slow down\r\n' })
+  dns.zone['slow.test'] = { mx: [{ preference: 0, exchange: 'h0.slow.test' }] }
+  dns.zone['h0.slow.test'] = { a: ['127.0.0.1'] }
+  const transmitter = await transmitterOf({ mxPort: peer.port })
+  const mail = () => mailOf({ recipient: addressOf('someone@slow.test') })
+  expect(await send(transmitter, mail(), { kind: 'mx' })).toMatchObject({ phase: 'mail', reply: { code: 421 } })
+  const next = await send(transmitter, mail(), { kind: 'mx' })
+  expect(next).toMatchObject({ trouble: 'paced', dotWritten: false, armed: false })
+  expect(next.pacedMs).toBeGreaterThan(0)
+  expect(peer.connections).toBe(1)
+})
+
 test('what the simulator refuses pauses nobody: not even the simulator', async () => {
   const peer = await peerOf((connection) => (connection === 1 ? { MAIL: '421 4.7.0 slow down\r\n' } : {}))
   const transmitter = await transmitterOf({ sandboxPort: () => peer.port })

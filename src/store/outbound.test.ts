@@ -163,6 +163,11 @@ describe('arm', () => {
 })
 
 describe('finish', () => {
+  const suppressions = () =>
+    world.db.run('select recipient_key, reason, source_message_id from suppressions where workspace_id = $1', [
+      sender.workspaceId,
+    ])
+
   test('sent: the row leaves the queue, and the record says so', async () => {
     const claim = await one({ armed: true })
     expect(await recorder.finish(ending(claim, 'sent', { providerMessageId: 'R1', report: delivered }))).toBe(true)
@@ -173,9 +178,11 @@ describe('finish', () => {
       delivery_rank: 2,
       provider_message_id: 'R1',
       armed_epoch: null,
+      armed_token: null,
       error_message: null,
     })
     expect((await record(claim))?.['finished_at']).not.toBeNull()
+    expect(await suppressions()).toEqual([])
     // The state's event says what was known before the report.
     expect((await world.history(claim.id)).slice(2)).toEqual(['3 message.sent sent 0', '4 message.delivered sent 2'])
     expect(await attemptsOf(claim)).toEqual([{ epoch: 1, outcome: 'sent', facts: reply(250) }])
@@ -227,6 +234,15 @@ describe('finish', () => {
     const claim = await one({ armed: true })
     expect(await recorder.finish(ending(claim, 'failed', more))).toBe(true)
     expect(await record(claim)).toMatchObject({ status: 'failed' })
+  })
+
+  test('a hard bounce of somebody who is suppressed by now ends its message all the same, and leaves the reason', async () => {
+    const claims = await world.claimed(sender, [{ recipient: 'gone@example.org' }, { recipient: 'gone@example.org' }])
+    for (const claim of claims)
+      expect(await recorder.finish(ending(claim, 'failed', { report: hardBounce }))).toBe(true)
+    expect(await suppressions()).toEqual([
+      { recipient_key: 'gone@example.org', reason: 'hard_bounce', source_message_id: claims[0]?.id },
+    ])
   })
 
   test('failed with a hard bounce: suppressed in the same transaction, once', async () => {
@@ -381,6 +397,16 @@ describe('late proof', () => {
       '4 message.sent sent 0',
       '5 message.delivered sent 2',
     ])
+  })
+
+  test('a late 2yz makes it sent also among endings that come in time', async () => {
+    const [late, inTime] = [await reaped(), await one({ armed: true })]
+    const answers = await Promise.all([
+      recorder.finish(ending(late, 'sent', { report: delivered })),
+      recorder.finish(ending(inTime, 'sent', { report: delivered })),
+    ])
+    expect(answers).toEqual([true, true])
+    expect([await record(late), await record(inTime)]).toMatchObject([{ status: 'sent' }, { status: 'sent' }])
   })
 
   test('a late 5yz makes it failed', async () => {
