@@ -1,5 +1,5 @@
 import * as fc from 'fast-check'
-import { expect, test, vi } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { Batch, BatchFull } from './batch.ts'
 
 const roomy = { rowsMax: 1_000, bytesMax: 1e9, waitingMax: 1e6 }
@@ -146,6 +146,41 @@ test('more than may wait are refused at once, and those who wait are served all 
   await inFlight()
   letGo()
   expect(await Promise.all(waiting)).toEqual([20, 30])
+})
+
+test('whoever has waited longer than anybody listens is refused and never executed, alone or before others', async () => {
+  const now = vi.spyOn(performance, 'now')
+  const at = (ms: number) => void now.mockReturnValue(ms)
+  onTestFinished(() => now.mockRestore())
+  const { batches, run, inFlight, letGo } = gate()
+  const batch = new Batch(run, { ...roomy, patienceMs: 100 }, never)
+  const served = async (first: number, late: Promise<number>[], next?: number) => {
+    const ends = Promise.allSettled(late)
+    letGo()
+    if (next !== undefined) {
+      await inFlight()
+      letGo()
+    }
+    expect((await ends).map((end) => end.status === 'rejected' && end.reason instanceof BatchFull)).toEqual(
+      late.map(() => true),
+    )
+    await batch.quiet()
+    expect(batches.splice(0)).toEqual(next === undefined ? [[first]] : [[first], [next]])
+  }
+  at(0)
+  void batch.add(1)
+  await inFlight()
+  const alone = [batch.add(2), batch.add(3)]
+  at(101)
+  await served(1, alone)
+  void batch.add(4)
+  await inFlight()
+  const before = [batch.add(5)]
+  at(200)
+  const inTime = batch.add(6) // 5 has waited for 99 ms yet
+  at(202)
+  await served(4, before, 6)
+  expect(await inTime).toBe(60)
 })
 
 test('it is pressed while rows wait behind a statement, and not by the statement alone', async () => {

@@ -192,6 +192,17 @@ describe('every kind of end', () => {
     expect([of('relay', null), of('relay', own)]).toEqual(['installation', claimed().workspaceId])
   })
 
+  test('a reply beside a trouble is no report: TLS that failed says nothing about the recipient', () => {
+    const facts = result({
+      phase: 'mail',
+      trouble: 'tls_failed',
+      ...said(530, '5.7.0 Must issue a STARTTLS command first'),
+    })
+    const ending = endingOf(claimed(), facts, schedule)
+    expect(ending).toMatchObject({ status: 'retrying', event: { reason: 'tls' } })
+    expect(ending).not.toHaveProperty('report')
+  })
+
   test('where it took place is told to the customer', () => {
     const ending = endingOf(claimed(), result({ ...pastDot, ...said(250, '2.0.0 ok') }), schedule)
     const smtp = {
@@ -276,6 +287,14 @@ describe('the schedule', () => {
   test('the time scale divides it', () => {
     const delayMs = endingOf(claimed(), deferred, { ...schedule, timeScale: 1_000 })?.delayMs ?? 0
     expect([delayMs >= 54, delayMs <= 67]).toEqual([true, true])
+  })
+
+  test('the other side’s wish where it is longer, up to an hour', () => {
+    const delayOf = (words: string) =>
+      endingOf(claimed(), result({ phase: 'rcpt', ...said(450, `4.2.0 ${words}`) }), schedule)?.delayMs
+    expect(delayOf('try again in 30 minutes')).toBe(1_800_000)
+    expect(delayOf('try again in 99 hours')).toBe(limits.pauseMsMax)
+    expect(delayOf('try again in 5 seconds')).toBeGreaterThan(50_000)
   })
 
   test('after the last try: failed, and its soft bounce is the end', () => {
