@@ -816,6 +816,26 @@ describe('a stop of delivery everywhere', () => {
     await world.db.run('delete from delivery_stops')
   })
 
+  test('nobody claims before this node has compared itself with the database', async () => {
+    const peer = await peerOf()
+    const id = await one(await senderOf(), 'early')
+    const gate = openGate()
+    gate.open(false)
+    let looks = 0
+    const isOpen = () => (looks++, gate.isOpen())
+    await started({ route: relay(peer), gate: { ...gate, isOpen } })
+    await eventually(
+      () => looks,
+      (many) => many >= 2,
+    )
+    gate.open(true)
+    await eventually(
+      () => statusOf(id),
+      (status) => status === 'sent',
+    )
+    expect((await world.history(id)).filter((line) => line.includes('message.sending'))).toHaveLength(1)
+  })
+
   test('nobody reaps in a database that is not known yet', async () => {
     const [orphan] = await world.claimed(await senderOf(), [{ armed: true, leaseSeconds: -1 }])
     let looks = 0

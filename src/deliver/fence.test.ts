@@ -222,6 +222,17 @@ test('a new machine is welcome beside one that delivers, and only then: its gate
   expect([alone.isOpen(), await reasons()]).toEqual([false, ['fence no_mark']])
 })
 
+test('whoever delivers vouches on a new session too, where the old one was lost', async () => {
+  const fence = fenceOf(await lifeIn(await delivered(3)))
+  await fence.start()
+  await until(fence, () => fence.isOpen())
+  const vouching = `select max(pid) from pg_locks where locktype = 'advisory' and classid = 7364
+    and database = (select oid from pg_database where datname = current_database())`
+  const before = await world.value<number>(vouching)
+  await world.db.run('select pg_terminate_backend($1)', [before])
+  while ([before, null].includes(await world.value<number | null>(vouching))) continue
+})
+
 test('a new connection that leads to a database which has lost commits shuts it at once', async () => {
   const own = await lifeIn(await delivered(3))
   const fence = fenceOf(own)

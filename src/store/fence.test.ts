@@ -250,11 +250,13 @@ test('41: a worker of the version before this one, beside ours: each claim is ar
   expect(await Promise.all(claims.map((claim) => recorder.finish(endingOf(claim))))).toEqual(claims.map(() => true))
 })
 
-test('behind the fence nobody reaps, for the rows prove nothing; a drain does not keep the dead from being reaped', async () => {
+test('behind the fence, and in the pause after a failover, nobody reaps, for the rows prove nothing; a drain does not keep the dead from being reaped', async () => {
   const [dead] = await world.claimed(sender, [{ leaseSeconds: -1 }])
-  await world.db.run(`select stop_delivery_1('fence', 'behind', null)`)
-  expect(await reap(world.db, 10)).toEqual([])
-  await liftFence(world.db)
+  for (const kind of ['fence', 'pause']) {
+    await world.db.run('select stop_delivery_1($1, $2, null)', [kind, 'test'])
+    expect(await reap(world.db, 10)).toEqual([])
+    await liftFence(world.db)
+  }
   await setDrain(world.db, true)
   expect(await reap(world.db, 10)).toEqual([{ id: dead?.id, becomes: 'retrying' }])
   await setDrain(world.db, false)

@@ -130,6 +130,19 @@ describe('one final status', () => {
   })
 })
 
+test('a report that waits for another change of its message is numbered behind it', async () => {
+  const id = await message()
+  const other = await world.session()
+  await other.query('begin')
+  await other.query('update messages set sequence = sequence + 1 where id = $1', [id])
+  const recording = record(report(id, 'delivered'))
+  const waiting = `select count(*) > 0 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+  while (!(await world.value<boolean>(waiting))) continue
+  await other.query('commit')
+  expect(await recording).toBe('recorded')
+  expect([(await world.history(id)).at(-1), await standing(id)]).toEqual(['4 message.delivered sent 2', 'sent 2 4'])
+})
+
 describe('the same report', () => {
   test('a hundred copies at once, over two nodes, are one event and one suppression', async () => {
     const id = await message()
@@ -182,6 +195,19 @@ describe('whom a report is believed about', () => {
       expect(await standing(id)).toBe(before)
       expect(await suppressed()).toEqual([])
     }
+  })
+
+  test.each([
+    ['rcpt', 'not_armed'],
+    ['eod', 'recorded'],
+  ])('one that failed after an attempt that ended at %s: %s', async (phase, answer) => {
+    const id = await message('failed')
+    await world.db.run(
+      `insert into attempts (workspace_id, message_id, epoch, ended_at, outcome, facts) values ($1, $2, 1, app_now(), 'failed', $3)`,
+      [sender.workspaceId, id, JSON.stringify({ attempt: 1, phase })],
+    )
+    expect(await record(report(id, 'complaint'))).toBe(answer)
+    expect(await suppressed()).toHaveLength(answer === 'recorded' ? 1 : 0)
   })
 
   test('one that is on its way: only once it is armed', async () => {
