@@ -344,6 +344,16 @@ describe('replies out of a journal', () => {
     expect(await statusOf(claim?.id as string)).toBe('failed')
   })
 
+  test('of two claims of one message: the acceptance is what became of it, whatever was said later', async () => {
+    const [claim] = (await world.claimed(sender, [{ armed: true }])) as [Armable]
+    await breaches[0]?.[1](claim.id)
+    const later = { ...claim, epoch: claim.epoch + 1, token: '5' }
+    const told = [endingOf(claim), endingOf(later, temporary)]
+    expect(await replayEndings(world.db.rows, told)).toEqual(['orphan', 'orphan'])
+    expect(await liftFence(world.db)).toBe(1)
+    expect(await statusOf(claim.id)).toBe('sent')
+  })
+
   test('are the truth also where the operator assumes that everything was sent', async () => {
     const [claim] = await world.claimed(sender, [{ armed: true }])
     await breaches[0]?.[1](claim?.id as string)
