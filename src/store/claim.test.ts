@@ -98,6 +98,23 @@ describe('turns', () => {
     expect(seen).toContain('zz-new.example')
   })
 
+  test('beside a backlog nothing is taken before its time, and nobody is waited for who holds a row', async () => {
+    const sender = await world.sender()
+    await submit(sender, 'old.example', 60)
+    await submit(sender, 'later.example', 3)
+    await submit(sender, 'held.example', 3)
+    await world.db.run(`update outbound set due_at = due_at + interval '1 hour' where destination = 'later.example'`)
+    const holder = await world.session()
+    await holder.query('begin')
+    await holder.query(`select from outbound where destination = 'held.example' for update`)
+    await holder.query(
+      `select from outbound where destination = 'old.example' order by due_at, message_id limit 5 for update`,
+    )
+    expect(count(await claim({ most: 20 }), 'destination')).toEqual({ 'old.example': 20 })
+    await holder.query('rollback')
+    expect(count(await claim({ most: 20 }), 'destination')).toEqual({ 'old.example': 17, 'held.example': 3 })
+  })
+
   test('of no destination more than its room, over all workspaces together', async () => {
     const [one, two] = [await world.sender(), await world.sender()]
     for (const sender of [one, two]) {
