@@ -115,6 +115,14 @@ describe('turns', () => {
     expect(count(await claim({ most: 20 }), 'destination')).toEqual({ 'old.example': 17, 'held.example': 3 })
   })
 
+  test('what a domain that is degraded by now had accepted is sent all the same', async () => {
+    const sender = await world.sender()
+    await submit(sender, 'a.example', 2)
+    await world.db.run(`update domains set status = 'degraded' where id = $1`, [sender.domainId])
+    const { claimed, refused } = await claim()
+    expect([claimed.length, refused]).toEqual([2, []])
+  })
+
   test('of no destination more than its room, over all workspaces together', async () => {
     const [one, two] = [await world.sender(), await world.sender()]
     for (const sender of [one, two]) {
