@@ -255,9 +255,10 @@ test('behind the fence, and in the pause after a failover, nobody reaps, for the
   for (const kind of ['fence', 'pause']) {
     await world.db.run('select stop_delivery_1($1, $2, null)', [kind, 'test'])
     expect(await reap(world.db, 10)).toEqual([])
+    await setDrain(world.db, true)
     await liftFence(world.db)
+    expect(await reasons()).toEqual(['drain operator']) // which is another wish of theirs
   }
-  await setDrain(world.db, true)
   expect(await reap(world.db, 10)).toEqual([{ id: dead?.id, becomes: 'retrying' }])
   await setDrain(world.db, false)
   expect(await reasons()).toEqual([])
