@@ -58,9 +58,12 @@ function readMarker() {
   }
 }
 
-/** What a stale node_modules held, so that nobody's tools disappear; one that we do not know is a developer's. */
+/**
+ * What a stale node_modules held, so that nobody's tools disappear. One that we do not know is a developer's, unless all that a server needs is in
+ * it: that is somebody's own `npm ci --omit=dev`, and another one would take node_modules away under a service that runs.
+ */
 function levelBefore() {
-  return readMarker()[1] === 'prod' ? 'prod' : 'full'
+  return readMarker()[1] ?? (complete('prod') ? 'prod' : 'full')
 }
 
 /** True when somebody's own `npm ci` has installed exactly what the lock file asks for. */

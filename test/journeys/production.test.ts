@@ -1,7 +1,17 @@
 // The production guide as somebody follows it: every block of it that is marked is run, line by line, against a real installation; the unit file is
 // understood by systemd; alerts and dashboard name only numbers that exist.
 import { execFile, spawnSync } from 'node:child_process'
-import { chmodSync, cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -44,11 +54,11 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true })
 })
 
-test("a checkout that its owner's npm ci has filled, and the service's user may not write, needs nothing more", () => {
-  const checkout = join(folder, 'checkout')
+/** As `npm ci --omit=dev` leaves it behind, as far as anybody looks at it. */
+function filledCheckout(name: string): string {
+  const checkout = join(folder, name)
   mkdirSync(join(checkout, 'bin'), { recursive: true })
   for (const file of ['bin/bootstrap.mjs', 'package-lock.json']) cpSync(join(root, file), join(checkout, file))
-  // What `npm ci --omit=dev` leaves behind, as far as anybody looks at it.
   const { packages } = JSON.parse(read('package-lock.json')) as { packages: Record<string, { dev?: boolean }> }
   const there = Object.entries(packages).filter(([path, { dev }]) => path !== '' && dev !== true)
   for (const [path] of there) mkdirSync(join(checkout, path), { recursive: true })
@@ -56,6 +66,20 @@ test("a checkout that its owner's npm ci has filled, and the service's user may 
     join(checkout, 'node_modules/.package-lock.json'),
     JSON.stringify({ packages: Object.fromEntries(there) }),
   )
+  return checkout
+}
+
+test('what npm ci --omit=dev has filled is not filled again, with the tools of the tests, by whoever may write there', () => {
+  const checkout = filledCheckout('own')
+  // No npm is in PATH: nothing is to be installed.
+  const bootstrap = () =>
+    spawnSync(process.execPath, [join(checkout, 'bin/bootstrap.mjs')], { env: { PATH: '/nowhere' }, encoding: 'utf8' })
+  expect(bootstrap()).toMatchObject({ status: 0, stderr: '' })
+  expect(readFileSync(join(checkout, 'node_modules/.posthorn-lock-hash'), 'utf8')).toMatch(/ prod\n$/)
+})
+
+test("a checkout that its owner's npm ci has filled, and the service's user may not write, needs nothing more", () => {
+  const checkout = filledCheckout('checkout')
   for (const each of [folder, checkout]) chmodSync(each, 0o555)
   const another = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {}
   const bootstrap = () =>
