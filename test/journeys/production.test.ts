@@ -78,6 +78,12 @@ test('what npm ci --omit=dev has filled is not filled again, with the tools of t
   expect(readFileSync(join(checkout, 'node_modules/.posthorn-lock-hash'), 'utf8')).toMatch(/ prod\n$/)
 })
 
+test('what must not get into an image, the installation key first, is named where Docker and podman both look', () => {
+  expect(read('.dockerignore').split('\n')).toEqual(expect.arrayContaining(['.git', '**/node_modules', 'data']))
+  // podman would look there alone.
+  expect(existsSync(join(root, '.containerignore'))).toBe(false)
+})
+
 test("a checkout that its owner's npm ci has filled, and the service's user may not write, needs nothing more", () => {
   const checkout = filledCheckout('checkout')
   for (const each of [folder, checkout]) chmodSync(each, 0o555)
