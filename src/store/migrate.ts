@@ -47,7 +47,7 @@ export async function migrate(
     }
     if (isBusy(error))
       throw new Trouble(
-        'the database cannot be migrated now: somebody has been using a table that must change for a minute (a backup, or a transaction that was left open). Nothing is changed; start again when it has ended',
+        'the database cannot be migrated now: for a minute somebody has been using a table that must change (a backup, or a transaction that was left open), or another node has been migrating. Nothing is changed; start again when it has ended',
         { cause: error },
       )
     // A command asks no server whether it is good enough. Where it fails for that, those are the words.
