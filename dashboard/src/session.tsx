@@ -41,6 +41,19 @@ const sessionQuery = queryOptions({
 })
 const isSignedOut = (error: unknown): boolean => error instanceof ApiError && error.status === 401
 
+/** What a sign-in answered, where the browser has kept the session: a cookie for HTTPS is dropped over plain HTTP, and some take none at all. */
+export async function kept<Answer>(signedIn: Promise<Answer>): Promise<Answer> {
+  const answer = await signedIn
+  await get('/api/v1/session').catch((cause: unknown) => {
+    if (isSignedOut(cause)) throw new Error(`This browser did not keep the session. ${wayOut()}`, { cause })
+  })
+  return answer
+}
+const wayOut = (): string =>
+  location.protocol === 'https:'
+    ? 'Allow cookies for this address.'
+    : 'If POSTHORN_PUBLIC_URL begins with https, open that address: over plain HTTP browsers drop its cookies. Else allow cookies here.'
+
 /** Before a page inside is shown: whoever is not signed in goes there first, and comes back. */
 export async function requireSession(client: QueryClient, href: string): Promise<Account> {
   try {

@@ -4,7 +4,7 @@ import { Link, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import { ask, useChange } from '../api.ts'
 import { tokenInLink } from '../link-token.ts'
-import { remember } from '../session.tsx'
+import { kept, remember } from '../session.tsx'
 import type { Account } from '../shapes.ts'
 import { Button } from '../ui/button.tsx'
 import { FormMistake, mistakeIn, TextField, textIn } from '../ui/field.tsx'
@@ -29,7 +29,7 @@ export function InvitationPage() {
   })
   const accept = useChange(
     (given: { name?: string; password?: string }) =>
-      ask<Account>('POST', '/api/v1/invitations/accept', { token, ...given }),
+      kept(ask<Account>('POST', '/api/v1/invitations/accept', { token, ...given })),
     [],
     ({ workspaces }) => {
       client.clear()

@@ -6,6 +6,7 @@ import { ApiError, ask, useChange } from '../api.ts'
 import { Button } from '../ui/button.tsx'
 import { FormMistake, mistakeIn, TextField, textIn } from '../ui/field.tsx'
 import { passkeysArePossible, signInWithPasskey } from '../passkeys.ts'
+import { kept } from '../session.tsx'
 import { Outside } from './outside.tsx'
 
 interface Given {
@@ -25,8 +26,8 @@ export function SignIn() {
     const hash = to?.includes('#') === true ? '' : location.hash
     void navigate({ to: `${to ?? '/'}${hash}`, replace: true })
   }
-  const enter = useChange((given: Given) => ask('POST', '/api/v1/session', given), [], entered)
-  const byPasskey = useChange(signInWithPasskey, [], entered)
+  const enter = useChange((given: Given) => kept(ask('POST', '/api/v1/session', given)), [], entered)
+  const byPasskey = useChange(() => kept(signInWithPasskey()), [], entered)
   const wantsCode = enter.error instanceof ApiError && enter.error.code === 'second_factor_required'
   if (wantsCode && !asksCode) setAsksCode(true)
   return (

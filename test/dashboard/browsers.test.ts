@@ -1,0 +1,42 @@
+// Browsers other than the one at hand, and other people's settings of them: each test does to Chromium what was seen in Firefox, in WebKit or with
+// a setting. The suite needs no other browser; which were tried by hand stands in docs/people.md.
+import type { Page } from 'playwright-core'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { JourneyWorkspace } from '../world/journey-workspace.ts'
+import { heading, loaded, signIn, startVisit, type Login, type Visit } from './visit.ts'
+
+// Several people sign in, each of them after a costly look at the password.
+const slow = { timeout: 120_000 }
+
+let visit: Visit
+let shop: JourneyWorkspace
+let login: Login
+let page: Page
+
+beforeAll(async () => {
+  visit = await startVisit()
+  shop = await visit.posthorn.workspace({ name: 'Shop', plan: { hourly: 100 } })
+  login = await visit.makeLogin('ann@people.example', shop.id, 'owner')
+  page = await visit.browser.person()
+  await signIn(page, visit.origin, login)
+  await heading(page, 'Overview')
+}, 240_000)
+afterAll(async () => {
+  await visit?.end()
+  expect(visit?.browser.incidents).toEqual([])
+})
+
+test('who signs in with a browser that does not keep the session is told so', slow, async () => {
+  // As over plain HTTP, where the installation is set to https.
+  const other = await visit.browser.person()
+  await other.route('**/api/v1/session', async (route) => {
+    if (route.request().method() !== 'POST') return route.continue()
+    const response = await route.fetch()
+    await other.context().clearCookies()
+    const { 'set-cookie': _, ...headers } = response.headers()
+    return route.fulfill({ response, headers })
+  })
+  await signIn(other, visit.origin, login)
+  await other.getByRole('alert').getByText('did not keep the session').waitFor()
+  expect(await other.getByLabel('Password').inputValue()).toBe(login.password)
+})
