@@ -1,7 +1,7 @@
 // Who looks, and at which workspace. Without a session every page leads to the sign-in, and back afterwards.
 import { queryOptions, useQuery, useQueryClient, type QueryClient } from '@tanstack/react-query'
 import { redirect, type ParsedLocation } from '@tanstack/react-router'
-import { createContext, useContext, useState, type ReactNode } from 'react'
+import { createContext, useContext, useEffect, useRef, useState, type ReactNode } from 'react'
 import { ApiError, get, lookAt } from './api.ts'
 import type { Account } from './shapes.ts'
 import { Failed, Loading } from './ui/states.tsx'
@@ -38,6 +38,8 @@ const sessionQuery = queryOptions({
   queryKey: ['session'],
   queryFn: ({ signal }) => get<Account>('/api/v1/session', signal),
   staleTime: 60_000,
+  // In another tab somebody may have signed out, or somebody else in.
+  refetchOnWindowFocus: 'always',
 })
 const isSignedOut = (error: unknown): boolean => error instanceof ApiError && error.status === 401
 
@@ -78,6 +80,13 @@ export function SignedIn({ children }: { readonly children: ReactNode }) {
   const query = useQuery({ ...sessionQuery, refetchInterval: 60_000 })
   const client = useQueryClient()
   const [chosen, set] = useState(remembered)
+  const id = query.data?.id
+  const person = useRef(id)
+  useEffect(() => {
+    // Nothing that one person has read or typed stays under the name of another.
+    if (id !== undefined && person.current !== undefined && person.current !== id) location.reload()
+    person.current = id
+  }, [id])
   if (query.isError && isSignedOut(query.error)) {
     // The session has ended while somebody looked: nothing that was read may stay in the page.
     const to = location.href.slice(location.origin.length)

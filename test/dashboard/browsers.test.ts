@@ -11,12 +11,14 @@ const slow = { timeout: 120_000 }
 let visit: Visit
 let shop: JourneyWorkspace
 let login: Login
+let bob: Login
 let page: Page
 
 beforeAll(async () => {
   visit = await startVisit()
   shop = await visit.posthorn.workspace({ name: 'Shop', plan: { hourly: 100 } })
   login = await visit.makeLogin('ann@people.example', shop.id, 'owner')
+  bob = await visit.makeLogin('bob@people.example', shop.id, 'viewer')
   page = await visit.browser.person()
   await signIn(page, visit.origin, login)
   await heading(page, 'Overview')
@@ -39,4 +41,18 @@ test('who signs in with a browser that does not keep the session is told so', sl
   await signIn(other, visit.origin, login)
   await other.getByRole('alert').getByText('did not keep the session').waitFor()
   expect(await other.getByLabel('Password').inputValue()).toBe(login.password)
+})
+
+test('two people who share a browser: what one reads never stands under the name of the other', slow, async () => {
+  const first = await visit.browser.person()
+  await signIn(first, visit.origin, login)
+  await heading(first, 'Overview')
+  await first.goto(`${visit.origin}/account`)
+  await heading(first, 'Account')
+  const second = await first.context().newPage()
+  await signIn(second, visit.origin, bob)
+  await heading(second, 'Overview')
+  await first.evaluate("document.dispatchEvent(new Event('visibilitychange', { bubbles: true }))")
+  await first.getByRole('button', { name: 'bob@people.example' }).waitFor()
+  await expect.poll(() => first.getByText('ann@people.example').count(), { timeout: 5_000 }).toBe(0)
 })
