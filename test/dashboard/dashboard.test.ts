@@ -348,6 +348,7 @@ describe('people', () => {
     await signIn(tom, login)
     // Nobody else is asked for his code.
     await tom.getByLabel('Code').waitFor()
+    expect(await tom.getByRole('alert').count()).toBe(0)
     await tom.getByLabel('E-mail').fill(owner.email)
     expect(await tom.getByLabel('Code').count()).toBe(0)
     await signIn(tom, login)

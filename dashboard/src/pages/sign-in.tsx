@@ -73,7 +73,8 @@ export function SignIn() {
             required
             autoFocus
             hint="From your authenticator, or one of your recovery codes."
-            mistake={mistakeIn(enter.error, 'code')}
+            // To be asked for it is no mistake.
+            mistake={wantsCode ? undefined : mistakeIn(enter.error, 'code')}
           />
         )}
         {!(wantsCode || enter.isIdle) && <FormMistake error={enter.error} fields={['email', 'password', 'code']} />}
