@@ -56,3 +56,10 @@ test('two people who share a browser: what one reads never stands under the name
   await first.getByRole('button', { name: 'bob@people.example' }).waitFor()
   await expect.poll(() => first.getByText('ann@people.example').count(), { timeout: 5_000 }).toBe(0)
 })
+
+test('password managers are told whose password it is that is made or changed', slow, async () => {
+  await page.goto(`${visit.origin}/account`)
+  await heading(page, 'Account')
+  const form = page.locator('form:has([name=newPassword])')
+  expect(await form.locator('[autocomplete=username]').inputValue()).toBe(login.email)
+})

@@ -12,7 +12,7 @@ import { Badge } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
 import { CopyLine, Snippet } from '../ui/copy.tsx'
 import { Confirm, Dialog, DialogActions } from '../ui/dialog.tsx'
-import { Done, FormMistake, mistakeIn, TextField, textIn } from '../ui/field.tsx'
+import { Done, FormMistake, LoginName, mistakeIn, TextField, textIn } from '../ui/field.tsx'
 import { Card, Facts, Page } from '../ui/page.tsx'
 import { Answered } from '../ui/states.tsx'
 import { Table } from '../ui/table.tsx'
@@ -74,6 +74,7 @@ function Person() {
 }
 
 function Password() {
+  const { session } = useLooking()
   const change = useChange(
     (given: { password: string; newPassword: string }) => ask('POST', '/api/v1/account/password', given),
     ['sessions'],
@@ -92,6 +93,7 @@ function Password() {
           )
         }}
       >
+        <LoginName email={session.email} />
         <TextField
           label="Present password"
           name="password"
@@ -140,6 +142,7 @@ function Guarded({
   readonly action: string
   readonly onPassword: (password: string) => void
 }) {
+  const { session } = useLooking()
   return (
     <Dialog title={title} description="First your present password." open={open} onOpenChange={onOpenChange}>
       <form
@@ -149,6 +152,7 @@ function Guarded({
           onPassword(textIn(new FormData(event.currentTarget), 'password'))
         }}
       >
+        <LoginName email={session.email} />
         <TextField
           label="Password"
           name="password"

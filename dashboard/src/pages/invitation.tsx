@@ -7,7 +7,7 @@ import { tokenInLink } from '../link-token.ts'
 import { kept, remember } from '../session.tsx'
 import type { Account } from '../shapes.ts'
 import { Button } from '../ui/button.tsx'
-import { FormMistake, mistakeIn, TextField, textIn } from '../ui/field.tsx'
+import { FormMistake, LoginName, mistakeIn, TextField, textIn } from '../ui/field.tsx'
 import { Answered } from '../ui/states.tsx'
 import { Outside } from './outside.tsx'
 
@@ -76,6 +76,7 @@ export function InvitationPage() {
                   autoComplete="name"
                   mistake={mistakeIn(accept.error, 'name')}
                 />
+                <LoginName email={email} />
                 <TextField
                   label="Choose a password"
                   name="password"

@@ -30,7 +30,8 @@ export function Dialog({
           ref={popup}
           // A finger does not want the keyboard before it asks for it.
           initialFocus={(by) =>
-            (by !== 'touch' && popup.current?.querySelector<HTMLElement>('input, select, textarea')) || true
+            (by !== 'touch' && popup.current?.querySelector<HTMLElement>('input:not([hidden]), select, textarea')) ||
+            true
           }
           className="fixed top-1/2 left-1/2 z-50 grid max-h-[calc(100dvh-2rem)] w-[min(32rem,calc(100vw-2rem))] -translate-x-1/2 -translate-y-1/2 gap-4 overflow-y-auto rounded-xl border border-line bg-card p-5 shadow-xl"
         >

@@ -105,6 +105,11 @@ export function Choice({
   )
 }
 
+/** Whose password a form is about: without it password managers keep a new one under no name, beside the old one. */
+export function LoginName({ email }: { readonly email: string }) {
+  return <input type="text" name="username" autoComplete="username" value={email} readOnly hidden />
+}
+
 export function Check({ label, hint, ...rest }: Omit<Frame, 'mistake'> & InputHTMLAttributes<HTMLInputElement>) {
   const id = useId()
   return (
