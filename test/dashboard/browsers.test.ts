@@ -43,6 +43,15 @@ test('who signs in with a browser that does not keep the session is told so', sl
   expect(await other.getByLabel('Password').inputValue()).toBe(login.password)
 })
 
+test('a browser whose language is no language tag (LANG=C) shows the overview, too', slow, async () => {
+  const other = await visit.browser.person()
+  await other.addInitScript("Object.defineProperty(Navigator.prototype, 'language', { get: () => 'C' })")
+  await signIn(other, visit.origin, login)
+  await heading(other, 'Overview')
+  await loaded(other)
+  await other.getByRole('slider', { name: 'A point of the chart' }).waitFor()
+})
+
 test('two people who share a browser: what one reads never stands under the name of the other', slow, async () => {
   const first = await visit.browser.person()
   await signIn(first, visit.origin, login)

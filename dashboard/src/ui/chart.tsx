@@ -1,6 +1,7 @@
 // Counts over time. The picture is for the eye; each point of it says its exact numbers to the mouse, the finger and the arrow keys, and the table
 // behind it says them all to everybody.
 import { useEffect, useMemo, useRef, useState, type KeyboardEvent } from 'react'
+import './language.ts'
 import uPlot from 'uplot'
 import 'uplot/dist/uPlot.min.css'
 import type { UsageSeries } from '../shapes.ts'
