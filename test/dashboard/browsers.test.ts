@@ -66,6 +66,21 @@ test('two people who share a browser: what one reads never stands under the name
   await expect.poll(() => first.getByText('ann@people.example').count(), { timeout: 5_000 }).toBe(0)
 })
 
+test('times are told in the language of the sentences around them, whatever the browser speaks', slow, async () => {
+  await shop.accepted({ recipient: 'delivered@simulator.posthorn.test' })
+  const storageState = await page.context().storageState()
+  const context = await page.context().browser()?.newContext({ locale: 'ar-EG', storageState })
+  const other = await context?.newPage()
+  if (other === undefined) throw new Error('no browser')
+  await other.goto(`${visit.origin}/messages`)
+  await expect
+    .poll(() => other.evaluate<string | undefined>("document.querySelector('td time')?.textContent"), {
+      timeout: 20_000,
+    })
+    .toMatch(/^(?:just now|\d+ \w+ ago)$/)
+  await context?.close()
+})
+
 test('password managers are told whose password it is that is made or changed', slow, async () => {
   await page.goto(`${visit.origin}/account`)
   await heading(page, 'Account')

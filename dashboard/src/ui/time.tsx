@@ -1,7 +1,8 @@
 // Times as people say them, the exact one on hover, and a reading that keeps up with the clock.
 import { useEffect, useState } from 'react'
 
-const relative = new Intl.RelativeTimeFormat(undefined, { numeric: 'auto', style: 'long' })
+// In the language of the sentences around it; how dates are written is the reader's.
+const relative = new Intl.RelativeTimeFormat('en', { numeric: 'auto', style: 'long' })
 const exact = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'long' })
 const clockParts = {
   hour: '2-digit',
