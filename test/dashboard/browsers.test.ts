@@ -3,6 +3,7 @@
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { JourneyWorkspace } from '../world/journey-workspace.ts'
+import { startBrowser } from '../world/browser.ts'
 import { heading, loaded, signIn, startVisit, type Login, type Visit } from './visit.ts'
 
 // Several people sign in, each of them after a costly look at the password.
@@ -79,6 +80,18 @@ test('times are told in the language of the sentences around them, whatever the 
     })
     .toMatch(/^(?:just now|\d+ \w+ ago)$/)
   await context?.close()
+})
+
+test('letters are as large as somebody has set their browser', slow, async () => {
+  const large = await startBrowser(visit.origin, ['--blink-settings=defaultFontSize=24'])
+  try {
+    const other = await large.person()
+    await other.goto(`${visit.origin}/sign-in`)
+    await heading(other, 'Sign in')
+    expect(await other.evaluate('getComputedStyle(document.body).fontSize')).toBe('21px')
+  } finally {
+    await large.close()
+  }
 })
 
 test('password managers are told whose password it is that is made or changed', slow, async () => {

@@ -15,8 +15,8 @@ export interface TestBrowser {
 
 const actionMs = 10_000
 
-export async function startBrowser(origin: string): Promise<TestBrowser> {
-  const browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ['--no-sandbox'] })
+export async function startBrowser(origin: string, args: readonly string[] = []): Promise<TestBrowser> {
+  const browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ['--no-sandbox', ...args] })
   const incidents: string[] = []
   const contexts: BrowserContext[] = []
   return {
