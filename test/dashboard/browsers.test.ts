@@ -94,6 +94,25 @@ test('letters are as large as somebody has set their browser', slow, async () =>
   }
 })
 
+test('with forced colours what is chosen can still be seen, and the lines of the chart told apart', slow, async () => {
+  await page.emulateMedia({ forcedColors: 'active', colorScheme: 'dark' })
+  await page.goto(`${visit.origin}/`)
+  await loaded(page)
+  const [chosen, open, here, elsewhere, meter] = await page.evaluate<string[]>(
+    `['[aria-pressed=true]', '[aria-pressed=false]', 'nav [aria-current=page]', 'nav a[href="/messages"]', 'meter']
+      .map((one) => getComputedStyle(document.querySelector(one)).backgroundColor)`,
+  )
+  expect(chosen).not.toBe(open)
+  expect(here).not.toBe(elsewhere)
+  // How much of the plan is used is a colour, too.
+  expect(meter).not.toBe('rgb(0, 0, 0)')
+  const colours = await page.evaluate<string[]>(
+    "[...document.querySelectorAll('figcaption [aria-hidden]')].map((line) => getComputedStyle(line).borderTopColor)",
+  )
+  expect(new Set(colours).size).toBe(6)
+  await page.emulateMedia({ forcedColors: 'none', colorScheme: 'light' })
+})
+
 test('password managers are told whose password it is that is made or changed', slow, async () => {
   await page.goto(`${visit.origin}/account`)
   await heading(page, 'Account')

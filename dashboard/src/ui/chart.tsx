@@ -69,7 +69,8 @@ export function Chart({ series }: { readonly series: UsageSeries }) {
   }
   const rows = series.points.filter((each) => told(each).length > 0)
   return (
-    <figure className="grid gap-3">
+    // Its colours tell the lines apart, so they stay where the system has others.
+    <figure className="forced-color-adjust-none grid gap-3">
       <div
         role="slider"
         tabIndex={0}
