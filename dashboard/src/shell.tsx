@@ -118,14 +118,14 @@ function Frame({ children }: { readonly children: ReactNode }) {
     return () => removeEventListener('keydown', close)
   }, [open])
   return (
-    <div className="min-h-dvh lg:grid lg:grid-cols-[15rem_minmax(0,1fr)]">
+    <div className="min-h-dvh print:block lg:grid lg:grid-cols-[15rem_minmax(0,1fr)]">
       <a
         href="#content"
-        className="fixed top-2 left-2 z-50 -translate-y-16 rounded-lg bg-accent px-3 py-2 text-accent-ink focus:translate-y-0"
+        className="fixed top-2 left-2 z-50 print:hidden -translate-y-16 rounded-lg bg-accent px-3 py-2 text-accent-ink focus:translate-y-0"
       >
         Skip to the content
       </a>
-      <header className="flex items-center gap-2 border-b border-line bg-card px-3 py-2 lg:hidden">
+      <header className="flex items-center gap-2 border-b border-line bg-card px-3 py-2 lg:hidden print:hidden">
         <IconButton
           label={open ? 'Close the menu' : 'Open the menu'}
           aria-expanded={open}
@@ -136,7 +136,7 @@ function Frame({ children }: { readonly children: ReactNode }) {
         <Brand />
       </header>
       <aside
-        className={`${open ? 'flex' : 'hidden'} flex-col gap-4 border-line bg-card p-3 max-lg:fixed max-lg:inset-x-0 max-lg:top-[3.1rem] max-lg:bottom-0 max-lg:z-30 max-lg:overflow-y-auto lg:sticky lg:top-0 lg:flex lg:h-dvh lg:overflow-y-auto lg:border-r`}
+        className={`${open ? 'flex' : 'hidden'} flex-col gap-4 border-line bg-card p-3 max-lg:fixed max-lg:inset-x-0 max-lg:top-[3.1rem] max-lg:bottom-0 max-lg:z-30 max-lg:overflow-y-auto lg:sticky lg:top-0 lg:flex lg:h-dvh lg:overflow-y-auto lg:border-r print:hidden`}
       >
         <div className="hidden px-2 pt-1 lg:block">
           <Brand />

@@ -113,6 +113,26 @@ test('with forced colours what is chosen can still be seen, and the lines of the
   await page.emulateMedia({ forcedColors: 'none', colorScheme: 'light' })
 })
 
+test('a list is printed with all its columns, dark on light, and without the menu', slow, async () => {
+  await page.goto(`${visit.origin}/messages`)
+  await loaded(page)
+  await page.evaluate("document.documentElement.dataset.theme = 'dark'")
+  await page.emulateMedia({ media: 'print' })
+  // A4 between its margins.
+  await page.setViewportSize({ width: 718, height: 1000 })
+  expect(await page.getByRole('navigation').isVisible()).toBe(false)
+  expect(await page.getByText('Skip to the content').isVisible()).toBe(false)
+  expect(await page.getByRole('button', { name: 'Open the menu' }).isVisible()).toBe(false)
+  expect(await page.evaluate('getComputedStyle(document.body).color')).toBe('rgb(23, 25, 31)')
+  const [right, overflow] = await page.evaluate<[number, string]>(
+    "[document.querySelector('main table').getBoundingClientRect().right, getComputedStyle(document.querySelector('main [role=group]')).overflowX]",
+  )
+  expect(right).toBeLessThanOrEqual(718)
+  expect(overflow).toBe('visible')
+  await page.emulateMedia({ media: 'screen' })
+  await page.setViewportSize({ width: 1280, height: 900 })
+})
+
 test('password managers are told whose password it is that is made or changed', slow, async () => {
   await page.goto(`${visit.origin}/account`)
   await heading(page, 'Account')
