@@ -987,6 +987,8 @@ export const limits = {
   doctorHostsTried: 3,
   doctorClockMs: 2_000,
   doctorQueueLateSeconds: 900,
+  /** A claim goes along what was delivered since the oldest transaction began: 0.1 ms for each 1,000 messages. */
+  doctorTransactionSeconds: 3_600,
   doctorCertificateDays: 14,
   doctorDiskBytesMin: 500e6,
   doctorDiskBytesLow: 2e9,

@@ -4,22 +4,26 @@ import type { Db } from '../store/database.ts'
 import { countDomains } from '../store/domain-checks.ts'
 import { readStops } from '../store/fence.ts'
 import { readQueueFacts } from '../store/queue-facts.ts'
-import { readServerFacts, warningsAbout, whyUnfit } from '../store/server-facts.ts'
+import { oldestTransaction, readServerFacts, warningsAbout, whyUnfit } from '../store/server-facts.ts'
 import { fail, ok, skipped, warn, type Finding } from './finding.ts'
 
 const megabytes = (bytes: number): string =>
   bytes >= 1e9 ? `${(bytes / 1e9).toFixed(1)} GB` : `${(bytes / 1e6).toFixed(0)} MB`
 
-export async function checkDatabase(db: Db): Promise<Finding> {
+/** `openSeconds`: from when on a transaction is old. */
+export async function checkDatabase(db: Db, openSeconds: number = limits.doctorTransactionSeconds): Promise<Finding> {
   const unfit = await whyUnfit(db)
   if (unfit !== undefined) return fail(unfit)
   const { version, sizeBytes, connections, connectionsMax, synchronousCommit } = await readServerFacts(db)
   const facts = `PostgreSQL ${version}, ${megabytes(sizeBytes)}, ${connections} of ${connectionsMax} connections, fsync on`
   if (connections > connectionsMax * 0.9)
     return warn(`${facts}. Almost all connections are taken: raise max_connections, or run fewer nodes.`)
-  return synchronousCommit === 'off'
-    ? fail(`${facts}, but synchronous_commit is off: accepted mail could be lost.`)
-    : ok(`${facts}.`)
+  if (synchronousCommit === 'off') return fail(`${facts}, but synchronous_commit is off: accepted mail could be lost.`)
+  const open = await oldestTransaction(db, openSeconds)
+  if (open === undefined) return ok(`${facts}.`)
+  return warn(
+    `${facts}. A transaction has been open for ${Math.round(open.seconds / 60)} minutes, of ${open.whose}: until it ends nothing that was deleted is cleaned up, so claims become slower, and GET /api/v1/events may wait for it. If it is no backup that runs, end it: select pg_terminate_backend(process), or rollback prepared.`,
+  )
 }
 
 export async function checkReplication(db: Db): Promise<Finding> {

@@ -5,12 +5,14 @@ import { createServer, type AddressInfo, type Server } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { once } from 'node:events'
+import { Client } from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startDnsServer, type DnsServer } from '../../test/world/dns-server.ts'
 import { selfSigned } from '../base/certificate.ts'
 import { readSettings, type Settings } from '../config.ts'
 import { setDrain } from '../store/fence.ts'
 import { storeWorld, type StoreWorld } from '../store/store.test-kit.ts'
+import { checkDatabase } from './database-checks.ts'
 import { checkNames, examine, type Check, type CheckName, type DoctorTools } from './doctor.ts'
 import { reverseName, type SeenRelay } from './network-checks.ts'
 
@@ -332,6 +334,25 @@ describe('what is broken is found, and what to do is said', () => {
     const { [name]: check } = await found(await spoil())
     expect(check).toMatchObject({ status, detail: expect.stringMatching(words) as string })
     await setDrain(world.db, false)
+  })
+
+  test('a transaction that stays open, until it is ended', async () => {
+    const client = new Client({ ...world.connection, application_name: 'forgotten' })
+    await client.connect()
+    try {
+      await client.query('begin isolation level repeatable read')
+      await client.query('select 1 from plans')
+      const reading = await checkDatabase(world.db, 0)
+      expect(reading).toMatchObject({
+        status: 'warn',
+        detail: expect.stringMatching(/ of \w+ \(forgotten\): until/) as string,
+      })
+      expect(await checkDatabase(world.db)).toMatchObject({ status: 'ok' })
+      await client.query('rollback')
+      expect(await checkDatabase(world.db, 0)).toMatchObject({ status: 'ok' })
+    } finally {
+      await client.end()
+    }
   })
 
   test('a domain that was taken as verified is told apart from one that the DNS has verified', async () => {
