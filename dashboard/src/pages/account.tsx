@@ -318,7 +318,6 @@ function Passkeys() {
     ['session'],
     () => setRemoving(undefined),
   )
-  useForgetting(removing !== undefined, remove)
   return (
     <Card title="Passkeys" about="Sign in with this device, a phone or a security key, without a password.">
       <div className="grid gap-3">
@@ -349,11 +348,10 @@ function Passkeys() {
       <Confirm
         title={`Remove the passkey “${removing?.name ?? ''}”?`}
         action="Remove"
-        open={removing !== undefined}
-        onOpenChange={() => setRemoving(undefined)}
-        busy={remove.isPending}
-        onConfirm={() => removing !== undefined && remove.mutate(removing.id)}
-        mistake={<FormMistake error={remove.error} />}
+        of={removing}
+        close={() => setRemoving(undefined)}
+        by={remove}
+        onConfirm={({ id }) => remove.mutate(id)}
       >
         Nobody signs in with it any more. The device keeps it until you delete it there, too.
       </Confirm>

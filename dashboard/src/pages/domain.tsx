@@ -3,7 +3,7 @@ import { useQuery } from '@tanstack/react-query'
 import { useNavigate, useParams } from '@tanstack/react-router'
 import { Info, RotateCw } from 'lucide-react'
 import { useState } from 'react'
-import { ask, get, useChange, useForgetting } from '../api.ts'
+import { ask, get, useChange } from '../api.ts'
 import { useMay } from '../session.tsx'
 import type { Domain } from '../shapes.ts'
 import { DomainBadge, StateBadge } from '../ui/badge.tsx'
@@ -46,8 +46,6 @@ export function DomainPage() {
     ['domains'],
     () => void navigate({ to: '/domains' }),
   )
-  useForgetting(asking === 'rotate', rotate)
-  useForgetting(asking === 'remove', remove)
   return (
     <Page
       title={query.data?.name ?? 'Domain'}
@@ -102,22 +100,20 @@ export function DomainPage() {
       <Confirm
         title="Make a new DKIM key?"
         action="Make it"
-        open={asking === 'rotate'}
-        onOpenChange={() => setAsking(undefined)}
-        busy={rotate.isPending}
+        of={asking === 'rotate' || undefined}
+        close={() => setAsking(undefined)}
+        by={rotate}
         onConfirm={() => rotate.mutate(undefined)}
-        mistake={<FormMistake error={rotate.error} />}
       >
         You get another record to set. The present key signs until the new record is seen, so no mail goes unsigned.
       </Confirm>
       <Confirm
         title="Remove this domain?"
         action="Remove"
-        open={asking === 'remove'}
-        onOpenChange={() => setAsking(undefined)}
-        busy={remove.isPending}
+        of={asking === 'remove' || undefined}
+        close={() => setAsking(undefined)}
+        by={remove}
         onConfirm={() => remove.mutate(undefined)}
-        mistake={<FormMistake error={remove.error} />}
       >
         Its DKIM key is deleted with it. A domain that has mailboxes stays until they are removed.
       </Confirm>

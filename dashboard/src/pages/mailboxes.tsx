@@ -37,14 +37,12 @@ export function Mailboxes() {
     ['mailboxes'],
     () => setDisabling(undefined),
   )
-  useForgetting(disabling !== undefined, change)
   const [removing, setRemoving] = useState<Mailbox>()
   const remove = useChange(
     ({ id }: Mailbox) => ask('DELETE', `/api/v1/mailboxes/${id}`),
     ['mailboxes'],
     () => setRemoving(undefined),
   )
-  useForgetting(removing !== undefined, remove)
   return (
     <Page
       title="Mailboxes"
@@ -132,22 +130,20 @@ export function Mailboxes() {
       <Confirm
         title="Disable this mailbox?"
         action="Disable"
-        open={disabling !== undefined}
-        onOpenChange={() => setDisabling(undefined)}
-        busy={change.isPending}
-        onConfirm={() => disabling !== undefined && change.mutate(disabling)}
-        mistake={<FormMistake error={change.error} />}
+        of={disabling}
+        close={() => setDisabling(undefined)}
+        by={change}
+        onConfirm={change.mutate}
       >
         Mail from {disabling?.address} is refused at once, and what still waits to be sent from it fails for good.
       </Confirm>
       <Confirm
         title="Remove this mailbox?"
         action="Remove"
-        open={removing !== undefined}
-        onOpenChange={() => setRemoving(undefined)}
-        busy={remove.isPending}
-        onConfirm={() => removing !== undefined && remove.mutate(removing)}
-        mistake={<FormMistake error={remove.error} />}
+        of={removing}
+        close={() => setRemoving(undefined)}
+        by={remove}
+        onConfirm={remove.mutate}
       >
         Mail from {removing?.address} is refused at once, and what still waits to be sent from it fails for good. What
         was sent stays to be read. The address can be added again, with a new id.

@@ -44,13 +44,11 @@ export function Members() {
     ['members', 'session'],
     () => setChanging(undefined),
   )
-  useForgetting(changing !== undefined, change)
   const remove = useChange(
     ({ userId }: Member) => ask('DELETE', `/api/v1/members/${userId}`),
     ['members'],
     () => setRemoving(undefined),
   )
-  useForgetting(removing !== undefined, remove)
   const invite = useChange(
     (given: { email: string; role: string }) => ask('POST', '/api/v1/invitations', given),
     ['invitations'],
@@ -197,11 +195,10 @@ export function Members() {
       <Confirm
         title={`Change the role to ${roleNamed(changing?.role)}?`}
         action="Change"
-        open={changing !== undefined}
-        onOpenChange={() => setChanging(undefined)}
-        busy={change.isPending}
-        onConfirm={() => changing !== undefined && change.mutate(changing)}
-        mistake={<FormMistake error={change.error} />}
+        of={changing}
+        close={() => setChanging(undefined)}
+        by={change}
+        onConfirm={change.mutate}
       >
         {changing?.member.email} is {roleNamed(changing?.member.role)} now.
         {changing?.member.userId === session.id && ' That is you: somebody else must give it back.'}
@@ -209,11 +206,10 @@ export function Members() {
       <Confirm
         title="Remove this member?"
         action="Remove"
-        open={removing !== undefined}
-        onOpenChange={() => setRemoving(undefined)}
-        busy={remove.isPending}
-        onConfirm={() => removing !== undefined && remove.mutate(removing)}
-        mistake={<FormMistake error={remove.error} />}
+        of={removing}
+        close={() => setRemoving(undefined)}
+        by={remove}
+        onConfirm={remove.mutate}
       >
         {removing?.email} loses access to this workspace at once.
         {removing !== undefined && <WhatStays userId={removing.userId} />}

@@ -3,7 +3,7 @@ import { useQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useParams } from '@tanstack/react-router'
 import { CircleHelp } from 'lucide-react'
 import { useState } from 'react'
-import { ask, get, useChange, useForgetting } from '../api.ts'
+import { ask, get, useChange } from '../api.ts'
 import { useIntervalOf } from '../live.ts'
 import { useMay } from '../session.tsx'
 import type { MessageTimeline } from '../shapes.ts'
@@ -11,7 +11,6 @@ import { StateBadge } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
 import { Id } from '../ui/copy.tsx'
 import { Confirm } from '../ui/dialog.tsx'
-import { FormMistake } from '../ui/field.tsx'
 import { Card, Facts, Page } from '../ui/page.tsx'
 import { Answered } from '../ui/states.tsx'
 import { exactly, Time } from '../ui/time.tsx'
@@ -113,7 +112,6 @@ function UnknownBanner({ timeline }: { readonly timeline: MessageTimeline }) {
       void navigate({ to: '/messages/$messageId', params: { messageId: made.id } })
     },
   )
-  useForgetting(asking, again)
   return (
     <section
       aria-label="Outcome unknown"
@@ -145,11 +143,10 @@ function UnknownBanner({ timeline }: { readonly timeline: MessageTimeline }) {
       <Confirm
         title="Send it again?"
         action="Send again"
-        open={asking}
-        onOpenChange={setAsking}
-        busy={again.isPending}
+        of={asking || undefined}
+        close={() => setAsking(false)}
+        by={again}
         onConfirm={() => again.mutate(undefined)}
-        mistake={<FormMistake error={again.error} />}
       >
         {timeline.message.recipient} gets the same mail as a new message, with its own id and its own charge. They may
         then have it twice. This can be done once.

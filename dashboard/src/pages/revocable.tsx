@@ -1,11 +1,10 @@
 // What API keys and SMTP credentials have in common: when one was last used, and taking it away, which nothing undoes.
 import { useState, type ReactNode } from 'react'
-import { ask, useChange, useForgetting } from '../api.ts'
+import { ask, useChange } from '../api.ts'
 import { useMay } from '../session.tsx'
 import { StateBadge } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
 import { Confirm } from '../ui/dialog.tsx'
-import { FormMistake } from '../ui/field.tsx'
 import type { Column } from '../ui/table.tsx'
 import { Time } from '../ui/time.tsx'
 
@@ -28,7 +27,6 @@ export function useRevoking<Item extends Revocable>(
     [list],
     () => setRevoking(undefined),
   )
-  useForgetting(revoking !== undefined, revoke)
   return {
     columns: [
       {
@@ -56,11 +54,10 @@ export function useRevoking<Item extends Revocable>(
       <Confirm
         title={`Revoke “${revoking?.name ?? ''}”?`}
         action="Revoke"
-        open={revoking !== undefined}
-        onOpenChange={() => setRevoking(undefined)}
-        busy={revoke.isPending}
-        onConfirm={() => revoking !== undefined && revoke.mutate(revoking)}
-        mistake={<FormMistake error={revoke.error} />}
+        of={revoking}
+        close={() => setRevoking(undefined)}
+        by={revoke}
+        onConfirm={revoke.mutate}
       >
         {consequence} It cannot be taken back.
       </Confirm>

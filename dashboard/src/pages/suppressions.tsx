@@ -38,7 +38,6 @@ export function Suppressions() {
     ['suppressions'],
     () => setRemoving(undefined),
   )
-  useForgetting(removing !== undefined, remove)
   return (
     <Page
       title="Suppressions"
@@ -181,11 +180,10 @@ export function Suppressions() {
       <Confirm
         title="Write to this recipient again?"
         action="Remove"
-        open={removing !== undefined}
-        onOpenChange={() => setRemoving(undefined)}
-        busy={remove.isPending}
-        onConfirm={() => removing !== undefined && remove.mutate(removing)}
-        mistake={<FormMistake error={remove.error} />}
+        of={removing}
+        close={() => setRemoving(undefined)}
+        by={remove}
+        onConfirm={remove.mutate}
       >
         Mail to {removing?.recipient} is accepted again. If it bounces again, it is suppressed again.
       </Confirm>

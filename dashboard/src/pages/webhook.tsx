@@ -2,7 +2,7 @@
 import { useInfiniteQuery } from '@tanstack/react-query'
 import { RotateCw, Webhook as WebhookIcon } from 'lucide-react'
 import { useState } from 'react'
-import { ask, get, useChange, useForgetting, withQuery } from '../api.ts'
+import { ask, get, useChange, withQuery } from '../api.ts'
 import { useMay } from '../session.tsx'
 import type { WebhookEndpoint, WebhookLogEntry } from '../shapes.ts'
 import { Badge, StateBadge } from '../ui/badge.tsx'
@@ -86,7 +86,6 @@ function Endpoint({ endpoint }: { readonly endpoint: WebhookEndpoint }) {
       setSecret(answer.secret)
     },
   )
-  useForgetting(asking !== undefined, rotate)
   const rows: (readonly [string, React.ReactNode])[] = [
     [
       'Address',
@@ -165,11 +164,10 @@ function Endpoint({ endpoint }: { readonly endpoint: WebhookEndpoint }) {
       <Confirm
         title={asking === 'promote' ? 'Let the new secret sign?' : 'Prepare a new secret?'}
         action={asking === 'promote' ? 'Promote' : 'Prepare'}
-        open={asking !== undefined}
-        onOpenChange={() => setAsking(undefined)}
-        busy={rotate.isPending}
-        onConfirm={() => asking !== undefined && rotate.mutate(asking)}
-        mistake={<FormMistake error={rotate.error} />}
+        of={asking}
+        close={() => setAsking(undefined)}
+        by={rotate}
+        onConfirm={rotate.mutate}
       >
         {asking === 'promote'
           ? 'Your receiver must know the new secret by now. The old one’s signature is sent along for 24 hours.'

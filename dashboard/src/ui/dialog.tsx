@@ -3,7 +3,9 @@
 import { Dialog as Base } from '@base-ui/react/dialog'
 import { X } from 'lucide-react'
 import { useRef, type ReactElement, type ReactNode } from 'react'
+import { useForgetting } from '../api.ts'
 import { Button } from './button.tsx'
+import { FormMistake } from './field.tsx'
 
 export function Dialog({
   title,
@@ -62,32 +64,33 @@ export function DialogActions({ children }: { readonly children: ReactNode }) {
 }
 
 /** Asks before something that cannot be taken back. */
-export function Confirm({
+export function Confirm<Of>({
   title,
   children,
   action,
-  open,
-  onOpenChange,
+  of,
+  close,
+  by,
   onConfirm,
-  busy,
-  mistake,
 }: {
   readonly title: string
   readonly children: ReactNode
   readonly action: string
-  readonly open: boolean
-  readonly onOpenChange: (open: boolean) => void
-  readonly onConfirm: () => void
-  readonly busy: boolean
-  readonly mistake?: ReactNode
+  /** What it would be done to; undefined while nobody asks. */
+  readonly of: Of | undefined
+  readonly close: () => void
+  /** The change that does it. */
+  readonly by: { readonly isPending: boolean; readonly error: Error | null; readonly reset: () => void }
+  readonly onConfirm: (of: Of) => void
 }) {
+  useForgetting(of !== undefined, by)
   return (
-    <Dialog title={title} open={open} onOpenChange={onOpenChange}>
+    <Dialog title={title} open={of !== undefined} onOpenChange={close}>
       <div className="text-sm text-soft">{children}</div>
-      {mistake}
+      <FormMistake error={by.error} />
       <DialogActions>
-        <Button onClick={() => onOpenChange(false)}>Cancel</Button>
-        <Button look="danger" busy={busy} onClick={onConfirm}>
+        <Button onClick={close}>Cancel</Button>
+        <Button look="danger" busy={by.isPending} onClick={() => of !== undefined && onConfirm(of)}>
           {action}
         </Button>
       </DialogActions>
