@@ -66,7 +66,7 @@ export async function startDeliveryChild(
   let misses = 0
   const look = async (): Promise<void> => {
     misses = (await answers()) ? 0 : misses + 1
-    if (misses < missesMax || stopping) return
+    if (misses !== missesMax || stopping) return // once: its exit may take longer than the next question
     hung = `: it was asked ${misses} times and did not answer`
     child.kill('SIGKILL')
   }

@@ -1,5 +1,5 @@
 // A person's own things: name, password, second factor, passkeys, sessions.
-import { useQuery } from '@tanstack/react-query'
+import { useQuery, type UseMutationResult } from '@tanstack/react-query'
 import { KeyRound, ShieldCheck } from 'lucide-react'
 import { QRCodeSVG } from 'qrcode.react'
 import { useState } from 'react'
@@ -11,7 +11,7 @@ import type { ListOf, SessionInfo } from '../shapes.ts'
 import { Badge } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
 import { CopyLine, Snippet } from '../ui/copy.tsx'
-import { Confirm, Dialog, DialogActions } from '../ui/dialog.tsx'
+import { Confirm, Dialog, DialogActions, DialogForm } from '../ui/dialog.tsx'
 import { Done, FormMistake, LoginName, mistakeIn, TextField, textIn } from '../ui/field.tsx'
 import { Card, Facts, Page } from '../ui/page.tsx'
 import { Answered } from '../ui/states.tsx'
@@ -129,28 +129,25 @@ function Guarded({
   title,
   open,
   onOpenChange,
-  error,
-  busy,
+  by,
   action,
-  onPassword,
 }: {
   readonly title: string
   readonly open: boolean
   readonly onOpenChange: (open: boolean) => void
-  readonly error: Error | null
-  readonly busy: boolean
+  /** The change, which takes the password. */
+  readonly by: Pick<UseMutationResult<unknown, Error, string>, 'isPending' | 'error' | 'mutate'>
   readonly action: string
-  readonly onPassword: (password: string) => void
 }) {
   const { session } = useLooking()
   return (
     <Dialog title={title} description="First your present password." open={open} onOpenChange={onOpenChange}>
-      <form
-        className="grid gap-4"
-        onSubmit={(event) => {
-          event.preventDefault()
-          onPassword(textIn(new FormData(event.currentTarget), 'password'))
-        }}
+      <DialogForm
+        action={action}
+        by={by}
+        fields={['password']}
+        close={() => onOpenChange(false)}
+        onSubmit={(form) => by.mutate(textIn(form, 'password'))}
       >
         <LoginName email={session.email} />
         <TextField
@@ -159,16 +156,9 @@ function Guarded({
           type="password"
           required
           autoComplete="current-password"
-          mistake={mistakeIn(error, 'password')}
+          mistake={mistakeIn(by.error, 'password')}
         />
-        <FormMistake error={error} fields={['password']} />
-        <DialogActions>
-          <Button onClick={() => onOpenChange(false)}>Cancel</Button>
-          <Button look="primary" type="submit" busy={busy}>
-            {action}
-          </Button>
-        </DialogActions>
-      </form>
+      </DialogForm>
     </Dialog>
   )
 }
@@ -279,25 +269,9 @@ function SecondFactor() {
           </form>
         </Dialog>
       ) : session.twoFactor ? (
-        <Guarded
-          title="Switch the second factor off"
-          open={open}
-          onOpenChange={close}
-          error={end.error}
-          busy={end.isPending}
-          action="Switch off"
-          onPassword={(password) => end.mutate(password)}
-        />
+        <Guarded title="Switch the second factor off" open={open} onOpenChange={close} by={end} action="Switch off" />
       ) : (
-        <Guarded
-          title="Set up a second factor"
-          open={open}
-          onOpenChange={close}
-          error={begin.error}
-          busy={begin.isPending}
-          action="Go on"
-          onPassword={(password) => begin.mutate(password)}
-        />
+        <Guarded title="Set up a second factor" open={open} onOpenChange={close} by={begin} action="Go on" />
       )}
     </Card>
   )
@@ -355,15 +329,7 @@ function Passkeys() {
       >
         Nobody signs in with it any more. The device keeps it until you delete it there, too.
       </Confirm>
-      <Guarded
-        title="Add a passkey"
-        open={open}
-        onOpenChange={setOpen}
-        error={add.error}
-        busy={add.isPending}
-        action="Go on"
-        onPassword={(password) => add.mutate(password)}
-      />
+      <Guarded title="Add a passkey" open={open} onOpenChange={setOpen} by={add} action="Go on" />
     </Card>
   )
 }

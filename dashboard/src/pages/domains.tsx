@@ -8,8 +8,8 @@ import { useMay } from '../session.tsx'
 import type { Domain } from '../shapes.ts'
 import { DomainBadge } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
-import { Dialog, DialogActions } from '../ui/dialog.tsx'
-import { FormMistake, mistakeIn, TextField, textIn } from '../ui/field.tsx'
+import { Dialog, DialogForm } from '../ui/dialog.tsx'
+import { mistakeIn, TextField, textIn } from '../ui/field.tsx'
 import { Card, Page } from '../ui/page.tsx'
 import { Answered, Empty } from '../ui/states.tsx'
 import { Table } from '../ui/table.tsx'
@@ -71,12 +71,12 @@ export function Domains() {
         </Answered>
       </Card>
       <Dialog title="Add a domain" open={adding} onOpenChange={setAdding}>
-        <form
-          className="grid gap-4"
-          onSubmit={(event) => {
-            event.preventDefault()
-            add.mutate(textIn(new FormData(event.currentTarget), 'name').trim())
-          }}
+        <DialogForm
+          action="Add"
+          by={add}
+          fields={['name']}
+          close={() => setAdding(false)}
+          onSubmit={(form) => add.mutate(textIn(form, 'name').trim())}
         >
           <TextField
             label="Domain"
@@ -86,14 +86,7 @@ export function Domains() {
             autoCapitalize="none"
             mistake={mistakeIn(add.error, 'name')}
           />
-          <FormMistake error={add.error} fields={['name']} />
-          <DialogActions>
-            <Button onClick={() => setAdding(false)}>Cancel</Button>
-            <Button look="primary" type="submit" busy={add.isPending}>
-              Add
-            </Button>
-          </DialogActions>
-        </form>
+        </DialogForm>
       </Dialog>
     </Page>
   )

@@ -10,7 +10,7 @@ import type { ListOf, Mailbox } from '../shapes.ts'
 import { StateBadge } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
 import { Id } from '../ui/copy.tsx'
-import { Confirm, Dialog, DialogActions } from '../ui/dialog.tsx'
+import { Confirm, Dialog, DialogForm } from '../ui/dialog.tsx'
 import { FormMistake, mistakeIn, TextField, textIn } from '../ui/field.tsx'
 import { Card, Page } from '../ui/page.tsx'
 import { Answered, Empty } from '../ui/states.tsx'
@@ -149,11 +149,12 @@ export function Mailboxes() {
         was sent stays to be read. The address can be added again, with a new id.
       </Confirm>
       <Dialog title="Add a mailbox" open={adding} onOpenChange={setAdding}>
-        <form
-          className="grid gap-4"
-          onSubmit={(event) => {
-            event.preventDefault()
-            const form = new FormData(event.currentTarget)
+        <DialogForm
+          action="Add"
+          by={add}
+          fields={['address', 'name']}
+          close={() => setAdding(false)}
+          onSubmit={(form) => {
             const name = textIn(form, 'name').trim()
             add.mutate({ address: textIn(form, 'address').trim(), ...(name !== '' && { name }) })
           }}
@@ -175,14 +176,7 @@ export function Mailboxes() {
             hint="What recipients see beside the address."
             mistake={mistakeIn(add.error, 'name')}
           />
-          <FormMistake error={add.error} fields={['address', 'name']} />
-          <DialogActions>
-            <Button onClick={() => setAdding(false)}>Cancel</Button>
-            <Button look="primary" type="submit" busy={add.isPending}>
-              Add
-            </Button>
-          </DialogActions>
-        </form>
+        </DialogForm>
       </Dialog>
     </Page>
   )

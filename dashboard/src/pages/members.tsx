@@ -7,7 +7,7 @@ import { useLooking, useMay } from '../session.tsx'
 import type { ApiKey, Invitation, ListOf, Member, SmtpCredentials } from '../shapes.ts'
 import { Badge } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
-import { Confirm, Dialog, DialogActions } from '../ui/dialog.tsx'
+import { Confirm, Dialog, DialogForm } from '../ui/dialog.tsx'
 import { Choice, FormMistake, mistakeIn, TextField, textIn } from '../ui/field.tsx'
 import { Card, Page } from '../ui/page.tsx'
 import { Answered } from '../ui/states.tsx'
@@ -166,13 +166,12 @@ export function Members() {
         open={inviting}
         onOpenChange={setInviting}
       >
-        <form
-          className="grid gap-4"
-          onSubmit={(event) => {
-            event.preventDefault()
-            const form = new FormData(event.currentTarget)
-            invite.mutate({ email: textIn(form, 'email').trim(), role: textIn(form, 'role') })
-          }}
+        <DialogForm
+          action="Invite"
+          by={invite}
+          fields={['email', 'role']}
+          close={() => setInviting(false)}
+          onSubmit={(form) => invite.mutate({ email: textIn(form, 'email').trim(), role: textIn(form, 'role') })}
         >
           <TextField label="E-mail" name="email" type="email" required mistake={mistakeIn(invite.error, 'email')} />
           <Choice
@@ -183,14 +182,7 @@ export function Members() {
             hint={meanings}
             mistake={mistakeIn(invite.error, 'role')}
           />
-          <FormMistake error={invite.error} fields={['email', 'role']} />
-          <DialogActions>
-            <Button onClick={() => setInviting(false)}>Cancel</Button>
-            <Button look="primary" type="submit" busy={invite.isPending}>
-              Invite
-            </Button>
-          </DialogActions>
-        </form>
+        </DialogForm>
       </Dialog>
       <Confirm
         title={`Change the role to ${roleNamed(changing?.role)}?`}

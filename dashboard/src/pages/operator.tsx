@@ -8,8 +8,8 @@ import type { Examination, Health, ListOf, OperatorWorkspace, Plan, Queue } from
 import { StateBadge } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
 import { Id } from '../ui/copy.tsx'
-import { Dialog, DialogActions } from '../ui/dialog.tsx'
-import { Check, Choice, FormMistake, mistakeIn, TextField, textIn } from '../ui/field.tsx'
+import { Dialog, DialogForm } from '../ui/dialog.tsx'
+import { Check, Choice, mistakeIn, TextField, textIn } from '../ui/field.tsx'
 import { Card, Facts, Page } from '../ui/page.tsx'
 import { Answered, Empty } from '../ui/states.tsx'
 import { Table } from '../ui/table.tsx'
@@ -94,13 +94,12 @@ function MakeWorkspace({ done }: { readonly done: () => void }) {
       open
       onOpenChange={done}
     >
-      <form
-        className="grid gap-4"
-        onSubmit={(event) => {
-          event.preventDefault()
-          const form = new FormData(event.currentTarget)
-          make.mutate({ name: textIn(form, 'name').trim(), plan: textIn(form, 'plan') })
-        }}
+      <DialogForm
+        action="Make"
+        by={make}
+        fields={['name', 'plan']}
+        close={done}
+        onSubmit={(form) => make.mutate({ name: textIn(form, 'name').trim(), plan: textIn(form, 'plan') })}
       >
         <TextField label="Name" name="name" required mistake={mistakeIn(make.error, 'name')} />
         <Choice
@@ -112,14 +111,7 @@ function MakeWorkspace({ done }: { readonly done: () => void }) {
           defaultValue="unlimited"
           mistake={mistakeIn(make.error, 'plan')}
         />
-        <FormMistake error={make.error} fields={['name', 'plan']} />
-        <DialogActions>
-          <Button onClick={done}>Cancel</Button>
-          <Button look="primary" type="submit" busy={make.isPending}>
-            Make
-          </Button>
-        </DialogActions>
-      </form>
+      </DialogForm>
     </Dialog>
   )
 }
@@ -134,11 +126,12 @@ function ChangeWorkspace({ workspace, done }: { readonly workspace: OperatorWork
   )
   return (
     <Dialog title={`Change “${workspace.name}”`} open onOpenChange={done}>
-      <form
-        className="grid gap-4"
-        onSubmit={(event) => {
-          event.preventDefault()
-          const form = new FormData(event.currentTarget)
+      <DialogForm
+        action="Save"
+        by={change}
+        fields={['plan', 'route']}
+        close={done}
+        onSubmit={(form) => {
           const route = textIn(form, 'route').trim()
           change.mutate({ plan: textIn(form, 'plan'), status: textIn(form, 'status'), ...(route !== '' && { route }) })
         }}
@@ -167,14 +160,7 @@ function ChangeWorkspace({ workspace, done }: { readonly workspace: OperatorWork
           hint="sandbox, mx, smtp://user:password@host:587, or default. Left empty it stays as it is."
           mistake={mistakeIn(change.error, 'route')}
         />
-        <FormMistake error={change.error} fields={['plan', 'route']} />
-        <DialogActions>
-          <Button onClick={done}>Cancel</Button>
-          <Button look="primary" type="submit" busy={change.isPending}>
-            Save
-          </Button>
-        </DialogActions>
-      </form>
+      </DialogForm>
     </Dialog>
   )
 }
@@ -230,18 +216,19 @@ function ChangePlan({ plan, done }: { readonly plan: Plan; readonly done: () => 
   }
   return (
     <Dialog title={`Change the plan “${plan.name}”`} description="An empty limit is none." open onOpenChange={done}>
-      <form
-        className="grid gap-4"
-        onSubmit={(event) => {
-          event.preventDefault()
-          const form = new FormData(event.currentTarget)
+      <DialogForm
+        action="Save"
+        by={change}
+        fields={['hourly', 'daily', 'monthly']}
+        close={done}
+        onSubmit={(form) =>
           change.mutate({
             apiSending: form.get('apiSending') !== null,
             hourly: number(form, 'hourly'),
             daily: number(form, 'daily'),
             monthly: number(form, 'monthly'),
           })
-        }}
+        }
       >
         <Check label="May send" name="apiSending" defaultChecked={plan.apiSending} />
         {(['hourly', 'daily', 'monthly'] as const).map((name) => (
@@ -255,14 +242,7 @@ function ChangePlan({ plan, done }: { readonly plan: Plan; readonly done: () => 
             mistake={mistakeIn(change.error, name)}
           />
         ))}
-        <FormMistake error={change.error} fields={['hourly', 'daily', 'monthly']} />
-        <DialogActions>
-          <Button onClick={done}>Cancel</Button>
-          <Button look="primary" type="submit" busy={change.isPending}>
-            Save
-          </Button>
-        </DialogActions>
-      </form>
+      </DialogForm>
     </Dialog>
   )
 }

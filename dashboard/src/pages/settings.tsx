@@ -8,8 +8,8 @@ import { useLooking, useMay } from '../session.tsx'
 import type { ApiKey, ApiKeyCreated, ListOf } from '../shapes.ts'
 import { Button } from '../ui/button.tsx'
 import { CopyLine } from '../ui/copy.tsx'
-import { Dialog, DialogActions } from '../ui/dialog.tsx'
-import { Check, FormMistake, mistakeIn, TextField, textIn } from '../ui/field.tsx'
+import { Dialog, DialogActions, DialogForm } from '../ui/dialog.tsx'
+import { Check, mistakeIn, TextField, textIn } from '../ui/field.tsx'
 import { Card, Page } from '../ui/page.tsx'
 import { Answered, Empty, Loading } from '../ui/states.tsx'
 import { Table } from '../ui/table.tsx'
@@ -125,13 +125,12 @@ function CreateKey({ open, onOpenChange }: { readonly open: boolean; readonly on
     )
   return (
     <Dialog title="Create a key" open={open} onOpenChange={close}>
-      <form
-        className="grid gap-4"
-        onSubmit={(event) => {
-          event.preventDefault()
-          const form = new FormData(event.currentTarget)
-          make.mutate({ name: textIn(form, 'name'), scopes: form.getAll('scope').map(String) })
-        }}
+      <DialogForm
+        action="Create"
+        by={make}
+        fields={['name']}
+        close={() => close(false)}
+        onSubmit={(form) => make.mutate({ name: textIn(form, 'name'), scopes: form.getAll('scope').map(String) })}
       >
         <TextField
           label="Name"
@@ -158,14 +157,7 @@ function CreateKey({ open, onOpenChange }: { readonly open: boolean; readonly on
             </div>
           </details>
         </fieldset>
-        <FormMistake error={make.error} fields={['name']} />
-        <DialogActions>
-          <Button onClick={() => close(false)}>Cancel</Button>
-          <Button look="primary" type="submit" busy={make.isPending}>
-            Create
-          </Button>
-        </DialogActions>
-      </form>
+      </DialogForm>
     </Dialog>
   )
 }

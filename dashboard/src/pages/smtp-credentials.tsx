@@ -7,8 +7,8 @@ import { useMay } from '../session.tsx'
 import type { SmtpCredential, SmtpCredentialCreated, SmtpCredentials as Credentials } from '../shapes.ts'
 import { Button } from '../ui/button.tsx'
 import { CopyButton, Snippet } from '../ui/copy.tsx'
-import { Dialog, DialogActions } from '../ui/dialog.tsx'
-import { FormMistake, mistakeIn, TextField, textIn } from '../ui/field.tsx'
+import { Dialog, DialogActions, DialogForm } from '../ui/dialog.tsx'
+import { mistakeIn, TextField, textIn } from '../ui/field.tsx'
 import { Card, Facts } from '../ui/page.tsx'
 import { Answered, Empty } from '../ui/states.tsx'
 import { Table } from '../ui/table.tsx'
@@ -111,12 +111,12 @@ function CreateCredential({
   if (make.data !== undefined) return <Made made={make.data} sender={sender} open={open} close={close} />
   return (
     <Dialog title="Create an SMTP credential" open={open} onOpenChange={close}>
-      <form
-        className="grid gap-4"
-        onSubmit={(event) => {
-          event.preventDefault()
-          make.mutate(textIn(new FormData(event.currentTarget), 'name').trim())
-        }}
+      <DialogForm
+        action="Create"
+        by={make}
+        fields={['name']}
+        close={() => close(false)}
+        onSubmit={(form) => make.mutate(textIn(form, 'name').trim())}
       >
         <TextField
           label="Name"
@@ -126,14 +126,7 @@ function CreateCredential({
           hint="What it is for: “printer”, “old shop”."
           mistake={mistakeIn(make.error, 'name')}
         />
-        <FormMistake error={make.error} fields={['name']} />
-        <DialogActions>
-          <Button onClick={() => close(false)}>Cancel</Button>
-          <Button look="primary" type="submit" busy={make.isPending}>
-            Create
-          </Button>
-        </DialogActions>
-      </form>
+      </DialogForm>
     </Dialog>
   )
 }

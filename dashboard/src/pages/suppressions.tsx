@@ -8,7 +8,7 @@ import { useMay } from '../session.tsx'
 import type { Suppression } from '../shapes.ts'
 import { Badge } from '../ui/badge.tsx'
 import { Button, buttonClass } from '../ui/button.tsx'
-import { Confirm, Dialog, DialogActions } from '../ui/dialog.tsx'
+import { Confirm, Dialog, DialogActions, DialogForm } from '../ui/dialog.tsx'
 import { Choice, FormMistake, mistakeIn, TextField, textIn } from '../ui/field.tsx'
 import { Card, Page } from '../ui/page.tsx'
 import { Empty } from '../ui/states.tsx'
@@ -151,12 +151,12 @@ export function Suppressions() {
         open={adding}
         onOpenChange={setAdding}
       >
-        <form
-          className="grid gap-4"
-          onSubmit={(event) => {
-            event.preventDefault()
-            add.mutate(textIn(new FormData(event.currentTarget), 'recipient').trim())
-          }}
+        <DialogForm
+          action="Suppress"
+          by={add}
+          fields={['recipient']}
+          close={() => setAdding(false)}
+          onSubmit={(form) => add.mutate(textIn(form, 'recipient').trim())}
         >
           <TextField
             label="Address"
@@ -168,14 +168,7 @@ export function Suppressions() {
             required
             mistake={mistakeIn(add.error, 'recipient')}
           />
-          <FormMistake error={add.error} fields={['recipient']} />
-          <DialogActions>
-            <Button onClick={() => setAdding(false)}>Cancel</Button>
-            <Button look="primary" type="submit" busy={add.isPending}>
-              Suppress
-            </Button>
-          </DialogActions>
-        </form>
+        </DialogForm>
       </Dialog>
       <Confirm
         title="Write to this recipient again?"
@@ -284,13 +277,14 @@ function Undo() {
       open={open}
       onOpenChange={close}
     >
-      <form
-        className="grid gap-4"
-        onSubmit={(event) => {
-          event.preventDefault()
-          const form = new FormData(event.currentTarget)
-          undo.mutate({ rule: textIn(form, 'rule').trim(), hours: Number(textIn(form, 'hours')) })
-        }}
+      <DialogForm
+        action="Take back"
+        look="danger"
+        by={undo}
+        fields={['rule']}
+        close={() => close(false)}
+        cancel="Close"
+        onSubmit={(form) => undo.mutate({ rule: textIn(form, 'rule').trim(), hours: Number(textIn(form, 'hours')) })}
       >
         <TextField
           label="Rule"
@@ -305,14 +299,7 @@ function Undo() {
             {undo.data.removed === 1 ? '1 recipient is' : `${undo.data.removed} recipients are`} no longer suppressed.
           </p>
         )}
-        <FormMistake error={undo.error} fields={['rule']} />
-        <DialogActions>
-          <Button onClick={() => close(false)}>Close</Button>
-          <Button look="danger" type="submit" busy={undo.isPending}>
-            Take back
-          </Button>
-        </DialogActions>
-      </form>
+      </DialogForm>
     </Dialog>
   )
 }

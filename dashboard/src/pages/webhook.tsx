@@ -8,7 +8,7 @@ import type { WebhookEndpoint, WebhookLogEntry } from '../shapes.ts'
 import { Badge, StateBadge } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
 import { CopyLine, Id } from '../ui/copy.tsx'
-import { Confirm, Dialog, DialogActions } from '../ui/dialog.tsx'
+import { Confirm, Dialog, DialogActions, DialogForm } from '../ui/dialog.tsx'
 import { Check, FormMistake, mistakeIn, TextField, textIn } from '../ui/field.tsx'
 import { Card, Facts, Page } from '../ui/page.tsx'
 import { Answered, Empty, Failed, Loading } from '../ui/states.tsx'
@@ -209,13 +209,14 @@ function SetEndpoint({ endpoint, done }: { readonly endpoint: WebhookEndpoint | 
   if (secret !== undefined) return <SecretDialog secret={secret} done={done} />
   return (
     <Dialog title={endpoint === null ? 'Set the endpoint' : 'Change the endpoint'} open onOpenChange={close}>
-      <form
-        className="grid gap-4"
-        onSubmit={(event) => {
-          event.preventDefault()
-          const form = new FormData(event.currentTarget)
+      <DialogForm
+        action="Save"
+        by={save}
+        fields={['url']}
+        close={close}
+        onSubmit={(form) =>
           save.mutate({ url: textIn(form, 'url').trim(), events: all ? null : form.getAll('event').map(String) })
-        }}
+        }
       >
         <TextField
           label="Address"
@@ -248,14 +249,7 @@ function SetEndpoint({ endpoint, done }: { readonly endpoint: WebhookEndpoint | 
             </div>
           )}
         </fieldset>
-        <FormMistake error={save.error} fields={['url']} />
-        <DialogActions>
-          <Button onClick={close}>Cancel</Button>
-          <Button look="primary" type="submit" busy={save.isPending}>
-            Save
-          </Button>
-        </DialogActions>
-      </form>
+      </DialogForm>
     </Dialog>
   )
 }
@@ -372,12 +366,12 @@ function Replay() {
         open={open}
         onOpenChange={close}
       >
-        <form
-          className="grid gap-4"
-          onSubmit={(event) => {
-            event.preventDefault()
-            replay.mutate(Number(textIn(new FormData(event.currentTarget), 'hours')))
-          }}
+        <DialogForm
+          action="Send again"
+          by={replay}
+          close={() => close(false)}
+          cancel="Close"
+          onSubmit={(form) => replay.mutate(Number(textIn(form, 'hours')))}
         >
           <TextField
             label="Of the last hours"
@@ -395,14 +389,7 @@ function Replay() {
                 : `${replay.data.replayed} events are on their way.`}
             </p>
           )}
-          <FormMistake error={replay.error} />
-          <DialogActions>
-            <Button onClick={() => close(false)}>Close</Button>
-            <Button look="primary" type="submit" busy={replay.isPending}>
-              Send again
-            </Button>
-          </DialogActions>
-        </form>
+        </DialogForm>
       </Dialog>
     </>
   )

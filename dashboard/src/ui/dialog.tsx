@@ -63,6 +63,54 @@ export function DialogActions({ children }: { readonly children: ReactNode }) {
   return <div className="flex flex-wrap justify-end gap-2 pt-1">{children}</div>
 }
 
+/** As `useChange` gives it. */
+interface Change {
+  readonly isPending: boolean
+  readonly error: Error | null
+  readonly reset: () => void
+}
+
+/** What is filled in in a dialog for one change, and what was said to it. */
+export function DialogForm({
+  action,
+  look = 'primary',
+  by,
+  fields,
+  close,
+  cancel = 'Cancel',
+  onSubmit,
+  children,
+}: {
+  readonly action: string
+  readonly look?: 'primary' | 'danger'
+  readonly by: Pick<Change, 'isPending' | 'error'>
+  /** Those that say themselves what is wrong with them. */
+  readonly fields?: readonly string[]
+  readonly close: () => void
+  readonly cancel?: string
+  readonly onSubmit: (form: FormData) => void
+  readonly children: ReactNode
+}) {
+  return (
+    <form
+      className="grid gap-4"
+      onSubmit={(event) => {
+        event.preventDefault()
+        onSubmit(new FormData(event.currentTarget))
+      }}
+    >
+      {children}
+      <FormMistake error={by.error} {...(fields && { fields })} />
+      <DialogActions>
+        <Button onClick={close}>{cancel}</Button>
+        <Button look={look} type="submit" busy={by.isPending}>
+          {action}
+        </Button>
+      </DialogActions>
+    </form>
+  )
+}
+
 /** Asks before something that cannot be taken back. */
 export function Confirm<Of>({
   title,
@@ -80,7 +128,7 @@ export function Confirm<Of>({
   readonly of: Of | undefined
   readonly close: () => void
   /** The change that does it. */
-  readonly by: { readonly isPending: boolean; readonly error: Error | null; readonly reset: () => void }
+  readonly by: Change
   readonly onConfirm: (of: Of) => void
 }) {
   useForgetting(of !== undefined, by)
