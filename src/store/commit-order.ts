@@ -1,5 +1,6 @@
 // Readers of events go by the numbers of transactions (views/webhook-events.ts), which mean something in their own cluster alone, and go back with a
-// database that is put back. Then all readers begin anew: better twice than never.
+// database that is put back. Then all readers begin anew: better twice than never. Who stood at a commit
+// that a failover has lost notices by its event, which is gone.
 import { limits } from '../config.ts'
 import { repeating, sql, type Db } from './database.ts'
 

@@ -410,33 +410,51 @@ describe('the operator decides', () => {
     expect(await world.value('select count(*)::integer from outbound')).toBe(0)
   })
 
-  const catchesUp = async (after: string) => {
+  const pageAfter = async (after?: string) => {
     const page = await catchUp(world.db, sender.workspaceId, after)
     if (isRefusal(page)) throw new Error(page.words)
-    return page.events.map(({ data }) => data.messageId)
+    return page
   }
+  const catchesUp = async (after: string) => (await pageAfter(after)).events.map(({ data }) => data.messageId)
   const placeAt = (tx: number, id: string | undefined) => Buffer.from(`${tx} ${id} 1`).toString('base64url')
+  /** Where a reader stands who has read everything. */
+  const placeBehindAll = async () => {
+    await expect.poll(async () => (await pageAfter()).events.length, { timeout: 10_000 }).toBe(1)
+    return (await pageAfter()).next
+  }
 
   test.each(['another_server', 'behind', 'no_mark', 'operator'])(
     'after %s readers of events begin anew: the numbers of transactions went back',
     async (reason) => {
       const [before] = await queued()
-      // As a dump brings it along; after a restore in place it is the reader alone that is ahead.
-      if (reason === 'another_server') await world.db.run(`update events set tx = '900000000'`)
+      let place = await placeBehindAll()
+      if (reason === 'another_server') {
+        // As a dump brings it along.
+        await world.db.run(`update events set tx = '900000000'`)
+        place = placeAt(900_000_000, before)
+      }
       await world.db.run(`select stop_delivery_1('fence', $1, null)`, [reason])
       const [after] = await queued()
-      const ahead = placeAt(900_000_000, before)
-      expect(await catchesUp(ahead)).toEqual([])
+      expect(await catchesUp(place)).not.toContain(before)
       await liftFence(world.db)
-      await expect.poll(() => catchesUp(ahead), { timeout: 10_000 }).toEqual([before, after])
+      await expect.poll(() => catchesUp(place), { timeout: 10_000 }).toEqual([before, after])
     },
   )
 
-  test('after `posthorn restore`, which has made them begin anew itself, they go on', async () => {
+  test('a reader whose last event the database has lost, or has again under another number, begins anew without any fence', async () => {
     const [before] = await queued()
+    const place = await placeBehindAll()
+    expect(await catchesUp(place)).toEqual([])
+    for (const id of [uuid(), before]) expect(await catchesUp(placeAt(900_000_000, id))).toEqual([before])
+    expect(await pageAfter(placeAt(900_000_000, uuid()))).toMatchObject({ next: place })
+  })
+
+  test('after `posthorn restore`, which has made them begin anew itself, they go on', async () => {
+    await queued()
+    const place = await placeBehindAll()
     await world.db.run(`select stop_delivery_1('fence', 'restored', null)`)
     await liftFence(world.db)
-    expect(await catchesUp(placeAt(900_000_000, before))).toEqual([])
+    expect(await catchesUp(place)).toEqual([])
   })
 
   test('and every node’s mark counts from there on, also that of one that was away', async () => {

@@ -6,7 +6,7 @@ import type { WorkspaceId } from '../domain/message.ts'
 import { refuse, type Refusal } from '../domain/refusal.ts'
 import type { Db } from '../store/database.ts'
 import { findEndpoint } from '../store/webhook-endpoints.ts'
-import { readInCommitOrder, restoredMark, type CommitCursor } from '../store/views/webhook-events.ts'
+import { readInCommitOrder, readPlace, type CommitCursor } from '../store/views/webhook-events.ts'
 import { firstWorkspace } from '../store/webhooks.ts'
 import { webhookEventOf } from './event-body.ts'
 
@@ -29,13 +29,17 @@ export async function catchUp(
   const place = after === undefined ? { cursor: start, restored: '' } : parseCursor(after)
   if (place === undefined)
     return refuse('invalid_request', '"after" must be the "next" of an earlier page, as it was.', { field: 'after' })
-  const restored = await restoredMark(db)
-  // After a restore nobody knows what a reader has read of what is there now: again from the beginning, better twice than never.
-  const cursor = place.restored === restored ? place.cursor : start
-  const [rows, endpoint] = await Promise.all([
-    readInCommitOrder(db, workspace, cursor, limit),
+  const [behind, endpoint] = await Promise.all([
+    readInCommitOrder(db, workspace, place.cursor, limit),
     findEndpoint(db, workspace),
   ])
+  // After the reading, not before it: between the two another server may take over, which has lost the place.
+  const { restored, stands } = await readPlace(db, workspace, place.cursor)
+  // After a restore, or a failover that lost commits, nobody knows what a reader has read of what is there now: again from the beginning, better
+  // twice than never. The same where age has deleted the event.
+  const goesOn = place.cursor.tx === start.tx || (stands && place.restored === restored)
+  const cursor = goesOn ? place.cursor : start
+  const rows = goesOn ? behind : await readInCommitOrder(db, workspace, start, limit)
   const last = rows.at(-1)
   return {
     events: rows.map((row) => webhookEventOf(workspace, row, endpoint?.api_version ?? webhookApiVersion)),

@@ -45,19 +45,31 @@ const caughtUp = sql(
     order by e.tx, e.message_id, e.sequence`,
 )
 
-const restored = sql('restored-mark', `select value from installation where name = 'restored'`)
-
-/** Names the last restore of a backup; empty where there was none. The order of commits begins anew with each. */
-export async function restoredMark(db: Db): Promise<string> {
-  return (await db.rows<{ value: string }>(restored))[0]?.value ?? ''
-}
-
 /** Where a reader has got to. */
 export interface CommitCursor {
   /** Decimal text of a transaction's 64-bit number. */
   readonly tx: string
   readonly messageId: string
   readonly sequence: number
+}
+
+const placeInOrder = sql(
+  'place-in-order',
+  `select coalesce((select value from installation where name = 'restored'), '') restored,
+          exists (select from events e where e.workspace_id = $1 and e.message_id = $3 and e.sequence = $4 and e.tx = $2::text::xid8) stands`,
+)
+
+/**
+ * `restored` names the last restore of a backup; empty where there was none. `stands`: the event that the cursor names is there, under its number; so
+ * everything before it is, and whatever comes has a greater one. Where commits were lost, their numbers are given again to others.
+ */
+export async function readPlace(
+  db: Db,
+  workspace: WorkspaceId,
+  { tx, messageId, sequence }: CommitCursor,
+): Promise<{ readonly restored: string; readonly stands: boolean }> {
+  const rows = await db.rows<{ restored: string; stands: boolean }>(placeInOrder, [workspace, tx, messageId, sequence])
+  return rows[0] ?? { restored: '', stands: false }
 }
 
 /**
