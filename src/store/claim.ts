@@ -13,6 +13,7 @@ import type { Claimed } from './outbound.ts'
  * every lane before the second of any, and of no destination more than its room. A message that may not be sent any more becomes
  * `failed` in the same statement, with its reason. Rows that another worker holds are skipped, never waited for.
  * While delivery is stopped there are no workspaces to walk.
+ * A walk over a workspace begins at its first row that is there: behind an open snapshot what ended before it is long, and is gone along once.
  */
 const claim = sql(
   'claim',
@@ -29,12 +30,12 @@ const claim = sql(
      where space.n < $2),
   walked as materialized (select * from space),
   turn as materialized (
-    select workspace_id from walked where due_at <= app_now() and workspace_id <> all ($3::uuid[])),
+    select workspace_id, due_at from walked where due_at <= app_now() and workspace_id <> all ($3::uuid[])),
   part as materialized (select greatest(2, ceil($4::float8 / greatest(count(*), 1)))::integer most from turn),
   head as materialized (
     select next.* from turn cross join lateral (
         select o.message_id, o.workspace_id, o.destination, o.mailbox_id, o.expires_at, o.due_at, o.epoch, o.attempts, o.ctid row from outbound o
-         where o.workspace_id = turn.workspace_id and o.lease_until is null and o.attempts >= 0 and o.due_at <= app_now()
+         where o.workspace_id = turn.workspace_id and o.lease_until is null and o.attempts >= 0 and o.due_at >= turn.due_at and o.due_at <= app_now()
          order by o.due_at, o.message_id limit (select most from part) for update skip locked) next),
   deep as materialized (
     select h.workspace_id, coalesce($5::jsonb ->> h.workspace_id::text, '') since from head h

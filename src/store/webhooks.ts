@@ -33,20 +33,21 @@ export const firstWorkspace = '00000000-0000-0000-0000-000000000000'
  * `most` of that, one of every endpoint before the second of any. An event is left where an earlier one of its message has not had its first
  * try, unless this claim takes both, or is under way at another node; one of ours that is under way is no hindrance: the sender keeps the order.
  * What an endpoint that is no longer active left in the queue is dropped: the events stay.
+ * What is due is looked for from the first row on that the walk has found: under an open snapshot there are very many ended ones before it.
  */
 const claim = sql(
   'webhook-claim',
-  `with recursive lane (workspace_id, n) as (
-    (select q.workspace_id, 1 from webhook_queue q where q.lease_until is null and q.workspace_id > $1::uuid
-      order by q.workspace_id limit 1)
+  `with recursive lane (workspace_id, due_at, n) as (
+    (select q.workspace_id, q.due_at, 1 from webhook_queue q where q.lease_until is null and q.workspace_id > $1::uuid
+      order by q.workspace_id, q.due_at limit 1)
     union all
-    select next.workspace_id, lane.n + 1 from lane cross join lateral (
-      select q.workspace_id from webhook_queue q where q.lease_until is null and q.workspace_id > lane.workspace_id
-       order by q.workspace_id limit 1) next
+    select next.workspace_id, next.due_at, lane.n + 1 from lane cross join lateral (
+      select q.workspace_id, q.due_at from webhook_queue q where q.lease_until is null and q.workspace_id > lane.workspace_id
+       order by q.workspace_id, q.due_at limit 1) next
      where lane.n < $2),
   walked as materialized (select * from lane),
   shared as materialized (
-    select w.workspace_id, coalesce(r.room, $5) room, e.version
+    select w.workspace_id, w.due_at, coalesce(r.room, $5) room, e.version
       from walked w
       left join lateral (select x.room from unnest($3::uuid[], $4::integer[]) x (id, room) where x.id = w.workspace_id limit 1) r on true
       left join lateral (
@@ -55,7 +56,7 @@ const claim = sql(
     select next.*, s.version, row_number() over (partition by next.workspace_id order by next.due_at, next.message_id, next.sequence) turn
       from shared s cross join lateral (
         select q.*, q.ctid row from webhook_queue q
-         where q.workspace_id = s.workspace_id and q.lease_until is null and q.due_at <= app_now()
+         where q.workspace_id = s.workspace_id and q.lease_until is null and q.due_at >= s.due_at and q.due_at <= app_now()
          order by q.due_at, q.message_id, q.sequence limit s.room for update skip locked) next),
   chosen as materialized (
     select c.*, sum(case when c.attempts = 0 then 1 else 0 end)
