@@ -224,6 +224,36 @@ describe('what answers is bounded', () => {
     expect(await post(half, quick())).toMatchObject({ trouble: 'timeout', status: 200, excerpt: 'half' })
   })
 
+  test('one whose time was over before it had a connection is never written: the next try would be a second one', async () => {
+    const targets = open()
+    let go: () => void = () => undefined
+    const found = new Promise<void>((resolve) => (go = resolve))
+    const slow: Targets = { ...targets, find: (host) => found.then(() => targets.find(host)) }
+    dns.zone['slow.example'] = { a: ['127.0.0.1'] }
+    const late = poster({ targets: slow, postMs: 1_000 })
+    const at = (path: string) => `http://slow.example:${there.port}/${path}`
+    expect(await post(at('late'), late)).toMatchObject({ trouble: 'timeout' })
+    go()
+    expect(await post(at('next'), late)).toMatchObject({ status: 200 })
+    expect(await post(at('last'), late)).toMatchObject({ status: 200 })
+    expect(there.received.map(({ path }) => path)).toEqual(['/next', '/last'])
+  })
+
+  test('a stop that waits no longer ends what is under way, and says so', async () => {
+    let begun: () => void = () => undefined
+    const reached = new Promise<void>((resolve) => (begun = resolve))
+    const patient = poster()
+    const facts = post(await raw(() => begun()), patient)
+    await reached
+    patient.giveUp()
+    expect(await facts).toMatchObject({ trouble: 'shutdown' })
+  })
+
+  test.each([307, 429, 503])('how long a %i asks to wait is heard', async (code) => {
+    there.answer = status(code, { 'retry-after': '7' })
+    expect(await post(there.url)).toMatchObject({ status: code, retryAfterSeconds: 7 })
+  })
+
   test('one byte at a time, in the head or in the body, ends with its time', async () => {
     const drip = (text: string) =>
       raw((socket) => {

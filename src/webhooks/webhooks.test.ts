@@ -351,6 +351,45 @@ test('what waits for its next try waits no more while the endpoint is disabled, 
   expect(await told()).toEqual(Array.from({ length: 3 }, () => ['waiting', true]))
 })
 
+test('an endpoint that is disabled behind a claim gets nothing of it, and no try is counted', async () => {
+  const there = await receiver()
+  const shop = await world.customer(there.url)
+  const db = world.anotherNode()
+  let claims = 0
+  await world.started({
+    db: {
+      ...db,
+      rows: async (statement, values) => {
+        const rows = await db.rows(statement, values)
+        if (statement.name === 'webhook-claim' && rows.length > 1 && ++claims === 1)
+          await world.desk.disable(shop.workspaceId, 'key:test')
+        return rows as never
+      },
+    },
+  })
+  await world.admit(shop)
+  await world.eventually(
+    () => world.queued(shop.workspaceId),
+    (many) => many === 0 && claims > 0,
+  )
+  expect(there.received).toEqual([])
+  expect(await world.value('select count(*)::integer from webhook_attempts where workspace_id = $1', [shop.workspaceId])).toBe(0) // prettier-ignore
+})
+
+test('what retention has taken away meanwhile leaves the queue, and is not claimed for ever', async () => {
+  const there = await receiver()
+  const shop = await world.customer(there.url)
+  const [id = ''] = await world.admit(shop)
+  await world.db.run('delete from events where message_id = $1', [id])
+  await world.started()
+  await world.eventually(
+    () => world.queued(shop.workspaceId),
+    (many) => many === 0,
+    5_000,
+  )
+  expect(there.received).toEqual([])
+})
+
 test('an endpoint that answers 410 to the last try of an event is disabled; the operator reads it in the log', async () => {
   const there = await receiver()
   const shop = await world.customer(there.url)
