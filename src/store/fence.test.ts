@@ -99,12 +99,12 @@ describe('a node that checks in', () => {
   })
 
   test.each([
-    ['its row is behind its file', async (mark: Mark) => check(mark.node, { counter: mark.counter + 1, era: 0 })],
-    ['its row is gone', async () => check(uuid(), { counter: 1, era: 0 })],
-    ['an operator’s decision is gone', async (mark: Mark) => check(mark.node, { counter: mark.counter, era: 5 })],
-  ])('%s: everybody stops', async (_, checking) => {
+    ['its row is behind its file', 0, async (mark: Mark) => check(mark.node, { counter: mark.counter + 1, era: 0 })],
+    ['its row is gone', 0, async () => check(uuid(), { counter: 1, era: 0 })],
+    ['an operator’s decision is gone', 5, async (mark: Mark) => check(mark.node, { counter: mark.counter, era: 5 })],
+  ])('%s: everybody stops, and its file forgets nothing', async (_, era, checking) => {
     const answer = await checking(await delivering())
-    expect(answer.trouble).toBe('behind')
+    expect(answer).toMatchObject({ trouble: 'behind', era })
     expect(await reasons()).toEqual(['fence behind'])
   })
 
@@ -119,6 +119,19 @@ describe('a node that checks in', () => {
     await eventuallyNoLock()
     expect((await check(uuid())).trouble).toBe('no_mark')
     expect(await reasons()).toEqual(['fence no_mark'])
+  })
+
+  test('a node that delivers from another database of the same server, such as a copy, vouches for nothing here', async () => {
+    await delivering()
+    await queued()
+    const elsewhere = await storeWorld()
+    try {
+      const vouching = await elsewhere.session()
+      await vouchFor(async ({ text }, values = []) => (await vouching.query(text, values as unknown[])).rows as never)
+      expect((await check(uuid())).trouble).toBe('no_mark')
+    } finally {
+      await elsewhere.close()
+    }
   })
 
   test('without a file, where nothing is undelivered', async () => {
@@ -140,6 +153,7 @@ describe('a node that checks in', () => {
     const [one, other, gone] = [await delivering(), await delivering(), await delivering()]
     const confirm = (mark: Mark) => check(mark.node, { counter: mark.counter, era: 0 })
     for (const mark of [one, other]) await confirm(mark)
+    await check(uuid()) // has never armed: nothing of its own can be lost
     await world.db.run(`update delivering_nodes set confirmed_at = app_now() - interval '31 days' where id = $1`, [
       gone.node,
     ])
@@ -379,6 +393,8 @@ describe('the operator decides', () => {
     const [later, old] = await queued(2)
     await world.db.run(`update outbound set due_at = app_now() + interval '1 hour' where message_id = $1`, [later])
     await world.db.run(`update outbound set expires_at = app_now() - interval '1 hour' where message_id = $1`, [old])
+    // Under way, whatever its row says of the next try: the clock of the server that it was claimed on may have been ahead.
+    await world.db.run(`update outbound set due_at = app_now() + interval '1 hour' where message_id = $1`, [armed?.id])
     await world.db.run(`select stop_delivery_1('fence', 'behind', null)`)
     const [fresh] = await queued()
     const since = new Date(Date.now() - 60_000)
@@ -487,6 +503,20 @@ describe('the operator decides', () => {
     expect((await check(mark.node, decided)).trouble).toBe('behind')
     await liftFence(world.db)
     expect((await check(mark.node, decided)).trouble).toBeNull()
+    expect(await reasons()).toEqual([])
+  })
+
+  test('though nodes know of different decisions that are gone: nobody is behind at the next one, in whatever order they came', async () => {
+    const [one, other] = [await delivering(), await delivering()]
+    await queued()
+    const day = 24 * 3600_000
+    const marks = [
+      [one, { counter: 1, era: Date.now() + 300 * day }],
+      [other, { counter: 1, era: Date.now() + 100 * day }],
+    ] as const
+    for (const [{ node }, mark] of marks) expect((await check(node, mark)).trouble).toBe('behind')
+    await liftFence(world.db)
+    for (const [{ node }, mark] of marks) expect((await check(node, mark)).trouble).toBeNull()
     expect(await reasons()).toEqual([])
   })
 })
