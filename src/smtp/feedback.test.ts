@@ -29,6 +29,7 @@ beforeAll(async () => {
   const publicKey = reporterKey.publicKey.export({ type: 'spki', format: 'der' }).toString('base64')
   dns = await startDnsServer({
     's1._domainkey.loop.example': { txt: [`v=DKIM1; k=rsa; p=${publicKey}`] },
+    's1._domainkey.elsewhere.example': { txt: [`v=DKIM1; k=rsa; p=${publicKey}`] },
     's1._domainkey.down.example': 'servfail',
   })
   server = feedbackServer({
@@ -367,6 +368,23 @@ describe('a report to a return path', () => {
     expect(await suppressed()).toEqual([])
   })
 
+  test('that names the recipient and others behind it: what it says of the recipient counts', async () => {
+    const message = await sent()
+    const one = dsn(message).toString('latin1')
+    const block = 'Final-Recipient: rfc822; eve@example.org\r\nAction: failed\r\nStatus: 5.1.1\r\n\r\n'
+    const content = Buffer.from(one.replace('Final-Recipient', `${block}Final-Recipient`), 'latin1')
+    await hand({ from: '', to: message.address, content })
+    expect(await events(message)).toEqual(['message.hard_bounced'])
+    expect(await suppressed()).toEqual(['ann@example.org hard_bounce'])
+  })
+
+  test('of mail that another node accepted, whose name is its return path, counts here', async () => {
+    const message = await sent()
+    await world.db.run(`update messages set accepted_by = 'former.test' where id = $1`, [message.id])
+    expect(await hand({ from: '', to: `${message.token}@former.test`, content: dsn(message) })).toBe('250')
+    expect(await events(message)).toEqual(['message.hard_bounced'])
+  })
+
   // 20 MB of attachments and 5 MB of text in base64; many systems return the whole mail.
   test('that returns the largest mail that we send is read like any other, and one beyond the limit is refused', async () => {
     const message = await sent()
@@ -428,7 +446,13 @@ describe('a complaint', () => {
     const complaints: Buffer[] = [
       arf(message),
       Buffer.from(good.toString('latin1').replace('A complaint.', 'A complaint!'), 'latin1'),
+      // A good signature, and no word of the domain in From.
       await signed(arf(message), 'elsewhere.example'),
+      // Two From fields: nobody knows whose word it is.
+      await signed(Buffer.concat([crlf('From: eve@elsewhere.example\n'), arf(message)]), 'elsewhere.example'),
+      await signed(Buffer.concat([crlf('From: eve@elsewhere.example\n'), arf(message)])),
+      // Each signature costs a look-up and a hash over all of the mail.
+      Buffer.concat([crlf('DKIM-Signature: v=1\n'.repeat(limits.reporterSignaturesMax)), good]),
       await signed(arf({ token: message.token.replace(/.$/, (last) => (last === '7' ? '6' : '7')) })),
       dsn(message),
     ]
@@ -437,6 +461,9 @@ describe('a complaint', () => {
     expect(await events(message)).toEqual([])
     expect((await unmatched()).sort()).toEqual([
       'not_a_complaint',
+      'reporter_not_proven',
+      'reporter_not_proven',
+      'reporter_not_proven',
       'reporter_not_proven',
       'reporter_not_proven',
       'reporter_not_proven',
