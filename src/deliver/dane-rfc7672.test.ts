@@ -6,9 +6,12 @@ import type { AddressInfo } from 'node:net'
 import { connect, createServer, type Server } from 'node:tls'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { certificateFor } from '../../test/world/certificates.ts'
+import { startDnsServer } from '../../test/world/dns-server.ts'
 import { startValidatingResolver, type ValidatingResolver } from '../../test/world/validating-resolver.ts'
+import { makeDns } from '../base/dns.ts'
 import { shownBy } from './connect.ts'
 import { satisfiesDane, usableTlsa, type Tlsa } from './dane-rfc7672.ts'
+import { makeTlsPolicies } from './tls-policy.ts'
 import { outcomeOf } from './outcome.ts'
 import { addressOf, mailOf, peerCertificate, polite, startPeer, withStartTls, type Peer } from './peer.test-kit.ts'
 import { makeTransmitter, type TransmitResult, type TransmitterSettings } from './transmit.ts'
@@ -188,4 +191,40 @@ describe('a signed zone', () => {
     const result = await send('wrong', peer, more())
     expect([meaning(result), result.peer?.tlsPolicy]).toEqual(['accepted', undefined])
   })
+})
+
+test('only signed TLSA records count, and a host whose records nobody tells is not spoken to: an attacker could be why (RFC 7672 2.1.2)', async () => {
+  const tlsa = [{ usage: 3, selector: 1, matchingType: 1, certificate: Buffer.alloc(32, 1) }]
+  const dns = await startDnsServer({
+    'probe.test': { soa: { ttl: 60, minimum: 60 }, secure: true },
+    'forged.test': 'servfail',
+    '_25._tcp.told.test': { tlsa, secure: true },
+    '_25._tcp.unsigned.test': { tlsa },
+    '_25._tcp.failing.test': 'servfail',
+    '_25._tcp.silent.test': 'silence',
+  })
+  try {
+    const asking = makeDns({ servers: [dns.address], queryMs: 200, tries: 1 })
+    const policies = makeTlsPolicies(
+      asking,
+      { policyFor: async () => undefined },
+      { signed: 'probe.test', forged: 'forged.test' },
+    )
+    const hosts = ['told.test', 'unsigned.test', 'failing.test', 'silent.test', 'none.test'].map((host) => ({
+      host,
+      address: '8.8.8.8',
+      secure: true,
+      canonical: host,
+    }))
+    const found = await policies.policiesFor('receiver.test', hosts, 25)
+    expect([...found].map(([, { kind }]) => kind)).toEqual([
+      'dane',
+      'opportunistic',
+      'ruled_out',
+      'ruled_out',
+      'opportunistic',
+    ])
+  } finally {
+    await dns.stop()
+  }
 })

@@ -188,6 +188,34 @@ describe('a policy', () => {
     await stopped(other)
   })
 
+  test.each<[string, Answer]>([
+    [
+      'of another status',
+      (_, response) =>
+        response
+          .writeHead(404, { 'content-type': 'text/plain' })
+          .end('version: STSv1\nmode: enforce\nmx: mx.sts.test\nmax_age: 86400\n'),
+    ],
+    [
+      'that broke off',
+      (_, response) => {
+        response.writeHead(200, { 'content-type': 'text/plain', 'content-length': 1_000 })
+        response.write('version: STSv1\nmode: enforce\nmx: mx.sts.test\nmax_age: 86400\n', () => response.destroy())
+      },
+    ],
+  ])('is not an answer %s, and whoever gave it is not asked again for a while', async (_, answer) => {
+    const clock = { now: 0 }
+    const policies = policiesAt(clock)
+    world.answer = answer
+    expect(await policies.policyFor('sts.test')).toBeUndefined()
+    world.answer = enforce()
+    later(clock, limits.stsFailedMs - 1)
+    expect(await policies.policyFor('sts.test')).toBeUndefined()
+    expect(world.asked).toHaveLength(1)
+    later(clock, limits.stsCheckedMs + 1)
+    expect(await policies.policyFor('sts.test')).toMatchObject({ mode: 'enforce' })
+  })
+
   test('outlives a failing refresh and a record that is gone, until its time is over', async () => {
     const clock = { now: 0 }
     const sts = policiesAt(clock)

@@ -88,6 +88,41 @@ test('too many connections: half of them, and back with successes', () => {
   expect(pace.mannersOf('google').connections).toBe(connections)
 })
 
+test('too many connections, said over all of them at the same time, is said once', () => {
+  const { pace } = paceAt()
+  const { connections } = pace.mannersOf('google')
+  for (let mail = 0; mail < 20; mail++) pace.learn('google', reply(421, 'Too many connections', '4.7.0'))
+  expect(pace.mannersOf('google').connections).toBe(connections / 2)
+})
+
+test('however often it is said, there is one connection left, and soon all of them after successes', () => {
+  const { clock, pace } = paceAt()
+  const { connections } = pace.mannersOf('google')
+  for (let turn = 0; turn < 40; turn++) {
+    pace.learn('google', reply(421, 'Too many connections', '4.7.0'))
+    clock.now += pace.turn('google')
+  }
+  expect(pace.mannersOf('google').connections).toBe(1)
+  for (let mail = 0; mail < 12 * limits.successesPerStep; mail++) pace.learn('google', reply(250))
+  expect(pace.mannersOf('google').connections).toBe(connections)
+})
+
+test('only mail that was taken is a success: a yes on the way there does not make the next pause a first one', () => {
+  const { clock, pace } = paceAt()
+  pace.learn('a', reply(421))
+  clock.now += pace.turn('a')
+  pace.learn('a', { phase: 'rcpt', reply: { code: 250, text: '' } })
+  pace.learn('a', reply(421))
+  expect(pace.turn('a')).toBe(limits.pauseStepsMs[1])
+})
+
+test('so many providers are known and no more: the one that was met first is forgotten', () => {
+  const { pace } = paceAt()
+  pace.learn('first', reply(421))
+  for (let other = 0; other < limits.providersKnownMax; other++) pace.turn(`provider${other}`)
+  expect(pace.turn('first')).toBe(0)
+})
+
 test('a rate is kept, and what operators set replaces what is built in', () => {
   const { clock, pace } = paceAt()
   pace.configure([

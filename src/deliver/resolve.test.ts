@@ -46,6 +46,7 @@ const zone: Zone = {
   'garbage.test': 'garbage',
   'broken-host.test': { mx: [{ preference: 5, exchange: 'servfail.test' }] },
   'broken-aaaa.test': { a: [public1], broken: { types: ['AAAA'], how: 'servfail' } },
+  'broken-six.test': { a: [], broken: { types: ['AAAA'], how: 'servfail' } },
   'broken-a.test': { broken: { types: ['A'], how: 'servfail' } },
   'truncated.test': { mx: [{ preference: 5, exchange: 'a.two.test' }], truncated: true },
   'huge.test': {
@@ -111,6 +112,7 @@ describe('the hosts of a domain', () => {
     ['huge.test', 'dns_failure'],
     ['broken-host.test', 'dns_failure'],
     ['broken-a.test', 'dns_failure'],
+    ['broken-six.test', 'dns_failure'],
     ['private-and-broken.test', 'dns_failure'],
   ])('%s', async (domain, expected) => {
     expect(shown(await resolverOf().mailHosts(domain))).toEqual(expected)

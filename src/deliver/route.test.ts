@@ -88,6 +88,16 @@ test('connections are shared by what makes no difference, and by nothing else', 
   )
   expect(new Set(keys).size).toBe(keys.length)
   expect((await only('smtp://other.test'))?.key).toBe(keys[0])
+  // Whose certificate was proved is a name: another one's host at that address has proved nothing.
+  const under = (host: string): Resolved => ({
+    hosts: [{ host, address: '8.8.8.8', secure: false, canonical: host }],
+    keepMs: 0,
+  })
+  const verified = 'smtp://relay.test?tls=required'
+  expect((await only(verified, under('one.test')))?.key).not.toBe((await only(verified, under('other.test')))?.key)
+  const dane = async (names: readonly string[]) =>
+    (await only('mx', at('8.8.8.8'), someone, { kind: 'dane', rule: { records: [], base: 'relay.test', names } }))?.key
+  expect(await dane(['relay.test', 'one.test'])).not.toBe(await dane(['relay.test', 'other.test']))
 })
 
 test('what a domain asks for by policy is done, and a host that its policy rules out is not spoken to', async () => {
