@@ -10,6 +10,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { certificateFor } from '../../test/world/certificates.ts'
 import { silentLog } from '../base/log.ts'
 import { makeVault } from '../base/secret.ts'
+import { limits } from '../config.ts'
 import { classify } from '../domain/bounce-rules.ts'
 import type { ProviderReport } from '../domain/provider-report.ts'
 import { storeWorld, type StoreWorld } from '../store/store.test-kit.ts'
@@ -209,6 +210,7 @@ describe('Amazon SES', () => {
     for (const wrong of [
       url.replace('sns.us-west-2', 'evil.example/sns.us-west-2'),
       url.replace('ConfirmSubscription', 'Unsubscribe'),
+      url.replace(topic, `${topic}2`),
       url.replace('https', 'http'),
       'x',
     ])
@@ -246,6 +248,13 @@ describe('Amazon SES', () => {
     expect(await post(id, envelope({ Message: '{}', TopicArn: `${topic}2` }))).toEqual({ refused: 'topic' })
     expect(asked).toEqual([])
     expect(await post(id, envelope({ Message: '{}', Timestamp: '2020-01-01T00:00:00.000Z' }))).toEqual({ refused: 'stale' }) // prettier-ignore
+    const then = now
+    try {
+      now = new Date(then.getTime() + 31 * 86_400_000) // the certificate was good for 30 days
+      expect(await post(id, said(bounce))).toEqual({ refused: 'signature' })
+    } finally {
+      now = then
+    }
     for (const body of ['', 'null', '[]', '{']) expect(await post(id, body)).toEqual({ refused: 'malformed' })
     expect(recorded).toEqual([])
   })
@@ -282,7 +291,11 @@ describe('the requests to Amazon', () => {
     await expect(fetching().certificate(url)).rejects.toThrow('302')
     answer = { status: 200, body: 'x'.repeat(1_000_000) }
     await expect(fetching().certificate(url)).rejects.toThrow('more than a certificate')
+    answer = { status: 503, body: '' }
+    const again = fetching()
+    await expect(again.certificate(url)).rejects.toThrow('503')
     answer = { status: 200, body: 'pem' }
+    expect(await again.certificate(url)).toBe('pem') // what went wrong is not kept for a day
     await expect(fetching(false).certificate(url)).rejects.toThrow(/certificate/)
     const aws = fetching()
     const many = await Promise.allSettled(Array.from({ length: 40 }, (_, at) => aws.confirm(`${url}?${at}`)))
@@ -453,15 +466,16 @@ describe('the generic feed', () => {
     expect(await post(id, other, signed(secret, other))).toEqual({ refused: 'replayed' })
     expect(await post(id, body, signed(secret, other))).toEqual({ refused: 'signature' })
     expect(await post(id, body, signed(secret, body, { at: new Date(now.getTime() - 301_000) }))).toEqual({ refused: 'stale' }) // prettier-ignore
-    for (const wrong of [
+    for (const [at, wrong] of [
       '{}',
       '{"events":[{}]}',
       '{"events":[{"id":"a","type":"bounce"}]}',
       '{"events":[{"id":"a","type":"x","token":"t"}]}',
+      JSON.stringify({ events: Array.from({ length: limits.feedEventsMax + 1 }, () => events.events[0]) }),
       'x',
-    ])
+    ].entries())
       // prettier-ignore
-      expect(await post(id, wrong, signed(secret, wrong, { id: wrong }))).toEqual({ refused: 'malformed' })
+      expect(await post(id, wrong, signed(secret, wrong, { id: `wrong ${at}` }))).toEqual({ refused: 'malformed' })
     expect(recorded).toEqual([])
   })
 })

@@ -7,7 +7,15 @@ import { limits } from '../config.ts'
 import { storeWorld, type Sender, type StoreWorld } from './store.test-kit.ts'
 import { makeAdmitter } from './admit.ts'
 import { disableEndpoint, insertEndpoint } from './webhook-endpoints.ts'
-import { claimWebhooks, firstWorkspace, makeWebhookRecorder, replayRange, type ClaimedWebhook } from './webhooks.ts'
+import {
+  claimWebhooks,
+  extendWebhookLeases,
+  firstWorkspace,
+  makeWebhookRecorder,
+  reapWebhooks,
+  replayRange,
+  type ClaimedWebhook,
+} from './webhooks.ts'
 import { readInCommitOrder, readWebhookLog } from './views/webhook-events.ts'
 
 let world: StoreWorld
@@ -197,6 +205,75 @@ test('a result counts only for its own attempt: what was sent again meanwhile st
   await recorderOf(owner).record({ ...claimed, asked: true, delivered: true, status: 200 })
   expect(await queue(shop)).toEqual([{ sequence: 1 }])
   expect((await claim(owner))[0]).toMatchObject({ round: 2, attempt: 1 })
+})
+
+describe('what is said twice, or too late, does nothing to the claim that came after it', () => {
+  const claimed = async (owner: string): Promise<ClaimedWebhook> => {
+    const [one] = await claim(owner)
+    if (one === undefined) throw new Error('nothing was claimed')
+    return one
+  }
+  const held = (shop: Sender) =>
+    world.value<string>(
+      `select concat_ws(' ', round, attempts, lease_owner) from webhook_queue where workspace_id = $1`,
+      [shop.workspaceId],
+    )
+
+  test('a try that was given back, said again when another node has it', async () => {
+    const shop = await customer()
+    const [mine, other] = [randomUUID(), randomUUID()]
+    await admit(shop)
+    const unasked = { ...(await claimed(mine)), asked: false, delivered: false }
+    await recorderOf(mine).record(unasked)
+    expect(await claimed(other)).toMatchObject({ attempt: 1 })
+    await recorderOf(mine).record(unasked)
+    await extendWebhookLeases(world.db, [unasked], mine, 3_600_000)
+    expect(await held(shop)).toBe(`1 1 ${other}`)
+    expect(await world.value(`select lease_until < app_now() + interval '1 minute' from webhook_queue where workspace_id = $1`, [shop.workspaceId])).toBe(true) // prettier-ignore
+  })
+
+  test('a success of the ladder before, when the same node has the first try of the next', async () => {
+    const shop = await customer()
+    const owner = randomUUID()
+    await admit(shop)
+    const first = await claimed(owner)
+    const range = { from: new Date(Date.now() - 60_000), to: new Date(Date.now() + 60_000), undelivered: false }
+    await replayRange(world.db, shop.workspaceId, range)
+    await claimed(owner)
+    await recorderOf(owner).record({ ...first, asked: true, delivered: true, status: 200 })
+    expect(await held(shop)).toBe(`2 1 ${owner}`)
+  })
+
+  test('a refusal of a try whose lease ran out, when the same node makes the next', async () => {
+    const shop = await customer()
+    const owner = randomUUID()
+    await admit(shop)
+    const first = await claimed(owner)
+    await world.db.run(`update webhook_queue set lease_until = app_now() - interval '1 second'`)
+    expect(await reapWebhooks(world.db, [0, 0])).toBe(1)
+    await claimed(owner)
+    await recorderOf(owner).record({ ...first, asked: true, delivered: false, status: 500, delayMs: 3_600_000 })
+    expect(await held(shop)).toBe(`1 2 ${owner}`)
+  })
+})
+
+test('what was tried in vain is sent again with a range of what nobody has; what happened after its end is not', async () => {
+  const shop = await customer()
+  const owner = randomUUID()
+  const [id = ''] = await admit(shop)
+  const [first] = await claim(owner)
+  if (first === undefined) throw new Error('nothing was claimed')
+  await recorderOf(owner).record({ ...first, asked: true, delivered: false, status: 500 })
+  expect(await queue(shop)).toEqual([])
+  await world.db.run(
+    `insert into events (workspace_id, message_id, sequence, type, status, delivery_rank, occurred_at)
+     values ($1, $2, 2, 'message.complained', 'sent', 4, app_now() + interval '1 hour')`,
+    [shop.workspaceId, id],
+  )
+  await world.db.run('delete from webhook_queue')
+  const range = { from: new Date(Date.now() - 60_000), to: new Date(Date.now() + 60_000), undelivered: true }
+  expect(await replayRange(world.db, shop.workspaceId, range)).toBe(1)
+  expect(await queue(shop)).toEqual([{ sequence: 1 }])
 })
 
 test('a time range is sent again in slices, whole', async () => {
