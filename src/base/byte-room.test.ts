@@ -48,6 +48,10 @@ test('nobody waits for ever, and too many do not wait at all', async () => {
   expect(await shared.take('a', 1_000)).toBe(false)
 })
 
+test('what is larger than any share has its no at once', async () => {
+  expect(await now(room().take('a', 61))).toBe(false)
+})
+
 test('who leaves takes nothing along, and frees those behind', async () => {
   const shared = room()
   await shared.take('a', 60)

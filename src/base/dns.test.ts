@@ -55,6 +55,24 @@ test('a server that refuses both ways has failed, and is not asked for ever', as
   expect(asked).toBe(2)
 })
 
+test('what an answer says of other names does not count', async () => {
+  const server = await resolverThat(({ id = 0, questions = [] }) =>
+    packet.encode({
+      type: 'response',
+      id,
+      questions,
+      answers: [
+        { type: 'A', name: 'elsewhere.example', ttl: 60, data: '192.0.2.1' },
+        { type: 'CNAME', name: 'example.org', ttl: 60, data: 'www.example.org' },
+        { type: 'A', name: 'www.example.org', ttl: 60, data: '192.0.2.2' },
+      ],
+    }),
+  )
+  const dns = makeDns({ servers: [server], queryMs: 500, tries: 1 })
+  const { records } = await dns.ask('example.org', 'A')
+  expect(records.map((record) => record.type === 'A' && record.data)).toEqual(['192.0.2.2'])
+})
+
 test('a referral to other servers is no "there is none" (RFC 2308 2.2)', async () => {
   // What a server without recursion says of names that are not its own.
   const server = await resolverThat(({ id = 0, questions = [] }) =>

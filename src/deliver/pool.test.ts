@@ -145,7 +145,7 @@ describe('a kept connection', () => {
     ['says 421', (peer: Peer) => peer.sockets.forEach((socket) => socket.write('421 4.4.2 idle\r\n'))],
     ['babbles', (peer: Peer) => peer.sockets.forEach((socket) => socket.write('2'))],
   ])('is dropped as soon as the server %s', async (_, act) => {
-    const [peer, pool] = [await peerOf(), await poolOf()]
+    const [peer, pool] = [await peerOf(), await poolOf({ idleMs: 3_600_000 })]
     await sendOver(pool, peer)
     act(peer)
     await until(() => pool.open === 0)
@@ -204,7 +204,7 @@ describe('limits', () => {
 
   test('when all are busy, a release serves who waits elsewhere', async () => {
     const [one, other] = [await peerOf(), await peerOf()]
-    const pool = await poolOf({ connectionsMax: 1 })
+    const pool = await poolOf({ connectionsMax: 1, idleMs: 3_600_000 })
     const busy = await take(pool, one)
     const waiting = take(pool, other)
     busy.release(true)
