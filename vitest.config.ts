@@ -18,8 +18,8 @@ export default defineConfig({
     globalSetup: ['test/setup.ts'],
     sequence: { sequencer: LongStoriesFirst },
     pool: 'forks',
-    // Journeys start processes of their own; more workers than two only make each other late.
-    maxWorkers: 2,
+    // Journeys wait for processes of their own, so that two workers leave a third of two cores idle; more than three make each other late.
+    maxWorkers: 3,
     testTimeout: 30_000,
     hookTimeout: 60_000,
     teardownTimeout: 30_000,
