@@ -276,7 +276,11 @@ export const settingTable = {
     2525,
     'Port where bounces and complaint reports arrive (MX of the return-path domain).',
   ),
-  POSTHORN_METRICS_PORT: setting(port, 9464, 'Prometheus metrics, on loopback only.'),
+  POSTHORN_METRICS_PORT: setting(
+    port,
+    9464,
+    'Prometheus metrics, `/healthz` and `/readyz` of a node with any roles, on loopback only.',
+  ),
   POSTHORN_TRUST_PROXY: setting<readonly string[]>(
     addresses,
     [],
@@ -508,6 +512,8 @@ export const limits = {
   largeRequestWaitMs: 20_000,
   largeRequestsWaitingMax: 1_000,
   bodyReadMs: 20_000,
+  /** A body that comes later is taken only if its sender may still send. */
+  bodyAtOnceMs: 50,
   bodyThreadHeapMegabytesMax: 256,
   jsonDepthMax: 16,
   /** Members and elements of a body, all levels together. */
@@ -580,6 +586,8 @@ export const limits = {
   contentOfWorkspaceBytesMax: 128 * 1024 * 1024,
   convertedInFlightBytesMax: 64 * 1024 * 1024,
   convertedOfWorkspaceBytesMax: 32 * 1024 * 1024,
+  /** Between two notifications of one process: who is told claims no more often anyway. */
+  nudgeSpacingMs: 20,
   claimMost: 400,
   claimLeast: 100,
   /** With so many free slots nobody waits for more. */
@@ -594,6 +602,12 @@ export const limits = {
   lanesPerClaimMax: 200,
   /** An idle look at all workspaces may take this part of the time. */
   idleLookPart: 0.05,
+  // Walks along a queue of mail or webhooks (base/floor.ts)
+  /** Between two whole ones; and they take no more than this part of the time. */
+  wholeWalkMs: 1_000,
+  wholeWalkPart: 0.05,
+  /** So long after it is due a row may come into sight, and is found by the next walk of any kind. */
+  walkMarginMs: 5_000,
   // Fairness: slots are messages in flight
   /** One destination's, once it has answered often enough. */
   claimShareMax: 500,
@@ -696,9 +710,11 @@ export const limits = {
   housekeepingPages: 16,
   /** Between the tries to take off a partition that somebody was using. */
   housekeepingBusyMs: 2_000,
-  /** So long a migration stands in line for a table's lock, and everybody else behind it. */
-  migrationLockMs: 100,
   housekeepingBusyTries: 30,
+  /** So long a migration stands in line for a table's lock, and everybody else behind it; then it begins again, so many times. */
+  migrationLockMs: 100,
+  migrationPauseMs: 2_000,
+  migrationTriesMax: 30,
   backupRowsPerPage: 500,
   backupPageBytes: 16 * 1024 * 1024,
   // SMTP client, RFC 5321 4.5.3.2
@@ -987,7 +1003,7 @@ export const limits = {
   doctorHostsTried: 3,
   doctorClockMs: 2_000,
   doctorQueueLateSeconds: 900,
-  /** A claim goes along what was delivered since the oldest transaction began: 0.1 ms for each 1,000 messages. */
+  /** Nothing that was deleted since can be cleaned up. */
   doctorTransactionSeconds: 3_600,
   doctorCertificateDays: 14,
   doctorDiskBytesMin: 500e6,

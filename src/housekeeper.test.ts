@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { silentLog } from './base/log.ts'
 import { limits } from './config.ts'
 import { housekeeper } from './housekeeper.ts'
@@ -70,4 +70,51 @@ test('nor for all that there is to delete: it goes on in the next round', async 
   await stop
   expect(faults).toEqual([])
   expect(await world.value('select count(*) from audit_log')).toBe(String(many - limits.housekeepingRows))
+})
+
+test('a round comes at the start and every ten minutes, also after one that failed, which the operator hears of; none after a stop', async () => {
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
+  const faults: unknown[] = []
+  let rounds = 0
+  let ended = Promise.withResolvers<void>()
+  const nextRound = async () => {
+    ended = Promise.withResolvers<void>()
+    vi.advanceTimersByTime(limits.housekeepingMs)
+    await ended.promise
+  }
+  // A database that is away: each statement fails, the last one of a round among them.
+  const away = {
+    ...world.db,
+    rows: (statement: { name: string }) => {
+      if (statement.name === 'prune-audit') rounds++
+      return Promise.reject(new Error('away'))
+    },
+  } as unknown as Db
+  const fault = (_what: string, error: unknown) => {
+    faults.push(error)
+    ended.resolve()
+  }
+  const service = housekeeper(away, retention, { ...silentLog, fault })
+  try {
+    await service.start()
+    await service.start() // it is running
+    expect(vi.getTimerCount()).toBe(1)
+    await ended.promise
+    expect(rounds).toBe(1)
+    await nextRound()
+    await nextRound()
+    await service.stop()
+    expect([rounds, faults.length]).toEqual([3, 3])
+    vi.advanceTimersByTime(3 * limits.housekeepingMs)
+    await service.stop()
+    expect([rounds, vi.getTimerCount()]).toEqual([3, 0])
+    ended = Promise.withResolvers<void>()
+    await service.start() // once more
+    await ended.promise
+    await nextRound()
+    await service.stop()
+    expect(rounds).toBe(5)
+  } finally {
+    vi.useRealTimers()
+  }
 })

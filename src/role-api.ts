@@ -11,14 +11,14 @@ import type { WorkspaceId } from './domain/message.ts'
 import { makeAwsFetch, makeFeeds } from './feeds/feeds.ts'
 import { httpServer } from './http/server.ts'
 import { openFeedback } from './open-feedback.ts'
+import { readinessOf } from './readiness.ts'
 import { closeAll, type Role, type RoleTools } from './role.ts'
 import { makeAdmitter } from './store/admit.ts'
 import { stageBlob } from './store/blobs.ts'
 import { answeredWithin, isDatabaseAway, listen, openDatabase, type Db } from './store/database.ts'
-import { readStops } from './store/fence.ts'
 import { makeIds } from './store/message-id.ts'
+import { makeNudges } from './store/nudges.ts'
 import { makeRefusalBook } from './store/refused-submissions.ts'
-import { isReadOnly } from './store/server-facts.ts'
 import { foldCounts } from './store/usage.ts'
 import { readRecord, readStatus } from './store/views/message-status.ts'
 import { catchUp, makeTargets, makeWebhookDesk } from './webhooks/webhooks.ts'
@@ -36,10 +36,12 @@ import {
 
 export function api(tools: RoleTools): Role {
   const { settings, connection, giveUp, vault, log, metrics, deliveryAnswers } = tools
+  const nudges = makeNudges(connection)
   const admitDb = openDatabase(connection, {
     name: 'posthorn accept',
     connectionsMax: 2,
     answerMs: limits.databaseAnswerMs,
+    nudge: nudges.of('posthorn_due', 'posthorn_webhooks'),
   })
   const readDb = openDatabase(connection, {
     name: 'posthorn read',
@@ -141,13 +143,7 @@ export function api(tools: RoleTools): Role {
         now: () => new Date(ids.now()),
         record: (from, reports) => recorder.feedback.receiveFed(from, reports),
       }),
-      ready: async () => {
-        const [known, answers = true] = await Promise.all([databaseState(readDb), deliveryAnswers?.()])
-        const delivery = answers ? known.delivery : 'its process does not answer'
-        // Acceptance goes on while delivery is stopped: mail is kept, and waits.
-        const ready = known.ready && answers
-        return { ready, detail: { database: known.database, ...(delivery !== undefined && { delivery }) } }
-      },
+      ready: () => readinessOf(readDb, deliveryAnswers),
     },
   })
   const told = () => {
@@ -178,6 +174,7 @@ export function api(tools: RoleTools): Role {
       () => heardLive.stop(),
       () => refusals.quiet(),
       ...closeAll(admitDb, readDb, stageDb, manageDb),
+      () => nudges.close(),
       ...recorder.closing,
     ],
   }
@@ -189,18 +186,6 @@ async function tellScanner(asked: Scanner, log: Log): Promise<void> {
   const { description: scanner, ...versions } = known
   if (trouble === undefined) log.started({ scanner, ...versions })
   else log.fault('scanner: no file is accepted until this is mended', new Error(trouble), { scanner })
-}
-
-/** Whether it can be worked with, and what stops delivery, which an operator must know. */
-async function databaseState(db: Db): Promise<{ ready: boolean; database: string; delivery?: string }> {
-  // One after the other: where PostgreSQL has no connection to spare, one is enough.
-  const ask = async () => [await readStops(db.rows), await isReadOnly(db.rows)] as const
-  const [stops, closed] = await answeredWithin(limits.readyMs, ask()).catch(() => [undefined, false] as const)
-  if (stops === undefined) return { ready: false, database: 'not reachable' }
-  const said = stops.map(({ kind, reason }) => `${kind}: ${reason}`).join(', ')
-  const delivery = said === '' ? 'not stopped' : `stopped (${said})`
-  const database = closed ? 'read-only: a standby, or default_transaction_read_only is on' : 'reachable'
-  return { ready: !closed, database, delivery }
 }
 
 /** Counts of the charts come together every second. */

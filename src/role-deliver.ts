@@ -18,11 +18,15 @@ import { sandboxServer } from './smtp/sandbox.ts'
 import { listen, openDatabase, type PoolKind } from './store/database.ts'
 import type { Retention } from './store/housekeeping.ts'
 import { takeSeats, type Seat } from './store/node-folder.ts'
+import { makeNudges } from './store/nudges.ts'
 import { makeRecorder } from './store/outbound.ts'
 import { queueGauges, queueSamples } from './queue-samples.ts'
 import { keepStsPolicy, readStsPolicy } from './store/sts-policies.ts'
 import { makeReturnPathKeys } from './store/return-path-keys.ts'
 import { makeSandboxInbox } from './store/sandbox.ts'
+
+/** Of what workers ask beside arms and endings; a webhook that somebody else's statement makes due is found within a second. */
+const writesEvents: ReadonlySet<string> = new Set(['claim', 'reap', 'replay'])
 
 export async function deliver({ settings, connection, patience, vault, log, metrics }: RoleTools): Promise<Role> {
   const seats = await Promise.all(takeSeats(settings.POSTHORN_DATA_DIR).map((seat) => openSeat(seat, log)))
@@ -34,13 +38,21 @@ export async function deliver({ settings, connection, patience, vault, log, metr
     log,
     listen: (heard) => listen(connection, 'posthorn_delivery', heard),
   })
-  const open = (what: string, connectionsMax: number, first: Pick<PoolKind, 'greet'> = {}) =>
+  const open = (what: string, connectionsMax: number, first: Pick<PoolKind, 'greet' | 'nudge'> = {}) =>
     openDatabase(connection, { name: `posthorn ${what}`, connectionsMax, answerMs: 30_000, ...first })
   const { greet } = fence
   // Whoever claims or arms asks each new connection first which database it leads to.
-  const queueDb = open('deliver', 4, { greet })
+  const nudges = makeNudges(connection)
+  const nudge = nudges.of('posthorn_webhooks')
+  const queueDb = open('deliver', 4, {
+    greet,
+    nudge: (statement, rows) => {
+      // The last row of a claim tells only where it ended.
+      if (rows > (statement === 'claim' ? 1 : 0) && writesEvents.has(statement)) nudge()
+    },
+  })
   const armDb = open('arm', 1, { greet })
-  const finishDb = open('finish', 1)
+  const finishDb = open('finish', 1, { nudge })
   const inboxDb = open('sandbox', 1)
   const houseDb = open('house', 1)
   // The simulator's reports go the way of any provider's: by SMTP to the bounce mailbox, wherever that runs.
@@ -109,6 +121,7 @@ export async function deliver({ settings, connection, patience, vault, log, metr
     closing: [
       () => signers.stop(),
       ...closeAll(queueDb, armDb, finishDb, inboxDb, houseDb),
+      () => nudges.close(),
       ...seats.map((seat) => () => seat.release()),
     ],
   }

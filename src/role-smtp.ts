@@ -12,6 +12,7 @@ import { makeAdmitter } from './store/admit.ts'
 import { stageBlob } from './store/blobs.ts'
 import { listen, openDatabase } from './store/database.ts'
 import { makeIds } from './store/message-id.ts'
+import { makeNudges } from './store/nudges.ts'
 import { makeRefusalBook } from './store/refused-submissions.ts'
 import { readRecord } from './store/views/message-status.ts'
 import { makeSubmitters } from './workspace/workspace.ts'
@@ -19,7 +20,13 @@ import { makeSubmitters } from './workspace/workspace.ts'
 export function smtp({ settings, connection, vault, log, metrics }: RoleTools): Role {
   const open = (what: string, connectionsMax: number, answerMs: number = limits.databaseAnswerMs) =>
     openDatabase(connection, { name: `posthorn smtp ${what}`, connectionsMax, answerMs })
-  const admitDb = open('accept', 2)
+  const nudges = makeNudges(connection)
+  const admitDb = openDatabase(connection, {
+    name: 'posthorn smtp accept',
+    connectionsMax: 2,
+    answerMs: limits.databaseAnswerMs,
+    nudge: nudges.of('posthorn_due', 'posthorn_webhooks'),
+  })
   const readDb = open('read', 3)
   const stageDb = open('stage', 2)
   const ids = makeIds(readDb)
@@ -86,6 +93,7 @@ export function smtp({ settings, connection, vault, log, metrics }: RoleTools): 
       () => heard.stop(),
       () => refusals.quiet(),
       ...closeAll(admitDb, readDb, stageDb),
+      () => nudges.close(),
     ],
   }
 }

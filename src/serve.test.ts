@@ -448,6 +448,27 @@ describe('two processes', () => {
     expect(await ready()).toEqual([200, 'reachable'])
   })
 
+  test('a node without an API says beside its metrics that it lives, and whether it can work', async () => {
+    const run = await serve({ POSTHORN_ROLES: 'deliver' })
+    const ask = async (path: string) => {
+      const answer = await fetch(run.metricsUrl.replace('/metrics', path))
+      return [answer.status, await answer.json()]
+    }
+    expect(await ask('/healthz')).toEqual([200, { status: 'ok' }])
+    const detail = { database: 'reachable', delivery: 'not stopped' }
+    expect(await ask('/readyz')).toEqual([200, { status: 'ready', detail }])
+    const owner = openDatabase(database.connection, { name: 'test', connectionsMax: 1, answerMs: 5_000 })
+    try {
+      await owner.run('alter table delivery_stops rename to elsewhere')
+      const away = { database: 'not reachable' }
+      expect(await ask('/readyz')).toEqual([503, { status: 'not_ready', detail: away }])
+    } finally {
+      await owner.run('alter table elsewhere rename to delivery_stops')
+      await owner.close()
+    }
+    expect(await ask('/readyz')).toEqual([200, { status: 'ready', detail }])
+  })
+
   test('a port of 0 is any that is free, and what is printed names it', async () => {
     const run = await serve({ POSTHORN_HTTP_PORT: '0', POSTHORN_METRICS_PORT: '0', POSTHORN_FEEDBACK_PORT: '0' })
     const [, url = ''] = /^posthorn ready (.*)$/m.exec(run.stdout()) ?? []

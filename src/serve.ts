@@ -1,16 +1,15 @@
 // `posthorn serve`: the database, the migrations, the roles, and everything stopped again in reverse order. Resolves to the exit status.
-import { createServer, type Server } from 'node:http'
 import { makeScanner } from './accept/accept.ts'
 import { staleCertificate } from './base/certificate.ts'
-import { cannotListen } from './base/listening.ts'
 import type { Log } from './base/log.ts'
-import { makeMetrics, type Metrics } from './base/metrics.ts'
+import { makeMetrics } from './base/metrics.ts'
 import { installationKeys } from './base/installation-key.ts'
 import { Trouble } from './base/trouble.ts'
 import { limits, publicUrl, type Settings } from './config.ts'
 import { startDeliveryChild, type DeliveryChild } from './delivery-child.ts'
 import { aWorkspace, makeFirstLogin, makeFirstWorkspace, makeSystemMailbox } from './first-workspace.ts'
 import { knownLabels } from './known-labels.ts'
+import { serveMonitoring } from './monitoring.ts'
 import { startRoles } from './node.ts'
 import { runsApart } from './roles.ts'
 import { noDatabase, toldOf } from './start-trouble.ts'
@@ -87,7 +86,7 @@ async function start(running: Running): Promise<void> {
   stops.push(async () => {
     await Promise.all([roles.stop(running.databaseMs), child?.stop(running.databaseMs)])
   })
-  stops.push(await serveMetrics(settings, metrics, child))
+  stops.push(await serveMonitoring({ settings, connection, metrics, child }))
   giveUp.throwIfAborted()
   // Last, and to its end once begun: its key is shown once, and a start that fails would have shown it to nobody.
   const { first, login, workspace } = await over(connection, async (db) => {
@@ -174,52 +173,4 @@ async function prepareDatabase(connection: Connection, log: Log): Promise<void> 
   for (const warning of await over(connection, warningsAbout)) warn(log, 'database', warning)
   const { migrate } = await import('./store/migrate.ts') // only now: the migrator is not needed afterwards
   await migrate(connection)
-}
-
-/** Prometheus, on loopback only. */
-async function serveMetrics(
-  settings: Settings,
-  metrics: Metrics,
-  child: DeliveryChild | undefined,
-): Promise<() => Promise<void>> {
-  const server: Server = createServer((request, response) => {
-    // A scraper may add parameters of its own.
-    if (request.url?.split('?')[0] !== '/metrics' || !['GET', 'HEAD'].includes(request.method ?? '')) {
-      response.writeHead(404).end()
-      return
-    }
-    Promise.all([metrics.text(), child?.metrics() ?? '']).then(
-      (texts) =>
-        response.writeHead(200, { 'content-type': 'text/plain; version=0.0.4; charset=utf-8' }).end(joined(texts)),
-      () => response.writeHead(500).end(),
-    )
-  })
-  await new Promise<void>((resolve, reject) => {
-    const at = { host: '127.0.0.1', port: settings.POSTHORN_METRICS_PORT, from: { port: 'POSTHORN_METRICS_PORT' } }
-    server.once('error', (error) => reject(cannotListen('metrics', at, error)))
-    server.listen(at.port, at.host, resolve)
-  })
-  return () =>
-    new Promise((resolve) => {
-      server.close(() => resolve())
-      server.closeAllConnections()
-    })
-}
-
-/** Two expositions as one: a name's HELP and TYPE may stand only once, before all its samples. */
-function joined(texts: readonly string[]): string {
-  const families = new Map<string, { head: string[]; samples: string[] }>()
-  for (const text of texts) {
-    let name = ''
-    for (const line of text.split('\n')) {
-      if (line === '') continue
-      const declared = /^# (?:HELP|TYPE) (\S+)/.exec(line)?.[1]
-      if (declared !== undefined) name = declared
-      const family = families.get(name) ?? { head: [], samples: [] }
-      families.set(name, family)
-      if (declared === undefined) family.samples.push(line)
-      else if (!family.head.includes(line)) family.head.push(line)
-    }
-  }
-  return [...families.values()].map(({ head, samples }) => [...head, ...samples, ''].join('\n')).join('')
 }

@@ -18,7 +18,8 @@ const tables = `
 
 const columns = `
   select a.attrelid table, a.attname name, format_type(a.atttypid, a.atttypmod) type, a.attnotnull required,
-         pg_get_expr(d.adbin, d.adrelid) fallback,
+         case a.attgenerated when '' then 'default ' || pg_get_expr(d.adbin, d.adrelid)
+                             when 's' then 'generated always as ' || pg_get_expr(d.adbin, d.adrelid) || ' stored' end "filledBy",
          case when a.attstorage <> t.typstorage
               then case a.attstorage when 'e' then 'external' when 'm' then 'main' when 'p' then 'plain' else 'extended' end end storage
     from pg_attribute a join pg_class c on c.oid = a.attrelid join pg_type t on t.oid = a.atttypid
@@ -61,7 +62,7 @@ interface Column {
   readonly name: string
   readonly type: string
   readonly required: boolean
-  readonly fallback: string | null
+  readonly filledBy: string | null
   readonly storage: string | null
 }
 interface Part {
@@ -115,12 +116,12 @@ function shapeOf(table: Table, { columns, constraints, indexes, triggers }: Part
   ].join('\n')
 }
 
-function columnLine({ name, type, required, fallback, storage }: Column): string {
+function columnLine({ name, type, required, filledBy, storage }: Column): string {
   return [
     name,
     type,
     ...(storage === null ? [] : [`storage ${storage}`]),
     ...(required ? ['not null'] : []),
-    ...(fallback === null ? [] : [`default ${fallback}`]),
+    ...(filledBy === null ? [] : [filledBy]),
   ].join(' ')
 }

@@ -104,8 +104,9 @@ async function open(
 
 export class Conversation {
   peer: Peer
-  /** Mails whose dot was answered; and mails that were refused, in a row. */
+  /** Mails whose dot was answered. */
   sent = 0
+  /** Mails that were refused since the last that was not. */
   refused = 0
   readonly #line: Line
   readonly #target: Target

@@ -4,6 +4,7 @@ import { randomUUID } from 'node:crypto'
 import { limits } from '../config.ts'
 import type { Route } from '../config.ts'
 import { claimPauseMs, pause } from '../base/backoff.ts'
+import { makeFloor } from '../base/floor.ts'
 import type { Log } from '../base/log.ts'
 import { repeating } from '../base/repeating.ts'
 import type { Trouble } from '../domain/attempt.ts'
@@ -102,11 +103,11 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
   const convertedRoom = makeRoom(limits.convertedInFlightBytesMax, limits.convertedOfWorkspaceBytesMax)
   let running = false
   let cursor = firstSpace
+  const floor = makeFloor()
   /** Where the walk over the lanes of a workspace goes on. */
   const cursors = new Map<string, string>()
   let lastClaimAt = -Infinity
   let foundInWalk = false
-  let walkBeganAt = 0
   /** Something may have become due since the walk over the lanes began, perhaps in one that it had passed already. */
   let stale = false
   let wake: () => void = () => undefined
@@ -141,10 +142,11 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
     if (cursor === firstSpace) {
       stale = false
       foundInWalk = false
-      walkBeganAt = claimedAt
+      floor.begin()
     }
     const answer = await claimDue(tools.db, {
       cursor,
+      since: floor.since,
       cursors: Object.fromEntries(cursors),
       most: Math.min(freeSlots(), limits.claimMost, slots.mostOfOne()),
       rooms: slots.rooms(),
@@ -154,6 +156,7 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
       owner,
     })
     cursor = answer.cursor
+    floor.walked(answer, cursor === firstSpace, performance.now() - claimedAt)
     for (const [workspace, lane] of Object.entries(answer.cursors))
       if (lane === '') cursors.delete(workspace)
       else cursors.set(workspace, lane)
@@ -395,7 +398,7 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
           continue
         }
         // A look at very many workspaces is not free.
-        const looked = (performance.now() - walkBeganAt) / limits.idleLookPart
+        const looked = floor.tookMs / limits.idleLookPart
         if (isRunning() && !stale) await sleep(Math.max(20, idleMs / tools.timeScale, looked))
       } catch (error) {
         trouble('claim')(error)
@@ -449,6 +452,7 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
   }
   tools.gate.onChange(() => {
     if (!tools.gate.isOpen()) giveUpAll()
+    floor.forget()
     poke()
   })
   const service = lifecycle(

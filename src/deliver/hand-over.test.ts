@@ -1,6 +1,9 @@
 // What the sandbox reports reaches the bounce mailbox also when that is not there yet, and never keeps a stop waiting.
-import { afterEach, expect, test } from 'vitest'
-import { silentLog } from '../base/log.ts'
+import { once } from 'node:events'
+import { createServer, type AddressInfo, type Socket } from 'node:net'
+import { afterEach, expect, test, vi } from 'vitest'
+import { silentLog, type Log } from '../base/log.ts'
+import { limits } from '../config.ts'
 import { openOffer } from '../smtp/policy.ts'
 import { replies, type Reply } from '../smtp/reply.ts'
 import { smtpServer, type SmtpServer } from '../smtp/server.ts'
@@ -17,6 +20,7 @@ const never: Reply = { code: 550, enhanced: '5.1.1', text: 'Never' }
 /** A mailbox that answers like this, one after the other, and hears what it was given. */
 async function mailbox(
   answers: Reply[],
+  port = 0,
 ): Promise<{ server: SmtpServer; taken: string[]; whenAnswered: (n: number) => Promise<void> }> {
   const taken: string[] = []
   const waiting: { readonly n: number; readonly resolve: () => void }[] = []
@@ -24,7 +28,7 @@ async function mailbox(
   const server = smtpServer({
     name: 'mailbox',
     host: '127.0.0.1',
-    port: 0,
+    port,
     offer: openOffer('node.test', false),
     policy: () => ({
       mail: () => replies.senderOk,
@@ -48,14 +52,14 @@ async function mailbox(
   }
 }
 
-async function handOverTo(port: number, firstDelayMs = 1): Promise<HandOver> {
+async function handOverTo(port: number, firstDelayMs = 1, log: Log = silentLog): Promise<HandOver> {
   const made = makeHandOver({
     host: '127.0.0.1',
     port,
     hostname: 'sandbox.test',
     timeoutScale: 10,
     firstDelayMs,
-    log: silentLog,
+    log,
   })
   await made.service.start()
   stops.push(() => made.service.stop())
@@ -89,4 +93,46 @@ test('a stop lets go of what waits', async () => {
   await reports.service.stop()
   reports.give(mail)
   expect(taken).toEqual([])
+})
+
+test('a stop ends what is under way with a mailbox that says nothing, and a start begins anew', async () => {
+  const silent = createServer()
+  await once(silent.listen(0, '127.0.0.1'), 'listening')
+  const { port } = silent.address() as AddressInfo
+  const reports = await handOverTo(port)
+  const connected = once(silent, 'connection') as Promise<[Socket]>
+  reports.give(mail)
+  const [socket] = await connected
+  const closed = once(socket, 'close')
+  socket.resume()
+  await reports.service.stop()
+  await closed
+  await new Promise((resolve) => silent.close(resolve))
+
+  const { taken, whenAnswered } = await mailbox([], port)
+  await reports.service.start()
+  reports.give(mail)
+  await whenAnswered(1)
+  expect(taken).toHaveLength(1)
+})
+
+test('no more is held than fits, and after a stop nothing', async () => {
+  const reports = await handOverTo(1, 60_000)
+  vi.useFakeTimers()
+  stops.push(() => Promise.resolve(void vi.useRealTimers()))
+  for (let i = 0; i < limits.simulatorReportsMax + 5; i++) reports.give(mail)
+  expect(vi.getTimerCount()).toBe(limits.simulatorReportsMax)
+  await reports.service.stop()
+  expect(vi.getTimerCount()).toBe(0)
+  await reports.service.start()
+  reports.give(mail)
+  expect(vi.getTimerCount()).toBe(1)
+})
+
+test('the operator hears what could not be handed over, and why', async () => {
+  const told = Promise.withResolvers<unknown>()
+  const { server } = await mailbox([never])
+  const reports = await handOverTo(server.port(), 1, { ...silentLog, fault: (_what, error) => told.resolve(error) })
+  reports.give(mail)
+  expect(await told.promise).toMatchObject({ message: 'eod: 550 5.1.1 Never' })
 })

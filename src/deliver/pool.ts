@@ -219,8 +219,8 @@ export class Pool {
     if (!reusable || !conversation.alive) return this.#drop(slot)
     const mailsMax =
       this.#settings.mailsPerConnectionMax ?? this.#settings.mannersOf(slot.place.group.provider).messagesPerConnection
-    const isRefused = conversation.refused >= limits.refusalsPerConnectionMax
-    if (!this.#running || conversation.sent >= mailsMax || isRefused) return this.#retire(slot)
+    const refusesAll = conversation.refused >= limits.refusalsPerConnectionMax
+    if (!this.#running || conversation.sent >= mailsMax || refusesAll) return this.#retire(slot)
     slot.reused = true
     const next = slot.place.waiting.shift()
     if (next !== undefined) return next(slot)

@@ -4,7 +4,7 @@ import { limits } from '../config.ts'
 import { phases, troubles, type FailReason } from '../domain/attempt.ts'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import type { Claimed } from '../store/outbound.ts'
-import { endingOf, isReplyToDot, unattempted, type Schedule } from './record.ts'
+import { endingOf, isReplyToDot, putOff, unattempted, type Schedule } from './record.ts'
 import type { TransmitResult } from './transmit.ts'
 
 const now = new Date('2026-11-21T12:00:00.000Z')
@@ -218,6 +218,41 @@ describe('every kind of end', () => {
     expect(ending?.report?.facts).toMatchObject({ smtp })
   })
 
+  test('the timeline has the reason, the trouble, the policy and what each host said', () => {
+    const dialogue = [
+      { stage: 'mail', said: 'MAIL FROM:<x>', reply: { code: 250, text: 'ok' } },
+      { stage: 'rcpt', said: 'RCPT TO:<y>', trouble: 'timeout' },
+    ] as const
+    const facts = result({ phase: 'rcpt', trouble: 'timeout', peer: { ...peer, tlsPolicy: 'dane' } as never, dialogue })
+    expect(endingOf(claimed(), facts, schedule)?.attempt).toEqual({
+      attempt: 1,
+      smtp: { host: 'mx.example.org', address: '192.0.2.1', stage: 'rcpt', tls: 'TLSv1.3' },
+      startedAt: schedule.startedAt,
+      phase: 'rcpt',
+      tlsPolicy: 'dane',
+      reason: 'lost_before_eod',
+      trouble: 'timeout',
+      dialogue: [
+        { stage: 'mail', said: 'MAIL FROM:<x>', reply: '250 ok' },
+        { stage: 'rcpt', said: 'RCPT TO:<y>', trouble: 'timeout' },
+      ],
+    })
+    expect(endingOf(claimed(), result({ ...pastDot, ...said(250, 'ok') }), schedule)?.attempt).not.toHaveProperty(
+      'reason',
+    )
+  })
+
+  test('the report has the reply, what it means, and whether the recipient is suppressed for it', () => {
+    const bounced = endingOf(claimed(), result({ phase: 'rcpt', ...said(550, '5.1.1 no such user') }), schedule)?.report
+    expect(bounced).toMatchObject({ detail: '550 5.1.1 no such user', bounce: { permanent: true, final: true } })
+    expect(bounced?.facts).toMatchObject({ bounce: bounced?.bounce, suppressed: true })
+    const greylisted = endingOf(claimed(), result({ phase: 'rcpt', ...said(450, '4.2.0 later') }), schedule)?.report
+    expect(greylisted?.facts).toMatchObject({ bounce: { final: false } })
+    expect(greylisted?.facts).not.toHaveProperty('suppressed')
+    const taken = endingOf(claimed(), result({ ...pastDot, ...said(250, 'ok') }), schedule)?.report
+    expect(taken?.facts).not.toHaveProperty('bounce')
+  })
+
   test('the simulator suppresses nobody', () => {
     const facts = result({ phase: 'rcpt', routeKind: 'sandbox', ...said(550, '5.1.1 no such user') })
     expect(endingOf(claimed({ destination: 'simulator.posthorn.test' }), facts, schedule)?.report).toMatchObject({
@@ -308,7 +343,28 @@ describe('the schedule', () => {
     expect(ending).not.toHaveProperty('delayMs')
   })
 
-  test('where the next try would come too late: failed at once', () => {
+  test('what ends at the last try ends as it does at the first: sent is sent, and nobody knows stays so', () => {
+    const last = claimed({ attempt: limits.retryScheduleSeconds.length + 1, expiresAt: now })
+    const ends = [said(250, '2.0.0 ok'), said(550, '5.7.1 spam'), { trouble: 'timeout' as const }].map((facts) =>
+      endingOf(last, result({ ...pastDot, ...facts }), schedule),
+    )
+    expect(ends).toMatchObject([
+      { status: 'sent' },
+      { status: 'failed', event: { reason: 'eod_5xx' } },
+      { status: 'delivery_unknown', event: { reason: 'eod_timeout' } },
+    ])
+  })
+
+  test('where the next try would come too late: failed at once, and a next try at the very end is too late', () => {
+    vi.spyOn(Math, 'random').mockReturnValue(0.5)
+    const endsIn = (ms: number) =>
+      endingOf(claimed({ expiresAt: new Date(now.getTime() + ms) }), deferred, schedule)?.status
+    const statuses = [endsIn(60_000), endsIn(60_001)]
+    vi.restoreAllMocks()
+    expect(statuses).toEqual(['failed', 'retrying'])
+  })
+
+  test('where the next try would come too late: failed at once, with its words', () => {
     const ending = endingOf(claimed({ expiresAt: new Date(now.getTime() + 50_000) }), deferred, schedule)
     expect(ending).toMatchObject({
       status: 'failed',
@@ -350,12 +406,49 @@ describe('an attempt that could not begin', () => {
       status: 'retrying',
       usesTry: true,
       error: 'The worker could not go on before the message was sent.',
-      event: { reason: 'worker_lost' },
+      event: { reason: 'worker_lost', nextAttemptAt: expect.toSatisfy((at: Date) => at > now) },
     })
     expect(unattempted(claimed({ attempt: 10 }), { kind: 'retry', reason: 'worker_lost' }, schedule)).toMatchObject({
       status: 'failed',
       event: { reason: 'tries_used_up' },
       error: expect.stringContaining('No try is left.'),
+    })
+  })
+})
+
+describe('an attempt that is put off', () => {
+  const words = 'The destination wants fewer messages for now; nobody was asked.'
+
+  test.each([1, limits.retryScheduleSeconds.length + 1])(
+    'waits as long as it was told to and uses no try, at try %i',
+    (attempt) => {
+      expect(putOff(claimed({ attempt }), 90_000, schedule)).toMatchObject({
+        status: 'retrying',
+        outcome: 'retry',
+        usesTry: false,
+        delayMs: 90_000,
+        error: words,
+        attempt: { attempt, trouble: 'paced' },
+        event: { attempt, reason: 'connect', nextAttemptAt: new Date(now.getTime() + 90_000), errorMessage: words },
+      })
+    },
+  )
+
+  test('beyond its end keeps to the schedule, and says why like any other', () => {
+    const putOffUntil = (endMs: number, delayMs: number) =>
+      putOff(claimed({ expiresAt: new Date(now.getTime() + endMs) }), delayMs, schedule)
+    expect(putOffUntil(600_000, 599_999)).toMatchObject({ usesTry: false, delayMs: 599_999 })
+    expect(putOffUntil(600_000, 600_000)).toMatchObject({
+      status: 'retrying',
+      usesTry: true,
+      error: words,
+      attempt: { trouble: 'paced' },
+      event: { errorMessage: words },
+    })
+    expect(putOffUntil(10_000, 20_000)).toMatchObject({
+      status: 'failed',
+      error: `The message would expire before the next try. ${words}`,
+      event: { reason: 'expired' },
     })
   })
 })

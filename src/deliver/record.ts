@@ -66,6 +66,7 @@ export function unattempted(
   claimed: Claimed,
   outcome: Extract<Outcome, { kind: 'retry' | 'failed' }>,
   schedule: Schedule,
+  trouble?: Trouble,
 ): Ending {
   const nothing: TransmitResult = {
     phase: 'route',
@@ -75,6 +76,7 @@ export function unattempted(
     routeKind: 'relay', // nobody outside was asked, so there is nobody's report
     attemptsOnHosts: [],
     dialogue: [],
+    ...(trouble !== undefined && { trouble }),
   }
   const settled = settle(outcome, claimed, schedule)
   const error = settled.kind === 'retry' || settled.kind === 'failed' ? errorWords(settled, nothing) : undefined
@@ -88,7 +90,12 @@ export function unattempted(
     ...(settled.kind === 'retry' && { delayMs: settled.delayMs }),
     usesTry: !(outcome.kind === 'retry' && outcome.reason === 'shutdown'),
     outcome: settled.kind,
-    attempt: { attempt: claimed.attempt, startedAt: schedule.startedAt, reason: outcome.reason },
+    attempt: {
+      attempt: claimed.attempt,
+      startedAt: schedule.startedAt,
+      reason: outcome.reason,
+      ...(trouble !== undefined && { trouble }),
+    },
     event: {
       attempt: claimed.attempt,
       reason: 'reason' in settled ? settled.reason : outcome.reason,
@@ -100,7 +107,7 @@ export function unattempted(
 
 /** A claim whose attempt was put off before anybody was asked: it uses no try, and waits for `delayMs`. */
 export function putOff(claimed: Claimed, delayMs: number, schedule: Schedule): Ending {
-  const ending = unattempted(claimed, { kind: 'retry', reason: 'connect' }, schedule)
+  const ending = unattempted(claimed, { kind: 'retry', reason: 'connect' }, schedule, 'paced')
   if (schedule.now.getTime() + delayMs >= claimed.expiresAt.getTime()) return ending
   const error = troubleWords.paced
   const nextAttemptAt = new Date(schedule.now.getTime() + delayMs)
@@ -111,7 +118,6 @@ export function putOff(claimed: Claimed, delayMs: number, schedule: Schedule): E
     delayMs,
     usesTry: false,
     outcome: 'retry',
-    attempt: { ...ending.attempt, trouble: 'paced' },
     event: { attempt: claimed.attempt, reason: 'connect', nextAttemptAt, errorMessage: error },
   }
 }

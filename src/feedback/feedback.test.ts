@@ -17,9 +17,8 @@ const vault = makeVault('a key for the tests of feeds')
 let world: StoreWorld
 let feedback: Feedback
 let sender: Sender
-beforeAll(async () => {
-  world = await storeWorld()
-  feedback = makeFeedback({
+const newFeedback = (): Feedback =>
+  makeFeedback({
     db: world.db,
     keys: makeReturnPathKeys(world.db, vault),
     record: makeReportRecorder(world.db),
@@ -27,6 +26,9 @@ beforeAll(async () => {
     hostname: 'node.test',
     log: silentLog,
   })
+beforeAll(async () => {
+  world = await storeWorld()
+  feedback = newFeedback()
 })
 beforeEach(async () => {
   sender = await world.sender()
@@ -127,14 +129,7 @@ describe('a report of a feed', () => {
   })
 
   test('without any evidence is kept so many times a minute: anybody may write to the complaint address', async () => {
-    const others = makeFeedback({
-      db: world.db,
-      keys: makeReturnPathKeys(world.db, vault),
-      record: makeReportRecorder(world.db),
-      provenReporter: () => Promise.resolve('unproven'),
-      hostname: 'node.test',
-      log: silentLog,
-    })
+    const others = newFeedback()
     const many = Array.from({ length: limits.unmatchedPerMinuteMax + 5 }, () => bounce())
     await others.receiveFed({ name: 'generic', route: 'installation' }, many)
     expect(await world.value('select count(*)::int from unmatched_feedback')).toBe(limits.unmatchedPerMinuteMax)

@@ -86,10 +86,10 @@ export function makeFeedback(tools: FeedbackTools): Feedback {
   }
 
   const addresseeOf = async (address: string): Promise<Addressee | undefined> => {
+    if (address.toLowerCase() === postmasterLocal) return { kind: 'complaints', address }
     const at = address.lastIndexOf('@')
     const local = address.slice(0, at)
     const host = address.slice(at + 1).toLowerCase()
-    if (host === postmasterLocal && at === -1) return { kind: 'complaints', address }
     if (local.toLowerCase() === postmasterLocal)
       return host === tools.hostname || (await isReturnPathHost(db, host)) ? { kind: 'complaints', address } : undefined
     if (local.split('+', 1)[0]?.toLowerCase() === complaintsLocal)

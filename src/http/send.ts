@@ -8,7 +8,7 @@ import { operations } from '../contract/operations.ts'
 import { isRefusal, refuse } from '../domain/refusal.ts'
 import type { Refusal } from '../domain/refusal.ts'
 import type { Accepted, Principal, Submission } from '../domain/submission.ts'
-import { gate } from './authenticate.ts'
+import { gate, type Gate } from './authenticate.ts'
 import { answerRefusal } from './face.ts'
 import type { Face, QuotaRefusal } from './face.ts'
 import type { Guesses } from '../base/guesses.ts'
@@ -51,11 +51,17 @@ export function sendRoute(app: FastifyInstance, face: Face, guesses: Guesses, la
       const refusal = isRefusal(principal) ? principal : (mayNotSend(principal) ?? wrongHeaders(request))
       if (refusal !== undefined) return refused(face, request, reply, refusal)
     },
-    handler: (request, reply) => send(face, large, request, reply),
+    handler: (request, reply) => send(face, large, enter, request, reply),
   })
 }
 
-async function send(face: Face, { room, bodies }: LargeBodies, request: FastifyRequest, reply: FastifyReply) {
+async function send(
+  face: Face,
+  { room, bodies }: LargeBodies,
+  enter: Gate,
+  request: FastifyRequest,
+  reply: FastifyReply,
+) {
   const { principal } = request
   if (principal === null) throw new Error('a request reached the body without a principal')
   const owner = principal.workspaceId
@@ -64,6 +70,8 @@ async function send(face: Face, { room, bodies }: LargeBodies, request: FastifyR
   request.bodyRead = true
   let { heldBytes } = body
   try {
+    const ended = await endedMeanwhile(enter, request)
+    if (ended !== undefined) return refused(face, request, reply, ended)
     const submission = await readSubmission(bodies, request, principal, body.bytes)
     if (heldBytes > 0 && !isRefusal(submission)) {
       // The body is gone; what it held has become files and text.
@@ -83,6 +91,13 @@ async function send(face: Face, { room, bodies }: LargeBodies, request: FastifyR
   } finally {
     room.give(owner, heldBytes)
   }
+}
+
+/** Whoever holds back the body may not send any more when it comes: a key that was revoked since, a workspace that was blocked. */
+async function endedMeanwhile(enter: Gate, request: FastifyRequest): Promise<Refusal | undefined> {
+  if (performance.now() - request.beganAt < limits.bodyAtOnceMs) return undefined
+  const principal = await enter(request)
+  return isRefusal(principal) ? principal : mayNotSend(principal)
 }
 
 function sizeOf({ attachments, bodyText }: Submission): number {

@@ -2,9 +2,11 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import type { Socket } from 'node:net'
+import { setImmediate } from 'node:timers/promises'
 import { afterEach, describe, expect, test } from 'vitest'
 import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
+import type { Principal } from '../domain/submission.ts'
 import type { HttpDoors } from './face.ts'
 import { goodKey, optionsWith, principal, recordOf, validBody } from './face.test-kit.ts'
 import { httpServer } from './server.ts'
@@ -298,4 +300,22 @@ test('a stop waits for the answer of a request under way', async () => {
   expect(status(await line.until(/\}\}$/))).toBe(202)
   await stopped
   await line.end()
+})
+
+test.each([
+  ['whose key is revoked', 401, () => undefined],
+  ['whose workspace is blocked', 403, () => ({ ...principal, blocked: true })],
+])('a body that is held back by one %s meanwhile is not accepted', async (_, expected, become) => {
+  let known: Principal | undefined = principal
+  const { port, seen } = await listening({ authenticate: () => Promise.resolve(known) })
+  const peer = dial(port)
+  peer.socket.write(head(`Content-Length: ${json.length}`, 'Expect: 100-continue'))
+  await peer.until(/^HTTP\/1\.1 100 /)
+  const heardAt = performance.now()
+  known = become()
+  while (performance.now() - heardAt <= limits.bodyAtOnceMs) await setImmediate()
+  peer.socket.write(json)
+  const text = await peer.until(/"code"/)
+  expect(status(text.slice(text.indexOf('\r\n\r\n') + 4))).toBe(expected)
+  expect(seen.submissions).toEqual([])
 })

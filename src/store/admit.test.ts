@@ -4,6 +4,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { limits } from '../config.ts'
 import { makeAdmitter, type Admission, type AdmissionRow, type Admitter } from './admit.ts'
 import { readBlob, stageBlob, sweepStagedBlobs } from './blobs.ts'
+import { isDatabaseAway, openDatabase, type Db } from './database.ts'
 import { storeWorld, type Limits, type Sender, type StoreWorld } from './store.test-kit.ts'
 
 let world: StoreWorld
@@ -17,8 +18,10 @@ beforeAll(async () => {
 afterEach(() => world.setClock())
 afterAll(() => world.close())
 
+const admissions = (sender: Sender, n: number, by: readonly Admitter[]): Promise<Admission>[] =>
+  Array.from({ length: n }, (_, i) => (by[i % by.length] as Admitter).admit(world.submission(sender)))
 const admitMany = (sender: Sender, n: number, by: readonly Admitter[] = [here]): Promise<Admission[]> =>
-  Promise.all(Array.from({ length: n }, (_, i) => (by[i % by.length] as Admitter).admit(world.submission(sender))))
+  Promise.all(admissions(sender, n, by))
 const admittedOf = (answers: readonly Admission[]): number => answers.filter((answer) => answer.admitted).length
 const recordsOf = (sender: Sender): Promise<number> =>
   world.value<number>('select count(*)::integer from messages where workspace_id = $1', [sender.workspaceId])
@@ -55,6 +58,25 @@ describe('an admission', () => {
     const [queued] = await world.db.run('select * from outbound where message_id = $1', [idOf(row)])
     expect(queued).toMatchObject({ status: 'queued', epoch: 0, attempts: 0, armed_epoch: null, due_at: answer.at })
     expect(await world.value('select body_text from contents where message_id = $1', [idOf(row)])).toBe('Good morning')
+  })
+
+  test('that its caller has stopped waiting for is not tried again when a lock has ended its statement', async () => {
+    const sender = await world.sender()
+    const holder = await world.session()
+    await holder.query('begin')
+    await holder.query('select from usage where workspace_id = $1 for update', [sender.workspaceId])
+    const db = openDatabase(world.connection, { name: 'test', connectionsMax: 1, answerMs: limits.admissionMs + 100 })
+    let statements = 0
+    const counting: Db = { ...db, rows: (...asked) => ((statements += 1), db.rows(...asked)) }
+    const answers = await Promise.allSettled(admissions(sender, 4, [makeAdmitter(counting)]))
+    expect(answers).toEqual(
+      Array(4).fill(expect.objectContaining({ reason: expect.objectContaining({ name: 'AdmissionTooLate' }) })),
+    )
+    expect(answers.every((answer) => answer.status === 'rejected' && isDatabaseAway(answer.reason))).toBe(true)
+    expect(statements).toBe(1)
+    await holder.query('rollback')
+    await db.close()
+    expect(await recordsOf(sender)).toBe(0)
   })
 
   test('ends at expiresAt or at the greatest age, whichever is first', async () => {

@@ -2,7 +2,7 @@
 // in one statement (function `admit_2`). With attachments a submission is looked up first, by the same statement, without writing.
 import { limits } from '../config.ts'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
-import { Batch } from '../base/batch.ts'
+import { Batch, BatchFull } from '../base/batch.ts'
 import { repeating, sql, surelyAborted, type Db } from './database.ts'
 
 /** One submission as the statement wants it; `json` is its row, written once, when it is queued. */
@@ -56,6 +56,10 @@ interface Queued {
 export class AdmissionTooLate extends Error {
   override readonly name = 'AdmissionTooLate'
 }
+
+/** True of an error after which nothing is there that could be looked up. */
+export const surelyNotAdmitted = (error: unknown): boolean =>
+  surelyAborted(error) || error instanceof AdmissionTooLate || error instanceof BatchFull
 
 /** The answer has a row for each submission, with its place, and one for each workspace, without. */
 type Told = ({ n: number } & Judgement) | ({ n: null; workspace_id: WorkspaceId } & Quota)
@@ -122,7 +126,7 @@ async function admitBatch(
 }
 
 export interface Admitter {
-  /** Admits durably, together with whoever else is waiting. */
+  /** Admits durably, together with whoever else is waiting. Throws `AdmissionTooLate` where its turn came after `limits.admissionMs`. */
   admit(row: AdmissionRow): Promise<Admission>
   /** The same answer without admitting. */
   look(row: AdmissionRow): Promise<Admission>
@@ -156,7 +160,9 @@ export function makeAdmitter(db: Db): Admitter {
     if (answers.length !== rows.length) throw new AdmissionTooLate('the admission came too late')
     return answers
   }
-  const alone = async (to: typeof admitting, row: AdmissionRow) => (await add(to, [row], Infinity))[0] as Admission
+  // A statement that a lock has held up until it was ended is tried again in halves, long after.
+  const alone = async (to: typeof admitting, row: AdmissionRow) =>
+    (await add(to, [row], performance.now() + limits.admissionMs))[0] as Admission
   return {
     admit: (row) => alone(admitting, row),
     look: (row) => alone(looking, row),

@@ -100,6 +100,7 @@ describe('a backup', () => {
       openDatabase(connection, { name: 'test', connectionsMax: 1, answerMs: 5_000 }),
     ) as [Db, Db]
     const workspace = await world.value<WorkspaceId>('select workspace_id from events limit 1')
+    await world.settled()
     const all = await catchUp(old, workspace, undefined, 500)
     if (isRefusal(all)) throw new Error(all.words)
     const again = await catchUp(restored, workspace, all.next, 500)
@@ -132,6 +133,33 @@ describe('a backup', () => {
     // Each message has its content and its queue row; two of the kit's claims have content and queue rows as well.
     expect(many('contents')).toBe(many('messages'))
     expect(many('outbound')).toBe(many('messages'))
+  })
+
+  test('is of one instant, whatever migrations rewrite meanwhile', async () => {
+    const [holder, migrator] = [new Client(world.connection), new Client(world.connection)]
+    await Promise.all([holder.connect(), migrator.connect()])
+    await migrator.query(`insert into delivering_nodes (id, name, counter) values (gen_random_uuid(), 'node', 7)`)
+    // The backup stands at one of its first tables.
+    await holder.query('begin')
+    await holder.query('lock table attachments in access exclusive mode')
+    const third = join(folder, 'third.backup')
+    const backing = backUp(world.connection, third)
+    await vi.waitFor(async () => {
+      const { rowCount } = await migrator.query(
+        `select from pg_stat_activity where application_name = 'posthorn backup' and wait_event_type = 'Lock' and datname = current_database()`,
+      )
+      expect(rowCount).toBe(1)
+    })
+    // To whoever looks with an older snapshot for the first time, a table that was rewritten is empty.
+    await migrator.query(
+      'alter table delivering_nodes add column twice bigint generated always as (2 * counter) stored',
+    )
+    await holder.query('rollback')
+    await backing
+    await migrator.query('alter table delivering_nodes drop column twice')
+    await Promise.all([holder.end(), migrator.end()])
+    const lines = zstdDecompressSync(readFileSync(third)).toString('utf8').split('\n')
+    expect(lines[lines.indexOf('{"table":"delivering_nodes"}') + 1]).toMatch(/"counter":7/)
   })
 
   test('holds one page in memory, however large the mails are that come behind small ones', async () => {

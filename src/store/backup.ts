@@ -75,8 +75,11 @@ const instants = `
 export async function backUp(connection: Connection, file: string): Promise<BackupReport> {
   const unfinished = `${file}.unfinished`
   return over(connection, async (client) => {
-    // One snapshot for all tables; nobody waits for us, and we for nobody.
+    // One snapshot for all tables; nobody who sends waits for us. They are held before it is taken: a table that a migration rewrites behind a
+    // snapshot is empty to it, and a partition that retention takes off is gone.
+    const held = (await tablesOf(client)).map(({ name }) => quoted(name))
     await client.query('begin isolation level repeatable read read only')
+    await client.query(`lock table ${held.join(', ')} in access share mode`)
     const head: Head = {
       posthorn: 1,
       migrations: await migrationsOf(client),

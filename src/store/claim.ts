@@ -13,19 +13,20 @@ import type { Claimed } from './outbound.ts'
  * every lane before the second of any, and of no destination more than its room. A message that may not be sent any more becomes
  * `failed` in the same statement, with its reason. Rows that another worker holds are skipped, never waited for.
  * While delivery is stopped there are no workspaces to walk.
- * A walk over a workspace begins at its first row that is there: behind an open snapshot what ended before it is long, and is gone along once.
+ * Rows due before $11 are passed over, unseen in the index; and a walk over a workspace begins at its first row that is there. Behind an open
+ * snapshot what has ended and lies before them is long.
  */
 const claim = sql(
   'claim',
   `with recursive space (workspace_id, due_at, n) as (
     (select o.workspace_id, o.due_at, 1 from outbound o
-      where o.lease_until is null and o.attempts >= 0 and o.workspace_id > $1::uuid
+      where o.lease_until is null and o.attempts >= 0 and o.workspace_id > $1::uuid and o.due_at >= $11
         and not exists (select from delivery_stops)
       order by o.workspace_id, o.due_at limit 1)
     union all
     select next.workspace_id, next.due_at, space.n + 1 from space cross join lateral (
       select o.workspace_id, o.due_at from outbound o
-       where o.lease_until is null and o.attempts >= 0 and o.workspace_id > space.workspace_id
+       where o.lease_until is null and o.attempts >= 0 and o.workspace_id > space.workspace_id and o.due_at >= $11
        order by o.workspace_id, o.due_at limit 1) next
      where space.n < $2),
   walked as materialized (select * from space),
@@ -44,12 +45,12 @@ const claim = sql(
   lane (workspace_id, destination, n) as (
     select deep.workspace_id, next.destination, 1 from deep cross join lateral (
       select o.destination from outbound o
-       where o.lease_until is null and o.destination <> '' and o.workspace_id = deep.workspace_id and o.destination > deep.since
+       where o.lease_until is null and o.destination <> '' and o.workspace_id = deep.workspace_id and o.destination > deep.since and o.due_at >= $11
        order by o.workspace_id, o.destination limit 1) next
     union all
     select lane.workspace_id, next.destination, lane.n + 1 from lane cross join lateral (
       select o.destination from outbound o
-       where o.lease_until is null and o.destination <> '' and o.workspace_id = lane.workspace_id and o.destination > lane.destination
+       where o.lease_until is null and o.destination <> '' and o.workspace_id = lane.workspace_id and o.destination > lane.destination and o.due_at >= $11
        order by o.workspace_id, o.destination limit 1) next
      where lane.n < (select most from lanes_each)),
   lanes as materialized (select * from lane),
@@ -58,7 +59,7 @@ const claim = sql(
     select next.* from lanes cross join lateral (
         select o.message_id, o.workspace_id, o.destination, o.mailbox_id, o.expires_at, o.due_at, o.epoch, o.attempts, o.ctid row from outbound o
          where o.workspace_id = lanes.workspace_id and o.destination = lanes.destination and o.lease_until is null
-           and o.destination <> '' and o.due_at <= app_now()
+           and o.destination <> '' and o.due_at >= $11 and o.due_at <= app_now()
          order by o.due_at, o.message_id
          limit least((select most from lane_part), coalesce(($7::jsonb ->> lanes.destination)::integer, $8::integer))
            for update skip locked) next),
@@ -132,11 +133,11 @@ const claim = sql(
          r.domain_id "domainId", r.destination, r.expires_at "expiresAt", r.sender, r.sender_name "senderName", r.recipient, r.recipient_key "recipientKey", r.subject,
          r.accepted_by "acceptedBy", r.created_at "createdAt", r.source, r.body_text "bodyText", r.body_blob "bodyBlob",
          r.many > 0 "hasAttachments", r.bytes "attachmentsBytes", r.route_sealed "routeSealed", app_now() "claimedAt",
-         null::text "lastSpace", null::integer spaces, null::text cursors
+         null::text "lastSpace", null::integer spaces, null::timestamptz oldest, null::text cursors
     from record r
   union all
   (select null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null,
-         app_now(), (select w.workspace_id from walked w order by w.n desc limit 1)::text, (select count(*) from walked)::integer,
+         app_now(), (select w.workspace_id from walked w order by w.n desc limit 1)::text, (select count(*) from walked)::integer, (select min(w.due_at) from walked w),
          (select jsonb_object_agg(d.workspace_id, coalesce((
             select case when l.n >= (select most from lanes_each) then l.destination else '' end
               from lanes l where l.workspace_id = d.workspace_id order by l.n desc limit 1), '')) from deep d)::text)`,
@@ -151,6 +152,8 @@ export interface ClaimRequest {
   /** The workspace after which the walk goes on. */
   readonly cursor: string
   readonly cursors: LaneCursors
+  /** Rows due before are passed over; left out: none (base/floor.ts). */
+  readonly since?: Date | undefined
   /** How many messages at most. */
   readonly most: number
   /** Free slots of destinations; `roomElse` for those that are not named. */
@@ -169,6 +172,10 @@ export interface ClaimAnswer {
   /** Where the next claim goes on: before the first again when this walk reached the end. */
   readonly cursor: string
   readonly cursors: LaneCursors
+  /** When the oldest row is due that was met; null: there was none. */
+  readonly oldest: Date | null
+  /** The database's clock. */
+  readonly now: Date
 }
 
 export async function claimDue(db: Db, request: ClaimRequest): Promise<ClaimAnswer> {
@@ -176,6 +183,7 @@ export async function claimDue(db: Db, request: ClaimRequest): Promise<ClaimAnsw
     verdict: string | null
     lastSpace: string | null
     spaces: number | null
+    oldest: Date | null
     cursors: string | null
   }
   const spacesMost = Math.min(request.most, limits.workspacesPerClaimMax)
@@ -190,15 +198,19 @@ export async function claimDue(db: Db, request: ClaimRequest): Promise<ClaimAnsw
     request.roomElse,
     request.leaseMs,
     request.owner,
+    request.since ?? '-infinity',
   ])
   const end = rows.find((row) => row.spaces !== null)
+  if (end === undefined) throw new Error('a claim without its end')
   const messages = rows.filter((row) => row.spaces === null)
   return {
     claimed: messages.filter((row) => row.verdict === null),
     refused: messages.flatMap(({ id, workspaceId, verdict }) =>
       verdict === null ? [] : [{ id, workspaceId, reason: verdict }],
     ),
-    cursor: (end?.spaces ?? 0) < spacesMost ? firstSpace : (end?.lastSpace ?? firstSpace),
-    cursors: JSON.parse(end?.cursors ?? '{}') as LaneCursors,
+    cursor: (end.spaces ?? 0) < spacesMost ? firstSpace : (end.lastSpace ?? firstSpace),
+    cursors: JSON.parse(end.cursors ?? '{}') as LaneCursors,
+    oldest: end.oldest,
+    now: end.claimedAt,
   }
 }

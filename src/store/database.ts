@@ -23,6 +23,10 @@ export interface PoolKind {
   readonly answerMs: number
   /** Asked on each new connection before anything else; when it throws, the connection is given up. */
   readonly greet?: (ask: Ask) => Promise<void>
+  /** Called behind each statement with its name and how many rows it answered: it notifies nobody itself (nudges.ts). */
+  readonly nudge?: (statement: string, rows: number) => void
+  /** Its commits wait for no disk: of what need not last. */
+  readonly mayForget?: true
 }
 
 /** One statement on one connection. */
@@ -123,7 +127,8 @@ const keptAlive = { keepAlive: true, keepAliveInitialDelayMillis: 10_000 }
 /** The pool's client options. Plans never depend on statistics: every statement here is a walk over indexes. */
 function clientOptions(connection: Connection, kind: PoolKind): PoolConfig {
   const server = [
-    '-c synchronous_commit=on',
+    `-c synchronous_commit=${kind.mayForget ? 'off' : 'on'}`,
+    ...(kind.nudge === undefined ? [] : ['-c posthorn.nudged=on']),
     '-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off -c jit=off',
     // A page is read in the order of its index: a bitmap would fetch all that lies behind the cursor, and sort it, for each page.
     '-c enable_bitmapscan=off',
@@ -136,7 +141,7 @@ function clientOptions(connection: Connection, kind: PoolKind): PoolConfig {
 const connectionLifeSeconds = 60
 
 export function openDatabase(connection: Connection, kind: PoolKind): Db {
-  const { greet, connectionsMax: most, shareMax: share } = kind
+  const { greet, nudge, connectionsMax: most, shareMax: share } = kind
   const waitMs = Math.min(kind.answerMs, 4_000)
   const turn = share === undefined ? undefined : turns({ most, share, waitMs })
   const inTurn = async <T>(work: () => Promise<T>): Promise<T> => {
@@ -161,9 +166,17 @@ export function openDatabase(connection: Connection, kind: PoolKind): Db {
   pool.on('error', () => undefined)
   let closed: Promise<void> | undefined
   return {
-    rows: async <Row extends object>(statement: Statement, values: readonly unknown[] = []) =>
-      (await inTurn(() => pool.query<Row>({ name: statement.name, text: statement.text, values: values as unknown[] })))
-        .rows,
+    rows: async <Row extends object>({ name, text }: Statement, values: readonly unknown[] = []) => {
+      // Without an answer, it may have been committed.
+      let many = Infinity
+      try {
+        const { rows } = await inTurn(() => pool.query<Row>({ name, text, values: values as unknown[] }))
+        many = rows.length
+        return rows
+      } finally {
+        nudge?.(name, many)
+      }
+    },
     run: async <Row extends object>(text: string, values: readonly unknown[] = []) =>
       (await inTurn(() => pool.query<Row>(text, values as unknown[]))).rows,
     transaction: (work) => inTurn(() => transaction(pool, work)),
@@ -320,7 +333,7 @@ export function isDatabaseAway(error: unknown): boolean {
   if (!(error instanceof Error)) return false
   const code = (error as { code?: unknown }).code
   return (
-    error.name === 'BatchFull' ||
+    ['BatchFull', 'AdmissionTooLate'].includes(error.name) ||
     error instanceof DatabaseSlow ||
     error instanceof TurnTooLate ||
     (typeof code === 'string' && /^E(CONN|PIPE|HOST|NET|ADDR|NOENT|ACCES|TIMEDOUT|NOTFOUND|AI_AGAIN)/.test(code)) ||

@@ -161,7 +161,7 @@ export function makeMachineFolder(path: string): void {
 }
 
 /** True when the account can pass through all folders above `path` and enter it. */
-function canEnter(account: Account, path: string): boolean {
+export function canEnter(account: Account | undefined, path: string): boolean {
   return runsAs(account, 'cd -- "$1"', path)
 }
 
@@ -236,7 +236,8 @@ export function codeOf(error: unknown): string {
   return String((error as NodeJS.ErrnoException).code ?? error)
 }
 
-function wayOut(error: unknown): string {
+/** What keeps a folder from being written, and what to do. */
+export function wayOut(error: unknown): string {
   switch (codeOf(error)) {
     case 'ENOSPC':
     case 'EDQUOT':
@@ -246,6 +247,8 @@ function wayOut(error: unknown): string {
     case 'ENOTDIR':
     case 'EEXIST':
       return 'something on this path is a file and not a folder'
+    case 'ENAMETOOLONG':
+      return 'its name is too long; set POSTHORN_DATA_DIR to another'
     case 'ENOENT':
       return 'the file system takes no such folder; set POSTHORN_DATA_DIR to another'
     default:

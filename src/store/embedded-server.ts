@@ -12,7 +12,7 @@ import type { Log } from '../base/log.ts'
 import { limits } from '../config.ts'
 import type { Binaries } from './embedded-binaries.ts'
 import { postmasterPid } from './embedded-cluster.ts'
-import { codeOf, EmbeddedTrouble, identity } from './embedded-place.ts'
+import { canEnter, codeOf, EmbeddedTrouble, identity } from './embedded-place.ts'
 import type { Place } from './embedded-place.ts'
 
 export interface RunningServer {
@@ -144,10 +144,10 @@ function commandLine(place: Place, binaries: Binaries, socketDir: string, memory
   const megabytes = Math.round(Math.min(Math.max(memoryBytes / 4 / 2 ** 20, 128), 1024))
   const settings = {
     listen_addresses: '',
-    unix_socket_directories: socketDir,
+    unix_socket_directories: `"${socketDir.replaceAll('"', '""')}"`, // a list: a comma would begin another
     unix_socket_permissions: '0700',
     port,
-    max_connections: 200, // a node with all roles takes at most 42, a command 3; each costs a few KB until it is used
+    max_connections: 200, // a node with all roles takes at most 46, a command 3; each costs a few KB until it is used
     shared_buffers: `${megabytes}MB`,
     max_wal_size: '4GB',
     checkpoint_timeout: '15min',
@@ -190,9 +190,11 @@ function usableMemory(): number {
  */
 function makeSocketDir(place: Place): string {
   const beside = `${place.cluster}.socket`
-  const path =
-    Buffer.byteLength(join(beside, `.s.PGSQL.${port}`)) <= 103 ? beside : fs.mkdtempSync(join(tmpdir(), 'posthorn-'))
+  const fits = (each: string) => holdsSocket(join(each, 'posthorn-XXXXXX')) && canEnter(place.runAs, each)
+  let path = beside
   try {
+    // TMPDIR may be nowhere, too deep itself, or one user's own (pam_tmpdir).
+    if (!holdsSocket(beside)) path = fs.mkdtempSync(join(fits(tmpdir()) ? tmpdir() : '/tmp', 'posthorn-'))
     // Whoever held it is gone; PostgreSQL would take the number in a left lock file for a living one's.
     if (path === beside) fs.rmSync(beside, { recursive: true, force: true })
     if (path === beside) fs.mkdirSync(beside, { mode: 0o700 })
@@ -204,6 +206,8 @@ function makeSocketDir(place: Place): string {
   }
   return path
 }
+
+const holdsSocket = (folder: string): boolean => Buffer.byteLength(join(folder, `.s.PGSQL.${port}`)) <= 103
 
 function clearSocketDir(socketDir: string, place: Place): void {
   if (socketDir !== `${place.cluster}.socket`) fs.rmSync(socketDir, { recursive: true, force: true })
@@ -220,7 +224,6 @@ function openJournal(place: Place): Journal {
   const file = join(place.folder.path, 'postgresql.log')
   let recent = ''
   let bytes = 0
-  let broken = false
   /** Makes the file where it is missing; returns its size. */
   const open = (): number => {
     const { O_WRONLY, O_APPEND, O_CREAT, O_NOFOLLOW } = fs.constants
@@ -242,11 +245,10 @@ function openJournal(place: Place): Journal {
   return {
     write: (chunk) => {
       recent = (recent + chunk.toString('utf8')).slice(-8_192)
-      if (broken) return
       try {
         keep(chunk)
       } catch {
-        broken = true // a full disk must not take the service down for its log's sake
+        bytes = 0 // a full disk must not take the service down for its log's sake; what is there is measured anew
       }
     },
     has: (words) => recent.includes(words),

@@ -180,6 +180,49 @@ describe('a life', () => {
     expect(fs.existsSync(host)).toBe(false)
   })
 
+  test('a comma in the path is no end of it', async () => {
+    const dataDir = join(folder, 'mail, "own" and others')
+    execFileSync('cp', ['-a', join(folder, 'first'), dataDir])
+    expect(await whileRunning(dataDir, (connection) => query(connection, 'select 1 as one'))).toEqual([1])
+  })
+
+  test.each([
+    ['that is not there', () => join(folder, 'missing')],
+    [
+      'that is too deep for a socket as well',
+      () =>
+        fs.mkdirSync(join(folder, 'deep/'.repeat(25)), { recursive: true, mode: 0o755 }) &&
+        join(folder, 'deep/'.repeat(25)),
+    ],
+    ["that PostgreSQL's user may not enter", () => fs.mkdtempSync(join(folder, 'private-'))], // pam_tmpdir makes such a one
+  ])('a path too long for a socket, and a temporary folder %s', async (_, makeFolder) => {
+    const dataDir = join(folder, `${'long'.repeat(25)}-${++copies}`)
+    execFileSync('cp', ['-a', join(folder, 'first'), dataDir])
+    vi.stubEnv('TMPDIR', makeFolder())
+    try {
+      expect(await whileRunning(dataDir, (connection) => query(connection, 'select 1 as one'))).toEqual([1])
+    } finally {
+      vi.unstubAllEnvs()
+    }
+  })
+
+  test("PostgreSQL's log goes on when it can be written again", async () => {
+    const dataDir = installed()
+    const file = join(dataDir, 'postgresql.log')
+    const complaint = (connection: EmbeddedConnection, name: string) =>
+      expect(query(connection, `select * from ${name}`)).rejects.toThrow(name)
+    await whileRunning(dataDir, async (connection) => {
+      fs.renameSync(file, `${file}.old`)
+      fs.mkdirSync(file) // as unwritable as on a full disk
+      await complaint(connection, 'missed')
+      fs.rmdirSync(file)
+      await vi.waitFor(async () => {
+        await complaint(connection, 'told')
+        expect(fs.readFileSync(file, 'utf8')).toContain('"told"')
+      })
+    })
+  })
+
   test('where PostgreSQL may not enter the data folder, the cluster stands elsewhere and is found again', async () => {
     const dataDir = join(fs.mkdtempSync(join(folder, 'closed-')), 'data') // mkdtemp makes 0700
     await whileRunning(dataDir, (connection) => query(connection, 'create table kept as select 42 as answer'))

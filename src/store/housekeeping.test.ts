@@ -6,6 +6,7 @@ import { writeAudit } from './audit.ts'
 import type { Db } from './database.ts'
 import { keepHouse } from './housekeeping.ts'
 import { migrate } from './migrate.ts'
+import { addGuess, countGuesses } from './sign-in-guesses.ts'
 import { storeWorld, type Sender, type StoreWorld } from './store.test-kit.ts'
 import { readStatus } from './views/message-status.ts'
 
@@ -179,6 +180,7 @@ describe('what is kept, and for how long (decisions K)', () => {
     await inDays(90 + 2 * 28 + 1)
     // Where old ones were, new ones come to lie: no summary of their pages tells them apart any more.
     await world.db.run(`delete from idempotency_keys where right(key, 1) = '7'`)
+    await world.settled()
     await world.db.run('vacuum idempotency_keys')
     await insert('app_now()', 'new')
     const found = await looks()
@@ -189,6 +191,60 @@ describe('what is kept, and for how long (decisions K)', () => {
     )
     expect(await looks()).toEqual([])
   })
+})
+
+test('nothing grows without end: a round takes what is over of everything, and leaves the rest', async () => {
+  const now = await world.value<string>('select app_now()::text')
+  const over = await world.value<string>(`select (app_now() - interval '400 days')::text`)
+  await world.db.run(
+    `insert into users (id, email, email_key, name, password_hash) values ($1, 'ann@example.org', 'ann@example.org', 'Ann', 'x')`,
+    [world.nextId()],
+  )
+  const inserts = {
+    idempotency_keys: `select $1, 'smtp-repeat', name, 'h', id, at from given`,
+    staged_blobs: 'select id, at from given',
+    refused_submissions: `select $1, id, at, 'rest', 'x' from given`,
+    report_fingerprints: `select $1, id, name::bytea, at from given`,
+    relayed: `select $1, name, $1, id, at from given`,
+    unmatched_feedback: `select id, at, 'x', 'x', 'x', 'x', '{}', 0, '' from given`,
+    mta_sts_policies: `select name, 'x', 'none', '{}', 1, at, at + interval '1 hour' from given where $1::uuid is not null`,
+    sessions: `select id, name::bytea, (select id from users), at, at, at + interval '1 hour', 'x', 'x' from given`,
+    sign_in_guesses: 'select name::bytea, 1, at from given',
+  }
+  for (const [table, values] of Object.entries(inserts))
+    await world.db.run(
+      `with given as (select * from (values ($2::uuid, 'over', $3::timestamptz), ($4::uuid, 'now', $5::timestamptz)) g (id, name, at)
+                       where $1::uuid is not null)
+       insert into ${table} ${table === 'idempotency_keys' ? '(workspace_id, endpoint, key, body_hash, message_id, created_at)' : ''} ${values}`,
+      [sender.workspaceId, world.nextId(), over, world.nextId(), now],
+    )
+  await world.db.run(
+    `insert into sandbox_mail (id, received_at, envelope_from, recipient, content)
+     select uuid_floor(app_now() - i * interval '1 second'), app_now(), '', 'x', '' from generate_series(1, $1) i`,
+    [limits.sandboxInboxMax + 3],
+  )
+  await keep()
+  const left = await Promise.all(
+    [...Object.keys(inserts), 'sandbox_mail'].map(async (table) => [
+      table,
+      await world.value<number>(`select count(*)::integer from ${table}`),
+    ]),
+  )
+  expect(Object.fromEntries(left)).toEqual({
+    ...Object.fromEntries(Object.keys(inserts).map((table) => [table, 1])),
+    sandbox_mail: limits.sandboxInboxMax,
+  })
+})
+
+test('a wrong password of long ago, before weeks without housekeeping, locks nobody out', async () => {
+  const name = Buffer.from('ann')
+  await addGuess(world.db, name, limits.guessForgottenMs)
+  await inDays(60)
+  expect(await countGuesses(world.db, name, limits.guessForgottenMs)).toBeCloseTo(0)
+  expect(await addGuess(world.db, name, limits.guessForgottenMs)).toBeCloseTo(1)
+  await inDays(120)
+  await keep()
+  expect(await world.value('select count(*)::integer from sign_in_guesses')).toBe(0)
 })
 
 test('what cannot be done now keeps nothing else from being done', async () => {
@@ -261,6 +317,23 @@ describe('what found no partition', () => {
     expect(await astray()).toBe('0 0 0')
   })
 
+  test('a table that is in use keeps no other one waiting for its partitions: whoever sends may hold this one and wait for that', async () => {
+    const endOf = (parent: string) =>
+      world.value<Date>('select max(ends) from dated_partitions() where parent = $1', [parent])
+    const sending = await world.session()
+    await sending.query('begin')
+    await sending.query('lock table events in row exclusive mode')
+    await inDays(20)
+    let meanwhile: Date | undefined
+    await keepHouse(world.db, retention, async () => {
+      meanwhile ??= await endOf('messages')
+      await sending.query('commit')
+    })
+    expect(meanwhile?.getTime()).toBeGreaterThan(Date.now() + 33 * day)
+    for (const parent of ['messages', 'contents', 'events', 'webhook_attempts'])
+      expect((await endOf(parent)).getTime()).toBeGreaterThan(Date.now() + 33 * day)
+  })
+
   test('a start does not wait for whoever reads, and nobody waits behind it', async () => {
     const reader = await world.session()
     await reader.query('begin')
@@ -330,6 +403,7 @@ test('a round reads as little beside a long queue and many counts as beside none
   )
   expect([oldest > limits.countsKeptDays - 1, oldest <= limits.countsKeptDays]).toEqual([true, true])
 
+  await world.settled()
   await world.db.run('vacuum analyze outbound, webhook_queue, hourly_counts')
   const pages = new Map<string, number>()
   const reading: Db = {

@@ -23,7 +23,7 @@ export interface Retention {
   readonly auditDays: number
 }
 
-const ahead = sql('partitions-ahead', 'select partitions_ahead_1() made')
+const ahead = sql('partitions-ahead', 'select partitions_ahead_2() made')
 const tellContentDays = sql(
   'tell-content-days',
   `insert into installation (name, value) values ('keep_content_days', $1)
@@ -106,7 +106,7 @@ export async function keepHouse(
     while ((await bite()) === many);
   }
   const work: readonly (() => Promise<unknown>)[] = [
-    () => untilFree(async () => (await db.rows<{ made: number | null }>(ahead))[0]?.made !== null, pause),
+    () => makeAhead(db, pause),
     () => db.rows(tellContentDays, [String(retention.contentDays)]),
     () => dropExpired(db, retention, pause),
     ...hastened.map(
@@ -142,6 +142,18 @@ async function pruneKeys(db: Db, recordsDays: number): Promise<void> {
   for (let page = 0; page < due.pages; page += step)
     await db.rows(keys, [recordsDays, due.before, `(${page},0)`, `(${page + step},0)`])
   await db.rows(keysDone, [due.before])
+}
+
+/** One by one: whoever sends waits for a table that is being changed, and so may hold the next. */
+async function makeAhead(db: Db, pause: (ms: number) => Promise<unknown>): Promise<void> {
+  for (let more = true; more;) {
+    const free = await untilFree(async () => {
+      const made = (await db.rows<{ made: number | null }>(ahead))[0]?.made ?? null
+      more = made === 1
+      return made !== null
+    }, pause)
+    more &&= free
+  }
 }
 
 /** Contents outlive the end of the latest message of their partition; a message is final a day and a little after it was accepted. */

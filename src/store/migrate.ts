@@ -17,7 +17,7 @@ const folder = new URL('./migrations/', import.meta.url)
 export async function migrate(
   connection: Connection,
   pause: (ms: number) => Promise<unknown> = wait,
-  triesMax: number = limits.housekeepingBusyTries,
+  triesMax: number = limits.migrationTriesMax,
 ): Promise<{ version: string }> {
   const { stream, ended } = linesOf(connection)
   const server = serverOf(connection, [`-c lock_timeout=${limits.migrationLockMs}`])
@@ -42,7 +42,7 @@ export async function migrate(
     const migrator = new Migrator({ db, provider: { getMigrations: () => Promise.resolve(migrations) } })
     let { error } = await migrator.migrateToLatest()
     for (let tries = 1; isBusy(error) && tries < triesMax; tries += 1) {
-      await pause(limits.housekeepingBusyMs)
+      await pause(limits.migrationPauseMs)
       error = (await migrator.migrateToLatest()).error
     }
     if (isBusy(error))

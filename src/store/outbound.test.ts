@@ -789,6 +789,7 @@ describe('what a batch costs in a plan that was made while the queue was empty',
       // It was full before: its files are not small, and it says that nothing stands in them.
       await others()
       await world.db.run(before)
+      await world.settled()
       await world.db.run('vacuum (analyze, truncate false) outbound')
       const connection = openDatabase(world.connection, { name: 'one session', connectionsMax: 1, answerMs: 15_000 })
       let pages = 0

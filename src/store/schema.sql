@@ -77,8 +77,10 @@ create table delivering_nodes (
   counter bigint not null default 0,
   timeline text,
   confirmed_at timestamp with time zone not null default app_now(),
+  thousand bigint generated always as (counter / 1000) stored,
   constraint delivering_nodes_pkey PRIMARY KEY (id)
 ) with (fillfactor=10);
+CREATE INDEX delivering_nodes_newest ON public.delivering_nodes USING btree (id, thousand);
 
 create table delivery_stops (
   kind text not null,
@@ -558,6 +560,7 @@ create table usage (
   constraint usage_pkey PRIMARY KEY (workspace_id),
   constraint usage_workspace_id_fkey FOREIGN KEY (workspace_id) REFERENCES workspaces(id)
 ) with (fillfactor=10);
+CREATE INDEX usage_newest ON public.usage USING btree (workspace_id, minute);
 
 create table users (
   id uuid not null,
@@ -651,6 +654,7 @@ CREATE TRIGGER access_changed AFTER DELETE OR UPDATE ON public.workspaces FOR EA
 CREATE OR REPLACE FUNCTION public.admit_2(batch json, charged uuid[], commit_them boolean, with_files boolean)
  RETURNS TABLE(n integer, admitted boolean, sender text, suppressed boolean, repeated_id uuid, repeated_ids uuid[], repeated_hash text, workspace_id uuid, at timestamp with time zone, hourly integer, daily integer, monthly integer, hour_used integer, day_used integer, month_used integer, hour_resets integer, day_resets integer, month_resets integer)
  LANGUAGE plpgsql
+ SET enable_sort TO 'off'
 AS $function$
 #variable_conflict use_column
 declare
@@ -661,7 +665,8 @@ declare
 begin
   if commit_them then
     -- Quota rows first, in the order of their keys: every admission takes them in this order, so no two wait for each other.
-    perform 1 from usage u where u.workspace_id = any (charged) order by u.workspace_id for update;
+    perform 1 from (select x.id from unnest(charged) x (id) order by x.id) c cross join lateral (
+      select from usage u where u.workspace_id = c.id order by u.minute desc limit 1 for update) held;
   end if;
   return query
   with submitted as materialized (
@@ -675,10 +680,10 @@ begin
            hour_count(u.minutes, u.minute, c.minute) hour_used,
            case when u.day = c.day then u.day_count else 0 end day_used,
            case when u.month = c.month then u.month_count else 0 end month_used,
-           u.minutes, u.minute
-      from usage u join workspaces w on w.id = u.workspace_id join plans p on p.name = w.plan
+           u.minutes, u.minute, u.row
+      from unnest(charged) x (id) cross join lateral (select y.*, y.ctid row from usage y where y.workspace_id = x.id order by y.minute desc limit 1) u
+           join workspaces w on w.id = u.workspace_id join plans p on p.name = w.plan
            cross join lateral charged_at(u.minute, now_minute) c
-     where u.workspace_id = any (charged)
   ),
   seen as materialized (
     select s.*, box.address sender, box.name sender_name, repeated.message_id repeated_id, repeated.message_ids repeated_ids,
@@ -725,7 +730,7 @@ begin
     update usage u
        set minutes = charge_minute(u.minutes, u.minute, c.at_minute, c.many), minute = c.at_minute,
            day = c.at_day, day_count = c.day_used + c.many, month = c.at_month, month_count = c.month_used + c.many
-      from charges c where u.workspace_id = c.workspace_id and c.many > 0
+      from charges c where u.ctid = c.row and c.many > 0
   ),
   record as (
     insert into messages (workspace_id, id, mailbox_id, source, sequence, sender, sender_name, recipient, recipient_key, subject, metadata,
@@ -788,7 +793,7 @@ begin
       select f.blob from files f union select a.body_blob from admitted a where a.body_blob is not null) used where b.id = used.blob;
   end if;
   if commit_them then
-    perform pg_notify('posthorn_due', ''); -- heard after the commit, once for the batch
+    perform tell_1('posthorn_due'); -- heard after the commit, once for the batch
   end if;
 end $function$;
 CREATE OR REPLACE FUNCTION public.admit_sent_again()
@@ -883,14 +888,18 @@ end $function$;
 CREATE OR REPLACE FUNCTION public.arm_3(ids uuid[], epochs integer[], tokens bigint[], keys text[], node uuid, mark bigint)
  RETURNS TABLE(id uuid, epoch integer, answer text, counter double precision)
  LANGUAGE plpgsql
+ SET enable_sort TO 'off'
 AS $function$
 #variable_conflict use_column
 declare
+  own tid;
   raised float8;
 begin
   perform 1 from outbound o where o.message_id = any (ids) order by o.message_id for update;
+  -- Held before it is raised: a row that changed under the second statement would look like a node that is behind.
+  select n.ctid into own from delivering_nodes n where n.id = node order by n.thousand desc limit 1 for update;
   update delivering_nodes n set counter = n.counter + 1
-   where n.id = node and n.counter >= mark and not exists (select from delivery_stops) returning n.counter::float8 into raised;
+   where n.ctid = own and n.counter >= mark and not exists (select from delivery_stops) returning n.counter::float8 into raised;
   if raised is null then
     if not exists (select from delivery_stops) then
       perform stop_delivery_1('fence', 'behind', json_build_object('node', (select n.name from delivering_nodes n where n.id = node), 'mark', mark,
@@ -1277,6 +1286,12 @@ AS $function$
 $function$;
 CREATE OR REPLACE FUNCTION public.ensure_partitions(since timestamp with time zone, til timestamp with time zone)
  RETURNS integer
+ LANGUAGE sql
+AS $function$
+  select ensure_partitions(since, til, 2147483647)
+$function$;
+CREATE OR REPLACE FUNCTION public.ensure_partitions(since timestamp with time zone, til timestamp with time zone, most integer)
+ RETURNS integer
  LANGUAGE plpgsql
 AS $function$
 declare
@@ -1312,6 +1327,7 @@ begin
         execute format('alter table %I set (fillfactor = 50)', name);
       end if;
       made := made + 1;
+      if made = most then return made; end if;
     end loop;
   end loop;
   return made;
@@ -1554,6 +1570,16 @@ begin
 exception when lock_not_available or deadlock_detected or check_violation then
   return null;
 end $function$;
+CREATE OR REPLACE FUNCTION public.partitions_ahead_2()
+ RETURNS integer
+ LANGUAGE plpgsql
+AS $function$
+begin
+  set local lock_timeout = '100ms';
+  return ensure_partitions(app_now() - interval '1 day', app_now() + interval '14 days', 1);
+exception when lock_not_available or deadlock_detected or check_violation then
+  return null;
+end $function$;
 CREATE OR REPLACE FUNCTION public.proves_reply(status text, evidence text, facts json)
  RETURNS boolean
  LANGUAGE sql
@@ -1579,7 +1605,7 @@ begin
        where e.workspace_id = f.workspace_id and e.state = 'active' and (e.types is null or f.type = any (e.types)) limit 1) wanted
    where f.type <> 'webhook.test';
   if found then
-    perform pg_notify('posthorn_webhooks', '');
+    perform tell_1('posthorn_webhooks');
   end if;
   return null;
 end $function$;
@@ -1782,6 +1808,15 @@ CREATE OR REPLACE FUNCTION public.stop_delivery_1(kind text, reason text, facts 
 AS $function$
   insert into delivery_stops (kind, reason, facts) values (kind, reason, facts) on conflict do nothing
 $function$;
+CREATE OR REPLACE FUNCTION public.tell_1(channel text)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if current_setting('posthorn.nudged', true) is distinct from 'on' then
+    perform pg_notify(channel, '');
+  end if;
+end $function$;
 CREATE OR REPLACE FUNCTION public.tell_access_changed()
  RETURNS trigger
  LANGUAGE plpgsql

@@ -94,13 +94,13 @@ export async function oldestTransaction(
 ): Promise<{ readonly whose: string; readonly seconds: number } | undefined> {
   const [oldest] = await db.run<{ whose: string; seconds: number }>(
     `select * from (
-       select format('process %s of %s (%s)', pid, usename, coalesce(nullif(application_name, ''), state)) whose,
+       select format('process %s of %s, %s', pid, usename, coalesce(nullif(application_name, ''), state)) whose,
               extract(epoch from clock_timestamp() - xact_start)::float8 seconds
          from pg_stat_activity
         where backend_type <> 'autovacuum worker' and pid <> pg_backend_pid()
           and (backend_xid is not null or backend_xmin is not null and datname = current_database())
        union all
-       select format('the prepared transaction %s', quote_literal(gid)), extract(epoch from clock_timestamp() - prepared) from pg_prepared_xacts) open
+       select format('prepared, %s', quote_literal(gid)), extract(epoch from clock_timestamp() - prepared) from pg_prepared_xacts) open
       where open.seconds > $1 order by open.seconds desc limit 1`,
     [seconds],
   )

@@ -1,5 +1,6 @@
 // What every test of a statement needs: a database of its own, workspaces with a plan made to measure, submissions, and a clock that
 // can be moved (app_now() is replaced in that database alone).
+import { setTimeout } from 'node:timers/promises'
 import { Client } from 'pg'
 import { freshDatabase, type FreshDatabase } from '../../test/world/postgres.ts'
 import type { MailboxId, MessageId, WorkspaceId } from '../domain/message.ts'
@@ -37,6 +38,11 @@ export interface StoreWorld {
   value<T>(text: string, values?: readonly unknown[]): Promise<T>
   /** Resolves when that session waits for a lock that another one holds. */
   untilBlocked(session: Client): Promise<void>
+  /**
+   * Resolves when all transactions have ended that run now, those of other tests in their databases too: what was deleted before can be cleaned
+   * up, and readers of events see all that was written.
+   */
+  settled(): Promise<void>
   /** Messages that are `sending`, as a claim would leave them. */
   claimed(sender: Sender, claims: readonly ClaimedAs[]): Promise<Armable[]>
   /** The history of a message: `sequence type status rank`. */
@@ -193,6 +199,11 @@ export async function storeWorld(): Promise<StoreWorld> {
     untilBlocked: async (session) => {
       const pid = (session as unknown as { processID: number }).processID
       while (!(await value<boolean>('select cardinality(pg_blocking_pids($1)) > 0', [pid]))) continue
+    },
+    settled: async () => {
+      const mine = await value<string>('select pg_current_xact_id()::text')
+      while (!(await value<boolean>('select $1::xid8 < pg_snapshot_xmin(pg_current_snapshot())', [mine])))
+        await setTimeout(20)
     },
     claimed,
     history: async (id) =>

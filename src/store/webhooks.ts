@@ -33,16 +33,17 @@ export const firstWorkspace = '00000000-0000-0000-0000-000000000000'
  * `most` of that, one of every endpoint before the second of any. An event is left where an earlier one of its message has not had its first
  * try, unless this claim takes both, or is under way at another node; one of ours that is under way is no hindrance: the sender keeps the order.
  * What an endpoint that is no longer active left in the queue is dropped: the events stay.
- * What is due is looked for from the first row on that the walk has found: under an open snapshot there are very many ended ones before it.
+ * Rows due before $9 are passed over, unseen in the index; and what is due is looked for from the first row on that the walk has found: under an
+ * open snapshot there are very many ended ones before them.
  */
 const claim = sql(
   'webhook-claim',
   `with recursive lane (workspace_id, due_at, n) as (
-    (select q.workspace_id, q.due_at, 1 from webhook_queue q where q.lease_until is null and q.workspace_id > $1::uuid
+    (select q.workspace_id, q.due_at, 1 from webhook_queue q where q.lease_until is null and q.workspace_id > $1::uuid and q.due_at >= $9
       order by q.workspace_id, q.due_at limit 1)
     union all
     select next.workspace_id, next.due_at, lane.n + 1 from lane cross join lateral (
-      select q.workspace_id, q.due_at from webhook_queue q where q.lease_until is null and q.workspace_id > lane.workspace_id
+      select q.workspace_id, q.due_at from webhook_queue q where q.lease_until is null and q.workspace_id > lane.workspace_id and q.due_at >= $9
        order by q.workspace_id, q.due_at limit 1) next
      where lane.n < $2),
   walked as materialized (select * from lane),
@@ -75,20 +76,24 @@ const claim = sql(
        set attempts = q.attempts + 1, lease_until = app_now() + $7 * interval '1 millisecond', lease_owner = $8::uuid
       from free f where q.ctid = f.row and f.version is not null
     returning q.workspace_id, q.message_id, q.sequence, q.round, q.attempts, f.version)
-  select t.workspace_id, t.message_id, t.sequence, t.round, t.attempts, t.version, null::integer lanes, null::timestamptz now, ${eventColumns}
+  select t.workspace_id, t.message_id, t.sequence, t.round, t.attempts, t.version,
+         null::integer lanes, null::timestamptz oldest, null::timestamptz now, ${eventColumns}
     from taken t
     left join lateral (
       select * from events x where x.workspace_id = t.workspace_id and x.message_id = t.message_id and x.sequence = t.sequence limit 1) e on true
     ${eventJoins}
   union all
-  (select last.workspace_id, null, null, null, null, null, last.n, app_now(), null, null, null, null, null, null, null, null, null, null, null, null, null
-     from walked last order by last.n desc limit 1)
+  (select (select w.workspace_id from walked w order by w.n desc limit 1), null, null, null, null, null,
+          (select count(*) from walked)::integer, (select min(w.due_at) from walked w), app_now(),
+          null, null, null, null, null, null, null, null, null, null, null, null, null)
   order by 2, 3`,
 )
 
 export interface WebhookClaimRequest {
   /** The last endpoint that was looked at. */
   readonly cursor: string
+  /** Rows due before are passed over; left out: none (base/floor.ts). */
+  readonly since?: Date | undefined
   /** How many events of these workspaces may be claimed; of the others, `share`. */
   readonly rooms: ReadonlyMap<string, number>
   readonly share: number
@@ -102,8 +107,10 @@ export interface WebhookClaimAnswer {
   readonly claimed: readonly ClaimedWebhook[]
   /** Where the next claim goes on: at the first endpoint when this walk reached the last. */
   readonly cursor: string
-  /** The database's clock; left out where there was nothing to look at. */
-  readonly now?: Date
+  /** When the oldest row is due that was met; null: there was none. */
+  readonly oldest: Date | null
+  /** The database's clock. */
+  readonly now: Date
 }
 
 export async function claimWebhooks(db: Db, request: WebhookClaimRequest): Promise<WebhookClaimAnswer> {
@@ -115,7 +122,8 @@ export async function claimWebhooks(db: Db, request: WebhookClaimRequest): Promi
     attempts: number
     version: number
     lanes: number | null
-    now: Date | null
+    oldest: Date | null
+    now: Date
   }
   const rows = await db.rows<Row>(claim, [
     request.cursor,
@@ -126,8 +134,10 @@ export async function claimWebhooks(db: Db, request: WebhookClaimRequest): Promi
     request.most,
     request.leaseMs,
     request.owner,
+    request.since ?? '-infinity',
   ])
   const end = rows.find((row) => row.lanes !== null)
+  if (end === undefined) throw new Error('a claim without its end')
   return {
     claimed: rows
       .filter((row) => row.lanes === null)
@@ -140,8 +150,9 @@ export async function claimWebhooks(db: Db, request: WebhookClaimRequest): Promi
         version: row.version,
         event: row.type === null ? null : row,
       })),
-    cursor: (end?.lanes ?? 0) < limits.webhookLanesPerClaimMax ? firstWorkspace : (end?.workspace_id ?? firstWorkspace),
-    ...(end?.now != null && { now: end.now }),
+    cursor: (end.lanes ?? 0) < limits.webhookLanesPerClaimMax ? firstWorkspace : end.workspace_id,
+    oldest: end.oldest,
+    now: end.now,
   }
 }
 

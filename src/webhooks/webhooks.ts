@@ -4,6 +4,7 @@
 import { randomUUID } from 'node:crypto'
 import { limits } from '../config.ts'
 import { claimPauseMs, pause } from '../base/backoff.ts'
+import { makeFloor } from '../base/floor.ts'
 import type { Log } from '../base/log.ts'
 import { repeating } from '../base/repeating.ts'
 import { lifecycle, type Service } from '../base/service.ts'
@@ -61,6 +62,7 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
   const tails = new Map<string, Promise<void>>()
   let running = false
   let cursor = firstWorkspace
+  const floor = makeFloor()
   let stale = false
   let foundInWalk = false
   let wake: () => void = () => undefined
@@ -95,17 +97,19 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
     if (cursor === firstWorkspace) {
       stale = false
       foundInWalk = false
+      floor.begin()
     }
     const most = Math.min(freeSlots(), limits.webhookClaimMost)
     const share = limits.webhookShareFirst
-    const request = { cursor, rooms: shares.rooms(), share, most, leaseMs: tools.leaseMs, owner }
+    const request = { cursor, since: floor.since, rooms: shares.rooms(), share, most, leaseMs: tools.leaseMs, owner }
     const answer = await claimWebhooks(tools.db, request)
     cursor = answer.cursor
-    if (answer.now !== undefined) databaseClockMs = answer.now.getTime() - startedAt
+    const tookMs = performance.now() - startedAt
+    floor.walked(answer, cursor === firstWorkspace, tookMs)
+    databaseClockMs = answer.now.getTime() - startedAt
     for (const claimed of answer.claimed) launch(claimed)
     if (answer.claimed.length > 0) foundInWalk = true
     const found = answer.claimed.length
-    const tookMs = performance.now() - startedAt
     // Fewer, fuller claims: an event that comes after a pause still goes at once.
     const spacingMs = limits.webhookSpacingMs - tookMs
     if (cursor !== firstWorkspace || found >= limits.webhookClaimLeast) return spacingMs

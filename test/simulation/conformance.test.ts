@@ -262,9 +262,12 @@ test.each([1, 2, 3, 4])(
             crowded: [],
             leaseMs,
             owner: node,
+            ...(dice.happens(0.2) && { since: new Date(clock.now - dice.below(10_000)) }),
           }
           const [fromReal, fromModel] = await Promise.all([claimDue(real.db, request), claimDue(ours.db, request)])
-          const told = ({ claimed, refused }: typeof fromReal) => ({
+          const told = ({ claimed, refused, oldest, now }: typeof fromReal) => ({
+            oldest,
+            now,
             claimed: [...claimed]
               .sort(byId)
               .map(({ id, epoch, attempt, recipient, destination, expiresAt, claimedAt }) => ({

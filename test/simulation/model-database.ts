@@ -83,7 +83,19 @@ export interface ModelOptions {
   readonly sender: Readonly<Record<string, unknown>>
 }
 
-type ClaimValues = [string, number, string[], number, string, number, string, number, number, string]
+type ClaimValues = [
+  string,
+  number,
+  string[],
+  number,
+  string,
+  number,
+  string,
+  number,
+  number,
+  string,
+  Date | '-infinity',
+]
 
 /** What a statement does when its locks are granted. */
 type Execute = () => object[]
@@ -208,12 +220,17 @@ export class ModelDatabase {
 
   /** Of one workspace. `rooms` bounds what a destination gets; the one of those who come first. */
   #claim(values: readonly unknown[]): object[] {
-    const [, , , most, , , roomsJson, roomElse, leaseMs, owner] = values as ClaimValues
+    const [, , , most, , , roomsJson, roomElse, leaseMs, owner, since] = values as ClaimValues
     const now = this.#options.now()
-    if (this.stops.size > 0) return []
+    const end = { spaces: 0, lastSpace: null, oldest: null, cursors: null, claimedAt: new Date(now) }
+    if (this.stops.size > 0) return [end]
     const rooms = JSON.parse(roomsJson) as Readonly<Record<string, number>>
     const taken = new Map<string, number>()
-    const due = [...this.outbound.values()].filter((row) => row.leaseUntil === null && row.dueAt <= now).sort(byDue)
+    const free = [...this.outbound.values()].filter(
+      (row) => row.leaseUntil === null && (since === '-infinity' || row.dueAt >= since.getTime()),
+    )
+    const oldest = free.length === 0 ? null : new Date(Math.min(...free.map(({ dueAt }) => dueAt)))
+    const due = free.filter((row) => row.dueAt <= now).sort(byDue)
     const chosen = due.filter(({ destination }) => {
       const had = taken.get(destination) ?? 0
       taken.set(destination, had + 1)
@@ -263,7 +280,7 @@ export class ModelDatabase {
         spaces: null,
       }
     })
-    return [...rows, { spaces: 0, lastSpace: null, cursors: null }]
+    return [...rows, { ...end, oldest }]
   }
 
   #record(id: string): MessageRecord {

@@ -1,0 +1,33 @@
+// Whether a node can do its work (operating contract, /readyz): its database answers and takes writes, its delivery process answers.
+import { limits } from './config.ts'
+import { answeredWithin, type Db } from './store/database.ts'
+import { readStops } from './store/fence.ts'
+import { isReadOnly } from './store/server-facts.ts'
+
+export interface Readiness {
+  readonly ready: boolean
+  readonly detail: Readonly<Record<string, string>>
+}
+
+/** `deliveryAnswers`: left out where delivery has no process of its own. */
+export async function readinessOf(db: Db, deliveryAnswers?: () => Promise<boolean>): Promise<Readiness> {
+  const [known, answers = true] = await Promise.all([databaseState(db), deliveryAnswers?.()])
+  const delivery = answers ? known.delivery : 'its process does not answer'
+  // Acceptance goes on while delivery is stopped: mail is kept, and waits.
+  return {
+    ready: known.ready && answers,
+    detail: { database: known.database, ...(delivery !== undefined && { delivery }) },
+  }
+}
+
+/** Whether it can be worked with, and what stops delivery, which an operator must know. */
+async function databaseState(db: Db): Promise<{ ready: boolean; database: string; delivery?: string }> {
+  // One after the other: where PostgreSQL has no connection to spare, one is enough.
+  const ask = async () => [await readStops(db.rows), await isReadOnly(db.rows)] as const
+  const [stops, closed] = await answeredWithin(limits.readyMs, ask()).catch(() => [undefined, false] as const)
+  if (stops === undefined) return { ready: false, database: 'not reachable' }
+  const said = stops.map(({ kind, reason }) => `${kind}: ${reason}`).join(', ')
+  const delivery = said === '' ? 'not stopped' : `stopped (${said})`
+  const database = closed ? 'read-only: a standby, or default_transaction_read_only is on' : 'reachable'
+  return { ready: !closed, database, delivery }
+}
