@@ -225,3 +225,118 @@ describe('an address', () => {
       expect(await client({ baseUrl: given, retriesMax: 0 }).send(message)).toMatchObject({ id })
   })
 })
+
+describe('how often, and how long in between', () => {
+  test.each([
+    [400, '{}'],
+    [404, '<html>nothing here</html>'],
+    [409, '{"code":"idempotency_key_reused"}'],
+    [428, '{}'],
+    [499, '{}'],
+  ])('%i %s says that the same request fails again: it is not repeated', async (status, body) => {
+    const { asked, client } = await peer(says(status, body), says(202, accepted))
+    expect(await thrownBy(client().send(message))).toMatchObject({ status, isTransient: false })
+    expect(asked).toHaveLength(1)
+  })
+
+  test('one that is still in progress is asked for again', async () => {
+    const { asked, client } = await peer(says(409, '{"code":"idempotency_in_progress"}'), says(202, accepted))
+    expect(await client().send(message)).toMatchObject({ id })
+    expect(asked).toHaveLength(2)
+  })
+
+  test.each([
+    [{ retriesMax: 0 }, 1],
+    [{ retriesMax: 2 }, 3],
+    [{}, 5],
+  ])('%j: %i requests, ever further apart', async (options, times) => {
+    const { asked, client } = await peer(says(500))
+    expect(await thrownBy(client(options).send(message))).toMatchObject({ status: 500, isTransient: true })
+    expect(asked).toHaveLength(times)
+    for (const [at, { atMs }] of asked.slice(1).entries()) {
+      const waitedMs = atMs - (asked[at]?.atMs ?? 0)
+      expect(waitedMs).toBeGreaterThanOrEqual(Math.floor(250 * 2 ** at * 0.75) - 1)
+      expect(waitedMs).toBeLessThan(250 * 2 ** at * 1.25 + 1_000)
+    }
+  })
+
+  test('as the service asks, and not at all where that is longer than one waits', async () => {
+    const busy = await peer(says(503, '', { 'retry-after': '1' }), says(202, accepted))
+    await busy.client({ retryAfterMsMax: 1_000 }).send(message)
+    expect((busy.asked[1]?.atMs ?? 0) - (busy.asked[0]?.atMs ?? 0)).toBeGreaterThanOrEqual(999)
+    const longer = await peer(says(503, '', { 'retry-after': '21' }))
+    expect(await thrownBy(longer.client().send(message))).toMatchObject({ retryAfterSeconds: 21 })
+    expect(longer.asked).toHaveLength(1)
+  })
+})
+
+test('an error has what the service said, and only what can be that', async () => {
+  const said = { error: 'No.', code: 'upgrade_required', field: 'f', upgradeUrl: 'https://u.example' }
+  const { client } = await peer(
+    says(402, JSON.stringify({ ...said, more: 1 }), { 'x-request-id': 'r-1' }),
+    says(402, '{"error":7,"code":{}}'),
+  )
+  const { error, ...members } = said
+  const told = await thrownBy(client().send(message, { idempotencyKey: 'order-7' }))
+  expect(told).toMatchObject({ message: error, status: 402, requestId: 'r-1', idempotencyKey: 'order-7', ...members })
+  expect(told).not.toHaveProperty('more')
+  const odd = (await thrownBy(client().send(message))) as PosthornApiError
+  expect([odd.message, odd.code, odd.requestId]).toEqual(['Posthorn answered 402.', undefined, undefined])
+})
+
+test('that nobody answered in time is said, with the time', async () => {
+  const { baseUrl, client } = await peer(() => undefined)
+  const error = await thrownBy(client({ timeoutMs: 50, retriesMax: 0 }).send(message, { idempotencyKey: 'order-7' }))
+  expect(error).toBeInstanceOf(PosthornConnectionError)
+  expect(error).toMatchObject({
+    message: `Posthorn at ${baseUrl} did not answer within 50 ms.`,
+    idempotencyKey: 'order-7',
+  })
+})
+
+test.each([
+  ['processed', 'retrying', 'soft_bounce', 2],
+  ['processed', 'sent', 'pending', 1],
+  ['processed', 'delivery_unknown', 'pending', 1],
+  ['reported', 'sent', 'pending', 2],
+  ['reported', 'delivery_unknown', 'pending', 2],
+  ['reported', 'delivery_unknown', 'hard_bounce', 1],
+  ['reported', 'failed', 'pending', 1],
+] as const)(
+  'waiting until %s: after %s and %s it looks %i times',
+  async (until, processingStatus, deliveryStatus, n) => {
+    const told = (state: object) => says(200, JSON.stringify({ message: { ...message, id }, events: [], ...state }))
+    const { asked, client } = await peer(
+      told({ processingStatus, deliveryStatus }),
+      told({ processingStatus: 'sent', deliveryStatus: 'delivered' }),
+    )
+    await client().waitForOutcome(id, { until })
+    expect(asked).toHaveLength(n)
+  },
+)
+
+test('where even the first look fails there is no status to tell: the error is that of the look', async () => {
+  const { client } = await peer(() => undefined)
+  const look = client({ timeoutMs: 50, retriesMax: 0 }).waitForOutcome(id, { timeoutMs: 1 })
+  expect(await thrownBy(look)).toBeInstanceOf(PosthornConnectionError)
+})
+
+test('all pages of events are read, each behind the one before, until there are no more', async () => {
+  const urls: (string | undefined)[] = []
+  const pages = [
+    { events: [{ id: 1 }, { id: 2 }], next: 'a' },
+    { events: [{ id: 3 }], next: 'b c' },
+    { events: [], next: 'b c' },
+  ]
+  const { client } = await peer((response, { url }) => {
+    urls.push(url)
+    response.end(JSON.stringify(pages[Math.min(urls.length, pages.length) - 1]))
+  })
+  const read: string[] = []
+  for await (const { next } of client().eventPages({ limit: 2 })) read.push(next)
+  for await (const { next } of client().eventPages({ after: 'z' })) read.push(next)
+  expect(read).toEqual(['a', 'b c'])
+  expect(urls).toEqual(
+    ['?limit=2', '?after=a&limit=2', '?after=b+c&limit=2', '?after=z'].map((q) => `/api/v1/events${q}`),
+  )
+})

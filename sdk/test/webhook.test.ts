@@ -85,7 +85,7 @@ describe('a handler does each event once, and has the service repeat what was no
     expect(done.map(({ id }) => id)).toEqual([event.id])
   })
 
-  test('one whose work failed is asked for again, and then done', async () => {
+  test.each(['at once', 'later'])('one whose work failed %s is asked for again, and then done', async (when) => {
     let calls = 0
     const heard: unknown[][] = []
     const away = new Error('the database is away')
@@ -93,7 +93,9 @@ describe('a handler does each event once, and has the service repeat what was no
       secret,
       onEvent: () => {
         calls += 1
-        if (calls === 1) throw away
+        if (calls > 1) return
+        if (when === 'later') return Promise.reject(away)
+        throw away
       },
       onError: (...given) => heard.push(given),
     })
@@ -137,6 +139,39 @@ describe('a handler does each event once, and has the service repeat what was no
       handle(new Request('https://receiver.example/hook')),
     ])
     expect(answers.map(({ status }) => status)).toEqual([400, 413, 405])
+  })
+
+  test('one that could not be remembered is not called done', async () => {
+    const full = () => Promise.reject(new Error('no space left'))
+    const onError = () => undefined
+    const handle = webhookHandler({ secret, onEvent: () => undefined, onError, seen: { has: () => false, add: full } })
+    expect((await handle(post(event))).status).toBe(500)
+  })
+
+  test('a body that comes in pieces is one body, and one that is as long as may be is not too long; none is no webhook', async () => {
+    const done: string[] = []
+    const { headers, body } = signed(event, secret)
+    const handle = webhookHandler({ secret, onEvent: ({ id }) => void done.push(id), bodyBytesMax: body.length })
+    const pieces = new Blob([body]).stream().pipeThrough(
+      new TransformStream<Uint8Array, Uint8Array>({
+        transform: (bytes, out) => {
+          for (let at = 0; at < bytes.length; at += 20) out.enqueue(bytes.subarray(at, at + 20))
+        },
+      }),
+    )
+    const url = 'https://receiver.example/hook'
+    const answer = await handle(new Request(url, { method: 'POST', headers, body: pieces, duplex: 'half' }))
+    expect([answer.status, done]).toEqual([204, [event.id]])
+    expect((await handle(new Request(url, { method: 'POST', headers }))).status).toBe(400)
+  })
+
+  test('the tolerance is the one that was given, and a secret that is missing is no mistake of the caller', async () => {
+    const onEvent = () => undefined
+    const { headers, body } = signed(event, secret, Math.floor(Date.now() / 1000) - 60)
+    const old = () => new Request('https://receiver.example/hook', { method: 'POST', headers, body })
+    expect((await webhookHandler({ secret, onEvent, toleranceSeconds: 30 })(old())).status).toBe(400)
+    expect((await webhookHandler({ secret, onEvent })(old())).status).toBe(204)
+    await expect(webhookHandler({ secret: undefined, onEvent })(old())).rejects.toThrow(TypeError)
   })
 
   test('the memory of what was seen stays within its size', () => {

@@ -1,5 +1,6 @@
 // Acceptance against a real database: what is refused, in which order, what is kept, and what is never said without a row.
 import { connect as connectTo, createServer, type AddressInfo, type Server, type Socket } from 'node:net'
+import { createSecretKey } from 'node:crypto'
 import { join } from 'node:path'
 import { once } from 'node:events'
 import type { Client } from 'pg'
@@ -8,8 +9,9 @@ import { limits } from '../config.ts'
 import { silentLog, type Log } from '../base/log.ts'
 import type { MessageId } from '../domain/message.ts'
 import { isRefusal, type Refusal } from '../domain/refusal.ts'
-import type { Accepted, Attachment, Submission } from '../domain/submission.ts'
+import type { Accepted, Attachment, MailSubmission, Submission } from '../domain/submission.ts'
 import { parseAddress, type EmailAddress } from '../mail/address.ts'
+import { makeToken } from '../mail/return-path.ts'
 import { makeAdmitter } from '../store/admit.ts'
 import { readBlob, stageBlob } from '../store/blobs.ts'
 import { isDatabaseAway, openDatabase, type Db } from '../store/database.ts'
@@ -18,7 +20,7 @@ import { makeIds } from '../store/message-id.ts'
 import { storeWorld, type Sender, type StoreWorld } from '../store/store.test-kit.ts'
 import { readRecord } from '../store/views/message-status.ts'
 import { readTimeline } from '../store/views/message-timeline.ts'
-import { makeAccept, makeScanner, type Accept, type AcceptTools } from './accept.ts'
+import { makeAccept, makeAcceptMail, makeScanner, type Accept, type AcceptTools } from './accept.ts'
 
 const builtIn = makeScanner(undefined)
 const away = makeScanner({ path: '/nonexistent/clamd.sock' })
@@ -87,7 +89,7 @@ const accepted = (answer: Accepted | Refusal): Accepted => {
   if (isRefusal(answer)) throw new Error(`refused: ${answer.code}`)
   return answer
 }
-const codeOf = (answer: Accepted | Refusal) => (isRefusal(answer) ? answer.code : 'accepted')
+const codeOf = (answer: object) => (isRefusal(answer) ? answer.code : 'accepted')
 const suppress = (sender: Sender) =>
   world.db.run(
     `insert into suppressions (workspace_id, recipient_key, recipient, reason) values ($1, $2, $2, 'manual')`,
@@ -333,6 +335,14 @@ describe('attachments', () => {
   })
 })
 
+test('mail to a return path is refused: it takes reports, and this would be mail about mail', async () => {
+  const sender = await world.sender()
+  const token = makeToken({ id: 'a', secret: createSecretKey(Buffer.alloc(32)) }, world.nextId(), sender.workspaceId)
+  const answer = await accept(submission(sender, { recipient: address(`${token}@bounces.example.org`) }))
+  expect(answer).toMatchObject({ code: 'invalid_request', field: 'recipient' })
+  expect(await traces(sender)).toEqual([0, 0, 0, 0, 0])
+})
+
 describe('the outcome of the commit', () => {
   test('the server ends the session before the commit: a fault, and no row', async () => {
     const sender = await world.sender()
@@ -386,6 +396,39 @@ describe('the outcome of the commit', () => {
     expect(await traces(sender)).toEqual([0, 0, 0, 0, 0])
   })
 
+  test('of a mail for two: found where the line is cut behind the commit; no yes where it cannot be read, or is not there', async () => {
+    const sender = await world.sender()
+    const mail = (): MailSubmission => ({
+      workspaceId: sender.workspaceId,
+      mailboxId: sender.mailboxId,
+      recipients: ['ann', 'bob'].map((local) => address(`${local}@example.org`)),
+      content: Buffer.from('Subject: x\r\n\r\ny\r\n'),
+      lacks: [],
+      senderDomain: 'w.example',
+      subject: 'x',
+      bodyText: () => 'y\n',
+      until: performance.now() + 15_000,
+    })
+    const { acceptMail, proxy } = await behindProxy()
+    await acceptMail(mail())
+    proxy.cutAtNextAnswer()
+    const answer = await acceptMail(mail())
+    if (isRefusal(answer)) throw new Error(`refused: ${answer.code}`)
+    expect([answer.replayed, answer.ids.length, proxy.cuts]).toEqual([false, 2, 1])
+    for (const id of answer.ids) expect(await readRecord(world.db, sender.workspaceId, id)).toMatchObject({ id })
+    expect(await traces(sender)).toEqual([4, 4, 4, 4, 0])
+
+    const blind = await behindProxy(() => Promise.reject(new Error('the reader is away too')))
+    await blind.acceptMail(mail())
+    blind.proxy.cutAtNextAnswer()
+    await expect(blind.acceptMail(mail()).then(codeOf)).rejects.toSatisfy(isDatabaseAway)
+
+    await proxy.stop()
+    const before = await traces(sender)
+    await expect(acceptMail(mail()).then(codeOf)).rejects.toSatisfy(isDatabaseAway)
+    expect(await traces(sender)).toEqual(before)
+  })
+
   test('50 with one key behind a winner that fails: nobody hangs, nobody is told yes', async () => {
     const sender = await world.sender()
     const db = openDatabase(
@@ -421,7 +464,8 @@ async function behindProxy(read?: () => Promise<never>) {
   )
   closings.push(proxy.stop, () => db.close())
   const stage = (id: string, bytes: Buffer) => stageBlob(world.db, id, bytes)
-  return { accept: makeAccept(await toolsOn(db, { stage, ...(read !== undefined && { readRecord: read }) })), proxy }
+  const tools = await toolsOn(db, { stage, ...(read !== undefined && { readRecord: read }) })
+  return { accept: makeAccept(tools), acceptMail: makeAcceptMail(tools), proxy }
 }
 
 /** Forwards to PostgreSQL; on demand it swallows the next answer and cuts the line instead, when the server has committed. */
@@ -437,6 +481,7 @@ async function startProxy() {
     },
     stop: async () => {
       for (const socket of sockets) socket.destroy()
+      if (!server.listening) return
       server.close()
       await once(server, 'close')
     },

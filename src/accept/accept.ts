@@ -7,8 +7,8 @@ import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import type { Accepted, MessageRecord, Submission } from '../domain/submission.ts'
 import type { Log } from '../base/log.ts'
 import { readToken } from '../mail/return-path.ts'
-import type { Admission, AdmissionRow, Admitter } from '../store/admit.ts'
-import { answeredWithin, isDatabaseAway, surelyAborted } from '../store/database.ts'
+import { surelyNotAdmitted, type Admission, type AdmissionRow, type Admitter } from '../store/admit.ts'
+import { answeredWithin, isDatabaseAway } from '../store/database.ts'
 import type { IdMaker } from '../store/message-id.ts'
 import { judge, quotaOf } from './checks.ts'
 import { equalKeysInTurn } from './equal-keys.ts'
@@ -90,8 +90,7 @@ async function admit(tools: AcceptTools, row: AdmissionRow, id: MessageId): Prom
   try {
     return await answeredWithin(limits.admissionMs, tools.admitter.admit(row))
   } catch (error) {
-    if (surelyAborted(error) || (error instanceof Error && error.name === 'BatchFull')) throw error
-    if (!isDatabaseAway(error)) throw error
+    if (surelyNotAdmitted(error) || !isDatabaseAway(error)) throw error
     const read = answeredWithin(limits.rereadMs, tools.readRecord(row.workspaceId, id))
     if ((await read.catch(() => undefined)) !== undefined) return 'found'
     throw error

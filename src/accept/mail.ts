@@ -6,8 +6,8 @@ import { limits } from '../config.ts'
 import { isRefusal, refuse, type Refusal } from '../domain/refusal.ts'
 import type { MessageId } from '../domain/message.ts'
 import type { AcceptedMail, MailSubmission } from '../domain/submission.ts'
-import { AdmissionTooLate, type Admission, type AdmissionRow } from '../store/admit.ts'
-import { isDatabaseAway, surelyAborted } from '../store/database.ts'
+import { AdmissionTooLate, surelyNotAdmitted, type Admission, type AdmissionRow } from '../store/admit.ts'
+import { isDatabaseAway } from '../store/database.ts'
 import type { AcceptTools } from './accept.ts'
 import { judge } from './checks.ts'
 import { equalKeysInTurn } from './equal-keys.ts'
@@ -115,8 +115,8 @@ async function admit(
     return await tools.admitter.admitGroup(rows, until)
   } catch (error) {
     const workspace = rows[0]?.workspaceId
-    const isKnown = surelyAborted(error) || (error instanceof Error && error.name === 'BatchFull')
-    if (isKnown || !isDatabaseAway(error) || workspace === undefined || first === undefined) throw error
+    const isUnknown = isDatabaseAway(error) && !surelyNotAdmitted(error)
+    if (!isUnknown || workspace === undefined || first === undefined) throw error
     if ((await tools.readRecord(workspace, first).catch(() => undefined)) !== undefined) return 'found'
     throw error
   }

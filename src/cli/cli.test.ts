@@ -208,6 +208,21 @@ describe('mistakes', () => {
     expect(ended).toEqual({ status, err })
   })
 
+  test('in a folder that was removed under the shell, a command says so, without a stack', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'posthorn-cli-'))
+    const script = 'cd "$1" && rmdir "$1" && "$0" plan list'
+    const env = { PATH: process.env['PATH'], DATABASE_URL: url, POSTHORN_SECRET_KEY: 's'.repeat(32) }
+    const said = await new Promise<string>((resolve) => {
+      execFile('bash', ['--norc', '-c', script, command, folder], { env }, (error, _out, err) =>
+        resolve(`${error?.code} ${err}`),
+      )
+    })
+    expect(said).toMatch(
+      /^1 [^]*^posthorn: the folder that you are in does not exist any more: go to another \(cd\)\.\n$/m,
+    )
+    expect(said).not.toContain('    at ')
+  })
+
   test('to forget an old key where there is none is no mistake, and is not said to be done', async () => {
     const { status, out } = await posthorn(['rotate-key', '--finish'])
     expect({ status, out }).toEqual({ status: 0, out: expect.stringMatching(/There is no old key/) as string })

@@ -22,7 +22,7 @@ export async function checkDatabase(db: Db, openSeconds: number = limits.doctorT
   const open = await oldestTransaction(db, openSeconds)
   if (open === undefined) return ok(`${facts}.`)
   return warn(
-    `${facts}. A transaction has been open for ${Math.round(open.seconds / 60)} minutes, of ${open.whose}: until it ends nothing that was deleted is cleaned up, so claims become slower, and GET /api/v1/events may wait for it. If it is no backup that runs, end it: select pg_terminate_backend(process), or rollback prepared.`,
+    `${facts}. A transaction has been open for ${Math.round(open.seconds / 60)} minutes (${open.whose}): until it ends nothing that was deleted since is cleaned up, so the database grows and slows down, and GET /api/v1/events may wait for it. If it is no backup that runs, end it: select pg_terminate_backend(process), or rollback prepared.`,
   )
 }
 

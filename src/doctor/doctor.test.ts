@@ -256,6 +256,15 @@ describe('what is broken is found, and what to do is said', () => {
       /cannot be written/,
       () => ({ settings: settings({ POSTHORN_DATA_DIR: '/proc/nowhere', POSTHORN_SECRET_KEY: 'k'.repeat(32) }) }),
     ],
+    [
+      'a data folder that whoever owns it cannot write',
+      'data_folder',
+      'fail',
+      /cannot be written \(ENAMETOOLONG\): its name is too long; .*the installation key\.$/,
+      () => ({
+        settings: settings({ POSTHORN_DATA_DIR: `/tmp/${'long'.repeat(70)}`, POSTHORN_SECRET_KEY: 'k'.repeat(32) }),
+      }),
+    ],
     ['a clock that is off', 'clock', 'warn', /behind.*chrony/, () => ({ now: () => new Date(Date.now() + 60_000) })],
     [
       'a scanner that does not answer',
@@ -344,7 +353,7 @@ describe('what is broken is found, and what to do is said', () => {
       await client.query('select 1 from plans')
       // Others of the same server write too, and one of theirs may be older for a moment.
       const said = async () => await checkDatabase(world.db, 0)
-      const detail = expect.stringMatching(/ of \w+ \(forgotten\): until/) as string
+      const detail = expect.stringMatching(/ \(process \d+ of \w+, forgotten\): until/) as string
       await expect.poll(said, { timeout: 20_000 }).toMatchObject({ status: 'warn', detail })
       expect(await checkDatabase(world.db)).toMatchObject({ status: 'ok' })
       await client.query('rollback')

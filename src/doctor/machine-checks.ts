@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { limits, type Settings } from '../config.ts'
 import { mistakesInTlsFiles } from '../base/certificate.ts'
 import { installationKeys } from '../base/installation-key.ts'
+import { codeOf, wayOut } from '../store/embedded-place.ts'
 import { fail, ok, skipped, warn, type Finding } from './finding.ts'
 
 export async function checkCertificate(settings: Settings, now: Date): Promise<Finding> {
@@ -49,9 +50,7 @@ export async function checkDataFolder({ POSTHORN_DATA_DIR: folder, DATABASE_URL:
       await file.close()
     }
   } catch (error) {
-    return fail(
-      `${folder} cannot be written: ${(error as Error).message}. It holds ${holds(url)}: give it to the user that runs Posthorn.`,
-    )
+    return fail(`${folder} cannot be written (${codeOf(error)}): ${wayOut(error)}. It holds ${holds(url)}.`)
   } finally {
     await rm(probe, { force: true }).catch(() => undefined)
   }

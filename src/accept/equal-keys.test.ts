@@ -1,0 +1,62 @@
+// Requests with the same key wait for each other here, and none longer than is said.
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { limits } from '../config.ts'
+import { refuse } from '../domain/refusal.ts'
+import { equalKeysInTurn } from './equal-keys.ts'
+
+beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] }))
+afterEach(() => void vi.useRealTimers())
+
+const refused = refuse('recipient_suppressed', 'No.')
+
+test('a loser waits as long as is said and no longer, however many others had their turn meanwhile', async () => {
+  const inTurn = equalKeysInTurn<string>()
+  const turns: PromiseWithResolvers<string | typeof refused>[] = []
+  const decide = () => {
+    const turn = Promise.withResolvers<string | typeof refused>()
+    turns.push(turn)
+    return turn.promise
+  }
+  const answers = [1, 2, 3].map(() => inTurn('key', decide))
+  expect(turns).toHaveLength(1)
+  await vi.advanceTimersByTimeAsync(limits.idempotencyWaitMs - 1_000)
+  turns[0]?.resolve(refused) // it leaves nothing: one of the others is next
+  expect(await answers[0]).toBe(refused)
+  await vi.advanceTimersByTimeAsync(999)
+  expect(turns).toHaveLength(2)
+  let told = false
+  const last = answers[2]?.then((answer) => ((told = true), answer))
+  await vi.advanceTimersByTimeAsync(0)
+  expect(told).toBe(false)
+  await vi.advanceTimersByTimeAsync(1)
+  expect(told).toBe(true)
+  expect(await last).toMatchObject({ code: 'idempotency_in_progress', retryAfterSeconds: 1 })
+  turns[1]?.resolve('accepted')
+  expect(await answers[1]).toBe('accepted')
+  // Nothing is held any more, and no clock runs.
+  const again = inTurn('key', decide)
+  expect(turns).toHaveLength(3)
+  turns[2]?.reject(new Error('away'))
+  await expect(again).rejects.toThrow('away')
+  expect(vi.getTimerCount()).toBe(0)
+})
+
+test('where the winner fails, the losers have their turns one after the other; other keys wait for nobody', async () => {
+  const inTurn = equalKeysInTurn<string>()
+  const first = Promise.withResolvers<string>()
+  let under = 0
+  let most = 0
+  const decide = async () => {
+    most = Math.max(most, ++under)
+    await Promise.resolve()
+    under--
+    return refused
+  }
+  const winner = inTurn('key', () => first.promise)
+  const losers = [1, 2, 3, 4].map(() => inTurn('key', decide))
+  expect(await inTurn('another', () => Promise.resolve('accepted'))).toBe('accepted')
+  first.reject(new Error('away'))
+  await expect(winner).rejects.toThrow('away')
+  expect(await Promise.all(losers)).toEqual([refused, refused, refused, refused])
+  expect(most).toBe(1)
+})
