@@ -2,7 +2,9 @@ import * as fc from 'fast-check'
 import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { settingsPage } from './config-page.ts'
-import { parseRoute, publicUrl, readSettings, roleNames, settingTable, WrongSettings } from './config.ts'
+import { fitted, parseRoute, publicUrl, readSettings, roleNames, settingTable, WrongSettings } from './config.ts'
+
+const mebibyte = 1024 * 1024
 
 /** What the start would say about this environment. */
 function mistakes(environment: Record<string, string>): string[] {
@@ -168,6 +170,19 @@ test.each([
 ])('links come from host and port: %s', (host, url) => {
   expect(publicUrl(readSettings({ POSTHORN_HTTP_HOST: host }))).toBe(url)
 })
+
+test.each([
+  [24 * 1024, 96],
+  [2048, 96],
+  [1536, 72],
+  [1024, 48],
+  [512, 48],
+])(
+  'with %d MB of memory, of 96 MB that may be held at once %d are left, and room for one message in any case',
+  (memory, left) => {
+    expect(fitted(96 * mebibyte, 48 * mebibyte, memory * mebibyte)).toBe(left * mebibyte)
+  },
+)
 
 describe('secrets', () => {
   const secrets = Object.entries(settingTable).filter(([, entry]) => 'secret' in entry)

@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { isIP } from 'node:net'
 import { resolve } from 'node:path'
+import { usableMemory } from './base/memory.ts'
 
 export const roleNames = ['api', 'smtp', 'deliver', 'feedback', 'webhooks'] as const
 export type RoleName = (typeof roleNames)[number]
@@ -466,6 +467,13 @@ function portsTakenTwice(settings: Settings): string[] {
   })
 }
 
+/** What may be held at once is meant for a machine with this memory. */
+const roomyBytes = 2 * 1024 ** 3
+/** The same for a smaller one, or a container: a part of it, but never less than `least`, which is what one message needs. */
+export function fitted(bytes: number, least: number, memoryBytes: number = usableMemory()): number {
+  return Math.max(least, Math.floor(bytes * Math.min(1, memoryBytes / roomyBytes)))
+}
+
 /** Whatever can grow has a limit, and here is its name. Sizes in bytes, times in milliseconds, unless the name says otherwise. */
 export const limits = {
   // One message (decisions D)
@@ -506,9 +514,9 @@ export const limits = {
   faultsAlikeMax: 1_000,
   // Large requests: bodies above `largeRequestBytes` that are read and held at the same time, in bytes. More wait, then get 503.
   largeRequestBytes: 256 * 1024,
-  largeRequestsBytesMax: 96 * 1024 * 1024,
+  largeRequestsBytesMax: fitted(96 * 1024 * 1024, 48 * 1024 * 1024),
   /** Of one workspace: the others always find room. */
-  largeRequestsOfWorkspaceBytesMax: 60 * 1024 * 1024,
+  largeRequestsOfWorkspaceBytesMax: fitted(60 * 1024 * 1024, 48 * 1024 * 1024),
   largeRequestWaitMs: 20_000,
   largeRequestsWaitingMax: 1_000,
   bodyReadMs: 20_000,
@@ -581,11 +589,11 @@ export const limits = {
   retryJitter: 0.1,
   messageAgeMsMax: 26 * 3600_000,
   messagesInFlightMax: 1_000,
-  contentInFlightBytesMax: 192 * 1024 * 1024,
+  contentInFlightBytesMax: fitted(192 * 1024 * 1024, 32 * 1024 * 1024),
   /** Of one workspace, here and in the next: the others always find room. */
-  contentOfWorkspaceBytesMax: 128 * 1024 * 1024,
-  convertedInFlightBytesMax: 64 * 1024 * 1024,
-  convertedOfWorkspaceBytesMax: 32 * 1024 * 1024,
+  contentOfWorkspaceBytesMax: fitted(128 * 1024 * 1024, 32 * 1024 * 1024),
+  convertedInFlightBytesMax: fitted(64 * 1024 * 1024, 16 * 1024 * 1024),
+  convertedOfWorkspaceBytesMax: fitted(32 * 1024 * 1024, 16 * 1024 * 1024),
   /** Between two notifications of one process: who is told claims no more often anyway. */
   nudgeSpacingMs: 20,
   claimMost: 400,
@@ -824,7 +832,7 @@ export const limits = {
   returnPathKeysMax: 4,
   /** A report by mail: it may return the whole of ours, and the largest that we send has 35 MB. */
   feedbackBytesMax: 40 * 1024 * 1024,
-  feedbackContentInFlightBytesMax: 96 * 1024 * 1024,
+  feedbackContentInFlightBytesMax: fitted(96 * 1024 * 1024, 40 * 1024 * 1024),
   feedbackSessionsMax: 500,
   feedbackSessionsPerAddressMax: 20,
   /** Addresses that are none of ours, from one network within `feedbackGuessesMs`; then it has to wait. */
@@ -873,9 +881,9 @@ export const limits = {
   /** Protocol errors and failed logins since the last accepted message. */
   smtpErrorsMax: 20,
   /** Content that one server holds for all its sessions; a message beyond it gets 452. */
-  smtpContentInFlightBytesMax: 192 * 1024 * 1024,
+  smtpContentInFlightBytesMax: fitted(192 * 1024 * 1024, 32 * 1024 * 1024),
   /** Of one workspace that submits: the others always find room. */
-  submissionContentOfWorkspaceBytesMax: 128 * 1024 * 1024,
+  submissionContentOfWorkspaceBytesMax: fitted(128 * 1024 * 1024, 32 * 1024 * 1024),
   smtpHeldInputBytesMax: 64 * 1024,
   smtpUnsentRepliesBytesMax: 64 * 1024,
   // SMTP submission (decisions F)

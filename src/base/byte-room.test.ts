@@ -48,6 +48,16 @@ test('nobody waits for ever, and too many do not wait at all', async () => {
   expect(await shared.take('a', 1_000)).toBe(false)
 })
 
+test('when it closes, who waits and who comes later hears no at once; what is held may be given back', async () => {
+  const shared = room()
+  await shared.take('a', 60)
+  const waiting = [shared.take('a', 10), shared.take('b', 60)]
+  shared.close()
+  expect(await Promise.all([...waiting, shared.take('c', 1)])).toEqual([false, false, false])
+  shared.give('a', 60)
+  expect([shared.heldBytes, shared.waiting]).toEqual([0, 0])
+})
+
 test('what is larger than any share has its no at once', async () => {
   expect(await now(room().take('a', 61))).toBe(false)
 })

@@ -21,6 +21,7 @@ export class ByteRoom {
   readonly #held = new Map<string, number>()
   readonly #waiting = new Set<Waiting>()
   #heldBytes = 0
+  #closed = false
 
   constructor(limits: RoomLimits) {
     this.#limits = limits
@@ -37,7 +38,7 @@ export class ByteRoom {
   /** True when the room is taken; false when there was none in time, or `gone` (the asker has left) said so. What is taken must be given back. */
   take(owner: string, bytes: number, gone?: AbortSignal): Promise<boolean> {
     const { shareBytesMax, waitingMax, waitMs } = this.#limits
-    if (bytes > shareBytesMax || gone?.aborted === true) return Promise.resolve(false)
+    if (this.#closed || bytes > shareBytesMax || gone?.aborted === true) return Promise.resolve(false)
     if (this.#waiting.size === 0 && this.#fits(owner, bytes)) {
       this.#add(owner, bytes)
       return Promise.resolve(true)
@@ -61,6 +62,12 @@ export class ByteRoom {
       this.#waiting.add(waiting)
       this.#admit()
     })
+  }
+
+  /** From now on there is room for nobody: who waits hears so at once. */
+  close(): void {
+    this.#closed = true
+    for (const waiting of this.#waiting) waiting.settle(false)
   }
 
   give(owner: string, bytes: number): void {

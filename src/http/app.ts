@@ -47,6 +47,7 @@ export function buildApp(options: HttpOptions): FastifyInstance {
   const guesses = new Guesses()
   const bodies = new SendBodies(options.now)
   const large = { room: roomForLargeBodies(), bodies }
+  const feedRoom = roomForFeeds()
   const nextId = requestIds()
   const readStatus = gate(face, guesses, 'mail.status.read')
   const carried = options.publicUrl.startsWith('https:') ? overTls : everywhere
@@ -115,10 +116,15 @@ export function buildApp(options: HttpOptions): FastifyInstance {
     }
   })
 
+  // Whoever waits for room would wait for longer than a stop does.
+  app.addHook('preClose', (done) => {
+    for (const room of [large.room, feedRoom]) room.close()
+    done()
+  })
   app.addHook('onClose', () => bodies.stop())
   sendRoute(app, face, guesses, large)
   statusRoute(app, face, guesses)
-  feedRoute(app, face, roomForFeeds())
+  feedRoute(app, face, feedRoom)
   const desk = options.office && makeDesk({ app, face, office: options.office, guesses, large })
   const gateOf = desk?.gateOf ?? ((scope: Scope) => gate(face, guesses, scope))
   webhookRoutes(app, face, gateOf, large.room)

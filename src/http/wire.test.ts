@@ -302,6 +302,26 @@ test('a stop waits for the answer of a request under way', async () => {
   await line.end()
 })
 
+test('a stop sends away at once who waits for room: what would let them in ends with it', async () => {
+  const { port } = await listening({
+    authenticate: (key) => Promise.resolve({ ...principal, workspaceId: key as WorkspaceId }),
+  })
+  const key = (n: number): string => `ph_${String(n).padStart(43, 'k')}`
+  const holders = Array.from({ length: Math.floor(limits.largeRequestsBytesMax / bodySize) }, () => dial(port))
+  for (const [n, line] of holders.entries()) expect(await wanted(line, key(n))).toContain('100')
+  const late = dial(port)
+  const answer = wanted(late, key(holders.length))
+  const small = dial(port)
+  small.socket.write(request)
+  await small.until(/\}\}$/) // what came before it waits by now
+
+  const stopped = servers[0]?.stop()
+  expect(status(await answer)).toBe(503)
+  expect(late.text()).toMatch(/\r\nRetry-After: \d/i)
+  for (const line of holders) line.socket.destroy()
+  await stopped
+})
+
 test.each([
   ['whose key is revoked', 401, () => undefined],
   ['whose workspace is blocked', 403, () => ({ ...principal, blocked: true })],

@@ -4,11 +4,12 @@ import { spawn } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import * as fs from 'node:fs'
-import { tmpdir, totalmem } from 'node:os'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Writable } from 'node:stream'
 import { setTimeout } from 'node:timers/promises'
 import type { Log } from '../base/log.ts'
+import { usableMemory } from '../base/memory.ts'
 import { limits } from '../config.ts'
 import type { Binaries } from './embedded-binaries.ts'
 import { postmasterPid } from './embedded-cluster.ts'
@@ -176,12 +177,6 @@ function commandLine(place: Place, binaries: Binaries, socketDir: string, memory
   }
   const args = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])
   return [join(binaries.path, 'bin', 'postgres'), '-D', place.cluster, ...args]
-}
-
-/** What the machine has, or the container allows. */
-function usableMemory(): number {
-  const allowed = process.constrainedMemory()
-  return allowed > 0 ? Math.min(allowed, totalmem()) : totalmem()
 }
 
 /**

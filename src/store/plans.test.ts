@@ -211,10 +211,14 @@ test.each([0, 250])(
     await backup.query('begin isolation level repeatable read')
     await backup.query('select count(*) from plans')
     await world.db.run(`
-      do $$ declare now_minute bigint := minute_of(app_now()); begin
-        for n in 1..8000 loop
-          update usage set minute = now_minute - 8 + n / 1000 where workspace_id = '${sender.workspaceId}';
-          update delivering_nodes set counter = n where id = '${node}';
+      do $$ declare
+        now_minute bigint := minute_of(app_now());
+        used tid := (select ctid from usage where workspace_id = '${sender.workspaceId}');
+        counted tid := (select ctid from delivering_nodes where id = '${node}');
+      begin
+        for n in 1..8000 loop -- by their place, or each would go along all that were before
+          update usage set minute = now_minute - 8 + n / 1000 where ctid = used returning ctid into strict used;
+          update delivering_nodes set counter = n where ctid = counted returning ctid into strict counted;
         end loop;
       end $$`)
     const admit = (db: Db) => makeAdmitter(db).admit(world.submission(sender))

@@ -25,6 +25,12 @@ const insert = sql(
    select ${dated('m.id')}, app_now(), m.sender, m.recipient, decode(m.content, 'base64'), m.workspace, m.message
      from json_to_recordset($1::text::json) as m (id uuid, sender text, recipient text, content text, workspace uuid, message uuid)`,
 )
+/** A large one alone, as it is: in base64 and JSON the database would hold it ten times. */
+const insertOne = sql(
+  'sandbox-keep-one',
+  `insert into sandbox_mail (id, received_at, envelope_from, recipient, content, workspace_id, message_id)
+   values (${dated('$1::uuid')}, app_now(), $2, $3, $4, $5, $6)`,
+)
 const queued = sql(
   'sandbox-queued',
   `select workspace_id "workspaceId", message_id "messageId" from outbound where message_id = any ($1::uuid[])`,
@@ -100,18 +106,24 @@ export function makeSandboxInbox(db: Db, keys: Pick<ReturnPathKeys, 'named'>): (
   const batch = new Batch<Kept, void>(
     async (mails) => {
       const owners = await ownersOf(mails)
-      const rows = mails.map((mail, index) => ({
+      const rows = mails.map(({ envelopeFrom, recipient, content }, index) => ({
         id: randomUUIDv7(),
-        sender: mail.envelopeFrom,
-        recipient: mail.recipient,
-        content: mail.content.toString('base64'),
+        sender: envelopeFrom,
+        recipient,
+        content,
         workspace: owners[index]?.workspaceId,
         message: owners[index]?.messageId,
       }))
-      await db.rows(insert, [JSON.stringify(rows)])
+      const [row] = rows
+      if (row !== undefined && rows.length === 1)
+        await db.rows(insertOne, [row.id, row.sender, row.recipient, row.content, row.workspace, row.message])
+      else
+        await db.rows(insert, [
+          JSON.stringify(rows.map((row) => ({ ...row, content: row.content.toString('base64') }))),
+        ])
       return []
     },
-    { rowsMax: 200, bytesMax: 16 * 1024 * 1024, waitingMax: limits.smtpSessionsMax },
+    { rowsMax: 200, bytesMax: limits.admitBytesMax, waitingMax: limits.smtpSessionsMax },
     surelyAborted,
   )
   return (mail) => batch.add(mail, mail.content.length)
