@@ -6,13 +6,13 @@ import { isRefusal, refuse } from '../domain/refusal.ts'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import type { Accepted, MessageRecord, Submission } from '../domain/submission.ts'
 import type { Log } from '../base/log.ts'
-import { readToken } from '../mail/return-path.ts'
 import { surelyNotAdmitted, type Admission, type AdmissionRow, type Admitter } from '../store/admit.ts'
 import { answeredWithin, isDatabaseAway } from '../store/database.ts'
 import type { IdMaker } from '../store/message-id.ts'
 import { judge, quotaOf } from './checks.ts'
 import { equalKeysInTurn } from './equal-keys.ts'
 import type { Scanner, ScanRecord } from './scan.ts'
+import { whyNoRecipient } from './recipient.ts'
 import { scanned } from './scanned.ts'
 
 export interface AcceptTools {
@@ -29,6 +29,7 @@ export interface AcceptTools {
 }
 
 export { makeAcceptMail, type AcceptMail } from './mail.ts'
+export { whyNoRecipient } from './recipient.ts'
 export { makeScanner, type Scanner, type ScannerFacts } from './scan.ts'
 export type Accept = (submission: Submission) => Promise<Accepted | Refusal>
 
@@ -45,9 +46,8 @@ export function makeAccept(tools: AcceptTools): Accept {
 const tooLate = refuse('invalid_request', '"expiresAt" must be in the future.', { field: 'expiresAt' })
 
 async function decide(tools: AcceptTools, submission: Submission): Promise<Accepted | Refusal> {
-  // Return paths take reports and nothing else: mail to one would be mail about mail.
-  if (readToken(submission.recipient.local) !== undefined)
-    return refuse('invalid_request', '"recipient" is a return path, which takes reports only.', { field: 'recipient' })
+  const objection = whyNoRecipient(submission.recipient)
+  if (objection !== undefined) return objection
   await tools.ids.sure()
   const id = tools.ids.next()
   const row = { workspaceId: submission.workspaceId, fields: fieldsOf(tools, submission, id) }

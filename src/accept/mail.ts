@@ -11,6 +11,7 @@ import { isDatabaseAway } from '../store/database.ts'
 import type { AcceptTools } from './accept.ts'
 import { judge } from './checks.ts'
 import { equalKeysInTurn } from './equal-keys.ts'
+import { whyNoRecipient } from './recipient.ts'
 import type { ScanRecord } from './scan.ts'
 import { scanned } from './scanned.ts'
 
@@ -41,6 +42,10 @@ function keysOf({ idempotency, recipients }: MailSubmission): readonly string[] 
 const roundsMax = 100
 
 async function decide(tools: AcceptTools, mail: MailSubmission): Promise<AcceptedMail | Refusal> {
+  for (const recipient of mail.recipients) {
+    const objection = whyNoRecipient(recipient)
+    if (objection !== undefined) return objection
+  }
   await tools.ids.sure()
   const ids = mail.recipients.map(() => tools.ids.next())
   const rows = rowsOf(tools, mail, ids)

@@ -46,8 +46,18 @@ export const mistakes = {
   sender: { code: 550, enhanced: '5.7.1', counts: 'mailbox_not_active' },
 } as const satisfies Record<MailMistake['mistake'], Kind & { counts: RefusalCode }>
 
+/** What acceptance says of a field that SMTP does not have, in the words of what its client has sent. */
+const words: Partial<Record<RefusalCode, string>> = {
+  mailbox_not_active:
+    'This sender is not an active mailbox of your workspace on a verified domain; MAIL FROM and the From of the mail must both be one.',
+  idempotency_key_reused:
+    'This X-Idempotency-Key was used before with another mail or envelope; use a new key for a new mail.',
+  idempotency_in_progress:
+    'The same mail, or one with this X-Idempotency-Key, is being accepted at this moment; try again in a second.',
+}
+
 /** The windows of a used-up quota are told with what is left and when they give room again. */
-export function replyTo({ code, words, quota, upgradeUrl }: Refusal): Reply {
+export function replyTo({ code, words: said, quota, upgradeUrl }: Refusal): Reply {
   const windows = (refusals[code].code === 452 ? (quota ?? []) : []).map(
     ({ window, limit, remaining, resetSeconds }) =>
       `${window} ${remaining} of ${limit} left, reset in ${resetSeconds} s`,
@@ -55,7 +65,7 @@ export function replyTo({ code, words, quota, upgradeUrl }: Refusal): Reply {
   const more = [upgradeUrl === undefined ? '' : `Upgrade: ${upgradeUrl}`, windows.join('; ')].filter(
     (text) => text !== '',
   )
-  return { ...refusals[code], text: [`${code}: ${words}`, ...more.map((text) => `(${text})`)].join(' ') }
+  return { ...refusals[code], text: [`${code}: ${words[code] ?? said}`, ...more.map((text) => `(${text})`)].join(' ') }
 }
 
 export function replyToMistake({ mistake, words }: MailMistake): Reply {

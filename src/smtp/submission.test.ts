@@ -290,3 +290,18 @@ test('what the protocol refuses stands in the record of refused submissions, too
   expect(noted).toEqual(expected)
   expect(refused).toEqual(expected.map((line) => line.split(' ')[0]))
 })
+
+test('a return path of ours is refused at its RCPT, as over REST; other recipients go on', async () => {
+  const client = await dial(await started())
+  const [mailbox] = await world.db.run<{ address: string }>(
+    `select m.address from mailboxes m join smtp_credentials c using (workspace_id) where c.username = $1`,
+    [login.username],
+  )
+  await client.auth(login)
+  await client.say(`MAIL FROM:<${mailbox?.address}>`)
+  expect(await client.say(`RCPT TO:<ba${'a'.repeat(42)}@bounces.w.example>`)).toMatch(
+    /^550 \S+ invalid_request: The recipient is a return path, which takes reports only\./,
+  )
+  expect(await client.say('RCPT TO:<a@b.example>')).toMatch(/^250 /)
+  expect(noted).toEqual(['invalid_request bounces.w.example'])
+})

@@ -2,6 +2,7 @@
 // recipients, the mail goes on as it was submitted. What is asked here is asked of the other rooms; this file turns a conversation into a
 // submission, and the answer into a reply.
 import { hash } from 'node:crypto'
+import { whyNoRecipient } from '../accept/accept.ts'
 import { limits } from '../config.ts'
 import type { Guesses } from '../base/guesses.ts'
 import type { Log } from '../base/log.ts'
@@ -61,7 +62,7 @@ const crowded: Reply = {
 }
 const blocked = refuse('workspace_blocked', 'This workspace is blocked and cannot send; ask the operator.')
 const suppressed = refuse('recipient_suppressed', 'The recipient is on the suppression list of this workspace.')
-const notOurs = refuse('mailbox_not_active', 'This sender is not an active mailbox of your workspace.')
+const notOurs = refuse('mailbox_not_active', 'This sender is not an active mailbox.')
 
 /** Makes the policy of each session. Sessions of one credential are counted over all servers that share it. */
 export function submissionPolicies(tools: SubmissionTools): (client: Client) => Policy {
@@ -122,6 +123,8 @@ class SubmissionPolicy implements Policy {
       this.#note('invalid_request')
       return badRecipient(text)
     }
+    const objection = whyNoRecipient(recipient)
+    if (objection !== undefined) return this.#refuse(objection, recipient.domain)
     if (await this.#tools.doors.isSuppressed(this.#known().workspaceId, recipient))
       return this.#refuse(suppressed, recipient.domain)
     return replies.recipientOk

@@ -1,0 +1,74 @@
+// An SMTP client knows its envelope and its mail, and no field of the REST API: what acceptance refuses is told in those words.
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { makeAcceptMail, makeScanner } from '../accept/accept.ts'
+import { silentLog } from '../base/log.ts'
+import { isRefusal, refusalCodes, refuse } from '../domain/refusal.ts'
+import type { MailSubmission } from '../domain/submission.ts'
+import { parseAddress, type EmailAddress } from '../mail/address.ts'
+import { makeAdmitter } from '../store/admit.ts'
+import { storeWorld, type StoreWorld } from '../store/store.test-kit.ts'
+import { replyTo } from './refusals.ts'
+
+const scanner = makeScanner(undefined)
+let world: StoreWorld
+beforeAll(async () => {
+  world = await storeWorld()
+})
+afterAll(async () => {
+  await scanner.stop()
+  await world.close()
+})
+
+async function answerTo(changes: Partial<MailSubmission>): Promise<string> {
+  const { workspaceId, mailboxId } = await world.sender()
+  const answer = await makeAcceptMail({
+    ids: {
+      next: () => world.nextId(),
+      sure: () => Promise.resolve(),
+      now: Date.now,
+      synchronize: () => Promise.resolve(),
+      stop: () => undefined,
+    },
+    admitter: makeAdmitter(world.db),
+    scanner,
+    hostname: 'node.test',
+    log: silentLog,
+    stage: () => Promise.resolve(),
+    readRecord: () => Promise.resolve(undefined),
+  })({
+    workspaceId,
+    mailboxId,
+    recipients: [parseAddress('anna@receiver.test') as EmailAddress],
+    content: Buffer.from('From: post@w.example\r\nDate: x\r\nMessage-ID: <a@b>\r\n\r\nHello\r\n'),
+    lacks: [],
+    senderDomain: 'w.example',
+    subject: '',
+    bodyText: () => '',
+    until: performance.now() + 15_000,
+    ...changes,
+  })
+  if (!isRefusal(answer)) return 'accepted'
+  const { code, enhanced, text } = replyTo(answer)
+  return `${code} ${enhanced} ${text}`
+}
+
+test('a mailbox that was removed while its mail was handed in is told as a sender', async () => {
+  const { mailboxId } = await world.sender()
+  expect(await answerTo({ mailboxId })).toBe(
+    '550 5.7.1 mailbox_not_active: This sender is not an active mailbox of your workspace on a verified domain; MAIL FROM and the From of the mail must both be one.',
+  )
+})
+
+test('a return path takes reports only, as over REST', async () => {
+  const recipients = [parseAddress(`ba${'a'.repeat(42)}@bounces.w.example`) as EmailAddress]
+  expect(await answerTo({ recipients })).toBe(
+    '550 5.6.0 invalid_request: The recipient is a return path, which takes reports only.',
+  )
+})
+
+test('an idempotency key is the field that the client has written', () => {
+  const codes = refusalCodes.filter((code) => code.startsWith('idempotency'))
+  expect(codes).toHaveLength(2)
+  for (const code of codes)
+    expect(replyTo(refuse(code, 'This Idempotency-Key')).text).toMatch(/^\w+: .*X-Idempotency-Key/)
+})
