@@ -81,6 +81,24 @@ describe('reading the environment', () => {
       expect(mistakes({ DATABASE_URL: right, POSTHORN_SECRET_KEY: 'k'.repeat(32) })).toEqual([])
   })
 
+  test.each([
+    ['postgres://u:p@host:99999/db', 'has a port that is none: a port is a number from 1 to 65535'],
+    ['postgres://u:p@host:abc/db', 'has a port that is none: a port is a number from 1 to 65535'],
+    ['postgres://host:0/db', 'has a port that is none: a port is a number from 1 to 65535'],
+    ['postgres://u:p@[::1]:x/db', 'has a port that is none: a port is a number from 1 to 65535'],
+    ['postgres://u:p@/db?host=/run&port=70000', 'has a port that is none: a port is a number from 1 to 65535'],
+    ['postgres://u:secret', 'has a port that is none: a port is a number from 1 to 65535'],
+    // What looks like a port is the beginning of a password.
+    ['postgres://u:wo/rd@host/db', expect.stringMatching(/^cannot be read: .* \/ %2F/)],
+    ['postgres://u:a@b:c/d@host/db', expect.stringMatching(/^cannot be read: .* \/ %2F/)],
+    ['postgres://u:p@ho st/db', expect.stringMatching(/^cannot be read: the host is a name or an address/)],
+    ['postgres://u:p@host:5432/a@b', undefined],
+    ['postgres://u:p@host:/db', undefined],
+  ])('what is wrong with DATABASE_URL is told of the part that it is about: %s', (url, words: unknown) => {
+    const [said] = mistakes({ DATABASE_URL: url, POSTHORN_SECRET_KEY: 'k'.repeat(32) })
+    expect(said?.replace(/^DATABASE_URL /, '')).toEqual(words)
+  })
+
   test('a certificate and its key belong together', () => {
     expect(mistakes({ POSTHORN_TLS_KEY: '/key.pem' })).toHaveLength(1)
     expect(mistakes({ POSTHORN_TLS_KEY: '/key.pem', POSTHORN_TLS_CERT: '/cert.pem' })).toEqual([])

@@ -103,24 +103,36 @@ function baseUrl(value: string): string {
 }
 /** PostgreSQL's `user:password@/database?host=/folder`, a socket, is no URL without a host. */
 function databaseUrl(value: string): string {
-  const [, authority] = /^postgres(?:ql)?:\/\/([^/?#]*)/.exec(value) ?? []
+  const [, authority, behind = ''] = /^postgres(?:ql)?:\/\/([^/?#]*)(.*)/.exec(value) ?? []
   if (authority === undefined) throw new Wrong('must be a URL that begins with postgres:// or postgresql://')
   const escapes =
     'user and password need percent codes for what has a meaning in a URL: @ is %40, / %2F, : %3A, # %23, ? %3F, % %25'
   const whole = value.replace('@/', '@localhost/')
   if (/,/.test(authority.replace(/.*@/, '')) || /[?&]host=[^&]*(?:,|%2C)/i.test(value))
     throw new Wrong('names several hosts: give one name or address that leads to the primary')
-  if (!URL.canParse(whole)) throw new Wrong(`cannot be read: ${escapes}`)
+  const [, ownPort = ''] = /:([^:\]]*)$/.exec(authority.replace(/.*@/, '')) ?? []
+  if (!URL.canParse(whole)) {
+    // A password with a "/" has its "@" behind it, and what looks like a port is its beginning.
+    if (behind.includes('@')) throw new Wrong(`cannot be read: ${escapes}`)
+    checkDatabasePort(ownPort)
+    throw new Wrong(`cannot be read: the host is a name or an address (IPv6 in brackets), and ${escapes}`)
+  }
   const { username, password, hostname, pathname, searchParams } = new URL(whole)
   try {
     for (const part of [username, password, hostname, pathname]) decodeURIComponent(part)
   } catch {
     throw new Wrong(`has a broken percent code: ${escapes}`)
   }
+  for (const each of [ownPort, searchParams.get('port') ?? '']) checkDatabasePort(each)
   const mode = searchParams.get('sslmode')
   if (mode !== null && !sslModes.has(mode))
     throw new Wrong(`has the sslmode "${mode}", and must have one of ${[...sslModes].join(', ')}`)
   return value
+}
+function checkDatabasePort(text: string): void {
+  const isPort = /^\d{1,5}$/.test(text) && Number(text) >= 1 && Number(text) <= 65_535
+  // Not told: where the host was left out, it is the password.
+  if (text !== '' && !isPort) throw new Wrong('has a port that is none: a port is a number from 1 to 65535')
 }
 const sslModes: ReadonlySet<string> = new Set(['disable', 'no-verify', 'prefer', 'require', 'verify-ca', 'verify-full'])
 function roles(value: string): readonly RoleName[] {

@@ -1,6 +1,7 @@
 // The role `api`: the REST API over HTTP, and acceptance behind it.
 import { makeAccept, makeAcceptMail, makeScanner, type AcceptTools, type Scanner } from './accept/accept.ts'
 import type { Log } from './base/log.ts'
+import { say } from './base/log-lines.ts'
 import { makeZones } from './base/zones.ts'
 import type { Service } from './base/service.ts'
 import { limits, publicUrl } from './config.ts'
@@ -156,7 +157,7 @@ export function api(tools: RoleTools): Role {
       starting('scanner', told),
       starting('dashboard', async () => {
         // Mail must go out, with or without a page to look at it.
-        const tell = (sentence: string) => void process.stderr.write(`posthorn: ${sentence}\n`)
+        const tell = (sentence: string) => say(2, `posthorn: ${sentence}\n`)
         dashboard = await builtDashboard(settings.POSTHORN_DATA_DIR, tell, giveUp).catch((error: unknown) => {
           if (giveUp?.aborted !== true) log.fault('dashboard', error)
           return undefined

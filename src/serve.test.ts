@@ -3,11 +3,23 @@
 import { execFile, spawn, type ChildProcess } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs'
+import {
+  closeSync,
+  constants,
+  existsSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  readSync,
+  readdirSync,
+  rmSync,
+  writeSync,
+} from 'node:fs'
 import { createServer, type AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import type { Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
@@ -450,6 +462,8 @@ describe('two processes', () => {
 
   test('a node without an API says beside its metrics that it lives, and whether it can work', async () => {
     const run = await serve({ POSTHORN_ROLES: 'deliver' })
+    // Nothing of it can be asked at the address of the API.
+    expect(run.stdout()).toMatch(/^posthorn ready$/m)
     const ask = async (path: string) => {
       const answer = await fetch(run.metricsUrl.replace('/metrics', path))
       return [answer.status, await answer.json()]
@@ -477,6 +491,49 @@ describe('two processes', () => {
     const [, metrics = ''] = /^ {2}Metrics +(.*)$/m.exec(run.stdout()) ?? []
     expect(await (await fetch(metrics)).text()).toContain('process="deliver"')
   })
+
+  test('a standard output that nobody reads holds up neither the service nor its end, and gets its words when somebody does', async () => {
+    const pipe = join(folder, 'pipe')
+    await promisify(execFile)('mkfifo', [pipe])
+    const ends = openSync(pipe, constants.O_RDWR | constants.O_NONBLOCK)
+    const fill = () => {
+      try {
+        for (;;) writeSync(ends, Buffer.alloc(4_096, '.'))
+      } catch (error) {
+        expect(error).toMatchObject({ code: 'EAGAIN' })
+      }
+    }
+    const read = Buffer.alloc(1 << 20)
+    const start = async () => {
+      fill()
+      const [http, metrics] = await freePorts(2)
+      const ports = { POSTHORN_HTTP_PORT: String(http), POSTHORN_METRICS_PORT: String(metrics) }
+      const env = { ...environment, POSTHORN_ROLES: 'api', ...ports }
+      const stdout = openSync(pipe, 'w')
+      const child = spawn(binary, ['serve'], { env, stdio: ['ignore', stdout, 'pipe'] })
+      closeSync(stdout)
+      children.push(child)
+      // The last line of a start; it is written by the loop that a write without an end would hold.
+      for await (const line of createInterface(child.stderr as Readable)) if (line.includes('"roles":"api"')) break
+      return child
+    }
+    const ended = await start()
+    ended.kill('SIGTERM')
+    expect(await once(ended, 'exit')).toEqual([0, null])
+    const late = await start()
+    let said = ''
+    while (!said.includes('posthorn ready http')) {
+      await new Promise((resolve) => setTimeout(resolve, 5))
+      try {
+        said += read.toString('utf8', 0, readSync(ends, read)).replaceAll('.'.repeat(64), '')
+      } catch (error) {
+        expect(error).toMatchObject({ code: 'EAGAIN' })
+      }
+    }
+    late.kill('SIGTERM')
+    expect(await once(late, 'exit')).toEqual([0, null])
+    closeSync(ends)
+  }, 60_000)
 
   test('the main process killed: the delivery process ends too', async () => {
     const run = await serve()

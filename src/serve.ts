@@ -2,6 +2,7 @@
 import { makeScanner } from './accept/accept.ts'
 import { staleCertificate } from './base/certificate.ts'
 import type { Log } from './base/log.ts'
+import { say } from './base/log-lines.ts'
 import { makeMetrics } from './base/metrics.ts'
 import { installationKeys } from './base/installation-key.ts'
 import { Trouble } from './base/trouble.ts'
@@ -32,7 +33,7 @@ export async function serve(settings: Settings, log: Log): Promise<number> {
   if (died !== undefined) {
     const { sentence, plain } = toldOf(died.error)
     if (!plain) log.fault('serve', died.error)
-    process.stderr.write(`posthorn: ${sentence}\n`)
+    say(2, `posthorn: ${sentence}\n`)
   }
   leaveSurely(log)
   for (const stop of running.stops.toReversed()) await stop().catch((error: unknown) => log.fault('stop', error))
@@ -95,10 +96,11 @@ async function start(running: Running): Promise<void> {
     return { first, login: await makeFirstLogin(db, vault), workspace: await aWorkspace(db, vault) }
   })
   const scanner = makeScanner(settings.POSTHORN_CLAMD) // for its description alone: the role `api` has its own
-  log.started({ roles: names.join(','), url: publicUrl(settings) })
-  process.stdout.write(
-    `${welcome(settings, first, login, workspace, scanner.description)}posthorn ready ${publicUrl(settings)}\n`,
-  )
+  // Nothing listens there where the role is not run.
+  const url = names.includes('api') ? publicUrl(settings) : undefined
+  log.started({ roles: names.join(','), url })
+  const ready = url === undefined ? 'posthorn ready' : `posthorn ready ${url}`
+  say(1, `${welcome(settings, first, login, workspace, scanner.description)}${ready}\n`)
 }
 
 interface Ending {
@@ -161,7 +163,7 @@ async function openConnection(running: Running): Promise<Connection> {
 /** What the operator should know, and the start does not fail for. */
 function warn(log: Log, what: string, sentence: string): void {
   log.fault(what, sentence)
-  process.stderr.write(`posthorn: ${sentence}\n`)
+  say(2, `posthorn: ${sentence}\n`)
 }
 
 /** Refuses a server that cannot keep the promise, and migrates. */

@@ -1,5 +1,6 @@
-// Where the log's lines go: standard error, in blocks. A log must not hold up the service: while nobody reads it lines are kept, within bounds, and
-// what cannot be written at all (a full disk, a reader that has gone) is dropped. Whoever waits for such a write waits for ever, and hears no signal.
+// Where a server's words go: the log's lines in blocks to standard error, and beside them its sentences for people. None of them may hold up the
+// service: while nobody reads they are kept, within bounds, and what cannot be written at all (a full disk, a reader that has gone) is dropped.
+// Whoever waits for such a write, as `process.stdout` does at a pipe, waits for ever, and hears no signal.
 import { writeSync } from 'node:fs'
 import { limits } from '../config.ts'
 
@@ -12,8 +13,24 @@ export interface Lines {
 const blockCharacters = 8_192
 const everyMs = 1_000
 
-/** `fd` 2 but in tests. */
-export function lines(fd = 2): Lines {
+const all = new Map<number, Lines>()
+
+/** The one of this descriptor: 2 for the log, 1 for standard output. */
+export function lines(fd: 1 | 2): Lines {
+  const known = all.get(fd)
+  if (known !== undefined) return known
+  const made = makeLines(fd)
+  all.set(fd, made)
+  return made
+}
+
+/** At once, as far as it is taken. */
+export function say(fd: 1 | 2, text: string): void {
+  lines(fd).write(text)
+  lines(fd).flush()
+}
+
+function makeLines(fd: number): Lines {
   let fresh = ''
   let left: Buffer = Buffer.alloc(0)
 

@@ -27,7 +27,7 @@ export interface Log {
 /** A log to standard error, so that standard output stays for people. */
 export function makeLog(level: string): Log {
   // Routine lines are written in blocks, at least once a second; a fault, and the end of the process, flush them.
-  const destination = lines()
+  const destination = lines(2)
   const out = pino({ level, base: null, timestamp: pino.stdTimeFunctions.isoTime, messageKey: 'event' }, destination)
   const verb = (event: string) => (facts: Facts) => out.info(facts, event)
   const sparing = spare()
