@@ -7,6 +7,7 @@ import { silentLog } from '../base/log.ts'
 import { makeVault, sealedAs } from '../base/secret.ts'
 import { isRefusal } from '../domain/refusal.ts'
 import { makeAccept, makeScanner } from '../accept/accept.ts'
+import type { MessageSource } from '../domain/message.ts'
 import { parseAddress, type EmailAddress } from '../mail/address.ts'
 import { makeToken } from '../mail/return-path.ts'
 import { makeAdmitter } from '../store/admit.ts'
@@ -59,6 +60,7 @@ async function accepted(
   bodyText: string,
   files: readonly Buffer[] = [],
   recipient = 'ann@example.org',
+  source: MessageSource = 'rest',
 ): Promise<Claimed> {
   const accept = makeAccept({
     ids: {
@@ -78,7 +80,7 @@ async function accepted(
   const answer = await accept({
     workspaceId: sender.workspaceId,
     mailboxId: sender.mailboxId,
-    source: 'rest',
+    source,
     recipient: parseAddress(recipient) as EmailAddress,
     subject: 'Grüße 😀',
     bodyText,
@@ -106,6 +108,16 @@ const prepare = (claimed: Claimed) => makePreparer(world.db, vault).prepare(clai
 const bytesOf = (prepared: Prepared | undefined): Buffer => Buffer.concat(prepared?.content as Buffer[])
 
 describe('what is prepared', () => {
+  test("a notice of Posthorn's own says that no person wrote it, so that nobody's absence answers it; customers' mail does not", async () => {
+    await addKey()
+    const headOf = async (source: MessageSource) =>
+      bytesOf(await prepare(await accepted('Hello.\n', [], 'ann@example.org', source)))
+        .toString('latin1')
+        .split('\r\n\r\n')[0]
+    expect(await headOf('notice')).toMatch(/^Auto-Submitted: auto-generated\r?$/m)
+    expect(await headOf('rest')).not.toMatch(/^Auto-Submitted:/im)
+  })
+
   const every = Buffer.from(Array.from({ length: 256 }, (_, at) => at))
   test.each([
     ['inline', 'Guten Tag.\n', [every, Buffer.alloc(0)]],

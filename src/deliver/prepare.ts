@@ -175,6 +175,7 @@ async function compose(db: Db, claimed: Claimed): Promise<ComposedMail | undefin
     bodyText,
     attachments,
     createdAt: claimed.createdAt,
+    isNotice: claimed.source === 'notice',
   })
 }
 

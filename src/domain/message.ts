@@ -10,6 +10,9 @@ export type MailboxId = string & { readonly brand: 'MailboxId' }
 export const messageStatuses = ['queued', 'sending', 'sent', 'retrying', 'failed', 'delivery_unknown'] as const
 export type MessageStatus = (typeof messageStatuses)[number]
 
+/** How it came in; `notice`: written by Posthorn itself. */
+export type MessageSource = 'rest' | 'smtp' | 'notice'
+
 /** Specification 3.2, with `pending` before any report (decisions C). */
 export const deliveryStatuses = ['pending', 'delivered', 'soft_bounce', 'hard_bounce', 'complaint'] as const
 export type DeliveryStatus = (typeof deliveryStatuses)[number]

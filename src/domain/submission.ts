@@ -1,6 +1,6 @@
 // What a face hands to `accept`: typed values only. Whoever calls has proved who they are; nothing else is believed.
 import type { EmailAddress } from '../mail/address.ts'
-import type { MailboxId, MessageId, MessageStatus, DeliveryStatus, WorkspaceId } from './message.ts'
+import type { MailboxId, MessageId, MessageSource, MessageStatus, DeliveryStatus, WorkspaceId } from './message.ts'
 
 export interface Attachment {
   readonly filename: string
@@ -10,7 +10,7 @@ export interface Attachment {
 
 export interface Submission {
   readonly workspaceId: WorkspaceId
-  readonly source: 'rest' | 'smtp'
+  readonly source: MessageSource
   readonly mailboxId: MailboxId
   readonly recipient: EmailAddress
   readonly subject: string

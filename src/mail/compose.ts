@@ -25,6 +25,8 @@ export interface Draft {
   readonly bodyText: string
   readonly attachments: readonly AttachedFile[]
   readonly createdAt: Date
+  /** No person wrote it, and no responder may answer it (RFC 3834 5). */
+  readonly isNotice?: boolean
 }
 
 export interface ComposedMail {
@@ -53,6 +55,7 @@ export function composeMail(draft: Draft): ComposedMail {
     ['Subject', subjectValue(withoutControls(draft.subject))],
     ['Date', draft.createdAt.toUTCString().replace('GMT', '+0000')],
     ['Message-ID', `<${draft.messageId}@${draft.hostname}>`],
+    ...(draft.isNotice === true ? [['Auto-Submitted', 'auto-generated'] as const] : []),
     ['MIME-Version', '1.0'],
     ['Content-Type', content.type],
     ['Content-Transfer-Encoding', content.encoding],

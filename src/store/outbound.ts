@@ -2,7 +2,14 @@
 // changes; answers of a batch are matched by id and epoch, because one process can hold two epochs of a message.
 import { limits } from '../config.ts'
 import { reportEvents } from '../domain/event.ts'
-import type { Claim, DeliveryEventType, MessageId, MessageStatus, WorkspaceId } from '../domain/message.ts'
+import type {
+  Claim,
+  DeliveryEventType,
+  MessageId,
+  MessageSource,
+  MessageStatus,
+  WorkspaceId,
+} from '../domain/message.ts'
 import type { moves } from '../domain/moves.ts'
 import { Batch } from '../base/batch.ts'
 import { repeating, sql, surelyAborted, type Db } from './database.ts'
@@ -25,7 +32,7 @@ export interface Claimed extends Armable {
   readonly subject: string
   readonly acceptedBy: string
   readonly createdAt: Date
-  readonly source: 'rest' | 'smtp'
+  readonly source: MessageSource
   readonly bodyText: string | null
   readonly bodyBlob: string | null
   readonly hasAttachments: boolean

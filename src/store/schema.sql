@@ -291,7 +291,7 @@ create table messages (
   content_expired_at timestamp with time zone,
   constraint messages_pkey PRIMARY KEY (workspace_id, id),
   constraint messages_check CHECK (((finished_at IS NOT NULL) = (status = ANY (ARRAY['sent'::text, 'failed'::text, 'delivery_unknown'::text])))),
-  constraint messages_source_check CHECK ((source = ANY (ARRAY['rest'::text, 'smtp'::text]))),
+  constraint messages_source_check CHECK ((source = ANY (ARRAY['rest'::text, 'smtp'::text, 'notice'::text]))) NOT VALID,
   constraint messages_status_check CHECK ((status = ANY (ARRAY['queued'::text, 'sending'::text, 'sent'::text, 'retrying'::text, 'failed'::text, 'delivery_unknown'::text])))
 ) partition by RANGE (id);
 CREATE INDEX messages_id ON ONLY public.messages USING btree (id);

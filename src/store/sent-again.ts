@@ -1,11 +1,11 @@
 // What sending again needs: the message that nobody can know about, its content, and the link between the two (migration 0008).
-import type { MailboxId, MessageId, MessageStatus, WorkspaceId } from '../domain/message.ts'
+import type { MailboxId, MessageId, MessageSource, MessageStatus, WorkspaceId } from '../domain/message.ts'
 import { readBlob } from './blobs.ts'
 import { sql, type Db } from './database.ts'
 
 interface Row {
   readonly status: MessageStatus
-  readonly source: 'rest' | 'smtp'
+  readonly source: MessageSource
   readonly sender: string
   readonly mailbox_id: MailboxId
   readonly recipient: string
@@ -22,7 +22,7 @@ interface Row {
 
 export interface Replaceable {
   readonly status: MessageStatus
-  readonly source: 'rest' | 'smtp'
+  readonly source: MessageSource
   readonly sender: string
   readonly mailboxId: MailboxId
   readonly recipient: string

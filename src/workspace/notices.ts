@@ -44,7 +44,7 @@ export function makeNotifier(tools: {
     const idempotency = { endpoint: 'notice', key: once ?? '', bodyHash: hash('sha256', once ?? '') } as const
     const answer = await tools.accept({
       ...sender,
-      source: 'rest',
+      source: 'notice',
       recipient,
       subject,
       bodyText,

@@ -67,13 +67,13 @@ const keyOf = (id: MessageId): string => `${id}+${limits.sendAgainGraceSeconds}`
 
 /** What came over REST is composed anew, with the new message's id and date. */
 async function textAgain({ db, accept }: Tools, by: By, message: Unknown): Promise<SentInPlace | Refusal> {
-  const { id, mailboxId, recipient, subject, metadata } = message
+  const { id, source, mailboxId, recipient, subject, metadata } = message
   const bodyText = message.hasContent ? await message.bodyText() : undefined
   const attachments = await readFiles(db, by.workspaceId, id)
   if (bodyText === undefined || attachments === undefined) throw expired()
   return accept({
     workspaceId: by.workspaceId,
-    source: 'rest',
+    source,
     mailboxId,
     recipient,
     subject,

@@ -105,6 +105,15 @@ test('every owner, and nobody else, is told which one, why, and what to do; no s
   expect(body).not.toContain('secret')
 })
 
+test("what it says is kept as its own words, and not as a customer's", async () => {
+  await disabled('receiver_gone')
+  await node()()
+  const sources = await world.db.run<{ source: string }>('select source from messages where workspace_id = $1', [
+    system.workspaceId,
+  ])
+  expect(new Set(sources.map(({ source }) => source))).toEqual(new Set(['notice']))
+})
+
 test('each disabling is told once, however many nodes look at the same time and how often', async () => {
   const nodes = [node(), node(), node()]
   await disabled('no_success')

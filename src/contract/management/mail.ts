@@ -16,7 +16,7 @@ export const MessageListItem = Type.Object(
     sender: email('The address of the mailbox.'),
     recipient: email('The recipient.'),
     subject: Type.String({ description: 'As submitted.' }),
-    source: oneOf(['rest', 'smtp'], 'How it was submitted.'),
+    source: oneOf(['rest', 'smtp', 'notice'], 'How it was submitted; `notice`: written by Posthorn itself.'),
     errorMessage: Type.Optional(Type.String({ description: 'Why the last attempt did not succeed.' })),
     createdAt: time('When the message was accepted.'),
     finishedAt: Type.Optional(time('When its state became final.')),

@@ -1,11 +1,11 @@
 // What was submitted, while it is kept: for people who look at it. Of a big mail only the beginning is read.
 import { limits } from '../../config.ts'
-import type { MessageId, WorkspaceId } from '../../domain/message.ts'
+import type { MessageId, MessageSource, WorkspaceId } from '../../domain/message.ts'
 import { readBlobStart } from '../blobs.ts'
 import { sql, type Db } from '../database.ts'
 
 interface Row {
-  readonly source: 'rest' | 'smtp'
+  readonly source: MessageSource
   readonly expired: boolean
   readonly form: 'text' | 'mail' | null
   readonly body_text: string | null
@@ -44,7 +44,7 @@ export async function readContent(db: Db, workspace: WorkspaceId, id: MessageId)
   if (row === undefined) return 'unknown'
   if (row.expired) return undefined
   const { form, body_text, body_blob, files } = row
-  if (row.source === 'rest') {
+  if (row.source !== 'smtp') {
     const text =
       body_text ??
       (body_blob === null ? '' : (await readBlobStart(db, body_blob, limits.previewBytesMax))?.toString('utf8'))

@@ -2,7 +2,14 @@
 // along (workspace_id, recipient_key, id) where one recipient is asked for. What has no index (state, mailbox, words) is looked for among a
 // bounded number of messages per page; the cursor then says how far it came.
 import { deliveryStatusOf } from '../../domain/delivery-status.ts'
-import type { DeliveryStatus, MailboxId, MessageId, MessageStatus, WorkspaceId } from '../../domain/message.ts'
+import type {
+  DeliveryStatus,
+  MailboxId,
+  MessageId,
+  MessageSource,
+  MessageStatus,
+  WorkspaceId,
+} from '../../domain/message.ts'
 import { limits } from '../../config.ts'
 import { sql, type Db } from '../database.ts'
 
@@ -14,7 +21,7 @@ export interface MessageListRow {
   readonly sender: string
   readonly recipient: string
   readonly subject: string
-  readonly source: 'rest' | 'smtp'
+  readonly source: MessageSource
   readonly errorMessage?: string
   readonly createdAt: Date
   readonly finishedAt?: Date
@@ -45,7 +52,7 @@ interface Row {
   readonly sender: string
   readonly recipient: string
   readonly subject: string
-  readonly source: 'rest' | 'smtp'
+  readonly source: MessageSource
   readonly error_message: string | null
   readonly created_at: Date
   readonly finished_at: Date | null
