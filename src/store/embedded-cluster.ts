@@ -5,7 +5,7 @@ import * as fs from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import type { Log } from '../base/log.ts'
 import { limits } from '../config.ts'
-import type { Binaries } from './embedded-binaries.ts'
+import { isPlain, type Binaries } from './embedded-binaries.ts'
 import { isAlive } from './embedded-hold.ts'
 import { codeOf, EmbeddedTrouble, identity, recall, remember, syncFolder } from './embedded-place.ts'
 import type { Place } from './embedded-place.ts'
@@ -22,6 +22,11 @@ export async function ensureCluster(place: Place, binaries: Binaries, { log, giv
     checkMajor(place, binaries)
     return remembered.password
   }
+  if (!isPlain(binaries.path))
+    throw new EmbeddedTrouble(
+      `PostgreSQL cannot be set up from ${binaries.path}: its name holds a character that a shell reads (", $, \`, \\ or a line's end). ` +
+        'Set POSTHORN_DATA_DIR to a folder without one, or move the checkout to one',
+    )
   log.started({ service: 'postgresql', step: 'creating the database', folder: place.cluster })
   const inside = dirname(place.cluster) === place.folder.path
   const birth = {

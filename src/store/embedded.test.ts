@@ -10,6 +10,7 @@ import { Client } from 'pg'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { silentLog } from '../base/log.ts'
 import { survivesItsLife } from '../base/service.test-kit.ts'
+import { ensureCluster } from './embedded-cluster.ts'
 import { embeddedPostgres } from './embedded.ts'
 import type { EmbeddedConnection } from './embedded.ts'
 
@@ -464,6 +465,21 @@ describe('what the operator is told', () => {
     const dataDir = installed()
     fs.writeFileSync(join(dataDir, 'postgresql', 'PG_VERSION'), '17\n')
     expect(await trouble(dataDir)).toMatch(/was made by PostgreSQL 17, this Posthorn brings 18\./)
+  })
+
+  test.each(['"', '$HOME', '`id`', '\\'])('a folder whose name initdb would give to a shell: %s', async (odd) => {
+    const data = fs.mkdtempSync(join(folder, 'odd-'))
+    const place = {
+      folder: { path: data, owner: undefined },
+      cluster: join(data, 'pg'),
+      runAs: undefined,
+      copies: data,
+    }
+    const binaries = { path: join(data, odd, 'native'), version: '18.0.0' }
+    await expect(ensureCluster(place, binaries, { log: silentLog })).rejects.toThrow(
+      /^PostgreSQL cannot be set up from .*: its name holds a character that a shell reads/,
+    )
+    expect(fs.existsSync(place.cluster)).toBe(false)
   })
 
   test('a start that fails, with the last words of PostgreSQL', async () => {
