@@ -12,9 +12,13 @@ export interface Address {
 /** The trouble that the system's error means; `what` names the server. */
 export function cannotListen(what: string, { host, port, from }: Address, cause: unknown): Trouble {
   const { code, message } = cause as NodeJS.ErrnoException
-  const why = troubles[code ?? '']?.(from ?? {}) ?? message
+  const noLoopback = code === 'EADDRNOTAVAIL' && host === '127.0.0.1'
+  const why = noLoopback ? bringItUp : (troubles[code ?? '']?.(from ?? {}) ?? message)
   return new Trouble(`${what} cannot listen on ${host.includes(':') ? `[${host}]` : host}:${port}: ${why}`, { cause })
 }
+
+/** As in a network namespace of its own. */
+const bringItUp = 'this machine has no loopback address; bring it up (ip link set lo up)'
 
 type From = { readonly host?: string; readonly port?: string }
 
