@@ -96,11 +96,8 @@ async function start(running: Running): Promise<void> {
     return { first, login: await makeFirstLogin(db, vault), workspace: await aWorkspace(db, vault) }
   })
   const scanner = makeScanner(settings.POSTHORN_CLAMD) // for its description alone: the role `api` has its own
-  // Nothing listens there where the role is not run.
-  const url = names.includes('api') ? publicUrl(settings) : undefined
-  log.started({ roles: names.join(','), url })
-  const ready = url === undefined ? 'posthorn ready' : `posthorn ready ${url}`
-  say(1, `${welcome(settings, first, login, workspace, scanner.description)}${ready}\n`)
+  log.started({ roles: names.join(','), url: publicUrl(settings) })
+  say(1, `${welcome(settings, first, login, workspace, scanner.description)}posthorn ready ${publicUrl(settings)}\n`)
 }
 
 interface Ending {
