@@ -1,5 +1,5 @@
 // A mail for several recipients against a real database: all or none, the quota shared with REST, the same mail again, and never too late.
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { limits } from '../config.ts'
 import { silentLog } from '../base/log.ts'
 import type { MessageId } from '../domain/message.ts'
@@ -9,6 +9,7 @@ import { parseAddress, type EmailAddress } from '../mail/address.ts'
 import { makeAdmitter } from '../store/admit.ts'
 import { readBlob, stageBlob } from '../store/blobs.ts'
 import { makeIds } from '../store/message-id.ts'
+import { databaseNow } from '../store/database.ts'
 import { sweepRepeats } from '../store/repeats.ts'
 import { storeWorld, type Sender, type StoreWorld } from '../store/store.test-kit.ts'
 import { readRecord } from '../store/views/message-status.ts'
@@ -101,6 +102,13 @@ describe('all or none', () => {
     expect([await charged(sender), await kept(sender)]).toEqual([5, 5])
   })
 
+  test('more than what is left of the quota is refused as that, although something is left', async () => {
+    const sender = await world.sender({ hourly: 5 })
+    taken(await acceptMail(mailTo(sender, names(3))))
+    expect(codeOf(await acceptMail(mailTo(sender, names(3))))).toBe('hourly_limit_reached')
+    expect([await charged(sender), await kept(sender)]).toEqual([3, 3])
+  })
+
   test('one suppressed recipient: none', async () => {
     const sender = await world.sender()
     await world.db.run(
@@ -132,6 +140,20 @@ describe('all or none', () => {
       expect([await charged(sender), await kept(sender)]).toEqual([7, 7])
     },
   )
+
+  test('where the clock of the machine was set, the ids are still of the database’s', async () => {
+    const ids = makeIds(world.db)
+    await ids.synchronize()
+    ids.stop()
+    const here = Date.now
+    const clock = vi.spyOn(Date, 'now').mockImplementation(() => here() + 86_400_000)
+    try {
+      const [id = ''] = taken(await makeAcceptMail({ ...tools, ids })(mailTo(await world.sender(), names(1)))).ids
+      expect(Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16)).toBeLessThan(here() + 3_600_000)
+    } finally {
+      clock.mockRestore()
+    }
+  })
 
   test('an admission whose turn comes too late does not happen', async () => {
     const sender = await world.sender()
@@ -174,6 +196,45 @@ describe('the same mail again', () => {
     expect([await charged(sender), await kept(sender)]).toEqual([4, 4])
   })
 
+  test('in another order, both behind one that is refused: neither waits for the other', async () => {
+    const sender = await world.sender()
+    const [a, b] = names(2) as [string, string]
+    const answers = await Promise.all([
+      acceptMail(mailTo(sender, [b], { ...repeat('crossed'), until: performance.now() - 1 })),
+      acceptMail(mailTo(sender, [b, a], repeat('crossed'))),
+      acceptMail(mailTo(sender, [a, b], repeat('crossed'))),
+      acceptMail(mailTo(sender, [a], { ...repeat('crossed again'), until: performance.now() - 1 })),
+      acceptMail(mailTo(sender, [a, b], repeat('crossed again'))),
+      acceptMail(mailTo(sender, [b, a], repeat('crossed again'))),
+    ])
+    expect(answers.map(codeOf)).toEqual([
+      'service_unavailable',
+      'accepted',
+      'accepted',
+      'service_unavailable',
+      'accepted',
+      'accepted',
+    ])
+    expect(await kept(sender)).toBe(4)
+  })
+
+  test('nobody waits for the equal key of another workspace', async () => {
+    const [slow, other] = [await world.sender(), await world.sender()]
+    const [staging, go] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+    const stage: AcceptTools['stage'] = async (id, bytes) => {
+      staging.resolve()
+      await go.promise
+      await tools.stage(id, bytes)
+    }
+    const accepting = makeAcceptMail({ ...tools, stage })
+    const big = Buffer.alloc(3 * limits.contentChunkBytes, 'big\r\n')
+    const first = accepting(mailTo(slow, names(1), { ...repeat('equal'), content: big }))
+    await staging.promise
+    expect(codeOf(await accepting(mailTo(other, names(1), repeat('equal'))))).toBe('accepted')
+    go.resolve()
+    expect(codeOf(await first)).toBe('accepted')
+  })
+
   test('to sets that overlap, many at once: each recipient once', async () => {
     const sender = await world.sender()
     const sets = Array.from({ length: 30 }, (_, at) => names(6).filter((_name, name) => (at % 5) + name !== 4))
@@ -211,7 +272,7 @@ describe('the same mail again', () => {
     const sender = await world.sender()
     const key = (hash: string): Partial<MailSubmission> => ({ idempotency: { kind: 'key', key: 'k', hash } })
     const first = taken(await acceptMail(mailTo(sender, names(2), key('one'))))
-    expect(taken(await acceptMail(mailTo(sender, names(2), key('one')))).ids).toEqual(first.ids)
+    expect(await acceptMail(mailTo(sender, names(2), key('one')))).toEqual({ ids: first.ids, replayed: true })
     expect(codeOf(await acceptMail(mailTo(sender, names(2), key('two'))))).toBe('idempotency_key_reused')
     expect(await charged(sender)).toBe(2)
   })
@@ -243,6 +304,25 @@ describe('the content', () => {
     expect(await world.value('select count(*)::integer from staged_blobs')).toBe(0)
   })
 
+  test('a big mail to one is shared with nobody; its size counts what it lacked, and its text is kept whole, however long', async () => {
+    const sender = await world.sender()
+    const content = Buffer.alloc(3 * limits.contentChunkBytes, 'big\r\n')
+    const text = 'long\n'.repeat(limits.contentInlineBytesMax)
+    const { ids } = taken(
+      await acceptMail(mailTo(sender, names(1), { content, lacks: ['Date'], bodyText: () => text })),
+    )
+    const [file] = await world.db.run<{ blob: string; size: number; shared: boolean }>(
+      `select a.blob_id blob, a.size_bytes::integer size, c.shares_blobs shared
+         from attachments a join contents c on c.message_id = a.message_id where a.message_id = $1`,
+      [ids[0]],
+    )
+    const blob = await readBlob(world.db, file?.blob ?? '')
+    expect([file?.shared, file?.size]).toEqual([false, blob?.length])
+    expect(blob?.subarray(-content.length).equals(content)).toBe(true)
+    const record = await readRecord(world.db, sender.workspaceId, ids[0] as MessageId)
+    expect(record?.bodyText === text).toBe(true)
+  })
+
   test('what is lacking is made of the first id, the same for all', async () => {
     const sender = await world.sender()
     const { ids } = taken(await acceptMail(mailTo(sender, names(2), { lacks: ['Date', 'Message-ID'] })))
@@ -251,14 +331,40 @@ describe('the content', () => {
       [ids],
     )
     expect(new Set(texts.map(({ text }) => text)).size).toBe(1)
+    const date = Date.parse(/^Date: (.*)\r\n/.exec(texts[0]?.text ?? '')?.[1] ?? '')
+    expect(Math.abs(date - (await databaseNow(world.db)).getTime())).toBeLessThan(600_000)
     expect(texts[0]?.text).toMatch(
       new RegExp(`^Date: \\w{3}, .* \\+0000\r\nMessage-ID: <${ids[0]}@w\\.example>\r\nFrom: `),
     )
   })
 
+  const eicar = ['X5O!P%@AP[4\\PZX54(P^)7CC)7}$EICAR', '-STANDARD-ANTIVIRUS-TEST-FILE!$H+H*'].join('')
+
+  test('what the scan said is kept with each message', async () => {
+    const sender = await world.sender()
+    const { ids } = taken(
+      await acceptMail(mailTo(sender, names(2), { scanned: Buffer.from('From: x\r\n\r\nclean\r\n') })),
+    )
+    const records = await world.db.run<{ id: string; verdict: string }>(
+      `select message_id id, record ->> 'verdict' verdict from scans where message_id = any ($1) order by message_id`,
+      [ids],
+    )
+    expect(records).toEqual(ids.toSorted().map((id) => ({ id, verdict: 'clean' })))
+  })
+
+  test('what is refused anyway, or was accepted before, is not scanned', async () => {
+    const sender = await world.sender({ daily: 1 })
+    const malware = { scanned: Buffer.from(`From: x\r\n\r\n${eicar}\r\n`) }
+    const { ids } = taken(await acceptMail(mailTo(sender, names(1), repeat('known'))))
+    expect(await acceptMail(mailTo(sender, names(1), { ...repeat('known'), ...malware }))).toEqual({
+      ids,
+      replayed: true,
+    })
+    expect(codeOf(await acceptMail(mailTo(sender, names(1), malware)))).toBe('daily_limit_reached')
+  })
+
   test('malware: nothing is kept, nothing is charged', async () => {
     const sender = await world.sender()
-    const eicar = ['X5O!P%@AP[4\\PZX54(P^)7CC)7}$EICAR', '-STANDARD-ANTIVIRUS-TEST-FILE!$H+H*'].join('')
     const answer = await acceptMail(mailTo(sender, names(2), { scanned: Buffer.from(`From: x\r\n\r\n${eicar}\r\n`) }))
     expect(codeOf(answer)).toBe('attachment_infected')
     expect([await charged(sender), await kept(sender)]).toEqual([0, 0])

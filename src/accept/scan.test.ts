@@ -104,6 +104,21 @@ describe('a real clamd', () => {
       expect(await scanner.scan([locked])).toMatchObject({ kind: 'clean', record: { unexamined: ['encrypted'] } })
   })
 
+  test('what lies across the pieces in which a file is copied is found without an engine, too', async () => {
+    const bytes = Buffer.alloc(3 * 1024 * 1024, 'x')
+    eicar.copy(bytes, 1024 * 1024 - 10)
+    expect(await scannerAt(undefined).scan([file(bytes)])).toMatchObject({ kind: 'infected', position: 0 })
+  })
+
+  test('an examination that breaks off is no verdict, with or without an engine', async () => {
+    for (const scanner of [real(), scannerAt(undefined)]) {
+      const scan = scanner.scan([file(Buffer.alloc(20_000_000, 'x'))])
+      await scanner.stop()
+      expect(await scan).toMatchObject({ kind: 'unavailable' })
+      expect(await scanner.scan([file(Buffer.from('clean'))])).toMatchObject({ kind: 'unavailable' })
+    }
+  })
+
   test('killed, it cannot answer; started again, it can', { timeout: 60_000 }, async () => {
     const scanner = real()
     await clamd.kill()
