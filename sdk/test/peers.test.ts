@@ -134,9 +134,10 @@ describe('a send that is called off may have been accepted: the error carries th
     const stop = () => setImmediate(() => caller.abort(reason))
     const { asked, client } = await peer((response) => {
       if (when === 'while nobody answers') return stop()
-      response.writeHead(503, { 'retry-after': '10' }).end('busy', stop)
+      response.writeHead(503, { 'retry-after': '3600' }).end('busy', stop)
     })
-    const error = await thrownBy(client().send(message, { signal: caller.signal }))
+    const sending = client({ retryAfterMsMax: Infinity }).send(message, { signal: caller.signal })
+    const error = await thrownBy(sending)
     expect(error).toBeInstanceOf(PosthornConnectionError)
     expect(error).toMatchObject({ cause: reason, idempotencyKey: asked[0]?.key })
     expect(asked).toHaveLength(1)
@@ -200,6 +201,8 @@ test('times and counts need not be whole, and one that is no number, from a sett
 describe('an address', () => {
   test.each([
     'https://ada:lovelace@mail.example.com',
+    'https://lovelace@mail.example.com',
+    'https://:lovelace@mail.example.com',
     'https://mail.example.com/?x=1',
     'https://mail.example.com/#x',
     'ftp://mail.example.com',
@@ -221,7 +224,7 @@ describe('an address', () => {
     const { baseUrl, client } = await peer((response, { url }) =>
       response.end(url === '/mail/api/v1/send' ? accepted : ''),
     )
-    for (const given of [` ${baseUrl}/mail`, `${baseUrl}/mail/ `, `${baseUrl}/mail\n`])
+    for (const given of [` ${baseUrl}/mail`, `${baseUrl}/mail// `, `${baseUrl}/mail\n`])
       expect(await client({ baseUrl: given, retriesMax: 0 }).send(message)).toMatchObject({ id })
   })
 })
@@ -290,6 +293,7 @@ test('that nobody answered in time is said, with the time', async () => {
   expect(error).toBeInstanceOf(PosthornConnectionError)
   expect(error).toMatchObject({
     message: `Posthorn at ${baseUrl} did not answer within 50 ms.`,
+    cause: expect.objectContaining({ name: 'TimeoutError' }) as object,
     idempotencyKey: 'order-7',
   })
 })
@@ -339,4 +343,128 @@ test('all pages of events are read, each behind the one before, until there are 
   expect(urls).toEqual(
     ['?limit=2', '?after=a&limit=2', '?after=b+c&limit=2', '?after=z'].map((q) => `/api/v1/events${q}`),
   )
+})
+
+describe('whoever calls off a question hears his own reason, at once', () => {
+  const reason = new Error('not needed any more')
+  const sending = { message: { ...message, id }, processingStatus: 'sending', deliveryStatus: 'pending', events: [] }
+
+  test.each([
+    ['a status', (client: Posthorn, signal: AbortSignal) => client.status(id, { signal })],
+    ['events', (client: Posthorn, signal: AbortSignal) => client.eventPages({ signal }).next()],
+  ])('%s, also where nothing is tried again', async (_, ask) => {
+    const caller = new AbortController()
+    const { client } = await peer(() => caller.abort(reason))
+    expect(await thrownBy(ask(client({ retriesMax: 0 }), caller.signal))).toBe(reason)
+  })
+
+  test('an outcome, while a later look is under way', async () => {
+    const caller = new AbortController()
+    const { client } = await peer(says(200, JSON.stringify(sending)), () => caller.abort(reason))
+    const waiting = client().waitForOutcome(id, { signal: caller.signal, timeoutMs: Infinity })
+    expect(await thrownBy(waiting)).toBe(reason)
+  })
+
+  test('an outcome, between two looks', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    try {
+      const caller = new AbortController()
+      const { client } = await peer(says(200, JSON.stringify(sending)))
+      const waiting = thrownBy(client().waitForOutcome(id, { signal: caller.signal }))
+      await vi.waitUntil(() => vi.getTimerCount() > 0)
+      caller.abort(reason)
+      expect(await waiting).toBe(reason)
+    } finally {
+      vi.useRealTimers()
+    }
+  })
+})
+
+describe('waiting for an outcome', () => {
+  const told = (processingStatus: string) => ({
+    message: { ...message, id },
+    processingStatus,
+    deliveryStatus: 'pending',
+    events: [],
+  })
+
+  test('looks ever more slowly, at least every five seconds, for a minute; each request may take half a minute', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
+    const limits = vi.spyOn(AbortSignal, 'timeout')
+    try {
+      const looks: number[] = []
+      const client = new Posthorn({
+        baseUrl: 'https://mail.example.com',
+        apiKey,
+        fetch: () => {
+          looks.push(performance.now())
+          return Promise.resolve(Response.json(told('sending')))
+        },
+      })
+      const waiting = thrownBy(client.waitForOutcome(id))
+      await vi.advanceTimersByTimeAsync(60_000)
+      expect(await waiting).toBeInstanceOf(PosthornWaitError)
+      const pauses = looks.slice(1).map((at, n) => at - (looks[n] ?? 0))
+      const expected = pauses.slice(0, -1).map((_, n) => Math.min(250 * 1.5 ** n, 5_000))
+      for (const [n, ms] of expected.entries()) expect(Math.abs((pauses[n] ?? 0) - ms)).toBeLessThanOrEqual(1)
+      expect(Math.abs((looks.at(-1) ?? 0) - (looks[0] ?? 0) - 60_000)).toBeLessThanOrEqual(1)
+      const asked = limits.mock.calls.map(([ms]) => ms)
+      expect(asked[0]).toBe(60_000)
+      expect(asked.filter((_, n) => n % 2 === 1).every((ms) => ms === 30_000)).toBe(true)
+      expect(asked.at(-2)).toBe(1_000) // the last look, when the time is over
+    } finally {
+      limits.mockRestore()
+      vi.useRealTimers()
+    }
+  })
+
+  test('of whatever length, the first look takes its time, and its error is told as it is', async () => {
+    const limits = vi.spyOn(AbortSignal, 'timeout')
+    limits.mockImplementation((ms) => (ms <= 1_000 ? AbortSignal.abort() : new AbortController().signal))
+    try {
+      const { client } = await peer(says(200, JSON.stringify(told('sent'))))
+      expect(await client().waitForOutcome(id, { timeoutMs: 1 })).toEqual(told('sent'))
+      const lost = await peer((response) => response.destroy())
+      const error = await thrownBy(lost.client({ retriesMax: 0 }).waitForOutcome(id, { timeoutMs: 1 }))
+      expect(error).toBeInstanceOf(PosthornConnectionError)
+    } finally {
+      limits.mockRestore()
+    }
+  })
+
+  test('a no to a later look is told as it is', async () => {
+    const { client } = await peer(says(200, JSON.stringify(told('sending'))), says(401, '{"code":"invalid_api_key"}'))
+    expect(await thrownBy(client().waitForOutcome(id))).toMatchObject({ status: 401, code: 'invalid_api_key' })
+  })
+})
+
+test('an id is one step of the path, whatever stands in it', async () => {
+  const urls: (string | undefined)[] = []
+  const { client } = await peer((response, { url }) => {
+    urls.push(url)
+    response.writeHead(404).end()
+  })
+  await thrownBy(client().status('../send?x#y'))
+  expect(urls).toEqual(['/api/v1/messages/..%2Fsend%3Fx%23y'])
+})
+
+test('a name for a message may have 255 characters', async () => {
+  const { asked, client } = await peer(says(202, accepted))
+  await client().send(message, { idempotencyKey: 'x'.repeat(255) })
+  expect(asked[0]?.key).toBe('x'.repeat(255))
+})
+
+test('the fetch of the platform is called as it asks for: of no object, and the one that is there at the time', async () => {
+  const client = new Posthorn({ baseUrl: 'https://mail.example.com', apiKey })
+  const receivers: unknown[] = []
+  const platform = vi.spyOn(globalThis, 'fetch').mockImplementation(function (this: unknown) {
+    receivers.push(this)
+    return Promise.resolve(new Response(accepted, { status: 202 }))
+  })
+  try {
+    expect(await client.send(message)).toMatchObject({ id })
+    expect(receivers).toEqual([undefined])
+  } finally {
+    platform.mockRestore()
+  }
 })
