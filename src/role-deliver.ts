@@ -17,7 +17,7 @@ import { closeAll, type Role, type RoleTools } from './role.ts'
 import { sandboxServer } from './smtp/sandbox.ts'
 import { listen, openDatabase, type PoolKind } from './store/database.ts'
 import type { Retention } from './store/housekeeping.ts'
-import { takeSeats, type Seat } from './store/node-folder.ts'
+import { takeLeftSeats, takeSeat, type Seat } from './store/node-folder.ts'
 import { makeNudges } from './store/nudges.ts'
 import { makeRecorder } from './store/outbound.ts'
 import { queueGauges, queueSamples } from './queue-samples.ts'
@@ -29,11 +29,21 @@ import { makeSandboxInbox } from './store/sandbox.ts'
 const writesEvents: ReadonlySet<string> = new Set(['claim', 'reap', 'replay'])
 
 export async function deliver({ settings, connection, patience, vault, log, metrics }: RoleTools): Promise<Role> {
-  const seats = await Promise.all(takeSeats(settings.POSTHORN_DATA_DIR).map((seat) => openSeat(seat, log)))
-  const [own, ...left] = seats as [OpenSeat, ...OpenSeat[]]
+  const seat = takeSeat(settings.POSTHORN_DATA_DIR)
+  const own = await openSeat(seat, log)
+  let left: OpenSeat[] = []
   const fence = makeFence({
     own,
-    left,
+    left: async () => {
+      const seats = takeLeftSeats(settings.POSTHORN_DATA_DIR, seat)
+      const opened = await Promise.allSettled(seats.map((each) => openSeat(each, log)))
+      left = opened.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []))
+      const failed = opened.find((each) => each.status === 'rejected')
+      if (failed === undefined) return left
+      // What cannot be read cannot be compared: all of them again, later.
+      for (const each of left) await each.release()
+      throw failed.reason
+    },
     name: settings.POSTHORN_HOSTNAME,
     log,
     listen: (heard) => listen(connection, 'posthorn_delivery', heard),
@@ -122,7 +132,7 @@ export async function deliver({ settings, connection, patience, vault, log, metr
       () => signers.stop(),
       ...closeAll(queueDb, armDb, finishDb, inboxDb, houseDb),
       () => nudges.close(),
-      ...seats.map((seat) => () => seat.release()),
+      async () => void (await Promise.all([own, ...left].map((each) => each.release()))),
     ],
   }
 }
@@ -131,8 +141,7 @@ type OpenSeat = Awaited<ReturnType<typeof openSeat>>
 
 /** What a seat of the data folder holds, until it is released. */
 async function openSeat(seat: Seat, log: Log) {
-  const mark = await openMark(seat.folder)
-  const journal = await openJournal(seat.folder, log)
+  const [mark, journal] = await openFiles(seat, log)
   let released: Promise<void> | undefined
   const release = async () => {
     await mark.close()
@@ -140,6 +149,21 @@ async function openSeat(seat: Seat, log: Log) {
     seat.release()
   }
   return { mark, journal, release: () => (released ??= release()) }
+}
+
+type Mark = Awaited<ReturnType<typeof openMark>>
+type Journal = Awaited<ReturnType<typeof openJournal>>
+
+async function openFiles(seat: Seat, log: Log): Promise<[Mark, Journal]> {
+  let mark: Mark | undefined
+  try {
+    mark = await openMark(seat.folder)
+    return [mark, await openJournal(seat.folder, log)]
+  } catch (error) {
+    await mark?.close()
+    seat.release()
+    throw error
+  }
 }
 
 /** An address to listen on is one to connect to, but for those that stand for all. */

@@ -74,10 +74,10 @@ async function delivered(counter: number, untold: readonly Ending[] = []): Promi
   return folder
 }
 
-function fenceOf(own: NodeState, left: readonly Life[] = [], log = silentLog): Fence {
+function fenceOf(own: NodeState, left: () => readonly Life[] = () => [], log = silentLog): Fence {
   const fence = makeFence({
     own,
-    left,
+    left: () => Promise.resolve(left().filter(({ released }) => !released)),
     name: 'node.test',
     log,
     listen: (heard) => listen(world.connection, 'posthorn_delivery', heard),
@@ -129,7 +129,7 @@ test('stopped in the middle of a look, it says nothing of a fault: operators cou
   await holder.query('begin')
   await holder.query('lock table delivering_nodes in access exclusive mode')
   const faults: string[] = []
-  const fence = fenceOf(own, [], { ...silentLog, fault: (what) => void faults.push(what) })
+  const fence = fenceOf(own, undefined, { ...silentLog, fault: (what) => void faults.push(what) })
   await fence.start()
   const pid = await waiterForLock()
   const stopped = fence.stop()
@@ -147,7 +147,7 @@ test('opens when the journals are told, also those that were left by processes w
   const holder = await world.session()
   await holder.query('begin')
   await holder.query('select from outbound where message_id = $1 for update', [theirs.id])
-  const fence = fenceOf(own, [left])
+  const fence = fenceOf(own, () => [left])
   await fence.start()
   // Nobody may claim what a journal still speaks of.
   const told: boolean[] = []
@@ -173,7 +173,7 @@ test.each(['own', 'left'])(
     await world.db.run('update delivering_nodes set counter = counter - 1 where id = $1', [
       (which === 'own' ? own : left).mark.node,
     ])
-    const fence = fenceOf(own, [left])
+    const fence = fenceOf(own, () => [left])
     await fence.start()
     await until(fence, () => fence.stops.length > 0)
     expect([fence.isOpen(), fence.knowsDatabase(), await reasons()]).toEqual([false, false, ['fence behind']])
@@ -184,6 +184,26 @@ test.each(['own', 'left'])(
     expect([await statusOf(claim), left.released]).toEqual(['sent', true])
   },
 )
+
+test('after a failover, whoever runs confirms also for a process of its folder that ended since: nobody else would', async () => {
+  const own = await lifeIn(await delivered(3))
+  const folder = await delivered(8)
+  let ended: Life | undefined
+  const fence = fenceOf(own, () => (ended === undefined ? [] : [ended]))
+  await fence.start()
+  await until(fence, () => fence.isOpen())
+  const claim = await armed()
+  const beside = await lifeIn(folder)
+  await beside.journal.keep(accepted(claim))
+  await beside.release()
+  ended = await lifeIn(folder)
+  await world.db.run(`update installation set value = '00000000' where name = 'timeline'`)
+  await world.db.run(`update delivering_nodes set timeline = '00000000'`)
+  // The sessions of before are gone with the old primary.
+  await fence.greet(world.db.rows)
+  await until(fence, () => fence.isOpen())
+  expect([await reasons(), await statusOf(claim), ended.released]).toEqual([[], 'sent', true])
+})
 
 test('a reply whose telling failed is told again', async () => {
   const claim = await armed()

@@ -17,8 +17,8 @@ export interface NodeState {
 
 export interface FenceTools {
   readonly own: NodeState
-  /** Of processes that ended without a successor: checked and told as our own, then let go. */
-  readonly left: readonly (NodeState & { release(): Promise<void> })[]
+  /** Takes what processes without a successor have left by now: checked and told as our own, then let go. */
+  readonly left: () => Promise<readonly (NodeState & { release(): Promise<void> })[]>
   /** This node's name, for people. */
   readonly name: string
   readonly log: Log
@@ -48,7 +48,7 @@ export function makeFence(tools: FenceTools): Fence {
   /** This node has shown that the database is not behind it, and its journals are told. */
   let admitted = false
   let told = 'nothing'
-  let left = [...tools.left]
+  let left: Awaited<ReturnType<FenceTools['left']>> = []
   let vouchedOn: Ask | undefined
   let saidUnknown = false
   const listeners: (() => void)[] = []
@@ -86,6 +86,8 @@ export function makeFence(tools: FenceTools): Fence {
   /** On the session that lasts: everything that comes before the first claim. */
   const settleAndLook = async (ask: Ask): Promise<void> => {
     let fine = await look(ask)
+    // Each time anew: after a failover everybody waits also for those that have ended since our start, and nobody else speaks for them.
+    if (left.length === 0) left = await tools.left()
     for (const seat of left)
       if (seat.mark.known !== undefined) fine = (await checkIn(ask, seat)).trouble === null && fine
     if (fine) {

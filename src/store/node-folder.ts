@@ -1,5 +1,5 @@
 // Where a delivering node keeps what must survive it: `delivery/N` in the data folder, one seat for each process that shares the folder. A
-// seat is held by a lock of the kernel, as the embedded database is; who starts also finds the seats that nobody holds any more.
+// seat is held by a lock of the kernel, as the embedded database is; who delivers also looks after the seats that nobody holds any more.
 import * as fs from 'node:fs'
 import { join } from 'node:path'
 import { makeFolders } from '../base/folders.ts'
@@ -13,28 +13,32 @@ export interface Seat {
   release(): void
 }
 
-/** The first is ours; the others were left by processes that ended, with a mark and perhaps a journal in them. */
-export type Seats = readonly [own: Seat, ...left: Seat[]]
-
-export function takeSeats(dataDir: string): Seats {
+/** The first that is free, or a new one. */
+export function takeSeat(dataDir: string): Seat {
   const data = openDataFolder(dataDir)
   const home = join(data.path, 'delivery')
   makeFolder(home, data.owner)
-  const free: Seat[] = []
   for (let n = 1; n <= limits.nodesPerFolderMax; n++) {
     const folder = join(home, String(n))
-    const isNew = !fs.existsSync(folder)
-    if (isNew && free.length > 0) break
     const lock = tryLock(`${folder}.lock`, data)
     if (lock === undefined) continue
     makeFolder(folder, data.owner)
-    free.push({ folder, release: () => lock.close() })
-    if (isNew) break
+    return { folder, release: () => lock.close() }
   }
-  const [own, ...left] = free
-  if (own === undefined)
-    throw new Trouble(`More than ${limits.nodesPerFolderMax} processes deliver from the data folder ${data.path}`)
-  return [own, ...left]
+  throw new Trouble(`More than ${limits.nodesPerFolderMax} processes deliver from the data folder ${data.path}`)
+}
+
+/** Takes those beside ours that were left by processes that ended, with a mark and perhaps a journal in them. */
+export function takeLeftSeats(dataDir: string, own: Seat): Seat[] {
+  const data = openDataFolder(dataDir)
+  const left: Seat[] = []
+  for (let n = 1; n <= limits.nodesPerFolderMax; n++) {
+    const folder = join(data.path, 'delivery', String(n))
+    if (!fs.existsSync(folder)) break
+    const lock = folder === own.folder ? undefined : tryLock(`${folder}.lock`, data)
+    if (lock !== undefined) left.push({ folder, release: () => lock.close() })
+  }
+  return left
 }
 
 function makeFolder(path: string, owner: { readonly uid: number; readonly gid: number } | undefined): void {

@@ -1,0 +1,46 @@
+// The seats of one data folder, with real locks: each process has one of its own, and those that nobody holds are found by whoever looks.
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { basename, join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { takeLeftSeats, takeSeat, type Seat } from './node-folder.ts'
+
+let folder: string
+let held: Set<Seat>
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'posthorn-seats-'))
+  held = new Set()
+})
+afterEach(() => {
+  for (const seat of held) seat.release()
+  rmSync(folder, { recursive: true })
+})
+
+const take = (): Seat => {
+  const seat = takeSeat(folder)
+  held.add(seat)
+  return seat
+}
+const left = (own: Seat): Seat[] => {
+  const seats = takeLeftSeats(folder, own)
+  for (const seat of seats) held.add(seat)
+  return seats
+}
+const release = (seat: Seat) => {
+  held.delete(seat)
+  seat.release()
+}
+const names = (seats: readonly Seat[]) => seats.map((seat) => basename(seat.folder))
+
+test('a process that ended beside another is found by that one, whenever it looks, and its seat is free again behind it', () => {
+  const [first, second, third] = [take(), take(), take()]
+  expect(names([first, second, third])).toEqual(['1', '2', '3'])
+  expect(left(first)).toEqual([])
+  release(second)
+  const found = left(first)
+  expect(names(found)).toEqual(['2'])
+  expect(left(third)).toEqual([])
+  for (const seat of found) release(seat)
+  release(first)
+  expect(names(left(third))).toEqual(['1', '2'])
+})
