@@ -2,7 +2,7 @@
 import { limits } from '../config.ts'
 import type { Db } from '../store/database.ts'
 import { countDomains } from '../store/domain-checks.ts'
-import { readStops } from '../store/fence.ts'
+import { awaitedNodes, readStops } from '../store/fence.ts'
 import { readQueueFacts } from '../store/queue-facts.ts'
 import { oldestTransaction, readServerFacts, warningsAbout, whyUnfit } from '../store/server-facts.ts'
 import { fail, ok, skipped, warn, type Finding } from './finding.ts'
@@ -59,7 +59,10 @@ export async function checkDelivery(db: Db): Promise<Finding> {
     )
   if (stops.some(({ kind }) => kind === 'drain'))
     return warn(`Delivery is stopped: ${said}. To deliver again: posthorn drain --off`)
-  return warn(`Delivery waits: ${said}. It goes on by itself when the other nodes have confirmed.`)
+  const nodes = (await awaitedNodes(db)).map(({ name, seenAt }) => `${name}, last seen ${seenAt.toISOString()}`)
+  return warn(
+    `Delivery waits: ${said}. It goes on by itself when every node has confirmed${nodes.length === 0 ? '' : ` (waited for: ${nodes.join('; ')})`}. For one that will never come back: docs/restore.md, then posthorn recover --resume`,
+  )
 }
 
 export async function checkQueue(db: Db): Promise<Finding> {

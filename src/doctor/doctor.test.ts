@@ -339,6 +339,23 @@ describe('what is broken is found, and what to do is said', () => {
       },
     ],
   ]
+  test('a failover that a removed node never confirms: which one it is, and the way out', async () => {
+    await world.db.run(
+      `insert into delivering_nodes (id, name, counter, timeline, confirmed_at)
+       values (gen_random_uuid(), 'mx1.gone.example', 5, '00000001', app_now() - interval '2 days'),
+              (gen_random_uuid(), 'mx2.here.example', 5, '00000002', app_now()),
+              (gen_random_uuid(), 'mx3.forgotten.example', 5, '00000001', app_now() - interval '31 days')`,
+    )
+    await world.db.run(
+      `insert into delivery_stops (kind, reason, facts) values ('pause', 'timeline', '{"timeline": "00000002"}')`,
+    )
+    const { delivery } = await found({})
+    await world.db.run('delete from delivery_stops')
+    await world.db.run('delete from delivering_nodes')
+    expect(delivery?.status).toBe('warn')
+    expect(delivery?.detail).toMatch(/waited for: mx1\.gone\.example, last seen \S+Z\).*posthorn recover --resume/)
+  })
+
   test.each(cases)('%s', async (_, name, status, words, spoil) => {
     const { [name]: check } = await found(await spoil())
     expect(check).toMatchObject({ status, detail: expect.stringMatching(words) as string })

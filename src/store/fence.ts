@@ -66,6 +66,18 @@ export async function replayEndings(ask: Ask, endings: readonly Ending[]): Promi
   return endings.map((ending) => answers.get(claimName(ending)) ?? 'gone')
 }
 
+const awaited = sql(
+  'awaited-nodes',
+  `select n.name, n.confirmed_at "seenAt" from delivering_nodes n
+    where n.counter > 0 and n.timeline is distinct from (select s.facts ->> 'timeline' from delivery_stops s where s.kind = 'pause')
+      and n.confirmed_at > app_now() - $1 * interval '1 millisecond'
+    order by n.confirmed_at limit 5`,
+)
+
+/** For whom a pause after a failover waits; those that were not seen for the longest time first. */
+export const awaitedNodes = (db: Db): Promise<{ readonly name: string; readonly seenAt: Date }[]> =>
+  db.rows(awaited, [limits.nodeForgottenMs])
+
 const drain = sql('drain', `select stop_delivery_1('drain', 'operator', null)`)
 const undrain = sql('undrain', `delete from delivery_stops where kind = 'drain'`)
 
