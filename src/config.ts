@@ -760,6 +760,9 @@ export const limits = {
   webhookScheduleSeconds: [5, 300, 1_800, 7_200, 18_000, 36_000, 36_000],
   webhookJitter: 0.2,
   webhookFailingMs: 120 * 3600_000,
+  /** How often a sender says that it is there. Where none has for so long, nobody has posted, and no endpoint was failing meanwhile. */
+  webhookThereMs: 60_000,
+  webhookAwayMs: 10 * 60_000,
   /** Owners are told of an endpoint that was disabled by itself: how often a node looks, and how long it has for one. */
   webhookNoticesLookMs: 5_000,
   webhookNoticeLeaseMs: 30_000,

@@ -33,6 +33,11 @@ async function finished(): Promise<MessageId> {
   await world.db.run(`update messages set status = 'sent', finished_at = app_now() where id = $1`, [claim.id])
   return claim.id
 }
+const anEndpoint = ({ workspaceId }: Sender) =>
+  world.db.run(
+    `insert into webhook_endpoints (workspace_id, url, api_version, secret_sealed) values ($1, 'https://there.example/', '2026-11-01', '')`,
+    [workspaceId],
+  )
 const rowsOf = (id: MessageId) =>
   world.value<string>(
     `select concat_ws(' ', (select count(*) from messages where id = $1), (select count(*) from contents where message_id = $1),
@@ -77,6 +82,17 @@ describe('what is kept, and for how long (decisions K)', () => {
     await inDays(400)
     await keep()
     expect(await rowsOf(claim?.id as MessageId)).toBe('1 1 2')
+  })
+
+  test('what an active endpoint has still to be told is kept, however old: a service that was off for months tells it at last', async () => {
+    await anEndpoint(sender)
+    const id = await finished()
+    await inDays(200)
+    await keep()
+    expect(await rowsOf(id)).toBe('1 0 2')
+    await world.db.run(`update webhook_endpoints set state = 'disabled', reason = 'by_hand'`)
+    await keep()
+    expect(await rowsOf(id)).toBe('0 0 0')
   })
 
   test('a workspace that keeps no content has none after the end, at once for readers, soon on the disk', async () => {
@@ -313,6 +329,19 @@ describe('what found no partition', () => {
     await keep()
     expect(await astray()).toBe('1 0 0')
     await inDays(91)
+    await keep()
+    expect(await astray()).toBe('0 0 0')
+  })
+
+  test('is kept for as long as an active endpoint has still to be told of it', async () => {
+    const old = idInDays(-100)
+    await anEndpoint(sender)
+    await makeAdmitter(world.db).admit(world.submission(sender, { id: old }))
+    await world.db.run('delete from outbound')
+    await inDays(100)
+    await keep()
+    expect(await astray()).toBe('1 0 1')
+    await world.db.run('delete from webhook_queue')
     await keep()
     expect(await astray()).toBe('0 0 0')
   })

@@ -29,9 +29,9 @@ const tellContentDays = sql(
   `insert into installation (name, value) values ('keep_content_days', $1)
    on conflict (name) do update set value = excluded.value where installation.value <> excluded.value`,
 )
-const detach = sql('detach-expired', 'select detach_expired_1($1::text::json) name')
+const detach = sql('detach-expired', 'select detach_expired_2($1::text::json) name')
 const drop = sql('drop-expired', 'select drop_expired_1() name')
-const astray = sql('delete-astray', 'select delete_astray_1($1::text::json, $2) many')
+const astray = sql('delete-astray', 'select delete_astray_2($1::text::json, $2) many')
 const unwanted = sql('drop-unwanted-contents', 'select drop_unwanted_contents_1($1) many')
 // The record of a message that was accepted under a key may live for one period of partitions longer than asked; so do the keys. There are as
 // many of them as messages, and an index by age would be written by every admission: so the table is read once, when records have gone, a

@@ -220,12 +220,15 @@ export function makeWebhookRecorder(
     readonly owner: string
     /** After so long without a success an endpoint is disabled. */
     readonly failingMs: number
+    /** Answers before anything is written. */
+    readonly there?: () => Promise<unknown>
     disabled(workspace: WorkspaceId, reason: DisableReason): void
     /** Later events of these messages may be claimed now. */
     more(): void
   },
 ): WebhookRecorder {
   const write = async (rows: readonly string[]): Promise<readonly void[]> => {
+    await tools.there?.()
     const answers = await repeating(() =>
       db.rows<{ workspace_id: WorkspaceId | null; reason: DisableReason }>(ended, [
         `[${rows.join(',')}]`,

@@ -487,6 +487,36 @@ test('after 120 hours without one success an endpoint is disabled; a success bef
   await node.stop()
 })
 
+test('the time in which nobody posted is no time without a success: a start after weeks disables no endpoint at its first failure', async () => {
+  const there = await receiver()
+  const shop = await world.customer(there.url)
+  there.answer = status(500)
+  const shown = () => world.desk.show(shop.workspaceId)
+  const failing = () =>
+    world.eventually(shown, (endpoint) => 'state' in endpoint && endpoint.failingSince !== undefined)
+  const first = await webhookNode(1)
+  await world.admit(shop)
+  await failing()
+  await first.stop()
+  const later = Date.now() + 14 * 86_400_000
+  await world.setClock(new Date(later).toISOString())
+  try {
+    const second = await webhookNode(1)
+    await there.count(2)
+    await world.eventually(
+      () =>
+        world.value<boolean>('select count(*) > 1 from webhook_attempts where workspace_id = $1', [shop.workspaceId]),
+      (written) => written,
+    )
+    expect(await shown()).toMatchObject({ state: 'active', failingSince: expect.any(Date) as Date })
+    const since = await world.value<Date>('select failing_since from webhook_endpoints where workspace_id = $1', [shop.workspaceId]) // prettier-ignore
+    expect(later - since.getTime()).toBeLessThan(86_400_000)
+    await second.stop()
+  } finally {
+    await world.setClock()
+  }
+})
+
 test('a rotation while events flow: every one proves a secret that its receiver knows', async () => {
   // In real time: a busy machine may take longer than a scaled day.
   const desk = makeWebhookDesk({ db: world.db, vault, targets: anywhere, timeScale: 1 })

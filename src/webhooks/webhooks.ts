@@ -19,6 +19,7 @@ import {
   type ClaimedWebhook,
   type WebhookResult,
 } from '../store/webhooks.ts'
+import { sendersThere } from '../store/webhook-senders.ts'
 import { webhookEventOf } from './event-body.ts'
 import { makeKnownEndpoints } from './known-endpoints.ts'
 import type { Poster } from './post.ts'
@@ -83,8 +84,10 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
         resolve()
       }
     })
+  const there = sendersThere(tools.db)
   const recorder = makeWebhookRecorder(tools.resultDb, {
     owner,
+    there,
     failingMs: limits.webhookFailingMs / tools.timeScale,
     disabled: (workspaceId, reason) => tools.log.notified({ workspaceId, outcome: 'endpoint_disabled', reason }),
     more: poke,
@@ -102,6 +105,7 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
     const most = Math.min(freeSlots(), limits.webhookClaimMost)
     const share = limits.webhookShareFirst
     const request = { cursor, since: floor.since, rooms: shares.rooms(), share, most, leaseMs: tools.leaseMs, owner }
+    await there()
     const answer = await claimWebhooks(tools.db, request)
     cursor = answer.cursor
     const tookMs = performance.now() - startedAt

@@ -22,11 +22,15 @@ export const WebhookEndpoint = Type.Object(
       Type.Enum(['by_hand', 'receiver_gone', 'no_success'], {
         type: 'string',
         description:
-          'Why it is disabled. `receiver_gone`: the last try at an event was answered with 410; `no_success`: no try succeeded for 120 hours.',
+          'Why it is disabled. `receiver_gone`: the last try at an event was answered with 410; `no_success`: no try succeeded for 120 hours in which there was a sender.',
       }),
     ),
     disabledAt: Type.Optional(time('Since when it is disabled.')),
-    failingSince: Type.Optional(time('The first failed try since the last success, or since the URL was changed.')),
+    failingSince: Type.Optional(
+      time(
+        'The first failed try since the last success, or since the URL was changed; later by the time in which the service was off.',
+      ),
+    ),
     rotating: Type.Boolean({
       description: 'A new secret is prepared: `Webhook-Signature-Next` carries its signature.',
     }),
