@@ -571,6 +571,10 @@ export const limits = {
   /** A database that hangs is told to the caller within 5 seconds, all three together (delivery-semantics 5). */
   authenticationMs: 1_500,
   admissionMs: 2_300,
+  /** Of that, for the commit and the way there and back: what was not done before is not admitted. */
+  admissionKeepMs: 300,
+  /** Rows that have less left than the last statement took are not sent with the next, up to this: the youngest always are. */
+  admissionNeedMsMax: 1_900,
   rereadMs: 1_000,
   /** What asks for /readyz seldom waits longer than a few seconds, and should be told why not. */
   readyMs: 1_500,

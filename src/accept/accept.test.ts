@@ -359,6 +359,19 @@ describe('the outcome of the commit', () => {
     expect(codeOf(await answers(submission(sender)))).toBe('accepted') // by itself, on a new connection
   })
 
+  test('a lock holds it up for longer than the caller waits: a fault, and nothing is accepted when the lock is gone', async () => {
+    const sender = await world.sender()
+    const holder = await world.session()
+    const tools = await toolsOn(world.anotherNode())
+    await holder.query('begin')
+    await holder.query('select from usage where workspace_id = $1 for update', [sender.workspaceId])
+    await expect(makeAccept(tools)(submission(sender)).then(codeOf)).rejects.toSatisfy(isDatabaseAway)
+    await waitingFor(holder) // the statement is still under way
+    await holder.query('rollback')
+    await tools.admitter.quiet()
+    expect(await traces(sender)).toEqual([0, 0, 0, 0, 0])
+  })
+
   test('the line is cut after the commit, before its answer: accepted, because the row is found', async () => {
     const sender = await world.sender({ daily: 10 })
     const { accept: through, proxy } = await behindProxy()

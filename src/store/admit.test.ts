@@ -79,6 +79,24 @@ describe('an admission', () => {
     expect(await recordsOf(sender)).toBe(0)
   })
 
+  test('that a lock has held up until its caller had gone is not admitted, but its neighbour in the batch, whose caller waits', async () => {
+    const sender = await world.sender()
+    const holder = await world.session()
+    await holder.query('begin')
+    await holder.query('select from usage where workspace_id = $1 for update', [sender.workspaceId])
+    const admitter = makeAdmitter(world.anotherNode())
+    const admit = (ms: number) => admitter.admitGroup([world.submission(sender)], performance.now() + ms)
+    const answers = Promise.allSettled([admit(limits.admissionKeepMs + 100), admit(60_000)])
+    const held = `select 1 from pg_stat_activity where cardinality(pg_blocking_pids(pid)) > 0 and clock_timestamp() > xact_start + interval '200 ms'`
+    while ((await world.db.run(held)).length === 0);
+    await holder.query('rollback')
+    expect(await answers).toMatchObject([
+      { status: 'rejected', reason: { name: 'AdmissionTooLate' } },
+      { status: 'fulfilled', value: [{ admitted: true }] },
+    ])
+    expect(await recordsOf(sender)).toBe(1)
+  })
+
   test('ends at expiresAt or at the greatest age, whichever is first', async () => {
     const sender = await world.sender()
     const soon = world.submission(sender, { expires: '2026-03-01T10:00:00.000Z' })

@@ -52,7 +52,7 @@ interface Queued {
   readonly until: number
 }
 
-/** The group waited for its turn longer than its caller for the answer: surely not admitted. */
+/** The group could only have been admitted when its caller had stopped waiting for the answer: surely not admitted. */
 export class AdmissionTooLate extends Error {
   override readonly name = 'AdmissionTooLate'
 }
@@ -67,7 +67,12 @@ type Told = ({ n: number } & Judgement) | ({ n: null; workspace_id: WorkspaceId 
 /** Fields of content that is kept apart from its row. */
 const apart = ['files', 'chunks', 'body_blob']
 
-const statement = sql('admit', 'select * from admit_2($1::text::json, $2::uuid[], $3, $4)')
+// Who was not told that it is accepted sends again: what a lock has held up for too long raises behind all its work, instead of being
+// kept after that (migration 0046).
+const statement = sql(
+  'admit',
+  'select a.*, (select in_time_1($5)) in_time from admit_2($1::text::json, $2::uuid[], $3, $4) a',
+)
 /** The same for a batch with verdicts to keep, which few have. */
 const withScans = sql(
   'admit-scanned',
@@ -76,23 +81,34 @@ const withScans = sql(
      insert into scans (workspace_id, message_id, record)
      select s.w, s.id, s.record from json_to_recordset($5::text::json) as s (n integer, w uuid, id uuid, record json)
        join answered a on a.n = s.n where a.admitted)
-   select * from answered`,
+   select a.*, (select in_time_1($6)) in_time from answered a`,
 )
+const isTooLate = (error: unknown): boolean => error instanceof Error && (error as { code?: unknown }).code === 'PH002'
+
+/** How much time a statement takes: a group that has not as much left would make those late that were sent with it. */
+interface Pace {
+  needMs: number
+}
 
 async function admitBatch(
   db: Db,
   groups: readonly Queued[],
   commit: boolean,
+  pace: Pace,
 ): Promise<readonly (readonly Admission[])[]> {
   const answers: Admission[][] = groups.map(() => [])
   const now = performance.now()
+  /** When the first of them would be too late: it takes a while yet to keep it, and to say so. */
+  let until = Infinity
   const workspaces = new Set<WorkspaceId>()
   const groupOf: number[] = []
   let files = false
   let json = '['
   const verdicts: object[] = []
-  groups.forEach(({ workspaceId, rows, withFiles, scans, until }, at) => {
-    if (until < now) return
+  groups.forEach(({ workspaceId, rows, withFiles, scans, ...group }, at) => {
+    const end = group.until - limits.admissionKeepMs
+    if (end < now + pace.needMs) return
+    until = Math.min(until, end)
     files ||= withFiles
     workspaces.add(workspaceId)
     const first = groupOf.length
@@ -104,11 +120,17 @@ async function admitBatch(
   })
   if (groupOf.length === 0) return answers
   const values = [`${json}]`, [...workspaces], commit, files]
-  const told = await repeating(() =>
-    verdicts.length === 0
-      ? db.rows<Told>(statement, values)
-      : db.rows<Told>(withScans, [...values, JSON.stringify(verdicts)]),
-  )
+  const told = await repeating(() => {
+    const leftMs = until - performance.now()
+    return verdicts.length === 0
+      ? db.rows<Told>(statement, [...values, leftMs])
+      : db.rows<Told>(withScans, [...values, JSON.stringify(verdicts), leftMs])
+  }).catch((error: unknown) => {
+    if (!isTooLate(error)) throw error
+    pace.needMs = Math.min(limits.admissionNeedMsMax, Math.max(limits.admissionNeedMsMax / 4, 2 * pace.needMs))
+    throw new AdmissionTooLate('the admission came too late')
+  })
+  pace.needMs = Math.min(limits.admissionNeedMsMax, performance.now() - now)
   const firstOf = new Map<number, number>()
   groupOf.forEach((at, n) => firstOf.has(at) || firstOf.set(at, n))
   const quotas = new Map<WorkspaceId, Quota>()
@@ -145,8 +167,14 @@ export function makeAdmitter(db: Db): Admitter {
     waitingMax: limits.admitWaitingMax,
     patienceMs: limits.admissionMs,
   }
-  const batch = (commit: boolean) =>
-    new Batch<Queued, readonly Admission[]>((groups) => admitBatch(db, groups, commit), bounds, surelyAborted)
+  const batch = (commit: boolean) => {
+    const pace = { needMs: 0 }
+    return new Batch<Queued, readonly Admission[]>(
+      (groups) => admitBatch(db, groups, commit, pace),
+      bounds,
+      surelyNotAdmitted,
+    )
+  }
   const admitting = batch(true)
   const looking = batch(false)
   const add = async (to: typeof admitting, rows: readonly AdmissionRow[], until: number) => {

@@ -1502,6 +1502,16 @@ begin
   end if;
   return (select sum(charged)::integer from trailing_hour(minutes, minute, at));
 end $function$;
+CREATE OR REPLACE FUNCTION public.in_time_1(patience_ms double precision)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if extract(epoch from clock_timestamp() - now()) * 1000 > patience_ms then
+    raise exception 'the caller does not wait any longer' using errcode = 'PH002';
+  end if;
+  return true;
+end $function$;
 CREATE OR REPLACE FUNCTION public.late_proof_1(batch json)
  RETURNS TABLE(id uuid, epoch integer)
  LANGUAGE sql
