@@ -20,7 +20,7 @@ import { answeredWithin, isDatabaseAway, listen, openDatabase, type Db } from '.
 import { makeIds } from './store/message-id.ts'
 import { makeNudges } from './store/nudges.ts'
 import { makeRefusalBook } from './store/refused-submissions.ts'
-import { foldCounts } from './store/usage.ts'
+import { makeFold } from './store/usage.ts'
 import { readRecord, readStatus } from './store/views/message-status.ts'
 import { catchUp, makeTargets, makeWebhookDesk } from './webhooks/webhooks.ts'
 import {
@@ -193,11 +193,12 @@ async function tellScanner(asked: Scanner, log: Log): Promise<void> {
 function folding(db: Db, log: Log): Service {
   let timer: NodeJS.Timeout | undefined
   let working: Promise<void> = Promise.resolve()
+  const fold = makeFold()
   return {
     name: 'counts',
     start: () => {
       timer ??= setInterval(() => {
-        working = working.then(() => foldCounts(db)).catch((error: unknown) => log.fault('counts', error))
+        working = working.then(() => fold(db)).catch((error: unknown) => log.fault('counts', error))
       }, limits.foldCountsMs)
       return Promise.resolve()
     },

@@ -7,7 +7,7 @@ import { limits } from '../config.ts'
 import { scopes } from '../domain/scopes.ts'
 import { revokeKeyRow } from '../store/access.ts'
 import type { Sender } from '../store/store.test-kit.ts'
-import { foldCounts } from '../store/usage.ts'
+import { makeFold } from '../store/usage.ts'
 import { listKeys } from '../workspace/keys.ts'
 import { officeWorld, type OfficeWorld } from './office.test-kit.ts'
 
@@ -40,7 +40,7 @@ const send = async (sender: Sender) => {
   const key = await office.key(sender.workspaceId, ...scopes)
   const body = { mailboxId: sender.mailboxId, recipient: 'ann@example.org', subject: 's', bodyText: 'b' }
   expect((await office.withKey(key, 'POST', '/send', body)).statusCode).toBe(202)
-  await foldCounts(office.world.db)
+  await makeFold()(office.world.db)
 }
 
 test('a workspace hears of its own changes and of nobody else’s', async () => {

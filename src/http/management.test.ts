@@ -8,7 +8,7 @@ import { parseAddress, type EmailAddress } from '../mail/address.ts'
 import { textOfMail } from '../mail/mail-text.ts'
 import { isMailMistake, readSubmittedMail } from '../mail/submitted-mail.ts'
 import { readReplaceable } from '../store/sent-again.ts'
-import { foldCounts } from '../store/usage.ts'
+import { makeFold } from '../store/usage.ts'
 import type { Sender } from '../store/store.test-kit.ts'
 import { makeToken } from '../mail/return-path.ts'
 import { makeReturnPathKeys } from '../store/return-path-keys.ts'
@@ -790,10 +790,10 @@ describe('usage', () => {
     expect(p50).toBeGreaterThan(4_000 * 0.8)
     expect(p50).toBeLessThan(4_000 * 1.2)
     expect([24, 25]).toContain(before.points.length)
-    await Promise.all([foldCounts(office.world.db), foldCounts(office.world.anotherNode())])
+    await Promise.all([makeFold()(office.world.db), makeFold()(office.world.anotherNode())])
     expect(await office.world.value('select count(*)::integer from fresh_counts')).toBe(0)
     expect((await series()).totals).toEqual(before.totals)
-    await foldCounts(office.world.db)
+    await makeFold()(office.world.db)
     // Until the end of this hour, by the clock of those who count.
     const hour = Math.ceil(Date.now() / 3600_000) * 3600_000 + 5 * 3600_000
     await office.world.setClock(new Date(hour - 1).toISOString())

@@ -9,7 +9,9 @@ import { openDatabase, type Db, type Statement } from './database.ts'
 import { makeRecorder, reap } from './outbound.ts'
 import { listMailboxRows } from './senders.ts'
 import { storeWorld, type Sender, type StoreWorld } from './store.test-kit.ts'
+import { readWebhookQueueFacts } from './queue-facts.ts'
 import { searchSuppressions } from './suppressions.ts'
+import { makeFold } from './usage.ts'
 import { claimWebhooks, firstWorkspace, makeWebhookRecorder } from './webhooks.ts'
 
 let world: StoreWorld
@@ -230,3 +232,42 @@ test.each([0, 250])(
     await backup.query('rollback')
   },
 )
+
+test('a fold of the counts goes along what was folded under an open snapshot now and then, not each second', async () => {
+  const backup = await world.session()
+  await backup.query('begin isolation level repeatable read')
+  await backup.query('select count(*) from plans')
+  const count = `insert into fresh_counts (workspace_id, hour, kind, bucket, many) select $1, date_trunc('hour', app_now()), 'x', 0, 1 from generate_series(1, $2::integer)`
+  let at = 0
+  const fold = makeFold(() => (at += 10))
+  await world.db.run(count, [sender.workspaceId, 50_000])
+  for (let round = 1; round <= 3; round++) {
+    await fold(world.db)
+    await world.db.run(count, [sender.workspaceId, 10])
+  }
+  expect(await pagesOf(fold)).toBeLessThan(200)
+  await fold(world.db)
+  expect(await world.value('select count(*)::integer from fresh_counts')).toBe(0)
+  // What lies before it is found by the next whole one.
+  await backup.query('rollback')
+  await world.db.run('truncate fresh_counts')
+  await world.db.run(count, [sender.workspaceId, 10])
+  at += 10_000
+  await fold(world.db)
+  expect(await world.value('select count(*)::integer from fresh_counts')).toBe(0)
+})
+
+test('the facts of the webhook queue, of one workspace with a long queue beside many endpoints', async () => {
+  await world.db.run('truncate webhook_queue')
+  await world.db.run(
+    `insert into webhook_endpoints (workspace_id, url, api_version, secret_sealed)
+     select id, 'https://a.example/', '2026-11-01', '' from workspaces where name like 'small%'`,
+  )
+  await world.db.run(
+    `insert into webhook_queue (workspace_id, message_id, sequence, due_at)
+     select (select min(workspace_id::text)::uuid from webhook_endpoints), gen_random_uuid(), 1, app_now() from generate_series(1, 5000) n`,
+  )
+  await world.db.run('vacuum analyze webhook_queue')
+  expect(await pagesOf(readWebhookQueueFacts)).toBeLessThan(40_000)
+  expect((await readWebhookQueueFacts(world.db)).many).toBe(5_000)
+})

@@ -29,12 +29,13 @@ export async function readQueueFacts(db: Db): Promise<QueueFacts> {
   }
 }
 
+// Row by row: as a join the queue would be read once for each endpoint (docs/decisions/0006).
 const webhooks = sql(
   'webhook-queue-facts',
   `select count(*)::integer many,
           greatest(0, coalesce(extract(epoch from app_now() - min(q.due_at) filter (where q.lease_until is null)), 0))::float8 "oldestDueSeconds"
-     from (select w.due_at, w.lease_until from webhook_queue w
-            where exists (select from webhook_endpoints e where e.workspace_id = w.workspace_id and e.state = 'active') limit $1) q`,
+     from (select w.due_at, w.lease_until from webhook_queue w cross join lateral (
+             select from webhook_endpoints e where e.workspace_id = w.workspace_id and e.state = 'active' limit 1) wanted limit $1) q`,
 )
 
 /** Events that wait for an endpoint that is active. */

@@ -54,7 +54,8 @@ const counts = sql(
 const fold = sql(
   'fold-counts',
   `with taken as (
-     delete from fresh_counts where ctid = any (array(select ctid from fresh_counts limit $1 for update skip locked))
+     delete from fresh_counts where ctid = any (array(
+       select ctid from fresh_counts where ctid >= $2::tid limit $1 for update skip locked))
      returning workspace_id, hour, kind, bucket, many),
    folded as (
      insert into hourly_counts as known (workspace_id, hour, kind, bucket, many)
@@ -65,7 +66,8 @@ const fold = sql(
    told as (
      select pg_notify('posthorn_live', case when count(distinct workspace_id) > 200 then '*' else string_agg(distinct workspace_id::text, ',') end)
        from taken having count(*) > 0)
-   select count(*)::integer many, (select count(*) from told) from taken`,
+   select count(*)::integer many, (select count(*) from told),
+          (pg_relation_size('fresh_counts') / current_setting('block_size')::integer)::integer pages from taken`,
 )
 
 // Workspace by workspace, as the key goes: before PostgreSQL 18 a search by the hour alone reads all that is kept.
@@ -85,10 +87,29 @@ export async function pruneCounts(db: Db): Promise<void> {
 export const readCounts = (db: Db, workspace: WorkspaceId, from: Date, til: Date, step: 'hour' | 'day') =>
   db.rows<CountRow>(counts, [workspace, from, til, step])
 
-/** Folds what has come together, and tells the channel `posthorn_live` whose it was; returns when little is left. */
-export async function foldCounts(db: Db): Promise<void> {
-  for (;;) {
-    const [row] = await db.rows<{ many: number }>(fold, [limits.foldCountsRows])
-    if ((row?.many ?? 0) < limits.foldCountsRows) return
+/**
+ * Folds what has come together, and tells the channel `posthorn_live` whose it was; returns when little is left. While a snapshot is held (a
+ * backup), all that was folded since lies there yet: so where going along all of it takes long, a fold begins where the table ended a round ago,
+ * and only now and then at its beginning, where there is room again when the snapshot has gone.
+ */
+export function makeFold(now = () => performance.now()): (db: Db) => Promise<void> {
+  let wholeAgainAt = -Infinity
+  /** Pages at the end of the last round, and of the one before. */
+  let ended = 0
+  let endedBefore = 0
+  return async (db) => {
+    const began = now()
+    const isWhole = began >= wholeAgainAt
+    const from = isWhole ? 0 : Math.max(0, endedBefore - 1)
+    let many: number
+    let pages: number
+    do {
+      const [row] = await db.rows<{ many: number; pages: number }>(fold, [limits.foldCountsRows, `(${from},0)`])
+      many = row?.many ?? 0
+      pages = row?.pages ?? 0
+    } while (many === limits.foldCountsRows)
+    endedBefore = ended
+    ended = pages
+    if (isWhole) wholeAgainAt = now() + (now() - began) / limits.wholeWalkPart
   }
 }
