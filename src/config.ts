@@ -573,8 +573,8 @@ export const limits = {
   admissionMs: 2_300,
   /** Of that, for the commit and the way there and back: what was not done before is not admitted. */
   admissionKeepMs: 300,
-  /** Rows that have less left than the last statement took are not sent with the next, up to this: the youngest always are. */
-  admissionNeedMsMax: 1_900,
+  /** A row that has less left than the last statement took, or than this, does not go with the next: it would spoil it for those beside it. */
+  admissionNeedMsMax: 100,
   rereadMs: 1_000,
   /** What asks for /readyz seldom waits longer than a few seconds, and should be told why not. */
   readyMs: 1_500,
