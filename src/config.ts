@@ -300,6 +300,12 @@ export const settingTable = {
     'Addresses of the TLS-ending proxies whose forwarding headers count.',
     'none',
   ),
+  POSTHORN_SMTP_PROXIES: setting<readonly string[]>(
+    addresses,
+    [],
+    'Addresses of TCP proxies in front of the SMTP ports. Each of their connections must begin with a header of the PROXY protocol, which counts from nobody else.',
+    'none',
+  ),
   POSTHORN_SYSTEM_MAILBOX: setting<string | undefined>(
     mailbox,
     undefined,
@@ -892,6 +898,7 @@ export const limits = {
   /** From one IPv4 address, or one IPv6 /64. */
   smtpSessionsPerAddressMax: 100,
   smtpHandshakeMs: 30_000,
+  proxyHeaderBytesMax: 4_096,
   /** How long a peer may take to close after our last word. */
   smtpCloseMs: 2_000,
   /** How often the files of the certificate are looked at. */

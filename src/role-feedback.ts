@@ -13,6 +13,7 @@ export function feedback(tools: RoleTools): Role {
     port: settings.POSTHORN_FEEDBACK_PORT,
     from: { host: 'POSTHORN_FEEDBACK_HOST', port: 'POSTHORN_FEEDBACK_PORT' },
     hostname: settings.POSTHORN_HOSTNAME,
+    proxies: settings.POSTHORN_SMTP_PROXIES,
     ...(tls !== undefined && { tls, renewed: renewals(settings, tls, log).renewed }),
     feedback: opened.feedback,
     log,

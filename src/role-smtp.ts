@@ -58,6 +58,7 @@ export function smtp({ settings, connection, vault, log, metrics }: RoleTools): 
   )
   const shared = {
     host: settings.POSTHORN_SMTP_HOST,
+    proxies: settings.POSTHORN_SMTP_PROXIES,
     policy,
     log,
     tls,

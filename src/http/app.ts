@@ -12,7 +12,7 @@ import { dashboardRoutes } from './dashboard.ts'
 import { answerFault, answerNotFound, answerRefusal } from './face.ts'
 import type { Face } from './face.ts'
 import { Guesses } from '../base/guesses.ts'
-import { among } from './caller-address.ts'
+import { oneOf } from './caller-address.ts'
 import { boundConnections, boundRequests } from './connections.ts'
 import { eventRoutes } from './events.ts'
 import { feedRoute } from './feeds.ts'
@@ -59,7 +59,7 @@ export function buildApp(options: HttpOptions): FastifyInstance {
 
   const app = fastify({
     logger: false,
-    trustProxy: options.trustProxy.length > 0 ? among(options.trustProxy) : false,
+    trustProxy: options.trustProxy.length > 0 ? oneOf(options.trustProxy) : false,
     genReqId: nextId,
     requestTimeout: limits.requestMs,
     keepAliveTimeout: limits.keepAliveMs,

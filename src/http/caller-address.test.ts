@@ -3,11 +3,11 @@ import { fastify } from 'fastify'
 import { expect, test } from 'vitest'
 import { readSettings } from '../config.ts'
 import { buildApp } from './app.ts'
-import { among, callerAddress } from './caller-address.ts'
+import { callerAddress, oneOf } from './caller-address.ts'
 import { optionsWith } from './face.test-kit.ts'
 
 async function callerOf(trusted: readonly string[], remoteAddress: string, forwarded: string): Promise<string> {
-  const app = fastify({ trustProxy: among(trusted) })
+  const app = fastify({ trustProxy: oneOf(trusted) })
   app.get('/', (request) => ({ caller: callerAddress(request) }))
   const answer = await app.inject({ url: '/', remoteAddress, headers: { 'x-forwarded-for': forwarded } })
   return answer.json<{ caller: string }>().caller

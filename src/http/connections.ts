@@ -2,7 +2,8 @@
 import type { Server, Socket } from 'node:net'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { sourceOf } from '../base/guesses.ts'
-import { among, callerAddress } from './caller-address.ts'
+import { among } from '../base/networks.ts'
+import { callerAddress } from './caller-address.ts'
 
 /** `most` from one IPv4 address, or one IPv6 /64. `free`: addresses and networks that speak for many, and are not counted. */
 export function boundConnections(server: Server, most: number, free: readonly string[]): void {

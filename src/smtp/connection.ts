@@ -40,8 +40,8 @@ export class SmtpConnection implements Wire {
   #handshakeSince: number | undefined
   #closingSince: number | undefined
 
-  /** `ended` runs once, when nothing of the connection is left. */
-  constructor(socket: Socket, parts: ConnectionParts, ended: () => void) {
+  /** `address`: the client's. `ended` runs once, when nothing of the connection is left. */
+  constructor(socket: Socket, address: string, parts: ConnectionParts, ended: () => void) {
     this.#parts = parts
     this.#plain = socket
     this.#socket = socket
@@ -49,7 +49,7 @@ export class SmtpConnection implements Wire {
     this.#openedAt = this.#movedAt = performance.now()
     this.#session = new SmtpSession({
       offer: parts.offer,
-      policy: parts.policy(this.#client(socket.remoteAddress ?? '')),
+      policy: parts.policy(this.#client(address)),
       wire: this,
       limits: parts.limits,
       room: parts.room,
@@ -138,6 +138,7 @@ export class SmtpConnection implements Wire {
     })
     this.#socket.on('drain', () => this.#balance())
     this.#socket.on('end', () => this.#session.inputEnded())
+    this.#socket.resume() // a proxy's word was read before
   }
 
   /** Reads on only while the session keeps up with its input and the peer with our replies. */

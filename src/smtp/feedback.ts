@@ -8,7 +8,10 @@ import { openOffer, type Client, type Envelope, type Policy } from './policy.ts'
 import { replies, type Answer, type Reply } from './reply.ts'
 import { networkOf, smtpServer, type SmtpServer, type SmtpServerOptions } from './server.ts'
 
-export interface FeedbackServerOptions extends Pick<SmtpServerOptions, 'host' | 'port' | 'from' | 'tls' | 'renewed'> {
+export interface FeedbackServerOptions extends Pick<
+  SmtpServerOptions,
+  'host' | 'port' | 'from' | 'tls' | 'renewed' | 'proxies'
+> {
   readonly hostname: string
   readonly feedback: Pick<Feedback, 'addresseeOf' | 'receive'>
   readonly log: Log
@@ -66,6 +69,7 @@ export function feedbackServer(options: FeedbackServerOptions): SmtpServer {
     log,
     ...(options.tls !== undefined && { tls: options.tls }),
     ...(options.renewed !== undefined && { renewed: options.renewed }),
+    ...(options.proxies !== undefined && { proxies: options.proxies }),
     limits: {
       messageBytesMax: limits.feedbackBytesMax,
       contentBytesMax: limits.feedbackContentInFlightBytesMax,

@@ -94,7 +94,7 @@ export const mistakeReplies = {
   proxy: {
     code: 521,
     enhanced: '5.5.1',
-    text: 'The PROXY protocol is not understood here: the proxy must connect without it',
+    text: 'The PROXY protocol is taken from the addresses in POSTHORN_SMTP_PROXIES alone',
     close: true,
   },
 } as const satisfies Record<Mistake, Reply>

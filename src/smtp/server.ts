@@ -5,10 +5,12 @@ import { createSecureContext } from 'node:tls'
 import { limits as allLimits } from '../config.ts'
 import type { Log } from '../base/log.ts'
 import { cannotListen, type Address } from '../base/listening.ts'
+import { among } from '../base/networks.ts'
 import { lifecycle, type Service } from '../base/service.ts'
 import { SmtpConnection, type ConnectionLimits, type ConnectionParts } from './connection.ts'
 import { Room } from './content.ts'
 import type { Client, Offer, Policy } from './policy.ts'
+import { introduce } from './proxied.ts'
 import { formatReply, replies } from './reply.ts'
 
 export interface ServerLimits extends ConnectionLimits {
@@ -58,6 +60,8 @@ export interface SmtpServerOptions extends Address {
   readonly limits?: Partial<ServerLimits>
   /** For servers that share what they may hold. */
   readonly room?: Room
+  /** Addresses and networks of proxies that pass connections on: each of theirs begins with a PROXY header. */
+  readonly proxies?: readonly string[]
   /** Sessions of each client, for servers that are one to their clients. */
   readonly sessions?: Map<string, number>
 }
@@ -95,13 +99,34 @@ export function smtpServer(options: SmtpServerOptions): SmtpServer {
   let renewer: NodeJS.Timeout | undefined
   let quiet: (() => void) | undefined
 
-  const welcome = (socket: Socket): void => {
-    const network = networkOf(socket.remoteAddress ?? '')
+  /** Of proxies, before they have said whose they are. */
+  const unknown = new Set<Socket>()
+  const isProxy = among(options.proxies ?? [])
+  const arrive = (socket: Socket): void => {
+    const { remoteAddress } = socket
+    if (remoteAddress === undefined) return void socket.destroy() // it has left already, as health checks do
+    if (!isProxy(remoteAddress)) return welcome(socket, remoteAddress)
+    if (connections.size + unknown.size >= limits.sessionsMax) return void socket.destroy()
+    unknown.add(socket)
+    introduce(socket, limits.handshakeMs, {
+      known: (address = remoteAddress) => {
+        unknown.delete(socket)
+        welcome(socket, address)
+      },
+      failed: (why) => {
+        unknown.delete(socket)
+        if (why !== undefined) log.fault('smtp proxy', `${name}: the proxy ${remoteAddress} was not understood: ${why}`)
+      },
+    })
+  }
+
+  const welcome = (socket: Socket, address: string): void => {
+    const network = networkOf(address)
     const sessions = perNetwork.get(network) ?? 0
     const most = isLoopback(network) ? limits.sessionsPerLoopbackMax : limits.sessionsPerAddressMax
     if (connections.size >= limits.sessionsMax || sessions >= most) return turnAway(socket, parts.implicitTls)
     perNetwork.set(network, sessions + 1)
-    const connection = new SmtpConnection(socket, parts, () => {
+    const connection = new SmtpConnection(socket, address, parts, () => {
       connections.delete(connection)
       const left = (perNetwork.get(network) ?? 1) - 1
       if (left === 0) perNetwork.delete(network)
@@ -120,7 +145,7 @@ export function smtpServer(options: SmtpServerOptions): SmtpServer {
   }
 
   const begin = async (): Promise<void> => {
-    server = await listen(options, welcome)
+    server = await listen(options, arrive)
     server.on('error', (error) => log.fault('smtp listener', error, { service: name }))
     const every = Math.min(sweepMsMax, ...[limits.idleMs, limits.sessionMs, limits.handshakeMs].map((ms) => ms / 4))
     sweeper = setInterval(() => {
@@ -134,6 +159,7 @@ export function smtpServer(options: SmtpServerOptions): SmtpServer {
   const end = async (): Promise<void> => {
     server?.close()
     server = undefined
+    for (const socket of unknown) socket.destroy()
     if (connections.size > 0) {
       const allGone = new Promise<void>((resolve) => (quiet = resolve))
       const bound = setTimeout(() => {
@@ -157,10 +183,10 @@ export function smtpServer(options: SmtpServerOptions): SmtpServer {
   return { ...lifecycle(name, begin, end), port }
 }
 
-function listen({ name, ...at }: SmtpServerOptions, welcome: (socket: Socket) => void): Promise<Server> {
+function listen({ name, ...at }: SmtpServerOptions, arrive: (socket: Socket) => void): Promise<Server> {
   return new Promise((resolve, reject) => {
     // Half open: a client that says everything and closes its side still gets its answers.
-    const server = createServer({ noDelay: true, allowHalfOpen: true }, welcome)
+    const server = createServer({ noDelay: true, allowHalfOpen: true }, arrive)
     server.once('error', (cause) => reject(cannotListen(name, at, cause)))
     server.listen({ host: at.host, port: at.port, backlog }, () => {
       server.removeAllListeners('error')
