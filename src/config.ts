@@ -521,8 +521,9 @@ export const limits = {
   keepAliveMs: 130_000,
   httpQuietMs: 10_000,
   apiKeyCharactersMax: 200,
-  /** After a refusal the rest of a body is still read for this long, so that the caller gets to see the answer. */
-  lingerMs: 2_000,
+  /** After a refusal the rest of a body is still read for this long, so that the caller gets to see the answer; or until nothing comes for so long. */
+  lingerMs: 30_000,
+  lingerIdleMs: 2_000,
   lingerBytesMax: 64 * 1024 * 1024,
   // The log: what is kept while nobody reads it, and how long the end of the process waits for a reader.
   logHeldBytesMax: 1024 * 1024,

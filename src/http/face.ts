@@ -164,9 +164,9 @@ function hasUnreadBody(request: FastifyRequest): boolean {
 }
 
 /**
- * Writes the whole answer, then lets the rest of the body run into the void for a moment before the connection closes:
+ * Writes the whole answer, then lets the rest of the body run into the void while it comes, within bounds, before the connection closes:
  * closing at once would reset the connection under a caller that is still sending, and the answer would be lost with
- * it.
+ * it. Many callers read nothing before they have sent everything.
  */
 function answerUnread(request: FastifyRequest, reply: FastifyReply, status: number, body: string): FastifyReply {
   reply.hijack()
@@ -187,11 +187,13 @@ function answerUnread(request: FastifyRequest, reply: FastifyReply, status: numb
     clearTimeout(timer)
     if (!outgoing.writableEnded) outgoing.end()
   }
-  const timer = setTimeout(end, limits.lingerMs)
+  const until = performance.now() + limits.lingerMs
+  const timer = setTimeout(end, limits.lingerIdleMs)
   incoming.on('data', (chunk: Buffer) => {
     left -= chunk.length
     release(chunk) // many large bodies are refused at the same moment
-    if (left < 0) end()
+    if (left < 0 || performance.now() > until) end()
+    else timer.refresh()
   })
   incoming.once('end', end).once('close', end).once('error', end)
   incoming.resume()

@@ -1,10 +1,12 @@
 // Every status of the specification's two tables with its body, every refusal code, the order of checks, and what all
 // responses carry.
 import type { InjectOptions } from 'fastify'
-import { describe, expect, test } from 'vitest'
+import { Readable } from 'node:stream'
+import { afterEach, describe, expect, test, vi } from 'vitest'
 import { BatchFull } from '../base/batch.ts'
 import { survivesItsLife } from '../base/service.test-kit.ts'
 import { currentOwner } from '../base/turns.ts'
+import { limits } from '../config.ts'
 import type { RefusalCode } from '../domain/refusal.ts'
 import { refusalCodes, refuse } from '../domain/refusal.ts'
 import type { Principal, QuotaState } from '../domain/submission.ts'
@@ -39,6 +41,53 @@ const reading = (id: string = messageId, headers: Record<string, string> = {}): 
 })
 const hour: QuotaState = { window: 'hour', limit: 100, remaining: 40, resetSeconds: 61.2 }
 const day: QuotaState = { window: 'day', limit: 500, remaining: 10, resetSeconds: 4_000 }
+
+/** A body that comes piece by piece, and the answer to it, for which a caller waits that reads nothing before it has sent everything. */
+function slowly() {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
+  const body = new Readable({ read: () => undefined })
+  const { app } = appWith({ authenticate: () => Promise.resolve(undefined) })
+  let ended = false
+  const answer = app
+    .inject({
+      ...sending(),
+      payload: body,
+      headers: { 'content-type': 'application/json', 'content-length': '1000000000' },
+    })
+    .finally(() => (ended = true))
+  const turn = () => new Promise((resolve) => setImmediate(resolve))
+  return {
+    answer,
+    push: async (bytes: number, afterMs: number) => {
+      vi.advanceTimersByTime(afterMs)
+      body.push(Buffer.alloc(bytes))
+      for (let turns = 0; turns < 5; turns++) await turn()
+      return !ended
+    },
+  }
+}
+afterEach(() => void vi.useRealTimers())
+
+describe('what is refused before its body was read', () => {
+  test('is read on while it comes, or its caller would see a reset and no answer', async () => {
+    const { push, answer } = slowly()
+    await push(1, 0) // it is refused by now
+    for (let sentMs = 0; sentMs < limits.lingerMs; sentMs += limits.lingerIdleMs / 2)
+      expect(await push(1_000, limits.lingerIdleMs / 2)).toBe(true)
+    expect(await push(1_000, limits.lingerIdleMs / 2)).toBe(false)
+    expect((await answer).statusCode).toBe(401)
+  })
+
+  test.each([
+    ['comes no more', [1_000], limits.lingerIdleMs],
+    ['has no end', [limits.lingerBytesMax, 1], 0],
+  ])('but no longer where it %s', async (_, pieces, thenMs) => {
+    const { push, answer } = slowly()
+    for (const bytes of pieces) await push(bytes, 1)
+    vi.advanceTimersByTime(thenMs)
+    expect((await answer).statusCode).toBe(401)
+  })
+})
 
 describe('POST /api/v1/send, specification 4.1', () => {
   test('202: the message is queued', async () => {
