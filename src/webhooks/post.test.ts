@@ -376,6 +376,6 @@ test('the signature is the HMAC of timestamp, period and raw bytes, keyed with t
     .update(Buffer.concat([Buffer.from('1700000000.'), bytes]))
     .digest('hex')
   expect(signedHeaders({ current: signingKey(secret) }, 'an-id', 1_700_000_000, bytes)).toEqual([
-    'webhook-id', 'an-id', 'webhook-timestamp', '1700000000', 'webhook-signature', `v1=${wanted}`,
+    'Webhook-Id', 'an-id', 'Webhook-Timestamp', '1700000000', 'Webhook-Signature', `v1=${wanted}`,
   ]) // prettier-ignore
 })

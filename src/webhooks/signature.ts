@@ -23,19 +23,19 @@ export function signingKey(secret: string): KeyObject {
 const sign = (key: KeyObject, timestamp: string, body: Buffer): string =>
   `v1=${createHmac('sha256', key).update(timestamp).update('.').update(body).digest('hex')}`
 
-/** Names and values in turn, as the HTTP client takes them. */
+/** Names and values in turn, as the HTTP client takes them; written as in the specification, for receivers behind what hands them on unchanged. */
 export function signedHeaders(signers: Signers, id: string, seconds: number, body: Buffer): string[] {
   const timestamp = String(seconds)
   const headers = [
-    'webhook-id',
+    'Webhook-Id',
     id,
-    'webhook-timestamp',
+    'Webhook-Timestamp',
     timestamp,
-    'webhook-signature',
+    'Webhook-Signature',
     sign(signers.current, timestamp, body),
   ]
-  if (signers.next !== undefined) headers.push('webhook-signature-next', sign(signers.next, timestamp, body))
+  if (signers.next !== undefined) headers.push('Webhook-Signature-Next', sign(signers.next, timestamp, body))
   if (signers.previous !== undefined)
-    headers.push('webhook-signature-previous', sign(signers.previous, timestamp, body))
+    headers.push('Webhook-Signature-Previous', sign(signers.previous, timestamp, body))
   return headers
 }

@@ -69,6 +69,8 @@ test('an accepted message is told: body, headers and signature as the specificat
   expect(one?.proved).toEqual({ current: shop.secret, next: undefined, previous: undefined })
   expect(one?.headers['content-type']).toBe('application/json')
   expect(one?.headers['webhook-id']).toBe(one?.event.id)
+  // To the letter: some gateways hand the names on as they were written, to receivers that look for exactly these.
+  expect(one?.rawHeaders).toEqual(expect.arrayContaining(['Webhook-Id', 'Webhook-Timestamp', 'Webhook-Signature']))
   expect(one?.event.id).toBe(eventId(id as MessageId, 1))
   expect(Math.abs(Number(one?.headers['webhook-timestamp']) - Date.now() / 1000)).toBeLessThan(5)
   expect(one?.headers['webhook-signature']).toMatch(/^v1=[0-9a-f]{64}$/)

@@ -152,9 +152,9 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
         workspaceId: claimed.workspaceId,
         url: endpoint.url,
         headers: [
-          'content-type',
+          'Content-Type',
           'application/json',
-          'user-agent',
+          'User-Agent',
           `Posthorn/${tools.version}`,
           ...signedHeaders(
             endpoint.signers(),

@@ -11,6 +11,8 @@ import type { Certificate } from './certificates.ts'
 export interface Received {
   readonly path: string
   readonly headers: IncomingMessage['headers']
+  /** As they were written, names and values in turn. */
+  readonly rawHeaders: IncomingMessage['rawHeaders']
   readonly raw: Buffer
   readonly event: WebhookEvent
   /** On the clock of `performance.now()`. */
@@ -72,6 +74,7 @@ export async function startWebhookReceiver(
       const one: Received = {
         path: request.url ?? '',
         headers: request.headers,
+        rawHeaders: request.rawHeaders,
         raw,
         event: JSON.parse(raw.toString('utf8')) as WebhookEvent,
         at: performance.now(),
