@@ -1,6 +1,7 @@
 // The routes of this face and what surrounds them: ids, headers that every response carries, bounds of a connection, and
 // Error JSON for whatever goes wrong before a route is found.
 import { randomBytes } from 'node:crypto'
+import type { Socket } from 'node:net'
 import { fastify } from 'fastify'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { limits } from '../config.ts'
@@ -96,6 +97,11 @@ export function buildApp(options: HttpOptions): FastifyInstance {
   // Node would say "100 Continue" before we have looked at the key; `readBody` says it when the body is wanted.
   app.server.on('checkContinue', (request, response) => app.server.emit('request', request, response))
   app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response))
+  app.server.on('connect', (_request, stream) => {
+    const socket = stream as Socket // of a plain server
+    socket.on('error', () => socket.destroy()) // Node has taken its own listener off
+    answerMalformed({ code: 'tunnel' }, socket, nextId())
+  })
 
   app.decorateRequest('principal', null)
   app.decorateRequest('bodyRead', false)
@@ -151,6 +157,11 @@ const everywhere = {
 const overTls = { ...everywhere, 'strict-transport-security': 'max-age=31536000' }
 
 const noHost = refuse('invalid_request', 'An HTTP/1.1 request needs exactly one "Host" header.', { field: 'Host' })
+const otherCoding = refuse(
+  'invalid_request',
+  '"Transfer-Encoding" may only be "chunked", over HTTP/1.1; send the JSON text as it is.',
+  { field: 'Transfer-Encoding' },
+)
 const badEncoding = refuse(
   'invalid_request',
   'The address has a malformed percent-encoding: write each byte of its UTF-8 as "%" and two hexadecimal digits.',
@@ -164,6 +175,11 @@ const manyHeaders = refuse('invalid_request', `The request has more than ${limit
 function wrongHead({ raw }: FastifyRequest) {
   if (raw.rawHeaders.length > 2 * limits.requestHeadersMax) return manyHeaders
   if (raw.httpVersionMinor === 1 && (raw.headers.host === undefined || raw.headers.host.includes(','))) return noHost
+  // Node takes any list that ends in "chunked" (it refuses the others itself), and leaves what is before it on; a proxy before us may see another end
+  // of the body (RFC 9112, 6.1).
+  const coding = raw.headers['transfer-encoding']?.toLowerCase() ?? ''
+  const odd = raw.httpVersionMinor === 1 ? /[ \t,]chunked$/ : /chunked$/
+  if (odd.test(coding)) return otherCoding
   return undefined
 }
 

@@ -15,6 +15,7 @@ const answers: Readonly<Record<string, Answer>> = {
     status: '431 Request Header Fields Too Large',
     words: 'The request line and the headers are larger than 16 KB together.',
   },
+  tunnel: { status: '400 Bad Request', words: 'There is no tunnel here; ask for a path of the API.' },
   ERR_HTTP_REQUEST_TIMEOUT: { status: '408 Request Timeout', words: 'The request did not arrive in time.' },
 }
 

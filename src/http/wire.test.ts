@@ -70,6 +70,7 @@ const head = (...headers: string[]) =>
     '',
   ].join('\r\n')
 const request = head(`Content-Length: ${json.length}`) + json
+const chunked = `${json.length.toString(16)}\r\n${json}\r\n0\r\n\r\n`
 const status = (text: string) => Number(/^HTTP\/1\.1 (\d{3})/.exec(text)?.[1])
 const body = (text: string) => JSON.parse(text.slice(text.indexOf('\r\n\r\n') + 4)) as { error: string; code: string }
 
@@ -83,6 +84,7 @@ describe('malformed HTTP is answered with Error JSON, and the connection closes 
     ['two lengths', 400, `${head('Content-Length: 5', 'Content-Length: 6')}aaaaa`],
     ['a length that is no number', 400, head('Content-Length: +5')],
     ['another transfer coding', 400, head('Transfer-Encoding: gzip, identity')],
+    ['a tunnel', 400, 'CONNECT localhost:80 HTTP/1.1\r\nHost: x\r\n\r\n'],
     ['a folded header', 400, head('X-A: b\r\n c')],
     ['a header without a name', 400, head(': x')],
     ['a space before the colon', 400, head('Content-Length : 5')],
@@ -107,6 +109,11 @@ describe('malformed HTTP is answered with Error JSON, and the connection closes 
     ['more than 100 headers', head(...Array.from({ length: 100 }, () => 'X: y'), 'Content-Length: 0')],
     ['no host', request.replace('Host: x\r\n', '')],
     ['two hosts', request.replace('Host: x\r\n', 'Host: x\r\nHost: y\r\n')],
+    ['a coding below the chunks', head('Transfer-Encoding: gzip, chunked') + chunked],
+    [
+      'chunks over HTTP/1.0',
+      head('Transfer-Encoding: chunked', 'Connection: keep-alive').replace('/1.1', '/1.0') + chunked,
+    ],
   ])('%s are 400', async (_name, bytes) => {
     const { port, seen } = await listening()
     const line = dial(port)
