@@ -33,10 +33,9 @@ async function mailbox(
     policy: () => ({
       mail: () => replies.senderOk,
       rcpt: () => replies.recipientOk,
-      message: (pieces, envelope) => {
+      message: (content, envelope) => {
         const answer = answers[answered++] ?? replies.ok
-        if (answer.code < 400)
-          taken.push(`${envelope.from} ${envelope.recipients.join()} ${Buffer.concat(pieces).toString()}`)
+        if (answer.code < 400) taken.push(`${envelope.from} ${envelope.recipients.join()} ${content.toString()}`)
         for (const { n, resolve } of waiting) if (answered >= n) resolve()
         return answer
       },

@@ -16,7 +16,7 @@ function readData(pieces: readonly Buffer[], bytesMax = plenty) {
     if (ended) rest += copy.toString('latin1', end)
   }
   const { content } = reader
-  return { ended, rest, trouble: content.trouble, text: Buffer.concat(content.pieces()).toString('latin1') }
+  return { ended, rest, trouble: content.trouble, text: content.whole().toString('latin1') }
 }
 
 /** The whole of RFC 5321 4.5.2 once more, slowly and by other means. */
@@ -85,7 +85,7 @@ describe('BDAT', () => {
         const isClean = !/\r(?!\n)|(?<!\r)\n/.test(input)
         expect(content.trouble).toBe(isClean ? undefined : 'bareLineEnds')
         const whole = input === '' || input.endsWith('\n') ? input : `${input}\r\n`
-        if (isClean) expect(Buffer.concat(content.pieces()).toString()).toBe(whole)
+        if (isClean) expect(content.whole().toString()).toBe(whole)
       }),
     )
   })
@@ -100,6 +100,15 @@ describe('memory', () => {
     const whole = Buffer.concat(pieces)
     expect(whole.length).toBe(50_000)
     expect(whole.every((byte, at) => byte === 97 + (at % 26))).toBe(true)
+  })
+
+  test('a large message is kept in large blocks, and in one when it is complete, so that all of it goes back at once', () => {
+    const content = new Content(16 * 1024 * 1024, new Room(16 * 1024 * 1024))
+    const packet = (at: number) => Buffer.alloc(16 * 1024, 97 + (at % 26))
+    for (let at = 0; at < 512; at++) content.keep(packet(at))
+    expect(content.pieces().length).toBeLessThan(20)
+    expect(content.whole().equals(Buffer.concat(Array.from({ length: 512 }, (_, at) => packet(at))))).toBe(true)
+    expect(content.pieces()).toEqual([content.whole()])
   })
 
   test('the room that all share is taken, refused beyond its end, and given back', () => {

@@ -1,6 +1,7 @@
 // A message's content on its way in, from DATA (RFC 5321 4.5.2) or BDAT (RFC 3030): un-stuffed, bounded, and strict. Only
 // CR LF . CR LF ends DATA, and one bare CR or LF anywhere spoils the whole message (SMTP smuggling), while the reader stays in
 // step to the true end. Cutting the input anywhere gives the same result.
+import { limits } from '../config.ts'
 
 /** Bytes of content that all sessions together may hold, and of them the sessions of one owner, so that the others always find room. */
 export class Room {
@@ -33,6 +34,8 @@ const lineEnd = Buffer.from('\r\n')
 
 /** Smaller pieces are gathered in blocks of this size, or a client of one-byte packets would cost a hundred times its bytes. */
 const blockBytes = 4096
+/** What is large is gathered in these: the allocator gives them back whole, and would keep what pieces of 16 KB have taken. */
+const largeBlockBytes = 1024 * 1024
 
 /** What of a message has come so far. Too much, or a spoiled one, is counted and not kept. */
 export class Content {
@@ -79,16 +82,25 @@ export class Content {
     }
     this.#taken += piece.length
     // The first piece is most often the whole message.
-    if (piece.length >= blockBytes || this.#pieces.length === 0) {
+    const isLarge = this.#bytes > limits.smtpBlockBytes
+    if (!isLarge && (piece.length >= blockBytes || this.#pieces.length === 0)) {
       this.#closeBlock()
       this.#pieces.push(piece)
-    } else this.#gather(piece)
+    } else this.#gather(piece, isLarge ? largeBlockBytes : blockBytes)
   }
 
-  /** The content. Belongs to the caller until `release`. */
+  /** What it is held in. */
   pieces(): readonly Buffer[] {
     this.#closeBlock()
     return this.#pieces
+  }
+
+  /** The content, in one piece from here on: it is never held twice. Belongs to the caller until `release`. */
+  whole(): Buffer {
+    const [first = Buffer.alloc(0), ...more] = this.pieces()
+    const whole = more.length === 0 ? first : Buffer.concat(this.#pieces)
+    this.#pieces = [whole]
+    return whole
   }
 
   /** Forgets the bytes and gives their room back. */
@@ -100,14 +112,14 @@ export class Content {
     this.#blockUsed = 0
   }
 
-  #gather(piece: Buffer): void {
+  #gather(piece: Buffer, size: number): void {
     let from = 0
     while (from < piece.length) {
-      this.#block ??= Buffer.allocUnsafeSlow(blockBytes)
+      this.#block ??= Buffer.allocUnsafeSlow(size)
       const copied = piece.copy(this.#block, this.#blockUsed, from)
       from += copied
       this.#blockUsed += copied
-      if (this.#blockUsed === blockBytes) this.#closeBlock()
+      if (this.#blockUsed === this.#block.length) this.#closeBlock()
     }
   }
 

@@ -25,7 +25,7 @@ function open(
   const room = new Room(roomBytes)
   const kept: string[] = []
   const message: Policy['message'] = (content) => {
-    kept.push(Buffer.concat(content).toString('latin1'))
+    kept.push(content.toString('latin1'))
     return replies.ok
   }
   const session = new SmtpSession({
@@ -331,10 +331,7 @@ test('32 MiB of stuffed dots cost time in proportion and memory of their size on
   const { say, session, heard } = open(
     {
       message: (content) => {
-        bytes.push(
-          content.length,
-          content.reduce((sum, piece) => sum + piece.length, 0),
-        )
+        bytes.push(content.length)
         return replies.ok
       },
     },
@@ -346,5 +343,5 @@ test('32 MiB of stuffed dots cost time in proportion and memory of their size on
   for (let at = 0; at < 512; at++) session.push(Buffer.from(chunk))
   say('.\r\n')
   expect(codes(heard())).toBe('220 250 250 250 354 250')
-  expect(bytes).toEqual([512, 24 * 1024 * 1024])
+  expect(bytes).toEqual([24 * 1024 * 1024])
 })

@@ -285,7 +285,7 @@ export class SmtpSession {
     // A scan may take its time: what was said before does not wait for it.
     this.#flush()
     this.#decide(
-      () => this.#parts.policy.message(content.pieces(), envelope),
+      () => this.#parts.policy.message(content.whole(), envelope),
       (reply) => {
         if (isPositive(reply)) this.#errors = 0
         this.#say(reply)

@@ -30,8 +30,7 @@ export function feedbackServer(options: FeedbackServerOptions): SmtpServer {
   const policy = (client: Client): Policy => {
     const network = networkOf(client.address)
     let addressees = new Map<string, Addressee>()
-    const take = async (pieces: readonly Buffer[], envelope: Envelope): Promise<Answer> => {
-      const content = Buffer.concat(pieces)
+    const take = async (content: Buffer, envelope: Envelope): Promise<Answer> => {
       if (receivedFields(content) > limits.feedbackReceivedFieldsMax) return looping
       for (const recipient of new Set(envelope.recipients)) {
         const addressee = addressees.get(recipient)

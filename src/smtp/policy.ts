@@ -42,10 +42,10 @@ export interface Policy {
   mail(from: string, parameters: MailParameters): Decision
   rcpt(recipient: string): Decision
   /**
-   * The content, un-stuffed, every line ending with CR LF, and no CR or LF elsewhere. The pieces may share memory with what was
+   * The content, un-stuffed, every line ending with CR LF, and no CR or LF elsewhere. It may share memory with what was
    * read from the network: copy what is kept longer than the answer takes.
    */
-  message(content: readonly Buffer[], envelope: Envelope): Decision
+  message(content: Buffer, envelope: Envelope): Decision
   /** Told of a mail that the engine itself has refused, whole or for these recipients; before the login, too. */
   refused?(reply: Reply, recipients: readonly string[]): void
   /** The connection is gone. */

@@ -51,9 +51,8 @@ export function sandboxServer({
   const deferrals = new Deferrals(limits.sandboxDeferredMax)
   const nextQueueId = queueIds()
 
-  const receive = async (pieces: readonly Buffer[], envelope: Envelope, client: Client): Promise<Answer> => {
+  const receive = async (content: Buffer, envelope: Envelope, client: Client): Promise<Answer> => {
     const behaviours = envelope.recipients.map(behaviourOf)
-    const content = Buffer.concat(pieces)
     if (behaviours.includes('deferred') && deferrals.isDue(envelope, content)) return comeBack
     if (behaviours.includes('slow')) await wait(slowMs, undefined, { signal: client.gone }).catch(() => undefined)
     if (client.gone.aborted) return 'drop'
@@ -83,7 +82,7 @@ export function sandboxServer({
       if (behaviour === undefined) return unknownName
       return behaviour in rcptRefusals ? rcptRefusals[behaviour as keyof typeof rcptRefusals] : replies.recipientOk
     },
-    message: (pieces, envelope) => receive(pieces, envelope, client),
+    message: (content, envelope) => receive(content, envelope, client),
   })
 
   return smtpServer({

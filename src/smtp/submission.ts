@@ -1,7 +1,8 @@
 // SMTP submission (RFC 6409, decisions F): whoever has logged in sends from their workspace's mailboxes. The envelope alone decides the
 // recipients, the mail goes on as it was submitted. What is asked here is asked of the other rooms; this file turns a conversation into a
 // submission, and the answer into a reply.
-import { hash } from 'node:crypto'
+import { createHash, hash } from 'node:crypto'
+import { setImmediate } from 'node:timers/promises'
 import { whyNoRecipient } from '../accept/accept.ts'
 import { limits } from '../config.ts'
 import type { Guesses } from '../base/guesses.ts'
@@ -130,12 +131,11 @@ class SubmissionPolicy implements Policy {
     return replies.recipientOk
   }
 
-  async message(pieces: readonly Buffer[], envelope: Envelope): Promise<Reply> {
+  async message(bytes: Buffer, envelope: Envelope): Promise<Reply> {
     const began = performance.now()
     // A transaction may stay open for as long as its session: what was revoked or blocked meanwhile counts.
     const objection = await this.#objection()
     if (objection !== undefined) return objection
-    const bytes = pieces.length === 1 ? (pieces[0] as Buffer) : Buffer.concat(pieces)
     const { workspaceId, credentialId } = this.#known()
     const recipients = differentOf(envelope.recipients)
     const domain = recipients.length === 1 ? recipients[0]?.domain : undefined
@@ -255,8 +255,15 @@ async function idempotencyOf(
   return { kind: 'repeat', key: hash('sha256', [credentialId, from, content].join('\n')), hash: content }
 }
 
-/** A big mail is hashed beside the event loop. */
+/** A big mail is hashed piece by piece, with the event loop free in between: beside it would need copies. */
 async function sha256(bytes: Buffer): Promise<string> {
   if (bytes.length < limits.smtpBlockBytes) return hash('sha256', bytes)
-  return Buffer.from(await crypto.subtle.digest('SHA-256', new Uint8Array(bytes))).toString('hex')
+  const sum = createHash('sha256')
+  for (let at = 0; at < bytes.length; at += hashedAtOnceBytes) {
+    if (at > 0) await setImmediate()
+    sum.update(bytes.subarray(at, at + hashedAtOnceBytes))
+  }
+  return sum.digest('hex')
 }
+
+const hashedAtOnceBytes = 1024 * 1024

@@ -82,7 +82,7 @@ function welcoming(taken: string[], slow: boolean): Policy {
         recipient.startsWith('refused@') ? { code: 550, enhanced: '5.1.1', text: 'No such user' } : replies.recipientOk,
       ),
     message: (content, { from, recipients }) => {
-      taken.push(`${from} > ${recipients.join(', ')} = ${Buffer.concat(content).toString('latin1')}`)
+      taken.push(`${from} > ${recipients.join(', ')} = ${content.toString('latin1')}`)
       return answer({ code: 250, enhanced: '2.0.0', text: `Ok: queued as ${taken.length}` })
     },
   }
