@@ -944,6 +944,8 @@ export const limits = {
   /** Messages whose deferrals the simulator remembers. */
   sandboxDeferredMax: 10_000,
   sandboxInboxMax: 10_000,
+  /** Read from the database at once. */
+  sandboxSliceBytes: 1024 * 1024,
   sandboxInboxBytesMax: 2 * 1024 * 1024 * 1024,
   // People
   passwordCharactersMin: 10,

@@ -2,6 +2,7 @@
 import { randomUUIDv7 } from 'node:crypto'
 import { limits } from '../config.ts'
 import { Batch } from '../base/batch.ts'
+import { doneFor } from '../base/turns.ts'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import { isGenuine, readToken, type ReturnPathKey } from '../mail/return-path.ts'
 import { dated, sql, surelyAborted, type Db } from './database.ts'
@@ -44,8 +45,12 @@ const page = sql(
 )
 const one = sql(
   'read-sandbox',
-  `select id, received_at, envelope_from, recipient, message_id, octet_length(content) size_bytes, content
+  `select id, received_at, envelope_from, recipient, message_id, octet_length(content) size_bytes
      from sandbox_mail where workspace_id = $1 and id = $2`,
+)
+const slice = sql(
+  'read-sandbox-slice',
+  'select substr(content, $3, $4) bytes from sandbox_mail where workspace_id = $1 and id = $2',
 )
 
 export interface SandboxRow {
@@ -65,13 +70,24 @@ export const pageSandbox = (
 ): Promise<(SandboxRow & { readonly head: Buffer })[]> =>
   db.rows<SandboxRow & { head: Buffer }>(page, [workspace, before ?? null, recipient ?? null, most])
 
-export async function readSandboxMail(
+export async function readSandboxMail(db: Db, workspace: WorkspaceId, id: string): Promise<SandboxRow | undefined> {
+  return (await db.rows<SandboxRow>(one, [workspace, id]))[0]
+}
+
+/** The octets, slice by slice as they are asked for: whole, the database and we would each hold them three times. Throws when the mail goes meanwhile. */
+export async function* readSandboxContent(
   db: Db,
   workspace: WorkspaceId,
-  id: string,
-): Promise<(SandboxRow & { readonly content: Buffer }) | undefined> {
-  return (await db.rows<SandboxRow & { content: Buffer }>(one, [workspace, id]))[0]
+  { id, size_bytes }: SandboxRow,
+): AsyncGenerator<Buffer> {
+  for (let at = 0; at < size_bytes; at += limits.sandboxSliceBytes) {
+    const values = [workspace, id, at + 1, limits.sandboxSliceBytes]
+    const [row] = await doneFor(workspace, () => db.rows<{ bytes: Buffer }>(slice, values))
+    if (row === undefined) throw new Error('the mail was removed while it was read')
+    yield row.bytes
+  }
 }
+
 const prune = sql(
   'sandbox-prune',
   `delete from sandbox_mail where id in (

@@ -1,9 +1,10 @@
 // The sandbox's inbox says of a mail what the record says of the message.
+import { buffer } from 'node:stream/consumers'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { limits } from '../config.ts'
 import { readSubmittedMail } from '../mail/submitted-mail.ts'
 import { storeWorld, type StoreWorld } from '../store/store.test-kit.ts'
-import { listSandbox, showSandboxMail } from './sandbox-inbox.ts'
+import { listSandbox, readSandboxBytes, showSandboxMail } from './sandbox-inbox.ts'
 
 let world: StoreWorld
 beforeAll(async () => void (world = await storeWorld()))
@@ -28,4 +29,40 @@ test.each([
   const { items } = await listSandbox(world.db, workspaceId, { most: 10 })
   expect(items.map((item) => item.subject)).toEqual([subject])
   expect((await showSandboxMail(world.db, workspaceId, items[0]?.id ?? '')).subject).toBe(subject)
+})
+
+test('a large mail is read from the database slice by slice, as it is taken, and comes whole', async () => {
+  const { workspaceId } = await world.sender()
+  const lines = Array.from(
+    { length: 40_000 },
+    (_, n) => `line ${n} of a mail that is larger than a few slices, and has no end\r\n`,
+  )
+  const mail = Buffer.from(`From: a@b.example\r\nSubject: x\r\n\r\n${lines.join('')}`)
+  await world.db.run(
+    `insert into sandbox_mail (id, received_at, envelope_from, recipient, content, workspace_id)
+     values (gen_random_uuid(), now(), '', 'r@x.test', $2, $1)`,
+    [workspaceId, mail],
+  )
+  const answered: number[] = []
+  const watched: typeof world.db = {
+    ...world.db,
+    rows: async (statement, values) => {
+      const rows = await world.db.rows(statement, values)
+      for (const row of rows)
+        for (const value of Object.values(row)) if (Buffer.isBuffer(value)) answered.push(value.length)
+      return rows as never
+    },
+  }
+  const { items } = await listSandbox(world.db, workspaceId, { most: 1 })
+  const id = items[0]?.id ?? ''
+  const { sizeBytes, bytes } = await readSandboxBytes(watched, workspaceId, id)
+  expect(sizeBytes).toBe(mail.length)
+  // Nothing is read for a reader that takes nothing.
+  expect(answered).toEqual([])
+  const first = (await bytes.next()).value as Buffer
+  expect(answered).toEqual([limits.sandboxSliceBytes])
+  expect(Buffer.concat([first, await buffer(bytes)]).equals(mail)).toBe(true)
+  expect(Math.max(...answered)).toBe(limits.sandboxSliceBytes)
+  expect((await showSandboxMail(watched, workspaceId, id)).text).toContain('line 39999 ')
+  expect(Math.max(...answered)).toBe(limits.sandboxSliceBytes)
 })

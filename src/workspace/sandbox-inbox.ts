@@ -1,9 +1,11 @@
 // The sandbox's inbox of a workspace: what its own messages became when they were delivered to the sandbox. What belongs to others, or to
 // nobody, is not there.
+import { buffer } from 'node:stream/consumers'
+import { turns } from '../base/turns.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { recordedSubject } from '../mail/submitted-mail.ts'
 import type { Db } from '../store/database.ts'
-import { pageSandbox, readSandboxMail, type SandboxRow } from '../store/sandbox.ts'
+import { pageSandbox, readSandboxContent, readSandboxMail, type SandboxRow } from '../store/sandbox.ts'
 import type { Page } from './management.ts'
 import { notThere } from './mistake.ts'
 
@@ -52,7 +54,8 @@ export async function listSandbox(
 export async function showSandboxMail(db: Db, workspace: WorkspaceId, id: string): Promise<SandboxMailParsed> {
   const row = await readSandboxMail(db, workspace, id)
   if (row === undefined) throw notThere('mail')
-  const mail = await (await reader()).parse(row.content)
+  const leave = await turn()
+  const mail = await parsed(db, workspace, row).finally(leave)
   return {
     ...present(row),
     ...(mail.subject !== undefined && { subject: recordedSubject(mail.subject) }),
@@ -67,11 +70,22 @@ export async function showSandboxMail(db: Db, workspace: WorkspaceId, id: string
   }
 }
 
-/** The bytes as they came over SMTP. */
-export async function readSandboxBytes(db: Db, workspace: WorkspaceId, id: string): Promise<Buffer> {
+/** A large mail is held several times while it is read. */
+const turn = turns({ most: 1, share: 1 })
+
+async function parsed(db: Db, workspace: WorkspaceId, row: SandboxRow) {
+  return (await reader()).parse(await buffer(readSandboxContent(db, workspace, row)))
+}
+
+/** The bytes as they came over SMTP, read as they are taken: who takes them slowly, or never, holds one slice. */
+export async function readSandboxBytes(
+  db: Db,
+  workspace: WorkspaceId,
+  id: string,
+): Promise<{ readonly sizeBytes: number; readonly bytes: AsyncGenerator<Buffer> }> {
   const row = await readSandboxMail(db, workspace, id)
   if (row === undefined) throw notThere('mail')
-  return row.content
+  return { sizeBytes: row.size_bytes, bytes: readSandboxContent(db, workspace, row) }
 }
 
 /** The header alone, so that a cut body is not parsed. */

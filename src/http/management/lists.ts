@@ -69,9 +69,13 @@ export function listRoutes({ member, office }: Desk): void {
     showSandboxMail(office.db, by.workspaceId, path['mailId'] as string),
   )
   member(operations.readSandboxBytes, async ({ by, path, reply }) => {
-    const bytes = await readSandboxBytes(office.db, by.workspaceId, path['mailId'] as string)
+    const { sizeBytes, bytes } = await readSandboxBytes(office.db, by.workspaceId, path['mailId'] as string)
     // Mail of strangers is never shown by the browser itself.
-    reply.headers({ 'content-type': 'message/rfc822', 'content-disposition': 'attachment; filename="mail.eml"' })
-    return bytes
+    reply.headers({
+      'content-type': 'message/rfc822',
+      'content-disposition': 'attachment; filename="mail.eml"',
+      'content-length': sizeBytes,
+    })
+    return Readable.from(bytes)
   })
 }
