@@ -588,6 +588,7 @@ export const limits = {
   idempotencyWaitMs: 5_000,
   // The malware scan: of one submission, all files together
   scanMs: 10_000,
+  examineMs: 9_000,
   scansWaitingMax: 1_000,
   scanThreadHeapMegabytesMax: 256,
   /** Files inside files. */

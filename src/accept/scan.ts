@@ -40,14 +40,20 @@ export interface ScannerFacts extends Partial<EngineVersion> {
 export interface Scanner {
   /** Shown at the start, so that nobody takes the built-in check for an engine. */
   readonly description: string
-  /** Never throws for what the world does. Takes at most `limits.scanMs`, waiting included; owners are served by turns. */
+  /** Never throws for what the world does. Takes at most `scanMs`, waiting included; owners are served by turns. */
   scan(files: readonly ScanFile[], owner?: string): Promise<Verdict>
   /** Asks the engine; with `thoroughly` also whether it takes streams as large as our largest message. */
   facts(thoroughly?: boolean): Promise<ScannerFacts>
   stop(): Promise<void>
 }
 
-export function makeScanner(clamd: ClamdAddress | undefined): Scanner {
+export interface ScanTimes {
+  readonly scanMs: number
+  /** Of that, for our own look into the files. */
+  readonly examineMs: number
+}
+
+export function makeScanner(clamd: ClamdAddress | undefined, times: ScanTimes = limits): Scanner {
   const thread = new Thread<ExamineOrder, Findings>({
     module: new URL('examine-thread.ts', import.meta.url),
     name: 'malware scan',
@@ -55,18 +61,18 @@ export function makeScanner(clamd: ClamdAddress | undefined): Scanner {
     heapMegabytesMax: limits.scanThreadHeapMegabytesMax,
   })
   const stop = (): Promise<void> => thread.stop()
-  return clamd === undefined ? builtIn(thread, stop) : withEngine(thread, stop, clamd)
+  return clamd === undefined ? builtIn(thread, stop, times) : withEngine(thread, stop, times, clamd)
 }
 
 const copiedAtOnceBytes = 1024 * 1024
 const builtInEngine = 'built-in policy checks'
 
-function builtIn(thread: ExamineThread, stop: () => Promise<void>): Scanner {
+function builtIn(thread: ExamineThread, stop: () => Promise<void>, times: ScanTimes): Scanner {
   const description = 'built-in policy checks (EICAR test file, archive limits), no signature engine'
   return {
     description,
     scan: async (files, owner) => {
-      const findings = await look(thread, files, false, owner)
+      const findings = await look(thread, files, false, owner, times)
       return findings.kind === 'clean' ? clean(findings, { engine: builtInEngine }) : findings
     },
     facts: () => Promise.resolve({ description, engine: builtInEngine }),
@@ -74,15 +80,20 @@ function builtIn(thread: ExamineThread, stop: () => Promise<void>): Scanner {
   }
 }
 
-function withEngine(thread: ExamineThread, stop: () => Promise<void>, address: ClamdAddress): Scanner {
+function withEngine(
+  thread: ExamineThread,
+  stop: () => Promise<void>,
+  times: ScanTimes,
+  address: ClamdAddress,
+): Scanner {
   const clamd = clamdAt(address)
   const place = 'path' in address ? `unix:${address.path}` : `tcp://${address.host}:${address.port}`
   const description = `ClamAV at ${place}, and built-in archive limits`
   return {
     description,
     scan: async (files, owner) => {
-      const signal = AbortSignal.timeout(limits.scanMs)
-      const findings = await look(thread, files, true, owner)
+      const signal = AbortSignal.timeout(times.scanMs)
+      const findings = await look(thread, files, true, owner, times)
       if (findings.kind !== 'clean') return findings
       const streams = [...files.map(({ bytes }, position) => ({ position, bytes })), ...findings.leaves]
       const [infected, version] = await Promise.all([
@@ -96,7 +107,7 @@ function withEngine(thread: ExamineThread, stop: () => Promise<void>, address: C
       return version === undefined ? { kind: 'unavailable', reason: 'no version' } : clean(findings, version)
     },
     facts: async (thoroughly = false) => {
-      const signal = AbortSignal.timeout(limits.scanMs)
+      const signal = AbortSignal.timeout(times.scanMs)
       try {
         const version = await clamd.version(signal)
         if (thoroughly) await clamd.scan(Buffer.alloc(limits.clamdStreamBytesMin), signal)
@@ -124,17 +135,18 @@ async function look(
   files: readonly ScanFile[],
   wantsLeaves: boolean,
   owner: string | undefined,
+  { scanMs, examineMs }: ScanTimes,
 ): Promise<Clean | NotClean> {
   // A copy for the thread, made when it is its turn, so that one is there at a time.
   const make = async () => {
     const copies: { filename: string; contentType: string; bytes: Uint8Array<ArrayBuffer> }[] = []
     for (const { filename, contentType, bytes } of files)
       copies.push({ filename, contentType, bytes: await copied(bytes) })
-    const order = { files: copies, wantsLeaves, ms: limits.scanMs * 0.9 }
+    const order = { files: copies, wantsLeaves, ms: examineMs }
     return { order, transfer: copies.map(({ bytes }) => bytes.buffer) }
   }
   try {
-    const findings = await thread.ask(make, limits.scanMs, owner)
+    const findings = await thread.ask(make, scanMs, owner)
     return findings.kind === 'late' ? { kind: 'unavailable', reason: 'the examination took too long' } : findings
   } catch (error) {
     if (error instanceof ThreadTrouble) return { kind: 'unavailable', reason: error.message }
