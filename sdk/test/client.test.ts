@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { startPosthorn, type Posthorn as Service } from '../../test/world/posthorn.ts'
 import type { JourneyWorkspace } from '../../test/world/journey-workspace.ts'
 import { Posthorn, PosthornApiError, PosthornConnectionError, PosthornWaitError } from '../src/index.ts'
@@ -94,6 +94,19 @@ describe('no is an error that says why', () => {
     expect((error as PosthornApiError).retryAfterSeconds).toBeGreaterThan(20)
   })
 
+  test.each([
+    ['7', 7],
+    ['Thu, 01 Jan 1970 00:00:00 GMT', 0],
+    ['1970-01-01T00:00:00Z', 0],
+    ['5 or so', undefined],
+  ])('for as long as a proxy before the service says in its own way (%s)', async (retryAfter, seconds) => {
+    const fetch = () => Promise.resolve(new Response('busy', { status: 503, headers: { 'retry-after': retryAfter } }))
+    const client = new Posthorn({ baseUrl: service.url, apiKey: shop.key, retriesMax: 0, fetch })
+    const error = await client.status(crypto.randomUUID()).catch((thrown: unknown) => thrown)
+    expect(error).toBeInstanceOf(PosthornApiError)
+    expect((error as PosthornApiError).retryAfterSeconds).toBe(seconds)
+  })
+
   test('of an address or a key that cannot be one', () => {
     expect(() => new Posthorn({ baseUrl: 'mail', apiKey: 'ph_x' })).toThrow(/baseUrl/)
     expect(() => new Posthorn({ baseUrl: 'mail:3000', apiKey: 'ph_x' })).toThrow(/baseUrl/)
@@ -132,6 +145,25 @@ test('waiting ends in time with the last status', async () => {
   const error = await posthorn.waitForOutcome(id, { timeoutMs: 1 }).catch((thrown: unknown) => thrown)
   expect(error).toBeInstanceOf(PosthornWaitError)
   expect((error as PosthornWaitError).status.message.id).toBe(id)
+})
+
+test('waiting that is called off ends with the reason of the caller, also where the time is over meanwhile', async () => {
+  const sent = await posthorn.send(message('delivered+called-off@simulator.posthorn.test'))
+  const pending = { ...(await posthorn.status(sent.id)), processingStatus: 'queued' }
+  const [late, caller, reason] = [new AbortController(), new AbortController(), new Error('not needed any more')]
+  const timeout = vi.spyOn(AbortSignal, 'timeout').mockReturnValue(late.signal)
+  let looks = 0
+  const fetch = () => {
+    looks += 1
+    if (looks === 1) return Promise.resolve(Response.json(pending))
+    caller.abort(reason)
+    late.abort()
+    return Promise.reject(new Error('aborted'))
+  }
+  const client = new Posthorn({ baseUrl: service.url, apiKey: shop.key, fetch })
+  const told = await client.waitForOutcome(sent.id, { signal: caller.signal }).catch((thrown: unknown) => thrown)
+  timeout.mockRestore()
+  expect(told).toBe(reason)
 })
 
 describe('over a line that breaks', () => {

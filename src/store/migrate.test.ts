@@ -1,3 +1,4 @@
+import { readdirSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import type { Db } from './database.ts'
 import { storeWorld } from './store.test-kit.ts'
@@ -15,6 +16,34 @@ test.each([
     ) as string,
     cause: { message: expect.stringMatching(code) as string },
   })
+})
+
+test('a database that its server does not have cannot be reached, in the words of the server', async () => {
+  const world = await storeWorld()
+  await expect(migrate({ ...world.connection, database: 'nobody_has_this' })).rejects.toMatchObject({
+    name: 'Trouble',
+    message: 'database "nobody_has_this" does not exist: the database cannot be reached',
+  })
+  await world.close()
+})
+
+test('the version is the newest migration, also where nothing is to be done', async () => {
+  const world = await storeWorld()
+  const newest = readdirSync(new URL('./migrations/', import.meta.url))
+    .sort()
+    .at(-1)
+  expect(`${(await migrate(world.connection)).version}.sql`).toBe(newest)
+  await world.close()
+})
+
+test('a history with a gap is a fault of its own, and no newer release', async () => {
+  const world = await storeWorld()
+  await world.db.run(`delete from kysely_migration where name like '0020-%'`)
+  await expect(migrate(world.connection)).rejects.toMatchObject({
+    name: 'Error',
+    message: 'a migration failed; the database is unchanged',
+  })
+  await world.close()
 })
 
 test('a database that a newer release has migrated is refused in one sentence, and left as it is', async () => {
@@ -64,10 +93,16 @@ test('a migration that never gets its table gives up with the reason, and has ch
   const backup = await world.session()
   await backup.query('begin')
   await backup.query('select from idempotency_keys')
-  await expect(migrate(world.connection, () => backup.query('select'), 3)).rejects.toMatchObject({
+  let pauses = 0
+  const pause = (): Promise<unknown> => {
+    pauses += 1
+    return backup.query('select')
+  }
+  await expect(migrate(world.connection, pause, 3)).rejects.toMatchObject({
     name: 'Trouble',
     message: expect.stringMatching(/cannot be migrated now: .*a backup.*Nothing is changed/) as string,
   })
+  expect(pauses).toBe(2) // three tries
   await backup.query('commit')
   expect(await world.value(`select to_regclass('idempotency_keys_age')::text`)).toBe('idempotency_keys_age')
   await world.close()
