@@ -183,6 +183,15 @@ describe('found', () => {
   ]
   test.each(hidden)('%s', (_, bytes) => expect(look(bytes)).toEqual(infected))
 
+  const veiled = Buffer.concat([Buffer.alloc(1), mail(part('base64', wrapped(packed)))])
+  test.each([
+    ['its type', veiled, 'a.bin', 'Message/RFC822'],
+    ['its name', veiled, 'a.EML', 'application/octet-stream'],
+    ['its name in an archive', zipped(veiled, 'a.eml'), 'a.zip', 'application/zip'],
+  ])('in what does not look like a mail, and is one by %s', (_, bytes, filename, contentType) => {
+    expect(look(bytes, filename, contentType)).toEqual(infected)
+  })
+
   test('in the file that has it, by its position', () => {
     const file = (bytes: Buffer) => ({ filename: 'a', contentType: 'text/plain', bytes: new Uint8Array(bytes) })
     const files = [file(Buffer.from('clean')), file(zipped(eicar))]
@@ -283,6 +292,25 @@ describe('refused, because it cannot be examined within the limits', () => {
     expect(process.memoryUsage().arrayBuffers - before.arrayBuffers).toBeLessThan(
       limits.scanBytesMax + 2 * limits.scanEntryBytesMax,
     )
+  })
+
+  test('mails in mails, too deep', () => {
+    let level = mail(part('base64', wrapped(packed)))
+    for (let depth = 0; depth < 11; depth++) level = mail(part('base64', wrapped(level)))
+    expect(look(level)).toMatchObject({ kind: 'refused', why: 'is nested more than 10 deep' })
+  })
+
+  test('a mail of more encoded parts than an engine is asked about, where there is one', () => {
+    const many = mail(
+      ...Array.from({ length: limits.scanLeavesMax + 1 }, (_, n) => part('base64', wrapped(gzipSync(`${n}`)))),
+    )
+    const files = [{ filename: 'm', contentType: 'message/rfc822', bytes: new Uint8Array(many) }]
+    expect(examine({ files, wantsLeaves: true, ms: Infinity })).toEqual({
+      kind: 'refused',
+      position: 0,
+      why: 'holds more than 200 encoded parts',
+    })
+    expect(examine({ files, wantsLeaves: false, ms: Infinity })).toEqual(clean)
   })
 
   test('an archive that holds itself', () => {

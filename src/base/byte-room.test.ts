@@ -27,6 +27,15 @@ test('an owner beyond its share waits for itself, and others pass it', async () 
   expect(await more).toBe(true)
 })
 
+test('who waits for itself and holds least holds up nobody', async () => {
+  const shared = room()
+  await Promise.all([shared.take('a', 40), shared.take('b', 50)])
+  const more = shared.take('a', 30)
+  expect(await now(shared.take('b', 10))).toBe(true)
+  expect(await now(more)).toBe('waits')
+  shared.close()
+})
+
 test('whoever holds least comes first, and is not overtaken by smaller ones', async () => {
   const shared = room()
   await Promise.all([shared.take('a', 40), shared.take('b', 60)])
@@ -40,12 +49,14 @@ test('whoever holds least comes first, and is not overtaken by smaller ones', as
 })
 
 test('nobody waits for ever, and too many do not wait at all', async () => {
-  const shared = room({ waitMs: 1, waitingMax: 1 })
+  const shared = room({ waitMs: 1 })
   await shared.take('a', 60)
-  const late = shared.take('b', 60)
-  expect(await shared.take('c', 60)).toBe(false)
-  expect([await late, shared.waiting]).toEqual([false, 0])
-  expect(await shared.take('a', 1_000)).toBe(false)
+  expect([await shared.take('b', 60), shared.waiting]).toEqual([false, 0])
+  const crowded = room({ waitingMax: 1 })
+  await crowded.take('a', 60)
+  const waits = crowded.take('b', 60)
+  expect([await now(crowded.take('c', 60)), await now(waits)]).toEqual([false, 'waits'])
+  crowded.close()
 })
 
 test('when it closes, who waits and who comes later hears no at once; what is held may be given back', async () => {
@@ -71,6 +82,11 @@ test('who leaves takes nothing along, and frees those behind', async () => {
   expect(await now(behind)).toBe('waits')
   gone.abort()
   expect([await left, await behind, shared.heldBytes]).toEqual([false, true, 100])
+})
+
+test('who has left before it asks takes nothing', async () => {
+  const shared = room()
+  expect([await shared.take('a', 10, AbortSignal.abort()), shared.heldBytes]).toEqual([false, 0])
 })
 
 test('after any order of taking and giving back, nothing is held and nobody exceeds the bounds', async () => {

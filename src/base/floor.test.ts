@@ -47,6 +47,15 @@ test('once a second a walk is whole, and after a long one later: whole walks tak
   expect(walk(floor)).toBeUndefined()
 })
 
+test('what earlier walks took makes no later one rarer', () => {
+  clock.mockReturnValue(50_000)
+  const floor = makeFloor()
+  for (const at of [50_000, 51_040, 52_080]) {
+    clock.mockReturnValue(at)
+    expect(walk(floor, [null], 40)).toBeUndefined()
+  }
+})
+
 test('what a walk waits for between its parts, a free slot say, is no part of what it takes', () => {
   clock.mockReturnValue(50_000)
   const floor = makeFloor()

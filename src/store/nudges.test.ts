@@ -1,6 +1,7 @@
 // A commit that notifies waits for every other one that does: the busy pools leave it to a session that waits for no disk.
-import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest'
 import type { Client, Notification } from 'pg'
+import { limits } from '../config.ts'
 import { makeAdmitter } from './admit.ts'
 import { openDatabase, type Db } from './database.ts'
 import { makeNudges, type Nudges } from './nudges.ts'
@@ -68,6 +69,30 @@ test('what comes together is told once; of webhooks only where somebody wants an
   await expect.poll(channels, { timeout: 10_000 }).toEqual(['posthorn_due', 'posthorn_due'])
   tell()
   await expect.poll(channels, { timeout: 10_000 }).toEqual(['posthorn_due', 'posthorn_due', 'posthorn_due'])
+})
+
+test('behind a quiet time it is told again', async () => {
+  const quiet = Promise.withResolvers<void>()
+  const real = globalThis.setTimeout
+  const spaced = vi.spyOn(globalThis, 'setTimeout').mockImplementation((work: () => void, ms?: number) =>
+    real(() => {
+      work()
+      if (ms === limits.nudgeSpacingMs) setImmediate(quiet.resolve)
+    }, ms),
+  )
+  const tell = nudging().of('posthorn_due')
+  tell()
+  await quiet.promise
+  spaced.mockRestore()
+  tell()
+  await expect.poll(channels, { timeout: 10_000 }).toEqual(['posthorn_due', 'posthorn_due'])
+})
+
+test('what was noted before the end is told before it', async () => {
+  const nudges = makeNudges(world.connection)
+  for (let n = 0; n < 2; n++) nudges.of('posthorn_due')()
+  await nudges.close()
+  await expect.poll(channels, { timeout: 10_000 }).toEqual(['posthorn_due', 'posthorn_due'])
 })
 
 test('a statement whose answer was lost may have been committed, and is told of', async () => {
