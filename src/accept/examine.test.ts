@@ -295,7 +295,7 @@ describe('refused, because it cannot be examined within the limits', () => {
   })
 
   test('mails in mails, too deep', () => {
-    let level = mail(part('base64', wrapped(packed)))
+    let level = mail(part('base64', wrapped(Buffer.from('clean'))))
     for (let depth = 0; depth < 11; depth++) level = mail(part('base64', wrapped(level)))
     expect(look(level)).toMatchObject({ kind: 'refused', why: 'is nested more than 10 deep' })
   })
@@ -374,6 +374,15 @@ describe('the leaves of a mail, for an engine', () => {
     const texts = findings.leaves.map(({ bytes: leaf }) => Buffer.from(leaf).toString('latin1'))
     expect(texts).toContain(gzipSync('first').toString('latin1'))
     expect(texts.some((text) => text.startsWith('second'))).toBe(true)
+  })
+
+  test('also of a mail whose name and type are of something else', () => {
+    const bytes = new Uint8Array(mail(part('base64', wrapped(gzipSync('inner')))))
+    const files = [{ filename: 'a.bin', contentType: 'application/octet-stream', bytes }]
+    const findings = examine({ files, wantsLeaves: true, ms: Infinity })
+    if (findings.kind !== 'clean') throw new Error(findings.kind)
+    const leaves = findings.leaves.map(({ bytes: leaf }) => Buffer.from(leaf).toString('latin1'))
+    expect(leaves).toContain(gzipSync('inner').toString('latin1'))
   })
 
   test.each([
