@@ -240,6 +240,12 @@ describe('clean', () => {
   })
 })
 
+test('so is a packing that nobody here knows, and that it could not be looked into is told', () => {
+  const bytes = zipOf([{ name: 'a.pdf', content: Buffer.alloc(100, 'x'), stored: true }])
+  for (const at of [8, bytes.indexOf('PK\u0001\u0002', 0, 'latin1') + 10]) bytes.writeUInt16LE(12, at)
+  expect(look(bytes)).toEqual({ ...clean, opaque: ['method'] })
+})
+
 describe('refused, because it cannot be examined within the limits', () => {
   const zeros = Buffer.alloc(50_000_000)
   const wide = Buffer.alloc(4)
