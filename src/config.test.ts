@@ -69,8 +69,43 @@ describe('reading the environment', () => {
   })
 
   test('a name that begins with POSTHORN_ and is no setting is a mistake; the names of others are not ours to judge', () => {
-    expect(mistakes({ POSTHORN_PORT: '3000', PORT: 'x', MY_POSTHORN_PORT: 'x' })).toEqual([
-      'POSTHORN_PORT is not a setting; docs/config.md lists them',
+    expect(mistakes({ POSTHORN_TYPO: '3000', PORT: 'x', MY_POSTHORN_PORT: 'x' })).toEqual([
+      'POSTHORN_TYPO is not a setting; docs/config.md lists them',
+    ])
+  })
+
+  test.each([
+    ['POSTHORN_DATA', ['POSTHORN_DATA_DIR']],
+    ['POSTHORN_PORT', ['HTTP', 'SMTP', 'SMTPS', 'FEEDBACK'].map((name) => `POSTHORN_${name}_PORT`)],
+    ['POSTHORN_SMTP', ['POSTHORN_SMTP_HOST', 'POSTHORN_SMTP_PORT']],
+    ['POSTHORN_HTPP_PORT', ['POSTHORN_HTTP_PORT']],
+    ['POSTHORN_LOGLEVEL', ['POSTHORN_LOG_LEVEL']],
+    ['POSTHORN_DATABASE_URL', ['DATABASE_URL']],
+    ['POSTHORN_CLAMAV', ['POSTHORN_CLAMD']],
+    ['POSTHORN_HTTP_LISTEN_PORT', ['POSTHORN_HTTP_PORT']],
+    ['posthorn_route', ['POSTHORN_ROUTE']],
+  ])('an unknown name that is nearly a known one names it: %s', (name, meant) => {
+    expect(mistakes({ [name]: '1' })).toEqual([
+      `${name} is not a setting; did you mean ${meant.join(' or ')}? docs/config.md lists them`,
+    ])
+  })
+
+  test('what Kubernetes tells a pod of a service named posthorn, or posthorn-smtp, is told as that', () => {
+    const told = {
+      POSTHORN_SERVICE_HOST: '10.0.0.1',
+      POSTHORN_SERVICE_PORT_HTTP: '3000',
+      POSTHORN_PORT: 'tcp://10.0.0.1:3000',
+      POSTHORN_PORT_3000_TCP_PROTO: 'tcp',
+      POSTHORN_SMTP_PORT: 'tcp://10.0.0.2:2587',
+    }
+    const said = mistakes(told)
+    expect(said).toHaveLength(5)
+    for (const line of said) expect(line).toMatch(/^POSTHORN_\w+ comes from Kubernetes.* enableServiceLinks: false/)
+  })
+
+  test('a role that is none is named, among those that are', () => {
+    expect(mistakes({ POSTHORN_ROLES: 'api, smpt' })).toEqual([
+      'POSTHORN_ROLES has "smpt": it must be all, or a comma list of api, smtp, deliver, feedback, webhooks',
     ])
   })
 

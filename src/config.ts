@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { isIP } from 'node:net'
 import { resolve } from 'node:path'
+import { likelyNames } from './base/likely-names.ts'
 import { usableMemory } from './base/memory.ts'
 
 export const roleNames = ['api', 'smtp', 'deliver', 'feedback', 'webhooks'] as const
@@ -50,10 +51,14 @@ function secret<T>(parse: (text: string) => T, fallback: T, sentence: string, sh
 }
 
 function port(value: string): number {
+  if (/^(?:tcp|udp|sctp):\/\//.test(value)) throw new Wrong(ofKubernetes)
   const number = Number(value)
   if (!/^\d{1,5}$/.test(value) || number > 65_535) throw new Wrong('must be a port from 0 to 65535')
   return number
 }
+/** It tells every pod of every service, by variables that begin with the service's name. */
+const ofKubernetes =
+  'comes from Kubernetes, which tells so of a service with such a name: set enableServiceLinks: false for the pod, or name the service otherwise'
 function flag(value: string): boolean {
   if (value !== 'true' && value !== 'false') throw new Wrong('must be true or false')
   return value === 'true'
@@ -137,7 +142,13 @@ function checkDatabasePort(text: string): void {
 const sslModes: ReadonlySet<string> = new Set(['disable', 'no-verify', 'prefer', 'require', 'verify-ca', 'verify-full'])
 function roles(value: string): readonly RoleName[] {
   if (value === 'all') return roleNames
-  return [...new Set(value.split(',').map((name) => oneOf(...roleNames)(name.trim())))] // each runs once
+  const named = value.split(',').map((each) => {
+    const found = roleNames.find((name) => name === each.trim())
+    if (found === undefined)
+      throw new Wrong(`has "${each.trim()}": it must be all, or a comma list of ${roleNames.join(', ')}`)
+    return found
+  })
+  return [...new Set(named)] // each runs once
 }
 function dnsServers(value: string): readonly string[] {
   return value.split(',').map((entry) => {
@@ -422,9 +433,8 @@ export function readSettings(
       return [name, entry.fallback]
     }
   })
-  for (const name of Object.keys(environment))
-    if (name.startsWith('POSTHORN_') && !(name in settingTable))
-      mistakes.push(`${name} is not a setting; docs/config.md lists them`)
+  for (const [name, value] of Object.entries(environment))
+    if (/^posthorn_/i.test(name) && !(name in settingTable)) mistakes.push(`${name} ${whyNoSetting(name, value)}`)
   const settings = Object.fromEntries(values) as Settings
   if (settings.DATABASE_URL !== undefined && settings.POSTHORN_SECRET_KEY === undefined)
     mistakes.push('POSTHORN_SECRET_KEY is required with DATABASE_URL; `openssl rand -base64 32` makes one')
@@ -437,6 +447,12 @@ export function readSettings(
   mistakes.push(...portsTakenTwice(settings), ...alsoWrong(settings))
   if (mistakes.length > 0) throw new WrongSettings(mistakes.join('\n'))
   return settings
+}
+
+function whyNoSetting(name: string, value = ''): string {
+  if (/_SERVICE_(?:HOST|PORT)|_PORT_\d+_/.test(name) || /^(?:tcp|udp|sctp):\/\//.test(value)) return ofKubernetes
+  const likely = likelyNames(name, Object.keys(settingTable), 'POSTHORN').join(' or ')
+  return `is not a setting; ${likely === '' ? '' : `did you mean ${likely}? `}docs/config.md lists them`
 }
 
 /** The base URL of links: as set, or from host and port. What stands for every address, or for this machine, is told as localhost. */
