@@ -24,7 +24,10 @@ export async function readGiven(file: string): Promise<Buffer> {
   try {
     return file === '-' ? await buffer(process.stdin) : await readFile(file)
   } catch (error) {
-    throw new Mistake(`The file ${file} cannot be read (${(error as NodeJS.ErrnoException).code ?? 'unknown'}).`)
+    const { code = 'unknown' } = error as NodeJS.ErrnoException
+    if (code === 'ENOENT') throw new Mistake(`There is no file ${file}.`)
+    if (code === 'EISDIR') throw new Mistake(`${file} is a folder and no file.`)
+    throw new Mistake(`The file ${file} cannot be read (${code}).`)
   }
 }
 

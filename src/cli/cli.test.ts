@@ -90,6 +90,41 @@ test('a workspace is made ready to send, word by word as the contract says', asy
   expect(plan).toMatchObject({ name: 'tiny', hourly: 3, daily: null })
 })
 
+test.each([[['--json']], [['--roles', 'api', '--json']], [['--roles', 'api', '--roles', 'smtp']], [['--']]])(
+  'serve with arguments that it does not take says so, and never ends as if it had served: %s',
+  async (args) => {
+    expect(await posthorn(['serve', ...args])).toEqual({
+      status: 2,
+      out: '',
+      err: 'error: serve takes nothing but --roles ROLES, once\n(posthorn serve --help shows what there is)\n',
+    })
+  },
+)
+
+test.each([
+  [['workspace', 'create'], 'posthorn workspace create'],
+  [['workspace', 'nope'], 'posthorn workspace'],
+  [['nope'], 'posthorn'],
+])('wrong usage names the help of the command that was meant: %s', async (args, command) => {
+  const { status, err } = await posthorn(args)
+  expect([status, err.split('\n').at(-2)]).toEqual([2, `(${command} --help shows what there is)`])
+})
+
+test('a file that is not there is told so, and a folder in place of one too', async () => {
+  expect(await posthorn(['classify', '--report', '/nowhere'])).toMatchObject({
+    status: 1,
+    err: 'posthorn: There is no file /nowhere.\n',
+  })
+  expect(await posthorn(['classify', '--report', tmpdir()])).toMatchObject({
+    status: 1,
+    err: `posthorn: ${tmpdir()} is a folder and no file.\n`,
+  })
+  expect(await posthorn(['backup', tmpdir()])).toMatchObject({
+    status: 1,
+    err: `posthorn: ${tmpdir()} cannot be written: it is a folder.\n`,
+  })
+})
+
 test('limits towards a provider are set, listed and taken away', async () => {
   const set = ['--connections', '4', '--rate', '30/minute', '--warm-up', 'on']
   expect(await answer('destination', 'set', 'Google', ...set)).toEqual({

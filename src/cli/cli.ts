@@ -70,15 +70,15 @@ function buildProgram(desk: Desk): Command {
     .description('Transactional email of your own: accepted mail is never lost and never sent twice.')
     .version(version)
     .option('--json', 'print one JSON value')
-    .showHelpAfterError('(posthorn --help shows what there is)')
     .addHelpText('after', more)
     .exitOverride() // commands made from here on do the same
 
-  // Here for the help alone: main.ts runs it without loading any of this.
+  // Here for help and complaints alone: main.ts runs it without loading any of this, where its arguments are right.
   program
     .command('serve')
     .description('run the service')
     .option('--roles <roles>', 'comma list of api, smtp, deliver, feedback, webhooks; instead of POSTHORN_ROLES')
+    .action((_: object, command: Command) => command.error('error: serve takes nothing but --roles ROLES, once'))
   program
     .command('migrate')
     .description("bring the database to this release's schema")
@@ -105,5 +105,12 @@ function buildProgram(desk: Desk): Command {
   feedbackCommands(program, desk)
   destinationCommands(program, desk)
   userCommands(program, desk)
+  pointToHelp(program, program.name())
   return program
+}
+
+/** Wrong usage of a command points to its own help. */
+function pointToHelp(command: Command, whole: string): void {
+  command.showHelpAfterError(`(${whole} --help shows what there is)`)
+  for (const each of command.commands) pointToHelp(each, `${whole} ${each.name()}`)
 }

@@ -112,12 +112,17 @@ export async function backUp(connection: Connection, file: string): Promise<Back
   })
 }
 
+const whyUnwritable: Readonly<Record<string, string>> = {
+  ENOENT: 'its folder does not exist',
+  ENOSPC: 'the disk is full',
+  EISDIR: 'it is a folder',
+}
+
 /** A file's trouble as a sentence; any other stays what it is. */
 function cannotWrite(file: string, error: unknown): unknown {
   const { code, syscall, path, dest } = error as NodeJS.ErrnoException & { dest?: string }
   if (syscall === undefined || (path ?? dest) === undefined) return error
-  const why = code === 'ENOENT' ? 'its folder does not exist' : code === 'ENOSPC' ? 'the disk is full' : code
-  return new Trouble(`${file} cannot be written: ${why}.`, { cause: error })
+  return new Trouble(`${file} cannot be written: ${whyUnwritable[code ?? ''] ?? code}.`, { cause: error })
 }
 
 async function* pagesOf(client: Client, { name, columns, binary }: Table): AsyncGenerator<string[]> {
