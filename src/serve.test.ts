@@ -25,7 +25,8 @@ import { promisify } from 'node:util'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { freePorts } from './base/free-ports.ts'
 import { emptyDatabase, freshDatabase, type FreshDatabase } from '../test/world/postgres.ts'
-import { openDatabase } from './store/database.ts'
+import { noDatabase } from './start-trouble.ts'
+import { openDatabase, over } from './store/database.ts'
 import { migrate } from './store/migrate.ts'
 import { poolerBetween, whyUnfit } from './store/server-facts.ts'
 
@@ -268,7 +269,7 @@ describe('a start that cannot be', () => {
     const url = new URL(environment['DATABASE_URL'] ?? '')
     url.password = ''
     const run = await serve({ DATABASE_URL: url.href })
-    const said = /^posthorn: .*password.*: the database cannot be reached; look at DATABASE_URL/
+    const said = /^posthorn: .*password.*: PostgreSQL is there and wants the right password; look at .* in DATABASE_URL/
     expect(await run.exited).toBe(1)
     expect(sentences(run)).toEqual([expect.stringMatching(said)])
     // The server itself would wait a minute for the password.
@@ -277,6 +278,37 @@ describe('a start that cannot be', () => {
     await expect(command).rejects.toMatchObject({ code: 1, stderr: expect.stringMatching(said) as string })
   }, 30_000)
 })
+
+test.each([
+  [
+    'the wrong password',
+    (url: URL) => (url.password = 'wrong'),
+    /password authentication failed.*wants the right password/,
+  ],
+  ['a user who is none', (url: URL) => (url.username = 'no_such_user'), /no_such_user.*PostgreSQL is there/],
+  [
+    'a database that is not there',
+    (url: URL) => (url.pathname = '/none'),
+    /"none" does not exist: .* make the database/,
+  ],
+  ['TLS without TLS', (url: URL) => (url.search += '&sslmode=require'), /does not support SSL.*: .*take sslmode away/],
+  [
+    'no authority',
+    (url: URL) => (url.search += '&sslmode=require&sslrootcert=/no'),
+    /'\/no': a file that DATABASE_URL/,
+  ],
+])(
+  'a database that is there and not to be had (%s) is not told as one that cannot be reached',
+  async (_, change, words) => {
+    const url = new URL(environment['DATABASE_URL'] ?? '')
+    change(url)
+    const told = await over({ url: url.href }, whyUnfit).catch((error: unknown) => noDatabase(error).message)
+    expect(told).toMatch(words)
+    expect(told).not.toContain('cannot be reached')
+    const command = await migrate({ url: url.href }).catch((error: unknown) => error)
+    expect(command).toMatchObject({ name: 'Trouble', message: told })
+  },
+)
 
 test('a server that may lose commits is refused, and says which setting it is', async () => {
   // What PostgreSQL answers about itself cannot be changed for one database; so the question is asked of functions that stand before it.

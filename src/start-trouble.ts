@@ -1,7 +1,7 @@
 // What the operator reads when Posthorn cannot start, or cannot go on: one clear sentence.
 import { Trouble, wordsOf } from './base/trouble.ts'
 import { isDatabaseAway } from './store/database.ts'
-import { poolerBetween } from './store/server-facts.ts'
+import { databaseAway } from './store/server-facts.ts'
 
 /** `plain`: the sentence says all there is to say, and nobody needs to know where in the code it came from. */
 export interface Told {
@@ -14,24 +14,9 @@ export function toldOf(error: unknown): Told {
   if (error instanceof Trouble) return { sentence, plain: true }
   // The system names the file; what has none is a connection.
   const { syscall, path }: Partial<NodeJS.ErrnoException> = error instanceof Error ? error : {}
-  if (path === undefined && isDatabaseAway(error)) return { sentence: away(sentence), plain: true }
+  if (path === undefined && isDatabaseAway(error)) return { sentence: databaseAway(sentence), plain: true }
   return { sentence, plain: syscall !== undefined }
 }
 
 /** The first question to the database: whatever comes back instead of an answer is about how it is reached. */
-export const noDatabase = (cause: unknown): Trouble => new Trouble(away(wordsOf(cause)), { cause })
-
-function away(words: string): string {
-  const [, way = 'the database cannot be reached; look at DATABASE_URL (docs/config.md).'] =
-    ways.find(([said]) => said.test(words)) ?? []
-  return `${words}: ${way}`
-}
-
-/** What the server says that is none of the URL's fault. */
-const ways: readonly (readonly [RegExp, string])[] = [
-  [/^unsupported startup parameter/, poolerBetween],
-  [
-    /too many connections for|too many clients|connection slots are reserved/,
-    'PostgreSQL has no connection left; raise max_connections, or the limit of the user or the database (a node uses at most 46, README.md), or end what holds them.',
-  ],
-]
+export const noDatabase = (cause: unknown): Trouble => new Trouble(databaseAway(wordsOf(cause)), { cause })

@@ -95,7 +95,7 @@ describe('what is broken is found, and what to do is said', () => {
   const cases: [
     string,
     CheckName,
-    'warn' | 'fail',
+    'warn' | 'fail' | 'skipped',
     RegExp,
     () => Promise<Partial<DoctorTools>> | Partial<DoctorTools>,
   ][] = [
@@ -255,6 +255,24 @@ describe('what is broken is found, and what to do is said', () => {
       'fail',
       /cannot be written/,
       () => ({ settings: settings({ POSTHORN_DATA_DIR: '/proc/nowhere', POSTHORN_SECRET_KEY: 'k'.repeat(32) }) }),
+    ],
+    [
+      'a data folder that is not there, mostly that of no service',
+      'data_folder',
+      'fail',
+      /cannot be written: it is not there\. If a service runs here, give the doctor its settings/,
+      () => ({
+        settings: settings({ POSTHORN_DATA_DIR: '/tmp/posthorn-never/made', POSTHORN_SECRET_KEY: 'k'.repeat(32) }),
+      }),
+    ],
+    [
+      'the disk of a data folder that is not there',
+      'disk',
+      'skipped',
+      /is not there: see data_folder\.$/,
+      () => ({
+        settings: settings({ POSTHORN_DATA_DIR: '/tmp/posthorn-never/made', POSTHORN_SECRET_KEY: 'k'.repeat(32) }),
+      }),
     ],
     [
       'a data folder that whoever owns it cannot write',

@@ -50,6 +50,8 @@ export async function checkDataFolder({ POSTHORN_DATA_DIR: folder, DATABASE_URL:
       await file.close()
     }
   } catch (error) {
+    if (codeOf(error) === 'ENOENT')
+      return fail(`${folder} cannot be written: it is not there. ${notThere} It holds ${holds(url)}.`)
     return fail(`${folder} cannot be written (${codeOf(error)}): ${wayOut(error)}. It holds ${holds(url)}.`)
   } finally {
     await rm(probe, { force: true }).catch(() => undefined)
@@ -64,12 +66,17 @@ export async function checkDataFolder({ POSTHORN_DATA_DIR: folder, DATABASE_URL:
   return ok(`${folder} can be written.`)
 }
 
+/** Mostly the command has other settings than the service. */
+const notThere =
+  'If a service runs here, give the doctor its settings, POSTHORN_DATA_DIR above all; else the first start makes it.'
+
 const holds = (databaseUrl: string | undefined): string =>
   databaseUrl === undefined
     ? 'the database and the installation key'
     : 'the mark by which a restored database is noticed, and replies that the database has not heard yet'
 
 export async function checkDisk({ POSTHORN_DATA_DIR: folder, DATABASE_URL: url }: Settings): Promise<Finding> {
+  if (!existsSync(folder)) return skipped(`${folder} is not there: see data_folder.`)
   const { bavail, blocks, bsize } = await statfs(folder)
   const free = bavail * bsize
   const share = blocks === 0 ? 0 : bavail / blocks

@@ -135,12 +135,23 @@ function cannotMake(place: Place, program: string, result: Result): EmbeddedTrou
 }
 
 function checkMajor(place: Place, binaries: Binaries): void {
-  const major = fs.readFileSync(join(place.cluster, 'PG_VERSION'), 'utf8').trim()
+  const major = majorOf(place.cluster)
   if (major !== binaries.version.split('.')[0])
     throw new EmbeddedTrouble(
       `The database in ${place.cluster} was made by PostgreSQL ${major}, this Posthorn brings ${binaries.version}: ` +
         'make a backup with the Posthorn that made it, and restore it into a new data folder',
     )
+}
+
+function majorOf(cluster: string): string {
+  try {
+    return fs.readFileSync(join(cluster, 'PG_VERSION'), 'utf8').trim()
+  } catch (error) {
+    throw new EmbeddedTrouble(
+      `There is no whole database in ${cluster} (its file PG_VERSION: ${codeOf(error)}): bring back all of that folder from your backup`,
+      { cause: error },
+    )
+  }
 }
 
 /**

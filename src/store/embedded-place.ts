@@ -98,10 +98,19 @@ export function recall(folder: DataFolder): Remembered | undefined {
       cause: error,
     })
   }
+  const remembered = parsed(text)
+  if (remembered === undefined)
+    throw new EmbeddedTrouble(`${stateFile(folder)} is damaged: put the one from your backup there`)
+  return remembered
+}
+
+function parsed(text: string): Remembered | undefined {
   try {
-    return JSON.parse(text) as Remembered
-  } catch (error) {
-    throw new EmbeddedTrouble(`${stateFile(folder)} is damaged: put the one from your backup there`, { cause: error })
+    const { cluster, password, made } = JSON.parse(text) as Partial<Remembered>
+    if (typeof cluster !== 'string' || typeof password !== 'string' || typeof made !== 'boolean') return undefined
+    return { cluster, password, made }
+  } catch {
+    return undefined // no JSON, or null
   }
 }
 
@@ -201,7 +210,7 @@ function ownerOf(cluster: string): Account | undefined {
   } catch (error) {
     throw new EmbeddedTrouble(
       `The database of this data folder should be in ${cluster} but cannot be read there (${codeOf(error)}): ` +
-        'bring it back, or delete the data folder to begin anew',
+        'bring it back; or, to begin anew with nothing, set POSTHORN_DATA_DIR to another folder (the key in this one still opens your backups)',
       { cause: error },
     )
   }

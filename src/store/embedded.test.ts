@@ -455,10 +455,21 @@ describe('what the operator is told', () => {
     expect(fs.existsSync(join(dataDir, 'postgresql'))).toBe(false)
   })
 
-  test('what it remembers of its database is damaged', async () => {
+  test.each(['', '{"clus', 'null', '{}', '{"cluster":7,"password":"x","made":true}'])(
+    'what it remembers of its database is damaged: %s',
+    async (text) => {
+      const dataDir = installed()
+      fs.writeFileSync(join(dataDir, 'postgresql.json'), text)
+      expect(await trouble(dataDir)).toMatch(/\/postgresql\.json is damaged: put the one from your backup there$/)
+    },
+  )
+
+  test('a folder that lost a part of its database', async () => {
     const dataDir = installed()
-    fs.writeFileSync(join(dataDir, 'postgresql.json'), '')
-    expect(await trouble(dataDir)).toMatch(/\/postgresql\.json is damaged: put the one from your backup there$/)
+    fs.rmSync(join(dataDir, 'postgresql', 'PG_VERSION'))
+    expect(await trouble(dataDir)).toMatch(
+      /^There is no whole database in .*\/postgresql .*PG_VERSION: ENOENT.*: bring/,
+    )
   })
 
   test('a database of another PostgreSQL', async () => {

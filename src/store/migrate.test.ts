@@ -12,7 +12,7 @@ test.each([
   expect(error).toMatchObject({
     name: 'Trouble',
     message: expect.stringMatching(
-      /: the database cannot be reached; look at DATABASE_URL \(docs\/config.md\)$/,
+      /: the database cannot be reached; look at DATABASE_URL \(docs\/config.md\)\.$/,
     ) as string,
     cause: { message: expect.stringMatching(code) as string },
   })

@@ -9,7 +9,7 @@ import { Pool } from 'pg'
 import { Trouble, wordsOf } from '../base/trouble.ts'
 import { limits } from '../config.ts'
 import { isDatabaseAway, linesOf, over, serverOf, type Connection } from './database.ts'
-import { whyUnfit } from './server-facts.ts'
+import { databaseAway, whyUnfit } from './server-facts.ts'
 
 const folder = new URL('./migrations/', import.meta.url)
 
@@ -55,7 +55,7 @@ export async function migrate(
     if (unfit !== undefined) throw new Trouble(unfit, { cause: error })
     if (error !== undefined && (!reached || isDatabaseAway(error)))
       throw new Trouble(
-        `${wordsOf(error)}: the database cannot be reached${'url' in connection ? '; look at DATABASE_URL (docs/config.md)' : ''}`,
+        'url' in connection ? databaseAway(wordsOf(error)) : `${wordsOf(error)}: the database cannot be reached`,
         { cause: error },
       )
     if (error !== undefined) {

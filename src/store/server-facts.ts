@@ -21,6 +21,51 @@ interface Fitness {
 export const poolerBetween =
   'A pooler (PgBouncer or one like it) stands before PostgreSQL and drops what each session asks for, synchronous_commit and the isolation of transactions too: mail could be lost or sent twice. DATABASE_URL must name PostgreSQL itself; Posthorn keeps its connections together by itself.'
 
+/** What a connection has died of, and the way out. `words` are the server's, or the system's. */
+export function databaseAway(words: string): string {
+  const [, way = 'the database cannot be reached; look at DATABASE_URL (docs/config.md).'] =
+    waysOut.find(([said]) => said.test(words)) ?? []
+  return `${words}: ${way}`
+}
+
+const waysOut: readonly (readonly [RegExp, string])[] = [
+  [/^unsupported startup parameter/, poolerBetween],
+  [
+    /too many connections for|too many clients|connection slots are reserved/,
+    'PostgreSQL has no connection left; raise max_connections, or the limit of the user or the database (a node uses at most 46, README.md), or end what holds them.',
+  ],
+  [
+    /password authentication failed|password must be a (?:non-empty )?string/,
+    'PostgreSQL is there and wants the right password; look at user and password in DATABASE_URL (docs/config.md).',
+  ],
+  [
+    /^role ".*" (?:does not exist|is not permitted to log in)/,
+    'PostgreSQL is there, and lets no such user in; make one (create role ... login), or name another in DATABASE_URL.',
+  ],
+  [
+    /^database ".*" does not exist/,
+    'PostgreSQL is there; make the database (create database), or name another in DATABASE_URL.',
+  ],
+  [
+    /^permission denied for database/,
+    'let the user in (grant connect on database), or name another user in DATABASE_URL.',
+  ],
+  [
+    /pg_hba\.conf/,
+    'PostgreSQL is there and does not let this machine in with this user and database; add a line to its pg_hba.conf, or look at DATABASE_URL (sslmode, too).',
+  ],
+  [
+    /does not support SSL connections/,
+    'DATABASE_URL asks for TLS (sslmode), and the server has none; turn it on there (ssl = on), or take sslmode away.',
+  ],
+  [
+    /certificate/,
+    "the server's certificate cannot be trusted; in DATABASE_URL, sslrootcert= names the file of its authority, and the host must be one that it is for.",
+  ],
+  [/^E[A-Z]+: .*, open '/, 'a file that DATABASE_URL names (sslrootcert, sslcert, sslkey) cannot be read.'],
+  [/the database system is /, 'PostgreSQL is there and not ready; start again in a moment, or look at its log.'],
+]
+
 /** One sentence that says why not; undefined for a server that is good enough. */
 export async function whyUnfit(db: Db): Promise<string | undefined> {
   const [facts] = await db.run<Fitness>(
