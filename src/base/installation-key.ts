@@ -21,7 +21,10 @@ import { Trouble } from './trouble.ts'
 
 type KeySettings = Pick<Settings, 'POSTHORN_SECRET_KEY' | 'POSTHORN_SECRET_KEYS_ACCEPTED' | 'POSTHORN_DATA_DIR'>
 
-/** Every process of an installation gets the same. The file is made where it is missing, and read anew at every question. */
+/**
+ * Every process of an installation gets the same. The file is made where it is missing, when the keys are asked for first, and read anew at every
+ * question. Throws at once where it is there and holds none.
+ */
 export function installationKeys(settings: KeySettings): KeyRing {
   const { POSTHORN_SECRET_KEY: key, POSTHORN_SECRET_KEYS_ACCEPTED: accepted } = settings
   if (key !== undefined) {
@@ -29,12 +32,15 @@ export function installationKeys(settings: KeySettings): KeyRing {
     return { all: () => keys }
   }
   const path = keyFile(settings)
-  if (readIfThere(path) === undefined) makeKeyFile(settings.POSTHORN_DATA_DIR, path)
-  readKeys(path)
+  const isMissing = (): boolean => readIfThere(path) === undefined
+  if (!isMissing()) readKeys(path)
   let known: { readonly mtimeMs: number; readonly ino: number; readonly keys: readonly string[] } | undefined
   return {
     file: path,
+    isMissing,
     all: () => {
+      // One that goes while we run is not replaced: what it sealed would stay shut.
+      if (known === undefined && isMissing()) makeKeyFile(settings.POSTHORN_DATA_DIR, path)
       const { mtimeMs, ino } = statSync(path)
       if (known?.mtimeMs !== mtimeMs || known.ino !== ino) known = { mtimeMs, ino, keys: readKeys(path) }
       return known.keys

@@ -26,6 +26,8 @@ export interface KeyRing {
   all(): readonly string[]
   /** Where they are kept; none where they are set as POSTHORN_SECRET_KEY. */
   readonly file?: string
+  /** There is none yet, and `all` makes one. */
+  readonly isMissing?: () => boolean
 }
 
 /** Sealed with a key that is not at hand, or for something else, or changed. */

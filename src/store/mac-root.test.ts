@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -29,8 +29,17 @@ const whyNot = async (secret?: string): Promise<string> => {
   return error.message
 }
 
+test('no key in the data folder of a database that was sealed with one: that is told, and no other key is put in its place', async () => {
+  const file = join(folder, 'secret-key')
+  const words = await whyNot()
+  expect(words).toContain(`${file} is missing, and with it this database was sealed`)
+  expect(words).toMatch(/from your backup.*mode 0600.*POSTHORN_SECRET_KEY/)
+  expect(existsSync(file)).toBe(false)
+})
+
 test('another key in the data folder: the file is named, and what belongs there', async () => {
   const file = join(folder, 'secret-key')
+  writeFileSync(file, `${other}\n`)
   const words = await whyNot()
   expect(words).toContain(`${file} does not open this database: it is not the installation key`)
   expect(words).toMatch(/secret-key of the old data folder.*mode 0600.*old POSTHORN_SECRET_KEY/)

@@ -20,6 +20,8 @@ export async function openVault(keys: KeyRing, db: Db): Promise<Vault> {
   const plain = makeVault(keys)
   const find = async () => (await db.rows<{ value: string }>(read))[0]?.value
   let sealed = await find()
+  // Before anybody asks for the keys: a new one would lie where the old one belongs, and be taken for it.
+  if (sealed !== undefined && keys.isMissing?.() === true) throw new WrongInstallationKey(keys.file, 'missing')
   if (sealed === undefined) {
     const root = randomBytes(32).toString('base64url')
     await db.rows(make, [plain.seal(root, sealedAs.macRoot()).toString('base64')])
@@ -38,19 +40,23 @@ function opened(plain: Vault, root: Buffer, keys: KeyRing): string {
   }
 }
 
-const notTheKey = 'does not open this database: it is not the installation key with which it was sealed'
-
 /** One sentence for the operator: which key does not fit, and the way out. Without a cause, which would only say it again. */
 export class WrongInstallationKey extends Trouble {
   override readonly name = 'WrongInstallationKey'
-  constructor(file: string | undefined) {
-    super(
-      file === undefined
-        ? `POSTHORN_SECRET_KEY ${notTheKey}. Set it to the old one, or to what stands in the file secret-key of the old data folder (while the key is being changed, POSTHORN_SECRET_KEYS_ACCEPTED has the old one); until then nothing starts.`
-        : `${file} ${notTheKey}. Put the file secret-key of the old data folder in its place (mode 0600), or set the old POSTHORN_SECRET_KEY; until then nothing starts.`,
-    )
+  constructor(file: string | undefined, missing?: 'missing') {
+    super(missing === undefined ? notTheKey(file) : noKey(file))
   }
 }
+
+const notTheKey = (file: string | undefined): string =>
+  file === undefined
+    ? `POSTHORN_SECRET_KEY ${doesNotOpen}. Set it to the old one, or to what stands in the file secret-key of the old data folder (while the key is being changed, POSTHORN_SECRET_KEYS_ACCEPTED has the old one); until then nothing starts.`
+    : `${file} ${doesNotOpen}. Put the file secret-key of the old data folder in its place (mode 0600), or set the old POSTHORN_SECRET_KEY; until then nothing starts.`
+
+const doesNotOpen = 'does not open this database: it is not the installation key with which it was sealed'
+
+const noKey = (file = 'secret-key'): string =>
+  `${file} is missing, and with it this database was sealed. Put the file secret-key from your backup there (mode 0600), or set POSTHORN_SECRET_KEY to what stands in it; until then nothing starts.`
 
 /** Seals the root with the newest key; answers whether it had to. */
 export async function resealMacRoot(db: Db, vault: Vault): Promise<boolean> {
