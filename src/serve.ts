@@ -19,6 +19,7 @@ import { embeddedPostgres } from './store/embedded.ts'
 import { openVault } from './store/mac-root.ts'
 import { warningsAbout, whyUnfit } from './store/server-facts.ts'
 import { welcome } from './welcome.ts'
+import { findSender } from './workspace/workspace.ts'
 
 /** Runs until a signal, or until something that cannot be replaced here has died. A signal during the start ends that. */
 export async function serve(settings: Settings, log: Log): Promise<number> {
@@ -92,13 +93,20 @@ async function start(running: Running): Promise<void> {
   // Last, and to its end once begun: its key is shown once, and a start that fails would have shown it to nobody.
   const { first, login, workspace } = await over(connection, async (db) => {
     const first = await makeFirstWorkspace(db, vault, settings.POSTHORN_HOSTNAME)
-    if (settings.POSTHORN_SYSTEM_MAILBOX === undefined) await makeSystemMailbox(db, vault, settings.POSTHORN_HOSTNAME)
+    const mailbox = settings.POSTHORN_SYSTEM_MAILBOX
+    if (mailbox === undefined) await makeSystemMailbox(db, vault, settings.POSTHORN_HOSTNAME)
+    else if (names.includes('api') && (await findSender(db, mailbox)) === undefined)
+      warn(log, 'notices', noSender(mailbox))
     return { first, login: await makeFirstLogin(db, vault), workspace: await aWorkspace(db, vault) }
   })
   const scanner = makeScanner(settings.POSTHORN_CLAMD) // for its description alone: the role `api` has its own
   log.started({ roles: names.join(','), url: publicUrl(settings) })
   say(1, `${welcome(settings, first, login, workspace, scanner.description)}posthorn ready ${publicUrl(settings)}\n`)
 }
+
+/** It may be made later: what is accepted needs it not. */
+const noSender = (mailbox: string): string =>
+  `POSTHORN_SYSTEM_MAILBOX names ${mailbox}, and there is no such mailbox: until there is, no password reset, invitation or notice is sent.`
 
 interface Ending {
   /** Resolves with undefined at a signal, or with the error of whatever died first. */
