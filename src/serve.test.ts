@@ -310,17 +310,6 @@ test.each([
   },
 )
 
-test('a system mailbox that there is not is told at the start, not only when somebody waits for a password reset', async () => {
-  const run = await serve({ POSTHORN_SYSTEM_MAILBOX: 'nobody@nowhere.example' })
-  run.child.kill('SIGTERM')
-  expect(await run.exited).toBe(0)
-  expect(sentences(run)).toEqual([
-    expect.stringMatching(
-      /^posthorn: POSTHORN_SYSTEM_MAILBOX names nobody@nowhere\.example, and there is no such mailbox/,
-    ),
-  ])
-})
-
 test('a server that may lose commits is refused, and says which setting it is', async () => {
   // What PostgreSQL answers about itself cannot be changed for one database; so the question is asked of functions that stand before it.
   const db = openDatabase(database.connection, { name: 'unfit', connectionsMax: 1, answerMs: 5_000 })
@@ -630,6 +619,17 @@ describe('two processes', () => {
     silent.close()
     expect(said.trimEnd().split('\n')).toEqual([expect.stringContaining('"event":"stopped"')])
   })
+})
+
+test('a system mailbox that there is not is told at the start, not only when somebody waits for a password reset', async () => {
+  const run = await serve({ POSTHORN_SYSTEM_MAILBOX: 'nobody@nowhere.example' })
+  run.child.kill('SIGTERM')
+  expect(await run.exited).toBe(0)
+  expect(sentences(run)).toEqual([
+    expect.stringMatching(
+      /^posthorn: POSTHORN_SYSTEM_MAILBOX names nobody@nowhere\.example, and there is no such mailbox/,
+    ),
+  ])
 })
 
 /** Not the shell's and bootstrap's children of the very start. */

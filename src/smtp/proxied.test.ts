@@ -1,12 +1,13 @@
 // Behind a proxy that says whose each connection is, clients are counted and known as if they had come themselves; nobody else can say so.
 import { once } from 'node:events'
-import { connect, type Socket } from 'node:net'
+import { connect } from 'node:net'
 import { duplexPair } from 'node:stream'
 import { connect as connectTls } from 'node:tls'
 import { afterEach, expect, test } from 'vitest'
 import { silentLog } from '../base/log.ts'
 import { certificateFor } from '../../test/world/certificates.ts'
 import { startHaproxy } from '../../test/world/haproxy.ts'
+import { hearing } from './hearing.test-kit.ts'
 import { openOffer, type Policy } from './policy.ts'
 import { replies } from './reply.ts'
 import { smtpServer, type SmtpServerOptions } from './server.ts'
@@ -48,24 +49,6 @@ function dial(port: number) {
   const socket = connect({ port, host: '127.0.0.1', noDelay: true })
   cleanups.push(() => socket.destroy())
   return { socket, ...hearing(socket) }
-}
-
-function hearing(socket: Socket) {
-  let text = ''
-  socket.on('error', () => undefined)
-  socket.on('data', (chunk: Buffer) => (text += chunk.toString()))
-  const until = async (words: string): Promise<string> => {
-    while (!text.includes(words)) {
-      if (socket.closed) throw new Error(`closed before ${words}: ${text}`)
-      await Promise.race([once(socket, 'data'), once(socket, 'close')])
-    }
-    return text
-  }
-  const rest = async (): Promise<string> => {
-    if (!socket.closed) await once(socket, 'close')
-    return text
-  }
-  return { until, rest }
 }
 
 test.each([

@@ -6,6 +6,7 @@ import { silentLog } from '../base/log.ts'
 import type { Service } from '../base/service.ts'
 import { survivesItsLife } from '../base/service.test-kit.ts'
 import { certificateFor } from '../../test/world/certificates.ts'
+import { hearing } from './hearing.test-kit.ts'
 import { openOffer, type Client, type Policy } from './policy.ts'
 import { replies, type Answer } from './reply.ts'
 import { networkOf, smtpServer, type SmtpServer, type SmtpServerOptions } from './server.ts'
@@ -37,24 +38,10 @@ async function started(options: Partial<SmtpServerOptions> = {}): Promise<SmtpSe
   return server
 }
 
-/** A client that only hears: `until` waits for words, `rest` for the end and gives all of them. */
+/** A client that only hears, unless it is told to say something. */
 function dial(port: number, socket: Socket = connect({ port, host: '127.0.0.1', noDelay: true })) {
   cleanups.push(() => socket.destroy())
-  let text = ''
-  socket.on('error', () => undefined)
-  socket.on('data', (chunk: Buffer) => (text += chunk.toString()))
-  const until = async (words: string): Promise<string> => {
-    while (!text.includes(words)) {
-      if (socket.closed) throw new Error(`closed before ${words}: ${text}`)
-      await Promise.race([once(socket, 'data'), once(socket, 'close')])
-    }
-    return text
-  }
-  const rest = async (): Promise<string> => {
-    if (!socket.closed) await once(socket, 'close')
-    return text
-  }
-  return { socket, until, rest, say: (words: string) => socket.write(words) }
+  return { socket, ...hearing(socket), say: (words: string) => socket.write(words) }
 }
 
 /** A policy, and the word that the first client's connection has ended on our side. */
