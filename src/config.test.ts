@@ -2,7 +2,16 @@ import * as fc from 'fast-check'
 import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { settingsPage } from './config-page.ts'
-import { fitted, parseRoute, publicUrl, readSettings, roleNames, settingTable, WrongSettings } from './config.ts'
+import {
+  heldAtOnce,
+  limits,
+  parseRoute,
+  publicUrl,
+  readSettings,
+  roleNames,
+  settingTable,
+  WrongSettings,
+} from './config.ts'
 
 const mebibyte = 1024 * 1024
 
@@ -224,16 +233,21 @@ test.each([
   expect(publicUrl(readSettings({ POSTHORN_HTTP_HOST: host }))).toBe(url)
 })
 
-test.each([
-  [24 * 1024, 96],
-  [2048, 96],
-  [1536, 72],
-  [1024, 48],
-  [512, 48],
-])(
-  'with %d MB of memory, of 96 MB that may be held at once %d are left, and room for one message in any case',
-  (memory, left) => {
-    expect(fitted(96 * mebibyte, 48 * mebibyte, memory * mebibyte)).toBe(left * mebibyte)
+test.each([128, 512, 1024, 1536, 2048, 24 * 1024])(
+  'with %d MB of memory one message finds room everywhere, one workspace leaves some to others, and all of it fits in',
+  (memory) => {
+    const held = heldAtOnce(memory * mebibyte)
+    expect(held.largeRequestsOfWorkspaceBytesMax).toBeGreaterThanOrEqual(limits.requestBytesMax)
+    expect(held.submissionContentOfWorkspaceBytesMax).toBeGreaterThanOrEqual(limits.smtpMessageBytesMax)
+    expect(held.feedbackContentInFlightBytesMax).toBeGreaterThanOrEqual(limits.feedbackBytesMax)
+    expect(held.largeRequestsOfWorkspaceBytesMax).toBeLessThan(held.largeRequestsBytesMax)
+    expect(held.submissionContentOfWorkspaceBytesMax).toBeLessThan(held.smtpContentInFlightBytesMax)
+    expect(held.contentOfWorkspaceBytesMax).toBeLessThan(held.contentInFlightBytesMax)
+    expect(held.convertedOfWorkspaceBytesMax).toBeLessThan(held.convertedInFlightBytesMax)
+    const whole = heldAtOnce(Infinity)
+    for (const [name, bytes] of Object.entries(held))
+      expect(bytes).toBeLessThanOrEqual(whole[name as keyof typeof whole])
+    expect(held.contentInFlightBytesMax).toBe(Math.max(48, 192 * Math.min(1, memory / 2048)) * mebibyte)
   },
 )
 

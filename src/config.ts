@@ -501,15 +501,36 @@ function portsTakenTwice(settings: Settings): string[] {
   })
 }
 
-/** What may be held at once is meant for a machine with this memory. */
-const roomyBytes = 2 * 1024 ** 3
-/** The same for a smaller one, or a container: a part of it, but never less than `least`, which is what one message needs. */
-export function fitted(bytes: number, least: number, memoryBytes: number = usableMemory()): number {
-  return Math.max(least, Math.floor(bytes * Math.min(1, memoryBytes / roomyBytes)))
+/** The rooms below are meant for a machine with this memory. */
+const roomyMebibytes = 2048
+
+/**
+ * What may be held at once, in bytes, on a machine or in a container with so much memory: on a small one a part of it, but never less than one message
+ * needs, and a share (`OfWorkspace`) leaves room for others.
+ */
+export function heldAtOnce(memoryBytes: number = usableMemory()) {
+  const mebibyte = 1024 * 1024
+  const part = Math.min(1, memoryBytes / mebibyte / roomyMebibytes)
+  const fitted = (mebibytes: number, least: number): number => Math.floor(Math.max(least, mebibytes * part) * mebibyte)
+  return {
+    /** Bodies above `largeRequestBytes`, from before they are read until they are answered. More wait, then get 503. */
+    largeRequestsBytesMax: fitted(96, 64),
+    largeRequestsOfWorkspaceBytesMax: fitted(60, 48),
+    /** What one SMTP server has for all its sessions; a message beyond it gets 452. */
+    smtpContentInFlightBytesMax: fitted(192, 48),
+    submissionContentOfWorkspaceBytesMax: fitted(128, 32),
+    feedbackContentInFlightBytesMax: fitted(96, 40),
+    /** What is being delivered; and what of it exists a second time, for hosts without 8BITMIME. What is larger than a share counts as the whole of it. */
+    contentInFlightBytesMax: fitted(192, 48),
+    contentOfWorkspaceBytesMax: fitted(128, 32),
+    convertedInFlightBytesMax: fitted(64, 32),
+    convertedOfWorkspaceBytesMax: fitted(32, 16),
+  }
 }
 
 /** Whatever can grow has a limit, and here is its name. Sizes in bytes, times in milliseconds, unless the name says otherwise. */
 export const limits = {
+  ...heldAtOnce(),
   // One message (decisions D)
   attachmentsMax: 10,
   attachmentsBytesMax: 20 * 1024 * 1024,
@@ -547,11 +568,8 @@ export const limits = {
   /** So many faults with the same words are written in a minute, and so many kinds of words remembered. */
   faultsAlikePerMinuteMax: 3,
   faultsAlikeMax: 1_000,
-  // Large requests: bodies above `largeRequestBytes` that are read and held at the same time, in bytes. More wait, then get 503.
+  /** A body above this takes room before it is read. */
   largeRequestBytes: 256 * 1024,
-  largeRequestsBytesMax: fitted(96 * 1024 * 1024, 48 * 1024 * 1024),
-  /** Of one workspace: the others always find room. */
-  largeRequestsOfWorkspaceBytesMax: fitted(60 * 1024 * 1024, 48 * 1024 * 1024),
   largeRequestWaitMs: 20_000,
   largeRequestsWaitingMax: 1_000,
   bodyReadMs: 20_000,
@@ -596,7 +614,7 @@ export const limits = {
   admissionMs: 2_300,
   /** Of that, for the commit and the way there and back: what was not done before is not admitted. */
   admissionKeepMs: 300,
-  /** A row that has less left than the last statement took, or than this, does not go with the next: it would spoil it for those beside it. */
+  /** A row that has less left than the last statement took, or twice what one took that came too late, does not go along: it would spoil the next for those beside it. No more than this is asked. */
   admissionNeedMsMax: 100,
   rereadMs: 1_000,
   /** What asks for /readyz seldom waits longer than a few seconds, and should be told why not. */
@@ -629,11 +647,6 @@ export const limits = {
   retryJitter: 0.1,
   messageAgeMsMax: 26 * 3600_000,
   messagesInFlightMax: 1_000,
-  contentInFlightBytesMax: fitted(192 * 1024 * 1024, 32 * 1024 * 1024),
-  /** Of one workspace, here and in the next: the others always find room. */
-  contentOfWorkspaceBytesMax: fitted(128 * 1024 * 1024, 32 * 1024 * 1024),
-  convertedInFlightBytesMax: fitted(64 * 1024 * 1024, 16 * 1024 * 1024),
-  convertedOfWorkspaceBytesMax: fitted(32 * 1024 * 1024, 16 * 1024 * 1024),
   /** Between two notifications of one process: who is told claims no more often anyway. */
   nudgeSpacingMs: 20,
   claimMost: 400,
@@ -875,7 +888,6 @@ export const limits = {
   returnPathKeysMax: 4,
   /** A report by mail: it may return the whole of ours, and the largest that we send has 35 MB. */
   feedbackBytesMax: 40 * 1024 * 1024,
-  feedbackContentInFlightBytesMax: fitted(96 * 1024 * 1024, 40 * 1024 * 1024),
   feedbackSessionsMax: 500,
   feedbackSessionsPerAddressMax: 20,
   /** Addresses that are none of ours, from one network within `feedbackGuessesMs`; then it has to wait. */
@@ -924,10 +936,6 @@ export const limits = {
   smtpStopMs: 5_000,
   /** Protocol errors and failed logins since the last accepted message. */
   smtpErrorsMax: 20,
-  /** Content that one server holds for all its sessions; a message beyond it gets 452. */
-  smtpContentInFlightBytesMax: fitted(192 * 1024 * 1024, 32 * 1024 * 1024),
-  /** Of one workspace that submits: the others always find room. */
-  submissionContentOfWorkspaceBytesMax: fitted(128 * 1024 * 1024, 32 * 1024 * 1024),
   smtpHeldInputBytesMax: 64 * 1024,
   smtpUnsentRepliesBytesMax: 64 * 1024,
   // SMTP submission (decisions F)

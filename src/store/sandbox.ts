@@ -26,7 +26,7 @@ const insert = sql(
    select ${dated('m.id')}, app_now(), m.sender, m.recipient, decode(m.content, 'base64'), m.workspace, m.message
      from json_to_recordset($1::text::json) as m (id uuid, sender text, recipient text, content text, workspace uuid, message uuid)`,
 )
-/** A large one alone, as it is: in base64 and JSON the database would hold it ten times. */
+/** One that comes alone, as every large one does, as it is: in base64 and JSON the database would hold it ten times. */
 const insertOne = sql(
   'sandbox-keep-one',
   `insert into sandbox_mail (id, received_at, envelope_from, recipient, content, workspace_id, message_id)

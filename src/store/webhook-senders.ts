@@ -10,8 +10,7 @@ const there = sql(
      insert into installation (name, value) values ('webhook_senders_there', extract(epoch from app_now())::text)
      on conflict (name) do update set value = excluded.value)
    update webhook_endpoints e set failing_since = app_now() - greatest(interval '0', b.at - e.failing_since)
-     from before b where e.failing_since is not null and b.at < app_now() - $1 * interval '1 millisecond'
-   returning e.workspace_id`,
+     from before b where e.failing_since is not null and b.at < app_now() - $1 * interval '1 millisecond'`,
 )
 
 /** Says now and then that senders are there. To be awaited before a result is written: behind a long absence the first failure would disable an endpoint. */
