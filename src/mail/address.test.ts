@@ -138,8 +138,13 @@ test.each([
   ['ada@[192.0.2.1]', /^has an IP address in place of its domain, which is not supported/],
   ['ada@[IPv6:2001:db8::1]', /^has an IP address/],
   ['ada@localhost', /^has a domain without a dot, which is not supported/],
+  [`${a(65)}@example.com`, /^has more than 64 octets before its "@"/],
+  [`${'ä'.repeat(33)}@example.com`, /^has more than 64 octets before its "@"/],
+  [`ada@${`${a(49)}.`.repeat(5)}example`, /^has more than 254 octets/],
+  [`ada@${'ä'.repeat(126)}.de`, /^has more than 254 octets/],
   ['"Ada" <ada@example.com>', undefined],
   ['ada', undefined],
+  [a(300), undefined],
   ['@localhost', undefined],
   ['ada@exa mple.com', undefined],
 ])('%s: the form that is not supported is named', (text, words) => {

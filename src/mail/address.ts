@@ -42,9 +42,11 @@ export function parseAddress(text: string): EmailAddress | undefined {
   return { text: clean, local, domain, key: clean.toLowerCase(), needsSmtputf8 }
 }
 
-/** What is wrong with an address of a form that RFC 5321 knows and we do not take; undefined where it is something else. */
+/** What is wrong with an address that is too long, or of a form that RFC 5321 knows and we do not take; undefined where it is something else. */
 export function unsupportedForm(text: string): string | undefined {
   const at = text.lastIndexOf('@')
+  if (at > 0 && Buffer.byteLength(text) > limits.addressOctetsMax)
+    return `has more than ${limits.addressOctetsMax} octets, which no mail server takes`
   const domain = text.slice(at + 1)
   if (/^"(?:[^"\\]|\\.)*"$/.test(text.slice(0, at)))
     return 'has a quoted local part, which is not supported; use an address without quotes'
@@ -52,6 +54,8 @@ export function unsupportedForm(text: string): string | undefined {
     return 'has an IP address in place of its domain, which is not supported; use a domain name'
   if (at > 0 && /^[A-Za-z0-9-]+$/.test(domain))
     return 'has a domain without a dot, which is not supported; use its full name'
+  if (at > 0 && Buffer.byteLength(text.slice(0, at)) > limits.localPartOctetsMax)
+    return `has more than ${limits.localPartOctetsMax} octets before its "@", which no mail server need take`
   return undefined
 }
 

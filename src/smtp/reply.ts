@@ -85,8 +85,12 @@ export const mistakeReplies = {
   unknown: { code: 500, enhanced: '5.5.2', text: 'Unknown command' },
   characters: { code: 500, enhanced: '5.5.2', text: 'Control characters or broken UTF-8 in a command' },
   argument: { code: 501, enhanced: '5.5.4', text: 'Arguments not valid' },
-  sender: { code: 501, enhanced: '5.1.7', text: 'Bad sender address: write <local@domain>' },
-  recipient: { code: 501, enhanced: '5.1.3', text: 'Bad recipient address: write <local@domain>' },
+  sender: { code: 501, enhanced: '5.1.7', text: 'Bad sender address: write <local@domain>, of 254 octets at most' },
+  recipient: {
+    code: 501,
+    enhanced: '5.1.3',
+    text: 'Bad recipient address: write <local@domain>, of 254 octets at most',
+  },
   parameter: { code: 501, enhanced: '5.5.4', text: 'Parameters not valid' },
   // How many bytes follow is unknown, so what follows cannot be trusted as commands.
   bdat: { code: 501, enhanced: '5.5.4', text: 'Say BDAT <bytes> [LAST]', close: true },
