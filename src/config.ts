@@ -765,6 +765,9 @@ export const limits = {
   /** How long a connection waits for PostgreSQL to close it too. */
   databaseGoodbyeMs: 1_000,
   housekeepingMs: 600_000,
+  /** After such a gap between two rounds nothing is deleted for its age, until the clock has gone on for so long: it may have been set wrongly. */
+  clockGapMs: 7 * 24 * 3600_000,
+  clockSteadyMs: 24 * 3600_000,
   /** Rows that housekeeping deletes in one statement. */
   housekeepingRows: 1_000,
   /** Pages that it reads in one, of a table without an index for it: about so many rows. */

@@ -86,7 +86,7 @@ test('a round comes at the start and every ten minutes, also after one that fail
   const away = {
     ...world.db,
     rows: (statement: { name: string }) => {
-      if (statement.name === 'prune-audit') rounds++
+      if (statement.name === 'partitions-ahead') rounds++
       return Promise.reject(new Error('away'))
     },
   } as unknown as Db

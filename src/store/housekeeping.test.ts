@@ -23,7 +23,12 @@ const noPause = () => Promise.reject(new Error('nothing was in use'))
 const keep = () => keepHouse(world.db, retention, noPause)
 const day = 86_400_000
 /** Database time, so many days from now. */
-const inDays = async (days: number): Promise<void> => world.setClock(new Date(Date.now() + days * day).toISOString())
+const leapDays = (days: number): Promise<void> => world.setClock(new Date(Date.now() + days * day).toISOString())
+/** And housekeeping was done all the while. */
+const inDays = async (days: number): Promise<void> => {
+  await leapDays(days)
+  await world.db.run(`delete from installation where name = 'housekeeping_clock'`)
+}
 
 /** A message of this moment that has come to its end. */
 async function finished(): Promise<MessageId> {
@@ -261,6 +266,59 @@ test('a wrong password of long ago, before weeks without housekeeping, locks nob
   await inDays(120)
   await keep()
   expect(await world.value('select count(*)::integer from sign_in_guesses')).toBe(0)
+})
+
+test('a wrong password from while the clock was ahead locks nobody out when it is right again', async () => {
+  const name = Buffer.from('bob')
+  await leapDays(30)
+  await addGuess(world.db, name, limits.guessForgottenMs)
+  await world.setClock()
+  expect(await countGuesses(world.db, name, limits.guessForgottenMs)).toBeCloseTo(0)
+})
+
+describe('a clock that leaps ahead', () => {
+  const leapt = 'nothing is deleted for its age for a day'
+
+  test('deletes nothing for a day, and all that was there is there when it is right again', async () => {
+    const id = await finished()
+    await keep()
+    await leapDays(365)
+    await expect(keep()).rejects.toThrow(leapt)
+    await leapDays(365.9)
+    await keep() // told once
+    expect(await rowsOf(id)).toBe('1 1 2')
+    await world.setClock()
+    await keep()
+    expect(await rowsOf(id)).toBe('1 1 2')
+    expect(await body(id)).toEqual(['Good morning', undefined])
+    // It is believed as before.
+    for (const days of [5, 10, 15]) {
+      await leapDays(days)
+      await keep()
+    }
+    expect(await rowsOf(id)).toBe('1 0 2')
+  })
+
+  test('is believed when it has gone on for a day', async () => {
+    const id = await finished()
+    await keep()
+    await leapDays(365)
+    await expect(keep()).rejects.toThrow(leapt)
+    await leapDays(366.1)
+    await keep()
+    expect(await rowsOf(id)).toBe('0 0 0')
+  })
+
+  test('or at the second gap: an installation that is started once a month deletes too', async () => {
+    const id = await finished()
+    await keep()
+    await leapDays(30)
+    await expect(keep()).rejects.toThrow(leapt)
+    expect(await rowsOf(id)).toBe('1 1 2')
+    await leapDays(60)
+    await keep()
+    expect(await rowsOf(id)).toBe('1 0 0')
+  })
 })
 
 test('what cannot be done now keeps nothing else from being done', async () => {

@@ -82,6 +82,18 @@ const hasten = (queue: 'outbound' | 'webhook_queue', index: string) =>
         limit $2))
      returning message_id`,
   )
+/** Never tried, it was due when it came: it was accepted just before the clock was set back. Walks along the index as `hasten` does. */
+const hastenUntried = sql(
+  'hasten-untried',
+  `update outbound set due_at = app_now()
+    where ctid = any (array(
+      select due.ctid from workspaces w cross join lateral (
+        select q.ctid from outbound q
+         where q.workspace_id = w.id and q.lease_until is null and q.attempts >= 0 and q.due_at > app_now() and q.status = 'queued'
+         order by q.due_at limit $1 for update skip locked) due
+      limit $1))
+   returning message_id`,
+)
 const hastenChecks = sql(
   'hasten-domain-checks',
   `update domains set check_due_at = app_now() where check_due_at > app_now() + $1 * interval '1 millisecond' returning id`,
@@ -91,9 +103,36 @@ const hastened = [
   [hasten('webhook_queue', 'q.lease_until is null'), limits.webhookFailingMs],
 ] as const
 
+// A clock that ran ahead makes everything look old, and what was dropped does not come back with the right time. So each round leaves its time
+// (`seen`), and behind a gap no age is believed until the clock has gone on for a while from there (`since`). Only one such wait: an installation
+// that runs for an hour a month deletes in the second of them.
+const look = sql(
+  'look-at-clock',
+  `with clock as (select extract(epoch from app_now())::float8 at),
+   before as materialized (
+     select split_part(i.value, ' ', 1)::float8 seen, split_part(i.value, ' ', 2)::float8 since
+       from installation i where i.name = 'housekeeping_clock' for update),
+   after as materialized (
+     select c.at, b.seen, case when b.seen is null or c.at < b.since then 0
+                               when c.at - b.seen > $1 and b.seen - b.since >= $2 then c.at
+                               else b.since end since
+       from clock c left join before b on true),
+   kept as (
+     insert into installation (name, value) select 'housekeeping_clock', concat(a.at, ' ', a.since) from after a
+     on conflict (name) do update set value = excluded.value)
+   select a.at - a.since >= $2 "isSteady", case when a.since = a.at then floor((a.at - a.seen) / 86400)::integer end "daysGone" from after a`,
+)
+
+/** For a clock that was set back: a backlog is not to wait for the time that it came from. What is tried again waits that much longer. */
+export async function hastenBacklog(db: Db): Promise<void> {
+  const most = limits.housekeepingRows
+  while ((await db.rows(hastenUntried, [most])).length === most);
+}
+
 /**
  * One round. `pause` waits between tries to take off a partition that is in use. What fails keeps nothing else from being done, for that would
- * grow for as long as it does; the first failure is thrown at the end.
+ * grow for as long as it does; the first failure is thrown at the end. Where the clock has leapt since the last round, nothing that goes by its
+ * age is deleted for a day.
  */
 export async function keepHouse(
   db: Db,
@@ -105,10 +144,9 @@ export async function keepHouse(
   const all = async (many: number, bite: () => Promise<number>): Promise<void> => {
     while ((await bite()) === many);
   }
-  const work: readonly (() => Promise<unknown>)[] = [
+  const ageless: readonly (() => Promise<unknown>)[] = [
     () => makeAhead(db, pause),
     () => db.rows(tellContentDays, [String(retention.contentDays)]),
-    () => dropExpired(db, retention, pause),
     ...hastened.map(
       ([statement, aheadMs]) =>
         () =>
@@ -116,12 +154,15 @@ export async function keepHouse(
     ),
     () => db.rows(hastenChecks, [limits.domainFailedMs]),
     () => all(most, async () => (await db.rows<{ many: number }>(unwanted, [most]))[0]?.many ?? 0),
+    () => pruneSandbox(db),
+  ]
+  const byAge: readonly (() => Promise<unknown>)[] = [
+    () => dropExpired(db, retention, pause),
     () => pruneKeys(db, retention.recordsDays),
     () => all(most, async () => (await db.rows(links, [retention.recordsDays, most])).length),
     () => all(100, () => sweepStagedBlobs(db)),
     () => all(1_000, () => sweepRepeats(db)),
     () => all(1_000, () => pruneRefusals(db)),
-    () => pruneSandbox(db),
     () => pruneReports(db, retention.recordsDays),
     () => pruneUnmatched(db),
     () => pruneStsPolicies(db, limits.stsPoliciesMax),
@@ -131,8 +172,24 @@ export async function keepHouse(
     () => all(most, () => pruneAudit(db, retention.auditDays, most)),
   ]
   const failures: unknown[] = []
-  for (const each of work) await each().catch((error: unknown) => failures.push(error))
+  const isSteady = await isClockSteady(db).catch((error: unknown) => {
+    failures.push(error)
+    return false
+  })
+  for (const each of isSteady ? [...ageless, ...byAge] : ageless)
+    await each().catch((error: unknown) => failures.push(error))
   if (failures.length > 0) throw failures[0]
+}
+
+/** Throws where it has just leapt: whoever set it has a day to set it right. */
+async function isClockSteady(db: Db): Promise<boolean> {
+  const gone = [limits.clockGapMs / 1000, limits.clockSteadyMs / 1000]
+  const [clock] = await db.rows<{ isSteady: boolean; daysGone: number | null }>(look, gone)
+  const days = clock?.daysGone ?? null
+  if (days === null) return clock?.isSteady === true
+  throw new Error(
+    `by the database's clock the last housekeeping was ${days} days ago: nothing is deleted for its age for a day; if no node ran all that time, all is well, else set that clock`,
+  )
 }
 
 async function pruneKeys(db: Db, recordsDays: number): Promise<void> {
