@@ -4,7 +4,10 @@ import { limits } from '../config.ts'
 import { sql, type Db } from './database.ts'
 
 // From 0.5 ^ 1075 on the power underflows, which is an error and no zero: one guess of long ago would lock its account up, and end every pruning.
-const kept = `g.count * 0.5 ^ least(1000, greatest(0, extract(epoch from app_now() - g.at) * 1000 / $2::double precision))`
+// One from a minute ahead or more was made while the clock was ahead: it is as far from now as one of before, or it would lock its account up until
+// that time comes. Nearer ones wait for the same row, and began in another order.
+const agoMs = `extract(epoch from app_now() - g.at) * 1000`
+const kept = `g.count * 0.5 ^ least(1000, greatest(0, ${agoMs}, -60000 - ${agoMs}) / $2::double precision)`
 const count = sql('count-guesses', `select (${kept})::double precision many from sign_in_guesses g where g.name = $1`)
 const add = sql(
   'add-guess',
