@@ -651,6 +651,29 @@ describe('a stop', () => {
   })
 })
 
+test('a backlog does not wait for the time that it came from when the clock of the database is set back', async () => {
+  const looked = Promise.withResolvers<void>()
+  const db = pool(2)
+  const rows: Db['rows'] = async (statement, values) => {
+    const answer = await db.rows<never>(statement, values)
+    if (statement.name === 'database-now') looked.resolve()
+    return answer
+  }
+  const gate = openGate()
+  gate.open(false)
+  try {
+    await world.setClock(new Date(Date.now() + 3600_000).toISOString())
+    const id = await one(await senderOf(), 'ok')
+    await started({ db: { ...db, rows }, gate, leaseMs })
+    await looked.promise
+    await world.setClock()
+    gate.open(true)
+    await becomes(id, 'sent')
+  } finally {
+    await world.setClock()
+  }
+})
+
 /** A worker whose way to the database can be cut and held. */
 async function startedBehindProxy() {
   const proxy = await startPostgresProxy(connection)

@@ -16,6 +16,7 @@ import { databaseNow, isDatabaseAway, surelyAborted, type Db } from '../store/da
 import { claimDue, firstSpace } from '../store/claim.ts'
 import { listDestinationLimits } from '../store/destinations.ts'
 import { replayEndings } from '../store/fence.ts'
+import { hastenBacklog } from '../store/housekeeping.ts'
 import { claimName, extendLeases, reap, type Claimed, type Ending, type Recorder } from '../store/outbound.ts'
 import type { ArmAnswer } from './conversation.ts'
 import type { Gate } from './fence.ts'
@@ -113,6 +114,7 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
   let wake: () => void = () => undefined
   let due: { stop(): Promise<void> } | undefined
   let outages = makeOutages(tools.leaseMs)
+  let lookedAt = -Infinity
   let giveUpAt = Infinity
 
   const poke = () => {
@@ -411,7 +413,13 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
   const reapSome = async (): Promise<void> => {
     if (!tools.gate.knowsDatabase()) return
     const at = await databaseNow(tools.db)
-    const believed = outages.heard(at.getTime())
+    if (at.getTime() < lookedAt) {
+      await hastenBacklog(tools.db).catch(trouble('backlog'))
+      floor.forget()
+      poke()
+    }
+    lookedAt = at.getTime()
+    const believed = outages.heard(lookedAt)
     if (believed === 'none') return
     // A statement that hangs on its way, and meets a database that was away meanwhile, does nothing.
     const before = new Date(at.getTime() + tools.leaseMs / 4)
