@@ -20,8 +20,8 @@ export default defineConfig({
     pool: 'forks',
     // Journeys wait for processes of their own, so that two workers leave a third of two cores idle; more than three make each other late.
     maxWorkers: 3,
-    testTimeout: 30_000,
-    hookTimeout: 60_000,
-    teardownTimeout: 30_000,
+    testTimeout: 90_000,
+    hookTimeout: 180_000,
+    teardownTimeout: 90_000,
   },
 })

@@ -276,7 +276,7 @@ describe('a start that cannot be', () => {
     const env = { ...environment, DATABASE_URL: url.href }
     const command = promisify(execFile)(binary, ['workspace', 'list'], { env, timeout: 15_000 })
     await expect(command).rejects.toMatchObject({ code: 1, stderr: expect.stringMatching(said) as string })
-  }, 30_000)
+  }, 90_000)
 })
 
 test.each([
@@ -563,7 +563,7 @@ describe('two processes', () => {
     late.kill('SIGTERM')
     expect(await once(late, 'exit')).toEqual([0, null])
     closeSync(ends)
-  }, 60_000)
+  }, 180_000)
 
   test('the main process killed: the delivery process ends too', async () => {
     const run = await serve()

@@ -243,7 +243,7 @@ describe('an idempotency key', () => {
     expect(new Set(answers.map((answer) => accepted(answer).message.id)).size).toBe(3)
   })
 
-  test('in progress for longer than anybody should wait: come back in a second', { timeout: 20_000 }, async () => {
+  test('in progress for longer than anybody should wait: come back in a second', { timeout: 60_000 }, async () => {
     const sender = await world.sender()
     const db = world.anotherNode()
     let go: () => void = () => undefined

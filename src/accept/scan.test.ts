@@ -72,7 +72,7 @@ describe('a real clamd', () => {
     })
   })
 
-  test('20 MiB pass, and many at once', { timeout: 120_000 }, async () => {
+  test('20 MiB pass, and many at once', { timeout: 360_000 }, async () => {
     const scanner = real()
     const large = file(Buffer.alloc(limits.attachmentsBytesMax, 'x'))
     const all = [large, ...Array.from({ length: 30 }, (_, n) => file(n % 10 === 9 ? ownMalware : Buffer.from(`${n}`)))]
@@ -129,7 +129,7 @@ describe('a real clamd', () => {
       })
   })
 
-  test('killed, it cannot answer; started again, it can', { timeout: 60_000 }, async () => {
+  test('killed, it cannot answer; started again, it can', { timeout: 180_000 }, async () => {
     const scanner = real()
     await clamd.kill()
     expect(await scanner.scan([file(Buffer.from('clean'))])).toMatchObject({ kind: 'unavailable' })
@@ -139,7 +139,7 @@ describe('a real clamd', () => {
     expect(await scanner.scan([file(Buffer.from('clean'))])).toMatchObject({ kind: 'clean' })
   })
 
-  test('its facts: version, and whether it takes streams of our size', { timeout: 60_000 }, async () => {
+  test('its facts: version, and whether it takes streams of our size', { timeout: 180_000 }, async () => {
     expect(await real().facts(true)).toEqual({
       description: expect.stringContaining(clamd.path),
       engine: expect.stringMatching(/^ClamAV/),

@@ -196,7 +196,7 @@ test('a webhook endpoint from its first day to its first replay, each with --jso
   const refused = await posthorn(['webhook', 'set', 'Shop', '--url', 'http://127.0.0.1:9/hook'])
   expect(refused).toMatchObject({ status: 1, out: '' })
   expect(refused.err).toMatch(/"url" must begin with https/)
-}, 60_000)
+}, 180_000)
 
 describe('mistakes', () => {
   test.each([
@@ -488,7 +488,7 @@ test('every change is in the audit log under the name of whoever is at the keybo
   } finally {
     await db.close()
   }
-}, 60_000)
+}, 180_000)
 
 test('suppressions are taken from a pipe too', async () => {
   await answer('workspace', 'create', '--name', 'Piped')
@@ -500,7 +500,7 @@ test('suppressions are taken from a pipe too', async () => {
   expect({ status, err }).toEqual({ status: 0, err: '' })
   const listed = await posthorn(['suppression', 'export', 'Piped'])
   expect(listed.out).toMatch(/ada@example\.org[^]*bob@example\.org/)
-}, 60_000)
+}, 180_000)
 
 describe('in a data folder without a database', () => {
   const folder = mkdtempSync(join(tmpdir(), 'posthorn-cli-'))
@@ -563,4 +563,4 @@ test('who takes back one of two stops is told of the other one', async () => {
   expect(recovered.out).toMatch(/delivery is still stopped by: +drain: operator/)
   expect(await answer('recover', '--resume')).toMatchObject({ stoppedBy: [], stillStoppedBy: ['drain: operator'] })
   expect((await posthorn(['drain', '--off'])).out).toMatch(/^Delivery goes on/)
-}, 60_000)
+}, 180_000)

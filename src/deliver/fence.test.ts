@@ -86,7 +86,7 @@ function fenceOf(own: NodeState, left: () => readonly Life[] = () => [], log = s
   return fence
 }
 /** Resolves when it is so, at the change that makes it so. */
-const until = (fence: Fence, isSo: () => boolean, withinMs = 10_000): Promise<void> =>
+const until = (fence: Fence, isSo: () => boolean, withinMs = 30_000): Promise<void> =>
   new Promise((resolve, reject) => {
     const late = setTimeout(
       () => reject(new Error(`not within ${withinMs} ms; ${JSON.stringify(fence.stops)}`)),

@@ -389,7 +389,7 @@ describe('what is broken is found, and what to do is said', () => {
       // Others of the same server write too, and one of theirs may be older for a moment.
       const said = async () => await checkDatabase(world.db, 0)
       const detail = expect.stringMatching(/ \(process \d+ of \w+, forgotten\): until/) as string
-      await expect.poll(said, { timeout: 20_000 }).toMatchObject({ status: 'warn', detail })
+      await expect.poll(said, { timeout: 60_000 }).toMatchObject({ status: 'warn', detail })
       expect(await checkDatabase(world.db)).toMatchObject({ status: 'ok' })
       await client.query('rollback')
       expect((await said()).detail).not.toContain('forgotten')

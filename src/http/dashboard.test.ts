@@ -14,7 +14,7 @@ let app: ReturnType<typeof buildApp>
 beforeAll(async () => {
   const folder = await builtDashboard(spare, (sentence) => told.push(sentence))
   app = buildApp({ ...optionsWith(), dashboard: () => folder })
-}, 60_000)
+}, 180_000)
 afterAll(() => rmSync(spare, { recursive: true, force: true }))
 
 test('what was built once is found again, and not built again', async () => {

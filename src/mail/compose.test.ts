@@ -240,7 +240,7 @@ describe('what was written is what two independent parsers read', () => {
   let byPython: ReturnType<typeof readByPython>
   beforeAll(() => {
     byPython = readByPython(mails.map(({ mail }) => wireOf(mail)))
-  }, 60_000)
+  }, 180_000)
 
   for (const [index, { name, given, mail }] of mails.entries())
     test(name, async () => {

@@ -95,7 +95,7 @@ const runs = (pid: number): boolean => {
     return false
   }
 }
-const gone = (pid: number) => vi.waitFor(() => expect(runs(pid)).toBe(false), { timeout: 10_000, interval: 20 })
+const gone = (pid: number) => vi.waitFor(() => expect(runs(pid)).toBe(false), { timeout: 30_000, interval: 20 })
 const parentOf = (pid: number): number =>
   Number(execFileSync('ps', ['-o', 'ppid=', '-p', String(pid)], { encoding: 'utf8' }))
 const childrenOf = (pid: number): number[] =>

@@ -435,7 +435,7 @@ describe('the operator decides', () => {
   const placeAt = (tx: number, id: string | undefined) => Buffer.from(`${tx} ${id} 1`).toString('base64url')
   /** Where a reader stands who has read everything. */
   const placeBehindAll = async () => {
-    await expect.poll(async () => (await pageAfter()).events.length, { timeout: 10_000 }).toBe(1)
+    await expect.poll(async () => (await pageAfter()).events.length, { timeout: 30_000 }).toBe(1)
     return (await pageAfter()).next
   }
 
@@ -453,7 +453,7 @@ describe('the operator decides', () => {
       const [after] = await queued()
       expect(await catchesUp(place)).not.toContain(before)
       await liftFence(world.db)
-      await expect.poll(() => catchesUp(place), { timeout: 10_000 }).toEqual([before, after])
+      await expect.poll(() => catchesUp(place), { timeout: 30_000 }).toEqual([before, after])
     },
   )
 

@@ -52,13 +52,13 @@ const channels = () => heard.map(({ channel }) => channel).toSorted()
 
 test('an admission over a pool that tells behind its statements notifies nobody itself, and everybody hears of it', async () => {
   const admitter = await admitOver(pool(nudging().of('posthorn_due', 'posthorn_webhooks')))
-  await expect.poll(channels, { timeout: 10_000 }).toEqual(['posthorn_due', 'posthorn_webhooks'])
+  await expect.poll(channels, { timeout: 30_000 }).toEqual(['posthorn_due', 'posthorn_webhooks'])
   expect(heard.map(({ processId }) => processId)).not.toContain(admitter)
 })
 
 test('over any other pool, and from an older release, the commit itself notifies', async () => {
   const admitter = await admitOver(pool())
-  await expect.poll(channels, { timeout: 10_000 }).toEqual(['posthorn_due', 'posthorn_webhooks'])
+  await expect.poll(channels, { timeout: 30_000 }).toEqual(['posthorn_due', 'posthorn_webhooks'])
   expect(heard.map(({ processId }) => processId)).toEqual([admitter, admitter])
 })
 
@@ -66,9 +66,9 @@ test('what comes together is told once; of webhooks only where somebody wants an
   const tell = nudging().of('posthorn_due', 'posthorn_webhooks')
   for (let n = 0; n < 1_000; n++) tell()
   // At once for the first of them, and once more for those behind it.
-  await expect.poll(channels, { timeout: 10_000 }).toEqual(['posthorn_due', 'posthorn_due'])
+  await expect.poll(channels, { timeout: 30_000 }).toEqual(['posthorn_due', 'posthorn_due'])
   tell()
-  await expect.poll(channels, { timeout: 10_000 }).toEqual(['posthorn_due', 'posthorn_due', 'posthorn_due'])
+  await expect.poll(channels, { timeout: 30_000 }).toEqual(['posthorn_due', 'posthorn_due', 'posthorn_due'])
 })
 
 test('behind a quiet time it is told again', async () => {
@@ -85,21 +85,21 @@ test('behind a quiet time it is told again', async () => {
   await quiet.promise
   spaced.mockRestore()
   tell()
-  await expect.poll(channels, { timeout: 10_000 }).toEqual(['posthorn_due', 'posthorn_due'])
+  await expect.poll(channels, { timeout: 30_000 }).toEqual(['posthorn_due', 'posthorn_due'])
 })
 
 test('what was noted before the end is told before it', async () => {
   const nudges = makeNudges(world.connection)
   for (let n = 0; n < 2; n++) nudges.of('posthorn_due')()
   await nudges.close()
-  await expect.poll(channels, { timeout: 10_000 }).toEqual(['posthorn_due', 'posthorn_due'])
+  await expect.poll(channels, { timeout: 30_000 }).toEqual(['posthorn_due', 'posthorn_due'])
 })
 
 test('a statement whose answer was lost may have been committed, and is told of', async () => {
   const db = pool(nudging().of('posthorn_due'))
   const asked = db.rows({ name: 'cut', text: 'select pg_terminate_backend(pg_backend_pid())' })
   await expect(asked).rejects.toThrow()
-  await expect.poll(channels, { timeout: 10_000 }).toEqual(['posthorn_due'])
+  await expect.poll(channels, { timeout: 30_000 }).toEqual(['posthorn_due'])
 })
 
 test('while the database is away nobody is told, and nobody minds', async () => {

@@ -73,7 +73,7 @@ export async function webhookWorld(timeScale = 1): Promise<WebhookWorld> {
     ends.unshift(() => sender.stop())
     return sender
   }
-  const eventually: WebhookWorld['eventually'] = async (read, isSo, withinMs = 15_000) => {
+  const eventually: WebhookWorld['eventually'] = async (read, isSo, withinMs = 45_000) => {
     const deadline = performance.now() + withinMs
     for (;;) {
       const value = await read()

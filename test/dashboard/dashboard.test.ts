@@ -64,7 +64,7 @@ beforeAll(async () => {
     await posthorn.cli('user', 'create', '--email', owner.email, '--workspace', id, '--role', 'owner')
   browser = await startBrowser(posthorn.url)
   page = await browser.person()
-}, 120_000)
+}, 360_000)
 afterAll(async () => {
   await browser?.close()
   await posthorn?.remove()
@@ -213,7 +213,7 @@ test('a webhook that was disabled by itself is told where one looks first, until
   await trouble.waitFor()
   await inspect(page, screenshots, 'webhook-disabled')
   await press('Enable')
-  await expect.poll(() => trouble.count(), { timeout: 10_000 }).toBe(0)
+  await expect.poll(() => trouble.count(), { timeout: 30_000 }).toBe(0)
   await go('/')
   await visit.loaded(page)
   expect(await trouble.count()).toBe(0)
@@ -236,7 +236,7 @@ test('a domain is added, its records are set as they are shown, and a look says 
   await page.getByRole('banner').or(page.getByRole('main')).getByText('Verified').first().waitFor()
   await press('New DKIM key…')
   await press('Make it')
-  await expect.poll(() => page.getByText('Signs your mail (DKIM)').count(), { timeout: 10_000 }).toBe(2)
+  await expect.poll(() => page.getByText('Signs your mail (DKIM)').count(), { timeout: 30_000 }).toBe(2)
 })
 
 describe('whom not to write to', () => {
@@ -445,7 +445,7 @@ describe('every page', () => {
     return inspect(person, screenshots, name)
   }
 
-  test('is accessible in light and dark and fits a phone', { timeout: 180_000 }, async () => {
+  test('is accessible in light and dark and fits a phone', { timeout: 540_000 }, async () => {
     const { items } = (await (
       await fetch(`${posthorn.url}/api/v1/domains`, { headers: bearer(await keyOf('domains.read')) })
     ).json()) as { items: { id: string }[] }

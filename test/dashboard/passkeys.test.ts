@@ -32,7 +32,7 @@ beforeAll(async () => {
   ;({ authenticatorId } = await cdp.send('WebAuthn.addVirtualAuthenticator', { options }))
   await signIn(page, visit.origin, login)
   await heading(page, 'Overview')
-}, 120_000)
+}, 360_000)
 afterAll(async () => {
   await visit?.end()
   expect(visit?.browser.incidents).toEqual([])

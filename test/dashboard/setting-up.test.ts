@@ -18,7 +18,7 @@ beforeAll(async () => {
   page = await visit.browser.person()
   await signIn(page, visit.origin, login)
   await heading(page, 'Overview')
-}, 120_000)
+}, 360_000)
 afterAll(async () => {
   await visit?.end()
   expect(visit?.browser.incidents).toEqual([])
@@ -112,7 +112,7 @@ test('somebody with an account who accepts an invitation sees the workspace that
   await page.getByRole('cell', { name: bob.email, exact: true }).waitFor()
   const read = () =>
     visit.posthorn.query<{ content: Buffer }>('select content from sandbox_mail where recipient = $1', [bob.email])
-  await expect.poll(async () => (await read()).length, { timeout: 10_000, interval: 20 }).toBe(1)
+  await expect.poll(async () => (await read()).length, { timeout: 30_000, interval: 20 }).toBe(1)
   const text = String((await read())[0]?.content)
     .replaceAll('=\r\n', '')
     .replaceAll('=3D', '=')

@@ -10,7 +10,7 @@ let shop: JourneyWorkspace
 let page: Page
 const go = (path: string) => page.goto(`${visit.origin}${path}`)
 const dialog = () => page.getByRole('dialog')
-const soon = (read: () => Promise<unknown>) => expect.poll(read, { interval: 20, timeout: 8_000 })
+const soon = (read: () => Promise<unknown>) => expect.poll(read, { interval: 20, timeout: 24_000 })
 
 beforeAll(async () => {
   visit = await startVisit()
@@ -18,7 +18,7 @@ beforeAll(async () => {
   page = await visit.browser.person()
   await signIn(page, visit.origin, await visit.makeLogin('ann@people.example', shop.id, 'owner'))
   await heading(page, 'Overview')
-}, 120_000)
+}, 360_000)
 afterAll(async () => {
   await visit?.end()
   expect(visit?.browser.incidents).toEqual([])
@@ -90,9 +90,9 @@ test('what is shown says that it may be old while the service is silent, and no 
   await page.getByText('Nothing was refused.').waitFor()
   const note = page.getByRole('status').getByText('may be old')
   await page.route('**/api/**', (route) => route.abort())
-  await note.waitFor({ timeout: 15_000 })
+  await note.waitFor({ timeout: 45_000 })
   await page.unroute('**/api/**')
-  await note.waitFor({ state: 'detached', timeout: 15_000 })
+  await note.waitFor({ state: 'detached', timeout: 45_000 })
 })
 
 test('a download that fails says why', async () => {
@@ -111,7 +111,7 @@ describe('the stream of changes', () => {
 
   test(
     'is ended where nobody looks: tabs share six connections, and the seventh would wait for ever',
-    { timeout: 90_000 },
+    { timeout: 270_000 },
     async () => {
       const tabs: Page[] = []
       for (let number = 1; number <= 7; number++) {
@@ -210,7 +210,7 @@ test('an id that is searched for leads to its message', async () => {
   await heading(page, 'Meanwhile')
 })
 
-test('the log of another workspace is never left under the name of this one', { timeout: 60_000 }, async () => {
+test('the log of another workspace is never left under the name of this one', { timeout: 180_000 }, async () => {
   const bakery = await visit.posthorn.workspace({ name: 'Bakery' })
   const person = await visit.browser.person()
   const login = await visit.makeLogin('bob@people.example', shop.id, 'owner')

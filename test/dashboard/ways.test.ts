@@ -13,7 +13,7 @@ let login: Login
 let page: Page
 const go = (path: string) => page.goto(`${visit.origin}${path}`)
 const dialog = () => page.getByRole('dialog')
-const polled = { interval: 20, timeout: 5_000 }
+const polled = { interval: 20, timeout: 15_000 }
 const soon = (read: () => Promise<unknown>) => expect.poll(read, polled)
 
 beforeAll(async () => {
@@ -25,7 +25,7 @@ beforeAll(async () => {
   page = await visit.browser.person()
   await go('/sign-in')
   await page.evaluate(`localStorage.setItem('workspace', ${JSON.stringify(shop.id)})`)
-}, 120_000)
+}, 360_000)
 afterAll(async () => {
   await visit?.end()
   expect(visit?.browser.incidents).toEqual([])

@@ -42,7 +42,7 @@ describe.each([
     })
     shops.set('mx', await posthorn.workspace())
     shops.set('relay', await posthorn.workspace({ route: `smtp://127.0.0.1:${provider.port}` }))
-  }, 120_000)
+  }, 360_000)
   afterAll(async () => {
     await posthorn?.remove()
     await Promise.all([provider?.stop(), dns?.stop()])

@@ -82,4 +82,4 @@ test('6: 503 while it is full, nothing kept and nothing charged; accepted again,
     for (const { name } of partitions) await posthorn.query(`alter table ${name} set tablespace pg_default`)
     await posthorn.query('drop tablespace small_disk')
   }
-}, 60_000)
+}, 180_000)

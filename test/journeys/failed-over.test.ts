@@ -98,7 +98,7 @@ test('38: every backend terminated again and again, under load: nothing lost, no
   expect(accepted.size).toBeGreaterThan(100)
   // The workers live on, and hold their replies.
   expect(await checked()).toBe(0)
-}, 90_000)
+}, 270_000)
 
 test('38: PostgreSQL killed and started again, under load: the same', async () => {
   const killed = async () => {
@@ -109,7 +109,7 @@ test('38: PostgreSQL killed and started again, under load: the same', async () =
   }
   await load(killed())
   expect(await checked()).toBe(0)
-}, 90_000)
+}, 270_000)
 
 test('39: a synchronous standby is promoted: the same, after each node has confirmed its mark', async () => {
   const standby = await cluster.standby('follower')
@@ -134,7 +134,7 @@ test('39: a synchronous standby is promoted: the same, after each node has confi
     { value: '00000002' },
   ])
   expect(await posthorn.query('select from delivery_stops')).toEqual([])
-}, 90_000)
+}, 270_000)
 
 test('40: an asynchronous standby: the start says that the promise ends there, and lost commits are found by the fence', async () => {
   const [first] = cluster.standbys
@@ -174,4 +174,4 @@ test('40: an asynchronous standby: the start says that the promise ends there, a
   })
   expect(await shop.settled(id)).toMatchObject({ processingStatus: 'delivery_unknown' })
   expect((await receiver.ledger()).filter(({ messageId }) => messageId.includes(id))).toHaveLength(1)
-}, 90_000)
+}, 270_000)

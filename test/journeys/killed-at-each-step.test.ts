@@ -92,7 +92,7 @@ test('11, 13: killed at each step: sent once by another, and past the dot unknow
     expect([steps[at], reason]).toEqual([steps[at], [{ reason: 'worker_lost' }]])
   }
   await rescuer.stop()
-}, 60_000)
+}, 180_000)
 
 test('15: stopped for longer than its lease while another one works, and then awake again: at most one copy', async () => {
   const { worker, ids } = await heldBy()
@@ -112,4 +112,4 @@ test('15: stopped for longer than its lease while another one works, and then aw
   expect(['delivery_unknown', 'sent']).toContain(became.at(-1))
   await Promise.all([worker.stop(), rescuer.stop()])
   expect(await copies(ids)).toEqual(steps.map(() => 1))
-}, 60_000)
+}, 180_000)

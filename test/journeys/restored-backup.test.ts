@@ -100,7 +100,7 @@ test('behind its own file: fenced, acceptance goes on, and --assume-sent-since s
   expect(await shop.settled(id)).toMatchObject({ processingStatus: 'delivery_unknown' })
   expect([await copies(id), await copies(fresh)]).toEqual([1, 1])
   expect([await delivery(), await metric('posthorn_delivery_stopped_by_fence')]).toEqual(['not stopped', 0])
-}, 60_000)
+}, 180_000)
 
 test('--resume sends what is queued, because the operator says so; and the next restore is found again', async () => {
   const id = await sentAfterTheBackup()
@@ -111,7 +111,7 @@ test('--resume sends what is queued, because the operator says so; and the next 
   const again = await sentAfterTheBackup()
   await until(async () => (await delivery()) === 'stopped (fence: behind)')
   expect(await copies(again)).toBe(1)
-}, 60_000)
+}, 180_000)
 
 test('a new machine over a database with undelivered mail is fenced; beside one that delivers it is welcome', async () => {
   await shop.settled(await shop.accepted({ recipient: 'ok@there.example' }))
@@ -129,7 +129,7 @@ test('a new machine over a database with undelivered mail is fenced; beside one 
   await posthorn.cli('recover', '--resume')
   expect(await shop.settled(waiting)).toMatchObject({ processingStatus: 'sent' })
   await stranger.stop()
-}, 60_000)
+}, 180_000)
 
 function newFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), 'posthorn-other-'))

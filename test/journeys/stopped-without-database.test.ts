@@ -76,7 +76,7 @@ test('SIGTERM under load: every request gets an answer or a closed door, and nob
     const kept = await posthorn.query('select id from messages where id = any ($1::uuid[])', [accepted])
     expect(kept).toHaveLength(accepted.length)
   }
-}, 60_000)
+}, 180_000)
 
 test('SIGHUP, which a closed terminal sends to all of its processes, is a stop like any other: replies to what is past its dot are waited for', async () => {
   const at = await scene({})
@@ -90,7 +90,7 @@ test('SIGHUP, which a closed terminal sends to all of its processes, is a stop l
   await posthorn.startAgain()
   for (const id of ids) expect(await shop.settled(id)).toMatchObject({ processingStatus: 'sent' })
   expect(await receiver.ledger()).toHaveLength(messages)
-}, 60_000)
+}, 180_000)
 
 // All of them at once: each takes as long as a stop may.
 describe.concurrent('SIGTERM', () => {
@@ -98,7 +98,7 @@ describe.concurrent('SIGTERM', () => {
   beforeAll(async () => {
     for (const name of ['idle', 'hangs', 'away']) cases[name] = await scene({ proxied: true })
     cases['embedded'] = await scene({ database: 'embedded' })
-  }, 60_000)
+  }, 180_000)
   const sceneOf = (name: string) => cases[name] as Scene
 
   test('with nothing to do, while the database says nothing', async () => {
@@ -107,7 +107,7 @@ describe.concurrent('SIGTERM', () => {
     const { result, ms } = await timed(posthorn.stop())
     expect(result).toBe(0)
     expect(ms).toBeLessThan(limits.stopMs + slackMs)
-  }, 60_000)
+  }, 180_000)
 
   test.each(['hangs', 'away'] as const)(
     'with mail past its dot, while the database %s: the replies are kept, and told at the next start',
@@ -149,5 +149,5 @@ describe.concurrent('SIGTERM', () => {
     await posthorn.startAgain()
     for (const id of ids) expect(await shop.settled(id)).toMatchObject({ processingStatus: 'sent' })
     expect(await receiver.ledger()).toHaveLength(messages)
-  }, 60_000)
+  }, 180_000)
 })

@@ -14,7 +14,7 @@ beforeAll(async () => {
     settings: { POSTHORN_ALLOW_PRIVATE_WEBHOOKS: 'true', POSTHORN_TIME_SCALE: '100000', POSTHORN_LEASE_SECONDS: '2' },
   })
   other = await posthorn.anotherNode()
-}, 60_000)
+}, 180_000)
 afterAll(async () => {
   await posthorn?.remove()
   await receiver?.stop()
@@ -30,7 +30,7 @@ async function eventually<Row extends object>(text: string, values: unknown[]): 
   }
 }
 
-test('eight times 410: disabled, and one mail to the owner, who reads the reason', { timeout: 120_000 }, async () => {
+test('eight times 410: disabled, and one mail to the owner, who reads the reason', { timeout: 360_000 }, async () => {
   const shop = await posthorn.workspace({ name: 'The Shop' })
   await posthorn.cli('user', 'create', '--email', 'owner@people.example', '--workspace', shop.id, '--role', 'owner')
   await posthorn.cli('user', 'create', '--email', 'viewer@people.example', '--workspace', shop.id, '--role', 'viewer')
