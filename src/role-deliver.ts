@@ -10,6 +10,7 @@ import {
   makeTransmitter,
   openJournal,
   openMark,
+  readMark,
 } from './deliver/deliver.ts'
 import { simulatorDomain } from './domain/simulator.ts'
 import { housekeeper } from './housekeeper.ts'
@@ -17,7 +18,7 @@ import { closeAll, type Role, type RoleTools } from './role.ts'
 import { sandboxServer } from './smtp/sandbox.ts'
 import { listen, openDatabase, type PoolKind } from './store/database.ts'
 import type { Retention } from './store/housekeeping.ts'
-import { takeLeftSeats, takeSeat, type Seat } from './store/node-folder.ts'
+import { seatsBeside, takeLeftSeats, takeSeat, type Seat } from './store/node-folder.ts'
 import { makeNudges } from './store/nudges.ts'
 import { makeRecorder } from './store/outbound.ts'
 import { queueGauges, queueSamples } from './queue-samples.ts'
@@ -43,6 +44,10 @@ export async function deliver({ settings, connection, patience, vault, log, metr
       // What cannot be read cannot be compared: all of them again, later.
       for (const each of left) await each.release()
       throw failed.reason
+    },
+    beside: async () => {
+      const marks = await Promise.all(seatsBeside(settings.POSTHORN_DATA_DIR, seat).map(readMark))
+      return marks.filter((mark) => mark !== undefined)
     },
     name: settings.POSTHORN_HOSTNAME,
     log,

@@ -30,7 +30,7 @@ import type { Transmitter } from './transmit.ts'
 
 export { makeFence } from './fence.ts'
 export { openJournal } from './journal.ts'
-export { openMark } from './mark.ts'
+export { openMark, readMark } from './mark.ts'
 export { makeHandOver } from './hand-over.ts'
 export { visitRelay } from './relay-visit.ts'
 export { makeSigners } from './signers.ts'

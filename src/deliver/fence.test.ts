@@ -14,7 +14,7 @@ import type { Ending } from '../store/outbound.ts'
 import { storeWorld, type Sender, type StoreWorld } from '../store/store.test-kit.ts'
 import { makeFence, type Fence, type NodeState } from './fence.ts'
 import { openJournal } from './journal.ts'
-import { openMark } from './mark.ts'
+import { openMark, readMark } from './mark.ts'
 
 let world: StoreWorld
 let sender: Sender
@@ -74,10 +74,16 @@ async function delivered(counter: number, untold: readonly Ending[] = []): Promi
   return folder
 }
 
-function fenceOf(own: NodeState, left: () => readonly Life[] = () => [], log = silentLog): Fence {
+function fenceOf(
+  own: NodeState,
+  left: () => readonly Life[] = () => [],
+  log = silentLog,
+  beside: readonly string[] = [],
+): Fence {
   const fence = makeFence({
     own,
     left: () => Promise.resolve(left().filter(({ released }) => !released)),
+    beside: async () => (await Promise.all(beside.map(readMark))).filter((mark) => mark !== undefined),
     name: 'node.test',
     log,
     listen: (heard) => listen(world.connection, 'posthorn_delivery', heard),
@@ -240,6 +246,35 @@ test('a new machine is welcome beside one that delivers, and only then: its gate
   const alone = await newcomer()
   await until(alone, () => alone.stops.length > 0)
   expect([alone.isOpen(), await reasons()]).toEqual([false, ['fence no_mark']])
+})
+
+test('a new seat is welcome beside one of its folder that hangs, and whose session is gone; not where the database has lost what that one armed', async () => {
+  const vouches = `select count(*)::integer from pg_locks where locktype = 'advisory' and classid = 7364
+    and database = (select oid from pg_database where datname = current_database())`
+  while ((await world.value<number>(vouches)) > 0) continue
+  const newSeat = async (...beside: string[]) => {
+    const folder = mkdtempSync(join(tmpdir(), 'posthorn-fence-'))
+    folders.push(folder)
+    const fence = fenceOf(await lifeIn(folder), undefined, silentLog, beside)
+    await fence.start()
+    return { fence, folder }
+  }
+  const hanging = await delivered(3)
+  await armed()
+  const { fence, folder } = await newSeat(hanging)
+  await until(fence, () => fence.isOpen())
+  // What was vouched for the first look is taken back behind it.
+  expect(await world.value<number>(vouches)).toBe(1)
+  await fence.stop()
+  while ((await world.value<number>(vouches)) > 0) continue
+
+  // Neither a seat without a mark, nor one that never delivered, says anything.
+  const empty = mkdtempSync(join(tmpdir(), 'posthorn-fence-'))
+  folders.push(empty)
+  await world.db.run('update delivering_nodes set counter = counter - 1 where counter = 3')
+  const behind = (await newSeat(empty, folder, hanging)).fence
+  await until(behind, () => behind.stops.length > 0)
+  expect([behind.isOpen(), await reasons()]).toEqual([false, ['fence no_mark']])
 })
 
 test('whoever delivers vouches on a new session too, where the old one was lost', async () => {

@@ -4,10 +4,19 @@
 import { lifecycle, type Service } from '../base/service.ts'
 import type { Log } from '../base/log.ts'
 import type { Ask } from '../store/database.ts'
-import { checkInNode, readStops, replayEndings, vouchFor, type CheckIn, type DeliveryStop } from '../store/fence.ts'
+import {
+  checkInNode,
+  knowsMark,
+  readStops,
+  replayEndings,
+  vouchFor,
+  vouchNoMoreFor,
+  type CheckIn,
+  type DeliveryStop,
+} from '../store/fence.ts'
 import { limits } from '../config.ts'
 import type { Journal } from './journal.ts'
-import type { NodeFile } from './mark.ts'
+import type { MarkRecord, NodeFile } from './mark.ts'
 
 /** What one seat of the data folder holds. */
 export interface NodeState {
@@ -19,6 +28,8 @@ export interface FenceTools {
   readonly own: NodeState
   /** Takes what processes without a successor have left by now: checked and told as our own, then let go. */
   readonly left: () => Promise<readonly (NodeState & { release(): Promise<void> })[]>
+  /** What the marks of the other seats say, also of those that somebody holds. */
+  readonly beside: () => Promise<readonly MarkRecord[]>
   /** This node's name, for people. */
   readonly name: string
   readonly log: Log
@@ -72,8 +83,26 @@ export function makeFence(tools: FenceTools): Fence {
     return answer
   }
 
+  /**
+   * A seat without a mark is taken where the one before is held yet, by a process of this folder that hangs, or ends slowly. Its session is gone with a
+   * server that was started again, so that nobody vouches; but its mark stands here, and knows this database as well as one of ours would.
+   */
+  const checkInOwn = async (ask: Ask): Promise<CheckIn> => {
+    if (own.mark.known === undefined)
+      for (const mark of await tools.beside()) {
+        if (mark.counter === 0 || !(await knowsMark(ask, mark))) continue
+        await vouchFor(ask)
+        try {
+          return await checkIn(ask, own)
+        } finally {
+          await vouchNoMoreFor(ask)
+        }
+      }
+    return checkIn(ask, own)
+  }
+
   const look = async (ask: Ask): Promise<boolean> => {
-    const { trouble, serverKnown } = await checkIn(ask, own)
+    const { trouble, serverKnown } = await checkInOwn(ask)
     if (!serverKnown && !saidUnknown) {
       saidUnknown = true
       const step = 'PostgreSQL does not say which server it is: lost commits are noticed only by counters'

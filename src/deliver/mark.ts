@@ -16,7 +16,7 @@ export interface NodeFile extends Mark {
   close(): Promise<void>
 }
 
-interface MarkRecord extends NodeMark {
+export interface MarkRecord extends NodeMark {
   readonly node: string
 }
 
@@ -33,13 +33,26 @@ export async function openMark(folder: string): Promise<NodeFile> {
   const handle = await open(join(folder, 'mark'), constants.O_RDWR | constants.O_CREAT | constants.O_DSYNC, 0o600)
   await syncName(folder)
   const records = await readRecords(handle)
-  const last = records.toSorted((one, other) => other.era - one.era || other.counter - one.counter)[0]
+  const last = newest(records)
   let turn = last === undefined ? 0 : records.indexOf(last) + 1
   const write: WriteRecord = async (record) => {
     await handle.write(encode(record), 0, recordBytes, (turn++ % 2) * recordEvery)
   }
   return makeMark(last, write, () => handle.close())
 }
+
+/** What stands in the mark of a seat that somebody else holds; undefined where there is none yet. */
+export async function readMark(folder: string): Promise<MarkRecord | undefined> {
+  const handle = await open(join(folder, 'mark'), 'r').catch(() => undefined)
+  try {
+    return handle && newest(await readRecords(handle))
+  } finally {
+    await handle?.close()
+  }
+}
+
+const newest = (records: readonly MarkRecord[]): MarkRecord | undefined =>
+  records.toSorted((one, other) => other.era - one.era || other.counter - one.counter)[0]
 
 export function makeMark(
   last: MarkRecord | undefined,

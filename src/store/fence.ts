@@ -53,6 +53,27 @@ export async function vouchFor(ask: Ask): Promise<void> {
 
 const replayed = sql('replay', 'select * from replay_1($1::text::json)')
 
+const vouchNoMore = sql('vouch-no-more', 'select pg_advisory_unlock_shared(7364, 2)')
+
+/** Takes back one `vouchFor` of this session. */
+export async function vouchNoMoreFor(ask: Ask): Promise<void> {
+  await ask(vouchNoMore)
+}
+
+const knownMark = sql(
+  'known-mark',
+  `select from delivering_nodes n
+    where n.id = $1 and n.counter >= $2 and $3 <= coalesce((select i.value::bigint from installation i where i.name = 'era'), 0)`,
+)
+
+/** Whether this database has all that the node of this mark armed. Asks alone: it confirms nothing for that node, which may live. */
+export async function knowsMark(
+  ask: Ask,
+  { node, counter, era }: NodeMark & { readonly node: string },
+): Promise<boolean> {
+  return (await ask(knownMark, [node, counter, era])).length > 0
+}
+
 /**
  * `known`: written down, or decided long ago; `gone`: the database has no such message; `orphan`: the database must have been restored. It keeps
  * the reply, and delivery is stopped.

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { takeLeftSeats, takeSeat, type Seat } from './node-folder.ts'
+import { seatsBeside, takeLeftSeats, takeSeat, type Seat } from './node-folder.ts'
 
 let folder: string
 let held: Set<Seat>
@@ -43,4 +43,11 @@ test('a process that ended beside another is found by that one, whenever it look
   for (const seat of found) release(seat)
   release(first)
   expect(names(left(third))).toEqual(['1', '2'])
+})
+
+test('the seats beside ours are told whether somebody holds them or not', () => {
+  const [first, second, third] = [take(), take(), take()]
+  expect(seatsBeside(folder, second).map((path) => basename(path))).toEqual(['1', '3'])
+  release(third)
+  expect(seatsBeside(folder, first).map((path) => basename(path))).toEqual(['2', '3'])
 })

@@ -41,6 +41,14 @@ export function takeLeftSeats(dataDir: string, own: Seat): Seat[] {
   return left
 }
 
+/** The folders of the seats beside ours, whether anybody holds them or not. */
+export function seatsBeside(dataDir: string, own: Seat): string[] {
+  const home = join(openDataFolder(dataDir).path, 'delivery')
+  return Array.from({ length: limits.nodesPerFolderMax }, (_, at) => join(home, String(at + 1))).filter(
+    (folder) => folder !== own.folder && fs.existsSync(folder),
+  )
+}
+
 function makeFolder(path: string, owner: { readonly uid: number; readonly gid: number } | undefined): void {
   if (!makeFolders(path, 0o700)) return
   if (owner !== undefined) fs.chownSync(path, owner.uid, owner.gid)

@@ -303,6 +303,7 @@ export async function runSchedule({ chance, code, edges, mutation, vault, sealed
       const journal = openJournal(node, process, writeMs)
       const fence = code.deliver.makeFence({
         own: { mark, journal },
+        beside: () => Promise.resolve([]),
         left: () => Promise.resolve([]),
         name: node.name,
         log,
