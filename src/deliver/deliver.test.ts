@@ -830,6 +830,31 @@ describe('trouble with the database', () => {
     expect(faults()).toEqual([])
   })
 
+  test('a heartbeat that a lock holds up is an outage too: nobody who lives loses what he has armed to the reaper beside him', async () => {
+    const holder = await holderOf()
+    const held: Socket[] = []
+    const peer = await peerOf({ dot: (socket) => void held.push(socket) })
+    const sender = await senderOf()
+    const [early] = await world.claimed(sender, [{ armed: true, leaseSeconds: -1 }])
+    await started({ leaseMs, route: relay(peer) })
+    await becomes(early?.id as MessageId, 'delivery_unknown', patienceMs) // its first lease is over
+    const ids = [await one(sender, 'ok'), await one(sender, 'ok')].toSorted()
+    await eventually(
+      () => held.length,
+      (n) => n === 2,
+    )
+    await holder.query('begin')
+    await holder.query('select from outbound where message_id = $1 for update', [ids[0]])
+    await setTimeout(2 * leaseMs) // how long the lock is held
+    expect(await statusOf(ids[1] as MessageId)).toBe('sending')
+    await holder.query('rollback')
+    for (const socket of held) socket.write('250 2.0.0 ok\r\n')
+    for (const id of ids) {
+      await becomes(id, 'sent')
+      expect(await types(id)).toEqual(['queued', 'sending', 'sent'])
+    }
+  })
+
   test('whoever starts may have missed an outage: what is armed waits a lease for those who hold replies, and the rest does not', async () => {
     const orphans = await world.claimed(await senderOf(), [{ leaseSeconds: -1 }, { armed: true, leaseSeconds: -1 }])
     const [unarmed, armed] = orphans.map(({ id }) => id) as [MessageId, MessageId]

@@ -115,6 +115,10 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
   let due: { stop(): Promise<void> } | undefined
   let outages = makeOutages(tools.leaseMs)
   let lookedAt = -Infinity
+=======
+  /** Since when a heartbeat of ours waits for its answer. */
+  let beatingSince = Infinity
+>>>>>>> 03c7f5b (A heartbeat that hangs is an outage for our own reaper: one row that somebody held had it call the mail of a living worker delivery_unknown)
   let giveUpAt = Infinity
 
   const poke = () => {
@@ -371,11 +375,12 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
     const held = [...flights.values()].filter((flight) => !flight.lost)
     if (held.length === 0) return
     const askedAt = performance.now()
+    beatingSince = askedAt
     const ours = await extendLeases(
       tools.db,
       held.map((flight) => flight.claimed),
       tools.leaseMs,
-    )
+    ).finally(() => (beatingSince = Infinity))
     for (const flight of held)
       if (ours.has(claimName(flight.claimed))) flight.leaseEndsAt = askedAt + tools.leaseMs
       else if (flights.has(claimName(flight.claimed))) {
@@ -413,12 +418,15 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
   const reapSome = async (): Promise<void> => {
     if (!tools.gate.knowsDatabase()) return
     const at = await databaseNow(tools.db)
+<<<<<<< HEAD
     if (at.getTime() < lookedAt) {
       await hastenBacklog(tools.db).catch(trouble('backlog'))
       floor.forget()
       poke()
     }
     lookedAt = at.getTime()
+    // One row that somebody holds is enough, and the leases of all that we have run out, though we live.
+    if (performance.now() - beatingSince > tools.leaseMs / 3) outages.failed()
     const believed = outages.heard(lookedAt)
     if (believed === 'none') return
     // A statement that hangs on its way, and meets a database that was away meanwhile, does nothing.
