@@ -4,7 +4,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { zstdCompressSync } from 'node:zlib'
+import { zstdCompressSync, zstdDecompressSync } from 'node:zlib'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { freshDatabase, type FreshDatabase } from '../../test/world/postgres.ts'
 import type { Check } from '../doctor/doctor.ts'
@@ -69,6 +69,18 @@ test('a file that is no whole backup is refused before a database is made for it
   for (const [at, { status, err }] of (await Promise.all(said)).entries())
     expect({ status, err }).toEqual({ status: 1, err: expect.stringMatching(wrong[at]?.[1] as RegExp) as string })
   expect(existsSync(dataDir)).toBe(false)
+})
+
+test('a backup of another release is refused before a database is made for it: the one that it is sent to could not use that', async () => {
+  const older = join(folder, 'older')
+  const text = zstdDecompressSync(readFileSync(file)).toString()
+  writeFileSync(older, zstdCompressSync(text.replace(/,"\d{4}-[^"]*"\]/, ']')))
+  const dataDir = join(folder, 'newer')
+  const { status, err } = await posthorn({ POSTHORN_DATA_DIR: dataDir }, 'restore', older)
+  expect(err).toMatch(
+    /^posthorn: The backup has the schema \d{4}-\S+, and this release \d{4}-\S+: restore it with the release/,
+  )
+  expect({ status, made: existsSync(dataDir) }).toEqual({ status: 1, made: false })
 })
 
 test('a backup of another key: the rows are back, and restore, doctor and every command say that the key is missing', async () => {

@@ -4,8 +4,9 @@ import { pipeline } from 'node:stream/promises'
 import { createZstdDecompress } from 'node:zlib'
 import type { Command } from 'commander'
 import { installationKeys } from '../base/installation-key.ts'
-import { backUp, restore } from '../store/backup.ts'
+import { backUp, headOf, restore, whyOtherSchema } from '../store/backup.ts'
 import { openVault, WrongInstallationKey } from '../store/mac-root.ts'
+import { releaseMigrations } from '../store/migrate.ts'
 import { Mistake } from '../workspace/workspace.ts'
 import type { Desk } from './tools.ts'
 
@@ -33,7 +34,7 @@ export function backupCommands(program: Command, desk: Desk): void {
     )
     .argument('<file>')
     .action(async (file: string) => {
-      await refuseTorn(file)
+      await refuseUnfit(file)
       await desk.with(async ({ connection, db, settings }) => {
         const { tables, rows, takenAt } = await restore(connection, file)
         desk.show({ file, tables, rows, takenAt }, () =>
@@ -51,16 +52,22 @@ export function backupCommands(program: Command, desk: Desk): void {
 }
 
 const headStart = '{"posthorn":'
+/** Hundreds of migrations. */
+const headCharactersMax = 256 * 1024
 
-/** Reads the whole file before a database is made for it: little work beside writing its rows, of which the restore itself makes sure. */
-async function refuseTorn(file: string): Promise<void> {
+/**
+ * Reads the whole file before a database is made for it: little work beside writing its rows, of which the restore itself makes sure. One of another
+ * release is refused here already: the release that made it could not use a database that this one has migrated.
+ */
+async function refuseUnfit(file: string): Promise<void> {
   const bytes = createReadStream(file)
   let head = ''
   const no = new Mistake(`${file} is no backup of Posthorn.`)
   try {
     await pipeline(bytes, createZstdDecompress(), async (chunks: AsyncIterable<Buffer>) => {
       for await (const chunk of chunks)
-        if (head.length < headStart.length) head += chunk.toString('latin1', 0, headStart.length)
+        if (!head.includes('\n') && head.length < headCharactersMax)
+          head += chunk.toString('latin1', 0, headCharactersMax)
     })
   } catch (error) {
     const { code, syscall, message } = error as NodeJS.ErrnoException
@@ -77,4 +84,7 @@ async function refuseTorn(file: string): Promise<void> {
       : no
   }
   if (!head.startsWith(headStart)) throw no
+  const read = headOf(head.slice(0, head.indexOf('\n')))
+  const other = read && whyOtherSchema(read.migrations, await releaseMigrations())
+  if (other !== undefined) throw new Mistake(other)
 }

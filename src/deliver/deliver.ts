@@ -115,10 +115,8 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
   let due: { stop(): Promise<void> } | undefined
   let outages = makeOutages(tools.leaseMs)
   let lookedAt = -Infinity
-=======
   /** Since when a heartbeat of ours waits for its answer. */
   let beatingSince = Infinity
->>>>>>> 03c7f5b (A heartbeat that hangs is an outage for our own reaper: one row that somebody held had it call the mail of a living worker delivery_unknown)
   let giveUpAt = Infinity
 
   const poke = () => {
@@ -418,7 +416,6 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
   const reapSome = async (): Promise<void> => {
     if (!tools.gate.knowsDatabase()) return
     const at = await databaseNow(tools.db)
-<<<<<<< HEAD
     if (at.getTime() < lookedAt) {
       await hastenBacklog(tools.db).catch(trouble('backlog'))
       floor.forget()

@@ -160,11 +160,8 @@ export async function restore(connection: Connection, file: string): Promise<Bac
     await refuseUsed(client)
     const lines = linesOf(file)
     const head = await readHead(lines, file)
-    const known = await migrationsOf(client)
-    if (head.migrations.join() !== known.join())
-      throw new Error(
-        `The backup has the schema ${head.migrations.at(-1) ?? ''}, and this release ${known.at(-1) ?? ''}: restore it with the release that made it, then update.`,
-      )
+    const other = whyOtherSchema(head.migrations, await migrationsOf(client))
+    if (other !== undefined) throw new Error(other)
     await makeRoom(client, tables, head)
     const rows = await fill(client, tables, lines, file)
     await goOn(client, tables)
@@ -173,6 +170,12 @@ export async function restore(connection: Connection, file: string): Promise<Bac
     await client.query('commit')
     return { tables: tables.length, rows, takenAt: new Date(head.takenAt) }
   })
+}
+
+/** Why a backup of a schema that these migrations have made does not go into one of those; undefined where it does. */
+export function whyOtherSchema(backup: readonly string[], release: readonly string[]): string | undefined {
+  if (backup.join() === release.join()) return undefined
+  return `The backup has the schema ${backup.at(-1) ?? ''}, and this release ${release.at(-1) ?? ''}: restore it with the release that made it, then update.`
 }
 
 /** What migrations have put there makes way for what the backup says. */
@@ -252,12 +255,22 @@ function markOf(line: string): Mark | undefined {
   return line.startsWith('{"table":') || line.startsWith('{"end":true') ? (JSON.parse(line) as Mark) : undefined
 }
 
+/** What its first line says; undefined where that is no backup's. */
+export function headOf(line: string): Head | undefined {
+  try {
+    const head = JSON.parse(line) as Head
+    return head.posthorn === 1 && Array.isArray(head.migrations) ? head : undefined
+  } catch {
+    return undefined
+  }
+}
+
 async function readHead(lines: AsyncIterator<string>, file: string): Promise<Head> {
   const no = new Error(`${file} is no backup of Posthorn.`)
   try {
     const { value } = await lines.next()
-    const head = JSON.parse(value as string) as Head
-    if (head.posthorn !== 1 || !Array.isArray(head.migrations)) throw no
+    const head = headOf(value as string)
+    if (head === undefined) throw no
     return head
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT')

@@ -46,9 +46,10 @@ test('a history with a gap is a fault of its own, and no newer release', async (
   await world.close()
 })
 
-test('a database that a newer release has migrated is refused in one sentence, and left as it is', async () => {
+test('a database that a newer release has migrated is refused in one sentence with its newest schema, and left as it is', async () => {
   const world = await storeWorld()
-  await world.db.run(`insert into kysely_migration (name, timestamp) values ('9999-of-tomorrow', '2027-01-01')`)
+  for (const name of ['9998-of-today', '9999-of-tomorrow', '9997-of-yesterday'])
+    await world.db.run(`insert into kysely_migration (name, timestamp) values ($1, '2027-01-01')`, [name])
   await expect(migrate(world.connection)).rejects.toMatchObject({
     name: 'Trouble',
     message: expect.stringMatching(

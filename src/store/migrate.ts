@@ -13,6 +13,13 @@ import { databaseAway, whyUnfit } from './server-facts.ts'
 
 const folder = new URL('./migrations/', import.meta.url)
 
+const filesOfMigrations = async (): Promise<string[]> =>
+  (await readdir(folder)).filter((name) => name.endsWith('.sql')).sort()
+
+/** Their names, oldest first: what a database of this release has. */
+export const releaseMigrations = async (): Promise<string[]> =>
+  (await filesOfMigrations()).map((name) => name.replace(/\.sql$/, ''))
+
 /** Returns the version that the database has now: the name of the newest migration. */
 export async function migrate(
   connection: Connection,
@@ -27,7 +34,7 @@ export async function migrate(
   pool.on('connect', () => (reached = true))
   const db = new Kysely<unknown>({ dialect: new PostgresDialect({ pool }) })
   try {
-    const names = (await readdir(folder)).filter((name) => name.endsWith('.sql')).sort()
+    const names = await filesOfMigrations()
     const migrations = Object.fromEntries(
       await Promise.all(
         names.map(async (name) => {
@@ -60,11 +67,13 @@ export async function migrate(
       )
     if (error !== undefined) {
       const known = names.at(-1)?.replace(/\.sql$/, '') ?? ''
-      const done = await sql<{ name: string }>`select name from kysely_migration`.execute(db).catch(() => undefined)
+      const done = await sql<{ name: string }>`select name from kysely_migration order by name desc`
+        .execute(db)
+        .catch(() => undefined)
       const newer = done?.rows.map(({ name }) => name).find((name) => name > known)
       if (newer !== undefined)
         throw new Trouble(
-          `the database belongs to a newer release: it has the schema ${newer}, and this one ends with ${known}; run the newer one here again (docs/production.md, Upgrade)`,
+          `the database belongs to a newer release: it has the schema ${newer}, and this one ends with ${known}; start the newer one here, and use its commands (docs/production.md, Upgrade)`,
           { cause: error },
         )
       throw new Error('a migration failed; the database is unchanged', { cause: error })
