@@ -97,7 +97,7 @@ export async function runCampaign({ kills, messages, seed, say }: CampaignOption
     await load.over
     say(`${seconds(began)} s: everything is handed in; waiting until it is quiet`)
 
-    await untilQuiet(() => cluster.primary.query<{ left: number }>(stillOpen))
+    await untilQuiet((text) => cluster.primary.query(text))
     const findings = await checkLedgers({
       told: load.told,
       faults,
@@ -114,11 +114,12 @@ export async function runCampaign({ kills, messages, seed, say }: CampaignOption
 
 const stillOpen = `select (select count(*)::integer from outbound) + (select count(*)::integer from webhook_queue) "left"`
 
-async function untilQuiet(ask: () => Promise<{ left: number }[]>): Promise<void> {
+/** Nothing is left to send or to post, or three minutes are over: what is still open then is found by the checker. */
+export async function untilQuiet(ask: (text: string) => Promise<{ left: number }[]>): Promise<void> {
   const deadline = Date.now() + quietMs
   for (;;) {
-    const [row] = await ask()
-    if (row?.left === 0 || Date.now() > deadline) return // what is still open is found by the checker
+    const [row] = await ask(stillOpen)
+    if (row?.left === 0 || Date.now() > deadline) return
     await new Promise((resolve) => setTimeout(resolve, 200))
   }
 }

@@ -62,11 +62,13 @@ interface LoadTools {
   readonly nodes: readonly Posthorn[]
   readonly login: Login
   readonly messages: number
+  /** The number of the first one, where it is not the first load of a campaign. */
+  readonly first?: number
   readonly chance: Chance
 }
 
-export function startLoad({ shop, nodes, login, messages, chance }: LoadTools): Load {
-  const told = Array.from({ length: messages }, (_, n) => planned(n, chance, shop.address))
+export function startLoad({ shop, nodes, login, messages, first = 0, chance }: LoadTools): Load {
+  const told = Array.from({ length: messages }, (_, n) => planned(first + n, chance, shop.address))
   const transports = nodes.map((node) => transportTo(node, login))
   let allowed = 0
   let ended = 0
@@ -102,7 +104,7 @@ export function startLoad({ shop, nodes, login, messages, chance }: LoadTools): 
       if (one === undefined) return
       if (!isMine(one)) continue
       await until(() => n < allowed)
-      await submit(one, n)
+      await submit(one, first + n)
     }
   }
   const lanes = (count: number, isMine: (one: Told) => boolean) => {

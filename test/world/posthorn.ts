@@ -28,6 +28,8 @@ export interface PosthornOptions {
   readonly database?: 'fresh' | 'embedded' | { readonly url: string }
   /** It reaches its fresh database over a wire that the test can cut. */
   readonly proxied?: boolean
+  /** The checkout that it runs from: another release. Left out: this one. */
+  readonly checkout?: string
 }
 
 export interface Posthorn {
@@ -65,7 +67,7 @@ export interface Posthorn {
   remove(): Promise<void>
 }
 
-const binary = fileURLToPath(new URL('../../bin/posthorn', import.meta.url))
+const thisCheckout = fileURLToPath(new URL('../..', import.meta.url))
 const readyMs = 45_000
 const saidCharactersMax = 200_000
 
@@ -73,6 +75,7 @@ export async function startPosthorn({
   settings = {},
   database = 'fresh',
   proxied = false,
+  checkout = thisCheckout,
 }: PosthornOptions = {}): Promise<Posthorn> {
   const dataDir = mkdtempSync(join(tmpdir(), 'posthorn-journey-'))
   chmodSync(dataDir, 0o711) // as root, PostgreSQL runs as another user and must reach its cluster
@@ -93,7 +96,7 @@ export async function startPosthorn({
     rmSync(dataDir, { recursive: true, force: true })
   }
   try {
-    const node = await startNode(shared, dataDir, fresh)
+    const node = await startNode(shared, dataDir, fresh, join(checkout, 'bin/posthorn'))
     return { ...node, ...(proxy !== undefined && { proxy: () => proxy }), remove: () => node.remove().then(forget) }
   } catch (error) {
     await forget()
@@ -108,7 +111,12 @@ function urlOf({ host, port, user, password, database }: EmbeddedConnection): st
 
 type Settings = Readonly<Record<string, string>>
 
-async function startNode(shared: Settings, dataDir: string, fresh: FreshDatabase | undefined): Promise<Posthorn> {
+async function startNode(
+  shared: Settings,
+  dataDir: string,
+  fresh: FreshDatabase | undefined,
+  binary: string,
+): Promise<Posthorn> {
   const [http, metrics, smtp, smtps, feedback] = await freePorts(5)
   const port = String(http)
   const env: Settings = {
@@ -121,7 +129,7 @@ async function startNode(shared: Settings, dataDir: string, fresh: FreshDatabase
     POSTHORN_SMTPS_PORT: String(smtps),
   }
   const others: Posthorn[] = []
-  let running: Running | undefined = await run(env)
+  let running: Running | undefined = await run(binary, env)
   let client: Promise<Client> | undefined
   let said = ''
 
@@ -151,7 +159,7 @@ async function startNode(shared: Settings, dataDir: string, fresh: FreshDatabase
     },
     feedbackPort: Number(env.POSTHORN_FEEDBACK_PORT),
     pids: () => (running === undefined ? [] : familyOf(running.pid)),
-    cli: (...args) => command(env, args),
+    cli: (...args) => command(binary, env, args),
     query: async (text, values = []) => (await (await (client ??= connect())).query(text, values as unknown[])).rows,
     disconnect: async () => {
       await (await client?.catch(() => undefined))?.end().catch(() => undefined)
@@ -160,7 +168,7 @@ async function startNode(shared: Settings, dataDir: string, fresh: FreshDatabase
     workspace: (options = {}) => makeWorkspace(node, options),
     said: () => running?.said() ?? said,
     anotherNode: async (settings = {}) => {
-      const other = await startNode({ ...shared, ...settings }, dataDir, fresh)
+      const other = await startNode({ ...shared, ...settings }, dataDir, fresh, binary)
       others.push(other)
       return other
     },
@@ -182,7 +190,7 @@ async function startNode(shared: Settings, dataDir: string, fresh: FreshDatabase
       while (family.some(isAlive)) await wait(5)
     },
     startAgain: async (settings = {}) => {
-      running = await run({ ...env, ...settings })
+      running = await run(binary, { ...env, ...settings })
     },
     remove: async () => {
       await Promise.all(others.map((other) => other.remove()))
@@ -200,7 +208,7 @@ interface Running {
 }
 
 /** Resolves at the line `posthorn ready`; throws with its words when it ends before. */
-async function run(env: Settings): Promise<Running> {
+async function run(binary: string, env: Settings): Promise<Running> {
   const child = spawn(binary, ['serve'], { env, detached: true, stdio: ['ignore', 'pipe', 'pipe'] })
   let said = ''
   const exited = once(child, 'exit').then(([status]) => status as number | null)
@@ -243,7 +251,7 @@ function inherited(): Settings {
   return Object.fromEntries(own) as Settings
 }
 
-async function command<Answer>(env: Settings, args: readonly string[]): Promise<Answer> {
+async function command<Answer>(binary: string, env: Settings, args: readonly string[]): Promise<Answer> {
   const { stdout } = await promisify(execFile)(binary, [...args, '--json'], { env, maxBuffer: 64 * 1024 * 1024 })
   return JSON.parse(stdout) as Answer
 }
