@@ -16,6 +16,7 @@ export class Allowance {
   readonly #until: number
   #entries = 0
   #bytes = 0
+  readonly #tried = new WeakMap<ArrayBufferLike, Set<number>>()
 
   constructor(ms: number) {
     this.#until = performance.now() + ms
@@ -26,6 +27,14 @@ export class Allowance {
     if (performance.now() > this.#until) throw new OutOfTime('the examination took too long')
     if (++this.#entries > limits.scanEntriesMax)
       throw new Beyond(`holds more than ${limits.scanEntriesMax.toLocaleString('en-US')} files`)
+  }
+
+  /** False where this place in the memory was asked about before, by whatever view of it. */
+  isNew(bytes: Buffer, at: number): boolean {
+    const tried = this.#tried.get(bytes.buffer) ?? new Set()
+    this.#tried.set(bytes.buffer, tried)
+    const place = bytes.byteOffset + at
+    return !tried.has(place) && tried.add(place) !== undefined
   }
 
   /** How much one entry may unpack to. */

@@ -3,14 +3,13 @@
 // program would unpack and another would not is seen too. Runs in the scan's thread: everything here is synchronous.
 import { constants, inflateRawSync } from 'node:zlib'
 import { Beyond, type Allowance } from './allowance.ts'
-import { checkDirectory, type List, type ListedFile } from './zip-directory.ts'
+import { checkDirectory, localHeader, type List, type ListedFile } from './zip-directory.ts'
 
 export type Member =
   | { readonly bytes: Buffer; readonly name?: string }
   /** Encrypted, or packed by a method that we do not know. */
   | { readonly opaque: 'encrypted' | 'method' }
 
-const localHeader = Buffer.from('PK\u0003\u0004', 'latin1')
 const nextRecord = Buffer.from('PK', 'latin1')
 const encryptedFlag = 1
 const unknownSizeFlag = 8
@@ -34,6 +33,10 @@ export function* zipMembers(bytes: Buffer, allowance: Allowance): Generator<Memb
   }
   // What the list names and the walk jumped over, because a header lied about its length.
   for (const offset of listed.keys()) if (!seen.has(offset)) yield* lookAt(offset).members
+  // The same for programs that go by another list. Of an archive that is stored in this one, all has been seen when it was its turn.
+  for (const entry of list.others)
+    if (allowance.isNew(bytes, entry.offset))
+      yield* zipMember(bytes, entry.offset, entry, { strict: false, isOnly: false }, allowance).members
 }
 
 interface ZipRead {
@@ -67,6 +70,7 @@ function zipMember(
   if (encrypted) members.push({ opaque: 'encrypted' })
   else if (method !== stored && method !== deflated) members.push({ opaque: 'method' })
   const isStored = isOnly && !encrypted && method === stored && listed?.method === stored
+  if (!isStored) allowance.isNew(bytes, at)
   const inflated = isStored ? undefined : inflate(bytes.subarray(start), allowance)
   if (inflated !== undefined) members.push({ bytes: inflated.bytes, name })
   const plain = !encrypted && method === deflated && (listed?.method ?? deflated) === deflated

@@ -92,6 +92,15 @@ describe('found', () => {
     ['stored in a zip, whose header alone says a size', lyingHeader(true, 18, 10)],
     ['a zip with two lists, of which the last says that it is stored', twoLists()],
     ['stored in a zip, whose header leaves the size to the list', storedWithoutSize()],
+    ['behind a header that the search jumps over, but the list names', jumpedOver()],
+    ['the same, the last list names nothing, and Java takes the one before', jumpedOver(emptyList)],
+    ['the same behind a program', Buffer.concat([Buffer.alloc(99), jumpedOver(emptyList)])],
+    ['the same, stored in another', zipOf([{ name: 'a', content: jumpedOver(emptyList), stored: true }])],
+    ['the same, its list counts from the first byte, which is not its own', shifted()],
+    ['gzip with all the fields that a header may have', gzipWithFields()],
+    ['tar, behind a file that fills no block', tarBehind(Buffer.alloc(700, 'x'))],
+    ['tar, its size in base 256', wideTar()],
+    ['tar that is cut', tarOf('e', Buffer.concat([packed, Buffer.alloc(5_000)])).subarray(0, 1_024)],
     ['Base64 in a text', Buffer.from(`Look:\n\n${wrapped(packed)}\n`)],
     ['a mail, Base64', mail(part('base64', wrapped(packed)))],
     ['a mail, quoted-printable', mail(part('quoted-printable', quoted(packed)))],
@@ -210,6 +219,9 @@ describe('clean', () => {
     ],
     ['a well packed table', zipped(Buffer.from('2026-11-21;shop@example.org;12.50;EUR\n'.repeat(300_000)))],
     ['20 MiB of noise', randomBytes(20 * 1024 * 1024)],
+    ['a zip of 6,000 files, stored in another', zipOf([{ name: 'a.zip', content: manyFiles(6_000), stored: true }])],
+    ['two lists of one archive, none of which hides a thing', Buffer.concat([manyFiles(3), manyFiles(3)])],
+    ['two lists, of which the first counts from before the first byte', countedFromBefore()],
     [
       'headers of a zip in a text',
       Buffer.concat([Buffer.from('The end is PK\u0005\u0006, the list '), Buffer.alloc(40, 'x')]),
@@ -407,6 +419,9 @@ describe('the leaves of a mail, for an engine', () => {
   })
 })
 
+const manyFiles = (count: number): Buffer =>
+  zipOf(Array.from({ length: count }, (_, n) => ({ name: `${n}`, content: Buffer.from(`${n}`) })))
+
 /** An archive of one file, in whose local header stands something else than in the list. */
 function lyingHeader(stored: boolean, at: number, value: number): Buffer {
   const archive = zipOf([{ name: 'a', content: stored ? packed : eicar, stored }])
@@ -424,6 +439,62 @@ function twoLists(): Buffer {
   second.writeUInt16LE(1, second.length - 2)
   archive.writeUInt16LE(second.length, archive.length - 2)
   return Buffer.concat([archive, second])
+}
+
+/** The first header calls an extra field what is the second file. A file that ends with `more` has it in the comment of its first list. */
+function jumpedOver(more?: (at: number) => Buffer): Buffer {
+  const archive = zipOf([
+    { name: 'a', content: Buffer.alloc(0), stored: true },
+    { name: 'b', content: eicar },
+  ])
+  archive.writeUInt16LE(archive.indexOf('PK\u0001\u0002') - 31, 28)
+  const comment = more?.(archive.length) ?? Buffer.alloc(0)
+  archive.writeUInt16LE(comment.length, archive.length - 2)
+  return Buffer.concat([archive, comment])
+}
+
+/** Of a comment that is longer than the file. */
+function emptyList(at: number): Buffer {
+  const end = zipOf([])
+  end.writeUInt32LE(at, 16)
+  end.writeUInt16LE(1, 20)
+  return end
+}
+
+/** Before its list stands a byte that the list knows nothing of: some programs move all places by it, others none. */
+function shifted(): Buffer {
+  const archive = jumpedOver()
+  const list = archive.indexOf('PK\u0001\u0002')
+  return Buffer.concat([archive.subarray(0, list), Buffer.alloc(1), archive.subarray(list)])
+}
+
+/** What its places mean from the end of the file is a header, too. */
+function countedFromBefore(): Buffer {
+  const archive = manyFiles(1)
+  const first = Buffer.from(archive)
+  first.writeUInt32LE(first.indexOf('PK\u0001\u0002') + archive.length, first.length - 6)
+  return Buffer.concat([first, archive])
+}
+
+/** RFC 1952, 2.3: extra field, name, comment, checksum of the header. */
+function gzipWithFields(): Buffer {
+  const head = Buffer.from(packed.subarray(0, 10))
+  head[3] = 2 | 4 | 8 | 16
+  return Buffer.concat([
+    head,
+    Buffer.from('\u0005\0\xff\xff\xff\0\xffname\0comment\0\xff\xff', 'latin1'),
+    packed.subarray(10),
+  ])
+}
+
+const tarBehind = (first: Buffer): Buffer => Buffer.concat([tarOf('a', first).subarray(0, -1_024), tarOf('b', packed)])
+
+function wideTar(): Buffer {
+  const archive = tarOf('a', packed)
+  archive.fill(0, 124, 136)
+  archive[124] = 0x80
+  archive.writeUInt32BE(packed.length, 132)
+  return withTarSum(archive)
 }
 
 /** As programs write that do not know the size beforehand (flag 8); the file holds what looks like the next record. */
@@ -466,9 +537,13 @@ function tarOfTwoSizes(): Buffer {
   const inner = Buffer.concat([Buffer.alloc(512, 'x'), tarOf('b', packed)])
   const pax = tarOf('pax', Buffer.from('12 size=512\n')).subarray(0, 1_024)
   pax.write('x', 156)
-  const sum = pax.subarray(0, 512).reduce((all, byte, at) => all + (at >= 148 && at < 156 ? 32 : byte), 0)
-  pax.write(`${sum.toString(8).padStart(6, '0')}\0 `, 148)
-  return Buffer.concat([pax, tarOf('a', inner)])
+  return Buffer.concat([withTarSum(pax), tarOf('a', inner)])
+}
+
+function withTarSum(archive: Buffer): Buffer {
+  const sum = archive.subarray(0, 512).reduce((all, byte, at) => all + (at >= 148 && at < 156 ? 32 : byte), 0)
+  archive.write(`${sum.toString(8).padStart(6, '0')}\0 `, 148)
+  return archive
 }
 
 /** A ZIP64 record that counts otherwise than the plain one. */

@@ -5,11 +5,13 @@ import { limits } from '../config.ts'
 import { Beyond, type Allowance } from './allowance.ts'
 
 const endRecord = Buffer.from('PK\u0005\u0006', 'latin1')
+export const localHeader = Buffer.from('PK\u0003\u0004', 'latin1')
 const wideLocator = Buffer.from('PK\u0006\u0007', 'latin1')
 const wideEnd = Buffer.from('PK\u0006\u0006', 'latin1')
 const listedHeader = 0x0201_4b50
 const unknown16 = 0xffff
 const unknown32 = 0xffff_ffff
+const tooMany = (): Beyond => new Beyond(`holds more than ${limits.scanEntriesMax.toLocaleString('en-US')} files`)
 const contradicts = 'has a list of files that contradicts its content'
 
 export interface ListedFile {
@@ -27,6 +29,8 @@ export interface List {
   readonly strict: boolean
   /** No program could find another list. */
   readonly isOnly: boolean
+  /** Where other programs would look: what other lists name, and what this one names where its places are counted from the first byte. */
+  readonly others: readonly ListedFile[]
 }
 
 /** Throws `Beyond`. */
@@ -35,11 +39,11 @@ export function checkDirectory(bytes: Buffer, allowance: Allowance): List {
   const strict = bytes.readUInt16LE(0) === 0x4b50
   const end = bytes.lastIndexOf(endRecord)
   const isOnly = end === bytes.indexOf(endRecord)
-  const none = { entries: [], strict, isOnly }
+  const others = othersOf(bytes, end)
+  const none = { entries: [], strict, isOnly, others }
   if (end < 0 || end + 22 > bytes.length || bytes.length - end > unknown16 + 22) return none
   const { count, size, offset, at } = endOf(bytes, end, strict)
-  if (count > limits.scanEntriesMax)
-    throw new Beyond(`holds more than ${limits.scanEntriesMax.toLocaleString('en-US')} files`)
+  if (count > limits.scanEntriesMax) throw tooMany()
   const begin = at - size
   const shift = begin - offset // what stands before the archive
   if (begin < 0 || shift < 0) {
@@ -59,7 +63,36 @@ export function checkDirectory(bytes: Buffer, allowance: Allowance): List {
     unpacked += entry.unpacked
     if (strict && (entry.unpacked > limits.scanEntryBytesMax || unpacked > limits.scanBytesMax)) allowance.tooMuch()
   }
-  return { entries, strict, isOnly }
+  return { entries, strict, isOnly, others }
+}
+
+/**
+ * Java's reader passes over an end record that it cannot believe and takes the one before; some take the first. Where a list does not stand where
+ * it says, some believe its place, and some that it stands right before its end.
+ */
+function othersOf(bytes: Buffer, last: number): ListedFile[] {
+  const others: ListedFile[] = []
+  let read = 0
+  const take = (entries: readonly ListedFile[]): void => {
+    read += entries.length
+    // The same list may have been read from many ends.
+    if (read > 10 * limits.scanEntriesMax) throw tooMany()
+    for (const entry of entries) {
+      const { offset } = entry
+      if (offset >= 0 && bytes.subarray(offset, offset + 4).equals(localHeader)) others.push(entry)
+    }
+  }
+  const first = Math.max(0, bytes.length - unknown16 - 22)
+  for (let end = bytes.indexOf(endRecord, first); end >= 0; end = bytes.indexOf(endRecord, end + 1)) {
+    if (end + 22 > bytes.length) break
+    const { size, offset, at } = endOf(bytes, end, false)
+    const begin = at - size
+    const shift = begin - offset
+    if (begin >= 0 && end !== last) take(entriesOf(bytes, begin, at, shift))
+    if (begin >= 0 && shift !== 0) take(entriesOf(bytes, begin, at, 0))
+    if (shift !== 0) take(entriesOf(bytes, offset, at, 0))
+  }
+  return others
 }
 
 function endOf(bytes: Buffer, end: number, strict: boolean) {
@@ -101,8 +134,7 @@ function entriesOf(bytes: Buffer, begin: number, end: number, shift: number): Li
     const [realUnpacked, realPacked, realOffset] = [take(unpacked), take(packed), take(offset)]
     const method = bytes.readUInt16LE(at + 10)
     entries.push({ offset: shift + realOffset, method, packed: realPacked, unpacked: realUnpacked })
-    if (entries.length > limits.scanEntriesMax)
-      throw new Beyond(`holds more than ${limits.scanEntriesMax.toLocaleString('en-US')} files`)
+    if (entries.length > limits.scanEntriesMax) throw tooMany()
     at = comment + bytes.readUInt16LE(at + 32)
   }
   return entries
