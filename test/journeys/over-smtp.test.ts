@@ -1,6 +1,7 @@
 // Mail handed in over SMTP by the programs that people use, delivered as it was handed in: the same octets behind trace and signature, one
 // message for each recipient of the envelope, and the same quota and suppressions as over REST.
 import { execFile, spawn } from 'node:child_process'
+import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { connect as connectTcp } from 'node:net'
@@ -145,6 +146,27 @@ describe('programs that people use', () => {
     await posthorn.cli('suppression', 'add', shop.id, 'again-1@receiver.test')
     const { rejected, response } = await send()
     expect([rejected, idsIn(response)]).toEqual([['again-1@receiver.test'], first.slice(1)])
+  })
+
+  test('a repeat is found by what an earlier release has written of it: these hashes stay as they are, or an upgrade sends it twice', async () => {
+    const hash = (...lines: string[]) => createHash('sha256').update(lines.join('\n')).digest('hex')
+    const to = ['kept-1@receiver.test', 'kept-2@receiver.test']
+    const raw = (head: string) => `From: ${shop.address}\r\nSubject: Kept\r\n${head}\r\n\r\nx\r\n`
+    const mails = ['Message-ID: <kept@client.example>', 'X-Idempotency-Key: kept-4711'].map(raw)
+    for (const mail of mails) await transport().sendMail({ envelope: { from: shop.address, to }, raw: mail })
+    const contents = mails.map((mail) => hash(mail)) as [string, string]
+    const repeat = hash(login.id, shop.address, contents[0])
+    const rows = await posthorn.query<{ endpoint: string; key: string; body_hash: string }>(
+      'select endpoint, key, body_hash from idempotency_keys where body_hash = any ($1) or key = $2',
+      [[contents[0]], 'kept-4711'],
+    )
+    const written = rows.map(({ endpoint, key, body_hash }) => [endpoint, key, body_hash].join(' '))
+    expect(new Set(written)).toEqual(
+      new Set([
+        ...to.map((address) => `smtp-repeat ${hash(repeat, address)} ${contents[0]}`),
+        `smtp kept-4711 ${hash(shop.address, ...to, contents[1])}`,
+      ]),
+    )
   })
 
   test('swaks, and what a missing Message-ID and Date are replaced by', async () => {
