@@ -3,6 +3,7 @@ import { connect as connectTo, createServer, type AddressInfo, type Server, type
 import { createSecretKey } from 'node:crypto'
 import { join } from 'node:path'
 import { once } from 'node:events'
+import { gzipSync } from 'node:zlib'
 import type { Client } from 'pg'
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { limits } from '../config.ts'
@@ -297,6 +298,7 @@ describe('attachments', () => {
 
   test.each([
     ['infected', builtIn, eicar, 'attachment_infected'],
+    ['beyond what is examined', builtIn, file(gzipSync(Buffer.alloc(200_000_000))), 'attachment_infected'],
     ['a scanner that is down', away, file('clean'), 'scanner_unavailable'],
   ])('%s: nothing stored, nothing charged, the key still free', async (_, scanner, last, code) => {
     const sender = await world.sender()

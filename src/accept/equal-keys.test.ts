@@ -60,3 +60,19 @@ test('where the winner fails, the losers have their turns one after the other; o
   expect(await Promise.all(losers)).toEqual([refused, refused, refused, refused])
   expect(most).toBe(1)
 })
+
+test('where the winner was accepted, the losers find what it left, all at once', async () => {
+  const inTurn = equalKeysInTurn<string>()
+  const first = Promise.withResolvers<string>()
+  const found = Promise.withResolvers<string>()
+  let looking = 0
+  const winner = inTurn('key', () => first.promise)
+  const losers = [1, 2, 3].map(() => inTurn('key', () => (looking++, found.promise)))
+  first.resolve('accepted')
+  await winner
+  await vi.advanceTimersByTimeAsync(0)
+  expect(looking).toBe(3)
+  expect(vi.getTimerCount()).toBe(0)
+  found.resolve('found')
+  expect(await Promise.all(losers)).toEqual(['found', 'found', 'found'])
+})

@@ -301,4 +301,100 @@ describe('whatever is no whole verdict is no verdict', () => {
     isLate = false
     expect(await engine.scan(Buffer.from('x'), never)).toEqual({ clean: true })
   })
+
+  test('the engine gets every byte, in pieces of a bearable size, and then the end', async () => {
+    const came = Promise.withResolvers<{ content: Buffer; pieces: number[] }>()
+    const place = await listening((socket) => {
+      let seen = Buffer.alloc(0)
+      socket.on('data', (chunk: Buffer) => {
+        seen = Buffer.concat([seen, chunk])
+        const pieces: Buffer[] = []
+        let at = 'zINSTREAM\0'.length
+        for (; at + 4 <= seen.length;) {
+          const length = seen.readUInt32BE(at)
+          if (length === 0) {
+            came.resolve({ content: Buffer.concat(pieces), pieces: pieces.map((piece) => piece.length) })
+            return void socket.end('stream: OK\0')
+          }
+          pieces.push(seen.subarray(at + 4, at + 4 + length))
+          at += 4 + length
+        }
+      })
+    })
+    const bytes = Buffer.from(Array.from({ length: 2 * limits.clamdChunkBytes + 3 }, (_, at) => (at % 251) + 1))
+    expect(await clamdAt(place).scan(bytes, never)).toEqual({ clean: true })
+    const { content, pieces } = await came.promise
+    expect(content.equals(bytes)).toBe(true)
+    expect(pieces).toEqual([limits.clamdChunkBytes, limits.clamdChunkBytes, 3])
+  })
+
+  /** The next one two turns of the loop later: in one of them the client, which is in this process, has read the one before. */
+  const inPieces = (...pieces: string[]) =>
+    answering((_, socket) => {
+      socket.setNoDelay(true)
+      const say = (at: number): void => {
+        if (socket.destroyed || at >= pieces.length) return
+        socket.write(pieces[at] ?? '', () => setImmediate(() => setImmediate(() => say(at + 1))))
+      }
+      say(0)
+    })
+
+  test('a verdict in pieces is read as one: what came before it counts as well', async () => {
+    const engine = async (...pieces: string[]) => clamdAt(await listening(inPieces(...pieces)))
+    expect(await (await engine('str', 'eam: OK', '\0')).scan(Buffer.from('x'), never)).toEqual({ clean: true })
+    await expect((await engine('bad ', 'stream: OK\0')).scan(Buffer.from('x'), never)).rejects.toThrow('bad stream: OK')
+  })
+
+  test('a reply without an end is not waited for, in however small pieces it comes', async () => {
+    const endless = answering((_, socket) => {
+      const more = (): void => void (socket.destroyed || socket.write('x'.repeat(500), () => setImmediate(more)))
+      more()
+    })
+    await expect(clamdAt(await listening(endless)).scan(Buffer.from('x'), never)).rejects.toThrow('has no end')
+  })
+
+  test('no connection is left open, whatever the engine does with its end', async () => {
+    const closed = Promise.withResolvers<void>()
+    const engine = clamdAt(
+      await listening((socket) => {
+        answering((_, to) => void to.write('stream: OK\0'))(socket)
+        socket.once('close', () => closed.resolve())
+      }),
+    )
+    expect(await engine.scan(Buffer.from('x'), never)).toEqual({ clean: true })
+    await closed.promise
+  })
+
+  test('never more streams at once than may be; who has left the line takes nobody’s turn, and waits no longer than it said', async () => {
+    const open: Socket[] = []
+    let wake = (): void => undefined
+    let most = 0
+    const engine = clamdAt(
+      await listening(
+        answering((_, socket) => {
+          most = Math.max(most, open.push(socket))
+          wake()
+        }),
+      ),
+    )
+    const openAre = async (count: number): Promise<void> => {
+      while (open.length < count) await new Promise<void>((resolve) => (wake = resolve))
+    }
+    const scan = (signal = never) => engine.scan(Buffer.from('x'), signal)
+    const first = Array.from({ length: limits.clamdStreamsMax }, () => scan())
+    await openAre(limits.clamdStreamsMax)
+    const end = new AbortController()
+    const leaving = Array.from({ length: limits.clamdStreamsMax }, () => scan(end.signal))
+    const last = Array.from({ length: 2 * limits.clamdStreamsMax }, () => scan())
+    end.abort()
+    // Nobody has given a turn back yet.
+    for (const each of await Promise.allSettled([...leaving, scan(end.signal)]))
+      expect(each).toMatchObject({ status: 'rejected', reason: { name: 'EngineTrouble' } })
+    for (let n = 0; n < 3; n++) {
+      await openAre(limits.clamdStreamsMax)
+      for (const socket of open.splice(0)) socket.end('stream: OK\0')
+    }
+    for (const verdict of await Promise.all([...first, ...last])) expect(verdict).toEqual({ clean: true })
+    expect(most).toBe(limits.clamdStreamsMax)
+  })
 })

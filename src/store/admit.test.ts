@@ -97,6 +97,25 @@ describe('an admission', () => {
     expect(await recordsOf(sender)).toBe(1)
   })
 
+  test('of several that travel together, each has its own verdict and its own files', async () => {
+    const admitter = makeAdmitter(world.anotherNode())
+    const senders = await Promise.all(Array.from({ length: 4 }, () => world.sender()))
+    const rows = senders.map((sender, n) => {
+      const blob = world.nextId()
+      const bytes = Buffer.from(`file ${n}`)
+      const about = { position: 0, filename: 'a', content_type: 'text/plain', size: bytes.length, blob }
+      const files = { files: [about], chunks: [{ blob, bytes: bytes.toString('base64') }] }
+      return { ...world.submission(sender, n % 2 === 0 ? files : {}), ...(n % 2 === 0 && { scan: { of: n } }) }
+    })
+    expect(admittedOf(await Promise.all(rows.map((row) => admitter.admit(row))))).toBe(4)
+    const kept = 'select record from scans where workspace_id = $1 and message_id = $2'
+    for (const [n, row] of rows.entries()) {
+      const records = await world.db.run<{ record: object }>(kept, [row.workspaceId, idOf(row)])
+      expect(records.map(({ record }) => record)).toEqual(n % 2 === 0 ? [{ of: n }] : [])
+      expect(await countOf('attachments', idOf(row))).toBe(n % 2 === 0 ? 1 : 0)
+    }
+  })
+
   test('ends at expiresAt or at the greatest age, whichever is first', async () => {
     const sender = await world.sender()
     const soon = world.submission(sender, { expires: '2026-03-01T10:00:00.000Z' })

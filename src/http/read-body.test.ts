@@ -1,0 +1,116 @@
+// Bodies on a real socket, in a room of the test's own: what is held, and that it is given back however the body ends.
+import { once } from 'node:events'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { connect, type AddressInfo, type Socket } from 'node:net'
+import { afterEach, expect, test } from 'vitest'
+import { ByteRoom } from '../base/byte-room.ts'
+import { limits } from '../config.ts'
+import { readBody, type Body } from './read-body.ts'
+import { isRefusal, type Refusal } from '../domain/refusal.ts'
+
+const cleanups: (() => unknown)[] = []
+afterEach(async () => {
+  for (const cleanup of cleanups.splice(0).toReversed()) await cleanup()
+})
+
+const most = 4 * limits.largeRequestBytes
+const large = Buffer.from(Array.from({ length: limits.largeRequestBytes + 70_001 }, (_, at) => at % 251))
+const inChunks = Buffer.concat([Buffer.from(`${large.length.toString(16)}\r\n`), large, Buffer.from('\r\n0\r\n\r\n')])
+const chunked = 'Transfer-Encoding: chunked'
+const roomOf = (waitMs: number): ByteRoom =>
+  new ByteRoom({ bytesMax: 2 * most, shareBytesMax: most, waitMs, waitingMax: 10 })
+
+/** A request with this header, and the pair that a server has of it. */
+async function request(header: string) {
+  const server = createServer()
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  const socket: Socket = connect((server.address() as AddressInfo).port, '127.0.0.1')
+  socket.on('error', () => undefined)
+  cleanups.push(() => {
+    socket.destroy()
+    return new Promise((resolve) => server.close(resolve))
+  })
+  const came = once(server, 'request') as Promise<[IncomingMessage, ServerResponse]>
+  socket.write(`POST / HTTP/1.1\r\nHost: x\r\n${header}\r\n\r\n`)
+  const [incoming, outgoing] = await came
+  incoming.on('error', () => undefined)
+  return { socket, incoming, outgoing }
+}
+const bodyOf = (answer: Body | Refusal): Body => {
+  if (isRefusal(answer)) throw new Error(answer.words)
+  return answer
+}
+
+test('a body in chunks that grows large is whole, and holds as much room of its owner as it is large', async () => {
+  const room = roomOf(0)
+  const { socket, incoming, outgoing } = await request(chunked)
+  socket.write(inChunks)
+  const body = bodyOf(await readBody(incoming, outgoing, room, 'owner', most))
+  expect(body.bytes.equals(large)).toBe(true)
+  expect([body.heldBytes, room.heldBytes]).toEqual([large.length, large.length])
+  expect(await room.take('owner', most - large.length + 1)).toBe(false)
+  expect(await room.take('owner', most - large.length)).toBe(true)
+})
+
+test('a body in chunks that finds no room when it grows large is told to come again', async () => {
+  const room = roomOf(0)
+  await room.take('owner', most)
+  const { socket, incoming, outgoing } = await request(chunked)
+  socket.write(inChunks)
+  expect(await readBody(incoming, outgoing, room, 'owner', most)).toMatchObject({
+    code: 'service_unavailable',
+    retryAfterSeconds: 3,
+  })
+  expect(room.heldBytes).toBe(most)
+})
+
+test('a body in chunks beyond what is taken gives its room back', async () => {
+  const room = roomOf(0)
+  const { socket, incoming, outgoing } = await request(chunked)
+  const answer = readBody(incoming, outgoing, room, 'owner', most)
+  socket.write(`${(2 * most).toString(16)}\r\n`)
+  socket.write(Buffer.alloc(2 * most))
+  expect(await answer).toMatchObject({ code: 'payload_too_large' })
+  expect(room.heldBytes).toBe(0)
+})
+
+test('who declares a byte too many is refused before any of it comes, who declares as many as may be is not', async () => {
+  const room = roomOf(0)
+  const over = await request(`Content-Length: ${most + 1}`)
+  expect(await readBody(over.incoming, over.outgoing, room, 'owner', most)).toMatchObject({ code: 'payload_too_large' })
+  const { socket, incoming, outgoing } = await request(`Content-Length: ${most}`)
+  socket.write(Buffer.alloc(most))
+  expect(bodyOf(await readBody(incoming, outgoing, room, 'owner', most)).heldBytes).toBe(most)
+})
+
+test.each([
+  ['declared', `Content-Length: ${large.length}`, Buffer.alloc(0)],
+  ['in chunks', chunked, inChunks],
+])('who leaves while it waits for room stands in nobody’s way: %s', async (_, header, sent) => {
+  const room = roomOf(60_000)
+  await room.take('owner', most)
+  const { socket, incoming, outgoing } = await request(header)
+  const answer = readBody(incoming, outgoing, room, 'owner', most)
+  const closed = new Promise((resolve) => incoming.once('close', resolve))
+  socket.write(sent)
+  while (room.waiting === 0) await new Promise((resolve) => setImmediate(resolve))
+  socket.destroy()
+  await closed
+  expect(isRefusal(await answer)).toBe(true)
+  expect([room.waiting, room.heldBytes]).toEqual([0, most])
+})
+
+test('who leaves in the middle of a large body, or before it is read, leaves no room taken', async () => {
+  const room = roomOf(0)
+  const { socket, incoming, outgoing } = await request(`Content-Length: ${large.length}`)
+  const answer = readBody(incoming, outgoing, room, 'owner', most)
+  const closed = new Promise((resolve) => incoming.once('close', resolve))
+  socket.write(large.subarray(0, 1_000))
+  await once(incoming, 'data')
+  expect(room.heldBytes).toBe(large.length)
+  socket.destroy()
+  expect(await answer).toMatchObject({ code: 'invalid_request' })
+  await closed
+  expect(await readBody(incoming, outgoing, room, 'owner', most)).toMatchObject({ code: 'invalid_request' })
+  expect(room.heldBytes).toBe(0)
+})
