@@ -1,6 +1,5 @@
 // Values of options, read strictly: what is none is wrong usage.
-import { readFile } from 'node:fs/promises'
-import { buffer } from 'node:stream/consumers'
+import { createReadStream } from 'node:fs'
 import { InvalidArgumentError } from 'commander'
 import { Mistake } from '../workspace/workspace.ts'
 
@@ -19,11 +18,19 @@ export function instant(text: string): Date {
   return time
 }
 
-/** `-` is standard input: what it is, a file, a pipe or a socket, makes no difference. */
-export async function readGiven(file: string): Promise<Buffer> {
+/** `-` is standard input: what it is, a file, a pipe or a socket, makes no difference. No more than `bytesMax` is ever held. */
+export async function readGiven(file: string, bytesMax = Infinity): Promise<Buffer> {
+  const pieces: Buffer[] = []
+  let bytes = 0
   try {
-    return file === '-' ? await buffer(process.stdin) : await readFile(file)
+    for await (const piece of (file === '-' ? process.stdin : createReadStream(file)) as AsyncIterable<Buffer>) {
+      bytes += piece.length
+      if (bytes > bytesMax) throw new Mistake(`The file is larger than ${bytesMax} bytes: split it.`)
+      pieces.push(piece)
+    }
+    return Buffer.concat(pieces)
   } catch (error) {
+    if (error instanceof Mistake) throw error
     const { code = 'unknown' } = error as NodeJS.ErrnoException
     if (code === 'ENOENT') throw new Mistake(`There is no file ${file}.`)
     if (code === 'EISDIR') throw new Mistake(`${file} is a folder and no file.`)

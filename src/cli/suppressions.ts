@@ -1,5 +1,6 @@
 // `posthorn suppression`.
 import type { Command } from 'commander'
+import { limits } from '../config.ts'
 import {
   addSuppression,
   exportSuppressions,
@@ -51,7 +52,12 @@ export function suppressionCommands(program: Command, desk: Desk): void {
     .action((workspace: string, file: string) =>
       desk.withExisting(async ({ db, vault, actor }) => {
         const { id } = await findWorkspace(db, vault, workspace)
-        const result = await importSuppressions(db, id, (await readGiven(file)).toString('utf8'), actor)
+        const result = await importSuppressions(
+          db,
+          id,
+          (await readGiven(file, limits.suppressionImportBytesMax)).toString('utf8'),
+          actor,
+        )
         desk.show(result, () => `${result.added} added, ${result.alreadyThere} already there.`)
       }),
     )

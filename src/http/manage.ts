@@ -95,24 +95,29 @@ export function makeDesk(tools: {
       if (isRefusal(query)) return query
       const body =
         readShape === undefined
-          ? { value: undefined }
+          ? { value: undefined, done: () => undefined }
           : await bodyOf(request, reply, large.room, entered.by?.workspaceId ?? 'people', bytesMax)
       if (isRefusal(body)) return body
-      const value = readShape === undefined ? body : readShape(body.value)
-      if (isRefusal(value)) return value
-      // A body can be held back for minutes: who was removed meanwhile, or whose key was revoked, may do no more.
-      const caller = readShape === undefined ? entered : await enter(request)
-      if (isRefusal(caller)) return caller
-      const ask = {
-        ...caller,
-        path,
-        query: query.value,
-        body: value.value,
-        browser: jar.browser(request),
-        request,
-        reply,
+      // A large one keeps its room until it is answered: an import is held for as long as its rows are written.
+      try {
+        const value = readShape === undefined ? body : readShape(body.value)
+        if (isRefusal(value)) return value
+        // A body can be held back for minutes: who was removed meanwhile, or whose key was revoked, may do no more.
+        const caller = readShape === undefined ? entered : await enter(request)
+        if (isRefusal(caller)) return caller
+        const ask = {
+          ...caller,
+          path,
+          query: query.value,
+          body: value.value,
+          browser: jar.browser(request),
+          request,
+          reply,
+        }
+        return await doneFor(caller.by?.workspaceId ?? caller.holder?.userId ?? '', () => handle(ask as never))
+      } finally {
+        body.done()
       }
-      return doneFor(caller.by?.workspaceId ?? caller.holder?.userId ?? '', () => handle(ask as never))
     }
 
     app.route({
@@ -170,22 +175,24 @@ function pathReader({ parameters = [] }: Managed): (given: Record<string, string
   }
 }
 
-/** A JSON body of at most so many bytes; more is not read. */
+/** A JSON body of at most so many bytes; more is not read. `done` gives back the room that it takes. */
 export async function bodyOf(
   request: FastifyRequest,
   reply: FastifyReply,
   room: LargeBodies['room'],
   owner: string,
   most: number,
-): Promise<{ readonly value: unknown } | Refusal> {
+): Promise<{ readonly value: unknown; readonly done: () => void } | Refusal> {
   if ((declaredLength(request.raw) ?? 0) > most) return tooLarge(most)
   if (!isJson(request.headers['content-type'])) return notJson
   const body = await readBody(request.raw, reply.raw, room, owner, most)
   if (isRefusal(body)) return body.code === 'payload_too_large' ? tooLarge(most) : body
   request.bodyRead = true
-  try {
-    return readJson(body.bytes)
-  } finally {
-    if (body.heldBytes > 0) room.give(owner, body.heldBytes)
+  const done = (): void => room.give(owner, body.heldBytes)
+  const read = readJson(body.bytes)
+  if (isRefusal(read)) {
+    done()
+    return read
   }
+  return { ...read, done }
 }

@@ -42,11 +42,15 @@ export function webhookRoutes(app: FastifyInstance, face: Face, gateOf: (scope: 
         if (isRefusal(principal)) return answerRefusal(face, request, reply, principal)
         const { workspaceId, actor } = principal
         const read = await bodyOf(request, reply, room, workspaceId, limits.managementRequestBytesMax)
-        // Asked again, as behind every body of the management API (manage.ts).
-        const still = isRefusal(read) ? read : await gates[operation.scope](request)
-        const body = isRefusal(still) ? still : read
-        const answer = isRefusal(body) ? body : await doneFor(workspaceId, () => work(workspaceId, body.value, actor))
-        return answerWith(face, request, reply, answer)
+        try {
+          // Asked again, as behind every body of the management API (manage.ts).
+          const still = isRefusal(read) ? read : await gates[operation.scope](request)
+          const body = isRefusal(still) ? still : read
+          const answer = isRefusal(body) ? body : await doneFor(workspaceId, () => work(workspaceId, body.value, actor))
+          return answerWith(face, request, reply, answer)
+        } finally {
+          if (!isRefusal(read)) read.done()
+        }
       },
     })
 

@@ -40,6 +40,11 @@ const insertMany = sql(
        from added a having count(*) > 0)
    select recipient_key from added`,
 )
+const countOwn = sql(
+  'count-own-suppressions',
+  `select count(*)::int own from suppressions
+    where workspace_id = $1 and recipient_key = any ($2::text[]) and xmin = pg_current_xact_id()::xid`,
+)
 const one = sql(
   'find-suppression',
   `select ${columns} from suppressions where workspace_id = $1 and recipient_key = $2`,
@@ -108,6 +113,16 @@ export async function insertSuppressions(
     randomUUIDv7(),
   ]
   return (await db.rows(insertMany, values)).length
+}
+
+/** How many of these were added by the transaction that is open. */
+export async function countOwnSuppressions(
+  db: Db,
+  workspace: WorkspaceId,
+  rows: readonly NewSuppression[],
+): Promise<number> {
+  const found = await db.rows<{ own: number }>(countOwn, [workspace, rows.map((row) => row.key)])
+  return found[0]?.own ?? 0
 }
 
 export async function findSuppression(

@@ -6,6 +6,7 @@ import { parseAddress, unsupportedForm } from '../mail/address.ts'
 import type { EmailAddress } from '../mail/address.ts'
 import type { Db } from '../store/database.ts'
 import {
+  countOwnSuppressions,
   deleteSuppression,
   findSuppression,
   insertSuppressions,
@@ -112,7 +113,7 @@ export async function* exportSuppressions(db: Db, workspace: WorkspaceId): Async
 
 /**
  * CSV whose head line names `recipient` (or `email`, `address`) and perhaps `reason`, or one address a line. All or nothing: a wrong line is
- * named, and nothing is written.
+ * named, and nothing is written. The text is read twice, once to look and once to write, because all rows of it at once are ten times as large.
  */
 export async function importSuppressions(
   db: Db,
@@ -120,22 +121,52 @@ export async function importSuppressions(
   text: string,
   actor: string,
 ): Promise<{ readonly added: number; readonly alreadyThere: number }> {
-  const rows = await readSuppressions(text)
+  if (text.length > limits.suppressionImportBytesMax) throw tooLong()
+  await refuseMistakes(text)
   return db.transaction(async (tx) => {
-    let added = 0
-    for (let at = 0; at < rows.length; at += limits.suppressionImportRows)
-      added += await insertSuppressions(tx, workspace, rows.slice(at, at + limits.suppressionImportRows), actor)
-    return { added, alreadyThere: rows.length - added }
+    const sum = { added: 0, alreadyThere: 0 }
+    const write = async (rows: readonly NewSuppression[]): Promise<void> => {
+      const added = await insertSuppressions(tx, workspace, rows, actor)
+      sum.added += added
+      // Where the file repeats one of its own, that line is neither.
+      if (added < rows.length) sum.alreadyThere += rows.length - (await countOwnSuppressions(tx, workspace, rows))
+    }
+    let byKey = new Map<string, NewSuppression>()
+    for await (const { row } of readSuppressions(text)) {
+      if (typeof row === 'string') throw new Error('a line that was right is wrong')
+      // Of two spellings the first stays, as it does in the table.
+      if (!byKey.has(row.key)) byKey.set(row.key, row)
+      if (byKey.size < limits.suppressionImportRows) continue
+      await write([...byKey.values()])
+      byKey = new Map()
+    }
+    if (byKey.size > 0) await write([...byKey.values()])
+    return sum
   })
 }
 
-/** Millions of lines take seconds: others get their turn in between. */
-async function readSuppressions(text: string): Promise<NewSuppression[]> {
-  if (text.length > limits.suppressionImportBytesMax)
-    throw new Mistake(`The file is larger than ${limits.suppressionImportBytesMax} bytes: split it.`, { field: 'csv' })
-  const byKey = new Map<string, NewSuppression>()
+const tooLong = () =>
+  new Mistake(`The file is larger than ${limits.suppressionImportBytesMax} bytes: split it.`, { field: 'csv' })
+
+/** Throws where a line is wrong, with the first of them. */
+async function refuseMistakes(text: string): Promise<void> {
   const mistakes: string[] = []
   let more = 0
+  for await (const { line, row } of readSuppressions(text)) {
+    if (typeof row !== 'string') continue
+    if (mistakes.length < limits.importMistakesShownMax) mistakes.push(`line ${line}: ${row}`)
+    else more++
+  }
+  if (mistakes.length > 0)
+    throw new Mistake(['Nothing was imported.', ...mistakes, ...(more > 0 ? [`and ${more} more`] : [])].join('\n'), {
+      field: 'csv',
+    })
+}
+
+/** Every line behind the head, as a row or as what is wrong with it. Millions of lines take seconds: others get their turn in between. */
+async function* readSuppressions(
+  text: string,
+): AsyncGenerator<{ readonly line: number; readonly row: NewSuppression | string }> {
   let places: { readonly recipient: number; readonly reason: number } | undefined
   let turnEndsAt = performance.now() + limits.importTurnMs
   for (const { line, cells } of readCsv(text)) {
@@ -148,17 +179,8 @@ async function readSuppressions(text: string): Promise<NewSuppression[]> {
       places = named ?? { recipient: 0, reason: 1 }
       if (named !== undefined) continue
     }
-    const row = readLine(cells[places.recipient], cells[places.reason])
-    // Of two spellings the first stays, as it does in the table.
-    if (typeof row !== 'string') {
-      if (!byKey.has(row.key)) byKey.set(row.key, row)
-    } else if (mistakes.length < limits.importMistakesShownMax) mistakes.push(`line ${line}: ${row}`)
-    else more++
+    yield { line, row: readLine(cells[places.recipient], cells[places.reason]) }
   }
-  if (mistakes.length === 0) return [...byKey.values()]
-  throw new Mistake(['Nothing was imported.', ...mistakes, ...(more > 0 ? [`and ${more} more`] : [])].join('\n'), {
-    field: 'csv',
-  })
 }
 
 /** Undefined where the line is no head; a head may name no reason. */

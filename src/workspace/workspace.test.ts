@@ -1,5 +1,7 @@
 // Against a real PostgreSQL: everything names its workspace, and what cannot be done is one sentence.
 import { randomBytes, randomUUIDv7 } from 'node:crypto'
+import { once } from 'node:events'
+import { Worker } from 'node:worker_threads'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { freshDatabase, type FreshDatabase } from '../../test/world/postgres.ts'
 import { silentLog } from '../base/log.ts'
@@ -252,6 +254,27 @@ describe('suppressions', () => {
     await expect(wrong).rejects.toThrow('and 299980 more')
     clearInterval(others)
     expect(turns).toBeGreaterThan(2)
+  })
+
+  test('a file of many rows is never held as rows: a small machine has room for it', async () => {
+    const lines = Array.from({ length: 900_000 }, (_, n) => `${n.toString(36)}@b.co`)
+    const child = new Worker(new URL('suppressions.test-child.ts', import.meta.url), {
+      resourceLimits: { maxOldGenerationSizeMb: 48, maxYoungGenerationSizeMb: 8 },
+      workerData: `${lines.join('\n')}\nwrong`,
+    })
+    const [said] = (await once(child, 'message')) as [string]
+    expect(said).toBe('Nothing was imported.\nline 900001: "wrong" is not an address')
+  })
+
+  test('a line that comes again far behind is counted once', async () => {
+    const fifth = await createWorkspace(db, vault, 'Fifth', 'free')
+    await addSuppression(db, fifth.id, 'old@b.example', 'operator:test')
+    const many = Array.from({ length: limits.suppressionImportRows }, (_, n) => `r${n}@b.example`)
+    const file = ['old@b.example', ...many, 'R0@b.example', 'r1@b.example', 'new@b.example'].join('\n')
+    expect(await importSuppressions(db, fifth.id, file, 'operator:test')).toEqual({
+      added: many.length + 1,
+      alreadyThere: 1,
+    })
   })
 
   test('plain lists and CSV with a head come in, and what goes out comes in again', async () => {
