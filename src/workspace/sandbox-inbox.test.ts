@@ -66,3 +66,34 @@ test('a large mail is read from the database slice by slice, as it is taken, and
   expect((await showSandboxMail(watched, workspaceId, id)).text).toContain('line 39999 ')
   expect(Math.max(...answered)).toBe(limits.sandboxSliceBytes)
 })
+
+test('of a text that is too large for anybody to read the beginning is shown, and files keep their size', async () => {
+  const { workspaceId } = await world.sender()
+  const text = 'what nobody reads to its end\r\n'.repeat(200_000)
+  const file = `${'QUJD'.repeat(19)}\r\n`.repeat(100)
+  const part = (head: string, body: string) => `--b\r\n${head}\r\n\r\n${body}\r\n`
+  const mail = [
+    'Subject: x\r\nMIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n',
+    part('Content-Type: text/plain', text),
+    part('Content-Type: text/html', `<p>${text}</p>`),
+    part('Content-Type: image/png; name=a.png\r\nContent-Transfer-Encoding: base64', file),
+    part('Content-Type: text/plain; name=b.txt\r\nContent-Disposition: attachment; filename=b.txt', file),
+    '--b--\r\n',
+  ].join('')
+  await world.db.run(
+    `insert into sandbox_mail (id, received_at, envelope_from, recipient, content, workspace_id)
+     values (gen_random_uuid(), now(), '', 'r@x.test', $2, $1)`,
+    [workspaceId, Buffer.from(mail)],
+  )
+  const { items } = await listSandbox(world.db, workspaceId, { most: 1 })
+  const shown = await showSandboxMail(world.db, workspaceId, items[0]?.id ?? '')
+  expect(shown.whole).toBe(false)
+  expect(shown.text?.startsWith('what nobody reads')).toBe(true)
+  expect(shown.text?.length).toBeLessThan(1.1 * limits.previewBytesMax)
+  expect(shown.html?.length).toBeLessThan(1.5 * limits.previewBytesMax)
+  expect(shown.attachments.map(({ filename, sizeBytes }) => [filename, Math.round(sizeBytes / 1_000)])).toEqual([
+    ['a.png', 6],
+    ['b.txt', 8],
+  ])
+  expect(shown.sizeBytes).toBe(mail.length)
+})

@@ -1,8 +1,10 @@
 // The sandbox's inbox of a workspace: what its own messages became when they were delivered to the sandbox. What belongs to others, or to
 // nobody, is not there.
 import { buffer } from 'node:stream/consumers'
+import { limits } from '../config.ts'
 import { turns } from '../base/turns.ts'
 import type { WorkspaceId } from '../domain/message.ts'
+import { shortened } from '../mail/shortened.ts'
 import { recordedSubject } from '../mail/submitted-mail.ts'
 import type { Db } from '../store/database.ts'
 import { pageSandbox, readSandboxContent, readSandboxMail, type SandboxRow } from '../store/sandbox.ts'
@@ -32,6 +34,8 @@ export interface SandboxMailParsed extends SandboxMail {
     readonly contentType: string
     readonly sizeBytes: number
   }[]
+  /** False where text and HTML are only their beginning. */
+  readonly whole: boolean
 }
 
 export async function listSandbox(
@@ -55,7 +59,7 @@ export async function showSandboxMail(db: Db, workspace: WorkspaceId, id: string
   const row = await readSandboxMail(db, workspace, id)
   if (row === undefined) throw notThere('mail')
   const leave = await turn()
-  const mail = await parsed(db, workspace, row).finally(leave)
+  const { mail, whole } = await parsed(db, workspace, row).finally(leave)
   return {
     ...present(row),
     ...(mail.subject !== undefined && { subject: recordedSubject(mail.subject) }),
@@ -67,6 +71,7 @@ export async function showSandboxMail(db: Db, workspace: WorkspaceId, id: string
       contentType: file.mimeType,
       sizeBytes: typeof file.content === 'string' ? Buffer.byteLength(file.content) : file.content.byteLength,
     })),
+    whole,
   }
 }
 
@@ -74,7 +79,8 @@ export async function showSandboxMail(db: Db, workspace: WorkspaceId, id: string
 const turn = turns({ most: 1, share: 1 })
 
 async function parsed(db: Db, workspace: WorkspaceId, row: SandboxRow) {
-  return (await reader()).parse(await buffer(readSandboxContent(db, workspace, row)))
+  const { mail, whole } = shortened(await buffer(readSandboxContent(db, workspace, row)), limits.previewBytesMax)
+  return { mail: await (await reader()).parse(mail), whole }
 }
 
 /** The bytes as they came over SMTP, read as they are taken: who takes them slowly, or never, holds one slice. */

@@ -105,6 +105,9 @@ export function SandboxMailPage() {
               ) : (
                 <p className="text-sm text-soft">It has no text.</p>
               )}
+              {!mail.whole && (
+                <p className="mt-2 text-sm text-soft">This mail is large; what is shown is its beginning.</p>
+              )}
               {mail.attachments.length > 0 && (
                 <div className="mt-4">
                   <Files of={mail.attachments} />

@@ -21,6 +21,9 @@ export const SandboxMailParsed = Type.Object(
     attachments: Type.Array(
       Type.Object({ filename: Type.String(), contentType: Type.String(), sizeBytes: Type.Integer() }),
     ),
+    whole: Type.Boolean({
+      description: 'False where text and HTML are so large that only their beginning is here; the download has all.',
+    }),
   },
   { description: 'A mail, read.' },
 )
