@@ -814,9 +814,11 @@ describe('what a batch costs in a plan that was made while the queue was empty',
         return pages
       }
       await cost() // makes the plans
-      const few = await cost()
+      // A vacuum beside it costs pages once, and a plan that looks at all claims each time.
+      const least = async () => Math.min(await cost(), await cost(), await cost())
+      const few = await least()
       await others()
-      const many = await cost()
+      const many = await least()
       await connection.close()
       expect(many / few).toBeLessThan(1.6)
     },
