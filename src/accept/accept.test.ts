@@ -307,7 +307,9 @@ describe('attachments', () => {
     const strict = makeAccept(await toolsOn(world.db, { scanner, log }))
     const sent = submission(sender, { ...keyed('k'), attachments: [file(Buffer.alloc(100_000)), last] })
     const blobs = await world.value('select count(*)::integer from blobs')
-    expect(codeOf(await strict(sent))).toBe(code)
+    const answer = await strict(sent)
+    expect(codeOf(answer)).toBe(code)
+    expect('retryAfterSeconds' in answer).toBe(code === 'scanner_unavailable')
     expect(await traces(sender)).toEqual([0, 0, 0, 0, 0])
     expect(await world.value('select count(*)::integer from blobs')).toBe(blobs)
     expect(faults).toEqual(code === 'scanner_unavailable' ? ['scanner'] : [])
@@ -326,6 +328,17 @@ describe('attachments', () => {
       { verdict: 'clean', engine: 'built-in policy checks' },
       undefined,
     ])
+  })
+
+  test('scans wait by workspace: one that sends much does not hold up the others', async () => {
+    const owners: (string | undefined)[] = []
+    const scanner: typeof builtIn = {
+      ...builtIn,
+      scan: (files, owner) => (owners.push(owner), builtIn.scan(files, owner)),
+    }
+    const sender = await world.sender()
+    await makeAccept(await toolsOn(world.db, { scanner }))(submission(sender, { attachments: [file('clean')] }))
+    expect(owners).toEqual([sender.workspaceId])
   })
 
   test('the refusal names the file and says what to do', async () => {

@@ -221,6 +221,7 @@ describe('clean', () => {
     ['20 MiB of noise', randomBytes(20 * 1024 * 1024)],
     ['a zip of 6,000 files, stored in another', zipOf([{ name: 'a.zip', content: manyFiles(6_000), stored: true }])],
     ['two lists of one archive, none of which hides a thing', Buffer.concat([manyFiles(3), manyFiles(3)])],
+    ['an archive in the form of ZIP64', wideZip()],
     ['two lists, of which the first counts from before the first byte', countedFromBefore()],
     [
       'headers of a zip in a text',
@@ -267,6 +268,17 @@ describe('refused, because it cannot be examined within the limits', () => {
     ['gzip of a great many zeros', () => gzipSync(Buffer.alloc(200_000_000)), /unpacks to more/],
     ['gzip of gzip', () => gzipSync(gzipSync(Buffer.alloc(200_000_000))), /unpacks to more/],
     ['a file that is mostly nothing', () => zipped(zeros), /200 times its size/],
+    [
+      'one file that is too large, packed as well as a file may be',
+      () => gzipSync(sparse(65)),
+      /more than is examined/,
+    ],
+    [
+      'gzip files one behind the other, each of which may be',
+      () => Buffer.concat(Array.from({ length: 14 }, () => gzipSync(zeros.subarray(0, 15_000_000)))),
+      /more than is examined/,
+    ],
+    ['ZIP64 that tells a size beyond the limits', () => wideZip(2n ** 40n), /more than is examined/],
     [
       'many of them',
       () => zipOf(Array.from({ length: 30 }, (_, n) => ({ name: `${n}`, content: zeros.subarray(0, 15_000_000) }))),
@@ -544,6 +556,40 @@ function withTarSum(archive: Buffer): Buffer {
   const sum = archive.subarray(0, 512).reduce((all, byte, at) => all + (at >= 148 && at < 156 ? 32 : byte), 0)
   archive.write(`${sum.toString(8).padStart(6, '0')}\0 `, 148)
   return archive
+}
+
+/** So many MiB, which pack to a hundredth. */
+function sparse(megabytes: number): Buffer {
+  const bytes = Buffer.alloc(megabytes * 1024 * 1024)
+  for (let at = 0; at < bytes.length; at += 2_048) randomBytes(16).copy(bytes, at)
+  return bytes
+}
+
+/** Two files, whose numbers all stand in the wide fields, behind another field and before a comment. */
+function wideZip(size = 1n): Buffer {
+  const plain = zipOf(['a', 'b'].map((name) => ({ name, content: Buffer.from(name) })))
+  const begin = plain.indexOf('PK\u0001\u0002')
+  const wide = (lead: Buffer, ...values: bigint[]): Buffer => {
+    const numbers = Buffer.alloc(8 * values.length)
+    for (const [at, value] of values.entries()) numbers.writeBigUInt64LE(value, 8 * at)
+    return Buffer.concat([lead, numbers])
+  }
+  const list = [begin, begin + 47].map((at) => {
+    const entry = Buffer.from(plain.subarray(at, at + 47))
+    const [packedSize, offset] = [entry.readUInt32LE(20), entry.readUInt32LE(42)].map(BigInt)
+    for (const place of [20, 24, 42]) entry.writeUInt32LE(0xffff_ffff, place)
+    entry.writeUInt16LE(5 + 28, 30)
+    entry.writeUInt16LE(3, 32)
+    const fields = wide(Buffer.from('UT\u0001\0x\u0001\0\u0018\0', 'latin1'), size, packedSize ?? 0n, offset ?? 0n)
+    return Buffer.concat([entry, fields, Buffer.from('why')])
+  })
+  const sizeOfList = BigInt(list.reduce((sum, entry) => sum + entry.length, 0))
+  const head = Buffer.alloc(24)
+  head.write('PK\u0006\u0006', 'latin1')
+  const record = wide(head, 2n, 2n, sizeOfList, BigInt(begin))
+  const locator = Buffer.concat([wide(Buffer.from('PK\u0006\u0007\0\0\0\0', 'latin1'), 0n), Buffer.from([1, 0, 0, 0])])
+  const end = Buffer.concat([Buffer.from('PK\u0005\u0006\0\0\0\0', 'latin1'), Buffer.alloc(12, 0xff), Buffer.alloc(2)])
+  return Buffer.concat([plain.subarray(0, begin), ...list, record, locator, end])
 }
 
 /** A ZIP64 record that counts otherwise than the plain one. */
