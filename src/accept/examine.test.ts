@@ -289,6 +289,11 @@ describe('refused, because it cannot be examined within the limits', () => {
       () => zipOf(Array.from({ length: 100_000 }, (_, n) => ({ name: `${n}`, content: wide }))),
       /holds more than 10,000 files/,
     ],
+    [
+      'tar of 10,001 files',
+      () => Buffer.concat(Array.from({ length: 10_001 }, () => tarOf('a', Buffer.alloc(0)).subarray(0, 512))),
+      /holds more than 10,000 files/,
+    ],
     ['nested too deep', () => nestedZip(Buffer.from('x'), 30), /nested more than 10 deep/],
     ['files that overlap', overlappingZip, /overlap/],
     [
@@ -502,10 +507,11 @@ function gzipWithFields(): Buffer {
 const tarBehind = (first: Buffer): Buffer => Buffer.concat([tarOf('a', first).subarray(0, -1_024), tarOf('b', packed)])
 
 function wideTar(): Buffer {
-  const archive = tarOf('a', packed)
+  const content = Buffer.concat([packed, Buffer.alloc(261 - packed.length)])
+  const archive = tarOf('a', content)
   archive.fill(0, 124, 136)
   archive[124] = 0x80
-  archive.writeUInt32BE(packed.length, 132)
+  archive.writeUInt32BE(content.length, 132)
   return withTarSum(archive)
 }
 

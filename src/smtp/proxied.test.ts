@@ -2,6 +2,7 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { duplexPair } from 'node:stream'
+import { setImmediate } from 'node:timers/promises'
 import { connect as connectTls } from 'node:tls'
 import { afterEach, expect, test } from 'vitest'
 import { silentLog } from '../base/log.ts'
@@ -66,7 +67,12 @@ test('its header may come byte by byte, and TLS begins behind it, at once or whe
   const { port, clients } = await behindProxy({ tls: { key, cert }, implicitTls: true })
   const plain = connect({ port, host: '127.0.0.1', noDelay: true })
   cleanups.push(() => plain.destroy())
-  for (const octet of bytesOf7) plain.write(Buffer.of(octet))
+  await once(plain, 'connect')
+  for (const octet of bytesOf7) {
+    plain.write(Buffer.of(octet))
+    // In one of two turns of the loop the server, which is in this process, reads it: else all would come as one.
+    for (let turn = 0; turn < 2; turn++) await setImmediate()
+  }
   await hearing(connectTls({ socket: plain, ca, servername: 'localhost' })).until('220 ')
 
   // Its first word in one piece with the header.

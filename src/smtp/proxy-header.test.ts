@@ -50,6 +50,8 @@ describe('a header', () => {
     ['an address of another family', latin1('PROXY TCP4 2001:db8::1 198.51.100.1 40000 587\r\n')],
     ['what is no address', latin1('PROXY TCP4 192.0.2.256 198.51.100.1 40000 587\r\n')],
     ['no destination', latin1('PROXY TCP4 192.0.2.1 40000 587\r\n')],
+    ['a port too few', latin1('PROXY TCP4 192.0.2.1 198.51.100.1 40000\r\n')],
+    ['a destination of another family', latin1('PROXY TCP4 192.0.2.1 2001:db8::1 40000 587\r\n')],
     ['a port that is none', latin1('PROXY TCP4 192.0.2.1 198.51.100.1 40000 65536\r\n')],
     ['two spaces', latin1('PROXY TCP4  192.0.2.1 198.51.100.1 40000 587\r\n')],
     ['more words', latin1('PROXY TCP4 192.0.2.1 198.51.100.1 40000 587 x\r\n')],
