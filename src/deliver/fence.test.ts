@@ -241,7 +241,8 @@ test('a new machine is welcome beside one that delivers, and only then: its gate
   const beside = await newcomer()
   await until(beside, () => beside.isOpen())
   await Promise.all([first.stop(), beside.stop()])
-  const vouches = `select count(*) > 0 from pg_locks where locktype = 'advisory' and classid = 7364`
+  const vouches = `select count(*) > 0 from pg_locks where locktype = 'advisory' and classid = 7364
+    and database = (select oid from pg_database where datname = current_database())`
   while (await world.value<boolean>(vouches)) continue
   const alone = await newcomer()
   await until(alone, () => alone.stops.length > 0)
