@@ -247,7 +247,22 @@ test.each([128, 512, 1024, 1536, 2048, 24 * 1024])(
     const whole = heldAtOnce(Infinity)
     for (const [name, bytes] of Object.entries(held))
       expect(bytes).toBeLessThanOrEqual(whole[name as keyof typeof whole])
-    expect(held.contentInFlightBytesMax).toBe(Math.max(48, 192 * Math.min(1, memory / 2048)) * mebibyte)
+    if (memory >= 2048) expect(held).toEqual(whole)
+  },
+)
+
+test.each([1024, 1280, 1536])(
+  'with %d MB of memory all that can be held at once leaves room for those who hold it',
+  (memory) => {
+    const held = heldAtOnce(memory * mebibyte)
+    // Submission, sandbox and feedback have a room each.
+    const most =
+      held.largeRequestsBytesMax +
+      2 * held.smtpContentInFlightBytesMax +
+      held.feedbackContentInFlightBytesMax +
+      held.contentInFlightBytesMax +
+      held.convertedInFlightBytesMax
+    expect(most / mebibyte).toBeLessThan((memory - 640) * 0.9)
   },
 )
 

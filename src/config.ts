@@ -503,14 +503,18 @@ function portsTakenTwice(settings: Settings): string[] {
 
 /** The rooms below are meant for a machine with this memory. */
 const roomyMebibytes = 2048
+/** What our processes and the embedded database take of it before any mail is held. */
+const takenMebibytes = 640
 
 /**
  * What may be held at once, in bytes, on a machine or in a container with so much memory: on a small one a part of it, but never less than one message
- * needs, and a share (`OfWorkspace`) leaves room for others.
+ * needs, and a share (`OfWorkspace`) leaves room for others. The part is of what is left: half of all of it ended a service with 1 GB at a few mails of
+ * 20 MB.
  */
 export function heldAtOnce(memoryBytes: number = usableMemory()) {
   const mebibyte = 1024 * 1024
-  const part = Math.min(1, memoryBytes / mebibyte / roomyMebibytes)
+  const left = Math.max(0, memoryBytes / mebibyte - takenMebibytes)
+  const part = Math.min(1, left / (roomyMebibytes - takenMebibytes))
   const fitted = (mebibytes: number, least: number): number => Math.floor(Math.max(least, mebibytes * part) * mebibyte)
   return {
     /** Bodies above `largeRequestBytes`, from before they are read until they are answered. More wait, then get 503. */
@@ -779,8 +783,8 @@ export const limits = {
   migrationLockMs: 100,
   migrationPauseMs: 2_000,
   migrationTriesMax: 30,
-  backupRowsPerPage: 500,
-  backupPageBytes: 16 * 1024 * 1024,
+  restoreRowsPerPage: 500,
+  restorePageBytes: 4 * 1024 * 1024,
   // SMTP client, RFC 5321 4.5.3.2
   smtpConnectMs: 30_000,
   smtpCommandMs: 300_000,
@@ -1074,6 +1078,7 @@ export const limits = {
   doctorDiskBytesMin: 500e6,
   doctorDiskBytesLow: 2e9,
   doctorDiskShareLow: 0.1,
+  doctorMemoryBytesLow: 900e6,
   queueFactsRowsMax: 1_000_000,
   /** Numbers out of the database are this old at most. */
   metricsKeptMs: 15_000,

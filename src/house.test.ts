@@ -31,6 +31,7 @@ const haveOneDoor = ['accept', 'deliver', 'doctor', 'feedback', 'feeds', 'webhoo
 /** Which rooms bring in an outside library. */
 const broughtInBy: Readonly<Record<string, readonly string[]>> = {
   pg: ['store'],
+  'pg-copy-streams': ['store'],
   kysely: ['store'],
   'node:sqlite': ['store'],
   fastify: ['http'],

@@ -16,7 +16,7 @@ export class Allowance {
   readonly #until: number
   #entries = 0
   #bytes = 0
-  readonly #tried = new WeakMap<ArrayBufferLike, Set<number>>()
+  readonly #visited = new WeakMap<ArrayBufferLike, Set<number>>()
 
   constructor(ms: number) {
     this.#until = performance.now() + ms
@@ -29,12 +29,12 @@ export class Allowance {
       throw new Beyond(`holds more than ${limits.scanEntriesMax.toLocaleString('en-US')} files`)
   }
 
-  /** False where this place in the memory was asked about before, by whatever view of it. */
-  isNew(bytes: Buffer, at: number): boolean {
-    const tried = this.#tried.get(bytes.buffer) ?? new Set()
-    this.#tried.set(bytes.buffer, tried)
+  /** False where this place in the memory was visited before, by whatever view of it. */
+  visit(bytes: Buffer, at: number): boolean {
+    const visited = this.#visited.get(bytes.buffer) ?? new Set()
+    this.#visited.set(bytes.buffer, visited)
     const place = bytes.byteOffset + at
-    return !tried.has(place) && tried.add(place) !== undefined
+    return !visited.has(place) && visited.add(place) !== undefined
   }
 
   /** How much one entry may unpack to. */

@@ -35,7 +35,7 @@ export function* zipMembers(bytes: Buffer, allowance: Allowance): Generator<Memb
   for (const offset of listed.keys()) if (!seen.has(offset)) yield* lookAt(offset).members
   // The same for programs that go by another list. Of an archive that is stored in this one, all has been seen when it was its turn.
   for (const entry of list.others)
-    if (allowance.isNew(bytes, entry.offset))
+    if (allowance.visit(bytes, entry.offset))
       yield* zipMember(bytes, entry.offset, entry, { strict: false, isOnly: false }, allowance).members
 }
 
@@ -70,7 +70,7 @@ function zipMember(
   if (encrypted) members.push({ opaque: 'encrypted' })
   else if (method !== stored && method !== deflated) members.push({ opaque: 'method' })
   const isStored = isOnly && !encrypted && method === stored && listed?.method === stored
-  if (!isStored) allowance.isNew(bytes, at)
+  if (!isStored) allowance.visit(bytes, at)
   const inflated = isStored ? undefined : inflate(bytes.subarray(start), allowance)
   if (inflated !== undefined) members.push({ bytes: inflated.bytes, name })
   const plain = !encrypted && method === deflated && (listed?.method ?? deflated) === deflated

@@ -830,7 +830,7 @@ describe('trouble with the database', () => {
     expect(faults()).toEqual([])
   })
 
-  test('a heartbeat that a lock holds up is an outage too: nobody who lives loses what he has armed to the reaper beside him', async () => {
+  test('a row that somebody has locked for long costs nobody who lives what he has armed: reapers here and at another node find the other leases extended', async () => {
     const holder = await holderOf()
     const held: Socket[] = []
     const peer = await peerOf({ dot: (socket) => void held.push(socket) })
@@ -843,9 +843,10 @@ describe('trouble with the database', () => {
       () => held.length,
       (n) => n === 2,
     )
+    await started({ leaseMs, route: relay(peer) }) // the node beside it
     await holder.query('begin')
     await holder.query('select from outbound where message_id = $1 for update', [ids[0]])
-    await setTimeout(2 * leaseMs) // how long the lock is held
+    await setTimeout(3 * leaseMs) // how long the lock is held
     expect(await statusOf(ids[1] as MessageId)).toBe('sending')
     await holder.query('rollback')
     for (const socket of held) socket.write('250 2.0.0 ok\r\n')
@@ -1088,14 +1089,14 @@ describe('life', () => {
   survivesItsLife(
     'deliver',
     () => Promise.resolve(deliver()),
-    async () => {
+    async (_, withinMs) => {
       const id = await one(await senderOf(), 'ok')
       try {
         // Claimed by one that works; a disk that writes a whole installation back may hold up each commit of it for seconds.
         await eventually(
           () => statusOf(id),
           (status) => status !== 'queued',
-          4_000,
+          withinMs,
         )
         await becomes(id, 'sent', 60_000)
       } finally {

@@ -17,7 +17,15 @@ import { claimDue, firstSpace } from '../store/claim.ts'
 import { listDestinationLimits } from '../store/destinations.ts'
 import { replayEndings } from '../store/fence.ts'
 import { hastenBacklog } from '../store/housekeeping.ts'
-import { claimName, extendLeases, reap, type Claimed, type Ending, type Recorder } from '../store/outbound.ts'
+import {
+  claimName,
+  extendLeases,
+  extendLocked,
+  reap,
+  type Claimed,
+  type Ending,
+  type Recorder,
+} from '../store/outbound.ts'
 import type { ArmAnswer } from './conversation.ts'
 import type { Gate } from './fence.ts'
 import type { Journal } from './journal.ts'
@@ -117,6 +125,8 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
   let lookedAt = -Infinity
   /** Since when a heartbeat of ours waits for its answer. */
   let beatingSince = Infinity
+  /** A heartbeat waits for rows that are locked. */
+  let lingering = false
   let giveUpAt = Infinity
 
   const poke = () => {
@@ -372,19 +382,30 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
   const heartbeat = async (): Promise<void> => {
     const held = [...flights.values()].filter((flight) => !flight.lost)
     if (held.length === 0) return
+    beatingSince = performance.now()
+    const extended = await beat(held, extendLeases).finally(() => (beatingSince = Infinity))
+    const left = held.filter((flight) => !extended.has(claimName(flight.claimed)))
+    if (left.length > 0 && !lingering) linger(left).catch(trouble('heartbeat'))
+  }
+
+  const beat = async (held: readonly InFlight[], extend: typeof extendLeases): Promise<ReadonlySet<string>> => {
+    const claims = held.map((flight) => flight.claimed)
     const askedAt = performance.now()
-    beatingSince = askedAt
-    const ours = await extendLeases(
-      tools.db,
-      held.map((flight) => flight.claimed),
-      tools.leaseMs,
-    ).finally(() => (beatingSince = Infinity))
-    for (const flight of held)
-      if (ours.has(claimName(flight.claimed))) flight.leaseEndsAt = askedAt + tools.leaseMs
-      else if (flights.has(claimName(flight.claimed))) {
-        flight.lost = true
-        flight.giveUp.abort()
-      }
+    const ours = await extend(tools.db, claims, tools.leaseMs)
+    for (const flight of held) if (ours.has(claimName(flight.claimed))) flight.leaseEndsAt = askedAt + tools.leaseMs
+    return ours
+  }
+
+  /** Behind whoever has these rows locked, so that no lock that somebody holds for long costs the others their leases. */
+  const linger = async (left: readonly InFlight[]): Promise<void> => {
+    lingering = true
+    const ours = await beat(left, extendLocked).finally(() => (lingering = false))
+    for (const { claimed, giveUp } of left) {
+      const flight = flights.get(claimName(claimed))
+      if (flight === undefined || ours.has(claimName(claimed))) continue
+      flight.lost = true
+      giveUp.abort()
+    }
   }
 
   const isRunning = () => running
@@ -422,7 +443,7 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
       poke()
     }
     lookedAt = at.getTime()
-    // One row that somebody holds is enough, and the leases of all that we have run out, though we live.
+    // While one hangs the leases of all that we have run out, though we live.
     if (performance.now() - beatingSince > tools.leaseMs / 3) outages.failed()
     const believed = outages.heard(lookedAt)
     if (believed === 'none') return

@@ -3,16 +3,16 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest'
 import { silentLog } from '../base/log.ts'
 import type { Service } from '../base/service.ts'
 import { survivesItsLife } from '../base/service.test-kit.ts'
 import type { Claim } from '../domain/message.ts'
-import { listen } from '../store/database.ts'
+import { listen, type Ask } from '../store/database.ts'
 import { liftFence, readStops, setDrain } from '../store/fence.ts'
 import type { Ending } from '../store/outbound.ts'
 import { storeWorld, type Sender, type StoreWorld } from '../store/store.test-kit.ts'
-import { makeFence, type Fence, type NodeState } from './fence.ts'
+import { makeFence, type Fence, type FenceTools, type NodeState } from './fence.ts'
 import { openJournal } from './journal.ts'
 import { openMark, readMark } from './mark.ts'
 
@@ -26,6 +26,10 @@ beforeAll(async () => {
 })
 afterEach(async () => {
   for (const end of ends.splice(0).toReversed()) await end()
+  // The server does not notice at once that nobody waits: a look of this test would find its node gone, and stop delivery in the next one.
+  const looking = `select pg_terminate_backend(pid) from pg_stat_activity
+    where datname = current_database() and application_name = 'posthorn posthorn_delivery'`
+  while ((await world.db.run(looking)).length > 0) continue
   for (const folder of folders.splice(0)) rmSync(folder, { recursive: true })
   await world.db.run('delete from outbound')
   await world.db.run('delete from delivery_stops')
@@ -79,6 +83,7 @@ function fenceOf(
   left: () => readonly Life[] = () => [],
   log = silentLog,
   beside: readonly string[] = [],
+  hear: FenceTools['listen'] = (heard) => listen(world.connection, 'posthorn_delivery', heard),
 ): Fence {
   const fence = makeFence({
     own,
@@ -86,7 +91,7 @@ function fenceOf(
     beside: async () => (await Promise.all(beside.map(readMark))).filter((mark) => mark !== undefined),
     name: 'node.test',
     log,
-    listen: (heard) => listen(world.connection, 'posthorn_delivery', heard),
+    listen: hear,
   })
   ends.push(() => fence.stop())
   return fence
@@ -137,13 +142,11 @@ test('stopped in the middle of a look, it says nothing of a fault: operators cou
   const faults: string[] = []
   const fence = fenceOf(own, undefined, { ...silentLog, fault: (what) => void faults.push(what) })
   await fence.start()
-  const pid = await waiterForLock()
+  await waiterForLock()
   const stopped = fence.stop()
   await holder.query('rollback')
   await stopped
   expect(faults).toEqual([])
-  // The server does not notice at once that nobody waits: its look would find the next test's nodes gone, and stop delivery.
-  while (await world.value<boolean>('select count(*) > 0 from pg_stat_activity where pid = $1', [pid])) continue
 })
 
 test('opens when the journals are told, also those that were left by processes without a successor; their seats are let go', async () => {
@@ -224,6 +227,35 @@ test('a reply whose telling failed is told again', async () => {
   await holder.query('commit')
   await until(fence, () => fence.isOpen())
   expect([await statusOf(claim), own.journal.size]).toEqual(['sent', 0])
+})
+
+test('a session that was replaced while its look waited for its turn is asked no more; the new one is, until it answers', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+  ends.push(() => Promise.resolve(vi.useRealTimers()))
+  let heard: (ask: Ask) => void = () => undefined
+  const faults: string[] = []
+  const log = { ...silentLog, fault: (_: string, error: unknown) => void faults.push((error as Error).message) }
+  const fence = fenceOf(await lifeIn(await delivered(3)), undefined, log, [], (hears) => {
+    heard = hears
+    return { stop: () => Promise.resolve() }
+  })
+  await fence.start()
+  const session = await world.session()
+  ends.push(() => session.end())
+  const ask: Ask = async ({ text }, values = []) => (await session.query(text, values as unknown[])).rows as never
+  const gone: Ask = () => Promise.reject(new Error('gone'))
+  let trouble = 1
+  const fresh: Ask = (...asked) => (trouble-- > 0 ? Promise.reject(new Error('not yet')) : ask(...asked))
+  const greeted = fence.greet(ask)
+  heard(gone)
+  heard(fresh)
+  await greeted
+  while (faults.length < 2) await new Promise((resolve) => setImmediate(resolve))
+  await vi.advanceTimersByTimeAsync(1_000)
+  await fence.greet(ask) // behind every look that has begun
+  await vi.advanceTimersByTimeAsync(5_000)
+  await fence.greet(ask)
+  expect([fence.isOpen(), faults]).toEqual([true, ['gone', 'not yet']])
 })
 
 test('a new machine is welcome beside one that delivers, and only then: its gate stays shut over mail that somebody else may have sent', async () => {
@@ -321,8 +353,8 @@ survivesItsLife(
     fences.set(fence, fence)
     return fence
   },
-  async (service) => {
+  async (service, withinMs) => {
     const fence = fences.get(service) as Fence
-    await until(fence, () => fence.isOpen(), 1_000)
+    await until(fence, () => fence.isOpen(), withinMs)
   },
 )

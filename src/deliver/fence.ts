@@ -161,12 +161,17 @@ export function makeFence(tools: FenceTools): Fence {
 
   let ears: { stop(): Promise<void> } | undefined
   let again: NodeJS.Timeout | undefined
+  let session: Ask | undefined
   const attend = (ask: Ask): void => {
+    session = ask
     clearTimeout(again)
     inTurn(() => settleAndLook(ask)).catch((error: unknown) => {
       if (ears === undefined) return // stopped, and its session with it
       log.fault('fence', error)
+      // Replaced while its look waited for its turn: asked again, it would fail for ever, and each time instead of the one that lives.
+      if (session !== ask) return
       // A session that broke is replaced and heard of; on a sound one nothing comes by itself.
+      clearTimeout(again)
       again = setTimeout(() => attend(ask), 1_000)
     })
   }
@@ -183,6 +188,7 @@ export function makeFence(tools: FenceTools): Fence {
       clearTimeout(again)
       await hearing?.stop()
       await turn
+      admitted = false // by a look that had its answers
     },
   )
   return {

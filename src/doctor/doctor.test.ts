@@ -283,6 +283,13 @@ describe('what is broken is found, and what to do is said', () => {
         settings: settings({ POSTHORN_DATA_DIR: `/tmp/${'long'.repeat(70)}`, POSTHORN_SECRET_KEY: 'k'.repeat(32) }),
       }),
     ],
+    [
+      'a container of half a gigabyte',
+      'memory',
+      'warn',
+      /^0\.5 GB: enough for small mail, but .* give it 1 GB/,
+      () => ({ memoryBytes: 512 * 1024 * 1024 }),
+    ],
     ['a clock that is off', 'clock', 'warn', /behind.*chrony/, () => ({ now: () => new Date(Date.now() + 60_000) })],
     [
       'a scanner that does not answer',

@@ -2,6 +2,7 @@
 // check stands for itself, has a deadline, and changes nothing; one that cannot be made is a finding of its own.
 import { limits, type Relay, type Settings } from '../config.ts'
 import { makeDns } from '../base/dns.ts'
+import { usableMemory } from '../base/memory.ts'
 import type { Db } from '../store/database.ts'
 import {
   checkClock,
@@ -11,7 +12,7 @@ import {
   checkQueue,
   checkReplication,
 } from './database-checks.ts'
-import { checkCertificate, checkDataFolder, checkDisk, checkKey } from './machine-checks.ts'
+import { checkCertificate, checkDataFolder, checkDisk, checkKey, checkMemory } from './machine-checks.ts'
 import { fail, ok, skipped, warn, type Finding } from './finding.ts'
 import { canAskZones, checkDnssec, checkHostname, checkOutbound, type SeenRelay } from './network-checks.ts'
 
@@ -43,6 +44,8 @@ export interface DoctorTools {
   /** A visit to a relay, up to where the first mail would begin. */
   readonly visit: (relay: Relay, withinMs: number) => Promise<SeenRelay>
   readonly now?: () => Date
+  /** What there is to work with. */
+  readonly memoryBytes?: number
   /** How long one check may take. */
   readonly checkMs?: number
   /** Where the servers of zones listen (tests). */
@@ -64,12 +67,19 @@ export const checkNames = [
   'tls',
   'data_folder',
   'disk',
+  'memory',
   'installation_key',
 ] as const
 export type CheckName = (typeof checkNames)[number]
 
 export async function examine(tools: DoctorTools): Promise<readonly Check[]> {
-  const { settings, database, now = () => new Date(), checkMs = limits.doctorCheckMs } = tools
+  const {
+    settings,
+    database,
+    now = () => new Date(),
+    memoryBytes = usableMemory(),
+    checkMs = limits.doctorCheckMs,
+  } = tools
   const dns = makeDns({ servers: settings.POSTHORN_DNS_SERVERS, queryMs: limits.doctorDnsMs, tries: 1 })
   const wrongKey = 'trouble' in database && database.wrongKey === true ? database.trouble : undefined
   const notLookedAt = skipped(
@@ -96,6 +106,7 @@ export async function examine(tools: DoctorTools): Promise<readonly Check[]> {
     tls: () => checkCertificate(settings, now()),
     data_folder: () => checkDataFolder(settings),
     disk: () => checkDisk(settings),
+    memory: () => checkMemory(memoryBytes),
     installation_key: () => (wrongKey === undefined ? checkKey(settings) : Promise.resolve(fail(wrongKey))),
   } as const satisfies Record<CheckName, () => Promise<Finding>>
   try {

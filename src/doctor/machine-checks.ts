@@ -91,6 +91,17 @@ export async function checkDisk({ POSTHORN_DATA_DIR: folder, DATABASE_URL: url }
   return ok(`${said}.${where}`)
 }
 
+export function checkMemory(bytes: number): Promise<Finding> {
+  const said = `${(bytes / 1e9).toFixed(1)} GB`
+  return Promise.resolve(
+    bytes < limits.doctorMemoryBytesLow
+      ? warn(
+          `${said}: enough for small mail, but a few mails of 20 MB at once may end the service. Accepted mail is kept; give it 1 GB, 2 where much is sent.`,
+        )
+      : ok(`${said}.`),
+  )
+}
+
 export function checkKey(settings: Settings): Promise<Finding> {
   const { POSTHORN_SECRET_KEY: key, POSTHORN_DATA_DIR: folder } = settings
   // To look is not to make one.

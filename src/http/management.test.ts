@@ -924,7 +924,7 @@ describe('members', () => {
     await withdrawing.query('begin')
     await withdrawing.query('delete from invitations where id = $1', [id])
     const accepted = browser.ask('POST', '/invitations/accept', { body: { token } })
-    const waits = `select count(*)::integer from pg_stat_activity where wait_event_type = 'Lock' and query like '%delete from invitations%'`
+    const waits = `select count(*)::integer from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database() and query like '%delete from invitations%'`
     while ((await office.world.value<number>(waits)) === 0) continue
     await withdrawing.query('commit')
     expect((await accepted).statusCode).toBe(401)

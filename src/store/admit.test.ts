@@ -87,7 +87,7 @@ describe('an admission', () => {
     const admitter = makeAdmitter(world.anotherNode())
     const admit = (ms: number) => admitter.admitGroup([world.submission(sender)], performance.now() + ms)
     const answers = Promise.allSettled([admit(limits.admissionKeepMs + 100), admit(60_000)])
-    const held = `select 1 from pg_stat_activity where cardinality(pg_blocking_pids(pid)) > 0 and clock_timestamp() > xact_start + interval '200 ms'`
+    const held = `select 1 from pg_stat_activity where datname = current_database() and cardinality(pg_blocking_pids(pid)) > 0 and clock_timestamp() > xact_start + interval '200 ms'`
     while ((await world.db.run(held)).length === 0);
     await holder.query('rollback')
     expect(await answers).toMatchObject([

@@ -2,10 +2,12 @@
 // RFC 8878). PostgreSQL itself writes and reads the rows, so every value comes back as it was. The installation key is not in it.
 import { createReadStream, createWriteStream } from 'node:fs'
 import { open, rename, rm } from 'node:fs/promises'
+import { Socket } from 'node:net'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import { createZstdCompress, createZstdDecompress } from 'node:zlib'
+import { constants, createZstdCompress, createZstdDecompress } from 'node:zlib'
 import { Client } from 'pg'
+import { to as copyTo } from 'pg-copy-streams'
 import { Trouble } from '../base/trouble.ts'
 import { limits } from '../config.ts'
 import { ofAnotherCluster, renewMarkText } from './commit-order.ts'
@@ -30,13 +32,17 @@ export interface BackupReport {
   readonly takenAt: Date
 }
 
+/** What compression takes and gives at a time: each piece is a way to another thread and back. */
+const pieceBytes = 1024 * 1024
+const chunkSize = pieceBytes / 4
+/** Attachments stand there as hexadecimal: the usual level takes eight times as long for it, and makes it larger. */
+const fastest = { [constants.ZSTD_c_compressionLevel]: 1 }
+
 const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"`
 
 interface Table {
   readonly name: string
   readonly columns: readonly string[]
-  /** Those of them that hold bytes. */
-  readonly binary: readonly string[]
   /** Tables that its rows refer to. */
   readonly needs: readonly string[]
 }
@@ -46,7 +52,6 @@ const tablesText = `
   select c.relname as name,
          array(select a.attname::text from pg_attribute a where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
                 and a.attgenerated = '' order by a.attnum) as columns,
-         array(select a.attname::text from pg_attribute a where a.attrelid = c.oid and a.attnum > 0 and a.atttypid = 'bytea'::regtype) as binary,
          array(select r.relname::text from pg_constraint f join pg_class r on r.oid = f.confrelid
                 where f.conrelid = c.oid and f.contype = 'f' and r.oid <> c.oid) as needs
     from pg_class c
@@ -87,19 +92,23 @@ export async function backUp(connection: Connection, file: string): Promise<Back
     }
     const tables = await tablesOf(client)
     let rows = 0
-    async function* lines(): AsyncGenerator<string> {
-      yield `${JSON.stringify(head)}\n`
+    async function* lines(): AsyncGenerator<Buffer> {
+      yield asLine(head)
       for (const table of tables) {
-        yield `${JSON.stringify({ table: table.name } satisfies Mark)}\n`
-        for await (const page of pagesOf(client, table)) {
-          rows += page.length
-          yield page.map((row) => `${row}\n`).join('')
+        yield asLine({ table: table.name })
+        for await (const piece of linesFrom(client, table)) {
+          for (let at = piece.indexOf(10); at >= 0; at = piece.indexOf(10, at + 1)) rows++
+          yield piece
         }
       }
-      yield `${JSON.stringify({ end: true, rows } satisfies Mark)}\n`
+      yield asLine({ end: true, rows })
     }
     try {
-      await pipeline(Readable.from(lines()), createZstdCompress(), createWriteStream(unfinished, { mode: 0o600 }))
+      await pipeline(
+        Readable.from(inPieces(lines())),
+        createZstdCompress({ chunkSize, params: fastest }),
+        createWriteStream(unfinished, { mode: 0o600 }),
+      )
       const handle = await open(unfinished, 'r+')
       await handle.sync()
       await handle.close()
@@ -121,32 +130,34 @@ const whyUnwritable: Readonly<Record<string, string>> = {
 /** A file's trouble as a sentence; any other stays what it is. */
 function cannotWrite(file: string, error: unknown): unknown {
   const { code, syscall, path, dest } = error as NodeJS.ErrnoException & { dest?: string }
-  if (syscall === undefined || (path ?? dest) === undefined) return error
+  // A write to a full disk names no file.
+  if (code !== 'ENOSPC' && (syscall === undefined || (path ?? dest) === undefined)) return error
   return new Trouble(`${file} cannot be written: ${whyUnwritable[code ?? ''] ?? code}.`, { cause: error })
 }
 
-async function* pagesOf(client: Client, { name, columns, binary }: Table): AsyncGenerator<string[]> {
-  const list = columns.map(quoted).join(', ')
-  // Behind a thousand small mails may come a thousand of 32 MB: bytes, as hexadecimal, are told apart from the rest before they are read.
-  const bytes = binary.map((column) => `coalesce(octet_length(${quoted(column)}), 0)`).join(' + ') || '0'
-  const { largest } = await one<{ largest: number }>(
-    client,
-    `select coalesce(2.0 * max(${bytes}), 0)::float8 largest from ${quoted(name)}`,
-  )
-  const most = Math.max(1, Math.min(limits.backupRowsPerPage, Math.floor(limits.backupPageBytes / largest)))
-  await client.query(
-    `declare backup no scroll cursor for select replace(row_to_json(t)::text, e'\\n', ' ') as line from (select ${list} from ${quoted(name)}) t`,
-  )
-  // Rows may be a hundred bytes or a megabyte: the next page is as long as the last one says.
-  for (let many = Math.min(16, most); ;) {
-    const { rows } = await client.query<{ line: string }>(`fetch ${many} from backup`)
-    if (rows.length === 0) break
-    const lines = rows.map(({ line }) => line)
-    yield lines
-    const bytesPerRow = lines.reduce((sum, line) => sum + line.length, 0) / lines.length
-    many = Math.max(1, Math.min(most, 4 * many, Math.floor(limits.backupPageBytes / bytesPerRow)))
+const asLine = (what: Head | Mark): Buffer => Buffer.from(`${JSON.stringify(what)}\n`)
+
+async function* inPieces(bytes: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  let gathered: Buffer[] = []
+  let size = 0
+  for await (const some of bytes) {
+    gathered.push(some)
+    size += some.length
+    if (size < pieceBytes) continue
+    yield Buffer.concat(gathered)
+    gathered = []
+    size = 0
   }
-  await client.query('close backup')
+  yield Buffer.concat(gathered)
+}
+
+/**
+ * Its rows as lines, piece by piece as the server sends them: a row of 32 MB, as hexadecimal, is never in one place here. CSV of one column with marks
+ * that JSON has not in it is the rows as they are; the format of its own would double each backslash.
+ */
+function linesFrom(client: Client, { name, columns }: Table): AsyncIterable<Buffer> {
+  const rows = `select replace(replace(row_to_json(t)::text, e'\\n', ' '), e'\\r', ' ') from (select ${columns.map(quoted).join(', ')} from ${quoted(name)}) t`
+  return client.query(copyTo(`copy (${rows}) to stdout (format csv, delimiter e'\\x01', quote e'\\x02')`))
 }
 
 /**
@@ -208,7 +219,7 @@ async function fill(
     if (mark === undefined) {
       page.push(line)
       pageBytes += line.length
-      if (page.length >= limits.backupRowsPerPage || pageBytes >= limits.backupPageBytes) await flush()
+      if (page.length >= limits.restoreRowsPerPage || pageBytes >= limits.restorePageBytes) await flush()
       continue
     }
     await flush()
@@ -281,7 +292,7 @@ async function readHead(lines: AsyncIterator<string>, file: string): Promise<Hea
 
 /** Split at line feeds alone: other line separators are text of somebody. */
 async function* linesOf(file: string): AsyncGenerator<string> {
-  const plain = createZstdDecompress()
+  const plain = createZstdDecompress({ chunkSize })
   const bytes = createReadStream(file).on('error', (error) => plain.destroy(error))
   let pieces: Buffer[] = []
   for await (const chunk of bytes.pipe(plain) as AsyncIterable<Buffer>) {
@@ -314,11 +325,17 @@ async function one<Row extends object>(client: Client, text: string, values: unk
 }
 
 async function over<T>(connection: Connection, work: (client: Client) => Promise<T>): Promise<T> {
-  const client = new Client({ ...serverOf(connection), application_name: 'posthorn backup', keepAlive: true })
+  const socket = new Socket()
+  const settings = { application_name: 'posthorn backup', keepAlive: true, stream: () => socket }
+  const client = new Client({ ...serverOf(connection), ...settings })
   client.on('error', () => undefined) // the query that waits for an answer hears it
   await client.connect()
   try {
     return await work(client)
+  } catch (error) {
+    // A server that is still sending rows would not hear a goodbye.
+    socket.destroy()
+    throw error
   } finally {
     await client.end().catch(() => undefined)
   }

@@ -142,10 +142,10 @@ async function ready({ child, ended, journal, place, giveUp }: Beginning): Promi
 }
 
 /** What our own processes take of a small machine; the database's cache is a quarter of the rest. */
-const ownBytes = 512 * 1024 * 1024
+const ownBytes = 768 * 1024 * 1024
 
 function commandLine(place: Place, binaries: Binaries, socketDir: string, memoryBytes = usableMemory()): string[] {
-  const megabytes = Math.round(Math.min(Math.max((memoryBytes - ownBytes) / 4 / 2 ** 20, 128), 1024))
+  const megabytes = Math.round(Math.min(Math.max((memoryBytes - ownBytes) / 4 / 2 ** 20, 64), 1024))
   const settings = {
     listen_addresses: '',
     unix_socket_directories: `"${socketDir.replaceAll('"', '""')}"`, // a list: a comma would begin another

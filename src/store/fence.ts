@@ -51,8 +51,6 @@ export async function vouchFor(ask: Ask): Promise<void> {
   await ask(vouch)
 }
 
-const replayed = sql('replay', 'select * from replay_1($1::text::json)')
-
 const vouchNoMore = sql('vouch-no-more', 'select pg_advisory_unlock_shared(7364, 2)')
 
 /** Takes back one `vouchFor` of this session. */
@@ -73,6 +71,8 @@ export async function knowsMark(
 ): Promise<boolean> {
   return (await ask(knownMark, [node, counter, era])).length > 0
 }
+
+const replayed = sql('replay', 'select * from replay_1($1::text::json)')
 
 /**
  * `known`: written down, or decided long ago; `gone`: the database has no such message; `orphan`: the database must have been restored. It keeps

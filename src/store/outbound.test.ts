@@ -5,7 +5,16 @@ import type { Client } from 'pg'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import { openDatabase, type Db, type Statement } from './database.ts'
-import { extendLeases, makeRecorder, reap, type Armable, type Ending, type Mark, type Recorder } from './outbound.ts'
+import {
+  extendLeases,
+  extendLocked,
+  makeRecorder,
+  reap,
+  type Armable,
+  type Ending,
+  type Mark,
+  type Recorder,
+} from './outbound.ts'
 import { makeAdmitter } from './admit.ts'
 import { claimDue, firstSpace, type ClaimRequest } from './claim.ts'
 import { storeWorld, type ClaimedAs, type Sender, type StoreWorld } from './store.test-kit.ts'
@@ -734,21 +743,36 @@ describe('claim', () => {
     expect(await world.value('select count(*)::integer from outbound where message_id = $1', [id])).toBe(0)
   })
 
-  test('a heartbeat extends exactly the claims that are still ours', async () => {
+  test.each([
+    ['that waits for nobody', extendLeases],
+    ['that waits', extendLocked],
+  ])('a heartbeat %s extends exactly the claims that are still ours', async (_, extend) => {
     const [held, other] = (await world.claimed(sender, [{ leaseSeconds: 5 }, { leaseSeconds: 5 }])) as [
       Armable,
       Armable,
     ]
-    expect(await extendLeases(world.db, [held, { ...other, token: '7' }, { ...held, epoch: 9 }], 90_000)).toEqual(
+    expect(await extend(world.db, [held, { ...other, token: '7' }, { ...held, epoch: 9 }], 90_000)).toEqual(
       new Set([`${held.id} 1`]),
     )
-    const left = (claim: Armable) =>
-      world.value<number>(
-        'select extract(epoch from lease_until - app_now())::integer from outbound where message_id = $1',
-        [claim.id],
-      )
-    expect(await left(held)).toBeGreaterThan(80)
-    expect(await left(other)).toBeLessThan(10)
+    expect(await secondsLeft(held)).toBeGreaterThan(80)
+    expect(await secondsLeft(other)).toBeLessThan(10)
+  })
+
+  test('what somebody has locked keeps no other lease from being extended', async () => {
+    const [locked, free] = (await world.claimed(sender, [{ leaseSeconds: 5 }, { leaseSeconds: 5 }])) as [
+      Armable,
+      Armable,
+    ]
+    const holder = await world.session()
+    await holder.query('begin')
+    await holder.query('select from outbound where message_id = $1 for update', [locked.id])
+    expect(await extendLeases(world.db, [locked, free], 90_000)).toEqual(new Set([`${free.id} 1`]))
+    expect(await secondsLeft(free)).toBeGreaterThan(80)
+    const extending = extendLocked(world.db, [locked], 90_000)
+    await untilSomebodyWaits()
+    await holder.query('rollback')
+    expect(await extending).toEqual(new Set([`${locked.id} 1`]))
+    expect(await secondsLeft(locked)).toBeGreaterThan(80)
   })
 
   test('a claim that is armed while the heartbeat waits for its row is still ours', async () => {
@@ -756,11 +780,17 @@ describe('claim', () => {
     const armer = await world.session()
     await armer.query('begin')
     await armer.query('update outbound set armed_epoch = epoch where message_id = $1', [claim.id])
-    const extending = extendLeases(world.db, [claim], 90_000)
+    const extending = extendLocked(world.db, [claim], 90_000)
     await untilSomebodyWaits()
     await armer.query('commit')
     expect(await extending).toEqual(new Set([`${claim.id} 1`]))
   })
+
+  const secondsLeft = (claim: Armable) =>
+    world.value<number>(
+      'select extract(epoch from lease_until - app_now())::integer from outbound where message_id = $1',
+      [claim.id],
+    )
 })
 
 // A plan lives as long as its connection, and the queue is empty one minute and full the next (docs/decisions/0006).

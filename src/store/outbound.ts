@@ -12,7 +12,7 @@ import type {
 } from '../domain/message.ts'
 import type { moves } from '../domain/moves.ts'
 import { Batch } from '../base/batch.ts'
-import { repeating, sql, surelyAborted, type Db } from './database.ts'
+import { repeating, sql, surelyAborted, type Db, type Statement } from './database.ts'
 import { routeColumn, type RelayRoute } from './reports.ts'
 
 /** A claim, with what an arm looks up in the list of suppressions. */
@@ -42,32 +42,46 @@ export interface Claimed extends Armable {
   readonly claimedAt: Date
 }
 
-const heartbeat = sql(
-  'heartbeat',
-  `with mine as materialized (
-     select o.* from unnest($1::uuid[], $2::integer[], $3::bigint[]) as a (id, epoch, token)
-      cross join lateral (
-        select x.ctid row, x.message_id, x.epoch from outbound x
-         where x.message_id = a.id and x.epoch = a.epoch and x.token = a.token and x.status = 'sending' limit 1 for update) o)
-   update outbound o set lease_until = app_now() + $4 * interval '1 millisecond' from mine
-    where o.ctid = mine.row and o.epoch = mine.epoch and o.status = 'sending'
-   returning o.message_id id, o.epoch`,
-)
+const heartbeat = (name: string, waits: '' | 'skip locked') =>
+  sql(
+    name,
+    `with mine as materialized (
+       select o.* from unnest($1::uuid[], $2::integer[], $3::bigint[]) as a (id, epoch, token)
+        cross join lateral (
+          select x.ctid row, x.message_id, x.epoch from outbound x
+           where x.message_id = a.id and x.epoch = a.epoch and x.token = a.token and x.status = 'sending' limit 1 for update ${waits}) o)
+     update outbound o set lease_until = app_now() + $4 * interval '1 millisecond' from mine
+      where o.ctid = mine.row and o.epoch = mine.epoch and o.status = 'sending'
+     returning o.message_id id, o.epoch`,
+  )
+const passing = heartbeat('heartbeat', 'skip locked')
+const waiting = heartbeat('heartbeat-waiting', '')
 
-/** Extends the leases of exactly these claims; answers those that are still ours, as `id epoch`. */
-export async function extendLeases(db: Db, claims: readonly Claim[], leaseMs: number): Promise<ReadonlySet<string>> {
-  const inOrder = claims.toSorted((one, other) => (one.id < other.id ? -1 : 1)) // rows are locked in the order of their ids
-  const ours = new Set<string>()
-  const extend = async (some: readonly Claim[]): Promise<void> => {
-    const rows = await repeating(() => db.rows<{ id: string; epoch: number }>(heartbeat, [...columns(some), leaseMs]))
-    for (const row of rows) ours.add(claimName(row))
-  }
-  await extend(inOrder)
+/**
+ * Extends the leases of those of these claims that nobody holds up; answers which, as `id epoch`. What is not among them is lost or locked, by
+ * ourselves mostly: `extendLocked` tells.
+ */
+export const extendLeases = (db: Db, claims: readonly Claim[], leaseMs: number): Promise<ReadonlySet<string>> =>
+  extend(db, passing, claims, leaseMs)
+
+/** Extends the leases of exactly these claims, behind whoever has them locked; answers those that are still ours, as `id epoch`. */
+export async function extendLocked(db: Db, claims: readonly Claim[], leaseMs: number): Promise<ReadonlySet<string>> {
+  const ours = await extend(db, waiting, claims, leaseMs)
   // A row that was armed while the statement waited for it has a version that the statement cannot see: only a second one can tell it from one
   // that is lost.
-  const missing = inOrder.filter((claim) => !ours.has(claimName(claim)))
-  if (missing.length > 0) await extend(missing)
-  return ours
+  const missing = claims.filter((claim) => !ours.has(claimName(claim)))
+  return missing.length === 0 ? ours : new Set([...ours, ...(await extend(db, waiting, missing, leaseMs))])
+}
+
+async function extend(
+  db: Db,
+  statement: Statement,
+  claims: readonly Claim[],
+  leaseMs: number,
+): Promise<ReadonlySet<string>> {
+  const inOrder = claims.toSorted((one, other) => (one.id < other.id ? -1 : 1)) // rows are locked in the order of their ids
+  const rows = await repeating(() => db.rows<{ id: string; epoch: number }>(statement, [...columns(inOrder), leaseMs]))
+  return new Set(rows.map(claimName))
 }
 
 export const claimName = (claim: { readonly id: string; readonly epoch: number }): string =>

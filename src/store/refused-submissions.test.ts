@@ -1,6 +1,6 @@
 // The record of what was refused: written behind the answers, bounded, each workspace its own, gone after 30 days.
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { silentLog } from '../base/log.ts'
+import { silentLog, type Log } from '../base/log.ts'
 import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { openDatabase } from './database.ts'
@@ -49,7 +49,9 @@ test('gone after 30 days, and not before', async () => {
 test('of one workspace so many an hour: a client in a loop neither fills the disk nor takes the place of others', async () => {
   const [loop, shop] = [await world.sender(), await world.sender()]
   let clock = 0
-  const book = makeRefusalBook(world.db, silentLog, () => clock)
+  const said: string[] = []
+  const log: Log = { ...silentLog, fault: (_, error) => void said.push(String(error)) }
+  const book = makeRefusalBook(world.db, log, () => clock)
   const note = ({ workspaceId }: { workspaceId: WorkspaceId }) =>
     book.note({ workspaceId, source: 'rest', code: 'invalid_request' })
   const kept = ({ workspaceId }: { workspaceId: WorkspaceId }) =>
@@ -61,6 +63,11 @@ test('of one workspace so many an hour: a client in a loop neither fills the dis
   note(shop)
   await book.quiet()
   expect([await kept(loop), await kept(shop)]).toEqual([limits.refusalsPerHourMax, 1])
+  const told = said.map((line) => /(\d+) beyond .* (\d+) that could not be written$/.exec(line)?.slice(1).map(Number))
+  expect([told.reduce((sum, line) => sum + (line?.[0] ?? NaN), 0), told.every((line) => line?.[1] === 0)]).toEqual([
+    10,
+    true,
+  ])
   clock += 3600_000
   note(loop)
   await book.quiet()

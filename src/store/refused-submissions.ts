@@ -50,7 +50,8 @@ export interface RefusalBook {
 }
 
 export function makeRefusalBook(db: Db, log: Log, now = () => performance.now()): RefusalBook {
-  let dropped = 0
+  let tooMany = 0
+  let unwritten = 0
   /** Of each workspace in this hour. */
   const counts = new Map<WorkspaceId, number>()
   let hourEndsAt = -Infinity
@@ -72,9 +73,11 @@ export function makeRefusalBook(db: Db, log: Log, now = () => performance.now())
       domain,
     }))
     await db.rows(insert, [JSON.stringify(json)])
-    if (dropped > 0) {
-      log.fault('refused submissions: too many to be kept', new Error(`${dropped} are not in the record`))
-      dropped = 0
+    if (tooMany + unwritten > 0) {
+      const why = `${tooMany} beyond what is kept of a workspace in an hour, ${unwritten} that could not be written`
+      log.fault('refused submissions: not all are in the record', new Error(why))
+      tooMany = 0
+      unwritten = 0
     }
     return rows.map(() => undefined)
   }
@@ -87,10 +90,10 @@ export function makeRefusalBook(db: Db, log: Log, now = () => performance.now())
   const batch = new Batch(write, bounds, surelyAborted)
   return {
     note: (refused) => {
-      if (isTooMuch(refused.workspaceId)) dropped++
+      if (isTooMuch(refused.workspaceId)) tooMany++
       else
         batch.add(refused).catch(() => {
-          dropped++
+          unwritten++
         })
     },
     quiet: () => batch.quiet(),

@@ -74,7 +74,8 @@ test('whoever asks while it is being said waits for it: a result that is written
   const order: string[] = []
   const first = there()
   const second = there().then(() => order.push('asked'))
-  const blocked = 'select 1 from pg_stat_activity where cardinality(pg_blocking_pids(pid)) > 0'
+  const blocked =
+    'select 1 from pg_stat_activity where datname = current_database() and cardinality(pg_blocking_pids(pid)) > 0'
   while ((await world.db.run(blocked)).length === 0);
   order.push('free')
   await holder.query('rollback')

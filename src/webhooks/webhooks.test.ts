@@ -632,11 +632,11 @@ test('an event reaches the receiver soon, and an idle sender asks the database s
 survivesItsLife(
   'webhooks',
   () => Promise.resolve(world.senderNode()),
-  async () => {
+  async (_, withinMs) => {
     const there = await receiver()
     const shop = await world.customer(there.url)
     await world.admit(shop)
-    await there.count(1)
+    await there.count(1, withinMs)
     await world.eventually(
       () => world.queued(shop.workspaceId),
       (many) => many === 0,

@@ -121,7 +121,8 @@ export async function importSuppressions(
   text: string,
   actor: string,
 ): Promise<{ readonly added: number; readonly alreadyThere: number }> {
-  if (text.length > limits.suppressionImportBytesMax) throw tooLong()
+  if (text.length > limits.suppressionImportBytesMax)
+    throw new Mistake(`The file is larger than ${limits.suppressionImportBytesMax} bytes: split it.`, { field: 'csv' })
   await refuseMistakes(text)
   return db.transaction(async (tx) => {
     const sum = { added: 0, alreadyThere: 0 }
@@ -144,9 +145,6 @@ export async function importSuppressions(
     return sum
   })
 }
-
-const tooLong = () =>
-  new Mistake(`The file is larger than ${limits.suppressionImportBytesMax} bytes: split it.`, { field: 'csv' })
 
 /** Throws where a line is wrong, with the first of them. */
 async function refuseMistakes(text: string): Promise<void> {

@@ -8,6 +8,7 @@ import { claimDue, firstSpace } from '../../src/store/claim.ts'
 import { checkInNode, replayEndings, setDrain } from '../../src/store/fence.ts'
 import {
   extendLeases,
+  extendLocked,
   makeRecorder,
   reap,
   type Armable,
@@ -293,14 +294,11 @@ test.each([1, 2, 3, 4])(
       {
         weight: 2,
         name: 'heartbeat',
-        run: async () =>
-          same(
-            'heartbeat',
-            (
-              (these) => (side) =>
-                extendLeases(side.db, these, leaseMs)
-            )(some(4)),
-          ),
+        run: () => {
+          const these = some(4)
+          const extend = dice.happens(0.5) ? extendLeases : extendLocked
+          return same('heartbeat', (side) => extend(side.db, these, leaseMs))
+        },
       },
       {
         weight: 6,

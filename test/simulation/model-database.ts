@@ -166,6 +166,7 @@ export class ModelDatabase {
       case 'claim':
         return () => this.#claim(values)
       case 'heartbeat':
+      case 'heartbeat-waiting':
         return () => this.#heartbeat(values as [MessageId[], number[], string[], number])
       case 'arm':
         return this.#arm(values as [MessageId[], number[], string[], string[], string, number])

@@ -26,7 +26,8 @@ test('is settled when what had been asked is answered, whatever is asked later, 
   const settling = proxy.settled().then(() => (settled = true))
   for (let turn = 0; turn < 2; turn++) await two.query('select 1') // it has seen what is open
   const later = two.query('select pg_advisory_lock(2)')
-  const waiting = `select count(*)::integer many from pg_locks where locktype = 'advisory' and not granted`
+  const waiting = `select count(*)::integer many from pg_locks where locktype = 'advisory' and not granted
+    and database = (select oid from pg_database where datname = current_database())`
   while ((await holder.query<{ many: number }>(waiting)).rows[0]?.many !== 2);
   expect(settled).toBe(false)
   await holder.query('select pg_advisory_unlock(1)')
