@@ -613,6 +613,8 @@ export const limits = {
   stagePausesMsMax: 4_000,
   stagedContentMs: 3600_000,
   databaseAnswerMs: 5_000,
+  databaseWaitMs: 4_000,
+  databasePatientWaitMs: 20_000,
   /** A database that hangs is told to the caller within 5 seconds, all three together (delivery-semantics 5). */
   authenticationMs: 1_500,
   admissionMs: 2_300,

@@ -7,7 +7,7 @@ import type { Vault } from '../base/secret.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { scopes } from '../domain/scopes.ts'
 import type { By } from '../workspace/workspace.ts'
-import { publicUrl, type Settings } from '../config.ts'
+import { limits, publicUrl, type Settings } from '../config.ts'
 import { openDatabase, type Connection, type Db } from '../store/database.ts'
 import { embeddedPostgres, hasCluster } from '../store/embedded.ts'
 import { openVault } from '../store/mac-root.ts'
@@ -50,12 +50,12 @@ export const hasDatabase = ({ DATABASE_URL, POSTHORN_DATA_DIR }: Settings): bool
 export const noDatabase = ({ POSTHORN_DATA_DIR }: Settings): string =>
   `There is no database in ${resolve(POSTHORN_DATA_DIR)} yet. For that of a service, give the command the settings of the service, POSTHORN_DATA_DIR above all`
 
-const answerMs = 60_000
+const [answerMs, waitMs] = [60_000, limits.databasePatientWaitMs]
 
 export async function withTools(settings: Settings, work: (tools: Tools) => Promise<void>): Promise<void> {
   await withConnection(settings, async (connection) => {
     const { version } = await migrate(connection)
-    const db = openDatabase(connection, { name: 'posthorn command', connectionsMax: 2, answerMs })
+    const db = openDatabase(connection, { name: 'posthorn command', connectionsMax: 2, answerMs, waitMs })
     try {
       const vault = await openVault(installationKeys(settings), db)
       const timeScale = settings.POSTHORN_TIME_SCALE

@@ -1,11 +1,11 @@
 // What every connection promises by itself (decisions A1), whatever the server's default is.
 import { readFileSync } from 'node:fs'
 import { Client } from 'pg'
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { startPostgresProxy } from '../../test/world/postgres-proxy.ts'
 import { freshDatabase } from '../../test/world/postgres.ts'
 import { doneFor } from '../base/turns.ts'
-import { isDatabaseAway, listen, openDatabase, serverOf, sql, surelyAborted, type Ask } from './database.ts'
+import { isDatabaseAway, listen, openDatabase, over, serverOf, sql, surelyAborted, type Ask } from './database.ts'
 
 test('a server whose default is to commit without waiting for the disk cannot weaken an acceptance, or its staged content', async () => {
   const fresh = await freshDatabase()
@@ -176,6 +176,28 @@ test('a line that lies idle is looked after by the kernel within seconds, so tha
   await fresh.drop()
   expect(fires).toEqual([['02', expect.any(String)]])
   expect(Number.parseInt(fires[0]?.[1] ?? '', 16)).toBeLessThan(1_100)
+})
+
+test('a machine that stalls for ten seconds ends no start, which nobody would try again; a request is answered long before', async () => {
+  const fresh = await freshDatabase()
+  const proxy = await startPostgresProxy(fresh.connection)
+  const at = { ...fresh.connection, host: '127.0.0.1', port: proxy.port }
+  const db = openDatabase(at, { name: 'test', connectionsMax: 1, answerMs: 60_000 })
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+  try {
+    proxy.hold(true)
+    const starting = over(at, (db) => db.run('select 1 one'))
+    const requested = expect(db.run('select 1 one')).rejects.toThrow('connection timeout')
+    await vi.advanceTimersByTimeAsync(10_000)
+    await requested
+    proxy.hold(false)
+    expect(await starting).toEqual([{ one: 1 }])
+  } finally {
+    vi.useRealTimers()
+    await db.close()
+    await proxy.stop()
+    await fresh.drop()
+  }
 })
 
 test.each(['before', 'after'] as const)(

@@ -21,6 +21,8 @@ export interface PoolKind {
   readonly shareMax?: number
   /** A statement that takes longer is given up, and its connection with it: its outcome is not known. */
   readonly answerMs: number
+  /** How long one waits for a connection; left out: as long as for an answer, and no longer than `limits.databaseWaitMs`. */
+  readonly waitMs?: number
   /** Asked on each new connection before anything else; when it throws, the connection is given up. */
   readonly greet?: (ask: Ask) => Promise<void>
   /** Called behind each statement with its name and how many rows it answered: it notifies nobody itself (nudges.ts). */
@@ -142,7 +144,7 @@ const connectionLifeSeconds = 60
 
 export function openDatabase(connection: Connection, kind: PoolKind): Db {
   const { greet, nudge, connectionsMax: most, shareMax: share } = kind
-  const waitMs = Math.min(kind.answerMs, 4_000)
+  const waitMs = kind.waitMs ?? Math.min(kind.answerMs, limits.databaseWaitMs)
   const turn = share === undefined ? undefined : turns({ most, share, waitMs })
   const inTurn = async <T>(work: () => Promise<T>): Promise<T> => {
     if (turn === undefined) return work()
@@ -208,9 +210,10 @@ const asking =
   async <Row extends object>({ name, text }: Statement, values: readonly unknown[] = []) =>
     (await client.query<Row>({ name, text, values: values as unknown[] })).rows
 
-/** Work over a connection that is closed behind it. */
+/** Work over a connection that is closed behind it. Nobody is there to try again: a machine that stalls for seconds is waited for. */
 export async function over<T>(connection: Connection, work: (db: Db) => Promise<T>): Promise<T> {
-  const db = openDatabase(connection, { name: 'posthorn start', connectionsMax: 1, answerMs: 60_000 })
+  const [answerMs, waitMs] = [60_000, limits.databasePatientWaitMs]
+  const db = openDatabase(connection, { name: 'posthorn start', connectionsMax: 1, answerMs, waitMs })
   try {
     return await work(db)
   } finally {
@@ -265,7 +268,7 @@ export function listen(
     const fresh = new Client({
       stream: lines.stream,
       ...clientOptions(connection, { name: `posthorn ${channel}`, connectionsMax: 1, answerMs }),
-      connectionTimeoutMillis: 4_000,
+      connectionTimeoutMillis: limits.databaseWaitMs,
       query_timeout: answerMs + 500,
     })
     client = fresh

@@ -28,7 +28,7 @@ export async function migrate(
 ): Promise<{ version: string }> {
   const { stream, ended } = linesOf(connection)
   const server = serverOf(connection, [`-c lock_timeout=${limits.migrationLockMs}`])
-  const pool = new Pool({ ...server, stream, max: 1, connectionTimeoutMillis: 10_000 })
+  const pool = new Pool({ ...server, stream, max: 1, connectionTimeoutMillis: limits.databasePatientWaitMs })
   pool.on('error', () => undefined)
   let reached = false
   pool.on('connect', () => (reached = true))

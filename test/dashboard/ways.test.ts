@@ -81,31 +81,48 @@ describe('an address', () => {
     expect(await shown()).toContain('Bakery')
   })
 
-  test('is kept with all of it where the session ends meanwhile', async () => {
-    const person = await visit.browser.person()
-    const late = await visit.makeLogin('late@people.example', shop.id, 'viewer')
-    await signIn(person, visit.origin, late)
-    await heading(person, 'Overview')
-    await person.clock.install()
-    await person.goto(`${visit.origin}/messages?text=receipt`)
-    await person.getByText('Nothing was found.').waitFor()
-    await visit.posthorn.query(`delete from sessions s using users u where u.id = s.user_id and u.email = $1`, [
-      late.email,
-    ])
-    await person.clock.fastForward(61_000)
-    await heading(person, 'Sign in')
-    expect(new URL(person.url()).searchParams.get('to')).toBe('/messages?text=receipt')
-    // At once, where something is asked for.
-    await person.getByLabel('E-mail').fill(late.email)
-    await person.getByLabel('Password').fill(late.password)
-    await press(person, 'Sign in')
-    await heading(person, 'Messages')
-    await visit.posthorn.query(`delete from sessions s using users u where u.id = s.user_id and u.email = $1`, [
-      late.email,
-    ])
-    await person.getByRole('link', { name: 'Domains' }).click()
-    await heading(person, 'Sign in')
-    expect(new URL(person.url()).searchParams.get('to')).toBe('/domains')
+  describe('is kept with all of it where the session ends', () => {
+    const lookAtMessages = async (name: string) => {
+      const person = await visit.browser.person()
+      const late = await visit.makeLogin(`${name}@people.example`, shop.id, 'viewer')
+      await signIn(person, visit.origin, late)
+      await heading(person, 'Overview')
+      const end = () =>
+        visit.posthorn.query(`delete from sessions s using users u where u.id = s.user_id and u.email = $1`, [
+          late.email,
+        ])
+      const look = async () => {
+        await person.goto(`${visit.origin}/messages?text=receipt`)
+        await person.getByText('Nothing was found.').waitFor()
+      }
+      const ledTo = async () => {
+        await heading(person, 'Sign in')
+        return new URL(person.url()).searchParams.get('to')
+      }
+      return { person, late, look, end, ledTo }
+    }
+
+    test('and nothing is asked for: within a minute', async () => {
+      const { person, late, look, end, ledTo } = await lookAtMessages('late')
+      await person.clock.install()
+      await look()
+      await end()
+      await person.clock.fastForward(61_000)
+      expect(await ledTo()).toBe('/messages?text=receipt')
+      await person.getByLabel('E-mail').fill(late.email)
+      await person.getByLabel('Password').fill(late.password)
+      await press(person, 'Sign in')
+      await heading(person, 'Messages')
+      expect(await person.getByLabel('Search').inputValue()).toBe('receipt')
+    })
+
+    test('and something is asked for: at once', async () => {
+      const { person, look, end, ledTo } = await lookAtMessages('later')
+      await look()
+      await end()
+      await person.getByRole('link', { name: 'Domains' }).click()
+      expect(await ledTo()).toBe('/domains')
+    })
   })
 
   test('and the field of the search say the same, whichever way one came', async () => {

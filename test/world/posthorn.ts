@@ -225,9 +225,17 @@ async function run(binary: string, env: Settings): Promise<Running> {
   const first = await Promise.race([ready, exited, wait(readyMs, 'late' as const, { ref: false })])
   if (first !== 'ready') {
     killGroup(child)
-    throw new Error(`posthorn was not ready (${first === 'late' ? `${readyMs} ms` : `status ${first}`}):\n${said}`)
+    throw new Error(
+      `posthorn was not ready (${first === 'late' ? `${readyMs} ms` : `status ${first}`}):\n${brief(said)}`,
+    )
   }
   return { pid: child.pid ?? 0, exited, said: () => said }
+}
+
+/** The end of it, and below that what is for people, and the faults: thousands of lines of a log would hide them. */
+function brief(said: string): string {
+  const notable = said.split('\n').filter((line) => !line.startsWith('{') || line.includes('"level":50'))
+  return `${said.slice(-4_000)}\n${notable.slice(-20).join('\n')}`
 }
 
 function killGroup(child: ChildProcess): void {
