@@ -4,7 +4,7 @@ import { limits } from '../config.ts'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import { parseAddress, unsupportedForm } from '../mail/address.ts'
 import type { EmailAddress } from '../mail/address.ts'
-import type { Db } from '../store/database.ts'
+import { repeating, type Db } from '../store/database.ts'
 import {
   countOwnSuppressions,
   deleteSuppression,
@@ -124,26 +124,29 @@ export async function importSuppressions(
   if (text.length > limits.suppressionImportBytesMax)
     throw new Mistake(`The file is larger than ${limits.suppressionImportBytesMax} bytes: split it.`, { field: 'csv' })
   await refuseMistakes(text)
-  return db.transaction(async (tx) => {
-    const sum = { added: 0, alreadyThere: 0 }
-    const write = async (rows: readonly NewSuppression[]): Promise<void> => {
-      const added = await insertSuppressions(tx, workspace, rows, actor)
-      sum.added += added
-      // Where the file repeats one of its own, that line is neither.
-      if (added < rows.length) sum.alreadyThere += rows.length - (await countOwnSuppressions(tx, workspace, rows))
-    }
-    let byKey = new Map<string, NewSuppression>()
-    for await (const { row } of readSuppressions(text)) {
-      if (typeof row === 'string') throw new Error('a line that was right is wrong')
-      // Of two spellings the first stays, as it does in the table.
-      if (!byKey.has(row.key)) byKey.set(row.key, row)
-      if (byKey.size < limits.suppressionImportRows) continue
-      await write([...byKey.values()])
-      byKey = new Map()
-    }
-    if (byKey.size > 0) await write([...byKey.values()])
-    return sum
-  })
+  // Two that come with the same recipients in different orders may wait for each other in a circle: PostgreSQL ends one of them.
+  return repeating(() => db.transaction((tx) => writeSuppressions(tx, workspace, text, actor)))
+}
+
+async function writeSuppressions(tx: Db, workspace: WorkspaceId, text: string, actor: string) {
+  const sum = { added: 0, alreadyThere: 0 }
+  const write = async (rows: readonly NewSuppression[]): Promise<void> => {
+    const added = await insertSuppressions(tx, workspace, rows, actor)
+    sum.added += added
+    // Where the file repeats one of its own, that line is neither.
+    if (added < rows.length) sum.alreadyThere += rows.length - (await countOwnSuppressions(tx, workspace, rows))
+  }
+  let byKey = new Map<string, NewSuppression>()
+  for await (const { row } of readSuppressions(text)) {
+    if (typeof row === 'string') throw new Error('a line that was right is wrong')
+    // Of two spellings the first stays, as it does in the table.
+    if (!byKey.has(row.key)) byKey.set(row.key, row)
+    if (byKey.size < limits.suppressionImportRows) continue
+    await write([...byKey.values()])
+    byKey = new Map()
+  }
+  if (byKey.size > 0) await write([...byKey.values()])
+  return sum
 }
 
 /** Throws where a line is wrong, with the first of them. */

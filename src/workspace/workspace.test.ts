@@ -277,6 +277,26 @@ describe('suppressions', () => {
     })
   })
 
+  test('an import that waits in a circle with another one is not the one that fails', async () => {
+    const sixth = await createWorkspace(db, vault, 'Sixth', 'free')
+    const page = Array.from({ length: limits.suppressionImportRows }, (_, n) => `r${n}@b.example`)
+    const waiting = `select from pg_locks l join pg_stat_activity a using (pid) where not l.granted and a.datname = current_database()`
+    let importing: Promise<unknown> | undefined
+    const other = db.transaction(async (tx) => {
+      await addSuppression(tx, sixth.id, 'last@b.example', 'operator:other')
+      importing = importSuppressions(db, sixth.id, [...page, 'last@b.example'].join('\n'), 'operator:test')
+      await expect.poll(() => db.run(waiting), { timeout: 30_000, interval: 10 }).toHaveLength(1)
+      await addSuppression(tx, sixth.id, 'r0@b.example', 'operator:other')
+    })
+    // Whichever of the two PostgreSQL ends: nearly always the one that has waited longer.
+    const otherEnded = await other.then(
+      () => false,
+      () => true,
+    )
+    const alreadyThere = otherEnded ? 0 : 2
+    expect(await importing).toEqual({ added: page.length + 1 - alreadyThere, alreadyThere })
+  })
+
   test('plain lists and CSV with a head come in, and what goes out comes in again', async () => {
     expect(await importSuppressions(db, shop.id, 'a@b.example\r\nA@B.example\r\n', 'operator:test')).toEqual({
       added: 1,
