@@ -13,6 +13,7 @@ import type { Claimed } from './outbound.ts'
  * every lane before the second of any, and of no destination more than its room. A message that may not be sent any more becomes
  * `failed` in the same statement, with its reason. Rows that another worker holds are skipped, never waited for.
  * While delivery is stopped there are no workspaces to walk.
+ * `moved` is there because a record that a report changes meanwhile would have the union in its place read once more, which fails (docs/decisions/0064).
  * Rows due before $11 are passed over, unseen in the index; and a walk over a workspace begins at its first row that is there. Behind an open
  * snapshot what has ended and lies before them is long.
  */
@@ -109,6 +110,7 @@ const claim = sql(
       from judged j
      where o.ctid = j.row and j.verdict is null
     returning j.*, o.epoch taken_epoch, o.token taken_token, o.attempts tries),
+  moved as materialized (select * from taken union all select * from gone),
   record as (
     update messages m
        set status = case when j.verdict is null then 'sending' else 'failed' end, sequence = m.sequence + 1,
@@ -120,7 +122,7 @@ const claim = sql(
              when 'recipient_suppressed' then 'The recipient was suppressed after the message had been accepted.'
              when 'content_lost' then 'The content of the message is gone.'
              else m.error_message end
-      from (select * from taken union all select * from gone) j where m.workspace_id = j.workspace_id and m.id = j.message_id
+      from moved j where m.workspace_id = j.workspace_id and m.id = j.message_id
     returning j.*, m.id, m.sequence, m.status, m.delivery_rank, m.sender, m.sender_name, m.recipient, m.recipient_key, m.subject, m.accepted_by,
               m.created_at, m.source, m.error_message),
   event as (

@@ -1514,9 +1514,17 @@ begin
 end $function$;
 CREATE OR REPLACE FUNCTION public.late_proof_1(batch json)
  RETURNS TABLE(id uuid, epoch integer)
- LANGUAGE sql
+ LANGUAGE plpgsql
 AS $function$
-  with told as materialized (
+#variable_conflict use_column
+declare
+  mine record;
+begin
+  for mine in select a.w, a.id from endings_of(batch) a order by a.id loop
+    perform 1 from messages m where m.workspace_id = mine.w and m.id = mine.id and m.status = 'delivery_unknown' for update;
+  end loop;
+
+  return query with told as materialized (
     select a.id, a.w, a.epoch, a.token, a.error, a.provider_id, a.facts, a.report_type, a.report_event, a.detail, a.suppress, a.rule,
            case when late_4yz then 'failed' else a.status end becomes, case when late_4yz then 'failed' else a.outcome end outcome,
            case when a.report is null then 0::smallint when late_4yz then 3::smallint else a.rank end rank,
@@ -1527,7 +1535,7 @@ AS $function$
       from (select *, status = 'retrying' late_4yz from endings_of(batch)) a join messages m on m.workspace_id = a.w and m.id = a.id
      where m.status = 'delivery_unknown' and m.armed_epoch = a.epoch and m.armed_token = a.token
        and proves_reply(a.status, a.evidence, a.facts)
-     order by a.id for update of m
+     order by a.id
   ),
   record as (
     update messages m
@@ -1563,8 +1571,8 @@ AS $function$
       from record r where r.suppress order by r.w, r.recipient_key, r.id
     on conflict (workspace_id, recipient_key) do nothing
   )
-  select r.id, r.epoch from record r
-$function$;
+  select r.id, r.epoch from record r;
+end $function$;
 CREATE OR REPLACE FUNCTION public.lift_fence_1()
  RETURNS TABLE(settled integer)
  LANGUAGE plpgsql

@@ -1,0 +1,151 @@
+// Reports change a message's row whenever they come, also while a statement of the queue waits for it. What PostgreSQL then does with a row that has
+// changed (EvalPlanQual) loses it, or fails, for some shapes of a statement over partitions (docs/decisions/0064): none of ours may have one.
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import type { MessageId } from '../domain/message.ts'
+import { claimDue, firstSpace } from './claim.ts'
+import { makeRecorder, reap, type Armable, type Ending, type Recorder } from './outbound.ts'
+import { makeReportRecorder } from './reports.ts'
+import { storeWorld, type ClaimedAs, type Sender, type StoreWorld } from './store.test-kit.ts'
+
+let world: StoreWorld
+let sender: Sender
+let recorder: Recorder
+beforeAll(async () => {
+  world = await storeWorld()
+  recorder = makeRecorder(world.db, world.db, await world.node())
+  await world.db.run(`select ensure_partitions(app_now() - interval '100 days', app_now())`)
+  // Plans are those of tables with something in them: a walk along the index of one partition for each message.
+  const { workspaceId, mailboxId } = await world.sender()
+  await world.db.run(
+    `insert into messages (workspace_id, id, mailbox_id, source, status, sequence, sender, recipient, recipient_key, subject, accepted_by, created_at, finished_at)
+     select $1, (left(uuid_floor(app_now() - n * interval '3 minutes')::text, 13) || substr(gen_random_uuid()::text, 14))::uuid, $2, 'rest', 'sent', 3,
+            'post@example.com', 'x@example.org', 'x@example.org', 'Hello', 'node.test', app_now(), app_now()
+       from generate_series(1, 40000) n`,
+    [workspaceId, mailboxId],
+  )
+  await world.db.run('analyze messages')
+})
+beforeEach(async () => {
+  await world.db.run('delete from outbound')
+  sender = await world.sender()
+})
+afterAll(() => world.close())
+
+/** One of this month and three of earlier ones, each in a partition of its own. */
+async function messages(as: ClaimedAs = {}): Promise<Armable[]> {
+  const claims = await world.claimed(sender, [as, as, as, as])
+  const aged: Armable[] = []
+  for (const [months, claim] of claims.entries()) {
+    const millis = Number.parseInt(claim.id.replace('-', '').slice(0, 12), 16) - months * 28 * 86_400_000
+    const digits = millis.toString(16).padStart(12, '0')
+    const id = `${digits.slice(0, 8)}-${digits.slice(8)}${claim.id.slice(13)}` as MessageId
+    await world.db.run('update messages set id = $2 where id = $1', [claim.id, id])
+    for (const table of ['events', 'contents', 'outbound'])
+      await world.db.run(`update ${table} set message_id = $2 where message_id = $1`, [claim.id, id])
+    aged.push({ ...claim, id })
+  }
+  expect(
+    await world.value('select count(distinct tableoid)::int from messages where workspace_id = $1', [
+      sender.workspaceId,
+    ]),
+  ).toBe(4)
+  return aged.toReversed()
+}
+
+/** `work` begins while a report about each of these messages is not committed, and waits for it. */
+async function besideReports<T>(claims: readonly Armable[], work: () => Promise<T>): Promise<T> {
+  const other = await world.session()
+  await other.query('begin')
+  await other.query(
+    'update messages set sequence = sequence + 1, delivery_rank = greatest(delivery_rank, 1) where id = any ($1)',
+    [claims.map(({ id }) => id)],
+  )
+  const working = work()
+  const waiting = `select count(*) > 0 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+  while (!(await world.value<boolean>(waiting))) continue
+  await other.query('commit')
+  return working
+}
+
+const statuses = async () =>
+  (
+    await world.db.run<{ status: string }>('select status from messages where workspace_id = $1 order by id', [
+      sender.workspaceId,
+    ])
+  ).map(({ status }) => status)
+const all = <T>(value: T): T[] => [value, value, value, value]
+const sent = (claim: Armable): Ending => ({
+  ...claim,
+  workspaceId: sender.workspaceId,
+  status: 'sent',
+  usesTry: true,
+  outcome: 'sent',
+  attempt: { attempt: 1, phase: 'eod', smtp: { host: 'mx.example.org', stage: 'eod', code: 250 } },
+  event: { attempt: 1 },
+})
+/** All in one statement: the first that comes goes alone. */
+const finishAll = async (claims: readonly Armable[]): Promise<boolean[]> => {
+  const [first] = await world.claimed(sender, [{ armed: true }])
+  const [, ...answers] = await Promise.all([first as Armable, ...claims].map((claim) => recorder.finish(sent(claim))))
+  await world.db.run('delete from messages where id = $1', [first?.id])
+  return answers
+}
+
+test('a claim takes all of them', async () => {
+  const claims = await messages()
+  await world.db.run(
+    `update outbound set status = 'retrying', lease_until = null, lease_owner = null, due_at = app_now()`,
+  )
+  await world.db.run(`update messages set status = 'retrying' where workspace_id = $1`, [sender.workspaceId])
+  const owner = '00000000-0000-4000-8000-000000000001'
+  const request = {
+    cursor: firstSpace,
+    cursors: {},
+    most: 100,
+    rooms: {},
+    roomElse: 100,
+    crowded: [],
+    leaseMs: 60_000,
+    owner,
+  }
+  const { claimed } = await besideReports(claims, () => claimDue(world.db, request))
+  expect(claimed.map(({ id }) => id).sort()).toEqual(claims.map(({ id }) => id))
+  expect(await statuses()).toEqual(all('sending'))
+})
+
+test('their ends are recorded', async () => {
+  const claims = await messages({ armed: true })
+  expect(await besideReports(claims, () => finishAll(claims))).toEqual(all(true))
+  expect(await statuses()).toEqual(all('sent'))
+})
+
+test('a reaper ends the leases of all', async () => {
+  const claims = await messages({ armed: true, leaseSeconds: -1 })
+  expect(await besideReports(claims, () => reap(world.db, 10))).toHaveLength(4)
+  expect(await statuses()).toEqual(all('delivery_unknown'))
+})
+
+test('late proof counts for all', async () => {
+  const claims = await messages({ armed: true, leaseSeconds: -1 })
+  await reap(world.db, 10)
+  expect(await besideReports(claims, () => finishAll(claims))).toEqual(all(true))
+  expect(await statuses()).toEqual(all('sent'))
+})
+
+test('other reports are recorded behind them', async () => {
+  const claims = await messages({ armed: true })
+  await finishAll(claims)
+  const record = makeReportRecorder(world.db)
+  const report = ({ id }: Armable) =>
+    record({
+      id,
+      workspaceId: sender.workspaceId,
+      fingerprint: 'ab'.repeat(32),
+      type: 'delivered',
+      rank: 2,
+      detail: 'said so',
+      facts: {},
+      source: 'dsn',
+    })
+  expect(await besideReports(claims, () => Promise.all(claims.map(report)))).toEqual(all('recorded'))
+})
