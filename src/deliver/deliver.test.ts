@@ -337,7 +337,8 @@ describe('turns', () => {
     for (let n = 0; n < 4; n++) await submit(sender, 'ok', { destination: `d${n}.example.org` }, 1_000)
     const deaf = { onDue: () => ({ stop: () => Promise.resolve() }) }
     await started({ ...deaf, timeScale: 1e-3 }) // whoever rests, rests a thousand seconds
-    const left = () => world.value<number>('select count(*)::integer from outbound')
+    // What a machine that stalled has put back is another matter: it may rest.
+    const left = () => world.value<number>(`select count(*)::integer from outbound where status <> 'retrying'`)
     await eventually(left, (many) => many === 0, 120_000)
   }, 180_000)
 
@@ -754,11 +755,12 @@ describe('trouble with the database', () => {
       `create trigger poison before update on messages for each row
          when (new.subject = 'poison' and new.status = 'sent') execute function refuse_poison()`,
     )
-    await started({ leaseMs })
+    const service = await started({ leaseMs })
     await becomes(id, 'delivery_unknown', patienceMs)
     expect(faults().filter((what) => what === 'finish')).toHaveLength(5)
     await becomes(await one(sender, 'ok'), 'sent')
     expect(await receipts(id)).toBe(1)
+    await service.stop() // else its statements and those below may wait for each other in a circle
     await world.db.run('drop trigger poison on messages')
     await world.db.run('drop function refuse_poison')
   })

@@ -4,6 +4,7 @@ import { describe, expect, test } from 'vitest'
 import { readReport, returnedField } from '../mail/report.ts'
 import { complaints, families, noReports } from './report-families.test-kit.ts'
 import { verdictsOf } from './report-verdict.ts'
+import { effortOf } from '../base/effort.test-kit.ts'
 
 const verdicts = (mail: string | Buffer) => verdictsOf(readReport(Buffer.from(mail as string, 'utf8')))
 const lineEnds = ['\n', '\r\n', '\r']
@@ -58,15 +59,16 @@ describe('hostile reports', () => {
   test('10 MB in every place, bounded in time', () => {
     for (const unit of units) {
       const big = megabytes(unit)
-      const started = performance.now()
-      for (const mail of [
-        dsn.replace('It failed.', big),
-        dsn.replace('Action: failed', big),
-        `${text.slice(0, text.indexOf('anna@'))}${big}`,
-        `From: mailer-daemon@a\nSubject: ${big}\n\n${big.slice(0, 100_000)}`,
-      ])
-        verdicts(mail)
-      expect(performance.now() - started, JSON.stringify(unit)).toBeLessThan(5_000)
+      const effort = effortOf(() => {
+        for (const mail of [
+          dsn.replace('It failed.', big),
+          dsn.replace('Action: failed', big),
+          `${text.slice(0, text.indexOf('anna@'))}${big}`,
+          `From: mailer-daemon@a\nSubject: ${big}\n\n${big.slice(0, 100_000)}`,
+        ])
+          verdicts(mail)
+      })
+      expect(effort, JSON.stringify(unit)).toBeLessThan(5_000)
     }
   }, 360_000)
 

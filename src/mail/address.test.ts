@@ -2,6 +2,7 @@ import * as fc from 'fast-check'
 import { existsSync, readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { parseAddress, unsupportedForm } from './address.ts'
+import { effortOf } from '../base/effort.test-kit.ts'
 
 const a = (count: number) => 'a'.repeat(count)
 
@@ -190,11 +191,12 @@ test('whatever comes in, what comes out is one address that parses to itself', (
 })
 
 test('hostile texts are refused at once', () => {
-  const started = performance.now()
-  for (const unit of ['a', '@', '.', ' ', '<', 'a.', 'a-', 'ü', 'xn--', '\u200d'])
-    expect(parseAddress(unit.repeat(1_000_000))).toBeUndefined()
-  for (const unit of ['a', 'a.', 'a-', 'ü', '.xn--a']) parseAddress(`a@${unit.repeat(250 / unit.length)}`)
-  expect(performance.now() - started).toBeLessThan(1_000)
+  const effort = effortOf(() => {
+    for (const unit of ['a', '@', '.', ' ', '<', 'a.', 'a-', 'ü', 'xn--', '\u200d'])
+      expect(parseAddress(unit.repeat(1_000_000))).toBeUndefined()
+    for (const unit of ['a', 'a.', 'a-', 'ü', '.xn--a']) parseAddress(`a@${unit.repeat(250 / unit.length)}`)
+  })
+  expect(effort).toBeLessThan(1_000)
 })
 
 // The corpus lies beside the project while it is built. Absent, the tables above stand alone.

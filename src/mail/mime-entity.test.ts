@@ -2,6 +2,7 @@ import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { decodedBody, decodedText, everyEntity, fieldValue, mimeBounds, readMime } from './mime-entity.ts'
 import type { MimeEntity } from './mime-entity.ts'
+import { effortOf } from '../base/effort.test-kit.ts'
 
 const lines = (...all: string[]): string => all.join('\n')
 const read = (text: string | Buffer, bounds = mimeBounds) => readMime(Buffer.from(text as string), bounds)
@@ -159,12 +160,12 @@ describe('the structure', () => {
 describe('what is hostile costs little', () => {
   const quickly = (text: string | Buffer, bounds = mimeBounds) => {
     const bytes = Buffer.from(text as string)
-    const started = performance.now()
-    const message = readMime(bytes, bounds)
-    for (const entity of everyEntity(message)) decodedText(entity)
-    // Generous: other suites share the machine. Anything that is not linear takes minutes.
-    expect(performance.now() - started).toBeLessThan(5_000)
-    return message
+    const effort = effortOf(() => {
+      for (const entity of everyEntity(readMime(bytes, bounds))) decodedText(entity)
+    })
+    // Generous. Anything that is not linear takes minutes.
+    expect(effort).toBeLessThan(5_000)
+    return readMime(bytes, bounds)
   }
   const megabytes = (unit: string, count = 10): string => unit.repeat(Math.ceil((count * 1024 * 1024) / unit.length))
 

@@ -59,18 +59,22 @@ test('a quota of 300, 200 sends to each node at once: exactly 300 are accepted, 
 
 test('parallel sends at the limit minus k: exactly k are accepted, and the headers count down', async () => {
   const shop = await one.workspace({ plan: { daily: 25 } })
+  /** As clients should: on a machine that stalls the answer may be to come again. */
+  const send = async (local: string, i: number) => {
+    for (;;) {
+      const key = { 'idempotency-key': local }
+      const answer = await shop.send({ recipient: `${local}@there.example` }, key, [one, two][i % 2]?.url)
+      if (answer.status !== 503) return answer
+    }
+  }
   const remaining: number[] = []
   for (let i = 0; i < 18; i++) {
-    const { headers } = await shop.send({ recipient: `ok+${i}@there.example` }, {}, [one, two][i % 2]?.url)
+    const { headers } = await send(`ok+${i}`, i)
     expect(headers.get('ratelimit-limit')).toBe('25')
     remaining.push(Number(headers.get('ratelimit-remaining')))
   }
   expect(remaining).toEqual(Array.from({ length: 18 }, (_, i) => 24 - i))
-  const answers = await Promise.all(
-    Array.from({ length: 40 }, (_, i) =>
-      shop.send({ recipient: `ok+late${i}@there.example` }, {}, [one, two][i % 2]?.url),
-    ),
-  )
+  const answers = await Promise.all(Array.from({ length: 40 }, (_, i) => send(`ok+late${i}`, i)))
   expect(answers.filter(({ status }) => status === 202)).toHaveLength(7)
   expect(new Set(answers.filter(({ status }) => status !== 202).map(({ body }) => body.code))).toEqual(
     new Set(['daily_limit_reached']),
