@@ -13,7 +13,8 @@ import type { Claimed } from './outbound.ts'
  * every lane before the second of any, and of no destination more than its room. A message that may not be sent any more becomes
  * `failed` in the same statement, with its reason. Rows that another worker holds are skipped, never waited for.
  * While delivery is stopped there are no workspaces to walk.
- * `moved` is there because a record that a report changes meanwhile would have the union in its place read once more, which fails (docs/decisions/0064).
+ * Rows are locked by functions, and `moved` is there, because of what PostgreSQL does with rows that change meanwhile (docs/decisions/0064). Records are
+ * locked in the order of their ids, as everywhere.
  * Rows due before $11 are passed over, unseen in the index; and a walk over a workspace begins at its first row that is there. Behind an open
  * snapshot what has ended and lies before them is long.
  */
@@ -35,10 +36,7 @@ const claim = sql(
     select workspace_id, due_at from walked where due_at <= app_now() and workspace_id <> all ($3::uuid[])),
   part as materialized (select greatest(2, ceil($4::float8 / greatest(count(*), 1)))::integer most from turn),
   head as materialized (
-    select next.* from turn cross join lateral (
-        select o.message_id, o.workspace_id, o.destination, o.mailbox_id, o.expires_at, o.due_at, o.epoch, o.attempts, o.ctid row from outbound o
-         where o.workspace_id = turn.workspace_id and o.lease_until is null and o.attempts >= 0 and o.due_at >= turn.due_at and o.due_at <= app_now()
-         order by o.due_at, o.message_id limit (select most from part) for update skip locked) next),
+    select next.* from turn cross join lateral lock_due_1(turn.workspace_id, turn.due_at, (select most from part)) next),
   deep as materialized (
     select h.workspace_id, coalesce($5::jsonb ->> h.workspace_id::text, '') since from head h
      group by h.workspace_id having count(*) >= (select most from part)),
@@ -57,13 +55,8 @@ const claim = sql(
   lanes as materialized (select * from lane),
   lane_part as materialized (select greatest(1, ceil($4::float8 / greatest(count(*), 1)))::integer most from lanes),
   below as materialized (
-    select next.* from lanes cross join lateral (
-        select o.message_id, o.workspace_id, o.destination, o.mailbox_id, o.expires_at, o.due_at, o.epoch, o.attempts, o.ctid row from outbound o
-         where o.workspace_id = lanes.workspace_id and o.destination = lanes.destination and o.lease_until is null
-           and o.destination <> '' and o.due_at >= $11 and o.due_at <= app_now()
-         order by o.due_at, o.message_id
-         limit least((select most from lane_part), coalesce(($7::jsonb ->> lanes.destination)::integer, $8::integer))
-           for update skip locked) next),
+    select next.* from lanes cross join lateral lock_due_lane_1(lanes.workspace_id, lanes.destination, $11,
+      least((select most from lane_part), coalesce(($7::jsonb ->> lanes.destination)::integer, $8::integer))) next),
   found as (select distinct on (seen.message_id) seen.* from (select * from head union all select * from below) seen order by seen.message_id),
   by_lane as (
     select f.*, row_number() over (partition by f.workspace_id, f.destination order by f.due_at, f.message_id) lane_turn from found f),
@@ -110,7 +103,7 @@ const claim = sql(
       from judged j
      where o.ctid = j.row and j.verdict is null
     returning j.*, o.epoch taken_epoch, o.token taken_token, o.attempts tries),
-  moved as materialized (select * from taken union all select * from gone),
+  moved as materialized (select * from taken union all select * from gone order by message_id),
   record as (
     update messages m
        set status = case when j.verdict is null then 'sending' else 'failed' end, sequence = m.sequence + 1,
@@ -131,12 +124,12 @@ const claim = sql(
            case when r.verdict is null then json_build_object('attempt', r.tries)
                 else json_build_object('reason', r.verdict, 'errorMessage', r.error_message) end
       from record r)
-  select r.id, r.workspace_id "workspaceId", r.taken_epoch epoch, r.taken_token token, r.tries attempt, r.verdict,
+  (select r.id, r.workspace_id "workspaceId", r.taken_epoch epoch, r.taken_token token, r.tries attempt, r.verdict,
          r.domain_id "domainId", r.destination, r.expires_at "expiresAt", r.sender, r.sender_name "senderName", r.recipient, r.recipient_key "recipientKey", r.subject,
          r.accepted_by "acceptedBy", r.created_at "createdAt", r.source, r.body_text "bodyText", r.body_blob "bodyBlob",
          r.many > 0 "hasAttachments", r.bytes "attachmentsBytes", r.route_sealed "routeSealed", app_now() "claimedAt",
          null::text "lastSpace", null::integer spaces, null::timestamptz oldest, null::text cursors
-    from record r
+    from record r order by r.space_turn, r.due_at)
   union all
   (select null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null,
          app_now(), (select w.workspace_id from walked w order by w.n desc limit 1)::text, (select count(*) from walked)::integer, (select min(w.due_at) from walked w),

@@ -934,11 +934,12 @@ AS $function$
 #variable_conflict use_column
 declare
   now_at timestamptz := app_now();
+  ids uuid[];
 begin
+  ids := array(select o.message_id from outbound o where o.message_id > after order by o.message_id limit most for update);
+
   return query
-  with seen as materialized (
-    select o.* from outbound o where o.message_id > after order by o.message_id limit most for update
-  ),
+  with seen as materialized (select o.* from outbound o where o.message_id = any (ids)),
   -- What was accepted after the stop, or was not due before it, cannot have been sent; nor what had expired before `since`.
   chosen as materialized (
     select s.* from seen s
@@ -1616,6 +1617,42 @@ begin
   delete from delivery_stops where kind in ('fence', 'pause');
   return query select written;
 end $function$;
+CREATE OR REPLACE FUNCTION public.lock_due_1(space uuid, since timestamp with time zone, most integer)
+ RETURNS TABLE(message_id uuid, workspace_id uuid, destination text, mailbox_id uuid, expires_at timestamp with time zone, due_at timestamp with time zone, epoch integer, attempts integer, "row" tid)
+ LANGUAGE plpgsql
+ ROWS 10
+AS $function$
+#variable_conflict use_column
+begin
+  return query
+  select o.message_id, o.workspace_id, o.destination, o.mailbox_id, o.expires_at, o.due_at, o.epoch, o.attempts, o.ctid from outbound o
+   where o.workspace_id = space and o.lease_until is null and o.attempts >= 0 and o.due_at >= since and o.due_at <= app_now()
+   order by o.due_at, o.message_id limit most for update skip locked;
+end $function$;
+CREATE OR REPLACE FUNCTION public.lock_due_lane_1(space uuid, lane text, since timestamp with time zone, most integer)
+ RETURNS TABLE(message_id uuid, workspace_id uuid, destination text, mailbox_id uuid, expires_at timestamp with time zone, due_at timestamp with time zone, epoch integer, attempts integer, "row" tid)
+ LANGUAGE plpgsql
+ ROWS 10
+AS $function$
+#variable_conflict use_column
+begin
+  return query
+  select o.message_id, o.workspace_id, o.destination, o.mailbox_id, o.expires_at, o.due_at, o.epoch, o.attempts, o.ctid from outbound o
+   where o.workspace_id = space and o.destination = lane and o.lease_until is null and o.destination <> '' and o.due_at >= since and o.due_at <= app_now()
+   order by o.due_at, o.message_id limit most for update skip locked;
+end $function$;
+CREATE OR REPLACE FUNCTION public.lock_due_webhooks_1(space uuid, since timestamp with time zone, most integer)
+ RETURNS TABLE(workspace_id uuid, message_id uuid, sequence integer, due_at timestamp with time zone, round integer, attempts integer, "row" tid)
+ LANGUAGE plpgsql
+ ROWS 10
+AS $function$
+#variable_conflict use_column
+begin
+  return query
+  select q.workspace_id, q.message_id, q.sequence, q.due_at, q.round, q.attempts, q.ctid from webhook_queue q
+   where q.workspace_id = space and q.lease_until is null and q.due_at >= since and q.due_at <= app_now()
+   order by q.due_at, q.message_id, q.sequence limit most for update skip locked;
+end $function$;
 CREATE OR REPLACE FUNCTION public.minute_of(instant timestamp with time zone)
  RETURNS bigint
  LANGUAGE sql
@@ -1700,16 +1737,19 @@ AS $function$
 #variable_conflict use_column
 declare
   now_at timestamptz := app_now();
+  ids uuid[];
 begin
+  ids := array(
+    select o.message_id from outbound o where o.status = 'sending' and o.lease_until < now_at and (armed_too or o.armed_epoch is null)
+     order by o.lease_until limit most for update skip locked);
+  if cardinality(ids) = 0 then return; end if;
+
   return query
-  with out_of_time as materialized (
-    select o.* from outbound o where o.status = 'sending' and o.lease_until < now_at and (armed_too or o.armed_epoch is null)
-     order by o.lease_until limit most for update skip locked
-  ),
+  with out_of_time as materialized (select o.* from outbound o where o.message_id = any (ids)),
   judged as materialized (
     select o.*, case when o.armed_epoch is not null then 'delivery_unknown'
                      when o.attempts >= tries_max or o.expires_at <= now_at then 'failed' else 'retrying' end becomes
-      from out_of_time o
+      from out_of_time o order by o.message_id
   ),
   ended as (
     delete from outbound o using judged j where o.message_id = j.message_id and j.becomes <> 'retrying'
@@ -1754,9 +1794,11 @@ AS $function$
 #variable_conflict use_column
 declare
   now_at timestamptz := app_now();
+  mine record;
 begin
-  perform 1 from (select distinct a.id, a.w from reports_of(batch) a order by a.id) named
-    cross join lateral (select from messages m where m.workspace_id = named.w and m.id = named.id for update) locked;
+  for mine in select distinct a.w, a.id from reports_of(batch) a order by a.id loop
+    perform 1 from messages m where m.workspace_id = mine.w and m.id = mine.id for update;
+  end loop;
 
   return query
   with asked as materialized (select a.* from reports_of(batch) a),

@@ -33,6 +33,7 @@ export const firstWorkspace = '00000000-0000-0000-0000-000000000000'
  * `most` of that, one of every endpoint before the second of any. An event is left where an earlier one of its message has not had its first
  * try, unless this claim takes both, or is under way at another node; one of ours that is under way is no hindrance: the sender keeps the order.
  * What an endpoint that is no longer active left in the queue is dropped: the events stay.
+ * Rows are locked by a function, because of what PostgreSQL does with rows that change meanwhile (docs/decisions/0064).
  * Rows due before $9 are passed over, unseen in the index; and what is due is looked for from the first row on that the walk has found: under an
  * open snapshot there are very many ended ones before them.
  */
@@ -55,10 +56,7 @@ const claim = sql(
         select x.version from webhook_endpoints x where x.workspace_id = w.workspace_id and x.state = 'active' limit 1) e on true),
   due as materialized (
     select next.*, s.version, row_number() over (partition by next.workspace_id order by next.due_at, next.message_id, next.sequence) turn
-      from shared s cross join lateral (
-        select q.*, q.ctid row from webhook_queue q
-         where q.workspace_id = s.workspace_id and q.lease_until is null and q.due_at >= s.due_at and q.due_at <= app_now()
-         order by q.due_at, q.message_id, q.sequence limit s.room for update skip locked) next),
+      from shared s cross join lateral lock_due_webhooks_1(s.workspace_id, s.due_at, s.room) next),
   chosen as materialized (
     select c.*, sum(case when c.attempts = 0 then 1 else 0 end)
              over (partition by c.workspace_id, c.message_id order by c.sequence) - case when c.attempts = 0 then 1 else 0 end firsts
