@@ -4,8 +4,6 @@ import { spawn } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import * as fs from 'node:fs'
-import { createServer } from 'node:net'
-import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
@@ -141,22 +139,6 @@ export async function run(
     clearTimeout(timer)
     await forget()
   }
-}
-
-/** Ports of the loopback that are free now. */
-export async function freePorts(count: number): Promise<number[]> {
-  const servers = Array.from({ length: count }, () => createServer())
-  const ports: number[] = []
-  for (const server of servers) {
-    server.listen(0, '127.0.0.1')
-    await once(server, 'listening')
-    ports.push((server.address() as AddressInfo).port)
-  }
-  for (const server of servers) {
-    server.close()
-    await once(server, 'close')
-  }
-  return ports
 }
 
 /** Where Debian keeps a program; undefined when it is not installed. Its folders need not be in a user's PATH. */

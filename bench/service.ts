@@ -6,7 +6,8 @@ import { fileURLToPath } from 'node:url'
 import { Client } from 'pg'
 import type { ClientConfig } from 'pg'
 import type { Sender, Target } from './load.ts'
-import { freePorts, run, start } from './processes.ts'
+import { freePorts } from '../src/base/free-ports.ts'
+import { run, start } from './processes.ts'
 
 const posthorn = fileURLToPath(new URL('../bin/posthorn', import.meta.url))
 const portNames = ['HTTP', 'SMTP', 'SMTPS', 'FEEDBACK', 'METRICS'] as const

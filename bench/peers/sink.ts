@@ -1,7 +1,8 @@
 // The receiver of both delivery rows: Postfix's smtp-sink, which takes every mail and keeps none.
 import { connect } from 'node:net'
 import { setTimeout } from 'node:timers/promises'
-import { findProgram, freePorts, start } from '../processes.ts'
+import { freePorts } from '../../src/base/free-ports.ts'
+import { findProgram, start } from '../processes.ts'
 import type { Running } from '../processes.ts'
 
 export interface Sink extends Running {

@@ -1,7 +1,8 @@
 // Starts the two peers of the REST rows, each a process of its own.
 import { fileURLToPath } from 'node:url'
 import type { Sender, Target } from '../load.ts'
-import { folderIn, freePorts, start } from '../processes.ts'
+import { freePorts } from '../../src/base/free-ports.ts'
+import { folderIn, start } from '../processes.ts'
 import type { Running } from '../processes.ts'
 
 export interface WebPeer extends Target {
