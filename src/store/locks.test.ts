@@ -1,5 +1,5 @@
-// No statement both locks rows and looks into partitioned tables (docs/decisions/0064): on PostgreSQL 18, up to 18.5, the server may crash over a row that
-// changed meanwhile, and on every release such a statement may leave rows out. Races show that once in a hundred thousand; texts show it always.
+// No statement both locks rows and looks into partitioned tables (docs/decisions/0064): on PostgreSQL 18 the server may crash over a row that
+// changed meanwhile, and on every release such a statement may leave rows out. A race shows that seldom, and a text always.
 import { readdirSync, readFileSync } from 'node:fs'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { storeWorld, type StoreWorld } from './store.test-kit.ts'

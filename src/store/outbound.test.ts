@@ -90,11 +90,6 @@ const softBounce: Ending['report'] = {
   facts: { bounce: { ...bounce, permanent: false, final: false } },
 }
 
-const untilSomebodyWaits = async () => {
-  const waiting = `select count(*) > 0 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
-  while (!(await world.value<boolean>(waiting))) continue
-}
-
 /** The recorder's own statement, over a session that can be watched. */
 const armOver = (session: Client, { id, epoch, token, recipientKey }: Armable) => {
   const values = [[id], [epoch], [token], [recipientKey], node.node, node.counter]
@@ -205,7 +200,7 @@ describe('finish', () => {
       claim.id,
     ])
     const finishing = recorder.finish(ending(claim, 'retrying', { delayMs: 60_000 }))
-    await untilSomebodyWaits()
+    await world.untilSomebodyWaits()
     await heartbeat.query('commit')
     expect(await finishing).toBe(true)
     expect(await queueRow(claim)).toMatchObject({ status: 'retrying', due_in: 60 })
@@ -614,7 +609,7 @@ describe('reap', () => {
     await reaper.query('begin')
     await reaper.query('select * from reap_2($1, 500, true)', [triesMax])
     const finishing = recorder.finish(ending(claim, 'sent', { report: delivered }))
-    await untilSomebodyWaits()
+    await world.untilSomebodyWaits()
     await reaper.query('commit')
     expect(await finishing).toBe(true)
     expect((await world.history(claim.id)).slice(2)).toEqual([
@@ -769,7 +764,7 @@ describe('claim', () => {
     expect(await extendLeases(world.db, [locked, free], 90_000)).toEqual(new Set([`${free.id} 1`]))
     expect(await secondsLeft(free)).toBeGreaterThan(80)
     const extending = extendLocked(world.db, [locked], 90_000)
-    await untilSomebodyWaits()
+    await world.untilSomebodyWaits()
     await holder.query('rollback')
     expect(await extending).toEqual(new Set([`${locked.id} 1`]))
     expect(await secondsLeft(locked)).toBeGreaterThan(80)
@@ -781,7 +776,7 @@ describe('claim', () => {
     await armer.query('begin')
     await armer.query('update outbound set armed_epoch = epoch where message_id = $1', [claim.id])
     const extending = extendLocked(world.db, [claim], 90_000)
-    await untilSomebodyWaits()
+    await world.untilSomebodyWaits()
     await armer.query('commit')
     expect(await extending).toEqual(new Set([`${claim.id} 1`]))
   })

@@ -136,8 +136,7 @@ test('a report that waits for another change of its message is numbered behind i
   await other.query('begin')
   await other.query('update messages set sequence = sequence + 1 where id = $1', [id])
   const recording = record(report(id, 'delivered'))
-  const waiting = `select count(*) > 0 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
-  while (!(await world.value<boolean>(waiting))) continue
+  await world.untilSomebodyWaits()
   await other.query('commit')
   expect(await recording).toBe('recorded')
   expect([(await world.history(id)).at(-1), await standing(id)]).toEqual(['4 message.delivered sent 2', 'sent 2 4'])

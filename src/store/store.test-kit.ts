@@ -38,6 +38,10 @@ export interface StoreWorld {
   value<T>(text: string, values?: readonly unknown[]): Promise<T>
   /** Resolves when that session waits for a lock that another one holds. */
   untilBlocked(session: Client): Promise<void>
+  /** The same of any session. */
+  untilSomebodyWaits(): Promise<void>
+  /** Months of messages of nobody, so that plans are those of large tables: they choose one partition for each message. */
+  fillMonths(): Promise<void>
   /**
    * Resolves when all transactions have ended that run now, those of other tests in their databases too: what was deleted before can be cleaned
    * up, and readers of events see all that was written.
@@ -199,6 +203,22 @@ export async function storeWorld(): Promise<StoreWorld> {
     untilBlocked: async (session) => {
       const pid = (session as unknown as { processID: number }).processID
       while (!(await value<boolean>('select cardinality(pg_blocking_pids($1)) > 0', [pid]))) continue
+    },
+    untilSomebodyWaits: async () => {
+      const waiting = `select count(*) > 0 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+      while (!(await value<boolean>(waiting))) continue
+    },
+    fillMonths: async () => {
+      const { workspaceId, mailboxId } = await sender()
+      await db.run(`select ensure_partitions(app_now() - interval '100 days', app_now())`)
+      await db.run(
+        `insert into messages (workspace_id, id, mailbox_id, source, status, sequence, sender, recipient, recipient_key, subject, accepted_by, created_at, finished_at)
+         select $1, (left(uuid_floor(app_now() - n * interval '3 minutes')::text, 13) || substr(gen_random_uuid()::text, 14))::uuid, $2, 'rest', 'sent', 3,
+                'post@example.com', 'x@example.org', 'x@example.org', 'Hello', 'node.test', app_now(), app_now()
+           from generate_series(1, 40000) n`,
+        [workspaceId, mailboxId],
+      )
+      await db.run('analyze messages')
     },
     settled: async () => {
       const mine = await value<string>('select pg_current_xact_id()::text')

@@ -1,4 +1,4 @@
--- A statement that locks rows looks again at those that changed while it waited, or since it began (EvalPlanQual). PostgreSQL 18 up to 18.5 then leaves freed memory
+-- A statement that locks rows looks again at those that changed while it waited, or since it began (EvalPlanQual). PostgreSQL 18 (18.4 was tried) then leaves freed memory
 -- behind in everything of the same statement that chooses a partition for each row: the session ends with a segmentation fault, and the server with
 -- it for a moment. Other shapes lose rows there, or fail, on every release (docs/decisions/0064). So no statement both locks and looks into partitioned
 -- tables: what is locked is locked by a statement of its own, and read by the next one; and rows of partitioned tables are locked one by one.
