@@ -222,8 +222,11 @@ export async function storeWorld(): Promise<StoreWorld> {
     },
     settled: async () => {
       const mine = await value<string>('select pg_current_xact_id()::text')
-      while (!(await value<boolean>('select $1::xid8 < pg_snapshot_xmin(pg_current_snapshot())', [mine])))
-        await setTimeout(20)
+      // Who has no number may hold a snapshot as old: a worker that takes statistics does.
+      const over = `select $1::xid8 < pg_snapshot_xmin(pg_current_snapshot()) and not exists (
+        select from pg_stat_activity
+         where datname = current_database() and pid <> pg_backend_pid() and age(backend_xmin) >= age($1::xid8::xid))`
+      while (!(await value<boolean>(over, [mine]))) await setTimeout(20)
     },
     claimed,
     history: async (id) =>
