@@ -2,12 +2,15 @@
 // encodings in encodings, within stated limits. It is no antivirus engine, and says so; but its limits hold beside an engine as well, which
 // may call a bomb clean that it has given up on. Runs in a thread of its own: everything here is synchronous and bounded.
 import { limits } from '../config.ts'
+import { attachedFiles, sizeOf } from '../mail/attached-files.ts'
+import { readMime } from '../mail/mime-entity.ts'
 import { looksLikeMail, looksLikeText, mimeLeaves } from '../mail/mime-leaves.ts'
 import { Allowance, Beyond, OutOfTime } from './allowance.ts'
 import { gzipMembers, tarMembers, zipMembers, type Member } from './archives.ts'
+import type { ScanFile } from './scan.ts'
 
 export interface ExamineOrder {
-  readonly files: readonly { readonly contentType: string; readonly filename: string; readonly bytes: Uint8Array }[]
+  readonly files: readonly (Omit<ScanFile, 'bytes'> & { readonly bytes: Uint8Array })[]
   /** Whether an engine wants the leaves of mails, each for itself. */
   readonly wantsLeaves: boolean
   readonly ms: number
@@ -22,6 +25,8 @@ export type Findings =
     }
   | { readonly kind: 'infected'; readonly position: number; readonly signature: string }
   | { readonly kind: 'refused'; readonly position: number; readonly why: string }
+  /** A submitted mail with more attached to it than a message may have: so many files, or too large. */
+  | { readonly kind: 'overfull'; readonly count: number }
   | { readonly kind: 'late' }
 
 const eicarName = 'Eicar-Test-Signature'
@@ -39,8 +44,14 @@ interface Examination {
 export function examine({ files, wantsLeaves, ms }: ExamineOrder): Findings {
   const examination: Examination = { allowance: new Allowance(ms), opaque: new Set() }
   const leaves: { position: number; bytes: Uint8Array }[] = []
-  for (const [position, { contentType, filename, bytes }] of files.entries()) {
+  for (const [position, { contentType, filename, bytes, isWholeMail }] of files.entries()) {
     const file = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+    if (isWholeMail === true) {
+      const attached = attachedFiles(readMime(file))
+      const { attachmentsMax, attachmentsBytesMax } = limits
+      if (attached.length > attachmentsMax || sizeOf(attached, attachmentsBytesMax) > attachmentsBytesMax)
+        return { kind: 'overfull', count: attached.length }
+    }
     const isMail = /^message\//i.test(contentType) || /\.(?:eml|mht|mhtml)$/i.test(filename) || looksLikeMail(file)
     try {
       if (isInfected(examination, file, 0, isMail)) return { kind: 'infected', position, signature: eicarName }

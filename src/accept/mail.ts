@@ -56,7 +56,7 @@ async function decide(tools: AcceptTools, mail: MailSubmission): Promise<Accepte
       const answer = await answerTo(tools, mail, await tools.admitter.lookGroup(rows, mail.until))
       if (answer !== undefined) return answer
       // The whole mail as one file: the scanner looks into it, as deep as it goes.
-      const file = { filename: 'message.eml', contentType: 'message/rfc822', bytes: mail.scanned }
+      const file = { filename: 'message.eml', contentType: 'message/rfc822', isWholeMail: true, bytes: mail.scanned }
       const passed = await scanned(tools, [file], () => undefined, mail.workspaceId)
       if (isRefusal(passed)) return passed
       record = passed

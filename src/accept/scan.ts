@@ -11,6 +11,8 @@ import type { ExamineOrder, Findings } from './examine.ts'
 export interface ScanFile {
   readonly filename: string
   readonly contentType: string
+  /** A submitted mail: it has to keep the limits of a message for attachments as well. */
+  readonly isWholeMail?: boolean
   readonly bytes: Buffer
 }
 
@@ -28,6 +30,7 @@ export type Verdict =
   | { readonly kind: 'infected'; readonly position: number; readonly signature: string }
   /** Beyond what is examined; the words complete "It ...". */
   | { readonly kind: 'refused'; readonly position: number; readonly why: string }
+  | Extract<Findings, { kind: 'overfull' }>
   | { readonly kind: 'unavailable'; readonly reason: string }
 
 /** For operators: at the start, and in `posthorn doctor`. */
@@ -139,9 +142,8 @@ async function look(
 ): Promise<Clean | NotClean> {
   // A copy for the thread, made when it is its turn, so that one is there at a time.
   const make = async () => {
-    const copies: { filename: string; contentType: string; bytes: Uint8Array<ArrayBuffer> }[] = []
-    for (const { filename, contentType, bytes } of files)
-      copies.push({ filename, contentType, bytes: await copied(bytes) })
+    const copies: (Omit<ScanFile, 'bytes'> & { readonly bytes: Uint8Array<ArrayBuffer> })[] = []
+    for (const file of files) copies.push({ ...file, bytes: await copied(file.bytes) })
     const order = { files: copies, wantsLeaves, ms: examineMs }
     return { order, transfer: copies.map(({ bytes }) => bytes.buffer) }
   }

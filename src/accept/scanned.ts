@@ -29,6 +29,7 @@ function scanRefusal(
       'The malware scanner cannot answer at this moment; nothing was accepted. Try again later.',
       { retryAfterSeconds: limits.scannerAgainSeconds },
     )
+  if (verdict.kind === 'overfull') return overfull(verdict.count)
   const field = fieldOf(verdict.position)
   const filename = files[verdict.position]?.filename ?? ''
   const name = field === undefined ? `"${filename}"` : `"${field}" (${filename})`
@@ -37,4 +38,16 @@ function scanRefusal(
       ? `${name} contains malware (${verdict.signature}); nothing was accepted. Remove it.`
       : `${name} cannot be examined for malware: it ${verdict.why}; nothing was accepted. Send its content in another form.`
   return refuse('attachment_infected', words, field === undefined ? {} : { field })
+}
+
+function overfull(count: number): Refusal {
+  return count > limits.attachmentsMax
+    ? refuse(
+        'too_many_attachments',
+        `This mail has ${count} attachments; send at most ${limits.attachmentsMax} with one message.`,
+      )
+    : refuse(
+        'attachments_too_large',
+        'The attachments of this mail are larger than 20 MB (20,971,520 bytes) together, decoded; send fewer or smaller files.',
+      )
 }

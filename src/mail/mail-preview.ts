@@ -1,9 +1,9 @@
 // A mail as a person wants to look at it: its text, its HTML, and which files it brings. The HTML is what a stranger may have written: `framedHtml`
 // makes of it a page that is for a frame which runs nothing and loads nothing (http/management/mail.ts says so to the browser).
 import { limits } from '../config.ts'
+import { asFile } from './attached-files.ts'
 import { mailTextOf, partsShown } from './mail-text.ts'
 import { decodedBody, decodedText, everyEntity, fieldValue, readMime, type MimeEntity } from './mime-entity.ts'
-import { decodeWords, parseParameterized } from './mime-field.ts'
 
 export interface PreviewedFile {
   readonly filename: string
@@ -60,16 +60,15 @@ function filesOf(root: MimeEntity, shown: readonly (MimeEntity | undefined)[]): 
   const within = new Set<MimeEntity>()
   for (const entity of everyEntity(root)) {
     if (within.has(entity)) continue
-    const { value, parameters } = entity.contentType
+    const { value } = entity.contentType
     if (value.startsWith('multipart/') || shown.includes(entity)) continue
     // A mail inside the mail is one file, whatever it holds.
     for (const inner of everyEntity(entity)) within.add(inner)
     if (entity === root && value.startsWith('text/')) continue
-    const disposition = parseParameterized(fieldValue(entity, 'content-disposition') ?? '')
-    const name = disposition.parameters.get('filename') ?? parameters.get('name')
-    if (name === undefined && value.startsWith('text/') && disposition.value !== 'attachment') continue
+    const file = asFile(entity)
+    if (file === undefined) continue
     files.push({
-      filename: name === undefined ? 'unnamed' : decodeWords(name),
+      filename: file.filename ?? 'unnamed',
       contentType: value,
       sizeBytes: decodedBody(entity).length,
     })

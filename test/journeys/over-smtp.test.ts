@@ -134,6 +134,52 @@ describe('programs that people use', () => {
     expect((await shop.status(idsIn(response)[0] ?? '')).message).toMatchObject({ bodyText: 'See the attachment.' })
   })
 
+  test(
+    'attachments have the limits that they have over REST: 10 of them, 20 MiB together',
+    { timeout: 180_000 },
+    async () => {
+      const send = (...files: (number | Buffer)[]): Promise<string> =>
+        transport()
+          .sendMail({
+            from: shop.address,
+            to: 'files@receiver.test',
+            subject: 'Files',
+            html: '<p>See the attachments, and <img src="cid:logo">.</p>',
+            attachments: [
+              { filename: 'logo.png', content: Buffer.from('a picture of the text'), cid: 'logo' },
+              ...files.map((content, n) => ({
+                filename: `${n}.bin`,
+                content: typeof content === 'number' ? Buffer.alloc(content, 'file ') : content,
+              })),
+            ],
+          })
+          .then(
+            ({ response }) => response,
+            (error: { response?: string; message: string }) => error.response ?? error.message,
+          )
+      const kept = async () =>
+        (
+          await posthorn.query<{ n: number }>(
+            `select count(*)::integer n from messages where recipient = 'files@receiver.test'`,
+          )
+        )[0]?.n
+      const limit = 20 * 1024 * 1024
+      expect(await send(...Array.from({ length: 11 }, () => 10))).toMatch(
+        /^552 5\.3\.4 too_many_attachments: This mail has 11 attachments; send at most 10/,
+      )
+      expect(await send(limit - 10, 11)).toMatch(
+        /^552 5\.3\.4 attachments_too_large: The attachments of this mail are larger than 20 MB/,
+      )
+      expect(await kept()).toBe(0)
+      expect(await send(...Array.from({ length: 10 }, () => 10))).toMatch(/^250 2\.0\.0 Accepted as /)
+      expect(await send(limit - 10, 10)).toMatch(/^250 2\.0\.0 Accepted as /)
+      const refused = () => posthorn.cli<{ code: string }[]>('message', 'refused', shop.id)
+      let rows = await refused()
+      while (rows.length < 2) rows = await refused()
+      expect(new Set(rows.map(({ code }) => code))).toEqual(new Set(['too_many_attachments', 'attachments_too_large']))
+    },
+  )
+
   // What an MTA does whose answer was lost, when one of its recipients has bounced meanwhile.
   test('the same mail again, with one recipient suppressed by now: the other one does not get it twice', async () => {
     const raw = `From: ${shop.address}\r\nSubject: Again\r\nMessage-ID: <again@client.example>\r\n\r\nx\r\n`
