@@ -334,6 +334,7 @@ describe('attachments', () => {
     const owners: (string | undefined)[] = []
     const scanner: typeof builtIn = {
       ...builtIn,
+      clears: (text) => builtIn.clears(text),
       scan: (files, owner) => (owners.push(owner), builtIn.scan(files, owner)),
     }
     const sender = await world.sender()
@@ -430,6 +431,8 @@ describe('the outcome of the commit', () => {
       workspaceId: sender.workspaceId,
       mailboxId: sender.mailboxId,
       recipients: ['ann', 'bob'].map((local) => address(`${local}@example.org`)),
+      scanned: Buffer.from('Subject: x\r\n\r\ny\r\n'),
+      plainText: Buffer.from('y\r\n'),
       content: Buffer.from('Subject: x\r\n\r\ny\r\n'),
       lacks: [],
       senderDomain: 'w.example',

@@ -7,6 +7,7 @@ import { readMime } from '../mail/mime-entity.ts'
 import { looksLikeMail, looksLikeText, mimeLeaves } from '../mail/mime-leaves.ts'
 import { Allowance, Beyond, OutOfTime } from './allowance.ts'
 import { gzipMembers, tarMembers, zipMembers, type Member } from './archives.ts'
+import { eicarName, holdsEicar } from './eicar.ts'
 import type { ScanFile } from './scan.ts'
 
 export interface ExamineOrder {
@@ -28,13 +29,6 @@ export type Findings =
   /** A submitted mail with more attached to it than a message may have: so many files, or too large. */
   | { readonly kind: 'overfull'; readonly count: number }
   | { readonly kind: 'late' }
-
-const eicarName = 'Eicar-Test-Signature'
-/** The EICAR test file, in two halves so that this file is not one. */
-const eicar = Buffer.from(
-  ['X5O!P%@AP[4\\PZX54(P^)7CC)7}$EICAR-STANDARD-', 'ANTIVIRUS-TEST-FILE!$H+H*'].join(''),
-  'latin1',
-)
 
 interface Examination {
   readonly allowance: Allowance
@@ -72,7 +66,7 @@ export function examine({ files, wantsLeaves, ms }: ExamineOrder): Findings {
 }
 
 function isInfected(examination: Examination, bytes: Buffer, depth: number, isMail: boolean): boolean {
-  if (bytes.includes(eicar)) return true
+  if (holdsEicar(bytes)) return true
   const { allowance } = examination
   for (const member of membersOf(bytes, allowance)) {
     if ('opaque' in member) {

@@ -46,6 +46,7 @@ const address = (text: string): EmailAddress => {
   if (parsed === undefined) throw new Error(text)
   return parsed
 }
+const plain = Buffer.from('Good morning\r\n')
 const mailTo = (
   sender: Sender,
   recipients: readonly string[],
@@ -54,6 +55,8 @@ const mailTo = (
   workspaceId: sender.workspaceId,
   mailboxId: sender.mailboxId,
   recipients: recipients.map(address),
+  scanned: plain,
+  ...(changes.scanned === undefined && { plainText: plain }),
   content: Buffer.from(
     'From: post@w.example\r\nSubject: Hello\r\nDate: x\r\nMessage-ID: <a@b>\r\n\r\nGood morning\r\n',
   ),
@@ -363,9 +366,13 @@ describe('the content', () => {
     expect(codeOf(await acceptMail(mailTo(sender, names(1), malware)))).toBe('daily_limit_reached')
   })
 
-  test('malware: nothing is kept, nothing is charged', async () => {
+  test.each([
+    ['in a mail', {}],
+    ['in a mail of one text', { plainText: Buffer.from(`${eicar}\r\n`) }],
+  ])('malware %s: nothing is kept, nothing is charged', async (_, changes) => {
     const sender = await world.sender()
-    const answer = await acceptMail(mailTo(sender, names(2), { scanned: Buffer.from(`From: x\r\n\r\n${eicar}\r\n`) }))
+    const scanned = Buffer.from(`From: x\r\n\r\n${eicar}\r\n`)
+    const answer = await acceptMail(mailTo(sender, names(2), { scanned, ...changes }))
     expect(codeOf(answer)).toBe('attachment_infected')
     expect([await charged(sender), await kept(sender)]).toEqual([0, 0])
   })

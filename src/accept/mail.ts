@@ -51,7 +51,7 @@ async function decide(tools: AcceptTools, mail: MailSubmission): Promise<Accepte
   const rows = rowsOf(tools, mail, ids)
   let record: ScanRecord | undefined
   try {
-    if (mail.scanned !== undefined) {
+    if (mail.plainText === undefined || !tools.scanner.clears(mail.plainText)) {
       // The cheap refusals before the dear scan, by the same list.
       const answer = await answerTo(tools, mail, await tools.admitter.lookGroup(rows, mail.until))
       if (answer !== undefined) return answer

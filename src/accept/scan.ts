@@ -5,6 +5,7 @@ import { setImmediate } from 'node:timers/promises'
 import { Thread, ThreadTrouble } from '../base/thread.ts'
 import { limits, type ClamdAddress } from '../config.ts'
 import { clamdAt, EngineBrokeOff, EngineTrouble, type Clamd, type EngineVersion } from './clamd.ts'
+import { holdsEicar } from './eicar.ts'
 import type { ExamineOrder, Findings } from './examine.ts'
 
 /** An attachment, or a whole message as it was submitted (`message/rfc822`): of that, every leaf is scanned. */
@@ -43,6 +44,8 @@ export interface ScannerFacts extends Partial<EngineVersion> {
 export interface Scanner {
   /** Shown at the start, so that nobody takes the built-in check for an engine. */
   readonly description: string
+  /** Whether all that would be asked about this text is answered, and it is clean. For texts of little size: the caller waits. */
+  clears(text: Buffer): boolean
   /** Never throws for what the world does. Takes at most `scanMs`, waiting included; owners are served by turns. */
   scan(files: readonly ScanFile[], owner?: string): Promise<Verdict>
   /** Asks the engine; with `thoroughly` also whether it takes streams as large as our largest message. */
@@ -74,6 +77,7 @@ function builtIn(thread: ExamineThread, stop: () => Promise<void>, times: ScanTi
   const description = 'built-in policy checks (EICAR test file, archive limits), no signature engine'
   return {
     description,
+    clears: (text) => !holdsEicar(text),
     scan: async (files, owner) => {
       const findings = await look(thread, files, false, owner, times)
       return findings.kind === 'clean' ? clean(findings, { engine: builtInEngine }) : findings
@@ -94,6 +98,7 @@ function withEngine(
   const description = `ClamAV at ${place}, and built-in archive limits`
   return {
     description,
+    clears: () => false,
     scan: async (files, owner) => {
       const signal = AbortSignal.timeout(times.scanMs)
       const findings = await look(thread, files, true, owner, times)

@@ -34,8 +34,10 @@ export interface MailSubmission {
   readonly mailboxId: MailboxId
   /** At least one, all different. */
   readonly recipients: readonly EmailAddress[]
-  /** As it was submitted, for the scanner; left out where there is nothing to scan (a plain text, as over REST). */
-  readonly scanned?: Buffer
+  /** As it was submitted, for the scanner. */
+  readonly scanned: Buffer
+  /** Where it is nothing but a text for people: this text, decoded, which a scanner without an engine looks at in passing. */
+  readonly plainText?: Buffer
   /** What is sent, but for trace and signature. */
   readonly content: Buffer
   /** Mandatory fields that the content lacks, and that are made with the message. */

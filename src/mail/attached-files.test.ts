@@ -55,6 +55,21 @@ const cases: [string, string, readonly string[]][] = [
     ['application/pdf'],
   ],
   [
+    'a document is a file, wherever it hides',
+    whole(
+      'multipart/related',
+      html,
+      whole('multipart/alternative', text, part('application/pdf; name=a.pdf')),
+      part('application/zip', 'Content-Disposition: inline; filename=a.zip\r\n'),
+    ),
+    ['application/zip', 'application/pdf'],
+  ],
+  [
+    'also as what is signed, or beside the signature',
+    whole('multipart/signed', part('application/pdf'), part('application/pgp-signature'), part('image/png')),
+    ['image/png', 'application/pdf'],
+  ],
+  [
     'a mail in the mail is one file, whatever it holds',
     whole('multipart/mixed', text, part('message/rfc822', '', whole('multipart/mixed', text, pdf, pdf))),
     ['message/rfc822'],

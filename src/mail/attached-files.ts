@@ -17,8 +17,15 @@ export function asFile(entity: MimeEntity): FilePart | undefined {
   return { ...(name !== undefined && { filename: decodeWords(name) }), isAttachment }
 }
 
-/** These have parts that belong to what is shown, or prove it: pictures, the forms of one text, a signature (RFC 2387, 2046 5.1.4, 1847). */
-const isOneThing = new Set(['multipart/related', 'multipart/alternative', 'multipart/signed'])
+/**
+ * What belongs to the thing that such a multipart is: the forms of one text, an invitation among them (RFC 2046 5.1.4, 5546); what the text shows
+ * (RFC 2387); the proof of a signature (RFC 1847). Anything else is a file, wherever it hides.
+ */
+const belongs = new Map([
+  ['multipart/alternative', /^text\//],
+  ['multipart/related', /^(?:text|image|audio|video|font)\//],
+  ['multipart/signed', /^application\/(?:pgp-signature|(?:x-)?pkcs7-signature)$/],
+])
 
 /**
  * The files that a reader lists beside the text. A mail inside the mail is one file, whatever it holds; a picture that the text shows is none,
@@ -26,17 +33,18 @@ const isOneThing = new Set(['multipart/related', 'multipart/alternative', 'multi
  */
 export function attachedFiles(root: MimeEntity): MimeEntity[] {
   const files: MimeEntity[] = []
-  const waiting = [{ entity: root, inOneThing: false }]
+  const waiting: { entity: MimeEntity; within: string }[] = [{ entity: root, within: '' }]
   for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
-    const { entity, inOneThing } = next
+    const { entity, within } = next
     const type = entity.contentType.value
     if (type.startsWith('multipart/')) {
-      const parts = type === 'multipart/signed' ? entity.parts.slice(0, 1) : entity.parts
-      for (const part of parts) waiting.push({ entity: part, inOneThing: isOneThing.has(type) })
+      for (const part of entity.parts) waiting.push({ entity: part, within: type })
       continue
     }
     const file = asFile(entity)
-    if (file !== undefined && (file.isAttachment || !inOneThing)) files.push(entity)
+    if (file === undefined) continue
+    const isPart = belongs.get(within)?.test(type) === true
+    if (!isPart || (file.isAttachment && within !== 'multipart/signed')) files.push(entity)
   }
   return files
 }

@@ -179,8 +179,9 @@ describe('what is read out', () => {
     expect(textOfMail(mailOf(field === '' ? [from] : [from, field], body))).toBe(text)
   })
 
-  test('only a text for people needs no scanner', () => {
-    const isPlain = (fields: readonly string[], body?: string) => read(mailOf([from, ...fields], body)).isPlainText
+  test('only a text for people is told from what may hold files', () => {
+    const isPlain = (fields: readonly string[], body?: string) =>
+      read(mailOf([from, ...fields], body)).plainText !== undefined
     expect(isPlain([])).toBe(true)
     expect(isPlain(['Content-Type: text/plain; charset=utf-8', 'Content-Transfer-Encoding: 8bit'])).toBe(true)
     expect(isPlain(['Content-Type: text/html'])).toBe(false)
@@ -205,6 +206,12 @@ describe('what is read out', () => {
     expect(isPlain([], '\r\nbeginnings'.repeat(10_000))).toBe(false) // too many to look at
   })
 
+  test('it is told decoded', () => {
+    const textOf = (...fields: string[]) => read(mailOf([from, ...fields], 'caf=C3=A9\r\n')).plainText?.toString()
+    expect(textOf('Content-Transfer-Encoding: quoted-printable')).toBe('café\r\n')
+    expect(textOf('Content-Transfer-Encoding: 8bit')).toBe('caf=C3=A9\r\n')
+  })
+
   test.each([
     ['an ordinary text', 'Gr=C3=BC=C3=9Fe =3D to begin=\r\n with\r\n', true],
     ['the word as it is', 'begin 644 e.zip\r\n', false],
@@ -217,7 +224,7 @@ describe('what is read out', () => {
     ['too long to be decoded here', 'x\r\n'.repeat(limits.smtpBlockBytes), false],
   ])('a quoted-printable text is looked at decoded: %s', (_, body, isPlain) => {
     const mail = mailOf([from, 'Content-Transfer-Encoding: Quoted-Printable'], body)
-    expect(read(mail).isPlainText).toBe(isPlain)
+    expect(read(mail).plainText !== undefined).toBe(isPlain)
   })
 })
 

@@ -20,8 +20,8 @@ export interface SubmittedMail {
   readonly idempotencyKey?: string
   /** Mandatory (RFC 5322 3.6) and not there, or empty. */
   readonly lacks: readonly ('Date' | 'Message-ID')[]
-  /** Nothing but a text for people: there is no file to be scanned. */
-  readonly isPlainText: boolean
+  /** Where it is nothing but a text for people: this text, decoded. */
+  readonly plainText?: Buffer
 }
 
 /** What is wrong, for the face's table; the words are for whoever wrote the program. */
@@ -94,6 +94,7 @@ export function readSubmittedMail(mail: Buffer, smtputf8: boolean): SubmittedMai
       `X-Idempotency-Key must have 1 to ${limits.idempotencyKeyCharactersMax} visible ASCII characters`,
     )
   const lacks = mandatory.filter((name) => isMissing(fields.get(name.toLowerCase())))
+  const plainText = plainTextOf(mail, header.bodyStart, fields)
   const messageId = lacks.includes('Message-ID') ? undefined : withoutBrackets(textOf(fields, 'message-id'))
   return {
     content: without(mail, lines),
@@ -102,7 +103,7 @@ export function readSubmittedMail(mail: Buffer, smtputf8: boolean): SubmittedMai
     ...(messageId !== undefined && { messageId }),
     ...(idempotencyKey !== undefined && { idempotencyKey }),
     lacks,
-    isPlainText: isPlainText(mail, header.bodyStart, fields),
+    ...(plainText !== undefined && { plainText }),
   }
 }
 
@@ -178,18 +179,16 @@ const plainType = /^text\/plain(?:\s*;\s*(?!\w*name)[\w-]+\s*=\s*(?:"[^"\\]*"|[\
 const plainTypeCharactersMax = 200
 
 /** One text for people, whole, with nothing in it that a reader would take for a file, decoded where it is encoded. */
-function isPlainText(mail: Buffer, bodyStart: number, fields: Fields): boolean {
+function plainTextOf(mail: Buffer, bodyStart: number, fields: Fields): Buffer | undefined {
   const type = textOf(fields, 'content-type')
-  if (type.length > plainTypeCharactersMax || fields.has('content-disposition')) return false
-  if (type !== '' && !plainType.test(type)) return false
+  if (type.length > plainTypeCharactersMax || fields.has('content-disposition')) return undefined
+  if (type !== '' && !plainType.test(type)) return undefined
   const encoding = textOf(fields, 'content-transfer-encoding').toLowerCase()
   const body = mail.subarray(bodyStart)
-  if (encoding === '' || encoding === '7bit' || encoding === '8bit') return !mayHoldUuencode(body)
-  // A long one is decoded by the scan, which does not hold up everybody else.
-  return (
-    encoding === 'quoted-printable' &&
-    body.length <= limits.smtpBlockBytes &&
-    !mayHoldUuencode(body) &&
-    !mayHoldUuencode(quotedPrintable(body))
-  )
+  // A long one is looked at by the scan, which does not hold up everybody else.
+  if (body.length > limits.smtpBlockBytes || mayHoldUuencode(body)) return undefined
+  if (encoding === '' || encoding === '7bit' || encoding === '8bit') return body
+  if (encoding !== 'quoted-printable') return undefined
+  const text = quotedPrintable(body)
+  return mayHoldUuencode(text) ? undefined : text
 }

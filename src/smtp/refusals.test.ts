@@ -39,6 +39,7 @@ async function answerTo(changes: Partial<MailSubmission>): Promise<string> {
     workspaceId,
     mailboxId,
     recipients: [parseAddress('anna@receiver.test') as EmailAddress],
+    scanned: Buffer.from('Hello\r\n'),
     content: Buffer.from('From: post@w.example\r\nDate: x\r\nMessage-ID: <a@b>\r\n\r\nHello\r\n'),
     lacks: [],
     senderDomain: 'w.example',

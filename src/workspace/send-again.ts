@@ -95,7 +95,8 @@ async function mailAgain({ db, acceptMail }: Tools, by: By, message: Unknown): P
     mailboxId,
     recipients: [recipient],
     // The signatures may be newer than those of the first time.
-    ...((isMailMistake(read) || !read.isPlainText) && { scanned: content }),
+    scanned: content,
+    ...(!isMailMistake(read) && read.plainText !== undefined && { plainText: read.plainText }),
     content,
     // Date and Message-ID were made when it was accepted first, where its author gave none.
     lacks: [],
