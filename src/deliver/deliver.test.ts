@@ -755,14 +755,68 @@ describe('trouble with the database', () => {
       `create trigger poison before update on messages for each row
          when (new.subject = 'poison' and new.status = 'sent') execute function refuse_poison()`,
     )
-    const service = await started({ leaseMs })
+    const journal = memoryJournal()
+    const service = await started({ leaseMs, journal })
     await becomes(id, 'delivery_unknown', patienceMs)
     expect(faults().filter((what) => what === 'finish')).toHaveLength(5)
+    // The next start tells it again: what a server has answered is never let go.
+    expect([journal.kept.map((ending) => [ending.id, ending.status]), journal.settled]).toEqual([[[id, 'sent']], []])
     await becomes(await one(sender, 'ok'), 'sent')
     expect(await receipts(id)).toBe(1)
     await service.stop() // else its statements and those below may wait for each other in a circle
     await world.db.run('drop trigger poison on messages')
     await world.db.run('drop function refuse_poison')
+  })
+
+  test('a reply outlasts a database that lets nobody in for a while, as behind a failover or a change of the password', async () => {
+    const role = `worker_${process.pid}`
+    await world.db.run(`create role ${role} superuser login password 'secret'`)
+    const as = { ...connection, user: role, password: 'secret' }
+    const journal = memoryJournal()
+    const held: Socket[] = []
+    const peer = await peerOf({ dot: (socket) => void held.push(socket) })
+    const id = await one(await senderOf(), 'ok')
+    const service = await started({
+      route: relay(peer),
+      journal,
+      db: pool(2, as),
+      recorder: makeRecorder(pool(1, as), pool(1, as), mark),
+    })
+    await eventually(
+      () => held.length,
+      (n) => n === 1,
+    )
+    await world.db.run(`alter role ${role} nologin`)
+    await world.db.run('select pg_terminate_backend(pid) from pg_stat_activity where usename = $1', [role])
+    held[0]?.write('250 2.0.0 ok\r\n')
+    // Longer than it takes to call an ending refused.
+    await eventually(
+      () => faults().filter((what) => what === 'finish').length,
+      (n) => n > 6,
+    )
+    expect(journal.kept.map((ending) => ending.id)).toEqual([id])
+    await world.db.run(`alter role ${role} login`)
+    await becomes(id, 'sent')
+    await service.stop()
+    expect([peer.dots, await types(id)]).toEqual([1, ['queued', 'sending', 'sent']])
+    await world.db.run('select pg_terminate_backend(pid) from pg_stat_activity where usename = $1', [role])
+    await world.db.run(`drop role ${role}`)
+  })
+
+  test('a machine out of files while a message is composed is no fault of the message, however often it was tried', async () => {
+    const db = pool(2)
+    let left = 1
+    const rows: Db['rows'] = (statement, values) =>
+      statement.name === 'read-blob' && left-- > 0
+        ? Promise.reject(Object.assign(new Error('connect EMFILE'), { code: 'EMFILE', syscall: 'connect' }))
+        : db.rows<never>(statement, values)
+    const blob = world.nextId()
+    await world.db.run('insert into blobs (id, part, bytes) values ($1, 0, $2)', [blob, Buffer.from('Hello')])
+    const id = await one(await senderOf(), 'ok', { body: undefined, body_blob: blob })
+    await world.db.run('update outbound set attempts = 5 where message_id = $1', [id])
+    await started({ db: { ...db, rows } })
+    await becomes(id, 'sent')
+    expect(await types(id)).toEqual(['queued', 'sending', 'retrying', 'sending', 'sent'])
   })
 
   test('while a message is composed is no fault of the message, however often it was tried', async () => {

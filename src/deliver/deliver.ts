@@ -30,7 +30,7 @@ import type { ArmAnswer } from './conversation.ts'
 import type { Gate } from './fence.ts'
 import type { Journal } from './journal.ts'
 import { makeOutages } from './outages.ts'
-import { makePreparer } from './prepare.ts'
+import { makePreparer, NotComposable } from './prepare.ts'
 import { endingOf, isReplyToDot, putOff, unattempted } from './record.ts'
 import { makeRoom } from './room.ts'
 import { makeSlots, untilClaim } from './slots.ts'
@@ -291,8 +291,8 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
       tools.log.fault('attempt', error, { messageId: claimed.id })
       // Perhaps armed, perhaps past the dot: without the heartbeat the lease runs out, and the reaper goes by the row.
       if (flight.armAsked) return undefined
-      // That the database was away is no fault of the message.
-      const hopeless = claimed.attempt >= composeTriesMax && !isDatabaseAway(error)
+      // What else went wrong, in the database or on this machine, is no fault of the message.
+      const hopeless = claimed.attempt >= composeTriesMax && error instanceof NotComposable
       const outcome = hopeless
         ? ({ kind: 'failed', reason: 'not_composable' } as const)
         : ({ kind: 'retry', reason: 'worker_lost' } as const)
@@ -314,7 +314,7 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
   }
 
   /**
-   * Writes the end of a claim until the database has answered. What the database refuses to write, and what is still unheard when the time
+   * Writes the end of a claim until the database has heard it. What the database refuses to write, and what is still unheard when the time
    * for a shutdown is over, is left to the reaper; but for a reply to a dot, which the journal keeps for the next start.
    */
   const recordSurely = async (flight: InFlight, ending: Ending): Promise<void> => {
@@ -336,7 +336,7 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
         break
       } catch (error) {
         tools.log.fault('finish', error, { messageId: ending.id })
-        if (surelyAborted(error) && !isDatabaseAway(error) && ++refusals === refusedEndingsMax) break
+        if (surelyAborted(error) && !isDatabaseAway(error) && ++refusals === refusedEndingsMax) return journal(flight)
         const isOver = tools.patience.aborted || performance.now() > Math.min(flight.leaseEndsAt, giveUpAt)
         if (!running && isOver) return journal(flight)
         await pause(delayMs)

@@ -229,6 +229,32 @@ test('a reply whose telling failed is told again', async () => {
   expect([await statusOf(claim), own.journal.size]).toEqual(['sent', 0])
 })
 
+test('a reply that the database refuses to write holds up neither the others nor the gate, and stays for the next start', async () => {
+  const claims = [await armed(), await armed(), await armed()] as const
+  const folder = await delivered(3, claims.map(accepted))
+  await world.db.run(
+    `create function refuse_poison() returns trigger language plpgsql as $$ begin raise exception 'no'; end $$`,
+  )
+  await world.db.run(
+    `create trigger poison before update on messages for each row
+       when (new.id = '${claims[1].id}' and new.status = 'sent') execute function refuse_poison()`,
+  )
+  const first = await lifeIn(folder)
+  const fence = fenceOf(first)
+  await fence.start()
+  await until(fence, () => fence.isOpen())
+  expect([await Promise.all(claims.map(statusOf)), first.journal.size]).toEqual([['sent', 'sending', 'sent'], 1])
+  await fence.stop()
+  await first.release()
+  await world.db.run('drop trigger poison on messages')
+  await world.db.run('drop function refuse_poison')
+  const next = await lifeIn(folder)
+  const after = fenceOf(next)
+  await after.start()
+  await until(after, () => after.isOpen())
+  expect([await statusOf(claims[1]), next.journal.size]).toEqual(['sent', 0])
+})
+
 test('a session that was replaced while its look waited for its turn is asked no more; the new one is, until it answers', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
   ends.push(() => Promise.resolve(vi.useRealTimers()))

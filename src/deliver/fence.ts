@@ -3,7 +3,7 @@
 // so that work under way is given up at once, and so that the operator is told.
 import { lifecycle, type Service } from '../base/service.ts'
 import type { Log } from '../base/log.ts'
-import type { Ask } from '../store/database.ts'
+import { isDatabaseAway, surelyAborted, type Ask } from '../store/database.ts'
 import {
   checkInNode,
   knowsMark,
@@ -15,6 +15,7 @@ import {
   type DeliveryStop,
 } from '../store/fence.ts'
 import { limits } from '../config.ts'
+import type { Ending } from '../store/outbound.ts'
 import type { Journal } from './journal.ts'
 import type { MarkRecord, NodeFile } from './mark.ts'
 
@@ -131,19 +132,40 @@ export function makeFence(tools: FenceTools): Fence {
     changed()
   }
 
+  /** What the database has refused to write stays in the journal, for a start after whatever is wrong there; it holds up nobody. */
+  const refused = new Set<Ending>()
+
   const replay = async (ask: Ask, journal: Journal): Promise<void> => {
-    while (journal.inherited.length > 0) {
-      const endings = journal.inherited.slice(0, limits.claimsPerStatementMax)
-      const answers = await replayEndings(ask, endings)
-      for (const [at, ending] of endings.entries()) {
-        if (answers[at] === 'gone')
-          // Each with its own words, so that the log writes every one: nothing else tells of it.
-          log.fault('journal', new Error(`the database knows nothing of ${ending.id}, which a server has answered`), {
-            messageId: ending.id,
-            outcome: ending.outcome,
-          })
-        journal.settle(ending)
+    for (;;) {
+      const endings = journal.inherited.filter((ending) => !refused.has(ending)).slice(0, limits.claimsPerStatementMax)
+      if (endings.length === 0) return
+      try {
+        await tell(ask, journal, endings)
+      } catch (error) {
+        if (!surelyAborted(error) || isDatabaseAway(error)) throw error
+        for (const ending of endings) await tell(ask, journal, [ending]).catch(keep(ending))
       }
+    }
+  }
+
+  const keep =
+    (ending: Ending) =>
+    (error: unknown): void => {
+      if (!surelyAborted(error) || isDatabaseAway(error)) throw error
+      refused.add(ending)
+      log.fault('journal', error, { messageId: ending.id, outcome: ending.outcome })
+    }
+
+  const tell = async (ask: Ask, journal: Journal, endings: readonly Ending[]): Promise<void> => {
+    const answers = await replayEndings(ask, endings)
+    for (const [at, ending] of endings.entries()) {
+      if (answers[at] === 'gone')
+        // Each with its own words, so that the log writes every one: nothing else tells of it.
+        log.fault('journal', new Error(`the database knows nothing of ${ending.id}, which a server has answered`), {
+          messageId: ending.id,
+          outcome: ending.outcome,
+        })
+      journal.settle(ending)
     }
   }
 

@@ -31,8 +31,13 @@ export interface Prepared extends Content {
 }
 
 export interface Preparer {
-  /** Undefined when the content is gone. Throws for a fault of ours: a record that cannot be composed or signed. */
+  /** Undefined when the content is gone. Throws for a fault of ours; `NotComposable` where no later try could end otherwise. */
   prepare(claimed: Claimed): Promise<Prepared | undefined>
+}
+
+/** A record that nothing can be made of, whoever tries. */
+export class NotComposable extends Error {
+  override readonly name = 'NotComposable'
 }
 
 /** What a sending domain adds to its mail. */
@@ -59,7 +64,7 @@ export function makePreparer(db: Db, vault: Vault, sign?: Sign): Preparer {
 
   const prepare = async (claimed: Claimed): Promise<Prepared | undefined> => {
     const recipient = parseAddress(claimed.recipient)
-    if (recipient === undefined) throw new Error(`message ${claimed.id} has a recipient that is no address`)
+    if (recipient === undefined) throw new NotComposable(`message ${claimed.id} has a recipient that is no address`)
     const make = () => (claimed.source === 'smtp' ? kept(db, claimed) : composed(db, claimed))
     // What has to be fetched is fetched before its turn, which no waiting for the database may hold up.
     const fetched = cameWhole(claimed) ? undefined : await make()
@@ -133,7 +138,8 @@ async function kept(db: Db, claimed: Claimed): Promise<Signable | undefined> {
 
 function submitted(claimed: Claimed, mail: Buffer): Signable {
   const header = readHeaderBlock(mail, limits.submissionHeaderBytesMax + addedHeaderBytesMax)
-  if (header === undefined) throw new Error(`message ${claimed.id} was submitted with a header that cannot be read`)
+  if (header === undefined)
+    throw new NotComposable(`message ${claimed.id} was submitted with a header that cannot be read`)
   return {
     fields: header.lines.map(({ name, value }) => [name, value] as const),
     body: mail.subarray(header.bodyStart),
@@ -166,7 +172,7 @@ async function compose(db: Db, claimed: Claimed): Promise<ComposedMail | undefin
       if (bytes === undefined) return undefined
       attachments.push({ ...file, bytes })
     }
-  return composeMail({
+  const draft = {
     messageId: claimed.id,
     hostname: hostOf(claimed.sender),
     from: { address: claimed.sender, name: claimed.senderName ?? undefined },
@@ -176,7 +182,12 @@ async function compose(db: Db, claimed: Claimed): Promise<ComposedMail | undefin
     attachments,
     createdAt: claimed.createdAt,
     isNotice: claimed.source === 'notice',
-  })
+  }
+  try {
+    return composeMail(draft)
+  } catch (cause) {
+    throw new NotComposable(`message ${claimed.id} cannot be composed`, { cause })
+  }
 }
 
 /** A new key signs what is accepted so long after the switch: no node goes by what it read before it any more. */

@@ -124,6 +124,15 @@ test.each(['prefer', 'require', 'verify-ca', 'verify-full'])(
   },
 )
 
+test.each([
+  ['28000', 'role "posthorn" is not permitted to log in'],
+  ['28P01', 'password authentication failed for user "posthorn"'],
+  ['3D000', 'database "posthorn" does not exist'],
+])('a server that lets nobody in (%s) is an outage, and has surely done nothing', (code, words) => {
+  const error = Object.assign(new Error(words), { code, severity: 'FATAL' })
+  expect([surelyAborted(error), isDatabaseAway(error)]).toEqual([true, true])
+})
+
 test("a line that breaks is an outage and proves nothing, though its error's name has five letters like the server's; so does one that the server ended for its time", () => {
   const broken = Object.assign(new Error('write EPIPE'), { code: 'EPIPE', errno: -32, syscall: 'write' })
   expect([surelyAborted(broken), isDatabaseAway(broken)]).toEqual([false, true])

@@ -324,12 +324,15 @@ const timeIsUp = '25P04'
 /** A deadlock or a serialization failure: the same batch again, whole. */
 const mayRepeat = (error: unknown): boolean => ['40P01', '40001', '55P03'].includes(sqlState(error) ?? '')
 
-/** True when the database cannot be reached, is too slow, full or going down: callers are told to come back. */
+/**
+ * True when the database cannot be reached, lets nobody in, is too slow, full or going down: callers are told to come back. A login that is refused
+ * (28, 3D) is no answer to what was asked: behind a failover, or while a password is changed, it may be let in a moment later.
+ */
 export function isDatabaseAway(error: unknown): boolean {
   const state = sqlState(error)
   if (state !== undefined)
     return (
-      ['08', '53', '57', '58', '55'].includes(state.slice(0, 2)) ||
+      ['08', '28', '3D', '53', '55', '57', '58'].includes(state.slice(0, 2)) ||
       mayRepeat(error) ||
       ['25006', timeIsUp].includes(state)
     )
