@@ -279,6 +279,21 @@ describe('the same mail again', () => {
     expect(codeOf(await acceptMail(mailTo(sender, names(2), key('two'))))).toBe('idempotency_key_reused')
     expect(await charged(sender)).toBe(2)
   })
+
+  test('with a key too, who comes again may come with fewer, in another order, or after a suppression; with somebody new it is another mail', async () => {
+    const sender = await world.sender({ daily: 2 })
+    const key: Partial<MailSubmission> = { idempotency: { kind: 'key', key: 'k', hash: 'one' } }
+    const { ids } = taken(await acceptMail(mailTo(sender, names(2), key)))
+    for (const again of [names(2).toReversed(), names(1), names(2).slice(1)])
+      expect(await acceptMail(mailTo(sender, again, key))).toEqual({ ids, replayed: true })
+    await world.db.run(
+      `insert into suppressions (workspace_id, recipient_key, recipient, reason) values ($1, $2, $2, 'manual')`,
+      [sender.workspaceId, 'r0@receiver.test'],
+    )
+    expect(await acceptMail(mailTo(sender, names(2), key))).toEqual({ ids, replayed: true })
+    expect(codeOf(await acceptMail(mailTo(sender, names(3), key)))).toBe('idempotency_key_reused')
+    expect(await kept(sender)).toBe(2)
+  })
 })
 
 describe('the content', () => {

@@ -87,7 +87,7 @@ async function answerTo(
 ): Promise<AcceptedMail | Refusal | undefined> {
   const { idempotency } = mail
   const taken = known.map(({ repeated_id }) => repeated_id)
-  if (idempotency?.kind !== 'repeat' || taken.every((id) => id === null)) return verdictOn(mail, known)
+  if (idempotency?.kind !== 'repeat' || taken.every((id) => id === null)) return verdictOn(tools, mail, known)
   const recipients = mail.recipients.filter((_recipient, at) => taken[at] === null)
   if (recipients.length === 0) return { ids: taken as MessageId[], replayed: true }
   const others = await decide(tools, { ...mail, recipients })
@@ -96,7 +96,11 @@ async function answerTo(
   return { ids: taken.map((id) => id ?? (ids.shift() as MessageId)), replayed: false }
 }
 
-function verdictOn(mail: MailSubmission, known: readonly Admission[]): AcceptedMail | Refusal | undefined {
+async function verdictOn(
+  tools: AcceptTools,
+  mail: MailSubmission,
+  known: readonly Admission[],
+): Promise<AcceptedMail | Refusal | undefined> {
   const [first] = known
   if (first === undefined) throw new Error('a group without an answer')
   const { idempotency } = mail
@@ -106,8 +110,21 @@ function verdictOn(mail: MailSubmission, known: readonly Admission[]): AcceptedM
   }
   const verdict = judge(asked, { ...first, suppressed: known.some(({ suppressed }) => suppressed) })
   if (verdict !== 'repeated') return verdict
-  return { ids: first.repeated_ids ?? [first.repeated_id as MessageId], replayed: true }
+  const ids = first.repeated_ids ?? [first.repeated_id as MessageId]
+  return idempotency?.kind === 'key' && !(await isFor(tools, mail, ids)) ? keyReused : { ids, replayed: true }
 }
+
+/** A yes would say of somebody new that there is a message. */
+async function isFor(tools: AcceptTools, mail: MailSubmission, ids: readonly MessageId[]): Promise<boolean> {
+  const records = await Promise.all(ids.map((id) => tools.readRecord(mail.workspaceId, id)))
+  const known = new Set(records.map((record) => record?.recipient))
+  return mail.recipients.every(({ text }) => known.has(text))
+}
+
+const keyReused = refuse(
+  'idempotency_key_reused',
+  'This X-Idempotency-Key was used before, and not for all of these recipients; use a new key for them.',
+)
 
 /** Commits. Where the outcome of the commit is not known, the first id is looked up on another connection (decisions A1). */
 async function admit(

@@ -69,7 +69,7 @@ async function showReport(desk: Desk, file: string): Promise<void> {
 
 async function readBytes(file: string): Promise<Buffer> {
   const bytes = await readGiven(file)
-  if (bytes.length > limits.smtpMessageBytesMax)
-    throw new Mistake(`The file ${file} is larger than any report that is read (${limits.smtpMessageBytesMax} bytes).`)
+  if (bytes.length > limits.feedbackBytesMax)
+    throw new Mistake(`The file ${file} is larger than any report that is read (${limits.feedbackBytesMax} bytes).`)
   return bytes
 }

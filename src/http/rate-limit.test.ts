@@ -10,7 +10,7 @@ const state = (window: QuotaState['window'], limit: number, remaining: number, r
 })
 
 test.each([
-  ['the smallest share left', [state('hour', 100, 50, 10), state('day', 1000, 100, 20)], '1000'],
+  ['the fewest messages left', [state('hour', 100, 50, 10), state('day', 1000, 60, 20)], '100'],
   [
     'among equals the one that takes longest',
     [state('hour', 100, 0, 10), state('month', 10, 0, 9000), state('day', 5, 0, 20)],

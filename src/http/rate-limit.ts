@@ -1,5 +1,5 @@
-// RateLimit headers of the tightest window (decisions D): the one with the smallest share left, and among equals the
-// one that takes longest to give room again.
+// RateLimit headers of the tightest window (decisions D): the one in which the fewest messages are left, so that as many as they name will be
+// taken; among equals the one that takes longest to give room again.
 import type { QuotaState } from '../domain/submission.ts'
 
 function tightest(quota: readonly QuotaState[]): QuotaState | undefined {
@@ -9,11 +9,9 @@ function tightest(quota: readonly QuotaState[]): QuotaState | undefined {
 }
 
 function isTighter(one: QuotaState, other: QuotaState): boolean {
-  const difference = share(one) - share(other)
+  const difference = one.remaining - other.remaining
   return difference === 0 ? one.resetSeconds > other.resetSeconds : difference < 0
 }
-
-const share = (state: QuotaState): number => (state.limit > 0 ? state.remaining / state.limit : 0)
 
 /** None for an unlimited plan. */
 export function rateLimitHeaders(quota: readonly QuotaState[]): Record<string, string> {

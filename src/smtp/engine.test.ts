@@ -188,7 +188,7 @@ test('what is read is given back when the peer is lost, at RSET, and after the a
 test('a message without room for it gets 452 and the next one is taken', () => {
   const { say, heard, kept } = open({}, {}, 10)
   say(`${envelope}DATA\r\ntoo long for it\r\n.\r\nMAIL FROM:<a@b>\r\nRCPT TO:<c@d>\r\nDATA\r\nshort\r\n.\r\n`)
-  expect(heard()).toContain('354 End data with <CRLF>.<CRLF>\r\n452 4.3.1 ')
+  expect(heard()).toContain('354 End data with <CRLF>.<CRLF>\r\n451 4.3.1 ')
   expect(kept).toEqual(['short\r\n'])
 })
 

@@ -73,7 +73,7 @@ export const replies = {
   badParameter: { code: 501, enhanced: '5.5.4', text: 'Parameter value not valid' },
 
   tooManyErrors: { code: 421, enhanced: '4.7.0', text: 'Too many errors' },
-  noRoom: { code: 452, enhanced: '4.3.1', text: 'No room for this message now, come back later' },
+  noRoom: { code: 451, enhanced: '4.3.1', text: 'No room for this message now, come again in 10 seconds' },
   fault: { code: 451, enhanced: '4.3.0', text: 'Local error, come back later' },
   idle: { code: 421, enhanced: '4.4.2', text: 'Timeout' },
   sessionTooLong: { code: 421, enhanced: '4.4.2', text: 'Session too long, come back' },
@@ -86,8 +86,9 @@ export const mistakeReplies = {
   characters: { code: 500, enhanced: '5.5.2', text: 'Control characters or broken UTF-8 in a command' },
   argument: { code: 501, enhanced: '5.5.4', text: 'Arguments not valid' },
   sender: { code: 501, enhanced: '5.1.7', text: 'Bad sender address: write <local@domain>, of 254 octets at most' },
+  // RFC 5321 allows 501; decisions F name one code for every address that is none.
   recipient: {
-    code: 501,
+    code: 550,
     enhanced: '5.1.3',
     text: 'Bad recipient address: write <local@domain>, of 254 octets at most',
   },

@@ -144,8 +144,12 @@ class SubmissionPolicy implements Policy {
       this.#note(mistakes[mail.mistake].counts, domain)
       return replyToMistake(mail)
     }
-    const mailboxId = await this.#tools.doors.mailboxOf(workspaceId, mail.from)
-    if (mailboxId === undefined) return this.#refuse(notOurs, domain)
+    const { mailboxOf } = this.#tools.doors
+    const [mailboxId, sender] = await Promise.all([
+      mailboxOf(workspaceId, mail.from),
+      envelope.from === mail.from.text ? 'the same' : mailboxOf(workspaceId, addressOf(envelope.from)),
+    ])
+    if (mailboxId === undefined || sender === undefined) return this.#refuse(notOurs, domain)
     const idempotency = await idempotencyOf(mail, bytes, envelope, credentialId)
     const answer = await this.#tools.doors.acceptMail({
       workspaceId,
@@ -228,12 +232,17 @@ function mayNotSend({ blocked: isBlocked, apiSending, upgradeUrl }: Submitter): 
   )
 }
 
-/** Every RCPT passed `rcpt`; the same address twice is one message. */
+/** Of what passed `mail` or `rcpt`. */
+function addressOf(text: string): EmailAddress {
+  const address = parseAddress(text)
+  if (address === undefined) throw new Error('a sender or a recipient that is no address was taken')
+  return address
+}
+
+/** The same address twice is one message. */
 function differentOf(texts: readonly string[]): EmailAddress[] {
   const found = new Map<string, EmailAddress>()
-  for (const text of texts) {
-    const address = parseAddress(text)
-    if (address === undefined) throw new Error('a recipient that is no address was taken')
+  for (const address of texts.map(addressOf)) {
     if (!found.has(address.text)) found.set(address.text, address)
   }
   return [...found.values()]
@@ -246,13 +255,14 @@ function differentOf(texts: readonly string[]): EmailAddress[] {
 async function idempotencyOf(
   mail: SubmittedMail,
   bytes: Buffer,
-  { from, recipients }: Envelope,
+  { from }: Envelope,
   credentialId: string,
 ): Promise<MailSubmission['idempotency']> {
   const { idempotencyKey: key, messageId } = mail
   if (key === undefined && messageId === undefined) return undefined
   const content = await sha256(bytes)
-  if (key !== undefined) return { kind: 'key', key, hash: hash('sha256', [from, ...recipients, content].join('\n')) }
+  // Not the recipients: who comes again without an answer may come with fewer, or in another order (accept/mail.ts asks for them).
+  if (key !== undefined) return { kind: 'key', key, hash: hash('sha256', [mail.from.key, content].join('\n')) }
   return { kind: 'repeat', key: hash('sha256', [credentialId, from, content].join('\n')), hash: content }
 }
 
