@@ -1082,6 +1082,9 @@ export const limits = {
   doctorDiskShareLow: 0.1,
   doctorMemoryBytesLow: 900e6,
   queueFactsRowsMax: 1_000_000,
+  /** What operators see of the queue. */
+  queueRowsReadMax: 100_000,
+  queueLanesShown: 200,
   /** Numbers out of the database are this old at most. */
   metricsKeptMs: 15_000,
   /** A scrape waits for them so long: whatever the database does, the other numbers are told. */

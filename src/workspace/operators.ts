@@ -1,10 +1,8 @@
 // What operators look at in the dashboard: the queue, and the installation.
+import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import type { Db } from '../store/database.ts'
 import { readDatabaseFacts, readLanes } from '../store/views/operations.ts'
-
-/** Rows of the queue that the overview looks at. */
-const queueRowsMax = 100_000
 
 export interface QueueLane {
   readonly workspaceId: WorkspaceId
@@ -16,14 +14,20 @@ export interface QueueLane {
   readonly attemptsMax: number
 }
 
-export async function readQueue(
-  db: Db,
-): Promise<{ readonly total: number; readonly truncated: boolean; readonly lanes: readonly QueueLane[] }> {
-  const rows = await readLanes(db, queueRowsMax)
-  const total = rows.reduce((sum, row) => sum + row.many, 0)
+export interface Queue {
+  readonly total: number
+  readonly truncated: boolean
+  /** Of workspace, destination and state; `lanes` has the largest of them. */
+  readonly groups: number
+  readonly lanes: readonly QueueLane[]
+}
+
+export async function readQueue(db: Db): Promise<Queue> {
+  const rows = await readLanes(db, limits.queueRowsReadMax, limits.queueLanesShown)
   return {
-    total,
-    truncated: total >= queueRowsMax || rows.length >= 200,
+    total: rows[0]?.total ?? 0,
+    truncated: rows[0]?.more ?? false,
+    groups: rows[0]?.groups ?? 0,
     lanes: rows.map((row) => ({
       workspaceId: row.workspace_id,
       workspaceName: row.workspace_name,

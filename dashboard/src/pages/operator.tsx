@@ -256,12 +256,13 @@ export function OperatorQueue() {
   return (
     <Page title="Queue" about="What is not final yet, by workspace and destination.">
       <Answered query={query}>
-        {({ total, truncated, lanes }) => (
+        {({ total, truncated, groups, lanes }) => (
           <>
             <p>
               <strong className="text-xl tabular-nums">{total.toLocaleString()}</strong>{' '}
               {total === 1 ? 'message waits or is' : 'messages wait or are'} being sent
-              {truncated && ' (the first 100,000 are shown)'}.
+              {truncated && ' (the first 100,000 are counted)'}.
+              {groups > lanes.length && ` The largest ${lanes.length} of ${groups.toLocaleString()} groups are shown.`}
             </p>
             <Card flush>
               {lanes.length === 0 ? (

@@ -129,8 +129,9 @@ export const operators = {
       200,
       'The queue.',
       Type.Object({
-        total: Type.Integer({ description: 'Messages that are not final.' }),
-        truncated: Type.Boolean({ description: 'There are more than were looked at.' }),
+        total: Type.Integer({ description: 'Messages that are not final, in all groups; of a long queue 100,000.' }),
+        truncated: Type.Boolean({ description: 'There are more messages than were counted.' }),
+        groups: Type.Integer({ description: 'How many groups there are; `lanes` has the 200 largest.' }),
         lanes: Type.Array(
           Type.Object({
             workspaceId: uuid('The workspace.'),

@@ -21,21 +21,29 @@ export interface LaneRow {
   readonly many: number
   readonly oldest_due_at: Date
   readonly attempts_max: number
+  /** Of all that were looked at, in this group and the others. */
+  readonly total: number
+  readonly groups: number
+  /** There are more than were looked at. */
+  readonly more: boolean
 }
 
-// At most $1 rows of the queue are looked at: of a longer one this is the beginning.
+// At most $1 rows of the queue are looked at: of a longer one this is the beginning. The sums are of all its groups, the rows of the $2 largest.
 const lanes = sql(
   'queue-lanes',
-  `select q.workspace_id, w.name workspace_name, q.destination, q.status, q.many, q.oldest_due_at, q.attempts_max
+  `select q.workspace_id, w.name workspace_name, q.destination, q.status, q.many, q.oldest_due_at, q.attempts_max, q.total, q.groups,
+          q.total = $1 and exists (select from outbound offset $1 limit 1) more
      from (
-       select l.workspace_id, l.destination, l.status, count(*)::integer many, min(l.due_at) oldest_due_at, max(l.attempts) attempts_max
+       select l.workspace_id, l.destination, l.status, count(*)::integer many, min(l.due_at) oldest_due_at, max(l.attempts) attempts_max,
+              (sum(count(*)) over ())::integer total, (count(*) over ())::integer groups
          from (select workspace_id, destination, status, due_at, attempts from outbound limit $1) l
-        group by 1, 2, 3 order by many desc, 1, 2, 3 limit 200) q
+        group by 1, 2, 3 order by many desc, 1, 2, 3 limit $2) q
      cross join lateral (select x.name from workspaces x where x.id = q.workspace_id limit 1) w
     order by q.many desc, 1, 3, 4`,
 )
 
-export const readLanes = (db: Db, rowsMax: number): Promise<LaneRow[]> => db.rows<LaneRow>(lanes, [rowsMax])
+export const readLanes = (db: Db, rowsMax: number, lanesMax: number): Promise<LaneRow[]> =>
+  db.rows<LaneRow>(lanes, [rowsMax, lanesMax])
 
 export interface DatabaseFacts {
   readonly version: string
