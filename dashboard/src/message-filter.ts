@@ -5,7 +5,7 @@ export interface MessageFilter {
   readonly deliveryStatus?: string
   readonly text?: string
   readonly recipient?: string
-  /** Days as the browser counts them, both included. */
+  /** Days as the browser counts them, both included; or instants, the second not included. */
   readonly from?: string
   readonly to?: string
 }
@@ -14,13 +14,17 @@ const isText = (value: string): boolean => value !== ''
 /** One on which there may have been a message: no year that is still being typed. */
 export const isDay = (value: string): boolean =>
   /^(?:19[7-9]|2\d\d)\d-\d\d-\d\d$/.test(value) && !Number.isNaN(Date.parse(value))
+/** As the service tells them: what a chart counts begins between two days of the browser. */
+export const isInstant = (value: string): boolean =>
+  /^\d{4}-\d\d-\d\dT[\d:.]+Z$/.test(value) && isDay(value.slice(0, 10)) && !Number.isNaN(Date.parse(value))
+const isTime = (value: string): boolean => isDay(value) || isInstant(value)
 const members = {
   status: isText,
   deliveryStatus: isText,
   text: isText,
   recipient: isText,
-  from: isDay,
-  to: isDay,
+  from: isTime,
+  to: isTime,
 } as const satisfies Record<keyof MessageFilter, (value: string) => boolean>
 
 /** What of it means something; the rest is as if it were not there. */

@@ -6,8 +6,8 @@ import { AxeBuilder } from '@axe-core/playwright'
 import { chromium, type BrowserContext, type Page } from 'playwright-core'
 
 export interface TestBrowser {
-  /** A person of their own: no cookie of anybody else. */
-  person(): Promise<Page>
+  /** A person of their own: no cookie of anybody else; perhaps far away. */
+  person(timezoneId?: string): Promise<Page>
   /** What must never happen and did, with the address where it did. */
   readonly incidents: readonly string[]
   close(): Promise<void>
@@ -21,8 +21,13 @@ export async function startBrowser(origin: string, args: readonly string[] = [])
   const contexts: BrowserContext[] = []
   return {
     incidents,
-    person: async () => {
-      const context = await browser.newContext({ locale: 'en-GB', viewport: desktop, reducedMotion: 'reduce' })
+    person: async (timezoneId) => {
+      const context = await browser.newContext({
+        locale: 'en-GB',
+        viewport: desktop,
+        reducedMotion: 'reduce',
+        ...(timezoneId !== undefined && { timezoneId }),
+      })
       contexts.push(context)
       context.setDefaultTimeout(actionMs)
       const page = await context.newPage()

@@ -3,7 +3,7 @@ import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import { Mail, Search } from 'lucide-react'
 import { useEffect, useState } from 'react'
 import { PagedTable } from '../list.tsx'
-import { isDay, readFilter, type MessageFilter } from '../message-filter.ts'
+import { isDay, isInstant, readFilter, type MessageFilter } from '../message-filter.ts'
 import type { MessageListItem } from '../shapes.ts'
 import { useSearchField } from '../shortcuts.ts'
 import { StateBadge, states } from '../ui/badge.tsx'
@@ -12,7 +12,7 @@ import { Choice, TextField, textIn } from '../ui/field.tsx'
 import { Card, Page } from '../ui/page.tsx'
 import { Empty } from '../ui/states.tsx'
 import type { Column } from '../ui/table.tsx'
-import { Time } from '../ui/time.tsx'
+import { exactly, Time } from '../ui/time.tsx'
 
 /** What a mail is called: some have no subject, or one of blanks. */
 export const titleOf = (subject: string | undefined): string =>
@@ -53,16 +53,38 @@ export const messageColumns: readonly Column<MessageListItem>[] = [
 
 const isId = /^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/i
 
-const isBackwards = ({ from, to }: MessageFilter): boolean => from !== undefined && to !== undefined && to < from
-
 /** The filter as the service wants it: instants, the last day to its end. Dates without a time are read as the browser's own midnight. */
 function asked({ from, to, ...filter }: MessageFilter): Readonly<Record<string, string>> {
   const midnight = (day: string, later: number) => {
+    if (isInstant(day)) return day
     const at = new Date(`${day}T00:00:00`)
     at.setDate(at.getDate() + later)
     return at.toISOString()
   }
   return { ...filter, ...(from && { from: midnight(from, 0) }), ...(to && { to: midnight(to, 1) }) }
+}
+
+/** A range that holds nothing. */
+function isBackwards(filter: MessageFilter): boolean {
+  const { from, to } = asked(filter)
+  return from !== undefined && to !== undefined && Date.parse(to) <= Date.parse(from)
+}
+
+/** As a field for days takes it: the browser's own. */
+function dayOf(time = ''): string {
+  if (!isInstant(time)) return time
+  const at = new Date(time)
+  const two = (number: number) => String(number).padStart(2, '0')
+  return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`
+}
+
+/** What the fields for days cannot show of instants. */
+function Range({ from = '', to = '' }: MessageFilter) {
+  const words = [
+    ...(isInstant(from) ? [`since ${exactly(new Date(from))}`] : []),
+    ...(isInstant(to) ? [`before ${exactly(new Date(to))}`] : []),
+  ]
+  return words.length > 0 && <p className="text-sm text-soft">Accepted {words.join(' and ')}.</p>
 }
 
 interface DayFieldProps {
@@ -142,12 +164,12 @@ export function Messages() {
           value={filter.deliveryStatus ?? ''}
           onChange={(event) => look({ deliveryStatus: event.target.value })}
         />
-        <DayField label="From" max={filter.to} day={filter.from ?? ''} choose={(from) => look({ from })} />
+        <DayField label="From" max={dayOf(filter.to)} day={dayOf(filter.from)} choose={(from) => look({ from })} />
         <DayField
           label="To"
-          min={filter.from}
+          min={dayOf(filter.from)}
           mistake={isBackwards(filter) ? 'This is before “From”.' : undefined}
-          day={filter.to ?? ''}
+          day={dayOf(filter.to)}
           choose={(to) => look({ to })}
         />
         <Button
@@ -158,6 +180,7 @@ export function Messages() {
           Search
         </Button>
       </form>
+      <Range {...filter} />
       <Card flush>
         <PagedTable<MessageListItem>
           name="messages"

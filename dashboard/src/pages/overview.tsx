@@ -54,7 +54,7 @@ export function Overview() {
       <WebhookTrouble endpoint={endpoint.data} />
       {isNew && sender !== undefined && <FirstMessage sender={sender} onKey={() => setHasKey(true)} />}
       <Answered query={series} rows={3}>
-        {({ totals }) => <Totals totals={totals} />}
+        {({ totals, from }) => <Totals totals={totals} from={from} />}
       </Answered>
       <div className="grid items-start gap-6 lg:grid-cols-[minmax(0,1fr)_20rem]">
         <Card title="Over time">
@@ -103,7 +103,8 @@ const shown: readonly (readonly [
   ['unknown', 'Unknown', 'delivery_unknown', { status: 'delivery_unknown' }],
 ]
 
-function Totals({ totals }: { readonly totals: UsageSeries['totals'] }) {
+/** Each leads to the messages since the beginning of what is counted; that ends now, as they do. */
+function Totals({ totals, from }: Pick<UsageSeries, 'totals' | 'from'>) {
   const { latencyMs } = totals
   return (
     <section aria-label="Totals">
@@ -112,7 +113,7 @@ function Totals({ totals }: { readonly totals: UsageSeries['totals'] }) {
           const { icon: Icon } = states[state]
           return (
             <li key={name} className="bg-card">
-              <Link to="/messages" search={search} className="grid gap-1 px-4 py-3 hover:bg-sunken">
+              <Link to="/messages" search={{ ...search, from }} className="grid gap-1 px-4 py-3 hover:bg-sunken">
                 <span className="flex items-center gap-1.5 text-xs text-soft">
                   <Icon aria-hidden className="size-3.5" /> {words}
                 </span>

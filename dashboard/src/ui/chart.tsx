@@ -5,7 +5,7 @@ import './language.ts'
 import uPlot from 'uplot'
 import 'uplot/dist/uPlot.min.css'
 import type { UsageSeries } from '../shapes.ts'
-import { exactly } from './time.tsx'
+import { exactly, utcDay } from './time.tsx'
 
 type Count = Exclude<keyof UsageSeries['points'][number], 'at' | 'latencyMs'>
 const lines: readonly (readonly [name: Count, words: string, colour: string, dash?: number[]])[] = [
@@ -19,9 +19,13 @@ const lines: readonly (readonly [name: Count, words: string, colour: string, das
 ]
 const height = 240
 const hours = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit' })
-const days = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short' })
+const daysWords = { day: 'numeric', month: 'short' } as const
+const days = new Intl.DateTimeFormat(undefined, daysWords)
+const daysInUtc = new Intl.DateTimeFormat(undefined, { ...daysWords, timeZone: 'UTC' })
+const daySeconds = 86_400
 
 export function Chart({ series }: { readonly series: UsageSeries }) {
+  const { step: pointStep } = series
   const place = useRef<HTMLDivElement>(null)
   const theme = useTheme()
   const data = useMemo(
@@ -40,7 +44,7 @@ export function Chart({ series }: { readonly series: UsageSeries }) {
   useEffect(() => {
     const element = place.current
     if (element === null) return
-    const made = new uPlot(optionsFor(element, setHovered), latest.current, element)
+    const made = new uPlot(optionsFor(element, pointStep, setHovered), latest.current, element)
     plot.current = made
     const watch = new ResizeObserver(() => made.setSize({ width: element.clientWidth, height }))
     watch.observe(element)
@@ -48,7 +52,7 @@ export function Chart({ series }: { readonly series: UsageSeries }) {
       watch.disconnect()
       made.destroy()
     }
-  }, [theme])
+  }, [theme, pointStep])
   useEffect(() => plot.current?.setData(data), [data])
   useEffect(() => {
     const { current } = plot
@@ -56,7 +60,7 @@ export function Chart({ series }: { readonly series: UsageSeries }) {
     if (current === undefined || seconds === undefined) return
     current.setCursor({ left: current.valToPos(seconds, 'x'), top: height / 3 })
     return () => plot.current?.setCursor({ left: -10, top: -10 })
-  }, [chosen, data, theme])
+  }, [chosen, data, theme, pointStep])
   const last = series.points.length - 1
   const at = chosen ?? hovered
   const point = at === undefined ? undefined : series.points[at]
@@ -78,14 +82,14 @@ export function Chart({ series }: { readonly series: UsageSeries }) {
         aria-valuemin={0}
         aria-valuemax={Math.max(last, 0)}
         aria-valuenow={at ?? last}
-        aria-valuetext={point === undefined ? 'None; go with the arrow keys' : inWords(point)}
+        aria-valuetext={point === undefined ? 'None; go with the arrow keys' : inWords(point, pointStep)}
         className="relative min-w-0 rounded"
         onKeyDown={step}
         onBlur={() => choose(undefined)}
         onMouseMove={() => choose(undefined)}
       >
         <div ref={place} aria-hidden className="min-w-0" />
-        {point !== undefined && at !== undefined && <Exact point={point} isLeft={at * 2 > last} />}
+        {point !== undefined && at !== undefined && <Exact point={point} step={pointStep} isLeft={at * 2 > last} />}
       </div>
       <figcaption className="flex flex-wrap gap-x-4 gap-y-1 text-xs text-soft">
         {lines.map(([name, words, colour, dash]) => (
@@ -98,6 +102,7 @@ export function Chart({ series }: { readonly series: UsageSeries }) {
             {words} <span className="tabular-nums">{series.totals[name].toLocaleString()}</span>
           </span>
         ))}
+        {pointStep === 'day' && <span>Days begin and end in UTC.</span>}
       </figcaption>
       <details className="text-sm">
         <summary className="text-soft">As a table</summary>
@@ -106,7 +111,7 @@ export function Chart({ series }: { readonly series: UsageSeries }) {
             <thead>
               <tr>
                 <th scope="col" className="pr-3 font-medium">
-                  From
+                  {pointStep === 'day' ? 'Day' : 'From'}
                 </th>
                 {lines.map(([name, words]) => (
                   <th key={name} scope="col" className="pr-3 text-right font-medium">
@@ -118,7 +123,9 @@ export function Chart({ series }: { readonly series: UsageSeries }) {
             <tbody>
               {rows.map((each) => (
                 <tr key={each.at}>
-                  <td className="pr-3 whitespace-nowrap">{new Date(each.at).toLocaleString()}</td>
+                  <td className="pr-3 whitespace-nowrap">
+                    {pointStep === 'day' ? utcDay(new Date(each.at)) : new Date(each.at).toLocaleString()}
+                  </td>
                   {lines.map(([name]) => (
                     <td key={name} className="pr-3 text-right">
                       {each[name]}
@@ -135,6 +142,9 @@ export function Chart({ series }: { readonly series: UsageSeries }) {
 }
 
 type Point = UsageSeries['points'][number]
+type Step = UsageSeries['step']
+
+const covered = ({ at }: Point, step: Step) => (step === 'day' ? utcDay : exactly)(new Date(at))
 
 /** Where a key leads from a point, or from none. */
 const steps: Readonly<Record<string, (at: number | undefined, last: number) => number | 'away'>> = {
@@ -149,19 +159,19 @@ const steps: Readonly<Record<string, (at: number | undefined, last: number) => n
 
 const told = (point: Point) => lines.filter(([name]) => point[name] > 0)
 
-function inWords(point: Point): string {
+function inWords(point: Point, step: Step): string {
   const numbers = told(point).map(([name, words]) => `${words} ${point[name].toLocaleString()}`)
-  return `${exactly(new Date(point.at))}: ${numbers.length === 0 ? 'nothing' : numbers.join(', ')}`
+  return `${covered(point, step)}: ${numbers.length === 0 ? 'nothing' : numbers.join(', ')}`
 }
 
 /** On the half of the picture where the cursor is not. */
-function Exact({ point, isLeft }: { readonly point: Point; readonly isLeft: boolean }) {
+function Exact({ point, step, isLeft }: { readonly point: Point; readonly step: Step; readonly isLeft: boolean }) {
   return (
     <div
       aria-hidden
       className={`pointer-events-none absolute top-2 grid gap-1 rounded-lg border border-line bg-card px-2.5 py-2 text-xs tabular-nums shadow-md ${isLeft ? 'left-12' : 'right-2'}`}
     >
-      <p className="font-medium">{exactly(new Date(point.at))}</p>
+      <p className="font-medium">{covered(point, step)}</p>
       {told(point).length === 0 && <p className="text-soft">Nothing</p>}
       {told(point).map(([name, words, colour, dash]) => (
         <p key={name} className="flex items-center gap-1.5">
@@ -177,7 +187,7 @@ function Exact({ point, isLeft }: { readonly point: Point; readonly isLeft: bool
   )
 }
 
-function optionsFor(element: HTMLElement, show: (at: number | undefined) => void): uPlot.Options {
+function optionsFor(element: HTMLElement, step: Step, show: (at: number | undefined) => void): uPlot.Options {
   /** As the browser resolves it: a canvas knows neither variables nor `light-dark()`. */
   const colour = (name: string) => {
     element.style.color = `var(${name})`
@@ -201,11 +211,7 @@ function optionsFor(element: HTMLElement, show: (at: number | undefined) => void
     padding: [8, 32, 0, 0],
     scales: { y: { range: (_plot, _least, most) => [0, Math.max(4, most * 1.1)] } },
     axes: [
-      {
-        ...axis,
-        values: (_plot, at, _axis, _space, stepSeconds) =>
-          at.map((seconds) => (stepSeconds < 86_400 ? hours : days).format(seconds * 1000)),
-      },
+      { ...axis, ...(step === 'day' ? axisOfDays : axisOfHours) },
       { ...axis, size: 44, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 1e6, 1e7] },
     ],
     series: [
@@ -219,6 +225,20 @@ function optionsFor(element: HTMLElement, show: (at: number | undefined) => void
       })),
     ],
   }
+}
+
+const axisOfHours: uPlot.Axis = {
+  values: (_plot, at, _axis, _space, stepSeconds) =>
+    at.map((seconds) => (stepSeconds < daySeconds ? hours : days).format(seconds * 1000)),
+}
+/** Its marks stand on midnights of UTC, where the points are, and not on those of the reader. */
+const axisOfDays: uPlot.Axis = {
+  incrs: [1, 2, 5, 10, 20, 50, 100].map((many) => many * daySeconds),
+  splits: (_plot, _axis, least, most, stepSeconds) => {
+    const first = Math.ceil(least / daySeconds) * daySeconds
+    return Array.from({ length: Math.floor((most - first) / stepSeconds) + 1 }, (_, n) => first + n * stepSeconds)
+  },
+  values: (_plot, at) => at.map((seconds) => daysInUtc.format(seconds * 1000)),
 }
 
 /** Changes when light becomes dark: a canvas does not follow by itself. */

@@ -13,6 +13,7 @@ const clockParts = {
 } as const
 const clock = new Intl.DateTimeFormat(undefined, clockParts)
 const dayAndClock = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short', ...clockParts })
+const dayInUtc = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeZone: 'UTC' })
 const steps = [
   ['second', 60],
   ['minute', 60],
@@ -33,6 +34,9 @@ export function said(at: Date, now: number): string {
 }
 
 export const exactly = (at: Date): string => exact.format(at)
+
+/** Of a day that is counted in UTC: in another zone its beginning is on another day. */
+export const utcDay = (at: Date): string => `${dayInUtc.format(at)} (UTC)`
 
 /** `now`, once a second while it matters to somebody. */
 function useNow(everyMs: number): number {

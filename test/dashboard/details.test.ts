@@ -1,0 +1,73 @@
+// What lists and charts must not leave unsaid, in a real browser over the whole binary: which day a point is of, what a number counts, what a key
+// may, why somebody is suppressed. Pictures are left in test/dashboard/screenshots-details.
+import { rmSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import type { Page } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { inspect } from '../world/browser.ts'
+import type { JourneyWorkspace } from '../world/journey-workspace.ts'
+import { heading, loaded, signIn, startVisit, type Login, type Visit } from './visit.ts'
+
+const screenshots = fileURLToPath(new URL('screenshots-details', import.meta.url))
+const soon = { interval: 20, timeout: 15_000 }
+
+let visit: Visit
+let shop: JourneyWorkspace
+let owner: Login
+let page: Page
+const go = (path: string, person = page) => person.goto(`${visit.origin}${path}`)
+const look = (name: string, person = page) => inspect(person, screenshots, name)
+
+beforeAll(async () => {
+  rmSync(screenshots, { recursive: true, force: true })
+  visit = await startVisit()
+  shop = await visit.posthorn.workspace({ name: 'Shop' })
+  owner = await visit.makeLogin('ann@people.example', shop.id, 'owner')
+  page = await visit.browser.person()
+  await signIn(page, visit.origin, owner)
+  await heading(page, 'Overview')
+}, 360_000)
+afterAll(async () => {
+  await visit?.end()
+  expect(visit?.browser.incidents).toEqual([])
+})
+
+describe('far in the west', () => {
+  const today = () => new Date().toLocaleDateString('en-GB', { dateStyle: 'medium', timeZone: 'UTC' })
+
+  test('a point of the 30 days is of the day that it counts, and a total leads to the messages of its time', async () => {
+    await visit.posthorn.query(
+      `insert into messages (workspace_id, id, mailbox_id, source, status, sequence, sender, recipient, recipient_key, subject, accepted_by, created_at, finished_at)
+       select $1, (substr(uuid_floor(made)::text, 1, 24) || '000000000001')::uuid, $2, 'rest', 'sent', 1, 'a@b.co', 'old@d.co', 'old@d.co', 'Old', 'node', made, made
+         from (select now() - interval '40 days' as made) old`,
+      [shop.id, shop.mailboxId],
+    )
+    await shop.accepted({ recipient: 'ann@example.com' })
+    const person = await visit.browser.person('Pacific/Pago_Pago')
+    await signIn(person, visit.origin, owner)
+    await heading(person, 'Overview')
+    await person.getByRole('button', { name: '30 days' }).click()
+    const chart = person.getByRole('slider', { name: 'A point of the chart' })
+    const last = async () => {
+      await chart.focus()
+      await person.keyboard.press('End')
+      const said = await chart.getAttribute('aria-valuetext')
+      return said?.startsWith(`${today()} (UTC): Accepted 1`)
+    }
+    await expect.poll(last, soon).toBe(true)
+    await person.getByText('Days begin and end in UTC.').waitFor()
+    await person.getByText('As a table').click()
+    expect(await person.getByRole('group', { name: 'Counts over time' }).innerText()).toContain(`${today()} (UTC)`)
+    expect(await look('days', person)).toEqual([])
+
+    await person.getByRole('region', { name: 'Totals' }).getByRole('link', { name: 'Accepted' }).click()
+    await heading(person, 'Messages')
+    const recipients = () => person.locator('main tbody tr td:first-child').allTextContents()
+    await expect.poll(recipients, soon).toEqual(['ann@example.com'])
+    await person.getByText(/^Accepted since /).waitFor()
+    expect(await look('counted', person)).toEqual([])
+    // A day that is chosen is the reader's own again, and without any they are all there.
+    await person.getByLabel('From', { exact: true }).fill('')
+    await expect.poll(recipients, soon).toEqual(['ann@example.com', 'old@d.co'])
+  })
+})
