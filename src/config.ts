@@ -549,6 +549,8 @@ export const limits = {
   metadataValueCharactersMax: 500,
   expiresAheadMsMax: 7 * 24 * 3600_000,
   idempotencyKeyCharactersMax: 255,
+  /** Of a list of what is allowed, in a refusal. */
+  valuesNamedMax: 40,
   // HTTP
   requestBytesMax: 48 * 1024 * 1024,
   requestHeadersMs: 10_000,

@@ -37,7 +37,7 @@ export function parseSendRequest(value: unknown, now: number, base64 = plainBase
       `"attachments" has ${count} items; send at most ${limits.attachmentsMax} with one message.`,
       { field: 'attachments' },
     )
-  if (!shape.Check(value)) return misshapen(shape.Errors(value)[0])
+  if (!shape.Check(value)) return misshapen(shape.Errors(value))
 
   const mailboxId = parseUuid(value.mailboxId)
   if (mailboxId === undefined) return wrong('mailboxId', 'must be a UUID, as the list of mailboxes shows it')
@@ -190,8 +190,8 @@ function attachmentCount(value: unknown): number {
   return Array.isArray(attachments) ? attachments.length : 0
 }
 
-/** The first disagreement with the schema, in plain words. */
-export function misshapen(error: TLocalizedValidationError | undefined): Refusal {
+/** The first disagreement with the schema, in plain words; the others say what else would have been right there. */
+export function misshapen([error, ...others]: readonly TLocalizedValidationError[]): Refusal {
   if (error === undefined) throw new Error('the schema refused a body without a reason')
   const path = error.instancePath.slice(1).split('/').map(unescapePointer).join('.')
   switch (error.keyword) {
@@ -209,24 +209,56 @@ export function misshapen(error: TLocalizedValidationError | undefined): Refusal
       )
     }
     case 'type': {
-      const type = String(error.params.type)
-      const phrase = `must be ${/^[aio]/.test(type) ? 'an' : 'a'} ${type}`
-      if (path !== '') return wrong(shown(path), phrase)
+      const orNull = others.some((other) => isNullAt(error.instancePath, other)) ? ', or null' : ''
+      if (path !== '') return wrong(shown(path), `must be ${typeWords(String(error.params.type))}${orNull}`)
       return refuse('invalid_request', 'The body must be a JSON object with the documented members.')
     }
     case 'minLength':
-      return wrong(shown(path), 'must not be empty')
-    case 'maxLength':
-      return wrong(shown(path), `must have at most ${error.params.limit} characters`)
+      return wrong(shown(path), isName(error, others) ? 'has an empty name' : 'must not be empty')
+    case 'maxLength': {
+      const subject = isName(error, others) ? 'must have a name of at most' : 'must have at most'
+      return wrong(shown(path), `${subject} ${error.params.limit} characters`)
+    }
     case 'maxProperties':
       return wrong(shown(path), `must have at most ${error.params.limit} members`)
+    case 'minItems':
+      return wrong(shown(path), `must have at least ${counted(error.params.limit, 'item')}`)
+    case 'maxItems':
+      return wrong(shown(path), `must have at most ${counted(error.params.limit, 'item')}`)
+    case 'minimum':
+      return wrong(shown(path), `must be at least ${error.params.limit}`)
+    case 'maximum':
+      return wrong(shown(path), `must be at most ${error.params.limit}`)
+    case 'enum':
+      return wrong(shown(path), `must be ${anyOf(error.params.allowedValues)}`)
     default:
+      // A keyword that no schema of ours had when this was written; a test asks each.
       return wrong(shown(path), error.message)
   }
 }
 
+const typeWords = (type: string): string => `${/^[aio]/.test(type) ? 'an' : 'a'} ${type}`
+const isNullAt = (path: string, error: TLocalizedValidationError): boolean =>
+  error.keyword === 'type' && error.instancePath === path && String(error.params.type) === 'null'
+/** The error is of a member's name, not of its value. */
+const isName = ({ instancePath }: TLocalizedValidationError, others: readonly TLocalizedValidationError[]): boolean =>
+  others.some(
+    (other) =>
+      other.keyword === 'propertyNames' &&
+      other.params.propertyNames.some((name) => instancePath === `${other.instancePath}/${escapePointer(name)}`),
+  )
+const counted = (many: number, noun: string): string => `${many} ${noun}${many === 1 ? '' : 's'}`
+
+/** All of them, as far as a sentence can hold. */
+function anyOf(values: readonly unknown[]): string {
+  const names = values.slice(0, limits.valuesNamedMax).map(String)
+  if (names.length < values.length) return `one of ${names.join(', ')} and ${values.length - names.length} more`
+  return names.length === 1 ? String(names[0]) : `one of ${names.slice(0, -1).join(', ')} or ${names.at(-1)}`
+}
+
 /** Names that a stranger chose are cut before they are repeated. */
 const shown = (path: string): string => path.slice(0, 128)
+const escapePointer = (name: string): string => name.replaceAll('~', '~0').replaceAll('/', '~1')
 const unescapePointer = (part: string): string => part.replaceAll('~1', '/').replaceAll('~0', '~')
 
 /** Formats are for people to read; what they mean is for the parsers. */

@@ -16,7 +16,7 @@ export function makeReader<S extends TSchema>(schema: S): Reader<S> {
   const shape = Compile(withoutFormats(schema))
   const members = Object.entries((schema as TSchema & { properties?: Record<string, Member> }).properties ?? {})
   return (value) => {
-    if (!shape.Check(value)) return misshapen(shape.Errors(value)[0])
+    if (!shape.Check(value)) return misshapen(shape.Errors(value))
     const clean: Record<string, unknown> = { ...(value as object) }
     for (const [name, { format }] of members) {
       const given = clean[name]

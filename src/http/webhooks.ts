@@ -56,7 +56,7 @@ export function webhookRoutes(app: FastifyInstance, face: Face, gateOf: (scope: 
 
   route(operations.readWebhook, (workspace) => webhooks.show(workspace))
   withBody(operations.setWebhook, (workspace, body, actor) =>
-    wholeSet.Check(body) ? webhooks.set(workspace, body, actor) : refused(misshapen(wholeSet.Errors(body)[0])),
+    wholeSet.Check(body) ? webhooks.set(workspace, body, actor) : refused(misshapen(wholeSet.Errors(body))),
   )
   route(operations.enableWebhook, (workspace, _, actor) => webhooks.enable(workspace, actor))
   route(operations.disableWebhook, (workspace, _, actor) => webhooks.disable(workspace, actor))
@@ -64,7 +64,7 @@ export function webhookRoutes(app: FastifyInstance, face: Face, gateOf: (scope: 
   route(operations.promoteWebhook, (workspace, _, actor) => webhooks.promote(workspace, actor))
   route(operations.testWebhook, (workspace) => webhooks.test(workspace))
   withBody(operations.replayWebhook, (workspace, body) => {
-    if (!wholeReplay.Check(body)) return refused(misshapen(wholeReplay.Errors(body)[0]))
+    if (!wholeReplay.Check(body)) return refused(misshapen(wholeReplay.Errors(body)))
     const wish = parseReplay(body)
     if (isRefusal(wish)) return refused(wish)
     return 'eventId' in wish ? webhooks.replayEvent(workspace, wish.eventId) : webhooks.replayRange(workspace, wish)
