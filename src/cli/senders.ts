@@ -245,9 +245,10 @@ function describeMailbox({ id, address, name, status }: Mailbox): string {
   return facts({ id, address, name, status })
 }
 
-function stateOf({ revokedAt, expiresAt }: ApiKey): string {
+function stateOf({ revokedAt, expiresAt, expired }: ApiKey): string {
   if (revokedAt !== undefined) return `revoked ${revokedAt.toISOString()}`
-  return expiresAt === undefined ? 'valid' : `valid until ${expiresAt.toISOString()}`
+  if (expiresAt === undefined) return 'valid'
+  return `${expired ? 'expired' : 'valid until'} ${expiresAt.toISOString()}`
 }
 
 function describeKey(key: ApiKey): string {

@@ -570,6 +570,11 @@ describe('keys', () => {
     }
     await office.world.setClock()
     expect(asked).toEqual([201, 400])
+    // So says the list.
+    const { items } = (await owner.ask('GET', '/keys')).json<{ items: { expiresAt?: string; expired: boolean }[] }>()
+    expect(items.filter(({ expired }) => expired)).toEqual([
+      expect.objectContaining({ expiresAt: new Date(at).toISOString() }),
+    ])
     expect((await wish('2099-01-01T00:00:00+02:00')).json()).toMatchObject({ expiresAt: '2098-12-31T22:00:00.000Z' })
     expect((await wish('2098-12-31T23:59:60Z')).json()).toMatchObject({ expiresAt: '2099-01-01T00:00:00.000Z' })
     // In UTC it is in the year 10000, which RFC 3339 cannot write.

@@ -12,6 +12,8 @@ export interface KeyRow {
   readonly last_used_at: Date | null
   readonly expires_at: Date | null
   readonly revoked_at: Date | null
+  /** By the database's clock, as it is refused. */
+  readonly expired: boolean
   /** In lists alone. */
   readonly made_by?: string | null
 }
@@ -30,6 +32,9 @@ export interface HolderRow {
   readonly unseen: boolean
 }
 
+const keyColumns = `id, name, prefix, scopes, created_at, last_used_at, expires_at, revoked_at,
+          coalesce(expires_at <= app_now(), false) expired`
+
 // The one statement that names no workspace: the secret says which it is.
 const holder = sql(
   'key-holder',
@@ -47,18 +52,18 @@ const used = sql(
 const insert = sql(
   'insert-key',
   `insert into api_keys (workspace_id, id, name, prefix, secret_hash, scopes, expires_at) values ($1, $2, $3, $4, $5, $6, $7)
-   returning id, name, prefix, scopes, created_at, last_used_at, expires_at, revoked_at`,
+   returning ${keyColumns}`,
 )
 const keysOf = sql(
   'list-keys',
-  `select id, name, prefix, scopes, created_at, last_used_at, expires_at, revoked_at, ${madeBy('k', 'key.created')}
+  `select ${keyColumns}, ${madeBy('k', 'key.created')}
      from api_keys k where workspace_id = $1 order by created_at, id`,
 )
 const ownerOfKey = sql('owner-of-key', 'select workspace_id from api_keys where id = $1')
 const revoke = sql(
   'revoke-key',
   `update api_keys set revoked_at = coalesce(revoked_at, app_now()) where workspace_id = $1 and id = $2
-   returning id, name, prefix, scopes, created_at, last_used_at, expires_at, revoked_at`,
+   returning ${keyColumns}`,
 )
 
 // Those that ended first go first. Who did what is shown with the id of a key that is gone.

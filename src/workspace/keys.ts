@@ -19,6 +19,7 @@ export interface ApiKey {
   readonly createdAt: Date
   readonly lastUsedAt?: Date
   readonly expiresAt?: Date
+  readonly expired: boolean
   readonly revokedAt?: Date
 }
 
@@ -77,6 +78,7 @@ export function presentKey(row: KeyRow): ApiKey {
     createdAt: row.created_at,
     ...(row.last_used_at !== null && { lastUsedAt: row.last_used_at }),
     ...(row.expires_at !== null && { expiresAt: row.expires_at }),
+    expired: row.expired,
     ...(row.revoked_at !== null && { revokedAt: row.revoked_at }),
   }
 }

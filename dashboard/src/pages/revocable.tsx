@@ -11,7 +11,9 @@ import { Time } from '../ui/time.tsx'
 interface Revocable {
   readonly id: string
   readonly name: string
+  readonly createdAt: string
   readonly lastUsedAt?: string
+  readonly expired?: boolean
   readonly revokedAt?: string
 }
 
@@ -29,6 +31,7 @@ export function useRevoking<Item extends Revocable>(
   )
   return {
     columns: [
+      { head: 'Made', wideOnly: true, cell: ({ createdAt }) => <Time at={createdAt} /> },
       {
         head: 'Last used',
         wideOnly: true,
@@ -42,11 +45,14 @@ export function useRevoking<Item extends Revocable>(
           item.revokedAt !== undefined ? (
             <StateBadge state="revoked" />
           ) : (
-            mayWrite && (
-              <Button look="quiet" onClick={() => setRevoking(item)}>
-                Revoke<span className="sr-only"> {item.name}</span>
-              </Button>
-            )
+            <span className="inline-flex flex-wrap items-center justify-end gap-2">
+              {item.expired === true && <StateBadge state="expired" />}
+              {mayWrite && (
+                <Button look="quiet" onClick={() => setRevoking(item)}>
+                  Revoke<span className="sr-only"> {item.name}</span>
+                </Button>
+              )}
+            </span>
           ),
       },
     ],

@@ -13,6 +13,7 @@ import { Check, mistakeIn, TextField, textIn } from '../ui/field.tsx'
 import { Card, Page } from '../ui/page.tsx'
 import { Answered, Empty, Loading } from '../ui/states.tsx'
 import { Table } from '../ui/table.tsx'
+import { Time } from '../ui/time.tsx'
 import { SendSnippets } from './first-message.tsx'
 import { useRevoking } from './revocable.tsx'
 import { SmtpCredentials } from './smtp-credentials.tsx'
@@ -76,6 +77,11 @@ function Keys() {
                   cell: ({ scopes }) => <span className="text-xs text-soft">{scopes.join(', ')}</span>,
                   wideOnly: true,
                 },
+                {
+                  head: 'Ends',
+                  cell: ({ expiresAt }) =>
+                    expiresAt === undefined ? <span className="text-soft">Never</span> : <Time at={expiresAt} />,
+                },
                 ...revoking.columns,
               ]}
             />
@@ -93,12 +99,20 @@ const commonScopes: Readonly<Record<string, string>> = {
   'mail.status.read': 'Read the status of messages',
 }
 
+/** The midnight behind it, of the browser's own. */
+function endOf(day: string): string {
+  const at = new Date(`${day}T00:00:00`)
+  at.setDate(at.getDate() + 1)
+  return at.toISOString()
+}
+
 function CreateKey({ open, onOpenChange }: { readonly open: boolean; readonly onOpenChange: (open: boolean) => void }) {
   const { workspace } = useLooking()
   const own = workspace?.scopes ?? []
   const others = own.filter((scope) => !(scope in commonScopes))
   const make = useChange(
-    (given: { name: string; scopes: string[] }) => ask<ApiKeyCreated>('POST', '/api/v1/keys', given),
+    (given: { name: string; scopes: string[]; expiresAt?: string }) =>
+      ask<ApiKeyCreated>('POST', '/api/v1/keys', given),
     ['keys'],
   )
   const close = (to: boolean) => {
@@ -128,9 +142,16 @@ function CreateKey({ open, onOpenChange }: { readonly open: boolean; readonly on
       <DialogForm
         action="Create"
         by={make}
-        fields={['name']}
+        fields={['name', 'expiresAt']}
         close={() => close(false)}
-        onSubmit={(form) => make.mutate({ name: textIn(form, 'name'), scopes: form.getAll('scope').map(String) })}
+        onSubmit={(form) => {
+          const lastDay = textIn(form, 'lastDay')
+          make.mutate({
+            name: textIn(form, 'name'),
+            scopes: form.getAll('scope').map(String),
+            ...(lastDay !== '' && { expiresAt: endOf(lastDay) }),
+          })
+        }}
       >
         <TextField
           label="Name"
@@ -139,6 +160,14 @@ function CreateKey({ open, onOpenChange }: { readonly open: boolean; readonly on
           maxLength={200}
           hint="What it is for: “web shop”, “billing”."
           mistake={mistakeIn(make.error, 'name')}
+        />
+        <TextField
+          label="Last day"
+          name="lastDay"
+          type="date"
+          max="9999-12-30"
+          hint="It ends by itself at the end of this day. Left empty, it works until it is revoked."
+          mistake={mistakeIn(make.error, 'expiresAt')}
         />
         <fieldset className="grid gap-2">
           <legend className="pb-1 text-sm font-medium">It may</legend>

@@ -93,6 +93,7 @@ export const states = {
   fail: { tone: 'bad', icon: X, word: 'Broken', meaning: 'Mail suffers from it.' },
   skipped: { tone: 'idle', icon: Minus, word: 'Not needed', meaning: 'Not needed here.' },
   revoked: { tone: 'idle', icon: Ban, word: 'Revoked', meaning: 'Works no more.' },
+  expired: { tone: 'idle', icon: Clock, word: 'Expired', meaning: 'Its time is over: it works no more.' },
 } as const satisfies Record<string, State>
 export type StateName = keyof typeof states
 

@@ -19,6 +19,7 @@ const properties = {
   createdAt: time('When it was made.'),
   lastUsedAt: Type.Optional(time('When it was last used, to the minute.')),
   expiresAt: Type.Optional(time('When it ends by itself.')),
+  expired: Type.Boolean({ description: 'That time has come: it is refused.' }),
   revokedAt: Type.Optional(time('When it was revoked.')),
 }
 export const ApiKey = Type.Object(properties, { description: 'An API key, without its secret.' })
