@@ -71,3 +71,86 @@ describe('far in the west', () => {
     await expect.poll(recipients, soon).toEqual(['ann@example.com', 'old@d.co'])
   })
 })
+
+test('a key says when it ends, and one whose time is over says so', async () => {
+  const args = [
+    'key',
+    'create',
+    shop.id,
+    '--name',
+    'last year',
+    '--scope',
+    'mail.read',
+    '--expires',
+    '2099-01-01T00:00:00Z',
+  ]
+  const { id } = await visit.posthorn.cli<{ id: string }>(...args)
+  await visit.posthorn.query(`update api_keys set expires_at = now() - interval '1 hour' where id = $1`, [id])
+  await go('/settings')
+  await page.getByRole('button', { name: 'Create a key' }).click()
+  const dialog = page.getByRole('dialog')
+  await dialog.getByLabel('Name').fill('campaign')
+  await dialog.getByLabel('Last day').fill('2020-01-01')
+  await dialog.getByRole('button', { name: 'Create', exact: true }).click()
+  await dialog.getByText('A key must expire in the future.').waitFor()
+  expect(await look('key-ends')).toEqual([])
+  await dialog.getByLabel('Last day').fill('2098-12-31')
+  await dialog.getByRole('button', { name: 'Create', exact: true }).click()
+  await dialog.getByRole('button', { name: 'I have it' }).click()
+  const row = (name: string) => page.getByRole('row').filter({ hasText: name })
+  await row('campaign')
+    .getByText(/^in 7\d years$/)
+    .waitFor()
+  await row('last year').getByText('Expired').waitFor()
+  await row('last year').getByText('1 hour ago').waitFor()
+  expect(await row('campaign').getByText('Expired').count()).toBe(0)
+  const { items } = await visit.posthorn
+    .cli<{ items: object[] }>('key', 'list', shop.id)
+    .then((keys) => ({ items: keys as never }))
+  expect(items).toContainEqual(expect.objectContaining({ name: 'last year', expired: true }))
+  expect(await look('keys')).toEqual([])
+})
+
+describe('what has no room in a column', () => {
+  const evidence =
+    '550 5.1.1 <bob@example.com>: Recipient address rejected: User unknown in virtual mailbox table of this host'
+  beforeAll(async () => {
+    await visit.posthorn.query(
+      `insert into suppressions (workspace_id, recipient_key, recipient, reason, rule, evidence)
+       values ($1, 'bob@example.com', 'bob@example.com', 'hard_bounce', 'mailbox-does-not-exist', $2)`,
+      [shop.id, evidence],
+    )
+  })
+
+  test('is opened by the keyboard on a desk', async () => {
+    await go('/suppressions')
+    const cell = page.getByRole('button', { name: evidence })
+    const isCut = () =>
+      cell.evaluate(
+        (element: { scrollWidth: number; clientWidth: number }) => element.scrollWidth > element.clientWidth,
+      )
+    await cell.focus()
+    expect(await isCut()).toBe(true)
+    await page.keyboard.press('Enter')
+    expect(await cell.getAttribute('aria-expanded')).toBe('true')
+    expect(await isCut()).toBe(false)
+    expect(await look('evidence')).toEqual([])
+  })
+
+  const hidden: [path: string, words: string][] = [
+    ['/suppressions', evidence],
+    ['/suppressions', 'rule mailbox-does-not-exist'],
+    ['/settings', 'mail.send, mail.status.read'],
+    ['/audit', '"name":"campaign"'],
+    ['/messages', 'Your order'],
+  ]
+  test.each(hidden)('stands below the first cell on a phone: %s', async (path, words) => {
+    await page.setViewportSize({ width: 390, height: 844 })
+    await go(path)
+    await loaded(page)
+    await page.getByRole('definition').filter({ hasText: words }).first().waitFor()
+    await page.setViewportSize({ width: 1280, height: 900 })
+    await expect.poll(() => page.getByRole('definition').filter({ hasText: words }).count(), soon).toBe(0)
+    expect(await look(`phone-${path.slice(1)}`)).toEqual([])
+  })
+})

@@ -4,6 +4,7 @@ import { PagedTable } from '../list.tsx'
 import type { AuditEntry } from '../shapes.ts'
 import { Card, Page } from '../ui/page.tsx'
 import { Empty } from '../ui/states.tsx'
+import { Long } from '../ui/table.tsx'
 import { Time } from '../ui/time.tsx'
 
 export function Audit() {
@@ -27,17 +28,15 @@ export function AuditTable({ name, path }: { readonly name: string; readonly pat
         { head: 'What', cell: ({ action }) => <code className="font-mono text-xs">{action}</code> },
         {
           head: 'To what',
-          cell: ({ target }) => (
-            <span title={target} className="block max-w-64 truncate">
-              {target ?? '–'}
-            </span>
-          ),
+          wideOnly: true,
+          cell: ({ target }) => <Long text={target ?? '–'} className="max-w-64" />,
         },
         {
           head: 'Who',
+          wideOnly: true,
           cell: ({ actor, actorName }) => (
-            <span title={actor} className="block max-w-56 truncate">
-              {actorName ?? actor}
+            <span title={actor} className="block max-w-56">
+              <Long text={actorName ?? actor} />
             </span>
           ),
         },
@@ -46,9 +45,7 @@ export function AuditTable({ name, path }: { readonly name: string; readonly pat
           wideOnly: true,
           cell: ({ facts }) =>
             facts === undefined || facts === null ? null : (
-              <code title={JSON.stringify(facts)} className="block max-w-44 truncate font-mono text-xs text-soft">
-                {JSON.stringify(facts)}
-              </code>
+              <Long text={JSON.stringify(facts)} className="max-w-44 font-mono text-xs text-soft" />
             ),
         },
         { head: 'When', cell: ({ at }) => <Time at={at} />, align: 'right' },

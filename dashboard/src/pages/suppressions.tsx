@@ -12,6 +12,7 @@ import { Confirm, Dialog, DialogActions, DialogForm } from '../ui/dialog.tsx'
 import { Choice, FormMistake, mistakeIn, TextField, textIn } from '../ui/field.tsx'
 import { Card, Page } from '../ui/page.tsx'
 import { Empty } from '../ui/states.tsx'
+import { Long } from '../ui/table.tsx'
 import { Time } from '../ui/time.tsx'
 
 const reasons = {
@@ -108,11 +109,7 @@ export function Suppressions() {
               wideOnly: true,
               cell: ({ evidence, rule, sourceMessageId }) => (
                 <span className="grid gap-0.5 text-xs text-soft">
-                  {evidence !== undefined && (
-                    <span title={evidence} className="truncate font-mono">
-                      {evidence}
-                    </span>
-                  )}
+                  {evidence !== undefined && <Long text={evidence} className="font-mono" />}
                   <span className="flex gap-2">
                     {rule !== undefined && <span>rule {rule}</span>}
                     {sourceMessageId !== undefined && (

@@ -1,11 +1,11 @@
-// Rows to scan with the eye. On a phone a table scrolls in its own box, and the page does not.
-import type { ReactNode } from 'react'
+// Rows to scan with the eye. On a phone a table scrolls in its own box, and the page does not; what has no column there stands below the first.
+import { useState, useSyncExternalStore, type ReactNode } from 'react'
 
 export interface Column<Row> {
   readonly head: string
   readonly cell: (row: Row) => ReactNode
   readonly align?: 'right'
-  /** Left out where there is little room. */
+  /** Where there is little room it stands below the first cell, under its head. */
   readonly wideOnly?: boolean
 }
 
@@ -20,15 +20,17 @@ export function Table<Row>({
   readonly rows: readonly Row[]
   readonly keyOf: (row: Row) => string
 }) {
-  const place = ({ align, wideOnly }: Column<Row>) =>
-    `px-3 sm:px-5 ${align === 'right' ? 'text-right' : 'text-left'} ${wideOnly === true ? 'hidden md:table-cell' : ''}`
+  const isWide = useIsWide()
+  const shown = columns.filter(({ wideOnly }) => isWide || wideOnly !== true)
+  const below = columns.filter((column) => !shown.includes(column))
+  const place = ({ align }: Column<Row>) => `px-3 sm:px-5 ${align === 'right' ? 'text-right' : 'text-left'}`
   return (
     // What only screen readers see lies inside this box, too: without `relative` it would make the page itself wider.
     <div className="relative overflow-x-auto" tabIndex={0} role="group" aria-label={label}>
       <table className="w-full border-collapse text-sm">
         <thead>
           <tr className="border-b border-line">
-            {columns.map((column) => (
+            {shown.map((column) => (
               <th
                 key={column.head}
                 scope="col"
@@ -42,9 +44,13 @@ export function Table<Row>({
         <tbody>
           {rows.map((row) => (
             <tr key={keyOf(row)} className="border-b border-line last:border-0 hover:bg-sunken/60">
-              {columns.map((column) => (
-                <td key={column.head} className={`${place(column)} max-w-60 py-2.5 align-middle break-words`}>
+              {shown.map((column, index) => (
+                <td
+                  key={column.head}
+                  className={`${place(column)} max-w-60 py-2.5 break-words ${below.length > 0 ? 'align-top' : 'align-middle'}`}
+                >
                   {column.cell(row)}
+                  {index === 0 && <Below columns={below} row={row} />}
                 </td>
               ))}
             </tr>
@@ -52,5 +58,53 @@ export function Table<Row>({
         </tbody>
       </table>
     </div>
+  )
+}
+
+function Below<Row>({ columns, row }: { readonly columns: readonly Column<Row>[]; readonly row: Row }) {
+  const told = columns.flatMap(({ head, cell }) => {
+    const content = cell(row)
+    return content === null || content === undefined || content === false ? [] : [[head, content] as const]
+  })
+  if (told.length === 0) return null
+  return (
+    <dl className="mt-1.5 grid gap-1 text-xs">
+      {told.map(([head, content]) => (
+        <div key={head}>
+          <dt className="text-soft">{head}</dt>
+          <dd className="wrap-anywhere">{content}</dd>
+        </div>
+      ))}
+    </dl>
+  )
+}
+
+/** As Tailwind's `md:` says it. Drawn once, in one place or the other: what is only hidden is found twice by a search in the page. */
+const wide = matchMedia('(min-width: 48rem)')
+const useIsWide = (): boolean =>
+  useSyncExternalStore(
+    (changed) => {
+      wide.addEventListener('change', changed)
+      return () => wide.removeEventListener('change', changed)
+    },
+    () => wide.matches,
+  )
+
+/** Words that may be longer than a cell: one line, and all of them for whoever presses it, by the keyboard, too. Below a cell they are whole. */
+export function Long({ text, className = '' }: { readonly text: string; readonly className?: string }) {
+  const [isOpen, open] = useState(false)
+  const isWide = useIsWide()
+  // A line of a cell holds at least this many.
+  if (!isWide || text.length <= 24) return <span className={`wrap-anywhere ${className}`}>{text}</span>
+  return (
+    <button
+      type="button"
+      aria-expanded={isOpen}
+      title={isOpen ? undefined : text}
+      className={`block max-w-full rounded text-left ${isOpen ? 'wrap-anywhere whitespace-pre-wrap' : 'truncate'} ${className}`}
+      onClick={() => open(!isOpen)}
+    >
+      {text}
+    </button>
   )
 }
