@@ -1,6 +1,7 @@
 // A mail server that says exactly what a test wrote down, for tests of the SMTP client: whole replies or byte by byte, polite
 // or broken, with TLS where the script turns it on. It keeps a transcript, and tells when the script was not followed.
 import { createServer, type AddressInfo, type Socket } from 'node:net'
+import { Duplex } from 'node:stream'
 import { createSecureContext, TLSSocket } from 'node:tls'
 
 export type Step =
@@ -30,7 +31,7 @@ export interface ScriptedServer {
 }
 
 export interface ScriptOptions {
-  /** Sends every byte in a packet of its own. */
+  /** Sends every byte in a packet of its own, and below TLS in a record of its own, of which every byte is in a packet of its own. */
   readonly splitEveryByte?: boolean
 }
 
@@ -108,7 +109,8 @@ async function play(plain: Socket, script: readonly Step[], transcript: string[]
     else if ('expectBytes' in step) transcript.push(`D: ${await reader.some(step.expectBytes, step)}`)
     else {
       reader.release()
-      const secure = new TLSSocket(socket, { isServer: true, secureContext: createSecureContext(step.tls) })
+      const wire = split ? splitting(plain) : plain
+      const secure = new TLSSocket(wire, { isServer: true, secureContext: createSecureContext(step.tls) })
       secure.on('error', () => undefined)
       socket = secure
       reader = new Reader(secure)
@@ -127,9 +129,33 @@ async function send(socket: Socket, bytes: Buffer, split: boolean): Promise<void
   const pieces = split ? Array.from(bytes, (byte) => Buffer.of(byte)) : [bytes]
   for (const piece of pieces) {
     await new Promise<void>((resolve, reject) => socket.write(piece, (error) => (error ? reject(error) : resolve())))
-    // A turn of the event loop, so that a client in this process reads the byte alone.
-    if (split) await new Promise((resolve) => setImmediate(resolve))
+    if (split) await afterPoll()
   }
+}
+
+/** What is written to it goes to the socket byte by byte. */
+function splitting(socket: Socket): Duplex {
+  const wire = new Duplex({
+    read: () => void socket.resume(),
+    write: (bytes: Buffer, _, done) => void send(socket, bytes, true).then(() => done(), done),
+    final: (done) => void socket.end(done),
+    destroy: (error, done) => {
+      socket.destroy()
+      done(error)
+    },
+  })
+  socket
+    .on('data', (chunk: Buffer) => {
+      if (!wire.push(chunk)) socket.pause()
+    })
+    .on('end', () => wire.push(null))
+    .on('close', () => wire.destroy())
+  return wire
+}
+
+/** A client in this process has read what was written: the first setImmediate may come from within the current poll. */
+async function afterPoll(): Promise<void> {
+  await new Promise((resolve) => setImmediate(() => setImmediate(resolve)))
 }
 
 /** Reads what was asked for, however it comes. */
@@ -154,6 +180,8 @@ class Reader {
 
   release(): void {
     this.#socket.off('data', this.#take).off('end', this.#stop).off('close', this.#stop).pause()
+    // A client's handshake may have come already.
+    if (this.#text !== '') this.#socket.unshift(Buffer.from(this.#text, 'latin1'))
   }
 
   until(mark: string, step: Step): Promise<string> {
