@@ -630,7 +630,8 @@ export const limits = {
   idempotencyWaitMs: 5_000,
   // The malware scan: of one submission, all files together
   scanMs: 10_000,
-  examineMs: 9_000,
+  /** Less than half: owners take turns, and who has waited for the dearest order of another still has time for its own. */
+  examineMs: 4_500,
   scansWaitingMax: 1_000,
   scanThreadHeapMegabytesMax: 256,
   /** Files inside files. */

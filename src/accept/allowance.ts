@@ -22,9 +22,14 @@ export class Allowance {
     this.#until = performance.now() + ms
   }
 
+  /** To be asked wherever something is done once more for what a file holds, also when nothing comes of it. */
+  inTime(): void {
+    if (performance.now() > this.#until) throw new OutOfTime('the examination took too long')
+  }
+
   /** One more file inside another. */
   entry(): void {
-    if (performance.now() > this.#until) throw new OutOfTime('the examination took too long')
+    this.inTime()
     if (++this.#entries > limits.scanEntriesMax)
       throw new Beyond(`holds more than ${limits.scanEntriesMax.toLocaleString('en-US')} files`)
   }

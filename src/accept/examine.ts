@@ -36,7 +36,8 @@ interface Examination {
 }
 
 export function examine({ files, wantsLeaves, ms }: ExamineOrder): Findings {
-  const examination: Examination = { allowance: new Allowance(ms), opaque: new Set() }
+  const allowance = new Allowance(ms)
+  const examination: Examination = { allowance, opaque: new Set() }
   const leaves: { position: number; bytes: Uint8Array }[] = []
   for (const [position, { contentType, filename, bytes, isWholeMail }] of files.entries()) {
     const file = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
@@ -50,7 +51,7 @@ export function examine({ files, wantsLeaves, ms }: ExamineOrder): Findings {
     try {
       if (isInfected(examination, file, 0, isMail)) return { kind: 'infected', position, signature: eicarName }
       if (wantsLeaves && isMail)
-        for (const leaf of mimeLeaves(file)) {
+        for (const leaf of mimeLeaves(file, () => allowance.inTime())) {
           if (leaf.bytes.length === 0) continue
           if (leaves.length >= limits.scanLeavesMax)
             throw new Beyond(`holds more than ${limits.scanLeavesMax} encoded parts`)
@@ -77,7 +78,7 @@ function isInfected(examination: Examination, bytes: Buffer, depth: number, isMa
     if (isInfected(examination, member.bytes, depth + 1, /\.eml$/i.test(member.name ?? ''))) return true
   }
   if (!isMail && !looksLikeText(bytes) && !looksLikeMail(bytes)) return false
-  for (const leaf of mimeLeaves(bytes)) {
+  for (const leaf of mimeLeaves(bytes, () => allowance.inTime())) {
     if (leaf.bytes.length === 0) continue
     allowance.entry()
     allowance.unpacked(leaf.bytes.length, leaf.encodedBytes)

@@ -39,7 +39,7 @@ export function checkDirectory(bytes: Buffer, allowance: Allowance): List {
   const strict = bytes.readUInt16LE(0) === 0x4b50
   const end = bytes.lastIndexOf(endRecord)
   const isOnly = end === bytes.indexOf(endRecord)
-  const others = othersOf(bytes, end)
+  const others = othersOf(bytes, end, allowance)
   const none = { entries: [], strict, isOnly, others }
   if (end < 0 || end + 22 > bytes.length || bytes.length - end > unknown16 + 22) return none
   const { count, size, offset, at } = endOf(bytes, end, strict)
@@ -70,7 +70,7 @@ export function checkDirectory(bytes: Buffer, allowance: Allowance): List {
  * Java's reader passes over an end record that it cannot believe and takes the one before; some take the first. Where a list does not stand where
  * it says, some believe its place, and some that it stands right before its end.
  */
-function othersOf(bytes: Buffer, last: number): ListedFile[] {
+function othersOf(bytes: Buffer, last: number, allowance: Allowance): ListedFile[] {
   const others: ListedFile[] = []
   let read = 0
   const take = (entries: readonly ListedFile[]): void => {
@@ -85,6 +85,7 @@ function othersOf(bytes: Buffer, last: number): ListedFile[] {
   const first = Math.max(0, bytes.length - unknown16 - 22)
   for (let end = bytes.indexOf(endRecord, first); end >= 0; end = bytes.indexOf(endRecord, end + 1)) {
     if (end + 22 > bytes.length) break
+    allowance.inTime()
     const { size, offset, at } = endOf(bytes, end, false)
     const begin = at - size
     const shift = begin - offset

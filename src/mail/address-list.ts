@@ -1,5 +1,6 @@
 // The addresses of a From or Sender field (RFC 5322 3.4): display names, comments and quotes are passed over. Whatever could be read
-// in two ways is no list: groups, empty elements, two brackets, words behind a bracket, a comment inside an address, control characters.
+// in two ways is no list: groups, empty elements, two brackets, words behind a bracket, a comment inside an address or without an end, control
+// characters, and before the brackets another address without quotes, which some readers take for the one that is meant.
 import { withoutBlanks } from './header-block.ts'
 
 /** A tab is a blank (RFC 5322 3.2.2); nothing else of these may stand outside a quoted pair, and nobody writes one. */
@@ -10,17 +11,22 @@ export function addressSpecs(text: string): string[] | undefined {
   if (controls.test(text)) return undefined
   const found: string[] = []
   let outside = ''
+  /** Of that, what no quotes protect. */
+  let words = ''
   let inside: string | undefined
   const take = (): boolean => {
     const spec = inside ?? withoutBlanks(outside)
+    const isOther = inside !== undefined && words.includes('@') && words.trim().toLowerCase() !== inside.toLowerCase()
     outside = ''
+    words = ''
     inside = undefined
-    return found.push(spec) > 0 && spec !== '' && !/[\s"()<>[\]\\]/.test(spec)
+    return found.push(spec) > 0 && !isOther && spec !== '' && !/[\s"()<>[\]\\]/.test(spec)
   }
   for (let at = 0; at < text.length; at++) {
     const character = text.charAt(at)
     if (character === '(') {
       at = commentEnd(text, at)
+      if (at === text.length) return undefined
       outside += ' '
     } else if (character === '"') {
       const end = quoteEnd(text, at)
@@ -35,8 +41,10 @@ export function addressSpecs(text: string): string[] | undefined {
     } else if (character === ',') {
       if (!take()) return undefined
     } else if (':;>'.includes(character)) return undefined
-    else if (inside === undefined) outside += character
-    else if (character !== ' ' && character !== '\t') return undefined
+    else if (inside === undefined) {
+      outside += character
+      words += character
+    } else if (character !== ' ' && character !== '\t') return undefined
   }
   return take() ? found : undefined
 }

@@ -1,7 +1,8 @@
 // Everything that any reader of a mail might take for a file in it, for the malware scan: not one reading of RFC 2045, but all that we can
 // think of at once. It does not follow the tree: every encoded section counts, wherever its header stands, whichever boundary ends it, in
 // preambles and nested messages too; and so does every run of lines that looks like Base64, or is uuencoded, without any header.
-// Rather too much than too little: what is decoded in vain harms nobody.
+// Rather too much than too little: what is decoded in vain harms nobody. What ends a section is looked for once in a text, however many
+// sections ask for it; sections may still lie in each other, and be decoded each for itself: for that there is `goOn`.
 import { limits } from '../config.ts'
 
 const lineFeed = 0x0a
@@ -13,6 +14,8 @@ const boundariesMax = 100
 const beginsMax = 1_000
 /** So many files in uuencode are also read past what seems to be their end, of one text. */
 const uuWholesMax = 20
+/** What a file in uuencode is given to begin with. */
+const uuRoomBytes = 4_096
 /** A run of Base64 shorter than this is a word. */
 const runBytesMin = 32
 
@@ -45,62 +48,98 @@ export function mayHoldUuencode(text: Buffer): boolean {
 }
 const beginWord = Buffer.from('begin')
 
-export function* mimeLeaves(bytes: Buffer): Generator<MimeLeaf> {
-  yield* encodedSections(bytes)
-  for (const runs of base64Runs(bytes)) yield { bytes: runs, encodedBytes: bytes.length }
-  yield* uuencoded(bytes)
+/** `goOn` is called again and again, also where nothing comes out: it throws when it has been enough. */
+export function* mimeLeaves(bytes: Buffer, goOn: () => void): Generator<MimeLeaf> {
+  yield* encodedSections(bytes, goOn)
+  for (const runs of base64Runs(bytes, goOn)) yield { bytes: runs, encodedBytes: bytes.length }
+  yield* uuencoded(bytes, goOn)
 }
 
 /** What stands behind each Content-Transfer-Encoding, by its own word: with two of them in one header, both ways. */
-function* encodedSections(bytes: Buffer): Generator<MimeLeaf> {
+function* encodedSections(bytes: Buffer, goOn: () => void): Generator<MimeLeaf> {
   const text = bytes.toString('latin1')
   const field = /^[ \t]*content-transfer-encoding[ \t]*:((?:[^\r\n]|\r?\n[ \t]){0,1000})/gim
+  const blank = /\n[ \t]*\r?\n|\r[ \t]*\r/g
+  let blankAt = -1
   // Strictly: a line of blanks is a fold.
   const headerEnd = text.search(/\n\r?\n/)
-  let boundaries: readonly Buffer[] | undefined
+  let nextBoundary: ((from: number) => number) | undefined
+  /** How what stands behind this empty line was read already: a header may say the same a thousand times. */
+  const read = new Set<string>()
   for (const match of text.matchAll(field)) {
+    goOn()
     const word = /base64|quoted-printable|binary|[78]bit/i.exec(match[1] ?? '')?.[0].toLowerCase()
-    const blank = /\n[ \t]*\r?\n|\r[ \t]*\r/g
-    blank.lastIndex = match.index + match[0].length
-    if (word === undefined || blank.exec(text) === null) continue
+    if (word === undefined) continue
+    const fieldEnd = match.index + match[0].length
+    if (blankAt < fieldEnd) {
+      blank.lastIndex = fieldEnd
+      const found = blank.exec(text)
+      if (found === null) return // nor is there one behind any later field
+      blankAt = found.index
+      read.clear()
+    }
     const start = blank.lastIndex
-    boundaries ??= boundariesOf(text)
-    const end = sectionEnd(bytes, start, boundaries)
-    yield* decodedSection(bytes.subarray(start, end), word)
+    nextBoundary ??= boundariesOf(text, bytes)
+    const end = nextBoundary(Math.max(0, start - 1))
+    if (!read.has(word)) yield* decodedSection(bytes.subarray(start, end), word, goOn)
+    read.add(word)
     // What looks like a boundary in a mail of one text is none.
-    if (match.index < headerEnd && end < bytes.length) yield* decodedSection(bytes.subarray(start), word)
+    if (match.index >= headerEnd || end === bytes.length || read.has(`${word} to the end`)) continue
+    yield* decodedSection(bytes.subarray(start), word, goOn)
+    read.add(`${word} to the end`)
   }
 }
 
-function* decodedSection(section: Buffer, word: string): Generator<MimeLeaf> {
+function* decodedSection(section: Buffer, word: string, goOn: () => void): Generator<MimeLeaf> {
   if (word === 'base64' || word === 'quoted-printable')
     for (const decoded of word === 'base64' ? base64Readings(section) : [quotedPrintable(section)]) {
       yield { bytes: decoded, encodedBytes: section.length }
       // Readers look for uuencode in what they have decoded, whatever stands before it; an engine may not.
-      yield* uuencoded(decoded)
+      yield* uuencoded(decoded, goOn)
     }
   // Unencoded text has been seen as it is; only what must be recognised by its first byte is worth another look.
   else if (section[0] === 0x1f || section.subarray(257, 262).toString('latin1') === 'ustar')
     yield { bytes: section, encodedBytes: section.length }
 }
 
-function boundariesOf(text: string): readonly Buffer[] {
-  const found = new Set<string>()
-  for (const match of text.matchAll(/boundary(?:\*\d?\*?)?\s*=\s*(?:"([^"\r\n]{1,200})"|([^\s;"]{1,200}))/gi)) {
-    found.add(`\n--${match[1] ?? match[2] ?? ''}`)
-    if (found.size >= boundariesMax) break
-  }
-  return [...found].map((boundary) => Buffer.from(boundary, 'latin1'))
+/** By the next octet of a boundary, of all that begin alike; `ends` where one is whole. */
+interface Boundaries {
+  readonly further: Map<number, Boundaries>
+  ends: boolean
 }
 
-function sectionEnd(bytes: Buffer, start: number, boundaries: readonly Buffer[]): number {
-  let end = bytes.length
-  for (const boundary of boundaries) {
-    const at = bytes.subarray(0, end).indexOf(boundary, Math.max(0, start - 1))
-    if (at >= 0) end = at
+/** Tells where the first boundary at or behind a place begins, or the end: asked for ever later places it goes over the text once. */
+function boundariesOf(text: string, bytes: Buffer): (from: number) => number {
+  const found = new Set<string>()
+  for (const match of text.matchAll(/boundary(?:\*\d?\*?)?\s*=\s*(?:"([^"\r\n]{1,200})"|([^\s;"]{1,200}))/gi)) {
+    found.add(match[1] ?? match[2] ?? '')
+    if (found.size >= boundariesMax) break
   }
-  return end
+  const all: Boundaries = { further: new Map(), ends: false }
+  for (const boundary of found) {
+    let each = all
+    for (const octet of Buffer.from(boundary, 'latin1')) {
+      const next: Boundaries = each.further.get(octet) ?? { further: new Map(), ends: false }
+      each.further.set(octet, next)
+      each = next
+    }
+    each.ends = true
+  }
+  // No boundary holds a line feed, so that no octet is looked at for two lines.
+  const standsAt = (at: number): boolean => {
+    let each: Boundaries | undefined = all
+    while (each !== undefined && !each.ends) each = each.further.get(bytes[at++] ?? -1)
+    return each !== undefined
+  }
+  let next = -1
+  return (from) => {
+    if (next < from) next = text.indexOf(delimiter, from)
+    while (next >= 0 && !standsAt(next + delimiter.length)) next = text.indexOf(delimiter, next + 1)
+    if (next < 0) next = bytes.length
+    return next
+  }
 }
+const delimiter = '\n--'
 
 const sextets = new Int8Array(256).fill(-1)
 for (const [value, char] of Buffer.from('ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/').entries())
@@ -182,14 +221,17 @@ function hexValue(byte: number | undefined): number {
 }
 
 /** All runs of lines of nothing but Base64, decoded each for itself, with a line feed behind each; nothing where there is none. */
-function base64Runs(bytes: Buffer): Buffer[] {
+function base64Runs(bytes: Buffer, goOn: () => void): Buffer[] {
   const parts: Buffer[][] = [[], []]
   let runStart = -1
   let runEnd = 0
+  goOn()
   const endRun = (): void => {
-    if (runStart >= 0 && runEnd - runStart >= runBytesMin)
+    if (runStart >= 0 && runEnd - runStart >= runBytesMin) {
+      goOn()
       for (const [way, run] of base64Readings(bytes.subarray(runStart, runEnd)).entries())
         parts[way]?.push(run, newLine)
+    }
     runStart = -1
   }
   for (let at = 0; at < bytes.length;) {
@@ -218,7 +260,11 @@ function isBase64Line(bytes: Buffer, start: number, end: number): boolean {
 }
 
 /** `begin 644 name` to `end`, and `begin-base64 644 name` to `====`; the name may be missing, and the mode be written as some programs read it. */
-function* uuencoded(bytes: Buffer): Generator<MimeLeaf> {
+function* uuencoded(bytes: Buffer, goOn: () => void): Generator<MimeLeaf> {
+  goOn()
+  let lineEnd = -1
+  let lastBase64 = -1
+  let base64End = -1
   let lastEnd = 0
   let wholesLeft = uuWholesMax
   for (let at = bytes.indexOf(beginWord); at >= 0; at = bytes.indexOf(beginWord, at + 1)) {
@@ -226,13 +272,16 @@ function* uuencoded(bytes: Buffer): Generator<MimeLeaf> {
       bytes.toString('latin1', at, at + 150),
     )
     if (head === null) continue
-    const lineEnd = bytes.indexOf(lineFeed, at)
+    goOn()
+    if (lineEnd < at) lineEnd = bytes.indexOf(lineFeed, at)
     if (lineEnd < 0) return
     if (head[1] !== undefined) {
-      const found = bytes.indexOf('\n====', lineEnd)
-      const end = found < 0 ? bytes.length : found
-      for (const decoded of base64Readings(bytes.subarray(lineEnd + 1, end)))
-        yield { bytes: decoded, encodedBytes: end - at }
+      if (lastBase64 === lineEnd) continue // many such words in one line
+      lastBase64 = lineEnd
+      if (base64End < lineEnd) base64End = bytes.indexOf('\n====', lineEnd)
+      if (base64End < 0) base64End = bytes.length
+      for (const decoded of base64Readings(bytes.subarray(lineEnd + 1, base64End)))
+        yield { bytes: decoded, encodedBytes: base64End - at }
       // What stands inside may be meant alone: it is not passed over.
       continue
     }
@@ -272,9 +321,9 @@ function uuDecode(bytes: Buffer, from: number, to?: number): { readonly decoded:
     // A line of n bytes has 4 characters for every 3 of them; `end` and anything else does not.
     const whole = length > 0 && end - at >= 1 + Math.ceil(length / 3) * 4 - 2 && bytes[at] !== dash
     if (!whole && to === undefined) break
-    // Only now: of a thousand empty ones none may take room for the whole rest. A short line gives more than it has.
+    // As it grows: of a thousand short ones none may take room for the whole rest. A short line gives more than it has.
     if (decoded.length - filled < length)
-      decoded = Buffer.concat([decoded, Buffer.allocUnsafe((to ?? bytes.length) - at + 64)])
+      decoded = Buffer.concat([decoded, Buffer.allocUnsafe(Math.max(decoded.length, uuRoomBytes))])
     let left = length
     for (let place = at + 1; left > 0; place += 4) {
       let three = 0

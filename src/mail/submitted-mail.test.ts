@@ -247,6 +247,13 @@ test.each([
   ['A\x7f <a@b.example>', undefined],
   ['A\u00a0B\t<\ta@b.example >\t', ['a@b.example']],
   ['"open', undefined],
+  ['a@b.example (<c@d.example>', undefined],
+  ['a@b.example (open', undefined],
+  // Python's email.policy.default reads the first, and others the second.
+  ['c@d.example <a@b.example>', undefined],
+  ['via c@d.example for you <a@b.example>', undefined],
+  ['"c@d.example" <a@b.example>', ['a@b.example']],
+  ['A@b.example <a@B.example>', ['a@B.example']],
   ['<open@c.example', undefined],
 ])('addresses of %j', (text, specs) => expect(addressSpecs(text)).toEqual(specs))
 
