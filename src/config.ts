@@ -853,6 +853,8 @@ export const limits = {
   managementRequestBytesMax: 64 * 1024,
   eventsPageMax: 500,
   eventsPage: 100,
+  /** Events that one page of a search in the webhook log looks at; its cursor goes on from there. */
+  webhookLogScannedMax: 2_000,
   eventsAdoptedSlice: 10_000,
   // Result journal and restore fence (delivery-semantics)
   /** A reply to a dot that the database has not heard after this long goes to the journal. */

@@ -1,8 +1,15 @@
 // `posthorn webhook`.
-import { InvalidArgumentError, type Command } from 'commander'
+import { InvalidArgumentError, Option, type Command } from 'commander'
+import { webhookStates } from '../contract/management/webhooks.ts'
+import { webhookEventTypeNames } from '../contract/webhook-event.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { isRefusal, type Refusal } from '../domain/refusal.ts'
-import { webhookTroubles, type WebhookEndpointWithSecret } from '../domain/webhook.ts'
+import {
+  webhookTroubles,
+  type WebhookEndpointWithSecret,
+  type WebhookLogEntry,
+  type WebhookLogFilter,
+} from '../domain/webhook.ts'
 import { databaseNow, type Db } from '../store/database.ts'
 import type { WebhookDesk } from '../webhooks/webhooks.ts'
 import { findWorkspace, Mistake } from '../workspace/workspace.ts'
@@ -15,6 +22,12 @@ interface Replay {
   readonly from?: Date
   readonly to?: Date
   readonly undelivered: boolean
+}
+
+interface LogWish extends Pick<WebhookLogFilter, 'state' | 'type'> {
+  readonly event?: string
+  readonly message?: string
+  readonly limit: number
 }
 
 const once = 'This secret is shown once: store it now, with the receiver.'
@@ -67,8 +80,8 @@ export function webhookCommands(program: Command, desk: Desk): void {
     at(workspace, async (webhooks, id, actor) => show(await webhooks.promote(id, actor))),
   )
   command('test', 'post a test event').action((workspace: string) =>
-    at(workspace, async (webhooks, id) => {
-      const { eventId } = allowed(await webhooks.test(id))
+    at(workspace, async (webhooks, id, actor) => {
+      const { eventId } = allowed(await webhooks.test(id, actor))
       desk.show(
         { eventId },
         () => `The test event ${eventId} is on its way; \`posthorn webhook log\` shows what became of it.`,
@@ -77,8 +90,11 @@ export function webhookCommands(program: Command, desk: Desk): void {
   )
   command('log', 'show the latest events and where each stands; with --event, every try at one')
     .option('--event <id>', 'the id of an event')
+    .addOption(new Option('--state <state>', 'only what stands so').choices(webhookStates))
+    .addOption(new Option('--type <type>', 'only events of this type').choices(webhookEventTypeNames))
+    .option('--message <id>', 'only the events of this message', messageId)
     .option('--limit <count>', 'how many', count, 50)
-    .action((workspace: string, { event, limit }: { event?: string; limit: number }) =>
+    .action((workspace: string, { event, limit, message, ...wanted }: LogWish) =>
       at(workspace, async (webhooks, id) => {
         if (event !== undefined) {
           const detail = allowed(await webhooks.event(id, event.toLowerCase()))
@@ -99,7 +115,8 @@ export function webhookCommands(program: Command, desk: Desk): void {
           )
           return
         }
-        const { items } = allowed(await webhooks.log(id, undefined, limit))
+        const filter = { ...wanted, ...(message !== undefined && { messageId: message }) }
+        const items = await entries(webhooks, id, filter, limit)
         const rows = () => items.map((each) => [each.id, each.type, each.createdAt, each.state, each.nextAttemptAt])
         desk.show(items, () => table(['EVENT', 'TYPE', 'AT', 'STATE', 'NEXT TRY'], rows(), 'There are no events yet.'))
       }),
@@ -112,19 +129,34 @@ export function webhookCommands(program: Command, desk: Desk): void {
     .action((workspace: string, wish: Replay, command: Command) => {
       if ((wish.event === undefined) === (wish.from === undefined))
         command.error('error: give either --event, or --from and perhaps --to')
-      return at(workspace, async (webhooks, id, _actor, db) => {
+      return at(workspace, async (webhooks, id, actor, db) => {
         const answer =
           wish.event === undefined
-            ? await webhooks.replayRange(id, {
-                from: wish.from ?? new Date(),
-                to: wish.to ?? (await databaseNow(db)),
-                undelivered: wish.undelivered,
-              })
-            : await webhooks.replayEvent(id, wish.event.toLowerCase())
+            ? await webhooks.replayRange(
+                id,
+                {
+                  from: wish.from ?? new Date(),
+                  to: wish.to ?? (await databaseNow(db)),
+                  undelivered: wish.undelivered,
+                },
+                actor,
+              )
+            : await webhooks.replayEvent(id, wish.event.toLowerCase(), actor)
         const { replayed } = allowed(answer)
         desk.show({ replayed }, () => `${replayed} ${replayed === 1 ? 'event is' : 'events are'} on the way again.`)
       })
     })
+}
+
+/** A page of a search may be empty and not the last. */
+async function entries(webhooks: WebhookDesk, id: WorkspaceId, filter: WebhookLogFilter, limit: number) {
+  const items: WebhookLogEntry[] = []
+  for (let after: string | undefined; ;) {
+    const page = allowed(await webhooks.log(id, after, limit - items.length, filter))
+    items.push(...page.items)
+    if (page.next === undefined || items.length >= limit) return items
+    after = page.next
+  }
 }
 
 function allowed<T extends object>(answer: T | Refusal): T {
@@ -134,6 +166,12 @@ function allowed<T extends object>(answer: T | Refusal): T {
 
 function types(text: string): readonly string[] | 'all' {
   return text === 'all' ? text : text.split(',').map((each) => each.trim())
+}
+
+function messageId(text: string): string {
+  if (!/^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/i.test(text))
+    throw new InvalidArgumentError('It must be the id of a message.')
+  return text.toLowerCase()
 }
 
 function count(text: string): number {

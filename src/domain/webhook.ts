@@ -75,6 +75,13 @@ export interface WebhookLogEntry {
   readonly nextAttemptAt?: Date
 }
 
+/** What of the log is wanted: all that is said holds. */
+export interface WebhookLogFilter {
+  readonly state?: WebhookDeliveryState
+  readonly type?: string
+  readonly messageId?: string
+}
+
 /** The whole of one event: what is posted, and every try. */
 export interface WebhookEventDetail extends WebhookLogEntry {
   readonly body: object

@@ -16,6 +16,7 @@ import type {
   WebhookEndpointWithSecret,
   WebhookEventDetail,
   WebhookLogEntry,
+  WebhookLogFilter,
 } from '../domain/webhook.ts'
 import type { Feeds } from '../feeds/feeds.ts'
 import { rateLimitHeaders } from './rate-limit.ts'
@@ -37,13 +38,19 @@ export interface WebhookDoors {
   disable(workspace: WorkspaceId, actor: string): Promise<WebhookEndpoint | Refusal>
   rotate(workspace: WorkspaceId, actor: string): Promise<WebhookEndpointWithSecret | Refusal>
   promote(workspace: WorkspaceId, actor: string): Promise<WebhookEndpoint | Refusal>
-  test(workspace: WorkspaceId): Promise<{ readonly eventId: string } | Refusal>
-  log(workspace: WorkspaceId, after: string | undefined, limit?: number): Promise<Page<WebhookLogEntry> | Refusal>
+  test(workspace: WorkspaceId, actor: string): Promise<{ readonly eventId: string } | Refusal>
+  log(
+    workspace: WorkspaceId,
+    after: string | undefined,
+    limit?: number,
+    filter?: WebhookLogFilter,
+  ): Promise<Page<WebhookLogEntry> | Refusal>
   event(workspace: WorkspaceId, id: string): Promise<WebhookEventDetail | Refusal>
-  replayEvent(workspace: WorkspaceId, id: string): Promise<{ readonly replayed: number } | Refusal>
+  replayEvent(workspace: WorkspaceId, id: string, actor: string): Promise<{ readonly replayed: number } | Refusal>
   replayRange(
     workspace: WorkspaceId,
     range: { readonly from: Date; readonly to: Date; readonly undelivered: boolean },
+    actor: string,
   ): Promise<{ readonly replayed: number } | Refusal>
 }
 

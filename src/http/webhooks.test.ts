@@ -129,8 +129,13 @@ test('events are sent again by id or by time, and by nothing in between', async 
   const [from, to] = ['2026-11-20T00:00:00Z', '2026-11-21T00:00:00Z']
   expect(await ask('POST', '/webhook/replay', { from, to })).toMatchObject({ status: 200, body: { replayed: 7 } })
   expect(calls).toEqual([
-    ['replayEvent', workspaceId, eventId],
-    ['replayRange', workspaceId, { from: new Date(from), to: new Date(to), undelivered: false }],
+    ['replayEvent', workspaceId, eventId, expect.stringMatching(/^key:/)],
+    [
+      'replayRange',
+      workspaceId,
+      { from: new Date(from), to: new Date(to), undelivered: false },
+      expect.stringMatching(/^key:/),
+    ],
   ])
   for (const wrong of [{}, { from }, { to }, { eventId, from }, { eventId: 'x' }, { from: 'yesterday', to }])
     expect((await ask('POST', '/webhook/replay', wrong)).status).toBe(400)
@@ -147,7 +152,20 @@ test('the log and the events come in pages', async () => {
   expect(await ask('GET', '/webhook/events?after=abc&limit=5')).toMatchObject({
     body: { events: [{ id: eventId }], next: 'more' },
   })
-  expect(calls).toEqual([['log', workspaceId, 'abc', 5]])
+  const wanted = { state: 'failed', type: 'message.sent', messageId: eventId }
+  await ask('GET', `/webhook/events?${new URLSearchParams({ ...wanted, messageId: eventId.toUpperCase() })}`)
+  expect(calls).toEqual([
+    ['log', workspaceId, 'abc', 5, {}],
+    ['log', workspaceId, undefined, undefined, wanted],
+  ])
+  for (const [query, field] of [
+    ['state=lost', 'state'],
+    ['type=sent', 'type'],
+    ['messageId=1', 'messageId'],
+    ['colour=red', 'colour'],
+  ])
+    // prettier-ignore
+    expect(await ask('GET', `/webhook/events?${query}`)).toMatchObject({ status: 400, body: { field } })
   expect(await ask('GET', `/webhook/events/${eventId}`)).toMatchObject({ status: 200 })
   expect(await ask('GET', '/webhook/events/none')).toMatchObject({ status: 400, body: { field: 'eventId' } })
   expect((await ask('GET', '/events?after=abc&limit=500')).body).toEqual({

@@ -5,7 +5,7 @@ import { Compile } from 'typebox/compile'
 import type { ByteRoom } from '../base/byte-room.ts'
 import { doneFor } from '../base/turns.ts'
 import { limits } from '../config.ts'
-import { ReplayRequest, SetWebhookRequest, webhooks as operations } from '../contract/management/webhooks.ts'
+import { logFilter, ReplayRequest, SetWebhookRequest, webhooks as operations } from '../contract/management/webhooks.ts'
 import type { Operation, Scope } from '../contract/operation.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { isRefusal, refuse, type Refusal } from '../domain/refusal.ts'
@@ -13,10 +13,13 @@ import type { Gate } from './authenticate.ts'
 import { answerRefusal, type Face } from './face.ts'
 import { bodyOf } from './manage.ts'
 import { readPage } from './page-query.ts'
+import { makeQueryReader } from './shape.ts'
 import { misshapen, parseDateTime, parseUuid, withoutFormats } from './send-request.ts'
 
 const wholeSet = Compile(withoutFormats(SetWebhookRequest))
 const wholeReplay = Compile(withoutFormats(ReplayRequest))
+
+const readLogFilter = makeQueryReader(logFilter)
 
 const notAnEventId = refuse('invalid_request', '"eventId" must be a UUID, as the log shows it.', { field: 'eventId' })
 
@@ -62,16 +65,22 @@ export function webhookRoutes(app: FastifyInstance, face: Face, gateOf: (scope: 
   route(operations.disableWebhook, (workspace, _, actor) => webhooks.disable(workspace, actor))
   route(operations.rotateWebhook, (workspace, _, actor) => webhooks.rotate(workspace, actor))
   route(operations.promoteWebhook, (workspace, _, actor) => webhooks.promote(workspace, actor))
-  route(operations.testWebhook, (workspace) => webhooks.test(workspace))
-  withBody(operations.replayWebhook, (workspace, body) => {
+  route(operations.testWebhook, (workspace, _, actor) => webhooks.test(workspace, actor))
+  withBody(operations.replayWebhook, (workspace, body, actor) => {
     if (!wholeReplay.Check(body)) return refused(misshapen(wholeReplay.Errors(body)))
     const wish = parseReplay(body)
     if (isRefusal(wish)) return refused(wish)
-    return 'eventId' in wish ? webhooks.replayEvent(workspace, wish.eventId) : webhooks.replayRange(workspace, wish)
+    return 'eventId' in wish
+      ? webhooks.replayEvent(workspace, wish.eventId, actor)
+      : webhooks.replayRange(workspace, wish, actor)
   })
   route(operations.listWebhookEvents, async (workspace, request) => {
-    const page = readPage(request.query)
-    const answer = isRefusal(page) ? page : await webhooks.log(workspace, page.after, page.limit)
+    const { after, limit, ...rest } = request.query as Readonly<Record<string, unknown>>
+    const page = readPage({ ...(after !== undefined && { after }), ...(limit !== undefined && { limit }) })
+    const filter = readLogFilter(rest)
+    if (isRefusal(page)) return page
+    if (isRefusal(filter)) return filter
+    const answer = await webhooks.log(workspace, page.after, page.limit, filter.value)
     return isRefusal(answer)
       ? answer
       : { events: answer.items, ...(answer.next !== undefined && { next: answer.next }) }

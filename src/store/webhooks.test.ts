@@ -16,7 +16,8 @@ import {
   replayRange,
   type ClaimedWebhook,
 } from './webhooks.ts'
-import { readInCommitOrder, readWebhookLog } from './views/webhook-events.ts'
+import type { WebhookLogFilter } from '../domain/webhook.ts'
+import { readInCommitOrder, readWebhookLog, searchWebhookLog } from './views/webhook-events.ts'
 
 let world: StoreWorld
 beforeAll(async () => {
@@ -379,4 +380,44 @@ test('the log goes from the latest message back, page by page, and shows no othe
     3,
   )
   expect([...first, ...rest].map(({ message_id: id }) => id)).toEqual(ids.toSorted().toReversed())
+})
+
+test('the log is searched by state, type and message among a bounded number of events, and goes on behind those', async () => {
+  const shop = await customer()
+  const ids = (await admit(shop, 12)).toSorted()
+  const [oldest = '', next = ''] = ids
+  // The oldest message is told about last; another one has failed.
+  await world.db.run(
+    `insert into events (workspace_id, message_id, sequence, type, status, delivery_rank, occurred_at)
+     values ($1, $2, 2, 'message.complained', 'sent', 4, app_now())`,
+    [shop.workspaceId, oldest],
+  )
+  await world.db.run('delete from webhook_queue where workspace_id = $1 and message_id = any ($2) and sequence = 1', [
+    shop.workspaceId,
+    [oldest, next],
+  ])
+  await world.db.run(
+    `insert into webhook_attempts (workspace_id, message_id, sequence, round, attempt, ended_at, delivered, status)
+     values ($1, $2, 1, 1, 8, app_now(), false, 500)`,
+    [shop.workspaceId, next],
+  )
+  const start = { messageId: 'ffffffff-ffff-ffff-ffff-ffffffffffff', sequence: 0 }
+  const found = async (filter: WebhookLogFilter, most = 50, scanned = 100) => {
+    const pages: string[][] = []
+    for (let before = start; ;) {
+      const { rows, end } = await searchWebhookLog(world.db, shop.workspaceId, filter, before, { most, scanned })
+      pages.push(rows.map((row) => `${ids.indexOf(row.message_id)} ${row.sequence} ${row.type}`))
+      if (end === undefined) return pages
+      before = end
+    }
+  }
+  expect(await found({ messageId: oldest })).toEqual([['0 2 message.complained', '0 1 message.queued']])
+  expect(await found({ messageId: oldest }, 1)).toEqual([['0 2 message.complained'], ['0 1 message.queued'], []])
+  expect(await found({ type: 'message.complained' })).toEqual([['0 2 message.complained']])
+  expect(await found({ state: 'failed' }, 50, 5)).toEqual([[], [], ['1 1 message.queued']])
+  expect(await found({ state: 'not_sent' })).toEqual([['0 1 message.queued']])
+  expect((await found({ state: 'waiting', type: 'message.queued' }, 4)).map((page) => page.length)).toEqual([4, 4, 2])
+  const neighbour = await customer()
+  await admit(neighbour, 1)
+  expect((await found({ state: 'waiting' })).flat()).toHaveLength(11)
 })

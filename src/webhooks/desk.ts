@@ -13,6 +13,7 @@ import {
   type WebhookEndpointWithSecret,
   type WebhookEventDetail,
   type WebhookLogEntry,
+  type WebhookLogFilter,
 } from '../domain/webhook.ts'
 import { writeAudit } from '../store/audit.ts'
 import type { Db } from '../store/database.ts'
@@ -27,7 +28,13 @@ import {
   type EndpointRow,
 } from '../store/webhook-endpoints.ts'
 import { queueTest, replayEvent, replayRange, type ReplayRange } from '../store/webhooks.ts'
-import { readEventsBetween, readWebhookAttempts, readWebhookLog, type LogRow } from '../store/views/webhook-events.ts'
+import {
+  readEventsBetween,
+  readWebhookAttempts,
+  readWebhookLog,
+  searchWebhookLog,
+  type LogRow,
+} from '../store/views/webhook-events.ts'
 import { webhookEventOf } from './event-body.ts'
 import type { Targets } from './public-address.ts'
 import { makeWebhookSecret } from './signature.ts'
@@ -85,6 +92,16 @@ export function makeWebhookDesk({ db, vault, targets, timeScale }: WebhookDeskTo
     return rows.find((row) => eventId(row.message_id as MessageId, row.sequence) === id)
   }
 
+  const pageOf = async (workspace: WorkspaceId, before: Place, limit: number) => {
+    const rows = await readWebhookLog(db, workspace, before, limit)
+    const last = rows.length === limit ? rows.at(-1) : undefined
+    return { rows, ...(last !== undefined && { end: { messageId: last.message_id, sequence: last.sequence } }) }
+  }
+
+  /** The host alone, as above. */
+  const note = (tx: Db, workspaceId: WorkspaceId, actor: string, action: string, row: EndpointRow, facts: object) =>
+    writeAudit(tx, { workspaceId, actor, action, target: new URL(row.url).host, facts })
+
   return {
     show: async (workspace: WorkspaceId): Promise<WebhookEndpoint | Refusal> =>
       presented(await findEndpoint(db, workspace)),
@@ -138,29 +155,39 @@ export function makeWebhookDesk({ db, vault, targets, timeScale }: WebhookDeskTo
       return refuse('conflict', 'No new secret is prepared; rotate first.')
     },
 
-    test: async (workspace: WorkspaceId): Promise<{ readonly eventId: string } | Refusal> => {
+    test: async (workspace: WorkspaceId, actor: string): Promise<{ readonly eventId: string } | Refusal> => {
       const row = await active(workspace)
       if (isRefusal(row)) return row
-      const id = await queueTest(db, workspace, 'This is a test of your webhook endpoint.')
-      if (id !== undefined) return { eventId: eventId(id, 1) }
+      const event = await db.transaction(async (tx) => {
+        const id = await queueTest(tx, workspace, 'This is a test of your webhook endpoint.')
+        if (id === undefined) return undefined
+        await note(tx, workspace, actor, 'webhook.tested', row, { event: eventId(id, 1) })
+        return eventId(id, 1)
+      })
+      if (event !== undefined) return { eventId: event }
       return refuse('too_many_attempts', 'A test was sent a moment ago; wait a second.', { retryAfterSeconds: 1 })
     },
 
-    /** The latest message's events first. */
+    /** The latest message's events first. A page of a search may be empty and not the last. */
     log: async (
       workspace: WorkspaceId,
       after: string | undefined,
       limit: number = limits.eventsPage,
+      filter: WebhookLogFilter = {},
     ): Promise<Page<WebhookLogEntry> | Refusal> => {
       const before = after === undefined ? end : parsePlace(after)
       if (before === undefined)
         return refuse('invalid_request', '"after" must be the "next" of an earlier page, as it was.', {
           field: 'after',
         })
-      const rows = await readWebhookLog(db, workspace, before, limit)
-      const last = rows.at(-1)
-      const next = rows.length === limit && last !== undefined ? writePlace(last) : undefined
-      return { items: rows.map(logEntry), ...(next !== undefined && { next }) }
+      const page =
+        Object.keys(filter).length > 0
+          ? await searchWebhookLog(db, workspace, filter, before, {
+              most: limit,
+              scanned: Math.max(limit, limits.webhookLogScannedMax),
+            })
+          : await pageOf(workspace, before, limit)
+      return { items: page.rows.map(logEntry), ...(page.end !== undefined && { next: writePlace(page.end) }) }
     },
 
     event: async (workspace: WorkspaceId, id: string): Promise<WebhookEventDetail | Refusal> => {
@@ -179,23 +206,34 @@ export function makeWebhookDesk({ db, vault, targets, timeScale }: WebhookDeskTo
     },
 
     /** Sends one event again, whatever the filter says: same id, same bytes, a new ladder of eight. */
-    replayEvent: async (workspace: WorkspaceId, id: string): Promise<{ readonly replayed: number } | Refusal> => {
+    replayEvent: async (
+      workspace: WorkspaceId,
+      id: string,
+      actor: string,
+    ): Promise<{ readonly replayed: number } | Refusal> => {
       const row = await active(workspace)
       if (isRefusal(row)) return row
       const event = await find(workspace, id)
       if (event === undefined) return noEvent
       const place = { messageId: event.message_id, sequence: event.sequence }
-      return { replayed: (await replayEvent(db, workspace, place)) ? 1 : 0 }
+      return db.transaction(async (tx) => {
+        if (!(await replayEvent(tx, workspace, place))) return { replayed: 0 }
+        await note(tx, workspace, actor, 'webhook.replayed', row, { event: id })
+        return { replayed: 1 }
+      })
     },
 
     /** Sends the messages' events of a time again. */
     replayRange: async (
       workspace: WorkspaceId,
       range: ReplayRange,
+      actor: string,
     ): Promise<{ readonly replayed: number } | Refusal> => {
       if (range.from >= range.to) return refuse('invalid_request', '"from" must be before "to".', { field: 'from' })
       const row = await active(workspace)
       if (isRefusal(row)) return row
+      // First: one that breaks off has sent some of them.
+      await note(db, workspace, actor, 'webhook.replayed', row, range)
       return { replayed: await replayRange(db, workspace, range) }
     },
   }
@@ -255,9 +293,15 @@ const isEventId = (text: string): boolean => /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0
 
 const end = { messageId: 'ffffffff-ffff-ffff-ffff-ffffffffffff', sequence: 0 }
 
-const writePlace = (row: LogRow): string => Buffer.from(`${row.message_id} ${row.sequence}`).toString('base64url')
+interface Place {
+  readonly messageId: string
+  readonly sequence: number
+}
 
-function parsePlace(text: string): { messageId: string; sequence: number } | undefined {
+const writePlace = ({ messageId, sequence }: Place): string =>
+  Buffer.from(`${messageId} ${sequence}`).toString('base64url')
+
+function parsePlace(text: string): Place | undefined {
   const match = /^([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}) (\d{1,9})$/.exec(
     Buffer.from(text, 'base64url').toString('latin1'),
   )

@@ -11,7 +11,7 @@ import {
 } from '../../test/world/webhook-receiver.ts'
 import { survivesItsLife } from '../base/service.test-kit.ts'
 import { eventId } from '../domain/event.ts'
-import type { MessageId } from '../domain/message.ts'
+import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import type { Db } from '../store/database.ts'
 import { readWebhooksOfMessage } from '../store/views/message-webhooks.ts'
 import { reapWebhooks } from '../store/webhooks.ts'
@@ -195,7 +195,7 @@ test('the story of a message tells each post of its events, and when the next is
     ...[2, 3, 4, 5, 6, 7, 8].map((attempt) => [attempt, 500]),
   ])
   there.answer = ok
-  await world.desk.replayEvent(shop.workspaceId, eventId(id as MessageId, 1))
+  await world.desk.replayEvent(shop.workspaceId, eventId(id as MessageId, 1), 'key:test')
   const again = await world.eventually(webhooks, (map) => map.get(1)?.state === 'delivered')
   expect(again.get(1)?.attempts.at(-1)).toMatchObject({ round: 2, attempt: 1, delivered: true, status: 200 })
   // A stranger to the workspace hears nothing, whatever id it names.
@@ -322,14 +322,14 @@ test('what the filter does not want, or a disabled endpoint, is kept, and sent o
   expect(await stateOf(first)).toBe('not_sent')
 
   there.answer = status(500)
-  expect(await world.desk.replayEvent(shop.workspaceId, first)).toEqual({ replayed: 1 })
+  expect(await world.desk.replayEvent(shop.workspaceId, first, 'key:test')).toEqual({ replayed: 1 })
   await there.count(9)
   await world.eventually(
     () => stateOf(first),
     (state) => state === 'failed',
   )
   there.answer = ok
-  await world.desk.replayEvent(shop.workspaceId, first)
+  await world.desk.replayEvent(shop.workspaceId, first, 'key:test')
   await there.count(10)
   const firsts = there.received.filter(({ event }) => event.id === first)
   expect(firsts).toHaveLength(9)
@@ -341,18 +341,41 @@ test('what the filter does not want, or a disabled endpoint, is kept, and sent o
   )
 
   await world.desk.disable(shop.workspaceId, 'key:test')
-  expect(await world.desk.replayEvent(shop.workspaceId, first)).toMatchObject({ refused: true, code: 'conflict' })
+  expect(await world.desk.replayEvent(shop.workspaceId, first, 'key:test')).toMatchObject({
+    refused: true,
+    code: 'conflict',
+  })
   await world.desk.set(shop.workspaceId, { url: there.url, events: null }, 'key:test')
   const [second = ''] = await world.admit(shop)
   expect(await world.queued(shop.workspaceId)).toBe(0)
   await world.desk.enable(shop.workspaceId, 'key:test')
   const range = { from: new Date(Date.now() - 60_000), to: new Date(Date.now() + 60_000) }
-  expect(await world.desk.replayRange(shop.workspaceId, { ...range, undelivered: true })).toEqual({ replayed: 1 })
+  expect(await world.desk.replayRange(shop.workspaceId, { ...range, undelivered: true }, 'key:test')).toEqual({
+    replayed: 1,
+  })
   await there.until((all) => all.some(({ event }) => event.id === eventId(second as MessageId, 1)))
   // All of a time: what was delivered, too.
   const before = there.received.length
-  expect(await world.desk.replayRange(shop.workspaceId, { ...range, undelivered: false })).toEqual({ replayed: 3 })
+  expect(await world.desk.replayRange(shop.workspaceId, { ...range, undelivered: false }, 'key:test')).toEqual({
+    replayed: 3,
+  })
   await there.count(before + 3)
+  // Who did it stays known.
+  const { host: target } = new URL(there.url)
+  expect(await audited(shop.workspaceId, 'webhook.replayed')).toEqual([
+    { actor: 'key:test', target, facts: { event: first } },
+    { actor: 'key:test', target, facts: { event: first } },
+    {
+      actor: 'key:test',
+      target,
+      facts: { from: range.from.toISOString(), to: range.to.toISOString(), undelivered: true },
+    },
+    {
+      actor: 'key:test',
+      target,
+      facts: { from: range.from.toISOString(), to: range.to.toISOString(), undelivered: false },
+    },
+  ])
 })
 
 test('what waits for its next try waits no more while the endpoint is disabled, in the log and in the story of the message', async () => {
@@ -604,14 +627,17 @@ test('a test event is posted whatever the filter says, and not more often than o
   const there = await receiver()
   const shop = await world.customer(there.url, ['message.failed'])
   await world.started()
-  const asked = await world.desk.test(shop.workspaceId)
+  const asked = await world.desk.test(shop.workspaceId, 'key:test')
   const [one] = await there.count(1)
   expect(one?.event).toMatchObject({
     id: 'eventId' in asked ? asked.eventId : '',
     type: 'webhook.test',
     data: { test: true, message: expect.any(String) as string },
   })
-  expect(await world.desk.test(shop.workspaceId)).toMatchObject({ code: 'too_many_attempts' })
+  expect(await world.desk.test(shop.workspaceId, 'key:test')).toMatchObject({ code: 'too_many_attempts' })
+  expect(await audited(shop.workspaceId, 'webhook.tested')).toEqual([
+    { actor: 'key:test', target: new URL(there.url).host, facts: { event: one?.event.id } },
+  ])
 })
 
 test('an event reaches the receiver soon, and an idle sender asks the database seldom', async () => {
@@ -643,3 +669,9 @@ survivesItsLife(
     )
   },
 )
+
+const audited = (workspace: WorkspaceId, action: string) =>
+  world.db.run('select actor, target, facts from audit_log where workspace_id = $1 and action = $2 order by id', [
+    workspace,
+    action,
+  ])

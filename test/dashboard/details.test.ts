@@ -6,6 +6,7 @@ import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { inspect } from '../world/browser.ts'
 import type { JourneyWorkspace } from '../world/journey-workspace.ts'
+import { startWebhookReceiver, status } from '../world/webhook-receiver.ts'
 import { heading, loaded, signIn, startVisit, type Login, type Visit } from './visit.ts'
 
 const screenshots = fileURLToPath(new URL('screenshots-details', import.meta.url))
@@ -20,7 +21,7 @@ const look = (name: string, person = page) => inspect(person, screenshots, name)
 
 beforeAll(async () => {
   rmSync(screenshots, { recursive: true, force: true })
-  visit = await startVisit()
+  visit = await startVisit({ settings: { POSTHORN_ALLOW_PRIVATE_WEBHOOKS: 'true' } })
   shop = await visit.posthorn.workspace({ name: 'Shop' })
   owner = await visit.makeLogin('ann@people.example', shop.id, 'owner')
   page = await visit.browser.person()
@@ -153,4 +154,43 @@ describe('what has no room in a column', () => {
     await expect.poll(() => page.getByRole('definition').filter({ hasText: words }).count(), soon).toBe(0)
     expect(await look(`phone-${path.slice(1)}`)).toEqual([])
   })
+})
+
+test('a late event of an old message is found in the log of the webhook by its state and its message', async () => {
+  const receiver = await startWebhookReceiver()
+  receiver.answer = status(200)
+  const id = await shop.accepted({ recipient: 'carol@example.com' })
+  await shop.settled(id)
+  await visit.posthorn.cli('webhook', 'set', shop.id, '--url', receiver.url)
+  await visit.posthorn.query(
+    `insert into webhook_attempts (workspace_id, message_id, sequence, round, attempt, ended_at, delivered, status)
+     values ($1, $2, 1, 1, 8, now(), false, 500)`,
+    [shop.id, id],
+  )
+  await go('/webhook')
+  const rows = page.getByRole('group', { name: 'Log of webhook events' }).locator('tbody tr')
+  await expect.poll(() => rows.count(), soon).toBeGreaterThan(3)
+  const search = page.getByRole('search')
+  await search.getByLabel('State').selectOption('failed')
+  await expect.poll(() => rows.allInnerTexts(), soon).toEqual([expect.stringContaining('message.queued')])
+  expect(await look('webhook-log')).toEqual([])
+  await search.getByLabel('Event').selectOption('message.complained')
+  await page.getByText('No such event was found.').waitFor()
+  await search.getByLabel('Event').selectOption('')
+  await search.getByLabel('State').selectOption('')
+  await search.getByLabel('Message').fill(id.slice(0, 9))
+  await page.getByText('This is no id of a message.').waitFor()
+  await search.getByLabel('Message').fill(id)
+  await expect.poll(() => rows.last().innerText(), soon).toContain('message.queued')
+  const told = await visit.posthorn.cli<{ messageId: string }[]>(
+    'webhook',
+    'log',
+    shop.id,
+    '--message',
+    id,
+    '--state',
+    'failed',
+  )
+  expect(told).toEqual([expect.objectContaining({ messageId: id, type: 'message.queued', state: 'failed' })])
+  await receiver.stop()
 })

@@ -1,7 +1,7 @@
 // The webhook endpoint: where events are posted, its secret, and what became of each event.
 import { useInfiniteQuery } from '@tanstack/react-query'
 import { RotateCw, Webhook as WebhookIcon } from 'lucide-react'
-import { useState } from 'react'
+import { useEffect, useState } from 'react'
 import { ask, get, useChange, withQuery } from '../api.ts'
 import { useMay } from '../session.tsx'
 import type { WebhookEndpoint, WebhookLogEntry } from '../shapes.ts'
@@ -9,7 +9,7 @@ import { Badge, StateBadge } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
 import { CopyLine, Id } from '../ui/copy.tsx'
 import { Confirm, Dialog, DialogActions, DialogForm } from '../ui/dialog.tsx'
-import { Check, FormMistake, mistakeIn, TextField, textIn } from '../ui/field.tsx'
+import { Check, Choice, FormMistake, mistakeIn, TextField, textIn } from '../ui/field.tsx'
 import { Card, Facts, Page } from '../ui/page.tsx'
 import { Answered, Empty, Failed, Loading } from '../ui/states.tsx'
 import { Table } from '../ui/table.tsx'
@@ -261,29 +261,42 @@ interface LogPage {
 
 function Log({ isActive }: { readonly isActive: boolean }) {
   const [shown, setShown] = useState<string>()
+  const [filter, setFilter] = useState<LogFilter>({})
   const pages = useInfiniteQuery({
-    queryKey: ['webhook-log'],
+    queryKey: ['webhook-log', filter],
     initialPageParam: undefined as string | undefined,
     queryFn: ({ pageParam, signal }) =>
-      get<LogPage>(withQuery('/api/v1/webhook/events', { after: pageParam, limit: 50 }), signal),
+      get<LogPage>(withQuery('/api/v1/webhook/events', { ...filter, after: pageParam, limit: 50 }), signal),
     getNextPageParam: ({ next }) => next,
     refetchInterval: ({ state }) => (state.data !== undefined && state.data.pages.length > 1 ? false : 2_000),
   })
+  // A page of a search may be empty and not the last: then the next is asked for until something is found.
+  const isLooking = pages.hasNextPage && pages.data?.pages.at(-1)?.events.length === 0
+  const { fetchNextPage, isFetching, isError } = pages
+  useEffect(() => {
+    if (isLooking && !isFetching && !isError) void fetchNextPage()
+  }, [isLooking, isFetching, isError, fetchNextPage])
   const mayWrite = useMay('webhooks.write')
   const events = pages.data?.pages.flatMap((page) => page.events) ?? []
   return (
     <Card
       title="Log"
-      about="The events that are kept, and where each stands."
+      about="The events that are kept, and where each stands, those of the latest message first."
       flush
       actions={mayWrite && isActive && <Replay />}
     >
+      <LogSearch filter={filter} look={setFilter} />
       {pages.isError && pages.data === undefined ? (
         <Failed error={pages.error} again={() => void pages.refetch()} />
       ) : pages.data === undefined ? (
         <Loading />
       ) : events.length === 0 ? (
-        <Empty icon={WebhookIcon} title="No event yet." />
+        !isLooking && (
+          <Empty
+            icon={WebhookIcon}
+            title={Object.keys(filter).length === 0 ? 'No event yet.' : 'No such event was found.'}
+          />
+        )
       ) : (
         <Table
           label="Log of webhook events"
@@ -328,7 +341,7 @@ function Log({ isActive }: { readonly isActive: boolean }) {
       {pages.hasNextPage && (
         <div className="flex justify-center border-t border-line p-3">
           <Button busy={pages.isFetchingNextPage} onClick={() => void pages.fetchNextPage()}>
-            Show more
+            {isLooking ? 'Looking further back' : 'Show more'}
           </Button>
         </div>
       )}
@@ -336,6 +349,51 @@ function Log({ isActive }: { readonly isActive: boolean }) {
         <EventDialog id={shown} mayReplay={mayWrite && isActive} done={() => setShown(undefined)} />
       )}
     </Card>
+  )
+}
+
+interface LogFilter {
+  readonly state?: string
+  readonly type?: string
+  readonly messageId?: string
+}
+
+const isIdOrNothing = (text: string): boolean => /^(?:[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12})?$/i.test(text)
+
+/** What is told late about an old message stands with that message, far down: it is found by its state, its type or its message. */
+function LogSearch({ filter, look }: { readonly filter: LogFilter; readonly look: (filter: LogFilter) => void }) {
+  const [typed, setTyped] = useState('')
+  const change = (changes: LogFilter) =>
+    look(Object.fromEntries(Object.entries({ ...filter, ...changes }).filter(([, value]) => value !== '')))
+  return (
+    <div role="search" className="grid gap-3 border-b border-line px-4 pb-4 sm:grid-cols-2 sm:px-5 lg:grid-cols-3">
+      <Choice
+        label="State"
+        options={[['', 'Any'], ...Object.entries(logStates).map(([name, { word }]) => [name, word] as const)]}
+        value={filter.state ?? ''}
+        onChange={(event) => change({ state: event.target.value })}
+      />
+      <Choice
+        label="Event"
+        options={[['', 'Any'], ...[...types, 'webhook.test'].map((type) => [type, type] as const)]}
+        value={filter.type ?? ''}
+        onChange={(event) => change({ type: event.target.value })}
+      />
+      <div className="sm:max-lg:col-span-2">
+        <TextField
+          label="Message"
+          type="search"
+          placeholder="Its id"
+          value={typed}
+          onChange={({ target }) => {
+            setTyped(target.value)
+            const id = target.value.trim()
+            if (isIdOrNothing(id)) change({ messageId: id })
+          }}
+          mistake={isIdOrNothing(typed.trim()) ? undefined : 'This is no id of a message.'}
+        />
+      </div>
+    </div>
   )
 }
 

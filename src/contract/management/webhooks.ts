@@ -167,6 +167,19 @@ const page = (what: string): Parameter[] => [
     schema: Type.Integer({ minimum: 1, maximum: 500, default: 100 }),
   },
 ]
+/** What of the log is wanted. */
+export const logFilter = Type.Object(
+  {
+    state: Type.Optional(Type.Enum(webhookStates, { type: 'string', description: 'Where it stands.' })),
+    type: Type.Optional(Type.Enum(webhookEventTypeNames, { type: 'string', description: 'Its type.' })),
+    messageId: Type.Optional(uuid('The message: all that is kept of it, however old it is.')),
+  },
+  { additionalProperties: false },
+)
+const wantedOfLog = Object.entries(logFilter.properties).map(([name, schema]): Parameter => {
+  const { description = '' } = schema as { description?: string }
+  return { name, in: 'query', required: false, description, schema }
+})
 const pageWrong = 'A parameter is wrong (`invalid_request`).'
 
 export const webhooks = {
@@ -286,9 +299,9 @@ export const webhooks = {
     access,
     summary: 'Read the log',
     description:
-      'The events that are kept (for 30 days, where the operator says nothing else) and where each stands, those of the latest message first.',
+      'The events that are kept (for 30 days, where the operator says nothing else) and where each stands, those of the latest message first: what is reported late stands with its message, so look for it by `messageId`, `state` or `type`. With those a page may be empty and not the last.',
     scope: read,
-    parameters: page('entries'),
+    parameters: [...page('entries'), ...wantedOfLog],
     answers: answers(
       {
         description: 'A page of the log.',

@@ -1,7 +1,7 @@
 // What a webhook says of an event, the log of events with their attempts, and reading events in the order of their commits. A body is made
 // of rows that never change, so that it is the same at every try.
 import type { DeliveryEventType, MailboxId, MessageStatus, WorkspaceId } from '../../domain/message.ts'
-import type { WebhookAttempt, WebhookTrouble } from '../../domain/webhook.ts'
+import type { WebhookAttempt, WebhookLogFilter, WebhookTrouble } from '../../domain/webhook.ts'
 import { sql, type Db } from '../database.ts'
 
 /** Everything that goes into a body. `sender` and its neighbours are null for `webhook.test`, which no message has. */
@@ -112,13 +112,14 @@ export const isPosted = `(x.lease_until is not null
   or (select p.state from webhook_endpoints p where p.workspace_id = x.workspace_id limit 1) is distinct from 'disabled')`
 
 const logColumns = `e.message_id, e.sequence, ${eventColumns}, q.due_at, q.leased, a.delivered, a.tried`
-const logJoins = `${eventJoins}
+const standing = `
   left join lateral (
     select x.due_at, x.lease_until is not null leased from webhook_queue x
      where x.workspace_id = e.workspace_id and x.message_id = e.message_id and x.sequence = e.sequence and ${isPosted} limit 1) q on true
   left join lateral (
     select bool_or(x.delivered) delivered, count(*) > 0 tried from webhook_attempts x
      where x.workspace_id = e.workspace_id and x.message_id = e.message_id and x.sequence = e.sequence) a on true`
+const logJoins = `${eventJoins}${standing}`
 
 const log = sql(
   'webhook-log',
@@ -126,6 +127,29 @@ const log = sql(
      from events_before_1($1, $2, $3, $4) e
      ${logJoins}
     order by e.message_id desc, e.sequence desc`,
+)
+/** As `webhookStateOf` says it. */
+const state = `case when q.leased then 'sending' when not q.leased then 'waiting' when a.delivered then 'delivered' when a.tried then 'failed' else 'not_sent' end`
+/** Looks at $5 events at most; where there may be more, \`end\` is the last of them. What is not wanted is left out before it is told whole. */
+const searched = (name: string, events: string) =>
+  sql(
+    name,
+    `with walk as materialized (${events}),
+     found as materialized (
+       select e.*, q.due_at, q.leased, a.delivered, a.tried from walk e ${standing}
+        where e.type = coalesce($6, e.type) and ($7::text is null or ${state} = $7)
+        order by e.message_id desc, e.sequence desc limit $4)
+     select walked.*, ${logColumns.replaceAll(/\b[qa]\./g, 'e.')}
+       from (select count(*) = $5 full, (array_agg(w.message_id order by w.message_id, w.sequence))[1] end_message,
+                    (array_agg(w.sequence order by w.message_id, w.sequence))[1] end_sequence from walk w) walked
+       left join found e on true ${eventJoins}
+      order by e.message_id desc, e.sequence desc`,
+  )
+const search = searched('search-webhook-log', 'select * from events_before_1($1, $2, $3, $5)')
+const searchOfMessage = searched(
+  'search-webhook-log-of-message',
+  `select * from events x where x.workspace_id = $1 and x.message_id = $8 and (x.message_id, x.sequence) < ($2::uuid, $3::integer)
+    order by x.sequence desc limit $5`,
 )
 const logOf = sql(
   'webhook-log-of',
@@ -148,6 +172,33 @@ export function readWebhookLog(
   most: number,
 ): Promise<LogRow[]> {
   return db.rows(log, [workspace, before.messageId, before.sequence, most])
+}
+
+interface Walked {
+  readonly full: boolean
+  readonly end_message: string
+  readonly end_sequence: number
+}
+
+/** Of them those that are wanted: there is no index of states and types, so at most `scanned` are looked at. `end` is where to go on from, if there may be more. */
+export async function searchWebhookLog(
+  db: Db,
+  workspace: WorkspaceId,
+  filter: WebhookLogFilter,
+  before: { readonly messageId: string; readonly sequence: number },
+  { most, scanned }: { readonly most: number; readonly scanned: number },
+): Promise<{ readonly rows: LogRow[]; readonly end?: { readonly messageId: string; readonly sequence: number } }> {
+  const { state: wanted = null, type = null, messageId } = filter
+  const values = [workspace, before.messageId, before.sequence, most, scanned, type, wanted]
+  const told = await (messageId === undefined
+    ? db.rows<LogRow & Walked>(search, values)
+    : db.rows<LogRow & Walked>(searchOfMessage, [...values, messageId]))
+  const rows = told.filter(({ sequence }) => sequence !== null)
+  const [first] = told
+  const last = rows.length === most ? rows.at(-1) : undefined
+  if (last !== undefined) return { rows, end: { messageId: last.message_id, sequence: last.sequence } }
+  if (first?.full !== true) return { rows }
+  return { rows, end: { messageId: first.end_message, sequence: first.end_sequence } }
 }
 
 /** The events of the messages with ids in this narrow range. */
