@@ -598,6 +598,7 @@ export const limits = {
   suppressionImportBytesMax: 64 * 1024 * 1024,
   suppressionImportRows: 1_000,
   importMistakesShownMax: 20,
+  importedRuleCharactersMax: 100,
   /** How long a file is read before others get their turn. */
   importTurnMs: 10,
   messagesListedMax: 10_000,

@@ -47,7 +47,10 @@ export function suppressionCommands(program: Command, desk: Desk): void {
       desk.show(all, () => table(heads, rows(), 'Nobody is suppressed.'))
     }),
   )
-  command('import', 'suppress everybody in a file: CSV with a head line, or one address a line')
+  command(
+    'import',
+    'suppress everybody in a file: CSV with a head line, as `suppression export` writes it, or one address a line',
+  )
     .argument('<file>', '- for standard input')
     .action((workspace: string, file: string) =>
       desk.withExisting(async ({ db, vault, actor }) => {

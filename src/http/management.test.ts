@@ -97,6 +97,18 @@ describe('messages', () => {
       )
   })
 
+  test('a range that can hold nothing is refused, as it is everywhere', async () => {
+    const from = '2026-11-02T00:00:00Z'
+    for (const to of [from, '2026-11-01T00:00:00Z'])
+      expect((await owner.ask('GET', `/messages?from=${from}&to=${to}`)).json()).toMatchObject({
+        code: 'invalid_request',
+        field: 'from',
+      })
+    expect(
+      (await owner.ask('POST', '/suppressions/undo', { body: { rule: 'x', since: from, until: from } })).json(),
+    ).toMatchObject({ code: 'invalid_request', field: 'since' })
+  })
+
   test('a search without an index looks at a bounded number of them, and its cursor goes on behind those', async () => {
     const place = await office.sender()
     const many = limits.messagesScannedMax + 500

@@ -30,8 +30,10 @@ const columns = 'recipient_key, recipient, reason, source_message_id, rule, evid
 const insertMany = sql(
   'insert-suppressions',
   `with added as (
-     insert into suppressions (workspace_id, recipient_key, recipient, reason, created_by)
-     select $1, s.key, s.recipient, s.reason, $5 from unnest($2::text[], $3::text[], $4::text[]) as s (key, recipient, reason) order by s.key
+     insert into suppressions (workspace_id, recipient_key, recipient, reason, created_by, source_message_id, rule, evidence, created_at)
+     select $1, s.key, s.recipient, s.reason, $5, s.source, s.rule, s.evidence, coalesce(s.at, app_now())
+       from unnest($2::text[], $3::text[], $4::text[], $7::uuid[], $8::text[], $9::text[], $10::timestamptz[])
+         as s (key, recipient, reason, source, rule, evidence, at) order by s.key
      on conflict (workspace_id, recipient_key) do nothing returning recipient_key, recipient),
    audit as (
      insert into audit_log (id, workspace_id, actor, action, target, facts)
@@ -95,6 +97,11 @@ export interface NewSuppression {
   readonly key: string
   readonly recipient: string
   readonly reason: SuppressionReason
+  readonly sourceMessageId?: string
+  readonly rule?: string
+  readonly evidence?: string
+  /** Left out: now. */
+  readonly createdAt?: Date
 }
 
 /** Returns how many are new; what is there already stays as it is. */
@@ -111,6 +118,10 @@ export async function insertSuppressions(
     rows.map((row) => row.reason),
     actor,
     randomUUIDv7(),
+    rows.map((row) => row.sourceMessageId ?? null),
+    rows.map((row) => row.rule ?? null),
+    rows.map((row) => row.evidence ?? null),
+    rows.map((row) => row.createdAt ?? null),
   ]
   return (await db.rows(insertMany, values)).length
 }

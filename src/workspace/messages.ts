@@ -58,6 +58,8 @@ export async function searchMessages(
   workspace: WorkspaceId,
   { recipient, deliveryStatus, from, to, before, most, ...filter }: MessageWish,
 ): Promise<Page<MessageListRow>> {
+  if (from !== undefined && to !== undefined && from >= to)
+    throw new Mistake('"from" must be before "to".', { field: 'from' })
   const address = recipient === undefined ? undefined : parseAddress(recipient.trim())
   if (recipient !== undefined && address === undefined)
     throw new Mistake('"recipient" must be one whole e-mail address; "text" finds parts of one.', {

@@ -4,7 +4,7 @@ import { limits } from '../config.ts'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import { parseAddress, unsupportedForm } from '../mail/address.ts'
 import type { EmailAddress } from '../mail/address.ts'
-import { repeating, type Db } from '../store/database.ts'
+import { databaseNow, repeating, type Db } from '../store/database.ts'
 import {
   countOwnSuppressions,
   deleteSuppression,
@@ -64,6 +64,8 @@ export async function undoRule(
 ): Promise<{ readonly removed: number }> {
   const until = range.until === undefined ? undefined : parseTime(range.until, 'until')
   const parsed = { rule: range.rule, since: parseTime(range.since, 'since'), ...(until !== undefined && { until }) }
+  if (until !== undefined && parsed.since >= until)
+    throw new Mistake('"since" must be before "until".', { field: 'since' })
   for (let removed = 0; ;) {
     const gone = await undoSuppressions(db, workspace, parsed, actor, limits.suppressionImportRows)
     removed += gone.length
@@ -71,12 +73,16 @@ export async function undoRule(
   }
 }
 
-function parseTime(text: string, name: string): Date {
+/** A date, or a time with its zone. */
+function timeIn(text: string): Date | undefined {
   const time = new Date(text)
-  if (
-    !/^\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?(?:Z|[+-]\d\d:\d\d))?$/.test(text) ||
-    Number.isNaN(time.getTime())
-  )
+  const isWritten = /^\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?(?:Z|[+-]\d\d:\d\d))?$/.test(text)
+  return isWritten && !Number.isNaN(time.getTime()) ? time : undefined
+}
+
+function parseTime(text: string, name: string): Date {
+  const time = timeIn(text)
+  if (time === undefined)
     throw new Mistake(`"${name}" must be a date, or a time with its zone, such as 2026-11-01 or 2026-11-01T08:30:00Z.`)
   return time
 }
@@ -97,6 +103,7 @@ const columns = ['recipient', 'reason', 'createdAt', 'sourceMessageId', 'rule', 
 
 /** What a stranger's server said, written so that no spreadsheet takes it for a formula (OWASP, CSV injection). */
 const asWords = (text = ''): string => (/^[=+\-@\t\r]/.test(text) ? `'${text}` : text)
+const fromWords = (text: string): string => text.replace(/^'(?=[=+\-@\t\r])/, '')
 
 /** CSV with a head line, line by line. What it writes, `importSuppressions` reads. */
 export async function* exportSuppressions(db: Db, workspace: WorkspaceId): AsyncGenerator<string> {
@@ -112,7 +119,7 @@ export async function* exportSuppressions(db: Db, workspace: WorkspaceId): Async
 }
 
 /**
- * CSV whose head line names `recipient` (or `email`, `address`) and perhaps `reason`, or one address a line. All or nothing: a wrong line is
+ * CSV whose head line names `recipient` (or `email`, `address`) and perhaps the other columns of an export, or one address a line. All or nothing: a wrong line is
  * named, and nothing is written. The text is read twice, once to look and once to write, because all rows of it at once are ten times as large.
  */
 export async function importSuppressions(
@@ -123,7 +130,7 @@ export async function importSuppressions(
 ): Promise<{ readonly added: number; readonly alreadyThere: number }> {
   if (text.length > limits.suppressionImportBytesMax)
     throw new Mistake(`The file is larger than ${limits.suppressionImportBytesMax} bytes: split it.`, { field: 'csv' })
-  await refuseMistakes(text)
+  await refuseMistakes(db, text)
   // Two that come with the same recipients in different orders may wait for each other in a circle: PostgreSQL ends one of them.
   return repeating(() => db.transaction((tx) => writeSuppressions(tx, workspace, text, actor)))
 }
@@ -137,7 +144,7 @@ async function writeSuppressions(tx: Db, workspace: WorkspaceId, text: string, a
     if (added < rows.length) sum.alreadyThere += rows.length - (await countOwnSuppressions(tx, workspace, rows))
   }
   let byKey = new Map<string, NewSuppression>()
-  for await (const { row } of readSuppressions(text)) {
+  for await (const { row } of readSuppressions(tx, text)) {
     if (typeof row === 'string') throw new Error('a line that was right is wrong')
     // Of two spellings the first stays, as it does in the table.
     if (!byKey.has(row.key)) byKey.set(row.key, row)
@@ -150,10 +157,10 @@ async function writeSuppressions(tx: Db, workspace: WorkspaceId, text: string, a
 }
 
 /** Throws where a line is wrong, with the first of them. */
-async function refuseMistakes(text: string): Promise<void> {
+async function refuseMistakes(db: Db, text: string): Promise<void> {
   const mistakes: string[] = []
   let more = 0
-  for await (const { line, row } of readSuppressions(text)) {
+  for await (const { line, row } of readSuppressions(db, text)) {
     if (typeof row !== 'string') continue
     if (mistakes.length < limits.importMistakesShownMax) mistakes.push(`line ${line}: ${row}`)
     else more++
@@ -166,9 +173,12 @@ async function refuseMistakes(text: string): Promise<void> {
 
 /** Every line behind the head, as a row or as what is wrong with it. Millions of lines take seconds: others get their turn in between. */
 async function* readSuppressions(
+  db: Db,
   text: string,
 ): AsyncGenerator<{ readonly line: number; readonly row: NewSuppression | string }> {
-  let places: { readonly recipient: number; readonly reason: number } | undefined
+  let places: Places | undefined
+  /** Read where the file has times of its own: those of a file that is looked at twice lie before both. */
+  let now = 0
   let turnEndsAt = performance.now() + limits.importTurnMs
   for (const { line, cells } of readCsv(text)) {
     if (performance.now() > turnEndsAt) {
@@ -178,28 +188,84 @@ async function* readSuppressions(
     if (places === undefined) {
       const named = placesIn(cells)
       places = named ?? { recipient: 0, reason: 1 }
+      if (places.createdAt !== undefined) now = (await databaseNow(db)).getTime()
       if (named !== undefined) continue
     }
-    yield { line, row: readLine(cells[places.recipient], cells[places.reason]) }
+    yield { line, row: readLine(places, cells, now) }
   }
 }
 
-/** Undefined where the line is no head; a head may name no reason. */
-function placesIn(cells: readonly string[]) {
+type Places = { readonly recipient: number } & { readonly [Column in (typeof columns)[number]]?: number }
+
+/** Undefined where the line is no head; a head may name no other column. */
+function placesIn(cells: readonly string[]): Places | undefined {
   const head = cells.map((cell) => cell.trim().toLowerCase())
   const recipient = head.findIndex((cell) => ['recipient', 'email', 'address'].includes(cell))
-  return recipient === -1 ? undefined : { recipient, reason: head.indexOf('reason') }
+  if (recipient === -1) return undefined
+  const others = columns.flatMap((column) => {
+    const at = head.indexOf(column.toLowerCase())
+    return at === -1 || column === 'recipient' ? [] : [[column, at] as const]
+  })
+  return { recipient, ...Object.fromEntries(others) }
 }
 
-/** The row, or what is wrong with it. */
-function readLine(recipient = '', reasonText = ''): NewSuppression | string {
-  const address = parseAddress(recipient.trim())
-  if (address === undefined)
-    return `"${recipient.trim().slice(0, 100)}" ${unsupportedForm(recipient.trim()) ?? 'is not an address'}`
-  const given = reasonText.trim() || 'manual'
+/** The row, or what is wrong with it. An empty cell says nothing. */
+function readLine(places: Places, cells: readonly string[], now: number): NewSuppression | string {
+  const cell = (column: (typeof columns)[number]): string => {
+    const at = places[column]
+    return at === undefined ? '' : (cells[at] ?? '').trim()
+  }
+  const recipient = cell('recipient')
+  const address = parseAddress(recipient)
+  if (address === undefined) return `"${recipient.slice(0, 100)}" ${unsupportedForm(recipient) ?? 'is not an address'}`
+  const given = cell('reason') || 'manual'
   const reason = suppressionReasons.find((each) => each === given)
   if (reason === undefined) return `the reason must be one of ${suppressionReasons.join(', ')}`
-  return { key: address.key, recipient: address.text, reason }
+  const origin = readOrigin({
+    sourceMessageId: cell('sourceMessageId'),
+    rule: cell('rule'),
+    evidence: cell('evidence'),
+    createdAt: cell('createdAt'),
+    now,
+  })
+  return typeof origin === 'string' ? origin : { key: address.key, recipient: address.text, reason, ...origin }
+}
+
+/** Of one line or several, as a report's own words are kept. */
+const controls = /[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029]/g
+
+type Origin = Pick<NewSuppression, 'sourceMessageId' | 'rule' | 'evidence' | 'createdAt'>
+
+/**
+ * Where a suppression came from, as an export tells it. A rule need not be one of this release: it is a name by which what it did can be taken
+ * back, and those of other releases mean what they meant.
+ */
+function readOrigin({
+  sourceMessageId,
+  rule,
+  evidence: words,
+  createdAt,
+  now,
+}: Readonly<Record<'sourceMessageId' | 'rule' | 'evidence' | 'createdAt', string>> & { readonly now: number }):
+  | Origin
+  | string {
+  if (sourceMessageId !== '' && !/^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/i.test(sourceMessageId))
+    return 'the sourceMessageId must be the id of a message'
+  if (rule.length > limits.importedRuleCharactersMax || !/^[\w.:-]*$/.test(rule))
+    return `the rule must be a name of at most ${limits.importedRuleCharactersMax} letters, digits and hyphens`
+  const evidence = fromWords(words).toWellFormed().replaceAll(controls, ' ')
+  if (evidence.length > limits.reportDetailCharactersMax)
+    return `the evidence must have at most ${limits.reportDetailCharactersMax} characters`
+  const time = createdAt === '' ? undefined : timeIn(createdAt)
+  if (createdAt !== '' && time === undefined) return 'the createdAt must be a date, or a time with its zone'
+  if (time !== undefined && time.getTime() < 0) return 'the createdAt must not be before 1970'
+  if (time !== undefined && time.getTime() > now) return 'the createdAt must not be in the future'
+  return {
+    ...(sourceMessageId !== '' && { sourceMessageId }),
+    ...(rule !== '' && { rule }),
+    ...(evidence !== '' && { evidence }),
+    ...(time !== undefined && { createdAt: time }),
+  }
 }
 
 function requireAddress(text: string): EmailAddress {

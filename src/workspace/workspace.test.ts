@@ -311,6 +311,58 @@ describe('suppressions', () => {
     expect(await importSuppressions(db, other.id, file, 'operator:test')).toEqual({ added: 2, alreadyThere: 0 })
   })
 
+  test('an export comes in with all that it tells: when, by which rule, on what evidence, after which message', async () => {
+    const [from, to] = [
+      await createWorkspace(db, vault, 'From', 'free'),
+      await createWorkspace(db, vault, 'To', 'free'),
+    ]
+    await db.run(
+      `insert into suppressions (workspace_id, recipient_key, recipient, reason, source_message_id, rule, evidence, created_at) values
+         ($1, 'a@b.example', 'A@b.example', 'hard_bounce', '0199f1c2-0000-7000-8000-0000000000aa', 'mailbox-does-not-exist', $2, '2026-03-01T12:00:00.123Z'),
+         ($1, 'c@b.example', 'c@b.example', 'complaint', null, 'rule-of-another-release', '=1+1', '2026-04-01T12:00:00Z'),
+         ($1, 'd@b.example', 'd@b.example', 'manual', null, null, null, '2026-05-01T12:00:00Z')`,
+      [from.id, '550 5.1.1 "User" unknown,\nreally'],
+    )
+    const told = async (workspace: Workspace) => {
+      let file = ''
+      for await (const line of exportSuppressions(db, workspace.id)) file += line
+      return file
+    }
+    const file = await told(from)
+    expect(await importSuppressions(db, to.id, file, 'operator:test')).toEqual({ added: 3, alreadyThere: 0 })
+    expect(await told(to)).toBe(file)
+    const columns =
+      'recipient, reason, source_message_id, rule, evidence, created_at from suppressions where workspace_id = $1 order by 1'
+    expect(await db.run(`select ${columns}`, [to.id])).toEqual(await db.run(`select ${columns}`, [from.id]))
+    // So what a rule did can be taken back here, too.
+    const range = { rule: 'mailbox-does-not-exist', since: '2026-03-01', until: '2026-03-02' }
+    expect(await undoRule(db, to.id, range, 'operator:test')).toEqual({ removed: 1 })
+  })
+
+  const tomorrow = () => new Date(Date.now() + 86_400_000).toISOString()
+  test.each([
+    ['createdAt', tomorrow(), 'the createdAt must not be in the future'],
+    ['createdAt', '0000-01-01', 'the createdAt must not be before 1970'],
+    ['createdAt', 'in March', 'the createdAt must be a date, or a time with its zone'],
+    ['sourceMessageId', '17', 'the sourceMessageId must be the id of a message'],
+    ['rule', 'r'.repeat(101), 'the rule must be a name'],
+    ['rule', '"<script>"', 'the rule must be a name'],
+    ['evidence', 'x'.repeat(limits.reportDetailCharactersMax + 1), 'the evidence must have at most'],
+  ])('an import whose %s is none writes nothing', async (column, value, words) => {
+    const wrong = importSuppressions(db, shop.id, `email,${column}\nq@b.example,${value}\n`, 'operator:test')
+    await expect(wrong).rejects.toThrow(`Nothing was imported.\nline 2: ${words}`)
+    expect(await all()).not.toContain('q@b.example manual')
+  })
+
+  test('evidence of a stranger comes in without control characters', async () => {
+    const seventh = await createWorkspace(db, vault, 'Seventh', 'free')
+    await importSuppressions(db, seventh.id, 'email,evidence\nq@b.example,a\x1b[2Jb\0c\ud800\n', 'operator:test')
+    const [row] = await db.run<{ evidence: string }>('select evidence from suppressions where workspace_id = $1', [
+      seventh.id,
+    ])
+    expect(row?.evidence).toBe('a [2Jb c\ufffd')
+  })
+
   test('everything that one rule did in a time can be taken back, and who did what is written down', async () => {
     const fourth = await createWorkspace(db, vault, 'Fourth', 'free')
     await db.run(
@@ -326,6 +378,9 @@ describe('suppressions', () => {
       removed: 0,
     })
     await expect(undoRule(db, fourth.id, { rule: 'x', since: 'yesterday' }, 'x')).rejects.toThrow('"since" must be')
+    // A range that can hold nothing was meant otherwise.
+    for (const until of ['2026-11-02', '2026-11-01T23:00:00Z'])
+      await expect(undoRule(db, fourth.id, { ...range, until }, 'x')).rejects.toThrow('"since" must be before "until".')
     await addSuppression(db, fourth.id, 'e@b.example', 'operator:eve')
     await addSuppression(db, fourth.id, 'E@b.example', 'operator:eve')
     await removeSuppression(db, fourth.id, 'd@b.example', 'operator:eve')

@@ -125,6 +125,10 @@ export function Messages() {
     const all = Object.entries({ ...filter, ...changes }).filter(([, value]) => value !== undefined && value !== '')
     void navigate({ to: '/messages', search: Object.fromEntries(all) })
   }
+  const reset = () => {
+    setText('')
+    void navigate({ to: '/messages', search: {} })
+  }
   const isFiltered = Object.keys(filter).length > 0
   return (
     <Page title="Messages" about="Everything that was accepted, and what became of it.">
@@ -182,38 +186,40 @@ export function Messages() {
       </form>
       <Range {...filter} />
       <Card flush>
-        <PagedTable<MessageListItem>
-          name="messages"
-          path="/api/v1/messages"
-          query={asked(filter)}
-          label="Messages"
-          columns={messageColumns}
-          keyOf={({ id }) => id}
-          refreshMs={4_000}
-          empty={
-            isFiltered ? (
-              <Empty icon={Search} title="Nothing was found.">
-                <Button
-                  onClick={() => {
-                    setText('')
-                    void navigate({ to: '/messages', search: {} })
-                  }}
-                >
-                  Show all
-                </Button>
-              </Empty>
-            ) : (
-              <Empty icon={Mail} title="No message yet.">
-                The{' '}
-                <Link to="/" className="text-accent underline">
-                  overview
-                </Link>{' '}
-                shows how to send the first one.
-              </Empty>
-            )
-          }
-        />
+        {isBackwards(filter) ? (
+          // Asked for, it would be refused; the field says why.
+          <NotFound reset={reset} />
+        ) : (
+          <PagedTable<MessageListItem>
+            name="messages"
+            path="/api/v1/messages"
+            query={asked(filter)}
+            label="Messages"
+            columns={messageColumns}
+            keyOf={({ id }) => id}
+            refreshMs={4_000}
+            empty={
+              isFiltered ? (
+                <NotFound reset={reset} />
+              ) : (
+                <Empty icon={Mail} title="No message yet.">
+                  The{' '}
+                  <Link to="/" className="text-accent underline">
+                    overview
+                  </Link>{' '}
+                  shows how to send the first one.
+                </Empty>
+              )
+            }
+          />
+        )}
       </Card>
     </Page>
   )
 }
+
+const NotFound = ({ reset }: { readonly reset: () => void }) => (
+  <Empty icon={Search} title="Nothing was found.">
+    <Button onClick={reset}>Show all</Button>
+  </Empty>
+)

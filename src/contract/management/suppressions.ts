@@ -91,7 +91,7 @@ export const suppressions = {
     tag,
     summary: 'Import suppressions from CSV',
     description:
-      'A head line names `recipient` (or `email`, `address`) and perhaps `reason`; or one address a line. All or nothing: wrong lines are named, and nothing is written.',
+      'A head line names `recipient` (or `email`, `address`) and perhaps `reason`, `createdAt` (not in the future), `sourceMessageId`, `rule` and `evidence`, as an export does; or one address a line. All or nothing: wrong lines are named, and nothing is written.',
     scope: 'suppressions.write',
     body: closed({ csv: Type.String({ minLength: 1, description: 'The text of the file.' }) }),
     ok: [
