@@ -5,29 +5,70 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { certificateFor } from '../world/certificates.ts'
 import { dkimVerdicts } from '../world/dkim-verdict.ts'
 import type { JourneyWorkspace } from '../world/journey-workspace.ts'
+import { startPolicyService, type PolicyRequest, type PolicyService } from '../world/policy-service.ts'
 import { startPosthorn, type Posthorn } from '../world/posthorn.ts'
 import { startPostfix, type Postfix } from '../world/postfix.ts'
 import { startReceiver, type Receiver } from '../world/receiver-process.ts'
+import { startWire, type Wire } from '../world/wire.ts'
 
 const login = { user: 'posthorn', password: 'p@ss:w/rd %41' }
 let receiver: Receiver
+let policies: PolicyService
 let relay: Postfix
+/** Before the relay, for those whose connection is lost. */
+let wire: Wire
 let posthorn: Posthorn
 let shop: JourneyWorkspace
 beforeAll(async () => {
   receiver = await startReceiver({ content: true })
-  relay = await startPostfix({ login, certificate: certificateFor(), nextPort: receiver.port })
-  posthorn = await startPosthorn({ settings: { POSTHORN_ROUTE: route(login.password), POSTHORN_TIME_SCALE: '60' } })
+  policies = await startPolicyService(policy)
+  relay = await startPostfix({
+    login,
+    certificate: certificateFor(),
+    nextPort: receiver.port,
+    policyPort: policies.port,
+  })
+  wire = await startWire(relay.port)
+  posthorn = await startPosthorn({ settings: { POSTHORN_ROUTE: route(login.password), POSTHORN_TIME_SCALE: '600' } })
   shop = await posthorn.workspace()
 })
 afterAll(async () => {
   await posthorn?.remove()
+  await wire?.stop()
   await relay?.stop()
+  await policies?.stop()
   await receiver?.stop()
 })
 
-function route(password: string): string {
-  return `smtp://${login.user}:${encodeURIComponent(password)}@localhost:${relay.port}`
+function route(password: string, port = relay.port): string {
+  return `smtp://${login.user}:${encodeURIComponent(password)}@localhost:${port}`
+}
+
+/**
+ * What the relay does, by the recipient's local part: `later-N` is put off N times, `nobody` is unknown, and the connection of `closed` and `reset` is
+ * lost when all of the mail is there, before its answer. The relay takes these, too.
+ */
+function policy({ protocol_state: state, recipient = '', client_port: port }: PolicyRequest): string {
+  const [name = ''] = recipient.split(/[+@]/)
+  if (state === 'RCPT') {
+    if (name === 'nobody') return '550 5.1.1 User unknown'
+    const times = Number(/^later-(\d+)$/.exec(name)?.[1] ?? 0)
+    if (askedAbout(recipient, 'RCPT').length <= times) return '450 4.2.0 Mailbox busy'
+  } else if (name === 'closed' || name === 'reset') wire.cut(Number(port), name === 'closed' ? 'close' : 'reset')
+  return 'DUNNO'
+}
+
+const askedAbout = (recipient: string, state: string): readonly PolicyRequest[] =>
+  policies.asked.filter((request) => request['recipient'] === recipient && request['protocol_state'] === state)
+const linesFor = async (recipient: string) => (await receiver.ledger()).filter(({ to }) => to.includes(recipient))
+const reasons = async (id: string): Promise<string[]> => {
+  const { events } = await posthorn.cli<{ events: { facts?: { reason?: string } }[] }>('message', 'show', id)
+  return events.flatMap(({ facts }) => facts?.reason ?? [])
+}
+/** When the relay has handed it on. */
+async function handedOn(recipient: string): Promise<void> {
+  for (let ledger = await receiver.ledger(); ; ledger = await receiver.waitFor(ledger.length + 1))
+    if (ledger.some(({ to }) => to.includes(recipient))) return
 }
 
 test('taken over TLS with our login, handed on, and the signature survives', async () => {
@@ -55,11 +96,59 @@ test('a login that the relay refuses is our own trouble: tried again, and nothin
   const other = await posthorn.workspace({ route: route('wrong') })
   const id = await other.accepted({ recipient: 'bob@example.org' })
   await other.until(id, ({ processingStatus }) => processingStatus === 'retrying')
-  const { events } = await posthorn.cli<{ events: { facts?: { reason?: string } }[] }>('message', 'show', id)
-  expect(events.flatMap(({ facts }) => facts?.reason ?? [])).toContain('auth')
-  expect((await receiver.ledger()).filter(({ to }) => to.includes('bob@example.org'))).toEqual([])
+  expect(await reasons(id)).toContain('auth')
+  expect(await linesFor('bob@example.org')).toEqual([])
   // The log names no password, right or wrong.
   expect(posthorn.said()).not.toMatch(/p@ss|wrong@|:wrong/)
+})
+
+test('put off by the relay: tried again over TLS and with our login, taken once; no word of the provider', async () => {
+  const recipient = 'later-1@example.org'
+  const id = await shop.accepted({ recipient })
+  expect(await shop.settled(id)).toMatchObject({ processingStatus: 'sent', deliveryStatus: 'pending', events: [] })
+  expect(await reasons(id)).toEqual(['rcpt_4xx'])
+  await handedOn(recipient)
+  const asked = askedAbout(recipient, 'RCPT')
+  expect(asked).toHaveLength(2)
+  for (const request of asked)
+    expect(request).toMatchObject({
+      sasl_username: `${login.user}@relay.test`,
+      encryption_protocol: expect.stringMatching(/^TLSv1\.\d/),
+    })
+  expect(await linesFor(recipient)).toHaveLength(1)
+})
+
+test('refused by the relay for good: failed at once; its word is not the provider’s, so nobody is suppressed', async () => {
+  const recipient = 'nobody@example.org'
+  const id = await shop.accepted({ recipient })
+  expect(await shop.settled(id)).toMatchObject({ processingStatus: 'failed', deliveryStatus: 'pending', events: [] })
+  expect(await reasons(id)).toEqual(['rcpt_5xx'])
+  expect(await shop.events(id)).toEqual(['message.queued', 'message.sending', 'message.failed'])
+  expect(await posthorn.cli('suppression', 'list', shop.id)).toEqual([])
+  await shop.settled(await shop.accepted({ recipient }))
+  expect(askedAbout(recipient, 'RCPT')).toHaveLength(2)
+  expect(await linesFor(recipient)).toEqual([])
+})
+
+test('the connection closed, or reset, between the dot and its answer: delivery_unknown, and one copy, for the relay took it', async () => {
+  const other = await posthorn.workspace({ route: route(login.password, wire.port) })
+  const lost = ['closed@example.org', 'reset@example.org']
+  const ids = await Promise.all(lost.map((recipient) => other.accepted({ recipient })))
+  for (const id of ids)
+    expect(await other.settled(id)).toMatchObject({
+      processingStatus: 'delivery_unknown',
+      deliveryStatus: 'pending',
+      events: [],
+    })
+  for (const recipient of lost) await handedOn(recipient)
+  // Whatever would be tried again is tried before this one, which is put off twice, is through.
+  await other.settled(await other.accepted({ recipient: 'later-2@example.org' }))
+  for (const recipient of lost) {
+    expect(askedAbout(recipient, 'END-OF-MESSAGE')).toMatchObject([{ sasl_username: `${login.user}@relay.test` }])
+    expect(await linesFor(recipient)).toHaveLength(1)
+  }
+  for (const id of ids)
+    expect(await other.events(id)).toEqual(['message.queued', 'message.sending', 'message.delivery_unknown'])
 })
 
 interface Fed {

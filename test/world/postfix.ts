@@ -28,6 +28,8 @@ export interface PostfixOptions {
   readonly nextPort: number
   /** A login that the next host asks for, over STARTTLS. */
   readonly nextLogin?: { readonly user: string; readonly password: string }
+  /** A policy service on loopback, asked at each recipient and at the end of each mail, before the answer. */
+  readonly policyPort?: number
 }
 
 export interface Postfix {
@@ -37,7 +39,8 @@ export interface Postfix {
   stop(): Promise<void>
 }
 
-export async function startPostfix({ login, certificate, nextPort, nextLogin }: PostfixOptions): Promise<Postfix> {
+export async function startPostfix(options: PostfixOptions): Promise<Postfix> {
+  const { login, certificate, nextPort, nextLogin, policyPort } = options
   if (!existsSync('/usr/sbin/saslpasswd2'))
     throw new Error('This journey needs saslpasswd2 (Debian: sasl2-bin, libsasl2-modules).')
   return runPostfix(async (home, postfixUser) => {
@@ -60,7 +63,7 @@ export async function startPostfix({ login, certificate, nextPort, nextLogin }: 
     setPassword.stdin.end(login.password)
     await once(setPassword, 'exit')
     chownSync(at('sasldb2'), postfixUser, -1)
-    return mainCf(home, nextPort) + loginCf(nextPort, nextLogin)
+    return mainCf(home, nextPort) + loginCf(nextPort, nextLogin) + policyCf(policyPort)
   })
 }
 
@@ -139,6 +142,14 @@ smtp_sasl_auth_enable = yes
 smtp_sasl_security_options = noanonymous
 smtp_sasl_mechanism_filter = plain, login
 smtp_sasl_password_maps = inline:{ [127.0.0.1]:${nextPort}=${login.user}:${login.password} }
+`
+
+const policyCf = (port: PostfixOptions['policyPort']) =>
+  port === undefined
+    ? ''
+    : `
+smtpd_recipient_restrictions = check_policy_service inet:127.0.0.1:${port}
+smtpd_end_of_data_restrictions = check_policy_service inet:127.0.0.1:${port}
 `
 
 const masterCf = (port: number) => `
