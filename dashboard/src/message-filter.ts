@@ -5,11 +5,13 @@ export interface MessageFilter {
   readonly deliveryStatus?: string
   readonly text?: string
   readonly recipient?: string
+  readonly mailboxId?: string
   /** Days as the browser counts them, both included; or instants, the second not included. */
   readonly from?: string
   readonly to?: string
 }
 
+const isId = (value: string): boolean => /^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/i.test(value)
 const isText = (value: string): boolean => value !== ''
 /** One on which there may have been a message: no year that is still being typed. */
 export const isDay = (value: string): boolean =>
@@ -23,6 +25,7 @@ const members = {
   deliveryStatus: isText,
   text: isText,
   recipient: isText,
+  mailboxId: isId,
   from: isTime,
   to: isTime,
 } as const satisfies Record<keyof MessageFilter, (value: string) => boolean>

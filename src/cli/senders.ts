@@ -146,16 +146,18 @@ export function mailboxCommands(program: Command, desk: Desk): void {
     )
   group
     .command('set')
-    .description('switch a mailbox on or off')
+    .description('switch a mailbox on or off, or change its name')
     .argument('<id>', 'the id of the mailbox')
-    .addOption(new Option('--status <status>').choices(['active', 'disabled']).makeOptionMandatory())
-    .action((id: string, { status }: { status: 'active' | 'disabled' }) =>
-      desk.withExisting(async (tools) => {
+    .addOption(new Option('--status <status>').choices(['active', 'disabled']))
+    .option('--name <name>', 'the display name that recipients see; an empty one takes it away')
+    .action((id: string, wish: { status?: 'active' | 'disabled'; name?: string }, command: Command) => {
+      if (Object.keys(wish).length === 0) command.error('error: give --status or --name')
+      return desk.withExisting(async (tools) => {
         const workspace = await whoseMailbox(tools.db, id)
-        const mailbox = await changeMailboxFor(tools, tools.by(workspace), id.toLowerCase(), { status })
+        const mailbox = await changeMailboxFor(tools, tools.by(workspace), id.toLowerCase(), wish)
         desk.show(mailbox, () => describeMailbox(mailbox))
-      }),
-    )
+      })
+    })
   group
     .command('remove')
     .description('remove a mailbox for good: its mail that waits fails, what was sent stays')

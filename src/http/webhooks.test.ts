@@ -153,7 +153,8 @@ test('the log and the events come in pages', async () => {
     body: { events: [{ id: eventId }], next: 'more' },
   })
   const wanted = { state: 'failed', type: 'message.sent', messageId: eventId }
-  await ask('GET', `/webhook/events?${new URLSearchParams({ ...wanted, messageId: eventId.toUpperCase() })}`)
+  const query = new URLSearchParams({ ...wanted, messageId: eventId.toUpperCase() }).toString()
+  await ask('GET', `/webhook/events?${query}`)
   expect(calls).toEqual([
     ['log', workspaceId, 'abc', 5, {}],
     ['log', workspaceId, undefined, undefined, wanted],

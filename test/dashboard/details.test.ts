@@ -194,3 +194,34 @@ test('a late event of an old message is found in the log of the webhook by its s
   expect(told).toEqual([expect.objectContaining({ messageId: id, type: 'message.queued', state: 'failed' })])
   await receiver.stop()
 })
+
+test('the name of a mailbox is changed, and messages are narrowed to one mailbox', async () => {
+  const other = await visit.posthorn.cli<{ id: string }>(
+    'mailbox',
+    'add',
+    shop.id,
+    `news@${shop.address.split('@')[1]}`,
+  )
+  await go('/mailboxes')
+  await page.getByRole('button', { name: `Name ${shop.address}` }).click()
+  const dialog = page.getByRole('dialog')
+  await dialog.getByLabel('Name').fill('Corner Shop')
+  await dialog.getByRole('button', { name: 'Save' }).click()
+  await dialog.waitFor({ state: 'detached' })
+  await page.getByRole('row').filter({ hasText: shop.address }).getByText('Corner Shop').waitFor()
+  expect(await look('mailboxes')).toEqual([])
+  const set = (...args: string[]) => visit.posthorn.cli<{ name?: string }>('mailbox', 'set', shop.mailboxId, ...args)
+  expect(await set('--name', 'Shop')).toMatchObject({ name: 'Shop', status: 'active' })
+  expect(await set('--name', '')).not.toHaveProperty('name')
+  await expect(set()).rejects.toThrow('give --status or --name')
+
+  await shop.accepted({ recipient: 'dora@example.com' })
+  await go('/messages')
+  await page.getByRole('link', { name: 'dora@example.com' }).waitFor()
+  await page.getByLabel('Mailbox').selectOption(other.id)
+  await page.getByText('Nothing was found.').waitFor()
+  expect(page.url()).toContain(`mailboxId=${other.id}`)
+  await page.getByLabel('Mailbox').selectOption(shop.address)
+  await page.getByRole('link', { name: 'dora@example.com' }).waitFor()
+  expect(await look('of-a-mailbox')).toEqual([])
+})

@@ -37,6 +37,13 @@ export function Mailboxes() {
     ['mailboxes'],
     () => setDisabling(undefined),
   )
+  const [naming, setNaming] = useState<Mailbox>()
+  const rename = useChange(
+    ({ id, name }: { id: string; name: string }) => ask('PATCH', `/api/v1/mailboxes/${id}`, { name }),
+    ['mailboxes'],
+    () => setNaming(undefined),
+  )
+  useForgetting(naming !== undefined, rename)
   const [removing, setRemoving] = useState<Mailbox>()
   const remove = useChange(
     ({ id }: Mailbox) => ask('DELETE', `/api/v1/mailboxes/${id}`),
@@ -115,6 +122,9 @@ export function Mailboxes() {
                             {mailbox.status === 'active' ? 'Disable' : 'Enable'}
                             <span className="sr-only"> {mailbox.address}</span>
                           </Button>
+                          <Button look="quiet" onClick={() => setNaming(mailbox)}>
+                            Name<span className="sr-only"> {mailbox.address}</span>
+                          </Button>
                           <Button look="quiet" onClick={() => setRemoving(mailbox)}>
                             Remove<span className="sr-only"> {mailbox.address}</span>
                           </Button>
@@ -148,6 +158,25 @@ export function Mailboxes() {
         Mail from {removing?.address} is refused at once, and what still waits to be sent from it fails for good. What
         was sent stays to be read. The address can be added again, with a new id.
       </Confirm>
+      {naming !== undefined && (
+        <Dialog title={`The name of ${naming.address}`} open onOpenChange={() => setNaming(undefined)}>
+          <DialogForm
+            action="Save"
+            by={rename}
+            fields={['name']}
+            close={() => setNaming(undefined)}
+            onSubmit={(form) => rename.mutate({ id: naming.id, name: textIn(form, 'name').trim() })}
+          >
+            <TextField
+              label="Name"
+              name="name"
+              defaultValue={naming.name ?? ''}
+              hint="What recipients see beside the address. Left empty, they see the address alone."
+              mistake={mistakeIn(rename.error, 'name')}
+            />
+          </DialogForm>
+        </Dialog>
+      )}
       <Dialog title="Add a mailbox" open={adding} onOpenChange={setAdding}>
         <DialogForm
           action="Add"

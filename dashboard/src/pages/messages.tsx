@@ -1,10 +1,12 @@
 // All messages, the newest first, and ways to find one.
+import { useQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import { Mail, Search } from 'lucide-react'
 import { useEffect, useState } from 'react'
+import { get } from '../api.ts'
 import { PagedTable } from '../list.tsx'
 import { isDay, isInstant, readFilter, type MessageFilter } from '../message-filter.ts'
-import type { MessageListItem } from '../shapes.ts'
+import type { ListOf, Mailbox, MessageListItem } from '../shapes.ts'
 import { useSearchField } from '../shortcuts.ts'
 import { StateBadge, states } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
@@ -112,6 +114,25 @@ function DayField({ day, choose, ...rest }: DayFieldProps) {
   )
 }
 
+function MailboxChoice({ chosen, choose }: { readonly chosen: string; readonly choose: (id: string) => void }) {
+  const { data } = useQuery({
+    queryKey: ['mailboxes'],
+    queryFn: ({ signal }) => get<ListOf<Mailbox>>('/api/v1/mailboxes', signal),
+  })
+  const known = (data?.items ?? []).map(({ id, address }) => [id, address] as const)
+  // One that was removed is in no list, and its messages are still there.
+  const removed =
+    chosen === '' || known.some(([id]) => id === chosen) ? [] : [[chosen, `…${chosen.slice(-8)}`] as const]
+  return (
+    <Choice
+      label="Mailbox"
+      options={[['', 'Any'], ...known, ...removed]}
+      value={chosen}
+      onChange={(event) => choose(event.target.value)}
+    />
+  )
+}
+
 export function Messages() {
   // What the route has not validated comes through as it is.
   const filter = readFilter(useSearch({ from: '/inside/messages' }))
@@ -134,7 +155,7 @@ export function Messages() {
     <Page title="Messages" about="Everything that was accepted, and what became of it.">
       <form
         role="search"
-        className="grid grid-cols-2 gap-3 sm:grid-cols-4 sm:items-end xl:grid-cols-[minmax(0,1fr)_9rem_9rem_9.5rem_9.5rem_auto]"
+        className="grid gap-3"
         onSubmit={(event) => {
           event.preventDefault()
           const typed = textIn(new FormData(event.currentTarget), 'text').trim()
@@ -145,7 +166,7 @@ export function Messages() {
           look({ recipient: isAddress ? typed : '', text: isAddress ? '' : typed })
         }}
       >
-        <div className="col-span-2 sm:col-span-4 xl:col-span-1">
+        <div className="grid grid-cols-[minmax(0,1fr)_auto] items-end gap-3">
           <TextField
             ref={searchField}
             label="Search"
@@ -155,34 +176,33 @@ export function Messages() {
             value={text}
             onChange={(event) => setText(event.target.value)}
           />
+          <Button type="submit" icon={<Search aria-hidden className="size-4" />}>
+            Search
+          </Button>
         </div>
-        <Choice
-          label="State"
-          options={statusChoices}
-          value={filter.status ?? ''}
-          onChange={(event) => look({ status: event.target.value })}
-        />
-        <Choice
-          label="Provider says"
-          options={deliveryChoices}
-          value={filter.deliveryStatus ?? ''}
-          onChange={(event) => look({ deliveryStatus: event.target.value })}
-        />
-        <DayField label="From" max={dayOf(filter.to)} day={dayOf(filter.from)} choose={(from) => look({ from })} />
-        <DayField
-          label="To"
-          min={dayOf(filter.from)}
-          mistake={isBackwards(filter) ? 'This is before “From”.' : undefined}
-          day={dayOf(filter.to)}
-          choose={(to) => look({ to })}
-        />
-        <Button
-          type="submit"
-          className="col-span-2 sm:col-span-4 xl:col-span-1"
-          icon={<Search aria-hidden className="size-4" />}
-        >
-          Search
-        </Button>
+        <div className="grid grid-cols-2 items-start gap-3 sm:grid-cols-3 xl:grid-cols-5">
+          <Choice
+            label="State"
+            options={statusChoices}
+            value={filter.status ?? ''}
+            onChange={(event) => look({ status: event.target.value })}
+          />
+          <Choice
+            label="Provider says"
+            options={deliveryChoices}
+            value={filter.deliveryStatus ?? ''}
+            onChange={(event) => look({ deliveryStatus: event.target.value })}
+          />
+          <DayField label="From" max={dayOf(filter.to)} day={dayOf(filter.from)} choose={(from) => look({ from })} />
+          <DayField
+            label="To"
+            min={dayOf(filter.from)}
+            mistake={isBackwards(filter) ? 'This is before “From”.' : undefined}
+            day={dayOf(filter.to)}
+            choose={(to) => look({ to })}
+          />
+          <MailboxChoice chosen={filter.mailboxId ?? ''} choose={(mailboxId) => look({ mailboxId })} />
+        </div>
       </form>
       <Range {...filter} />
       <Card flush>
