@@ -2,7 +2,8 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { storeWorld, type Sender, type StoreWorld } from '../store/store.test-kit.ts'
 import { readLanes } from '../store/views/operations.ts'
-import { readQueue } from './workspace.ts'
+import { setDrain } from '../store/fence.ts'
+import { readHealth, readQueue } from './workspace.ts'
 
 let world: StoreWorld
 let shop: Sender
@@ -22,10 +23,10 @@ const waiting = (many: number, domains: number) =>
   )
 
 test('the total of the queue is of all groups, also of those that are not shown', async () => {
-  expect(await readQueue(world.db)).toEqual({ total: 0, truncated: false, groups: 0, lanes: [] })
+  expect(await readQueue(world.db)).toEqual({ total: 0, truncated: false, groups: 0, lanes: [], stops: [] })
   await waiting(260, 260)
   const { lanes, ...sums } = await readQueue(world.db)
-  expect(sums).toEqual({ total: 260, truncated: false, groups: 260 })
+  expect(sums).toEqual({ total: 260, truncated: false, groups: 260, stops: [] })
   expect(lanes).toHaveLength(200)
 })
 
@@ -40,4 +41,13 @@ test('the queue is told as truncated exactly where there are more messages than 
     [10, false],
     [9, true],
   ])
+})
+
+test('what stops delivery is told with the queue and with the installation, without its inner facts', async () => {
+  await setDrain(world.db, true)
+  const stops = [{ kind: 'drain', reason: expect.any(String) as string, since: expect.any(Date) as Date }]
+  expect((await readQueue(world.db)).stops).toEqual(stops)
+  expect((await readHealth(world.db, '1')).stops).toEqual(stops)
+  await setDrain(world.db, false)
+  expect((await readHealth(world.db, '1')).stops).toEqual([])
 })

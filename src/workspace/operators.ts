@@ -2,6 +2,7 @@
 import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import type { Db } from '../store/database.ts'
+import { readStops, type DeliveryStop } from '../store/fence.ts'
 import { readDatabaseFacts, readLanes } from '../store/views/operations.ts'
 
 export interface QueueLane {
@@ -20,11 +21,22 @@ export interface Queue {
   /** Of workspace, destination and state; `lanes` has the largest of them. */
   readonly groups: number
   readonly lanes: readonly QueueLane[]
+  readonly stops: readonly Stop[]
 }
 
+/** What stops delivery everywhere. */
+export type Stop = Pick<DeliveryStop, 'kind' | 'reason' | 'since'>
+
+const readStopsOf = async (db: Db): Promise<readonly Stop[]> =>
+  (await readStops(db.rows)).map(({ kind, reason, since }) => ({ kind, reason, since }))
+
 export async function readQueue(db: Db): Promise<Queue> {
-  const rows = await readLanes(db, limits.queueRowsReadMax, limits.queueLanesShown)
+  const [rows, stops] = await Promise.all([
+    readLanes(db, limits.queueRowsReadMax, limits.queueLanesShown),
+    readStopsOf(db),
+  ])
   return {
+    stops,
     total: rows[0]?.total ?? 0,
     truncated: rows[0]?.more ?? false,
     groups: rows[0]?.groups ?? 0,
@@ -48,9 +60,13 @@ export interface Health {
     readonly startedAt: Date
     readonly now: Date
   }
+  readonly stops: readonly Stop[]
 }
 
 export async function readHealth(db: Db, version: string): Promise<Health> {
-  const { version: server, now, size_bytes, started_at } = await readDatabaseFacts(db)
-  return { version, database: { version: server, sizeBytes: size_bytes, startedAt: started_at, now } }
+  const [{ version: server, now, size_bytes, started_at }, stops] = await Promise.all([
+    readDatabaseFacts(db),
+    readStopsOf(db),
+  ])
+  return { version, database: { version: server, sizeBytes: size_bytes, startedAt: started_at, now }, stops }
 }

@@ -225,3 +225,62 @@ test('the name of a mailbox is changed, and messages are narrowed to one mailbox
   await page.getByRole('link', { name: 'dora@example.com' }).waitFor()
   expect(await look('of-a-mailbox')).toEqual([])
 })
+
+test('while delivery is stopped, the story of a message that waits says so, and operators see why', async () => {
+  await visit.posthorn.cli('drain')
+  const id = await shop.accepted({ recipient: 'emil@example.com' })
+  await go(`/messages/${id}`)
+  await page.getByText(/^Delivery is stopped on the whole installation;/).waitFor()
+  expect(await page.getByText(/^Due /).count()).toBe(0)
+  expect(await look('stopped-story')).toEqual([])
+  const operator = await visit.browser.person()
+  await signIn(operator, visit.origin, visit.owner)
+  await heading(operator, 'Overview')
+  const notice = operator.getByRole('region', { name: 'Delivery stopped' })
+  for (const path of ['/operator/queue', '/operator/health']) {
+    await go(path, operator)
+    await notice.getByText(/posthorn drain --off/).waitFor()
+    expect(await look(`stopped-${path.slice(10)}`, operator)).toEqual([])
+  }
+  await visit.posthorn.cli('drain', '--off')
+  await shop.settled(id)
+  await go('/operator/queue', operator)
+  await operator.getByText('The queue is empty.').waitFor()
+  expect(await notice.count()).toBe(0)
+})
+
+test('operators make a plan and say where it is upgraded, and no name is taken twice', async () => {
+  const operator = await visit.browser.person()
+  await signIn(operator, visit.origin, visit.owner)
+  await heading(operator, 'Overview')
+  await go('/operator/plans', operator)
+  await operator.getByRole('button', { name: 'Make a plan' }).click()
+  const dialog = operator.getByRole('dialog')
+  await dialog.getByLabel('Name').fill('unlimited')
+  await dialog.getByLabel('In a day').fill('500')
+  await dialog.getByRole('button', { name: 'Make', exact: true }).click()
+  await dialog.getByText('There is a plan “unlimited” already.').waitFor()
+  await dialog.getByLabel('Name').fill('corner')
+  await dialog.getByLabel('Upgrade address').fill('ftp://example.org')
+  await dialog.getByRole('button', { name: 'Make', exact: true }).click()
+  await dialog.getByText('The upgrade URL must begin with').waitFor()
+  expect(await look('plan', operator)).toEqual([])
+  await dialog.getByLabel('Upgrade address').fill('https://example.org/plans')
+  await dialog.getByRole('button', { name: 'Make', exact: true }).click()
+  await dialog.waitFor({ state: 'detached' })
+  await operator.getByRole('row').filter({ hasText: 'corner' }).getByText('https://example.org/plans').waitFor()
+  await operator.getByRole('button', { name: 'Change corner' }).click()
+  await dialog.getByLabel('Upgrade address').fill('')
+  await dialog.getByRole('button', { name: 'Save' }).click()
+  await dialog.waitFor({ state: 'detached' })
+  expect(await look('plans', operator)).toEqual([])
+  const plans = await visit.posthorn.cli<{ name: string }[]>('plan', 'list')
+  expect(plans.find(({ name }) => name === 'corner')).toEqual({
+    name: 'corner',
+    apiSending: true,
+    hourly: null,
+    daily: 500,
+    monthly: null,
+  })
+  expect(plans.find(({ name }) => name === 'unlimited')).toMatchObject({ daily: null })
+})

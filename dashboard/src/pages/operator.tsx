@@ -1,6 +1,6 @@
 // For those who run the installation: workspaces, plans, the queue, health.
 import { useQuery } from '@tanstack/react-query'
-import { Activity, Building2 } from 'lucide-react'
+import { Activity, Building2, OctagonPause } from 'lucide-react'
 import { useState } from 'react'
 import { ask, get, useChange } from '../api.ts'
 import { PagedTable } from '../list.tsx'
@@ -12,7 +12,7 @@ import { Dialog, DialogForm } from '../ui/dialog.tsx'
 import { Check, Choice, mistakeIn, TextField, textIn } from '../ui/field.tsx'
 import { Card, Facts, Page } from '../ui/page.tsx'
 import { Answered, Empty } from '../ui/states.tsx'
-import { Table } from '../ui/table.tsx'
+import { Long, Table } from '../ui/table.tsx'
 import { exactly, Time } from '../ui/time.tsx'
 import { AuditTable } from './audit.tsx'
 import { bytes } from '../ui/size.ts'
@@ -168,10 +168,20 @@ function ChangeWorkspace({ workspace, done }: { readonly workspace: OperatorWork
 export function OperatorPlans() {
   const query = usePlans()
   const [changing, setChanging] = useState<Plan>()
+  const [making, setMaking] = useState(false)
+  const names = query.data?.items.map(({ name }) => name) ?? []
   const limit = (value: number | null) =>
     value === null ? <span className="text-soft">none</span> : value.toLocaleString()
   return (
-    <Page title="Plans" about="How much a workspace may send.">
+    <Page
+      title="Plans"
+      about="How much a workspace may send."
+      actions={
+        <Button look="primary" onClick={() => setMaking(true)}>
+          Make a plan
+        </Button>
+      }
+    >
       <Card flush>
         <Answered query={query}>
           {({ items }) => (
@@ -186,6 +196,12 @@ export function OperatorPlans() {
                 { head: 'In a day', cell: ({ daily }) => limit(daily), align: 'right' },
                 { head: 'In a month', cell: ({ monthly }) => limit(monthly), align: 'right' },
                 {
+                  head: 'Upgrade address',
+                  wideOnly: true,
+                  cell: ({ upgradeUrl }) =>
+                    upgradeUrl === undefined ? <span className="text-soft">none</span> : <Long text={upgradeUrl} />,
+                },
+                {
                   head: '',
                   align: 'right',
                   cell: (plan) => (
@@ -199,14 +215,28 @@ export function OperatorPlans() {
           )}
         </Answered>
       </Card>
-      {changing !== undefined && <ChangePlan plan={changing} done={() => setChanging(undefined)} />}
+      {changing !== undefined && <PlanDialog plan={changing} names={names} done={() => setChanging(undefined)} />}
+      {making && <PlanDialog names={names} done={() => setMaking(false)} />}
     </Page>
   )
 }
 
-function ChangePlan({ plan, done }: { readonly plan: Plan; readonly done: () => void }) {
-  const change = useChange(
-    (given: object) => ask('PUT', `/api/v1/operator/plans/${encodeURIComponent(plan.name)}`, given),
+type PlanChanges = Required<Omit<Plan, 'name'>>
+
+/** Of a plan that there is, or of a new one. */
+function PlanDialog({
+  plan,
+  names,
+  done,
+}: {
+  readonly plan?: Plan
+  readonly names: readonly string[]
+  readonly done: () => void
+}) {
+  const [taken, setTaken] = useState<string>()
+  const save = useChange(
+    ({ name, ...given }: { name: string } & PlanChanges) =>
+      ask('PUT', `/api/v1/operator/plans/${encodeURIComponent(name)}`, given),
     ['plans', 'usage'],
     done,
   )
@@ -215,22 +245,43 @@ function ChangePlan({ plan, done }: { readonly plan: Plan; readonly done: () => 
     return text === '' ? null : Number(text)
   }
   return (
-    <Dialog title={`Change the plan “${plan.name}”`} description="An empty limit is none." open onOpenChange={done}>
+    <Dialog
+      title={plan === undefined ? 'Make a plan' : `Change the plan “${plan.name}”`}
+      description="An empty limit is none."
+      open
+      onOpenChange={done}
+    >
       <DialogForm
-        action="Save"
-        by={change}
-        fields={['hourly', 'daily', 'monthly']}
+        action={plan === undefined ? 'Make' : 'Save'}
+        by={save}
+        fields={['name', 'hourly', 'daily', 'monthly', 'upgradeUrl']}
         close={done}
-        onSubmit={(form) =>
-          change.mutate({
+        onSubmit={(form) => {
+          const name = plan?.name ?? textIn(form, 'name').trim()
+          // It would be changed instead.
+          const isTaken = plan === undefined && names.includes(name)
+          setTaken(isTaken ? name : undefined)
+          if (isTaken) return
+          save.mutate({
+            name,
             apiSending: form.get('apiSending') !== null,
             hourly: number(form, 'hourly'),
             daily: number(form, 'daily'),
             monthly: number(form, 'monthly'),
+            upgradeUrl: textIn(form, 'upgradeUrl').trim(),
           })
-        }
+        }}
       >
-        <Check label="May send" name="apiSending" defaultChecked={plan.apiSending} />
+        {plan === undefined && (
+          <TextField
+            label="Name"
+            name="name"
+            required
+            maxLength={200}
+            mistake={taken === undefined ? mistakeIn(save.error, 'name') : `There is a plan “${taken}” already.`}
+          />
+        )}
+        <Check label="May send" name="apiSending" defaultChecked={plan?.apiSending ?? true} />
         {(['hourly', 'daily', 'monthly'] as const).map((name) => (
           <TextField
             key={name}
@@ -238,10 +289,19 @@ function ChangePlan({ plan, done }: { readonly plan: Plan; readonly done: () => 
             name={name}
             type="number"
             min={0}
-            defaultValue={plan[name] ?? ''}
-            mistake={mistakeIn(change.error, name)}
+            defaultValue={plan?.[name] ?? ''}
+            mistake={mistakeIn(save.error, name)}
           />
         ))}
+        <TextField
+          label="Upgrade address"
+          name="upgradeUrl"
+          maxLength={1000}
+          placeholder="/upgrade"
+          hint="Where callers are sent who need more: a URL, or a path of this installation. Left empty, nowhere."
+          defaultValue={plan?.upgradeUrl ?? ''}
+          mistake={mistakeIn(save.error, 'upgradeUrl')}
+        />
       </DialogForm>
     </Dialog>
   )
@@ -256,8 +316,9 @@ export function OperatorQueue() {
   return (
     <Page title="Queue" about="What is not final yet, by workspace and destination.">
       <Answered query={query}>
-        {({ total, truncated, groups, lanes }) => (
+        {({ total, truncated, groups, lanes, stops }) => (
           <>
+            <Stopped stops={stops} />
             <p>
               <strong className="text-xl tabular-nums">{total.toLocaleString()}</strong>{' '}
               {total === 1 ? 'message waits or is' : 'messages wait or are'} being sent
@@ -293,6 +354,34 @@ export function OperatorQueue() {
   )
 }
 
+const stopWords = {
+  drain: 'Somebody has stopped it. To deliver again: posthorn drain --off',
+  fence: 'The database may have been put back: read docs/restore.md, then posthorn recover.',
+  pause: 'It goes on by itself when every node has compared with the database.',
+} as const
+
+/** Nothing while delivery goes on. */
+function Stopped({ stops }: Pick<Queue, 'stops'>) {
+  if (stops.length === 0) return null
+  return (
+    <section
+      aria-label="Delivery stopped"
+      className="flex gap-3 rounded-xl border border-bad/40 bg-bad-wash p-4 sm:p-5"
+    >
+      <OctagonPause aria-hidden className="mt-0.5 size-5 shrink-0 text-bad" />
+      <div className="grid gap-2">
+        <h2 className="font-semibold text-bad">Delivery is stopped on all nodes</h2>
+        {stops.map(({ kind, reason, since }) => (
+          <p key={kind} className="max-w-2xl text-sm">
+            <Time at={since} />: {kind} ({reason}). {stopWords[kind]}
+          </p>
+        ))}
+        <p className="max-w-2xl text-sm">Mail is accepted as before, and waits.</p>
+      </div>
+    </section>
+  )
+}
+
 export function OperatorHealth() {
   const query = useQuery({
     queryKey: ['health'],
@@ -301,6 +390,7 @@ export function OperatorHealth() {
   })
   return (
     <Page title="Health" about="The installation itself.">
+      {query.data !== undefined && <Stopped stops={query.data.stops} />}
       <Card title="Installation">
         <Answered query={query}>
           {({ version, database }) => (

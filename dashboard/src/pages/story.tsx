@@ -148,7 +148,16 @@ export function Story({ timeline }: { readonly timeline: MessageTimeline }) {
           after=""
         >
           <p className="text-sm text-soft">
-            Due <Time at={queue.dueAt} />; it is given up <Time at={queue.expiresAt} />.
+            {queue.stopped ? (
+              <>
+                Delivery is stopped on the whole installation; this message is tried when its operators let it go on. It
+                is given up <Time at={queue.expiresAt} />.
+              </>
+            ) : (
+              <>
+                Due <Time at={queue.dueAt} />; it is given up <Time at={queue.expiresAt} />.
+              </>
+            )}
           </p>
         </Step>
       )}

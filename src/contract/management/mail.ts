@@ -87,6 +87,10 @@ export const MessageTimeline = Type.Object(
           attempts: Type.Integer(),
           leaseUntil: Type.Optional(time('Until when a worker holds it.')),
           armed: Type.Boolean({ description: 'The final dot may have been written.' }),
+          stopped: Type.Boolean({
+            description:
+              'Delivery is stopped on the whole installation: nothing new is tried until its operators let it go on.',
+          }),
         },
         { description: 'Its place in the queue while it is not final.' },
       ),

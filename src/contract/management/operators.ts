@@ -41,6 +41,18 @@ const UnmatchedFeedback = Type.Object(unmatched, {
   description: 'A report, or something like it, that changed no message.',
 })
 
+const stops = Type.Array(
+  Type.Object({
+    kind: oneOf(
+      ['drain', 'fence', 'pause'],
+      '`drain`: until `posthorn drain --off`; `fence`: the database may have been put back, until `posthorn recover`; `pause`: until all nodes have compared with the database, by itself.',
+    ),
+    reason: Type.String(),
+    since: time('Since when.'),
+  }),
+  { description: 'What stops delivery everywhere; empty where nothing does.' },
+)
+
 const tag = 'Operator'
 const access = 'operator'
 export const operators = {
@@ -132,6 +144,7 @@ export const operators = {
         total: Type.Integer({ description: 'Messages that are not final, in all groups; of a long queue 100,000.' }),
         truncated: Type.Boolean({ description: 'There are more messages than were counted.' }),
         groups: Type.Integer({ description: 'How many groups there are; `lanes` has the 200 largest.' }),
+        stops,
         lanes: Type.Array(
           Type.Object({
             workspaceId: uuid('The workspace.'),
@@ -190,6 +203,7 @@ export const operators = {
           startedAt: time('When the server started.'),
           now: time("The database's clock."),
         }),
+        stops,
       }),
     ],
   }),

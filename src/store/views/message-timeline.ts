@@ -53,6 +53,8 @@ export interface TimelineQueue {
   readonly attempts: number
   readonly leaseUntil?: Date
   readonly armed: boolean
+  /** Nobody delivers for now (store/fence.ts). */
+  readonly stopped: boolean
 }
 
 export interface Timeline extends MessageRecord {
@@ -85,7 +87,8 @@ const attemptsOf = sql(
 )
 const queueOf = sql(
   'queue-of-message',
-  `select status, destination, due_at, expires_at, epoch, attempts, lease_until, armed_epoch is not null armed
+  `select status, destination, due_at, expires_at, epoch, attempts, lease_until, armed_epoch is not null armed,
+          exists (select from delivery_stops) stopped
      from outbound where message_id = $2 and workspace_id = $1`,
 )
 
@@ -114,6 +117,7 @@ interface QueueRow {
   readonly attempts: number
   readonly lease_until: Date | null
   readonly armed: boolean
+  readonly stopped: boolean
 }
 type SummaryRow = Omit<MessageSummary, 'deliveryStatus' | 'createdAt'> & {
   readonly delivery_rank: number
