@@ -694,6 +694,8 @@ export const limits = {
   destinationsKnownMax: 10_000,
   // Manners towards destinations
   providersKnownMax: 10_000,
+  /** Refusals by the policy of one provider are one warning in so long. */
+  policyWarnedAgainMs: 3600_000,
   destinationLimitsMax: 1_000,
   destinationLimitsReadMs: 5_000,
   /** How long a destination that asks for less is left alone: the first time, the second time in a row, ... */
@@ -1087,6 +1089,13 @@ export const limits = {
   doctorDiskBytesLow: 2e9,
   doctorDiskShareLow: 0.1,
   doctorMemoryBytesLow: 900e6,
+  /** The newest reports of a workspace, and of all together, that the doctor looks at; and providers that it names. */
+  doctorReportsOfWorkspace: 500,
+  doctorReportsRead: 20_000,
+  doctorProvidersShown: 5,
+  /** So many refusals by policy, and this part of what a provider says, are worth a warning. */
+  doctorPolicyLeast: 3,
+  doctorPolicyShare: 0.05,
   queueFactsRowsMax: 1_000_000,
   /** What operators see of the queue. */
   queueRowsReadMax: 100_000,

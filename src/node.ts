@@ -2,6 +2,7 @@
 import { setMaxListeners } from 'node:events'
 import { startAll, stopAll } from './base/service.ts'
 import { limits, type RoleName } from './config.ts'
+import { warningOfPolicy } from './policy-warnings.ts'
 import type { Role, RoleTools } from './role.ts'
 import { roles } from './roles.ts'
 
@@ -18,7 +19,8 @@ export async function startRoles(
   const ending = new AbortController()
   const patience = ending.signal
   setMaxListeners(0, patience) // every database of this process
-  const tools: RoleTools = { ...given, patience, connection: { ...given.connection, patience } }
+  const connection = { ...given.connection, patience }
+  const tools: RoleTools = { ...given, log: warningOfPolicy(given.log), patience, connection }
   const makers = await Promise.all(names.map((name) => roles[name]()))
   const made: Role[] = await Promise.all(makers.map(async (make) => make(tools)))
   const services = made.flatMap((role) => role.services)

@@ -6,7 +6,7 @@ import { makeZones } from './base/zones.ts'
 import type { Service } from './base/service.ts'
 import { limits, publicUrl } from './config.ts'
 import { builtDashboard } from './dashboard-build.ts'
-import { visitRelay } from './deliver/deliver.ts'
+import { providerOf, visitRelay } from './deliver/deliver.ts'
 import { examine } from './doctor/doctor.ts'
 import type { WorkspaceId } from './domain/message.ts'
 import { makeAwsFetch, makeFeeds } from './feeds/feeds.ts'
@@ -104,7 +104,13 @@ export function api(tools: RoleTools): Role {
     live,
     domains,
     doctor: shared(limits.doctorKeptMs, () =>
-      examine({ settings, database: manageDb, scanner, visit: (...relay) => visitRelay(settings, ...relay) }),
+      examine({
+        settings,
+        database: manageDb,
+        scanner,
+        visit: (...relay) => visitRelay(settings, ...relay),
+        providerOf,
+      }),
     ),
     accept,
     acceptMail: makeAcceptMail(acceptTools),

@@ -98,12 +98,16 @@ describe('the log', () => {
   })
 
   test.each([
-    ['debug', ['accepted', 'refused', 'fault']],
-    ['info', ['refused', 'fault']],
+    ['debug', ['accepted', 'refused', 'warned', 'fault']],
+    ['info', ['refused', 'warned', 'fault']],
+    ['warn', ['warned', 'fault']],
     ['error', ['fault']],
     ['silent', []],
   ])('at level %s', async (level, events) => {
-    const lines = await linesOf(`log.accepted({}); log.refused({}); log.fault('x', new Error('y'))`, level)
+    const lines = await linesOf(
+      `log.accepted({}); log.refused({}); log.warned('w', 'words'); log.fault('x', new Error('y'))`,
+      level,
+    )
     expect(lines.map(({ event }) => event)).toEqual(events)
   })
 

@@ -5,7 +5,7 @@ import pino from 'pino'
 import { limits } from '../config.ts'
 import { lines } from './log-lines.ts'
 
-type Facts = Readonly<Record<string, string | number | boolean | undefined>>
+export type Facts = Readonly<Record<string, string | number | boolean | undefined>>
 
 export interface Log {
   /** A submission became a message. */
@@ -20,6 +20,8 @@ export interface Log {
   notified(facts: Facts): void
   started(facts: Facts): void
   stopped(facts: Facts): void
+  /** Nothing is broken here, and yet the operator should know. Whoever says it takes care that it is not said with each message. */
+  warned(what: string, words: string, facts?: Facts): void
   /** Something is broken here, or somebody must look. */
   fault(what: string, error: unknown, facts?: Facts): void
 }
@@ -41,6 +43,7 @@ export function makeLog(level: string): Log {
       facts['outcome'] === 'delivered' ? out.debug(facts, 'notified') : out.info(facts, 'notified'),
     started: verb('started'),
     stopped: verb('stopped'),
+    warned: (what, words, facts = {}) => out.warn({ what, ...facts, words }, 'warned'),
     fault: (what, error, facts = {}) => {
       const described = describe(error)
       const again = sparing(`${what} ${described.message}`)

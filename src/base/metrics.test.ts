@@ -104,10 +104,16 @@ test('an attempt is timed by its outcome, a delivery from its acceptance, and a 
   const log = metrics.counting(silentLog)
   log.attempted({ outcome: 'accepted', ms: 200, ageMs: 3_000 })
   log.attempted({ outcome: 'failed', ms: 100, bounce: 'no_such_user', report: 'hard_bounce' })
+  log.reported({ outcome: 'recorded', type: 'soft_bounce', bounce: 'policy' })
+  log.reported({ outcome: 'recorded', type: 'complaint' })
   log.notified({ outcome: 'delivered', ms: 40 })
   const text = await metrics.text()
   expect(sample(text, 'posthorn_bounces_total')).toEqual([
     'posthorn_bounces_total{class="no_such_user",type="hard_bounce",process="deliver"} 1',
+  ])
+  expect(sample(text, 'posthorn_reports_total')).toEqual([
+    'posthorn_reports_total{type="soft_bounce",outcome="recorded",class="policy",process="deliver"} 1',
+    'posthorn_reports_total{type="complaint",outcome="recorded",process="deliver"} 1',
   ])
   expect(sample(text, 'posthorn_delivery_seconds_sum')).toEqual(['posthorn_delivery_seconds_sum{process="deliver"} 3'])
   expect(sample(text, 'posthorn_attempt_seconds_count')).toHaveLength(2)

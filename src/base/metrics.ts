@@ -93,8 +93,8 @@ export function makeMetrics(process: string, known: KnownLabels = {}): Metrics {
   })
   const reports = new Counter({
     name: 'posthorn_reports_total',
-    help: 'Reports of providers that came after the session, by what became of them.',
-    labelNames: ['type', 'outcome'],
+    help: 'Reports of providers that came after the session, by what became of them; bounces by class, too.',
+    labelNames: ['type', 'outcome', 'class'],
     registers,
   })
   const faults = new Counter({
@@ -149,7 +149,12 @@ export function makeMetrics(process: string, known: KnownLabels = {}): Metrics {
         log.notified(facts)
       },
       reported: (facts) => {
-        reports.inc({ type: String(facts['type'] ?? 'none'), outcome: String(facts['outcome']) })
+        const { type = 'none', outcome, bounce } = facts
+        reports.inc({
+          type: String(type),
+          outcome: String(outcome),
+          ...(bounce !== undefined && { class: String(bounce) }),
+        })
         log.reported(facts)
       },
       fault: (what, error, facts) => {

@@ -1,7 +1,7 @@
 // `posthorn doctor`: what is well, what is not, and what to do. It also answers where the database cannot be reached.
 import type { Command } from 'commander'
 import { makeScanner } from '../accept/accept.ts'
-import { visitRelay } from '../deliver/deliver.ts'
+import { providerOf, visitRelay } from '../deliver/deliver.ts'
 import { examine, type Check, type DoctorTools } from '../doctor/doctor.ts'
 import { WrongInstallationKey } from '../store/mac-root.ts'
 import { Mistake } from '../workspace/workspace.ts'
@@ -24,7 +24,7 @@ async function examineHere(desk: Desk): Promise<readonly Check[]> {
   const settings = desk.settings()
   const scanner = makeScanner(settings.POSTHORN_CLAMD)
   const visit: DoctorTools['visit'] = (relay, withinMs) => visitRelay(settings, relay, withinMs)
-  const look = (database: DoctorTools['database']) => examine({ settings, database, scanner, visit })
+  const look = (database: DoctorTools['database']) => examine({ settings, database, scanner, visit, providerOf })
   let checks: readonly Check[] | undefined
   try {
     await desk.withExisting(async ({ db }) => {

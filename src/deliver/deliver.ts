@@ -5,7 +5,7 @@ import { limits } from '../config.ts'
 import type { Route } from '../config.ts'
 import { claimPauseMs, pause } from '../base/backoff.ts'
 import { makeFloor } from '../base/floor.ts'
-import type { Log } from '../base/log.ts'
+import type { Facts, Log } from '../base/log.ts'
 import { repeating } from '../base/repeating.ts'
 import type { Trouble } from '../domain/attempt.ts'
 import type { MessageStatus } from '../domain/message.ts'
@@ -40,6 +40,7 @@ export { makeFence } from './fence.ts'
 export { openJournal } from './journal.ts'
 export { openMark, readMark } from './mark.ts'
 export { makeHandOver } from './hand-over.ts'
+export { providerOf } from './providers.ts'
 export { visitRelay } from './relay-visit.ts'
 export { makeSigners } from './signers.ts'
 export { makeTransmitter } from './transmit.ts'
@@ -284,7 +285,7 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
         host: peer?.host,
         tls: peer?.tls,
         ms: now().getTime() - startedAt.getTime(),
-        ...told(ending, now().getTime() - claimed.createdAt.getTime()),
+        ...told(ending, now().getTime() - claimed.createdAt.getTime(), result.provider),
       })
       return ending
     } catch (error) {
@@ -527,11 +528,11 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
   }
 }
 
-/** What the numbers need to know: how old a message was when it was taken, and what kind of refusal it met. */
-function told(ending: Ending | undefined, ageMs: number): { ageMs?: number; report?: string; bounce?: string } {
+/** What the numbers need to know: how old a message was when it was taken, and what kind of refusal it met at whom. */
+function told(ending: Ending | undefined, ageMs: number, provider: string | undefined): Facts {
   const bounce = ending?.report?.bounce as { readonly class?: string } | undefined
   return {
     ...(ending?.outcome === 'accepted' && { ageMs }),
-    ...(bounce?.class !== undefined && { report: ending?.report?.type ?? '', bounce: bounce.class }),
+    ...(bounce?.class !== undefined && { report: ending?.report?.type ?? '', bounce: bounce.class, provider }),
   }
 }

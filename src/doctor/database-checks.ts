@@ -4,6 +4,7 @@ import type { Db } from '../store/database.ts'
 import { countDomains } from '../store/domain-checks.ts'
 import { awaitedNodes, readStops } from '../store/fence.ts'
 import { readQueueFacts } from '../store/queue-facts.ts'
+import { readRefusalFacts } from '../store/refusal-facts.ts'
 import { oldestTransaction, readServerFacts, warningsAbout, whyUnfit } from '../store/server-facts.ts'
 import { fail, ok, skipped, warn, type Finding } from './finding.ts'
 
@@ -77,6 +78,35 @@ export async function checkQueue(db: Db): Promise<Finding> {
   const minutes = Math.round(oldestDueSeconds / 60)
   return warn(
     `${depth} The oldest is due for ${minutes} minutes: is the role deliver running, is delivery stopped, is a route too slow, or a provider limited (posthorn destination list) or paused? posthorn message show tells what its attempts saw.`,
+  )
+}
+
+export async function checkRefusals(db: Db, providerOf: (host: string) => string): Promise<Finding> {
+  const byProvider = new Map<string, { reports: number; byPolicy: number; messageId: string }>()
+  for (const { host, reports, byPolicy, messageId } of await readRefusalFacts(db)) {
+    const known = byProvider.get(providerOf(host)) ?? { reports: 0, byPolicy: 0, messageId: '' }
+    byProvider.set(providerOf(host), {
+      reports: known.reports + reports,
+      byPolicy: known.byPolicy + byPolicy,
+      messageId: messageId ?? known.messageId,
+    })
+  }
+  const sum = (part: 'reports' | 'byPolicy') => [...byProvider.values()].reduce((total, each) => total + each[part], 0)
+  if (sum('reports') === 0) return ok('No receiver has said anything about the mail of the last day.')
+  const refusing = [...byProvider]
+    .filter(
+      ([, { reports, byPolicy }]) =>
+        byPolicy >= limits.doctorPolicyLeast && byPolicy > reports * limits.doctorPolicyShare,
+    )
+    .toSorted(([, one], [, other]) => other.byPolicy - one.byPolicy)
+  const worst = refusing[0]?.[1]
+  if (worst === undefined)
+    return ok(`${sum('byPolicy')} of ${sum('reports')} answers about the mail of the last day refuse it by policy.`)
+  const named = refusing.slice(0, limits.doctorProvidersShown)
+  const said = named.map(([provider, { reports, byPolicy }]) => `${provider} (${byPolicy} of ${reports} answers)`)
+  const more = refusing.length - named.length
+  return warn(
+    `Mail of the last day is refused by policy (reputation, authentication, content) at ${said.join(', ')}${more > 0 ? ` and ${more} more` : ''}. posthorn message show ${worst.messageId} tells the words of one. Look at SPF, DKIM and DMARC (posthorn domain check), at the reverse name, at lists of bad senders, and at who sends what.`,
   )
 }
 

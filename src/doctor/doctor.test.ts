@@ -10,6 +10,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startDnsServer, type DnsServer } from '../../test/world/dns-server.ts'
 import { selfSigned } from '../base/certificate.ts'
 import { readSettings, type Settings } from '../config.ts'
+import { providerOf } from '../deliver/deliver.ts'
 import { setDrain } from '../store/fence.ts'
 import { storeWorld, type StoreWorld } from '../store/store.test-kit.ts'
 import { checkDatabase } from './database-checks.ts'
@@ -70,7 +71,7 @@ const scanner = { facts: () => Promise.resolve({ description: 'ClamAV', signatur
 let seen: SeenRelay = { welcome: true, phase: 'auth' }
 const visit = () => Promise.resolve(seen)
 const found = async (tools: Partial<DoctorTools> = {}): Promise<Record<CheckName, Check>> => {
-  const checks = await examine({ settings: settings(), database: world.db, scanner, visit, ...tools })
+  const checks = await examine({ settings: settings(), database: world.db, scanner, visit, providerOf, ...tools })
   expect(checks.map(({ name }) => name)).toEqual(checkNames)
   return Object.fromEntries(checks.map((check) => [check.name, check])) as Record<CheckName, Check>
 }
@@ -381,6 +382,39 @@ describe('what is broken is found, and what to do is said', () => {
     expect(delivery?.detail).toMatch(/waited for: mx1\.gone\.example, last seen \S+Z\).*posthorn recover --resume/)
   })
 
+  test('refusals by policy, by provider: not those of other kinds, the sandbox’s own, or mail from before', async () => {
+    const { workspaceId } = await world.sender()
+    const said = async (many: number, host: string, more: { class?: string; source?: string; hours?: number } = {}) =>
+      world.db.run(
+        `with mail as (
+           select (left(uuid_floor(app_now() - $5 * interval '1 hour')::text, 13) || substr(gen_random_uuid()::text, 14))::uuid id
+             from generate_series(1, $2::integer)),
+         attempt as (
+           insert into attempts (workspace_id, message_id, epoch, ended_at, outcome, facts)
+           select $1, id, 1, app_now(), 'x', json_build_object('smtp', json_build_object('host', $3::text)) from mail)
+         insert into reports (workspace_id, message_id, sequence, type, bounce, source, created_at)
+         select $1, id, 3, 'soft_bounce', json_build_object('class', $4::text), $6, app_now() from mail`,
+        [workspaceId, many, host, more.class ?? 'policy', more.hours ?? 1, more.source ?? 'session'],
+      )
+    await said(40, 'gmail-smtp-in.l.google.com', { class: 'temporary' })
+    await said(2, 'gmail-smtp-in.l.google.com')
+    await said(9, 'localhost')
+    await said(9, 'mx.old.example', { hours: 25 })
+    expect((await found()).refusals).toEqual({
+      name: 'refusals',
+      status: 'ok',
+      detail: '2 of 42 answers about the mail of the last day refuse it by policy.',
+    })
+    await said(1, 'alt1.gmail-smtp-in.l.google.com')
+    await said(4, 'relay.example.org', { source: 'dsn' })
+    const { refusals } = await found()
+    expect(refusals?.status).toBe('warn')
+    expect(refusals?.detail).toMatch(
+      /refused by policy .* at example\.org \(4 of 4 answers\), google \(3 of 43 answers\)\. posthorn message show [0-9a-f-]{36} tells/,
+    )
+    await world.db.run('delete from reports')
+  })
+
   test.each(cases)('%s', async (_, name, status, words, spoil) => {
     const { [name]: check } = await found(await spoil())
     expect(check).toMatchObject({ status, detail: expect.stringMatching(words) as string })
@@ -443,7 +477,7 @@ describe('what is broken is found, and what to do is said', () => {
     expect(performance.now() - began).toBeLessThan(5_000)
   })
   const examineBriefly = (hanging: DoctorTools['scanner']) =>
-    examine({ settings: settings(), database: world.db, scanner: hanging, visit, checkMs: 1_000 })
+    examine({ settings: settings(), database: world.db, scanner: hanging, visit, providerOf, checkMs: 1_000 })
 })
 
 test('the command answers as the contract says, also without a database', () => {

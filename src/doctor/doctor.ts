@@ -10,6 +10,7 @@ import {
   checkDelivery,
   checkDomains,
   checkQueue,
+  checkRefusals,
   checkReplication,
 } from './database-checks.ts'
 import { checkCertificate, checkDataFolder, checkDisk, checkKey, checkMemory } from './machine-checks.ts'
@@ -43,6 +44,8 @@ export interface DoctorTools {
   readonly scanner: AskedScanner
   /** A visit to a relay, up to where the first mail would begin. */
   readonly visit: (relay: Relay, withinMs: number) => Promise<SeenRelay>
+  /** Whose a mail host is. */
+  readonly providerOf: (host: string) => string
   readonly now?: () => Date
   /** What there is to work with. */
   readonly memoryBytes?: number
@@ -59,6 +62,7 @@ export const checkNames = [
   'clock',
   'delivery',
   'queue',
+  'refusals',
   'domains',
   'scanner',
   'outbound',
@@ -98,6 +102,7 @@ export async function examine(tools: DoctorTools): Promise<readonly Check[]> {
     clock: asking((db) => checkClock(db, now)),
     delivery: asking(checkDelivery),
     queue: asking(checkQueue),
+    refusals: asking((db) => checkRefusals(db, tools.providerOf)),
     domains: asking((db) => checkDomains(db, () => canAskZones(settings, dns, tools.zonePort))),
     scanner: () => checkScanner(tools.scanner, settings),
     outbound: () => checkOutbound(settings, dns, tools.visit, Math.min(limits.doctorConnectMs, checkMs / 2)),

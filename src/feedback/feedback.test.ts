@@ -1,6 +1,6 @@
 // What a relay provider's feed may say: about messages that went over its own route, found by our token or by the relay's id for them.
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { silentLog } from '../base/log.ts'
+import { silentLog, type Facts } from '../base/log.ts'
 import { makeVault } from '../base/secret.ts'
 import { limits } from '../config.ts'
 import type { Claim, MessageId } from '../domain/message.ts'
@@ -17,14 +17,14 @@ const vault = makeVault('a key for the tests of feeds')
 let world: StoreWorld
 let feedback: Feedback
 let sender: Sender
-const newFeedback = (): Feedback =>
+const newFeedback = (log = silentLog): Feedback =>
   makeFeedback({
     db: world.db,
     keys: makeReturnPathKeys(world.db, vault),
     record: makeReportRecorder(world.db),
     provenReporter: () => Promise.resolve('unproven'),
     hostname: 'node.test',
-    log: silentLog,
+    log,
   })
 beforeAll(async () => {
   world = await storeWorld()
@@ -96,6 +96,21 @@ describe('a report of a feed', () => {
     expect(await feedback.receiveFed({ name: 'ses', route: 'installation' }, [bounce(token)])).toEqual(['other_route'])
     expect(await feedback.receiveFed({ name: 'ses', route: sender.workspaceId }, [bounce(token)])).toEqual(['recorded'])
     expect(await types(id)).toContain('message.hard_bounced')
+  })
+
+  test('is in the log with its class and the recipient’s domain: what operators are warned and numbers are made of', async () => {
+    const lines: Facts[] = []
+    const watched = newFeedback({ ...silentLog, reported: (facts) => void lines.push(facts) })
+    await relayed('installation', 'R-5')
+    const reply = {
+      action: 'failed',
+      code: 550,
+      enhancedCode: '5.7.1',
+      text: '5.7.1 ann@example.org: blocked',
+    } as const
+    await watched.receiveFed({ name: 'ses', route: 'installation' }, [{ ...bounce(byId('R-5')), reply }])
+    expect(lines).toMatchObject([{ outcome: 'recorded', type: 'soft_bounce', bounce: 'policy', domain: 'example.org' }])
+    expect(JSON.stringify(lines)).not.toContain('@')
   })
 
   test('that could mean two messages means none', async () => {

@@ -103,13 +103,15 @@ export function makeFeedback(tools: FeedbackTools): Feedback {
   }
 
   /** Writes one row, and the log's line. */
-  const record = async (row: ReportRow, more: { readonly route?: string }): Promise<ReportAnswer> => {
+  const record = async (row: ReportRow, { recipient }: Reported, more: { readonly route?: string }) => {
     const answer = await tools.record(row)
-    const { id: messageId, workspaceId, type, source } = row
+    const { id: messageId, workspaceId, type, source, bounce } = row
     log.reported({
       messageId,
       workspaceId,
+      domain: recipient.slice(recipient.lastIndexOf('@') + 1),
       type,
+      bounce: bounce?.class,
       source,
       outcome: answer,
       suppressed: row.suppress !== undefined,
@@ -130,7 +132,7 @@ export function makeFeedback(tools: FeedbackTools): Feedback {
     const rows = ofMessage(believed, message).flatMap(
       ({ report, maybeAnother }) => rowOf(report, message, maybeAnother) ?? [],
     )
-    const answers = await Promise.all(rows.map((row) => record(row, {})))
+    const answers = await Promise.all(rows.map((row) => record(row, message, {})))
     if (answers.includes('not_armed')) await keep(unmatchedMail(mail, 'not_armed', { messageId: message.id }))
     return 'kept'
   }
@@ -156,7 +158,7 @@ export function makeFeedback(tools: FeedbackTools): Feedback {
       const row = rowOf(report, message)
       if (proven === 'unproven' || row === undefined)
         await keep(unmatchedMail(mail, 'reporter_not_proven', { messageId: message.id }))
-      else if ((await record(row, { route: proven.proven })) === 'not_armed')
+      else if ((await record(row, message, { route: proven.proven })) === 'not_armed')
         await keep(unmatchedMail(mail, 'not_armed', { messageId: message.id }))
     }
     return 'kept'
@@ -179,7 +181,7 @@ export function makeFeedback(tools: FeedbackTools): Feedback {
     if (!ours) return unmatched('other_route', { messageId: message.id })
     const row = rowOf(report, message)
     if (row === undefined) return 'no_event'
-    const answer = await record(row, { route: feed.name })
+    const answer = await record(row, message, { route: feed.name })
     return answer === 'not_armed' ? unmatched('not_armed', { messageId: message.id }) : answer
   }
 

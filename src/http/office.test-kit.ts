@@ -8,6 +8,7 @@ import { silentLog } from '../base/log.ts'
 import { makeVault, type Vault } from '../base/secret.ts'
 import { makeZones } from '../base/zones.ts'
 import { readSettings } from '../config.ts'
+import { providerOf } from '../deliver/deliver.ts'
 import { examine } from '../doctor/doctor.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import type { MemberRole, Scope } from '../domain/scopes.ts'
@@ -115,6 +116,7 @@ export async function officeWorld(publicUrl = 'http://localhost:3000'): Promise<
         database: db,
         scanner,
         visit: () => Promise.reject(new Error('the route is sandbox')),
+        providerOf,
       }),
     accept,
     acceptMail: makeAcceptMail(acceptTools),

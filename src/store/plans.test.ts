@@ -2,6 +2,7 @@
 // asked for is little. Pages are counted, which no busy machine makes more.
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { escapeLiteral } from 'pg'
+import { limits } from '../config.ts'
 import { pageAudit } from './audit.ts'
 import { claimDue, firstSpace } from './claim.ts'
 import { makeAdmitter } from './admit.ts'
@@ -10,6 +11,7 @@ import { makeRecorder, reap } from './outbound.ts'
 import { listMailboxRows } from './senders.ts'
 import { storeWorld, type Sender, type StoreWorld } from './store.test-kit.ts'
 import { readWebhookQueueFacts } from './queue-facts.ts'
+import { readRefusalFacts } from './refusal-facts.ts'
 import { searchSuppressions } from './suppressions.ts'
 import { makeFold } from './usage.ts'
 import { claimWebhooks, firstWorkspace, makeWebhookRecorder } from './webhooks.ts'
@@ -270,4 +272,25 @@ test('the facts of the webhook queue, of one workspace with a long queue beside 
   await world.db.run('vacuum analyze webhook_queue')
   expect(await pagesOf(readWebhookQueueFacts)).toBeLessThan(40_000)
   expect((await readWebhookQueueFacts(world.db)).many).toBe(5_000)
+})
+
+test('what receivers said of the last day, in an installation that sends very much', async () => {
+  await world.db.run(
+    `with mail as (
+       select n, (left(uuid_floor(app_now() - n * interval '3 seconds')::text, 13) || substr(gen_random_uuid()::text, 14))::uuid id
+         from generate_series(1, 60000) n),
+     attempt as (
+       insert into attempts (workspace_id, message_id, epoch, ended_at, outcome, facts)
+       select $1, id, 1, app_now(), 'accepted', '{"smtp": {"host": "mx.example.org"}}' from mail)
+     insert into reports (workspace_id, message_id, sequence, type, bounce, source, created_at)
+     select $1, id, 3, 'soft_bounce', '{"class": "policy"}', 'session', app_now() from mail where n > 1`,
+    [sender.workspaceId],
+  )
+  expect(await pagesOf(readRefusalFacts)).toBeLessThan(5_000)
+  const facts = {
+    host: 'mx.example.org',
+    reports: limits.doctorReportsOfWorkspace,
+    byPolicy: limits.doctorReportsOfWorkspace,
+  }
+  expect(await readRefusalFacts(world.db)).toMatchObject([facts])
 })

@@ -68,7 +68,7 @@ export interface ReportRow {
   readonly type: DeliveryEventType
   readonly rank: number
   readonly detail: string
-  readonly bounce?: object
+  readonly bounce?: { readonly class: string }
   /** Members of the event's data. */
   readonly facts: object
   readonly source: string

@@ -119,6 +119,26 @@ test('refused for its content: failed, a soft bounce, nobody suppressed', async 
   expect((await shop.send({ recipient })).status).toBe(202)
 })
 
+test('refused by policy again and again: one warning to operators, a number, and the doctor says it', async () => {
+  const ids = await Promise.all([1, 2, 3, 4].map((n) => shop.accepted({ recipient: `eod-550+${n}@there.example` })))
+  for (const id of ids) await shop.settled(id)
+  await expect.poll(() => posthorn.said()).toMatch(/"event":"warned"/)
+  const warned = posthorn
+    .said()
+    .split('\n')
+    .filter((line) => line.includes('"event":"warned"'))
+  expect(warned.map((line) => JSON.parse(line) as object)).toMatchObject([
+    { level: 40, what: 'policy', provider: 'there.example', host: 'mx.there.example', code: 550 },
+  ])
+  const metrics = await (await fetch(`http://127.0.0.1:${posthorn.env['POSTHORN_METRICS_PORT']}/metrics`)).text()
+  const [, many] =
+    /^posthorn_bounces_total\{class="policy",type="soft_bounce",process="\w+"\} ([1-9]\d*)$/m.exec(metrics) ?? []
+  expect(Number(many)).toBeGreaterThanOrEqual(4)
+  const { checks } = await posthorn.cli<{ checks: { name: string; status: string; detail: string }[] }>('doctor')
+  const refusals = checks.find(({ name }) => name === 'refusals')
+  expect(refusals).toMatchObject({ status: 'warn', detail: expect.stringContaining('there.example (') as string })
+})
+
 test.each(['close-after-dot', 'reset-after-dot', 'garbage-after-dot', 'mixed-after-dot'])(
   '%s: delivery_unknown, and at most one copy',
   async (name) => {

@@ -144,6 +144,10 @@ describe('alerts and dashboard', () => {
     // What alerts count is there before the first of it.
     expect(text).toMatch(/^posthorn_refused_total\{code="service_unavailable",process="main"\} 0$/m)
     expect(text).toMatch(/^posthorn_reports_total\{type="complaint",outcome="recorded",process="main"\} 0$/m)
+    expect(text).toMatch(/^posthorn_bounces_total\{class="policy",type="soft_bounce",process="[a-z]+"\} 0$/m)
+    expect(text).toMatch(
+      /^posthorn_reports_total\{class="policy",type="soft_bounce",outcome="recorded",process="main"\} 0$/m,
+    )
     expect(text).toMatch(/^posthorn_bounces_total\{class="bad_mailbox",type="hard_bounce",process="[a-z]+"\} 0$/m)
   })
 

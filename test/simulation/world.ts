@@ -102,6 +102,7 @@ const silent: Log = {
   notified: () => undefined,
   started: () => undefined,
   stopped: () => undefined,
+  warned: () => undefined,
   fault: () => undefined,
 }
 

@@ -1,0 +1,36 @@
+// What receivers said about the mail of the last day, and how much of it was a refusal by policy: for the doctor. Looks at the newest reports of
+// each workspace, and at a bounded number of them all.
+import { limits } from '../config.ts'
+import { sql, type Db } from './database.ts'
+
+export interface RefusalFacts {
+  /** Who was spoken to: a mail host, or the relay. */
+  readonly host: string
+  readonly reports: number
+  readonly byPolicy: number
+  /** The newest message that was refused so. */
+  readonly messageId: string | null
+}
+
+// Row by row, along the keys (docs/decisions/0006). On loopback nobody but the sandbox says anything in the session: a relay's replies are no reports.
+const read = sql(
+  'refusal-facts',
+  `select q.host, count(*)::integer reports, count(*) filter (where q.class = 'policy')::integer "byPolicy",
+          max(q.message_id::text) filter (where q.class = 'policy') "messageId"
+     from (
+       select r.message_id, r.bounce ->> 'class' "class", a.host
+         from workspaces w
+         cross join lateral (
+           select x.message_id, x.bounce, x.source from reports x
+            where x.workspace_id = w.id and x.message_id >= uuid_floor(app_now() - interval '1 day')
+            order by x.message_id desc, x.sequence desc limit $1) r
+         cross join lateral (
+           select y.facts #>> '{smtp,host}' host from attempts y
+            where y.workspace_id = w.id and y.message_id = r.message_id order by y.epoch desc limit 1) a
+        where a.host is not null and not (a.host = 'localhost' and r.source = 'session')
+        limit $2) q
+    group by q.host`,
+)
+
+export const readRefusalFacts = (db: Db): Promise<RefusalFacts[]> =>
+  db.rows<RefusalFacts>(read, [limits.doctorReportsOfWorkspace, limits.doctorReportsRead])
