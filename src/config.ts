@@ -696,6 +696,10 @@ export const limits = {
   providersKnownMax: 10_000,
   /** Refusals by the policy of one provider are one warning in so long. */
   policyWarnedAgainMs: 3600_000,
+  /** A relay that refused a login takes it again when it has refused none for so long: one of its hosts may still be wrong. */
+  loginTakenAfterMs: 60_000,
+  /** Without news for so long no mail waits for it any more: longer than the longest pause between two tries. */
+  loginForgottenMs: 9 * 3600_000,
   destinationLimitsMax: 1_000,
   destinationLimitsReadMs: 5_000,
   /** How long a destination that asks for less is left alone: the first time, the second time in a row, ... */
@@ -1080,6 +1084,9 @@ export const limits = {
   doctorDnsMs: 3_000,
   doctorConnectMs: 8_000,
   doctorHostsTried: 3,
+  /** Relays of workspaces that are visited, all at once, and workspaces whose routes are looked at for them. */
+  doctorRelaysVisited: 50,
+  doctorRoutesRead: 1_000,
   doctorClockMs: 2_000,
   doctorQueueLateSeconds: 900,
   /** Nothing that was deleted since can be cleaned up. */

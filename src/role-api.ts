@@ -106,7 +106,7 @@ export function api(tools: RoleTools): Role {
     doctor: shared(limits.doctorKeptMs, () =>
       examine({
         settings,
-        database: manageDb,
+        database: { db: manageDb, vault },
         scanner,
         visit: (...relay) => visitRelay(settings, ...relay),
         providerOf,

@@ -119,6 +119,11 @@ export async function deliver({ settings, connection, patience, vault, log, metr
     'Messages that this process has claimed and not finished.',
     () => service.inFlight,
   )
+  metrics.watch(
+    'posthorn_relay_logins_refused',
+    "Routes (the installation's, and workspaces' own) whose relay does not take our login.",
+    () => service.loginsRefused,
+  )
   for (const kind of ['fence', 'pause', 'drain'] as const)
     metrics.watch(`posthorn_delivery_stopped_by_${kind}`, `1 while the ${kind} stops delivery.`, () =>
       fence.stops.some((stop) => stop.kind === kind) ? 1 : 0,

@@ -27,8 +27,8 @@ async function examineHere(desk: Desk): Promise<readonly Check[]> {
   const look = (database: DoctorTools['database']) => examine({ settings, database, scanner, visit, providerOf })
   let checks: readonly Check[] | undefined
   try {
-    await desk.withExisting(async ({ db }) => {
-      checks = await look(db)
+    await desk.withExisting(async ({ db, vault }) => {
+      checks = await look({ db, vault })
     })
   } catch (error) {
     checks ??= await look({ trouble: sentenceOf(error), wrongKey: error instanceof WrongInstallationKey })

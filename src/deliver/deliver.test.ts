@@ -57,6 +57,7 @@ const lines: { what: string; facts: Readonly<Record<string, unknown>> }[] = []
 const log: Log = {
   ...silentLog,
   attempted: (facts) => void lines.push({ what: 'attempted', facts }),
+  warned: (what, _, facts = {}) => void lines.push({ what, facts }),
   fault: (what, error, facts = {}) => void lines.push({ what, facts: { ...facts, error } }),
 }
 const faults = () => lines.filter(({ what }) => what !== 'attempted').map(({ what }) => what)
@@ -315,6 +316,19 @@ describe('a message', () => {
     await started()
     await becomes(id, 'sent')
     expect([peer.dots, await receipts(id)]).toEqual([1, 0])
+  })
+
+  test('whose relay refuses our login waits, and operators are told once, not with each attempt', async () => {
+    const peer = await peerOf({ EHLO: '250-mx.posthorn.test\r\n250 AUTH PLAIN\r\n', AUTH: '535 5.7.8 me: no\r\n' })
+    const sender = await senderOf()
+    const ids = await submit(sender, 'ok', {}, 5)
+    const service = await started({ route: parseRoute(`smtp://me:word@127.0.0.1:${peer.port}`), timeScale: 1 })
+    for (const id of ids) await becomes(id, 'retrying')
+    expect(lines.filter(({ what }) => what !== 'attempted')).toMatchObject([
+      { what: 'relay login', facts: { relay: `relay 127.0.0.1:${peer.port}`, route: 'installation', code: 535 } },
+    ])
+    expect(JSON.stringify(lines)).not.toMatch(/word@|me:/)
+    expect(service.loginsRefused).toBe(1)
   })
 
   test('keeps its schedule whatever the date of this machine is', async () => {

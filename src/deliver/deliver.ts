@@ -29,6 +29,7 @@ import {
 import type { ArmAnswer } from './conversation.ts'
 import type { Gate } from './fence.ts'
 import type { Journal } from './journal.ts'
+import { makeLogins } from './logins.ts'
 import { makeOutages } from './outages.ts'
 import { makePreparer, NotComposable } from './prepare.ts'
 import { endingOf, isReplyToDot, putOff, unattempted } from './record.ts'
@@ -103,10 +104,13 @@ const reapedAs: Partial<Record<MessageStatus, string>> = { retrying: 'retry', de
 /** Troubles that tell of nobody on the other side. */
 const silences: ReadonlySet<Trouble> = new Set(['dns_failure', 'connect_failed', 'timeout', 'shutdown'])
 
-export function deliverer(tools: DeliverTools): Service & { readonly inFlight: number } {
+export function deliverer(
+  tools: DeliverTools,
+): Service & { readonly inFlight: number; readonly loginsRefused: number } {
   const owner = randomUUID()
   const preparer = makePreparer(tools.db, tools.vault, tools.sign)
   const flights = new Map<string, InFlight>()
+  const logins = makeLogins(tools.log)
   const slots = makeSlots((provider) => tools.transmitter.roomOf(provider))
   const contentRoom = makeRoom(limits.contentInFlightBytesMax, limits.contentOfWorkspaceBytesMax)
   /** What of it exists a second time, for a host without 8BITMIME. Whoever holds some of it waits for nobody. */
@@ -287,6 +291,7 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
         ms: now().getTime() - startedAt.getTime(),
         ...told(ending, now().getTime() - claimed.createdAt.getTime(), result.provider),
       })
+      logins.note(claimed, result)
       return ending
     } catch (error) {
       tools.log.fault('attempt', error, { messageId: claimed.id })
@@ -524,6 +529,9 @@ export function deliverer(tools: DeliverTools): Service & { readonly inFlight: n
     ...service,
     get inFlight() {
       return flights.size
+    },
+    get loginsRefused() {
+      return logins.refused
     },
   }
 }

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { failReasons, phases, retryReasons, troubles, unknownReasons } from '../domain/attempt.ts'
 import type { Facts, Phase, Trouble } from '../domain/attempt.ts'
 import type { SmtpReply } from '../mail/smtp-reply.ts'
-import { outcomeOf, providerMessageId, reports } from './outcome.ts'
+import { loginOf, outcomeOf, providerMessageId, reports } from './outcome.ts'
 
 const reply = (code: number, text = ''): SmtpReply => {
   const found = /^\d\.\d+\.\d+/.exec(text)?.[0]
@@ -152,6 +152,21 @@ describe("the provider's report in the session", () => {
     expect(reports({ phase: 'mail', trouble: 'size' }, 'mx')).toBeUndefined()
     expect(reports({ phase: 'eod', trouble: 'timeout' }, 'mx')).toBeUndefined()
   })
+})
+
+test.each<[string, Facts, ReturnType<typeof loginOf>]>([
+  ['535 to AUTH', { phase: 'auth', reply: reply(535) }, 'refused'],
+  ['a relay that offers no AUTH', { phase: 'auth', trouble: 'auth_unavailable' }, 'refused'],
+  ['530 to MAIL', { phase: 'mail', reply: reply(530) }, 'refused'],
+  ['454 to AUTH', { phase: 'auth', reply: reply(454) }, undefined],
+  ['silence at AUTH', { phase: 'auth', trouble: 'timeout' }, undefined],
+  ['no connection', { phase: 'connect', trouble: 'connect_failed' }, undefined],
+  ['a refusal of the sender', { phase: 'mail', reply: reply(550) }, 'taken'],
+  ['a line lost behind it', { phase: 'data', trouble: 'closed' }, 'taken'],
+  ['mail that was taken', { phase: 'eod', reply: reply(250) }, 'taken'],
+])('our login at a relay, by %s', (_, facts, login) => {
+  expect(loginOf(facts, 'relay')).toBe(login)
+  expect(loginOf(facts, 'mx')).toBeUndefined()
 })
 
 describe('the queue id', () => {

@@ -84,6 +84,15 @@ export function outcomeOf({ phase, reply, trouble }: Facts, routeKind?: RouteKin
   return byReply[phase][reply.code < 500 ? 0 : 1]
 }
 
+/** What a relay has made of our login, or of our having none; undefined where an attempt does not tell, nor a 4yz, which passes. */
+export function loginOf(facts: Facts, routeKind: RouteKind): 'refused' | 'taken' | undefined {
+  if (routeKind !== 'relay') return undefined
+  const outcome = outcomeOf(facts, routeKind)
+  if (outcome.kind === 'retry' && outcome.reason === 'auth')
+    return facts.reply === undefined || facts.reply.code >= 500 ? 'refused' : undefined
+  return stages[facts.phase] === undefined ? undefined : 'taken'
+}
+
 /**
  * Whether clear text is worth a try where it is allowed. Also when the line ends in place of the 220, or in the EHLO behind the
  * handshake: with TLS 1.3 our side of it has ended before theirs, so that their no comes there.

@@ -9,7 +9,8 @@ import { Client } from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startDnsServer, type DnsServer } from '../../test/world/dns-server.ts'
 import { selfSigned } from '../base/certificate.ts'
-import { readSettings, type Settings } from '../config.ts'
+import { makeVault, sealedAs } from '../base/secret.ts'
+import { limits, readSettings, type Settings } from '../config.ts'
 import { providerOf } from '../deliver/deliver.ts'
 import { setDrain } from '../store/fence.ts'
 import { storeWorld, type StoreWorld } from '../store/store.test-kit.ts'
@@ -18,6 +19,7 @@ import { checkNames, examine, type Check, type CheckName, type DoctorTools } fro
 import { reverseName, type SeenRelay } from './network-checks.ts'
 
 const hostname = 'mail.shop.example'
+const vault = makeVault('a key for the tests of the doctor')
 let world: StoreWorld
 let dns: DnsServer
 let mailHost: Server
@@ -71,7 +73,14 @@ const scanner = { facts: () => Promise.resolve({ description: 'ClamAV', signatur
 let seen: SeenRelay = { welcome: true, phase: 'auth' }
 const visit = () => Promise.resolve(seen)
 const found = async (tools: Partial<DoctorTools> = {}): Promise<Record<CheckName, Check>> => {
-  const checks = await examine({ settings: settings(), database: world.db, scanner, visit, providerOf, ...tools })
+  const checks = await examine({
+    settings: settings(),
+    database: { db: world.db, vault },
+    scanner,
+    visit,
+    providerOf,
+    ...tools,
+  })
   expect(checks.map(({ name }) => name)).toEqual(checkNames)
   return Object.fromEntries(checks.map((check) => [check.name, check])) as Record<CheckName, Check>
 }
@@ -382,6 +391,48 @@ describe('what is broken is found, and what to do is said', () => {
     expect(delivery?.detail).toMatch(/waited for: mx1\.gone\.example, last seen \S+Z\).*posthorn recover --resume/)
   })
 
+  test('relays of workspaces: each login is visited once, what is broken is told with whose it is, and not all if they are many', async () => {
+    const routed = async (route: string, more = '') => {
+      const { workspaceId } = await world.sender()
+      const sealed = vault.seal(route, sealedAs.route(workspaceId))
+      await world.db.run(`update workspaces set route_sealed = $2 ${more} where id = $1`, [workspaceId, sealed])
+      return world.value<string>('select name from workspaces where id = $1', [workspaceId])
+    }
+    const asked: string[] = []
+    const look = async () => {
+      asked.length = 0
+      const { workspace_routes: check } = await found({
+        visit: ({ host, login }) => {
+          asked.push(`${login?.user} ${host}`)
+          const reply = { code: 535, text: '5.7.8 no' }
+          return Promise.resolve({ welcome: host === 'good.example', phase: 'auth', reply })
+        },
+      })
+      return check
+    }
+    await routed('mx')
+    expect(await look()).toMatchObject({ status: 'skipped' })
+    await routed('smtp://one:a@good.example')
+    await routed('smtp://one:a@good.example')
+    await routed('smtp://two:b@good.example')
+    await routed('smtp://me:c@bad.example', `, status = 'blocked'`)
+    expect(await look()).toMatchObject({
+      status: 'ok',
+      detail: 'Relays of workspaces that answered, and take their logins: 2.',
+    })
+    expect(asked.toSorted()).toEqual(['one good.example', 'two good.example'])
+    const names = [await routed('smtp://me:secret@bad.example'), await routed('smtp://me:secret@bad.example')]
+    const bad = await look()
+    expect(bad).toMatchObject({ status: 'fail' })
+    expect(bad?.detail).toContain('does not take the login of me (535 5.7.8 no)')
+    expect(bad?.detail).toContain(`the route of ${names[0]} and 1 more (posthorn workspace set W --route -)`)
+    expect(bad?.detail).not.toMatch(/secret|good\.example/)
+    for (let n = 0; n < limits.doctorRelaysVisited; n++) await routed(`smtp://u${n}:p@good.example`)
+    expect((await look())?.detail).toMatch(/ Only 50 were visited\.$/)
+    expect(asked).toHaveLength(limits.doctorRelaysVisited)
+    await world.db.run('update workspaces set route_sealed = null')
+  })
+
   test('refusals by policy, by provider: not those of other kinds, the sandbox’s own, or mail from before', async () => {
     const { workspaceId } = await world.sender()
     const said = async (many: number, host: string, more: { class?: string; source?: string; hours?: number } = {}) =>
@@ -477,7 +528,14 @@ describe('what is broken is found, and what to do is said', () => {
     expect(performance.now() - began).toBeLessThan(5_000)
   })
   const examineBriefly = (hanging: DoctorTools['scanner']) =>
-    examine({ settings: settings(), database: world.db, scanner: hanging, visit, providerOf, checkMs: 1_000 })
+    examine({
+      settings: settings(),
+      database: { db: world.db, vault },
+      scanner: hanging,
+      visit,
+      providerOf,
+      checkMs: 1_000,
+    })
 })
 
 test('the command answers as the contract says, also without a database', () => {

@@ -3,6 +3,7 @@
 import { limits, type Relay, type Settings } from '../config.ts'
 import { makeDns } from '../base/dns.ts'
 import { usableMemory } from '../base/memory.ts'
+import type { Vault } from '../base/secret.ts'
 import type { Db } from '../store/database.ts'
 import {
   checkClock,
@@ -15,7 +16,14 @@ import {
 } from './database-checks.ts'
 import { checkCertificate, checkDataFolder, checkDisk, checkKey, checkMemory } from './machine-checks.ts'
 import { fail, ok, skipped, warn, type Finding } from './finding.ts'
-import { canAskZones, checkDnssec, checkHostname, checkOutbound, type SeenRelay } from './network-checks.ts'
+import {
+  canAskZones,
+  checkDnssec,
+  checkHostname,
+  checkOutbound,
+  checkWorkspaceRoutes,
+  type SeenRelay,
+} from './network-checks.ts'
 
 export type { CheckStatus } from './finding.ts'
 
@@ -40,7 +48,7 @@ interface Unusable {
 
 export interface DoctorTools {
   readonly settings: Settings
-  readonly database: Db | Unusable
+  readonly database: { readonly db: Db; readonly vault: Vault } | Unusable
   readonly scanner: AskedScanner
   /** A visit to a relay, up to where the first mail would begin. */
   readonly visit: (relay: Relay, withinMs: number) => Promise<SeenRelay>
@@ -66,6 +74,7 @@ export const checkNames = [
   'domains',
   'scanner',
   'outbound',
+  'workspace_routes',
   'hostname',
   'dnssec',
   'tls',
@@ -91,13 +100,14 @@ export async function examine(tools: DoctorTools): Promise<readonly Check[]> {
       ? 'The database cannot be reached.'
       : 'The key does not fit this database: see installation_key.',
   )
-  const asking = (look: (db: Db) => Promise<Finding>) => (): Promise<Finding> =>
-    'trouble' in database ? Promise.resolve(notLookedAt) : look(database)
+  const asking = (look: (db: Db, vault: Vault) => Promise<Finding>) => (): Promise<Finding> =>
+    'trouble' in database ? Promise.resolve(notLookedAt) : look(database.db, database.vault)
+  const connectMs = Math.min(limits.doctorConnectMs, checkMs / 2)
   const looks = {
     database: () =>
       'trouble' in database && wrongKey === undefined
         ? Promise.resolve(fail(unusable(database.trouble)))
-        : asking(checkDatabase)(),
+        : asking((db) => checkDatabase(db))(),
     replication: asking(checkReplication),
     clock: asking((db) => checkClock(db, now)),
     delivery: asking(checkDelivery),
@@ -105,7 +115,8 @@ export async function examine(tools: DoctorTools): Promise<readonly Check[]> {
     refusals: asking((db) => checkRefusals(db, tools.providerOf)),
     domains: asking((db) => checkDomains(db, () => canAskZones(settings, dns, tools.zonePort))),
     scanner: () => checkScanner(tools.scanner, settings),
-    outbound: () => checkOutbound(settings, dns, tools.visit, Math.min(limits.doctorConnectMs, checkMs / 2)),
+    outbound: () => checkOutbound(settings, dns, tools.visit, connectMs),
+    workspace_routes: asking((db, vault) => checkWorkspaceRoutes(db, vault, (relay) => tools.visit(relay, connectMs))),
     hostname: () => checkHostname(settings, dns),
     dnssec: () => checkDnssec(settings, dns),
     tls: () => checkCertificate(settings, now()),

@@ -1,11 +1,14 @@
 // What the doctor tries in the network: the way out to mail hosts, the name by which receivers know this machine, and the name servers.
 import { connect, isIP, type Socket } from 'node:net'
-import { limits, type Relay, type Settings } from '../config.ts'
+import { limits, parseRoute, type Relay, type Settings } from '../config.ts'
 import type { Dns } from '../base/dns.ts'
 import { validates } from '../base/dnssec.ts'
 import { isPrivateAddress } from '../base/private-address.ts'
+import { sealedAs, type Vault } from '../base/secret.ts'
 import { makeZones, textOf } from '../base/zones.ts'
 import { isSpf } from '../mail/spf-rfc7208.ts'
+import type { Db } from '../store/database.ts'
+import { listRoutes } from '../store/workspaces.ts'
 import { fail, ok, skipped, warn, type Finding } from './finding.ts'
 
 /** How far a visit to a relay came, and what ended it. */
@@ -26,7 +29,7 @@ export async function checkOutbound(
 ): Promise<Finding> {
   const route = settings.POSTHORN_ROUTE
   if (route.kind === 'sandbox') return skipped('The route is sandbox: nothing leaves this machine.')
-  if (route.kind === 'relay') return checkRelay(route, await visit(route, connectMs))
+  if (route.kind === 'relay') return checkRelay(route, await visit(route, connectMs), 'POSTHORN_ROUTE')
   const domain = settings.POSTHORN_DOCTOR_DOMAIN
   const mx = await dns.ask(domain, 'MX')
   if (mx.kind === 'failure') return fail(`The mail hosts of ${domain}: ${noDns}`)
@@ -62,7 +65,40 @@ const noAnswer = 'the name servers did not answer'
 const noDns =
   'the name servers did not answer. Look at POSTHORN_DNS_SERVERS (left out: /etc/resolv.conf), and whether port 53 is open for UDP and TCP.'
 
-function checkRelay({ host, port, login }: Relay, seen: SeenRelay): Finding {
+/** The relays of workspaces that have a route of their own, each login once. */
+export async function checkWorkspaceRoutes(
+  db: Db,
+  vault: Vault,
+  visit: (relay: Relay) => Promise<SeenRelay>,
+): Promise<Finding> {
+  const rows = await listRoutes(db, limits.doctorRoutesRead)
+  const relays = new Map<string, { readonly relay: Relay; readonly names: string[] }>()
+  for (const { id, name, route_sealed: sealed } of rows) {
+    const route = parseRoute(vault.open(sealed, sealedAs.route(id)))
+    if (route.kind !== 'relay') continue
+    const key = JSON.stringify(route)
+    const known = relays.get(key)
+    if (known === undefined) relays.set(key, { relay: route, names: [name] })
+    else known.names.push(name)
+  }
+  if (relays.size === 0) return skipped('No workspace has a relay of its own.')
+  const visited = [...relays.values()].slice(0, limits.doctorRelaysVisited)
+  const found = await Promise.all(
+    visited.map(async ({ relay, names: [first, ...others] }) => {
+      const whose = others.length === 0 ? first : `${first} and ${others.length} more`
+      return checkRelay(relay, await visit(relay), `the route of ${whose} (posthorn workspace set W --route -)`)
+    }),
+  )
+  const bad = found.filter(({ status }) => status !== 'ok').map(({ detail }) => detail)
+  const all = visited.length === relays.size && rows.length < limits.doctorRoutesRead
+  const rest = all ? '' : ` Only ${visited.length} were visited.`
+  return bad.length === 0
+    ? ok(`Relays of workspaces that answered, and take their logins: ${visited.length}.${rest}`)
+    : fail(`${bad.join(' ')}${rest}`)
+}
+
+/** `where`: what to look at. */
+function checkRelay({ host, port, login }: Relay, seen: SeenRelay, where: string): Finding {
   const relay = `The relay ${host}:${port}`
   const secured = seen.tls === undefined ? 'in clear text' : `over ${seen.tls}`
   if (seen.welcome)
@@ -70,14 +106,14 @@ function checkRelay({ host, port, login }: Relay, seen: SeenRelay): Finding {
   const words = shown(seen.reply === undefined ? (seen.trouble ?? seen.phase) : `${seen.reply.code} ${seen.reply.text}`)
   if (seen.phase === 'auth')
     return fail(
-      `${relay} does not take the login of ${login?.user ?? 'nobody'} (${words}): mail waits until it does. Look at user and password in POSTHORN_ROUTE; in a URL "@", ":", "/", "?", "#" and "%" are written %40, %3A, %2F, %3F, %23 and %25.`,
+      `${relay} does not take the login of ${login?.user ?? 'nobody'} (${words}): mail waits until it does. Look at user and password in ${where}; in a URL "@", ":", "/", "?", "#" and "%" are written %40, %3A, %2F, %3F, %23 and %25.`,
     )
   if (seen.phase === 'tls')
     return fail(
-      `${relay} cannot be spoken to over TLS with a valid certificate for ${host} (${words}), and a login is not sent without: mail waits until it can. Look at POSTHORN_ROUTE (smtps:// for port 465, smtp:// for 587); a certificate authority of your own goes into NODE_EXTRA_CA_CERTS.`,
+      `${relay} cannot be spoken to over TLS with a valid certificate for ${host} (${words}), and a login is not sent without: mail waits until it can. Look at ${where}: smtps:// for port 465, smtp:// for 587; a certificate authority of your own goes into NODE_EXTRA_CA_CERTS.`,
     )
   return fail(
-    `${relay} does not answer as a mail server (${seen.phase}: ${words}): mail waits until it does. Look at POSTHORN_ROUTE.`,
+    `${relay} does not answer as a mail server (${seen.phase}: ${words}): mail waits until it does. Look at ${where}.`,
   )
 }
 

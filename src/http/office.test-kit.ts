@@ -113,7 +113,7 @@ export async function officeWorld(publicUrl = 'http://localhost:3000'): Promise<
     doctor: () =>
       examine({
         settings: readSettings({}),
-        database: db,
+        database: { db, vault },
         scanner,
         visit: () => Promise.reject(new Error('the route is sandbox')),
         providerOf,

@@ -43,6 +43,10 @@ const byName = sql(
   'workspace-by-name',
   'select id, name, status, plan, route_sealed, keeps_content, created_at from workspaces where name = $1',
 )
+const routes = sql(
+  'list-routes',
+  `select id, name, route_sealed from workspaces where route_sealed is not null and status = 'active' order by id limit $1`,
+)
 const update = sql(
   'update-workspace',
   `update workspaces
@@ -100,6 +104,10 @@ export async function workspaceById(db: Db, id: string): Promise<WorkspaceRow | 
 export async function workspaceByName(db: Db, name: string): Promise<WorkspaceRow | undefined> {
   return (await db.rows<WorkspaceRow>(byName, [name]))[0]
 }
+
+/** Of active workspaces that have their own. */
+export const listRoutes = (db: Db, most: number) =>
+  db.rows<Pick<WorkspaceRow, 'id' | 'name'> & { readonly route_sealed: Buffer }>(routes, [most])
 
 /** What is left out stays; a route of null takes the installation's. */
 export async function updateWorkspace(

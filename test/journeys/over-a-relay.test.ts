@@ -98,6 +98,25 @@ test('a login that the relay refuses is our own trouble: tried again, and nothin
   await other.until(id, ({ processingStatus }) => processingStatus === 'retrying')
   expect(await reasons(id)).toContain('auth')
   expect(await linesFor('bob@example.org')).toEqual([])
+  // Operators are told: once in the log, by a number, and by the doctor, who goes over the workspace's own route.
+  await expect.poll(() => posthorn.said()).toContain('"event":"warned"')
+  await other.until(
+    await other.accepted({ recipient: 'eve@example.org' }),
+    ({ processingStatus }) => processingStatus === 'retrying',
+  )
+  const warned = posthorn
+    .said()
+    .split('\n')
+    .filter((line) => line.includes('"event":"warned"'))
+  expect(warned.map((line) => JSON.parse(line) as object)).toMatchObject([
+    { level: 40, what: 'relay login', route: other.id, code: 535 },
+  ])
+  const metrics = await (await fetch(`http://127.0.0.1:${posthorn.env['POSTHORN_METRICS_PORT']}/metrics`)).text()
+  expect(metrics).toMatch(/^posthorn_relay_logins_refused\{process="\w+"\} 1$/m)
+  const { checks } = await posthorn.cli<{ checks: { name: string; status: string; detail: string }[] }>('doctor')
+  const of = (name: string) => checks.find((check) => check.name === name)
+  expect(of('outbound')).toMatchObject({ status: 'ok' })
+  expect(of('workspace_routes')).toMatchObject({ status: 'fail', detail: expect.stringContaining('(535') as string })
   // The log names no password, right or wrong.
   expect(posthorn.said()).not.toMatch(/p@ss|wrong@|:wrong/)
 })

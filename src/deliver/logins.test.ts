@@ -1,0 +1,99 @@
+import { expect, test } from 'vitest'
+import { silentLog, type Facts as Line } from '../base/log.ts'
+import { limits } from '../config.ts'
+import type { Facts } from '../domain/attempt.ts'
+import type { WorkspaceId } from '../domain/message.ts'
+import { makeLogins } from './logins.ts'
+import type { RouteKind } from './route.ts'
+
+/** What operators are told, the attempts that tell it, and a clock. */
+function watched() {
+  const told: (Line & { readonly words: string })[] = []
+  let at = 0
+  const logins = makeLogins(
+    { ...silentLog, warned: (_, words, facts) => void told.push({ words, ...facts }) },
+    () => at,
+  )
+  const attempt = (facts: Facts, own?: string, routeKind: RouteKind = 'relay') =>
+    logins.note(
+      { workspaceId: (own ?? 'w0') as WorkspaceId, routeSealed: own === undefined ? null : Buffer.alloc(1) },
+      {
+        ...facts,
+        routeKind,
+        provider: 'relay relay.example:587',
+        dotWritten: false,
+        armed: false,
+        needsDisarm: false,
+        attemptsOnHosts: [],
+        dialogue: [],
+      },
+    )
+  return { told, logins, attempt, pass: (ms: number) => void (at += ms) }
+}
+const refused: Facts = { phase: 'auth', reply: { code: 535, enhancedCode: '5.7.8', text: '5.7.8 no' } }
+const sent: Facts = { phase: 'eod', reply: { code: 250, text: 'ok' } }
+
+test('a relay that refuses our login is told when it begins and when it ends, however many attempts there are', () => {
+  const { told, logins, attempt, pass } = watched()
+  attempt(sent)
+  for (let n = 0; n < 1_000; n++) attempt(refused)
+  expect(told).toMatchObject([{ relay: 'relay relay.example:587', route: 'installation', code: 535 }])
+  expect(logins.refused).toBe(1)
+  pass(limits.loginTakenAfterMs)
+  attempt(sent)
+  attempt(sent)
+  expect(told.slice(1)).toMatchObject([{ words: 'The relay takes our login again.', route: 'installation' }])
+  expect(logins.refused).toBe(0)
+  attempt(refused)
+  expect(told).toHaveLength(3)
+})
+
+test('where one host of a relay takes it and another does not, it stays refused, and is told once', () => {
+  const { told, logins, attempt, pass } = watched()
+  for (let n = 0; n < 100; n++) {
+    attempt(n % 2 === 0 ? refused : sent)
+    pass(1_000)
+  }
+  expect([told.length, logins.refused]).toEqual([1, 1])
+})
+
+test('what does not tell about the login changes nothing: lines that are lost, a 4yz, the simulator', () => {
+  const { told, logins, attempt, pass } = watched()
+  attempt({ phase: 'auth', reply: { code: 454, text: 'later' } })
+  attempt({ phase: 'connect', trouble: 'connect_failed' })
+  expect(told).toEqual([])
+  attempt(refused)
+  pass(limits.loginTakenAfterMs)
+  attempt({ phase: 'connect', trouble: 'connect_failed' })
+  attempt({ phase: 'auth', trouble: 'timeout' })
+  attempt(sent, undefined, 'sandbox')
+  expect([told.length, logins.refused]).toEqual([1, 1])
+})
+
+test('each workspace with a route of its own counts for itself, until it has another route', () => {
+  const { told, logins, attempt } = watched()
+  attempt(refused)
+  attempt({ phase: 'auth', trouble: 'auth_unavailable' }, 'w1')
+  attempt(refused, 'w2')
+  attempt(refused, 'w0')
+  expect(told.map(({ route, trouble }) => [route, trouble])).toEqual([
+    ['installation', undefined],
+    ['w1', 'auth_unavailable'],
+    ['w2', undefined],
+    ['w0', undefined],
+  ])
+  expect(logins.refused).toBe(4)
+  attempt(sent, 'w1', 'mx')
+  attempt(refused) // of w0, over the installation's route
+  expect(logins.refused).toBe(2)
+})
+
+test('a relay over which no mail waits any more is forgotten', () => {
+  const { logins, attempt, pass } = watched()
+  const longestMs = Math.max(...limits.retryScheduleSeconds) * 1_000 * (1 + limits.retryJitter)
+  attempt(refused)
+  pass(longestMs)
+  expect(logins.refused).toBe(1)
+  pass(limits.loginForgottenMs - longestMs + 1)
+  expect(logins.refused).toBe(0)
+})
