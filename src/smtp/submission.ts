@@ -144,10 +144,10 @@ class SubmissionPolicy implements Policy {
       this.#note(mistakes[mail.mistake].counts, domain)
       return replyToMistake(mail)
     }
-    const { mailboxOf } = this.#tools.doors
+    const { doors } = this.#tools
     const [mailboxId, sender] = await Promise.all([
-      mailboxOf(workspaceId, mail.from),
-      envelope.from === mail.from.text ? 'the same' : mailboxOf(workspaceId, addressOf(envelope.from)),
+      doors.mailboxOf(workspaceId, mail.from),
+      envelope.from === mail.from.text ? 'the same' : doors.mailboxOf(workspaceId, addressOf(envelope.from)),
     ])
     if (mailboxId === undefined || sender === undefined) return this.#refuse(notOurs, domain)
     const idempotency = await idempotencyOf(mail, bytes, envelope, credentialId)
