@@ -4,7 +4,7 @@ import { spawn, type ChildProcess } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { connect } from 'node:net'
+import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
@@ -17,6 +17,14 @@ export interface Clamd {
   kill(): Promise<void>
   /** Again, on the same socket. */
   start(): Promise<void>
+  stop(): Promise<void>
+}
+
+/** A way to a clamd that can stop in the middle of a stream. */
+export interface ClamdDoor {
+  readonly url: string
+  /** Lets so many bytes of the next connection that has as many through, and no more; resolves when the engine has been given them. */
+  holdBehind(bytes: number): Promise<void>
   stop(): Promise<void>
 }
 
@@ -102,4 +110,44 @@ function answers(path: string): Promise<boolean> {
     socket.once('error', () => resolve(false))
     socket.once('close', () => resolve(false))
   })
+}
+
+export async function startClamdDoor(clamd: Clamd): Promise<ClamdDoor> {
+  let next: { readonly bytes: number; readonly held: () => void } | undefined
+  const open = new Set<Socket>()
+  const server = createServer((caller) => {
+    const engine = connect(clamd.path)
+    let given = 0
+    caller.on('data', (chunk: Buffer) => {
+      const hold = next !== undefined && given + chunk.length >= next.bytes ? next : undefined
+      const through = hold === undefined ? chunk : chunk.subarray(0, hold.bytes - given)
+      given += through.length
+      engine.write(through, () => hold?.held())
+      if (hold === undefined) return
+      next = undefined
+      caller.pause()
+    })
+    engine.on('data', (chunk) => caller.write(chunk))
+    for (const [socket, other] of [
+      [caller, engine],
+      [engine, caller],
+    ] as const) {
+      open.add(socket)
+      socket.on('error', () => {}) // it is closed then
+      socket.on('close', () => {
+        open.delete(socket)
+        other.destroy()
+      })
+    }
+  })
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  return {
+    url: `tcp://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    holdBehind: (bytes) => new Promise((resolve) => (next = { bytes, held: resolve })),
+    stop: async () => {
+      for (const socket of open) socket.destroy()
+      server.close()
+      await once(server, 'close')
+    },
+  }
 }

@@ -1,0 +1,92 @@
+// A real clamd that is killed when it has half of a file: 503 over REST and 451 over SMTP; nothing is accepted, charged or remembered under its key. The
+// same mail passes when the engine is back.
+import { createTransport, type Transporter } from 'nodemailer'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { startClamd, startClamdDoor, type Clamd, type ClamdDoor } from '../world/clamd.ts'
+import type { JourneyWorkspace } from '../world/journey-workspace.ts'
+import { startPosthorn, type Posthorn } from '../world/posthorn.ts'
+
+let clamd: Clamd
+let door: ClamdDoor
+let posthorn: Posthorn
+let shop: JourneyWorkspace
+let transport: Transporter
+beforeAll(async () => {
+  clamd = await startClamd()
+  door = await startClamdDoor(clamd)
+  posthorn = await startPosthorn({ settings: { POSTHORN_CLAMD: door.url } })
+  shop = await posthorn.workspace()
+  const login = await posthorn.cli<{ username: string; password: string }>('smtp-credential', 'create', shop.id)
+  transport = createTransport({
+    host: '127.0.0.1',
+    port: posthorn.smtpPort,
+    requireTLS: true,
+    tls: { rejectUnauthorized: false },
+    auth: { user: login.username, pass: login.password },
+  })
+})
+afterAll(async () => {
+  transport?.close()
+  await posthorn?.remove()
+  await door?.stop()
+  await clamd?.stop()
+})
+
+const to = 'delivered@simulator.posthorn.test'
+const large = Buffer.alloc(8_000_000, 'x')
+/** More than the wires between hold, so that the engine itself has read of it. */
+const half = large.length / 2
+
+const overRest = async (): Promise<string> => {
+  const attachments = [{ filename: 'large.bin', contentBase64: large.toString('base64') }]
+  const { status, headers, body } = await shop.send({ recipient: to, attachments }, { 'idempotency-key': 'once' })
+  if (status === 202) return body.id
+  expect(Number(headers.get('retry-after'))).toBeGreaterThan(0)
+  return `${status} ${body.code}`
+}
+const overSmtp = async (): Promise<string> => {
+  const mail = {
+    from: shop.address,
+    to,
+    subject: 'Large',
+    text: 'See the attachment.',
+    headers: { 'Idempotency-Key': 'once' },
+  }
+  return transport.sendMail({ ...mail, attachments: [{ filename: 'large.bin', content: large }] }).then(
+    ({ response }) => /[0-9a-f]{8}-[0-9a-f-]{27}/.exec(response)?.[0] ?? response,
+    (error: { response?: string; message: string }) => error.response ?? error.message,
+  )
+}
+const kept = async () => {
+  const [row] = await posthorn.query(
+    `select (select count(*)::integer from messages where workspace_id = $1) messages,
+            (select count(*)::integer from outbound where workspace_id = $1) queued,
+            (select count(*)::integer from idempotency_keys where workspace_id = $1) keys,
+            (select count(*)::integer from blobs) + (select count(*)::integer from staged_blobs) blobs,
+            (select coalesce(sum(day_count), 0)::integer from usage where workspace_id = $1) charged`,
+    [shop.id],
+  )
+  return row
+}
+
+test.each([
+  ['REST', overRest, /^503 scanner_unavailable$/],
+  ['SMTP', overSmtp, /^451 4\.3\.0 scanner_unavailable: /],
+] as const)(
+  'over %s, a scan that dies in the middle accepts nothing, and the same mail passes after it',
+  async (_, send, refused) => {
+    const before = await kept()
+    const held = door.holdBehind(half)
+    const sending = send()
+    await held
+    await clamd.kill()
+    expect(await sending).toMatch(refused)
+    expect(await kept()).toEqual(before)
+
+    await clamd.start()
+    const id = await send()
+    const { scan } = await posthorn.cli<{ scan: object }>('message', 'show', id)
+    expect(scan).toEqual({ verdict: 'clean', engine: expect.stringMatching(/^ClamAV \d/) })
+    expect((await kept())?.['charged']).toBe(Number(before?.['charged']) + 1)
+  },
+)
