@@ -24,6 +24,7 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { freePorts } from './base/free-ports.ts'
+import { limits } from './config.ts'
 import { emptyDatabase, freshDatabase, type FreshDatabase } from '../test/world/postgres.ts'
 import { noDatabase } from './start-trouble.ts'
 import { openDatabase, over } from './store/database.ts'
@@ -616,7 +617,7 @@ describe('two processes', () => {
     const began = performance.now()
     child.kill('SIGTERM')
     expect(await once(child, 'close')).toEqual([0, null])
-    expect(performance.now() - began).toBeLessThan(2_000) // to connect, it would wait for four
+    expect(performance.now() - began).toBeLessThan(limits.databasePatientWaitMs / 2)
     silent.close()
     expect(said.trimEnd().split('\n')).toEqual([expect.stringContaining('"event":"stopped"')])
   })

@@ -147,10 +147,12 @@ describe('programs', () => {
     const answered = page.waitForResponse((response) => response.request().method() === 'DELETE')
     await dialog().getByRole('button', { name: 'Revoke' }).click()
     expect((await answered).status()).toBe(200)
-    const from = performance.now()
+    const revoked = performance.now()
+    let begun = revoked
     while ((await read()).status !== 401) {
-      expect(performance.now() - from).toBeLessThan(1_200)
+      expect(begun - revoked).toBeLessThan(1_000)
       await wait(20)
+      begun = performance.now()
     }
     await page
       .getByRole('row', { name: /web shop/ })

@@ -373,13 +373,15 @@ describe('a session', () => {
     expect(await say(`MAIL FROM:<${shop.address}>`)).toMatch(/^250 /)
     await say('RSET')
     await posthorn.cli('smtp-credential', 'revoke', own.id)
-    const since = performance.now()
-    let answer = '250'
+    const revoked = performance.now()
+    let begun = revoked
+    let answer = await say(`MAIL FROM:<${shop.address}>`)
     while (answer.startsWith('250')) {
+      expect(begun - revoked).toBeLessThan(1_000)
+      await say('RSET')
+      begun = performance.now()
       answer = await say(`MAIL FROM:<${shop.address}>`)
-      if (answer.startsWith('250')) await say('RSET')
     }
-    expect(performance.now() - since).toBeLessThan(1_000)
     expect(answer).toMatch(/^421 4\.7\.0 /)
     await expect(transport({ auth: { user: own.username, pass: own.password } }).verify()).rejects.toThrow(/535/)
   })

@@ -53,12 +53,12 @@ const overSmtp = async (): Promise<string> => {
     headers: { 'Idempotency-Key': 'once' },
   }
   return transport.sendMail({ ...mail, attachments: [{ filename: 'large.bin', content: large }] }).then(
-    ({ response }) => /[0-9a-f]{8}-[0-9a-f-]{27}/.exec(response)?.[0] ?? response,
+    ({ response = '' }) => /[0-9a-f]{8}-[0-9a-f-]{27}/.exec(response)?.[0] ?? response,
     (error: { response?: string; message: string }) => error.response ?? error.message,
   )
 }
 const kept = async () => {
-  const [row] = await posthorn.query(
+  const [row] = await posthorn.query<{ charged: number }>(
     `select (select count(*)::integer from messages where workspace_id = $1) messages,
             (select count(*)::integer from outbound where workspace_id = $1) queued,
             (select count(*)::integer from idempotency_keys where workspace_id = $1) keys,
@@ -87,6 +87,6 @@ test.each([
     const id = await send()
     const { scan } = await posthorn.cli<{ scan: object }>('message', 'show', id)
     expect(scan).toEqual({ verdict: 'clean', engine: expect.stringMatching(/^ClamAV \d/) })
-    expect((await kept())?.['charged']).toBe(Number(before?.['charged']) + 1)
+    expect((await kept())?.charged).toBe((before?.charged ?? 0) + 1)
   },
 )
