@@ -942,6 +942,10 @@ export const limits = {
   // SMTP servers of ours
   smtpCommandBytesMax: 2_048,
   smtpMessageBytesMax: 32 * 1024 * 1024,
+  /**
+   * Of one mail. The recipients of a session are bounded by its hour and by quotas: a client that keeps its session open for thousands of mails would
+   * take a count that ends it for an error.
+   */
   smtpRecipientsMax: 100,
   smtpSessionMs: 3600_000,
   smtpIdleMs: 300_000,

@@ -8,7 +8,7 @@ export interface PosthornOptions {
   baseUrl: string
   /** `ph_...`; keep it on the server. Where the environment has none, the constructor says so. */
   apiKey: string | undefined
-  /** For one request, headers and body of the answer included. Default 30 s. */
+  /** For one request, headers and body of the answer included; `Infinity`: no limit. Default 30 s. */
   timeoutMs?: number
   /** How often a request is repeated after the first try. Default 4; 0 turns it off. */
   retriesMax?: number
@@ -50,6 +50,9 @@ const firstPauseMs = 250
 const longestPauseMs = 5_000
 /** What the last look for an outcome may take, when the time is over. */
 const lastLookMs = 1_000
+const wrongTimeout = 'timeoutMs must be a number of milliseconds above 0; Infinity is no limit'
+/** Timers hold no more than 24 days. */
+const timerMs = (ms: number): number => Math.ceil(Math.min(ms, 2 ** 31 - 1))
 
 export class Posthorn {
   readonly #base: string
@@ -71,6 +74,7 @@ export class Posthorn {
     this.#base = url.href.replace(/\/+$/, '')
     this.#apiKey = apiKey
     this.#timeoutMs = options.timeoutMs ?? 30_000
+    if (!(this.#timeoutMs > 0)) throw new TypeError(wrongTimeout)
     this.#retriesMax = options.retriesMax ?? 4
     this.#retryAfterMsMax = options.retryAfterMsMax ?? 20_000
     this.#fetch = options.fetch ?? ((...given) => fetch(...given))
@@ -108,12 +112,11 @@ export class Posthorn {
   /** Reads the status, ever more slowly, until there is an outcome. Webhooks tell it sooner and cheaper; this is for scripts and tests. */
   async waitForOutcome(messageId: string, options: WaitOptions = {}): Promise<MessageDeliveryStatus> {
     const timeoutMs = options.timeoutMs ?? 60_000
+    if (!(timeoutMs > 0)) throw new TypeError(wrongTimeout)
     const deadline = performance.now() + timeoutMs
     let last: MessageDeliveryStatus | undefined
     for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(pauseMs * 1.5, longestPauseMs)) {
-      const late = AbortSignal.timeout(
-        Math.ceil(Math.min(Math.max(deadline - performance.now(), lastLookMs), 2 ** 31 - 1)),
-      )
+      const late = AbortSignal.timeout(timerMs(Math.max(deadline - performance.now(), lastLookMs)))
       const signal = either(options.signal, late)
       try {
         // The first look takes as long as any request: without it there is nothing to tell.
@@ -168,7 +171,7 @@ export class Posthorn {
   }
 
   async #try(call: Call): Promise<{ body: unknown } | PosthornApiError | PosthornConnectionError> {
-    const late = AbortSignal.timeout(this.#timeoutMs)
+    const late = AbortSignal.timeout(timerMs(this.#timeoutMs))
     let what = 'could not be reached, or its answer broke off'
     try {
       const response = await this.#fetch(this.#base + call.path, {

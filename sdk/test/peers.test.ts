@@ -188,8 +188,14 @@ test('a clock that is set while an outcome is waited for neither ends the waitin
 test('times and counts need not be whole, and one that is no number, from a setting that is missing, ends nothing in endless repeats', async () => {
   const status = { message: { ...message, id }, processingStatus: 'sent', deliveryStatus: 'delivered', events: [] }
   const good = await peer(says(200, JSON.stringify(status)))
-  for (const timeoutMs of [2_500.5, Infinity])
+  for (const timeoutMs of [2_500.5, Infinity]) {
     expect(await good.client().waitForOutcome(id, { timeoutMs })).toEqual(status)
+    expect(await good.client({ timeoutMs }).status(id)).toEqual(status)
+  }
+  for (const timeoutMs of [Number.NaN, 0, -1]) {
+    expect(() => good.client({ timeoutMs })).toThrow(/^timeoutMs must be a number of milliseconds above 0/)
+    await expect(good.client().waitForOutcome(id, { timeoutMs })).rejects.toThrow(/^timeoutMs must be/)
+  }
   const busy = await peer(says(503, 'busy', { 'retry-after': '3600' }))
   await expect(busy.client({ retryAfterMsMax: Number.NaN }).send(message)).rejects.toMatchObject({ status: 503 })
   const lost = await peer((response) => response.destroy())

@@ -131,7 +131,11 @@ const withoutBrackets = (text: string): string => /^<([!-~]+)>$/.exec(text)?.[1]
 function senderOf(fields: Fields): EmailAddress | MailMistake {
   const specs = addressSpecs(textOf(fields, 'from'))
   const from = specs?.length === 1 ? parseAddress(specs[0] ?? '') : undefined
-  if (from === undefined) return mistake('sender', 'From must hold exactly one address, a mailbox of this workspace')
+  if (from === undefined)
+    return mistake(
+      'sender',
+      'From must hold exactly one address, a mailbox of this workspace; a name with "@", ",", "(" or "<" in it is written in quotes',
+    )
   const sender = fields.get('sender')
   if (sender === undefined) return from
   const own = addressSpecs(lineText(sender))
