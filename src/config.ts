@@ -932,7 +932,6 @@ export const limits = {
   unmatchedFeedbackMs: 30 * 24 * 3600_000,
   unmatchedContentBytesMax: 64 * 1024,
   unmatchedPerMinuteMax: 600,
-  unmatchedShownMax: 200,
   relayedMs: 30 * 24 * 3600_000,
   prunedAtOnce: 1_000,
   /** Reports that the simulator still has to hand in. */

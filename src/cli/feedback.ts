@@ -1,6 +1,6 @@
 // `posthorn feedback`: what was reported and matched nothing, and the keys of return paths. For operators.
 import type { Command } from 'commander'
-import { findUnmatchedFeedback, listUnmatchedFeedback, rotateReturnPath } from '../feedback/feedback.ts'
+import { findUnmatchedFeedback, pageUnmatchedFeedback, rotateReturnPath } from '../feedback/feedback.ts'
 import { Mistake } from '../workspace/workspace.ts'
 import { positive } from './arguments.ts'
 import { facts, table } from './print.ts'
@@ -15,7 +15,7 @@ export function feedbackCommands(program: Command, desk: Desk): void {
     .option('--limit <mails>', 'how many', positive, 50)
     .action(({ limit }: { limit: number }) =>
       desk.with(async ({ db }) => {
-        const all = await listUnmatchedFeedback(db, limit)
+        const { items: all } = await pageUnmatchedFeedback(db, limit)
         const rows = () => all.map((u) => [u.id, u.receivedAt, u.reason, u.source, u.sender, u.addressee, u.sizeBytes])
         const heads = ['ID', 'RECEIVED', 'REASON', 'SOURCE', 'SENDER', 'ADDRESSEE', 'BYTES']
         desk.show(all, () => table(heads, rows(), 'No feedback is unmatched.'))

@@ -11,7 +11,7 @@ import { makeReportRecorder, pruneReports, type RelayRoute } from '../store/repo
 import { makeReturnPathKeys, rotateReturnPathKey } from '../store/return-path-keys.ts'
 import { storeWorld, type Sender, type StoreWorld } from '../store/store.test-kit.ts'
 import { pruneUnmatched } from '../store/unmatched.ts'
-import { findUnmatchedFeedback, listUnmatchedFeedback, makeFeedback, type Feedback } from './feedback.ts'
+import { findUnmatchedFeedback, pageUnmatchedFeedback, makeFeedback, type Feedback } from './feedback.ts'
 
 const vault = makeVault('a key for the tests of feeds')
 let world: StoreWorld
@@ -66,7 +66,8 @@ function bounce(...evidence: MessageEvidence[]): ProviderReport {
 }
 const byId = (providerMessageId: string): MessageEvidence => ({ by: 'providerMessageId', providerMessageId })
 const types = async (id: MessageId) => (await world.history(id)).map((line) => line.split(' ')[1])
-const unmatched = async () => (await listUnmatchedFeedback(world.db, 10)).map(({ reason, source }) => [reason, source])
+const unmatched = async () =>
+  (await pageUnmatchedFeedback(world.db, 10)).items.map(({ reason, source }) => [reason, source])
 
 describe('a report of a feed', () => {
   test("finds its message by the relay's id, on its own route alone, and once", async () => {
@@ -152,7 +153,7 @@ describe('a report of a feed', () => {
 
   test('without any evidence is kept for operators, who can read it, until it is old', async () => {
     await feedback.receiveFed({ name: 'generic', route: 'installation' }, [bounce()])
-    const [found] = await listUnmatchedFeedback(world.db, 10)
+    const [found] = (await pageUnmatchedFeedback(world.db, 10)).items
     expect(found).toMatchObject({ reason: 'unknown_message', source: 'generic' })
     expect(await findUnmatchedFeedback(world.db, found?.id ?? '')).toMatchObject({
       content: expect.stringContaining('no such user') as string,
@@ -163,6 +164,19 @@ describe('a report of a feed', () => {
     await world.db.run(`update unmatched_feedback set received_at = app_now() - interval '31 days'`)
     await pruneUnmatched(world.db)
     expect(await unmatched()).toEqual([])
+  })
+
+  test('without any evidence is read page by page, newest first, each once', async () => {
+    for (let n = 0; n < 5; n++) await feedback.receiveFed({ name: 'generic', route: 'installation' }, [bounce()])
+    const ids: string[] = []
+    let before: string | undefined
+    do {
+      const page = await pageUnmatchedFeedback(world.db, 2, before)
+      ids.push(...page.items.map(({ id }) => id))
+      before = page.next
+    } while (before !== undefined)
+    expect(ids).toHaveLength(5)
+    expect(ids).toEqual([...new Set(ids)].toSorted().toReversed())
   })
 })
 

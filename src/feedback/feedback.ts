@@ -22,7 +22,7 @@ import { ofMessage, rowOf } from './meaning.ts'
 import type { Reporter, ReporterCheck } from './reporter.ts'
 
 export { makeReporterCheck } from './reporter.ts'
-export { findUnmatchedFeedback, listUnmatchedFeedback, rotateReturnPath } from './operators.ts'
+export { findUnmatchedFeedback, pageUnmatchedFeedback, rotateReturnPath } from './operators.ts'
 export type { Unmatched } from '../store/unmatched.ts'
 
 export interface FeedbackTools {

@@ -3,12 +3,21 @@ import { limits } from '../config.ts'
 import { writeAudit } from '../store/audit.ts'
 import type { Db } from '../store/database.ts'
 import { rotateReturnPathKey } from '../store/return-path-keys.ts'
-import { findUnmatched, listUnmatched, type Unmatched } from '../store/unmatched.ts'
+import { findUnmatched, pageUnmatched, type Unmatched } from '../store/unmatched.ts'
 
 const isUuid = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 
-export const listUnmatchedFeedback = (db: Db, most: number): Promise<Unmatched[]> =>
-  listUnmatched(db, Math.min(most, limits.unmatchedFeedbackMax))
+/** Newest first, from before an id; `next` is the last one's, where there are more. */
+export async function pageUnmatchedFeedback(
+  db: Db,
+  most: number,
+  before?: string,
+): Promise<{ readonly items: readonly Unmatched[]; readonly next?: string }> {
+  const shownMax = Math.min(most, limits.unmatchedFeedbackMax)
+  const rows = await pageUnmatched(db, before, shownMax + 1)
+  const items = rows.slice(0, shownMax)
+  return { items, ...(rows.length > shownMax && { next: items.at(-1)?.id as string }) }
+}
 
 /** With its beginning as text; undefined where there is none by this id. */
 export async function findUnmatchedFeedback(

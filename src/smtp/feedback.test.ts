@@ -9,7 +9,7 @@ import { makeVault } from '../base/secret.ts'
 import { limits } from '../config.ts'
 import { handOver, type OwnMail } from '../deliver/hand-over.ts'
 import type { Claim, MessageId } from '../domain/message.ts'
-import { listUnmatchedFeedback, makeFeedback, makeReporterCheck } from '../feedback/feedback.ts'
+import { pageUnmatchedFeedback, makeFeedback, makeReporterCheck } from '../feedback/feedback.ts'
 import { makeToken } from '../mail/return-path.ts'
 import { makeReportRecorder } from '../store/reports.ts'
 import { makeReturnPathKeys } from '../store/return-path-keys.ts'
@@ -166,7 +166,7 @@ const suppressed = async () =>
       [sender.workspaceId],
     )
   ).map(({ line }) => line)
-const unmatched = async () => (await listUnmatchedFeedback(world.db, 100)).map(({ reason }) => reason)
+const unmatched = async () => (await pageUnmatchedFeedback(world.db, 100)).items.map(({ reason }) => reason)
 
 describe('who is there', () => {
   test('return paths and the complaint address, in any case; nobody else, and nothing is relayed', async () => {

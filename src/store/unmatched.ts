@@ -41,9 +41,9 @@ const insert = sql(
    values ($1, $2, $3, $4, $5, $6::text::json, $7, $8)`,
 )
 const columns = `id, received_at "receivedAt", reason, source, sender, addressee, facts, size_bytes "sizeBytes"`
-const latest = sql(
-  'latest-unmatched',
-  `select ${columns} from unmatched_feedback order by received_at desc, id desc limit $1`,
+const page = sql(
+  'page-unmatched',
+  `select ${columns} from unmatched_feedback where id < coalesce($1::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff') order by id desc limit $2`,
 )
 const one = sql('find-unmatched', `select ${columns}, content from unmatched_feedback where id = $1`)
 const pruneOld = sql(
@@ -71,8 +71,9 @@ export async function keepUnmatched(db: Db, row: NewUnmatched): Promise<void> {
   ])
 }
 
-/** Newest first. */
-export const listUnmatched = (db: Db, most: number): Promise<Unmatched[]> => db.rows<Unmatched>(latest, [most])
+/** Newest first, from before an id. */
+export const pageUnmatched = (db: Db, before: string | undefined, most: number): Promise<Unmatched[]> =>
+  db.rows<Unmatched>(page, [before ?? null, most])
 
 export async function findUnmatched(
   db: Db,

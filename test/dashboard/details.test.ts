@@ -284,3 +284,23 @@ test('operators make a plan and say where it is upgraded, and no name is taken t
   })
   expect(plans.find(({ name }) => name === 'unlimited')).toMatchObject({ daily: null })
 })
+
+test('operators read feedback that had no effect to its end', async () => {
+  await visit.posthorn.query(
+    `insert into unmatched_feedback (id, received_at, reason, source, sender, addressee, facts, size_bytes, content)
+     select (substr(uuid_floor(app_now())::text, 1, 24) || lpad(n::text, 12, '0'))::uuid, app_now() - (60 - n) * interval '1 minute',
+            'unknown_message', 'mail', 'list-' || n || '@receiver.example', 'bounces@posthorn.example', '{}', 2048, 'It says nothing.'
+       from generate_series(1, 60) n`,
+  )
+  const operator = await visit.browser.person()
+  await signIn(operator, visit.origin, visit.owner)
+  await heading(operator, 'Overview')
+  await go('/operator/feedback', operator)
+  const rows = operator.locator('main tbody tr')
+  await operator.getByText('list-60@receiver.example').waitFor()
+  expect(await rows.count()).toBe(50)
+  await operator.getByRole('button', { name: 'Show more' }).click()
+  await operator.getByText('list-1@receiver.example').waitFor()
+  expect(await rows.count()).toBe(60)
+  expect(await look('feedback', operator)).toEqual([])
+})

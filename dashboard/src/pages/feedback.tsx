@@ -3,12 +3,12 @@ import { useQuery } from '@tanstack/react-query'
 import { MailQuestionMark } from 'lucide-react'
 import { useState } from 'react'
 import { get } from '../api.ts'
-import type { ListOf, UnmatchedFeedback, UnmatchedFeedbackDetail } from '../shapes.ts'
+import { PagedTable } from '../list.tsx'
+import type { UnmatchedFeedback, UnmatchedFeedbackDetail } from '../shapes.ts'
 import { Button } from '../ui/button.tsx'
 import { Dialog, DialogActions } from '../ui/dialog.tsx'
 import { Card, Page } from '../ui/page.tsx'
 import { Answered, Empty } from '../ui/states.tsx'
-import { Table } from '../ui/table.tsx'
 import { Time } from '../ui/time.tsx'
 import { bytes } from '../ui/size.ts'
 
@@ -23,51 +23,36 @@ const reasons: Readonly<Record<string, string>> = {
 }
 
 export function OperatorFeedback() {
-  const query = useQuery({
-    queryKey: ['unmatched'],
-    queryFn: ({ signal }) => get<ListOf<UnmatchedFeedback>>('/api/v1/operator/feedback', signal),
-    refetchInterval: 30_000,
-  })
   const [shown, setShown] = useState<string>()
   return (
     <Page title="Unmatched feedback" about="Reports that changed no message, of the last 30 days, and why.">
       <Card flush>
-        <Answered query={query}>
-          {({ items }) =>
-            items.length === 0 ? (
-              <Empty icon={MailQuestionMark} title="All feedback found its message." />
-            ) : (
-              <Table
-                label="Unmatched feedback"
-                rows={items}
-                keyOf={({ id }) => id}
-                columns={[
-                  {
-                    head: 'Why',
-                    cell: ({ id, reason }) => (
-                      <button
-                        type="button"
-                        className="text-left font-medium hover:underline"
-                        onClick={() => setShown(id)}
-                      >
-                        {reasons[reason] ?? reason}
-                      </button>
-                    ),
-                  },
-                  { head: 'By', cell: ({ source }) => source },
-                  {
-                    head: 'From',
-                    cell: ({ sender }) => (
-                      <span className="block truncate text-soft">{sender === '' ? '<>' : sender}</span>
-                    ),
-                  },
-                  { head: 'Size', cell: ({ sizeBytes }) => bytes(sizeBytes), align: 'right', wideOnly: true },
-                  { head: 'Came', cell: ({ receivedAt }) => <Time at={receivedAt} />, align: 'right' },
-                ]}
-              />
-            )
-          }
-        </Answered>
+        <PagedTable<UnmatchedFeedback>
+          name="unmatched"
+          path="/api/v1/operator/feedback"
+          refreshMs={30_000}
+          label="Unmatched feedback"
+          keyOf={({ id }) => id}
+          empty={<Empty icon={MailQuestionMark} title="All feedback found its message." />}
+          columns={[
+            {
+              head: 'Why',
+              cell: ({ id, reason }) => (
+                <button type="button" className="text-left font-medium hover:underline" onClick={() => setShown(id)}>
+                  {reasons[reason] ?? reason}
+                </button>
+              ),
+            },
+            { head: 'By', cell: ({ source }) => source, wideOnly: true },
+            {
+              head: 'From',
+              wideOnly: true,
+              cell: ({ sender }) => <span className="block truncate text-soft">{sender === '' ? '<>' : sender}</span>,
+            },
+            { head: 'Size', cell: ({ sizeBytes }) => bytes(sizeBytes), align: 'right', wideOnly: true },
+            { head: 'Came', cell: ({ receivedAt }) => <Time at={receivedAt} />, align: 'right' },
+          ]}
+        />
       </Card>
       {shown !== undefined && <Detail id={shown} done={() => setShown(undefined)} />}
     </Page>

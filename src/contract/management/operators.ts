@@ -166,7 +166,8 @@ export const operators = {
     tag,
     access,
     summary: 'List feedback that had no effect',
-    ok: [200, 'The latest of the last 30 days, newest first.', list(UnmatchedFeedback, 'Unmatched feedback.')],
+    query: closed(paging),
+    ok: [200, 'A page of the last 30 days, newest first.', page(UnmatchedFeedback, 'Unmatched feedback.')],
   }),
   readUnmatched: managed({
     method: 'get',

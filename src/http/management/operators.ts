@@ -1,9 +1,9 @@
 // What operators of the installation decide, and what they look at.
-import { limits, version } from '../../config.ts'
+import { version } from '../../config.ts'
 import { managementOperations as operations } from '../../contract/operations.ts'
 import type { WorkspaceId } from '../../domain/message.ts'
 import { isRefusal, refuse } from '../../domain/refusal.ts'
-import { findUnmatchedFeedback, listUnmatchedFeedback } from '../../feedback/feedback.ts'
+import { findUnmatchedFeedback, pageUnmatchedFeedback } from '../../feedback/feedback.ts'
 import {
   changeWorkspaceAsOperator,
   createWorkspaceAsOperator,
@@ -38,9 +38,12 @@ export function operatorRoutes({ person, office }: Desk): void {
     return setPlanAsOperator(office, personOf(holder), path['planName'] as string, given)
   })
   person(operations.readQueue, () => readQueue(office.db))
-  person(operations.listUnmatched, async () => ({
-    items: (await listUnmatchedFeedback(office.db, limits.unmatchedShownMax)).map(presentUnmatched),
-  }))
+  person(operations.listUnmatched, async ({ query }) => {
+    const paging = pagingOf(query)
+    if (isRefusal(paging)) return paging
+    const { items, ...more } = await pageUnmatchedFeedback(office.db, paging.most, paging.before)
+    return presentPage({ items: items.map(presentUnmatched), ...more })
+  })
   person(operations.readUnmatched, async ({ path }) => {
     const found = await findUnmatchedFeedback(office.db, path['feedbackId'] as string)
     if (found === undefined) return refuse('not_found', 'There is no such feedback; it is kept 30 days.')
@@ -58,7 +61,7 @@ export function operatorRoutes({ person, office }: Desk): void {
 
 const personOf = ({ userId }: Holder) => `user:${userId}`
 
-type Unmatched = Awaited<ReturnType<typeof listUnmatchedFeedback>>[number]
+type Unmatched = Awaited<ReturnType<typeof pageUnmatchedFeedback>>['items'][number]
 const presentUnmatched = ({ id, receivedAt, reason, source, sender, addressee, sizeBytes }: Unmatched) => ({
   id,
   receivedAt,
