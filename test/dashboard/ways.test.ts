@@ -1,9 +1,9 @@
 // Ways through the dashboard that somebody goes who does not know it: back, beside a dialog, into another workspace or none, with a phone, with
 // words that are too long. None ends where there is no way on, and none loses what was typed or shown once.
-import { createTransport } from 'nodemailer'
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { JourneyWorkspace } from '../world/journey-workspace.ts'
+import { makeSmtpLogin, submitterOf } from '../world/submitter.ts'
 import { heading, press, signIn, startVisit, type Login, type Visit } from './visit.ts'
 
 let visit: Visit
@@ -337,18 +337,7 @@ describe('words that are too long, or none, or turned around', () => {
   })
 
   test('a mail without a subject has a name, and a file is called as it ends', async () => {
-    const { username, password } = await visit.posthorn.cli<{ username: string; password: string }>(
-      'smtp-credential',
-      'create',
-      shop.id,
-    )
-    const { response } = await createTransport({
-      host: '127.0.0.1',
-      port: visit.posthorn.smtpPort,
-      requireTLS: true,
-      tls: { rejectUnauthorized: false },
-      auth: { user: username, pass: password },
-    }).sendMail({
+    const { response } = await submitterOf(visit.posthorn, await makeSmtpLogin(visit.posthorn, shop)).sendMail({
       from: shop.address,
       to: 'ann@example.com',
       text: 'No subject.',

@@ -1,12 +1,12 @@
 // What becomes of mail when the wire to PostgreSQL is cut, silent or gone at the worst moments (failure matrix 2 to 5, 9, 10, 12, 14, 37).
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { createTransport } from 'nodemailer'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { limits } from '../../src/config.ts'
 import type { JourneyWorkspace } from '../world/journey-workspace.ts'
 import { startPosthorn, type Posthorn } from '../world/posthorn.ts'
 import { startReceiver, type Receiver } from '../world/receiver-process.ts'
+import { makeSmtpLogin, submitterOf, type SmtpLogin } from '../world/submitter.ts'
 
 let receiver: Receiver
 let posthorn: Posthorn
@@ -169,11 +169,11 @@ describe('the commit of an acceptance', () => {
 })
 
 describe('the commit of an acceptance over SMTP', () => {
-  let login: { readonly username: string; readonly password: string }
+  let login: SmtpLogin
   beforeAll(async () => {
     await posthorn.stop()
     await posthorn.startAgain({ POSTHORN_ROLES: 'api,smtp' })
-    login = await posthorn.cli('smtp-credential', 'create', shop.id, '--name', 'away')
+    login = await makeSmtpLogin(posthorn, shop)
     expect(await handIn(0)).toMatch(/^250 /)
   })
   afterAll(async () => {
@@ -184,13 +184,7 @@ describe('the commit of an acceptance over SMTP', () => {
 
   /** One mail, always the same octets for the same number; answers what the final dot was answered with. */
   async function handIn(n: number): Promise<string> {
-    const transport = createTransport({
-      host: '127.0.0.1',
-      port: posthorn.smtpPort,
-      requireTLS: true,
-      tls: { rejectUnauthorized: false },
-      auth: { user: login.username, pass: login.password },
-    })
+    const transport = submitterOf(posthorn, login)
     const head = `From: <${shop.address}>\r\nTo: <ok@there.example>\r\nSubject: By SMTP ${n}\r\nMessage-ID: <away-${n}@client.example>\r\n`
     const raw = `${head}Date: Fri, 20 Nov 2026 10:00:00 +0100\r\n\r\nHello\r\n`
     try {

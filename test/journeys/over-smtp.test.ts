@@ -8,7 +8,6 @@ import { connect as connectTcp } from 'node:net'
 import { join } from 'node:path'
 import { connect } from 'node:tls'
 import { promisify } from 'node:util'
-import { createTransport } from 'nodemailer'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { certificateFor } from '../world/certificates.ts'
 import { dkimVerdicts } from '../world/dkim-verdict.ts'
@@ -16,23 +15,19 @@ import type { JourneyWorkspace } from '../world/journey-workspace.ts'
 import { startPosthorn, type Posthorn } from '../world/posthorn.ts'
 import { startPostfix } from '../world/postfix.ts'
 import { startReceiver, type Receiver } from '../world/receiver-process.ts'
+import { makeSmtpLogin, submitterOf, type SmtpLogin } from '../world/submitter.ts'
 
 const exec = promisify(execFile)
-interface Login {
-  readonly id: string
-  readonly username: string
-  readonly password: string
-}
 
 let receiver: Receiver
 let posthorn: Posthorn
 let shop: JourneyWorkspace
-let login: Login
+let login: SmtpLogin
 beforeAll(async () => {
   receiver = await startReceiver({ content: true })
   posthorn = await startPosthorn({ settings: { POSTHORN_ROUTE: `smtp://127.0.0.1:${receiver.port}` } })
   shop = await posthorn.workspace()
-  login = await posthorn.cli<Login>('smtp-credential', 'create', shop.id, '--name', 'journey')
+  login = await makeSmtpLogin(posthorn, shop)
 })
 const ends: (() => void)[] = []
 afterAll(async () => {
@@ -41,15 +36,7 @@ afterAll(async () => {
   await receiver?.stop()
 })
 
-const transport = (changes: object = {}) =>
-  createTransport({
-    host: '127.0.0.1',
-    port: posthorn.smtpPort,
-    requireTLS: true,
-    tls: { rejectUnauthorized: false },
-    auth: { user: login.username, pass: login.password },
-    ...changes,
-  })
+const transport = (changes: object = {}) => submitterOf(posthorn, login, changes)
 /** What was delivered to an address, as it came. */
 async function delivered(recipient: string): Promise<string> {
   for (let ledger = await receiver.ledger(); ; ledger = await receiver.waitFor(ledger.length + 1)) {
@@ -270,8 +257,8 @@ with smtplib.SMTP('127.0.0.1', int(port)) as client:
 describe('what is shared with REST', () => {
   test('SMTP and REST at once on a remainder of 5: exactly 5 are accepted', async () => {
     const small = await posthorn.workspace({ plan: { hourly: 5 } })
-    const own = await posthorn.cli<Login>('smtp-credential', 'create', small.id)
-    const pool = transport({ pool: true, maxConnections: 5, auth: { user: own.username, pass: own.password } })
+    const own = await makeSmtpLogin(posthorn, small)
+    const pool = submitterOf(posthorn, own, { pool: true, maxConnections: 5 })
     const overSmtp = Array.from({ length: 10 }, (_, at) =>
       pool
         .sendMail({ from: small.address, to: `quota@receiver.test`, subject: `${at}`, text: 'x' })
@@ -322,7 +309,7 @@ describe('what is shared with REST', () => {
 })
 
 /** Logged in, line by line: answers with what the server says. */
-async function sessionOf({ username, password }: Login): Promise<(line: string) => Promise<string>> {
+async function sessionOf({ username, password }: SmtpLogin): Promise<(line: string) => Promise<string>> {
   const socket = connect({ host: '127.0.0.1', port: posthorn.smtpsPort, rejectUnauthorized: false })
   socket.on('error', () => undefined) // whoever waits for an answer is told
   ends.push(() => socket.destroy())
@@ -368,7 +355,7 @@ describe('a session', () => {
   })
 
   test('a revoked credential is felt at the next MAIL of an open session, within a second', async () => {
-    const own = await posthorn.cli<Login>('smtp-credential', 'create', shop.id)
+    const own = await makeSmtpLogin(posthorn, shop)
     const say = await sessionOf(own)
     expect(await say(`MAIL FROM:<${shop.address}>`)).toMatch(/^250 /)
     await say('RSET')
@@ -383,19 +370,23 @@ describe('a session', () => {
       answer = await say(`MAIL FROM:<${shop.address}>`)
     }
     expect(answer).toMatch(/^421 4\.7\.0 /)
-    await expect(transport({ auth: { user: own.username, pass: own.password } }).verify()).rejects.toThrow(/535/)
+    await expect(submitterOf(posthorn, own).verify()).rejects.toThrow(/535/)
   })
 
   test.each([
-    ['a revoked credential', (login: Login) => posthorn.cli('smtp-credential', 'revoke', login.id), /^421 4\.7\.0 /],
+    [
+      'a revoked credential',
+      (login: SmtpLogin) => posthorn.cli('smtp-credential', 'revoke', login.id),
+      /^421 4\.7\.0 /,
+    ],
     [
       'a blocked workspace',
-      (_: Login, workspace: string) => posthorn.cli('workspace', 'set', workspace, '--status', 'blocked'),
+      (_: SmtpLogin, workspace: string) => posthorn.cli('workspace', 'set', workspace, '--status', 'blocked'),
       /^550 5\.7\.1 workspace_blocked/,
     ],
   ])('%s is felt at the dot of an open transaction', async (_, stop, expected) => {
     const other = await posthorn.workspace()
-    const own = await posthorn.cli<Login>('smtp-credential', 'create', other.id)
+    const own = await posthorn.cli<SmtpLogin>('smtp-credential', 'create', other.id)
     const say = await sessionOf(own)
     await say(`MAIL FROM:<${other.address}>`)
     await say('RCPT TO:<ann@receiver.test>')
@@ -403,7 +394,7 @@ describe('a session', () => {
     await stop(own, other.id)
     // Another session tells when the server has heard of it.
     const another = () =>
-      transport({ auth: { user: own.username, pass: own.password } }).sendMail({
+      submitterOf(posthorn, own).sendMail({
         from: other.address,
         to: 'ann@receiver.test',
         text: 'x',

@@ -1,10 +1,11 @@
 // A real clamd that is killed when it has half of a file: 503 over REST and 451 over SMTP; nothing is accepted, charged or remembered under its key. The
 // same mail passes when the engine is back.
-import { createTransport, type Transporter } from 'nodemailer'
+import type { Transporter } from 'nodemailer'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startClamd, startClamdDoor, type Clamd, type ClamdDoor } from '../world/clamd.ts'
 import type { JourneyWorkspace } from '../world/journey-workspace.ts'
 import { startPosthorn, type Posthorn } from '../world/posthorn.ts'
+import { acceptedAs, makeSmtpLogin, submitterOf } from '../world/submitter.ts'
 
 let clamd: Clamd
 let door: ClamdDoor
@@ -16,14 +17,7 @@ beforeAll(async () => {
   door = await startClamdDoor(clamd)
   posthorn = await startPosthorn({ settings: { POSTHORN_CLAMD: door.url } })
   shop = await posthorn.workspace()
-  const login = await posthorn.cli<{ username: string; password: string }>('smtp-credential', 'create', shop.id)
-  transport = createTransport({
-    host: '127.0.0.1',
-    port: posthorn.smtpPort,
-    requireTLS: true,
-    tls: { rejectUnauthorized: false },
-    auth: { user: login.username, pass: login.password },
-  })
+  transport = submitterOf(posthorn, await makeSmtpLogin(posthorn, shop))
 })
 afterAll(async () => {
   transport?.close()
@@ -53,7 +47,7 @@ const overSmtp = async (): Promise<string> => {
     headers: { 'Idempotency-Key': 'once' },
   }
   return transport.sendMail({ ...mail, attachments: [{ filename: 'large.bin', content: large }] }).then(
-    ({ response = '' }) => /[0-9a-f]{8}-[0-9a-f-]{27}/.exec(response)?.[0] ?? response,
+    ({ response = '' }) => acceptedAs(response) ?? response,
     (error: { response?: string; message: string }) => error.response ?? error.message,
   )
 }

@@ -1,25 +1,25 @@
 // Mail with 8-bit content, handed in over SMTP, whose next host takes 7-bit content alone: it arrives all the same, says the same, and its
 // signature holds over what arrived. Every attempt sends the same bytes. What cannot be said in 7 bits fails with the reason.
 import { isAscii } from 'node:buffer'
-import { createTransport } from 'nodemailer'
 import PostalMime from 'postal-mime'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { dkimVerdicts } from '../world/dkim-verdict.ts'
 import type { JourneyWorkspace } from '../world/journey-workspace.ts'
 import { startPosthorn, type Posthorn } from '../world/posthorn.ts'
 import { startReceiver, type Receiver } from '../world/receiver-process.ts'
+import { acceptedAs, makeSmtpLogin, submitterOf, type SmtpLogin } from '../world/submitter.ts'
 
 let receiver: Receiver
 let posthorn: Posthorn
 let shop: JourneyWorkspace
-let login: { readonly username: string; readonly password: string }
+let login: SmtpLogin
 beforeAll(async () => {
   receiver = await startReceiver({ content: true, sevenBit: true })
   posthorn = await startPosthorn({
     settings: { POSTHORN_ROUTE: `smtp://127.0.0.1:${receiver.port}`, POSTHORN_TIME_SCALE: '600' },
   })
   shop = await posthorn.workspace()
-  login = await posthorn.cli('smtp-credential', 'create', shop.id)
+  login = await makeSmtpLogin(posthorn, shop)
 })
 afterAll(async () => {
   await posthorn?.remove()
@@ -31,16 +31,9 @@ const mailOf = (to: string, ...rest: string[]): string =>
 
 /** The message's id, as the final 250 names it. */
 async function submit(to: string, ...rest: string[]): Promise<string> {
-  const transport = createTransport({
-    host: '127.0.0.1',
-    port: posthorn.smtpPort,
-    requireTLS: true,
-    tls: { rejectUnauthorized: false },
-    auth: { user: login.username, pass: login.password },
-  })
   const envelope = { from: shop.address, to, use8BitMime: true }
-  const { response } = await transport.sendMail({ envelope, raw: mailOf(to, ...rest) })
-  return /[0-9a-f]{8}-[0-9a-f-]{27}/.exec(response)?.[0] ?? ''
+  const { response } = await submitterOf(posthorn, login).sendMail({ envelope, raw: mailOf(to, ...rest) })
+  return acceptedAs(response) ?? ''
 }
 
 /** All that came for an address, in order. */

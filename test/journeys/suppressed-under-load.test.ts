@@ -1,10 +1,10 @@
 // An address is suppressed while many sends to it are under way, over REST and over SMTP at once. From the moment in which whoever did it was told so, both
 // ways refuse every send that begins; and of all others, as many messages exist as were accepted.
-import { createTransport } from 'nodemailer'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { JourneyWorkspace } from '../world/journey-workspace.ts'
 import { startPosthorn, type Posthorn } from '../world/posthorn.ts'
 import { startReceiver, type Receiver } from '../world/receiver-process.ts'
+import { acceptedAs, makeSmtpLogin, submitterOf } from '../world/submitter.ts'
 
 let receiver: Receiver
 let posthorn: Posthorn
@@ -47,17 +47,8 @@ test('a suppression under parallel load counts from its acknowledgement on, on b
     '--scope',
     'suppressions.write',
   )
-  const login = await posthorn.cli<{ username: string; password: string }>('smtp-credential', 'create', shop.id)
-  const transport = createTransport({
-    host: '127.0.0.1',
-    port: posthorn.smtpPort,
-    requireTLS: true,
-    tls: { rejectUnauthorized: false },
-    auth: { user: login.username, pass: login.password },
-    pool: true,
-    maxConnections: sendersOfEachWay,
-    maxMessages: Infinity,
-  })
+  const kept = { pool: true, maxConnections: sendersOfEachWay, maxMessages: Infinity }
+  const transport = submitterOf(posthorn, await makeSmtpLogin(posthorn, shop), kept)
   const overRest = async (recipient: string, subject: string): Promise<string | undefined> => {
     const { status, body } = await shop.send({ recipient, subject })
     if (status === 202) return body.id
@@ -66,7 +57,7 @@ test('a suppression under parallel load counts from its acknowledgement on, on b
   }
   const overSmtp = (recipient: string, subject: string): Promise<string | undefined> =>
     transport.sendMail({ from: shop.address, to: recipient, subject, text: 'Hello' }).then(
-      ({ response }) => /[0-9a-f]{8}-[0-9a-f-]{27}/.exec(response)?.[0],
+      ({ response }) => acceptedAs(response),
       (error: { response?: string; message: string }) => {
         // At RCPT, or at the dot, where a busy workspace's list was remembered.
         expect(error.response ?? error.message).toMatch(/^550 5\.7\.1 recipient_suppressed/)
