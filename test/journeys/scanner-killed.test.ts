@@ -79,6 +79,7 @@ test.each([
 
     await clamd.start()
     const id = await send()
+    await shop.settled(id) // what is counted stands still for the next case
     const { scan } = await posthorn.cli<{ scan: object }>('message', 'show', id)
     expect(scan).toEqual({ verdict: 'clean', engine: expect.stringMatching(/^ClamAV \d/) })
     expect((await kept())?.charged).toBe((before?.charged ?? 0) + 1)
