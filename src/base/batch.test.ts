@@ -1,6 +1,6 @@
 import * as fc from 'fast-check'
 import { expect, onTestFinished, test, vi } from 'vitest'
-import { Batch, BatchFull } from './batch.ts'
+import { Batch, BatchFull, type BatchLimits } from './batch.ts'
 
 const roomy = { rowsMax: 1_000, bytesMax: 1e9, waitingMax: 1e6 }
 const never = (): boolean => false
@@ -10,6 +10,10 @@ function gate() {
   const batches: (readonly number[])[] = []
   const waiting: (() => void)[] = []
   const arrivals: (() => void)[] = []
+  /** Resolves when a statement is in flight. */
+  const inFlight = (): Promise<void> =>
+    waiting.length > 0 ? Promise.resolve() : new Promise((tell) => arrivals.push(tell))
+  const letGo = (): void => waiting.splice(0).forEach((go) => go())
   return {
     batches,
     run: (rows: readonly number[]): Promise<number[]> => {
@@ -17,10 +21,12 @@ function gate() {
       arrivals.splice(0).forEach((tell) => tell())
       return new Promise((resolve) => waiting.push(() => resolve(rows.map((row) => row * 10))))
     },
-    /** Resolves when a statement is in flight. */
-    inFlight: (): Promise<void> =>
-      waiting.length > 0 ? Promise.resolve() : new Promise((tell) => arrivals.push(tell)),
-    letGo: (): void => waiting.splice(0).forEach((go) => go()),
+    inFlight,
+    letGo,
+    letGoUntil: async (done: Promise<unknown>): Promise<void> => {
+      const ended = done.then(() => false)
+      while (await Promise.race([ended, inFlight().then(() => true)])) letGo()
+    },
   }
 }
 
@@ -225,6 +231,53 @@ test('while others wait, their statement goes out before the last callers get th
   expect(await sentBeforeTheFirstAnswer).toBe(2)
   letGo()
   expect(await second).toBe(20)
+})
+
+/** Callers who come again with every answer, for as many statements. Resolves with the rows of each statement. */
+async function returning(callers: number, statements: number, limits: Partial<BatchLimits>): Promise<number[]> {
+  const { batches, run, inFlight, letGo, letGoUntil } = gate()
+  const batch = new Batch(run, { ...roomy, ...limits }, never)
+  const end = new AbortController()
+  const comeAgain = async (row: number) => {
+    while (!end.signal.aborted) await batch.add(row)
+  }
+  const all = Array.from({ length: callers }, (_, row) => comeAgain(row))
+  for (let n = 0; n < statements; n++) {
+    await inFlight()
+    // Whoever has been answered has come again by now, before this statement ends.
+    await new Promise((resolve) => setImmediate(resolve))
+    letGo()
+  }
+  end.abort()
+  await letGoUntil(Promise.all(all))
+  return batches.slice(0, statements).map((rows) => rows.length)
+}
+
+test('taking turns, callers who come again divide into halves: one is answered while the other is in flight', async () => {
+  expect((await returning(50, 40, {})).slice(-2)).toEqual([50, 50])
+  expect((await returning(50, 40, { takingTurns: true })).slice(-2)).toEqual([25, 25])
+  expect((await returning(200, 40, { takingTurns: true })).slice(-2)).toEqual([100, 100])
+})
+
+test('taking turns, few callers share one statement, and many still fill it', async () => {
+  expect((await returning(16, 10, { takingTurns: true })).slice(-2)).toEqual([16, 16])
+  expect((await returning(90, 10, { takingTurns: true, rowsMax: 30 })).slice(-2)).toEqual([30, 30])
+})
+
+test('taking turns, a crowd is remembered when fewer come for a moment, and forgotten in time', async () => {
+  const { batches, run, letGoUntil } = gate()
+  const batch = new Batch(run, { ...roomy, takingTurns: true }, never)
+  const together = async (callers: number) => {
+    await letGoUntil(Promise.all(Array.from({ length: callers }, (_, row) => batch.add(row))))
+  }
+  await together(400)
+  await together(1)
+  await together(150)
+  expect(batches.splice(0).map((rows) => rows.length)).toEqual([200, 200, 1, 150])
+  for (let n = 0; n < 120; n++) await together(1)
+  batches.length = 0
+  await together(150)
+  expect(batches.map((rows) => rows.length)).toEqual([76, 74])
 })
 
 test('with spacing, a statement waits for company after the last one; after a pause a row goes at once', async () => {

@@ -2,6 +2,11 @@
 // bounded in rows and bytes. Alone, a caller's row goes at once: there is no timer (a waiting window halves throughput, see
 // docs/decisions). Each caller gets its own answer.
 
+/** Callers that are few share one statement, also where statements take turns (`BatchLimits.takingTurns`): two small ones cost more than one. */
+const fewRows = 16
+/** How slowly callers who no longer come are forgotten, with each statement: seventy later half of them are. */
+const callersKept = 0.99
+
 export interface BatchLimits {
   readonly rowsMax: number
   readonly bytesMax: number
@@ -16,6 +21,12 @@ export interface BatchLimits {
   readonly spacingMostMs?: number
   /** A row that waited longer for its statement is refused with `BatchFull` and surely never executed: its caller has given up. Left out: none. */
   readonly patienceMs?: number
+  /**
+   * For rows whose callers wait for the answer and then come again: no statement takes more than half of the callers lately seen. Otherwise all of
+   * them end up in one statement, as buses bunch, and the database stands still while they are answered, and they while it works
+   * (docs/decisions/0009).
+   */
+  readonly takingTurns?: boolean
 }
 
 /** Thrown to the caller when too many rows are waiting, or one waited too long: the database is slower than the arrivals. */
@@ -47,6 +58,8 @@ export class Batch<Row, Answer> {
   #busy = false
   #startedAt = -Infinity
   #lastRows = 0
+  /** Rows in flight and waiting at once, the most that lately were: about as many as there are callers. */
+  #callers = 0
   #idle: (() => void)[] = []
 
   constructor(run: (rows: readonly Row[]) => Promise<readonly Answer[]>, limits: BatchLimits, aborted: Aborted) {
@@ -99,14 +112,22 @@ export class Batch<Row, Answer> {
     const late = this.#waiting.findIndex(({ since }) => since >= oldest)
     for (const waiting of this.#waiting.splice(0, late < 0 ? this.#waiting.length : late))
       waiting.reject(new BatchFull('the database was too slow'))
+    const rowsMax = this.#rowsOfTurn()
     let rows = 0
     let bytes = 0
     for (const next of this.#waiting) {
-      if (rows > 0 && (rows >= this.#limits.rowsMax || bytes + next.bytes > this.#limits.bytesMax)) break
+      if (rows > 0 && (rows >= rowsMax || bytes + next.bytes > this.#limits.bytesMax)) break
       rows++
       bytes += next.bytes
     }
     return this.#waiting.splice(0, rows)
+  }
+
+  #rowsOfTurn(): number {
+    const { rowsMax, takingTurns = false } = this.#limits
+    if (!takingTurns) return rowsMax
+    this.#callers = Math.max(this.#lastRows + this.#waiting.length, this.#callers * callersKept)
+    return Math.min(rowsMax, Math.max(fewRows, Math.ceil(this.#callers / 2)))
   }
 
   async #execute(batch: Waiting<Row, Answer>[]): Promise<void> {

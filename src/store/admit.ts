@@ -166,6 +166,7 @@ export function makeAdmitter(db: Db): Admitter {
     bytesMax: limits.admitBytesMax,
     waitingMax: limits.admitWaitingMax,
     patienceMs: limits.admissionMs,
+    takingTurns: true,
   }
   const batch = (commit: boolean) => {
     const pace = { needMs: 0 }
