@@ -102,7 +102,7 @@ const traces = async (sender: Sender): Promise<number[]> => {
     `select (select count(*) from messages where workspace_id = $1)::integer messages,
             (select count(*) from outbound where workspace_id = $1)::integer queue,
             (select count(*) from contents where workspace_id = $1)::integer contents,
-            (select day_count from usage where workspace_id = $1) charged,
+            (select month_count from usage where workspace_id = $1) charged,
             (select count(*) from idempotency_keys where workspace_id = $1)::integer keys`,
     [sender.workspaceId],
   )

@@ -74,7 +74,7 @@ const taken = (answer: AcceptedMail | Refusal): AcceptedMail => {
 }
 const codeOf = (answer: object) => (isRefusal(answer) ? answer.code : 'accepted')
 const charged = (sender: Sender) =>
-  world.value<number>('select day_count from usage where workspace_id = $1', [sender.workspaceId])
+  world.value<number>('select month_count from usage where workspace_id = $1', [sender.workspaceId])
 const kept = (sender: Sender) =>
   world.value<number>('select count(*)::integer from outbound where workspace_id = $1', [sender.workspaceId])
 const repeat = (key: string): Partial<MailSubmission> => ({ idempotency: { kind: 'repeat', key, hash: key } })

@@ -99,7 +99,7 @@ describe.each(readdirSync(folder))('%s', (file) => {
         await play(dialogue, { port: server.port(), ca, taken, bytewise })
         const recipients = taken.flatMap((message) => (message.split(' = ')[0] ?? '').split(', '))
         expect(await world.value('select count(*)::integer from messages')).toBe(recipients.length)
-        expect(await world.value('select sum(day_count)::integer from usage')).toBe(recipients.length)
+        expect(await world.value('select sum(month_count)::integer from usage')).toBe(recipients.length)
       } finally {
         ids.stop()
         await server.stop()

@@ -57,7 +57,7 @@ const kept = async () => {
             (select count(*)::integer from outbound where workspace_id = $1) queued,
             (select count(*)::integer from idempotency_keys where workspace_id = $1) keys,
             (select count(*)::integer from blobs) + (select count(*)::integer from staged_blobs) blobs,
-            (select coalesce(sum(day_count), 0)::integer from usage where workspace_id = $1) charged`,
+            (select coalesce(sum(month_count), 0)::integer from usage where workspace_id = $1) charged`,
     [shop.id],
   )
   return row

@@ -124,8 +124,8 @@ test('a suppression under parallel load counts from its acknowledgement on, on b
   const inOrder = (kept: readonly { id: string | undefined; recipient: string; subject: string }[]): string[] =>
     kept.map(({ id, recipient, subject }) => `${subject} ${recipient} ${id}`).toSorted()
   expect(inOrder(rows)).toEqual(inOrder(accepted))
-  expect(await posthorn.query('select day_count from usage where workspace_id = $1', [shop.id])).toEqual([
-    { day_count: accepted.length },
+  expect(await posthorn.query('select month_count from usage where workspace_id = $1', [shop.id])).toEqual([
+    { month_count: accepted.length },
   ])
 
   // Each of them was transmitted once; or not at all, where the suppression came before its dot.
