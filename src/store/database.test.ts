@@ -247,3 +247,39 @@ test.each(['before', 'after'] as const)(
     }
   },
 )
+
+test.each([
+  ['while it asks', true],
+  ['between two statements', false],
+])('a session that ends %s costs its transaction, and not the process', async (_, asking) => {
+  const fresh = await freshDatabase()
+  const open = (name: string) => openDatabase(fresh.connection, { name, connectionsMax: 1, answerMs: 5_000 })
+  const [db, executioner] = [open('test'), open('test executioner')]
+  const uncaught: unknown[] = []
+  const catchIt = (error: unknown) => void uncaught.push(error)
+  process.on('uncaughtException', catchIt)
+  try {
+    const end = await db
+      .transaction(async (tx) => {
+        await tx.run('create table half_done ()')
+        const [session] = await tx.run<{ pid: number }>('select pg_backend_pid() pid')
+        const slow = asking ? tx.run('select pg_sleep(5)').catch((error: unknown) => error) : undefined
+        const ended = () =>
+          executioner.run<{ left: number }>('select count(pg_terminate_backend(pid))::integer "left" from pg_stat_activity where pid = $1', [
+            session?.pid,
+          ])
+        await vi.waitFor(async () => expect(await ended()).toEqual([{ left: 0 }]))
+        await slow
+        await tx.run('select')
+      })
+      .catch((error: unknown) => error)
+    expect(isDatabaseAway(end)).toBe(true)
+    expect(await db.run(`select to_regclass('half_done') "there"`)).toEqual([{ there: null }])
+    expect(uncaught).toEqual([])
+  } finally {
+    process.off('uncaughtException', catchIt)
+    await db.close()
+    await executioner.close()
+    await fresh.drop()
+  }
+})

@@ -164,8 +164,10 @@ export function openDatabase(connection: Connection, kind: PoolKind): Db {
     // A rejection closes the connection, whatever its types say.
     ...(greet !== undefined && hookOf(greet)),
   })
-  // An idle connection that breaks is replaced at the next use; without a listener it would end the process.
+  // An idle connection that breaks is replaced at the next use; without a listener it would end the process. So would one that breaks in the hands of a
+  // transaction, of which the pool takes its own listener away: whoever waits for an answer, or asks next, is told.
   pool.on('error', () => undefined)
+  pool.on('connect', (client) => client.on('error', () => undefined))
   let closed: Promise<void> | undefined
   return {
     rows: async <Row extends object>({ name, text }: Statement, values: readonly unknown[] = []) => {
