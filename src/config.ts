@@ -599,6 +599,8 @@ export const limits = {
   suppressionImportRows: 1_000,
   importMistakesShownMax: 20,
   importedRuleCharactersMax: 100,
+  /** Of a suppression: a reply's text behind its code, which is the longest that is kept. */
+  evidenceCharactersMax: 1_028,
   /** How long a file is read before others get their turn. */
   importTurnMs: 10,
   messagesListedMax: 10_000,

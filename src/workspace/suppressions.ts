@@ -101,9 +101,12 @@ export async function* listSuppressions(db: Db, workspace: WorkspaceId): AsyncGe
 
 const columns = ['recipient', 'reason', 'createdAt', 'sourceMessageId', 'rule', 'evidence'] as const
 
-/** What a stranger's server said, written so that no spreadsheet takes it for a formula (OWASP, CSV injection). */
-const asWords = (text = ''): string => (/^[=+\-@\t\r]/.test(text) ? `'${text}` : text)
-const fromWords = (text: string): string => text.replace(/^'(?=[=+\-@\t\r])/, '')
+/**
+ * What a stranger's server said, written so that no spreadsheet takes it for a formula (OWASP, CSV injection): an apostrophe more than it had, also before
+ * such words that had one already.
+ */
+const asWords = (text = ''): string => (/^'*[=+\-@\t\r]/.test(text) ? `'${text}` : text)
+const fromWords = (text: string): string => text.replace(/^'(?='*[=+\-@\t\r])/, '')
 
 /** CSV with a head line, line by line. What it writes, `importSuppressions` reads. */
 export async function* exportSuppressions(db: Db, workspace: WorkspaceId): AsyncGenerator<string> {
@@ -211,10 +214,11 @@ function placesIn(cells: readonly string[]): Places | undefined {
 
 /** The row, or what is wrong with it. An empty cell says nothing. */
 function readLine(places: Places, cells: readonly string[], now: number): NewSuppression | string {
-  const cell = (column: (typeof columns)[number]): string => {
+  const written = (column: (typeof columns)[number]): string => {
     const at = places[column]
-    return at === undefined ? '' : (cells[at] ?? '').trim()
+    return at === undefined ? '' : (cells[at] ?? '')
   }
+  const cell = (column: (typeof columns)[number]): string => written(column).trim()
   const recipient = cell('recipient')
   const address = parseAddress(recipient)
   if (address === undefined) return `"${recipient.slice(0, 100)}" ${unsupportedForm(recipient) ?? 'is not an address'}`
@@ -224,7 +228,7 @@ function readLine(places: Places, cells: readonly string[], now: number): NewSup
   const origin = readOrigin({
     sourceMessageId: cell('sourceMessageId'),
     rule: cell('rule'),
-    evidence: cell('evidence'),
+    evidence: written('evidence'), // blanks at its ends are the stranger's own
     createdAt: cell('createdAt'),
     now,
   })
@@ -253,9 +257,10 @@ function readOrigin({
     return 'the sourceMessageId must be the id of a message'
   if (rule.length > limits.importedRuleCharactersMax || !/^[\w.:-]*$/.test(rule))
     return `the rule must be a name of at most ${limits.importedRuleCharactersMax} letters, digits and hyphens`
+  // Before anything is made of it: a cell may be the whole file.
+  if (words.length > limits.evidenceCharactersMax + "'".length)
+    return `the evidence must have at most ${limits.evidenceCharactersMax} characters`
   const evidence = fromWords(words).toWellFormed().replaceAll(controls, ' ')
-  if (evidence.length > limits.reportDetailCharactersMax)
-    return `the evidence must have at most ${limits.reportDetailCharactersMax} characters`
   const time = createdAt === '' ? undefined : timeIn(createdAt)
   if (createdAt !== '' && time === undefined) return 'the createdAt must be a date, or a time with its zone'
   if (time !== undefined && time.getTime() < 0) return 'the createdAt must not be before 1970'

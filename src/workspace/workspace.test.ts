@@ -266,6 +266,15 @@ describe('suppressions', () => {
     expect(said).toBe('Nothing was imported.\nline 900001: "wrong" is not an address')
   })
 
+  test('a cell that is far too long is refused unread: a small machine has room for it', async () => {
+    const child = new Worker(new URL('suppressions.test-child.ts', import.meta.url), {
+      resourceLimits: { maxOldGenerationSizeMb: 48, maxYoungGenerationSizeMb: 8 },
+      workerData: `email,evidence\nq@b.example,"${'\x7f'.repeat(8_000_000)}"`,
+    })
+    const [said] = (await once(child, 'message')) as [string]
+    expect(said).toMatch(/^Nothing was imported\.\nline 2: the evidence must have at most/)
+  })
+
   test('a line that comes again far behind is counted once', async () => {
     const fifth = await createWorkspace(db, vault, 'Fifth', 'free')
     await addSuppression(db, fifth.id, 'old@b.example', 'operator:test')
@@ -339,6 +348,26 @@ describe('suppressions', () => {
     expect(await undoRule(db, to.id, range, 'operator:test')).toEqual({ removed: 1 })
   })
 
+  test.each([
+    ['a reply as long as sessions keep it', `550 ${'x'.repeat(limits.replyTextCharactersMax)}`],
+    ['words that begin like a formula behind an apostrophe', "'=see policy"],
+    ['words with blanks at their ends', ' 550 no '],
+    ['words of several lines', '550 5.1.1 a\n5.1.1 b'],
+  ])('an export with %s comes in as it was', async (what, evidence) => {
+    const [from, to] = [
+      await createWorkspace(db, vault, `From ${what}`, 'free'),
+      await createWorkspace(db, vault, `To ${what}`, 'free'),
+    ]
+    await db.run(
+      `insert into suppressions (workspace_id, recipient_key, recipient, reason, evidence) values ($1, 'a@b.example', 'a@b.example', 'hard_bounce', $2)`,
+      [from.id, evidence],
+    )
+    let file = ''
+    for await (const line of exportSuppressions(db, from.id)) file += line
+    await importSuppressions(db, to.id, file, 'operator:test')
+    expect(await db.run('select evidence from suppressions where workspace_id = $1', [to.id])).toEqual([{ evidence }])
+  })
+
   const tomorrow = () => new Date(Date.now() + 86_400_000).toISOString()
   test.each([
     ['createdAt', tomorrow(), 'the createdAt must not be in the future'],
@@ -347,7 +376,7 @@ describe('suppressions', () => {
     ['sourceMessageId', '17', 'the sourceMessageId must be the id of a message'],
     ['rule', 'r'.repeat(101), 'the rule must be a name'],
     ['rule', '"<script>"', 'the rule must be a name'],
-    ['evidence', 'x'.repeat(limits.reportDetailCharactersMax + 1), 'the evidence must have at most'],
+    ['evidence', 'x'.repeat(limits.evidenceCharactersMax + 2), 'the evidence must have at most'],
   ])('an import whose %s is none writes nothing', async (column, value, words) => {
     const wrong = importSuppressions(db, shop.id, `email,${column}\nq@b.example,${value}\n`, 'operator:test')
     await expect(wrong).rejects.toThrow(`Nothing was imported.\nline 2: ${words}`)
