@@ -265,9 +265,10 @@ test.each([
         const [session] = await tx.run<{ pid: number }>('select pg_backend_pid() pid')
         const slow = asking ? tx.run('select pg_sleep(5)').catch((error: unknown) => error) : undefined
         const ended = () =>
-          executioner.run<{ left: number }>('select count(pg_terminate_backend(pid))::integer "left" from pg_stat_activity where pid = $1', [
-            session?.pid,
-          ])
+          executioner.run<{ left: number }>(
+            'select count(pg_terminate_backend(pid))::integer "left" from pg_stat_activity where pid = $1',
+            [session?.pid],
+          )
         await vi.waitFor(async () => expect(await ended()).toEqual([{ left: 0 }]))
         await slow
         await tx.run('select')
