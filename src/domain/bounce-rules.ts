@@ -35,6 +35,8 @@ export interface BounceEvidence {
   readonly stage: BounceStage
   /** RFC 3464 2.3.3. */
   readonly action?: ReportAction | undefined
+  /** A text for people that says of nobody that he could not be reached: its words prove nothing about the recipient, only a code does. */
+  readonly namesNobody?: true
 }
 
 export interface BounceVerdict {
@@ -78,7 +80,7 @@ interface Rule {
   readonly enhanced?: RegExp
   /** False: no enhanced code, or one that says nothing (`5.0.0`, `5.1.0`). */
   readonly specific?: false
-  /** False: no basic code either. Old systems report their own findings in words alone. */
+  /** False: no basic code either. Old systems report their own findings in words alone, of somebody whom they name. */
   readonly coded?: false
   /** In the text without addresses, host names and URLs: nobody's name may decide. */
   readonly words?: RegExp
@@ -318,6 +320,7 @@ export function classify(evidence: BounceEvidence): BounceVerdict {
 interface BounceFacts {
   readonly stage: BounceStage
   readonly action: ReportAction | undefined
+  readonly namesNobody: boolean
   readonly code: number
   readonly enhanced: string
   readonly specific: boolean
@@ -334,7 +337,7 @@ function matches(rule: Rule, facts: BounceFacts): boolean {
   if (rule.code !== undefined && !rule.code.test(String(facts.code))) return false
   if (rule.enhanced !== undefined && !rule.enhanced.test(facts.enhanced)) return false
   if (rule.specific === false && facts.specific) return false
-  if (rule.coded === false && facts.code !== 0) return false
+  if (rule.coded === false && (facts.code !== 0 || facts.namesNobody)) return false
   if (rule.words !== undefined && !rule.words.test(facts.words)) return false
   return rule.raw === undefined || rule.raw.test(facts.raw)
 }
@@ -355,6 +358,7 @@ function factsOf(evidence: BounceEvidence): BounceFacts {
     // A report that names the DATA command speaks of a refusal behind it.
     stage: inReport && /\bdata command\b|\bend of (data|message)\b/.test(raw) ? 'eod' : evidence.stage,
     action: evidence.action,
+    namesNobody: evidence.namesNobody === true,
     code,
     enhanced,
     specific: isSpecific(enhanced),

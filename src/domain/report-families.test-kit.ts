@@ -194,6 +194,17 @@ export const families: readonly FamilyCase[] = [
     mail: `${daemon('Undelivered Mail Returned to Sender')}\nYour message could not be delivered.\n\n<anna@example.org>: it did not work out\n`,
     want: [['anna@example.org', 'soft_bounce', 'no-rule']],
   },
+  // A helpdesk that acknowledges a mail and quotes it: the words that would condemn the recipient are our own customer's.
+  ...['You wrote:', 'anna@example.org wrote:'].map((introduced) => ({
+    name: `an acknowledgement that quotes, behind "${introduced}"`,
+    mail: `From: Helpdesk <noreply@desk.example>\nSubject: [Ticket 4711] Undelivered order: customer account not found\nAuto-Submitted: auto-generated\nReturn-Path: <>\n\nThank you for contacting us. We have received your request.\n\n${introduced}\n> Order 1234 could not be delivered: the customer account was not found.\n`,
+    want: [[introduced.startsWith('anna') ? 'anna@example.org' : undefined, 'soft_bounce', 'no-rule']] as const,
+  })),
+  {
+    name: 'words that would condemn somebody, and name nobody',
+    mail: `${daemon('Undeliverable mail')}\nYour mail could not be delivered: no such user here.\n`,
+    want: [[undefined, 'soft_bounce', 'no-rule']],
+  },
   {
     name: 'a notice in HTML alone',
     mail: `${daemon('Undeliverable: hello', 'Content-Type: text/html; charset=utf-8\n')}\n<html><body><p>Delivery has failed to these recipients:</p><p>&lt;anna@example.org&gt;</p><p>550 5.1.1 user unknown</p></body></html>\n`,

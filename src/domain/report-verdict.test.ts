@@ -72,6 +72,20 @@ describe('hostile reports', () => {
     }
   }, 360_000)
 
+  test('the words for people are read once, however many recipients have no other', () => {
+    const lines = Array.from({ length: 4_900 }, (_, at) => `u${at}@example.org said this and that`).join('\n')
+    const block = (at: number): string =>
+      `Final-Recipient: rfc822; u${at}@example.org\nAction: failed\nStatus: 5.0.0\n\n`
+    const withRecipients = (many: number): string =>
+      dsn
+        .replace('It failed.', lines)
+        .replace(/Final-Recipient[^]*?(?=\n--=_b)/, Array.from({ length: many }, (_, at) => block(at)).join(''))
+    expect(verdicts(withRecipients(100)).length).toBe(100)
+    const least = (many: number): number =>
+      Math.min(...[1, 2, 3].map(() => effortOf(() => verdicts(withRecipients(many)))))
+    expect(least(100)).toBeLessThan(10 * least(1))
+  })
+
   test('more recipients than anyone sends to are not kept', () => {
     const block = (at: number): string =>
       `Final-Recipient: rfc822; a${at}@example.org\nAction: failed\nStatus: 5.1.1\n\n`

@@ -27,14 +27,20 @@ export function verdictsOf(report: Report): readonly ReportVerdict[] {
       ...(recipient === undefined ? {} : { recipient }),
       action,
       ...(status === undefined ? {} : { status }),
-      ...classify(evidenceOf(reported)),
+      ...classify(evidenceOf(report.kind, reported)),
     }
   })
 }
 
 /** A recipient's part of a report, as the rules take it. */
-function evidenceOf(reported: Report['recipients'][number]): BounceEvidence {
-  return { stage: 'report', action: reported.action, enhancedCode: reported.status, text: reported.text }
+function evidenceOf(kind: ReportKind, reported: Report['recipients'][number]): BounceEvidence {
+  return {
+    stage: 'report',
+    action: reported.action,
+    enhancedCode: reported.status,
+    text: reported.text,
+    ...(kind === 'bounce_text' && reported.recipient === undefined && { namesNobody: true }),
+  }
 }
 
 function complaintVerdict({ kind }: Report, { type, recipient }: NonNullable<Report['feedback']>): ReportVerdict {

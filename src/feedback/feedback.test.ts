@@ -69,6 +69,19 @@ const types = async (id: MessageId) => (await world.history(id)).map((line) => l
 const unmatched = async () =>
   (await pageUnmatchedFeedback(world.db, 10)).items.map(({ reason, source }) => [reason, source])
 
+test('a mail to the complaint address under many names, and to postmaster, is read and kept once', async () => {
+  const names = ['complaints+1@node.test', 'COMPLAINTS+2@node.test', 'complaints@node.test', 'postmaster@node.test']
+  const addressees = await Promise.all(names.map((name) => feedback.addresseeOf(name)))
+  const mail = {
+    sender: '',
+    addressees: addressees.filter((each) => each !== undefined),
+    content: Buffer.from('hello'),
+  }
+  expect(mail.addressees).toHaveLength(4)
+  expect(await feedback.receive(mail)).toBe('kept')
+  expect(await unmatched()).toEqual([['no_report', 'mail']])
+})
+
 describe('a report of a feed', () => {
   test("finds its message by the relay's id, on its own route alone, and once", async () => {
     const id = await relayed('installation', 'R-1')

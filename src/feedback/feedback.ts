@@ -4,6 +4,7 @@
 import { limits } from '../config.ts'
 import type { Log } from '../base/log.ts'
 import type { ProviderReport } from '../domain/provider-report.ts'
+import { readReport, type Report } from '../mail/report.ts'
 import { isGenuine, readToken, returnPathName } from '../mail/return-path.ts'
 import {
   findRelayed,
@@ -43,8 +44,14 @@ export type Addressee =
 export interface ReceivedMail {
   /** '' for the null sender. */
   readonly sender: string
-  readonly addressee: Addressee
+  readonly addressees: readonly Addressee[]
   readonly content: Buffer
+}
+
+/** A mail as it was read, once for all whom it is for, and one of them. */
+interface ReadMail extends Omit<ReceivedMail, 'addressees'> {
+  readonly addressee: Addressee
+  readonly report: Report
 }
 
 /** A relay provider's feed whose word was authenticated. It speaks for its own route alone. */
@@ -60,7 +67,7 @@ export interface Feedback {
   /** Undefined for every address but return paths that we wrote, the complaint address and postmaster. */
   addresseeOf(address: string): Promise<Addressee | undefined>
   /**
-   * Resolves to `kept` when what the mail reports is committed, to `later` where the sender is to come again. Rejects when that is not known:
+   * Resolves to `kept` when what the mail reports is committed for all whom it is for, to `later` where the sender is to come again. Rejects when that is not known:
    * the same again does no harm.
    */
   receive(mail: ReceivedMail): Promise<'kept' | 'later'>
@@ -121,8 +128,8 @@ export function makeFeedback(tools: FeedbackTools): Feedback {
   }
 
   /** Reports that came to a message's own return path: the address is the proof. */
-  const receiveForMessage = async (mail: ReceivedMail, message: Reported): Promise<'kept'> => {
-    const reports = mailReports(mail.content, message.recipient).slice(0, limits.reportsPerMailMax)
+  const receiveForMessage = async (mail: ReadMail, message: Reported): Promise<'kept'> => {
+    const reports = mailReports(mail.report, message.recipient).slice(0, limits.reportsPerMailMax)
     // A bounce has the null sender (RFC 3464 2, RFC 5321 4.5.5), so that nobody answers it. A complaint may have any.
     const believed = mail.sender === '' ? reports : reports.filter(({ kind }) => kind === 'complaint')
     if (believed.length === 0)
@@ -138,8 +145,8 @@ export function makeFeedback(tools: FeedbackTools): Feedback {
   }
 
   /** A feedback loop's report: the token is in the mail that it returns, and the reporter has to prove who it is. */
-  const receiveComplaint = async (mail: ReceivedMail): Promise<'kept' | 'later'> => {
-    const reports = mailReports(mail.content).slice(0, limits.reportsPerMailMax)
+  const receiveComplaint = async (mail: ReadMail): Promise<'kept' | 'later'> => {
+    const reports = mailReports(mail.report).slice(0, limits.reportsPerMailMax)
     const complaints = reports.filter(({ kind }) => kind === 'complaint')
     if (complaints.length === 0)
       return keep(unmatchedMail(mail, reports.length === 0 ? 'no_report' : 'not_a_complaint', {}))
@@ -187,8 +194,16 @@ export function makeFeedback(tools: FeedbackTools): Feedback {
 
   return {
     addresseeOf,
-    receive: (mail) =>
-      mail.addressee.kind === 'message' ? receiveForMessage(mail, mail.addressee.message) : receiveComplaint(mail),
+    receive: async ({ sender, addressees, content }) => {
+      const report = readReport(content)
+      for (const addressee of distinct(addressees)) {
+        const mail = { sender, addressee, content, report }
+        const answer =
+          addressee.kind === 'message' ? receiveForMessage(mail, addressee.message) : receiveComplaint(mail)
+        if ((await answer) === 'later') return 'later'
+      }
+      return 'kept'
+    },
     receiveFed: async (feed, reports) => {
       const answers: FeedAnswer[] = []
       for (let at = 0; at < reports.length; at += limits.reportsPerStatementMax) {
@@ -198,6 +213,16 @@ export function makeFeedback(tools: FeedbackTools): Feedback {
       return answers
     },
   }
+}
+
+/** The complaint address is one, whatever stands behind its plus; and a message's return path, in whatever case. */
+function distinct(addressees: readonly Addressee[]): Iterable<Addressee> {
+  const byWhat = new Map<string, Addressee>()
+  for (const addressee of addressees) {
+    const what = addressee.kind === 'message' ? addressee.message.id : addressee.kind
+    if (!byWhat.has(what)) byWhat.set(what, addressee)
+  }
+  return byWhat.values()
 }
 
 /** The first piece of evidence that finds a message. */
@@ -212,11 +237,7 @@ async function firstMessage(
   return undefined
 }
 
-function unmatchedMail(
-  { sender, addressee, content }: ReceivedMail,
-  reason: UnmatchedReason,
-  facts: object,
-): NewUnmatched {
+function unmatchedMail({ sender, addressee, content }: ReadMail, reason: UnmatchedReason, facts: object): NewUnmatched {
   return { reason, source: 'mail', sender, addressee: addressee.address, facts, content }
 }
 

@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto'
 import type { MessageEvidence, ProviderReport } from '../domain/provider-report.ts'
 import { complaintTypes } from '../mail/arf-rfc5965.ts'
-import { readReport, returnedField, type Report, type ReportedRecipient } from '../mail/report.ts'
+import { returnedField, type Report, type ReportedRecipient } from '../mail/report.ts'
 
 const kindOf = {
   failed: 'bounce',
@@ -14,8 +14,7 @@ const kindOf = {
 } as const
 
 /** `recipient` of the message that it came for, where that is known. Never throws. */
-export function mailReports(mail: Buffer, recipient?: string): ProviderReport[] {
-  const report = readReport(mail)
+export function mailReports(report: Report, recipient?: string): ProviderReport[] {
   // What the recipient writes is an answer, whatever its words.
   if (report.author !== undefined && report.author === recipient?.toLowerCase()) return []
   if (report.kind === 'arf') return complaintOf(report)

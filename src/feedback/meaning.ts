@@ -60,13 +60,14 @@ function meaningOf(report: ProviderReport): Meaning | undefined {
 }
 
 /** A report of a relay or of the receiving system about a refusal that we did not see. */
-function evidenceOf({ kind, reply }: ProviderReport): BounceEvidence {
+function evidenceOf({ kind, reply, source, recipient }: ProviderReport): BounceEvidence {
   return {
     stage: 'report',
     action: kind === 'delay' ? 'delayed' : 'failed',
     text: reply?.text ?? '',
     ...(reply?.code !== undefined && { code: reply.code }),
     ...(reply?.enhancedCode !== undefined && { enhancedCode: reply.enhancedCode }),
+    ...(source === 'bounce_mail' && recipient === undefined && { namesNobody: true }),
   }
 }
 

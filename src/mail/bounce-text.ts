@@ -108,8 +108,11 @@ function paragraphAbove(lines: readonly string[], at: number): string[] {
   return above.slice(start + 1)
 }
 
+/** What somebody quotes was said by somebody else; unless all of it is. */
 function proseOf(lines: readonly string[]): string {
-  return bounded(lines.filter((line) => line.trim() !== '').slice(0, 12))
+  const said = lines.filter((line) => line.trim() !== '')
+  const own = said.filter((line) => !/^\s{0,8}>/.test(line))
+  return bounded((own.length > 0 ? own : said).slice(0, 12))
 }
 
 function bounded(lines: readonly string[]): string {

@@ -2,6 +2,7 @@
 // time, whatever comes: no end boundary, cut anywhere, nested without end. LF, CRLF and CR end a line alike. Nothing is copied: bodies
 // are views of the given bytes, decoded on demand. What exceeds a bound is left unread and named in `exceeded`: who must see
 // everything (a scanner) refuses then.
+import { randomInt } from 'node:crypto'
 import { limits } from '../config.ts'
 import { parseParameterized, unfolded } from './mime-field.ts'
 import type { MimeField, Parameterized } from './mime-field.ts'
@@ -107,6 +108,9 @@ class Reader {
   readonly #progress: Progress
   /** Level of each open multipart by its boundary: one look-up a line, however deep. */
   readonly #open = new Map<string, number>()
+  /** How many of them have a boundary of this hash: of nearly all lines of two hyphens no string is made, though there be millions. */
+  readonly #hashes = new Map<number, number>()
+  readonly #seed = randomInt(2 ** 32)
   #levels = 0
   #at = 0
   #stop: Stop
@@ -155,6 +159,9 @@ class Reader {
     const hidden = this.#open.get(boundary)
     if (hidden !== undefined) this.#progress.malformed = true
     this.#open.set(boundary, level)
+    const octets = Buffer.from(boundary, 'latin1')
+    const hash = hashOf(octets, 0, octets.length, this.#seed)
+    this.#hashes.set(hash, (this.#hashes.get(hash) ?? 0) + 1)
     this.#skim()
     const preamble = this.#bytes.subarray(start, Math.max(start, this.#stop.bodyEnd))
     const parts: MimeEntity[] = []
@@ -167,6 +174,9 @@ class Reader {
     const closed = this.#stop.level === level
     if (hidden === undefined) this.#open.delete(boundary)
     else this.#open.set(boundary, hidden)
+    const alike = (this.#hashes.get(hash) ?? 1) - 1
+    if (alike === 0) this.#hashes.delete(hash)
+    else this.#hashes.set(hash, alike)
     this.#levels--
     let epilogue = nothing
     if (closed) {
@@ -268,7 +278,7 @@ class Reader {
     const end = endOfLine(bytes, start)
     let textEnd = end
     while (textEnd > start && (bytes[textEnd - 1] === SPACE || bytes[textEnd - 1] === TAB)) textEnd--
-    if (textEnd - start > boundaryOctetsMax + 4) return false
+    if (textEnd - start > boundaryOctetsMax + 4 || !this.#mayBeOpen(start + 2, textEnd)) return false
     const text = bytes.toString('latin1', start + 2, textEnd)
     const level = this.#open.get(text)
     const closed = level === undefined && text.endsWith('--') ? this.#open.get(text.slice(0, -2)) : undefined
@@ -281,6 +291,22 @@ class Reader {
     }
     return true
   }
+
+  /** Whether these octets, or those before two hyphens at their end, have the hash of an open boundary. */
+  #mayBeOpen(start: number, end: number): boolean {
+    const bytes = this.#bytes
+    const closes = end - start >= 2 && bytes[end - 1] === DASH && bytes[end - 2] === DASH
+    const shorter = hashOf(bytes, start, closes ? end - 2 : end, this.#seed)
+    if (this.#hashes.has(shorter)) return true
+    return closes && this.#hashes.has(hashOf(bytes, end - 2, end, shorter))
+  }
+}
+
+/** FNV-1a from a seed that nobody knows, over octets; the hash of a beginning is the seed of what follows. */
+function hashOf(bytes: Buffer, start: number, end: number, seed: number): number {
+  let hash = seed
+  for (let at = start; at < end; at++) hash = Math.imul(hash ^ (bytes[at] as number), 0x01000193)
+  return hash
 }
 
 interface Draft {

@@ -201,6 +201,9 @@ function statusIn(
 
 function dsnReport(status: DeliveryStatus, notice: string, returned: readonly MimeField[]): Report {
   const transcript = transcriptOf(notice)
+  // Read when the first recipient needs it, and once: a report may name many.
+  let words: ReadonlyMap<string | undefined, string> | undefined
+  const wordsFor = (recipient: string): string => (words ??= wordsIn(notice)).get(recipient.toLowerCase()) ?? ''
   const envelopeId = status.message.get('original-envelope-id')
   return {
     kind: 'dsn',
@@ -210,7 +213,9 @@ function dsnReport(status: DeliveryStatus, notice: string, returned: readonly Mi
       const mute = diagnostic === undefined || (!smtp && !/[a-z]{3}/i.test(diagnostic))
       return {
         action,
-        text: mute ? `${diagnostic ?? ''} ${transcript || wordsFor(notice, recipient)}`.trim() : diagnostic,
+        text: mute
+          ? `${diagnostic ?? ''} ${transcript || (recipient === undefined ? '' : wordsFor(recipient))}`.trim()
+          : diagnostic,
         ...(recipient === undefined ? {} : { recipient }),
         ...(status === undefined ? {} : { status }),
         ...(remoteMta === undefined ? {} : { remoteMta }),
@@ -224,9 +229,8 @@ function dsnReport(status: DeliveryStatus, notice: string, returned: readonly Mi
 }
 
 /** Exim says about its own findings in the human part alone. */
-function wordsFor(notice: string, recipient: string | undefined): string {
-  const named = readBounceText(notice, '').recipients.find((each) => each.recipient === recipient?.toLowerCase())
-  return recipient === undefined ? '' : (named?.text ?? '')
+function wordsIn(notice: string): ReadonlyMap<string | undefined, string> {
+  return new Map(readBounceText(notice, '').recipients.map(({ recipient, text }) => [recipient, text]))
 }
 
 /** What stands under sendmail's "Transcript of session follows", else the first SMTP-looking line. */

@@ -32,12 +32,10 @@ export function feedbackServer(options: FeedbackServerOptions): SmtpServer {
     let addressees = new Map<string, Addressee>()
     const take = async (content: Buffer, envelope: Envelope): Promise<Answer> => {
       if (receivedFields(content) > limits.feedbackReceivedFieldsMax) return looping
-      for (const recipient of new Set(envelope.recipients)) {
-        const addressee = addressees.get(recipient)
-        if (addressee === undefined) throw new Error('a recipient that was never looked up')
-        if ((await feedback.receive({ sender: envelope.from, addressee, content })) === 'later') return comeAgain
-      }
-      return replies.ok
+      const known = envelope.recipients.map((recipient) => addressees.get(recipient))
+      if (known.includes(undefined)) throw new Error('a recipient that was never looked up')
+      const mail = { sender: envelope.from, addressees: known.filter((each) => each !== undefined), content }
+      return (await feedback.receive(mail)) === 'later' ? comeAgain : replies.ok
     }
     return {
       mail: () => {
