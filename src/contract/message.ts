@@ -3,6 +3,7 @@
 // open.
 import { Type } from 'typebox'
 import type { Static } from 'typebox'
+import { pairs } from './pairs.ts'
 
 const uuid = (description: string) =>
   Type.String({ format: 'uuid', description, examples: ['0199f1c2-7a4e-7c3b-9d52-6f1e8a0b4c7d'] })
@@ -37,7 +38,7 @@ export const Attachment = Type.Object(
 )
 export type Attachment = Static<typeof Attachment>
 
-const metadata = Type.Record(Type.String(), Type.String({ maxLength: 500 }), {
+const metadata = pairs(Type.String({ maxLength: 500 }), {
   description: 'Up to 20 pairs of your own. Echoed in status reads and webhooks, never sent to the recipient.',
   maxProperties: 20,
   propertyNames: { minLength: 1, maxLength: 40 },

@@ -1,6 +1,7 @@
 // What is posted to a workspace's receiver: specification 2.7 and 6, decisions G.
 import { Type } from 'typebox'
 import type { Static } from 'typebox'
+import { pairs } from './pairs.ts'
 import { DeliveryEvent, deliveryStatuses, processingStatuses } from './message.ts'
 
 /** Specification 6.1. */
@@ -70,7 +71,7 @@ const data = Type.Object(
       ),
     ),
     suppressed: Type.Optional(Type.Boolean({ description: 'The recipient is now suppressed.' })),
-    metadata: Type.Optional(Type.Record(Type.String(), Type.String())),
+    metadata: Type.Optional(pairs(Type.String())),
     test: Type.Optional(Type.Boolean({ description: '`webhook.test` only.' })),
     message: Type.Optional(Type.String({ description: '`webhook.test` only.' })),
   },

@@ -109,6 +109,12 @@ describe('what is wrong is refused by its name', () => {
     [{ metadata: { ['k'.repeat(41)]: 'v' } }, `invalid_request metadata.${'k'.repeat(41)}`],
     [{ metadata: { k: 'v'.repeat(501) } }, 'invalid_request metadata.k'],
     [{ metadata: { k: 1 } }, 'invalid_request metadata.k'],
+    // A name may hold a line end, and what it stands for is looked at all the same.
+    ...['\n', '\r', '\u2028', '\u2029'].flatMap((end): [object, string][] => [
+      [{ metadata: { [`a${end}b`]: 'v'.repeat(500) } }, 'read'],
+      [{ metadata: { [`a${end}b`]: 'v'.repeat(501) } }, `invalid_request metadata.a${end}b`],
+      [{ metadata: { [`a${end}b`]: { n: 1 } } }, `invalid_request metadata.a${end}b`],
+    ]),
     [{ metadata: [] }, 'invalid_request metadata'],
   ]
   // The titles leave the bodies out: some are megabytes.

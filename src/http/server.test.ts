@@ -95,7 +95,7 @@ describe('POST /api/v1/send, specification 4.1', () => {
     const response = await app.inject(
       sending({
         ...validBody,
-        metadata: { order: '1042' },
+        metadata: { order: '1042', 'a\nb': 'c' },
         attachments: [{ filename: 'a.txt', contentBase64: 'QUJD' }],
       }),
     )
@@ -114,7 +114,7 @@ describe('POST /api/v1/send, specification 4.1', () => {
         recipient: 'ada@example.com',
         subject: 'Your receipt',
         bodyText: 'Thank you.\n',
-        metadata: { order: '1042' },
+        metadata: { order: '1042', 'a\nb': 'c' },
         createdAt: '2026-11-21T09:30:00.123Z',
       },
     })
@@ -328,7 +328,7 @@ describe('GET /api/v1/messages/{messageId}, specification 4.2', () => {
               createdAt: new Date('2026-11-21T09:30:00Z'),
               expiresAt: new Date('2026-11-22T09:30:00Z'),
               contentExpiredAt: new Date('2026-11-29T09:30:00Z'),
-              metadata: { order: '1042' },
+              metadata: { order: '1042', 'a\nb': 'c' },
             },
             events: [
               {
@@ -357,7 +357,7 @@ describe('GET /api/v1/messages/{messageId}, specification 4.2', () => {
         subject: 'Your receipt',
         bodyText: '',
         providerMessageId: '250 queued as 1',
-        metadata: { order: '1042' },
+        metadata: { order: '1042', 'a\nb': 'c' },
         expiresAt: '2026-11-22T09:30:00.000Z',
         contentExpiredAt: '2026-11-29T09:30:00.000Z',
         createdAt: '2026-11-21T09:30:00.000Z',

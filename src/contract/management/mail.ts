@@ -1,5 +1,6 @@
 // Messages as the dashboard shows them: pages, the whole story of one, and sending again what nobody can know about.
 import { Type } from 'typebox'
+import { pairs } from '../pairs.ts'
 import { DeliveryEvent, Message, SendMessageResponse, deliveryStatuses, processingStatuses } from '../message.ts'
 import { TimelinePost, webhookStates } from './webhooks.ts'
 import { closed, email, managed, oneOf, page, paging, time, uuid } from './managed.ts'
@@ -47,7 +48,7 @@ export const TimelineEvent = Type.Object(
     deliveryStatus,
     occurredAt: time('When.'),
     facts: Type.Optional(
-      Type.Record(Type.String(), Type.Unknown(), {
+      pairs(Type.Unknown(), {
         description:
           'Members of the webhook event of the same kind: `attempt`, `reason`, `nextAttemptAt`, `smtp`, `bounce`, ...',
       }),
@@ -62,7 +63,7 @@ export const TimelineAttempt = Type.Object(
     epoch: Type.Integer({ description: 'Counts claims of the message.' }),
     outcome: Type.String({ description: '`sent`, `retrying`, `failed` or `delivery_unknown`.' }),
     endedAt: time('When it ended.'),
-    facts: Type.Record(Type.String(), Type.Unknown(), {
+    facts: pairs(Type.Unknown(), {
       description: 'What was seen: host, address, TLS, the stage that was reached, and the SMTP dialogue.',
     }),
   },

@@ -1,5 +1,6 @@
 // What operators of the installation decide. Sessions of operators alone: a key belongs to a workspace.
 import { Type } from 'typebox'
+import { pairs } from '../pairs.ts'
 import { AuditEntry } from './audit.ts'
 import { closed, list, managed, name, oneOf, page, paging, time, uuid } from './managed.ts'
 
@@ -181,7 +182,7 @@ export const operators = {
       'The feedback.',
       Type.Object({
         ...unmatched,
-        facts: Type.Record(Type.String(), Type.Unknown(), { description: 'What was read in it.' }),
+        facts: pairs(Type.Unknown(), { description: 'What was read in it.' }),
         content: Type.String({ description: 'Its beginning, as text.' }),
       }),
     ],
