@@ -129,6 +129,12 @@ export async function hastenBacklog(db: Db): Promise<void> {
   while ((await db.rows(hastenUntried, [most])).length === most);
 }
 
+/** What workspaces that keep none still have of messages that are final: nobody may read it any more, and it goes for good. */
+export async function dropUnwantedContents(db: Db): Promise<void> {
+  const most = limits.housekeepingRows
+  while ((await db.rows<{ many: number }>(unwanted, [most]))[0]?.many === most);
+}
+
 /**
  * One round. `pause` waits between tries to take off a partition that is in use. What fails keeps nothing else from being done, for that would
  * grow for as long as it does; the first failure is thrown at the end. Where the clock has leapt since the last round, nothing that goes by its
@@ -153,7 +159,7 @@ export async function keepHouse(
           all(most, async () => (await db.rows(statement, [aheadMs, most])).length),
     ),
     () => db.rows(hastenChecks, [limits.domainFailedMs]),
-    () => all(most, async () => (await db.rows<{ many: number }>(unwanted, [most]))[0]?.many ?? 0),
+    () => dropUnwantedContents(db),
     () => pruneSandbox(db),
   ]
   const byAge: readonly (() => Promise<unknown>)[] = [

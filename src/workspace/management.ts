@@ -8,6 +8,7 @@ import { parseAddress } from '../mail/address.ts'
 import { listKeyRows, makeRoomForKey, revokeKeyRow } from '../store/access.ts'
 import { pageAudit, pageInstallationAudit, type AuditRow } from '../store/audit.ts'
 import type { Db } from '../store/database.ts'
+import { dropUnwantedContents } from '../store/housekeeping.ts'
 import { deleteDomain, findDomainById, listDomainRows, takeBackWord } from '../store/senders.ts'
 import { listCredentialRows, makeRoomForCredential, revokeCredentialRow } from '../store/smtp-credentials.ts'
 import { searchSuppressions, type SuppressionReason } from '../store/suppressions.ts'
@@ -267,6 +268,8 @@ export function changeWorkspace(
     by,
     'workspace.changed',
     async (tx) => {
+      // What has been dropped so far, perhaps only by name, does not come back with the switch.
+      if (keepsContent === true) await dropUnwantedContents(tx)
       const row = await changeOwnWorkspace(tx, by.workspaceId, { name, keepsContent })
       if (row === undefined) throw new Mistake(`The name "${name}" is taken.`, { code: 'conflict', field: 'name' })
       return presentOwn(row)

@@ -5,6 +5,7 @@ import { sealedAs, type Vault } from '../base/secret.ts'
 import { parseRoute } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import type { Db } from '../store/database.ts'
+import { dropUnwantedContents } from '../store/housekeeping.ts'
 import {
   findPlan,
   insertWorkspace,
@@ -178,6 +179,8 @@ export async function setWorkspace(
   if (changes.plan !== undefined) await requirePlan(db, changes.plan)
   const route = changes.route === undefined ? undefined : sealRoute(vault, id, changes.route)
   const { plan, status, keepsContent } = changes
+  // What has been dropped so far, perhaps only by name, does not come back with the switch.
+  if (keepsContent === true) await dropUnwantedContents(db)
   const row = await updateWorkspace(db, id, { plan, status, keepsContent, ...(route !== undefined && { route }) })
   if (row === undefined) throw new Mistake(`There is no workspace ${id}.`, { code: 'not_found' })
   return presentWorkspace(vault, row)
