@@ -104,6 +104,7 @@ test('an attempt is timed by its outcome, a delivery from its acceptance, and a 
   const log = metrics.counting(silentLog)
   log.attempted({ outcome: 'accepted', ms: 200, ageMs: 3_000 })
   log.attempted({ outcome: 'failed', ms: 100, bounce: 'no_such_user', report: 'hard_bounce' })
+  log.attempted({ outcome: 'failed', bounce: 'policy', report: 'soft_bounce', provider: 'sandbox' }) // of nobody
   log.reported({ outcome: 'recorded', type: 'soft_bounce', bounce: 'policy' })
   log.reported({ outcome: 'recorded', type: 'complaint' })
   log.notified({ outcome: 'delivered', ms: 40 })

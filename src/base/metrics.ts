@@ -136,11 +136,13 @@ export function makeMetrics(process: string, known: KnownLabels = {}): Metrics {
       },
       attempted: (facts) => {
         const outcome = String(facts['outcome'])
-        const { ms, ageMs, bounce } = facts
+        const { ms, ageMs, bounce, provider } = facts
         attempts.inc({ outcome })
         if (typeof ms === 'number') attemptSeconds.observe({ outcome }, ms / 1000)
         if (typeof ageMs === 'number') deliverySeconds.observe(ageMs / 1000)
-        if (bounce !== undefined) bounces.inc({ class: String(bounce), type: String(facts['report']) })
+        // The simulator's refusals are about nobody, and no operator is to be called for them.
+        if (bounce !== undefined && provider !== 'sandbox')
+          bounces.inc({ class: String(bounce), type: String(facts['report']) })
         log.attempted(facts)
       },
       notified: (facts) => {

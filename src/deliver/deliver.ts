@@ -291,7 +291,7 @@ export function deliverer(
         ms: now().getTime() - startedAt.getTime(),
         ...told(ending, now().getTime() - claimed.createdAt.getTime(), result.provider),
       })
-      logins.note(claimed, result)
+      logins.note(claimed, route, result)
       return ending
     } catch (error) {
       tools.log.fault('attempt', error, { messageId: claimed.id })

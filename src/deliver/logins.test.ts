@@ -1,25 +1,39 @@
 import { expect, test } from 'vitest'
 import { silentLog, type Facts as Line } from '../base/log.ts'
-import { limits } from '../config.ts'
+import { limits, type Route } from '../config.ts'
 import type { Facts } from '../domain/attempt.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { makeLogins } from './logins.ts'
 import type { RouteKind } from './route.ts'
 
+interface Manner {
+  readonly to?: RouteKind
+  readonly route?: Route
+  readonly claimedAt?: number
+}
+
 /** What operators are told, the attempts that tell it, and a clock. */
 function watched() {
+  let claims = 0
   const told: (Line & { readonly words: string })[] = []
   let at = 0
   const logins = makeLogins(
     { ...silentLog, warned: (_, words, facts) => void told.push({ words, ...facts }) },
     () => at,
   )
-  const attempt = (facts: Facts, own?: string, routeKind: RouteKind = 'relay') =>
+  const relay: Route = { kind: 'relay', host: 'relay.example', port: 587, implicitTls: false }
+  /** `claimedAt`: when its mail was claimed, in the order of the attempts if it is not said. */
+  const attempt = (facts: Facts, own?: string, { to = 'relay', route = relay, claimedAt = ++claims }: Manner = {}) =>
     logins.note(
-      { workspaceId: (own ?? 'w0') as WorkspaceId, routeSealed: own === undefined ? null : Buffer.alloc(1) },
+      {
+        workspaceId: (own ?? 'w0') as WorkspaceId,
+        routeSealed: own === undefined ? null : Buffer.alloc(1),
+        claimedAt: new Date(claimedAt),
+      },
+      route,
       {
         ...facts,
-        routeKind,
+        routeKind: to,
         provider: 'relay relay.example:587',
         dotWritten: false,
         armed: false,
@@ -66,7 +80,7 @@ test('what does not tell about the login changes nothing: lines that are lost, a
   pass(limits.loginTakenAfterMs)
   attempt({ phase: 'connect', trouble: 'connect_failed' })
   attempt({ phase: 'auth', trouble: 'timeout' })
-  attempt(sent, undefined, 'sandbox')
+  attempt(sent, undefined, { to: 'sandbox' })
   expect([told.length, logins.refused]).toEqual([1, 1])
 })
 
@@ -83,9 +97,34 @@ test('each workspace with a route of its own counts for itself, until it has ano
     ['w0', undefined],
   ])
   expect(logins.refused).toBe(4)
-  attempt(sent, 'w1', 'mx')
+  attempt(sent, 'w1', { to: 'mx', route: { kind: 'mx' } })
   attempt(refused) // of w0, over the installation's route
   expect(logins.refused).toBe(2)
+})
+
+test('a workspace whose route is the sandbox by now is no relay that refuses; its mail to the simulator says nothing', () => {
+  const { logins, attempt } = watched()
+  attempt(refused, 'w1')
+  attempt(sent, 'w1', { to: 'sandbox' })
+  expect(logins.refused).toBe(1)
+  attempt(sent, 'w1', { to: 'sandbox', route: { kind: 'sandbox' } })
+  expect(logins.refused).toBe(0)
+})
+
+test('mail that was claimed before a workspace had a relay, and ends later, does not make its refusal begin twice', () => {
+  const { told, attempt } = watched()
+  attempt(refused, 'w0', { claimedAt: 2_000 })
+  attempt(sent, undefined, { to: 'mx', route: { kind: 'mx' }, claimedAt: 1_000 }) // of w0, over the installation's route
+  attempt(refused, 'w0', { claimedAt: 3_000 })
+  expect(told).toHaveLength(1)
+})
+
+test('a relay that refuses again after days is told again, also where nobody reads the number', () => {
+  const { told, attempt, pass } = watched()
+  attempt(refused)
+  pass(limits.loginForgottenMs + 1)
+  attempt(refused)
+  expect(told).toHaveLength(2)
 })
 
 test('a relay over which no mail waits any more is forgotten', () => {

@@ -1,28 +1,43 @@
 // Whether relays take our logins. That one does not is no fault of any message: its mail waits, and only an operator can help. So it is told when it
 // begins and when it ends, once for each route, and how many do not is a number; what each attempt saw is with its message.
-import { limits } from '../config.ts'
+import { limits, type Route } from '../config.ts'
 import type { Log } from '../base/log.ts'
 import type { Claimed } from '../store/outbound.ts'
 import { loginOf } from './outcome.ts'
 import type { TransmitResult } from './transmit.ts'
 
 export interface Logins {
-  note(claimed: Pick<Claimed, 'workspaceId' | 'routeSealed'>, result: TransmitResult): void
+  /** `route`: where the mail was to go; `result` may tell of the sandbox instead, as for the simulator's addresses. */
+  note(claimed: Pick<Claimed, 'workspaceId' | 'routeSealed' | 'claimedAt'>, route: Route, result: TransmitResult): void
   /** Routes whose relay does not take our login, as far as mail of late has shown. */
   readonly refused: number
 }
 
+interface Refusal {
+  /** The last one. */
+  readonly at: number
+  /** When its mail was claimed, and so what its route was then; the database's clock. */
+  readonly claimedAt: Date
+}
+
 export function makeLogins(log: Log, now: () => number = () => performance.now()): Logins {
-  /** By whose the route is: when its relay refused last. */
-  const refusedAt = new Map<string, number>()
+  /** By whose the route is. */
+  const refusals = new Map<string, Refusal>()
+  const forget = (): void => {
+    for (const [whose, { at }] of refusals) if (now() - at > limits.loginForgottenMs) refusals.delete(whose)
+  }
   return {
-    note: ({ workspaceId, routeSealed }, result) => {
+    note: ({ workspaceId, routeSealed, claimedAt }, route, result) => {
       const isOwn = routeSealed !== null
-      // It has another route by now.
-      if (!isOwn || result.routeKind === 'mx') refusedAt.delete(workspaceId)
+      const before = refusals.get(workspaceId)
+      // It has another route by now. Mail that was claimed earlier, and ends later, says nothing of that.
+      if (before !== undefined && claimedAt > before.claimedAt && (!isOwn || route.kind !== 'relay'))
+        refusals.delete(workspaceId)
       const whose = isOwn ? workspaceId : 'installation'
       const login = loginOf(result, result.routeKind)
-      const last = refusedAt.get(whose)
+      if (login === undefined) return
+      forget()
+      const last = refusals.get(whose)
       const say = (words: string) =>
         log.warned('relay login', words, {
           relay: result.provider,
@@ -33,17 +48,17 @@ export function makeLogins(log: Log, now: () => number = () => performance.now()
       if (login === 'refused') {
         if (last === undefined) {
           say(refused)
-          if (refusedAt.size >= limits.providersKnownMax) refusedAt.delete(refusedAt.keys().next().value ?? '')
+          if (refusals.size >= limits.providersKnownMax) refusals.delete(refusals.keys().next().value ?? '')
         }
-        refusedAt.set(whose, now())
-      } else if (login === 'taken' && last !== undefined && now() - last >= limits.loginTakenAfterMs) {
-        refusedAt.delete(whose)
+        refusals.set(whose, { at: now(), claimedAt })
+      } else if (last !== undefined && now() - last.at >= limits.loginTakenAfterMs) {
+        refusals.delete(whose)
         say('The relay takes our login again.')
       }
     },
     get refused() {
-      for (const [whose, at] of refusedAt) if (now() - at > limits.loginForgottenMs) refusedAt.delete(whose)
-      return refusedAt.size
+      forget()
+      return refusals.size
     },
   }
 }

@@ -82,6 +82,21 @@ test('a mail to the complaint address under many names, and to postmaster, is re
   expect(await unmatched()).toEqual([['no_report', 'mail']])
 })
 
+test('what is kept is dated by the database, whatever this machine takes for the time: pages go by its id', async () => {
+  const hoursBehind = new Date(Date.now() - 5 * 3600_000)
+  await world.setClock(hoursBehind.toISOString())
+  const addressee = await feedback.addresseeOf('complaints@node.test')
+  await feedback.receive({
+    sender: '',
+    addressees: addressee === undefined ? [] : [addressee],
+    content: Buffer.from('x'),
+  })
+  await world.setClock()
+  const [kept] = (await pageUnmatchedFeedback(world.db, 10)).items
+  const datedMs = Number.parseInt((kept?.id ?? '').replace('-', '').slice(0, 12), 16)
+  expect(Math.abs(datedMs - hoursBehind.getTime())).toBeLessThan(60_000)
+})
+
 describe('a report of a feed', () => {
   test("finds its message by the relay's id, on its own route alone, and once", async () => {
     const id = await relayed('installation', 'R-1')

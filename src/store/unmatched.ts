@@ -1,7 +1,7 @@
 // Feedback that had no effect, for operators: what it was, why, and its beginning. Bounded in number and in age.
 import { randomUUIDv7 } from 'node:crypto'
 import { limits } from '../config.ts'
-import { sql, type Db } from './database.ts'
+import { dated, sql, type Db } from './database.ts'
 
 const unmatchedReasons = [
   'no_report', // it was no report that anybody can read: a vacation note, an answer of a person
@@ -38,7 +38,7 @@ export interface Unmatched {
 const insert = sql(
   'insert-unmatched',
   `insert into unmatched_feedback (id, reason, source, sender, addressee, facts, size_bytes, content)
-   values ($1, $2, $3, $4, $5, $6::text::json, $7, $8)`,
+   values (${dated('$1')}, $2, $3, $4, $5, $6::text::json, $7, $8)`,
 )
 const columns = `id, received_at "receivedAt", reason, source, sender, addressee, facts, size_bytes "sizeBytes"`
 const page = sql(

@@ -89,6 +89,14 @@ describe('workspaces and plans', () => {
     await expect(createWorkspace(db, vault, shop.id, 'free')).rejects.toThrow('named like an id')
   })
 
+  test.each(['mx', 'mx?tls=required', 'smtp://relay.example:25?tls=required', 'smtps://relay.example:465', 'sandbox'])(
+    'a route without a login is shown as it may be set again: %s',
+    async (route) => {
+      expect((await setWorkspace(db, vault, shop.id, { route })).route).toBe(route)
+      await setWorkspace(db, vault, shop.id, { route: 'default' })
+    },
+  )
+
   test('a route is sealed, shown without its login, and taken away again', async () => {
     const url = 'smtp://user:p%40ss@relay.example:2525'
     const changed = await setWorkspace(db, vault, shop.id, { route: url })

@@ -294,7 +294,10 @@ function presentWorkspace(vault: Vault, row: WorkspaceRow): Workspace {
 
 function describeRoute(text: string): string {
   const route = parseRoute(text)
-  return route.kind === 'relay' ? `${route.implicitTls ? 'smtps' : 'smtp'}://${route.host}:${route.port}` : route.kind
+  if (route.kind === 'sandbox') return route.kind
+  const where =
+    route.kind === 'relay' ? `${route.implicitTls ? 'smtps' : 'smtp'}://${route.host}:${route.port}` : route.kind
+  return route.tlsRequired === true ? `${where}?tls=required` : where
 }
 
 function presentPlan({ name, api_sending: apiSending, hourly, daily, monthly, upgrade_url: url }: PlanRow): Plan {
