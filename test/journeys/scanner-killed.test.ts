@@ -38,25 +38,30 @@ const overRest = async (): Promise<string> => {
   expect(Number(headers.get('retry-after'))).toBeGreaterThan(0)
   return `${status} ${body.code}`
 }
-const overSmtp = async (): Promise<string> => {
-  const mail = {
-    from: shop.address,
-    to,
-    subject: 'Large',
-    text: 'See the attachment.',
-    headers: { 'X-Idempotency-Key': 'once' },
-    // The same mail again, octet by octet: a key names one.
-    messageId: '<large@shop.example>',
-    date: new Date('2026-11-24T12:00:00Z'),
-    boundaryPrefix: 'large',
-  }
-  return transport.sendMail({ ...mail, attachments: [{ filename: 'large.bin', content: large }] }).then(
+/** The same octets each time: a key names one mail. */
+const raw = () =>
+  [
+    `From: ${shop.address}`,
+    `To: ${to}`,
+    'Subject: Large',
+    'Date: Tue, 24 Nov 2026 12:00:00 +0000',
+    'Message-ID: <large@shop.example>',
+    'X-Idempotency-Key: once',
+    'MIME-Version: 1.0',
+    'Content-Type: application/octet-stream; name=large.bin',
+    'Content-Disposition: attachment; filename=large.bin',
+    'Content-Transfer-Encoding: base64',
+    '',
+    large.toString('base64').replace(/.{76}/g, '$&\r\n'),
+    '',
+  ].join('\r\n')
+const overSmtp = async (): Promise<string> =>
+  transport.sendMail({ envelope: { from: shop.address, to }, raw: raw() }).then(
     ({ response = '' }) => acceptedAs(response) ?? response,
     (error: { response?: string; message: string }) => error.response ?? error.message,
   )
-}
 const kept = async () => {
-  const [row] = await posthorn.query<{ charged: number }>(
+  const [row] = await posthorn.query<{ charged: number; keys: number }>(
     `select (select count(*)::integer from messages where workspace_id = $1) messages,
             (select count(*)::integer from outbound where workspace_id = $1) queued,
             (select count(*)::integer from idempotency_keys where workspace_id = $1) keys,
@@ -87,5 +92,8 @@ test.each([
     const { scan } = await posthorn.cli<{ scan: object }>('message', 'show', id)
     expect(scan).toEqual({ verdict: 'clean', engine: expect.stringMatching(/^ClamAV \d/) })
     expect((await kept())?.charged).toBe((before?.charged ?? 0) + 1)
+    expect((await kept())?.keys).toBeGreaterThan(before?.keys ?? 0)
+    // Under its key it is one message from here on.
+    expect(await send()).toBe(id)
   },
 )
