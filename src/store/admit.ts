@@ -3,7 +3,7 @@
 import { limits } from '../config.ts'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import { Batch, BatchFull } from '../base/batch.ts'
-import { repeating, sql, surelyAborted, type Db } from './database.ts'
+import { mayBlameRows, repeating, sql, surelyAborted, type Db } from './database.ts'
 
 /** One submission as the statement wants it; `json` is its row, written once, when it is queued. */
 export interface AdmissionRow {
@@ -173,7 +173,7 @@ export function makeAdmitter(db: Db): Admitter {
     return new Batch<Queued, readonly Admission[]>(
       (groups) => admitBatch(db, groups, commit, pace),
       bounds,
-      surelyNotAdmitted,
+      (error) => mayBlameRows(error) || error instanceof AdmissionTooLate,
     )
   }
   const admitting = batch(true)

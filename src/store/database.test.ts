@@ -5,7 +5,20 @@ import { expect, test, vi } from 'vitest'
 import { startPostgresProxy } from '../../test/world/postgres-proxy.ts'
 import { freshDatabase } from '../../test/world/postgres.ts'
 import { doneFor } from '../base/turns.ts'
-import { isDatabaseAway, listen, openDatabase, over, serverOf, sql, surelyAborted, type Ask } from './database.ts'
+import {
+  isDatabaseAway,
+  listen,
+  mayBlameRows,
+  openDatabase,
+  over,
+  serverOf,
+  sql,
+  surelyAborted,
+  type Ask,
+  type Db,
+} from './database.ts'
+import { makeRecorder } from './outbound.ts'
+import { storeWorld } from './store.test-kit.ts'
 
 test('a server whose default is to commit without waiting for the disk cannot weaken an acceptance, or its staged content', async () => {
   const fresh = await freshDatabase()
@@ -128,9 +141,43 @@ test.each([
   ['28000', 'role "posthorn" is not permitted to log in'],
   ['28P01', 'password authentication failed for user "posthorn"'],
   ['3D000', 'database "posthorn" does not exist'],
-])('a server that lets nobody in (%s) is an outage, and has surely done nothing', (code, words) => {
+  ['53300', 'sorry, too many clients already'],
+  ['55000', 'database "posthorn" is not currently accepting connections'],
+])('a server that lets nobody in (%s) is an outage, has surely done nothing, and no row is to blame', (code, words) => {
   const error = Object.assign(new Error(words), { code, severity: 'FATAL' })
-  expect([surelyAborted(error), isDatabaseAway(error)]).toEqual([true, true])
+  expect([surelyAborted(error), isDatabaseAway(error), mayBlameRows(error)]).toEqual([true, true, false])
+})
+
+test.each(['23505', '22P05', '57014', '40P01'])('a statement that failed with %s may be tried in halves', (code) => {
+  expect(mayBlameRows(Object.assign(new Error('no'), { code, severity: 'ERROR' }))).toBe(true)
+})
+
+test('rows that wait for a database which lets nobody in are refused together: each half of them would cost one more login', async () => {
+  const world = await storeWorld()
+  const name = await world.value<string>('select current_database()')
+  let asked = 0
+  const real = openDatabase(world.connection, { name: 'test shut out', connectionsMax: 1, answerMs: 5_000 })
+  const db: Db = { ...real, rows: (...given) => (asked++, real.rows(...given)) }
+  const recorder = makeRecorder(db, db, await world.node())
+  const doorkeeper = new Client({ ...serverOf(world.connection), database: 'postgres' })
+  await doorkeeper.connect()
+  try {
+    await doorkeeper.query(`alter database "${name}" allow_connections false`)
+    const claims = Array.from({ length: 100 }, (_, n) => ({
+      id: world.nextId(),
+      epoch: 1,
+      token: `${n}`,
+      recipientKey: 'a@b',
+    }))
+    const ends = await Promise.allSettled(claims.map((claim) => recorder.arm(claim)))
+    expect(new Set(ends.map(({ status }) => status))).toEqual(new Set(['rejected']))
+    expect(asked).toBeLessThanOrEqual(2)
+  } finally {
+    await doorkeeper.query(`alter database "${name}" allow_connections true`)
+    await doorkeeper.end()
+    await real.close()
+    await world.close()
+  }
 })
 
 test("a line that breaks is an outage and proves nothing, though its error's name has five letters like the server's; so does one that the server ended for its time", () => {

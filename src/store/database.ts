@@ -320,6 +320,15 @@ export function surelyAborted(error: unknown): boolean {
   return state !== undefined && !state.startsWith('08') && !state.startsWith('57P') && state !== timeIsUp
 }
 
+/**
+ * True when a statement for many rows left nothing behind and one of them may be why, so that halves are worth a try. A server that lets nobody in, or has
+ * no room, refuses every half alike, and each costs it one more login.
+ */
+export function mayBlameRows(error: unknown): boolean {
+  const state = sqlState(error) ?? ''
+  return surelyAborted(error) && !/^(?:28|3D|531|533|58)/.test(state) && state !== '55000'
+}
+
 /** A session that transaction_timeout has ended, perhaps on the way back from its commit. */
 const timeIsUp = '25P04'
 

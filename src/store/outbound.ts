@@ -12,7 +12,7 @@ import type {
 } from '../domain/message.ts'
 import type { moves } from '../domain/moves.ts'
 import { Batch } from '../base/batch.ts'
-import { repeating, sql, surelyAborted, type Db, type Statement } from './database.ts'
+import { repeating, sql, mayBlameRows, type Db, type Statement } from './database.ts'
 import { routeColumn, type RelayRoute } from './reports.ts'
 
 /** A claim, with what an arm looks up in the list of suppressions. */
@@ -236,8 +236,8 @@ export function makeRecorder(armDb: Db, finishDb: Db, mark: Mark): Recorder {
   // An arm holds a connection, an ending holds nothing: it can wait for company a little longer.
   const armBounds = { ...bounds, spacingMs: limits.armSpacingMs, spacingMostMs: limits.armSpacingMostMs }
   const endingBounds = { ...bounds, spacingMs: limits.endingSpacingMs }
-  const arms = new Batch<Armable, Armed>((claims) => armBatch(armDb, claims, mark), armBounds, surelyAborted)
-  const endings = new Batch<QueuedEnding, boolean>((rows) => finishBatch(finishDb, rows), endingBounds, surelyAborted)
+  const arms = new Batch<Armable, Armed>((claims) => armBatch(armDb, claims, mark), armBounds, mayBlameRows)
+  const endings = new Batch<QueuedEnding, boolean>((rows) => finishBatch(finishDb, rows), endingBounds, mayBlameRows)
   return {
     arm: async (claim) => {
       const { answer, counter } = await arms.add(claim)

@@ -7,7 +7,7 @@ import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import type { RefusalCode } from '../domain/refusal.ts'
 import { Batch } from '../base/batch.ts'
-import { dated, sql, surelyAborted, type Db } from './database.ts'
+import { dated, sql, mayBlameRows, type Db } from './database.ts'
 
 export interface RefusedSubmission {
   readonly workspaceId: WorkspaceId
@@ -87,7 +87,7 @@ export function makeRefusalBook(db: Db, log: Log, now = () => performance.now())
     waitingMax: limits.refusalsWaitingMax,
     spacingMs: limits.refusalsSpacingMs,
   }
-  const batch = new Batch(write, bounds, surelyAborted)
+  const batch = new Batch(write, bounds, mayBlameRows)
   return {
     note: (refused) => {
       if (isTooMuch(refused.workspaceId)) tooMany++

@@ -4,7 +4,7 @@ import { limits } from '../config.ts'
 import { Batch } from '../base/batch.ts'
 import { reportEvents } from '../domain/event.ts'
 import type { DeliveryEventType, MessageId, WorkspaceId } from '../domain/message.ts'
-import { repeating, sql, surelyAborted, type Db } from './database.ts'
+import { repeating, sql, mayBlameRows, type Db } from './database.ts'
 
 /** Whose relay an id came from: a workspace's own, or the installation's. */
 export type RelayRoute = WorkspaceId | 'installation'
@@ -119,7 +119,7 @@ export function makeReportRecorder(db: Db): (row: ReportRow) => Promise<ReportAn
       bytesMax: limits.reportsBytesMax,
       waitingMax: limits.reportsWaitingMax,
     },
-    surelyAborted,
+    mayBlameRows,
   )
   return (row) => {
     const text = rowText(row)

@@ -5,7 +5,7 @@ import { Batch } from '../base/batch.ts'
 import { doneFor } from '../base/turns.ts'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import { isGenuine, readToken, type ReturnPathKey } from '../mail/return-path.ts'
-import { dated, sql, surelyAborted, type Db } from './database.ts'
+import { dated, sql, mayBlameRows, type Db } from './database.ts'
 import type { ReturnPathKeys } from './return-path-keys.ts'
 
 interface Kept {
@@ -140,7 +140,7 @@ export function makeSandboxInbox(db: Db, keys: Pick<ReturnPathKeys, 'named'>): (
       return []
     },
     { rowsMax: 200, bytesMax: limits.admitBytesMax, waitingMax: limits.smtpSessionsMax },
-    surelyAborted,
+    mayBlameRows,
   )
   return (mail) => batch.add(mail, mail.content.length)
 }

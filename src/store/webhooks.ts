@@ -5,7 +5,7 @@ import { limits } from '../config.ts'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import type { DisableReason, WebhookTrouble } from '../domain/webhook.ts'
 import { Batch } from '../base/batch.ts'
-import { dated, repeating, sql, surelyAborted, type Db } from './database.ts'
+import { dated, repeating, sql, mayBlameRows, type Db } from './database.ts'
 import { eventColumns, eventJoins, type EventRow } from './views/webhook-events.ts'
 
 /** One try at one event. Round and attempt are its fence: nothing else ever has both. */
@@ -247,7 +247,7 @@ export function makeWebhookRecorder(
       waitingMax: 10 * limits.webhooksInFlightMax,
       spacingMs: limits.webhookSpacingMs,
     },
-    surelyAborted,
+    mayBlameRows,
   )
   return {
     record: (result) => {

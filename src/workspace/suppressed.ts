@@ -5,7 +5,7 @@ import { Batch } from '../base/batch.ts'
 import { remembered } from '../base/remembered.ts'
 import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
-import { surelyAborted, type Db } from '../store/database.ts'
+import { mayBlameRows, type Db } from '../store/database.ts'
 import { suppressedAmong, suppressedKeys } from '../store/suppressions.ts'
 
 /** How often a workspace has asked since the second began, and whether that was often in the one before. */
@@ -22,7 +22,7 @@ export function suppressionLookUp(
   const questions = new Batch<{ workspaceId: WorkspaceId; key: string }, boolean>(
     (pairs) => suppressedAmong(db, pairs),
     { rowsMax: limits.admitRowsMax, bytesMax: limits.admitBytesMax, waitingMax: limits.admitWaitingMax },
-    surelyAborted,
+    mayBlameRows,
   )
   const lists = remembered((workspace) => readList(db, workspace as WorkspaceId), {
     keepMs: (list) => (list === undefined ? limits.suppressionsTooManyMs : limits.principalCacheMs),
