@@ -101,7 +101,9 @@ export async function checkRefusals(db: Db, providerOf: (host: string) => string
     .toSorted(([, one], [, other]) => other.byPolicy - one.byPolicy)
   const worst = refusing[0]?.[1]
   if (worst === undefined)
-    return ok(`${sum('byPolicy')} of ${sum('reports')} answers about the mail of the last day refuse it by policy.`)
+    return ok(
+      `${sum('byPolicy')} of the newest ${sum('reports')} answers about the mail of the last day refuse it by policy.`,
+    )
   const named = refusing.slice(0, limits.doctorProvidersShown)
   const said = named.map(([provider, { reports, byPolicy }]) => `${provider} (${byPolicy} of ${reports} answers)`)
   const more = refusing.length - named.length

@@ -454,7 +454,7 @@ describe('what is broken is found, and what to do is said', () => {
     expect((await found()).refusals).toEqual({
       name: 'refusals',
       status: 'ok',
-      detail: '2 of 42 answers about the mail of the last day refuse it by policy.',
+      detail: '2 of the newest 42 answers about the mail of the last day refuse it by policy.',
     })
     await said(1, 'alt1.gmail-smtp-in.l.google.com')
     await said(4, 'relay.example.org', { source: 'dsn' })

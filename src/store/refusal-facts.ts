@@ -1,5 +1,5 @@
 // What receivers said about the mail of the last day, and how much of it was a refusal by policy: for the doctor. Looks at the newest reports of
-// each workspace, and at a bounded number of them all.
+// each workspace, and at a bounded number of them all, of which every workspace has its part: the newest is the likeliest offender.
 import { limits } from '../config.ts'
 import { sql, type Db } from './database.ts'
 
@@ -15,15 +15,19 @@ export interface RefusalFacts {
 // Row by row, along the keys (docs/decisions/0006). On loopback nobody but the sandbox says anything in the session: a relay's replies are no reports.
 const read = sql(
   'refusal-facts',
-  `select q.host, count(*)::integer reports, count(*) filter (where q.class = 'policy')::integer "byPolicy",
+  `with busy as materialized (
+     select w.id from workspaces w cross join lateral (
+       select from reports x where x.workspace_id = w.id and x.message_id >= uuid_floor(app_now() - interval '1 day') limit 1) r),
+   part as materialized (select greatest(1, least($1, $2 / greatest(count(*), 1)))::integer most from busy)
+   select q.host, count(*)::integer reports, count(*) filter (where q.class = 'policy')::integer "byPolicy",
           max(q.message_id::text) filter (where q.class = 'policy') "messageId"
      from (
        select r.message_id, r.bounce ->> 'class' "class", a.host
-         from workspaces w
+         from busy w
          cross join lateral (
            select x.message_id, x.bounce, x.source from reports x
             where x.workspace_id = w.id and x.message_id >= uuid_floor(app_now() - interval '1 day')
-            order by x.message_id desc, x.sequence desc limit $1) r
+            order by x.message_id desc, x.sequence desc limit (select most from part)) r
          cross join lateral (
            select y.facts #>> '{smtp,host}' host from attempts y
             where y.workspace_id = w.id and y.message_id = r.message_id order by y.epoch desc limit 1) a
@@ -32,5 +36,9 @@ const read = sql(
     group by q.host`,
 )
 
-export const readRefusalFacts = (db: Db): Promise<RefusalFacts[]> =>
-  db.rows<RefusalFacts>(read, [limits.doctorReportsOfWorkspace, limits.doctorReportsRead])
+/** At most so many reports of a workspace, and so many of them all. */
+export const readRefusalFacts = (
+  db: Db,
+  ofWorkspace: number = limits.doctorReportsOfWorkspace,
+  most: number = limits.doctorReportsRead,
+): Promise<RefusalFacts[]> => db.rows<RefusalFacts>(read, [ofWorkspace, most])

@@ -1,0 +1,35 @@
+// What the doctor is told of refusals by policy holds for every workspace, however many others have much to tell.
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { readRefusalFacts } from './refusal-facts.ts'
+import { storeWorld, type StoreWorld } from './store.test-kit.ts'
+
+let world: StoreWorld
+beforeAll(async () => {
+  world = await storeWorld()
+})
+afterAll(() => world.close())
+
+/** Reports about so many messages of an hour ago. */
+const told = (workspaceId: string, many: number, host: string, of: string) =>
+  world.db.run(
+    `with mail as (
+       select (left(uuid_floor(app_now() - interval '1 hour')::text, 13) || substr(gen_random_uuid()::text, 14))::uuid id
+         from generate_series(1, $2::integer)),
+     attempt as (
+       insert into attempts (workspace_id, message_id, epoch, ended_at, outcome, facts)
+       select $1, id, 1, app_now(), 'x', json_build_object('smtp', json_build_object('host', $3::text)) from mail)
+     insert into reports (workspace_id, message_id, sequence, type, bounce, source, created_at)
+     select $1, id, 3, 'soft_bounce', json_build_object('class', $4::text), 'session', app_now() from mail`,
+    [workspaceId, many, host, of],
+  )
+
+test('the newest workspace is looked at, though older ones have more to tell than is read', async () => {
+  for (let n = 0; n < 5; n++) await told((await world.sender()).workspaceId, 6, 'mx.good.example', 'temporary')
+  await world.sender() // nothing was said about its mail
+  await told((await world.sender()).workspaceId, 6, 'mx.strict.example', 'policy')
+  const facts = await readRefusalFacts(world.db, 6, 24)
+  expect(facts.toSorted((one, other) => (one.host < other.host ? -1 : 1))).toMatchObject([
+    { host: 'mx.good.example', reports: 20, byPolicy: 0 },
+    { host: 'mx.strict.example', reports: 4, byPolicy: 4 },
+  ])
+})
