@@ -1,6 +1,7 @@
 // Which names of charsets are known, and that whatever is not becomes text all the same.
 import { expect, test } from 'vitest'
-import { decodeCharset } from './charset.ts'
+import { decodeCharset, decodePieces } from './charset.ts'
+import { effortOf } from '../base/effort.test-kit.ts'
 
 const reads: [charsets: string, hex: string, text: string][] = [
   ['gb2312 gbk cp936 ms936 windows-936 csGBK euc-cn x-gbk gb_2312-80', 'c4e3bac3', '你好'],
@@ -68,3 +69,37 @@ test('a charset that nobody knows is UTF-8 where it reads as such, else windows-
     expect(decodeCharset(Buffer.from('gr\xfcn \x80', 'latin1'), name)).toBe('grün €')
   }
 })
+
+test.each([
+  ['utf-8', ['e2', '82', 'ac'], '€'],
+  ['utf-8', ['41e2', '82ac42e2', '82ac'], 'A€B€'],
+  ['utf-8', ['f09f98', '80'], '😀'],
+  ['utf-8', ['c3', '78'], 'Ãx'],
+  // One that is broken spoils itself alone.
+  ['utf-8', ['c3bc', 'fc', 'c3bc'], 'üüü'],
+  ['us-ascii', ['6772fc', '6e20c3bc'], 'grün ü'],
+  ['no-such', ['fc', 'fc', 'fc', 'fc', 'fc', '41'], 'üüüüüA'],
+  ['gb2312', ['c4e3ba', 'c3'], '你好'],
+  ['cp932', ['93', 'fa96', '7b'], '日本'],
+  ['big5', ['a741', 'a66e'], '你好'],
+  ['gb18030', ['81', '30', '81', '30'], '\u0080'],
+  ['utf-16be', ['00', '41d83d', 'de00'], 'A😀'],
+  ['iso-8859-1', ['e9', 'c3', 'a9'], 'éÃ©'],
+  ['iso-2022-jp', ['1b2442467c4b5c1b2842', '1b24426c1b2842', '41'], '日本\ufffdA'],
+  // What the first leaves switched on ends with it.
+  ['cp50221', ['1b2442467c4b5c', '414243'], '日本ABC'],
+  ['utf-7', ['2b4150', '772d'], '+APw-'],
+] as const)('pieces of %s, %j, are read one by one, and a character that was cut is whole again', (name, hex, text) => {
+  const pieces = hex.map((piece) => Buffer.from(piece, 'hex'))
+  expect(decodePieces(pieces, name)).toBe(text)
+})
+
+test.each(['utf-8', 'gbk', 'utf-16', 'iso-2022-jp', 'utf-7', 'no-such'])(
+  'many pieces of %s cost no more than their octets',
+  (name) => {
+    for (const octet of [0xff, 0x81, 0xe2, 0x41, 0x1b]) {
+      const pieces = Array.from({ length: 30_000 }, () => Buffer.from([octet]))
+      expect(effortOf(() => decodePieces(pieces, name))).toBeLessThan(1_500)
+    }
+  },
+)

@@ -6,6 +6,8 @@ import { TextDecoder } from 'node:util'
 
 interface Reader {
   readonly decode: (bytes: Buffer) => string
+  /** Octets mean what those before them have switched to. */
+  readonly stateful?: boolean
 }
 
 const utf8 = new TextDecoder('utf-8')
@@ -22,6 +24,42 @@ const readers = new Map<string, Reader>()
 
 export function decodeCharset(bytes: Buffer, charset: string | undefined): string {
   return readerOf(charset).decode(bytes)
+}
+
+/**
+ * Pieces that should be readable one by one (RFC 2047 5 (3)). Some senders cut within a character: what a piece lacks at its end is looked
+ * for in the next one. Not where the charset has a state: each piece begins anew in it.
+ */
+export function decodePieces(pieces: readonly Buffer[], charset: string | undefined): string {
+  const reader = readerOf(charset)
+  if (reader.stateful === true || pieces.length === 1) return pieces.map((piece) => reader.decode(piece)).join('')
+  let out = ''
+  let begun: Buffer = Buffer.alloc(0)
+  for (const piece of pieces) {
+    let octets = begun.length === 0 ? piece : Buffer.concat([begun, piece])
+    let whole = wholeOctets(octets, reader)
+    if (whole === undefined && begun.length > 0) {
+      out += reader.decode(begun)
+      octets = piece
+      whole = wholeOctets(octets, reader)
+    }
+    out += reader.decode(octets.subarray(0, whole))
+    begun = octets.subarray(whole ?? octets.length)
+  }
+  return out + reader.decode(begun)
+}
+
+/** How many are whole characters, where no more than a begun one follows: three octets at most. Undefined where something else is wrong. */
+function wholeOctets(octets: Buffer, reader: Reader): number | undefined {
+  for (let length = octets.length; length >= Math.max(0, octets.length - 3); length--) {
+    const [part, rest] = [octets.subarray(0, length), octets.subarray(length)]
+    if (reader === guess ? isUtf8(part) && beginsUtf8(rest) : !reader.decode(part).includes('\ufffd')) return length
+  }
+  return undefined
+}
+
+function beginsUtf8([first, ...others]: Buffer): boolean {
+  return first === undefined || (first >= 0xc2 && first <= 0xf4 && others.every((octet) => (octet & 0xc0) === 0x80))
 }
 
 /** What it is, where nobody says it: whatever reads as UTF-8 was meant so. */
@@ -43,7 +81,7 @@ function readerOf(charset: string | undefined): Reader {
 function standardReader(label: string): Reader | undefined {
   try {
     const decoder = new TextDecoder(label)
-    return { decode: (bytes) => decoder.decode(bytes) }
+    return { decode: (bytes) => decoder.decode(bytes), stateful: decoder.encoding.startsWith('iso-2022-') }
   } catch {
     // A name that it does not know: not a fault, the answer.
     return undefined
@@ -91,7 +129,7 @@ function aliasOf(label: string): string {
 function ownReader(label: string): Reader | undefined {
   const name = squeezed(label)
   if (/^(?:utf16|ucs2|iso10646ucs2|unicode)$/.test(name)) return { decode: utf16 }
-  return /^(?:unicode11|unicode20)?utf7$/.test(name) ? { decode: utf7 } : undefined
+  return /^(?:unicode11|unicode20)?utf7$/.test(name) ? { decode: utf7, stateful: true } : undefined
 }
 
 /**

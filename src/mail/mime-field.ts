@@ -1,6 +1,6 @@
 // Header fields as they are read (RFC 5322 2.2, 2045 5.1): unfolding, parameters with their extended form (RFC 2231), encoded words
 // (RFC 2047). Lenient and linear: strangers wrote them.
-import { decodeCharset, utf8OrWindows1252 } from './charset.ts'
+import { decodeCharset, decodePieces, utf8OrWindows1252 } from './charset.ts'
 
 export interface MimeField {
   /** Lower case. */
@@ -128,14 +128,14 @@ function percentDecoded(text: string): Buffer {
 
 const encodedWord = /=\?([^?\s*]{1,40})(?:\*[^?\s]{0,40})?\?([BbQq])\?([^?\s]{0,998})\?=/g
 
-/** Text with its encoded words read. Blanks between two of them vanish, and a character may be split over two (which RFC 2047 forbids). */
+/** Text with its encoded words read, each for itself. Blanks between two of them vanish, and a character may be split over two (which RFC 2047 forbids). */
 export function decodeWords(text: string): string {
   if (!text.includes('=?')) return text
   let out = ''
   let pending: { charset: string; bytes: Buffer[] } | undefined
   let end = 0
   const flush = (): void => {
-    if (pending !== undefined) out += decodeCharset(Buffer.concat(pending.bytes), pending.charset)
+    if (pending !== undefined) out += decodePieces(pending.bytes, pending.charset)
     pending = undefined
   }
   for (const match of text.matchAll(encodedWord)) {
