@@ -6,9 +6,15 @@ import { limits } from '../config.ts'
 const unread = new Map(
   ['script', 'style', 'title', 'template'].map((name) => [name, new RegExp(`</${name}`, 'gi')] as const),
 )
+/** What a browser begins a line for (HTML 15.3). */
 const blocks =
-  /^(?:address|article|blockquote|br|dd|div|dl|dt|footer|h[1-6]|header|hr|li|main|ol|p|pre|section|table|tr|ul)$/
+  /^(?:address|article|aside|blockquote|br|caption|center|dd|details|dialog|dir|div|dl|dt|fieldset|figcaption|figure|footer|form|h[1-6]|header|hgroup|hr|legend|li|listing|main|menu|nav|ol|optgroup|option|p|pre|search|section|summary|table|tbody|tfoot|thead|tr|ul|xmp)$/
 const cells = /^(?:td|th)$/
+/** Line ends inside are the text's own. */
+const asTyped = /^(?:listing|pre|textarea|xmp)$/
+/** Behind a `<!--`; `<!-->` and `<!--->` are whole comments (HTML 13.2.5.43, 13.2.5.44). */
+const emptyComment = /-?>/y
+const commentEnd = /--!?>/g
 const tagName = /<\/?([a-z][a-z0-9]{0,20})/iy
 /** What ends a tag, or may hide such an end: a value. A quote that opens no value is a letter (HTML 13.2.5). */
 const tagPiece = />|=\s*(?:(["'])|[^\s>]*)/g
@@ -20,18 +26,20 @@ export function textOfHtml(html: string): string {
   let quotesHold = true
   let pieces = 0
   let coded = 0
+  /** How many elements are open whose line ends stay. */
+  let typed = 0
   for (let at = 0; at < html.length && pieces < limits.htmlPiecesMax; pieces++) {
     const tag = html.indexOf('<', at)
     const ends = tag < 0 ? html.length : tag
     const text = html.slice(at, Math.min(ends, at + limits.bodyTextBytesMax))
     const readable = text.includes('&') ? text.slice(0, limits.htmlCodedCharactersMax - coded) : text
-    if (readable !== '') out += plain(readable)
+    if (readable !== '') out += plain(readable, typed > 0)
     // What comes behind a text that was cut does not belong to it.
     if (readable.length < ends - at || out.length >= limits.bodyTextBytesMax) break
     if (text.includes('&')) coded += text.length
     if (tag < 0) break
     if (html.startsWith('<!--', tag)) {
-      at = behind(html, '-->', tag + 4)
+      at = behindComment(html, tag + 4)
       continue
     }
     tagName.lastIndex = tag
@@ -49,7 +57,13 @@ export function textOfHtml(html: string): string {
     const end: number | undefined = quotesHold ? behindTag(html, tagName.lastIndex) : undefined
     quotesHold = end !== undefined
     at = end ?? behind(html, '>', tag)
-    const ending = html[tag + 1] === '/' ? undefined : unread.get(name)
+    const opens = html[tag + 1] !== '/'
+    if (asTyped.test(name)) {
+      typed = Math.max(0, typed + (opens ? 1 : -1))
+      // The first line end in it is not part of it (HTML 13.2.6.4.7).
+      if (opens) at = behindLineEnd(html, at)
+    }
+    const ending = opens ? unread.get(name) : undefined
     if (ending !== undefined) at = behind(html, '>', behindMatch(html, ending, at))
     else if (blocks.test(name)) out += '\n'
     else if (cells.test(name)) out += ' '
@@ -65,6 +79,15 @@ export function textOfHtml(html: string): string {
 function behindMatch(text: string, what: RegExp, from: number): number {
   what.lastIndex = from
   return what.test(text) ? what.lastIndex : text.length
+}
+
+function behindComment(html: string, from: number): number {
+  emptyComment.lastIndex = from
+  return emptyComment.test(html) ? emptyComment.lastIndex : behindMatch(html, commentEnd, from)
+}
+
+function behindLineEnd(html: string, at: number): number {
+  return html.startsWith('\r\n', at) ? at + 2 : html[at] === '\n' || html[at] === '\r' ? at + 1 : at
 }
 
 /** The end where it does not come any more. */
@@ -152,7 +175,7 @@ const named: ReadonlyMap<string, string> = new Map([
   }),
 ])
 
-function plain(text: string): string {
+function plain(text: string, typed: boolean): string {
   const read = text.includes('&')
     ? text.replace(
         /&(?:#x([0-9a-f]{1,6})|#(\d{1,7})|([a-z][a-z0-9]{1,7}));/gi,
@@ -162,6 +185,7 @@ function plain(text: string): string {
             : character(Number.parseInt(hex ?? digits, hex === undefined ? 10 : 16)),
       )
     : text
+  if (typed) return read.replace(/\r\n?/g, '\n').replace(/[\t\f\u00a0]/g, ' ')
   return read.replace(/[ \t\r\n\f\u00a0]{2,}|[\t\r\n\f\u00a0]/g, ' ')
 }
 
@@ -169,6 +193,7 @@ function plain(text: string): string {
 const windows1252 = '€ ‚ƒ„…†‡ˆ‰Š‹Œ Ž  ‘’“”•–—˜™š›œ žŸ'
 
 function character(code: number): string {
+  if (code === 10) return '\n'
   if (code > 0x10ffff || code < 32) return ' '
   if (code >= 0x80 && code < 0xa0) return windows1252.charAt(code - 0x80)
   return code >= 0xd800 && code < 0xe000 ? '\ufffd' : String.fromCodePoint(code)
