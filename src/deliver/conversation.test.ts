@@ -518,6 +518,9 @@ describe.concurrent('TLS', () => {
       }
       const other = await converse({ EHLO: withStartTls, STARTTLS: act, MAIL: '550 5.7.1 no\r\n' })
       expect(outcomeOf(other.end)).toEqual({ kind: 'failed', reason: 'mail_5xx' })
+      const unknown = '550 5.1.1 <encryption@shop.example>: Recipient address rejected: User unknown\r\n'
+      const nobody = await converse({ EHLO: withStartTls, STARTTLS: act, RCPT: unknown, DATA: '503 no\r\n' })
+      expect(outcomeOf(nobody.end)).toEqual({ kind: 'failed', reason: 'rcpt_5xx' })
       const never = await converse({ MAIL: wanted })
       expect(outcomeOf(never.end)).toEqual({ kind: 'failed', reason: 'mail_5xx' })
     },

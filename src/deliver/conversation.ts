@@ -12,6 +12,7 @@ import { extensionsOf, mailCommand, noExtensions, rcptCommand, sevenBitForm, tak
 import type { Extensions } from './extensions.ts'
 import { isBrokenTls } from './outcome.ts'
 import type { Login, Target } from './route.ts'
+import { wantsTls } from './tls-wanted.ts'
 
 /** What an arm can say. Only `armed` allows the dot; `failed` includes a commit whose end nobody knows. */
 export type ArmAnswer = 'armed' | 'lost' | 'suppressed' | 'halted' | 'failed'
@@ -265,10 +266,9 @@ export class Conversation {
       if (typeof reply === 'string') return this.#ended(stage, reply)
       if (stage === 'data' ? reply.code === 354 : reply.code < 300) continue
       if (reply.code < 400) return this.#ended(stage, 'malformed', false, reply)
-      // `530 Must issue a STARTTLS command first` (RFC 3207 4): in clear text because their TLS has failed, which may work the next time.
+      // In clear text because their TLS has failed, which may work the next time.
       const failed = offers.startTls && this.peer.tls === undefined
-      if (failed && reply.code >= 500 && /\b(?:start)?tls\b|encrypt/i.test(reply.text))
-        return this.#ended(stage, 'tls_failed', false, reply)
+      if (failed && wantsTls(reply)) return this.#ended(stage, 'tls_failed', false, reply)
       const inStep = !offers.pipelining || (await this.#restRefused(commands.slice(index + 1)))
       this.#needsReset = true
       return this.#ended(stage, reply, inStep)

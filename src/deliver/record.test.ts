@@ -200,6 +200,9 @@ describe('every kind of end', () => {
     })
     const ending = endingOf(claimed(), facts, schedule)
     expect(ending).toMatchObject({ status: 'retrying', event: { reason: 'tls' } })
+    expect(ending?.error).toBe(
+      'No TLS session could be made. mx.example.org said to MAIL: 530 5.7.0 Must issue a STARTTLS command first',
+    )
     expect(ending).not.toHaveProperty('report')
   })
 

@@ -249,14 +249,15 @@ function errorWords(
   { reply, trouble, peer, phase }: Facts,
 ): string {
   const host = peer?.host ?? 'The other side'
+  const said = reply === undefined ? '' : `${host} said ${whereWords[phase]}: ${reply.code} ${reply.text}`
   const seen =
-    trouble !== undefined
-      ? trouble === 'tls_failed' && phase === 'route'
+    trouble === undefined
+      ? said
+      : trouble === 'tls_failed' && phase === 'route'
         ? policyWords
-        : `${troubleWords[trouble]}${peer === undefined ? '' : ` (${peer.host}, ${phase})`}`
-      : reply !== undefined
-        ? `${host} said ${whereWords[phase]}: ${reply.code} ${reply.text}`
-        : ''
+        : trouble === 'tls_failed' && reply !== undefined
+          ? `${troubleWords[trouble]} ${said}`
+          : `${troubleWords[trouble]}${peer === undefined ? '' : ` (${peer.host}, ${phase})`}`
   if (outcome.kind === 'unknown')
     return `Remote acceptance cannot be proven; the message is not sent again. ${seen}`.trim()
   const before = {
