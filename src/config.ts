@@ -707,6 +707,8 @@ export const limits = {
   /** How long a destination that asks for less is left alone: the first time, the second time in a row, ... */
   pauseStepsMs: [1_000, 5_000, 30_000, 120_000, 600_000],
   pauseMsMax: 3600_000,
+  /** As long as a single host of a destination has asked for a longer one, and only once. */
+  firstPauseMsMax: 300_000,
   successesPerStep: 20,
   /** Messages on the first day of a warm-up; twice as many on each day after. */
   warmUpFirstDay: 100,

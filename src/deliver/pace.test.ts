@@ -5,8 +5,9 @@ import { makePace } from './pace.ts'
 import { builtInManners, providerOf, providers } from './providers.ts'
 import { makeReachability } from './reachability.ts'
 
-const reply = (code: number, text = '', enhancedCode?: string): Facts => ({
+const reply = (code: number, text = '', enhancedCode?: string, host = 'mx1.example.org'): Facts => ({
   phase: code < 300 ? 'eod' : 'mail',
+  peer: { host },
   reply: { code, text, ...(enhancedCode !== undefined && { enhancedCode }) },
 })
 const nothing = { connections: null, messagesPerConnection: null, perMinute: null, warmUpDays: null }
@@ -27,15 +28,61 @@ test.each([
   ['smtp-in.orange.fr', 'orange'],
   ['mx1.mail.example.co.uk', 'example.co.uk'],
   ['notgoogle.com', 'notgoogle.com'],
+  ['mx2.comcast.net', 'comcast'],
+  ['MX1.COMCAST.NET', 'comcast'],
+  ['comcast.net', 'comcast'],
+  ['mx00.kundenserver.de', 'gmx'],
+  ['mx00.emig.gmx.net', 'gmx'],
+  ['mx00.1and1.com', 'gmx'],
+  ['smtp-in.wanadoo.fr', 'orange'],
+  ['mx1.free.fr', 'free'],
+  ['smtpz4.laposte.net', 'laposte'],
+  ['mx03.t-online.de', 't-online'],
+  ['smtp-in.libero.it', 'libero'],
+  ['mxs.mail.ru', 'mailru'],
+  ['emx.mail.ru', 'mailru'],
+  ['mailin-01.mx.aol.com', 'yahoo'],
+  ['mx-aol.mail.gm0.yahoodns.net', 'yahoo'],
   ['127.0.0.1', '127.0.0.1'],
   ['localhost', 'localhost'],
 ])('%s belongs to %s', (host, provider) => {
   expect(providerOf(host)).toBe(provider)
 })
 
+test.each([
+  'c-73-1-2-3.hsd1.il.comcast.net',
+  'mx-73-1-2-3.comcast.net',
+  'mx1.hsd1.il.comcast.net',
+  'mail.customer.comcast.net',
+  'lns-bzn-1-82-1-2-3.adsl.proxad.net',
+  'box.hd.free.fr',
+  'lfbn-idf1-1-234-56.w90-1.abo.wanadoo.fr',
+  's123456.kundenserver.de',
+  'vm1.mcs.mail.ru',
+  'acab1234.ipt.aol.com',
+  // Of providers that no table knows.
+  'p57a1b2c3.dip0.t-ipconnect.de',
+  'cpe-72-1-2-3.nyc.res.rr.com',
+  'ip68-1-2-3.dc.dc.cox.net',
+  'cpc1-abcd1-2-0-cust3.5-1.cable.virginm.net',
+  'static.4.3.2.1.isp.example',
+])('a line of a customer stands for itself: %s', (host) => {
+  expect(providerOf(host)).toBe(host)
+})
+
+test.each([
+  'mx-2-3.example.org',
+  'mx1.v2.3.4.example.org',
+  'mx.dyn.example',
+  'mail.cable.example',
+  'mx10.20.example.org',
+])('a mail host with numbers, or a word of lines in its domain, is no line: %s', (host) => {
+  expect(providerOf(host)).toBe(host.split('.').slice(-2).join('.'))
+})
+
 test('every built-in profile can be reached by its hosts, and is bounded', () => {
-  for (const { name, hosts } of providers) {
-    expect(new Set(hosts.map((host) => providerOf(`mx1.${host}`)))).toEqual(new Set([name]))
+  for (const { name, hosts = [], zones = [] } of providers) {
+    expect(new Set([...hosts, ...zones].map((host) => providerOf(`mx1.${host}`)))).toEqual(new Set([name]))
     expect(builtInManners(name).connections).toBeLessThanOrEqual(limits.connectionsPerDestinationMax)
   }
 })
@@ -67,7 +114,35 @@ test('what they say counts where it is longer, within bounds', () => {
   const { pace } = paceAt()
   pace.learn('a', reply(421, 'try again in 4 minutes'))
   pace.learn('b', reply(421, 'try again in 99 hours'))
+  pace.learn('b', reply(421, 'try again in 99 hours', undefined, 'mx2.example.org'))
   expect([pace.turn('a'), pace.turn('b')]).toEqual([240_000, limits.pauseMsMax])
+})
+
+test('one host alone does not stop its provider for an hour, unless it says so again when its time is over', () => {
+  const { clock, pace } = paceAt()
+  const hour = (host: string) => reply(421, 'Too many connections, try again in 3600 seconds', '4.7.0', host)
+  for (let connection = 0; connection < 5; connection++) pace.learn('a', hour('mx1.example.org'))
+  expect(pace.turn('a')).toBe(limits.firstPauseMsMax)
+  clock.now += limits.firstPauseMsMax
+  pace.learn('a', hour('mx1.example.org'))
+  expect(pace.turn('a')).toBe(limits.pauseMsMax)
+  // Mail that another of its hosts took: the row is over, and with it what was believed.
+  clock.now += limits.pauseMsMax
+  pace.learn('a', reply(250, 'ok', '2.0.0', 'mx2.example.org'))
+  pace.learn('a', hour('mx1.example.org'))
+  expect(pace.turn('a')).toBe(limits.firstPauseMsMax)
+})
+
+test('a second host that only joins in does not make the pause longer, nor believed the first time that it asks', () => {
+  const { clock, pace } = paceAt()
+  const later = 'try again in 3600 seconds'
+  pace.learn('a', reply(421))
+  pace.learn('a', reply(421, later, undefined, 'mx2.example.org'))
+  expect(pace.turn('a')).toBe(limits.pauseStepsMs[0])
+  clock.now += pace.turn('a')
+  pace.learn('a', reply(421, later, undefined, 'mx2.example.org'))
+  pace.learn('a', reply(421, 'no', undefined, 'mx1.example.org'))
+  expect(pace.turn('a')).toBe(limits.firstPauseMsMax)
 })
 
 test('a greylist slows its message only', () => {

@@ -23,6 +23,8 @@ interface State {
   pausedUntil: number
   /** Pauses in a row. */
   pauses: number
+  /** The first host that has asked for a long one in this row. */
+  longBy: string | undefined
   /** Of its connections, how many are used: 1 is all. */
   part: number
   successes: number
@@ -44,7 +46,15 @@ export function makePace(timeScale = 1, now: () => number = () => performance.no
     const known = states.get(provider)
     if (known !== undefined) return known
     if (states.size >= limits.providersKnownMax) states.delete(states.keys().next().value ?? '')
-    const fresh = { pausedUntil: 0, pauses: 0, part: 1, successes: 0, tokens: Infinity, countedAt: now() }
+    const fresh = {
+      pausedUntil: 0,
+      pauses: 0,
+      longBy: undefined,
+      part: 1,
+      successes: 0,
+      tokens: Infinity,
+      countedAt: now(),
+    }
     states.set(provider, fresh)
     return fresh
   }
@@ -78,13 +88,18 @@ export function makePace(timeScale = 1, now: () => number = () => performance.no
     return state.tokens
   }
 
-  const pause = (state: State, saidMs: number | undefined) => {
+  /** A long pause is believed when a second host asks for one too, or the first again when its time is over: one machine does not speak for all. */
+  const pause = (state: State, host: string, saidMs = 0) => {
+    const paused = now() < state.pausedUntil
+    const seconded = state.longBy !== undefined && (state.longBy !== host || !paused)
     // What was under way when the pause began says nothing new.
-    if (now() < state.pausedUntil) return
+    if (paused && !seconded) return
+    const asked = Math.min(saidMs, seconded ? limits.pauseMsMax : limits.firstPauseMsMax)
+    if (saidMs > limits.firstPauseMsMax) state.longBy ??= host
     const steps = limits.pauseStepsMs
-    const own = steps[Math.min(state.pauses, steps.length - 1)] ?? 0
-    state.pauses++
-    state.pausedUntil = now() + Math.min(Math.max(own, saidMs ?? 0), limits.pauseMsMax) / timeScale
+    const own = paused ? 0 : (steps[Math.min(state.pauses, steps.length - 1)] ?? 0)
+    if (!paused) state.pauses++
+    state.pausedUntil = Math.max(state.pausedUntil, now() + Math.max(own, asked) / timeScale)
   }
 
   return {
@@ -113,12 +128,13 @@ export function makePace(timeScale = 1, now: () => number = () => performance.no
         const state = stateOf(provider)
         if (asked.fewerConnections && now() >= state.pausedUntil) state.part = Math.max(state.part / 2, 1 / 64)
         state.successes = 0
-        return pause(state, asked.ms)
+        return pause(state, facts.peer?.host ?? '', asked.ms)
       }
       if (facts.phase !== 'eod' || facts.trouble !== undefined || (facts.reply?.code ?? 500) >= 300) return
       const state = states.get(provider)
       if (state === undefined) return
       state.pauses = 0
+      state.longBy = undefined
       if (state.part < 1 && ++state.successes >= limits.successesPerStep) {
         state.successes = 0
         state.part = Math.min(1, state.part * 1.5)

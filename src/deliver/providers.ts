@@ -1,6 +1,7 @@
 // Whose manners count at a mail host: many domains share one provider, which counts all their mail together. The big ones stand in a
 // table, with what they publish or are known to bear from a sender that they do not know yet; of the others, the organizational domain of
-// the mail host's name is the provider. Operators change any of it with `posthorn destination set`.
+// the mail host's name is the provider. A machine on a customer's line below such a name speaks for itself alone: what it says must not hold
+// up the provider's mail. Operators change any of it with `posthorn destination set`.
 import { getDomain } from 'tldts'
 import { limits } from '../config.ts'
 
@@ -15,7 +16,9 @@ export interface Manners {
 interface Provider extends Partial<Manners> {
   readonly name: string
   /** Mail hosts are these, or below. */
-  readonly hosts: readonly string[]
+  readonly hosts?: readonly string[]
+  /** Zones in which customers have machines as well: only these names themselves, and what is called like a mail host right below, are its own. */
+  readonly zones?: readonly string[]
 }
 
 /** Recipients at Microsoft 365 and Google Workspace have domains of their own; their mail hosts tell. */
@@ -27,36 +30,67 @@ export const providers: readonly Provider[] = [
     connections: 15,
     messagesPerConnection: 50,
   },
-  { name: 'yahoo', hosts: ['yahoodns.net', 'yahoo.com', 'aol.com'], connections: 10, messagesPerConnection: 20 },
+  {
+    name: 'yahoo',
+    hosts: ['yahoodns.net', 'yahoo.com', 'mx.aol.com'],
+    zones: ['aol.com'],
+    connections: 10,
+    messagesPerConnection: 20,
+  },
   { name: 'apple', hosts: ['mail.icloud.com', 'apple.com'], connections: 10, messagesPerConnection: 50 },
-  { name: 'comcast', hosts: ['comcast.net'], connections: 5, messagesPerConnection: 50 },
+  { name: 'comcast', zones: ['comcast.net'], connections: 5, messagesPerConnection: 50 },
   {
     name: 'gmx',
-    hosts: ['gmx.net', 'gmx.com', 'web.de', 'mail.com', 'kundenserver.de', '1and1.com'],
+    hosts: ['gmx.net', 'gmx.com', 'web.de', 'mail.com'],
+    zones: ['kundenserver.de', '1and1.com'],
     connections: 10,
     messagesPerConnection: 50,
   },
-  { name: 'orange', hosts: ['orange.fr', 'wanadoo.fr'], connections: 2, messagesPerConnection: 50 },
-  { name: 'free', hosts: ['free.fr', 'proxad.net'], connections: 2, messagesPerConnection: 50 },
+  { name: 'orange', zones: ['orange.fr', 'wanadoo.fr'], connections: 2, messagesPerConnection: 50 },
+  { name: 'free', zones: ['free.fr', 'proxad.net'], connections: 2, messagesPerConnection: 50 },
   { name: 'laposte', hosts: ['laposte.net'], connections: 2, messagesPerConnection: 50 },
-  { name: 't-online', hosts: ['t-online.de'], connections: 5, messagesPerConnection: 50 },
-  { name: 'libero', hosts: ['libero.it', 'italiaonline.it'], connections: 5, messagesPerConnection: 20 },
-  { name: 'mailru', hosts: ['mail.ru'], connections: 10, messagesPerConnection: 50 },
+  { name: 't-online', zones: ['t-online.de'], connections: 5, messagesPerConnection: 50 },
+  { name: 'libero', zones: ['libero.it', 'italiaonline.it'], connections: 5, messagesPerConnection: 20 },
+  { name: 'mailru', zones: ['mail.ru'], connections: 10, messagesPerConnection: 50 },
   { name: 'yandex', hosts: ['yandex.ru', 'yandex.net'], connections: 10, messagesPerConnection: 20 },
   { name: 'proton', hosts: ['protonmail.ch', 'proton.me'], connections: 10, messagesPerConnection: 50 },
   { name: 'zoho', hosts: ['zoho.com', 'zoho.eu'], connections: 10, messagesPerConnection: 50 },
 ]
 
-const byHost = new Map(providers.flatMap((provider) => provider.hosts.map((host) => [host, provider] as const)))
+interface Place {
+  readonly provider: Provider
+  readonly mixed: boolean
+}
+
+const byHost = new Map<string, Place>(
+  providers.flatMap((provider) => [
+    ...(provider.hosts ?? []).map((host): [string, Place] => [host, { provider, mixed: false }]),
+    ...(provider.zones ?? []).map((zone): [string, Place] => [zone, { provider, mixed: true }]),
+  ]),
+)
 const byName = new Map(providers.map((provider) => [provider.name, provider]))
 
-/** A name for `posthorn destination set`: `google`, or `example.org` for mx1.example.org. An address stands for itself. */
+/** `mx1h1`, `smtp-in`, `mxs`, `emx`: what stands before the zone's name and its dot. */
+const mailHost = /^(?:(?:e?mx|smtp|mailin|mta)[a-z0-9-]*)?$/
+/** A name that was made of an address, or that says how the line is connected: `c-73-1-2-3.hsd1.il`, `p57a1b2c3.dip0`. */
+const line =
+  /(?<!\d)\d{1,3}(?:[.-]\d{1,3}){3}(?!\d)|(?:^|\.)(?:abo|adsl|broadband|cable|dial(?:in|up)|dip\d?|dsl|dyn|dynamic|fbx|fios|ftth|hsd\d|ipt|ppp|subs|vdsl)(?:\.|$)/
+
+/** A name for `posthorn destination set`: `google`, or `example.org` for mx1.example.org. An address, or a line's name, stands for itself. */
 export function providerOf(host: string): string {
-  for (let name = host.toLowerCase(); name !== ''; name = name.includes('.') ? name.slice(name.indexOf('.') + 1) : '') {
+  const whole = host.toLowerCase()
+  for (let name = whole; name !== ''; name = name.includes('.') ? name.slice(name.indexOf('.') + 1) : '') {
     const found = byHost.get(name)
-    if (found !== undefined) return found.name
+    if (found === undefined) continue
+    const below = before(whole, name)
+    return !found.mixed || (mailHost.test(below) && !line.test(below)) ? found.provider.name : whole
   }
-  return getDomain(host, { allowPrivateDomains: true }) ?? host.toLowerCase()
+  const domain = getDomain(host, { allowPrivateDomains: true }) ?? whole
+  return line.test(before(whole, domain)) ? whole : domain
+}
+
+function before(host: string, zone: string): string {
+  return host.slice(0, -(zone.length + 1))
 }
 
 export function builtInManners(provider: string): Manners {
