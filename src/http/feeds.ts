@@ -18,7 +18,10 @@ const refusalOf = {
   unknown: refuse('not_found', 'There is no feed at this address.'),
   signature: refuse('invalid_api_key', 'The request does not prove that it comes from the provider of this feed.'),
   stale: refuse('invalid_request', 'The request was signed too long ago, or its clock is wrong.'),
-  replayed: refuse('invalid_request', 'The signature, or the Webhook-Id, of this request came with another body before; each body has its own.'),
+  replayed: refuse(
+    'invalid_request',
+    'The signature, or the Webhook-Id, of this request came with another body before; each body has its own.',
+  ),
   topic: refuse('invalid_request', 'The request is about another topic than this feed was set up for.'),
   malformed: refuse('invalid_request', 'The body is not what the provider of this feed sends.'),
 } as const satisfies Record<Extract<FeedAnswer, { refused: string }>['refused'], Refusal>

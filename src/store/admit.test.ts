@@ -366,6 +366,29 @@ describe('windows', () => {
     const free = await world.sender({ daily: 9 })
     expect((await here.admit(world.submission(free))).hour_resets).toBeNull()
   })
+
+  test('where a limit was lowered, the hour gives room when enough has left it, and not with the first that leaves', async () => {
+    const sender = await world.sender({ hourly: 10 })
+    const send = async (times: number) => {
+      for (let n = 0; n < times; n++) await here.admit(world.submission(sender))
+    }
+    await world.setClock('2028-02-28T22:10:00Z')
+    await send(1)
+    await world.setClock('2028-02-28T22:20:00Z')
+    await send(3)
+    await world.setClock('2028-02-28T22:30:00Z')
+    await send(1)
+    await world.db.run('update plans set hourly = 2 where name = (select plan from workspaces where id = $1)', [
+      sender.workspaceId,
+    ])
+    await world.setClock('2028-02-28T22:40:00Z')
+    // Five are counted: at 23:10 there are four left, at 23:20 one.
+    expect(await here.admit(world.submission(sender))).toMatchObject({
+      admitted: false,
+      hour_used: 5,
+      hour_resets: 2400,
+    })
+  })
 })
 
 describe('idempotency keys', () => {

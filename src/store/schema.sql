@@ -765,7 +765,10 @@ begin
   select null, null, null, null, null, null, null, c.workspace_id, now_at, c.hourly, c.daily, c.monthly,
          c.hour_used + c.many, c.day_used + c.many, c.month_used + c.many,
          case when c.hourly is not null then
-           60 * (60 - coalesce((select max(h.age) from trailing_hour(c.minutes, c.minute, c.at_minute) h where h.charged > 0), 0))
+           60 * (60 - coalesce((
+             select max(h.age) from (
+               select t.age, t.charged, sum(t.charged) over (order by t.age desc) gone from trailing_hour(c.minutes, c.minute, c.at_minute) t) h
+              where h.charged > 0 and h.gone > c.hour_used + c.many - c.hourly), 0))
              - extract(second from now_at)::integer end,
          extract(epoch from (today + 1)::timestamp - (now_at at time zone 'UTC'))::integer,
          extract(epoch from this_month + interval '1 month' - (now_at at time zone 'UTC'))::integer
