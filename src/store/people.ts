@@ -150,6 +150,10 @@ const addReset = sql(
    insert into password_resets (token_hash, user_id, expires_at)
    select $1, $2, app_now() + $3 * interval '1 millisecond' from open where many < $4 returning user_id`,
 )
+const findReset = sql(
+  'find-password-reset',
+  'select user_id from password_resets where token_hash = $1 and expires_at > app_now()',
+)
 const takeReset = sql(
   'take-password-reset',
   'delete from password_resets where token_hash = $1 and expires_at > app_now() returning user_id',
@@ -161,7 +165,12 @@ export async function addPasswordReset(tx: Db, hash: Buffer, user: string, ms: n
   await tx.rows(lockUser, [user])
   return (await tx.rows(addReset, [hash, user, ms, most])).length === 1
 }
-/** The person whose token it is; it counts once. */
+/** The person whose token it is; it stays good. */
+export async function findPasswordReset(db: Db, hash: Buffer): Promise<string | undefined> {
+  return (await db.rows<{ user_id: string }>(findReset, [hash]))[0]?.user_id
+}
+
+/** The same, and it counts once. */
 export async function takePasswordReset(db: Db, hash: Buffer): Promise<string | undefined> {
   return (await db.rows<{ user_id: string }>(takeReset, [hash]))[0]?.user_id
 }

@@ -16,6 +16,7 @@ import {
   dropPasswordResets,
   renameUser,
   setPasswordHash,
+  findPasswordReset,
   takePasswordReset,
   userByEmail,
   userById,
@@ -254,12 +255,15 @@ export function makePeople(tools: PeopleTools) {
     resetPassword: async (token: string, password: string): Promise<void> => {
       const stale = (): Mistake =>
         new Mistake('This link was used before or has expired; ask for a new one.', { code: 'wrong_credentials' })
+      const userId = await findPasswordReset(db, hashSecret(token))
+      const user = userId === undefined ? undefined : await userById(db, userId)
+      if (user === undefined) throw stale()
+      // A weak password throws, and the token stays good. No transaction is open meanwhile: hashing takes long, and there may be a line.
+      const hash = await passwords.hash(password, user.email)
       await db.transaction(async (tx) => {
-        const userId = await takePasswordReset(tx, hashSecret(token))
-        const user = userId === undefined ? undefined : await userById(tx, userId)
-        if (user === undefined) throw stale()
-        // A weak password throws, and the token stays good: nothing of this is committed.
-        await choosePassword(tx, user, await passwords.hash(password, user.email))
+        // Of two that came with one token, the second finds it used.
+        if ((await takePasswordReset(tx, hashSecret(token))) !== user.id) throw stale()
+        await choosePassword(tx, user, hash)
         await writeAudit(tx, { actor: `user:${user.id}`, action: 'password.reset' })
       })
     },
