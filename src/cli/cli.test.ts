@@ -398,6 +398,8 @@ describe('a login', () => {
       'ann@example.org',
       '--workspace',
       String(workspace['id']),
+      '--role',
+      'owner',
       '--operator',
     )
     expect(again).toEqual({ id: made['id'], email: 'Ann@example.org', operator: true })
@@ -409,12 +411,18 @@ describe('a login', () => {
       /^EMAIL +OPERATOR +SECOND FACTOR +WORKSPACES +LAST SIGN-IN\nAnn@example.org +no +no +People \(owner\) +never\n/,
     )
     expect((await posthorn(['user', 'remove', 'ann@example.org'])).err).toContain('is the only owner of "People"')
-    await answer('user', 'create', '--email', 'cy@example.org', '--workspace', 'People')
+    const second = ['user', 'create', '--email', 'cy@example.org', '--workspace', 'People']
+    const guessed = await posthorn(second)
+    expect([guessed.status, guessed.out]).toEqual([2, ''])
+    expect(guessed.err).toMatch(/--workspace needs --role.*: owner, admin, developer, viewer\n/)
+    expect((await posthorn([...second, '--role', 'owner'])).out).toMatch(
+      /^workspace: +People\nrole: +owner\npassword: /m,
+    )
     expect(await answer('user', 'remove', 'ann@example.org')).toMatchObject({ id: made['id'] })
     expect((await posthorn(['user', 'reset', 'ann@example.org'])).err).toContain('There is no user "ann@example.org"')
   })
 
-  test('needs an address, and a workspace for a role', async () => {
+  test('needs an address, a workspace for a role, and a role for a workspace', async () => {
     expect((await posthorn(['user', 'create'])).status).toBe(2)
     expect((await posthorn(['user', 'create', '--email', 'no address'])).status).toBe(1)
     expect((await posthorn(['user', 'create', '--email', 'a@b.co', '--role', 'owner'])).err).toMatch(/--workspace/)
@@ -438,7 +446,7 @@ test('every change is in the audit log under the name of whoever is at the keybo
   await ran('key', 'revoke', String(key['id']).toUpperCase())
   const login = await ran('smtp-credential', 'create', 'Watched')
   await ran('smtp-credential', 'revoke', String(login['id']))
-  const user = await ran('user', 'create', '--email', 'bo@example.org', '--workspace', 'Watched')
+  const user = await ran('user', 'create', '--email', 'bo@example.org', '--workspace', 'Watched', '--role', 'viewer')
   await ran('plan', 'set', 'watched', '--hourly', '3')
   await ran('destination', 'set', 'watched.example', '--connections', '4')
   await ran('destination', 'remove', 'watched.example')

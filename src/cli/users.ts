@@ -27,19 +27,22 @@ export function userCommands(program: Command, desk: Desk): void {
     .action((options: Options, command: Command) => {
       if (options.workspace === undefined && options.role !== undefined)
         command.error('error: a role belongs to a workspace: give --workspace, too')
+      // No role stands in for one that was forgotten: the greatest would give away everything, and any other surprises.
+      if (options.workspace !== undefined && options.role === undefined)
+        command.error(`error: --workspace needs --role, what the person may do there: ${memberRoles.join(', ')}`)
       return desk.with(async ({ db, vault, actor }) => {
-        const { email, name, workspace, role = 'owner', operator } = options
+        const { email, name, workspace, role, operator } = options
         const found = workspace === undefined ? undefined : await findWorkspace(db, vault, workspace)
         const made = await createUser(db, actor, {
           email,
           operator,
           ...(name !== undefined && { name }),
-          ...(found !== undefined && { member: { workspace: found.id, role } }),
+          ...(found !== undefined && role !== undefined && { member: { workspace: found.id, role } }),
         })
         const { id, password } = made
         desk.show(made, () =>
           [
-            facts({ id, email: made.email, operator: made.operator, workspace: found?.name, password }),
+            facts({ id, email: made.email, operator: made.operator, workspace: found?.name, role, password }),
             ...(password === undefined ? ['The login existed already; its password stays.'] : []),
           ].join('\n'),
         )
