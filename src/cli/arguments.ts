@@ -1,11 +1,19 @@
 // Values of options, read strictly: what is none is wrong usage.
 import { createReadStream } from 'node:fs'
 import { InvalidArgumentError } from 'commander'
-import { Mistake } from '../workspace/workspace.ts'
+import { isUuid, Mistake } from '../workspace/workspace.ts'
 
 export function positive(text: string): number {
   if (!/^[1-9]\d{0,8}$/.test(text)) throw new InvalidArgumentError('It must be a number above 0.')
   return Number(text)
+}
+
+/** The id of something, as the database writes it. */
+export function idOf(what: string): (text: string) => string {
+  return (text) => {
+    if (!isUuid(text)) throw new InvalidArgumentError(`It must be the id of a ${what}.`)
+    return text.toLowerCase()
+  }
 }
 
 /** With its zone: a bare number would be a year of its own making, and a time without one another at each machine. */

@@ -159,6 +159,40 @@ test('people get readable text, --json may stand anywhere, and PG variables mean
   expect(JSON.parse(early.out)).toMatchObject([{ name: 'Shop' }])
 })
 
+test('the message that an operator looks for is found by what is known of it', async () => {
+  const { id: workspace } = await answer('workspace', 'create', '--name', 'Sought')
+  const [sent, waits] = ['0199f1c2-7a4e-7c3b-9d52-6f1e8a0b4c01', '0199f1c2-7a4e-7c3b-9d52-6f1e8a0b4c02']
+  const db = openDatabase(database.connection, { name: 'test', connectionsMax: 1, answerMs: 10_000 })
+  for (const [id, status, rank, recipient] of [
+    [sent, 'sent', 2, 'ann@example.com'],
+    [waits, 'retrying', 0, 'Bob@example.com'],
+  ])
+    await db.run(
+      `insert into messages (workspace_id, id, mailbox_id, source, status, delivery_rank, sequence, sender, recipient, recipient_key, subject, accepted_by, created_at, finished_at)
+       values ($1, $2, $1, 'rest', $3, $4, 1, 's@example.org', $5, lower($5), $6, 'n1', now(), $7)`,
+      [workspace, id, status, rank, recipient, `Hi ${status}`, status === 'sent' ? new Date() : null],
+    )
+  await db.close()
+  const found = async (...args: string[]) =>
+    ((await answer('message', 'list', 'Sought', ...args)) as unknown as { id: string }[]).map(({ id }) => id)
+  expect(await found()).toEqual([waits, sent])
+  expect(await found('--status', 'retrying')).toEqual([waits])
+  expect(await found('--delivery-status', 'delivered')).toEqual([sent])
+  expect(await found('--recipient', 'bob@EXAMPLE.com')).toEqual([waits])
+  expect(await found('--text', 'HI S')).toEqual([sent])
+  expect(await found('--mailbox', String(workspace).toUpperCase(), '--limit', '1')).toEqual([waits])
+  expect(await found('--from', '2025-10-17T00:00:00Z', '--to', '2025-10-18T00:00:00Z')).toEqual([waits, sent])
+  const none = await posthorn(['message', 'list', 'Sought', '--to', '2025-10-16T00:00:00Z'])
+  expect(none).toEqual({ status: 0, out: 'There is no such message.\n', err: '' })
+  for (const [option, value] of [
+    ['--status', 'deferred'],
+    ['--delivery-status', 'lost'],
+    ['--mailbox', 'x'],
+    ['--from', '2025'],
+  ] as const)
+    expect(await posthorn(['message', 'list', 'Sought', option, value])).toMatchObject({ status: 2, out: '' })
+}, 180_000)
+
 test('a webhook endpoint from its first day to its first replay, each with --json', async () => {
   const local = { POSTHORN_ALLOW_PRIVATE_WEBHOOKS: 'true' }
   const webhook = async (...args: string[]): Promise<unknown> => {

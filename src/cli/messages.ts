@@ -1,10 +1,16 @@
 // `posthorn message`.
-import type { Command } from 'commander'
+import { Option, type Command } from 'commander'
+import { deliveryStatuses, processingStatuses } from '../contract/message.ts'
 import { findWorkspace, listMessagesOf, listRefusedOf, showMessage } from '../workspace/workspace.ts'
-import type { Timeline } from '../workspace/workspace.ts'
-import { positive } from './arguments.ts'
+import type { MessageWish, Timeline } from '../workspace/workspace.ts'
+import { idOf, instant, positive } from './arguments.ts'
 import { facts, table } from './print.ts'
 import type { Desk } from './tools.ts'
+
+interface ListWish extends Omit<MessageWish, 'mailboxId' | 'before' | 'most'> {
+  readonly mailbox?: string
+  readonly limit: number
+}
 
 export function messageCommands(program: Command, desk: Desk): void {
   const group = program.command('message').description('what was sent, and what happened to it')
@@ -21,16 +27,26 @@ export function messageCommands(program: Command, desk: Desk): void {
     )
   group
     .command('list')
-    .description('list the latest messages of a workspace')
+    .description('list the latest messages of a workspace, or find some: what is given must all be true of them')
     .argument('<workspace>', 'its id or exact name')
+    .addOption(new Option('--status <status>', 'what we did with it').choices(processingStatuses))
+    .addOption(new Option('--delivery-status <status>', 'what its provider reported').choices(deliveryStatuses))
+    .option('--mailbox <id>', 'sent from this mailbox', idOf('mailbox'))
+    .option('--recipient <address>', 'to exactly this address, in any case')
+    .option('--text <words>', 'part of the subject or the recipient, in any case')
+    .option('--from <time>', 'accepted at this time or later, such as 2027-01-31T00:00:00Z', instant)
+    .option('--to <time>', 'accepted before this time', instant)
     .option('--limit <messages>', 'how many', positive, 50)
-    .action((workspace: string, { limit }: { limit: number }) =>
+    .action((workspace: string, { limit, mailbox, ...wish }: ListWish) =>
       desk.withExisting(async ({ db, vault }) => {
         const { id } = await findWorkspace(db, vault, workspace)
-        const all = await listMessagesOf(db, id, limit)
+        const filter = { ...wish, ...(mailbox !== undefined && { mailboxId: mailbox }) }
+        const all = await listMessagesOf(db, id, limit, filter)
+        const none =
+          Object.keys(filter).length === 0 ? 'The workspace has no message yet.' : 'There is no such message.'
         const rows = () => all.map((m) => [m.id, m.createdAt, m.status, m.deliveryStatus, m.recipient, m.subject])
         const heads = ['ID', 'CREATED', 'STATUS', 'DELIVERY', 'RECIPIENT', 'SUBJECT']
-        desk.show(all, () => table(heads, rows(), 'The workspace has no message yet.'))
+        desk.show(all, () => table(heads, rows(), none))
       }),
     )
   group

@@ -13,7 +13,7 @@ import {
 import { databaseNow, type Db } from '../store/database.ts'
 import type { WebhookDesk } from '../webhooks/webhooks.ts'
 import { findWorkspace, Mistake } from '../workspace/workspace.ts'
-import { instant } from './arguments.ts'
+import { idOf, instant } from './arguments.ts'
 import { facts, table } from './print.ts'
 import type { Desk } from './tools.ts'
 
@@ -92,7 +92,7 @@ export function webhookCommands(program: Command, desk: Desk): void {
     .option('--event <id>', 'the id of an event')
     .addOption(new Option('--state <state>', 'only what stands so').choices(webhookStates))
     .addOption(new Option('--type <type>', 'only events of this type').choices(webhookEventTypeNames))
-    .option('--message <id>', 'only the events of this message', messageId)
+    .option('--message <id>', 'only the events of this message', idOf('message'))
     .option('--limit <count>', 'how many', count, 50)
     .action((workspace: string, { event, limit, message, ...wanted }: LogWish) =>
       at(workspace, async (webhooks, id) => {
@@ -166,12 +166,6 @@ function allowed<T extends object>(answer: T | Refusal): T {
 
 function types(text: string): readonly string[] | 'all' {
   return text === 'all' ? text : text.split(',').map((each) => each.trim())
-}
-
-function messageId(text: string): string {
-  if (!/^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/i.test(text))
-    throw new InvalidArgumentError('It must be the id of a message.')
-  return text.toLowerCase()
 }
 
 function count(text: string): number {

@@ -7,20 +7,44 @@ import type { Db } from '../store/database.ts'
 import { listRefusals, type RefusalRow } from '../store/refused-submissions.ts'
 import { idFloor, pageMessages, type MessageListRow } from '../store/views/message-list.ts'
 import { readSentAgain, type SentAgain } from '../store/sent-again.ts'
-import { listMessages, readTimeline, workspaceOfMessage } from '../store/views/message-timeline.ts'
-import type { MessageSummary, Timeline } from '../store/views/message-timeline.ts'
+import { readTimeline, workspaceOfMessage, type Timeline } from '../store/views/message-timeline.ts'
 import type { By } from './by.ts'
 import type { Page } from './management.ts'
 import { Mistake, parseId } from './mistake.ts'
 
-export type { MessageSummary, Timeline } from '../store/views/message-timeline.ts'
+export type { Timeline } from '../store/views/message-timeline.ts'
 
-/** The latest `most`, newest first. */
-export function listMessagesOf(db: Db, workspace: WorkspaceId, most: number): Promise<MessageSummary[]> {
+/** The latest `most` of those that are wished for, newest first: on to the end of the list, where one page finds too few. */
+export async function listMessagesOf(
+  db: Db,
+  workspace: WorkspaceId,
+  most: number,
+  wish: Omit<MessageWish, 'before' | 'most'> = {},
+): Promise<MessageSummary[]> {
   if (most > limits.messagesListedMax)
     throw new Mistake(`At most ${limits.messagesListedMax} messages are listed at once.`)
-  return listMessages(db, workspace, most)
+  const found: MessageSummary[] = []
+  for (let before: string | undefined; ;) {
+    const rest = { most: most - found.length, ...(before !== undefined && { before }) }
+    const page = await searchMessages(db, workspace, { ...wish, ...rest })
+    found.push(...page.items.map(summaryOf))
+    if (page.next === undefined || found.length >= most) return found
+    before = page.next
+  }
 }
+
+const summaryOf = ({ id, status, sender, recipient, subject, deliveryStatus, createdAt }: MessageListRow) => ({
+  id,
+  status,
+  sender,
+  recipient,
+  subject,
+  deliveryStatus,
+  createdAt,
+})
+
+/** A message in the operator's list. */
+export type MessageSummary = ReturnType<typeof summaryOf>
 
 /** The latest `most` submissions that were refused, newest first. */
 export function listRefusedOf(db: Db, workspace: WorkspaceId, most: number): Promise<RefusalRow[]> {

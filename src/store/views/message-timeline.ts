@@ -1,4 +1,4 @@
-// What an operator reads: the latest messages of a workspace, and everything that happened to one of them.
+// What an operator reads: everything that happened to a message.
 import { deliveryStatusOf } from '../../domain/delivery-status.ts'
 import { eventId, type EventType } from '../../domain/event.ts'
 import type {
@@ -12,16 +12,6 @@ import type { MessageRecord } from '../../domain/submission.ts'
 import { sql, type Db } from '../database.ts'
 import { readStatus } from './message-status.ts'
 import { readWebhooksOfMessage, type TimelineWebhook } from './message-webhooks.ts'
-
-export interface MessageSummary {
-  readonly id: MessageId
-  readonly status: MessageStatus
-  readonly deliveryStatus: DeliveryStatus
-  readonly sender: string
-  readonly recipient: string
-  readonly subject: string
-  readonly createdAt: Date
-}
 
 export interface TimelineEvent {
   readonly id: string
@@ -67,11 +57,6 @@ export interface Timeline extends MessageRecord {
   readonly scan?: object
 }
 
-const latest = sql(
-  'latest-messages',
-  `select id, status, delivery_rank, sender, recipient, subject, created_at
-     from messages where workspace_id = $1 order by id desc limit $2`,
-)
 const owner = sql('owner-of-message', 'select workspace_id from messages where id = $1')
 const eventsOf = sql(
   'events-of-message',
@@ -119,21 +104,6 @@ interface QueueRow {
   readonly armed: boolean
   readonly stopped: boolean
 }
-type SummaryRow = Omit<MessageSummary, 'deliveryStatus' | 'createdAt'> & {
-  readonly delivery_rank: number
-  readonly created_at: Date
-}
-
-/** The latest `most` messages, newest first. */
-export async function listMessages(db: Db, workspace: WorkspaceId, most: number): Promise<MessageSummary[]> {
-  const rows = await db.rows<SummaryRow>(latest, [workspace, most])
-  return rows.map(({ delivery_rank, created_at, ...row }) => ({
-    ...row,
-    deliveryStatus: deliveryStatusOf(delivery_rank),
-    createdAt: created_at,
-  }))
-}
-
 /** For operators, who name a message by its id alone. */
 export async function workspaceOfMessage(db: Db, id: string): Promise<WorkspaceId | undefined> {
   return (await db.rows<{ workspace_id: WorkspaceId }>(owner, [id]))[0]?.workspace_id
