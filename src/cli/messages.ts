@@ -2,9 +2,10 @@
 import { Option, type Command } from 'commander'
 import { deliveryStatuses, processingStatuses } from '../contract/message.ts'
 import { findWorkspace, listMessagesOf, listRefusedOf, showMessage } from '../workspace/workspace.ts'
-import type { MessageWish, Timeline } from '../workspace/workspace.ts'
+import type { MessageWish } from '../workspace/workspace.ts'
 import { idOf, instant, positive } from './arguments.ts'
-import { facts, table } from './print.ts'
+import { table } from './print.ts'
+import { describeMessage } from './timeline.ts'
 import type { Desk } from './tools.ts'
 
 interface ListWish extends Omit<MessageWish, 'mailboxId' | 'before' | 'most'> {
@@ -22,7 +23,7 @@ export function messageCommands(program: Command, desk: Desk): void {
     .action((id: string) =>
       desk.withExisting(async ({ db }) => {
         const timeline = await showMessage(db, id)
-        desk.show(timeline, () => describe(timeline))
+        desk.show(timeline, () => describeMessage(timeline))
       }),
     )
   group
@@ -65,49 +66,3 @@ export function messageCommands(program: Command, desk: Desk): void {
       }),
     )
 }
-
-function describe(message: Timeline): string {
-  const { events, attempts, reports, queue, scan } = message
-  const record = facts({
-    id: message.id,
-    workspace: message.workspaceId,
-    status: message.status,
-    delivery: message.deliveryStatus,
-    from: message.sender,
-    to: message.recipient,
-    subject: message.subject,
-    created: message.createdAt,
-    expires: message.expiresAt,
-    'provider id': message.providerMessageId,
-    error: message.errorMessage,
-    scan: scan === undefined ? undefined : text(scan),
-    'next try': queue?.status === 'sending' ? undefined : queue?.dueAt,
-  })
-  const parts = [
-    ['EVENT', events.map((each) => [each.sequence, each.occurredAt, each.type, text(each.facts)])],
-    ['ATTEMPT', attempts.map((each) => [each.epoch, each.endedAt, each.outcome, text(each.facts)])],
-    ['WEBHOOK', events.flatMap((each) => postsOf(each))],
-    ['REPORT', reports.map((each, at) => [at + 1, each.createdAt, each.eventType, each.detail])],
-  ] as const
-  const shown = parts
-    .filter(([, rows]) => rows.length > 0)
-    .map(([title, rows]) => table([title, 'TIME', 'WHAT', 'FACTS'], rows, ''))
-  return [record, ...shown].join('\n\n')
-}
-
-/** The posts of an event, and when the next is due. */
-function postsOf({ sequence, type, webhook }: Timeline['events'][number]): (string | number | Date | undefined)[][] {
-  if (webhook === undefined) return []
-  const due = webhook.nextAttemptAt
-  return [
-    ...webhook.attempts.map(({ attempt, endedAt, delivered, status, trouble, durationMs }) => [
-      sequence,
-      endedAt,
-      type,
-      `try ${attempt} ${delivered ? 'delivered' : 'failed'}: ${status ?? trouble ?? ''}${durationMs === undefined ? '' : `, ${durationMs} ms`}`,
-    ]),
-    ...(due === undefined ? [] : [[sequence, due, type, 'next try']]),
-  ]
-}
-
-const text = (value: object | undefined): string => (value === undefined ? '' : JSON.stringify(value))
