@@ -3,6 +3,7 @@ import { connect, isIP, type Socket } from 'node:net'
 import { limits, parseRoute, type Relay, type Settings } from '../config.ts'
 import type { Dns } from '../base/dns.ts'
 import { validates } from '../base/dnssec.ts'
+import { isFullName } from '../base/full-name.ts'
 import { isPrivateAddress } from '../base/private-address.ts'
 import { sealedAs, type Vault } from '../base/secret.ts'
 import { makeZones, textOf } from '../base/zones.ts'
@@ -144,14 +145,22 @@ function greetingOf(open: () => Socket, ms: number): Promise<string> {
   })
 }
 
-/** The name in EHLO must lead here, and the address must lead back to the name: many receivers refuse what does not. */
+/**
+ * On every route the name stands in return path, Received and Message-ID, and in the DNS records that users copy. On the route mx it is also the
+ * name in EHLO: it must lead here, and the address must lead back to it, because many receivers refuse what does not.
+ */
 export async function checkHostname(settings: Settings, dns: Dns): Promise<Finding> {
   const { POSTHORN_HOSTNAME: hostname, POSTHORN_ROUTE: route } = settings
-  if (route.kind !== 'mx') return skipped('Only the route mx shows this name to receivers.')
-  if (!hostname.includes('.'))
-    return fail(
-      `POSTHORN_HOSTNAME ${hostname} is no full name: receivers refuse it in EHLO. Set one such as mail.example.org.`,
-    )
+  if (!isFullName(hostname)) {
+    const why = `POSTHORN_HOSTNAME ${hostname} is no full name, and it stands in return paths and in the DNS records that domains are given`
+    if (route.kind === 'sandbox')
+      return warn(`${why}: set one such as mail.example.org before you add a domain or send real mail.`)
+    const also = route.kind === 'mx' ? ', and receivers refuse it in EHLO' : ''
+    return fail(`${why}${also}. Set one such as mail.example.org.`)
+  }
+  if (route.kind === 'sandbox') return skipped('From the sandbox no mail leaves: nobody looks this name up yet.')
+  if (route.kind !== 'mx')
+    return ok(`${hostname} is a full name. Receivers look up the relay's name instead; this one is in the return path.`)
   const [four, six] = await Promise.all([dns.ask(hostname, 'A'), dns.ask(hostname, 'AAAA')])
   const addresses = [...four.records, ...six.records].flatMap((record) =>
     record.type === 'A' || record.type === 'AAAA' ? [record.data] : [],

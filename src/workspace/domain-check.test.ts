@@ -234,6 +234,19 @@ describe('the schedule', () => {
   })
 })
 
+test.each([
+  ['vm', true],
+  ['laptop.local', true],
+  [hostname, false],
+])(
+  'the records name the host %s; where nobody else can find it, that is said before they are published',
+  async (host, warned) => {
+    const other = (await world.sender()).workspaceId
+    const { advice } = await addDomain({ db: world.db, vault, hostname: host }, other, 'new.example', true)
+    expect(advice).toEqual(warned ? [expect.stringMatching(`^POSTHORN_HOSTNAME must be set first: .*"${host}"`)] : [])
+  },
+)
+
 test('a workspace with very many domains that are due has its turn, and the others theirs', async () => {
   const { takeDueDomains } = await import('../store/domain-checks.ts')
   const many = []
