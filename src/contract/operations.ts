@@ -29,6 +29,8 @@ export const operations = {
       '',
       'Checks run in this order, and the first that fails answers: 401 key, 403 scope, 403 blocked workspace, 402 plan, 413 size, 400 body, 400 mailbox, 422 suppressed recipient, 429 quota, 400 malware.',
       '',
+      'HTTP takes plain text, attachments and one recipient. HTML, Reply-To, Cc, Bcc and header fields of your own are sent over SMTP submission, which takes a whole mail as it is.',
+      '',
       'Send an `Idempotency-Key` to repeat a request safely: however often it is repeated, there is one message.',
     ].join('\n'),
     scope: 'mail.send',

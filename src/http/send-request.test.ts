@@ -36,6 +36,38 @@ test('a request becomes typed values, with defaults and in canonical form', () =
   })
 })
 
+test.each([
+  ['html', /^"html" is not a member of this request; HTML, Reply-To, .* are sent over SMTP\.$/],
+  ['HtmlBody', /over SMTP/],
+  ['bodyHtml', /over SMTP/],
+  ['reply_to', /over SMTP/],
+  ['Cc', /over SMTP/],
+  ['bcc', /over SMTP/],
+  ['headers', /over SMTP/],
+  ['text', /"bodyText"/],
+  ['TextBody', /"bodyText"/],
+  ['to', /"recipient"/],
+  ['From', /"mailboxId"/],
+  ['constructor', /remove it or correct its spelling/],
+])('who writes %s, as another service calls it, is told the way', (name, words) => {
+  expect(parse(JSON.parse(`{"${name}":"x"}`) as object)).toMatchObject({
+    code: 'invalid_request',
+    field: name,
+    words: expect.stringMatching(words) as string,
+  })
+})
+
+test('a member that is missing is asked for by its own name, beside the one that stands in its place', () => {
+  const { bodyText, ...rest } = validBody
+  expect(parseSendRequest({ ...rest, html: bodyText }, now)).toMatchObject({
+    field: 'bodyText',
+    words: expect.stringMatching(
+      /^"bodyText" is missing; it is required\. "html" is not a member: .* over SMTP\.$/,
+    ) as string,
+  })
+  expect(parseSendRequest(rest, now)).toMatchObject({ words: '"bodyText" is missing; it is required.' })
+})
+
 describe('what is wrong is refused by its name', () => {
   const many = (count: number) => Array.from({ length: count }, () => file())
   const pairs = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, index) => [`k${index}`, 'v']))

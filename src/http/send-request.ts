@@ -13,6 +13,7 @@ import type { Attachment, Submission } from '../domain/submission.ts'
 import { parseAddress, unsupportedForm } from '../mail/address.ts'
 import { base64DecodedLength, decodeBase64 } from '../mail/base64.ts'
 import { isContentType } from '../mail/content-type.ts'
+import { namingTheWay } from './foreign-members.ts'
 
 export type SendRequest = Pick<
   Submission,
@@ -37,7 +38,7 @@ export function parseSendRequest(value: unknown, now: number, base64 = plainBase
       `"attachments" has ${count} items; send at most ${limits.attachmentsMax} with one message.`,
       { field: 'attachments' },
     )
-  if (!shape.Check(value)) return misshapen(shape.Errors(value))
+  if (!shape.Check(value)) return namingTheWay(misshapen(shape.Errors(value)), value)
 
   const mailboxId = parseUuid(value.mailboxId)
   if (mailboxId === undefined) return wrong('mailboxId', 'must be a UUID, as the list of mailboxes shows it')
