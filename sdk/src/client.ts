@@ -4,7 +4,7 @@ import { PosthornApiError, PosthornConnectionError, PosthornError, PosthornWaitE
 import type { AttachmentInput, EventPage, MessageDeliveryStatus, MessageToSend, SendMessageResponse } from './shapes.ts'
 
 export interface PosthornOptions {
-  /** Where the service is, such as `https://mail.example.com`. */
+  /** Where the service is, such as `https://mail.example.com`; with or without `/api/v1` behind it. */
   baseUrl: string
   /** `ph_...`; keep it on the server. Where the environment has none, the constructor says so. */
   apiKey: string | undefined
@@ -63,15 +63,17 @@ export class Posthorn {
   readonly #fetch: typeof fetch
 
   constructor(options: PosthornOptions) {
+    // Programs without types come here, too.
+    if (!isObject(options)) throw new TypeError('new Posthorn takes { baseUrl, apiKey }')
     const { baseUrl, apiKey } = options
     const url = URL.canParse(baseUrl) ? new URL(baseUrl) : undefined
     if (url === undefined || !/^https?:$/.test(url.protocol))
       throw new TypeError('baseUrl must be a URL such as https://mail.example.com')
     if (url.username + url.password + url.search + url.hash !== '')
       throw new TypeError('baseUrl must be a URL without login, query and fragment, such as https://mail.example.com')
-    if (apiKey === undefined || !/^[!-~]+$/.test(apiKey))
+    if (typeof apiKey !== 'string' || !/^[!-~]+$/.test(apiKey))
       throw new TypeError('apiKey must be an API key of Posthorn, ph_...')
-    this.#base = url.href.replace(/\/+$/, '')
+    this.#base = url.href.replace(/\/+$/, '').replace(/(?:\/+api\/v1)?$/, '')
     this.#apiKey = apiKey
     this.#timeoutMs = options.timeoutMs ?? 30_000
     if (!(this.#timeoutMs > 0)) throw new TypeError(wrongTimeout)
@@ -90,7 +92,7 @@ export class Posthorn {
     if (!/^[!-~]{1,255}$/.test(idempotencyKey))
       throw new TypeError('idempotencyKey must be 1 to 255 visible ASCII characters, without spaces')
     // The service compares the bytes of a repeat: they are written once, and the same for a message that was kept meanwhile.
-    const body = JSON.stringify({ ...message, attachments: message.attachments?.map(inBase64) }, inOrder)
+    const body = written(message)
     const { signal } = options
     signal?.throwIfAborted()
     try {
@@ -105,14 +107,17 @@ export class Posthorn {
 
   /** What has become of a message. */
   async status(messageId: string, options: RequestOptions = {}): Promise<MessageDeliveryStatus> {
+    if (typeof messageId !== 'string' || messageId === '') throw new TypeError('messageId must be the id of a message')
     const path = `/api/v1/messages/${encodeURIComponent(messageId)}`
     return (await this.#call({ path, brings: 'processingStatus', signal: options.signal })) as MessageDeliveryStatus
   }
 
   /** Reads the status, ever more slowly, until there is an outcome. Webhooks tell it sooner and cheaper; this is for scripts and tests. */
   async waitForOutcome(messageId: string, options: WaitOptions = {}): Promise<MessageDeliveryStatus> {
-    const timeoutMs = options.timeoutMs ?? 60_000
+    const { timeoutMs = 60_000, until = 'processed' } = options
     if (!(timeoutMs > 0)) throw new TypeError(wrongTimeout)
+    // Any other word would wait for the wrong thing without a sound.
+    if (until !== 'processed' && until !== 'reported') throw new TypeError("until must be 'processed' or 'reported'")
     const deadline = performance.now() + timeoutMs
     let last: MessageDeliveryStatus | undefined
     for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(pauseMs * 1.5, longestPauseMs)) {
@@ -125,7 +130,7 @@ export class Posthorn {
         if (last === undefined || !late.aborted || options.signal?.aborted === true) throw error
         throw new PosthornWaitError(last, timeoutMs)
       }
-      if (isOutcome(last, options.until ?? 'processed')) return last
+      if (isOutcome(last, until)) return last
       const leftMs = deadline - performance.now()
       if (leftMs <= 0) throw new PosthornWaitError(last, timeoutMs)
       await pause(Math.min(pauseMs, leftMs), options.signal)
@@ -259,6 +264,25 @@ function asObject(text: string): Readonly<Record<string, unknown>> {
   }
 }
 
+/** The body of a send. What cannot be written, or would go as something else, is said here and not by the engine. */
+function written(message: MessageToSend): string {
+  if (!isObject(message)) throw new TypeError('send takes a message: { mailboxId, recipient, subject, bodyText }')
+  const { attachments, expiresAt } = message
+  if (expiresAt instanceof Date && Number.isNaN(expiresAt.getTime()))
+    throw new TypeError('expiresAt is an invalid date; leave it out, or give a time')
+  if (attachments !== undefined && !Array.isArray(attachments))
+    throw new TypeError('attachments must be a list of files')
+  const files = attachments?.map(inBase64)
+  try {
+    return JSON.stringify({ ...message, attachments: files }, inOrder)
+  } catch (cause) {
+    const why = 'The message cannot be written as JSON: it holds itself, or a BigInt; metadata must be pairs of strings'
+    throw new TypeError(why, { cause })
+  }
+}
+
+const isObject = (value: unknown): boolean => typeof value === 'object' && value !== null
+
 /** For `JSON.stringify`: members by their names, because databases give them back in an order of their own. */
 function inOrder(_name: string, value: unknown): unknown {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return value
@@ -266,6 +290,7 @@ function inOrder(_name: string, value: unknown): unknown {
 }
 
 function inBase64(file: AttachmentInput, index: number): object {
+  if (!isObject(file)) throw new TypeError(`attachments.${index} must be a file: { filename, content }`)
   if (!('content' in file)) return file
   const { content, ...rest } = file
   // Streams and blobs have no length here, and would go as empty files.

@@ -235,6 +235,48 @@ describe('an address', () => {
   })
 })
 
+test('the address of the API, as the start of Posthorn prints it, is where the service is', async () => {
+  const urls: (string | undefined)[] = []
+  const { baseUrl, client } = await peer((response, { url }) => {
+    urls.push(url)
+    response.end(accepted)
+  })
+  for (const given of ['/api/v1', '/api/v1/', '//api/v1//', '/mail/api/v1'])
+    expect(await client({ baseUrl: baseUrl + given }).send(message)).toMatchObject({ id })
+  expect(urls).toEqual(['/api/v1/send', '/api/v1/send', '/api/v1/send', '/mail/api/v1/send'])
+})
+
+describe('what cannot be right is said at once, in words of ours', () => {
+  const posthorn = new Posthorn({
+    baseUrl: 'https://mail.example.com',
+    apiKey,
+    fetch: () => Promise.reject(new Error('asked')),
+    retriesMax: 0,
+  })
+  const itself: Record<string, unknown> = {}
+  itself['self'] = itself
+  test.each([
+    ['no options', () => new Posthorn(undefined as never), /^new Posthorn takes \{ baseUrl, apiKey \}$/],
+    ['a key that is no text', () => new Posthorn({ baseUrl: 'https://a.example', apiKey: null as never }), /^apiKey /],
+    ['no message', () => posthorn.send(undefined as never), /^send takes a message: \{ mailboxId, /],
+    ['metadata that hold themselves', () => posthorn.send({ ...message, metadata: itself as never }), /holds itself/],
+    ['a BigInt', () => posthorn.send({ ...message, metadata: { order: 1n as never } }), /BigInt; metadata must be/],
+    ['a date that is none', () => posthorn.send({ ...message, expiresAt: new Date('tomorrow') }), /^expiresAt is an/],
+    ['one file in place of a list', () => posthorn.send({ ...message, attachments: {} as never }), /^attachments must/],
+    ['a file that is none', () => posthorn.send({ ...message, attachments: [null as never] }), /^attachments\.0 must/],
+    [
+      'an outcome that is none',
+      () => posthorn.waitForOutcome(id, { until: 'delivered' as never }),
+      /^until must be 'p/,
+    ],
+    ['no id', () => posthorn.status(undefined as never), /^messageId must be/],
+  ])('%s', async (_, act, words) => {
+    const error = await thrownBy((async () => act())())
+    expect(error).toBeInstanceOf(TypeError)
+    expect((error as Error).message).toMatch(words)
+  })
+})
+
 describe('how often, and how long in between', () => {
   test.each([
     [400, '{}'],
