@@ -562,11 +562,18 @@ describe('in a data folder without a database', () => {
     ['domain', 'list', 'Shop'],
     ['key', 'revoke', '0199f1c2-7a4e-7c3b-9d52-6f1e8a0b4c7d'],
     ['user', 'reset', 'ann@people.example'],
+    ['workspace', 'list'],
+    ['plan', 'list'],
+    ['user', 'list'],
+    ['feed', 'list'],
+    ['feedback', 'list'],
+    ['feedback', 'rotate-key'],
+    ['destination', 'list'],
   ])('%s has nothing to work on, says which folder it looked into, and makes none', async (...args) => {
     const { status, out, err } = await there(...args)
     expect([status, out]).toEqual([1, ''])
     expect(err).toContain(`There is no database in ${dataDir} yet.`)
-    expect(err).toContain('POSTHORN_DATA_DIR')
+    expect(err).toMatch(/POSTHORN_DATA_DIR or DATABASE_URL/)
     expect(existsSync(dataDir)).toBe(false)
   })
 

@@ -55,7 +55,7 @@ export function destinationCommands(program: Command, desk: Desk): void {
     .command('list')
     .description('list what was set')
     .action(() =>
-      desk.with(async ({ db }) => {
+      desk.withExisting(async ({ db }) => {
         const all = await listDestinationLimits(db, limits.destinationLimitsMax)
         desk.show(all, () => destinationTable(all))
       }),

@@ -14,7 +14,7 @@ export function feedbackCommands(program: Command, desk: Desk): void {
     .description('list the latest feedback that had no effect')
     .option('--limit <mails>', 'how many', positive, 50)
     .action(({ limit }: { limit: number }) =>
-      desk.with(async ({ db }) => {
+      desk.withExisting(async ({ db }) => {
         const { items: all } = await pageUnmatchedFeedback(db, limit)
         const rows = () => all.map((u) => [u.id, u.receivedAt, u.reason, u.source, u.sender, u.addressee, u.sizeBytes])
         const heads = ['ID', 'RECEIVED', 'REASON', 'SOURCE', 'SENDER', 'ADDRESSEE', 'BYTES']
@@ -37,7 +37,7 @@ export function feedbackCommands(program: Command, desk: Desk): void {
     .command('rotate-key')
     .description('sign the return paths of messages to come with a new key')
     .action(() =>
-      desk.with(async ({ db, actor }) => {
+      desk.withExisting(async ({ db, actor }) => {
         const rotated = await rotateReturnPath(db, actor)
         desk.show(rotated, () => `Messages accepted from ${rotated.since.toISOString()} on get the key ${rotated.key}.`)
       }),

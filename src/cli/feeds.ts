@@ -44,7 +44,7 @@ export function feedCommands(program: Command, desk: Desk): void {
     .command('list')
     .description('list all feeds')
     .action(() =>
-      desk.with(async (tools) => {
+      desk.withExisting(async (tools) => {
         const all = await listFeeds(tools)
         const rows = () => all.map((each) => [each.id, each.provider, each.workspace ?? 'installation', each.url])
         desk.show(all, () => table(['ID', 'PROVIDER', 'ROUTE OF', 'URL'], rows(), 'There is no feed.'))

@@ -37,9 +37,15 @@ export interface Desk extends Printer {
   readonly json: boolean
   /** Throws where the environment is wrong. */
   readonly settings: () => Settings
-  /** Opens the database, does the work, closes it. Where there is none yet, it is made, and a word on standard error says so. */
+  /**
+   * For what may begin an installation, and so for what is set up before it first sends: opens the database, does the work, closes it. Where
+   * there is none yet, it is made, and a word on standard error says so.
+   */
   with(work: (tools: Tools) => Promise<void>): Promise<void>
-  /** For what makes no sense without a history: throws where there is no database yet, and makes none. */
+  /**
+   * For what reads, and what makes no sense without a history: throws where there is no database yet, and makes none. A new and empty
+   * installation would otherwise be told as that of the service, whose settings were forgotten.
+   */
   withExisting(work: (tools: Tools) => Promise<void>): Promise<void>
 }
 
@@ -48,7 +54,7 @@ export const hasDatabase = ({ DATABASE_URL, POSTHORN_DATA_DIR }: Settings): bool
   DATABASE_URL !== undefined || hasCluster(POSTHORN_DATA_DIR)
 
 export const noDatabase = ({ POSTHORN_DATA_DIR }: Settings): string =>
-  `There is no database in ${resolve(POSTHORN_DATA_DIR)} yet. For that of a service, give the command the settings of the service, POSTHORN_DATA_DIR above all`
+  `There is no database in ${resolve(POSTHORN_DATA_DIR)} yet. For that of a service, give the command the settings of the service, POSTHORN_DATA_DIR or DATABASE_URL above all`
 
 const [answerMs, waitMs] = [60_000, limits.databasePatientWaitMs]
 

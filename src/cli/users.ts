@@ -53,7 +53,7 @@ export function userCommands(program: Command, desk: Desk): void {
     .command('list')
     .description('list all logins, with their workspaces')
     .action(() =>
-      desk.with(async ({ db }) => {
+      desk.withExisting(async ({ db }) => {
         const all = await listLogins(db)
         const rows = () =>
           all.map(({ email, operator, twoFactor, workspaces, lastSignInAt }) => [

@@ -31,7 +31,7 @@ export function workspaceCommands(program: Command, desk: Desk): void {
     .command('list')
     .description('list all workspaces')
     .action(() =>
-      desk.with(async ({ db, vault }) => {
+      desk.withExisting(async ({ db, vault }) => {
         const all = await listAllWorkspaces(db, vault)
         const rows = () => all.map((each) => [each.id, each.name, each.status, each.plan, each.route])
         desk.show(all, () => table(['ID', 'NAME', 'STATUS', 'PLAN', 'ROUTE'], rows(), 'There is no workspace yet.'))
@@ -100,7 +100,7 @@ export function planCommands(program: Command, desk: Desk): void {
     .command('list')
     .description('list all plans')
     .action(() =>
-      desk.with(async ({ db }) => {
+      desk.withExisting(async ({ db }) => {
         const plans = await listPlans(db)
         desk.show(plans, () => planTable(plans))
       }),
