@@ -2,7 +2,7 @@
 import { execFileSync } from 'node:child_process'
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -56,6 +56,24 @@ test('it is made once, kept for its owner alone, and found again', () => {
       `${path} is damaged: delete it, and the next start makes a new certificate`,
     )
   }
+})
+
+test('it is made anew for another full name that was set, and kept where the machine alone has changed its own', () => {
+  const settings = (hostname: string) => ({
+    POSTHORN_DATA_DIR: join(folder, 'renamed'),
+    POSTHORN_HOSTNAME: hostname,
+    POSTHORN_TLS_CERT: undefined,
+    POSTHORN_TLS_KEY: undefined,
+  })
+  const first = tlsCertificate(settings('3f2a9c11d0e4'))
+  for (const own of ['b71c00de42aa', 'laptop.local']) expect(tlsCertificate(settings(own))).toEqual(first)
+  const named = tlsCertificate(settings('mail.example.org'))
+  expect(new X509Certificate(named.cert).checkHost('mail.example.org')).toBe('mail.example.org')
+  expect(tlsCertificate(settings('mail.example.org'))).toEqual(named)
+  // A part of a name is another name.
+  expect(new X509Certificate(tlsCertificate(settings('example.org')).cert).checkHost('example.org')).toBe('example.org')
+  expect(statSync(join(folder, 'renamed', 'smtp-tls.pem')).mode & 0o777).toBe(0o600)
+  expect(readdirSync(join(folder, 'renamed'))).toEqual(['smtp-tls.pem'])
 })
 
 test('files that are set are used, and what is wrong with them is said by their names', () => {

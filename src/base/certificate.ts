@@ -1,12 +1,13 @@
-// The certificate of our SMTP servers: the files that are set, or a self-signed one that is made once and kept in the data folder, so that
-// a client that trusts it goes on doing so. X.509 (RFC 5280) in the few bytes of DER (X.690) that such a certificate needs.
+// The certificate of our SMTP servers: the files that are set, or a self-signed one that is made once for a name and kept in the data folder,
+// so that a client that trusts it goes on doing so. X.509 (RFC 5280) in the few bytes of DER (X.690) that such a certificate needs.
 import { createPrivateKey, generateKeyPairSync, randomBytes, sign, X509Certificate } from 'node:crypto'
-import { linkSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { linkSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { isIPv4 } from 'node:net'
 import { join } from 'node:path'
 import { createSecureContext } from 'node:tls'
 import type { Settings } from '../config.ts'
 import { makeFolders } from './folders.ts'
+import { isFullName } from './full-name.ts'
 import type { Log } from './log.ts'
 import { Trouble } from './trouble.ts'
 
@@ -123,16 +124,24 @@ function whyUnusable(pem: string, holds: string): string {
     : `which holds no ${holds} in PEM`
 }
 
+/**
+ * Made anew only for another full name, that is one that somebody has set: machines change their short ones by themselves (a container at every
+ * update, a laptop with its network), and clients that trust the certificate under `localhost` would lose it.
+ */
 function keptCertificate({ POSTHORN_DATA_DIR: folder, POSTHORN_HOSTNAME: hostname }: From): TlsCertificate {
   const path = join(folder, 'smtp-tls.pem')
   const kept = readIfThere(path)
-  if (kept !== undefined) return parted(kept, path)
+  if (kept !== undefined) {
+    const both = parted(kept, path)
+    if (!isFullName(hostname) || namesIn(both.cert).includes(hostname)) return both
+  }
   const { key, cert } = selfSigned(hostname, new Date())
   makeFolders(folder, 0o700)
   const draft = `${path}.${process.pid}.${randomBytes(6).toString('hex')}`
   try {
     writeFileSync(draft, key + cert, { mode: 0o600, flush: true })
-    linkSync(draft, path) // of two that start together, the first wins and both read it
+    if (kept === undefined) linkSync(draft, path) // of two that start together, the first wins and both read it
+    else renameSync(draft, path)
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
   } finally {
@@ -140,6 +149,12 @@ function keptCertificate({ POSTHORN_DATA_DIR: folder, POSTHORN_HOSTNAME: hostnam
   }
   return parted(readFileSync(path, 'utf8'), path)
 }
+
+const namesIn = (cert: string): readonly string[] =>
+  (new X509Certificate(cert).subjectAltName ?? '')
+    .split(', ')
+    .filter((each) => each.startsWith('DNS:'))
+    .map((each) => each.slice('DNS:'.length))
 
 function readIfThere(path: string): string | undefined {
   try {
