@@ -239,6 +239,7 @@ describe('mistakes', () => {
     ['a missing option', ['workspace', 'create'], 2, /--name/],
     ['a time that is a bare number', ['webhook', 'replay', 'Shop', '--from', '5'], 2, /time with its zone/],
     ['a time of no zone', ['key', 'create', 'Shop', '--name', 'x', '--expires', '2027-01-31T00:00'], 2, /its zone/],
+    ['nothing to change', ['workspace', 'set', 'Shop'], 2, /give --plan, --status, --route or --keep-content/],
     ['a value that is none', ['workspace', 'set', 'Shop', '--status', 'asleep'], 2, /Allowed choices/],
     [
       'a scope that is none',
@@ -528,6 +529,48 @@ test('every change is in the audit log under the name of whoever is at the keybo
     for (const secret of [key['key'], login['password'], user['password'], feed['secret'], 'hidden'])
       expect(JSON.stringify(all)).not.toContain(secret)
   } finally {
+    await db.close()
+  }
+}, 180_000)
+
+test('what was added says what comes next, and what is kept says for how long', async () => {
+  const made = await posthorn(['workspace', 'create', '--name', 'Ann & Co'], { POSTHORN_KEEP_CONTENT_DAYS: '3' })
+  expect(made.out).toMatch(/^content: +kept for 3 days after a message is final$/m)
+  const pending = await posthorn(['domain', 'add', 'Ann & Co', 'next.example'], { POSTHORN_HOSTNAME: 'vm' })
+  expect(pending.out).toContain('POSTHORN_HOSTNAME must be set first: the records name "vm"')
+  expect(pending.out).toMatch(
+    /Next, publish .*:\n {2}posthorn domain check 'Ann & Co' next\.example\n {2}posthorn mailbox add 'Ann & Co' hello@next\.example\n$/,
+  )
+  const vouched = await posthorn(['domain', 'add', 'Ann & Co', 'word.example', '--verified'], {
+    POSTHORN_HOSTNAME: 'mail.example.org',
+  })
+  expect(vouched.out).not.toContain('POSTHORN_HOSTNAME')
+  expect(vouched.out).toMatch(
+    /\n\nNext, an address to send from:\n {2}posthorn mailbox add 'Ann & Co' hello@word\.example\n$/,
+  )
+  const dropped = await posthorn(['workspace', 'set', 'Ann & Co', '--keep-content', 'false'])
+  expect(dropped.out).toMatch(/^content: +dropped as soon as a message is final$/m)
+}, 180_000)
+
+test('one message that waits is no plural', async () => {
+  const { id: workspace } = await answer('workspace', 'create', '--name', 'Waiting')
+  const db = openDatabase(database.connection, { name: 'test', connectionsMax: 1, answerMs: 10_000 })
+  const waits = '0199f1c2-7a4e-7c3b-9d52-6f1e8a0b4c03'
+  await db.run(
+    `insert into messages (workspace_id, id, mailbox_id, source, status, sequence, sender, recipient, recipient_key, subject, accepted_by, created_at)
+     values ($1, $2, $1, 'rest', 'queued', 1, 's@example.org', 'a@example.com', 'a@example.com', 'Hi', 'n1', now())`,
+    [workspace, waits],
+  )
+  await db.run(
+    `insert into outbound (workspace_id, message_id, mailbox_id, status, destination, due_at, expires_at)
+     values ($1, $2, $1, 'queued', 'example.com', now(), now() + interval '1 hour')`,
+    [workspace, waits],
+  )
+  try {
+    expect((await posthorn(['drain'])).out).toBe('Nothing is in flight; 1 message waits for: posthorn drain --off\n')
+    expect((await posthorn(['drain', '--off'])).out).toBe('Delivery goes on; 1 message is waiting.\n')
+  } finally {
+    await db.run('delete from outbound where message_id = $1', [waits])
     await db.close()
   }
 }, 180_000)

@@ -45,17 +45,21 @@ async function drain(desk: Desk, { db, actor }: Tools, { off, wait }: { off?: tr
     const stoppedBy = await stopsNow(db)
     return desk.show({ draining: false, inFlight, waiting, ...(stoppedBy.length > 0 && { stoppedBy }) }, () =>
       stoppedBy.length === 0
-        ? `Delivery goes on; ${waiting} messages are waiting.`
-        : `The drain is over; delivery is still stopped (${stoppedBy.join(', ')}), and ${waiting} messages are waiting: posthorn doctor`,
+        ? `Delivery goes on; ${counted(waiting, 'is', 'are')} waiting.`
+        : `The drain is over; delivery is still stopped (${stoppedBy.join(', ')}), and ${counted(waiting, 'is', 'are')} waiting: posthorn doctor`,
     )
   }
   const { inFlight, waiting } = await untilQuiet(desk, () => readProgress(db), wait ? limits.drainWaitMs : 0)
   desk.show({ draining: true, inFlight, waiting }, () =>
     inFlight === 0
-      ? `Nothing is in flight; ${waiting} messages wait for: posthorn drain --off`
-      : `${inFlight} messages are still in flight, ${waiting} are waiting. Nothing new is begun.`,
+      ? `Nothing is in flight; ${counted(waiting, 'waits', 'wait')} for: posthorn drain --off`
+      : `${counted(inFlight, 'is', 'are')} still in flight, ${counted(waiting, 'is', 'are')} waiting. Nothing new is begun.`,
   )
 }
+
+/** With the verb that is right for one of them, and for others. */
+const counted = (many: number, one: string, others: string): string =>
+  many === 1 ? `1 message ${one}` : `${many} messages ${others}`
 
 /** Looks until nothing is in flight, and tells people how far it is. */
 async function untilQuiet(desk: Desk, look: () => Promise<QueueProgress>, withinMs: number): Promise<QueueProgress> {
@@ -65,7 +69,7 @@ async function untilQuiet(desk: Desk, look: () => Promise<QueueProgress>, within
     if (progress.inFlight === 0 || performance.now() >= deadline) return progress
     if (!desk.json && performance.now() - told > 1_000) {
       told = performance.now()
-      desk.write(`${progress.inFlight} messages are in flight\n`)
+      desk.write(`${counted(progress.inFlight, 'is', 'are')} in flight\n`)
     }
     await new Promise((resolve) => setTimeout(resolve, 100))
   }

@@ -43,7 +43,7 @@ export function domainCommands(program: Command, desk: Desk): void {
       desk.withExisting(async (tools) => {
         const { id } = await findWorkspace(tools.db, tools.vault, workspace)
         const domain = await addDomainFor(tools, tools.by(id), name, verified)
-        desk.show(domain, () => describeDomain(domain))
+        desk.show(domain, () => `${describeDomain(domain)}\n\n${stepsAfter(domain, workspace)}`)
       }),
     )
   group
@@ -241,6 +241,14 @@ function describeDomain(domain: Domain): string {
     checked: checkedAt,
   })
   return `${about}\n${table(['TYPE', 'NAME', 'STATUS', 'VALUE'], rows, '')}${words}`
+}
+
+/** What whoever has added a domain does next, as they would type it. */
+function stepsAfter({ name, status }: Domain, workspace: string): string {
+  const where = /^[\w.-]+$/.test(workspace) ? workspace : `'${workspace.replaceAll("'", `'\\''`)}'`
+  const mailbox = `  posthorn mailbox add ${where} hello@${name}`
+  if (status === 'verified') return `Next, an address to send from:\n${mailbox}`
+  return `Next, publish these records where ${name} has its DNS. Then look whether they are seen, and add an address to send from:\n  posthorn domain check ${where} ${name}\n${mailbox}`
 }
 
 function describeMailbox({ id, address, name, status }: Mailbox): string {

@@ -1,5 +1,6 @@
 // `posthorn workspace` and `posthorn plan`.
 import { InvalidArgumentError, Option, type Command } from 'commander'
+import type { Settings } from '../config.ts'
 import {
   changeWorkspaceAsOperator,
   createWorkspaceAsOperator,
@@ -24,7 +25,7 @@ export function workspaceCommands(program: Command, desk: Desk): void {
     .action((options: { name: string; plan: string }) =>
       desk.with(async (tools) => {
         const made = await createWorkspaceAsOperator(tools, tools.actor, options.name, options.plan)
-        desk.show(made, () => describe(made))
+        desk.show(made, () => describe(made, tools.settings))
       }),
     )
   group
@@ -42,9 +43,9 @@ export function workspaceCommands(program: Command, desk: Desk): void {
     .description('show one workspace')
     .argument('<workspace>', 'its id or exact name')
     .action((name: string) =>
-      desk.withExisting(async ({ db, vault }) => {
+      desk.withExisting(async ({ db, vault, settings }) => {
         const found = await findWorkspace(db, vault, name)
-        desk.show(found, () => describe(found))
+        desk.show(found, () => describe(found, settings))
       }),
     )
   group
@@ -63,8 +64,10 @@ export function workspaceCommands(program: Command, desk: Desk): void {
         'false',
       ]),
     )
-    .action((name: string, { keepContent, ...rest }: WorkspaceChanges & { keepContent?: string }) =>
-      desk.withExisting(async (tools) => {
+    .action((name: string, wish: WorkspaceChanges & { keepContent?: string }, command: Command) => {
+      if (Object.keys(wish).length === 0) command.error('error: give --plan, --status, --route or --keep-content')
+      const { keepContent, ...rest } = wish
+      return desk.withExisting(async (tools) => {
         const { id } = await findWorkspace(tools.db, tools.vault, name)
         const changes = {
           ...rest,
@@ -72,9 +75,9 @@ export function workspaceCommands(program: Command, desk: Desk): void {
           ...(rest.route === '-' && { route: await readSecret('-') }),
         }
         const changed = await changeWorkspaceAsOperator(tools, tools.actor, id, changes)
-        desk.show(changed, () => describe(changed))
-      }),
-    )
+        desk.show(changed, () => describe(changed, tools.settings))
+      })
+    })
 }
 
 export function planCommands(program: Command, desk: Desk): void {
@@ -113,8 +116,13 @@ function limit(text: string): number | 'none' {
   return Number(text)
 }
 
-function describe({ id, name, status, plan, route, keepsContent, createdAt }: Workspace): string {
-  const content = keepsContent ? 'kept after the end' : 'dropped at the end'
+function describe(
+  { id, name, status, plan, route, keepsContent, createdAt }: Workspace,
+  { POSTHORN_KEEP_CONTENT_DAYS: days }: Settings,
+): string {
+  const content = keepsContent
+    ? `kept for ${days} ${days === 1 ? 'day' : 'days'} after a message is final`
+    : 'dropped as soon as a message is final'
   return facts({ id, name, status, plan, route, content, created: createdAt })
 }
 
