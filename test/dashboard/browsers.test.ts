@@ -107,7 +107,7 @@ test('with forced colours what is chosen can still be seen, and the lines of the
   // How much of the plan is used is a colour, too.
   expect(meter).not.toBe('rgb(0, 0, 0)')
   const colours = await page.evaluate<string[]>(
-    "[...document.querySelectorAll('figcaption [aria-hidden]')].map((line) => getComputedStyle(line).borderTopColor)",
+    "[...document.querySelectorAll('figcaption line')].map((line) => getComputedStyle(line).stroke)",
   )
   expect(new Set(colours).size).toBe(6)
   await page.emulateMedia({ forcedColors: 'none', colorScheme: 'light' })

@@ -89,18 +89,27 @@ export function Overview() {
   )
 }
 
+/** A number counts what happened, a list has what stands so now: of another number, and nobody should look for what is missing. */
+const listed = 'The list shows the messages accepted since its beginning that stand so now.'
+const hints = {
+  moves: `How many came to this in the time shown. ${listed}`,
+  reports: `How many reports came in the time shown. ${listed}`,
+} as const
+
 const shown: readonly (readonly [
   name: keyof UsageSeries['totals'],
   words: string,
   state: StateName,
   search: object,
+  hint?: string,
 ])[] = [
   ['accepted', 'Accepted', 'queued', {}],
-  ['sent', 'Sent', 'sent', { status: 'sent' }],
-  ['delivered', 'Delivered', 'delivered', { deliveryStatus: 'delivered' }],
-  ['hardBounced', 'Hard bounces', 'hard_bounce', { deliveryStatus: 'hard_bounce' }],
-  ['complained', 'Complaints', 'complaint', { deliveryStatus: 'complaint' }],
-  ['unknown', 'Unknown', 'delivery_unknown', { status: 'delivery_unknown' }],
+  ['sent', 'Sent', 'sent', { status: 'sent' }, hints.moves],
+  ['delivered', 'Delivered', 'delivered', { deliveryStatus: 'delivered' }, hints.reports],
+  ['failed', 'Failed', 'failed', { status: 'failed' }, hints.moves],
+  ['hardBounced', 'Hard bounces', 'hard_bounce', { deliveryStatus: 'hard_bounce' }, hints.reports],
+  ['complained', 'Complaints', 'complaint', { deliveryStatus: 'complaint' }, hints.reports],
+  ['unknown', 'Unknown', 'delivery_unknown', { status: 'delivery_unknown' }, hints.moves],
 ]
 
 /** Each leads to the messages since the beginning of what is counted; that ends now, as they do. */
@@ -108,21 +117,26 @@ function Totals({ totals, from }: Pick<UsageSeries, 'totals' | 'from'>) {
   const { latencyMs } = totals
   return (
     <section aria-label="Totals">
-      <ul className="grid grid-cols-2 gap-px overflow-hidden rounded-xl border border-line bg-line sm:grid-cols-4 xl:grid-cols-7">
-        {shown.map(([name, words, state, search]) => {
+      <ul className="grid grid-cols-2 gap-px overflow-hidden rounded-xl border border-line bg-line sm:grid-cols-4 xl:grid-cols-8">
+        {shown.map(([name, words, state, search, hint]) => {
           const { icon: Icon } = states[state]
           return (
             <li key={name} className="bg-card">
-              <Link to="/messages" search={{ ...search, from }} className="grid gap-1 px-4 py-3 hover:bg-sunken">
-                <span className="flex items-center gap-1.5 text-xs text-soft">
-                  <Icon aria-hidden className="size-3.5" /> {words}
+              <Link
+                to="/messages"
+                search={{ ...search, from }}
+                title={hint}
+                className="grid gap-1 px-4 py-3 hover:bg-sunken xl:px-2"
+              >
+                <span className="flex items-center gap-1 text-xs text-soft">
+                  <Icon aria-hidden className="size-3.5 shrink-0" /> {words}
                 </span>
                 <span className="text-xl font-semibold tabular-nums">{Number(totals[name]).toLocaleString()}</span>
               </Link>
             </li>
           )
         })}
-        <li className="grid gap-1 bg-card px-4 py-3 max-sm:col-span-2 sm:max-xl:col-span-2">
+        <li className="grid gap-1 bg-card px-4 py-3 xl:px-2">
           <span className="text-xs text-soft">Until sent</span>
           <span className="text-xl font-semibold whitespace-nowrap tabular-nums">
             {latencyMs === undefined ? '–' : duration(latencyMs.p50)}

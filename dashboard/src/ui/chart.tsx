@@ -14,6 +14,7 @@ const lines: readonly (readonly [name: Count, words: string, colour: string, das
   ['delivered', 'Delivered', '--good'],
   ['softBounced', 'Soft bounces', '--warn'],
   ['hardBounced', 'Hard bounces', '--bad'],
+  ['failed', 'Failed', '--bad', [7, 2]],
   ['complained', 'Complaints', '--bad', [2, 2]],
   ['unknown', 'Unknown', '--unknown'],
 ]
@@ -94,11 +95,7 @@ export function Chart({ series }: { readonly series: UsageSeries }) {
       <figcaption className="flex flex-wrap gap-x-4 gap-y-1 text-xs text-soft">
         {lines.map(([name, words, colour, dash]) => (
           <span key={name} className="inline-flex items-center gap-1.5">
-            <span
-              aria-hidden
-              className={`w-3 border-t-2 ${dash === undefined ? '' : 'border-dashed'}`}
-              style={{ borderColor: `var(${colour})` }}
-            />
+            <Mark colour={colour} dash={dash} />
             {words} <span className="tabular-nums">{series.totals[name].toLocaleString()}</span>
           </span>
         ))}
@@ -141,6 +138,22 @@ export function Chart({ series }: { readonly series: UsageSeries }) {
   )
 }
 
+/** A piece of the line as it is drawn: three of them are red, and only their dashes tell them apart. */
+function Mark({ colour, dash }: { readonly colour: string; readonly dash: readonly number[] | undefined }) {
+  return (
+    <svg aria-hidden width="18" height="2" className="shrink-0">
+      <line
+        x2="18"
+        y1="1"
+        y2="1"
+        strokeWidth="2"
+        strokeDasharray={dash?.join(' ')}
+        style={{ stroke: `var(${colour})` }}
+      />
+    </svg>
+  )
+}
+
 type Point = UsageSeries['points'][number]
 type Step = UsageSeries['step']
 
@@ -175,10 +188,7 @@ function Exact({ point, step, isLeft }: { readonly point: Point; readonly step: 
       {told(point).length === 0 && <p className="text-soft">Nothing</p>}
       {told(point).map(([name, words, colour, dash]) => (
         <p key={name} className="flex items-center gap-1.5">
-          <span
-            className={`w-3 border-t-2 ${dash === undefined ? '' : 'border-dashed'}`}
-            style={{ borderColor: `var(${colour})` }}
-          />
+          <Mark colour={colour} dash={dash} />
           <span className="mr-4 text-soft">{words}</span>
           <span className="ml-auto">{point[name].toLocaleString()}</span>
         </p>

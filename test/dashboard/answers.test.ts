@@ -1,0 +1,53 @@
+// What a page answers to somebody who looks for one thing, in a real browser over the whole binary: how many failed, why it was refused, when it can
+// be sent again, where the message of a link is. Pictures are left in test/dashboard/screenshots-answers.
+import { rmSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import type { Page } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { inspect } from '../world/browser.ts'
+import type { JourneyWorkspace } from '../world/journey-workspace.ts'
+import { heading, loaded, signIn, startVisit, type Login, type Visit } from './visit.ts'
+
+const screenshots = fileURLToPath(new URL('screenshots-answers', import.meta.url))
+const soon = { interval: 20, timeout: 15_000 }
+
+let visit: Visit
+let shop: JourneyWorkspace
+let bakery: JourneyWorkspace
+let login: Login
+let page: Page
+const go = (path: string, person = page) => person.goto(`${visit.origin}${path}`)
+const look = (name: string, person = page) => inspect(person, screenshots, name)
+
+beforeAll(async () => {
+  rmSync(screenshots, { recursive: true, force: true })
+  visit = await startVisit()
+  shop = await visit.posthorn.workspace({ name: 'Shop' })
+  bakery = await visit.posthorn.workspace({ name: 'Bakery' })
+  login = await visit.makeLogin('ann@people.example', shop.id, 'owner')
+  await visit.posthorn.cli('user', 'create', '--email', login.email, '--workspace', bakery.id, '--role', 'owner')
+  page = await visit.browser.person()
+  await signIn(page, visit.origin, login)
+  await heading(page, 'Overview')
+  await go(`/?workspace=${shop.id}`)
+}, 360_000)
+afterAll(async () => {
+  await visit?.end()
+  expect(visit?.browser.incidents).toEqual([])
+})
+
+test('the overview counts what failed, leads to it, and says where a list may be shorter than its number', async () => {
+  await shop.settled(await shop.accepted({ recipient: 'policy@simulator.posthorn.test' }))
+  await go('/')
+  const failed = page.getByRole('region', { name: 'Totals' }).getByRole('link', { name: /^Failed/ })
+  await expect.poll(() => failed.innerText(), soon).toMatch(/1$/)
+  const delivered = page.getByRole('region', { name: 'Totals' }).getByRole('link', { name: /^Delivered/ })
+  expect(await delivered.getAttribute('title')).toContain('that stand so now')
+  await page.getByText('As a table').click()
+  await page.getByRole('group', { name: 'Counts over time' }).getByRole('columnheader', { name: 'Failed' }).waitFor()
+  expect(await look('overview')).toEqual([])
+  await failed.click()
+  await heading(page, 'Messages')
+  expect(page.url()).toContain('status=failed')
+  await page.getByRole('link', { name: 'policy@simulator.posthorn.test' }).waitFor()
+})
