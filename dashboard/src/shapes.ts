@@ -36,9 +36,12 @@ import type {
   WebhookLogEntry as WebhookLogEntryShape,
 } from '../../src/contract/management/webhooks.ts'
 import type { FailReason, RetryReason, UnknownReason } from '../../src/domain/attempt.ts'
+import type { BounceClass as BounceClassShape } from '../../src/domain/bounce-rules.ts'
 
 /** Why an attempt ended without a yes: `facts.reason` of its event. */
 export type EndReason = FailReason | RetryReason | UnknownReason
+/** What a refusal was about: `bounce.class`. */
+export type BounceClass = BounceClassShape
 export type WebhookEndpoint = Static<typeof WebhookEndpointShape>
 export type WebhookLogEntry = Static<typeof WebhookLogEntryShape>
 export type WebhookEventDetail = Static<typeof WebhookEventDetailShape>

@@ -51,3 +51,28 @@ test('the overview counts what failed, leads to it, and says where a list may be
   expect(page.url()).toContain('status=failed')
   await page.getByRole('link', { name: 'policy@simulator.posthorn.test' }).waitFor()
 })
+
+test('a refusal is told by what it was about, and then by where it was said', async () => {
+  const story = page.getByRole('region', { name: 'What happened' })
+  const refused = async (recipient: string) => {
+    const id = await shop.accepted({ recipient })
+    await shop.settled(id)
+    await go(`/messages/${id}`)
+    await story.getByRole('heading', { name: 'Refused for good' }).waitFor()
+    return id
+  }
+  const id = await refused('policy@simulator.posthorn.test')
+  await story.getByText('The server refused this mail by its policy').waitFor()
+  expect(await story.getByText('refuses mail for this recipient').count()).toBe(0)
+  expect(await look('refused-by-policy')).toEqual([])
+  await refused('hard-bounce@simulator.posthorn.test')
+  await story.getByText('The server knows no such recipient.').waitFor()
+  // Words that no rule knows.
+  await visit.posthorn.query(
+    `update events set facts = jsonb_set(facts::jsonb, '{bounce,class}', '"unknown"')
+      where message_id = $1 and type = 'message.soft_bounced'`,
+    [id],
+  )
+  await go(`/messages/${id}`)
+  await story.getByText('The server refuses mail for this recipient.').waitFor()
+})

@@ -2,7 +2,7 @@
 // those who want them. Everything that comes from outside is text here, and never anything else.
 import { Ban, ChevronRight, type LucideIcon } from 'lucide-react'
 import { Fragment, type ReactNode } from 'react'
-import type { EndReason, MessageTimeline, TimelineAttempt, TimelineEvent } from '../shapes.ts'
+import type { BounceClass, EndReason, MessageTimeline, TimelineAttempt, TimelineEvent } from '../shapes.ts'
 import { states, tones, type Tone } from '../ui/badge.tsx'
 import { ClockTime, duration, Time } from '../ui/time.tsx'
 import { Posts } from './posts.tsx'
@@ -75,6 +75,30 @@ const reasons = {
   assumed_sent: 'After a restore nobody knew whether it was sent; an operator decided to leave it so.',
 } as const satisfies Record<EndReason, string>
 
+/** What a refusal for good was about, by its words: a server that refuses at RCPT TO may mean the mail or us, and not the recipient. */
+const refusals = {
+  policy:
+    'The server refused this mail by its policy: for what it holds, who sent it or where it comes from. The recipient is not to blame.',
+  content: 'The server refuses the content, or its size. The recipient is not to blame.',
+  sender: 'The server refuses mail from this sender. The recipient is not to blame.',
+  capacity: 'The recipient’s mailbox is full.',
+  system: 'Something is wrong at the server or on the way to it. The recipient is not to blame.',
+  temporary: 'The server speaks of something that passes, and yet refused for good.',
+  bad_mailbox: 'The server knows no such recipient.',
+  bad_domain: 'The recipient’s domain takes no mail.',
+  inactive: 'The recipient’s mailbox is not in use any more.',
+} as const satisfies Partial<Record<BounceClass, string>>
+
+/** By the class where there is one, else by the stage. The class stands in the report that the same reply became. */
+function reasonOf({ reason, attempt }: Facts, events: readonly TimelineEvent[]): string | undefined {
+  if (reason === undefined) return undefined
+  const told = events
+    .map(({ facts }) => (facts ?? {}) as Facts)
+    .find(({ bounce, attempt: of }) => bounce?.source === 'smtp' && of === attempt)?.bounce?.class
+  const byClass = reason.endsWith('_5xx') ? (refusals as Readonly<Record<string, string>>)[told ?? ''] : undefined
+  return byClass ?? (reasons as Readonly<Record<string, string>>)[reason] ?? reason
+}
+
 /** Failed by the other side's word; all else was given up here. */
 const refusedFor: ReadonlySet<string | undefined> = new Set<EndReason>([
   'mail_5xx',
@@ -134,7 +158,7 @@ export function Story({ timeline }: { readonly timeline: MessageTimeline }) {
             after={tookMs > 0 ? `+${duration(tookMs)}` : ''}
             isLast={index === events.length - 1 && queue === undefined}
           >
-            <Words event={event} facts={facts} />
+            <Words event={event} facts={facts} meaning={reasonOf(facts, events)} />
             {attempt !== undefined && <Dialogue attempt={attempt} />}
             {event.webhook !== undefined && <Posts id={event.id} webhook={event.webhook} />}
           </Step>
@@ -221,9 +245,16 @@ function Step({
   )
 }
 
-function Words({ event, facts }: { readonly event: TimelineEvent; readonly facts: Facts }) {
-  const { reason, smtp, bounce, nextAttemptAt, suppressed, errorMessage } = facts
-  const meaning = reason === undefined ? undefined : ((reasons as Readonly<Record<string, string>>)[reason] ?? reason)
+function Words({
+  event,
+  facts,
+  meaning,
+}: {
+  readonly event: TimelineEvent
+  readonly facts: Facts
+  readonly meaning: string | undefined
+}) {
+  const { smtp, bounce, nextAttemptAt, suppressed, errorMessage } = facts
   const theirs = smtp?.reply ?? facts.event?.detail
   return (
     <>
