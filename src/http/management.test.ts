@@ -330,6 +330,10 @@ describe('sending an unknown message again', () => {
     expect(answer.json<{ error: string }>().error).toMatch(/too early/)
     expect(Number(answer.headers['retry-after'])).toBeGreaterThan(limits.sendAgainGraceSeconds - 60)
     expect(await messages()).toBe(before)
+    // What the page of the message says of it.
+    const { sendAgainAt } = (await owner.ask('GET', `/messages/${id}/timeline`)).json<{ sendAgainAt?: string }>()
+    const finishedAt = await office.world.value<Date>('select finished_at from messages where id = $1', [id])
+    expect(sendAgainAt).toBe(new Date(finishedAt.getTime() + limits.sendAgainGraceSeconds * 1000).toISOString())
   })
 
   test('makes one new message with its own id, however often and however many at once ask', async () => {
@@ -343,10 +347,9 @@ describe('sending an unknown message again', () => {
     expect(await messages()).toBe(before + 1)
     const [newId] = [...made]
     expect(answers.filter((answer) => answer.headers['idempotent-replayed'] === 'true')).toHaveLength(2)
-    expect((await owner.ask('GET', `/messages/${id}/timeline`)).json()).toMatchObject({
-      processingStatus: 'delivery_unknown',
-      sentAgainAs: newId,
-    })
+    const told = (await owner.ask('GET', `/messages/${id}/timeline`)).json<object>()
+    expect(told).toMatchObject({ processingStatus: 'delivery_unknown', sentAgainAs: newId })
+    expect(told).not.toHaveProperty('sendAgainAt')
     const story = await owner.ask('GET', `/messages/${newId}/timeline`)
     expect(story.json()).toMatchObject({
       sentAgainFor: id,

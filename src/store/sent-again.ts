@@ -52,7 +52,8 @@ const files = sql(
 const links = sql(
   'sent-again',
   `select (select again_id from sent_again where workspace_id = $1 and message_id = $2) "sentAgainAs",
-          (select message_id from sent_again where workspace_id = $1 and again_id = $2 limit 1) "sentAgainFor"`,
+          (select message_id from sent_again where workspace_id = $1 and again_id = $2 limit 1) "sentAgainFor",
+          (select finished_at from messages where workspace_id = $1 and id = $2 and status = 'delivery_unknown') "unknownSince"`,
 )
 
 export async function readReplaceable(
@@ -101,13 +102,19 @@ export async function readFiles(db: Db, workspace: WorkspaceId, id: MessageId): 
 export interface SentAgain {
   readonly sentAgainAs?: string
   readonly sentAgainFor?: string
+  /** While nobody can know what became of it. */
+  readonly unknownSince?: Date
 }
 
 export async function readSentAgain(db: Db, workspace: WorkspaceId, id: MessageId): Promise<SentAgain> {
-  const [row] = await db.rows<{ sentAgainAs: string | null; sentAgainFor: string | null }>(links, [workspace, id])
+  const [row] = await db.rows<{ sentAgainAs: string | null; sentAgainFor: string | null; unknownSince: Date | null }>(
+    links,
+    [workspace, id],
+  )
   return {
     ...(row?.sentAgainAs != null && { sentAgainAs: row.sentAgainAs }),
     ...(row?.sentAgainFor != null && { sentAgainFor: row.sentAgainFor }),
+    ...(row?.unknownSince != null && { unknownSince: row.unknownSince }),
   }
 }
 

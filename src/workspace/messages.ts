@@ -109,14 +109,19 @@ export async function timelineOf(
   db: Db,
   { workspaceId, scopes }: Pick<By, 'workspaceId' | 'scopes'>,
   id: MessageId,
-): Promise<Timeline & SentAgain> {
-  const [timeline, again] = await Promise.all([
+): Promise<Timeline & Omit<SentAgain, 'unknownSince'> & { readonly sendAgainAt?: Date }> {
+  const [timeline, { unknownSince, ...again }] = await Promise.all([
     readTimeline(db, workspaceId, id, { webhooks: scopes.has('webhooks.read') }),
     readSentAgain(db, workspaceId, id),
   ])
   if (timeline === undefined)
     throw new Mistake('No message with this id exists in your workspace.', { code: 'not_found' })
-  return { ...timeline, ...again }
+  const isWaiting = unknownSince !== undefined && again.sentAgainAs === undefined
+  return {
+    ...timeline,
+    ...again,
+    ...(isWaiting && { sendAgainAt: new Date(unknownSince.getTime() + limits.sendAgainGraceSeconds * 1000) }),
+  }
 }
 
 export interface Refused {

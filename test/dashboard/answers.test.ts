@@ -3,10 +3,10 @@
 import { rmSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import type { Page } from 'playwright-core'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, test } from 'vitest'
 import { inspect } from '../world/browser.ts'
 import type { JourneyWorkspace } from '../world/journey-workspace.ts'
-import { heading, loaded, signIn, startVisit, type Login, type Visit } from './visit.ts'
+import { heading, signIn, startVisit, type Login, type Visit } from './visit.ts'
 
 const screenshots = fileURLToPath(new URL('screenshots-answers', import.meta.url))
 const soon = { interval: 20, timeout: 15_000 }
@@ -75,4 +75,21 @@ test('a refusal is told by what it was about, and then by where it was said', as
   )
   await go(`/messages/${id}`)
   await story.getByText('The server refuses mail for this recipient.').waitFor()
+})
+
+test('sending again is not offered before it can be done, and then by itself', async () => {
+  const id = await shop.accepted({ recipient: 'unknown@simulator.posthorn.test' })
+  await shop.settled(id)
+  const person = await visit.browser.person()
+  await signIn(person, visit.origin, login)
+  await heading(person, 'Overview')
+  await person.clock.install({ time: Date.now() })
+  await go(`/messages/${id}?workspace=${shop.id}`, person)
+  const button = person.getByRole('button', { name: 'Send again as a new message' })
+  await person.getByText(/possible from \d\d:\d\d/).waitFor()
+  expect(await button.isDisabled()).toBe(true)
+  expect(await look('too-early', person)).toEqual([])
+  await person.clock.fastForward('15:01')
+  await expect.poll(() => button.isEnabled(), soon).toBe(true)
+  expect(await person.getByText(/possible from/).count()).toBe(0)
 })

@@ -13,7 +13,7 @@ import { Id } from '../ui/copy.tsx'
 import { Confirm } from '../ui/dialog.tsx'
 import { Card, Facts, Page } from '../ui/page.tsx'
 import { Answered } from '../ui/states.tsx'
-import { exactly, Time } from '../ui/time.tsx'
+import { exactly, notBefore, Time, useNow } from '../ui/time.tsx'
 import { titleOf } from './messages.tsx'
 import { Preview } from './preview.tsx'
 import { Story } from './story.tsx'
@@ -133,11 +133,7 @@ function UnknownBanner({ timeline }: { readonly timeline: MessageTimeline }) {
             It was sent again as <MessageLink id={timeline.sentAgainAs} />.
           </p>
         ) : (
-          maySend && (
-            <div>
-              <Button onClick={() => setAsking(true)}>Send again as a new message…</Button>
-            </div>
-          )
+          maySend && <SendAgainButton from={timeline.sendAgainAt} onClick={() => setAsking(true)} />
         )}
       </div>
       <Confirm
@@ -152,6 +148,24 @@ function UnknownBanner({ timeline }: { readonly timeline: MessageTimeline }) {
         then have it twice. This can be done once.
       </Confirm>
     </section>
+  )
+}
+
+/** Not before its delivery can no longer end by itself: until then the service would refuse. */
+function SendAgainButton({ from, onClick }: { readonly from: string | undefined; readonly onClick: () => void }) {
+  const now = useNow(1_000)
+  const at = from === undefined ? now : Date.parse(from)
+  return (
+    <div className="flex flex-wrap items-center gap-x-3 gap-y-1">
+      <Button disabled={now < at} onClick={onClick}>
+        Send again as a new message…
+      </Button>
+      {now < at && (
+        <span className="text-sm" title={exactly(new Date(at))}>
+          possible from {notBefore(at)}: until then its outcome may still become known
+        </span>
+      )}
+    </div>
   )
 }
 

@@ -35,11 +35,15 @@ export function said(at: Date, now: number): string {
 
 export const exactly = (at: Date): string => exact.format(at)
 
+const toTheMinute = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit' })
+/** `14:35`, of something that is not before: never a minute early. */
+export const notBefore = (at: number): string => toTheMinute.format(Math.ceil(at / 60_000) * 60_000)
+
 /** Of a day that is counted in UTC: in another zone its beginning is on another day. */
 export const utcDay = (at: Date): string => `${dayInUtc.format(at)} (UTC)`
 
 /** `now`, once a second while it matters to somebody. */
-function useNow(everyMs: number): number {
+export function useNow(everyMs: number): number {
   const [now, set] = useState(() => Date.now())
   useEffect(() => {
     const timer = setInterval(() => set(Date.now()), everyMs)

@@ -96,6 +96,11 @@ export const MessageTimeline = Type.Object(
         { description: 'Its place in the queue while it is not final.' },
       ),
     ),
+    sendAgainAt: Type.Optional(
+      time(
+        'From when on it can be sent again, where nobody can know its outcome: before, its delivery may still end by itself. Left out where it was.',
+      ),
+    ),
     sentAgainAs: Type.Optional(uuid('The message that was sent in its place.')),
     sentAgainFor: Type.Optional(uuid('The unknown message in whose place this one was sent.')),
   },

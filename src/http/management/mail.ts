@@ -25,7 +25,7 @@ export function mailRoutes({ member, office }: Desk): void {
   })
 
   member(operations.readTimeline, async ({ by, path }) => {
-    const { events, reports, attempts, queue, sentAgainAs, sentAgainFor, ...record } = await timelineOf(
+    const { events, reports, attempts, queue, sendAgainAt, sentAgainAs, sentAgainFor, ...record } = await timelineOf(
       office.db,
       by,
       path['messageId'] as MessageId,
@@ -39,6 +39,7 @@ export function mailRoutes({ member, office }: Desk): void {
       reports: told.events,
       attempts: attempts.map((attempt) => ({ ...attempt, facts: { ...attempt.facts } })),
       ...(queue && { queue }),
+      ...(sendAgainAt && { sendAgainAt }),
       ...(sentAgainAs && { sentAgainAs }),
       ...(sentAgainFor && { sentAgainFor }),
     }
