@@ -6,7 +6,7 @@ import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { inspect } from '../world/browser.ts'
 import type { JourneyWorkspace } from '../world/journey-workspace.ts'
-import { heading, signIn, startVisit, type Login, type Visit } from './visit.ts'
+import { heading, loaded, signIn, startVisit, type Login, type Visit } from './visit.ts'
 
 const screenshots = fileURLToPath(new URL('screenshots-answers', import.meta.url))
 const soon = { interval: 20, timeout: 15_000 }
@@ -92,4 +92,45 @@ test('sending again is not offered before it can be done, and then by itself', a
   await person.clock.fastForward('15:01')
   await expect.poll(() => button.isEnabled(), soon).toBe(true)
   expect(await person.getByText(/possible from/).count()).toBe(0)
+})
+
+test('a phone shows all of a list, however long its words are', { timeout: 180_000 }, async () => {
+  const long = `${'a'.repeat(60)}@${'b'.repeat(60)}.example`
+  await shop.settled(await shop.accepted({ recipient: long, subject: 'A long subject '.repeat(12).trim() }))
+  const waiting = await shop.accepted({ recipient: 'deferred@simulator.posthorn.test' })
+  await shop.until(waiting, ({ processingStatus }) => processingStatus === 'retrying')
+  await visit.posthorn.query(
+    `insert into suppressions (workspace_id, recipient_key, recipient, reason, rule, evidence)
+     values ($1, $2, $2, 'hard_bounce', 'bad-mailbox-code', '550 5.1.1 No such user here, whoever that may have been')`,
+    [shop.id, long],
+  )
+  await shop.send({ recipient: long })
+  const findings: string[] = []
+  for (const path of [
+    '',
+    'messages',
+    'refused',
+    'suppressions',
+    'sandbox',
+    'domains',
+    'mailboxes',
+    'settings',
+    'members',
+    'audit',
+    'webhook',
+    'account',
+  ]) {
+    await go(`/${path}`)
+    await loaded(page)
+    findings.push(...(await look(`phone-${path === '' ? 'overview' : path}`)))
+  }
+  const operator = await visit.browser.person()
+  await signIn(operator, visit.origin, visit.owner)
+  await heading(operator, 'Overview')
+  for (const path of ['queue', 'plans', 'workspaces', 'feedback', 'health']) {
+    await go(`/operator/${path}`, operator)
+    await loaded(operator)
+    findings.push(...(await look(`phone-operator-${path}`, operator)))
+  }
+  expect(findings).toEqual([])
 })

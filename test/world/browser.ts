@@ -56,7 +56,12 @@ export async function startBrowser(origin: string, args: readonly string[] = [])
 const desktop = { width: 1280, height: 900 }
 const phone = { width: 390, height: 844 }
 
-/** Pictures of a page as it is, for people to look at; what an accessibility checker finds in it; and whether a phone must scroll sideways. */
+/** Lists and cells of lists that are wider than their box: nobody sees that there is more. A table that somebody opens may be. */
+const cutOff = `[...document.querySelectorAll('[role=group]:has(> table), [role=group] > table td')]
+  .filter((box) => box.closest('details') === null && box.scrollWidth > box.clientWidth)
+  .map((box) => 'all of ' + (box.ariaLabel ?? box.textContent))`
+
+/** Pictures of a page as it is, for people to look at; what an accessibility checker finds in it; and whether a phone must scroll sideways, the page or a list. */
 export async function inspect(page: Page, folder: string, name: string): Promise<string[]> {
   mkdirSync(folder, { recursive: true })
   const findings: string[] = []
@@ -74,6 +79,7 @@ export async function inspect(page: Page, folder: string, name: string): Promise
   await picture('phone')
   const width = await page.evaluate<number>('document.documentElement.scrollWidth')
   if (width > phone.width) findings.push(`${name}: on a phone it is ${width} pixels wide`)
+  for (const cut of await page.evaluate<string[]>(cutOff)) findings.push(`${name}: on a phone one does not see ${cut}`)
   await page.setViewportSize(desktop)
   return findings
 }

@@ -63,7 +63,7 @@ export function Domains() {
                     head: 'State',
                     cell: ({ status }) => <DomainBadge status={status} />,
                   },
-                  { head: 'Added', cell: ({ createdAt }) => <Time at={createdAt} />, align: 'right' },
+                  { head: 'Added', cell: ({ createdAt }) => <Time at={createdAt} />, align: 'right', wideOnly: true },
                 ]}
               />
             )

@@ -49,8 +49,8 @@ export const messageColumns: readonly Column<MessageListItem>[] = [
     wideOnly: true,
   },
   { head: 'State', cell: ({ status }) => <StateBadge state={status} /> },
-  { head: 'Provider says', cell: ({ deliveryStatus }) => <StateBadge state={deliveryStatus} /> },
-  { head: 'Accepted', cell: ({ createdAt }) => <Time at={createdAt} />, align: 'right' },
+  { head: 'Provider says', cell: ({ deliveryStatus }) => <StateBadge state={deliveryStatus} />, wideOnly: true },
+  { head: 'Accepted', cell: ({ createdAt }) => <Time at={createdAt} />, align: 'right', wideOnly: true },
 ]
 
 const isId = /^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/i

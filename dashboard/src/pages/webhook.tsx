@@ -334,7 +334,7 @@ function Log({ isActive }: { readonly isActive: boolean }) {
               },
             },
             { head: 'Id', cell: ({ id }) => <Id id={id} short />, wideOnly: true },
-            { head: 'When', cell: ({ createdAt }) => <Time at={createdAt} />, align: 'right' },
+            { head: 'When', cell: ({ createdAt }) => <Time at={createdAt} />, align: 'right', wideOnly: true },
           ]}
         />
       )}

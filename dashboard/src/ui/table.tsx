@@ -1,11 +1,12 @@
-// Rows to scan with the eye. On a phone a table scrolls in its own box, and the page does not; what has no column there stands below the first.
+// Rows to scan with the eye. A phone has room for two columns, the first and one beside it; the others stand below the first. Nothing is cut off there,
+// and nothing scrolls sideways: nobody would know that one can.
 import { useState, useSyncExternalStore, type ReactNode } from 'react'
 
 export interface Column<Row> {
   readonly head: string
   readonly cell: (row: Row) => ReactNode
   readonly align?: 'right'
-  /** Where there is little room it stands below the first cell, under its head. */
+  /** Where there is little room it stands below the first cell, with its head. Of the others the last stands beside the first. */
   readonly wideOnly?: boolean
 }
 
@@ -21,7 +22,8 @@ export function Table<Row>({
   readonly keyOf: (row: Row) => string
 }) {
   const isWide = useIsWide()
-  const shown = columns.filter(({ wideOnly }) => isWide || wideOnly !== true)
+  const beside = columns.findLast(({ wideOnly }) => wideOnly !== true)
+  const shown = isWide ? columns : columns.filter((column, index) => index === 0 || column === beside)
   const below = columns.filter((column) => !shown.includes(column))
   const place = ({ align }: Column<Row>) => `px-3 sm:px-5 ${align === 'right' ? 'text-right' : 'text-left'}`
   return (
@@ -30,11 +32,11 @@ export function Table<Row>({
       <table className="w-full border-collapse text-sm">
         <thead>
           <tr className="border-b border-line">
-            {shown.map((column) => (
+            {shown.map((column, index) => (
               <th
                 key={column.head}
                 scope="col"
-                className={`${place(column)} py-2 text-xs font-medium whitespace-nowrap text-soft`}
+                className={`${place(column)} ${isWide || index === 0 ? '' : 'pl-0'} py-2 text-xs font-medium whitespace-nowrap text-soft`}
               >
                 {column.head === '' ? <span className="sr-only">Actions</span> : column.head}
               </th>
@@ -47,7 +49,7 @@ export function Table<Row>({
               {shown.map((column, index) => (
                 <td
                   key={column.head}
-                  className={`${place(column)} max-w-60 py-2.5 break-words ${below.length > 0 ? 'align-top' : 'align-middle'}`}
+                  className={`${place(column)} py-2.5 ${isWide ? 'max-w-60 break-words' : index === 0 ? narrowFirst : 'pl-0'} ${below.length > 0 ? 'align-top' : 'align-middle'}`}
                 >
                   {column.cell(row)}
                   {index === 0 && <Below columns={below} row={row} />}
@@ -61,6 +63,9 @@ export function Table<Row>({
   )
 }
 
+/** What the cell beside it leaves, however long its words are. */
+const narrowFirst = 'w-full max-w-0 wrap-anywhere'
+
 function Below<Row>({ columns, row }: { readonly columns: readonly Column<Row>[]; readonly row: Row }) {
   const told = columns.flatMap(({ head, cell }) => {
     const content = cell(row)
@@ -70,9 +75,10 @@ function Below<Row>({ columns, row }: { readonly columns: readonly Column<Row>[]
   return (
     <dl className="mt-1.5 grid gap-1 text-xs">
       {told.map(([head, content]) => (
-        <div key={head}>
+        // In one line where both have room.
+        <div key={head} className="flex flex-wrap items-baseline gap-x-2">
           <dt className="text-soft">{head}</dt>
-          <dd className="wrap-anywhere">{content}</dd>
+          <dd className="max-w-full wrap-anywhere">{content}</dd>
         </div>
       ))}
     </dl>
