@@ -32,17 +32,26 @@ export function lookAt(id: string | undefined): void {
 type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
 export async function ask<Answer>(method: Method, path: string, body?: unknown, signal?: AbortSignal): Promise<Answer> {
-  const text = await answerTo(method, path, body, signal)
+  return readable(await answerTo(method, path, body, signal)) as Answer
+}
+
+function readable(text: string): unknown {
   const answer = text === '' ? undefined : parsed(text)
   // A page of a proxy, with "200".
   if (text !== '' && answer === undefined) throw new UnreachableError(unreadable)
-  return answer as Answer
+  return answer
 }
 
 /** What is no JSON, as it comes. */
 export const read = (path: string): Promise<string> => answerTo('GET', path)
 
-async function answerTo(method: Method, path: string, body?: unknown, signal?: AbortSignal): Promise<string> {
+async function answerTo(
+  method: Method,
+  path: string,
+  body?: unknown,
+  signal?: AbortSignal,
+  workspace = workspaceId,
+): Promise<string> {
   const response = await unbroken(
     fetch(path, {
       method,
@@ -52,7 +61,7 @@ async function answerTo(method: Method, path: string, body?: unknown, signal?: A
         // No other site can make a browser say this (attack T8).
         ...(method !== 'GET' && { 'x-posthorn-csrf': '1' }),
         ...(body !== undefined && { 'content-type': 'application/json' }),
-        ...(workspaceId !== undefined && { 'x-posthorn-workspace': workspaceId }),
+        ...(workspace !== undefined && { 'x-posthorn-workspace': workspace }),
       },
       ...(body !== undefined && { body: JSON.stringify(body) }),
       ...(signal !== undefined && { signal }),
@@ -86,6 +95,10 @@ function parsed(text: string): unknown {
 
 export const get = <Answer>(path: string, signal?: AbortSignal): Promise<Answer> =>
   ask<Answer>('GET', path, undefined, signal)
+
+/** Of another workspace than the one that is looked at. */
+export const getIn = async <Answer>(workspace: string, path: string, signal: AbortSignal): Promise<Answer> =>
+  readable(await answerTo('GET', path, undefined, signal, workspace)) as Answer
 
 /** `/path?a=1` of what is set. */
 export function withQuery(path: string, query: Readonly<Record<string, string | number | undefined>>): string {

@@ -87,6 +87,9 @@ export function SignedIn({ children }: { readonly children: ReactNode }) {
     if (id !== undefined && person.current !== undefined && person.current !== id) location.reload()
     person.current = id
   }, [id])
+  const workspaces = query.data?.workspaces ?? []
+  const workspace = workspaces.find(({ workspaceId }) => workspaceId === chosen) ?? workspaces[0]
+  useRemembered(workspace?.workspaceId)
   if (query.isError && isSignedOut(query.error)) {
     // The session has ended while somebody looked: nothing that was read may stay in the page.
     const to = location.href.slice(location.origin.length)
@@ -95,8 +98,6 @@ export function SignedIn({ children }: { readonly children: ReactNode }) {
   }
   if (query.data === undefined)
     return query.isError ? <Failed error={query.error} again={() => void query.refetch()} /> : <Loading />
-  const { workspaces } = query.data
-  const workspace = workspaces.find(({ workspaceId }) => workspaceId === chosen) ?? workspaces[0]
   lookAt(workspace?.workspaceId)
   const choose = (id: string) => {
     remember(id)
@@ -108,19 +109,38 @@ export function SignedIn({ children }: { readonly children: ReactNode }) {
   return <Context value={{ session: query.data, workspace, choose }}>{children}</Context>
 }
 
+/** Each tab has its own, and a new one begins with what was looked at last. */
+const memories = [() => sessionStorage, () => localStorage]
 let last: string | undefined
 function remembered(): string | undefined {
-  try {
-    return localStorage.getItem('workspace') ?? undefined
-  } catch {
-    return last
+  for (const memory of memories) {
+    try {
+      const id = memory().getItem('workspace')
+      if (id !== null) return id
+    } catch {
+      // A browser may keep nothing.
+    }
   }
+  return last
 }
 export function remember(id: string): void {
   last = id
-  try {
-    localStorage.setItem('workspace', id)
-  } catch {
-    // It then holds until the page is left.
+  for (const memory of memories) {
+    try {
+      memory().setItem('workspace', id)
+    } catch {
+      // It then holds until the page is left.
+    }
   }
+}
+
+/** Also what nobody has chosen here: in another tab somebody may choose another one. Who goes back to a tab opens new ones from there. */
+function useRemembered(id: string | undefined): void {
+  useEffect(() => {
+    if (id === undefined) return
+    const keep = () => remember(id)
+    keep()
+    window.addEventListener('focus', keep)
+    return () => window.removeEventListener('focus', keep)
+  }, [id])
 }

@@ -3,7 +3,7 @@
 import { rmSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import type { Page } from 'playwright-core'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { inspect } from '../world/browser.ts'
 import type { JourneyWorkspace } from '../world/journey-workspace.ts'
 import { heading, loaded, signIn, startVisit, type Login, type Visit } from './visit.ts'
@@ -133,4 +133,56 @@ test('a phone shows all of a list, however long its words are', { timeout: 180_0
     findings.push(...(await look(`phone-operator-${path}`, operator)))
   }
   expect(findings).toEqual([])
+})
+
+describe('with two workspaces', () => {
+  const shown = (person: Page) => person.getByRole('button', { name: 'Change the workspace' }).textContent()
+  const arrive = async () => {
+    const person = await visit.browser.person()
+    await signIn(person, visit.origin, login)
+    await heading(person, 'Overview')
+    return person
+  }
+
+  test('each tab keeps its own, and a new one begins with what was looked at last', async () => {
+    const first = await arrive()
+    await go(`/?workspace=${shop.id}`, first)
+    await heading(first, 'Overview')
+    const second = await first.context().newPage()
+    await go('/messages', second)
+    await heading(second, 'Messages')
+    expect(await shown(second)).toContain('Shop')
+    await first.getByRole('button', { name: 'Change the workspace' }).click()
+    await first.getByRole('menuitem', { name: 'Bakery', exact: true }).click()
+    await expect.poll(() => shown(first), soon).toContain('Bakery')
+    await second.reload()
+    await heading(second, 'Messages')
+    expect(await shown(second)).toContain('Shop')
+    await first.reload()
+    await heading(first, 'Overview')
+    expect(await shown(first)).toContain('Bakery')
+  })
+
+  test('a link to a message of the other one leads there, and to one of nobody nowhere', async () => {
+    const id = await bakery.accepted({ recipient: 'ann@example.com', subject: 'Fresh bread' })
+    const person = await arrive()
+    await go(`/?workspace=${shop.id}`, person)
+    await heading(person, 'Overview')
+    await go(`/messages/${id}`, person)
+    await person.getByText('No message with this id exists in your workspace.').waitFor()
+    const change = person.getByRole('button', { name: 'Change to Bakery' })
+    await change.waitFor()
+    expect(await look('elsewhere', person)).toEqual([])
+    await change.click()
+    await heading(person, 'Fresh bread')
+    expect(await shown(person)).toContain('Bakery')
+    const asked = person.waitForResponse(
+      (response) => response.url().includes('/timeline') && response.status() === 404,
+    )
+    await go('/messages/0199f1c2-0000-7000-8000-00000000000c', person)
+    await asked
+    await person.getByText('No message with this id exists in your workspace.').waitFor()
+    await loaded(person)
+    expect(await person.getByRole('button', { name: /^Change to/ }).count()).toBe(0)
+  })
 })

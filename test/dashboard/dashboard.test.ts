@@ -391,15 +391,15 @@ describe('words of strangers', () => {
       )
     const refused = await hostile.accepted({ recipient: 'ann@rude.example', subject: script })
     await Promise.all([...ids.map((id) => shop.settled(id)), hostile.settled(refused)])
-    await page.evaluate(`localStorage.setItem('workspace', ${JSON.stringify(shop.id)})`)
+    await page.evaluate(`sessionStorage.setItem('workspace', ${JSON.stringify(shop.id)})`)
     await go('/messages')
     await page.getByText('javascript:alert(5)').first().waitFor()
     await go(`/messages/${ids[0]}`)
     await heading(script)
-    await page.evaluate(`localStorage.setItem('workspace', ${JSON.stringify(hostile.id)})`)
+    await page.evaluate(`sessionStorage.setItem('workspace', ${JSON.stringify(hostile.id)})`)
     await go(`/messages/${refused}`)
     await page.getByRole('blockquote').getByText(script).first().waitFor()
-    await page.evaluate(`localStorage.setItem('workspace', 'none')`)
+    await page.evaluate(`sessionStorage.setItem('workspace', 'none')`)
     await posthorn.query(
       `insert into sandbox_mail (id, received_at, envelope_from, recipient, content, workspace_id)
        values ($1, now(), '', 'ann@example.com', $2, $3)`,
@@ -409,7 +409,7 @@ describe('words of strangers', () => {
         shop.id,
       ],
     )
-    await page.evaluate(`localStorage.setItem('workspace', ${JSON.stringify(shop.id)})`)
+    await page.evaluate(`sessionStorage.setItem('workspace', ${JSON.stringify(shop.id)})`)
     await go('/sandbox/0199f1c2-0000-7000-8000-0000000000aa')
     await page.getByText('This mail has only HTML').waitFor()
     expect(browser.incidents).toEqual([])

@@ -306,14 +306,14 @@ test('a workspace gets another name, which the menu says at once, and drops what
 
 test('whose plan does not include sending is told whom to ask for another', async () => {
   await visit.posthorn.cli('workspace', 'set', bakery.id, '--plan', 'free')
-  await page.evaluate(`localStorage.setItem('workspace', ${JSON.stringify(bakery.id)})`)
+  await page.evaluate(`sessionStorage.setItem('workspace', ${JSON.stringify(bakery.id)})`)
   await go('/')
   await page.getByRole('link', { name: 'Change it' }).click()
   await heading(page, 'Another plan')
   await page.getByText('Plans are given by whoever runs this Posthorn').waitFor()
   await page.getByText(bakery.id).waitFor()
   await visit.posthorn.cli('workspace', 'set', bakery.id, '--plan', 'unlimited')
-  await page.evaluate(`localStorage.setItem('workspace', ${JSON.stringify(shop.id)})`)
+  await page.evaluate(`sessionStorage.setItem('workspace', ${JSON.stringify(shop.id)})`)
 })
 
 describe('words that are too long, or none, or turned around', () => {
@@ -376,7 +376,7 @@ describe('words that are too long, or none, or turned around', () => {
     const own = await visit.browser.person()
     await signIn(own, visit.origin, login)
     await heading(own, 'Overview')
-    await own.evaluate(`localStorage.setItem('workspace', ${JSON.stringify(shop.id)})`)
+    await own.evaluate(`sessionStorage.setItem('workspace', ${JSON.stringify(shop.id)})`)
     await own.goto(`${visit.origin}/messages/${id}`)
     await own.getByRole('heading', { name: 'Refused for good' }).waitFor()
     await visit.posthorn.query(

@@ -3,7 +3,7 @@ import { useQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useParams } from '@tanstack/react-router'
 import { CircleHelp } from 'lucide-react'
 import { useState } from 'react'
-import { ask, get, useChange } from '../api.ts'
+import { ApiError, ask, get, useChange } from '../api.ts'
 import { useIntervalOf } from '../live.ts'
 import { useMay } from '../session.tsx'
 import type { MessageTimeline } from '../shapes.ts'
@@ -14,12 +14,15 @@ import { Confirm } from '../ui/dialog.tsx'
 import { Card, Facts, Page } from '../ui/page.tsx'
 import { Answered } from '../ui/states.tsx'
 import { exactly, notBefore, Time, useNow } from '../ui/time.tsx'
+import { Elsewhere } from './elsewhere.tsx'
 import { titleOf } from './messages.tsx'
 import { Preview } from './preview.tsx'
 import { Story } from './story.tsx'
 
 const isOpen = (timeline: MessageTimeline | undefined): boolean =>
   timeline === undefined || ['queued', 'sending', 'retrying'].includes(timeline.processingStatus)
+
+const isMissing = (error: Error | null): boolean => error instanceof ApiError && error.status === 404
 
 /** Until something may be told of a post to the webhook; Infinity where nothing is under way. */
 function postPauseMs(timeline: MessageTimeline | undefined): number {
@@ -37,8 +40,15 @@ export function MessagePage() {
     queryKey: ['message', messageId],
     queryFn: ({ signal }) => get<MessageTimeline>(`/api/v1/messages/${messageId}/timeline`, signal),
     // The stream tells of messages alone; posts to webhooks are looked for when they are due.
-    refetchInterval: ({ state }) => Math.min(postPauseMs(state.data), interval(isOpen(state.data) ? 1_000 : 15_000)),
+    refetchInterval: ({ state }) =>
+      !isMissing(state.error) && Math.min(postPauseMs(state.data), interval(isOpen(state.data) ? 1_000 : 15_000)),
   })
+  if (isMissing(query.error) && query.error !== null && query.data === undefined)
+    return (
+      <Page key={messageId} title="Message">
+        <Elsewhere id={messageId} error={query.error} />
+      </Page>
+    )
   return (
     <Page
       key={messageId}
