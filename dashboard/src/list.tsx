@@ -3,11 +3,12 @@ import { useInfiniteQuery } from '@tanstack/react-query'
 import { useEffect, type ReactNode } from 'react'
 import { get, withQuery } from './api.ts'
 import { isLong, useIntervalOf } from './live.ts'
-import type { PageOf } from './shapes.ts'
 import { Button } from './ui/button.tsx'
 import { FormMistake } from './ui/field.tsx'
 import { Failed, Loading } from './ui/states.tsx'
 import { Table, type Column } from './ui/table.tsx'
+
+type Answer<Item> = Readonly<Record<string, readonly Item[] | string>> & { readonly next?: string }
 
 export function PagedTable<Item>({
   name,
@@ -18,6 +19,8 @@ export function PagedTable<Item>({
   keyOf,
   empty,
   refreshMs,
+  member = 'items',
+  cursor = 'cursor',
 }: {
   /** Of the data, for reading it again after a change. */
   readonly name: string
@@ -28,16 +31,23 @@ export function PagedTable<Item>({
   readonly keyOf: (item: Item) => string
   readonly empty: ReactNode
   readonly refreshMs?: number
+  /** What the answer calls its rows, and the question where the page before ended: the log of webhooks has words of its own. */
+  readonly member?: string
+  readonly cursor?: string
 }) {
   const interval = useIntervalOf(name)
   const pages = useInfiniteQuery({
     queryKey: [name, query],
     initialPageParam: undefined as string | undefined,
-    queryFn: ({ pageParam, signal }) => get<PageOf<Item>>(withQuery(path, { ...query, cursor: pageParam }), signal),
+    queryFn: async ({ pageParam, signal }) => {
+      const answer = await get<Answer<Item>>(withQuery(path, { ...query, [cursor]: pageParam }), signal)
+      return { items: answer[member] as readonly Item[], next: answer.next }
+    },
     getNextPageParam: ({ next }) => next,
     // Reading ten pages again every few seconds helps nobody: only the first lives.
     refetchInterval: ({ state }) => !isLong(state.data) && refreshMs !== undefined && interval(refreshMs),
     refetchOnWindowFocus: ({ state }) => !isLong(state.data),
+    refetchOnReconnect: ({ state }) => !isLong(state.data),
   })
   // A page of a search may be empty and not the last (decision 0027): then the next is asked for until something is found.
   const isLooking = pages.hasNextPage && pages.data?.pages.at(-1)?.items.length === 0

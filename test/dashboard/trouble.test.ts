@@ -268,4 +268,27 @@ describe('a long list', () => {
     expect(asked.filter((url) => !url.includes('cursor='))).toEqual([])
     expect(await rows()).toBe(100)
   })
+
+  test('that was looked through far back is not read again because somebody comes back to it: the log of webhooks, too', async () => {
+    const person = await visit.browser.person()
+    await signIn(person, visit.origin, await visit.makeLogin('carol@people.example', shop.id, 'owner'))
+    await heading(person, 'Overview')
+    const asked: string[] = []
+    await person.route('**/api/v1/webhook/events?*', (route) => {
+      const after = Number(new URL(route.request().url()).searchParams.get('after') ?? 0)
+      asked.push(String(after))
+      return route.fulfill({ json: { events: [], ...(after < 5 && { next: String(after + 1) }) } })
+    })
+    await person.clock.install()
+    await person.goto(`${visit.origin}/webhook`)
+    await person.getByText('No event yet.').waitFor()
+    expect(asked.slice(-6)).toEqual(['0', '1', '2', '3', '4', '5'])
+    const before = asked.length
+    // By now what was read counts as old.
+    await person.clock.fastForward(10_000)
+    const session = person.waitForResponse('**/api/v1/session')
+    await person.evaluate(`window.dispatchEvent(new Event('visibilitychange'))`)
+    await session
+    expect(asked.length).toBe(before)
+  })
 })

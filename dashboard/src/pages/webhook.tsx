@@ -1,8 +1,8 @@
 // The webhook endpoint: where events are posted, its secret, and what became of each event.
-import { useInfiniteQuery } from '@tanstack/react-query'
 import { RotateCw, Webhook as WebhookIcon } from 'lucide-react'
-import { useEffect, useState } from 'react'
-import { ask, get, useChange, withQuery } from '../api.ts'
+import { useState } from 'react'
+import { ask, useChange } from '../api.ts'
+import { PagedTable } from '../list.tsx'
 import { useMay } from '../session.tsx'
 import type { WebhookEndpoint, WebhookLogEntry } from '../shapes.ts'
 import { Badge, StateBadge } from '../ui/badge.tsx'
@@ -11,8 +11,7 @@ import { CopyLine, Id } from '../ui/copy.tsx'
 import { Confirm, Dialog, DialogActions, DialogForm } from '../ui/dialog.tsx'
 import { Check, Choice, FormMistake, mistakeIn, TextField, textIn } from '../ui/field.tsx'
 import { Card, Facts, Page } from '../ui/page.tsx'
-import { Answered, Empty, Failed, Loading } from '../ui/states.tsx'
-import { Table } from '../ui/table.tsx'
+import { Answered, Empty } from '../ui/states.tsx'
 import { Time } from '../ui/time.tsx'
 import { EventDialog, logStates } from './webhook-event.tsx'
 import { disableReasons, useEndpoint, WebhookTrouble } from './webhook-trouble.tsx'
@@ -254,30 +253,10 @@ function SetEndpoint({ endpoint, done }: { readonly endpoint: WebhookEndpoint | 
   )
 }
 
-interface LogPage {
-  readonly events: readonly WebhookLogEntry[]
-  readonly next?: string
-}
-
 function Log({ isActive }: { readonly isActive: boolean }) {
   const [shown, setShown] = useState<string>()
   const [filter, setFilter] = useState<LogFilter>({})
-  const pages = useInfiniteQuery({
-    queryKey: ['webhook-log', filter],
-    initialPageParam: undefined as string | undefined,
-    queryFn: ({ pageParam, signal }) =>
-      get<LogPage>(withQuery('/api/v1/webhook/events', { ...filter, after: pageParam, limit: 50 }), signal),
-    getNextPageParam: ({ next }) => next,
-    refetchInterval: ({ state }) => (state.data !== undefined && state.data.pages.length > 1 ? false : 2_000),
-  })
-  // A page of a search may be empty and not the last: then the next is asked for until something is found.
-  const isLooking = pages.hasNextPage && pages.data?.pages.at(-1)?.events.length === 0
-  const { fetchNextPage, isFetching, isError } = pages
-  useEffect(() => {
-    if (isLooking && !isFetching && !isError) void fetchNextPage()
-  }, [isLooking, isFetching, isError, fetchNextPage])
   const mayWrite = useMay('webhooks.write')
-  const events = pages.data?.pages.flatMap((page) => page.events) ?? []
   return (
     <Card
       title="Log"
@@ -286,65 +265,57 @@ function Log({ isActive }: { readonly isActive: boolean }) {
       actions={mayWrite && isActive && <Replay />}
     >
       <LogSearch filter={filter} look={setFilter} />
-      {pages.isError && pages.data === undefined ? (
-        <Failed error={pages.error} again={() => void pages.refetch()} />
-      ) : pages.data === undefined ? (
-        <Loading />
-      ) : events.length === 0 ? (
-        !isLooking && (
+      <PagedTable<WebhookLogEntry>
+        name="webhook-log"
+        path="/api/v1/webhook/events"
+        query={{ ...filter, limit: 50 }}
+        member="events"
+        cursor="after"
+        label="Log of webhook events"
+        keyOf={({ id }) => id}
+        refreshMs={2_000}
+        columns={[
+          {
+            head: 'Event',
+            cell: ({ id, type }) => (
+              <button
+                type="button"
+                className="font-mono text-xs font-medium hover:underline"
+                onClick={() => setShown(id)}
+              >
+                {type}
+              </button>
+            ),
+          },
+          {
+            head: 'State',
+            cell: ({ state, nextAttemptAt }) => {
+              const { tone, icon, word } = logStates[state]
+              return (
+                <span className="flex items-center gap-2">
+                  <Badge tone={tone} icon={icon}>
+                    {word}
+                  </Badge>
+                  {nextAttemptAt !== undefined && Date.parse(nextAttemptAt) > Date.now() && (
+                    <span className="text-xs text-soft">
+                      next <Time at={nextAttemptAt} />
+                    </span>
+                  )}
+                </span>
+              )
+            },
+          },
+          { head: 'Id', cell: ({ id }) => <Id id={id} short />, wideOnly: true },
+          { head: 'When', cell: ({ createdAt }) => <Time at={createdAt} />, align: 'right', wideOnly: true },
+        ]}
+
+        empty={
           <Empty
             icon={WebhookIcon}
             title={Object.keys(filter).length === 0 ? 'No event yet.' : 'No such event was found.'}
           />
-        )
-      ) : (
-        <Table
-          label="Log of webhook events"
-          rows={events}
-          keyOf={({ id }) => id}
-          columns={[
-            {
-              head: 'Event',
-              cell: ({ id, type }) => (
-                <button
-                  type="button"
-                  className="font-mono text-xs font-medium hover:underline"
-                  onClick={() => setShown(id)}
-                >
-                  {type}
-                </button>
-              ),
-            },
-            {
-              head: 'State',
-              cell: ({ state, nextAttemptAt }) => {
-                const { tone, icon, word } = logStates[state]
-                return (
-                  <span className="flex items-center gap-2">
-                    <Badge tone={tone} icon={icon}>
-                      {word}
-                    </Badge>
-                    {nextAttemptAt !== undefined && Date.parse(nextAttemptAt) > Date.now() && (
-                      <span className="text-xs text-soft">
-                        next <Time at={nextAttemptAt} />
-                      </span>
-                    )}
-                  </span>
-                )
-              },
-            },
-            { head: 'Id', cell: ({ id }) => <Id id={id} short />, wideOnly: true },
-            { head: 'When', cell: ({ createdAt }) => <Time at={createdAt} />, align: 'right', wideOnly: true },
-          ]}
-        />
-      )}
-      {pages.hasNextPage && (
-        <div className="flex justify-center border-t border-line p-3">
-          <Button busy={pages.isFetchingNextPage} onClick={() => void pages.fetchNextPage()}>
-            {isLooking ? 'Looking further back' : 'Show more'}
-          </Button>
-        </div>
-      )}
+        }
+      />
       {shown !== undefined && (
         <EventDialog id={shown} mayReplay={mayWrite && isActive} done={() => setShown(undefined)} />
       )}
