@@ -1060,7 +1060,13 @@ describe('operators', () => {
     expect(log.body).toContain('workspace.changed')
     expect(log.body).not.toContain('secret-password')
     const limits = { hourly: 5, daily: null, monthly: 9 }
-    expect((await operator.ask('PUT', '/operator/plans/tiny', { body: limits })).json()).toMatchObject(limits)
+    const setPlan = (body: object) => operator.ask('PUT', '/operator/plans/tiny', { body })
+    expect((await setPlan({ ...limits, mustBeNew: true })).json()).toMatchObject(limits)
+    // Made twice it would take the place of the first.
+    const again = await setPlan({ hourly: 500, mustBeNew: true })
+    expect(again.statusCode).toBe(409)
+    expect(again.json()).toMatchObject({ code: 'conflict', field: 'name' })
+    expect((await setPlan({ daily: 7 })).json()).toMatchObject({ ...limits, daily: 7 })
     expect((await operator.ask('GET', '/operator/workspaces?text=W')).json<Listed>().items.length).toBeGreaterThan(0)
   })
 })

@@ -82,6 +82,7 @@ const upsertPlan = sql(
      set api_sending = coalesce($2, p.api_sending), hourly = nullif(coalesce($3, p.hourly), -1),
          daily = nullif(coalesce($4, p.daily), -1), monthly = nullif(coalesce($5, p.monthly), -1),
          upgrade_url = nullif(coalesce($6, p.upgrade_url), '')
+   where not $7::boolean
    returning name, api_sending, hourly, daily, monthly, upgrade_url`,
 )
 
@@ -150,8 +151,15 @@ export async function findPlan(db: Db, name: string): Promise<PlanRow | undefine
   return (await db.rows<PlanRow>(plan, [name]))[0]
 }
 
-/** Makes or changes a plan. Null leaves a value as it is; -1 as a limit and an empty URL take it away. */
-export async function savePlan(db: Db, wanted: PlanRow | (Omit<PlanRow, 'api_sending'> & { api_sending: null })) {
-  const values = [wanted.name, wanted.api_sending, wanted.hourly, wanted.daily, wanted.monthly, wanted.upgrade_url]
-  return (await db.rows<PlanRow>(upsertPlan, values))[0] as PlanRow
+/**
+ * Makes or changes a plan. Null leaves a value as it is; -1 as a limit and an empty URL take it away. Undefined where it must be new and is not: that
+ * one stays as it is.
+ */
+export async function savePlan(
+  db: Db,
+  wanted: PlanRow | (Omit<PlanRow, 'api_sending'> & { api_sending: null }),
+  mustBeNew = false,
+): Promise<PlanRow | undefined> {
+  const { name, api_sending: apiSending, hourly, daily, monthly, upgrade_url: url } = wanted
+  return (await db.rows<PlanRow>(upsertPlan, [name, apiSending, hourly, daily, monthly, url, mustBeNew]))[0]
 }

@@ -196,7 +196,7 @@ function sealRoute(vault: Vault, id: WorkspaceId, route: string): Buffer | null 
   return vault.seal(route, sealedAs.route(id))
 }
 
-export async function setPlan(db: Db, name: string, changes: PlanChanges): Promise<Plan> {
+export async function setPlan(db: Db, name: string, changes: PlanChanges, mustBeNew = false): Promise<Plan> {
   const limit = (value: number | 'none' | undefined): number | null => (value === 'none' ? -1 : (value ?? null))
   const url = changes.upgradeUrl
   if (url !== undefined && url !== '' && !/^(?:\/(?!\/)|https?:\/\/)[^\s]*$/.test(url))
@@ -210,7 +210,10 @@ export async function setPlan(db: Db, name: string, changes: PlanChanges): Promi
     monthly: limit(changes.monthly),
     upgrade_url: url ?? null,
   }
-  return presentPlan(await savePlan(db, { ...row, api_sending: changes.apiSending ?? null }))
+  const saved = await savePlan(db, { ...row, api_sending: changes.apiSending ?? null }, mustBeNew)
+  if (saved === undefined)
+    throw new Mistake(`There is a plan "${row.name}" already.`, { code: 'conflict', field: 'name' })
+  return presentPlan(saved)
 }
 
 export async function listPlans(db: Db): Promise<Plan[]> {
@@ -271,12 +274,13 @@ export function setPlanAsOperator(
   actor: string,
   name: string,
   changes: PlanChanges,
+  mustBeNew = false,
 ): Promise<Plan> {
   return audited(
     db,
     { actor },
     'plan.changed',
-    (tx) => setPlan(tx, name, changes),
+    (tx) => setPlan(tx, name, changes, mustBeNew),
     () => ({ target: name, facts: changes }),
   )
 }

@@ -169,7 +169,6 @@ export function OperatorPlans() {
   const query = usePlans()
   const [changing, setChanging] = useState<Plan>()
   const [making, setMaking] = useState(false)
-  const names = query.data?.items.map(({ name }) => name) ?? []
   const limit = (value: number | null) =>
     value === null ? <span className="text-soft">none</span> : value.toLocaleString()
   return (
@@ -177,7 +176,7 @@ export function OperatorPlans() {
       title="Plans"
       about="How much a workspace may send."
       actions={
-        <Button look="primary" onClick={() => setMaking(true)}>
+        <Button look="primary" disabled={query.data === undefined} onClick={() => setMaking(true)}>
           Make a plan
         </Button>
       }
@@ -215,8 +214,8 @@ export function OperatorPlans() {
           )}
         </Answered>
       </Card>
-      {changing !== undefined && <PlanDialog plan={changing} names={names} done={() => setChanging(undefined)} />}
-      {making && <PlanDialog names={names} done={() => setMaking(false)} />}
+      {changing !== undefined && <PlanDialog plan={changing} done={() => setChanging(undefined)} />}
+      {making && <PlanDialog done={() => setMaking(false)} />}
     </Page>
   )
 }
@@ -224,18 +223,9 @@ export function OperatorPlans() {
 type PlanChanges = Required<Omit<Plan, 'name'>>
 
 /** Of a plan that there is, or of a new one. */
-function PlanDialog({
-  plan,
-  names,
-  done,
-}: {
-  readonly plan?: Plan
-  readonly names: readonly string[]
-  readonly done: () => void
-}) {
-  const [taken, setTaken] = useState<string>()
+function PlanDialog({ plan, done }: { readonly plan?: Plan; readonly done: () => void }) {
   const save = useChange(
-    ({ name, ...given }: { name: string } & PlanChanges) =>
+    ({ name, ...given }: { name: string; mustBeNew: boolean } & PlanChanges) =>
       ask('PUT', `/api/v1/operator/plans/${encodeURIComponent(name)}`, given),
     ['plans', 'usage'],
     done,
@@ -258,12 +248,10 @@ function PlanDialog({
         close={done}
         onSubmit={(form) => {
           const name = plan?.name ?? textIn(form, 'name').trim()
-          // It would be changed instead.
-          const isTaken = plan === undefined && names.includes(name)
-          setTaken(isTaken ? name : undefined)
-          if (isTaken) return
           save.mutate({
             name,
+            // One of this name would be changed instead.
+            mustBeNew: plan === undefined,
             apiSending: form.get('apiSending') !== null,
             hourly: number(form, 'hourly'),
             daily: number(form, 'daily'),
@@ -273,13 +261,7 @@ function PlanDialog({
         }}
       >
         {plan === undefined && (
-          <TextField
-            label="Name"
-            name="name"
-            required
-            maxLength={200}
-            mistake={taken === undefined ? mistakeIn(save.error, 'name') : `There is a plan “${taken}” already.`}
-          />
+          <TextField label="Name" name="name" required maxLength={200} mistake={mistakeIn(save.error, 'name')} />
         )}
         <Check label="May send" name="apiSending" defaultChecked={plan?.apiSending ?? true} />
         {(['hourly', 'daily', 'monthly'] as const).map((name) => (

@@ -126,8 +126,10 @@ export const operators = {
       upgradeUrl: Type.Optional(
         Type.String({ maxLength: 1000, description: 'A URL or a path; an empty one takes it away.' }),
       ),
+      mustBeNew: Type.Optional(Type.Boolean({ description: 'Refuse where there is a plan of this name: it stays.' })),
     }),
     ok: [200, 'The plan.', Plan],
+    may: { 409: 'It must be new, and there is one of this name (`conflict`).' },
   }),
   readQueue: managed({
     method: 'get',

@@ -31,11 +31,12 @@ export function operatorRoutes({ person, office }: Desk): void {
     changeWorkspaceAsOperator(office, personOf(holder), path['workspaceId'] as WorkspaceId, body),
   )
   person(operations.listPlans, async () => ({ items: await listPlans(office.db) }))
-  person(operations.setPlan, ({ holder, path, body: { apiSending, hourly, daily, monthly, upgradeUrl } }) => {
+  person(operations.setPlan, ({ holder, path, body }) => {
+    const { apiSending, hourly, daily, monthly, upgradeUrl, mustBeNew } = body
     const limit = (value: number | null | undefined) => (value === null ? 'none' : value)
     const changes = { apiSending, hourly: limit(hourly), daily: limit(daily), monthly: limit(monthly), upgradeUrl }
     const given = Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined))
-    return setPlanAsOperator(office, personOf(holder), path['planName'] as string, given)
+    return setPlanAsOperator(office, personOf(holder), path['planName'] as string, given, mustBeNew)
   })
   person(operations.readQueue, () => readQueue(office.db))
   person(operations.listUnmatched, async ({ query }) => {
