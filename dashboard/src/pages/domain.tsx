@@ -13,7 +13,7 @@ import { Confirm } from '../ui/dialog.tsx'
 import { FormMistake } from '../ui/field.tsx'
 import { Card, Page } from '../ui/page.tsx'
 import { Answered } from '../ui/states.tsx'
-import { Time } from '../ui/time.tsx'
+import { Time, useNow } from '../ui/time.tsx'
 
 type DnsRecord = Domain['records'][number]
 
@@ -136,11 +136,18 @@ function Standing({ domain: { status, vouched, brokenSince, checkedAt, nextCheck
           looked at <Time at={checkedAt} />
         </span>
       )}
-      {nextCheckAt !== undefined && (
-        <span>
-          next <Time at={nextCheckAt} />
-        </span>
-      )}
+      {nextCheckAt !== undefined && <NextCheck at={nextCheckAt} />}
+    </span>
+  )
+}
+
+/** The look comes some seconds after its time, and is seen some later. */
+function NextCheck({ at }: { readonly at: string }) {
+  return useNow(1_000) >= Date.parse(at) ? (
+    <span>about to be looked at</span>
+  ) : (
+    <span>
+      next <Time at={at} />
     </span>
   )
 }
