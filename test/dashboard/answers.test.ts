@@ -1,6 +1,6 @@
 // What a page answers to somebody who looks for one thing, in a real browser over the whole binary: how many failed, why it was refused, when it can
 // be sent again, where the message of a link is. Pictures are left in test/dashboard/screenshots-answers.
-import { rmSync } from 'node:fs'
+import { readFileSync, rmSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -185,4 +185,43 @@ describe('with two workspaces', () => {
     await loaded(person)
     expect(await person.getByRole('button', { name: /^Change to/ }).count()).toBe(0)
   })
+})
+
+test('who has no endpoint yet finds receivers to copy, those of the documentation', async () => {
+  const documented = readFileSync(new URL('../../docs/webhooks.md', import.meta.url), 'utf8')
+  const under = (title: string) =>
+    documented
+      .split(`### ${title}\n`)[1]
+      ?.split('```')[1]
+      ?.replace(/^\w+\n|\n$/g, '')
+  const receivers = { Node: 'Node, without anything', Python: 'Python', PHP: 'PHP' }
+  await go('/webhook')
+  for (const [language, title] of Object.entries(receivers)) {
+    await page.getByRole('button', { name: language, exact: true }).click()
+    expect(await page.getByRole('figure', { name: language }).locator('pre').textContent()).toBe(under(title))
+  }
+  expect(await page.getByText('docs/').count()).toBe(0)
+  expect(await look('receivers')).toEqual([])
+})
+
+const firstDomain = async () => {
+  await go('/domains')
+  return page.locator('main tbody a').first().getAttribute('href')
+}
+
+test('a domain whose next look is due is about to be looked at', async () => {
+  const id = new URL((await firstDomain()) ?? '', visit.origin).pathname.split('/').at(-1) ?? ''
+  const withNextCheck = (seconds: number) =>
+    page.route(`**/api/v1/domains/${id}`, async (route) => {
+      const domain = (await (await route.fetch()).json()) as object
+      await route.fulfill({ json: { ...domain, nextCheckAt: new Date(Date.now() + seconds * 1000).toISOString() } })
+    })
+  await withNextCheck(-6)
+  await go(`/domains/${id}`)
+  await page.getByText('about to be looked at').waitFor()
+  await withNextCheck(2.1 * 3600)
+  await page.reload()
+  await page.getByText('next in 2 hours').waitFor()
+  expect(await page.getByText('about to be looked at').count()).toBe(0)
+  await page.unrouteAll()
 })

@@ -13,6 +13,7 @@ import { Check, Choice, FormMistake, mistakeIn, TextField, textIn } from '../ui/
 import { Card, Facts, Page } from '../ui/page.tsx'
 import { Answered, Empty } from '../ui/states.tsx'
 import { Time } from '../ui/time.tsx'
+import { Receivers } from './receivers.tsx'
 import { EventDialog, logStates } from './webhook-event.tsx'
 import { disableReasons, useEndpoint, WebhookTrouble } from './webhook-trouble.tsx'
 
@@ -28,6 +29,9 @@ const types = [
   'message.failed',
   'message.delivery_unknown',
 ] as const
+
+const aboutReceivers =
+  'Each is whole: it checks the signature, does nothing twice, and answers. Give it the signing secret, which you see when you set the endpoint, as WEBHOOK_SECRET; “handle” is where your work goes.'
 
 export function WebhookPage() {
   const query = useEndpoint()
@@ -51,12 +55,16 @@ export function WebhookPage() {
           <>
             <WebhookTrouble endpoint={endpoint} />
             {endpoint === null ? (
-              <Card flush>
-                <Empty icon={WebhookIcon} title="No endpoint yet.">
-                  Name a public HTTPS address of yours. <code className="font-mono text-xs">docs/webhooks.md</code> has
-                  receivers to copy.
-                </Empty>
-              </Card>
+              <>
+                <Card flush>
+                  <Empty icon={WebhookIcon} title="No endpoint yet.">
+                    Name a public HTTPS address of yours, where a receiver answers.
+                  </Empty>
+                </Card>
+                <Card title="Receivers to copy" about={aboutReceivers}>
+                  <Receivers />
+                </Card>
+              </>
             ) : (
               <Endpoint endpoint={endpoint} />
             )}
@@ -159,6 +167,12 @@ function Endpoint({ endpoint }: { readonly endpoint: WebhookEndpoint }) {
             </div>
           )}
         </div>
+        <details className="border-t border-line pt-4 text-sm">
+          <summary className="text-soft">Receivers to copy</summary>
+          <div className="mt-2">
+            <Receivers />
+          </div>
+        </details>
       </div>
       <Confirm
         title={asking === 'promote' ? 'Let the new secret sign?' : 'Prepare a new secret?'}
