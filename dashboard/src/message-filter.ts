@@ -1,4 +1,4 @@
-// Which messages are looked for, as the page's address says it: somebody may have typed it.
+// Which messages are looked for, as the page's address says it, or the field of the search: somebody may have typed it.
 
 export interface MessageFilter {
   readonly status?: string
@@ -12,6 +12,22 @@ export interface MessageFilter {
 }
 
 const isId = (value: string): boolean => /^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/i.test(value)
+
+type Wanted = { readonly messageId: string } | { readonly recipient: string } | { readonly text: string }
+
+/** The Message-ID of a mail that we have written: ids of ours count time (version 7), those of other programs mostly do not. */
+const ownMessageId = /^([\da-f]{8}-[\da-f]{4}-7[\da-f]{3}-[\da-f]{4}-[\da-f]{12})@[^\s@]+$/i
+
+/** What somebody means who types or pastes this: an id, as it stands in answers, events and logs, or in a mail; an address, also with its name; words. */
+export function wantedIn(typed: string): Wanted {
+  const text = typed.trim()
+  const inner = /^[^<>]*<([^<>]+)>$/.exec(text)?.[1]?.trim() ?? text
+  if (isId(inner)) return { messageId: inner }
+  const own = ownMessageId.exec(inner)?.[1]
+  if (own !== undefined) return { messageId: own }
+  // A whole address is found along an index, however long ago it was.
+  return /^[^\s@]+@[^\s@]+$/.test(inner) ? { recipient: inner } : { text }
+}
 const isText = (value: string): boolean => value !== ''
 /** One on which there may have been a message: no year that is still being typed. */
 export const isDay = (value: string): boolean =>

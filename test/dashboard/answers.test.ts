@@ -225,3 +225,18 @@ test('a domain whose next look is due is about to be looked at', async () => {
   expect(await page.getByText('about to be looked at').count()).toBe(0)
   await page.unrouteAll()
 })
+
+test('what is pasted into the search is found: the Message-ID of a mail, and an address with its name', async () => {
+  const id = await shop.accepted({ recipient: 'dora@example.com', subject: 'Pasted' })
+  const paste = async (text: string) => {
+    await go('/messages')
+    await page.getByLabel('Search').fill(text)
+    await page.keyboard.press('Enter')
+  }
+  await paste(`<${id}@mail.example.com>`)
+  await heading(page, 'Pasted')
+  await paste('Dora <dora@example.com>')
+  await expect.poll(() => new URL(page.url()).searchParams.get('recipient'), soon).toBe('dora@example.com')
+  await expect.poll(() => page.locator('main tbody tr').count(), soon).toBe(1)
+  expect(await page.getByLabel('Search').inputValue()).toBe('dora@example.com')
+})

@@ -5,7 +5,7 @@ import { Mail, Search } from 'lucide-react'
 import { useEffect, useState } from 'react'
 import { get } from '../api.ts'
 import { PagedTable } from '../list.tsx'
-import { isDay, isInstant, readFilter, type MessageFilter } from '../message-filter.ts'
+import { isDay, isInstant, readFilter, wantedIn, type MessageFilter } from '../message-filter.ts'
 import type { ListOf, Mailbox, MessageListItem } from '../shapes.ts'
 import { useSearchField } from '../shortcuts.ts'
 import { StateBadge, states } from '../ui/badge.tsx'
@@ -52,8 +52,6 @@ export const messageColumns: readonly Column<MessageListItem>[] = [
   { head: 'Provider says', cell: ({ deliveryStatus }) => <StateBadge state={deliveryStatus} />, wideOnly: true },
   { head: 'Accepted', cell: ({ createdAt }) => <Time at={createdAt} />, align: 'right', wideOnly: true },
 ]
-
-const isId = /^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/i
 
 /** The filter as the service wants it: instants, the last day to its end. Dates without a time are read as the browser's own midnight. */
 function asked({ from, to, ...filter }: MessageFilter): Readonly<Record<string, string>> {
@@ -158,12 +156,11 @@ export function Messages() {
         className="grid gap-3"
         onSubmit={(event) => {
           event.preventDefault()
-          const typed = textIn(new FormData(event.currentTarget), 'text').trim()
-          // A whole address is found along an index, however long ago it was.
-          // An id stands in answers, events and logs: it is one message.
-          if (isId.test(typed)) return void navigate({ to: '/messages/$messageId', params: { messageId: typed } })
-          const isAddress = /^[^\s@]+@[^\s@]+$/.test(typed)
-          look({ recipient: isAddress ? typed : '', text: isAddress ? '' : typed })
+          const sought = wantedIn(textIn(new FormData(event.currentTarget), 'text'))
+          if ('messageId' in sought) return void navigate({ to: '/messages/$messageId', params: sought })
+          const { recipient, text } = { recipient: '', text: '', ...sought }
+          setText(recipient || text)
+          look({ recipient, text })
         }}
       >
         <div className="grid grid-cols-[minmax(0,1fr)_auto] items-end gap-3">
