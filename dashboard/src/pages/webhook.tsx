@@ -306,7 +306,7 @@ function Log({ isActive }: { readonly isActive: boolean }) {
             cell: ({ state, nextAttemptAt }) => {
               const { tone, icon, word } = logStates[state]
               return (
-                <span className="flex items-center gap-2">
+                <span className="flex flex-wrap items-center gap-x-2">
                   <Badge tone={tone} icon={icon}>
                     {word}
                   </Badge>
