@@ -10,6 +10,7 @@ import {
   readSettings,
   roleNames,
   settingTable,
+  submissionServer,
   WrongSettings,
 } from './config.ts'
 
@@ -25,6 +26,29 @@ function mistakes(environment: Record<string, string>): string[] {
     return error.message.split('\n')
   }
 }
+
+describe('where programs are told to hand mail in over SMTP', () => {
+  test('in production: the name of the certificate, and the ports that are published', () => {
+    const production = {
+      POSTHORN_PUBLIC_URL: 'https://post.example.org',
+      POSTHORN_HOSTNAME: 'mail.example.org',
+      POSTHORN_SMTP_PUBLIC_PORT: '587',
+      POSTHORN_SMTPS_PUBLIC_PORT: '465',
+    }
+    expect(submissionServer(readSettings(production))).toEqual({ host: 'mail.example.org', port: 587, tlsPort: 465 })
+  })
+
+  test('without: this machine, and the ports that are listened on', () => {
+    const given = { POSTHORN_HOSTNAME: 'laptop', POSTHORN_SMTP_PORT: '9587', POSTHORN_SMTPS_PORT: '9465' }
+    expect(submissionServer(readSettings(given))).toEqual({ host: 'localhost', port: 9587, tlsPort: 9465 })
+  })
+
+  test('a port that is told is one that can be connected to', () => {
+    expect(mistakes({ POSTHORN_SMTP_PUBLIC_PORT: '0' })).toEqual([
+      'POSTHORN_SMTP_PUBLIC_PORT must be a port from 1 to 65535',
+    ])
+  })
+})
 
 describe('reading the environment', () => {
   test('an empty environment gives the defaults of the operating contract', () => {

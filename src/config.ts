@@ -56,6 +56,12 @@ function port(value: string): number {
   if (!/^\d{1,5}$/.test(value) || number > 65_535) throw new Wrong('must be a port from 0 to 65535')
   return number
 }
+/** One that others are told; none is any that is free. */
+function namedPort(value: string): number {
+  const number = port(value)
+  if (number === 0) throw new Wrong('must be a port from 1 to 65535')
+  return number
+}
 /** It tells every pod of every service, by variables that begin with the service's name. */
 const ofKubernetes =
   'comes from Kubernetes, which tells so of a service with such a name: set enableServiceLinks: false for the pod, or name the service otherwise'
@@ -294,6 +300,18 @@ export const settingTable = {
   POSTHORN_SMTP_HOST: setting(listenHost, '127.0.0.1', 'Address of SMTP submission.'),
   POSTHORN_SMTP_PORT: setting(port, 2587, 'Port of SMTP submission with STARTTLS.'),
   POSTHORN_SMTPS_PORT: setting(port, 2465, 'Port of SMTP submission with implicit TLS.'),
+  POSTHORN_SMTP_PUBLIC_PORT: setting<number | undefined>(
+    namedPort,
+    undefined,
+    'Port with STARTTLS that programs are told to use, where another one is published for `POSTHORN_SMTP_PORT`.',
+    '`POSTHORN_SMTP_PORT`',
+  ),
+  POSTHORN_SMTPS_PUBLIC_PORT: setting<number | undefined>(
+    namedPort,
+    undefined,
+    'Port with implicit TLS that programs are told to use, where another one is published for `POSTHORN_SMTPS_PORT`.',
+    '`POSTHORN_SMTPS_PORT`',
+  ),
   POSTHORN_FEEDBACK_HOST: setting(listenHost, '127.0.0.1', 'Address where bounces and complaint reports arrive.'),
   POSTHORN_FEEDBACK_PORT: setting(
     port,
@@ -333,7 +351,7 @@ export const settingTable = {
   POSTHORN_HOSTNAME: setting(
     hostName,
     machineName(),
-    'Name in EHLO, Received, Message-ID and the return path.',
+    'Name in EHLO, Received, Message-ID and the return path; with `POSTHORN_PUBLIC_URL` also the SMTP server that programs are told to use.',
     "the machine's",
   ),
   POSTHORN_ROUTE: secret<Route>(
@@ -460,6 +478,19 @@ export function publicUrl({ POSTHORN_PUBLIC_URL: set, POSTHORN_HTTP_HOST: host, 
   const local = isEveryAddress(host) || host === '127.0.0.1' || host === '::1'
   const url = `http://${isIP(host) === 6 ? `[${host}]` : host}:${port}`
   return set ?? (local || !URL.canParse(url) ? `http://localhost:${port}` : url)
+}
+
+/**
+ * Where programs are told to hand mail in: in production at the name that the certificate is for, which need not be the dashboard's; on a machine
+ * for trying it out, at the name in the links.
+ */
+export function submissionServer(settings: Settings) {
+  return {
+    host:
+      settings.POSTHORN_PUBLIC_URL === undefined ? new URL(publicUrl(settings)).hostname : settings.POSTHORN_HOSTNAME,
+    port: settings.POSTHORN_SMTP_PUBLIC_PORT ?? settings.POSTHORN_SMTP_PORT,
+    tlsPort: settings.POSTHORN_SMTPS_PUBLIC_PORT ?? settings.POSTHORN_SMTPS_PORT,
+  }
 }
 
 /** Ports that we listen on. Zero stands for any that is free. */

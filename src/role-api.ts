@@ -4,7 +4,7 @@ import type { Log } from './base/log.ts'
 import { say } from './base/log-lines.ts'
 import { makeZones } from './base/zones.ts'
 import type { Service } from './base/service.ts'
-import { limits, publicUrl } from './config.ts'
+import { limits, publicUrl, submissionServer } from './config.ts'
 import { builtDashboard } from './dashboard-build.ts'
 import { providerOf, visitRelay } from './deliver/deliver.ts'
 import { examine } from './doctor/doctor.ts'
@@ -93,11 +93,7 @@ export function api(tools: RoleTools): Role {
     vault,
     hostname: settings.POSTHORN_HOSTNAME,
     publicUrl: publicUrl(settings),
-    submission: {
-      host: new URL(publicUrl(settings)).hostname,
-      port: settings.POSTHORN_SMTP_PORT,
-      tlsPort: settings.POSTHORN_SMTPS_PORT,
-    },
+    submission: submissionServer(settings),
     people: makePeople({ db: manageDb, vault, log, notify, publicUrl: publicUrl(settings) }),
     notify,
     systemMailbox: settings.POSTHORN_SYSTEM_MAILBOX,
