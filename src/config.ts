@@ -733,6 +733,13 @@ export const limits = {
   loginTakenAfterMs: 60_000,
   /** Without news for so long no mail waits for it any more: longer than the longest pause between two tries. */
   loginForgottenMs: 9 * 3600_000,
+  /** All mail to a provider was put off for so long, and in so many attempts, which are more than one message has. */
+  deferralsToldAfterMs: 10 * 60_000,
+  deferralsLeast: 12,
+  /** So many providers at once are told of. */
+  deferralsToldMax: 20,
+  /** As with logins. */
+  deferralsForgottenMs: 9 * 3600_000,
   destinationLimitsMax: 1_000,
   destinationLimitsReadMs: 5_000,
   /** How long a destination that asks for less is left alone: the first time, the second time in a row, ... */

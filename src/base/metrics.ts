@@ -112,7 +112,7 @@ export function makeMetrics(process: string, known: KnownLabels = {}): Metrics {
   })
   // What has not happened yet is 0: an alert sees no step from nothing to a number.
   for (const source of ['rest', 'smtp']) accepted.inc({ source }, 0)
-  for (const outcome of ['accepted', 'retry', 'failed', 'unknown']) attempts.inc({ outcome }, 0)
+  for (const outcome of ['accepted', 'retry', 'failed', 'unknown', 'put_off']) attempts.inc({ outcome }, 0)
   for (const outcome of ['delivered', 'retry', 'given_up', 'endpoint_disabled']) notified.inc({ outcome }, 0)
   for (const [name, all] of Object.entries(known)) {
     const counter = registry.getSingleMetric(name)
@@ -135,8 +135,10 @@ export function makeMetrics(process: string, known: KnownLabels = {}): Metrics {
         log.refused(facts)
       },
       attempted: (facts) => {
-        const outcome = String(facts['outcome'])
-        const { ms, ageMs, bounce, provider } = facts
+        const { ms, ageMs, bounce, provider, trouble } = facts
+        // Nobody was asked, so it tells nothing of how mail fares: a provider with a limit, a stop, or a slot that others needed.
+        const isPutOff = facts['outcome'] === 'retry' && (trouble === 'paced' || trouble === 'shutdown')
+        const outcome = isPutOff ? 'put_off' : String(facts['outcome'])
         attempts.inc({ outcome })
         if (typeof ms === 'number') attemptSeconds.observe({ outcome }, ms / 1000)
         if (typeof ageMs === 'number') deliverySeconds.observe(ageMs / 1000)

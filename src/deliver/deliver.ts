@@ -29,6 +29,7 @@ import {
 import type { ArmAnswer } from './conversation.ts'
 import type { Gate } from './fence.ts'
 import type { Journal } from './journal.ts'
+import { makeDeferrals } from './deferrals.ts'
 import { makeLogins } from './logins.ts'
 import { makeOutages } from './outages.ts'
 import { makePreparer, NotComposable } from './prepare.ts'
@@ -111,6 +112,7 @@ export function deliverer(
   const preparer = makePreparer(tools.db, tools.vault, tools.sign)
   const flights = new Map<string, InFlight>()
   const logins = makeLogins(tools.log)
+  const deferrals = makeDeferrals(tools.log)
   const slots = makeSlots((provider) => tools.transmitter.roomOf(provider))
   const contentRoom = makeRoom(limits.contentInFlightBytesMax, limits.contentOfWorkspaceBytesMax)
   /** What of it exists a second time, for a host without 8BITMIME. Whoever holds some of it waits for nobody. */
@@ -292,6 +294,7 @@ export function deliverer(
         ...told(ending, now().getTime() - claimed.createdAt.getTime(), result.provider),
       })
       logins.note(claimed, route, result)
+      deferrals.note(claimed, result)
       return ending
     } catch (error) {
       tools.log.fault('attempt', error, { messageId: claimed.id })

@@ -136,6 +136,18 @@ describe('alerts and dashboard', () => {
     expect(names.filter((name) => !exists(name))).toEqual([])
   })
 
+  test('mail that is all put off, or fails, has a rule: the age of the queue does not show it', () => {
+    const rules = new Map(
+      [...read('ops/alerts.yml').matchAll(/- alert: (\w+)\n +expr: (.*)/g)].map(([, name, expr]) => [name, expr]),
+    )
+    for (const [name, outcome] of [
+      ['PosthornDeferred', 'retry'],
+      ['PosthornDeferredAll', 'retry'],
+      ['PosthornFailed', 'failed'],
+    ] as const)
+      expect(rules.get(name)).toContain(`posthorn_attempts_total{outcome="${outcome}"}`)
+  })
+
   test('the queue and the domains are told as they are', async () => {
     const text = await (await fetch(`http://127.0.0.1:${posthorn.env['POSTHORN_METRICS_PORT']}/metrics`)).text()
     expect(text).toMatch(/^posthorn_queue_messages\{status="queued",process="[a-z]+"\} 0$/m)

@@ -1,0 +1,102 @@
+import { expect, test } from 'vitest'
+import { silentLog, type Facts as Line } from '../base/log.ts'
+import { limits } from '../config.ts'
+import type { Facts } from '../domain/attempt.ts'
+import type { MessageId } from '../domain/message.ts'
+import { makeDeferrals } from './deferrals.ts'
+import type { RouteKind } from './route.ts'
+
+/** What operators are told, the attempts that tell it, and a clock. */
+function watched() {
+  const told: Line[] = []
+  let at = 0
+  const deferrals = makeDeferrals(
+    { ...silentLog, warned: (what, words, facts) => void told.push({ what, words, ...facts }) },
+    () => at,
+  )
+  let last = 0
+  const attempt = (facts: Facts, provider: string | undefined = 'google', routeKind: RouteKind = 'mx', to = 'a.test') =>
+    deferrals.note(
+      { id: `m${++last}` as MessageId, destination: to },
+      {
+        ...facts,
+        routeKind,
+        ...(provider !== undefined && provider !== '' && { provider }),
+        dotWritten: false,
+        armed: false,
+        needsDisarm: false,
+        attemptsOnHosts: [],
+        dialogue: [],
+      },
+    )
+  /** Attempts that end so, over the time after which it is told. */
+  const goingOn = (...given: Parameters<typeof attempt>) => {
+    for (let n = 0; n < limits.deferralsLeast * 2; n++) {
+      attempt(...given)
+      at += limits.deferralsToldAfterMs / limits.deferralsLeast
+    }
+  }
+  return { told, attempt, goingOn, pass: (ms: number) => void (at += ms) }
+}
+const sent: Facts = { phase: 'eod', reply: { code: 250, text: 'ok' } }
+const away: Facts = { phase: 'connect', trouble: 'connect_failed' }
+const notNow: Facts = { phase: 'rcpt', reply: { code: 451, text: 'not now' } }
+
+test('a provider that takes nothing for minutes is told when it begins and when it ends, however many attempts there are', () => {
+  const { told, attempt, goingOn } = watched()
+  attempt(sent)
+  goingOn(away)
+  goingOn(notNow)
+  expect(told).toMatchObject([
+    { what: 'deferred', provider: 'google', minutes: 10, trouble: 'connect_failed', phase: 'connect' },
+  ])
+  attempt(sent)
+  attempt(sent)
+  expect(told.slice(1)).toMatchObject([{ what: 'deferred', provider: 'google', words: 'It takes mail again.' }])
+  goingOn(notNow)
+  expect(told).toHaveLength(3)
+})
+
+test('a relay that is down, and name servers that do not answer, are told by name', () => {
+  const { told, attempt, goingOn } = watched()
+  goingOn({ phase: 'tls', trouble: 'tls_failed' }, 'relay relay.example:587', 'relay')
+  const unresolved: Facts = { phase: 'route', trouble: 'dns_failure' }
+  goingOn(unresolved, '')
+  expect(told.map(({ provider }) => provider)).toEqual(['relay relay.example:587']) // one domain may be broken
+  attempt(unresolved, '', 'mx', 'b.test')
+  attempt({ phase: 'route', trouble: 'nxdomain' }, '')
+  expect(told.slice(1).map(({ provider, words }) => [provider, words])).toEqual([
+    ['name servers', told[0]?.['words']],
+    ['name servers', 'It takes mail again.'],
+  ])
+})
+
+test('nothing is told while some is taken or refused for good, of few attempts, of a short while, and of what is our own affair', () => {
+  const { told, attempt, goingOn, pass } = watched()
+  for (let n = 0; n < 100; n++) {
+    for (let m = 0; m < 20; m++) attempt(notNow)
+    pass(limits.deferralsToldAfterMs / 2)
+    attempt(n % 2 === 0 ? sent : { phase: 'rcpt', reply: { code: 550, text: 'no such user' } })
+  }
+  for (let n = 0; n < limits.deferralsLeast - 1; n++) attempt(away, 'yahoo')
+  pass(limits.deferralsToldAfterMs)
+  for (let n = 0; n < 1_000; n++) attempt(away, 'apple')
+  goingOn({ phase: 'route', trouble: 'paced' })
+  goingOn({ phase: 'connect', trouble: 'shutdown' })
+  goingOn({ phase: 'arm', trouble: 'arm_failed' })
+  goingOn(notNow, 'sandbox', 'sandbox')
+  goingOn({ phase: 'auth', reply: { code: 535, text: 'no' } }, 'relay relay.example:587', 'relay')
+  expect(told).toEqual([])
+})
+
+test('where the machine has no network, a few names tell it; and what waits no more leaves its place to others', () => {
+  const { told, attempt, goingOn, pass } = watched()
+  for (let round = 0; round < limits.deferralsLeast; round++) {
+    for (let n = 0; n < limits.deferralsToldMax + 10; n++) attempt(away, `p${n}`)
+    pass(limits.deferralsToldAfterMs)
+  }
+  expect(told).toHaveLength(limits.deferralsToldMax)
+  pass(limits.deferralsForgottenMs + 1)
+  goingOn(away, 'later')
+  expect(told).toHaveLength(limits.deferralsToldMax + 1)
+})
