@@ -1032,6 +1032,11 @@ export const limits = {
   refusalsKeptMs: 30 * 24 * 3600_000,
   /** Of one workspace, at each node: refusals cost nothing, and a client in a loop would fill the disk with them. */
   refusalsPerHourMax: 10_000,
+  /** What is kept of the words of one. */
+  refusalFieldCharactersMax: 100,
+  refusalErrorCharactersMax: 250,
+  /** One page of a search for a code or a source looks at so many. */
+  refusalsScannedMax: 10_000,
   /** Messages whose deferrals the simulator remembers. */
   sandboxDeferredMax: 10_000,
   sandboxInboxMax: 10_000,

@@ -1,10 +1,11 @@
 // `posthorn message`.
 import { Option, type Command } from 'commander'
 import { deliveryStatuses, processingStatuses } from '../contract/message.ts'
-import { findWorkspace, listMessagesOf, listRefusedOf, showMessage } from '../workspace/workspace.ts'
+import { findWorkspace, listMessagesOf, showMessage } from '../workspace/workspace.ts'
 import type { MessageWish } from '../workspace/workspace.ts'
 import { idOf, instant, positive } from './arguments.ts'
 import { table } from './print.ts'
+import { refusedCommand } from './refused.ts'
 import { describeMessage } from './timeline.ts'
 import type { Desk } from './tools.ts'
 
@@ -50,19 +51,5 @@ export function messageCommands(program: Command, desk: Desk): void {
         desk.show(all, () => table(heads, rows(), none))
       }),
     )
-  group
-    .command('refused')
-    .description('list the latest submissions that were refused and never became a message')
-    .argument('<workspace>', 'its id or exact name')
-    .option('--limit <refusals>', 'how many', positive, 50)
-    .action((workspace: string, { limit }: { limit: number }) =>
-      desk.withExisting(async ({ db, vault }) => {
-        const { id } = await findWorkspace(db, vault, workspace)
-        const all = await listRefusedOf(db, id, limit)
-        const rows = () => all.map((each) => [each.at, each.source, each.code, each.recipientDomain])
-        desk.show(all, () =>
-          table(['TIME', 'SOURCE', 'CODE', 'RECIPIENT AT'], rows(), 'Nothing was refused in the last 30 days.'),
-        )
-      }),
-    )
+  refusedCommand(group, desk)
 }

@@ -68,6 +68,10 @@ export interface HttpDoors {
     readonly source: 'rest'
     readonly code: RefusalCode
     readonly recipientDomain?: string
+    readonly field?: string
+    readonly error: string
+    readonly callerId?: string
+    readonly requestId: string
   }): void
   readonly webhooks: WebhookDoors
   catchUp(

@@ -624,6 +624,27 @@ describe('SMTP credentials and refused submissions', () => {
     const rest = await list(`/refused-submissions?limit=2&cursor=${first.next}`)
     expect(rest.items).toEqual([expect.objectContaining({ recipientDomain: 'a.example', source: 'rest' })])
   })
+
+  test('a refusal tells what its sender was told, whose login it was and which request; and is found by code, source and time', async () => {
+    const [key, credential] = ['0199f1c2-0000-7000-8000-0000000000aa', '0199f1c2-0000-7000-8000-0000000000bb']
+    await office.world.db.run(
+      `insert into refused_submissions (workspace_id, id, source, code, field, error, caller_id, request_id) values
+         ($1, '0199f1c3-0000-7000-8000-000000000000', 'rest', 'invalid_request', 'subject', 'No.', $2, 'r-1'),
+         ($1, '0199f1c4-0000-7000-8000-000000000000', 'smtp', 'mailbox_not_active', null, 'Not yours.', $3, null)`,
+      [shop.workspaceId, key, credential],
+    )
+    const found = async (query: string) => (await list(`/refused-submissions?${query}`)).items
+    expect(await found('code=invalid_request')).toEqual([
+      expect.objectContaining({ field: 'subject', error: 'No.', keyId: key, requestId: 'r-1' }),
+    ])
+    expect(await found('source=smtp')).toEqual([
+      expect.objectContaining({ error: 'Not yours.', smtpCredentialId: credential }),
+    ])
+    expect(await found('from=2100-01-01T00:00:00Z')).toEqual([])
+    expect(await found('to=2100-01-01T00:00:00Z&code=mailbox_not_active')).toHaveLength(1)
+    const backwards = await owner.ask('GET', '/refused-submissions?from=2026-02-01T00:00:00Z&to=2026-01-01T00:00:00Z')
+    expect(backwards.json()).toMatchObject({ code: 'invalid_request', field: 'from' })
+  })
 })
 
 describe('domains and mailboxes', () => {

@@ -106,13 +106,17 @@ function sizeOf({ attachments, bodyText }: Submission): number {
 
 /** A caller's mistake is kept for their workspace to see; our own trouble is not theirs. */
 function refused(face: Face, request: FastifyRequest, reply: FastifyReply, refusal: QuotaRefusal, domain?: string) {
-  const workspaceId = request.principal?.workspaceId
+  const { workspaceId, keyId } = request.principal ?? {}
   if (workspaceId !== undefined && refusals[refusal.code] < 500)
     face.doors.noteRefused?.({
       workspaceId,
       source: 'rest',
       code: refusal.code,
+      error: refusal.words,
+      requestId: request.id,
       ...(domain !== undefined && { recipientDomain: domain }),
+      ...(refusal.field !== undefined && { field: refusal.field }),
+      ...(keyId !== undefined && { callerId: keyId }),
     })
   return answerRefusal(face, request, reply, refusal)
 }

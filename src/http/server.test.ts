@@ -166,6 +166,24 @@ describe('POST /api/v1/send, specification 4.1', () => {
     expect(noted).toEqual(status === 401 || status >= 500 ? [] : [code])
   })
 
+  test('what is refused is noted with what its sender was told, the key, and the request', async () => {
+    const noted: object[] = []
+    const { app } = appWith({ noteRefused: (refused) => void noted.push(refused) })
+    const response = await app.inject(sending({ ...validBody, subject: 'a\nb' }))
+    const { error } = response.json<{ error: string }>()
+    expect(noted).toEqual([
+      {
+        workspaceId: expect.any(String) as string,
+        source: 'rest',
+        code: 'invalid_request',
+        field: 'subject',
+        error,
+        callerId: expect.any(String) as string,
+        requestId: response.headers['x-request-id'],
+      },
+    ])
+  })
+
   test('a 503 of the database does not say that nothing was accepted: it may have been lost in the moment of the commit', async () => {
     const { app } = appWith({ accept: () => Promise.reject(new Away()) })
     const { error } = (await app.inject(sending())).json<{ error: string }>()

@@ -56,8 +56,12 @@ const words: Partial<Record<RefusalCode, string>> = {
     'The same mail, or one with this X-Idempotency-Key, is being accepted at this moment; try again in a second.',
 }
 
+/** The sentence of a refusal, as an SMTP client is told it. */
+export const wordsOf = ({ code, words: said }: Refusal): string => words[code] ?? said
+
 /** The windows of a used-up quota are told with what is left and when they give room again. */
-export function replyTo({ code, words: said, quota, upgradeUrl }: Refusal): Reply {
+export function replyTo(refusal: Refusal): Reply {
+  const { code, quota, upgradeUrl } = refusal
   const windows = (refusals[code].code === 452 ? (quota ?? []) : []).map(
     ({ window, limit, remaining, resetSeconds }) =>
       `${window} ${remaining} of ${limit} left, reset in ${resetSeconds} s`,
@@ -65,7 +69,7 @@ export function replyTo({ code, words: said, quota, upgradeUrl }: Refusal): Repl
   const more = [upgradeUrl === undefined ? '' : `Upgrade: ${upgradeUrl}`, windows.join('; ')].filter(
     (text) => text !== '',
   )
-  return { ...refusals[code], text: [`${code}: ${words[code] ?? said}`, ...more.map((text) => `(${text})`)].join(' ') }
+  return { ...refusals[code], text: [`${code}: ${wordsOf(refusal)}`, ...more.map((text) => `(${text})`)].join(' ') }
 }
 
 export function replyToMistake({ mistake, words }: MailMistake): Reply {

@@ -25,10 +25,12 @@ let world: StoreWorld
 let policy: ReturnType<typeof submissionPolicies>
 /** Says `left` when a session has ended on our side: its places are free. */
 const sessionsOfOurs = new EventEmitter()
-let login: Login
+let login: Login & { readonly id: string }
 let other: Login
 const refused: string[] = []
 const noted: string[] = []
+/** By whom, and in which words. */
+const told: string[] = []
 const log: Log = { ...silentLog, refused: ({ code }) => void refused.push(String(code)) }
 const cleanups: (() => unknown)[] = []
 beforeAll(async () => {
@@ -40,11 +42,15 @@ beforeEach(async () => {
   other = await createSmtpCredential(world.db, vault, workspaceId, 'other')
   refused.length = 0
   noted.length = 0
+  told.length = 0
   const policies = submissionPolicies({
     doors: {
       ...makeSubmitters({ db: world.db, vault, log, publicUrl: 'http://localhost' }),
       acceptMail: () => Promise.resolve(refuse('service_unavailable', 'Nothing is sent here.')),
-      noteRefused: ({ code, recipientDomain }) => void noted.push(`${code} ${recipientDomain ?? ''}`.trim()),
+      noteRefused: ({ code, recipientDomain, error, callerId }) => {
+        noted.push(`${code} ${recipientDomain ?? ''}`.trim())
+        told.push(`${callerId} ${error}`)
+      },
     },
     guesses: new Guesses(),
     log,
@@ -304,4 +310,7 @@ test('a return path of ours is refused at its RCPT, as over REST; other recipien
   )
   expect(await client.say('RCPT TO:<a@b.example>')).toMatch(/^250 /)
   expect(noted).toEqual(['invalid_request bounces.w.example'])
+  expect(told).toEqual([
+    expect.stringMatching(`^${login.id} The recipient is a return path, which takes reports only\\.`),
+  ])
 })

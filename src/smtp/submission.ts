@@ -14,7 +14,7 @@ import { parseAddress, unsupportedForm, type EmailAddress } from '../mail/addres
 import { textOfMail } from '../mail/mail-text.ts'
 import { isMailMistake, readSubmittedMail, type SubmittedMail } from '../mail/submitted-mail.ts'
 import type { Client, Envelope, Offer, Policy } from './policy.ts'
-import { mistakes, replyTo, replyToMistake } from './refusals.ts'
+import { mistakes, replyTo, replyToMistake, wordsOf } from './refusals.ts'
 import { replies, type Reply } from './reply.ts'
 
 /** The doors of the other rooms. Each may throw a fault, which becomes 451. */
@@ -30,6 +30,8 @@ export interface SubmissionDoors {
     readonly source: 'smtp'
     readonly code: RefusalCode
     readonly recipientDomain?: string
+    readonly error: string
+    readonly callerId: string
   }): void
 }
 
@@ -121,8 +123,9 @@ class SubmissionPolicy implements Policy {
   async rcpt(text: string): Promise<Reply> {
     const recipient = parseAddress(text)
     if (recipient === undefined) {
-      this.#note('invalid_request')
-      return badRecipient(text)
+      const reply = badRecipient(text)
+      this.#note('invalid_request', reply.text)
+      return reply
     }
     const objection = whyNoRecipient(recipient)
     if (objection !== undefined) return this.#refuse(objection, recipient.domain)
@@ -141,7 +144,7 @@ class SubmissionPolicy implements Policy {
     const domain = recipients.length === 1 ? recipients[0]?.domain : undefined
     const mail = readSubmittedMail(bytes, envelope.smtputf8)
     if (isMailMistake(mail)) {
-      this.#note(mistakes[mail.mistake].counts, domain)
+      this.#note(mistakes[mail.mistake].counts, mail.words, domain)
       return replyToMistake(mail)
     }
     const { doors } = this.#tools
@@ -174,10 +177,10 @@ class SubmissionPolicy implements Policy {
   }
 
   /** Where nobody has logged in, nobody could be told; 4yz is our own trouble. */
-  refused({ code }: Reply, recipients: readonly string[]): void {
+  refused({ code, text }: Reply, recipients: readonly string[]): void {
     if (this.#submitter === undefined || code < 500) return
     const domain = recipients.length === 1 ? parseAddress(recipients[0] ?? '')?.domain : undefined
-    this.#note(code === 552 ? 'payload_too_large' : 'invalid_request', domain)
+    this.#note(code === 552 ? 'payload_too_large' : 'invalid_request', text, domain)
   }
 
   ended(): void {
@@ -204,12 +207,12 @@ class SubmissionPolicy implements Policy {
   }
 
   #refuse(refusal: Refusal, recipientDomain?: string): Reply {
-    this.#note(refusal.code, recipientDomain)
+    this.#note(refusal.code, wordsOf(refusal), recipientDomain)
     return replyTo(refusal)
   }
 
   /** Our own trouble is no refusal. */
-  #note(code: RefusalCode, recipientDomain?: string): void {
+  #note(code: RefusalCode, error: string, recipientDomain?: string): void {
     const { workspaceId, credentialId } = this.#known()
     this.#tools.log.refused({ source: 'smtp', code, workspaceId, credentialId })
     if (code === 'service_unavailable' || code === 'scanner_unavailable') return
@@ -217,6 +220,8 @@ class SubmissionPolicy implements Policy {
       workspaceId,
       source: 'smtp',
       code,
+      error,
+      callerId: credentialId,
       ...(recipientDomain !== undefined && { recipientDomain }),
     })
   }

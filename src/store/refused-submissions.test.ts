@@ -4,7 +4,13 @@ import { silentLog, type Log } from '../base/log.ts'
 import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { openDatabase } from './database.ts'
-import { listRefusals, makeRefusalBook, pruneRefusals } from './refused-submissions.ts'
+import {
+  listRefusals,
+  makeRefusalBook,
+  pruneRefusals,
+  searchRefusals,
+  withoutAddresses,
+} from './refused-submissions.ts'
 import { storeWorld, type StoreWorld } from './store.test-kit.ts'
 
 let world: StoreWorld
@@ -30,6 +36,63 @@ test('page by page, and nobody sees another workspace', async () => {
   ])
   expect(page[0]).toMatchObject({ source: 'smtp', recipientDomain: 'receiver.test' })
   expect(await listRefusals(world.db, other.workspaceId, 9)).toMatchObject([{ source: 'rest', recipientDomain: null }])
+})
+
+test('what the sender was told is kept, with the login and the request: bounded, without addresses, and whatever a caller has written', async () => {
+  const { workspaceId } = await world.sender()
+  const book = makeRefusalBook(world.db, silentLog)
+  const callerId = '0199a000-0000-7000-8000-000000000001'
+  const error = `"recipient" must be one address; ann@example.org, \u0000 is none. ${'x\u{1f600} '.repeat(500)}`
+  book.note({
+    workspaceId,
+    source: 'rest',
+    code: 'invalid_request',
+    field: 'recipient',
+    error,
+    callerId,
+    requestId: 'r-1',
+  })
+  await book.quiet()
+  const [row] = await listRefusals(world.db, workspaceId, 1)
+  expect(row).toMatchObject({ field: 'recipient', callerId, requestId: 'r-1' })
+  expect(row?.error).toMatch(/^"recipient" must be one address; \(address\),   is none\. x/)
+  expect(row?.error?.length).toBeLessThanOrEqual(limits.refusalErrorCharactersMax)
+})
+
+test.each([
+  ['to ann@example.org: no', 'to (address): no'],
+  ['"ann smith"@example.org is none', '(address) is none'],
+  ['<ann@example.org> and <bob@[192.0.2.1]>', '<(address)> and <(address)>'],
+  ['the @ of it', 'the (address) of it'],
+  ['nothing to hide', 'nothing to hide'],
+])('%s is kept as %s', (told, kept) => expect(withoutAddresses(told, 250)).toBe(kept))
+
+test('an address at the cut leaves nothing of itself', () => {
+  for (let max = 1; max < 40; max++)
+    expect(withoutAddresses('no mail for ann@example.org today', max)).not.toMatch(/\ban|@/)
+})
+
+test('by code, source and time, page by page; a page of many others says where to go on', async () => {
+  const { workspaceId } = await world.sender()
+  await world.db.run(
+    `insert into refused_submissions (workspace_id, id, at, source, code)
+     select $1, uuid_floor('2030-01-01'::timestamptz + n * interval '1 second'), '2030-01-01'::timestamptz + n * interval '1 second',
+            case when n % 2 = 0 then 'rest' else 'smtp' end, case when n = 3 then 'recipient_suppressed' else 'invalid_request' end
+       from generate_series(1, $2::integer) n`,
+    [workspaceId, limits.refusalsScannedMax + 10],
+  )
+  const found = async (filter: Parameters<typeof searchRefusals>[2], before?: string) => {
+    const { rows, next } = await searchRefusals(world.db, workspaceId, filter, { before, most: 3 })
+    return { at: rows.map(({ at }) => at.toISOString().slice(14, 19)), next }
+  }
+  const first = await found({ code: 'recipient_suppressed' })
+  expect(first).toEqual({ at: [], next: expect.any(String) as string })
+  expect(await found({ code: 'recipient_suppressed' }, first.next)).toEqual({ at: ['00:03'] })
+  const span = { from: new Date('2030-01-01T00:00:02Z'), to: new Date('2030-01-01T00:00:10Z') }
+  const page = await found({ source: 'smtp', ...span })
+  expect(page.at).toEqual(['00:09', '00:07', '00:05'])
+  expect(await found({ source: 'smtp', ...span }, page.next)).toEqual({ at: ['00:03'] })
+  expect((await found(span)).at).toEqual(['00:09', '00:08', '00:07'])
 })
 
 test('gone after 30 days, and not before', async () => {

@@ -1,5 +1,5 @@
-// What was refused and never became a message (decisions H): code, time, source, the recipient's domain. Written behind the answers, in
-// batches; where the database is slower than the refusals, or one workspace has very many, they are counted and not kept: nobody waits for this
+// What was refused and never became a message (decisions H): code, time, source, the recipient's domain, and what its sender was told, without
+// addresses. Written behind the answers, in batches; where the database is slower than the refusals, or one workspace has very many, they are counted and not kept: nobody waits for this
 // record. Kept 30 days.
 import { randomUUIDv7 } from 'node:crypto'
 import type { Log } from '../base/log.ts'
@@ -8,6 +8,7 @@ import type { WorkspaceId } from '../domain/message.ts'
 import type { RefusalCode } from '../domain/refusal.ts'
 import { Batch } from '../base/batch.ts'
 import { dated, sql, mayBlameRows, type Db } from './database.ts'
+import { idFloor } from './views/message-list.ts'
 
 export interface RefusedSubmission {
   readonly workspaceId: WorkspaceId
@@ -15,6 +16,12 @@ export interface RefusedSubmission {
   readonly code: RefusalCode
   /** Left out where it is not known. */
   readonly recipientDomain?: string
+  /** What was wrong, and the sentence about it. */
+  readonly field?: string
+  readonly error?: string
+  /** The API key, or the SMTP credential. */
+  readonly callerId?: string
+  readonly requestId?: string
 }
 
 export interface RefusalRow {
@@ -23,17 +30,42 @@ export interface RefusalRow {
   readonly source: 'rest' | 'smtp'
   readonly code: RefusalCode
   readonly recipientDomain: string | null
+  readonly field: string | null
+  readonly error: string | null
+  readonly callerId: string | null
+  readonly requestId: string | null
+}
+
+export interface RefusalFilter {
+  readonly source?: 'rest' | 'smtp'
+  readonly code?: string
+  readonly from?: Date
+  readonly to?: Date
 }
 
 const insert = sql(
   'note-refusals',
-  `insert into refused_submissions (workspace_id, id, source, code, recipient_domain)
-   select r.w, ${dated('r.id')}, r.source, r.code, r.domain from json_to_recordset($1::text::json) as r (w uuid, id uuid, source text, code text, domain text)`,
+  `insert into refused_submissions (workspace_id, id, source, code, recipient_domain, field, error, caller_id, request_id)
+   select r.w, ${dated('r.id')}, r.source, r.code, r.domain, r.field, r.error, r.caller, r.request
+     from json_to_recordset($1::text::json)
+       as r (w uuid, id uuid, source text, code text, domain text, field text, error text, caller uuid, request text)`,
 )
+const columns =
+  'r.id, r.at, r.source, r.code, r.recipient_domain "recipientDomain", r.field, r.error, r.caller_id "callerId", r.request_id "requestId"'
 const latest = sql(
   'latest-refusals',
-  `select id, at, source, code, recipient_domain "recipientDomain" from refused_submissions
-    where workspace_id = $1 and id < coalesce($2::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff') order by id desc limit $3`,
+  `select ${columns} from refused_submissions r where r.workspace_id = $1 and r.id < $2 and r.id >= $3 order by r.id desc limit $4`,
+)
+/** Walks at most $4 of them, since nothing else has an index; the row without a code says where the walk ended. */
+const searched = sql(
+  'search-refusals',
+  `with walk as materialized (
+     select r.* from refused_submissions r where r.workspace_id = $1 and r.id < $2 and r.id >= $3 order by r.id desc limit $4),
+   found as (
+     select ${columns} from walk r where r.code = coalesce($6, r.code) and r.source = coalesce($7, r.source) order by r.id desc limit $5)
+   select * from found
+   union all
+   (select w.id, null, null, null, null, null, null, null, null from walk w where (select count(*) from walk) = $4 order by w.id limit 1)`,
 )
 const prune = sql(
   'prune-refusals',
@@ -65,13 +97,19 @@ export function makeRefusalBook(db: Db, log: Log, now = () => performance.now())
     return count > limits.refusalsPerHourMax
   }
   const write = async (rows: readonly RefusedSubmission[]): Promise<readonly undefined[]> => {
-    const json = rows.map(({ workspaceId: w, source, code, recipientDomain: domain }) => ({
-      w,
-      id: randomUUIDv7(),
-      source,
-      code,
-      domain,
-    }))
+    const json = rows.map(
+      ({ workspaceId: w, source, code, recipientDomain: domain, field, error, callerId, requestId }) => ({
+        w,
+        id: randomUUIDv7(),
+        source,
+        code,
+        domain,
+        field,
+        error,
+        caller: callerId,
+        request: requestId,
+      }),
+    )
     await db.rows(insert, [JSON.stringify(json)])
     if (tooMany + unwritten > 0) {
       const why = `${tooMany} beyond what is kept of a workspace in an hour, ${unwritten} that could not be written`
@@ -92,7 +130,7 @@ export function makeRefusalBook(db: Db, log: Log, now = () => performance.now())
     note: (refused) => {
       if (isTooMuch(refused.workspaceId)) tooMany++
       else
-        batch.add(refused).catch(() => {
+        batch.add(fitted(refused)).catch(() => {
           unwritten++
         })
     },
@@ -100,9 +138,52 @@ export function makeRefusalBook(db: Db, log: Log, now = () => performance.now())
   }
 }
 
+/** As it may be kept: what a caller's own words have made long, and addresses in it, are left out. */
+function fitted({ field, error, ...refused }: RefusedSubmission): RefusedSubmission {
+  return {
+    ...refused,
+    ...(field !== undefined && { field: withoutAddresses(field, limits.refusalFieldCharactersMax) }),
+    ...(error !== undefined && { error: withoutAddresses(error, limits.refusalErrorCharactersMax) }),
+  }
+}
+
+/** Cut between words first: the beginning of an address would not look like one. Nor may PostgreSQL refuse what a cut leaves of a character. */
+export function withoutAddresses(text: string, charactersMax: number): string {
+  const cut = text.length <= charactersMax ? text : text.slice(0, charactersMax).replace(/\S*$/, '…')
+  const readable = cut.toWellFormed().replaceAll(/\p{Cc}/gu, ' ')
+  if (!readable.includes('@')) return readable
+  return readable
+    .replaceAll(/"[^"]*"@/g, '@')
+    .split(' ')
+    .map((word) => (word.includes('@') ? word.replace(/[^\s<>()",;:]*@[^\s<>()",;:]*/g, '(address)') : word))
+    .join(' ')
+}
+
+const greatest = 'ffffffff-ffff-ffff-ffff-ffffffffffff'
+const least = '00000000-0000-0000-0000-000000000000'
+
 /** Newest first; `before` is the id of the last one of the page before. */
 export const listRefusals = (db: Db, workspace: WorkspaceId, most: number, before?: string): Promise<RefusalRow[]> =>
-  db.rows<RefusalRow>(latest, [workspace, before ?? null, most])
+  db.rows<RefusalRow>(latest, [workspace, before ?? greatest, least, most])
+
+/** As `listRefusals`, of those that are wanted; `next` is where the next page begins, which may be behind a page with nothing on it. */
+export async function searchRefusals(
+  db: Db,
+  workspace: WorkspaceId,
+  { source, code, from, to }: RefusalFilter,
+  { before = greatest, most }: { readonly before?: string | undefined; readonly most: number },
+): Promise<{ readonly rows: readonly RefusalRow[]; readonly next?: string }> {
+  const until = to === undefined ? greatest : idFloor(to)
+  const bounds = [workspace, before < until ? before : until, from === undefined ? least : idFloor(from)]
+  const isPlain = source === undefined && code === undefined
+  const rows = await (isPlain
+    ? db.rows<RefusalRow>(latest, [...bounds, most + 1])
+    : db.rows<RefusalRow>(searched, [...bounds, limits.refusalsScannedMax, most + 1, code ?? null, source ?? null]))
+  const found = rows.filter((row) => row.code !== null)
+  const shown = found.slice(0, most)
+  const next = found.length > most ? shown.at(-1)?.id : rows.find((row) => row.code === null)?.id
+  return { rows: shown, ...(next !== undefined && { next }) }
+}
 
 /** Removes up to 1,000 that are older than they are kept; returns how many. */
 export async function pruneRefusals(db: Db): Promise<number> {

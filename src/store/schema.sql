@@ -408,6 +408,10 @@ create table refused_submissions (
   source text not null,
   code text not null,
   recipient_domain text,
+  field text,
+  error text,
+  caller_id uuid,
+  request_id text,
   constraint refused_submissions_pkey PRIMARY KEY (workspace_id, id),
   constraint refused_submissions_workspace_id_fkey FOREIGN KEY (workspace_id) REFERENCES workspaces(id),
   constraint refused_submissions_source_check CHECK ((source = ANY (ARRAY['rest'::text, 'smtp'::text])))

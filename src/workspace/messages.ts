@@ -4,7 +4,6 @@ import type { DeliveryStatus, MessageId, MessageStatus, WorkspaceId } from '../d
 import { ranksOf } from '../domain/delivery-status.ts'
 import { parseAddress } from '../mail/address.ts'
 import type { Db } from '../store/database.ts'
-import { listRefusals, type RefusalRow } from '../store/refused-submissions.ts'
 import { idFloor, pageMessages, type MessageListRow } from '../store/views/message-list.ts'
 import { readSentAgain, type SentAgain } from '../store/sent-again.ts'
 import { readTimeline, workspaceOfMessage, type Timeline } from '../store/views/message-timeline.ts'
@@ -45,13 +44,6 @@ const summaryOf = ({ id, status, sender, recipient, subject, deliveryStatus, cre
 
 /** A message in the operator's list. */
 export type MessageSummary = ReturnType<typeof summaryOf>
-
-/** The latest `most` submissions that were refused, newest first. */
-export function listRefusedOf(db: Db, workspace: WorkspaceId, most: number): Promise<RefusalRow[]> {
-  if (most > limits.messagesListedMax)
-    throw new Mistake(`At most ${limits.messagesListedMax} refusals are listed at once.`)
-  return listRefusals(db, workspace, most)
-}
 
 export async function showMessage(db: Db, text: string): Promise<Timeline> {
   const id = parseId(text, 'message') as MessageId
@@ -121,31 +113,5 @@ export async function timelineOf(
     ...timeline,
     ...again,
     ...(isWaiting && { sendAgainAt: new Date(unknownSince.getTime() + limits.sendAgainGraceSeconds * 1000) }),
-  }
-}
-
-export interface Refused {
-  readonly id: string
-  readonly at: Date
-  readonly source: 'rest' | 'smtp'
-  readonly code: string
-  readonly recipientDomain?: string
-}
-
-/** What was refused and never became a message, newest first. */
-export async function pageRefused(
-  db: Db,
-  workspace: WorkspaceId,
-  before: string | undefined,
-  most: number,
-): Promise<Page<Refused>> {
-  const rows = await listRefusals(db, workspace, most + 1, before)
-  const shown = rows.slice(0, most)
-  return {
-    items: shown.map(({ recipientDomain, ...row }) => ({
-      ...row,
-      ...(recipientDomain !== null && { recipientDomain }),
-    })),
-    ...(rows.length > most && { next: shown.at(-1)?.id as string }),
   }
 }

@@ -73,7 +73,8 @@ export {
   withdrawInvitation,
 } from './members.ts'
 export { contentOf } from './message-content.ts'
-export { listMessagesOf, listRefusedOf, pageRefused, searchMessages, showMessage, timelineOf } from './messages.ts'
+export { listMessagesOf, searchMessages, showMessage, timelineOf } from './messages.ts'
+export { listRefusedOf, pageRefused, type RefusalFilter } from './refused.ts'
 export type { MessageWish, Timeline } from './messages.ts'
 export { isUuid, Mistake } from './mistake.ts'
 export { findSender, makeNotifier, readSystemMailbox, saveSystemMailbox } from './notices.ts'

@@ -1,9 +1,15 @@
-// What never became a message, and why: the same codes that the sender was told.
-import { CircleSlash } from 'lucide-react'
+// What never became a message, and why: the same codes and sentences that the sender was told.
+import { CircleSlash, Search } from 'lucide-react'
+import { useState } from 'react'
 import { PagedTable } from '../list.tsx'
+import { isDay } from '../message-filter.ts'
 import type { RefusedSubmission } from '../shapes.ts'
+import { Button } from '../ui/button.tsx'
+import { Id } from '../ui/copy.tsx'
+import { Choice, TextField } from '../ui/field.tsx'
 import { Card, Page } from '../ui/page.tsx'
 import { Empty } from '../ui/states.tsx'
+import type { Column } from '../ui/table.tsx'
 import { Time } from '../ui/time.tsx'
 
 /** In words; a code that is not here speaks for itself. */
@@ -29,36 +35,133 @@ const reasons: Readonly<Record<string, string>> = {
   internal_error: 'Something is broken here; the log says what.',
 }
 
+const codeChoices = [['', 'Any'], ...Object.keys(reasons).map((code) => [code, code] as const)] as const
+const sourceChoices = [
+  ['', 'Any'],
+  ['rest', 'HTTP'],
+  ['smtp', 'SMTP'],
+] as const
+
+/** Days as the browser counts them, both included. */
+interface Wanted {
+  readonly code: string
+  readonly source: string
+  readonly from: string
+  readonly to: string
+}
+const all: Wanted = { code: '', source: '', from: '', to: '' }
+
+/** As the service wants it; a day that is still being typed is not asked for. */
+function asked({ code, source, from, to }: Wanted): Readonly<Record<string, string>> {
+  const midnight = (day: string, later: number) => {
+    const at = new Date(`${day}T00:00:00`)
+    at.setDate(at.getDate() + later)
+    return at.toISOString()
+  }
+  return {
+    ...(code !== '' && { code }),
+    ...(source !== '' && { source }),
+    ...(isDay(from) && { from: midnight(from, 0) }),
+    ...(isDay(to) && { to: midnight(to, 1) }),
+  }
+}
+
 export function Refused() {
+  const [wanted, setWanted] = useState(all)
+  const look = (changes: Partial<Wanted>) => setWanted({ ...wanted, ...changes })
+  const isBackwards = isDay(wanted.from) && isDay(wanted.to) && wanted.to < wanted.from
+  const isFiltered = Object.keys(asked(wanted)).length > 0
+  const empty = isFiltered ? (
+    <Empty icon={Search} title="Nothing was found.">
+      <Button onClick={() => setWanted(all)}>Show all</Button>
+    </Empty>
+  ) : (
+    <Empty icon={CircleSlash} title="Nothing was refused." />
+  )
   return (
     <Page
       title="Refused"
       about="What was handed in and refused, of the last 30 days. It never became a message, and the sender was told why."
     >
-      <Card flush>
-        <PagedTable<RefusedSubmission>
-          name="refused"
-          path="/api/v1/refused-submissions"
-          label="Refused submissions"
-          keyOf={({ id }) => id}
-          refreshMs={4_000}
-          columns={[
-            {
-              head: 'Why',
-              cell: ({ code }) => (
-                <span className="grid min-w-36">
-                  <span className="font-medium">{reasons[code] ?? code}</span>
-                  {reasons[code] !== undefined && <code className="font-mono text-xs text-soft">{code}</code>}
-                </span>
-              ),
-            },
-            { head: 'To a recipient at', cell: ({ recipientDomain }) => recipientDomain ?? '–' },
-            { head: 'Over', cell: ({ source }) => (source === 'smtp' ? 'SMTP' : 'HTTP'), wideOnly: true },
-            { head: 'When', cell: ({ at }) => <Time at={at} />, align: 'right' },
-          ]}
-          empty={<Empty icon={CircleSlash} title="Nothing was refused." />}
+      <form role="search" className="grid grid-cols-2 items-start gap-3 sm:grid-cols-4">
+        <Choice
+          label="Why"
+          options={codeChoices}
+          value={wanted.code}
+          onChange={({ target }) => look({ code: target.value })}
         />
+        <Choice
+          label="Over"
+          options={sourceChoices}
+          value={wanted.source}
+          onChange={({ target }) => look({ source: target.value })}
+        />
+        <TextField
+          label="From"
+          type="date"
+          value={wanted.from}
+          onChange={({ target }) => look({ from: target.value })}
+        />
+        <TextField
+          label="To"
+          type="date"
+          mistake={isBackwards ? 'This is before “From”.' : undefined}
+          value={wanted.to}
+          onChange={({ target }) => look({ to: target.value })}
+        />
+      </form>
+      <Card flush>
+        {isBackwards ? (
+          // Asked for, it would be refused; the field says why.
+          empty
+        ) : (
+          <PagedTable<RefusedSubmission>
+            name="refused"
+            path="/api/v1/refused-submissions"
+            query={asked(wanted)}
+            label="Refused submissions"
+            keyOf={({ id }) => id}
+            refreshMs={4_000}
+            columns={columns}
+            empty={empty}
+          />
+        )}
       </Card>
     </Page>
   )
 }
+
+const columns: readonly Column<RefusedSubmission>[] = [
+  {
+    head: 'Why',
+    cell: ({ code, error, field }) => (
+      <span className="grid min-w-36">
+        <span className="font-medium">{reasons[code] ?? code}</span>
+        {error !== undefined && <span className="text-xs wrap-anywhere">{error}</span>}
+        {reasons[code] !== undefined && (
+          <code className="font-mono text-xs wrap-anywhere text-soft">
+            {code}
+            {field !== undefined && `: ${field}`}
+          </code>
+        )}
+      </span>
+    ),
+  },
+  { head: 'To a recipient at', cell: ({ recipientDomain }) => recipientDomain ?? '–' },
+  { head: 'Over', cell: ({ source }) => (source === 'smtp' ? 'SMTP' : 'HTTP'), wideOnly: true },
+  {
+    head: 'Key or login',
+    cell: ({ keyId, smtpCredentialId }) => {
+      const id = keyId ?? smtpCredentialId
+      return id === undefined ? '–' : <Id id={id} short />
+    },
+    wideOnly: true,
+  },
+  {
+    head: 'Request',
+    cell: ({ requestId }) =>
+      requestId === undefined ? '–' : <code className="font-mono text-xs wrap-anywhere">{requestId}</code>,
+    wideOnly: true,
+  },
+  { head: 'When', cell: ({ at }) => <Time at={at} />, align: 'right' },
+]

@@ -131,6 +131,15 @@ export const RefusedSubmission = Type.Object(
     source: oneOf(['rest', 'smtp'], 'How it was submitted.'),
     code: Type.String({ description: 'Why: a code of the errors.' }),
     recipientDomain: Type.Optional(Type.String({ description: "The recipient's domain, where it was known." })),
+    field: Type.Optional(Type.String({ description: 'The member, header or parameter that was wrong.' })),
+    error: Type.Optional(
+      Type.String({
+        description: 'The sentence that its sender was told, shortened where it is long, without addresses.',
+      }),
+    ),
+    keyId: Type.Optional(uuid('The API key of the request.')),
+    smtpCredentialId: Type.Optional(uuid('The SMTP credential of the session.')),
+    requestId: Type.Optional(Type.String({ description: '`X-Request-Id` of the answer.' })),
   },
   { description: 'What was refused and never became a message.' },
 )
@@ -173,9 +182,16 @@ export const mail = {
     operationId: 'listRefusedSubmissions',
     tag,
     summary: 'List refused submissions',
-    description: 'What never became a message, of the last 30 days; of each hour the first 10,000.',
+    description:
+      'What never became a message, of the last 30 days; of each hour the first 10,000. Each page of one code or source looks at up to 10,000; it may then hold fewer items than asked for, or none, and `next` goes on behind them.',
     scope: 'mail.read',
-    query: closed(paging),
+    query: closed({
+      code: Type.Optional(Type.String({ minLength: 1, maxLength: 100, description: 'A code of the errors.' })),
+      source: Type.Optional(oneOf(['rest', 'smtp'], 'How it was submitted.')),
+      from: Type.Optional(time('Refused at this time or later.')),
+      to: Type.Optional(time('Refused before this time.')),
+      ...paging,
+    }),
     ok: [200, 'A page of refusals, newest first.', page(RefusedSubmission, 'Refused submissions.')],
   }),
   readTimeline: managed({

@@ -21,7 +21,9 @@ export function mailRoutes({ member, office }: Desk): void {
   member(operations.listRefused, async ({ by, query }) => {
     const paging = pagingOf(query)
     if (isRefusal(paging)) return paging
-    return presentPage(await pageRefused(office.db, by.workspaceId, paging.before, paging.most))
+    const { cursor: _cursor, limit: _limit, from, to, ...filter } = query
+    const wish = { ...filter, ...paging, ...(from && { from: new Date(from) }), ...(to && { to: new Date(to) }) }
+    return presentPage(await pageRefused(office.db, by.workspaceId, wish))
   })
 
   member(operations.readTimeline, async ({ by, path }) => {

@@ -1,0 +1,54 @@
+// What support reads of somebody's refused mail: the row that the service wrote, found by what is known of it.
+import { execFile } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { silentLog } from '../base/log.ts'
+import { makeRefusalBook } from '../store/refused-submissions.ts'
+import { storeWorld, type Sender, type StoreWorld } from '../store/store.test-kit.ts'
+
+const command = fileURLToPath(new URL('../../bin/posthorn', import.meta.url))
+let world: StoreWorld
+let sender: Sender
+
+beforeAll(async () => {
+  world = await storeWorld()
+  sender = await world.sender()
+})
+afterAll(() => world.close())
+
+function refused(...args: readonly string[]) {
+  const { user, password, database, host, port } = world.connection
+  const env = {
+    PATH: process.env['PATH'],
+    HOME: process.env['HOME'],
+    DATABASE_URL: `postgres://${user}:${encodeURIComponent(password)}@/${database}?host=${encodeURIComponent(host)}&port=${port}`,
+    POSTHORN_SECRET_KEY: 's'.repeat(32),
+  }
+  return new Promise<string>((resolve, reject) => {
+    execFile(command, ['message', 'refused', sender.workspaceId, ...args], { env }, (error, out, err) =>
+      error === null ? resolve(out) : reject(new Error(err)),
+    )
+  })
+}
+
+test('the sentence, the login and the request are told; a code, a source and a time choose', async () => {
+  const book = makeRefusalBook(world.db, silentLog)
+  const { workspaceId } = sender
+  const callerId = '0199a000-0000-7000-8000-000000000001'
+  book.note({
+    workspaceId,
+    source: 'rest',
+    code: 'invalid_request',
+    field: 'subject',
+    error: 'No line breaks.',
+    requestId: 'r-1',
+  })
+  book.note({ workspaceId, source: 'smtp', code: 'mailbox_not_active', error: 'Not yours.', callerId })
+  await book.quiet()
+  const shown = await refused()
+  for (const words of ['subject', 'No line breaks.', 'r-1', callerId]) expect(shown).toContain(words)
+  const found = async (...args: string[]) => JSON.parse(await refused(...args, '--json')) as unknown
+  expect(await found('--code', 'invalid_request')).toMatchObject([{ error: 'No line breaks.' }])
+  expect(await found('--source', 'smtp')).toMatchObject([{ callerId }])
+  expect(await found('--from', '2100-01-01T00:00:00Z')).toEqual([])
+})

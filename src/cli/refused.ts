@@ -1,0 +1,35 @@
+// `posthorn message refused`: what to tell somebody whose mail never became a message.
+import { Option, type Command } from 'commander'
+import { findWorkspace, listRefusedOf, type RefusalFilter } from '../workspace/workspace.ts'
+import { instant, positive } from './arguments.ts'
+import { table } from './print.ts'
+import type { Desk } from './tools.ts'
+
+interface Given extends RefusalFilter {
+  readonly limit: number
+}
+
+export function refusedCommand(group: Command, desk: Desk): void {
+  group
+    .command('refused')
+    .description('list the latest submissions that were refused and never became a message')
+    .argument('<workspace>', 'its id or exact name')
+    .option('--limit <refusals>', 'how many', positive, 50)
+    .option('--code <code>', 'only with this code, such as recipient_suppressed')
+    .addOption(new Option('--source <source>', 'only those over HTTP, or over SMTP').choices(['rest', 'smtp']))
+    .option('--from <time>', 'only from this time on', instant)
+    .option('--to <time>', 'only before this time', instant)
+    .action((workspace: string, { limit, ...filter }: Given) =>
+      desk.withExisting(async ({ db, vault }) => {
+        const { id } = await findWorkspace(db, vault, workspace)
+        const all = await listRefusedOf(db, id, limit, filter)
+        const rows = () =>
+          all.map((each) => {
+            const { at, source, code, recipientDomain, callerId, requestId, field, error } = each
+            return [at, source, code, recipientDomain, callerId, requestId, field, error]
+          })
+        const heads = ['TIME', 'SOURCE', 'CODE', 'RECIPIENT AT', 'KEY OR LOGIN', 'REQUEST', 'FIELD', 'TOLD']
+        desk.show(all, () => table(heads, rows(), 'Nothing was refused in the last 30 days.'))
+      }),
+    )
+}

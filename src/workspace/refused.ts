@@ -1,0 +1,72 @@
+// What was refused and never became a message, as its workspace and operators look at it: newest first, and only some of it where they say which.
+import { limits } from '../config.ts'
+import type { WorkspaceId } from '../domain/message.ts'
+import type { Db } from '../store/database.ts'
+import { searchRefusals, type RefusalFilter, type RefusalRow } from '../store/refused-submissions.ts'
+import type { Page } from './management.ts'
+import { Mistake } from './mistake.ts'
+
+export type { RefusalFilter } from '../store/refused-submissions.ts'
+
+export interface Refused {
+  readonly id: string
+  readonly at: Date
+  readonly source: 'rest' | 'smtp'
+  readonly code: string
+  readonly recipientDomain?: string
+  readonly field?: string
+  readonly error?: string
+  readonly keyId?: string
+  readonly smtpCredentialId?: string
+  readonly requestId?: string
+}
+
+/** The latest `most` of them. */
+export async function listRefusedOf(
+  db: Db,
+  workspace: WorkspaceId,
+  most: number,
+  filter: RefusalFilter = {},
+): Promise<RefusalRow[]> {
+  if (most > limits.messagesListedMax)
+    throw new Mistake(`At most ${limits.messagesListedMax} refusals are listed at once.`)
+  checkTimes(filter)
+  const all: RefusalRow[] = []
+  let before: string | undefined
+  do {
+    const page = await searchRefusals(db, workspace, filter, { before, most: most - all.length })
+    all.push(...page.rows)
+    before = page.next
+  } while (before !== undefined && all.length < most)
+  return all
+}
+
+/** A page of them. Of those with one code or source it looks at a bounded number, and `next` goes on behind these. */
+export async function pageRefused(
+  db: Db,
+  workspace: WorkspaceId,
+  { before, most, ...filter }: RefusalFilter & { readonly before?: string; readonly most: number },
+): Promise<Page<Refused>> {
+  checkTimes(filter)
+  const { rows, next } = await searchRefusals(db, workspace, filter, { before, most })
+  return { items: rows.map(shown), ...(next !== undefined && { next }) }
+}
+
+function checkTimes({ from, to }: RefusalFilter): void {
+  if (from !== undefined && to !== undefined && from >= to)
+    throw new Mistake('"from" must be before "to".', { field: 'from' })
+}
+
+function shown({ id, at, source, code, recipientDomain, field, error, callerId, requestId }: RefusalRow): Refused {
+  return {
+    id,
+    at,
+    source,
+    code,
+    ...(recipientDomain !== null && { recipientDomain }),
+    ...(field !== null && { field }),
+    ...(error !== null && { error }),
+    ...(callerId !== null && (source === 'smtp' ? { smtpCredentialId: callerId } : { keyId: callerId })),
+    ...(requestId !== null && { requestId }),
+  }
+}
