@@ -747,6 +747,9 @@ export const limits = {
   pauseMsMax: 3600_000,
   /** As long as a single host of a destination has asked for a longer one, and only once. */
   firstPauseMsMax: 300_000,
+  /** Providers with a pause that the metrics name. */
+  pausesShown: 50,
+  pausesKeptMs: 1_000,
   successesPerStep: 20,
   /** Messages on the first day of a warm-up; twice as many on each day after. */
   warmUpFirstDay: 100,
@@ -1157,6 +1160,9 @@ export const limits = {
   /** What operators see of the queue. */
   queueRowsReadMax: 100_000,
   queueLanesShown: 200,
+  /** Of each that is shown, to tell why its mail waits: rows of the queue, and last attempts. */
+  queueLaneRowsRead: 50,
+  queueLaneAttemptsRead: 5,
   /** Numbers out of the database are this old at most. */
   metricsKeptMs: 15_000,
   /** A scrape waits for them so long: whatever the database does, the other numbers are told. */

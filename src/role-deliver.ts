@@ -1,5 +1,6 @@
 // The role `deliver`: the workers, the sandbox that they can deliver to, and the housekeeping of the database.
 import type { Log } from './base/log.ts'
+import type { Measured } from './base/metrics.ts'
 import { sealedAs, type Vault } from './base/secret.ts'
 import { limits, parseRoute, type Route, type Settings } from './config.ts'
 import {
@@ -133,6 +134,9 @@ export async function deliver({ settings, connection, patience, vault, log, metr
     'Replies to final dots that the database has not heard yet.',
     () => own.journal.size,
   )
+  const paused = () =>
+    transmitter.paused(limits.pausesShown).map((label) => ({ name: 'posthorn_destination_paused', label, value: 1 }))
+  metrics.measure(pauseGauges, () => Promise.resolve(paused()), limits.pausesKeptMs)
   metrics.measure(queueGauges, () => queueSamples(houseDb), limits.metricsKeptMs)
   // The fence and the sandbox start before the workers and stop after them. Housekeeping stops last: it may be waiting for the database, and
   // nobody is to claim meanwhile.
@@ -146,6 +150,14 @@ export async function deliver({ settings, connection, patience, vault, log, metr
     ],
   }
 }
+
+/** In memory, and of this process alone (docs/decisions/0035). */
+const pauseGauges = {
+  posthorn_destination_paused: {
+    help: '1 for each provider, or relay, that asked for less and is left alone by this process for now; the 50 longest.',
+    label: 'provider',
+  },
+} as const satisfies Record<string, Measured>
 
 type OpenSeat = Awaited<ReturnType<typeof openSeat>>
 

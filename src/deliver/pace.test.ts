@@ -103,6 +103,21 @@ test('a provider that asks for less gets nothing for a while, longer each time i
   expect(pace.turn('google')).toBe(limits.pauseStepsMs[0])
 })
 
+test('who is paused is told, the longest first, so many at most, and nobody else', () => {
+  const { clock, pace } = paceAt()
+  pace.turn('yahoo')
+  pace.learn('google', reply(421, 'try again later', '4.7.0'))
+  pace.learn('apple', reply(421, 'try again later', '4.7.0'))
+  clock.now += limits.pauseStepsMs[0]
+  pace.learn('apple', reply(421, 'try again later', '4.7.0'))
+  expect(pace.paused(10)).toEqual(['apple'])
+  clock.now += 1
+  pace.learn('google', reply(421, 'try again later', '4.7.0'))
+  expect([pace.paused(10), pace.paused(1)]).toEqual([['google', 'apple'], ['google']])
+  clock.now += limits.pauseMsMax
+  expect(pace.paused(10)).toEqual([])
+})
+
 test('twenty refusals at the same time are one', () => {
   const { clock, pace } = paceAt()
   for (let turn = 0; turn < 20; turn++) pace.learn('google', reply(421))

@@ -13,6 +13,8 @@ export interface Pace {
   turn(provider: string): number
   /** How many could go now. */
   roomOf(provider: string): number
+  /** Providers that are left alone for now, those first that are for longest; no more than so many. */
+  paused(most: number): readonly string[]
   /** What a host of this provider said. */
   learn(provider: string, facts: Facts): void
   /** What operators have set, instead of what is built in; `*` for whatever has no row of its own. */
@@ -121,6 +123,14 @@ export function makePace(timeScale = 1, now: () => number = () => performance.no
       if (state !== undefined && state.pausedUntil > 0 && now() < state.pausedUntil) return 0
       const { perMinute } = allowed(provider)
       return perMinute === undefined ? Infinity : Math.floor(tokensOf(state ?? stateOf(provider), perMinute))
+    },
+    paused: (most) => {
+      const at = now()
+      return [...states]
+        .filter(([, { pausedUntil }]) => pausedUntil > at)
+        .sort(([, a], [, b]) => b.pausedUntil - a.pausedUntil)
+        .slice(0, most)
+        .map(([provider]) => provider)
     },
     learn: (provider, facts) => {
       const asked = slowDownAskedBy(facts)

@@ -60,6 +60,8 @@ export interface Transmitter {
   transmit(job: TransmitJob): Promise<TransmitResult>
   /** How many messages a provider would take now. */
   roomOf(provider: string): number
+  /** Providers that asked for less and are left alone for now: so many of them. */
+  paused(most: number): readonly string[]
   /** What operators have set about destinations. */
   configure(rows: readonly DestinationLimits[]): void
   readonly service: Service
@@ -104,7 +106,13 @@ export function makeTransmitter(settings: TransmitterSettings): Transmitter {
       await pool.service.stop()
     },
   )
-  return { transmit, roomOf: (provider) => pace.roomOf(provider), configure: (rows) => pace.configure(rows), service }
+  return {
+    transmit,
+    roomOf: (provider) => pace.roomOf(provider),
+    paused: (most) => pace.paused(most),
+    configure: (rows) => pace.configure(rows),
+    service,
+  }
 }
 
 const shutdown = { trouble: 'shutdown' } as const

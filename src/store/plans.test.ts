@@ -14,6 +14,7 @@ import { readWebhookQueueFacts } from './queue-facts.ts'
 import { readRefusalFacts } from './refusal-facts.ts'
 import { searchSuppressions } from './suppressions.ts'
 import { makeFold } from './usage.ts'
+import { readLaneReasons } from './views/operations.ts'
 import { claimWebhooks, firstWorkspace, makeWebhookRecorder } from './webhooks.ts'
 
 let world: StoreWorld
@@ -272,6 +273,27 @@ test('the facts of the webhook queue, of one workspace with a long queue beside 
   await world.db.run('vacuum analyze webhook_queue')
   expect(await pagesOf(readWebhookQueueFacts)).toBeLessThan(40_000)
   expect((await readWebhookQueueFacts(world.db)).many).toBe(5_000)
+})
+
+test('why mail waits, of lanes with very many messages that were tried many times', async () => {
+  await world.db.run('truncate outbound')
+  await world.db.run(
+    `with mail as (
+       select n, (left(uuid_floor(app_now() - n * interval '1 second')::text, 13) || substr(gen_random_uuid()::text, 14))::uuid id
+         from generate_series(1, 20000) n),
+     attempt as (
+       insert into attempts (workspace_id, message_id, epoch, ended_at, outcome, facts)
+       select $1, id, epoch, app_now(), 'retry', '{"reason": "rcpt_4xx"}' from mail, generate_series(1, 2) epoch)
+     insert into outbound (message_id, workspace_id, mailbox_id, destination, status, due_at, expires_at)
+     select id, $1, $2, n % 10 || '.example', 'retrying', app_now() + n * interval '1 second', app_now() + interval '1 day' from mail`,
+    [sender.workspaceId, sender.mailboxId],
+  )
+  const lanes = Array.from({ length: 10 }, (_, n) => ({
+    workspace_id: sender.workspaceId,
+    destination: `${n}.example`,
+  }))
+  expect(await pagesOf((db) => readLaneReasons(db, lanes))).toBeLessThan(10 * 150)
+  expect((await readLaneReasons(world.db, lanes)).map(({ reason }) => reason)).toEqual(lanes.map(() => 'rcpt_4xx'))
 })
 
 test('what receivers said of the last day, in an installation that sends very much', async () => {

@@ -43,6 +43,58 @@ test('the queue is told as truncated exactly where there are more messages than 
   ])
 })
 
+test('a group tells why it waits: the reason of most of its last attempts, and what one of them saw', async () => {
+  const put = async (status: string, reason?: string, trouble?: string) => {
+    const id = world.nextId()
+    await world.db.run(
+      `insert into outbound (message_id, workspace_id, mailbox_id, destination, status, due_at, expires_at)
+       values ($1, $2, $3, 'slow.example', $4, app_now(), app_now() + interval '1 day')`,
+      [id, shop.workspaceId, shop.mailboxId, status],
+    )
+    // The one before was another.
+    for (const [epoch, facts] of [{ reason: 'dns' }, { reason, trouble }].entries())
+      if (reason !== undefined)
+        await world.db.run(
+          `insert into attempts (workspace_id, message_id, epoch, ended_at, outcome, facts) values ($1, $2, $3, app_now(), 'retry', $4)`,
+          [shop.workspaceId, id, epoch + 1, JSON.stringify(facts)],
+        )
+    return id
+  }
+  const why = async () => (await readQueue(world.db)).lanes.map(({ status, reason }) => [status, reason])
+  await put('queued')
+  expect(await why()).toEqual([['queued', undefined]])
+  await put('retrying', 'tls')
+  const deferred = [await put('retrying', 'rcpt_4xx'), await put('retrying', 'rcpt_4xx')]
+  expect(await why()).toEqual([
+    ['retrying', 'rcpt_4xx'],
+    ['queued', undefined],
+  ])
+  const [lane] = (await readQueue(world.db)).lanes
+  expect(deferred).toContain(lane?.messageId)
+  for (let n = 0; n < 4; n++) await put('retrying', 'connect', 'paced')
+  expect((await readQueue(world.db)).lanes[0]).toMatchObject({ reason: 'paced', count: 7 })
+})
+
+test('what an attempt saw is told in the words of its message', async () => {
+  const id = world.nextId()
+  await world.db.run(
+    `insert into outbound (message_id, workspace_id, mailbox_id, destination, status, due_at, expires_at)
+     values ($1, $2, $3, 'slow.example', 'retrying', app_now(), app_now() + interval '1 day')`,
+    [id, shop.workspaceId, shop.mailboxId],
+  )
+  await world.db.run(
+    `insert into attempts (workspace_id, message_id, epoch, ended_at, outcome, facts) values ($1, $2, 1, app_now(), 'retry', '{"reason": "rcpt_4xx"}')`,
+    [shop.workspaceId, id],
+  )
+  await world.db.run(
+    `insert into messages (workspace_id, id, mailbox_id, sender, recipient, recipient_key, subject, source, status, error_message, sequence, accepted_by, created_at)
+     values ($1, $2, $3, 'a@b.example', 'c@d.example', 'c@d.example', 's', 'rest', 'retrying', 'mx said to RCPT: 451 later', 3, 'n', app_now())`,
+    [shop.workspaceId, id, shop.mailboxId],
+  )
+  const [lane] = (await readQueue(world.db)).lanes
+  expect(lane).toMatchObject({ reason: 'rcpt_4xx', error: 'mx said to RCPT: 451 later', messageId: id })
+})
+
 test('what stops delivery is told with the queue and with the installation, without its inner facts', async () => {
   await setDrain(world.db, true)
   const stops = [{ kind: 'drain', reason: expect.any(String) as string, since: expect.any(Date) as Date }]

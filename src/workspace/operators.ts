@@ -1,9 +1,9 @@
 // What operators look at in the dashboard: the queue, and the installation.
 import { limits } from '../config.ts'
-import type { WorkspaceId } from '../domain/message.ts'
+import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import type { Db } from '../store/database.ts'
 import { readStops, type DeliveryStop } from '../store/fence.ts'
-import { readDatabaseFacts, readLanes } from '../store/views/operations.ts'
+import { readDatabaseFacts, readLaneReasons, readLanes, type LaneReason } from '../store/views/operations.ts'
 
 export interface QueueLane {
   readonly workspaceId: WorkspaceId
@@ -13,6 +13,10 @@ export interface QueueLane {
   readonly count: number
   readonly oldestDueAt: Date
   readonly attemptsMax: number
+  /** Why it waits for another try: of most last attempts that were looked at, with what one of them saw. */
+  readonly reason?: string
+  readonly error?: string
+  readonly messageId?: MessageId
 }
 
 export interface Queue {
@@ -35,6 +39,10 @@ export async function readQueue(db: Db): Promise<Queue> {
     readLanes(db, limits.queueRowsReadMax, limits.queueLanesShown),
     readStopsOf(db),
   ])
+  const tried = rows.filter(({ status }) => status === 'retrying')
+  const reasons = new Map(
+    (tried.length === 0 ? [] : await readLaneReasons(db, tried)).map((row) => [laneOf(row), row] as const),
+  )
   return {
     stops,
     total: rows[0]?.total ?? 0,
@@ -48,8 +56,17 @@ export async function readQueue(db: Db): Promise<Queue> {
       count: row.many,
       oldestDueAt: row.oldest_due_at,
       attemptsMax: row.attempts_max,
+      ...(row.status === 'retrying' && whyOf(reasons.get(laneOf(row)))),
     })),
   }
+}
+
+const laneOf = (row: { readonly workspace_id: WorkspaceId; readonly destination: string }): string =>
+  `${row.workspace_id} ${row.destination}`
+
+function whyOf(why: LaneReason | undefined): Pick<QueueLane, 'reason' | 'error' | 'messageId'> {
+  if (why === undefined) return {}
+  return { reason: why.reason, messageId: why.message_id, ...(why.error !== null && { error: why.error }) }
 }
 
 export interface Health {

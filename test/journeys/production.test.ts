@@ -136,6 +136,13 @@ describe('alerts and dashboard', () => {
     expect(names.filter((name) => !exists(name))).toEqual([])
   })
 
+  test('names in its words, too, only numbers that exist', async () => {
+    const known = await families()
+    const said = [...read('ops/alerts.yml').matchAll(/description: (.*)/g)].flatMap(([, words]) => named(words ?? ''))
+    expect(said).toContain('posthorn_destination_paused')
+    expect(said.filter((name) => !known.has(name))).toEqual([])
+  })
+
   test('mail that is all put off, or fails, has a rule: the age of the queue does not show it', () => {
     const rules = new Map(
       [...read('ops/alerts.yml').matchAll(/- alert: (\w+)\n +expr: (.*)/g)].map(([, name, expr]) => [name, expr]),

@@ -322,6 +322,7 @@ export function OperatorQueue() {
                     },
                     { head: 'Workspace', cell: ({ workspaceName }) => workspaceName },
                     { head: 'State', cell: ({ status }) => <StateBadge state={status} /> },
+                    { head: 'Why it waits', cell: (lane) => <WhyItWaits {...lane} />, wideOnly: true },
                     { head: 'Messages', cell: ({ count }) => count.toLocaleString(), align: 'right' },
                     { head: 'Most tries', cell: ({ attemptsMax }) => attemptsMax, align: 'right', wideOnly: true },
                     { head: 'Oldest due', cell: ({ oldestDueAt }) => <Time at={oldestDueAt} />, align: 'right' },
@@ -333,6 +334,18 @@ export function OperatorQueue() {
         )}
       </Answered>
     </Page>
+  )
+}
+
+/** What most of the last attempts ran into, and one of them: its message's timeline has the rest. */
+function WhyItWaits({ reason, error, messageId }: Queue['lanes'][number]) {
+  if (reason === undefined) return '–'
+  return (
+    <span className="grid gap-0.5">
+      <code className="font-mono text-xs">{reason}</code>
+      {error !== undefined && <span className="text-xs wrap-anywhere">{error}</span>}
+      {messageId !== undefined && <Id id={messageId} short />}
+    </span>
   )
 }
 

@@ -157,6 +157,15 @@ export const operators = {
             count: Type.Integer(),
             oldestDueAt: time('When the oldest was due.'),
             attemptsMax: Type.Integer({ description: 'Most attempts of one of them.' }),
+            reason: Type.Optional(
+              Type.String({
+                description:
+                  'Of what waits for another try: the reason of most of the last attempts, a few of them being looked at; as in `message.retrying`, or `paced` where its provider asked for less and nobody was asked.',
+                examples: ['rcpt_4xx'],
+              }),
+            ),
+            error: Type.Optional(Type.String({ description: 'What one of these attempts saw.' })),
+            messageId: Type.Optional(uuid('The message of that attempt.')),
           }),
         ),
       }),

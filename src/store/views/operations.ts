@@ -1,5 +1,6 @@
 // What operators look at: the queue by state and destination, and whether the database keeps up. Every statement is bounded.
-import type { WorkspaceId } from '../../domain/message.ts'
+import { limits } from '../../config.ts'
+import type { MessageId, WorkspaceId } from '../../domain/message.ts'
 import { sql, type Db } from '../database.ts'
 import type { WorkspaceRow } from '../workspaces.ts'
 
@@ -44,6 +45,49 @@ const lanes = sql(
 
 export const readLanes = (db: Db, rowsMax: number, lanesMax: number): Promise<LaneRow[]> =>
   db.rows<LaneRow>(lanes, [rowsMax, lanesMax])
+
+export interface LaneReason {
+  readonly workspace_id: WorkspaceId
+  readonly destination: string
+  readonly reason: string
+  readonly message_id: MessageId
+  /** In the words of the message: what its last attempt saw. */
+  readonly error: string | null
+}
+
+// Of each lane $3 rows at the far end of its index are looked at, since what was tried often is due last, and of up to $4 of them the last attempt.
+const laneReasons = sql(
+  'lane-reasons',
+  `select l.workspace_id, l.destination, most.reason, most.message_id, said.error_message error
+     from unnest($1::uuid[], $2::text[]) l (workspace_id, destination)
+     cross join lateral (
+       select tried.reason, (array_agg(tried.message_id order by tried.ended_at desc))[1] message_id
+         from (
+           select o.message_id
+             from (select x.message_id, x.status from outbound x
+                    where x.workspace_id = l.workspace_id and x.destination = l.destination and x.destination <> '' and x.lease_until is null
+                    order by x.due_at desc, x.message_id desc limit $3) o
+            where o.status = 'retrying' limit $4) waiting
+         cross join lateral (
+           select a.message_id, a.ended_at, case a.facts ->> 'trouble' when 'paced' then 'paced' else a.facts ->> 'reason' end reason
+             from attempts a where a.workspace_id = l.workspace_id and a.message_id = waiting.message_id order by a.epoch desc limit 1) tried
+        where tried.reason is not null
+        group by tried.reason order by count(*) desc, tried.reason limit 1) most
+     left join lateral (
+       select m.error_message from messages m where m.workspace_id = l.workspace_id and m.id = most.message_id limit 1) said on true`,
+)
+
+/** Why the mail of these lanes waits for another try, as most of their last attempts have it; none of a lane where nobody has tried. */
+export const readLaneReasons = (
+  db: Db,
+  of: readonly { readonly workspace_id: WorkspaceId; readonly destination: string }[],
+): Promise<LaneReason[]> =>
+  db.rows<LaneReason>(laneReasons, [
+    of.map((lane) => lane.workspace_id),
+    of.map((lane) => lane.destination),
+    limits.queueLaneRowsRead,
+    limits.queueLaneAttemptsRead,
+  ])
 
 export interface DatabaseFacts {
   readonly version: string
