@@ -1144,6 +1144,7 @@ export const limits = {
   doctorQueueLateSeconds: 900,
   /** Nothing that was deleted since can be cleaned up. */
   doctorTransactionSeconds: 3_600,
+  doctorBackupSeconds: 2 * 86_400,
   doctorCertificateDays: 14,
   doctorDiskBytesMin: 500e6,
   doctorDiskBytesLow: 2e9,

@@ -1,7 +1,8 @@
-// What the database says about work that waits, as numbers for Prometheus. Every node that delivers tells the same, for the whole installation.
+// What the database says about work that waits, and about its last backup, as numbers for Prometheus. Every node that delivers tells the same, for the whole installation.
 import type { Measured, Sample } from './base/metrics.ts'
 import type { Db } from './store/database.ts'
 import { countDomains } from './store/domain-checks.ts'
+import { readLastBackup } from './store/last-backup.ts'
 import { readQueueFacts, readWebhookQueueFacts } from './store/queue-facts.ts'
 
 export const queueGauges = {
@@ -9,13 +10,18 @@ export const queueGauges = {
   posthorn_queue_oldest_due_seconds: { help: 'How long the oldest message that nobody has claimed is due.' },
   posthorn_webhook_queue_events: { help: 'Webhook events that wait for an active endpoint.' },
   posthorn_webhook_queue_oldest_due_seconds: { help: 'How long the oldest of them is due.' },
+  posthorn_backup_age_seconds: {
+    help: 'How old the last backup is that was noted; infinite where there was never one and mail is really sent.',
+  },
   posthorn_domains: { help: 'Sending domains, by state.', label: 'status' },
 } as const satisfies Record<string, Measured>
 
-export async function queueSamples(db: Db): Promise<readonly Sample[]> {
+/** `sends`: mail leaves the machine. */
+export async function queueSamples(db: Db, sends: boolean): Promise<readonly Sample[]> {
   const { byStatus, oldestDueSeconds } = await readQueueFacts(db)
   const webhooks = await readWebhookQueueFacts(db)
   const domains = await countDomains(db)
+  const backup = (await readLastBackup(db))?.ageSeconds ?? (sends ? Infinity : undefined)
   const many = new Map(byStatus.map((row) => [row.status, row.many]))
   const one = (name: keyof typeof queueGauges, value: number, label?: string): Sample => ({
     name,
@@ -29,6 +35,7 @@ export async function queueSamples(db: Db): Promise<readonly Sample[]> {
     one('posthorn_queue_oldest_due_seconds', oldestDueSeconds),
     one('posthorn_webhook_queue_events', webhooks.many),
     one('posthorn_webhook_queue_oldest_due_seconds', webhooks.oldestDueSeconds),
+    ...(backup === undefined ? [] : [one('posthorn_backup_age_seconds', backup)]),
     ...(['pending', 'verified', 'degraded', 'failed'] as const).map((status) =>
       one('posthorn_domains', domains.find((row) => row.status === status)?.many ?? 0, status),
     ),

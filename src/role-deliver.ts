@@ -137,7 +137,11 @@ export async function deliver({ settings, connection, patience, vault, log, metr
   const paused = () =>
     transmitter.paused(limits.pausesShown).map((label) => ({ name: 'posthorn_destination_paused', label, value: 1 }))
   metrics.measure(pauseGauges, () => Promise.resolve(paused()), limits.pausesKeptMs)
-  metrics.measure(queueGauges, () => queueSamples(houseDb), limits.metricsKeptMs)
+  metrics.measure(
+    queueGauges,
+    () => queueSamples(houseDb, settings.POSTHORN_ROUTE.kind !== 'sandbox'),
+    limits.metricsKeptMs,
+  )
   // The fence and the sandbox start before the workers and stop after them. Housekeeping stops last: it may be waiting for the database, and
   // nobody is to claim meanwhile.
   return {

@@ -144,6 +144,13 @@ test('what a question to the database tells is asked once for a while, and is mi
   expect(sample(text, 'depth')).toEqual(['depth{status="queued",process="deliver"} 3'])
   expect(sample(text, 'late')).toEqual(['late{process="deliver"} 7'])
 
+  // What the answer leaves out is not told as 0.
+  const some = makeMetrics('main')
+  const reading = () => Promise.resolve([{ name: 'late', value: Infinity }])
+  some.measure({ late: { help: 'y' }, never: { help: 'z' } }, reading, 60_000)
+  const told = await some.text()
+  expect([...sample(told, 'late'), ...sample(told, 'never')]).toEqual(['late{process="main"} +Inf'])
+
   const others = makeMetrics('main')
   away = true
   others.measure({ depth: { help: 'x', label: 'status' }, late: { help: 'y' } }, read, 0)

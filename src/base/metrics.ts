@@ -199,7 +199,7 @@ export function makeMetrics(process: string, known: KnownLabels = {}): Metrics {
           collect: async () => {
             const samples = await samplesOf()
             gauge.reset()
-            if (samples.length === 0 && label === undefined) gauge.remove() // a reset leaves a 0, which nobody has counted
+            if (label === undefined && !samples.some((sample) => sample.name === name)) gauge.remove() // a reset leaves a 0, which nobody has counted
             for (const sample of samples)
               if (sample.name === name)
                 gauge.set(label === undefined ? {} : { [label]: sample.label ?? '' }, sample.value)

@@ -48,6 +48,20 @@ function posthorn(
   })
 }
 
+test('a backup that other tools have made is noted, and no file written; it is one or the other', async () => {
+  expect(await posthorn(over(full, oldKey), 'backup', '--noted', '--json')).toMatchObject({
+    status: 0,
+    out: '{\n  "noted": true\n}\n',
+  })
+  for (const wrong of [[], [file, '--noted']])
+    expect(await posthorn(over(full, oldKey), 'backup', ...wrong)).toMatchObject({
+      status: 2,
+      err: expect.stringContaining('either a file or --noted') as string,
+    })
+  const { checks } = JSON.parse((await posthorn(over(full, oldKey), 'doctor', '--json')).out) as { checks: Check[] }
+  expect(checks.find(({ name }) => name === 'backup')?.detail).toBe('The last backup is 0 hours old.')
+})
+
 test('a file that is no whole backup is refused before a database is made for it', async () => {
   const whole = readFileSync(file)
   const given = (name: string, bytes: Uint8Array): string => {

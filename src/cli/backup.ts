@@ -1,10 +1,15 @@
 // `posthorn backup` and `posthorn restore`: everything in the database as one file, and back.
 import { createReadStream } from 'node:fs'
+import { stat } from 'node:fs/promises'
 import { pipeline } from 'node:stream/promises'
 import { createZstdDecompress } from 'node:zlib'
 import type { Command } from 'commander'
 import { installationKeys } from '../base/installation-key.ts'
+import { say } from '../base/log-lines.ts'
+import { wordsOf } from '../base/trouble.ts'
 import { backUp, headOf, restore, whyOtherSchema } from '../store/backup.ts'
+import type { Db } from '../store/database.ts'
+import { noteBackup } from '../store/last-backup.ts'
 import { openVault, WrongInstallationKey } from '../store/mac-root.ts'
 import { releaseMigrations } from '../store/migrate.ts'
 import { Mistake } from '../workspace/workspace.ts'
@@ -14,10 +19,17 @@ export function backupCommands(program: Command, desk: Desk): void {
   program
     .command('backup')
     .description('write everything in the database into one file, while the service runs')
-    .argument('<file>', 'is replaced when the new one is whole')
-    .action((file: string) =>
-      desk.withExisting(async ({ connection }) => {
+    .argument('[file]', 'is replaced when the new one is whole')
+    .option('--noted', 'write no file: only note that other tools have just made a backup of the database')
+    .action((file: string | undefined, { noted = false }: { noted?: boolean }, command: Command) => {
+      if ((file === undefined) !== noted) command.error('error: give either a file or --noted')
+      return desk.withExisting(async ({ connection, db }) => {
+        if (file === undefined) {
+          await noteBackup(db, undefined)
+          return desk.show({ noted: true }, () => 'Noted: there is a backup as of now.')
+        }
         const { tables, rows, takenAt } = await backUp(connection, file)
+        await noteSurely(db, takenAt, file)
         desk.show({ file, tables, rows, takenAt }, () =>
           [
             `${file} has ${rows} rows as of ${takenAt.toISOString()}.`,
@@ -25,8 +37,8 @@ export function backupCommands(program: Command, desk: Desk): void {
             'keep POSTHORN_SECRET_KEY, or the file secret-key of the data folder, in another place.',
           ].join('\n'),
         )
-      }),
-    )
+      })
+    })
   program
     .command('restore')
     .description(
@@ -49,6 +61,15 @@ export function backupCommands(program: Command, desk: Desk): void {
         })
       })
     })
+}
+
+/** The file is whole, whatever becomes of this: a standby, for one, takes no note. */
+async function noteSurely(db: Db, takenAt: Date, file: string): Promise<void> {
+  try {
+    await noteBackup(db, { takenAt, bytes: (await stat(file)).size })
+  } catch (error) {
+    say(2, `posthorn: the backup is whole, but the database could not note it: ${wordsOf(error)}\n`)
+  }
 }
 
 const headStart = '{"posthorn":'

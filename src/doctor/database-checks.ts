@@ -1,8 +1,9 @@
 // What the doctor asks the database: whether it can keep the promise, whether it is in step with this machine, and what waits in it.
-import { limits } from '../config.ts'
+import { limits, type Route } from '../config.ts'
 import type { Db } from '../store/database.ts'
 import { countDomains } from '../store/domain-checks.ts'
 import { awaitedNodes, readStops } from '../store/fence.ts'
+import { readLastBackup } from '../store/last-backup.ts'
 import { readQueueFacts } from '../store/queue-facts.ts'
 import { readRefusalFacts } from '../store/refusal-facts.ts'
 import { oldestTransaction, readServerFacts, warningsAbout, whyUnfit } from '../store/server-facts.ts'
@@ -111,6 +112,23 @@ export async function checkRefusals(db: Db, providerOf: (host: string) => string
     `Mail of the last day is refused by policy (reputation, authentication, content) at ${said.join(', ')}${more > 0 ? ` and ${more} more` : ''}. posthorn message show ${worst.messageId} tells the words of one. Look at SPF, DKIM and DMARC (posthorn domain check), at the reverse name, at lists of bad senders, and at who sends what.`,
   )
 }
+
+export async function checkBackup(db: Db, route: Route): Promise<Finding> {
+  const last = await readLastBackup(db)
+  const said =
+    last === undefined
+      ? 'There was never a backup'
+      : `The last backup is ${ageOf(last.ageSeconds)} old${last.bytes === undefined ? '' : `, ${megabytes(last.bytes)}`}`
+  if (last !== undefined && last.ageSeconds <= limits.doctorBackupSeconds) return ok(`${said}.`)
+  // Where nothing leaves the machine there is nothing to lose.
+  if (route.kind === 'sandbox') return skipped(`${said}; with the route sandbox that may be so.`)
+  return warn(
+    `${said}: what was accepted since is lost with the database. ops/posthorn-backup.timer makes one each night (docs/production.md, Backup). Where other tools make them, let them say so: posthorn backup --noted`,
+  )
+}
+
+const ageOf = (seconds: number): string =>
+  seconds < 2 * 86_400 ? `${Math.round(seconds / 3_600)} hours` : `${Math.floor(seconds / 86_400)} days`
 
 /** The first start's own domain is one of those. */
 const byWhom = (many: number, vouched: number): string =>

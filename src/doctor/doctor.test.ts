@@ -13,6 +13,7 @@ import { makeVault, sealedAs } from '../base/secret.ts'
 import { limits, readSettings, type Settings } from '../config.ts'
 import { providerOf } from '../deliver/deliver.ts'
 import { setDrain } from '../store/fence.ts'
+import { noteBackup } from '../store/last-backup.ts'
 import { storeWorld, type StoreWorld } from '../store/store.test-kit.ts'
 import { checkDatabase } from './database-checks.ts'
 import { checkNames, examine, type Check, type CheckName, type DoctorTools } from './doctor.ts'
@@ -84,6 +85,27 @@ const found = async (tools: Partial<DoctorTools> = {}): Promise<Record<CheckName
   expect(checks.map(({ name }) => name)).toEqual(checkNames)
   return Object.fromEntries(checks.map((check) => [check.name, check])) as Record<CheckName, Check>
 }
+
+test('a backup that is old, or was never made, is a warning where mail is really sent', async () => {
+  const { status, detail } = (await found()).backup
+  expect([status, detail]).toEqual([
+    'warn',
+    expect.stringMatching(/^There was never a backup: .*posthorn-backup\.timer/),
+  ])
+  expect((await found({ settings: settings({ POSTHORN_ROUTE: 'sandbox' }) })).backup.status).toBe('skipped')
+  const hours = (ago: number) => new Date(Date.now() - ago * 3600_000)
+  await noteBackup(world.db, { takenAt: hours(49), bytes: 12e6 })
+  expect((await found()).backup).toMatchObject({
+    status: 'warn',
+    detail: expect.stringMatching(/^The last backup is 2 days old, 12 MB: /) as string,
+  })
+  await noteBackup(world.db, { takenAt: hours(20), bytes: 12e6 })
+  expect((await found()).backup).toEqual({
+    name: 'backup',
+    status: 'ok',
+    detail: 'The last backup is 20 hours old, 12 MB.',
+  })
+})
 
 test('an installation that is well: nothing failed, nothing to warn of', async () => {
   const checks = await found()

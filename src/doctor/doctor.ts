@@ -6,6 +6,7 @@ import { usableMemory } from '../base/memory.ts'
 import type { Vault } from '../base/secret.ts'
 import type { Db } from '../store/database.ts'
 import {
+  checkBackup,
   checkClock,
   checkDatabase,
   checkDelivery,
@@ -71,6 +72,7 @@ export const checkNames = [
   'delivery',
   'queue',
   'refusals',
+  'backup',
   'domains',
   'scanner',
   'outbound',
@@ -113,6 +115,7 @@ export async function examine(tools: DoctorTools): Promise<readonly Check[]> {
     delivery: asking(checkDelivery),
     queue: asking(checkQueue),
     refusals: asking((db) => checkRefusals(db, tools.providerOf)),
+    backup: asking((db) => checkBackup(db, settings.POSTHORN_ROUTE)),
     domains: asking((db) => checkDomains(db, () => canAskZones(settings, dns, tools.zonePort))),
     scanner: () => checkScanner(tools.scanner, settings),
     outbound: () => checkOutbound(settings, dns, tools.visit, connectMs),

@@ -7,6 +7,7 @@ import {
   existsSync,
   mkdirSync,
   mkdtempSync,
+  readdirSync,
   readFileSync,
   rmSync,
   symlinkSync,
@@ -36,12 +37,14 @@ beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'posthorn-production-'))
   mkdirSync(join(folder, 'bin'))
   symlinkSync(join(root, 'bin/posthorn'), join(folder, 'bin/posthorn'))
-  // The unit names /opt/posthorn, and files that only a server has.
-  const unit = read('ops/posthorn.service')
-    .replaceAll('/opt/posthorn', root)
-    .replace('User=posthorn', 'User=root')
-    .replace('Group=posthorn', 'Group=root')
-  writeFileSync(join(folder, 'posthorn.service'), unit)
+  // The units name /opt/posthorn, and files that only a server has.
+  for (const name of ['posthorn.service', 'posthorn-backup.service', 'posthorn-backup.timer']) {
+    const unit = read(`ops/${name}`)
+      .replaceAll('/opt/posthorn', root)
+      .replace('User=posthorn', 'User=root')
+      .replace('Group=posthorn', 'Group=root')
+    writeFileSync(join(folder, name), unit)
+  }
   // An empty key counts as none: it is made in the data folder.
   posthorn = await startPosthorn({
     settings: { POSTHORN_DNS_SERVERS: dns.address, POSTHORN_SECRET_KEY: '' },
@@ -115,6 +118,24 @@ describe('the production guide', () => {
     const checks = await posthorn.cli<{ checks: { name: string; status: string }[] }>('doctor')
     expect(checks.checks.filter(({ status, name }) => status === 'fail' && name !== 'disk')).toEqual([])
     expect(checks.checks.find(({ name }) => name === 'installation_key')?.status).toBe('ok')
+  })
+})
+
+test('backups that are made each night: the newest stay, old ones go, and nothing else in their folder', async () => {
+  const backups = join(folder, 'backups')
+  mkdirSync(backups)
+  const old = ['20300101T030000Z', '20300102T030000Z', '20300103T030000Z'].map((at) => `posthorn-${at}.backup`)
+  const others = ['notes.txt', 'posthorn-before-upgrade.backup']
+  // Of a later time than now: the newest by name.
+  for (const name of [...old, ...others, `${old[0]}.unfinished`]) writeFileSync(join(backups, name), '')
+  await promisify(execFile)(join(root, 'ops/backup-and-rotate'), [backups, '2'], { env: posthorn.env })
+  expect(readdirSync(backups).toSorted()).toEqual([...others, ...old.slice(1)].toSorted())
+  await promisify(execFile)(join(root, 'ops/backup-and-rotate'), [backups, '3'], { env: posthorn.env })
+  expect(readdirSync(backups)).toHaveLength(5)
+  const { checks } = await posthorn.cli<{ checks: { name: string; detail: string; status: string }[] }>('doctor')
+  expect(checks.find(({ name }) => name === 'backup')).toMatchObject({
+    status: 'ok',
+    detail: expect.stringMatching(/^The last backup is 0 hours old, \d+ MB\.$/) as string,
   })
 })
 
