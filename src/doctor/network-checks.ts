@@ -155,8 +155,8 @@ export async function checkHostname(settings: Settings, dns: Dns): Promise<Findi
     const why = `POSTHORN_HOSTNAME ${hostname} is no full name, and it stands in return paths and in the DNS records that domains are given`
     if (route.kind === 'sandbox')
       return warn(`${why}: set one such as mail.example.org before you add a domain or send real mail.`)
-    const also = route.kind === 'mx' ? ', and receivers refuse it in EHLO' : ''
-    return fail(`${why}${also}. Set one such as mail.example.org.`)
+    const set = 'Set one such as mail.example.org.'
+    return route.kind === 'mx' ? fail(`${why}, and receivers refuse it in EHLO. ${set}`) : warn(`${why}. ${set}`)
   }
   if (route.kind === 'sandbox') return skipped('From the sandbox no mail leaves: nobody looks this name up yet.')
   if (route.kind !== 'mx')
