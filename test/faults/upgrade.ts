@@ -79,4 +79,7 @@ async function trickle(load: Load, messages: number): Promise<void> {
 }
 
 /** Of a log, which is JSON beside the few lines for people. */
-const isComplaint = (line: string): boolean => /"level":(?:"(?:warn|error)"|[4-6]0)|fault/.test(line)
+const isComplaint = (line: string): boolean =>
+  /"level":(?:"(?:warn|error)"|[4-6]0)|fault/.test(line) && !ofReceivers.test(line)
+/** What operators are told of the other side, which behaves here as it was told to. */
+const ofReceivers = /"what":"(?:policy|deferred|relay login)"/
