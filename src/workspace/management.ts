@@ -254,7 +254,7 @@ export async function showWorkspace({ db }: Tools, id: WorkspaceId): Promise<Own
   return presentOwn(row)
 }
 
-export function changeWorkspace(
+export async function changeWorkspace(
   { db }: Tools,
   by: By,
   changes: { readonly name?: string; readonly keepsContent?: boolean },
@@ -263,13 +263,13 @@ export function changeWorkspace(
   const name = changes.name === undefined ? undefined : parseName(changes.name, 'workspace')
   if (name !== undefined && isUuid(name))
     throw new Mistake('A workspace cannot be named like an id.', { field: 'name' })
+  // What has been dropped so far, perhaps only by name, does not come back with the switch. In bites that are committed each: there may be many.
+  if (keepsContent === true) await dropUnwantedContents(db)
   return audited(
     db,
     by,
     'workspace.changed',
     async (tx) => {
-      // What has been dropped so far, perhaps only by name, does not come back with the switch.
-      if (keepsContent === true) await dropUnwantedContents(tx)
       const row = await changeOwnWorkspace(tx, by.workspaceId, { name, keepsContent })
       if (row === undefined) throw new Mistake(`The name "${name}" is taken.`, { code: 'conflict', field: 'name' })
       return presentOwn(row)
