@@ -437,7 +437,6 @@ describe('the outcome of the commit', () => {
       lacks: [],
       senderDomain: 'w.example',
       subject: 'x',
-      bodyText: () => 'y\n',
       until: performance.now() + 15_000,
     })
     const { acceptMail, proxy } = await behindProxy()

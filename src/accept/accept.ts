@@ -71,7 +71,7 @@ async function decide(tools: AcceptTools, submission: Submission): Promise<Accep
       submission.workspaceId,
     )
     if (isRefusal(passed)) return { ...passed, quota: quotaOf(known) }
-    record = passed
+    record = passed.record
   }
   const content = await placeContent(tools, submission)
   const fields = { ...row.fields, ...content }

@@ -3,6 +3,7 @@
 // may call a bomb clean that it has given up on. Runs in a thread of its own: everything here is synchronous and bounded.
 import { limits } from '../config.ts'
 import { attachedFiles, sizeOf } from '../mail/attached-files.ts'
+import { mailTextOf } from '../mail/mail-text.ts'
 import { readMime } from '../mail/mime-entity.ts'
 import { looksLikeMail, looksLikeText, mimeLeaves } from '../mail/mime-leaves.ts'
 import { Allowance, Beyond, OutOfTime } from './allowance.ts'
@@ -23,6 +24,8 @@ export type Findings =
       /** What could not be looked into: `encrypted`, `method`. */
       readonly opaque: readonly string[]
       readonly leaves: readonly { readonly position: number; readonly bytes: Uint8Array }[]
+      /** Of the mail that wants it. */
+      readonly text?: string
     }
   | { readonly kind: 'infected'; readonly position: number; readonly signature: string }
   | { readonly kind: 'refused'; readonly position: number; readonly why: string }
@@ -39,13 +42,16 @@ export function examine({ files, wantsLeaves, ms }: ExamineOrder): Findings {
   const allowance = new Allowance(ms)
   const examination: Examination = { allowance, opaque: new Set() }
   const leaves: { position: number; bytes: Uint8Array }[] = []
-  for (const [position, { contentType, filename, bytes, isWholeMail }] of files.entries()) {
+  let text: string | undefined
+  for (const [position, { contentType, filename, bytes, isWholeMail, wantsText }] of files.entries()) {
     const file = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
     if (isWholeMail === true) {
-      const attached = attachedFiles(readMime(file))
+      const mail = readMime(file)
+      const attached = attachedFiles(mail)
       const { attachmentsMax, attachmentsBytesMax } = limits
       if (attached.length > attachmentsMax || sizeOf(attached, attachmentsBytesMax) > attachmentsBytesMax)
         return { kind: 'overfull', count: attached.length }
+      if (wantsText === true) text = mailTextOf(mail)
     }
     const isMail = /^message\//i.test(contentType) || /\.(?:eml|mht|mhtml)$/i.test(filename) || looksLikeMail(file)
     try {
@@ -63,7 +69,7 @@ export function examine({ files, wantsLeaves, ms }: ExamineOrder): Findings {
       throw error
     }
   }
-  return { kind: 'clean', opaque: [...examination.opaque], leaves }
+  return { kind: 'clean', opaque: [...examination.opaque], leaves, ...(text !== undefined && { text }) }
 }
 
 function isInfected(examination: Examination, bytes: Buffer, depth: number, isMail: boolean): boolean {

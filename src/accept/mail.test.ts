@@ -47,6 +47,11 @@ const address = (text: string): EmailAddress => {
   return parsed
 }
 const plain = Buffer.from('Good morning\r\n')
+/** The beginning of a mail with a text and something behind it. */
+const parted = (text: string) =>
+  Buffer.from(
+    `From: post@w.example\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\n${text}\r\n\r\n--b\r\nContent-Type: image/png\r\n\r\n`,
+  )
 const mailTo = (
   sender: Sender,
   recipients: readonly string[],
@@ -63,7 +68,6 @@ const mailTo = (
   lacks: [],
   senderDomain: 'w.example',
   subject: 'Hello',
-  bodyText: () => 'Good morning\n',
   until: performance.now() + 15_000,
   ...changes,
 })
@@ -305,8 +309,8 @@ describe('the content', () => {
   test('a big mail, or one that is no UTF-8, is kept once for all its recipients, byte for byte', async () => {
     const sender = await world.sender()
     for (const content of [
-      Buffer.alloc(3 * limits.contentChunkBytes, 'big\r\n'),
-      Buffer.from('From: x\r\n\r\n\xff\xfe\r\n', 'latin1'),
+      Buffer.concat([parted('Good morning'), Buffer.alloc(3 * limits.contentChunkBytes, 'big\r\n')]),
+      Buffer.from('From: x\r\nX-Odd: \xff\xfe\r\n\r\nGood morning\r\n', 'latin1'),
     ]) {
       const { ids } = taken(await acceptMail(mailTo(sender, names(2), { content })))
       const blobs = await Promise.all(ids.map(blobOf))
@@ -324,11 +328,9 @@ describe('the content', () => {
 
   test('a big mail to one is shared with nobody; its size counts what it lacked, and its text is kept whole, however long', async () => {
     const sender = await world.sender()
-    const content = Buffer.alloc(3 * limits.contentChunkBytes, 'big\r\n')
     const text = 'long\n'.repeat(limits.contentInlineBytesMax)
-    const { ids } = taken(
-      await acceptMail(mailTo(sender, names(1), { content, lacks: ['Date'], bodyText: () => text })),
-    )
+    const content = Buffer.from(`From: post@w.example\r\n\r\n${text.replaceAll('\n', '\r\n')}`)
+    const { ids } = taken(await acceptMail(mailTo(sender, names(1), { content, lacks: ['Date'] })))
     const [file] = await world.db.run<{ blob: string; size: number; shared: boolean }>(
       `select a.blob_id blob, a.size_bytes::integer size, c.shares_blobs shared
          from attachments a join contents c on c.message_id = a.message_id where a.message_id = $1`,
@@ -339,6 +341,17 @@ describe('the content', () => {
     expect(blob?.subarray(-content.length).equals(content)).toBe(true)
     const record = await readRecord(world.db, sender.workspaceId, ids[0] as MessageId)
     expect(record?.bodyText === text).toBe(true)
+  })
+
+  test('the text of a big mail is read by the scan, in its thread, and not where it would hold up everybody else', async () => {
+    const sender = await world.sender()
+    const content = Buffer.concat([parted('Read here'), Buffer.alloc(2 * limits.contentInlineBytesMax, 'big\r\n')])
+    // Another text in what is scanned tells which of the two was read.
+    const scanned = Buffer.from(content.toString().replace('Read here', 'Read by the scan'))
+    const { ids } = taken(await acceptMail(mailTo(sender, names(1), { content, scanned })))
+    expect(await readRecord(world.db, sender.workspaceId, ids[0] as MessageId)).toMatchObject({
+      bodyText: 'Read by the scan\n',
+    })
   })
 
   test('what is lacking is made of the first id, the same for all', async () => {

@@ -6,6 +6,7 @@ import { limits } from '../config.ts'
 import { isRefusal, refuse, type Refusal } from '../domain/refusal.ts'
 import type { MessageId } from '../domain/message.ts'
 import type { AcceptedMail, MailSubmission } from '../domain/submission.ts'
+import { textOfMail } from '../mail/mail-text.ts'
 import { AdmissionTooLate, surelyNotAdmitted, type Admission, type AdmissionRow } from '../store/admit.ts'
 import { isDatabaseAway } from '../store/database.ts'
 import type { AcceptTools } from './accept.ts'
@@ -49,19 +50,24 @@ async function decide(tools: AcceptTools, mail: MailSubmission): Promise<Accepte
   await tools.ids.sure()
   const ids = mail.recipients.map(() => tools.ids.next())
   const rows = rowsOf(tools, mail, ids)
+  const wantsText = !standsInRecord(mail, ids)
   let record: ScanRecord | undefined
+  let text: string | undefined
   try {
     if (mail.plainText === undefined || !tools.scanner.clears(mail.plainText)) {
       // The cheap refusals before the dear scan, by the same list.
       const answer = await answerTo(tools, mail, await tools.admitter.lookGroup(rows, mail.until))
       if (answer !== undefined) return answer
       // The whole mail as one file: the scanner looks into it, as deep as it goes.
-      const file = { filename: 'message.eml', contentType: 'message/rfc822', isWholeMail: true, bytes: mail.scanned }
-      const passed = await scanned(tools, [file], () => undefined, mail.workspaceId)
+      const whole = { filename: 'message.eml', contentType: 'message/rfc822', isWholeMail: true, wantsText }
+      const passed = await scanned(tools, [{ ...whole, bytes: mail.scanned }], () => undefined, mail.workspaceId)
       if (isRefusal(passed)) return passed
-      record = passed
+      record = passed.record
+      text = passed.text
     }
-    const content = await placeContent(tools, mail, ids)
+    const content = wantsText
+      ? await stageContent(tools, mail, ids, text ?? textOfMail(mail.content))
+      : { body: completed(mail, ids).toString(), form: 'mail' }
     const whole = rows.map((row) => ({
       ...row,
       fields: { ...row.fields, ...content },
@@ -180,17 +186,21 @@ function rowsOf(tools: AcceptTools, mail: MailSubmission, ids: readonly MessageI
 }
 
 /** A small mail travels in the admission itself, as text; a big one, or one that is no text, is staged once for all its recipients. */
-async function placeContent(
+function standsInRecord(mail: MailSubmission, ids: readonly MessageId[]): boolean {
+  const length = mail.content.length + fieldsLacking(mail, ids).length
+  return length * ids.length <= limits.contentInlineBytesMax && isUtf8(mail.content)
+}
+
+/** `text` is what a person would read of it, for the record. */
+async function stageContent(
   tools: AcceptTools,
   mail: MailSubmission,
   ids: readonly MessageId[],
+  text: string,
 ): Promise<Record<string, unknown>> {
-  const content = completed(mail, ids[0] as MessageId)
-  if (content.length * ids.length <= limits.contentInlineBytesMax && isUtf8(content))
-    return { body: content.toString(), form: 'mail' }
+  const content = completed(mail, ids)
   const blob = tools.ids.next()
   await tools.stage(blob, content)
-  const text = mail.bodyText()
   const placed: Record<string, unknown> = {
     shares_blobs: ids.length > 1,
     files: [{ position: 0, filename: 'message.eml', content_type: 'message/rfc822', size: content.length, blob }],
@@ -203,11 +213,17 @@ async function placeContent(
   return placed
 }
 
-/** With the mandatory fields that it lacks, made once, so that every recipient and every attempt gets the same mail. */
-function completed({ content, lacks, senderDomain }: MailSubmission, id: MessageId): Buffer {
-  if (lacks.length === 0) return content
+/** With the mandatory fields that it lacks, so that every recipient and every attempt gets the same mail. */
+function completed(mail: MailSubmission, ids: readonly MessageId[]): Buffer {
+  if (mail.lacks.length === 0) return mail.content
+  return Buffer.concat([Buffer.from(fieldsLacking(mail, ids)), mail.content])
+}
+
+/** Made of the first id; ASCII. */
+function fieldsLacking({ lacks, senderDomain }: MailSubmission, [id = '' as MessageId]: readonly MessageId[]): string {
+  if (lacks.length === 0) return ''
   // The id's own time is the database's (store/message-id.ts).
   const date = new Date(Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16)).toUTCString().replace('GMT', '+0000')
   const values = { Date: date, 'Message-ID': `<${id}@${senderDomain}>` }
-  return Buffer.concat([Buffer.from(lacks.map((name) => `${name}: ${values[name]}\r\n`).join('')), content])
+  return lacks.map((name) => `${name}: ${values[name]}\r\n`).join('')
 }

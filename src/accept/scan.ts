@@ -14,6 +14,8 @@ export interface ScanFile {
   readonly contentType: string
   /** A submitted mail: it has to keep the limits of a message for attachments as well. */
   readonly isWholeMail?: boolean
+  /** Of a submitted mail: what a person would read of it is asked for, so that a large one is read where it holds up nobody. */
+  readonly wantsText?: boolean
   readonly bytes: Buffer
 }
 
@@ -27,7 +29,7 @@ export interface ScanRecord {
 }
 
 export type Verdict =
-  | { readonly kind: 'clean'; readonly record: ScanRecord }
+  | { readonly kind: 'clean'; readonly record: ScanRecord; readonly text?: string }
   | { readonly kind: 'infected'; readonly position: number; readonly signature: string }
   /** Beyond what is examined; the words complete "It ...". */
   | { readonly kind: 'refused'; readonly position: number; readonly why: string }
@@ -184,6 +186,7 @@ async function firstInfected(
   return undefined
 }
 
-function clean({ opaque }: Clean, version: EngineVersion): Verdict {
-  return { kind: 'clean', record: { verdict: 'clean', ...version, ...(opaque.length > 0 && { unexamined: opaque }) } }
+function clean({ opaque, text }: Clean, version: EngineVersion): Verdict {
+  const record = { verdict: 'clean', ...version, ...(opaque.length > 0 && { unexamined: opaque }) } as const
+  return { kind: 'clean', record, ...(text !== undefined && { text }) }
 }

@@ -1,19 +1,19 @@
-// From the scanner's verdict to what acceptance needs, on both ways in: the record to keep, or a refusal that names the file, the reason and the
+// From the scanner's verdict to what acceptance needs, on both ways in: what was found clean, or a refusal that names the file, the reason and the
 // way out (decisions I). Over SMTP the file is the whole message, `message/rfc822`, which has no field.
 import type { Log } from '../base/log.ts'
 import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { refuse, type Refusal } from '../domain/refusal.ts'
-import type { Scanner, ScanFile, ScanRecord, Verdict } from './scan.ts'
+import type { Scanner, ScanFile, Verdict } from './scan.ts'
 
 export async function scanned(
   { scanner, log }: { readonly scanner: Scanner; readonly log: Log },
   files: readonly ScanFile[],
   fieldOf: (position: number) => string | undefined,
   workspace: WorkspaceId,
-): Promise<ScanRecord | Refusal> {
+): Promise<Extract<Verdict, { kind: 'clean' }> | Refusal> {
   const verdict = await scanner.scan(files, workspace)
-  if (verdict.kind === 'clean') return verdict.record
+  if (verdict.kind === 'clean') return verdict
   if (verdict.kind === 'unavailable') log.fault('scanner', new Error(verdict.reason))
   return scanRefusal(verdict, files, fieldOf)
 }

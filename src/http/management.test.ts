@@ -5,7 +5,6 @@ import type { MessageId } from '../domain/message.ts'
 import { isRefusal } from '../domain/refusal.ts'
 import { scopes } from '../domain/scopes.ts'
 import { parseAddress, type EmailAddress } from '../mail/address.ts'
-import { textOfMail } from '../mail/mail-text.ts'
 import { isMailMistake, readSubmittedMail } from '../mail/submitted-mail.ts'
 import { readReplaceable } from '../store/sent-again.ts'
 import { makeFold } from '../store/usage.ts'
@@ -233,7 +232,6 @@ describe('the content of a message', () => {
       lacks: [],
       senderDomain: 'w.example',
       subject: 'Hi',
-      bodyText: () => textOfMail(Buffer.from(mail)),
       until: performance.now() + 15_000,
     })
     if (isRefusal(answer)) throw new Error(answer.words)
@@ -410,7 +408,6 @@ describe('sending an unknown message again', () => {
         lacks: mail.lacks,
         senderDomain: 'w.example',
         subject: mail.subject,
-        bodyText: () => textOfMail(mail.content),
         until: performance.now() + 15_000,
       })
       if (isRefusal(answer)) throw new Error(answer.words)

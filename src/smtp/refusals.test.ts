@@ -44,7 +44,6 @@ async function answerTo(changes: Partial<MailSubmission>): Promise<string> {
     lacks: [],
     senderDomain: 'w.example',
     subject: '',
-    bodyText: () => '',
     until: performance.now() + 15_000,
     ...changes,
   })

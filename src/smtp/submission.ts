@@ -11,7 +11,6 @@ import { isRefusal, refuse, type Refusal, type RefusalCode } from '../domain/ref
 import type { MailboxId, WorkspaceId } from '../domain/message.ts'
 import type { AcceptedMail, MailSubmission, Submitter } from '../domain/submission.ts'
 import { parseAddress, unsupportedForm, type EmailAddress } from '../mail/address.ts'
-import { textOfMail } from '../mail/mail-text.ts'
 import { isMailMistake, readSubmittedMail, type SubmittedMail } from '../mail/submitted-mail.ts'
 import type { Client, Envelope, Offer, Policy } from './policy.ts'
 import { mistakes, replyTo, replyToMistake, wordsOf } from './refusals.ts'
@@ -164,7 +163,6 @@ class SubmissionPolicy implements Policy {
       lacks: mail.lacks,
       senderDomain: mail.from.domain,
       subject: mail.subject,
-      bodyText: () => textOfMail(mail.content),
       ...(idempotency !== undefined && { idempotency }),
       // The last statement may take its time too, and its outcome may have to be looked up.
       until: began + limits.submissionAnswerMs - 3 * limits.databaseAnswerMs,

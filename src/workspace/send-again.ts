@@ -8,7 +8,6 @@ import type { Refusal } from '../domain/refusal.ts'
 import { isRefusal } from '../domain/refusal.ts'
 import type { Accepted, AcceptedMail, MailSubmission, MessageRecord, Submission } from '../domain/submission.ts'
 import { parseAddress, type EmailAddress } from '../mail/address.ts'
-import { textOfMail } from '../mail/mail-text.ts'
 import { isMailMistake, readSubmittedMail } from '../mail/submitted-mail.ts'
 import { writeAudit } from '../store/audit.ts'
 import type { Db } from '../store/database.ts'
@@ -102,7 +101,6 @@ async function mailAgain({ db, acceptMail }: Tools, by: By, message: Unknown): P
     lacks: [],
     senderDomain: message.sender.slice(message.sender.lastIndexOf('@') + 1),
     subject,
-    bodyText: () => textOfMail(content),
     idempotency: { kind: 'again', key: keyOf(id), hash: id },
     until: performance.now() + limits.scanMs + limits.stagingMs + limits.admissionMs,
   })
