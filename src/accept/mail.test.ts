@@ -256,6 +256,23 @@ describe('the same mail again', () => {
     expect([await charged(sender), await kept(sender)]).toEqual([6, 6])
   })
 
+  test('what has expired is refused, and nothing charged; a repeat of what was accepted in time is answered with its ids', async () => {
+    const sender = await world.sender()
+    const expiresAt = new Date(Date.now() + 300)
+    const wanted = { ...repeat('in time'), expiresAt, metadata: { order: '7' } }
+    const { ids } = taken(await acceptMail(mailTo(sender, names(2), wanted)))
+    for (const id of ids)
+      expect(await readRecord(world.db, sender.workspaceId, id)).toMatchObject({ expiresAt, metadata: { order: '7' } })
+    const past = { ...wanted, expiresAt: new Date(Date.now() - 1_000) }
+    expect(await acceptMail(mailTo(sender, names(2), past))).toEqual({ ids, replayed: true })
+    for (const late of [past, { expiresAt: past.expiresAt }])
+      expect(await acceptMail(mailTo(sender, ['new@receiver.test'], late))).toMatchObject({
+        code: 'invalid_request',
+        words: expect.stringContaining('X-Posthorn-Expires-At') as string,
+      })
+    expect([await charged(sender), await kept(sender)]).toEqual([2, 2])
+  })
+
   test('after an hour it is another mail, and the memory of the first is swept', async () => {
     const sender = await world.sender()
     await world.db.run('delete from idempotency_keys')

@@ -39,6 +39,8 @@ function keysOf({ idempotency, recipients }: MailSubmission): readonly string[] 
   return kind === 'repeat' ? recipients.map(({ text }) => hash('sha256', `${key}\n${text}`)) : [key]
 }
 
+const expired = refuse('invalid_request', 'X-Posthorn-Expires-At must be in the future.')
+
 /** What a group that stands behind a bigger one is told to come again for; each round admits or refuses at least the first. */
 const roundsMax = 100
 
@@ -50,10 +52,17 @@ async function decide(tools: AcceptTools, mail: MailSubmission): Promise<Accepte
   await tools.ids.sure()
   const ids = mail.recipients.map(() => tools.ids.next())
   const rows = rowsOf(tools, mail, ids)
+  const hasExpired = mail.expiresAt !== undefined && mail.expiresAt.getTime() <= tools.ids.now()
+  if (hasExpired && mail.idempotency === undefined) return expired
   const wantsText = !standsInRecord(mail, ids)
   let record: ScanRecord | undefined
   let text: string | undefined
   try {
+    if (hasExpired) {
+      // A repeat of what was accepted in time: "too late" would say that nothing was.
+      const answer = await answerTo(tools, mail, await tools.admitter.lookGroup(rows, mail.until))
+      return answer === undefined || isRefusal(answer) ? expired : answer
+    }
     if (mail.plainText === undefined || !tools.scanner.clears(mail.plainText)) {
       // The cheap refusals before the dear scan, by the same list.
       const answer = await answerTo(tools, mail, await tools.admitter.lookGroup(rows, mail.until))
@@ -172,6 +181,8 @@ function rowsOf(tools: AcceptTools, mail: MailSubmission, ids: readonly MessageI
       recipient_key: recipient.key,
       destination: recipient.domain,
       subject: mail.subject,
+      metadata: mail.metadata,
+      expires: mail.expiresAt,
       accepted_by: tools.hostname,
       age_ms: limits.messageAgeMsMax,
       ...(idempotency !== undefined &&

@@ -45,6 +45,8 @@ export interface MailSubmission {
   /** To the right of the `@` of a Message-ID made here. */
   readonly senderDomain: string
   readonly subject: string
+  readonly expiresAt?: Date
+  readonly metadata?: Readonly<Record<string, string>>
   /** `key` is the caller's; ours are `repeat`, the same mail again to a recipient within an hour, and `again`, in place of an unknown message. */
   readonly idempotency?: { readonly kind: 'key' | 'repeat' | 'again'; readonly key: string; readonly hash: string }
   /** On the clock of `performance.now()`: nothing is admitted later. */

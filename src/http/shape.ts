@@ -3,7 +3,8 @@
 import type { Static, TObject, TSchema } from 'typebox'
 import { Compile } from 'typebox/compile'
 import type { Refusal } from '../domain/refusal.ts'
-import { misshapen, parseDateTime, parseUuid, withoutFormats, wrong } from './send-request.ts'
+import { parseDateTime } from '../mail/date-time-rfc3339.ts'
+import { misshapen, parseUuid, withoutFormats, wrong } from './send-request.ts'
 
 export type Reader<S extends TSchema> = (value: unknown) => { readonly value: Static<S> } | Refusal
 

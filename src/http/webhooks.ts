@@ -14,7 +14,8 @@ import { answerRefusal, type Face } from './face.ts'
 import { bodyOf } from './manage.ts'
 import { readPage } from './page-query.ts'
 import { makeQueryReader } from './shape.ts'
-import { misshapen, parseDateTime, parseUuid, withoutFormats } from './send-request.ts'
+import { parseDateTime } from '../mail/date-time-rfc3339.ts'
+import { misshapen, parseUuid, withoutFormats } from './send-request.ts'
 
 const wholeSet = Compile(withoutFormats(SetWebhookRequest))
 const wholeReplay = Compile(withoutFormats(ReplayRequest))

@@ -10,13 +10,14 @@ import { effortOf } from '../base/effort.test-kit.ts'
 
 const mailOf = (head: readonly string[], body = 'Hello\r\n') => Buffer.from(`${head.join('\r\n')}\r\n\r\n${body}`)
 const from = 'From: Ann <ann@example.org>'
+const now = Date.parse('2026-11-25T00:00:00Z')
 const read = (mail: Buffer, utf8 = false): SubmittedMail => {
-  const answer = readSubmittedMail(mail, utf8)
+  const answer = readSubmittedMail(mail, utf8, now)
   if (isMailMistake(answer)) throw new Error(answer.words)
   return answer
 }
 const wrong = (mail: Buffer, utf8 = false): string => {
-  const answer = readSubmittedMail(mail, utf8)
+  const answer = readSubmittedMail(mail, utf8, now)
   return isMailMistake(answer) ? answer.mistake : 'taken'
 }
 
@@ -51,6 +52,21 @@ describe('what is sent on', () => {
       ).toString(),
     )
     expect([idempotencyKey, lacks]).toEqual(['order-7', ['Date', 'Message-ID']])
+  })
+
+  test('an expiry and metadata are read as over HTTP, also folded and in encoded words, and not sent on', () => {
+    const mail = mailOf([
+      from,
+      'X-Posthorn-Expires-At: 2026-11-25T01:00:00+01:00',
+      'X-Posthorn-Metadata: {"orderId": "1042",\r\n "note": "a \\"quoted\\" word", \r\n\t"name": "=?utf-8?Q?Gr=C3=BC=C3=9Fe?="}',
+    ])
+    const { content, expiresAt, metadata } = read(mail)
+    expect(content.toString()).toBe(mailOf([from]).toString())
+    expect([expiresAt, metadata]).toEqual([
+      new Date('2026-11-25T00:00:00Z'),
+      { orderId: '1042', note: 'a "quoted" word', name: 'Grüße' },
+    ])
+    expect(read(mailOf([from]))).not.toHaveProperty('metadata')
   })
 
   test('a mail with nothing to take away is not copied', () => {
@@ -109,9 +125,49 @@ describe('what is refused', () => {
     ['raw latin1', 'needsSmtputf8', Buffer.from(`${from}\r\nSubject: Gr\xfc\r\n\r\nx\r\n`, 'latin1')],
     ['an empty key', 'malformed', mailOf([from, 'X-Idempotency-Key:'])],
     ['two keys', 'malformed', mailOf([from, 'X-Idempotency-Key: a', 'X-Idempotency-Key: b'])],
+    ['two expiries', 'malformed', mailOf([from, ...many(2, 'X-Posthorn-Expires-At: 2026-11-26T00:00:00Z')])],
     ['a key with a blank', 'malformed', mailOf([from, 'X-Idempotency-Key: a b'])],
   ]
   test.each(cases)('%s', (_, kind, mail) => expect(wrong(mail)).toBe(kind))
+
+  test.each([
+    ['Expires-At: tomorrow', /time with a time zone/],
+    ['Expires-At:', /time with a time zone/],
+    ['Expires-At: 2026-12-02T00:00:01Z', /at most 7 days ahead/],
+    ['Metadata:', /JSON object of strings/],
+    ['Metadata: orderId=1042', /JSON object of strings/],
+    ['Metadata: ["a"]', /JSON object of strings/],
+    ['Metadata: null', /JSON object of strings/],
+    ['Metadata: {"a": 1}', /JSON object of strings/],
+    ['Metadata: {"a": {"b": "c"}}', /JSON object of strings/],
+    ['Metadata: {"a": "1", "\\u0061": "2"}', /a member twice/],
+    ['Metadata: {"__proto__": "a"}', /__proto__/],
+    ['Metadata: {"": "a"}', /empty name/],
+    ['Metadata: {"a": "\\u0000"}', /U\+0000/],
+    ['Metadata: {"a": "\\ud800"}', /half a surrogate/],
+    [`Metadata: {"${'n'.repeat(limits.metadataKeyCharactersMax + 1)}": "a"}`, /names of at most 40/],
+    [`Metadata: {"a": "${'v'.repeat(limits.metadataValueCharactersMax + 1)}"}`, /values of at most 500/],
+    [`Metadata: ${JSON.stringify(Object.fromEntries(Array.from({ length: 21 }, (_, at) => [at, ''])))}`, /at most 20/],
+  ])('X-Posthorn-%j is refused with the reason, and the mail with it', (field, words) =>
+    expect(readSubmittedMail(mailOf([from, `X-Posthorn-${field}`]), false, now)).toMatchObject({
+      mistake: 'malformed',
+      words: expect.stringMatching(words) as string,
+    }),
+  )
+
+  test('all that metadata may hold is taken, in encoded words, which every library makes of it', () => {
+    const [name, value] = [
+      'n'.repeat(limits.metadataKeyCharactersMax - 2),
+      '😀'.repeat(limits.metadataValueCharactersMax),
+    ]
+    const pairs = Array.from({ length: limits.metadataPairsMax }, (_, at) => [`${name}${at}`, value] as const)
+    const words =
+      Buffer.from(JSON.stringify(Object.fromEntries(pairs)))
+        .toString('base64')
+        .match(/.{1,60}/g) ?? []
+    const field = `X-Posthorn-Metadata: ${words.map((word) => `=?UTF-8?B?${word}?=`).join('\r\n ')}`
+    expect(read(mailOf([from, field])).metadata).toEqual(Object.fromEntries(pairs))
+  })
 
   test.each([
     '\u00a0ann@example.org',
@@ -124,11 +180,11 @@ describe('what is refused', () => {
 
   test('a header that is too large is told from one that cannot be read, as too many fields are', () => {
     const folded = mailOf([from, `Subject: x${'\r\n yyyyyyyyyyyyyyyyyyyy'.repeat(15_000)}`])
-    expect(readSubmittedMail(folded, false)).toEqual({
+    expect(readSubmittedMail(folded, false, now)).toEqual({
       mistake: 'tooLarge',
       words: 'The header has more than 262144 octets',
     })
-    expect(readSubmittedMail(mailOf([from, 'no field']), false)).toEqual({
+    expect(readSubmittedMail(mailOf([from, 'no field']), false, now)).toEqual({
       mistake: 'malformed',
       words: 'A line before the empty line is no header field',
     })

@@ -5,19 +5,18 @@ import { isAscii, isUtf8 } from 'node:buffer'
 import { limits } from '../config.ts'
 import { parseAddress, type EmailAddress } from './address.ts'
 import { addressSpecs } from './address-list.ts'
+import { controlFieldNames, isControlField, readControlFields, type ControlFields } from './control-fields.ts'
 import { headerEnd, lineText, readHeaderBlock, type HeaderLine } from './header-block.ts'
 import { decodeWords } from './mime-field.ts'
 import { mayHoldUuencode, quotedPrintable } from './mime-leaves.ts'
 
-export interface SubmittedMail {
+export interface SubmittedMail extends ControlFields {
   /** What is kept. */
   readonly content: Buffer
   readonly from: EmailAddress
   readonly subject: string
   /** Without its brackets, or as it stands where it cannot be read; left out where the mail has none. */
   readonly messageId?: string
-  /** Our control field, which is not sent on. */
-  readonly idempotencyKey?: string
   /** Mandatory (RFC 5322 3.6) and not there, or empty. */
   readonly lacks: readonly ('Date' | 'Message-ID')[]
   /** Where it is nothing but a text for people: this text, decoded. */
@@ -47,18 +46,15 @@ const single = new Set([
   'mime-version',
   'content-type',
   'content-transfer-encoding',
-  'x-idempotency-key',
+  ...controlFieldNames,
 ])
 
 /** Not sent on: hidden recipients, what only the last server writes, our own fields. */
 const isOurs = (name: string): boolean =>
-  name === 'bcc' ||
-  name === 'resent-bcc' ||
-  name === 'return-path' ||
-  name === 'x-idempotency-key' ||
-  name.startsWith('x-posthorn-')
+  name === 'bcc' || name === 'resent-bcc' || name === 'return-path' || isControlField(name)
 
-export function readSubmittedMail(mail: Buffer, smtputf8: boolean): SubmittedMail | MailMistake {
+/** `now`: the time in milliseconds, to the second or so. */
+export function readSubmittedMail(mail: Buffer, smtputf8: boolean, now: number): SubmittedMail | MailMistake {
   if (mail.includes(0)) return mistake('malformed', 'The message holds a NUL octet; encode what is binary')
   if (hasLongLine(mail))
     return mistake('malformed', `A line has more than ${limits.mailLineOctetsMax} octets; fold or encode it`)
@@ -86,13 +82,8 @@ export function readSubmittedMail(mail: Buffer, smtputf8: boolean): SubmittedMai
     )
   const from = senderOf(fields)
   if ('mistake' in from) return from
-  const key = fields.get('x-idempotency-key')
-  const idempotencyKey = key === undefined ? undefined : lineText(key)
-  if (idempotencyKey !== undefined && !isKey(idempotencyKey))
-    return mistake(
-      'malformed',
-      `X-Idempotency-Key must have 1 to ${limits.idempotencyKeyCharactersMax} visible ASCII characters`,
-    )
+  const control = readControlFields(fields, now)
+  if (typeof control === 'string') return mistake('malformed', control)
   const lacks = mandatory.filter((name) => isMissing(fields.get(name.toLowerCase())))
   const plainText = plainTextOf(mail, header.bodyStart, fields)
   const messageId = lacks.includes('Message-ID') ? undefined : withoutBrackets(textOf(fields, 'message-id'))
@@ -101,7 +92,7 @@ export function readSubmittedMail(mail: Buffer, smtputf8: boolean): SubmittedMai
     from,
     subject: recordedSubject(decodeWords(textOf(fields, 'subject'))),
     ...(messageId !== undefined && { messageId }),
-    ...(idempotencyKey !== undefined && { idempotencyKey }),
+    ...control,
     lacks,
     ...(plainText !== undefined && { plainText }),
   }
@@ -151,8 +142,6 @@ export function recordedSubject(decoded: string): string {
     ? text
     : Array.from(text).slice(0, limits.subjectCodePointsMax).join('')
 }
-
-const isKey = (text: string): boolean => text.length <= limits.idempotencyKeyCharactersMax && /^[!-~]+$/.test(text)
 
 /** The mail without the fields that are not sent on, or that another takes the place of; itself where there is none. */
 function without(mail: Buffer, lines: readonly HeaderLine[]): Buffer {

@@ -141,7 +141,7 @@ class SubmissionPolicy implements Policy {
     const { workspaceId, credentialId } = this.#known()
     const recipients = differentOf(envelope.recipients)
     const domain = recipients.length === 1 ? recipients[0]?.domain : undefined
-    const mail = readSubmittedMail(bytes, envelope.smtputf8)
+    const mail = readSubmittedMail(bytes, envelope.smtputf8, Date.now())
     if (isMailMistake(mail)) {
       this.#note(mistakes[mail.mistake].counts, mail.words, domain)
       return replyToMistake(mail)
@@ -163,6 +163,8 @@ class SubmissionPolicy implements Policy {
       lacks: mail.lacks,
       senderDomain: mail.from.domain,
       subject: mail.subject,
+      ...(mail.expiresAt !== undefined && { expiresAt: mail.expiresAt }),
+      ...(mail.metadata !== undefined && { metadata: mail.metadata }),
       ...(idempotency !== undefined && { idempotency }),
       // The last statement may take its time too, and its outcome may have to be looked up.
       until: began + limits.submissionAnswerMs - 3 * limits.databaseAnswerMs,

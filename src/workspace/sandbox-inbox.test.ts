@@ -18,7 +18,7 @@ test.each([
 ])('a subject is the one of the record, in one line: %s', async (_, field, expected) => {
   const { workspaceId } = await world.sender()
   const mail = Buffer.from(`From: a@b.example\r\nSubject: ${field}\r\n\r\nHi\r\n`)
-  const recorded = readSubmittedMail(mail, false)
+  const recorded = readSubmittedMail(mail, false, Date.now())
   const subject = 'subject' in recorded ? recorded.subject : undefined
   if (expected !== undefined) expect(subject).toBe(expected)
   await world.db.run(

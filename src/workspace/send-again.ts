@@ -88,7 +88,7 @@ async function mailAgain({ db, acceptMail }: Tools, by: By, message: Unknown): P
   const { id, mailboxId, recipient, subject } = message
   const content = message.hasContent ? await message.mail() : undefined
   if (content === undefined) throw expired()
-  const read = readSubmittedMail(content, true)
+  const read = readSubmittedMail(content, true, Date.now())
   const answer = await acceptMail({
     workspaceId: by.workspaceId,
     mailboxId,

@@ -168,6 +168,29 @@ describe('programs that people use', () => {
   )
 
   // What an MTA does whose answer was lost, when one of its recipients has bounced meanwhile.
+  test('an expiry and metadata travel in the header, are told in status, and the recipient sees neither', async () => {
+    const expiresAt = new Date(Math.ceil(Date.now() / 1000) * 1000 + 3600_000)
+    const metadata = { orderId: '1042', note: 'Größe "L", '.repeat(20).trim() }
+    const { response } = await transport().sendMail({
+      from: shop.address,
+      to: 'expiring@receiver.test',
+      subject: 'Your link',
+      text: 'Good for an hour.',
+      headers: { 'X-Posthorn-Expires-At': expiresAt.toISOString(), 'X-Posthorn-Metadata': JSON.stringify(metadata) },
+    })
+    const { message } = await shop.settled(idsIn(response)[0] ?? '')
+    expect(message).toMatchObject({ metadata, expiresAt: expiresAt.toISOString() })
+    expect(await delivered('expiring@receiver.test')).not.toMatch(/X-Posthorn-(?:Expires|Metadata)|1042/i)
+    await expect(
+      transport().sendMail({
+        from: shop.address,
+        to: 'expiring@receiver.test',
+        text: 'Too late.',
+        headers: { 'X-Posthorn-Expires-At': '2026-01-01T00:00:00Z' },
+      }),
+    ).rejects.toThrow(/550 5\.6\.0 invalid_request: X-Posthorn-Expires-At must be in the future/)
+  })
+
   test('the same mail again, with one recipient suppressed by now: the other one does not get it twice', async () => {
     const raw = `From: ${shop.address}\r\nSubject: Again\r\nMessage-ID: <again@client.example>\r\n\r\nx\r\n`
     const send = () =>
