@@ -591,6 +591,8 @@ export const limits = {
   httpConnectionsMax: 10_000,
   /** From one IPv4 address, or one IPv6 /64, that is neither this machine nor a proxy in front (POSTHORN_TRUST_PROXY); and through such a proxy, requests under way. */
   httpConnectionsPerAddressMax: 1_000,
+  /** Requests of one connection that are not answered yet (HTTP pipelining). */
+  httpPipelinedMax: 32,
   /** Longer than proxies keep what they do not use (connections.test.ts has a table). */
   keepAliveMs: 130_000,
   httpQuietMs: 10_000,
@@ -608,6 +610,11 @@ export const limits = {
   /** A body above this takes room before it is read. */
   largeRequestBytes: 256 * 1024,
   largeRequestWaitMs: 20_000,
+  /** What a body in chunks takes when it grows large; what grows beyond takes as much as the largest. */
+  chunkedRequestBytes: 8 * 1024 * 1024,
+  /** Of a body that holds room while others wait: less in so many seconds is too slow. */
+  slowRequestSeconds: 10,
+  slowRequestBytes: 128 * 1024,
   largeRequestsWaitingMax: 1_000,
   bodyReadMs: 20_000,
   /** A body that comes later is taken only if its sender may still send. */

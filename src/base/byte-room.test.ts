@@ -27,6 +27,31 @@ test('an owner beyond its share waits for itself, and others pass it', async () 
   expect(await more).toBe(true)
 })
 
+test('one owner alone never fills the line, however many it brings', async () => {
+  const shared = room({ waitingMax: 10 })
+  await Promise.all([shared.take('a', 60), shared.take('b', 40)])
+  const many = Array.from({ length: 20 }, () => shared.take('a', 1))
+  expect(await Promise.all(many.map(now))).toEqual([...Array(5).fill('waits'), ...Array(15).fill(false)])
+  const other = shared.take('c', 1)
+  expect(await now(other)).toBe('waits')
+  shared.close()
+})
+
+test('what stands in no line is taken where it fits, and else refused at once', async () => {
+  const shared = room()
+  await shared.take('a', 60)
+  const line = shared.take('b', 50)
+  expect([shared.takeAtOnce('c', 41), shared.takeAtOnce('a', 1), shared.takeAtOnce('c', 40)]).toEqual([
+    false,
+    false,
+    true,
+  ])
+  shared.give('a', 60)
+  expect([await line, shared.heldBytes]).toEqual([true, 90])
+  shared.close()
+  expect(shared.takeAtOnce('c', 1)).toBe(false)
+})
+
 test('who waits for itself and holds least holds up nobody', async () => {
   const shared = room()
   await Promise.all([shared.take('a', 40), shared.take('b', 50)])

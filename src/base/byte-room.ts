@@ -7,6 +7,7 @@ export interface RoomLimits {
   /** Of one owner. */
   readonly shareBytesMax: number
   readonly waitMs: number
+  /** Of all owners; one alone never takes more than half of the line. */
   readonly waitingMax: number
 }
 
@@ -43,7 +44,8 @@ export class ByteRoom {
       this.#add(owner, bytes)
       return Promise.resolve(true)
     }
-    if (this.#waiting.size >= waitingMax) return Promise.resolve(false)
+    if (this.#waiting.size >= waitingMax || this.#waitingOf(owner) >= Math.ceil(waitingMax / 2))
+      return Promise.resolve(false)
     return new Promise((resolve) => {
       const settle = (got: boolean): void => {
         this.#waiting.delete(waiting)
@@ -64,6 +66,13 @@ export class ByteRoom {
     })
   }
 
+  /** For little, that stands in no line: true when it fitted at once, and is taken. */
+  takeAtOnce(owner: string, bytes: number): boolean {
+    if (this.#closed || !this.#fits(owner, bytes)) return false
+    this.#add(owner, bytes)
+    return true
+  }
+
   /** From now on there is room for nobody: who waits hears so at once. */
   close(): void {
     this.#closed = true
@@ -81,6 +90,12 @@ export class ByteRoom {
     const held = (this.#held.get(owner) ?? 0) + bytes
     if (held === 0) this.#held.delete(owner)
     else this.#held.set(owner, held)
+  }
+
+  #waitingOf(owner: string): number {
+    let count = 0
+    for (const waiting of this.#waiting) if (waiting.owner === owner) count++
+    return count
   }
 
   #fits(owner: string, bytes: number): boolean {

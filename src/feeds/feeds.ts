@@ -35,23 +35,28 @@ export interface FeedTools {
 
 export type FeedAnswer =
   | { readonly received: number }
-  /** `unknown`: there is no such feed. `replayed`: what was signed for one body came with another. */
-  | { readonly refused: FeedRefusal | 'unknown' | 'replayed' }
+  /** `replayed`: what was signed for one body came with another. */
+  | { readonly refused: FeedRefusal | 'replayed' }
 
-export type Feeds = (feedId: string, request: FeedRequest) => Promise<FeedAnswer>
+/** What takes the requests of one feed; undefined where there is no such feed, before anything of a body is read. */
+export type Feeds = (feedId: string) => Promise<((request: FeedRequest) => Promise<FeedAnswer>) | undefined>
 
 const providers: Readonly<Record<FeedProviderName, FeedProvider>> = { ses, postmark, mailgun, sendgrid, generic }
 
 /** Rejects when it is not known whether what was reported is recorded: the provider is to send it again. */
 export function makeFeeds(tools: FeedTools): Feeds {
-  return async (feedId, request) => {
+  return async (feedId) => {
     const feed = await findFeed(tools.db, feedId)
-    if (feed === undefined) return { refused: 'unknown' }
-    const answer = await receive(tools, feed, request)
-    const outcome = 'refused' in answer ? answer.refused : 'received'
-    const reports = 'received' in answer ? answer.received : 0
-    tools.log.reported({ feedId, provider: feed.provider, outcome, reports, bytes: request.body.length })
-    return answer
+    return (
+      feed &&
+      (async (request) => {
+        const answer = await receive(tools, feed, request)
+        const outcome = 'refused' in answer ? answer.refused : 'received'
+        const reports = 'received' in answer ? answer.received : 0
+        tools.log.reported({ feedId, provider: feed.provider, outcome, reports, bytes: request.body.length })
+        return answer
+      })
+    )
   }
 }
 

@@ -14,7 +14,7 @@ import { answerFault, answerNotFound, answerRefusal } from './face.ts'
 import type { Face } from './face.ts'
 import { Guesses } from '../base/guesses.ts'
 import { oneOf } from './caller-address.ts'
-import { boundConnections, boundRequests } from './connections.ts'
+import { boundConnections, boundPipelines, boundRequests } from './connections.ts'
 import { eventRoutes } from './events.ts'
 import { feedRoute } from './feeds.ts'
 import { healthRoutes } from './health.ts'
@@ -94,6 +94,7 @@ export function buildApp(options: HttpOptions): FastifyInstance {
   const proxies = ['127.0.0.0/8', '::1', ...options.trustProxy]
   boundConnections(app.server, limits.httpConnectionsPerAddressMax, proxies)
   const mayCome = boundRequests(limits.httpConnectionsPerAddressMax)
+  const mayComeAhead = boundPipelines(limits.httpPipelinedMax)
   // Node would say "100 Continue" before we have looked at the key; `readBody` says it when the body is wanted.
   app.server.on('checkContinue', (request, response) => app.server.emit('request', request, response))
   app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response))
@@ -113,7 +114,8 @@ export function buildApp(options: HttpOptions): FastifyInstance {
   app.setNotFoundHandler((request, reply) => answerNotFound(face, request, reply))
   app.addHook('onRequest', (request, reply, done) => {
     begin(request, reply)
-    if (!mayCome(request, reply)) answerRefusal(face, request, reply, crowded)
+    if (!mayComeAhead(request, reply)) answerRefusal(face, request, reply, tooFarAhead)
+    else if (!mayCome(request, reply)) answerRefusal(face, request, reply, crowded)
     else if (request.is404) answerNotFound(face, request, reply)
     else {
       const refusal = wrongHead(request)
@@ -169,6 +171,10 @@ const badEncoding = refuse(
 const crowded = refuse(
   'service_unavailable',
   `${limits.httpConnectionsPerAddressMax} requests of your address are under way; nothing was accepted. Wait for some of them.`,
+)
+const tooFarAhead = refuse(
+  'service_unavailable',
+  `${limits.httpPipelinedMax} requests of this connection are not answered yet; this one was not looked at. Wait for their answers.`,
 )
 const manyHeaders = refuse('invalid_request', `The request has more than ${limits.requestHeadersMax} headers.`)
 

@@ -68,7 +68,10 @@ test('of this machine the API takes as many as of all together: a proxy may stan
 })
 
 test('behind a proxy the requests of one caller that are under way are bounded, and those of others go on', async () => {
-  const app = buildApp({ ...optionsWith({ feed: () => Promise.resolve({ received: 0 }) }), trustProxy: ['127.0.0.1'] })
+  const app = buildApp({
+    ...optionsWith({ feed: () => Promise.resolve(() => Promise.resolve({ received: 0 })) }),
+    trustProxy: ['127.0.0.1'],
+  })
   servers.push(app.server)
   await app.listen({ host: '127.0.0.1', port: 0 })
   const { port } = app.server.address() as AddressInfo
@@ -103,4 +106,35 @@ const kept = { nginx: 60, 'AWS load balancer': 60, Traefik: 90, cloudflared: 90,
 test.each(Object.entries(kept))('%s gives up an idle connection (%i s) before we do', (_name, seconds) => {
   // Else now and then a request meets our goodbye, and its caller gets a 502: nobody but the caller may send a POST again.
   expect(buildApp(optionsWith()).server.keepAliveTimeout).toBeGreaterThanOrEqual((seconds + 5) * 1_000)
+})
+
+test('requests that a connection sends ahead are bounded: those beyond are refused unseen, in their order, and the connection goes on', async () => {
+  let release = (): void => undefined
+  const held = new Promise<void>((resolve) => (release = resolve))
+  let looked = 0
+  const app = buildApp(
+    optionsWith({
+      feed: async () => {
+        looked++
+        await held
+        return undefined
+      },
+    }),
+  )
+  servers.push(app.server)
+  await app.listen({ host: '127.0.0.1', port: 0 })
+  const socket = connect((app.server.address() as AddressInfo).port, '127.0.0.1')
+  sockets.push(socket)
+  const one = 'POST /feeds/0199f1c2-0000-7000-8000-00000000000c HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n'
+  const [most, more] = [limits.httpPipelinedMax, 20]
+  socket.write(one.repeat(most + more))
+  await expect.poll(() => looked).toBe(most)
+  release()
+  let heard = ''
+  socket.on('data', (bytes: Buffer) => (heard += bytes.toString()))
+  const statuses = () => [...heard.matchAll(/HTTP\/1\.1 (\d+)/g)].map((match) => match[1])
+  await expect.poll(statuses).toEqual([...Array<string>(most).fill('404'), ...Array<string>(more).fill('503')])
+  socket.write(one)
+  await expect.poll(() => statuses().length).toBe(most + more + 1)
+  expect([statuses().at(-1), looked]).toEqual(['404', most + 1])
 })

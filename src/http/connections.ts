@@ -30,6 +30,20 @@ export function boundRequests(most: number): (request: FastifyRequest, reply: Fa
   }
 }
 
+/**
+ * Requests that one connection has sent ahead and that are not answered yet: few programs send any, and thousands would stand before everybody else's.
+ * False: one more than may be.
+ */
+export function boundPipelines(most: number): (request: FastifyRequest, reply: FastifyReply) => boolean {
+  const waiting = new WeakMap<Socket, number>()
+  return ({ socket }, reply) => {
+    const before = waiting.get(socket) ?? 0
+    waiting.set(socket, before + 1)
+    reply.raw.once('close', () => waiting.set(socket, (waiting.get(socket) ?? 1) - 1))
+    return before < most
+  }
+}
+
 /** One of `most` places of an address, and how it is left; undefined where all are taken. */
 function places(most: number): (address: string) => (() => void) | undefined {
   const held = new Map<string, number>()

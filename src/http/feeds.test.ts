@@ -1,4 +1,6 @@
 // POST /feeds/{feedId}: the body reaches the door as it came, and each answer of the door has its status.
+import { once } from 'node:events'
+import { connect } from 'node:net'
 import { expect, test } from 'vitest'
 import { limits } from '../config.ts'
 import type { FeedAnswer, Feeds } from '../feeds/feeds.ts'
@@ -11,14 +13,15 @@ const posting = (payload: string | Buffer = '{}', headers: Record<string, string
   headers,
   payload,
 })
-const answering = (answer: FeedAnswer) => appWith({ feed: () => Promise.resolve(answer) }).app
+const answering = (answer: FeedAnswer) => appWith({ feed: () => Promise.resolve(() => Promise.resolve(answer)) }).app
 
 test('the raw body and the headers reach the door, whatever type they claim', async () => {
   const seen: unknown[] = []
-  const feed: Feeds = (feedId, { header, body }) => {
-    seen.push(feedId, header('webhook-signature'), body.toString('latin1'), header('x-none'))
-    return Promise.resolve({ received: 2 })
-  }
+  const feed: Feeds = (feedId) =>
+    Promise.resolve(({ header, body }) => {
+      seen.push(feedId, header('webhook-signature'), body.toString('latin1'), header('x-none'))
+      return Promise.resolve({ received: 2 })
+    })
   const { app } = appWith({ feed })
   const body = Buffer.from('{"a": 1}\r\n\xff', 'latin1')
   const answer = await app.inject(posting(body, { 'webhook-signature': 'v1=x', 'content-type': 'text/plain; charset=UTF-8' })) // prettier-ignore
@@ -27,7 +30,6 @@ test('the raw body and the headers reach the door, whatever type they claim', as
 })
 
 test.each([
-  ['unknown', 404],
   ['signature', 401],
   ['stale', 400],
   ['replayed', 400],
@@ -43,6 +45,18 @@ test('no feed, no id, another method: 404', async () => {
   expect((await appWith().app.inject(posting())).statusCode).toBe(404)
   expect((await answering({ received: 0 }).inject(posting('{}', {}, 'x'))).statusCode).toBe(404)
   expect((await answering({ received: 0 }).inject({ method: 'GET', url: `/feeds/${id}` })).statusCode).toBe(404)
+})
+
+test('a feed that is none is told before its body comes: a stranger has nothing held for them', async () => {
+  const { app } = appWith({ feed: () => Promise.resolve(undefined) })
+  await app.listen({ host: '127.0.0.1', port: 0 })
+  const address = app.server.address()
+  const socket = connect(typeof address === 'object' ? (address?.port ?? 0) : 0, '127.0.0.1')
+  socket.write(`POST /feeds/${id} HTTP/1.1\r\nHost: x\r\nContent-Length: 262144\r\n\r\n`)
+  const [bytes] = (await once(socket, 'data')) as [Buffer]
+  expect(bytes.toString()).toMatch(/^HTTP\/1\.1 404 /)
+  socket.destroy()
+  await app.close()
 })
 
 test('a body beyond the bound is 413, with and without a declared length', async () => {

@@ -14,8 +14,8 @@ import { parseUuid } from './send-request.ts'
 
 const url = '/feeds/:feedId'
 const tooLarge = refuse('payload_too_large', 'The body is larger than 2 MiB; send fewer events at once.')
+const unknown = refuse('not_found', 'There is no feed at this address.')
 const refusalOf = {
-  unknown: refuse('not_found', 'There is no feed at this address.'),
   signature: refuse('invalid_api_key', 'The request does not prove that it comes from the provider of this feed.'),
   stale: refuse('invalid_request', 'The request was signed too long ago, or its clock is wrong.'),
   replayed: refuse(
@@ -42,14 +42,14 @@ async function receive(
   feedId: string,
 ): Promise<FastifyReply> {
   const id = parseUuid(feedId)
-  const { feed } = face.doors
-  if (id === undefined || feed === undefined) return answerRefusal(face, request, reply, refusalOf.unknown)
+  const feed = id && (await face.doors.feed?.(id))
+  if (!feed) return answerRefusal(face, request, reply, unknown)
   const caller = sourceOf(callerAddress(request)) // the id is whatever a stranger makes up
   const body = await readBody(request.raw, reply.raw, room, caller, limits.feedBytesMax)
   if (isRefusal(body)) return answerRefusal(face, request, reply, body.code === 'payload_too_large' ? tooLarge : body)
   request.bodyRead = true
   try {
-    const answer = await feed(id, { header: (name) => headerOf(request, name), body: body.bytes })
+    const answer = await feed({ header: (name) => headerOf(request, name), body: body.bytes })
     if ('refused' in answer) return answerRefusal(face, request, reply, refusalOf[answer.refused])
     face.metrics?.answered(url, 200, (performance.now() - request.beganAt) / 1000)
     return await reply.code(200).send(answer)

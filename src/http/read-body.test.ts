@@ -2,7 +2,7 @@
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { connect, type AddressInfo, type Socket } from 'node:net'
-import { afterEach, expect, test } from 'vitest'
+import { afterEach, expect, test, vi } from 'vitest'
 import { ByteRoom } from '../base/byte-room.ts'
 import { limits } from '../config.ts'
 import { readBody, type Body } from './read-body.ts'
@@ -113,4 +113,67 @@ test('who leaves in the middle of a large body, or before it is read, leaves no 
   await closed
   expect(await readBody(incoming, outgoing, room, 'owner', most)).toMatchObject({ code: 'invalid_request' })
   expect(room.heldBytes).toBe(0)
+})
+
+test('a small body that is held back for a second counts, and is refused where there is no room: many of them take no memory that nobody counts', async () => {
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
+  cleanups.push(() => vi.useRealTimers())
+  const room = new ByteRoom({ bytesMax: 500_000, shareBytesMax: 300_000, waitMs: 60_000, waitingMax: 10 })
+  const kept = await request('Content-Length: 200000')
+  const answer = readBody(kept.incoming, kept.outgoing, room, 'owner', most)
+  const more = await request(chunked)
+  const refused = readBody(more.incoming, more.outgoing, room, 'owner', most)
+  kept.socket.write(Buffer.alloc(100_000))
+  expect(room.heldBytes).toBe(0)
+  vi.advanceTimersByTime(1_000)
+  expect(await refused).toMatchObject({ code: 'service_unavailable' })
+  expect(room.heldBytes).toBe(200_000)
+  kept.socket.write(Buffer.alloc(100_000))
+  expect(bodyOf(await answer)).toMatchObject({ heldBytes: 200_000 })
+  expect(vi.getTimerCount()).toBe(0)
+})
+
+test('a large body that hardly moves gives its room to those who wait, and only then', async () => {
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
+  cleanups.push(() => vi.useRealTimers())
+  const room = roomOf(60_000)
+  const { socket, incoming, outgoing } = await request(`Content-Length: ${most}`)
+  const answer = readBody(incoming, outgoing, room, 'slow', most)
+  socket.write(Buffer.alloc(1_000))
+  await once(incoming, 'data')
+  vi.advanceTimersByTime(1_000 * limits.slowRequestSeconds)
+  expect(room.heldBytes).toBe(most)
+  await room.take('other', most)
+  const waiting = room.take('third', most)
+  vi.advanceTimersByTime(1_000 * limits.slowRequestSeconds)
+  expect(await answer).toMatchObject({
+    code: 'service_unavailable',
+    words: expect.stringContaining('too slowly') as string,
+  })
+  expect(await waiting).toBe(true)
+})
+
+test('a body in chunks takes a step when it grows large, and all that a body may have only when it grows beyond', async () => {
+  const step = limits.chunkedRequestBytes
+  const room = new ByteRoom({ bytesMax: 4 * step, shareBytesMax: 2 * step, waitMs: 0, waitingMax: 10 })
+  await room.take('other', 2 * step)
+  const send = async (bytes: number) => {
+    const { socket, incoming, outgoing } = await request(chunked)
+    const answer = readBody(incoming, outgoing, room, 'owner', 3 * step)
+    const content = Buffer.alloc(bytes, 'abcdefg')
+    socket.write(Buffer.concat([Buffer.from(`${bytes.toString(16)}\r\n`), content, Buffer.from('\r\n0\r\n\r\n')]))
+    return { answer: await answer, content }
+  }
+  const taken = await send(step)
+  expect(bodyOf(taken.answer).bytes.equals(taken.content)).toBe(true)
+  expect(room.heldBytes).toBe(3 * step)
+  expect((await send(step + 1)).answer).toMatchObject({ code: 'service_unavailable' })
+  room.give('owner', step)
+  room.give('other', 2 * step)
+  const wide = new ByteRoom({ bytesMax: 4 * step, shareBytesMax: 4 * step, waitMs: 0, waitingMax: 10 })
+  const { socket, incoming, outgoing } = await request(chunked)
+  const content = Buffer.alloc(2 * step, 'abcdefg')
+  socket.write(Buffer.concat([Buffer.from(`${(2 * step).toString(16)}\r\n`), content, Buffer.from('\r\n0\r\n\r\n')]))
+  const body = bodyOf(await readBody(incoming, outgoing, wide, 'owner', 3 * step))
+  expect([body.bytes.equals(content), body.heldBytes, wide.heldBytes]).toEqual([true, 2 * step, 2 * step])
 })

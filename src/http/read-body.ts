@@ -16,6 +16,11 @@ const crowded = refuse(
   'Too many large messages are being received at this moment; nothing was accepted. Try again in a few seconds.',
   { retryAfterSeconds: 3 },
 )
+const tooSlow = refuse(
+  'service_unavailable',
+  'The body came too slowly, and others were waiting; nothing was accepted. Send it again.',
+  { retryAfterSeconds: 3 },
+)
 const cutShort = refuse('invalid_request', 'The request ended before its body was complete; send it again.')
 
 /** The memory that large requests may hold together, from before they are read until they are answered. */
@@ -56,7 +61,7 @@ export function waitsForContinue({ headers, httpVersionMinor }: IncomingMessage)
 }
 
 /**
- * `owner` is whose share of the room a large body takes. Until there is room, nothing more is read, so that the sender waits too; a caller
+ * `owner` is whose share of the room a large body takes, and a small one that does not come at once. Until there is room, nothing more is read, so that the sender waits too; a caller
  * that waits for `100 Continue` has not even begun.
  */
 export async function readBody(
@@ -99,6 +104,7 @@ function collect(
   }
   return new Promise((resolve) => {
     const chunks: Buffer[] = []
+    const length = declaredLength(incoming) ?? limits.largeRequestBytes
     let heldBytes = takenBytes
     // A large body goes straight to its place, so that it is never held twice. What is not written to takes no memory.
     let place = heldBytes > 0 ? Buffer.allocUnsafeSlow(heldBytes) : undefined
@@ -107,6 +113,7 @@ function collect(
     const end = (answer: Body | Refusal): void => {
       if (done) return
       done = true
+      clearInterval(watch)
       incoming.off('data', onData).off('end', onEnd).off('close', onCut).off('error', onCut)
       if ('refused' in answer) room.give(owner, heldBytes)
       resolve(answer)
@@ -119,22 +126,45 @@ function collect(
         release(chunk)
       } else {
         chunks.push(chunk)
-        if (size > limits.largeRequestBytes) grow()
       }
+      if (size > Math.max(heldBytes, limits.largeRequestBytes)) grow()
     }
-    /** A chunked body that grows large may become as large as any: it counts as the largest until its end. */
+    /** A chunked body that grows large takes room in two steps: most are large, and few as large as any may be. */
     const grow = (): void => {
+      const whole = size > limits.chunkedRequestBytes ? most : Math.min(most, limits.chunkedRequestBytes)
+      const more = whole - heldBytes
       incoming.off('data', onData).pause()
-      void taken(incoming, room, owner, most).then((got) => {
-        if (done) return got ? room.give(owner, most) : undefined
+      waits = true
+      void taken(incoming, room, owner, more).then((got) => {
+        waits = false
+        if (done) return got ? room.give(owner, more) : undefined
         if (!got) return end(crowded)
-        heldBytes = most
-        place = Buffer.allocUnsafeSlow(most)
+        heldBytes = whole
+        // The untouched rest of it takes no memory.
+        place ??= Buffer.allocUnsafeSlow(most)
         let at = 0
         for (const chunk of chunks.splice(0)) at += chunk.copy(place, at)
         incoming.on('data', onData).resume()
       })
     }
+    /**
+     * Each second that a body does not end: a small one counts from now on, so that many which are held back take no memory that nobody counts; a large
+     * one gives its room to those who wait when it hardly moves.
+     */
+    const look = (): void => {
+      if (waits) return
+      if (heldBytes === 0) {
+        if (!room.takeAtOnce(owner, length)) return end(crowded)
+        heldBytes = length
+      } else if (++seconds % limits.slowRequestSeconds === 0) {
+        if (size - seenBytes < limits.slowRequestBytes && room.waiting > 0) return end(tooSlow)
+        seenBytes = size
+      }
+    }
+    let waits = false
+    let seconds = 0
+    let seenBytes = 0
+    const watch = incoming.complete ? undefined : setInterval(look, 1_000)
     const onEnd = (): void => {
       if (heldBytes > size) {
         room.give(owner, heldBytes - size)

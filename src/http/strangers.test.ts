@@ -48,7 +48,7 @@ test('a body whose length nobody declared is cut where the endpoint has enough, 
 
 test('posts to feeds, which anybody may begin, take no room from messages', async () => {
   const server = httpServer({
-    ...optionsWith({ feed: () => Promise.resolve({ received: 0 }) }),
+    ...optionsWith({ feed: () => Promise.resolve(() => Promise.resolve({ received: 0 })) }),
     host: '127.0.0.1',
     port: 0,
   })
