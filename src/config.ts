@@ -1053,6 +1053,8 @@ export const limits = {
   /** Read from the database at once. */
   sandboxSliceBytes: 1024 * 1024,
   sandboxInboxBytesMax: 2 * 1024 * 1024 * 1024,
+  /** One page of a search in the inbox looks at so many. */
+  sandboxScannedMax: 5_000,
   // People
   passwordCharactersMin: 10,
   passwordCharactersMax: 200,

@@ -47,9 +47,27 @@ const members = {
 } as const satisfies Record<keyof MessageFilter, (value: string) => boolean>
 
 /** What of it means something; the rest is as if it were not there. */
-export function readFilter(search: Readonly<Record<string, unknown>>): MessageFilter {
+export const readFilter = (search: Readonly<Record<string, unknown>>): MessageFilter => readMembers(members, search)
+
+/** Which mails of the sandbox are looked for. */
+export interface SandboxFilter {
+  readonly text?: string
+  readonly recipient?: string
+  readonly messageId?: string
+}
+const sandboxMembers = { text: isText, recipient: isText, messageId: isId } as const satisfies Record<
+  keyof SandboxFilter,
+  (value: string) => boolean
+>
+export const readSandboxFilter = (search: Readonly<Record<string, unknown>>): SandboxFilter =>
+  readMembers(sandboxMembers, search)
+
+function readMembers(
+  wanted: Readonly<Record<string, (value: string) => boolean>>,
+  search: Readonly<Record<string, unknown>>,
+): Readonly<Record<string, string>> {
   return Object.fromEntries(
-    Object.entries(members).flatMap(([name, isRight]): [string, string][] => {
+    Object.entries(wanted).flatMap(([name, isRight]): [string, string][] => {
       const value = search[name]
       return typeof value === 'string' && isRight(value) ? [[name, value]] : []
     }),

@@ -3,7 +3,7 @@ import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Link, O
 import { Compass } from 'lucide-react'
 import { ApiError, UnreachableError } from './api.ts'
 import { client } from './client.ts'
-import { readFilter } from './message-filter.ts'
+import { readFilter, readSandboxFilter } from './message-filter.ts'
 import { followLink, requireSession } from './session.tsx'
 import { Shell } from './shell.tsx'
 import { Failed, Loading } from './ui/states.tsx'
@@ -98,6 +98,7 @@ const suppressions = createRoute({
 const sandbox = createRoute({
   getParentRoute: () => inside,
   path: '/sandbox',
+  validateSearch: readSandboxFilter,
   component: lazyRouteComponent(() => import('./pages/sandbox.tsx'), 'Sandbox'),
 })
 const sandboxMail = createRoute({

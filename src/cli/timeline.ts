@@ -4,7 +4,7 @@ import type { Timeline } from '../workspace/workspace.ts'
 import { facts, table } from './print.ts'
 
 export function describeMessage(message: Timeline): string {
-  const { events, attempts, reports, queue, scan } = message
+  const { events, attempts, reports, queue, scan, sandboxMailId } = message
   const record = facts({
     id: message.id,
     workspace: message.workspaceId,
@@ -18,6 +18,7 @@ export function describeMessage(message: Timeline): string {
     'provider id': message.providerMessageId,
     error: message.errorMessage,
     scan: scan === undefined ? undefined : JSON.stringify(scan),
+    'sandbox mail': sandboxMailId,
     'next try': queue === undefined ? undefined : nextTry(queue),
   })
   const told = (title: string, rows: Rows): string[] =>

@@ -1059,6 +1059,82 @@ describe('the sandbox', () => {
     })
     expect(raw.rawPayload.equals(content)).toBe(true)
   })
+
+  describe('is searched', () => {
+    let place: Sender
+    let reader: BrowserOf
+    /** The message and the mail of each. */
+    const ids: Record<string, { readonly message: string; readonly mail: string }> = {}
+    const find = async (query: string) => (await reader.ask('GET', `/sandbox?${query}`)).json<Listed>()
+    const recipients = ['Ann@example.org', 'bob@example.org', 'carol@sales.example.net']
+    beforeAll(async () => {
+      place = await office.sender()
+      reader = await office.signedIn('viewer', place.workspaceId)
+      const keys = makeReturnPathKeys(office.world.db, office.vault)
+      const keep = makeSandboxInbox(office.world.db, keys)
+      const claims = await office.world.claimed(
+        place,
+        recipients.map((recipient) => ({ recipient, armed: true })),
+      )
+      for (const [at, recipient] of recipients.entries()) {
+        const message = claims[at]?.id ?? ''
+        await office.world.db.run(`update messages set subject = $2 where id = $1`, [message, `Invoice Nº ${at}`])
+        const token = makeToken(await keys.at(new Date()), message, place.workspaceId)
+        await keep({ envelopeFrom: `${token}@node.test`, recipient, content: Buffer.from('Subject: x\r\n\r\n') })
+        const [newest] = (await find('limit=1')).items
+        ids[recipient] = { message, mail: newest?.id ?? '' }
+      }
+    })
+
+    test.each([
+      ['recipient=ann%40EXAMPLE.org', [0]],
+      ['recipient=nobody%40example.org', []],
+      ['text=EXAMPLE.org', [1, 0]],
+      ['text=carol', [2]],
+      ['text=invoice%20n%C2%BA%201', [1]],
+      ['text=INVOICE', [2, 1, 0]],
+      ['text=%25', []],
+      ['text=invoice&recipient=bob%40example.org', [1]],
+    ])('by %s', async (query, expected) => {
+      const wanted = expected.map((at) => recipients[at])
+      expect((await find(query)).items.map(({ recipient }) => recipient)).toEqual(wanted)
+      const paged = await find(`${query}&limit=1`)
+      expect(paged.items.map(({ recipient }) => recipient)).toEqual(wanted.slice(0, 1))
+      if (wanted.length > 1)
+        expect((await find(`${query}&limit=1&cursor=${paged.next}`)).items[0]?.['recipient']).toBe(wanted[1])
+    })
+
+    test('by its message, whose story leads to the mail', async () => {
+      const { message, mail } = ids['bob@example.org'] ?? { message: '', mail: '' }
+      expect((await find(`messageId=${message}`)).items).toEqual([
+        expect.objectContaining({ id: mail, messageId: message }),
+      ])
+      const story = () => reader.ask('GET', `/messages/${message}/timeline`)
+      expect((await story()).json()).toMatchObject({ sandboxMailId: mail })
+      await office.world.db.run('delete from sandbox_mail where id = $1', [mail])
+      expect((await story()).json()).not.toHaveProperty('sandboxMailId')
+    })
+
+    test('for a whole address, or told how to find a part of one', async () => {
+      expect((await reader.ask('GET', '/sandbox?recipient=ann')).json()).toMatchObject({ field: 'recipient' })
+    })
+
+    test('within a bounded number of mails, and its cursor goes on behind those', async () => {
+      const other = await office.sender()
+      await office.world.db.run(
+        `insert into sandbox_mail (id, received_at, envelope_from, recipient, content, workspace_id)
+         select (substr(uuid_floor(now())::text, 1, 24) || lpad(to_hex(i), 12, '0'))::uuid, now(), '',
+                case i when 3 then 'needle' else 'hay' end || '@example.org', '', $1 from generate_series(1, $2::integer) i`,
+        [other.workspaceId, limits.sandboxScannedMax + 500],
+      )
+      reader = await office.signedIn('viewer', other.workspaceId)
+      const first = await find('text=needle')
+      expect(first.items).toEqual([])
+      const second = await find(`text=needle&cursor=${first.next}`)
+      expect(second.items).toEqual([expect.objectContaining({ recipient: 'needle@example.org' })])
+      expect(second.next).toBeUndefined()
+    })
+  })
 })
 
 describe('operators', () => {

@@ -36,12 +36,38 @@ const queued = sql(
   'sandbox-queued',
   `select workspace_id "workspaceId", message_id "messageId" from outbound where message_id = any ($1::uuid[])`,
 )
+const columns = 'm.id, m.received_at, m.envelope_from, m.recipient, m.message_id, octet_length(m.content) size_bytes'
 const page = sql(
   'page-sandbox',
-  `select id, received_at, envelope_from, recipient, message_id, octet_length(content) size_bytes, substr(content, 1, 16384) head
-     from sandbox_mail where workspace_id = $1 and id < coalesce($2::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
-      and recipient = coalesce($3, recipient)
-    order by id desc limit $4`,
+  `select ${columns}, substr(m.content, 1, 16384) head
+     from sandbox_mail m where m.workspace_id = $1 and m.id < $2 order by m.id desc limit $3`,
+)
+/**
+ * Walks at most $4 mails; the row without a recipient says where the walk ended. No subject is read out of a mail: that of its message's record is
+ * looked at, and of what has no record any more the recipient alone.
+ */
+const searched = sql(
+  'search-sandbox',
+  `with walk as materialized (
+     select m.id, m.recipient, m.message_id from sandbox_mail m where m.workspace_id = $1 and m.id < $2 order by m.id desc limit $4),
+   found as (
+     select w.id from walk w
+      where ($5::text is null or lower(w.recipient) = $5) and ($6::uuid is null or w.message_id = $6)
+        and ($7::text is null or position($7 in lower(w.recipient)) > 0
+             or position($7 in (select lower(r.subject) from messages r where r.workspace_id = $1 and r.id = w.message_id)) > 0)
+      order by w.id desc limit $3)
+   (select ${columns}, substr(m.content, 1, 16384) head
+      from sandbox_mail m where m.workspace_id = $1 and m.id in (select id from found) order by m.id desc)
+   union all
+   (select w.id, null, null, null, null, null, null from walk w where (select count(*) from walk) = $4 order by w.id limit 1)`,
+)
+/** Mail comes while its message is being delivered, or little later where its worker was lost; what other mail of this time says is not read. */
+const ofMessage = sql(
+  'sandbox-mail-of-message',
+  `select m.id from sandbox_mail m, (select created_at, finished_at from messages where workspace_id = $1 and id = $2) r
+    where m.workspace_id = $1 and m.message_id = $2 and m.id >= uuid_floor(r.created_at)
+      and m.id < uuid_floor(coalesce(r.finished_at, app_now()) + interval '1 hour')
+    order by m.id desc limit 1`,
 )
 const one = sql(
   'read-sandbox',
@@ -62,13 +88,50 @@ export interface SandboxRow {
   readonly size_bytes: number
 }
 
-/** Newest first, from before an id; `head` is the beginning of each mail. */
-export const pageSandbox = (
+/** Which mails are looked for. */
+export interface SandboxFilter {
+  /** The key of a whole address: compared as suppressions are. */
+  readonly recipientKey?: string
+  readonly messageId?: string
+  /** Somewhere in the subject or the recipient, in any case. */
+  readonly text?: string
+}
+
+interface PageRow extends SandboxRow {
+  readonly head: Buffer
+}
+
+export interface SandboxPage {
+  /** `head` is the beginning of each mail. */
+  readonly mails: readonly PageRow[]
+  /** Where the next page begins; undefined at the end. */
+  readonly next?: string
+}
+
+const greatest = 'ffffffff-ffff-ffff-ffff-ffffffffffff'
+
+/** Newest first, from before an id; a search looks at a bounded number of them (decision 0027). */
+export async function pageSandbox(
   db: Db,
   workspace: WorkspaceId,
-  { before, recipient, most }: { before?: string | undefined; recipient?: string | undefined; most: number },
-): Promise<(SandboxRow & { readonly head: Buffer })[]> =>
-  db.rows<SandboxRow & { head: Buffer }>(page, [workspace, before ?? null, recipient ?? null, most])
+  { before = greatest, most }: { readonly before?: string | undefined; readonly most: number },
+  { recipientKey, messageId, text }: SandboxFilter = {},
+): Promise<SandboxPage> {
+  const bounds = [workspace, before, most + 1]
+  const isFiltered = [recipientKey, messageId, text].some((each) => each !== undefined)
+  const wanted = [limits.sandboxScannedMax, recipientKey ?? null, messageId ?? null, text?.toLowerCase() ?? null]
+  const rows = await (isFiltered ? db.rows<PageRow>(searched, [...bounds, ...wanted]) : db.rows<PageRow>(page, bounds))
+  const found = rows.filter((row) => row.recipient !== null)
+  const end = rows.find((row) => row.recipient === null)?.id
+  const mails = found.slice(0, most)
+  const next = found.length > most ? mails.at(-1)?.id : end
+  return { mails, ...(next !== undefined && { next }) }
+}
+
+/** The mail that a message became, where the sandbox keeps it. */
+export async function sandboxMailOf(db: Db, workspace: WorkspaceId, message: MessageId): Promise<string | undefined> {
+  return (await db.rows<{ id: string }>(ofMessage, [workspace, message]))[0]?.id
+}
 
 export async function readSandboxMail(db: Db, workspace: WorkspaceId, id: string): Promise<SandboxRow | undefined> {
   return (await db.rows<SandboxRow>(one, [workspace, id]))[0]

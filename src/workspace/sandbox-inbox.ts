@@ -4,12 +4,13 @@ import { buffer } from 'node:stream/consumers'
 import { limits } from '../config.ts'
 import { turns } from '../base/turns.ts'
 import type { WorkspaceId } from '../domain/message.ts'
+import { parseAddress } from '../mail/address.ts'
 import { shortened } from '../mail/shortened.ts'
 import { recordedSubject } from '../mail/submitted-mail.ts'
 import type { Db } from '../store/database.ts'
 import { pageSandbox, readSandboxContent, readSandboxMail, type SandboxRow } from '../store/sandbox.ts'
 import type { Page } from './management.ts'
-import { notThere } from './mistake.ts'
+import { Mistake, notThere } from './mistake.ts'
 
 /** Loaded with the first mail that somebody reads. */
 const reader = async () => (await import('postal-mime')).default
@@ -38,21 +39,37 @@ export interface SandboxMailParsed extends SandboxMail {
   readonly whole: boolean
 }
 
+export interface SandboxWish {
+  /** One whole address. */
+  readonly recipient?: string
+  readonly messageId?: string
+  /** Somewhere in subject or recipient. */
+  readonly text?: string
+  /** The id at which the page before ended. */
+  readonly before?: string
+  readonly most: number
+}
+
+/** Newest first. What is looked for is looked for among the next `sandboxScannedMax` mails; `next` goes on behind them. */
 export async function listSandbox(
   db: Db,
   workspace: WorkspaceId,
-  wish: { readonly before?: string; readonly recipient?: string; readonly most: number },
+  { recipient, before, most, ...filter }: SandboxWish,
 ): Promise<Page<SandboxMail>> {
-  const { before, recipient, most } = wish
-  const rows = await pageSandbox(db, workspace, { before, recipient, most: most + 1 })
-  const shown = rows.slice(0, most)
+  const address = recipient === undefined ? undefined : parseAddress(recipient.trim())
+  if (recipient !== undefined && address === undefined)
+    throw new Mistake('"recipient" must be one whole e-mail address; "text" finds parts of one.', {
+      field: 'recipient',
+    })
+  const wanted = { ...filter, ...(address !== undefined && { recipientKey: address.key }) }
+  const { mails, next } = await pageSandbox(db, workspace, { before, most }, wanted)
   const items = await Promise.all(
-    shown.map(async (row) => {
+    mails.map(async (row) => {
       const { subject } = await (await reader()).parse(headOf(row.head))
       return { ...present(row), ...(subject !== undefined && { subject: recordedSubject(subject) }) }
     }),
   )
-  return { items, ...(rows.length > most && { next: shown.at(-1)?.id as string }) }
+  return { items, ...(next !== undefined && { next }) }
 }
 
 export async function showSandboxMail(db: Db, workspace: WorkspaceId, id: string): Promise<SandboxMailParsed> {

@@ -179,7 +179,7 @@ function SendAgainButton({ from, onClick }: { readonly from: string | undefined;
   )
 }
 
-function Details({ timeline: { message, queue } }: { readonly timeline: MessageTimeline }) {
+function Details({ timeline: { message, queue, sandboxMailId } }: { readonly timeline: MessageTimeline }) {
   const rows: (readonly [string, React.ReactNode])[] = [
     ['Subject', titleOf(message.subject)],
     ['From', message.sender],
@@ -194,6 +194,13 @@ function Details({ timeline: { message, queue } }: { readonly timeline: MessageT
       <code key="theirs" className="font-mono text-xs break-all">
         {message.providerMessageId}
       </code>,
+    ])
+  if (sandboxMailId !== undefined)
+    rows.push([
+      'Arrived in',
+      <Link key="sandbox" to="/sandbox/$mailId" params={{ mailId: sandboxMailId }} className="text-accent underline">
+        the sandbox
+      </Link>,
     ])
   rows.push(['Id', <Id key="id" id={message.id} />])
   return (

@@ -1,53 +1,111 @@
 // What the sandbox received: the mail as its recipient would see it.
 import { useQuery } from '@tanstack/react-query'
-import { Link, useParams } from '@tanstack/react-router'
-import { FlaskConical } from 'lucide-react'
+import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router'
+import { FlaskConical, Search } from 'lucide-react'
+import { useEffect, useState } from 'react'
 import { get } from '../api.ts'
 import { PagedTable } from '../list.tsx'
+import { readSandboxFilter, wantedIn, type SandboxFilter } from '../message-filter.ts'
 import type { SandboxMail, SandboxMailParsed } from '../shapes.ts'
+import { useSearchField } from '../shortcuts.ts'
+import { Button } from '../ui/button.tsx'
+import { TextField, textIn } from '../ui/field.tsx'
 import { Card, Facts, Page } from '../ui/page.tsx'
 import { bytes } from '../ui/size.ts'
 import { Answered, Empty } from '../ui/states.tsx'
+import type { Column } from '../ui/table.tsx'
 import { exactly, Time } from '../ui/time.tsx'
 import { titleOf } from './messages.tsx'
 import { Files } from './preview.tsx'
 
 export function Sandbox() {
+  const filter = readSandboxFilter(useSearch({ from: '/inside/sandbox' }))
+  const navigate = useNavigate()
+  const wanted = filter.messageId ?? filter.text ?? filter.recipient ?? ''
+  const [text, setText] = useState(wanted)
+  // Going back, or to all mail, changes what is looked for, too.
+  useEffect(() => setText(wanted), [wanted])
+  const searchField = useSearchField()
+  const look = (sought: SandboxFilter) => {
+    const [typed = ''] = Object.values(sought) as string[]
+    setText(typed)
+    void navigate({ to: '/sandbox', search: typed === '' ? {} : sought })
+  }
   return (
     <Page
       title="Sandbox inbox"
       about="On the route “sandbox” mail does not leave this machine: it arrives here. The newest 10,000 are kept, up to 2 GB."
     >
+      <form
+        role="search"
+        className="grid grid-cols-[minmax(0,1fr)_auto] items-end gap-3"
+        onSubmit={(event) => {
+          event.preventDefault()
+          look(wantedIn(textIn(new FormData(event.currentTarget), 'text')))
+        }}
+      >
+        <TextField
+          ref={searchField}
+          label="Search"
+          name="text"
+          type="search"
+          placeholder="Address, subject, or id of a message"
+          value={text}
+          onChange={(event) => setText(event.target.value)}
+        />
+        <Button type="submit" icon={<Search aria-hidden className="size-4" />}>
+          Search
+        </Button>
+      </form>
       <Card flush>
         <PagedTable<SandboxMail>
           name="sandbox"
           path="/api/v1/sandbox"
+          query={{ ...filter }}
           label="Sandbox inbox"
           keyOf={({ id }) => id}
           refreshMs={4_000}
-          columns={[
-            {
-              head: 'Subject',
-              cell: ({ id, subject }) => (
-                <Link
-                  to="/sandbox/$mailId"
-                  params={{ mailId: id }}
-                  className="block truncate font-medium hover:underline"
-                >
-                  {titleOf(subject)}
-                </Link>
-              ),
-            },
-            { head: 'To', cell: ({ recipient }) => <span className="block truncate text-soft">{recipient}</span> },
-            { head: 'Size', cell: ({ sizeBytes }) => bytes(sizeBytes), align: 'right', wideOnly: true },
-            { head: 'Received', cell: ({ receivedAt }) => <Time at={receivedAt} />, align: 'right' },
-          ]}
-          empty={<Empty icon={FlaskConical} title="Nothing has arrived yet." />}
+          columns={columns}
+          empty={
+            wanted === '' ? (
+              <Empty icon={FlaskConical} title="Nothing has arrived yet." />
+            ) : (
+              <Empty icon={Search} title="Nothing was found.">
+                <Button onClick={() => look({})}>Show all</Button>
+              </Empty>
+            )
+          }
         />
       </Card>
     </Page>
   )
 }
+
+const columns: readonly Column<SandboxMail>[] = [
+  {
+    head: 'Subject',
+    cell: ({ id, subject }) => (
+      <Link to="/sandbox/$mailId" params={{ mailId: id }} className="block truncate font-medium hover:underline">
+        {titleOf(subject)}
+      </Link>
+    ),
+  },
+  { head: 'To', cell: ({ recipient }) => <span className="block truncate text-soft">{recipient}</span> },
+  { head: 'Size', cell: ({ sizeBytes }) => bytes(sizeBytes), align: 'right', wideOnly: true },
+  {
+    head: 'Message',
+    cell: ({ messageId }) =>
+      messageId === undefined ? (
+        '–'
+      ) : (
+        <Link to="/messages/$messageId" params={{ messageId }} className="text-accent underline">
+          its story
+        </Link>
+      ),
+    wideOnly: true,
+  },
+  { head: 'Received', cell: ({ receivedAt }) => <Time at={receivedAt} />, align: 'right' },
+]
 
 export function SandboxMailPage() {
   const { mailId } = useParams({ from: '/inside/sandbox/$mailId' })

@@ -96,6 +96,9 @@ export const MessageTimeline = Type.Object(
         { description: 'Its place in the queue while it is not final.' },
       ),
     ),
+    sandboxMailId: Type.Optional(
+      uuid("The mail that it became, where the sandbox took it and still keeps it; read it in the sandbox's inbox."),
+    ),
     sendAgainAt: Type.Optional(
       time(
         'From when on it can be sent again, where nobody can know its outcome: before, its delivery may still end by itself. Left out where it was.',

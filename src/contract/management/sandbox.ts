@@ -36,10 +36,25 @@ export const sandbox = {
     operationId: 'listSandboxMail',
     tag,
     summary: "List the sandbox's inbox",
-    description:
+    description: [
       "What the sandbox received of the workspace's own messages; the newest 10,000 mails of the installation are kept, up to 2 GB of them.",
+      '',
+      'Each page of a search looks at up to 5,000 mails; it may then hold fewer items than asked for, or none, and `next` goes on behind them.',
+    ].join('\n'),
     scope: 'mail.read',
-    query: closed({ recipient: Type.Optional(email('To exactly this address.')), ...paging }),
+    query: closed({
+      recipient: Type.Optional(email('To exactly this address, in any case.')),
+      messageId: Type.Optional(uuid('What this message became.')),
+      text: Type.Optional(
+        Type.String({
+          minLength: 1,
+          maxLength: 200,
+          description:
+            'Part of the subject or the recipient, in any case; the subject of a message that is still on record.',
+        }),
+      ),
+      ...paging,
+    }),
     ok: [200, 'A page of mails, newest first.', page(SandboxMail, 'Mails.')],
   }),
   readSandboxMail: managed({

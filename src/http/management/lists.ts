@@ -60,10 +60,11 @@ export function listRoutes({ member, office }: Desk): void {
     return presentPage(await readAudit(office, by.workspaceId, paging.before, paging.most))
   })
 
-  member(operations.listSandbox, async ({ by, query: { recipient, ...asked } }) => {
-    const paging = pagingOf(asked)
+  member(operations.listSandbox, async ({ by, query }) => {
+    const paging = pagingOf(query)
     if (isRefusal(paging)) return paging
-    return presentPage(await listSandbox(office.db, by.workspaceId, { ...paging, ...(recipient && { recipient }) }))
+    const { cursor: _cursor, limit: _limit, ...filter } = query
+    return presentPage(await listSandbox(office.db, by.workspaceId, { ...filter, ...paging }))
   })
   member(operations.readSandboxMail, ({ by, path }) =>
     showSandboxMail(office.db, by.workspaceId, path['mailId'] as string),

@@ -27,11 +27,9 @@ export function mailRoutes({ member, office }: Desk): void {
   })
 
   member(operations.readTimeline, async ({ by, path }) => {
-    const { events, reports, attempts, queue, sendAgainAt, sentAgainAs, sentAgainFor, ...record } = await timelineOf(
-      office.db,
-      by,
-      path['messageId'] as MessageId,
-    )
+    const timeline = await timelineOf(office.db, by, path['messageId'] as MessageId)
+    const { events, reports, attempts, queue, sandboxMailId, sendAgainAt, sentAgainAs, sentAgainFor, ...record } =
+      timeline
     const told = presentStatus(record, reports)
     return {
       message: told.message,
@@ -41,6 +39,7 @@ export function mailRoutes({ member, office }: Desk): void {
       reports: told.events,
       attempts: attempts.map((attempt) => ({ ...attempt, facts: { ...attempt.facts } })),
       ...(queue && { queue }),
+      ...(sandboxMailId && { sandboxMailId }),
       ...(sendAgainAt && { sendAgainAt }),
       ...(sentAgainAs && { sentAgainAs }),
       ...(sentAgainFor && { sentAgainFor }),

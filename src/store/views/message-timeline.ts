@@ -10,6 +10,7 @@ import type {
 } from '../../domain/message.ts'
 import type { MessageRecord } from '../../domain/submission.ts'
 import { sql, type Db } from '../database.ts'
+import { sandboxMailOf } from '../sandbox.ts'
 import { readStatus } from './message-status.ts'
 import { readWebhooksOfMessage, type TimelineWebhook } from './message-webhooks.ts'
 
@@ -55,6 +56,8 @@ export interface Timeline extends MessageRecord {
   readonly queue?: TimelineQueue
   /** The malware scan, where there was something to scan: verdict, engine, signatures, and what could not be looked into. */
   readonly scan?: object
+  /** The mail that it became, where the sandbox took it and keeps it. */
+  readonly sandboxMailId?: string
 }
 
 const owner = sql('owner-of-message', 'select workspace_id from messages where id = $1')
@@ -118,12 +121,13 @@ export async function readTimeline(
 ): Promise<Timeline | undefined> {
   const known = await readStatus(db, workspace, id)
   if (known === undefined) return undefined
-  const [webhooks, events, attempts, [queue], [scan]] = await Promise.all([
+  const [webhooks, events, attempts, [queue], [scan], sandboxMailId] = await Promise.all([
     withWebhooks ? readWebhooksOfMessage(db, workspace, id) : undefined,
     db.rows<EventRow>(eventsOf, [workspace, id]),
     db.rows<AttemptRow>(attemptsOf, [workspace, id]),
     db.rows<QueueRow>(queueOf, [workspace, id]),
     db.rows<{ record: object }>(scanOf, [workspace, id]),
+    sandboxMailOf(db, workspace, id),
   ])
   return {
     ...known.message,
@@ -132,6 +136,7 @@ export async function readTimeline(
     attempts: attempts.map(({ ended_at, ...attempt }) => ({ ...attempt, endedAt: ended_at })),
     ...(queue !== undefined && { queue: presentQueue(queue) }),
     ...(scan !== undefined && { scan: scan.record }),
+    ...(sandboxMailId !== undefined && { sandboxMailId }),
   }
 }
 
