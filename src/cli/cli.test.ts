@@ -193,6 +193,53 @@ test('the message that an operator looks for is found by what is known of it', a
     expect(await posthorn(['message', 'list', 'Sought', option, value])).toMatchObject({ status: 2, out: '' })
 }, 180_000)
 
+test('a message that failed is sent again once, and each of the two says which the other is', async () => {
+  const workspace = (await answer('workspace', 'create', '--name', 'Again', '--plan', 'growth'))['id']
+  await answer('domain', 'add', 'Again', 'again.example', '--verified')
+  const mailbox = (await answer('mailbox', 'add', 'Again', 'post@again.example'))['id']
+  const id = '0199f1c2-7a4e-7c3b-9d52-6f1e8a0b4caa'
+  const unknown = '0199f1c2-7a4e-7c3b-9d52-6f1e8a0b4cab'
+  const db = openDatabase(database.connection, { name: 'test', connectionsMax: 1, answerMs: 15_000 })
+  const made = async (message: string, status: string) => {
+    await db.run(
+      `insert into messages (workspace_id, id, mailbox_id, source, status, sequence, sender, recipient, recipient_key, subject, accepted_by, created_at, finished_at)
+       values ($1, $2, $3, 'rest', $4, 1, 'post@again.example', 'Zoe@example.com', 'zoe@example.com', 'Hi', 'n1', now(), now())`,
+      [workspace, message, mailbox, status],
+    )
+    await db.run('insert into contents (workspace_id, message_id, body_text) values ($1, $2, $3)', [
+      workspace,
+      message,
+      'Good morning',
+    ])
+  }
+  await made(id, 'failed')
+  await made(unknown, 'delivery_unknown')
+  const sendAgain = (...args: string[]) => posthorn(['message', 'send-again', ...args])
+  const blocked = async (status: string) => answer('workspace', 'set', 'Again', '--status', status)
+  await blocked('blocked')
+  expect(await sendAgain(id)).toMatchObject({ status: 1, err: expect.stringContaining('is blocked') as string })
+  await blocked('active')
+  const first = (await answer('message', 'send-again', id)) as { readonly id: string }
+  expect(first).toMatchObject({ sentAgainFor: id, recipient: 'Zoe@example.com', status: 'queued', replayed: false })
+  expect(await answer('message', 'send-again', id.toUpperCase())).toMatchObject({ id: first.id, replayed: true })
+  expect(await sendAgain(id)).toEqual({ status: 0, out: `It was sent again before, as ${first.id}.\n`, err: '' })
+  expect((await posthorn(['message', 'show', id])).out).toMatch(new RegExp(`sent again as: +${first.id}`))
+  expect((await posthorn(['message', 'show', first.id])).out).toMatch(new RegExp(`sent again for: +${id}`))
+  const [row] = await db.run<object>('select actor, target from audit_log where action = $1 and workspace_id = $2', [
+    'message.sent_again',
+    workspace,
+  ])
+  expect(row).toMatchObject({ actor: expect.stringMatching(/^operator:/) as string, target: id })
+  expect(await sendAgain(unknown)).toMatchObject({ status: 1, err: expect.stringContaining('too early') as string })
+  expect(await sendAgain(first.id)).toMatchObject({
+    status: 1,
+    err: expect.stringContaining('this one is queued') as string,
+  })
+  expect(await sendAgain('0199f1c2-7a4e-7c3b-9d52-6f1e8a0b4cff')).toMatchObject({ status: 1 })
+  await db.run('delete from outbound where message_id = $1', [first.id])
+  await db.close()
+}, 180_000)
+
 test('a webhook endpoint from its first day to its first replay, each with --json', async () => {
   const local = { POSTHORN_ALLOW_PRIVATE_WEBHOOKS: 'true' }
   const webhook = async (...args: string[]): Promise<unknown> => {

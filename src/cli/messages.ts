@@ -6,6 +6,7 @@ import type { MessageWish } from '../workspace/workspace.ts'
 import { idOf, instant, positive } from './arguments.ts'
 import { table } from './print.ts'
 import { refusedCommand } from './refused.ts'
+import { sendAgainCommand } from './send-again.ts'
 import { describeMessage } from './timeline.ts'
 import type { Desk } from './tools.ts'
 
@@ -51,5 +52,6 @@ export function messageCommands(program: Command, desk: Desk): void {
         desk.show(all, () => table(heads, rows(), none))
       }),
     )
+  sendAgainCommand(group, desk)
   refusedCommand(group, desk)
 }

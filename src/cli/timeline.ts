@@ -1,9 +1,9 @@
 // A message with everything that happened to it, for people: each event in one line of words, each attempt with its SMTP dialogue line by line.
 // What is written down of events and attempts is told whole; what these words do not know stands there as it is kept.
-import type { Timeline } from '../workspace/workspace.ts'
+import type { MessageStory, Timeline } from '../workspace/workspace.ts'
 import { facts, table } from './print.ts'
 
-export function describeMessage(message: Timeline): string {
+export function describeMessage(message: MessageStory): string {
   const { events, attempts, reports, queue, scan, sandboxMailId } = message
   const record = facts({
     id: message.id,
@@ -19,6 +19,8 @@ export function describeMessage(message: Timeline): string {
     error: message.errorMessage,
     scan: scan === undefined ? undefined : JSON.stringify(scan),
     'sandbox mail': sandboxMailId,
+    'sent again as': message.sentAgainAs,
+    'sent again for': message.sentAgainFor,
     'next try': queue === undefined ? undefined : nextTry(queue),
   })
   const told = (title: string, rows: Rows): string[] =>

@@ -47,7 +47,7 @@ export interface MailSubmission {
   readonly subject: string
   readonly expiresAt?: Date
   readonly metadata?: Readonly<Record<string, string>>
-  /** `key` is the caller's; ours are `repeat`, the same mail again to a recipient within an hour, and `again`, in place of an unknown message. */
+  /** `key` is the caller's; ours are `repeat`, the same mail again to a recipient within an hour, and `again`, in place of a message that failed or is unknown. */
   readonly idempotency?: { readonly kind: 'key' | 'repeat' | 'again'; readonly key: string; readonly hash: string }
   /** On the clock of `performance.now()`: nothing is admitted later. */
   readonly until: number

@@ -292,7 +292,7 @@ describe('the content of a message', () => {
   })
 })
 
-describe('sending an unknown message again', () => {
+describe('sending a message again', () => {
   beforeAll(begin)
   const unknown = async (recipient = 'ann@example.org'): Promise<string> => {
     const file = { filename: 'a.txt', contentBase64: 'QUJD' }
@@ -317,6 +317,17 @@ describe('sending an unknown message again', () => {
     }
   }
   const again = (id: string) => owner.ask('POST', `/messages/${id}/send-again`)
+  const story = (id: string) => owner.ask('GET', `/messages/${id}/timeline`)
+  /** Between the look and the commit: what the service has looked at is no longer so. */
+  const meanwhile = async <T>(change: string, id: string, work: () => Promise<T>): Promise<T> => {
+    const session = await office.world.session()
+    await session.query('begin')
+    await session.query(change, [id])
+    const asked = work()
+    await office.world.untilSomebodyWaits()
+    await session.query('commit')
+    return asked
+  }
   const messages = () =>
     office.world.value<number>('select count(*)::integer from messages where workspace_id = $1', [shop.workspaceId])
 
@@ -348,9 +359,9 @@ describe('sending an unknown message again', () => {
     const told = (await owner.ask('GET', `/messages/${id}/timeline`)).json<object>()
     expect(told).toMatchObject({ processingStatus: 'delivery_unknown', sentAgainAs: newId })
     expect(told).not.toHaveProperty('sendAgainAt')
-    const story = await owner.ask('GET', `/messages/${newId}/timeline`)
-    expect(story.json()).toMatchObject({
+    expect((await story(newId ?? '')).json()).toMatchObject({
       sentAgainFor: id,
+      sentAgainForStatus: 'delivery_unknown',
       processingStatus: 'queued',
       message: { metadata: { order: '7' }, bodyText: 'Good morning', recipient: 'ann@example.org' },
     })
@@ -364,32 +375,147 @@ describe('sending an unknown message again', () => {
 
   test('is refused by the transaction itself when late proof came first', async () => {
     const id = await unknown()
-    // Between the look and the commit: what the service has looked at is no longer so.
-    const session = await office.world.session()
-    await session.query('begin')
-    await session.query(`update messages set status = 'sent', armed_epoch = null, armed_token = null where id = $1`, [
-      id,
-    ])
     const before = await messages()
-    const answer = await later(limits.sendAgainGraceSeconds + 60, async () => {
-      const asked = again(id)
-      while (
-        !(await office.world.value<boolean>(
-          `select exists (select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database())`,
-        ))
-      )
-        continue
-      await session.query('commit')
-      return asked
-    })
+    const proven = `update messages set status = 'sent', armed_epoch = null, armed_token = null where id = $1`
+    const answer = await later(limits.sendAgainGraceSeconds + 60, () => meanwhile(proven, id, () => again(id)))
     expect(answer.statusCode).toBe(409)
     expect(answer.json()).toMatchObject({ code: 'conflict' })
     expect(await messages()).toBe(before)
   })
 
-  test('is for unknown messages alone', async () => {
+  test('is for those that failed or are unknown alone', async () => {
     const id = await send('bob@example.org')
-    expect((await again(id)).json()).toMatchObject({ code: 'conflict' })
+    const changed = (set: string) => office.world.db.run(`update messages set ${set} where id = $1`, [id])
+    const refusedAs = async (state: string) => {
+      const answer = await again(id)
+      expect([answer.statusCode, answer.json<{ error: string }>().error]).toEqual([
+        409,
+        expect.stringContaining(`this one is ${state}`),
+      ])
+      expect((await story(id)).json()).not.toHaveProperty('sendAgainAt')
+    }
+    await refusedAs('queued')
+    await changed(`status = 'sending'`)
+    await refusedAs('sending')
+    await changed(`status = 'retrying'`)
+    await refusedAs('retrying')
+    await changed(`status = 'sending'`)
+    await changed(`status = 'sent', finished_at = app_now()`)
+    await refusedAs('sent')
+  })
+
+  describe('that failed', () => {
+    const failed = async (recipient = 'ann@example.org', more: object = {}): Promise<string> => {
+      const id = await send(recipient, more)
+      await office.world.db.run('delete from outbound where message_id = $1', [id])
+      await office.world.db.run(
+        `update messages set status = 'failed', finished_at = app_now(), delivery_rank = 3, error_message = '552 5.2.2 Mailbox full' where id = $1`,
+        [id],
+      )
+      return id
+    }
+    const charged = () =>
+      office.world.value<number>('select month_count from usage where workspace_id = $1', [shop.workspaceId])
+
+    test('is done at once, and makes one new message, however often and however many at once ask; each names the other', async () => {
+      const id = await failed('ann@example.org', { expiresAt: new Date(Date.now() + 60_000).toISOString() })
+      const [before, chargedBefore] = [await messages(), await charged()]
+      const finishedAt = await office.world.value<Date>('select finished_at from messages where id = $1', [id])
+      expect((await story(id)).json()).toMatchObject({ sendAgainAt: finishedAt.toISOString() })
+      const other = await office.signedIn('developer', shop.workspaceId)
+      const answers = await Promise.all([again(id), again(id), other.ask('POST', `/messages/${id}/send-again`)])
+      answers.push(await again(id))
+      expect(answers.map(({ statusCode }) => statusCode)).toEqual([202, 202, 202, 202])
+      const made = new Set(answers.map((answer) => answer.json<{ id: string }>().id))
+      expect(made.size).toBe(1)
+      const [newId = ''] = [...made]
+      expect([await messages(), await charged()]).toEqual([before + 1, chargedBefore + 1])
+      const told = (await story(id)).json<object>()
+      expect(told).toMatchObject({ processingStatus: 'failed', sentAgainAs: newId })
+      expect(told).not.toHaveProperty('sendAgainAt')
+      const follower = (await story(newId)).json<{ message: object; events: { type: string }[] }>()
+      expect(follower).toMatchObject({
+        sentAgainFor: id,
+        sentAgainForStatus: 'failed',
+        processingStatus: 'queued',
+        deliveryStatus: 'pending',
+        message: { bodyText: 'Good morning', recipient: 'ann@example.org' },
+      })
+      expect(follower.events.map(({ type }) => type)).toEqual(['message.queued'])
+      // When to give up was said of the first.
+      expect(follower.message).not.toHaveProperty('expiresAt')
+      const written = `select count(*)::integer from audit_log where action = 'message.sent_again' and target = $1`
+      expect(await office.world.value(written, [id])).toBe(1)
+    })
+
+    test('a follower that fails, too, can be sent again itself', async () => {
+      const first = await failed()
+      const second = (await again(first)).json<{ id: string }>().id
+      await office.world.db.run('delete from outbound where message_id = $1', [second])
+      await office.world.db.run(`update messages set status = 'failed', finished_at = app_now() where id = $1`, [
+        second,
+      ])
+      const third = (await again(second)).json<{ id: string }>().id
+      expect(new Set([first, second, third]).size).toBe(3)
+      expect((await again(first)).json()).toMatchObject({ id: second })
+    })
+
+    test('is refused like any other: suppressed, blocked, without its mailbox or its content', async () => {
+      const id = await failed('dora@example.org')
+      const before = await messages()
+      await owner.ask('POST', '/suppressions', { body: { recipient: 'dora@example.org' } })
+      expect((await again(id)).json()).toMatchObject({ code: 'recipient_suppressed' })
+      await owner.ask('DELETE', '/suppressions/dora%40example.org')
+      await office.world.db.run(`update mailboxes set status = 'disabled' where id = $1`, [shop.mailboxId])
+      expect((await again(id)).json()).toMatchObject({ code: 'mailbox_not_active' })
+      await office.world.db.run(`update mailboxes set status = 'active' where id = $1`, [shop.mailboxId])
+      await office.world.db.run('delete from contents where message_id = $1', [id])
+      expect((await again(id)).json()).toMatchObject({
+        code: 'conflict',
+        error: expect.stringMatching(/not there any more/) as string,
+      })
+      expect((await story(id)).json()).not.toHaveProperty('sendAgainAt')
+      expect(await messages()).toBe(before)
+    })
+
+    test.each([
+      ['delivered', 2],
+      ['complaint', 5],
+    ])('is not sent again where a report says that it came all the same: %s', async (_, rank) => {
+      const id = await failed()
+      await office.world.db.run('update messages set delivery_rank = $2 where id = $1', [id, rank])
+      expect((await again(id)).json()).toMatchObject({
+        code: 'conflict',
+        error: expect.stringMatching(/came all the same/) as string,
+      })
+      expect((await story(id)).json()).not.toHaveProperty('sendAgainAt')
+    })
+
+    test('is refused by the transaction itself where that report came between', async () => {
+      const id = await failed()
+      const before = await messages()
+      const answer = await meanwhile(`update messages set delivery_rank = 2 where id = $1`, id, () => again(id))
+      expect(answer.json()).toMatchObject({ code: 'conflict' })
+      expect(await messages()).toBe(before)
+    })
+
+    test('by late proof, after it was sent again as unknown, is not sent a second time', async () => {
+      const id = await unknown()
+      const first = (await later(limits.sendAgainGraceSeconds + 60, () => again(id))).json<{ id: string }>()
+      const proven = `armed_epoch = null, armed_token = null, finished_at = app_now()`
+      await office.world.db.run(`update messages set status = 'failed', ${proven} where id = $1`, [id])
+      const answer = await again(id)
+      expect(answer.headers['idempotent-replayed']).toBe('true')
+      expect(answer.json()).toMatchObject({ id: first.id })
+      expect((await story(first.id)).json()).toMatchObject({ sentAgainFor: id, sentAgainForStatus: 'failed' })
+    })
+
+    test('by late proof, before anybody sent it again, is sent again without waiting', async () => {
+      const id = await unknown()
+      const proven = `armed_epoch = null, armed_token = null, finished_at = app_now()`
+      await office.world.db.run(`update messages set status = 'failed', ${proven} where id = $1`, [id])
+      expect((await again(id)).statusCode).toBe(202)
+    })
   })
 
   describe('that came over SMTP', () => {

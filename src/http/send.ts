@@ -7,6 +7,7 @@ import { limits } from '../config.ts'
 import { operations } from '../contract/operations.ts'
 import { isRefusal, refuse } from '../domain/refusal.ts'
 import type { Refusal } from '../domain/refusal.ts'
+import { mayNotSend } from '../domain/standing.ts'
 import type { Accepted, Principal, Submission } from '../domain/submission.ts'
 import { gate, type Gate } from './authenticate.ts'
 import { answerRefusal } from './face.ts'
@@ -21,10 +22,6 @@ import type { SendBodies } from './send-body.ts'
 
 const operation = operations.send
 
-const blocked = refuse(
-  'workspace_blocked',
-  'This workspace is blocked and cannot send; ask the operator of this service.',
-)
 const contentEncoding = refuse('invalid_request', '"Content-Encoding" is not supported; send the JSON text as it is.', {
   field: 'Content-Encoding',
 })
@@ -134,17 +131,6 @@ function tellAccepted(face: Face, request: FastifyRequest, { message, replayed }
     messageId: message.id,
     replayed,
   })
-}
-
-/** Blocked, or on a plan without sending. */
-export function mayNotSend(principal: Pick<Principal, 'blocked' | 'apiSending' | 'upgradeUrl'>): Refusal | undefined {
-  if (principal.blocked) return blocked
-  if (principal.apiSending) return undefined
-  return refuse(
-    'upgrade_required',
-    'The plan of this workspace does not include sending over the API; upgrade it.',
-    principal.upgradeUrl === undefined ? {} : { upgradeUrl: principal.upgradeUrl },
-  )
 }
 
 function wrongHeaders(request: FastifyRequest): Refusal | undefined {

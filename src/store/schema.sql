@@ -809,8 +809,10 @@ CREATE OR REPLACE FUNCTION public.admit_sent_again()
 AS $function$
 begin
   perform 1 from messages m
-    where m.workspace_id = new.workspace_id and m.id = substr(new.key, 1, 36)::uuid and m.status = 'delivery_unknown'
-      and m.finished_at <= app_now() - substr(new.key, 38)::integer * interval '1 second' for share;
+    where m.workspace_id = new.workspace_id and m.id = substr(new.key, 1, 36)::uuid
+      and (m.status = 'failed' and m.delivery_rank not in (2, 5)
+           or m.status = 'delivery_unknown' and m.finished_at <= app_now() - substr(new.key, 38)::integer * interval '1 second')
+      for share;
   if not found then
     raise exception 'message % may not be sent again', new.key using errcode = 'PH001';
   end if;

@@ -1,10 +1,20 @@
-// What sending again needs: the message that nobody can know about, its content, and the link between the two (migration 0008).
-import type { MailboxId, MessageId, MessageSource, MessageStatus, WorkspaceId } from '../domain/message.ts'
+// What sending again needs: the message that failed, or that nobody can know about, its content, and the link between the two (migrations 0008
+// and 0052).
+import { deliveryStatusOf } from '../domain/delivery-status.ts'
+import type {
+  DeliveryStatus,
+  MailboxId,
+  MessageId,
+  MessageSource,
+  MessageStatus,
+  WorkspaceId,
+} from '../domain/message.ts'
 import { readBlob } from './blobs.ts'
 import { sql, type Db } from './database.ts'
 
 interface Row {
   readonly status: MessageStatus
+  readonly delivery_rank: number
   readonly source: MessageSource
   readonly sender: string
   readonly mailbox_id: MailboxId
@@ -16,12 +26,12 @@ interface Row {
   readonly body_blob: string | null
   readonly form: 'text' | 'mail' | null
   readonly has_content: boolean
-  /** Until it may be sent again; not positive: now. */
   readonly wait_seconds: number | null
 }
 
 export interface Replaceable {
   readonly status: MessageStatus
+  readonly deliveryStatus: DeliveryStatus
   readonly source: MessageSource
   readonly sender: string
   readonly mailboxId: MailboxId
@@ -29,6 +39,7 @@ export interface Replaceable {
   readonly subject: string
   readonly metadata?: Readonly<Record<string, string>>
   readonly hasContent: boolean
+  /** Of the time in which an unknown one may still end by itself; not positive: it is over. */
   readonly waitSeconds: number
   /** Undefined where it is gone, as below. */
   readonly bodyText: () => Promise<string | undefined>
@@ -38,7 +49,7 @@ export interface Replaceable {
 
 const record = sql(
   'replaceable-message',
-  `select m.status, m.source, m.sender, m.mailbox_id, m.recipient, m.subject, m.metadata,
+  `select m.status, m.delivery_rank, m.source, m.sender, m.mailbox_id, m.recipient, m.subject, m.metadata,
           content_expired_since($1, m.finished_at) content_expired_at, c.body_text, c.body_blob, c.form,
           c.message_id is not null has_content,
           ceil($3 - extract(epoch from app_now() - m.finished_at))::integer wait_seconds
@@ -52,8 +63,10 @@ const files = sql(
 const links = sql(
   'sent-again',
   `select (select again_id from sent_again where workspace_id = $1 and message_id = $2) "sentAgainAs",
-          (select message_id from sent_again where workspace_id = $1 and again_id = $2 limit 1) "sentAgainFor",
-          (select finished_at from messages where workspace_id = $1 and id = $2 and status = 'delivery_unknown') "unknownSince"`,
+          f.message_id "sentAgainFor",
+          (select status from messages where workspace_id = $1 and id = f.message_id) "sentAgainForStatus",
+          (select finished_at from messages where workspace_id = $1 and id = $2) "finishedAt"
+     from (select (select message_id from sent_again where workspace_id = $1 and again_id = $2 limit 1) message_id) f`,
 )
 
 export async function readReplaceable(
@@ -66,6 +79,7 @@ export async function readReplaceable(
   if (row === undefined) return undefined
   return {
     status: row.status,
+    deliveryStatus: deliveryStatusOf(row.delivery_rank),
     source: row.source,
     sender: row.sender,
     mailboxId: row.mailbox_id,
@@ -100,22 +114,19 @@ export async function readFiles(db: Db, workspace: WorkspaceId, id: MessageId): 
 }
 
 export interface SentAgain {
-  readonly sentAgainAs?: string
-  readonly sentAgainFor?: string
-  /** While nobody can know what became of it. */
-  readonly unknownSince?: Date
+  readonly sentAgainAs?: MessageId
+  readonly sentAgainFor?: MessageId
+  /** What is known of that one now; left out where its record is gone. */
+  readonly sentAgainForStatus?: MessageStatus
 }
 
-export async function readSentAgain(db: Db, workspace: WorkspaceId, id: MessageId): Promise<SentAgain> {
-  const [row] = await db.rows<{ sentAgainAs: string | null; sentAgainFor: string | null; unknownSince: Date | null }>(
-    links,
-    [workspace, id],
-  )
-  return {
-    ...(row?.sentAgainAs != null && { sentAgainAs: row.sentAgainAs }),
-    ...(row?.sentAgainFor != null && { sentAgainFor: row.sentAgainFor }),
-    ...(row?.unknownSince != null && { unknownSince: row.unknownSince }),
-  }
+export async function readSentAgain(
+  db: Db,
+  workspace: WorkspaceId,
+  id: MessageId,
+): Promise<SentAgain & { readonly finishedAt?: Date }> {
+  const [row = {}] = await db.rows<Readonly<Record<string, unknown>>>(links, [workspace, id])
+  return Object.fromEntries(Object.entries(row).filter(([, value]) => value !== null))
 }
 
 /** True for the error with which the database refuses to send a message again. */

@@ -10,6 +10,7 @@ import { readTimeline, workspaceOfMessage, type Timeline } from '../store/views/
 import type { By } from './by.ts'
 import type { Page } from './management.ts'
 import { Mistake, parseId } from './mistake.ts'
+import { mayBeSentAgain } from './send-again.ts'
 
 export type { Timeline } from '../store/views/message-timeline.ts'
 
@@ -45,12 +46,22 @@ const summaryOf = ({ id, status, sender, recipient, subject, deliveryStatus, cre
 /** A message in the operator's list. */
 export type MessageSummary = ReturnType<typeof summaryOf>
 
-export async function showMessage(db: Db, text: string): Promise<Timeline> {
+export async function showMessage(db: Db, text: string): Promise<MessageStory> {
+  const { id, workspace } = await findMessage(db, text)
+  const story = await readStory(db, workspace, id, true)
+  if (story === undefined) throw new Mistake(`There is no message ${id}.`)
+  return story
+}
+
+/** Operators name one by its id alone. */
+export async function findMessage(
+  db: Db,
+  text: string,
+): Promise<{ readonly id: MessageId; readonly workspace: WorkspaceId }> {
   const id = parseId(text, 'message') as MessageId
   const workspace = await workspaceOfMessage(db, id)
-  const timeline = workspace === undefined ? undefined : await readTimeline(db, workspace, id, { webhooks: true })
-  if (timeline === undefined) throw new Mistake(`There is no message ${id}.`)
-  return timeline
+  if (workspace === undefined) throw new Mistake(`There is no message ${id}.`)
+  return { id, workspace }
 }
 
 export interface MessageWish {
@@ -96,22 +107,36 @@ export async function searchMessages(
   return { items: messages, ...(next !== undefined && { next }) }
 }
 
-/** Everything about one message of the workspace, and what was sent in its place; its webhooks for those who may read their log. */
+/** With what was sent in its place, or it in whose, and from when on that can be done. */
+export type MessageStory = Timeline & SentAgain & { readonly sendAgainAt?: Date }
+
+/** Everything about one message of the workspace; its webhooks for those who may read their log. */
 export async function timelineOf(
   db: Db,
   { workspaceId, scopes }: Pick<By, 'workspaceId' | 'scopes'>,
   id: MessageId,
-): Promise<Timeline & Omit<SentAgain, 'unknownSince'> & { readonly sendAgainAt?: Date }> {
-  const [timeline, { unknownSince, ...again }] = await Promise.all([
-    readTimeline(db, workspaceId, id, { webhooks: scopes.has('webhooks.read') }),
-    readSentAgain(db, workspaceId, id),
+): Promise<MessageStory> {
+  const story = await readStory(db, workspaceId, id, scopes.has('webhooks.read'))
+  if (story === undefined) throw new Mistake('No message with this id exists in your workspace.', { code: 'not_found' })
+  return story
+}
+
+async function readStory(
+  db: Db,
+  workspace: WorkspaceId,
+  id: MessageId,
+  webhooks: boolean,
+): Promise<MessageStory | undefined> {
+  const [timeline, { finishedAt, ...again }] = await Promise.all([
+    readTimeline(db, workspace, id, { webhooks }),
+    readSentAgain(db, workspace, id),
   ])
-  if (timeline === undefined)
-    throw new Mistake('No message with this id exists in your workspace.', { code: 'not_found' })
-  const isWaiting = unknownSince !== undefined && again.sentAgainAs === undefined
+  if (timeline === undefined) return undefined
+  const isOpen = again.sentAgainAs === undefined && timeline.contentExpiredAt === undefined && mayBeSentAgain(timeline)
+  const graceSeconds = timeline.status === 'delivery_unknown' ? limits.sendAgainGraceSeconds : 0
   return {
     ...timeline,
     ...again,
-    ...(isWaiting && { sendAgainAt: new Date(unknownSince.getTime() + limits.sendAgainGraceSeconds * 1000) }),
+    ...(isOpen && finishedAt && { sendAgainAt: new Date(finishedAt.getTime() + graceSeconds * 1000) }),
   }
 }

@@ -1,7 +1,7 @@
-// A person's answer to delivery_unknown: the same mail as a new message with its own id, at most once, only while it is still unknown, and only
-// after a time in which no worker can still hold its socket (delivery-semantics, "Send again"). The conditions stand in the transaction of
-// the admission itself (migration 0008); what is looked at here first is for the words. What came over SMTP goes out octet for octet as it was
-// kept (decisions 0047).
+// A person's answer to a failure and to delivery_unknown: the same mail as a new message with its own id, at most once. An unknown one only while it
+// is still unknown, and only after a time in which no worker can still hold its socket (delivery-semantics, "Send again"); a failed one at once,
+// unless it came all the same (decisions 0068). The conditions stand in the transaction of the admission itself (migration 0052); what is
+// looked at here first is for the words. What came over SMTP goes out octet for octet as it was kept (decisions 0047).
 import { limits } from '../config.ts'
 import type { MessageId } from '../domain/message.ts'
 import type { Refusal } from '../domain/refusal.ts'
@@ -35,8 +35,8 @@ export async function sendAgain(tools: Tools, by: By, id: MessageId): Promise<Se
     throw new Mistake('No message with this id exists in your workspace.', { code: 'not_found' })
   const { sentAgainAs } = await readSentAgain(db, by.workspaceId, id)
   // The key of the first time may have been forgotten, and the content be gone.
-  if (sentAgainAs !== undefined) return { message: await recordOf(db, by, sentAgainAs as MessageId), replayed: true }
-  refuseTooEarly(message)
+  if (sentAgainAs !== undefined) return { message: await recordOf(db, by, sentAgainAs), replayed: true }
+  refuseOthers(message)
   const recipient = parseAddress(message.recipient)
   if (recipient === undefined) throw new Error(`message ${id} has a recipient that is none`)
   try {
@@ -52,20 +52,22 @@ export async function sendAgain(tools: Tools, by: By, id: MessageId): Promise<Se
     return answer
   } catch (error) {
     if (!isNotReplaceable(error)) throw error
-    throw new Mistake('This message is not unknown any more; look at what became of it.', { code: 'conflict' })
+    throw new Mistake('More is known of this message by now; look at what became of it.', { code: 'conflict' })
   }
 }
 
-type Unknown = Omit<Replaceable, 'recipient'> & { readonly id: MessageId; readonly recipient: EmailAddress }
+type Again = Omit<Replaceable, 'recipient'> & { readonly id: MessageId; readonly recipient: EmailAddress }
 
 const expired = (): Mistake =>
-  new Mistake('The content of this message has expired; it cannot be sent again.', { code: 'conflict' })
+  new Mistake('The content of this message has expired, or is not there any more; it cannot be sent again.', {
+    code: 'conflict',
+  })
 
-/** At most once is this key's uniqueness; its form is the trigger's (migration 0008). */
+/** At most once is this key's uniqueness; its form is the trigger's (migration 0052). */
 const keyOf = (id: MessageId): string => `${id}+${limits.sendAgainGraceSeconds}`
 
 /** What came over REST is composed anew, with the new message's id and date. */
-async function textAgain({ db, accept }: Tools, by: By, message: Unknown): Promise<SentInPlace | Refusal> {
+async function textAgain({ db, accept }: Tools, by: By, message: Again): Promise<SentInPlace | Refusal> {
   const { id, source, mailboxId, recipient, subject, metadata } = message
   const bodyText = message.hasContent ? await message.bodyText() : undefined
   const attachments = await readFiles(db, by.workspaceId, id)
@@ -84,7 +86,7 @@ async function textAgain({ db, accept }: Tools, by: By, message: Unknown): Promi
 }
 
 /** What came over SMTP stays as it is: its author's words, fields and Message-ID. */
-async function mailAgain({ db, acceptMail }: Tools, by: By, message: Unknown): Promise<SentInPlace | Refusal> {
+async function mailAgain({ db, acceptMail }: Tools, by: By, message: Again): Promise<SentInPlace | Refusal> {
   const { id, mailboxId, recipient, subject } = message
   const content = message.hasContent ? await message.mail() : undefined
   if (content === undefined) throw expired()
@@ -114,13 +116,22 @@ async function recordOf(db: Db, by: By, id: MessageId): Promise<MessageRecord> {
   return record
 }
 
-function refuseTooEarly({ status, waitSeconds }: Pick<Replaceable, 'status' | 'waitSeconds'>): void {
-  if (status !== 'delivery_unknown')
+/** Whether its state allows it. Providers report about what they refused, too: then it came all the same. */
+export function mayBeSentAgain({ status, deliveryStatus }: Pick<Replaceable, 'status' | 'deliveryStatus'>): boolean {
+  if (status === 'failed') return deliveryStatus !== 'delivered' && deliveryStatus !== 'complaint'
+  return status === 'delivery_unknown'
+}
+
+function refuseOthers(message: Replaceable): void {
+  const { status, waitSeconds } = message
+  if (!mayBeSentAgain(message))
     throw new Mistake(
-      `Only a message in the state delivery_unknown can be sent again; this one is ${status}. To send it once more, send a new one.`,
+      status === 'failed'
+        ? 'This message was refused, and came all the same, by the word of its provider: it is not sent again. To send it once more, send a new one.'
+        : `Only a message that failed, or that is delivery_unknown, can be sent again; this one is ${status}. To send it once more, send a new one.`,
       { code: 'conflict' },
     )
-  if (waitSeconds > 0)
+  if (status === 'delivery_unknown' && waitSeconds > 0)
     throw new Mistake(
       `It is too early: for ${waitSeconds} more seconds its delivery may still end by itself. Try again after that.`,
       { code: 'conflict', retryAfterSeconds: waitSeconds },

@@ -73,9 +73,9 @@ export {
   withdrawInvitation,
 } from './members.ts'
 export { contentOf } from './message-content.ts'
-export { listMessagesOf, searchMessages, showMessage, timelineOf } from './messages.ts'
+export { findMessage, listMessagesOf, searchMessages, showMessage, timelineOf } from './messages.ts'
 export { listRefusedOf, pageRefused, type RefusalFilter } from './refused.ts'
-export type { MessageWish, Timeline } from './messages.ts'
+export type { MessageStory, MessageWish, Timeline } from './messages.ts'
 export { isUuid, Mistake } from './mistake.ts'
 export { findSender, makeNotifier, readSystemMailbox, saveSystemMailbox } from './notices.ts'
 export { beginLoginAnew, createUser, isAnybodyThere, listLogins, removeLogin, setLogin } from './logins.ts'

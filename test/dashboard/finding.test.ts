@@ -62,3 +62,79 @@ test('a mail of the sandbox is found by its address, its subject and its message
   await page.getByRole('link', { name: 'its story' }).click()
   expect(new URL(page.url()).pathname).toBe(`/messages/${id}`)
 })
+
+test('a message that failed is sent again once, and both lead to one another', async () => {
+  const id = await shop.accepted({ recipient: 'policy@simulator.posthorn.test', subject: 'Your new password' })
+  await shop.settled(id)
+  await go(`/messages/${id}`)
+  const banner = page.getByRole('region', { name: 'Failed' })
+  await banner.getByText('It was surely not taken').waitFor()
+  expect(await look('failed')).toEqual([])
+  await banner.getByRole('button', { name: 'Send again as a new message' }).click()
+  const dialog = page.getByRole('dialog')
+  await dialog.getByText('gets the same mail as a new message').waitFor()
+  // Nobody has the first one.
+  expect(await dialog.getByText('twice').count()).toBe(0)
+  expect(await inspect(page, screenshots, 'send-again')).toEqual([])
+  await dialog.getByRole('button', { name: 'Send again' }).click()
+  await page.getByText('Sent in the place of this message, which failed.').waitFor()
+  const next = new URL(page.url()).pathname
+  expect(next).not.toBe(`/messages/${id}`)
+  await shop.settled(next.slice('/messages/'.length))
+  await page.getByRole('link', { name: 'this message' }).click()
+  await banner.getByText('It was sent again as this message.').waitFor()
+  expect(await banner.getByRole('button').count()).toBe(0)
+  expect(await look('failed-and-sent-again')).toEqual([])
+  await banner.getByRole('link', { name: 'this message' }).click()
+  await banner.getByRole('button', { name: 'Send again as a new message' }).waitFor()
+  expect(new URL(page.url()).pathname).toBe(next)
+})
+
+test('a failed message whose recipient is suppressed says why it cannot be sent again, and one without its content does not offer it', async () => {
+  const recipient = 'policy+sad@simulator.posthorn.test'
+  const id = await shop.accepted({ recipient })
+  await shop.settled(id)
+  await visit.posthorn.query(
+    `insert into suppressions (workspace_id, recipient_key, recipient, reason) values ($1, $2, $2, 'manual')`,
+    [shop.id, recipient],
+  )
+  await go(`/messages/${id}`)
+  await press(page, /^Send again as a new message/)
+  await page.getByRole('dialog').getByRole('button', { name: 'Send again' }).click()
+  await page.getByRole('dialog').getByText('The recipient is on the suppression list').waitFor()
+  expect(await inspect(page, screenshots, 'send-again-refused')).toEqual([])
+  await visit.posthorn.query('delete from contents where message_id = $1', [id])
+  await page.reload()
+  const banner = page.getByRole('region', { name: 'Failed' })
+  await banner.getByText('Its content is not kept any more').waitFor()
+  expect(await banner.getByRole('button').count()).toBe(0)
+})
+
+test('what a report says of a failed message is told, and it is not offered again', async () => {
+  const id = await shop.accepted({ recipient: 'policy@simulator.posthorn.test' })
+  await shop.settled(id)
+  await visit.posthorn.query('update messages set delivery_rank = 2 where id = $1', [id])
+  await go(`/messages/${id}`)
+  const banner = page.getByRole('region', { name: 'Failed' })
+  await banner.getByText('It was refused, and yet it came').waitFor()
+  expect(await banner.getByRole('button').count()).toBe(0)
+})
+
+test('late proof that an unknown message had been sent is told on both pages where it was sent again', async () => {
+  const id = await shop.accepted({ recipient: 'unknown@simulator.posthorn.test' })
+  await shop.settled(id)
+  await visit.posthorn.query(`update messages set finished_at = finished_at - interval '1 hour' where id = $1`, [id])
+  await go(`/messages/${id}`)
+  await press(page, /^Send again as a new message/)
+  await page.getByRole('dialog').getByText('They may then have it twice.').waitFor()
+  await page.getByRole('dialog').getByRole('button', { name: 'Send again' }).click()
+  await page.getByText('Sent in the place of this message, whose outcome nobody can know.').waitFor()
+  await visit.posthorn.query(
+    `update messages set status = 'sent', armed_epoch = null, armed_token = null where id = $1`,
+    [id],
+  )
+  await page.reload()
+  await page.getByText('that it had been sent, too: the recipient may have it twice.').waitFor()
+  await page.getByRole('link', { name: 'this message' }).click()
+  await page.getByText('Before it was known that it had been sent, it was sent again as this message').waitFor()
+})

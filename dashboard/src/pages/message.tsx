@@ -1,7 +1,7 @@
 // One message: what it was, where it stands, and its whole story.
 import { useQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useParams } from '@tanstack/react-router'
-import { CircleHelp } from 'lucide-react'
+import { CircleHelp, CircleX } from 'lucide-react'
 import { useState } from 'react'
 import { ApiError, ask, get, useChange } from '../api.ts'
 import { useIntervalOf } from '../live.ts'
@@ -69,9 +69,17 @@ export function MessagePage() {
         {(timeline) => (
           <>
             {timeline.processingStatus === 'delivery_unknown' && <UnknownBanner timeline={timeline} />}
+            {timeline.processingStatus === 'failed' && <FailedBanner timeline={timeline} />}
+            {timeline.processingStatus === 'sent' && timeline.sentAgainAs !== undefined && (
+              <p className="text-sm text-soft">
+                Before it was known that it had been sent, it was sent again as{' '}
+                <MessageLink id={timeline.sentAgainAs} />: the recipient may have it twice.
+              </p>
+            )}
             {timeline.sentAgainFor !== undefined && (
               <p className="text-sm text-soft">
-                Sent in the place of <MessageLink id={timeline.sentAgainFor} />, whose outcome nobody can know.
+                Sent in the place of <MessageLink id={timeline.sentAgainFor} />
+                {inWhosePlace[timeline.sentAgainForStatus ?? ''] ?? '.'}
               </p>
             )}
             <div className="grid items-start gap-6 lg:grid-cols-[minmax(0,1fr)_20rem]">
@@ -109,11 +117,78 @@ function MessageLink({ id }: { readonly id: string }) {
   )
 }
 
+/** What is known now of the message in whose place another one was sent. */
+const inWhosePlace: Readonly<Record<string, string>> = {
+  failed: ', which failed.',
+  delivery_unknown: ', whose outcome nobody can know.',
+  sent: ', of which became known later that it had been sent, too: the recipient may have it twice.',
+}
+
+/** By the word of its provider, whatever the server said to us. */
+const hasCome = ({ deliveryStatus }: MessageTimeline): boolean =>
+  deliveryStatus === 'delivered' || deliveryStatus === 'complaint'
+
 function UnknownBanner({ timeline }: { readonly timeline: MessageTimeline }) {
+  return (
+    <section
+      aria-label="Outcome unknown"
+      className="flex gap-3 rounded-xl border border-unknown/40 bg-unknown-wash p-4 sm:p-5"
+    >
+      <CircleHelp aria-hidden className="mt-0.5 size-5 shrink-0 text-unknown" />
+      <div className="grid gap-2">
+        <h2 className="font-semibold text-unknown">
+          {hasCome(timeline) ? 'Its server never answered, and yet it came' : 'Nobody can know whether it arrived'}
+        </h2>
+        {hasCome(timeline) ? (
+          <p className="max-w-2xl text-sm">
+            The mail was handed over, and no clear yes or no came back. A report of its provider says since that it
+            arrived: whoever gets it again has it twice.
+          </p>
+        ) : (
+          <>
+            <p className="max-w-2xl text-sm">
+              The mail was handed over, or may have been, and no clear yes or no of the other side is known. The
+              recipient has it once, or not at all. Posthorn does not send it again by itself, because then they might
+              have it twice.
+            </p>
+            <p className="max-w-2xl text-sm">
+              If a missing copy does harm (a password reset), send it again. If a second copy does harm (an invoice),
+              ask the recipient first.
+            </p>
+          </>
+        )}
+        <Again timeline={timeline}>They may then have it twice. </Again>
+      </div>
+    </section>
+  )
+}
+
+function FailedBanner({ timeline }: { readonly timeline: MessageTimeline }) {
+  return (
+    <section aria-label="Failed" className="flex gap-3 rounded-xl border border-bad/40 bg-bad-wash p-4 sm:p-5">
+      <CircleX aria-hidden className="mt-0.5 size-5 shrink-0 text-bad" />
+      <div className="grid gap-2">
+        <h2 className="font-semibold text-bad">
+          {hasCome(timeline) ? 'It was refused, and yet it came' : 'It was surely not taken'}
+        </h2>
+        <p className="max-w-2xl text-sm">
+          {hasCome(timeline)
+            ? 'Its server refused it, and a report of its provider says that it arrived all the same. So it is not sent again.'
+            : 'Posthorn does not try it any more; below stands why.'}
+          {timeline.sendAgainAt !== undefined && ' When the cause is mended, it can be sent again.'}
+        </p>
+        {(!hasCome(timeline) || timeline.sentAgainAs !== undefined) && <Again timeline={timeline} />}
+      </div>
+    </section>
+  )
+}
+
+/** What was sent in its place, or the way to do that; `children` warn of what it may mean. */
+function Again({ timeline, children }: { readonly timeline: MessageTimeline; readonly children?: React.ReactNode }) {
   const [asking, setAsking] = useState(false)
   const navigate = useNavigate()
   const maySend = useMay('mail.send')
-  const { id } = timeline.message
+  const { id, recipient, expiresAt, contentExpiredAt } = timeline.message
   const again = useChange(
     () => ask<{ id: string }>('POST', `/api/v1/messages/${id}/send-again`),
     ['message', 'messages'],
@@ -122,30 +197,18 @@ function UnknownBanner({ timeline }: { readonly timeline: MessageTimeline }) {
       void navigate({ to: '/messages/$messageId', params: { messageId: made.id } })
     },
   )
+  if (timeline.sentAgainAs !== undefined)
+    return (
+      <p className="text-sm">
+        It was sent again as <MessageLink id={timeline.sentAgainAs} />.
+      </p>
+    )
+  if (contentExpiredAt !== undefined)
+    return <p className="text-sm">Its content is not kept any more, so it cannot be sent again.</p>
+  if (!maySend || timeline.sendAgainAt === undefined) return null
   return (
-    <section
-      aria-label="Outcome unknown"
-      className="flex gap-3 rounded-xl border border-unknown/40 bg-unknown-wash p-4 sm:p-5"
-    >
-      <CircleHelp aria-hidden className="mt-0.5 size-5 shrink-0 text-unknown" />
-      <div className="grid gap-2">
-        <h2 className="font-semibold text-unknown">Nobody can know whether it arrived</h2>
-        <p className="max-w-2xl text-sm">
-          The mail was handed over, or may have been, and no clear yes or no of the other side is known. The recipient
-          has it once, or not at all. Posthorn does not send it again by itself, because then they might have it twice.
-        </p>
-        <p className="max-w-2xl text-sm">
-          If a missing copy does harm (a password reset), send it again. If a second copy does harm (an invoice), ask
-          the recipient first.
-        </p>
-        {timeline.sentAgainAs !== undefined ? (
-          <p className="text-sm">
-            It was sent again as <MessageLink id={timeline.sentAgainAs} />.
-          </p>
-        ) : (
-          maySend && <SendAgainButton from={timeline.sendAgainAt} onClick={() => setAsking(true)} />
-        )}
-      </div>
+    <>
+      <SendAgainButton from={timeline.sendAgainAt} onClick={() => setAsking(true)} />
       <Confirm
         title="Send it again?"
         action="Send again"
@@ -154,17 +217,18 @@ function UnknownBanner({ timeline }: { readonly timeline: MessageTimeline }) {
         by={again}
         onConfirm={() => again.mutate(undefined)}
       >
-        {timeline.message.recipient} gets the same mail as a new message, with its own id and its own charge. They may
-        then have it twice. This can be done once.
+        {recipient} gets the same mail as a new message, with its own id and its own charge. {children}
+        {expiresAt !== undefined && 'It is tried for as long as any other: the time at which to give up is not kept. '}
+        This can be done once.
       </Confirm>
-    </section>
+    </>
   )
 }
 
 /** Not before its delivery can no longer end by itself: until then the service would refuse. */
-function SendAgainButton({ from, onClick }: { readonly from: string | undefined; readonly onClick: () => void }) {
+function SendAgainButton({ from, onClick }: { readonly from: string; readonly onClick: () => void }) {
   const now = useNow(1_000)
-  const at = from === undefined ? now : Date.parse(from)
+  const at = Date.parse(from)
   return (
     <div className="flex flex-wrap items-center gap-x-3 gap-y-1">
       <Button disabled={now < at} onClick={onClick}>

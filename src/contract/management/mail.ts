@@ -1,4 +1,4 @@
-// Messages as the dashboard shows them: pages, the whole story of one, and sending again what nobody can know about.
+// Messages as the dashboard shows them: pages, the whole story of one, and sending again what failed, or what nobody can know about.
 import { Type } from 'typebox'
 import { pairs } from '../pairs.ts'
 import { DeliveryEvent, Message, SendMessageResponse, deliveryStatuses, processingStatuses } from '../message.ts'
@@ -101,11 +101,17 @@ export const MessageTimeline = Type.Object(
     ),
     sendAgainAt: Type.Optional(
       time(
-        'From when on it can be sent again, where nobody can know its outcome: before, its delivery may still end by itself. Left out where it was.',
+        'From when on it can be sent again, where it failed or nobody can know its outcome: of the latter its delivery may still end by itself before. Left out where it was, where its content is not kept any more, and where a failed one came all the same, by the word of its provider.',
       ),
     ),
     sentAgainAs: Type.Optional(uuid('The message that was sent in its place.')),
-    sentAgainFor: Type.Optional(uuid('The unknown message in whose place this one was sent.')),
+    sentAgainFor: Type.Optional(uuid('The message in whose place this one was sent.')),
+    sentAgainForStatus: Type.Optional(
+      oneOf(
+        processingStatuses,
+        'Of that message, now: `failed` or `delivery_unknown`, or `sent` where late proof came that it had been. Left out where its record is not kept any more.',
+      ),
+    ),
   },
   { description: 'Everything that happened to a message.' },
 )
@@ -240,16 +246,16 @@ export const mail = {
     path: '/api/v1/messages/{messageId}/send-again',
     operationId: 'sendMessageAgain',
     tag,
-    summary: 'Send an unknown message again, as a new one',
+    summary: 'Send a failed or unknown message again, as a new one',
     description:
-      'For a message in `delivery_unknown` alone, 15 minutes after it became so: the same mail with a new id, quota charge and history. What came over SMTP goes out octet for octet as it was kept, with its own Message-ID, by which many mailboxes tell a second copy from a new mail. The recipient may get it twice. At most once for each message: a repeat answers the first result with `Idempotent-Replayed: true`. 409 says why it cannot be.',
+      'For a message that is `failed`, at once, or in `delivery_unknown`, 15 minutes after it became so: the same mail with a new id, quota charge and history, and without the `expiresAt` of the first. What came over SMTP goes out octet for octet as it was kept, with its own Message-ID, by which many mailboxes tell a second copy from a new mail. A failed one was surely not accepted; of an unknown one the recipient may get two. At most once for each message: a repeat answers the first result with `Idempotent-Replayed: true`. 409 says why it cannot be.',
     scope: 'mail.send',
     ok: [202, 'Accepted for asynchronous delivery.', SendMessageResponse],
     may: {
       400: 'The id is not a UUID (`invalid_request`), the mailbox is not active any more (`mailbox_not_active`), or malware (`attachment_infected`).',
       402: 'Workspace plan does not include active API sending (`upgrade_required`).',
       403: 'Lacks mail.send (`insufficient_scope`), workspace is blocked (`workspace_blocked`), or the request did not come from the dashboard (`cross_site_request`).',
-      409: 'Not unknown, too early, expired (`conflict`), or under way (`idempotency_in_progress`).',
+      409: 'Neither failed nor unknown, failed and yet delivered by a report, too early, content expired (`conflict`), or under way (`idempotency_in_progress`).',
       422: 'Recipient is suppressed (`recipient_suppressed`).',
       429: 'Sending limit reached (`hourly_limit_reached`, `daily_limit_reached`, `monthly_limit_reached`).',
       503: 'The database or the malware scanner cannot be reached (`service_unavailable`, `scanner_unavailable`).',

@@ -1,12 +1,12 @@
-// Messages as the dashboard shows them, and sending again what nobody can know about.
+// Messages as the dashboard shows them, and sending again what failed, or what nobody can know about.
 import { managementOperations as operations } from '../../contract/operations.ts'
 import type { MessageId } from '../../domain/message.ts'
 import { isRefusal, refuse } from '../../domain/refusal.ts'
+import { mayNotSend } from '../../domain/standing.ts'
 import { framedHtml } from '../../mail/mail-preview.ts'
 import { contentOf, pageRefused, searchMessages, sendAgain, timelineOf } from '../../workspace/workspace.ts'
 import type { Desk } from '../manage.ts'
 import { presentAccepted, presentStatus } from '../present.ts'
-import { mayNotSend } from '../send.ts'
 import { pagingOf, presentPage } from './pages.ts'
 
 export function mailRoutes({ member, office }: Desk): void {
@@ -28,8 +28,18 @@ export function mailRoutes({ member, office }: Desk): void {
 
   member(operations.readTimeline, async ({ by, path }) => {
     const timeline = await timelineOf(office.db, by, path['messageId'] as MessageId)
-    const { events, reports, attempts, queue, sandboxMailId, sendAgainAt, sentAgainAs, sentAgainFor, ...record } =
-      timeline
+    const {
+      events,
+      reports,
+      attempts,
+      queue,
+      sandboxMailId,
+      sendAgainAt,
+      sentAgainAs,
+      sentAgainFor,
+      sentAgainForStatus,
+      ...record
+    } = timeline
     const told = presentStatus(record, reports)
     return {
       message: told.message,
@@ -43,6 +53,7 @@ export function mailRoutes({ member, office }: Desk): void {
       ...(sendAgainAt && { sendAgainAt }),
       ...(sentAgainAs && { sentAgainAs }),
       ...(sentAgainFor && { sentAgainFor }),
+      ...(sentAgainForStatus && { sentAgainForStatus }),
     }
   })
 

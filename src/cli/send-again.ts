@@ -1,0 +1,82 @@
+// `posthorn message send-again`: what the button on the page of a message does, for those who have no browser. It is an admission like any other, done
+// by this command itself: whether the service runs makes no difference.
+import type { Command } from 'commander'
+import { makeAccept, makeAcceptMail, makeScanner, type AcceptTools } from '../accept/accept.ts'
+import { makeLog } from '../base/log.ts'
+import { limits } from '../config.ts'
+import { isRefusal } from '../domain/refusal.ts'
+import { mayNotSend } from '../domain/standing.ts'
+import { makeAdmitter } from '../store/admit.ts'
+import { stageBlob } from '../store/blobs.ts'
+import { openDatabase } from '../store/database.ts'
+import { makeIds } from '../store/message-id.ts'
+import { makeNudges } from '../store/nudges.ts'
+import { readRecord } from '../store/views/message-status.ts'
+import { findMessage, Mistake, sendAgain, standingOf } from '../workspace/workspace.ts'
+import { facts } from './print.ts'
+import type { Desk, Tools } from './tools.ts'
+
+export function sendAgainCommand(group: Command, desk: Desk): void {
+  group
+    .command('send-again')
+    .description(
+      'send a message that failed, or whose outcome nobody can know, again as a new one: at most once, charged like any other',
+    )
+    .argument('<id>', 'the id of the message')
+    .action((text: string) =>
+      desk.withExisting(async (tools) => {
+        const { id, workspace } = await findMessage(tools.db, text)
+        const standing = await standingOf(tools.db, workspace, tools.publicUrl)
+        const refusal = standing === undefined ? undefined : mayNotSend(standing)
+        if (refusal !== undefined) throw new Mistake(refusal.words)
+        const answer = await withAcceptance(tools, (doors) =>
+          sendAgain({ ...doors, db: tools.db }, tools.by(workspace), id),
+        )
+        if (isRefusal(answer)) throw new Mistake(answer.words)
+        const { message, replayed } = answer
+        const { recipient, status } = message
+        desk.show({ id: message.id, sentAgainFor: id, recipient, status, replayed }, () =>
+          replayed
+            ? `It was sent again before, as ${message.id}.`
+            : facts({ id: message.id, 'sent again for': id, to: recipient, status }),
+        )
+      }),
+    )
+}
+
+type Doors = Pick<Parameters<typeof sendAgain>[0], 'accept' | 'acceptMail'>
+
+/** The one way in, for one message. */
+async function withAcceptance<T>(
+  { connection, db, hostname, settings }: Tools,
+  work: (doors: Doors) => Promise<T>,
+): Promise<T> {
+  const nudges = makeNudges(connection)
+  const admitDb = openDatabase(connection, {
+    name: 'posthorn command accept',
+    connectionsMax: 1,
+    answerMs: limits.databaseAnswerMs,
+    nudge: nudges.of('posthorn_due', 'posthorn_webhooks'),
+  })
+  const ids = makeIds(db)
+  const scanner = makeScanner(settings.POSTHORN_CLAMD)
+  const admitter = makeAdmitter(admitDb)
+  const tools: AcceptTools = {
+    ids,
+    admitter,
+    scanner,
+    hostname,
+    log: makeLog('error'),
+    stage: (id, bytes) => stageBlob(db, id, bytes, () => admitter.pressed),
+    readRecord: (workspace, id) => readRecord(db, workspace, id),
+  }
+  try {
+    await ids.synchronize()
+    return await work({ accept: makeAccept(tools), acceptMail: makeAcceptMail(tools) })
+  } finally {
+    ids.stop()
+    await scanner.stop()
+    await admitDb.close()
+    await nudges.close()
+  }
+}

@@ -1,0 +1,21 @@
+// Whether a workspace may send at all, whoever asks for it: over the API, at the dashboard, or at the keyboard of the machine.
+import { refuse, type Refusal } from './refusal.ts'
+import type { Principal } from './submission.ts'
+
+export type Standing = Pick<Principal, 'blocked' | 'apiSending' | 'upgradeUrl'>
+
+const isBlocked = refuse(
+  'workspace_blocked',
+  'This workspace is blocked and cannot send; ask the operator of this service.',
+)
+
+/** Blocked, or on a plan without sending. */
+export function mayNotSend({ blocked, apiSending, upgradeUrl }: Standing): Refusal | undefined {
+  if (blocked) return isBlocked
+  if (apiSending) return undefined
+  return refuse(
+    'upgrade_required',
+    'The plan of this workspace does not include sending over the API; upgrade it.',
+    upgradeUrl === undefined ? {} : { upgradeUrl },
+  )
+}
