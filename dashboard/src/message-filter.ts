@@ -6,6 +6,8 @@ export interface MessageFilter {
   readonly text?: string
   readonly recipient?: string
   readonly mailboxId?: string
+  /** `name=value`, or a value under any name. */
+  readonly metadata?: string
   /** Days as the browser counts them, both included; or instants, the second not included. */
   readonly from?: string
   readonly to?: string
@@ -29,6 +31,19 @@ export function wantedIn(typed: string): Wanted {
   return /^[^\s@]+@[^\s@]+$/.test(inner) ? { recipient: inner } : { text }
 }
 const isText = (value: string): boolean => value !== ''
+
+interface Metadata {
+  readonly metadataName?: string
+  readonly metadataValue: string
+}
+/** What stands before the first `=` is the name. As long as the service takes them; undefined where nothing can be so. */
+export function metadataIn(typed: string): Metadata | undefined {
+  const [, name = '', value = ''] = /^(?:([^=]*)=)?(.*)$/s.exec(typed.trim()) ?? []
+  const metadataName = name.trim()
+  const metadataValue = value.trim()
+  if (metadataValue === '' || metadataValue.length > 500 || metadataName.length > 40) return undefined
+  return { metadataValue, ...(metadataName !== '' && { metadataName }) }
+}
 /** One on which there may have been a message: no year that is still being typed. */
 export const isDay = (value: string): boolean =>
   /^(?:19[7-9]|2\d\d)\d-\d\d-\d\d$/.test(value) && !Number.isNaN(Date.parse(value))
@@ -42,6 +57,7 @@ const members = {
   text: isText,
   recipient: isText,
   mailboxId: isId,
+  metadata: (value) => metadataIn(value) !== undefined,
   from: isTime,
   to: isTime,
 } as const satisfies Record<keyof MessageFilter, (value: string) => boolean>

@@ -172,6 +172,7 @@ test('the message that an operator looks for is found by what is known of it', a
        values ($1, $2, $1, 'rest', $3, $4, 1, 's@example.org', $5, lower($5), $6, 'n1', now(), $7)`,
       [workspace, id, status, rank, recipient, `Hi ${status}`, status === 'sent' ? new Date() : null],
     )
+  await db.run(`update messages set metadata = '{"order":"7=7"}', provider_message_id = '4XyZ' where id = $1`, [sent])
   await db.close()
   const found = async (...args: string[]) =>
     ((await answer('message', 'list', 'Sought', ...args)) as unknown as { id: string }[]).map(({ id }) => id)
@@ -182,6 +183,11 @@ test('the message that an operator looks for is found by what is known of it', a
   expect(await found('--text', 'HI S')).toEqual([sent])
   expect(await found('--mailbox', String(workspace).toUpperCase(), '--limit', '1')).toEqual([waits])
   expect(await found('--from', '2025-10-17T00:00:00Z', '--to', '2025-10-18T00:00:00Z')).toEqual([waits, sent])
+  expect(await found('--metadata', 'order=7=7')).toEqual([sent])
+  expect(await found('--metadata', '=7=7')).toEqual([sent])
+  expect(await found('--metadata', 'colour=7=7')).toEqual([])
+  expect(await found('--provider-id', '4XyZ')).toEqual([sent])
+  expect(await found('--provider-id', '250 2.0.0 Ok: queued as 4XyZ')).toEqual([sent])
   const none = await posthorn(['message', 'list', 'Sought', '--to', '2025-10-16T00:00:00Z'])
   expect(none).toEqual({ status: 0, out: 'There is no such message.\n', err: '' })
   for (const [option, value] of [

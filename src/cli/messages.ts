@@ -1,6 +1,7 @@
 // `posthorn message`.
 import { Option, type Command } from 'commander'
 import { deliveryStatuses, processingStatuses } from '../contract/message.ts'
+import { copiedMessageId } from '../mail/queue-id.ts'
 import { findWorkspace, listMessagesOf, showMessage } from '../workspace/workspace.ts'
 import type { MessageWish } from '../workspace/workspace.ts'
 import { idOf, instant, positive } from './arguments.ts'
@@ -10,8 +11,11 @@ import { sendAgainCommand } from './send-again.ts'
 import { describeMessage } from './timeline.ts'
 import type { Desk } from './tools.ts'
 
-interface ListWish extends Omit<MessageWish, 'mailboxId' | 'before' | 'most'> {
+type Metadata = Pick<MessageWish, 'metadataName' | 'metadataValue'>
+interface ListWish extends Omit<MessageWish, 'mailboxId' | 'providerMessageId' | keyof Metadata | 'before' | 'most'> {
   readonly mailbox?: string
+  readonly providerId?: string
+  readonly metadata?: Metadata
   readonly limit: number
 }
 
@@ -36,14 +40,24 @@ export function messageCommands(program: Command, desk: Desk): void {
     .addOption(new Option('--delivery-status <status>', 'what its provider reported').choices(deliveryStatuses))
     .option('--mailbox <id>', 'sent from this mailbox', idOf('mailbox'))
     .option('--recipient <address>', 'to exactly this address, in any case')
-    .option('--text <words>', 'part of the subject or the recipient, in any case')
+    .option(
+      '--text <words>',
+      'part of the subject or the recipient, or the whole of a value of the metadata or of their id, in any case',
+    )
+    .option('--provider-id <id>', 'the id that the receiving server or relay gave, or its reply with the id in it')
+    .option('--metadata <name=value>', 'with exactly this in its metadata; without a name: under any', metadataOf)
     .option('--from <time>', 'accepted at this time or later, such as 2027-01-31T00:00:00Z', instant)
     .option('--to <time>', 'accepted before this time', instant)
     .option('--limit <messages>', 'how many', positive, 50)
-    .action((workspace: string, { limit, mailbox, ...wish }: ListWish) =>
+    .action((workspace: string, { limit, mailbox, providerId, metadata, ...wish }: ListWish) =>
       desk.withExisting(async ({ db, vault }) => {
         const { id } = await findWorkspace(db, vault, workspace)
-        const filter = { ...wish, ...(mailbox !== undefined && { mailboxId: mailbox }) }
+        const filter = {
+          ...wish,
+          ...metadata,
+          ...(mailbox !== undefined && { mailboxId: mailbox }),
+          ...(providerId !== undefined && { providerMessageId: copiedMessageId(providerId) ?? providerId.trim() }),
+        }
         const all = await listMessagesOf(db, id, limit, filter)
         const none =
           Object.keys(filter).length === 0 ? 'The workspace has no message yet.' : 'There is no such message.'
@@ -54,4 +68,12 @@ export function messageCommands(program: Command, desk: Desk): void {
     )
   sendAgainCommand(group, desk)
   refusedCommand(group, desk)
+}
+
+/** What stands before the first `=` is the name. */
+function metadataOf(text: string): Metadata {
+  const at = text.indexOf('=')
+  return at < 0
+    ? { metadataValue: text }
+    : { metadataValue: text.slice(at + 1), ...(at > 0 && { metadataName: text.slice(0, at) }) }
 }

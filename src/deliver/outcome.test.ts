@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { failReasons, phases, retryReasons, troubles, unknownReasons } from '../domain/attempt.ts'
 import type { Facts, Phase, Trouble } from '../domain/attempt.ts'
 import type { SmtpReply } from '../mail/smtp-reply.ts'
-import { loginOf, outcomeOf, providerMessageId, reports } from './outcome.ts'
+import { loginOf, outcomeOf, reports } from './outcome.ts'
 
 const reply = (code: number, text = ''): SmtpReply => {
   const found = /^\d\.\d+\.\d+/.exec(text)?.[0]
@@ -167,40 +167,4 @@ test.each<[string, Facts, ReturnType<typeof loginOf>]>([
 ])('our login at a relay, by %s', (_, facts, login) => {
   expect(loginOf(facts, 'relay')).toBe(login)
   expect(loginOf(facts, 'mx')).toBeUndefined()
-})
-
-describe('the queue id', () => {
-  test.each([
-    ['2.0.0 Ok: queued as 4TqXyZ1abc', '4TqXyZ1abc'],
-    ['2.0.0 from MTA(smtp:[127.0.0.1]:10025): 250 2.0.0 Ok: queued as 9F2', '9F2'],
-    ['OK id=1rABcd-000000001Ab-2xYz', '1rABcd-000000001Ab-2xYz'],
-    ['2.0.0 3BPFgHij012345 Message accepted for delivery', '3BPFgHij012345'],
-    ['2.0.0 OK  1699999999 a1b2-20020a05600c1234.56 - gsmtp', 'a1b2-20020a05600c1234.56'],
-    ['2.0.0 OK a1b2-20020a05600c1234.56 - gsmtp', 'a1b2-20020a05600c1234.56'],
-    ['2.6.0 <x@y.example> [InternalId=12345678, Hostname=A.B.C] 9 bytes Queued mail for delivery', '12345678'],
-    ['ok 1700000000 qp 12345', '12345'],
-    ['Ok 0100018bcd123456-ab12cd34-000000', '0100018bcd123456-ab12cd34-000000'],
-    ['2.6.0 0196f0aa-0000-7000-8000-000000000000 queued', '0196f0aa-0000-7000-8000-000000000000'],
-    ['2.0.0 accepted\nqueued as Z9', 'Z9'],
-  ])('%s', (text, id) => {
-    expect(providerMessageId(reply(250, text))).toBe(id)
-  })
-
-  test.each([
-    '',
-    'OK',
-    '2.0.0 ok dirdel',
-    'Message accepted',
-    'message received',
-    'Thank you.',
-    'ok that-was-nice-of-you-indeed',
-  ])('none in "%s"', (text) => {
-    expect(providerMessageId(reply(250, text))).toBeUndefined()
-  })
-
-  test('is bounded, visible, and only in a 2yz', () => {
-    expect(providerMessageId(reply(250, `queued as ${'x'.repeat(101)}`))).toBeUndefined()
-    expect(providerMessageId(reply(250, 'queued as grün'))).toBeUndefined()
-    expect(providerMessageId(reply(450, 'queued as X1'))).toBeUndefined()
-  })
 })

@@ -4,7 +4,6 @@ import type { FailReason, Facts, Outcome, Phase, RetryReason, Trouble } from '..
 import { classify } from '../domain/bounce-rules.ts'
 import type { BounceClass } from '../domain/bounce-rules.ts'
 import type { DeliveryEventType } from '../domain/message.ts'
-import type { SmtpReply } from '../mail/smtp-reply.ts'
 import type { RouteKind } from './route.ts'
 
 const retry = (reason: RetryReason): Outcome => ({ kind: 'retry', reason })
@@ -141,26 +140,4 @@ export function reports({ phase, reply, trouble }: Facts, routeKind: RouteKind):
   // A 4yz code is the receiver's "not now", whatever its enhanced code and text say: nobody is suppressed by it.
   const hard = final && found.event === 'hard_bounce'
   return { type: hard ? 'hard_bounce' : 'soft_bounce', final, suppress: hard && found.suppress, bounce }
-}
-
-/** How the known servers write their queue id into the reply to the dot. */
-const queueIds: readonly RegExp[] = [
-  /\bqueued as ([^\s;,>)]+)/i, // Postfix, and many that copy it
-  /\bid=([^\s;,>)]+)/i, // Exim: OK id=1rABcd-000000001Ab-2xYz
-  /\bInternalId=(\d+)/i, // Exchange
-  /^(?:2\.\d\.\d )?(?:OK )?\s*(?:\d+ )?(\S+) - gsmtp/i, // Google
-  /^(?:2\.\d\.\d )?(\S+) message accepted/i, // Sendmail
-  /^(?:2\.\d\.\d )?(\S+) queued\b/i, // ours
-  /^ok \d+ qp (\d+)/i, // qmail
-  /^(?:2\.\d\.\d )?ok (?=\S*\d)([A-Za-z0-9-]{16,})(?!\S)/i, // Amazon SES
-]
-
-/** The other side's queue id in a 2yz reply to the dot: visible ASCII, at most 100 characters; undefined where there is none. */
-export function providerMessageId({ code, text }: SmtpReply): string | undefined {
-  if (code < 200 || code > 299) return undefined
-  for (const pattern of queueIds) {
-    const id = pattern.exec(text)?.[1]?.replace(/^<|[>.]$/g, '')
-    if (id !== undefined && /^[\x21-\x7e]{1,100}$/.test(id)) return id
-  }
-  return undefined
 }

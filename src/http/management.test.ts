@@ -96,6 +96,68 @@ describe('messages', () => {
       )
   })
 
+  describe('are found by what their senders and receivers call them', () => {
+    let place: Sender
+    let reader: BrowserOf
+    let made: string[] = []
+    beforeAll(async () => {
+      place = await office.sender()
+      reader = await office.signedIn('viewer', place.workspaceId)
+      const theirs = await office.key(place.workspaceId, ...scopes)
+      const metadata = [
+        { order: 'ORD-4711', note: 'a "quoted" \\ Gr\u00fc\u00dfe \n {"order":"ORD-1"}' },
+        { customer: 'ORD-4711', 'a b': '' },
+        undefined,
+      ]
+      const answers = []
+      for (const each of metadata)
+        answers.push(
+          await office.withKey(theirs, 'POST', '/send', {
+            mailboxId: place.mailboxId,
+            recipient: 'ann@example.org',
+            subject: 'Hello',
+            bodyText: 'x',
+            ...(each && { metadata: each }),
+          }),
+        )
+      made = answers.map((answer) => answer.json<{ id: string }>().id)
+      await office.world.db.run(`update messages set provider_message_id = '4XyZ' where id = $1`, [made[2]])
+    })
+    const found = async (query: string) => {
+      const answer = await reader.ask('GET', `/messages?${query}`)
+      return answer.json<Listed>().items.map(({ id }) => made.indexOf(id))
+    }
+
+    const cases: [string, Readonly<Record<string, string>>, number[]][] = [
+      ['a value under its name', { metadataName: 'order', metadataValue: 'ORD-4711' }, [0]],
+      ['not under another', { metadataName: 'note', metadataValue: 'ORD-4711' }, []],
+      ['a value under any name', { metadataValue: 'ORD-4711' }, [1, 0]],
+      ['no part of one', { metadataValue: 'ORD-471' }, []],
+      ['in the case that it has', { metadataValue: 'ord-4711' }, []],
+      ['odd signs', { metadataName: 'note', metadataValue: 'a "quoted" \\ Gr\u00fc\u00dfe \n {"order":"ORD-1"}' }, [0]],
+      ['not what a value looks like inside', { metadataValue: 'ORD-1' }, []],
+      ['a value that is empty', { metadataName: 'a b', metadataValue: '' }, [1]],
+      ['their id', { providerMessageId: '4XyZ' }, [2]],
+      ['no part of their id', { providerMessageId: '4Xy' }, []],
+      ['words: a whole value, in any case', { text: 'ord-4711' }, [1, 0]],
+      ['words: no part of a value', { text: 'ord-471' }, []],
+      ['words: no name', { text: 'customer' }, []],
+      ['words: their id, in any case', { text: '4xyz' }, [2]],
+      ['words: their whole reply', { text: '250 2.0.0 Ok: queued as 4XyZ' }, [2]],
+      ['words: no part of their id', { text: '4xy' }, []],
+      ['with a state', { metadataValue: 'ORD-4711', status: 'sent' }, []],
+      ['with a recipient', { metadataValue: 'ORD-4711', recipient: 'ann@example.org' }, [1, 0]],
+      ['with another recipient', { providerMessageId: '4XyZ', recipient: 'bob@example.org' }, []],
+    ]
+    test.each(cases)('%s', async (_, query, expected) => {
+      expect(await found(String(new URLSearchParams(query)))).toEqual(expected)
+    })
+
+    test('a name alone is refused', async () => {
+      expect((await reader.ask('GET', '/messages?metadataName=order')).json()).toMatchObject({ field: 'metadataValue' })
+    })
+  })
+
   test('a range that can hold nothing is refused, as it is everywhere', async () => {
     const from = '2026-11-02T00:00:00Z'
     for (const to of [from, '2026-11-01T00:00:00Z'])

@@ -3,6 +3,7 @@ import { limits } from '../config.ts'
 import type { DeliveryStatus, MessageId, MessageStatus, WorkspaceId } from '../domain/message.ts'
 import { ranksOf } from '../domain/delivery-status.ts'
 import { parseAddress } from '../mail/address.ts'
+import { copiedMessageId } from '../mail/queue-id.ts'
 import type { Db } from '../store/database.ts'
 import { idFloor, pageMessages, type MessageListRow } from '../store/views/message-list.ts'
 import { readSentAgain, type SentAgain } from '../store/sent-again.ts'
@@ -70,8 +71,12 @@ export interface MessageWish {
   readonly mailboxId?: string
   /** One whole address. */
   readonly recipient?: string
-  /** Somewhere in subject or recipient. */
+  /** Somewhere in subject or recipient, or their id, or a value of the metadata. */
   readonly text?: string
+  /** The id that the receiving server or relay gave. */
+  readonly providerMessageId?: string
+  readonly metadataName?: string
+  readonly metadataValue?: string
   readonly from?: Date
   readonly to?: Date
   /** The id at which the page before ended. */
@@ -83,7 +88,7 @@ export interface MessageWish {
 export async function searchMessages(
   db: Db,
   workspace: WorkspaceId,
-  { recipient, deliveryStatus, from, to, before, most, ...filter }: MessageWish,
+  { recipient, deliveryStatus, metadataName, metadataValue, from, to, before, most, ...filter }: MessageWish,
 ): Promise<Page<MessageListRow>> {
   if (from !== undefined && to !== undefined && from >= to)
     throw new Mistake('"from" must be before "to".', { field: 'from' })
@@ -92,6 +97,11 @@ export async function searchMessages(
     throw new Mistake('"recipient" must be one whole e-mail address; "text" finds parts of one.', {
       field: 'recipient',
     })
+  if (metadataName !== undefined && metadataValue === undefined)
+    throw new Mistake('"metadataName" goes with "metadataValue": messages are found by a value.', {
+      field: 'metadataValue',
+    })
+  const copiedId = filter.text === undefined ? undefined : copiedMessageId(filter.text)
   const until = to === undefined ? undefined : idFloor(to)
   const upper = [before, until].filter((each) => each !== undefined).sort()[0]
   const { messages, next } = await pageMessages(
@@ -101,6 +111,10 @@ export async function searchMessages(
       ...filter,
       ...(address !== undefined && { recipientKey: address.key }),
       ...(deliveryStatus !== undefined && { ranks: ranksOf(deliveryStatus) }),
+      ...(copiedId !== undefined && { copiedId }),
+      ...(metadataValue !== undefined && {
+        metadata: { value: metadataValue, ...(metadataName !== undefined && { name: metadataName }) },
+      }),
     },
     { most, ...(upper !== undefined && { before: upper }), ...(from !== undefined && { since: idFloor(from) }) },
   )

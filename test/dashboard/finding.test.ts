@@ -138,3 +138,63 @@ test('late proof that an unknown message had been sent is told on both pages whe
   await page.getByRole('link', { name: 'this message' }).click()
   await page.getByText('Before it was known that it had been sent, it was sent again as this message').waitFor()
 })
+
+test('a message is found by a value of its metadata, and by the id or the whole reply of the receiving server', async () => {
+  const id = await shop.accepted({ recipient: 'ann@example.com', subject: 'Your order', metadata: { order: 'ORD-99' } })
+  await shop.settled(id)
+  await shop.accepted({ recipient: 'ann@example.com', subject: 'Another', metadata: { order: 'ORD-990' } })
+  const [row] = await visit.posthorn.query<{ theirs: string }>(
+    'select provider_message_id theirs from messages where id = $1',
+    [id],
+  )
+  const theirs = row?.theirs ?? ''
+  const links = page.getByRole('group', { name: 'Messages' }).locator('tbody a')
+  const leadTo = () => links.evaluateAll((all) => all.map((link) => link.getAttribute('href')))
+  await go('/messages')
+  for (const words of ['ord-99', theirs, `250 2.0.0 Ok: queued as ${theirs}`]) {
+    await search(words)
+    await expect.poll(leadTo, soon).toEqual([`/messages/${id}`])
+  }
+  await search('')
+  const metadata = page.getByLabel('Metadata')
+  for (const [typed, expected] of [
+    ['order=ORD-99', [`/messages/${id}`]],
+    ['ORD-99', [`/messages/${id}`]],
+    ['colour=ORD-99', []],
+  ] as const) {
+    await metadata.fill(typed)
+    await metadata.press('Enter')
+    await expect.poll(() => new URL(page.url()).searchParams.get('metadata'), soon).toBe(typed)
+    await expect.poll(leadTo, soon).toEqual(expected)
+  }
+  await page.getByText('Nothing was found.').waitFor()
+  await page.goBack()
+  expect(await metadata.inputValue()).toBe('ORD-99')
+  await expect.poll(leadTo, soon).toEqual([`/messages/${id}`])
+  expect(await look('found-by-metadata')).toEqual([])
+  await press(page, 'Search')
+  await metadata.fill('nothing')
+  await metadata.press('Enter')
+  await press(page, 'Show all')
+  expect(await metadata.inputValue()).toBe('')
+})
+
+test('a search that goes far back says how far it has come, and what makes it quicker', async () => {
+  // Three pages on which nothing is; the fourth takes its time.
+  let asked = 0
+  let release = () => {}
+  const held = new Promise<void>((resolve) => (release = resolve))
+  await page.route('**/api/v1/messages?*', async (route) => {
+    if (++asked > 3) {
+      await held
+      return route.fulfill({ json: { items: [] } })
+    }
+    return route.fulfill({ json: { items: [], next: `page${asked}` } })
+  })
+  await go('/messages?metadata=order%3Dnone')
+  await page.getByText('Not among 30,000 messages so far').waitFor()
+  expect(await inspect(page, screenshots, 'looking-further-back')).toEqual([])
+  release()
+  await page.getByText('Nothing was found.').waitFor()
+  await page.unroute('**/api/v1/messages?*')
+})

@@ -1,6 +1,6 @@
 // What the field of the search means: people paste what stands before them, from a log, a mail or an address book.
 import { expect, test } from 'vitest'
-import { wantedIn } from '../../dashboard/src/message-filter.ts'
+import { metadataIn, wantedIn } from '../../dashboard/src/message-filter.ts'
 
 const id = '01a20fcd-774f-7013-a813-9991699c73fe'
 /** As other programs make them. */
@@ -26,4 +26,17 @@ test.each<[typed: string, wanted: object]>([
   ['', { text: '' }],
 ])('%j', (typed, wanted) => {
   expect(wantedIn(typed)).toEqual(wanted)
+})
+
+test.each<[typed: string, wanted: object | undefined]>([
+  ['order=4711', { metadataName: 'order', metadataValue: '4711' }],
+  [' order = 4711 ', { metadataName: 'order', metadataValue: '4711' }],
+  ['token=abc==', { metadataName: 'token', metadataValue: 'abc==' }],
+  ['4711', { metadataValue: '4711' }],
+  ['=abc==', { metadataValue: 'abc==' }],
+  ['order=', undefined],
+  ['', undefined],
+  ['x'.repeat(501), undefined],
+])('metadata: %j', (typed, wanted) => {
+  expect(metadataIn(typed)).toEqual(wanted)
 })

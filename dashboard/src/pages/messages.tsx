@@ -5,7 +5,7 @@ import { Mail, Search } from 'lucide-react'
 import { useEffect, useState } from 'react'
 import { get } from '../api.ts'
 import { PagedTable } from '../list.tsx'
-import { isDay, isInstant, readFilter, wantedIn, type MessageFilter } from '../message-filter.ts'
+import { isDay, isInstant, metadataIn, readFilter, wantedIn, type MessageFilter } from '../message-filter.ts'
 import type { ListOf, Mailbox, MessageListItem } from '../shapes.ts'
 import { useSearchField } from '../shortcuts.ts'
 import { StateBadge, states } from '../ui/badge.tsx'
@@ -54,14 +54,19 @@ export const messageColumns: readonly Column<MessageListItem>[] = [
 ]
 
 /** The filter as the service wants it: instants, the last day to its end. Dates without a time are read as the browser's own midnight. */
-function asked({ from, to, ...filter }: MessageFilter): Readonly<Record<string, string>> {
+function asked({ from, to, metadata = '', ...filter }: MessageFilter): Readonly<Record<string, string>> {
   const midnight = (day: string, later: number) => {
     if (isInstant(day)) return day
     const at = new Date(`${day}T00:00:00`)
     at.setDate(at.getDate() + later)
     return at.toISOString()
   }
-  return { ...filter, ...(from && { from: midnight(from, 0) }), ...(to && { to: midnight(to, 1) }) }
+  return {
+    ...filter,
+    ...metadataIn(metadata),
+    ...(from && { from: midnight(from, 0) }),
+    ...(to && { to: midnight(to, 1) }),
+  }
 }
 
 /** A range that holds nothing. */
@@ -131,6 +136,9 @@ function MailboxChoice({ chosen, choose }: { readonly chosen: string; readonly c
   )
 }
 
+/** What one page of a search without an index looks at (decision 0027). */
+const lookedAt = 10_000
+
 export function Messages() {
   // What the route has not validated comes through as it is.
   const filter = readFilter(useSearch({ from: '/inside/messages' }))
@@ -139,6 +147,8 @@ export function Messages() {
   const [text, setText] = useState(wanted)
   // Going back, or to all messages, changes what is looked for, too.
   useEffect(() => setText(wanted), [wanted])
+  const [metadata, setMetadata] = useState(filter.metadata ?? '')
+  useEffect(() => setMetadata(filter.metadata ?? ''), [filter.metadata])
   const searchField = useSearchField()
   const look = (changes: MessageFilter) => {
     const all = Object.entries({ ...filter, ...changes }).filter(([, value]) => value !== undefined && value !== '')
@@ -146,6 +156,7 @@ export function Messages() {
   }
   const reset = () => {
     setText('')
+    setMetadata('')
     void navigate({ to: '/messages', search: {} })
   }
   const isFiltered = Object.keys(filter).length > 0
@@ -156,11 +167,12 @@ export function Messages() {
         className="grid gap-3"
         onSubmit={(event) => {
           event.preventDefault()
-          const sought = wantedIn(textIn(new FormData(event.currentTarget), 'text'))
+          const form = new FormData(event.currentTarget)
+          const sought = wantedIn(textIn(form, 'text'))
           if ('messageId' in sought) return void navigate({ to: '/messages/$messageId', params: sought })
           const { recipient, text } = { recipient: '', text: '', ...sought }
           setText(recipient || text)
-          look({ recipient, text })
+          look({ recipient, text, metadata: textIn(form, 'metadata') })
         }}
       >
         <div className="grid grid-cols-[minmax(0,1fr)_auto] items-end gap-3">
@@ -169,7 +181,7 @@ export function Messages() {
             label="Search"
             name="text"
             type="search"
-            placeholder="Address, id, or subject"
+            placeholder="Address, subject, any id"
             value={text}
             onChange={(event) => setText(event.target.value)}
           />
@@ -177,7 +189,7 @@ export function Messages() {
             Search
           </Button>
         </div>
-        <div className="grid grid-cols-2 items-start gap-3 sm:grid-cols-3 xl:grid-cols-5">
+        <div className="grid grid-cols-2 items-start gap-3 sm:grid-cols-3 xl:grid-cols-6">
           <Choice
             label="State"
             options={statusChoices}
@@ -199,6 +211,14 @@ export function Messages() {
             choose={(to) => look({ to })}
           />
           <MailboxChoice chosen={filter.mailboxId ?? ''} choose={(mailboxId) => look({ mailboxId })} />
+          <TextField
+            label="Metadata"
+            name="metadata"
+            placeholder="order=4711"
+            title="A name and its value, or a value under any name, exactly"
+            value={metadata}
+            onChange={(event) => setMetadata(event.target.value)}
+          />
         </div>
       </form>
       <Range {...filter} />
@@ -215,6 +235,12 @@ export function Messages() {
             columns={messageColumns}
             keyOf={({ id }) => id}
             refreshMs={4_000}
+            looking={(emptyPages) => (
+              <p className="text-center text-sm text-soft">
+                Not among {(emptyPages * lookedAt).toLocaleString()} messages so far. With an address or days it is
+                quicker.
+              </p>
+            )}
             empty={
               isFiltered ? (
                 <NotFound reset={reset} />

@@ -164,7 +164,7 @@ export const mail = {
     description: [
       'Newest first, in pages whose speed does not depend on how deep they are.',
       '',
-      'Without filters, between two times and for one `recipient` the list is read along an index. Each page of the other filters looks at up to 10,000 messages; it may then hold fewer items than asked for, or none, and `next` goes on behind them.',
+      'Without filters, between two times and for one `recipient` the list is read along an index. Each page of the other filters looks at up to 10,000 messages; it may then hold fewer items than asked for, or none, and `next` goes on behind them. Together with `recipient`, or with `from` and `to`, they look at what these leave: that is the quick way to something old.',
     ].join('\n'),
     scope: 'mail.read',
     query: closed({
@@ -176,8 +176,22 @@ export const mail = {
         Type.String({
           minLength: 1,
           maxLength: 200,
-          description: 'Part of the subject or the recipient, in any case.',
+          description:
+            'Part of the subject or the recipient; or the whole of a value of the metadata, or of the id that the receiving server gave (also its reply, as somebody copied it); in any case.',
         }),
+      ),
+      providerMessageId: Type.Optional(
+        Type.String({
+          minLength: 1,
+          maxLength: 200,
+          description: 'Exactly the id that the receiving server or relay gave.',
+        }),
+      ),
+      metadataName: Type.Optional(
+        Type.String({ minLength: 1, maxLength: 40, description: 'With `metadataValue`: only under this name.' }),
+      ),
+      metadataValue: Type.Optional(
+        Type.String({ maxLength: 500, description: 'With exactly this value in its metadata.' }),
       ),
       from: Type.Optional(time('Accepted at this time or later.')),
       to: Type.Optional(time('Accepted before this time.')),

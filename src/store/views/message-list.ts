@@ -34,8 +34,14 @@ export interface MessageFilter {
   readonly mailboxId?: string
   /** Compared as suppressions are. */
   readonly recipientKey?: string
-  /** Somewhere in the subject or the recipient, in any case. */
+  /** Somewhere in the subject or the recipient, or the whole of their id or of a value of the metadata, in any case. */
   readonly text?: string
+  /** The id of the receiving server or relay that somebody copied with words around it. */
+  readonly copiedId?: string
+  /** Exactly the id that the receiving server or relay gave. */
+  readonly providerMessageId?: string
+  /** Exactly this value in the metadata; without a name: of any. */
+  readonly metadata?: { readonly name?: string; readonly value: string }
 }
 
 export interface MessagePage {
@@ -76,7 +82,10 @@ const walked = (name: string, recipient: string) =>
        select ${columns} from walk m
         where m.status = coalesce($6, m.status) and m.delivery_rank = any (coalesce($7::smallint[], array[m.delivery_rank]))
           and m.mailbox_id = coalesce($8::uuid, m.mailbox_id)
-          and ($9::text is null or position($9 in lower(m.subject)) > 0 or position($9 in lower(m.recipient)) > 0)
+          and ($9::text is null or position($9 in lower(m.subject)) > 0 or position($9 in lower(m.recipient)) > 0
+               or lower(m.provider_message_id) = any ($10::text[]) or position($11 in lower(m.metadata::text)) > 0)
+          and ($12::text is null or m.provider_message_id = $12)
+          and ($13::text is null or position($13 in m.metadata::text) > 0 and ($14::text is null or m.metadata ->> $14 = $15))
         order by m.id desc limit $5)
      select * from found
      union all
@@ -84,10 +93,13 @@ const walked = (name: string, recipient: string) =>
        where (select count(*) from walk) = $4 order by w.id limit 1)`,
   )
 const searched = walked('search-messages', '')
-const searchedOfRecipient = walked('search-messages-of-recipient', 'and m.recipient_key = $10')
+const searchedOfRecipient = walked('search-messages-of-recipient', 'and m.recipient_key = $16')
 
 const greatest = 'ffffffff-ffff-ffff-ffff-ffffffffffff'
 const least = '00000000-0000-0000-0000-000000000000'
+
+/** As a value stands in the metadata, which are kept as they were written here: a quote within one has a backslash before it, so nothing else looks so. */
+const valueInJson = (value: string): string => `:${JSON.stringify(value)}`
 
 /** `before` and `since` are bounds of ids: of a cursor, or of an instant. */
 export async function pageMessages(
@@ -96,15 +108,29 @@ export async function pageMessages(
   filter: MessageFilter,
   { before = greatest, since = least, most }: { before?: string; since?: string; most: number },
 ): Promise<MessagePage> {
-  const { status, ranks, mailboxId, recipientKey, text } = filter
-  const isFiltered = [status, ranks, mailboxId, recipientKey, text].some((each) => each !== undefined)
-  if (!isFiltered) {
+  const { status, ranks, mailboxId, recipientKey, text, copiedId, providerMessageId, metadata } = filter
+  if (Object.values(filter).every((each) => each === undefined)) {
     const rows = await db.rows<Row>(all, [workspace, before, since, most + 1])
     const shown = rows.slice(0, most)
     return { messages: shown.map(present), ...(rows.length > most && { next: shown.at(-1)?.id as string }) }
   }
+  const words = text?.toLowerCase()
+  const ids = [text, copiedId].flatMap((id) => id?.toLowerCase() ?? [])
   const bounds = [workspace, before, since, limits.messagesScannedMax, most + 1]
-  const wanted = [status ?? null, ranks ?? null, mailboxId ?? null, text?.toLowerCase() ?? null]
+  const inText = words === undefined ? null : valueInJson(words)
+  const inMetadata = metadata === undefined ? null : valueInJson(metadata.value)
+  const wanted = [
+    status ?? null,
+    ranks ?? null,
+    mailboxId ?? null,
+    words ?? null,
+    ids,
+    inText,
+    providerMessageId ?? null,
+    inMetadata,
+    metadata?.name ?? null,
+    metadata?.value ?? null,
+  ]
   const rows = await (recipientKey === undefined
     ? db.rows<Row>(searched, [...bounds, ...wanted])
     : db.rows<Row>(searchedOfRecipient, [...bounds, ...wanted, recipientKey]))
