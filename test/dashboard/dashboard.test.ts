@@ -292,7 +292,7 @@ describe('people', () => {
     await go('/sandbox')
     await page
       .getByRole('row', { name: /vera@people\.example/ })
-      .getByRole('link')
+      .getByRole('link', { name: 'Invitation to Shop' })
       .click()
     const text = (await page.getByRole('region', { name: 'Text' }).locator('pre').textContent()) ?? ''
     const link = /https?:\/\/\S+accept-invitation\S+/.exec(text)?.[0] ?? ''
