@@ -596,6 +596,7 @@ describe('sending a message again', () => {
         lacks: mail.lacks,
         senderDomain: 'w.example',
         subject: mail.subject,
+        metadata: { order: '8' },
         until: performance.now() + 15_000,
       })
       if (isRefusal(answer)) throw new Error(answer.words)
@@ -643,7 +644,7 @@ describe('sending a message again', () => {
       expect(await used()).toBe(before + 1)
       expect((await owner.ask('GET', `/messages/${id}/timeline`)).json()).toMatchObject({
         sentAgainFor: first,
-        message: { recipient: 'ann@example.org', subject: 'Hi' },
+        message: { recipient: 'ann@example.org', subject: 'Hi', metadata: { order: '8' } },
       })
       // Its content is its own: it stays when that of the first goes.
       await office.world.db.run('delete from attachments where message_id = $1', [first])

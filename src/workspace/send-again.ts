@@ -87,7 +87,7 @@ async function textAgain({ db, accept }: Tools, by: By, message: Again): Promise
 
 /** What came over SMTP stays as it is: its author's words, fields and Message-ID. */
 async function mailAgain({ db, acceptMail }: Tools, by: By, message: Again): Promise<SentInPlace | Refusal> {
-  const { id, mailboxId, recipient, subject } = message
+  const { id, mailboxId, recipient, subject, metadata } = message
   const content = message.hasContent ? await message.mail() : undefined
   if (content === undefined) throw expired()
   const read = readSubmittedMail(content, true, Date.now())
@@ -103,6 +103,7 @@ async function mailAgain({ db, acceptMail }: Tools, by: By, message: Again): Pro
     lacks: [],
     senderDomain: message.sender.slice(message.sender.lastIndexOf('@') + 1),
     subject,
+    ...(metadata !== undefined && { metadata }),
     idempotency: { kind: 'again', key: keyOf(id), hash: id },
     until: performance.now() + limits.scanMs + limits.stagingMs + limits.admissionMs,
   })
