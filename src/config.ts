@@ -840,6 +840,18 @@ export const limits = {
   housekeepingRows: 1_000,
   /** Pages that it reads in one, of a table without an index for it: about so many rows. */
   housekeepingPages: 16,
+  /** A removed workspace goes in bites of so many rows, of so many blobs or whole mails, and of so many people. */
+  removalRows: 1_000,
+  removalBlobs: 20,
+  removalPeople: 100,
+  /** What a round of housekeeping takes of one, where the command that began it has died. */
+  removalRowsOfRound: 2_000_000,
+  /** How often it begins again where somebody wrote a row of it meanwhile. */
+  removalRounds: 20,
+  /** How long rows are looked for that come behind it, from what was under way elsewhere. */
+  removedSweptMs: 48 * 3600_000,
+  /** Until where messages are counted for whoever is asked whether they may go. */
+  removalMessagesCounted: 100_000,
   /** Between the tries to take off a partition that somebody was using. */
   housekeepingBusyMs: 2_000,
   housekeepingBusyTries: 30,

@@ -5,6 +5,7 @@ import { limits } from '../config.ts'
 import { pruneAudit } from './audit.ts'
 import { sweepStagedBlobs } from './blobs.ts'
 import { sql, type Db } from './database.ts'
+import { carryOnRemovals, forgetRemovals } from './removal.ts'
 import { pruneRefusals } from './refused-submissions.ts'
 import { sweepRepeats } from './repeats.ts'
 import { pruneReports } from './reports.ts'
@@ -176,13 +177,15 @@ export async function keepHouse(
     () => all(most, () => pruneGuesses(db, most)),
     () => pruneCounts(db),
     () => all(most, () => pruneAudit(db, retention.auditDays, most)),
+    () => forgetRemovals(db),
   ]
   const failures: unknown[] = []
   const isSteady = await isClockSteady(db).catch((error: unknown) => {
     failures.push(error)
     return false
   })
-  for (const each of isSteady ? [...ageless, ...byAge] : ageless)
+  // A large workspace takes long: last, so that nothing waits for it.
+  for (const each of [...ageless, ...(isSteady ? byAge : []), () => carryOnRemovals(db)])
     await each().catch((error: unknown) => failures.push(error))
   if (failures.length > 0) throw failures[0]
 }

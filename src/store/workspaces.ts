@@ -10,6 +10,8 @@ export interface WorkspaceRow {
   readonly route_sealed: Buffer | null
   readonly keeps_content: boolean
   readonly created_at: Date
+  /** Since when it is being removed. */
+  readonly removing_since: Date | null
 }
 
 /** Limits in messages; null: none. */
@@ -27,21 +29,21 @@ const insert = sql(
   'insert-workspace',
   `with made as (
      insert into workspaces (id, name, plan) values ($1, $2, $3) on conflict (name) do nothing
-     returning id, name, status, plan, route_sealed, keeps_content, created_at),
+     returning id, name, status, plan, route_sealed, keeps_content, created_at, removing_since),
    counted as (insert into usage (workspace_id) select id from made)
    select * from made`,
 )
 const all = sql(
   'list-workspaces',
-  'select id, name, status, plan, route_sealed, keeps_content, created_at from workspaces order by name',
+  'select id, name, status, plan, route_sealed, keeps_content, created_at, removing_since from workspaces order by name',
 )
 const byId = sql(
   'workspace-by-id',
-  'select id, name, status, plan, route_sealed, keeps_content, created_at from workspaces where id = $1',
+  'select id, name, status, plan, route_sealed, keeps_content, created_at, removing_since from workspaces where id = $1',
 )
 const byName = sql(
   'workspace-by-name',
-  'select id, name, status, plan, route_sealed, keeps_content, created_at from workspaces where name = $1',
+  'select id, name, status, plan, route_sealed, keeps_content, created_at, removing_since from workspaces where name = $1',
 )
 const routes = sql(
   'list-routes',
@@ -52,14 +54,14 @@ const update = sql(
   `update workspaces
       set plan = coalesce($2, plan), status = coalesce($3, status), route_sealed = case when $4 then $5::bytea else route_sealed end,
           keeps_content = coalesce($6, keeps_content)
-    where id = $1
-   returning id, name, status, plan, route_sealed, keeps_content, created_at`,
+    where id = $1 and removing_since is null
+   returning id, name, status, plan, route_sealed, keeps_content, created_at, removing_since`,
 )
 const rename = sql(
   'rename-workspace',
   `update workspaces w set name = coalesce($2, w.name), keeps_content = coalesce($3, w.keeps_content)
     where w.id = $1 and not exists (select from workspaces o where o.name = $2 and o.id <> $1)
-   returning id, name, status, plan, route_sealed, keeps_content, created_at`,
+   returning id, name, status, plan, route_sealed, keeps_content, created_at, removing_since`,
 )
 const readFact = sql('read-installation', 'select value from installation where name = $1')
 const writeFact = sql(
@@ -84,6 +86,11 @@ const upsertPlan = sql(
          upgrade_url = nullif(coalesce($6, p.upgrade_url), '')
    where not $7::boolean
    returning name, api_sending, hourly, daily, monthly, upgrade_url`,
+)
+const plansUsed = sql('who-uses-plan', 'select name from workspaces where plan = $1 order by name')
+const removePlan = sql(
+  'delete-plan',
+  'delete from plans p where p.name = $1 and not exists (select from workspaces w where w.plan = $1) returning p.name',
 )
 
 /** Undefined where the name is taken. */
@@ -110,7 +117,7 @@ export async function workspaceByName(db: Db, name: string): Promise<WorkspaceRo
 export const listRoutes = (db: Db, most: number) =>
   db.rows<Pick<WorkspaceRow, 'id' | 'name'> & { readonly route_sealed: Buffer }>(routes, [most])
 
-/** What is left out stays; a route of null takes the installation's. */
+/** What is left out stays, and so does all of one that is being removed; a route of null takes the installation's. */
 export async function updateWorkspace(
   db: Db,
   id: WorkspaceId,
@@ -162,4 +169,14 @@ export async function savePlan(
 ): Promise<PlanRow | undefined> {
   const { name, api_sending: apiSending, hourly, daily, monthly, upgrade_url: url } = wanted
   return (await db.rows<PlanRow>(upsertPlan, [name, apiSending, hourly, daily, monthly, url, mustBeNew]))[0]
+}
+
+/** Names of the workspaces that have it. */
+export async function workspacesOnPlan(db: Db, name: string): Promise<string[]> {
+  return (await db.rows<{ name: string }>(plansUsed, [name])).map((row) => row.name)
+}
+
+/** False where it is not there, or a workspace has it. */
+export async function deletePlan(db: Db, name: string): Promise<boolean> {
+  return (await db.rows(removePlan, [name])).length === 1
 }
