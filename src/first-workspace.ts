@@ -74,7 +74,7 @@ export async function makeSystemMailbox(db: Db, vault: Vault, hostname: string):
 
 /** The first one, or where it is called otherwise by now, or was never made, another one than the installation's own. */
 async function firstOf(db: Db, vault: Vault) {
-  const all = await listAllWorkspaces(db, vault)
+  const all = (await listAllWorkspaces(db, vault)).filter(({ removingSince }) => removingSince === undefined)
   return all.find(({ name }) => name === firstName) ?? all.find(({ name }) => name !== systemName)
 }
 

@@ -4,9 +4,12 @@ import type { Settings } from '../config.ts'
 import {
   changeWorkspaceAsOperator,
   createWorkspaceAsOperator,
+  findAnyWorkspace,
   findWorkspace,
   listAllWorkspaces,
   listPlans,
+  removePlanAsOperator,
+  removeWorkspace,
   setPlanAsOperator,
 } from '../workspace/workspace.ts'
 import type { Plan, PlanChanges, Workspace, WorkspaceChanges } from '../workspace/workspace.ts'
@@ -15,7 +18,7 @@ import { facts, table } from './print.ts'
 import type { Desk } from './tools.ts'
 
 export function workspaceCommands(program: Command, desk: Desk): void {
-  const group = program.command('workspace').description('who sends: make, list, show and change workspaces')
+  const group = program.command('workspace').description('who sends: make, list, show, change and remove workspaces')
 
   group
     .command('create')
@@ -34,7 +37,7 @@ export function workspaceCommands(program: Command, desk: Desk): void {
     .action(() =>
       desk.withExisting(async ({ db, vault }) => {
         const all = await listAllWorkspaces(db, vault)
-        const rows = () => all.map((each) => [each.id, each.name, each.status, each.plan, each.route])
+        const rows = () => all.map((each) => [each.id, each.name, statusOf(each), each.plan, each.route])
         desk.show(all, () => table(['ID', 'NAME', 'STATUS', 'PLAN', 'ROUTE'], rows(), 'There is no workspace yet.'))
       }),
     )
@@ -44,7 +47,7 @@ export function workspaceCommands(program: Command, desk: Desk): void {
     .argument('<workspace>', 'its id or exact name')
     .action((name: string) =>
       desk.withExisting(async ({ db, vault, settings }) => {
-        const found = await findWorkspace(db, vault, name)
+        const found = await findAnyWorkspace(db, vault, name)
         desk.show(found, () => describe(found, settings))
       }),
     )
@@ -78,10 +81,35 @@ export function workspaceCommands(program: Command, desk: Desk): void {
         desk.show(changed, () => describe(changed, tools.settings))
       })
     })
+  group
+    .command('remove')
+    .description(
+      'remove a workspace for good, with its mail, domains, keys and log, and the logins of people who belong to no other; refused while mail of it is not final',
+    )
+    .argument('<workspace>', 'its id or exact name')
+    .option('--yes', 'remove it; without this, it is only told what would go', false)
+    .option(
+      '--cancel-queued',
+      'before that, block it and fail what waits in the queue, which is then never sent',
+      false,
+    )
+    .action((name: string, { yes, cancelQueued }: { yes: boolean; cancelQueued: boolean }) =>
+      desk.withExisting(async ({ db, vault, settings, actor }) => {
+        const tools = { db, systemMailbox: settings.POSTHORN_SYSTEM_MAILBOX }
+        const found = await findAnyWorkspace(db, vault, name)
+        const told = (words: string): void => void (desk.json || process.stderr.write(`posthorn: ${words}\n`))
+        const wish = { isSure: yes, cancelsQueued: cancelQueued }
+        const removed = await removeWorkspace(tools, actor, found, wish, told)
+        desk.show(removed, () => {
+          const cancelled = removed.cancelled > 0 ? `, ${removed.cancelled} messages cancelled` : ''
+          return `Removed: ${removed.name} (${removed.id}), ${removed.rows} rows${cancelled}.`
+        })
+      }),
+    )
 }
 
 export function planCommands(program: Command, desk: Desk): void {
-  const group = program.command('plan').description('limits of sending: make, change and list plans')
+  const group = program.command('plan').description('limits of sending: make, change, list and remove plans')
 
   group
     .command('set')
@@ -108,7 +136,19 @@ export function planCommands(program: Command, desk: Desk): void {
         desk.show(plans, () => planTable(plans))
       }),
     )
+  group
+    .command('remove')
+    .description('remove a plan that no workspace has')
+    .argument('<name>')
+    .action((name: string) =>
+      desk.withExisting(async (tools) => {
+        await removePlanAsOperator(tools, tools.actor, name)
+        desk.show({ removed: name }, () => `Removed: ${name}`)
+      }),
+    )
 }
+
+const statusOf = ({ status, removingSince }: Workspace): string => (removingSince === undefined ? status : 'removing')
 
 function limit(text: string): number | 'none' {
   if (text === 'none') return text
@@ -116,14 +156,21 @@ function limit(text: string): number | 'none' {
   return Number(text)
 }
 
-function describe(
-  { id, name, status, plan, route, keepsContent, createdAt }: Workspace,
-  { POSTHORN_KEEP_CONTENT_DAYS: days }: Settings,
-): string {
+function describe(workspace: Workspace, { POSTHORN_KEEP_CONTENT_DAYS: days }: Settings): string {
+  const { id, name, plan, route, keepsContent, createdAt, removingSince } = workspace
   const content = keepsContent
     ? `kept for ${days} ${days === 1 ? 'day' : 'days'} after a message is final`
     : 'dropped as soon as a message is final'
-  return facts({ id, name, status, plan, route, content, created: createdAt })
+  return facts({
+    id,
+    name,
+    status: statusOf(workspace),
+    plan,
+    route,
+    content,
+    created: createdAt,
+    'being removed since': removingSince,
+  })
 }
 
 function planTable(plans: readonly Plan[]): string {

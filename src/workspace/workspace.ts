@@ -7,6 +7,7 @@ import type { WorkspaceId } from '../domain/message.ts'
 import type { Db } from '../store/database.ts'
 import { dropUnwantedContents } from '../store/housekeeping.ts'
 import {
+  deletePlan,
   findPlan,
   insertWorkspace,
   listPlanRows,
@@ -15,6 +16,7 @@ import {
   updateWorkspace,
   workspaceById,
   workspaceByName,
+  workspacesOnPlan,
 } from '../store/workspaces.ts'
 import type { PlanRow, WorkspaceRow } from '../store/workspaces.ts'
 import { pageWorkspaceRows } from '../store/views/operations.ts'
@@ -95,6 +97,7 @@ export { makeSubmitters } from './submitters.ts'
 export type { Submitters } from './submitters.ts'
 export { webhookNotices } from './webhook-notices.ts'
 export { listSandbox, readSandboxBytes, showSandboxMail } from './sandbox-inbox.ts'
+export { removeWorkspace } from './removal.ts'
 export { sendAgain } from './send-again.ts'
 export { closeSession, endSession, findHolder, listSessions } from './sessions.ts'
 export type { Holder } from './sessions.ts'
@@ -119,6 +122,8 @@ export interface Workspace {
   /** Body and attachments are kept for a while after a message is final. */
   readonly keepsContent: boolean
   readonly createdAt: Date
+  /** It is being removed: blocked for good, and gone when that has ended. */
+  readonly removingSince?: Date
 }
 
 /** Limits in messages; null: none. */
@@ -145,8 +150,13 @@ export async function createWorkspace(db: Db, vault: Vault, name: string, plan: 
   if (isUuid(clean)) throw new Mistake('A workspace cannot be named like an id.')
   await requirePlan(db, plan)
   const row = await insertWorkspace(db, randomUUIDv7(), clean, plan)
-  if (row === undefined)
-    throw new Mistake(`There is already a workspace named "${clean}".`, { code: 'conflict', field: 'name' })
+  if (row === undefined) {
+    const isGoing = (await workspaceByName(db, clean))?.removing_since != null
+    const words = isGoing
+      ? `The workspace that is named "${clean}" is being removed: the name is free when that has ended.`
+      : `There is already a workspace named "${clean}".`
+    throw new Mistake(words, { code: 'conflict', field: 'name' })
+  }
   return presentWorkspace(vault, row)
 }
 
@@ -154,8 +164,19 @@ export async function listAllWorkspaces(db: Db, vault: Vault): Promise<Workspace
   return (await listWorkspaces(db)).map((row) => presentWorkspace(vault, row))
 }
 
-/** By its id, or its exact name. */
+/** By its id, or its exact name. One that is being removed takes no changes, and shows nothing. */
 export async function findWorkspace(db: Db, vault: Vault, idOrName: string): Promise<Workspace> {
+  const found = await findAnyWorkspace(db, vault, idOrName)
+  if (found.removingSince !== undefined)
+    throw new Mistake(
+      `The workspace "${found.name}" is being removed. \`posthorn workspace remove ${found.id}\` carries that on, and so does the service.`,
+      { code: 'conflict' },
+    )
+  return found
+}
+
+/** Also one that is being removed. */
+export async function findAnyWorkspace(db: Db, vault: Vault, idOrName: string): Promise<Workspace> {
   const row = await (isUuid(idOrName) ? workspaceById(db, idOrName) : workspaceByName(db, idOrName))
   if (row === undefined)
     throw new Mistake(`There is no workspace "${idOrName}"; \`posthorn workspace list\` shows them all.`)
@@ -215,6 +236,33 @@ export async function setPlan(db: Db, name: string, changes: PlanChanges, mustBe
   if (saved === undefined)
     throw new Mistake(`There is a plan "${row.name}" already.`, { code: 'conflict', field: 'name' })
   return presentPlan(saved)
+}
+
+/** For a plan that nothing has. */
+export function removePlanAsOperator({ db }: { readonly db: Db }, actor: string, name: string): Promise<void> {
+  return audited(
+    db,
+    { actor },
+    'plan.removed',
+    async (tx) => {
+      await requirePlan(tx, name)
+      if (name === plainPlan)
+        throw new Mistake(`The plan "${name}" stays: a new workspace has it where no other is named.`, {
+          code: 'conflict',
+        })
+      const users = await workspacesOnPlan(tx, name)
+      if (users.length > 0 || !(await deletePlan(tx, name)))
+        throw new Mistake(whoHas(name, users), { code: 'conflict' })
+    },
+    () => ({ target: name }),
+  )
+}
+
+const namesShown = 10
+function whoHas(plan: string, names: readonly string[]): string {
+  const shown = names.slice(0, namesShown).map((name) => `"${name}"`)
+  const more = names.length > namesShown ? ` and ${names.length - namesShown} more` : ''
+  return `The plan "${plan}" stays, for ${names.length === 1 ? 'a workspace has' : `${names.length} workspaces have`} it: ${shown.join(', ')}${more}. \`posthorn workspace set ... --plan\` gives them another.`
 }
 
 export async function listPlans(db: Db): Promise<Plan[]> {
@@ -286,15 +334,36 @@ export function setPlanAsOperator(
   )
 }
 
+/** Of migration 0001; first workspaces have it, too. */
+const plainPlan = 'unlimited'
+
 async function requirePlan(db: Db, name: string): Promise<void> {
   if ((await findPlan(db, name)) === undefined)
     throw new Mistake(`There is no plan "${name}"; \`posthorn plan list\` shows them all.`, { field: 'plan' })
 }
 
 function presentWorkspace(vault: Vault, row: WorkspaceRow): Workspace {
-  const { id, name, status, plan, route_sealed: sealed, keeps_content: keepsContent, created_at: createdAt } = row
+  const {
+    id,
+    name,
+    status,
+    plan,
+    route_sealed: sealed,
+    keeps_content: keepsContent,
+    created_at: createdAt,
+    removing_since: since,
+  } = row
   const route = sealed === null ? undefined : describeRoute(vault.open(sealed, sealedAs.route(id)))
-  return { id, name, status, plan, ...(route !== undefined && { route }), keepsContent, createdAt }
+  return {
+    id,
+    name,
+    status,
+    plan,
+    ...(route !== undefined && { route }),
+    keepsContent,
+    createdAt,
+    ...(since !== null && { removingSince: since }),
+  }
 }
 
 function describeRoute(text: string): string {
