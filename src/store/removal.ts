@@ -27,9 +27,9 @@ export interface Unfinished {
 const nothingElse = `not u.operator and not exists (select from members x where x.user_id = u.id and x.workspace_id <> $1)`
 const view = sql(
   'removal-view',
-  `select (select count(*) from (select from messages m where m.workspace_id = $1 limit $2) some)::integer messages,
+  `select (select count(*) from (select from messages m where m.workspace_id = $1 limit $2) counted)::integer messages,
           (select count(*) from (select from webhook_endpoints e join webhook_queue q on q.workspace_id = e.workspace_id
-                                  where e.workspace_id = $1 and e.state = 'active' limit $2) some)::integer webhooks,
+                                  where e.workspace_id = $1 and e.state = 'active' limit $2) counted)::integer webhooks,
           array(select d.name from domains d where d.workspace_id = $1 order by d.name) domains,
           array(select u.email from members m join users u on u.id = m.user_id
                  where m.workspace_id = $1 and ${nothingElse} order by u.email_key) logins`,

@@ -137,7 +137,7 @@ function whyNot({ id, name }: Removable, unfinished: Unfinished, cancelled: numb
     armed > 0 && `${armed} may be with the receiver already, whose answer decides`,
   ].filter((part) => part !== false)
   const many = sum(unfinished)
-  const head = `"${name}" was not removed, for ${counted(many, 'message')} of it ${many === 1 ? 'is' : 'are'} not final: ${parts.join(', ')}.`
+  const head = `"${name}" was not removed: ${counted(many, 'message')} of it ${many === 1 ? 'is' : 'are'} not final (${parts.join('; ')}).`
   if (wasAsked)
     return `${head} It is blocked, and ${counted(cancelled, 'message')} ${cancelled === 1 ? 'was' : 'were'} cancelled: give the same command again in a minute.`
   return `${head} Wait until they are; or block it (\`posthorn workspace set ${id} --status blocked\`), which fails each as it comes due; or give --cancel-queued, which blocks it and fails at once what waits.`

@@ -1,0 +1,183 @@
+// A customer leaves, as an operator does it: real processes, one of them killed in the middle.
+import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { makeAdmitter } from '../store/admit.ts'
+import { saveSystemMailbox } from '../workspace/notices.ts'
+import { storeWorld, type StoreWorld } from '../store/store.test-kit.ts'
+import { wholeWorkspace } from '../store/whole-workspace.test-kit.ts'
+
+const command = fileURLToPath(new URL('../../bin/posthorn', import.meta.url))
+let world: StoreWorld
+let folder: string
+let env: NodeJS.ProcessEnv
+
+beforeEach(async () => {
+  world = await storeWorld()
+  folder = mkdtempSync(join(tmpdir(), 'posthorn-remove-'))
+  const { user, password, database, host, port } = world.connection
+  env = {
+    PATH: process.env['PATH'],
+    HOME: process.env['HOME'],
+    DATABASE_URL: `postgres://${user}:${encodeURIComponent(password)}@/${database}?host=${encodeURIComponent(host)}&port=${port}`,
+    POSTHORN_SECRET_KEY: 's'.repeat(32),
+    POSTHORN_DATA_DIR: folder,
+  }
+})
+afterEach(async () => {
+  await world.close()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+interface Ended {
+  readonly status: number
+  readonly out: string
+  readonly err: string
+}
+const posthorn = (...args: readonly string[]): Promise<Ended> =>
+  new Promise((resolve) => {
+    execFile(command, args, { env }, (error, out, err) =>
+      resolve({ status: typeof error?.code === 'number' ? error.code : error === null ? 0 : -1, out, err }),
+    )
+  })
+const workspaces = async () =>
+  (await world.db.run<{ name: string }>('select name from workspaces order by name')).map(({ name }) => name)
+const messages = (workspace: string) =>
+  world.value<number>('select count(*)::integer from messages where workspace_id = $1', [workspace])
+
+test('it is told first what would go; with --yes it goes, and its name is free', async () => {
+  const { workspaceId } = await wholeWorkspace(world, 'shop')
+  await wholeWorkspace(world, 'other')
+  const told = await posthorn('workspace', 'remove', 'shop')
+  expect(told).toEqual({
+    status: 1,
+    out: '',
+    err: `posthorn: Nothing was removed: give --yes to remove "shop" (${workspaceId}) for good, with 3 messages, the domain w1.example and the login of only@shop.example, who belongs to no other workspace; 1100 webhooks that wait to be posted would go unposted.\n`,
+  })
+  expect(await messages(workspaceId)).toBe(3)
+
+  const { status, out, err } = await posthorn('workspace', 'remove', 'shop', '--yes', '--json')
+  expect([status, err]).toEqual([0, ''])
+  expect(JSON.parse(out)).toEqual({
+    id: workspaceId,
+    name: 'shop',
+    cancelled: 0,
+    rows: expect.any(Number) as number,
+  })
+  expect(await workspaces()).toEqual(['other'])
+  expect(await posthorn('workspace', 'remove', 'shop', '--yes')).toMatchObject({
+    status: 1,
+    err: 'posthorn: There is no workspace "shop"; `posthorn workspace list` shows them all.\n',
+  })
+  expect(await posthorn('workspace', 'create', '--name', 'shop')).toMatchObject({ status: 0 })
+  const audit = await world.db.run<{ line: string }>(
+    `select concat_ws(' ', action, target = $1) line from audit_log where actor like 'operator:%' and action like 'workspace.%' and workspace_id is null
+      order by at, id`,
+    [workspaceId],
+  )
+  expect(audit.map(({ line }) => line).slice(-3)).toEqual([
+    'workspace.removal_begun t',
+    'workspace.removed t',
+    'workspace.created f',
+  ])
+})
+
+test('mail that is not final keeps it, and the operator is told how much and what to do; what waits is cancelled on demand alone', async () => {
+  const shop = await wholeWorkspace(world, 'shop')
+  const admitter = makeAdmitter(world.db)
+  for (let n = 0; n < 2; n++) await admitter.admit(world.submission(shop))
+  const [armed] = await world.claimed(shop, [{ armed: true }])
+  const refused = await posthorn('workspace', 'remove', 'shop', '--yes')
+  expect([refused.status, refused.out]).toEqual([1, ''])
+  expect(refused.err).toBe(
+    `posthorn: "shop" was not removed: 3 messages of it are not final (2 wait in the queue; 1 may be with the receiver already, whose answer decides). Wait until they are; or block it (\`posthorn workspace set ${shop.workspaceId} --status blocked\`), which fails each as it comes due; or give --cancel-queued, which blocks it and fails at once what waits.\n`,
+  )
+  expect((await posthorn('workspace', 'show', 'shop')).out).toContain('active')
+
+  const cancelled = await posthorn('workspace', 'remove', 'shop', '--cancel-queued', '--yes')
+  expect(cancelled.err).toBe(
+    'posthorn: "shop" was not removed: 1 message of it is not final (1 may be with the receiver already, whose answer decides). It is blocked, and 2 messages were cancelled: give the same command again in a minute.\n',
+  )
+  expect((await posthorn('workspace', 'show', 'shop')).out).toContain('blocked')
+  expect(await messages(shop.workspaceId)).toBe(6)
+
+  await world.db.run('delete from outbound where message_id = $1', [armed?.id])
+  await world.db.run(
+    `update messages set status = 'sent', finished_at = app_now() where status = 'sending' and workspace_id = $1`,
+    [shop.workspaceId],
+  )
+  expect((await posthorn('workspace', 'remove', 'shop', '--yes')).out).toMatch(/^Removed: shop \(/)
+})
+
+test('behind a restored database nothing is cancelled, for it may have been sent', async () => {
+  const shop = await wholeWorkspace(world, 'shop')
+  await makeAdmitter(world.db).admit(world.submission(shop))
+  await world.db.run(`insert into delivery_stops (kind, reason) values ('fence', 'restored')`)
+  const { status, err } = await posthorn('workspace', 'remove', 'shop', '--cancel-queued', '--yes')
+  expect([status, err]).toEqual([1, expect.stringContaining('posthorn recover')])
+  expect((await posthorn('workspace', 'show', 'shop')).out).toContain('active')
+})
+
+test('killed in the middle, it takes no changes, and the same command carries it on', async () => {
+  const { workspaceId } = await wholeWorkspace(world, 'shop')
+  const session = await world.session()
+  await session.query('begin; lock table suppressions in access exclusive mode')
+  const removing = spawn(command, ['workspace', 'remove', 'shop', '--yes'], { env, stdio: 'ignore', detached: true })
+  await world.untilSomebodyWaits()
+  process.kill(-(removing.pid as number), 'SIGKILL')
+  await once(removing, 'exit')
+  await session.query('commit')
+
+  expect(await messages(workspaceId)).toBe(0)
+  expect(await workspaces()).toEqual(['shop'])
+  expect((await posthorn('workspace', 'list')).out).toMatch(/shop +removing/)
+  expect((await posthorn('workspace', 'show', 'shop')).out).toContain('being removed since')
+  for (const args of [
+    ['workspace', 'set', 'shop', '--status', 'active'],
+    ['key', 'create', 'shop', '--name', 'k', '--scope', 'mail.send'],
+    ['domain', 'add', 'shop', 'example.org'],
+  ])
+    expect(await posthorn(...args)).toMatchObject({
+      status: 1,
+      err: `posthorn: The workspace "shop" is being removed. \`posthorn workspace remove ${workspaceId}\` carries that on, and so does the service.\n`,
+    })
+  expect((await posthorn('workspace', 'create', '--name', 'shop')).err).toBe(
+    'posthorn: The workspace that is named "shop" is being removed: the name is free when that has ended.\n',
+  )
+  // It was asked whether that is wanted: no more.
+  expect(await posthorn('workspace', 'remove', 'shop')).toMatchObject({ status: 0 })
+  expect(await workspaces()).toEqual([])
+})
+
+test("the installation's own workspace stays: nobody would be told of a lost password any more", async () => {
+  const own = await wholeWorkspace(world, 'own')
+  await saveSystemMailbox(world.db, own.workspaceId, own.mailboxId)
+  const named = await wholeWorkspace(world, 'named')
+  env['POSTHORN_SYSTEM_MAILBOX'] = named.mailboxId
+  for (const name of ['own', 'named'])
+    expect(await posthorn('workspace', 'remove', name, '--yes')).toMatchObject({
+      status: 1,
+      err: `posthorn: The installation sends its own mail, such as password resets, from a mailbox of "${name}"; it stays.\n`,
+    })
+})
+
+test('a plan that nothing has is removed; else it is told what has it, and the plain one stays', async () => {
+  for (const name of ['gold', 'silver']) await posthorn('plan', 'set', name)
+  for (const name of ['Shop', 'Baker']) await posthorn('workspace', 'create', '--name', name, '--plan', 'gold')
+  expect(await posthorn('plan', 'remove', 'gold')).toEqual({
+    status: 1,
+    out: '',
+    err: 'posthorn: The plan "gold" stays, for 2 workspaces have it: "Baker", "Shop". `posthorn workspace set ... --plan` gives them another.\n',
+  })
+  expect((await posthorn('plan', 'remove', 'silver', '--json')).out).toBe('{\n  "removed": "silver"\n}\n')
+  expect((await posthorn('plan', 'remove', 'silver')).err).toContain('There is no plan "silver"')
+  expect((await posthorn('plan', 'remove', 'unlimited')).err).toBe(
+    'posthorn: The plan "unlimited" stays: a new workspace has it where no other is named.\n',
+  )
+  const audit = await world.value(`select string_agg(target, ',') from audit_log where action = 'plan.removed'`)
+  expect(audit).toBe('silver')
+})
