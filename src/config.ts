@@ -850,6 +850,9 @@ export const limits = {
   removalRounds: 20,
   /** How long rows are looked for that come behind it, from what was under way elsewhere. */
   removedSweptMs: 48 * 3600_000,
+  /** How long reports about its mail are known for such, and so many of the newest. */
+  removedKnownMs: 30 * 24 * 3600_000,
+  removedKnownMax: 1_000,
   /** Until where messages are counted for whoever is asked whether they may go. */
   removalMessagesCounted: 100_000,
   /** Between the tries to take off a partition that somebody was using. */

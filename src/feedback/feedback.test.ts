@@ -7,6 +7,7 @@ import type { Claim, MessageId } from '../domain/message.ts'
 import type { MessageEvidence, ProviderReport } from '../domain/provider-report.ts'
 import { makeToken } from '../mail/return-path.ts'
 import { makeRecorder } from '../store/outbound.ts'
+import { beginRemoval, carryOnRemoval } from '../store/removal.ts'
 import { makeReportRecorder, pruneReports, type RelayRoute } from '../store/reports.ts'
 import { makeReturnPathKeys, rotateReturnPathKey } from '../store/return-path-keys.ts'
 import { storeWorld, type Sender, type StoreWorld } from '../store/store.test-kit.ts'
@@ -140,6 +141,19 @@ describe('a report of a feed', () => {
     await watched.receiveFed({ name: 'ses', route: 'installation' }, [{ ...bounce(byId('R-5')), reply }])
     expect(lines).toMatchObject([{ outcome: 'recorded', type: 'soft_bounce', bounce: 'policy', domain: 'example.org' }])
     expect(JSON.stringify(lines)).not.toContain('@')
+  })
+
+  test('about mail of a workspace that was removed is answered, and kept nowhere', async () => {
+    const id = await relayed('installation', 'R-6')
+    const key = await makeReturnPathKeys(world.db, vault).at(new Date())
+    const token: MessageEvidence = { by: 'token', token: makeToken(key, id, sender.workspaceId) }
+    await beginRemoval(world.db, sender.workspaceId, 'operator:test')
+    await carryOnRemoval(world.db, sender.workspaceId, 'operator:test')
+    const feed = { name: 'ses', route: 'installation' } as const
+    expect(await feedback.receiveFed(feed, [bounce(byId('R-6'), token)])).toEqual(['unknown_message'])
+    expect(await unmatched()).toEqual([])
+    expect(await feedback.receiveFed(feed, [bounce(byId('R-6'))])).toEqual(['unknown_message'])
+    expect(await unmatched()).toEqual([['unknown_message', 'ses']])
   })
 
   test('that could mean two messages means none', async () => {

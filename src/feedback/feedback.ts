@@ -10,6 +10,7 @@ import {
   findRelayed,
   findReported,
   isReturnPathHost,
+  readRemoved,
   type RelayRoute,
   type Reported,
   type ReportAnswer,
@@ -66,6 +67,8 @@ export type FeedAnswer = ReportAnswer | UnmatchedReason | 'no_event'
 export interface Feedback {
   /** Undefined for every address but return paths that we wrote, the complaint address and postmaster. */
   addresseeOf(address: string): Promise<Addressee | undefined>
+  /** Of an address that is nobody's: we wrote it, for a message of a workspace that was removed meanwhile. Whoever writes there guesses nothing. */
+  isOfRemoved(address: string): Promise<boolean>
   /**
    * Resolves to `kept` when what the mail reports is committed for all whom it is for, to `later` where the sender is to come again. Rejects when that is not known:
    * the same again does no harm.
@@ -90,6 +93,18 @@ export function makeFeedback(tools: FeedbackTools): Feedback {
     if (key === undefined) return undefined
     const message = await findReported(db, token.messageId)
     return message !== undefined && isGenuine(token, key, message.workspaceId) ? message : undefined
+  }
+
+  const wasRemoved = async (text: string): Promise<boolean> => {
+    const token = readToken(text)
+    const key = token && (await tools.keys.named(token.keyId))
+    if (token === undefined || key === undefined) return false
+    return (await readRemoved(db)).some((workspace) => isGenuine(token, key, workspace))
+  }
+  /** Nothing of a removed workspace is kept, also not what is said about its mail. */
+  const isAboutRemoved = async ({ evidence }: ProviderReport): Promise<boolean> => {
+    for (const each of evidence) if (each.by === 'token' && (await wasRemoved(each.token))) return true
+    return false
   }
 
   const addresseeOf = async (address: string): Promise<Addressee | undefined> => {
@@ -156,7 +171,7 @@ export function makeFeedback(tools: FeedbackTools): Feedback {
         evidence.by === 'token' ? messageOfToken(evidence.token) : undefined,
       )
       if (message === undefined) {
-        await keep(unmatchedMail(mail, 'unknown_message', {}))
+        if (!(await isAboutRemoved(report))) await keep(unmatchedMail(mail, 'unknown_message', {}))
         continue
       }
       // Only for a message of ours are strangers' DNS servers asked.
@@ -183,7 +198,8 @@ export function makeFeedback(tools: FeedbackTools): Feedback {
         ? messageOfToken(evidence.token)
         : findRelayed(db, feed.route, evidence.providerMessageId),
     )
-    if (message === undefined) return unmatched('unknown_message', {})
+    if (message === undefined)
+      return (await isAboutRemoved(report)) ? 'unknown_message' : unmatched('unknown_message', {})
     const ours = feed.route === 'installation' ? !message.hasOwnRoute : feed.route === message.workspaceId
     if (!ours) return unmatched('other_route', { messageId: message.id })
     const row = rowOf(report, message)
@@ -194,6 +210,7 @@ export function makeFeedback(tools: FeedbackTools): Feedback {
 
   return {
     addresseeOf,
+    isOfRemoved: (address) => wasRemoved(address.slice(0, address.lastIndexOf('@'))),
     receive: async ({ sender, addressees, content }) => {
       const report = readReport(content)
       for (const addressee of distinct(addressees)) {

@@ -11,6 +11,7 @@ import { handOver, type OwnMail } from '../deliver/hand-over.ts'
 import type { Claim, MessageId } from '../domain/message.ts'
 import { pageUnmatchedFeedback, makeFeedback, makeReporterCheck } from '../feedback/feedback.ts'
 import { makeToken } from '../mail/return-path.ts'
+import { beginRemoval, carryOnRemoval } from '../store/removal.ts'
 import { makeReportRecorder } from '../store/reports.ts'
 import { makeReturnPathKeys } from '../store/return-path-keys.ts'
 import { storeWorld, type Sender, type StoreWorld } from '../store/store.test-kit.ts'
@@ -169,6 +170,27 @@ const suppressed = async () =>
 const unmatched = async () => (await pageUnmatchedFeedback(world.db, 100)).items.map(({ reason }) => reason)
 
 describe('who is there', () => {
+  test('nobody at a return path of a workspace that was removed: a late bounce is refused, told nothing, kept nowhere, and is no guess', async () => {
+    const message = await sent()
+    await world.db.run('delete from outbound where message_id = $1', [message.id])
+    const { workspaceId } = sender
+    expect(await beginRemoval(world.db, workspaceId, 'operator:test')).toBe(true)
+    await world.db.run('delete from messages where workspace_id = $1', [workspaceId])
+    const late = () => hand({ from: '', to: message.address, content: dsn(message) })
+    const nobody = 'rcpt: 550 5.1.1 No such address here, and nothing is relayed'
+    expect(await late()).toBe(nobody) // in the middle of it
+    expect(await carryOnRemoval(world.db, workspaceId, 'operator:test')).toBe(true)
+    for (let n = 0; n < limits.feedbackGuessesMax; n++) expect(await late()).toBe(nobody)
+    // The same network still brings reports about others.
+    sender = await world.sender()
+    const other = await sent()
+    expect(await hand({ from: '', to: other.address, content: dsn(other) })).toBe('250')
+    expect(await events(other)).toEqual(['message.hard_bounced'])
+    // A complaint about it is taken, and nothing of it is kept.
+    expect(await hand({ from: 'fbl@loop.example', to: 'complaints@node.test', content: arf(message) })).toBe('250')
+    expect(await unmatched()).toEqual([])
+  })
+
   test('return paths and the complaint address, in any case; nobody else, and nothing is relayed', async () => {
     const message = await sent()
     const note = crlf('Subject: hello\n\nhello\n')

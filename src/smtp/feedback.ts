@@ -13,7 +13,7 @@ export interface FeedbackServerOptions extends Pick<
   'host' | 'port' | 'from' | 'tls' | 'renewed' | 'proxies'
 > {
   readonly hostname: string
-  readonly feedback: Pick<Feedback, 'addresseeOf' | 'receive'>
+  readonly feedback: Pick<Feedback, 'addresseeOf' | 'isOfRemoved' | 'receive'>
   readonly log: Log
   readonly now?: () => number
 }
@@ -46,7 +46,8 @@ export function feedbackServer(options: FeedbackServerOptions): SmtpServer {
         if (guesses.areTooMany(network)) return tooManyGuesses
         const addressee = await feedback.addresseeOf(recipient)
         if (addressee === undefined) {
-          guesses.count(network)
+          // A provider that bounces the last mails of a removed workspace also brings reports of others.
+          if (!(await feedback.isOfRemoved(recipient))) guesses.count(network)
           return nobodyHere
         }
         addressees.set(recipient, addressee)

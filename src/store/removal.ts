@@ -313,5 +313,5 @@ export async function carryOnRemovals(db: Db): Promise<void> {
 }
 
 export async function forgetRemovals(db: Db): Promise<void> {
-  await db.rows(forget, [limits.removedSweptMs])
+  await db.rows(forget, [limits.removedKnownMs])
 }

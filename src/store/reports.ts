@@ -41,6 +41,15 @@ const byProviderId = sql(
     where r.route = $1 and r.provider_id = $2 limit 2`,
 )
 const byReturnPath = sql('find-return-path', 'select 1 from domains where return_path_host = $1 limit 1')
+const removed = sql(
+  'removed-workspaces',
+  `(select w.id from workspaces w where w.removing_since is not null)
+   union all (select r.id from removed_workspaces r order by r.removed_at desc limit $1)`,
+)
+
+/** Those that are being removed, and the newest of those that are gone: their messages cannot say any more whose they were. */
+export const readRemoved = async (db: Db): Promise<WorkspaceId[]> =>
+  (await db.rows<{ id: WorkspaceId }>(removed, [limits.removedKnownMax])).map(({ id }) => id)
 
 /** By the id in a token, which is not proven yet: this says whose it would be. */
 export async function findReported(db: Db, id: string): Promise<Reported | undefined> {
