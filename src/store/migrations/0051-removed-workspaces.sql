@@ -14,7 +14,7 @@ create table removed_workspaces (
 );
 
 -- An admission holds the row of quota until it is committed: behind this lock all that was admitted is seen, and behind this commit nothing is.
-create function begin_removal_1(space uuid) returns text language plpgsql as $$
+create or replace function begin_removal_1(space uuid) returns text language plpgsql as $$
 begin
   perform 1 from usage u where u.workspace_id = space for update;
   if exists (select from outbound o where o.workspace_id = space and o.lease_until is null and o.attempts >= 0)
@@ -28,7 +28,7 @@ end $$;
 
 -- What waits, and nobody has claimed: it was surely not sent. As a claim fails the mail of a blocked workspace. Behind a restored database, or another timeline,
 -- what waits may have been sent: then none.
-create function cancel_waiting_1(space uuid, most integer) returns integer language plpgsql as $$
+create or replace function cancel_waiting_1(space uuid, most integer) returns integer language plpgsql as $$
 declare
   now_at timestamptz := app_now();
   ids uuid[];
@@ -62,7 +62,7 @@ begin
 end $$;
 
 -- The table itself, or its partitions, and those that retention has taken off and not dropped yet.
-create function leaves_of_1(parent text) returns setof text language sql stable as $$
+create or replace function leaves_of_1(parent text) returns setof text language sql stable as $$
   select c.relname::text from pg_class c
    where c.relnamespace = current_schema()::regnamespace and c.relkind = 'r'
      and (c.relname = parent or c.relname like 'expired\_' || replace(parent, '_', '\_') || '\_20%'
@@ -72,7 +72,7 @@ $$;
 
 -- Up to so many rows, in the order of those keys, from where the last bite ended: behind it lies what is gone, and cannot be cleaned up yet. What somebody has
 -- locked is passed by: nobody waits for us, nor we for them.
-create function erase_rows_1(parent text, keys text[], space uuid, most integer, from_leaf text, from_keys text[])
+create or replace function erase_rows_1(parent text, keys text[], space uuid, most integer, from_leaf text, from_keys text[])
   returns table (many integer, leaf text, last text[]) language plpgsql as $$
 declare
   named constant text := (select string_agg(format(', %I', k), '') from unnest(keys) k);
@@ -101,7 +101,7 @@ begin
 end $$;
 
 -- The same of contents or attachments, with their blobs, which name no workspace: no more than a few of those, for they are big.
-create function erase_contents_1(parent text, blob_column text, space uuid, most integer, blobs_most integer, from_leaf text, from_message uuid)
+create or replace function erase_contents_1(parent text, blob_column text, space uuid, most integer, blobs_most integer, from_leaf text, from_message uuid)
   returns table (many integer, leaf text, last uuid) language plpgsql as $$
 declare
   ids uuid[];
@@ -133,7 +133,7 @@ begin
 end $$;
 
 -- Names a table that has a row of it yet, whichever release made that table; else the workspace is gone. What has no index for it is walked before.
-create function end_removal_1(space uuid) returns text language plpgsql as $$
+create or replace function end_removal_1(space uuid) returns text language plpgsql as $$
 declare
   name text;
   waits boolean;
