@@ -12,8 +12,10 @@ import { selfSigned } from '../base/certificate.ts'
 import { makeVault, sealedAs } from '../base/secret.ts'
 import { limits, readSettings, type Settings } from '../config.ts'
 import { providerOf } from '../deliver/deliver.ts'
+import type { WorkspaceId } from '../domain/message.ts'
 import { setDrain } from '../store/fence.ts'
 import { noteBackup } from '../store/last-backup.ts'
+import { beginRemoval, carryOnRemoval } from '../store/removal.ts'
 import { storeWorld, type StoreWorld } from '../store/store.test-kit.ts'
 import { checkDatabase } from './database-checks.ts'
 import { checkNames, examine, type Check, type CheckName, type DoctorTools } from './doctor.ts'
@@ -477,6 +479,13 @@ describe('what is broken is found, and what to do is said', () => {
     expect(bad?.detail).toContain('does not take the login of me (535 5.7.8 no)')
     expect(bad?.detail).toContain(`the route of ${names[0]} and 1 more (posthorn workspace set W --route -)`)
     expect(bad?.detail).not.toMatch(/secret|good\.example/)
+    // One that was made by mistake keeps the check red until it is removed.
+    for (const name of names) {
+      const id = await world.value<WorkspaceId>('select id from workspaces where name = $1', [name])
+      expect(await beginRemoval(world.db, id, 'operator:test')).toBe(true)
+      if (name === names[0]) await carryOnRemoval(world.db, id, 'operator:test') // of the other it is under way
+    }
+    expect(await look()).toMatchObject({ status: 'ok' })
     for (let n = 0; n < limits.doctorRelaysVisited; n++) await routed(`smtp://u${n}:p@good.example`)
     expect((await look())?.detail).toMatch(/ Only 50 were visited\.$/)
     expect(asked).toHaveLength(limits.doctorRelaysVisited)

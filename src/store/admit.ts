@@ -85,6 +85,26 @@ const withScans = sql(
 )
 const isTooLate = (error: unknown): boolean => error instanceof Error && (error as { code?: unknown }).code === 'PH002'
 
+/** What a caller hears whose workspace was removed since its key was looked at: it has no row of quota, so nothing is answered for it. */
+const ofNoWorkspace: Admission = {
+  admitted: false,
+  sender: null,
+  suppressed: false,
+  repeated_id: null,
+  repeated_ids: null,
+  repeated_hash: null,
+  at: new Date(0),
+  hourly: null,
+  daily: null,
+  monthly: null,
+  hour_used: 0,
+  day_used: 0,
+  month_used: 0,
+  hour_resets: null,
+  day_resets: 0,
+  month_resets: 0,
+}
+
 /** How much time a statement takes: a group that has not as much left would make those late that were sent with it. */
 interface Pace {
   needMs: number
@@ -144,6 +164,8 @@ async function admitBatch(
     const known = { ...quota, admitted, sender, suppressed, repeated_id, repeated_ids, repeated_hash }
     ;(answers[at] as Admission[])[row.n - (firstOf.get(at) as number)] = known
   }
+  for (const at of firstOf.keys())
+    if (answers[at]?.length === 0) answers[at] = (groups[at] as Queued).rows.map(() => ofNoWorkspace)
   return answers
 }
 

@@ -43,12 +43,14 @@ export interface RefusalFilter {
   readonly to?: Date
 }
 
+// Not of a workspace that is being removed, or gone: a session may outlive it.
 const insert = sql(
   'note-refusals',
   `insert into refused_submissions (workspace_id, id, source, code, recipient_domain, field, error, caller_id, request_id)
    select r.w, ${dated('r.id')}, r.source, r.code, r.domain, r.field, r.error, r.caller, r.request
      from json_to_recordset($1::text::json)
-       as r (w uuid, id uuid, source text, code text, domain text, field text, error text, caller uuid, request text)`,
+       as r (w uuid, id uuid, source text, code text, domain text, field text, error text, caller uuid, request text)
+       cross join lateral (select from workspaces x where x.id = r.w and x.removing_since is null limit 1) stays`,
 )
 const columns =
   'r.id, r.at, r.source, r.code, r.recipient_domain "recipientDomain", r.field, r.error, r.caller_id "callerId", r.request_id "requestId"'

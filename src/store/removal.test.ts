@@ -1,12 +1,14 @@
 // A workspace that is removed is gone from every table, whatever happens on the way; and nothing else is.
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { silentLog } from '../base/log.ts'
 import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
-import { AdmissionTooLate, makeAdmitter } from './admit.ts'
+import { makeAdmitter } from './admit.ts'
 import type { Db } from './database.ts'
 import { keepHouse } from './housekeeping.ts'
 import { makeRecorder } from './outbound.ts'
 import { beginRemoval, cancelWaiting, carryOnRemoval, readUnfinished, removedFrom } from './removal.ts'
+import { makeRefusalBook } from './refused-submissions.ts'
 import { makeReportRecorder } from './reports.ts'
 import type { StoreWorld } from './store.test-kit.ts'
 import { storeWorld } from './store.test-kit.ts'
@@ -214,7 +216,7 @@ describe('mail that is not final', () => {
       admitter.admit(world.submission(shop)),
       admitter.admit(world.submission(other)),
     ])
-    expect(refused).toMatchObject({ status: 'rejected', reason: expect.any(AdmissionTooLate) as Error })
+    expect(refused).toMatchObject({ status: 'fulfilled', value: { admitted: false, sender: null } })
     expect(welcome).toMatchObject({ status: 'fulfilled', value: { admitted: true } })
     expect(
       await world.value('select count(*)::integer from outbound where workspace_id = $1', [shop.workspaceId]),
@@ -364,6 +366,20 @@ describe('what comes behind it', () => {
     await world.db.run(`delete from installation where name = 'housekeeping_clock'`)
     await keepHouse(world.db, retention)
     expect(await world.value('select count(*)::integer from removed_workspaces')).toBe(0)
+  })
+
+  test('a refusal of a session that outlives it is not kept, and those of others are', async () => {
+    const shop = await wholeWorkspace(world, 'shop')
+    const other = await world.sender()
+    await begin(shop)
+    await carryOn(shop)
+    const faults: unknown[] = []
+    const book = makeRefusalBook(world.db, { ...silentLog, fault: (...told) => void faults.push(told) })
+    for (const { workspaceId } of [shop, other]) book.note({ workspaceId, source: 'smtp', code: 'mailbox_not_active' })
+    await book.quiet()
+    expect(faults).toEqual([])
+    expect(await rowsOf(shop.workspaceId)).toEqual({})
+    expect((await rowsOf(other.workspaceId))['refused_submissions']).toBe(1)
   })
 
   test('its name is free again, and the new one has nothing of it', async () => {

@@ -301,7 +301,9 @@ export async function carryOnRemoval(
     )
     if (left === 'removed' || left === 'gone') return true
   }
-  throw new Error(`workspace ${workspace} is not removed to its end: ${left} has rows of it yet`)
+  throw new Error(
+    `workspace ${workspace} is not removed to its end: ${left} has rows of it yet. The same command carries it on, and so does the service`,
+  )
 }
 
 /** What commands have begun and not ended; and rows that came behind a removal, from what was under way elsewhere. */

@@ -204,7 +204,8 @@ export async function setWorkspace(
   // What has been dropped so far, perhaps only by name, does not come back with the switch.
   if (keepsContent === true) await dropUnwantedContents(db)
   const row = await updateWorkspace(db, id, { plan, status, keepsContent, ...(route !== undefined && { route }) })
-  if (row === undefined) throw new Mistake(`There is no workspace ${id}.`, { code: 'not_found' })
+  if (row === undefined)
+    throw new Mistake(`There is no workspace ${id}, or it is being removed.`, { code: 'not_found' })
   return presentWorkspace(vault, row)
 }
 
