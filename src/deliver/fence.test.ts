@@ -11,6 +11,7 @@ import type { Claim } from '../domain/message.ts'
 import { listen, type Ask } from '../store/database.ts'
 import { liftFence, readStops, setDrain } from '../store/fence.ts'
 import type { Ending } from '../store/outbound.ts'
+import { beginRemoval, carryOnRemoval } from '../store/removal.ts'
 import { storeWorld, type Sender, type StoreWorld } from '../store/store.test-kit.ts'
 import { makeFence, type Fence, type FenceTools, type NodeState } from './fence.ts'
 import { openJournal } from './journal.ts'
@@ -133,6 +134,24 @@ const accepted = (claim: Claim): Ending => ({
 })
 const statusOf = ({ id }: Claim) => world.value<string>('select status from messages where id = $1', [id])
 const reasons = async () => (await readStops(world.db.rows)).map(({ kind, reason }) => `${kind} ${reason}`)
+
+test('a reply about a message that is nowhere is told by the log, but not where its workspace was removed: the journal is empty in the end', async () => {
+  const stays = await armed()
+  const leaves = await world.sender()
+  const [gone] = (await world.claimed(leaves, [{ armed: true }])) as Claim[] as [Claim]
+  await world.db.run('delete from outbound')
+  await world.db.run('delete from messages where id = any ($1)', [[stays.id, gone.id]])
+  const { workspaceId } = leaves
+  expect(await beginRemoval(world.db, workspaceId, 'operator:test')).toBe(true)
+  await carryOnRemoval(world.db, workspaceId, 'operator:test')
+  const own = await lifeIn(await delivered(3, [accepted(stays), { ...accepted(gone), workspaceId }]))
+  const faults: unknown[] = []
+  const fence = fenceOf(own, undefined, { ...silentLog, fault: (_what, _error, facts) => void faults.push(facts) })
+  await fence.start()
+  await until(fence, () => fence.isOpen())
+  expect(faults).toEqual([{ messageId: stays.id, outcome: 'accepted' }])
+  expect(own.journal.size).toBe(0)
+})
 
 test('stopped in the middle of a look, it says nothing of a fault: operators count them', async () => {
   const own = await lifeIn(await delivered(3))

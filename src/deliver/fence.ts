@@ -16,6 +16,7 @@ import {
 } from '../store/fence.ts'
 import { limits } from '../config.ts'
 import type { Ending } from '../store/outbound.ts'
+import { readRemoved } from '../store/reports.ts'
 import type { Journal } from './journal.ts'
 import type { MarkRecord, NodeFile } from './mark.ts'
 
@@ -158,8 +159,9 @@ export function makeFence(tools: FenceTools): Fence {
 
   const tell = async (ask: Ask, journal: Journal, endings: readonly Ending[]): Promise<void> => {
     const answers = await replayEndings(ask, endings)
+    const removed = answers.includes('gone') ? await readRemoved(ask) : []
     for (const [at, ending] of endings.entries()) {
-      if (answers[at] === 'gone')
+      if (answers[at] === 'gone' && !removed.includes(ending.workspaceId))
         // Each with its own words, so that the log writes every one: nothing else tells of it.
         log.fault('journal', new Error(`the database knows nothing of ${ending.id}, which a server has answered`), {
           messageId: ending.id,

@@ -99,7 +99,7 @@ export function makeFeedback(tools: FeedbackTools): Feedback {
     const token = readToken(text)
     const key = token && (await tools.keys.named(token.keyId))
     if (token === undefined || key === undefined) return false
-    return (await readRemoved(db)).some((workspace) => isGenuine(token, key, workspace))
+    return (await readRemoved(db.rows)).some((workspace) => isGenuine(token, key, workspace))
   }
   /** Nothing of a removed workspace is kept, also not what is said about its mail. */
   const isAboutRemoved = async ({ evidence }: ProviderReport): Promise<boolean> => {

@@ -4,7 +4,7 @@ import { limits } from '../config.ts'
 import { Batch } from '../base/batch.ts'
 import { reportEvents } from '../domain/event.ts'
 import type { DeliveryEventType, MessageId, WorkspaceId } from '../domain/message.ts'
-import { repeating, sql, mayBlameRows, type Db } from './database.ts'
+import { repeating, sql, mayBlameRows, type Ask, type Db } from './database.ts'
 
 /** Whose relay an id came from: a workspace's own, or the installation's. */
 export type RelayRoute = WorkspaceId | 'installation'
@@ -48,8 +48,8 @@ const removed = sql(
 )
 
 /** Those that are being removed, and the newest of those that are gone: their messages cannot say any more whose they were. */
-export const readRemoved = async (db: Db): Promise<WorkspaceId[]> =>
-  (await db.rows<{ id: WorkspaceId }>(removed, [limits.removedKnownMax])).map(({ id }) => id)
+export const readRemoved = async (ask: Ask): Promise<WorkspaceId[]> =>
+  (await ask<{ id: WorkspaceId }>(removed, [limits.removedKnownMax])).map(({ id }) => id)
 
 /** By the id in a token, which is not proven yet: this says whose it would be. */
 export async function findReported(db: Db, id: string): Promise<Reported | undefined> {
