@@ -1,10 +1,12 @@
-// The workspace's webhook endpoint, and the words that stand on every page where it matters that it was disabled by itself.
+// The workspace's webhook endpoint, and the words that stand on every page where it matters that it gets nothing: it was disabled by itself, or
+// nothing has got through for long.
 import { useQuery, type UseQueryResult } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { Webhook } from 'lucide-react'
 import { ApiError, get } from '../api.ts'
 import type { WebhookEndpoint } from '../shapes.ts'
-import { Time } from '../ui/time.tsx'
+import { Notice } from '../ui/notice.tsx'
+import { Time, useNow } from '../ui/time.tsx'
 
 /** Null where there is none. */
 export function useEndpoint(enabled = true): UseQueryResult<WebhookEndpoint | null> {
@@ -29,36 +31,51 @@ export const disableReasons = {
   no_success: 'No try has succeeded for 120 hours.',
 } as const
 
+/** A receiver that is being put in place anew misses a try or two; an event that fails has been tried four times by then. */
+const longMs = 60 * 60_000
+
 /** Nothing while all is well, or where a person disabled it. */
 export function WebhookTrouble({ endpoint }: { readonly endpoint: WebhookEndpoint | null | undefined }) {
-  const { reason, disabledAt } = endpoint ?? {}
+  const now = useNow(60_000)
+  const { state, reason, disabledAt, failingSince } = endpoint ?? {}
+  if (state === 'active') {
+    if (failingSince === undefined || now - Date.parse(failingSince) < longMs) return null
+    return (
+      <Notice label="Webhook failing" title="Your server takes no events" icon={Webhook}>
+        <p>
+          A try at the webhook endpoint failed <Time at={failingSince} />, and none has succeeded since. Each event is
+          tried eight times within 28 hours; after 120 hours without a success the endpoint is disabled. Mail is sent as
+          before, and events are kept.
+        </p>
+        <p>
+          What your server answers stands in the log on the <WebhookLink />. When it works again, send again there what
+          it has missed.
+        </p>
+      </Notice>
+    )
+  }
   if (reason === undefined || reason === 'by_hand') return null
   return (
-    <section
-      aria-label="Webhook disabled"
-      className="flex gap-3 rounded-xl border border-bad/40 bg-bad-wash p-4 sm:p-5"
-    >
-      <Webhook aria-hidden className="mt-0.5 size-5 shrink-0 text-bad" />
-      <div className="grid gap-2">
-        <h2 className="font-semibold text-bad">Your server gets no more events</h2>
-        <p className="max-w-2xl text-sm">
-          The webhook endpoint was disabled by itself
-          {disabledAt !== undefined && (
-            <>
-              {' '}
-              <Time at={disabledAt} />
-            </>
-          )}
-          . {disableReasons[reason]} Mail is sent as before, and events are kept.
-        </p>
-        <p className="max-w-2xl text-sm">
-          When the receiver works again, enable the endpoint on the{' '}
-          <Link to="/webhook" className="text-accent underline">
-            webhook page
-          </Link>{' '}
-          and send again what it has missed.
-        </p>
-      </div>
-    </section>
+    <Notice label="Webhook disabled" title="Your server gets no more events" icon={Webhook}>
+      <p>
+        The webhook endpoint was disabled by itself
+        {disabledAt !== undefined && (
+          <>
+            {' '}
+            <Time at={disabledAt} />
+          </>
+        )}
+        . {disableReasons[reason]} Mail is sent as before, and events are kept.
+      </p>
+      <p>
+        When the receiver works again, enable the endpoint on the <WebhookLink /> and send again what it has missed.
+      </p>
+    </Notice>
   )
 }
+
+const WebhookLink = () => (
+  <Link to="/webhook" className="text-accent underline">
+    webhook page
+  </Link>
+)

@@ -132,7 +132,9 @@ function Endpoint({ endpoint }: { readonly endpoint: WebhookEndpoint }) {
     >
       <div className="grid gap-4">
         <div className="flex flex-wrap items-center gap-2">
-          <StateBadge state={endpoint.state} />
+          <StateBadge
+            state={endpoint.state === 'active' && endpoint.failingSince !== undefined ? 'failing' : endpoint.state}
+          />
           {endpoint.reason !== undefined && (
             <span className="text-sm text-soft">{disableReasons[endpoint.reason]} Events are kept meanwhile.</span>
           )}

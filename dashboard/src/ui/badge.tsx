@@ -64,6 +64,12 @@ export const states = {
   },
   complaint: { tone: 'bad', icon: Flag, word: 'Complaint', meaning: 'The recipient called it spam; it is suppressed.' },
   active: { tone: 'good', icon: Check, word: 'Active', meaning: 'In use.' },
+  failing: {
+    tone: 'warn',
+    icon: TriangleAlert,
+    word: 'Failing',
+    meaning: 'No try has got through since the time that stands there; it is tried again.',
+  },
   disabled: { tone: 'idle', icon: Ban, word: 'Disabled', meaning: 'Not in use.' },
   blocked: { tone: 'bad', icon: Ban, word: 'Blocked', meaning: 'May not send.' },
   verified: { tone: 'good', icon: Check, word: 'Verified', meaning: 'Its records are right.' },
