@@ -88,6 +88,8 @@ const message = createRoute({
 const refused = createRoute({
   getParentRoute: () => inside,
   path: '/refused',
+  validateSearch: ({ code }: Record<string, unknown>): { readonly code?: string } =>
+    typeof code === 'string' && code !== '' ? { code } : {},
   component: lazyRouteComponent(() => import('./pages/refused.tsx'), 'Refused'),
 })
 const suppressions = createRoute({

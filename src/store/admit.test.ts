@@ -5,6 +5,7 @@ import { limits } from '../config.ts'
 import { makeAdmitter, type Admission, type AdmissionRow, type Admitter } from './admit.ts'
 import { readBlob, stageBlob, sweepStagedBlobs } from './blobs.ts'
 import { isDatabaseAway, openDatabase, type Db } from './database.ts'
+import { readWindows } from './usage.ts'
 import { storeWorld, type Limits, type Sender, type StoreWorld } from './store.test-kit.ts'
 
 let world: StoreWorld
@@ -365,6 +366,13 @@ describe('windows', () => {
     expect(resets(await here.admit(world.submission(sender)))).toEqual([1800, 4800, 91200])
     const free = await world.sender({ daily: 9 })
     expect((await here.admit(world.submission(free))).hour_resets).toBeNull()
+    // As it is read when nothing is admitted.
+    const read = async ({ workspaceId }: Sender) => {
+      const row = await readWindows(world.db, workspaceId)
+      return [row?.hour_resets, row?.day_resets, row?.month_resets]
+    }
+    expect(await read(sender)).toEqual([1800, 4800, 91200])
+    expect(await read(free)).toEqual([null, 4800, 91200])
   })
 
   test('where a limit was lowered, the hour gives room when enough has left it, and not with the first that leaves', async () => {
@@ -388,6 +396,7 @@ describe('windows', () => {
       hour_used: 5,
       hour_resets: 2400,
     })
+    expect(await readWindows(world.db, sender.workspaceId)).toMatchObject({ hour_used: 5, hour_resets: 2400 })
   })
 })
 

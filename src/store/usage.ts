@@ -14,20 +14,31 @@ export interface WindowsRow {
   readonly hour_used: number
   readonly day_used: number
   readonly month_used: number
+  /** Until another message has room; null where the hour has no limit. */
+  readonly hour_resets: number | null
   readonly day_resets: number
   readonly month_resets: number
+  readonly stopped_since: Date | null
 }
 
 const windows = sql(
   'usage-windows',
   `select p.name plan, p.api_sending, p.upgrade_url, p.hourly, p.daily, p.monthly,
-          hour_count(u.minutes, u.minute, c.minute) hour_used,
+          hour.used hour_used,
+          case when p.hourly is not null then
+            60 * (60 - coalesce((
+              select max(h.age) from (
+                select t.age, t.charged, sum(t.charged) over (order by t.age desc) gone from trailing_hour(u.minutes, u.minute, c.minute) t) h
+               where h.charged > 0 and h.gone > hour.used - p.hourly), 0))
+              - extract(second from app_now())::integer end hour_resets,
           case when u.day = c.day then u.day_count else 0 end day_used,
           case when u.month = c.month then u.month_count else 0 end month_used,
           extract(epoch from c.day + 1 - (app_now() at time zone 'UTC'))::integer day_resets,
-          extract(epoch from c.month + interval '1 month' - (app_now() at time zone 'UTC'))::integer month_resets
+          extract(epoch from c.month + interval '1 month' - (app_now() at time zone 'UTC'))::integer month_resets,
+          (select min(s.since) from delivery_stops s) stopped_since
      from usage u join workspaces w on w.id = u.workspace_id join plans p on p.name = w.plan
           cross join lateral charged_at(u.minute, minute_of(app_now())) c
+          cross join lateral (select hour_count(u.minutes, u.minute, c.minute) used) hour
     where u.workspace_id = $1`,
 )
 

@@ -12,7 +12,7 @@ export interface UsageWindow {
   readonly used: number
   /** Left out where the plan has none. */
   readonly limit?: number
-  /** Seconds until the window turns; the hour slides. */
+  /** Seconds until the window turns. The hour slides: until another message has room in it, where it has a limit. */
   readonly resetSeconds?: number
 }
 
@@ -21,26 +21,29 @@ export interface Usage {
   readonly apiSending: boolean
   readonly upgradeUrl?: string
   readonly windows: readonly UsageWindow[]
+  /** Of the whole installation; left out while mail goes out. */
+  readonly deliveryStoppedSince?: Date
 }
 
 export async function readUsage(db: Db, workspace: WorkspaceId): Promise<Usage> {
   const row = await readWindows(db, workspace)
   if (row === undefined) throw notThere('workspace')
-  const window = (name: UsageWindow['window'], used: number, limit: number | null, resetSeconds?: number) => ({
+  const window = (name: UsageWindow['window'], used: number, limit: number | null, resetSeconds: number | null) => ({
     window: name,
     used,
     ...(limit !== null && { limit }),
-    ...(resetSeconds !== undefined && { resetSeconds }),
+    ...(resetSeconds !== null && { resetSeconds: Math.max(1, resetSeconds) }),
   })
   return {
     plan: row.plan,
     apiSending: row.api_sending,
     ...(row.upgrade_url !== null && { upgradeUrl: row.upgrade_url }),
     windows: [
-      window('hour', row.hour_used, row.hourly),
+      window('hour', row.hour_used, row.hourly, row.hour_resets),
       window('day', row.day_used, row.daily, row.day_resets),
       window('month', row.month_used, row.monthly, row.month_resets),
     ],
+    ...(row.stopped_since !== null && { deliveryStoppedSince: row.stopped_since }),
   }
 }
 

@@ -10,11 +10,13 @@ import { Button } from '../ui/button.tsx'
 import { Id } from '../ui/copy.tsx'
 import { Dialog, DialogForm } from '../ui/dialog.tsx'
 import { Check, Choice, mistakeIn, TextField, textIn } from '../ui/field.tsx'
+import { Notice } from '../ui/notice.tsx'
 import { Card, Facts, Page } from '../ui/page.tsx'
 import { Answered, Empty } from '../ui/states.tsx'
 import { Long, Table } from '../ui/table.tsx'
 import { exactly, Time } from '../ui/time.tsx'
 import { AuditTable } from './audit.tsx'
+import { Stops } from './delivery-stopped.tsx'
 import { bytes } from '../ui/size.ts'
 
 const usePlans = () =>
@@ -349,31 +351,14 @@ function WhyItWaits({ reason, error, messageId }: Queue['lanes'][number]) {
   )
 }
 
-const stopWords = {
-  drain: 'Somebody has stopped it. To deliver again: posthorn drain --off',
-  fence: 'The database may have been put back: read docs/restore.md, then posthorn recover.',
-  pause: 'It goes on by itself when every node has compared with the database.',
-} as const
-
 /** Nothing while delivery goes on. */
 function Stopped({ stops }: Pick<Queue, 'stops'>) {
   if (stops.length === 0) return null
   return (
-    <section
-      aria-label="Delivery stopped"
-      className="flex gap-3 rounded-xl border border-bad/40 bg-bad-wash p-4 sm:p-5"
-    >
-      <OctagonPause aria-hidden className="mt-0.5 size-5 shrink-0 text-bad" />
-      <div className="grid gap-2">
-        <h2 className="font-semibold text-bad">Delivery is stopped on all nodes</h2>
-        {stops.map(({ kind, reason, since }) => (
-          <p key={kind} className="max-w-2xl text-sm">
-            <Time at={since} />: {kind} ({reason}). {stopWords[kind]}
-          </p>
-        ))}
-        <p className="max-w-2xl text-sm">Mail is accepted as before, and waits.</p>
-      </div>
-    </section>
+    <Notice label="Delivery stopped" title="Delivery is stopped on all nodes" icon={OctagonPause}>
+      <Stops stops={stops} />
+      <p>Mail is accepted as before, and waits.</p>
+    </Notice>
   )
 }
 

@@ -14,9 +14,10 @@ import { Answered, Empty } from '../ui/states.tsx'
 import { Table } from '../ui/table.tsx'
 import { Tabs } from '../ui/tabs.tsx'
 import { duration } from '../ui/time.tsx'
+import { DeliveryStopped } from './delivery-stopped.tsx'
 import { FirstMessage } from './first-message.tsx'
 import { messageColumns } from './messages.tsx'
-import { Quota } from './quota.tsx'
+import { Quota, QuotaTrouble } from './quota.tsx'
 import { useEndpoint, WebhookTrouble } from './webhook-trouble.tsx'
 
 const spans = { '24 hours': 'hour', '30 days': 'day' } as const
@@ -51,6 +52,8 @@ export function Overview() {
         <Tabs label="Time span" names={Object.keys(spans) as (keyof typeof spans)[]} chosen={span} choose={setSpan} />
       }
     >
+      <DeliveryStopped usage={usage.data} />
+      <QuotaTrouble usage={usage.data} readAt={usage.dataUpdatedAt} />
       <WebhookTrouble endpoint={endpoint.data} />
       {isNew && sender !== undefined && <FirstMessage sender={sender} onKey={() => setHasKey(true)} />}
       <Answered query={series} rows={3}>

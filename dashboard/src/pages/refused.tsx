@@ -1,6 +1,7 @@
 // What never became a message, and why: the same codes and sentences that the sender was told.
+import { useSearch } from '@tanstack/react-router'
 import { CircleSlash, Search } from 'lucide-react'
-import { useState } from 'react'
+import { useEffect, useState } from 'react'
 import { PagedTable } from '../list.tsx'
 import { isDay } from '../message-filter.ts'
 import type { RefusedSubmission } from '../shapes.ts'
@@ -67,7 +68,10 @@ function asked({ code, source, from, to }: Wanted): Readonly<Record<string, stri
 }
 
 export function Refused() {
-  const [wanted, setWanted] = useState(all)
+  const { code = '' } = useSearch({ from: '/inside/refused' })
+  const [wanted, setWanted] = useState({ ...all, code })
+  // A link leads here with one, and the menu without.
+  useEffect(() => setWanted({ ...all, code }), [code])
   const look = (changes: Partial<Wanted>) => setWanted({ ...wanted, ...changes })
   const isBackwards = isDay(wanted.from) && isDay(wanted.to) && wanted.to < wanted.from
   const isFiltered = Object.keys(asked(wanted)).length > 0

@@ -12,11 +12,21 @@ export const Usage = Type.Object(
         window: oneOf(['hour', 'day', 'month'], 'The trailing 60 minutes, the day or the month (UTC).'),
         used: Type.Integer(),
         limit: Type.Optional(Type.Integer({ description: 'Left out where there is none.' })),
-        resetSeconds: Type.Optional(Type.Integer({ description: 'Until the day or the month turns.' })),
+        resetSeconds: Type.Optional(
+          Type.Integer({
+            description:
+              'Until the day or the month turns. Of the hour, which slides: until the oldest of what fills it has left, so that another message has room; left out where it has no limit.',
+          }),
+        ),
       }),
     ),
+    deliveryStoppedSince: Type.Optional(
+      time(
+        'Since when no mail of anybody goes out: an operator has stopped delivery, or the database is being compared after a restore. Mail is accepted as before, and waits.',
+      ),
+    ),
   },
-  { description: 'Quota windows as admission sees them.' },
+  { description: 'Quota windows as admission sees them, and whether delivery is stopped.' },
 )
 
 const count = (description: string) => Type.Integer({ description })
