@@ -227,7 +227,12 @@ function collect(value: string, before: readonly string[] = []): readonly string
 
 function describeDomain(domain: Domain): string {
   const { id, name, status, vouched, brokenSince, returnPathHost, checkedAt, records, advice } = domain
-  const rows = records.map((record) => [record.type, record.name, record.status, record.value])
+  const rows = records.map(({ type, name: at, status: state, value, waitsFor }) => [
+    type,
+    at,
+    state,
+    waitsFor === undefined ? value : 'not yet: see below',
+  ])
   const findings = records.flatMap(({ type, name: at, finding }) =>
     finding === undefined ? [] : `${type} ${at}: ${finding}`,
   )

@@ -239,11 +239,17 @@ test.each([
   ['laptop.local', true],
   [hostname, false],
 ])(
-  'the records name the host %s; where nobody else can find it, that is said before they are published',
+  'the records name the host %s; where nobody else can find it, that is said before they are published, and not in the zone file',
   async (host, warned) => {
     const other = (await world.sender()).workspaceId
-    const { advice } = await addDomain({ db: world.db, vault, hostname: host }, other, 'new.example', true)
-    expect(advice).toEqual(warned ? [expect.stringMatching(`^POSTHORN_HOSTNAME must be set first: .*"${host}"`)] : [])
+    const made = await addDomain({ db: world.db, vault, hostname: host }, other, 'new.example', true)
+    const finding = expect.stringMatching(`^POSTHORN_HOSTNAME must be set first: .*"${host}"`)
+    const waiting = made.records.filter(({ waitsFor }) => waitsFor !== undefined)
+    expect(waiting).toEqual(
+      warned ? [expect.objectContaining({ purpose: 'return_path', waitsFor: 'hostname', finding })] : [],
+    )
+    expect(made.zoneFile.includes('CNAME')).toBe(!warned)
+    expect(made.zoneFile).toContain('_posthorn.new.example')
   },
 )
 

@@ -1,5 +1,6 @@
 // The DNS records that a domain asks for, and what was seen in their place: one list, whether it is shown, checked, or copied into a zone.
 // Ownership and DKIM decide whether the domain sends; the return path and DMARC make it better (docs/decisions/0039).
+import { isFullName } from '../base/full-name.ts'
 import { limits } from '../config.ts'
 import { dkimRecord } from '../mail/dkim.ts'
 import { returnPathName } from '../mail/return-path.ts'
@@ -21,6 +22,8 @@ export interface DnsRecord {
   readonly found?: readonly string[]
   /** What that means and what to do, in a sentence. */
   readonly finding?: string
+  /** It is not to be set yet: its value is nothing to publish before this. */
+  readonly waitsFor?: 'hostname'
 }
 export type RecordStatus = 'pending' | 'verified' | 'wrong' | 'advised' | 'retiring'
 
@@ -70,9 +73,16 @@ export function recordsOf(row: DomainRow, hostname: string): readonly DnsRecord[
   return [
     seen({ purpose: 'ownership', type: 'TXT', name: ownershipName(name), value: ownershipValue(row.ownership_token) }),
     ...row.keys.map((key) => keyRecord(key, name, seen)),
-    ...returnPath.map(seen),
+    ...returnPath.map((wanted) => named(seen(wanted), hostname)),
     { ...dmarc, status: 'advised', ...found?.sights[sightName(dmarc)] },
   ]
+}
+
+/** The return path's record names the installation: published with a name that nobody else can find, bounces would come back to nobody. */
+function named(record: DnsRecord, hostname: string): DnsRecord {
+  if (isFullName(hostname)) return record
+  const finding = `POSTHORN_HOSTNAME must be set first: the record names "${hostname}", which nobody else can find. The installation's operator sets a full name, such as mail.example.org, and the record then has it.`
+  return { ...record, waitsFor: 'hostname', finding }
 }
 
 function keyRecord(key: DkimKeyRow, domain: string, seen: (wanted: Wanted) => DnsRecord): DnsRecord {

@@ -1,6 +1,5 @@
 // Sending domains, each with DKIM keys of its own: adding, listing, and a new key beside the one that signs (decisions H).
 import { randomBytes, randomUUIDv7 } from 'node:crypto'
-import { isFullName } from '../base/full-name.ts'
 import { sealedAs, type Vault } from '../base/secret.ts'
 import { limits } from '../config.ts'
 import type { DomainStatus } from '../domain/domain-state.ts'
@@ -152,11 +151,11 @@ export function presentDomain(row: DomainRow, hostname: string): Domain {
     ...(row.check_due_at !== null && { nextCheckAt: row.check_due_at }),
     ...(row.return_path_host !== null && { returnPathHost: row.return_path_host }),
     records,
-    zoneFile: zoneFile(records.filter(({ status }) => status !== 'verified' && status !== 'retiring')),
-    advice: [...(isFullName(hostname) ? [] : [namelessAdvice(hostname)]), ...(found?.advice ?? [])],
+    zoneFile: zoneFile(
+      records.filter(
+        ({ status, waitsFor }) => status !== 'verified' && status !== 'retiring' && waitsFor === undefined,
+      ),
+    ),
+    advice: found?.advice ?? [],
   }
 }
-
-/** The return path's record names the installation: published with such a name, bounces would come back to nobody. */
-const namelessAdvice = (hostname: string): string =>
-  `POSTHORN_HOSTNAME must be set first: the records name "${hostname}", which nobody else can find. The installation's operator sets a full name, such as mail.example.org, and the records then have it.`

@@ -1,7 +1,7 @@
 // One domain: the records to set, what was seen of each and what to do, and a new DKIM key.
 import { useQuery } from '@tanstack/react-query'
 import { useNavigate, useParams } from '@tanstack/react-router'
-import { Info, RotateCw } from 'lucide-react'
+import { Info, RotateCw, TriangleAlert } from 'lucide-react'
 import { useState } from 'react'
 import { ask, get, useChange } from '../api.ts'
 import { useMay } from '../session.tsx'
@@ -11,6 +11,7 @@ import { Button } from '../ui/button.tsx'
 import { CopyButton, Snippet } from '../ui/copy.tsx'
 import { Confirm } from '../ui/dialog.tsx'
 import { FormMistake } from '../ui/field.tsx'
+import { Notice } from '../ui/notice.tsx'
 import { Card, Page } from '../ui/page.tsx'
 import { Answered } from '../ui/states.tsx'
 import { Time, useNow } from '../ui/time.tsx'
@@ -70,6 +71,7 @@ export function DomainPage() {
       <Answered query={query}>
         {({ records, zoneFile, advice }) => (
           <>
+            <NotYet records={records} />
             <Card title="Records to set" about="Where you manage the DNS of this domain. Copy them exactly." flush>
               <ul className="border-t border-line">
                 {records.map((record) => (
@@ -152,28 +154,49 @@ function NextCheck({ at }: { readonly at: string }) {
   )
 }
 
-function RecordRow({ record: { purpose, type, name, value, status, found, finding } }: { readonly record: DnsRecord }) {
+/** What must be done here before a record can be set there; nothing where all are ready. */
+function NotYet({ records }: { readonly records: readonly DnsRecord[] }) {
+  const waiting = records.find(({ waitsFor }) => waitsFor !== undefined)
+  if (waiting === undefined) return null
+  return (
+    <Notice label="Not ready" title="One record is not ready to be set" icon={TriangleAlert} tone="warn">
+      <p>{waiting.finding}</p>
+      <p>The other records below are ready, and the domain can send without this one.</p>
+    </Notice>
+  )
+}
+
+function RecordRow({ record }: { readonly record: DnsRecord }) {
+  const { purpose, type, name, value, status, found, finding, waitsFor } = record
   // Beside what is asked for anyway.
   const others = [...new Set(found ?? [])].filter((text) => text !== value)
   return (
     <li className="grid gap-2 border-b border-line px-4 py-3 last:border-0 sm:px-5">
       <div className="flex flex-wrap items-center justify-between gap-2">
         <h3 className="text-sm font-medium">{purposes[purpose]}</h3>
-        <StateBadge state={status === 'pending' ? 'awaited' : status} />
+        <StateBadge state={waitsFor !== undefined ? 'not_ready' : status === 'pending' ? 'awaited' : status} />
       </div>
       <dl className="grid grid-cols-[3.5rem_minmax(0,1fr)] items-center gap-x-3 text-sm">
         <dt className="text-soft">Type</dt>
         <dd className="font-mono text-xs">{type}</dd>
         <dt className="text-soft">Name</dt>
         <dd>
-          <Copyable text={name} label={`Copy the name of the ${type} record ${name}`} />
+          {waitsFor === undefined ? (
+            <Copyable text={name} label={`Copy the name of the ${type} record ${name}`} />
+          ) : (
+            <code className="font-mono text-xs break-all">{name}</code>
+          )}
         </dd>
         <dt className="text-soft">Value</dt>
         <dd>
-          <Copyable text={value} label={`Copy the value of the ${type} record ${name}`} />
+          {waitsFor === undefined ? (
+            <Copyable text={value} label={`Copy the value of the ${type} record ${name}`} />
+          ) : (
+            'Not known yet: do not set this record now.'
+          )}
         </dd>
       </dl>
-      {finding !== undefined && <p className="max-w-3xl text-sm">{finding}</p>}
+      {finding !== undefined && waitsFor === undefined && <p className="max-w-3xl text-sm">{finding}</p>}
       {others.length > 0 && (
         <div className="text-sm text-soft">
           <p>{status === 'wrong' ? 'What stands there instead:' : 'What stands there:'}</p>

@@ -86,6 +86,12 @@ export const states = {
     meaning: 'Its records were broken for 72 hours. It sends again when they are right.',
   },
   awaited: { tone: 'warn', icon: Clock, word: 'Not seen yet', meaning: 'Its records were not found yet.' },
+  not_ready: {
+    tone: 'idle',
+    icon: Clock,
+    word: 'Not ready',
+    meaning: 'Its value is not known yet; it is not to be set.',
+  },
   wrong: { tone: 'bad', icon: X, word: 'Wrong', meaning: 'Something else stands there.' },
   advised: { tone: 'idle', icon: Info, word: 'Advised', meaning: 'Worth having, but nothing waits for it.' },
   retiring: {

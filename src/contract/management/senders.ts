@@ -18,6 +18,12 @@ const DnsRecord = Type.Object({
     Type.Array(Type.String(), { description: 'What stands there instead, cut to 300 characters each.' }),
   ),
   finding: Type.Optional(Type.String({ description: 'What that means and what to do, in plain words.' })),
+  waitsFor: Type.Optional(
+    oneOf(
+      ['hostname'],
+      'It is not to be set yet, and not in `zoneFile`: `hostname` means that POSTHORN_HOSTNAME, which is in its value, has no name yet that others can find.',
+    ),
+  ),
 })
 
 export const Domain = Type.Object(
