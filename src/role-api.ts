@@ -97,6 +97,7 @@ export function api(tools: RoleTools): Role {
     people: makePeople({ db: manageDb, vault, log, notify, publicUrl: publicUrl(settings) }),
     notify,
     systemMailbox: settings.POSTHORN_SYSTEM_MAILBOX,
+    route: settings.POSTHORN_ROUTE,
     live,
     domains,
     doctor: shared(limits.doctorKeptMs, () =>

@@ -11,7 +11,7 @@ import type {
   TimelineAttempt as TimelineAttemptShape,
   TimelineEvent as TimelineEventShape,
 } from '../../src/contract/management/mail.ts'
-import type { Invitation as InvitationShape, Member as MemberShape } from '../../src/contract/management/members.ts'
+import type { members, Member as MemberShape } from '../../src/contract/management/members.ts'
 import type {
   operators,
   OperatorWorkspace as OperatorWorkspaceShape,
@@ -59,7 +59,7 @@ export type ApiKey = Static<typeof ApiKeyShape>
 export type ApiKeyCreated = Static<typeof ApiKeyCreatedShape>
 export type Suppression = Static<typeof SuppressionShape>
 export type Member = Static<typeof MemberShape>
-export type Invitation = Static<typeof InvitationShape>
+export type Invitations = OkOf<typeof members.listInvitations>
 export type AuditEntry = Static<typeof AuditEntryShape>
 export type SandboxMail = Static<typeof SandboxMailShape>
 export type SandboxMailParsed = Static<typeof SandboxMailParsedShape>

@@ -12,6 +12,7 @@ import type { Sender } from '../store/store.test-kit.ts'
 import { makeToken } from '../mail/return-path.ts'
 import { makeReturnPathKeys } from '../store/return-path-keys.ts'
 import { makeSandboxInbox } from '../store/sandbox.ts'
+import { saveSystemMailbox, setWorkspace } from '../workspace/workspace.ts'
 import { officeWorld, tokenOf, type BrowserOf, type OfficeWorld } from './office.test-kit.ts'
 
 let office: OfficeWorld
@@ -1104,6 +1105,19 @@ describe('members', () => {
     await office.world.setClock()
     expect((await owner.ask('DELETE', `/invitations/${id}`)).statusCode).toBe(204)
     expect(await look(second)).toBe(401)
+  })
+
+  test('tell where the mail of an invitation goes: whoever invites sees that it lies in the sandbox, and no token', async () => {
+    const mail = async () => (await owner.ask('GET', '/invitations')).json<{ mail: object }>().mail
+    expect(await mail()).toEqual({ goes: 'nowhere' })
+    const place = await office.sender()
+    await office.world.db.transaction((tx) => saveSystemMailbox(tx, place.workspaceId, place.mailboxId))
+    expect(await mail()).toEqual({ goes: 'sandbox', workspaceId: place.workspaceId })
+    const answer = await inviting('told@people.example', 'viewer')
+    expect(Object.keys(answer.json<object>()).toSorted()).toEqual(['createdAt', 'email', 'expiresAt', 'id', 'role'])
+    await setWorkspace(office.world.db, office.office.vault, place.workspaceId, { route: 'mx' })
+    expect(await mail()).toEqual({ goes: 'out' })
+    await office.world.db.run('delete from installation where name in ($1, $2)', ['system_workspace', 'system_mailbox'])
   })
 
   test('an invitation that its maker could not make any more is withdrawn: who is to be removed invites herself first', async () => {

@@ -105,6 +105,7 @@ export async function officeWorld(publicUrl = 'http://localhost:3000'): Promise<
     vault,
     hostname: 'node.test',
     publicUrl,
+    route: { kind: 'sandbox' },
     submission: { host: 'mail.example', port: 2587, tlsPort: 2465 },
     people: makePeople({ db, vault, log: silentLog, notify, publicUrl }),
     notify,

@@ -2,13 +2,15 @@
 // from the mailbox of POSTHORN_SYSTEM_MAILBOX or the one that the first start made.
 import { hash } from 'node:crypto'
 import type { Log } from '../base/log.ts'
+import { sealedAs, type Vault } from '../base/secret.ts'
+import { parseRoute, type Route } from '../config.ts'
 import type { MailboxId, WorkspaceId } from '../domain/message.ts'
 import { isRefusal, type Refusal } from '../domain/refusal.ts'
 import type { Accepted, Submission } from '../domain/submission.ts'
 import { parseAddress } from '../mail/address.ts'
 import type { Db } from '../store/database.ts'
 import { mailboxNamed } from '../store/senders.ts'
-import { readInstallation, writeInstallation } from '../store/workspaces.ts'
+import { readInstallation, workspaceById, writeInstallation } from '../store/workspaces.ts'
 
 export interface Notice {
   readonly to: string
@@ -63,6 +65,27 @@ export async function findSender(
 ): Promise<{ readonly workspaceId: WorkspaceId; readonly mailboxId: MailboxId } | undefined> {
   const name = setting ?? (await readInstallation(db, systemFacts.mailbox))
   return name === undefined ? undefined : mailboxNamed(db, name)
+}
+
+/** What becomes of the installation's own mail. In the sandbox it lies in the inbox of its workspace, whomever it is to. */
+export interface NoticesWay {
+  readonly goes: 'out' | 'sandbox' | 'nowhere'
+  readonly workspaceId?: WorkspaceId
+}
+
+export async function wayOfNotices(tools: {
+  readonly db: Db
+  readonly vault: Vault
+  readonly systemMailbox?: string | undefined
+  /** The installation's. */
+  readonly route: Route
+}): Promise<NoticesWay> {
+  const sender = await findSender(tools.db, tools.systemMailbox)
+  if (sender === undefined) return { goes: 'nowhere' }
+  const { workspaceId } = sender
+  const sealed = (await workspaceById(tools.db, workspaceId))?.route_sealed ?? null
+  const route = sealed === null ? tools.route : parseRoute(tools.vault.open(sealed, sealedAs.route(workspaceId)))
+  return route.kind === 'sandbox' ? { goes: 'sandbox', workspaceId } : { goes: 'out' }
 }
 
 export const readSystemMailbox = (db: Db): Promise<string | undefined> => readInstallation(db, systemFacts.mailbox)

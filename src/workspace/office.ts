@@ -1,5 +1,6 @@
 // What the management endpoints work with: the installation's parts that their acts need, handed to a face as one thing.
 import type { Vault } from '../base/secret.ts'
+import type { Route } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import type { Refusal } from '../domain/refusal.ts'
 import type { Accepted, AcceptedMail, MailSubmission, Principal, Submission } from '../domain/submission.ts'
@@ -20,6 +21,8 @@ export interface Office {
   readonly notify: Notify
   /** POSTHORN_SYSTEM_MAILBOX: an id or an address. */
   readonly systemMailbox?: string | undefined
+  /** POSTHORN_ROUTE: the way of all workspaces that have none of their own. */
+  readonly route: Route
   readonly live: Live
   readonly domains: Pick<DomainChecker, 'check'>
   /** What is well and what is not, for operators. */

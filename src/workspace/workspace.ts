@@ -79,7 +79,7 @@ export { findMessage, listMessagesOf, searchMessages, showMessage, timelineOf } 
 export { listRefusedOf, pageRefused, type RefusalFilter } from './refused.ts'
 export type { MessageStory, MessageWish, Timeline } from './messages.ts'
 export { isUuid, Mistake } from './mistake.ts'
-export { findSender, makeNotifier, readSystemMailbox, saveSystemMailbox } from './notices.ts'
+export { findSender, makeNotifier, readSystemMailbox, saveSystemMailbox, wayOfNotices } from './notices.ts'
 export { beginLoginAnew, createUser, isAnybodyThere, listLogins, removeLogin, setLogin } from './logins.ts'
 export type { Login } from './logins.ts'
 export { makeLive } from './live.ts'

@@ -1,14 +1,15 @@
 // Who works in this workspace, and as what.
 import { useQuery } from '@tanstack/react-query'
-import { ShieldCheck } from 'lucide-react'
+import { MailX, ShieldCheck } from 'lucide-react'
 import { useState } from 'react'
 import { ask, get, useChange, useForgetting } from '../api.ts'
 import { useLooking, useMay } from '../session.tsx'
-import type { ApiKey, Invitation, ListOf, Member, SmtpCredentials } from '../shapes.ts'
+import type { ApiKey, Invitations, ListOf, Member, SmtpCredentials } from '../shapes.ts'
 import { Badge } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
 import { Confirm, Dialog, DialogForm } from '../ui/dialog.tsx'
 import { Choice, FormMistake, mistakeIn, TextField, textIn } from '../ui/field.tsx'
+import { Notice } from '../ui/notice.tsx'
 import { Card, Page } from '../ui/page.tsx'
 import { Answered } from '../ui/states.tsx'
 import { Table } from '../ui/table.tsx'
@@ -32,8 +33,9 @@ export function Members() {
   })
   const invitations = useQuery({
     queryKey: ['invitations'],
-    queryFn: ({ signal }) => get<ListOf<Invitation>>('/api/v1/invitations', signal),
+    queryFn: ({ signal }) => get<Invitations>('/api/v1/invitations', signal),
   })
+  const mail = invitations.data?.mail
   const { session } = useLooking()
   const mayWrite = useMay('members.write')
   const [inviting, setInviting] = useState(false)
@@ -138,6 +140,11 @@ export function Members() {
       </Card>
       {invitations.data !== undefined && invitations.data.items.length > 0 && (
         <Card title="Open invitations" flush>
+          {mail !== undefined && mail.goes !== 'out' && (
+            <div className="px-4 pb-4 sm:px-5">
+              <NoMail mail={mail} />
+            </div>
+          )}
           <Table
             label="Open invitations"
             rows={invitations.data.items}
@@ -162,7 +169,11 @@ export function Members() {
       )}
       <Dialog
         title="Invite somebody"
-        description="They get a mail with a link that is good for 7 days."
+        description={
+          mail === undefined || mail.goes === 'out'
+            ? 'They get a mail with a link that is good for 7 days.'
+            : 'The link of an invitation is good for 7 days.'
+        }
         open={inviting}
         onOpenChange={setInviting}
       >
@@ -173,6 +184,7 @@ export function Members() {
           close={() => setInviting(false)}
           onSubmit={(form) => invite.mutate({ email: textIn(form, 'email').trim(), role: textIn(form, 'role') })}
         >
+          {mail !== undefined && mail.goes !== 'out' && <NoMail mail={mail} />}
           <TextField label="E-mail" name="email" type="email" required mistake={mistakeIn(invite.error, 'email')} />
           <Choice
             label="Role"
@@ -207,6 +219,54 @@ export function Members() {
         {removing !== undefined && <WhatStays userId={removing.userId} />}
       </Confirm>
     </Page>
+  )
+}
+
+/**
+ * That an invitation does not reach anybody by itself, and the ways that are left. No link to copy: it proves the address of whoever comes by it
+ * (docs/decisions/0069), so only its mail has it.
+ */
+function NoMail({ mail: { goes, workspaceId } }: { readonly mail: Invitations['mail'] }) {
+  const { session } = useLooking()
+  const sender = session.workspaces.find((each) => each.workspaceId === workspaceId)
+  return (
+    <Notice
+      label="No mail"
+      title={goes === 'sandbox' ? 'The mail does not reach them' : 'There is no mail'}
+      icon={MailX}
+      tone="warn"
+    >
+      {goes === 'sandbox' ? (
+        <p>
+          This installation’s own mail goes to the sandbox, and leaves this machine for nobody. An invitation lies in
+          the sandbox inbox of{' '}
+          {sender === undefined ? 'the workspace that sends such mail' : `the workspace “${sender.name}”`}
+          {sender === undefined ? (
+            '.'
+          ) : (
+            <>
+              :{' '}
+              <a
+                href={`/sandbox?workspace=${sender.workspaceId}`}
+                target="_blank"
+                rel="noreferrer"
+                className="text-accent underline"
+              >
+                open it in another tab
+              </a>{' '}
+              and give them the link.
+            </>
+          )}
+        </p>
+      ) : (
+        <p>Nothing is set to send this installation’s own mail (POSTHORN_SYSTEM_MAILBOX).</p>
+      )}
+      <p>
+        {session.operator ? 'Or make their login' : 'Ask whoever runs this Posthorn for the link, or to make the login'}{' '}
+        on the machine:{' '}
+        <code className="font-mono text-xs wrap-anywhere">posthorn user create --email … --workspace … --role …</code>
+      </p>
+    </Notice>
   )
 }
 

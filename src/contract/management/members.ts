@@ -67,7 +67,23 @@ export const members = {
     tag,
     summary: 'List the open invitations',
     scope: 'members.read',
-    ok: [200, 'Open invitations, by address.', list(Invitation, 'Invitations.')],
+    ok: [
+      200,
+      'Open invitations, by address, and what becomes of their mails.',
+      Type.Object(
+        {
+          items: Type.Array(Invitation),
+          mail: Type.Object({
+            goes: oneOf(
+              ['out', 'sandbox', 'nowhere'],
+              "Whether the mails of invitations leave the installation. `sandbox`: they lie in the sandbox's inbox of the workspace that sends the installation's mail; `nowhere`: none is set to send it (POSTHORN_SYSTEM_MAILBOX).",
+            ),
+            workspaceId: Type.Optional(uuid('With `sandbox`, that workspace. Its members can read them there.')),
+          }),
+        },
+        { description: 'Invitations.' },
+      ),
+    ],
   }),
   invite: managed({
     method: 'post',

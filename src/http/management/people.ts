@@ -17,6 +17,7 @@ import {
   removePasskey,
   showInvitation,
   signInWithPasskey,
+  wayOfNotices,
   withdrawInvitation,
   type SignedIn,
 } from '../../workspace/workspace.ts'
@@ -80,7 +81,10 @@ export function memberRoutes({ member, office }: Desk): void {
     changeMember(office.db, by, path['userId'] as string, body.role),
   )
   member(operations.removeMember, ({ by, path }) => removeMember(office.db, by, path['userId'] as string))
-  member(operations.listInvitations, async ({ by }) => ({ items: await listInvitations(office.db, by.workspaceId) }))
+  member(operations.listInvitations, async ({ by }) => {
+    const [items, mail] = await Promise.all([listInvitations(office.db, by.workspaceId), wayOfNotices(office)])
+    return { items, mail }
+  })
   member(operations.invite, ({ by, body }) => invite(office, by, body.email, body.role))
   member(operations.withdrawInvitation, ({ by, path }) =>
     withdrawInvitation(office.db, by, path['invitationId'] as string),
