@@ -136,7 +136,7 @@ function Frame({ children }: { readonly children: ReactNode }) {
         <Brand />
       </header>
       <aside
-        className={`${open ? 'flex' : 'hidden'} flex-col gap-4 border-line bg-card p-3 max-lg:fixed max-lg:inset-x-0 max-lg:top-[3.1rem] max-lg:bottom-0 max-lg:z-30 max-lg:overflow-y-auto lg:sticky lg:top-0 lg:flex lg:h-dvh lg:overflow-y-auto lg:border-r print:hidden`}
+        className={`${open ? 'flex' : 'hidden'} flex-col gap-4 border-line bg-card p-3 max-lg:fixed max-lg:inset-x-0 max-lg:top-[3.1rem] max-lg:bottom-0 max-lg:z-30 max-lg:overflow-y-auto lg:sticky lg:top-0 lg:flex lg:h-dvh lg:border-r print:hidden`}
       >
         <div className="hidden px-2 pt-1 lg:block">
           <Brand />
@@ -210,7 +210,8 @@ function Navigation({ done }: { readonly done: () => void }) {
   ]
   const isOpen = ({ scope }: Place) => scope === undefined || workspace?.scopes.includes(scope) === true
   return (
-    <nav aria-label="Main" className="grid gap-4">
+    // On a low screen the places scroll, and who is signed in stays in sight.
+    <nav aria-label="Main" className="grid content-start gap-4 lg:-mx-1 lg:min-h-0 lg:overflow-y-auto lg:px-1">
       {groups.map(([group, entries]) => (
         <div key={group} className="grid gap-0.5">
           <p className="px-2 pb-0.5 text-xs font-medium text-soft">{group}</p>
