@@ -71,6 +71,9 @@ export interface WebhookLogEntry {
   readonly createdAt: Date
   readonly messageId?: string
   readonly sequence?: number
+  /** Of its message. */
+  readonly recipient?: string
+  readonly subject?: string
   readonly state: WebhookDeliveryState
   readonly nextAttemptAt?: Date
 }

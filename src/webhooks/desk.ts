@@ -284,6 +284,8 @@ function logEntry(row: LogRow): WebhookLogEntry {
     type: row.type,
     createdAt: new Date(row.occurred_ms),
     ...(row.type !== 'webhook.test' && { messageId: row.message_id, sequence: row.sequence }),
+    ...(row.recipient !== null && { recipient: row.recipient }),
+    ...(row.subject !== null && { subject: row.subject }),
     state: webhookStateOf(row),
     ...(row.due_at !== null && row.leased === false && { nextAttemptAt: row.due_at }),
   }

@@ -1,10 +1,13 @@
 // What never became a message, and why: the same codes and sentences that the sender was told.
-import { useSearch } from '@tanstack/react-router'
+import { useQuery } from '@tanstack/react-query'
+import { Link, useSearch } from '@tanstack/react-router'
 import { CircleSlash, Search } from 'lucide-react'
-import { useEffect, useState } from 'react'
+import { useEffect, useMemo, useState } from 'react'
+import { get } from '../api.ts'
 import { PagedTable } from '../list.tsx'
 import { isDay } from '../message-filter.ts'
-import type { RefusedSubmission } from '../shapes.ts'
+import { useMay } from '../session.tsx'
+import type { ApiKey, ListOf, RefusedSubmission, SmtpCredentials } from '../shapes.ts'
 import { Button } from '../ui/button.tsx'
 import { Id } from '../ui/copy.tsx'
 import { Choice, TextField } from '../ui/field.tsx'
@@ -67,11 +70,48 @@ function asked({ code, source, from, to }: Wanted): Readonly<Record<string, stri
   }
 }
 
+/** By id, what a key or login is called, and what of its secret may be seen, as on the page of keys. Also of those that are revoked. */
+type CallerNames = ReadonlyMap<string, { readonly name: string; readonly shown: string }>
+
+function useCallerNames(): CallerNames {
+  const keys = useQuery({
+    queryKey: ['keys'],
+    enabled: useMay('keys.read'),
+    queryFn: ({ signal }) => get<ListOf<ApiKey>>('/api/v1/keys', signal),
+  })
+  const logins = useQuery({
+    queryKey: ['smtp-credentials'],
+    enabled: useMay('smtp-credentials.read'),
+    queryFn: ({ signal }) => get<SmtpCredentials>('/api/v1/smtp-credentials', signal),
+  })
+  return useMemo(
+    () =>
+      new Map([
+        ...(keys.data?.items ?? []).map(({ id, name, prefix }) => [id, { name, shown: `${prefix}…` }] as const),
+        ...(logins.data?.items ?? []).map(({ id, name, username }) => [id, { name, shown: username }] as const),
+      ]),
+    [keys.data, logins.data],
+  )
+}
+
+function Caller({ id, names }: { readonly id: string | undefined; readonly names: CallerNames }) {
+  if (id === undefined) return '–'
+  const caller = names.get(id)
+  if (caller === undefined) return <Id id={id} short />
+  return (
+    <Link to="/settings" className="grid justify-items-start hover:underline">
+      <span className="wrap-anywhere">{caller.name}</span>
+      <code className="font-mono text-xs wrap-anywhere text-soft">{caller.shown}</code>
+    </Link>
+  )
+}
+
 export function Refused() {
   const { code = '' } = useSearch({ from: '/inside/refused' })
   const [wanted, setWanted] = useState({ ...all, code })
   // A link leads here with one, and the menu without.
   useEffect(() => setWanted({ ...all, code }), [code])
+  const names = useCallerNames()
   const look = (changes: Partial<Wanted>) => setWanted({ ...wanted, ...changes })
   const isBackwards = isDay(wanted.from) && isDay(wanted.to) && wanted.to < wanted.from
   const isFiltered = Object.keys(asked(wanted)).length > 0
@@ -126,7 +166,7 @@ export function Refused() {
             label="Refused submissions"
             keyOf={({ id }) => id}
             refreshMs={4_000}
-            columns={columns}
+            columns={columnsWith(names)}
             empty={empty}
           />
         )}
@@ -135,7 +175,7 @@ export function Refused() {
   )
 }
 
-const columns: readonly Column<RefusedSubmission>[] = [
+const columnsWith = (names: CallerNames): readonly Column<RefusedSubmission>[] => [
   {
     head: 'Why',
     cell: ({ code, error, field }) => (
@@ -155,10 +195,7 @@ const columns: readonly Column<RefusedSubmission>[] = [
   { head: 'Over', cell: ({ source }) => (source === 'smtp' ? 'SMTP' : 'HTTP'), wideOnly: true },
   {
     head: 'Key or login',
-    cell: ({ keyId, smtpCredentialId }) => {
-      const id = keyId ?? smtpCredentialId
-      return id === undefined ? '–' : <Id id={id} short />
-    },
+    cell: ({ keyId, smtpCredentialId }) => <Caller id={keyId ?? smtpCredentialId} names={names} />,
     wideOnly: true,
   },
   {

@@ -1,4 +1,5 @@
 // The webhook endpoint: where events are posted, its secret, and what became of each event.
+import { Link } from '@tanstack/react-router'
 import { RotateCw, Webhook as WebhookIcon } from 'lucide-react'
 import { useState } from 'react'
 import { ask, useChange } from '../api.ts'
@@ -293,6 +294,7 @@ function Log({ isActive }: { readonly isActive: boolean }) {
         columns={[
           {
             head: 'Event',
+            leads: true,
             cell: ({ id, type }) => (
               <button
                 type="button"
@@ -302,6 +304,28 @@ function Log({ isActive }: { readonly isActive: boolean }) {
                 {type}
               </button>
             ),
+          },
+          {
+            head: 'Message',
+            cell: ({ messageId, recipient, subject }) =>
+              messageId === undefined ? null : (
+                <span className="grid">
+                  <Link
+                    to="/messages/$messageId"
+                    params={{ messageId }}
+                    title={recipient}
+                    className="truncate hover:underline max-md:text-accent max-md:underline"
+                  >
+                    {recipient ?? 'The message'}
+                  </Link>
+                  {subject !== undefined && (
+                    <span dir="auto" title={subject} className="truncate text-left text-xs text-soft">
+                      {subject}
+                    </span>
+                  )}
+                </span>
+              ),
+            wideOnly: true,
           },
           {
             head: 'State',

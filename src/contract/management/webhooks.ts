@@ -52,6 +52,8 @@ const logEntry = {
   createdAt: time('When it happened.'),
   messageId: Type.Optional(uuid('The message.')),
   sequence: Type.Optional(Type.Integer({ minimum: 1, description: 'Counts the events of the message.' })),
+  recipient: Type.Optional(Type.String({ description: 'Whom the message is to.' })),
+  subject: Type.Optional(Type.String({ description: 'The subject of the message.' })),
   state: Type.Enum(webhookStates, {
     type: 'string',
     description:
