@@ -193,6 +193,12 @@ async function* readSuppressions(
       places = named ?? { recipient: 0, reason: 1 }
       if (places.createdAt !== undefined) now = (await databaseNow(db)).getTime()
       if (named !== undefined) continue
+      if (isForeignHead(cells)) {
+        yield { line, row: foreignHead(cells) }
+        // Which column of the lines behind it holds what, nobody has said.
+        if (cells.length > 1) return
+        continue
+      }
     }
     yield { line, row: readLine(places, cells, now) }
   }
@@ -210,6 +216,16 @@ function placesIn(cells: readonly string[]): Places | undefined {
     return at === -1 || column === 'recipient' ? [] : [[column, at] as const]
   })
   return { recipient, ...Object.fromEntries(others) }
+}
+
+/** Names of columns, as other services write them, and none that is known here. */
+const isForeignHead = (cells: readonly string[]): boolean =>
+  cells.every((cell) => !cell.includes('@')) && cells.some((cell) => cell.trim() !== '')
+
+function foreignHead(cells: readonly string[]): string {
+  const names = cells.map((cell) => `"${cell.trim().slice(0, 40)}"`).slice(0, 5)
+  const more = cells.length > names.length ? ', ...' : ''
+  return `there is no address in it, so it is taken for the head line, which must name the column of the addresses "recipient"; it names ${names.join(', ')}${more}`
 }
 
 /** The row, or what is wrong with it. An empty cell says nothing. */

@@ -255,6 +255,20 @@ describe('suppressions', () => {
     expect(await all()).toEqual([])
   })
 
+  test('the head line of another service is told as one, and lines of several columns behind it are not guessed at', async () => {
+    const postmark =
+      'EmailAddress,SuppressionReason,Origin,CreatedAt\na@b.example,HardBounce,Recipient,2026-01-01\nb@b.example,HardBounce,Recipient,2026-01-01\n'
+    await expect(importSuppressions(db, shop.id, postmark, 'operator:test')).rejects.toThrow(
+      /^Nothing was imported\.\nline 1: there is no address in it, so it is taken for the head line, which must name the column of the addresses "recipient"; it names "EmailAddress", "SuppressionReason", "Origin", "CreatedAt"$/,
+    )
+    const one = importSuppressions(db, shop.id, 'EmailAddress\na@b.example\nnope@\n', 'operator:test')
+    await expect(one).rejects.toThrow(/^Nothing was imported\.\nline 1: there is no address .*\nline 3: "nope@" is not/)
+    expect(await all()).toEqual([])
+    const mended = postmark.replace('EmailAddress', 'recipient')
+    expect(await importSuppressions(db, shop.id, mended, 'operator:test')).toEqual({ added: 2, alreadyThere: 0 })
+    for (const name of ['a', 'b']) await removeSuppression(db, shop.id, `${name}@b.example`, 'operator:test')
+  })
+
   test('a long file holds nobody else up while it is read', async () => {
     let turns = 0
     const others = setInterval(() => turns++, 1)

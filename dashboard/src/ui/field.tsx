@@ -139,7 +139,8 @@ export function FormMistake({
   if (error === null || (error instanceof ApiError && error.field !== undefined && fields.includes(error.field)))
     return null
   return (
-    <p role="alert" className="rounded-lg bg-bad-wash px-3 py-2 text-sm text-bad">
+    // Several lines of a file may be wrong, each told on its own.
+    <p role="alert" className="rounded-lg bg-bad-wash px-3 py-2 text-sm whitespace-pre-line text-bad">
       {error.message}
     </p>
   )
