@@ -89,6 +89,18 @@ const refusals = {
   inactive: 'The recipient’s mailbox is not in use any more.',
 } as const satisfies Partial<Record<BounceClass, string>>
 
+/** What a report of the provider was about, for somebody who does not know its codes. */
+const reports = {
+  ...refusals,
+  temporary: 'The server speaks of something that passes.',
+  delay: 'The server has it and could not hand it on yet; it goes on trying.',
+  owner_changed: 'The recipient’s address belongs to somebody else now.',
+  filtered: 'The server refused it by a filter. The recipient is not to blame.',
+  unknown: 'What the server means is not clear, so nothing is held against the recipient.',
+} as const satisfies Partial<Record<BounceClass, string>>
+const reportOf = (bounce: Facts['bounce']): string | undefined =>
+  (reports as Readonly<Record<string, string>>)[bounce?.class ?? '']
+
 /** By the class where there is one, else by the stage. The class stands in the report that the same reply became. */
 function reasonOf({ reason, attempt }: Facts, events: readonly TimelineEvent[]): string | undefined {
   if (reason === undefined) return undefined
@@ -256,9 +268,11 @@ function Words({
 }) {
   const { smtp, bounce, nextAttemptAt, suppressed, errorMessage } = facts
   const theirs = smtp?.reply ?? facts.event?.detail
+  const about = meaning === undefined ? reportOf(bounce) : undefined
   return (
     <>
       {meaning !== undefined && <p className="text-sm">{meaning}</p>}
+      {about !== undefined && <p className="text-sm">{about}</p>}
       {meaning === undefined && errorMessage !== undefined && <p className="text-sm">{errorMessage}</p>}
       {theirs !== undefined && event.type !== 'message.delivered' && (
         <blockquote className="border-l-2 border-line pl-3 font-mono text-xs break-words whitespace-pre-wrap text-soft">
@@ -271,8 +285,9 @@ function Words({
         </p>
       )}
       {bounce !== undefined && (
-        <p className="text-sm text-soft">
-          {bounce.class}, by rule <code className="font-mono text-xs">{bounce.rule}</code>
+        <p className="text-xs text-soft">
+          Recognized as <code className="font-mono">{bounce.class}</code> by rule{' '}
+          <code className="font-mono text-xs">{bounce.rule}</code>
         </p>
       )}
       {suppressed === true && (
