@@ -112,6 +112,45 @@ test('a key says when it ends, and one whose time is over says so', async () => 
   expect(await look('keys')).toEqual([])
 })
 
+test('a refusal names the key or login that it was, as the page of keys does', async () => {
+  const { id: revoked, prefix } = await visit.posthorn.cli<{ id: string; prefix: string }>(
+    'key',
+    'create',
+    shop.id,
+    '--name',
+    'old billing',
+    '--scope',
+    'mail.send',
+  )
+  await visit.posthorn.cli('key', 'revoke', revoked)
+  const login = await visit.posthorn.cli<{ id: string; username: string }>(
+    'smtp-credential',
+    'create',
+    shop.id,
+    '--name',
+    'wordpress',
+  )
+  const refused = (source: string, caller: string) =>
+    visit.posthorn.query(
+      `insert into refused_submissions (workspace_id, id, source, code, caller_id) values ($1, uuid_floor(now()), $2, 'invalid_request', $3)
+       on conflict do nothing`,
+      [shop.id, source, caller],
+    )
+  await refused('rest', revoked)
+  await refused('smtp', login.id)
+  expect((await shop.send({ recipient: 'nobody' })).status).toBe(400)
+  await go('/refused')
+  const row = (name: string) => page.getByRole('row').filter({ hasText: name })
+  await row('wordpress').getByText(login.username).waitFor()
+  await row('old billing').getByText(`${prefix}…`).waitFor()
+  await row('test').getByRole('link', { name: /^test/ }).waitFor()
+  expect(await look('refused-callers')).toEqual([])
+  await row('wordpress')
+    .getByRole('link', { name: /^wordpress/ })
+    .click()
+  await heading(page, 'API & SMTP')
+})
+
 describe('what has no room in a column', () => {
   const evidence =
     '550 5.1.1 <bob@example.com>: Recipient address rejected: User unknown in virtual mailbox table of this host'
@@ -170,6 +209,12 @@ test('a late event of an old message is found in the log of the webhook by its s
   await go('/webhook')
   const rows = page.getByRole('group', { name: 'Log of webhook events' }).locator('tbody tr')
   await expect.poll(() => rows.count(), soon).toBeGreaterThan(3)
+  // Whose event it is stands in its row, and leads there.
+  await rows.first().getByText('Your order').waitFor()
+  await rows.first().getByRole('link', { name: 'carol@example.com' }).click()
+  await heading(page, 'Your order')
+  await go('/webhook')
+  await expect.poll(() => rows.count(), soon).toBeGreaterThan(3)
   const search = page.getByRole('search')
   await search.getByLabel('State').selectOption('failed')
   await expect.poll(() => rows.allInnerTexts(), soon).toEqual([expect.stringContaining('message.queued')])
@@ -193,6 +238,53 @@ test('a late event of an old message is found in the log of the webhook by its s
   )
   expect(told).toEqual([expect.objectContaining({ messageId: id, type: 'message.queued', state: 'failed' })])
   await receiver.stop()
+})
+
+test('a file of another service is refused with its head line, and wrong lines stand below each other', async () => {
+  await go('/suppressions')
+  await page.getByRole('button', { name: 'Import' }).click()
+  const dialog = page.getByRole('dialog')
+  const choose = (text: string) =>
+    dialog.getByLabel('CSV file').setInputFiles({ name: 'a.csv', mimeType: 'text/csv', buffer: Buffer.from(text) })
+  await choose('EmailAddress,SuppressionReason\na@b.example,HardBounce\n')
+  const alert = dialog.getByRole('alert')
+  await alert.getByText('must name the column of the addresses "recipient"').waitFor()
+  expect(await look('import-foreign')).toEqual([])
+  await choose('a@b.example\nnope\nnobody@\n')
+  await expect.poll(async () => (await alert.innerText()).split('\n').length, soon).toBe(3)
+  expect(await look('import-wrong')).toEqual([])
+})
+
+test('a row leads where its first cell does, and its words can be selected', async () => {
+  await go('/domains')
+  const row = page.getByRole('row').filter({ hasText: shop.address.split('@')[1] ?? '' })
+  await row.waitFor()
+  // As a drag over the words does it, which ends in a click, too.
+  await page.evaluate(`getSelection().selectAllChildren(document.querySelector('main tbody time'))`)
+  await row.getByText(/ago$/).dispatchEvent('click')
+  expect(page.url()).toMatch(/\/domains$/)
+  await page.evaluate('getSelection().removeAllRanges()')
+  const [tab] = await Promise.all([
+    page.context().waitForEvent('page'),
+    row.getByText(/ago$/).click({ modifiers: ['ControlOrMeta'] }),
+  ])
+  await heading(tab, shop.address.split('@')[1] ?? '')
+  await tab.close()
+  await row.getByText(/ago$/).click()
+  await heading(page, shop.address.split('@')[1] ?? '')
+  // One that leads nowhere says nothing else.
+  await go('/settings')
+  const key = page.getByRole('row').filter({ hasText: 'mail.send' }).first()
+  await key.waitFor()
+  expect(await key.getAttribute('class')).not.toContain('hover:')
+})
+
+test('a hard bounce says in plain words what it was about', async () => {
+  const id = await shop.accepted({ recipient: 'hard-bounce@simulator.posthorn.test' })
+  await shop.until(id, ({ deliveryStatus }) => deliveryStatus === 'hard_bounce')
+  await go(`/messages/${id}`)
+  await page.getByText('The server knows no such recipient.').first().waitFor()
+  expect(await look('hard-bounce')).toEqual([])
 })
 
 test('the name of a mailbox is changed, and messages are narrowed to one mailbox', async () => {

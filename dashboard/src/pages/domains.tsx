@@ -53,6 +53,7 @@ export function Domains() {
                 columns={[
                   {
                     head: 'Domain',
+                    leads: true,
                     cell: ({ id, name }) => (
                       <Link to="/domains/$domainId" params={{ domainId: id }} className="font-medium hover:underline">
                         {name}

@@ -37,6 +37,7 @@ export function OperatorFeedback() {
           columns={[
             {
               head: 'Why',
+              leads: true,
               cell: ({ id, reason }) => (
                 <button type="button" className="text-left font-medium hover:underline" onClick={() => setShown(id)}>
                   {reasons[reason] ?? reason}

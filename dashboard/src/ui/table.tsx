@@ -1,6 +1,6 @@
 // Rows to scan with the eye. A phone has room for two columns, the first and one beside it; the others stand below the first. Nothing is cut off there,
 // and nothing scrolls sideways: nobody would know that one can.
-import { useState, useSyncExternalStore, type ReactNode } from 'react'
+import { useState, useSyncExternalStore, type MouseEvent, type ReactNode } from 'react'
 
 export interface Column<Row> {
   readonly head: string
@@ -8,6 +8,8 @@ export interface Column<Row> {
   readonly align?: 'right'
   /** Where there is little room it stands below the first cell, with its head. Of the others the last stands beside the first. */
   readonly wideOnly?: boolean
+  /** Of the first: a press anywhere in the row is one of the link, or the button, in this cell. */
+  readonly leads?: boolean
 }
 
 export function Table<Row>({
@@ -25,6 +27,7 @@ export function Table<Row>({
   const beside = columns.findLast(({ wideOnly }) => wideOnly !== true)
   const shown = isWide ? columns : columns.filter((column, index) => index === 0 || column === beside)
   const below = columns.filter((column) => !shown.includes(column))
+  const leads = columns[0]?.leads === true
   const place = ({ align }: Column<Row>) => `px-3 sm:px-5 ${align === 'right' ? 'text-right' : 'text-left'}`
   return (
     // What only screen readers see lies inside this box, too: without `relative` it would make the page itself wider.
@@ -45,13 +48,24 @@ export function Table<Row>({
         </thead>
         <tbody>
           {rows.map((row) => (
-            <tr key={keyOf(row)} className="border-b border-line last:border-0 hover:bg-sunken/60">
+            // The keyboard and those who listen have the link itself.
+            <tr
+              key={keyOf(row)}
+              className={`border-b border-line last:border-0 ${leads ? 'cursor-pointer hover:bg-sunken/60' : ''}`}
+              onClick={leads ? follow : undefined}
+            >
               {shown.map((column, index) => (
                 <td
                   key={column.head}
                   className={`${place(column)} py-2.5 ${isWide ? 'max-w-60 break-words' : index === 0 ? narrowFirst : 'pl-0'} ${below.length > 0 ? 'align-top' : 'align-middle'}`}
                 >
-                  {column.cell(row)}
+                  {index === 0 && leads ? (
+                    <div data-leads className="contents">
+                      {column.cell(row)}
+                    </div>
+                  ) : (
+                    column.cell(row)
+                  )}
                   {index === 0 && <Below columns={below} row={row} />}
                 </td>
               ))}
@@ -61,6 +75,16 @@ export function Table<Row>({
       </table>
     </div>
   )
+}
+
+/** Not where something else was meant: another link or button, or words that are being selected to be copied. */
+function follow(event: MouseEvent<HTMLTableRowElement>): void {
+  const { currentTarget: row, target, ctrlKey, metaKey, shiftKey } = event
+  if (!(target instanceof Element) || !row.contains(target)) return
+  if (target.closest('a, button, input, select, summary, label') !== null) return
+  if (window.getSelection()?.isCollapsed === false) return
+  const press = new window.MouseEvent('click', { bubbles: true, cancelable: true, ctrlKey, metaKey, shiftKey })
+  row.querySelector('[data-leads] :is(a, button)')?.dispatchEvent(press)
 }
 
 /** What the cell beside it leaves, however long its words are. */
