@@ -1,6 +1,7 @@
 // What the field of the search means: people paste what stands before them, from a log, a mail or an address book.
 import { expect, test } from 'vitest'
-import { metadataIn, wantedIn } from '../../dashboard/src/message-filter.ts'
+import { addressIn, metadataIn, wantedIn } from '../../dashboard/src/message-filter.ts'
+import { parseAddress } from '../../src/mail/address.ts'
 
 const id = '01a20fcd-774f-7013-a813-9991699c73fe'
 /** As other programs make them. */
@@ -23,9 +24,42 @@ test.each<[typed: string, wanted: object]>([
   ['order <5>', { text: 'order <5>' }],
   ['a < b', { text: 'a < b' }],
   ['@example.com', { text: '@example.com' }],
+  // Still being typed.
+  ['ada@example', { text: 'ada@example' }],
+  ['ada@example.', { text: 'ada@example.' }],
+  ['Ada <ada@example>', { text: 'Ada <ada@example>' }],
   ['', { text: '' }],
 ])('%j', (typed, wanted) => {
   expect(wantedIn(typed)).toEqual(wanted)
+})
+
+test.each([
+  'Ada.L+x@Example.COM',
+  'ada@bücher.example',
+  'jörg@example.com',
+  'ada@xn--bcher-kva.example',
+  'ada@example',
+  'ada@example.c',
+  'ada@10.0.0.1',
+  'ada@example.0x7f',
+  'ada@-a.example',
+  'ada@a_b.example',
+  'ada@a%41.example',
+  'ada@example.com:25',
+  'ada@example.com/x',
+  'ada@example..com',
+  '.ada@example.com',
+  'a..b@example.com',
+  'a@b@example.com',
+  '"a b"@example.com',
+  'ada@[10.0.0.1]',
+  'ada\u200b@example.com',
+  'ada\uff20x@example.com',
+  `${'a'.repeat(65)}@example.com`,
+  `${'ö'.repeat(33)}@example.com`,
+  `ada@${'a.'.repeat(130)}com`,
+])('%j is an address here exactly where it is one for the service, which keeps the same', (text) => {
+  expect(addressIn(text)).toBe(parseAddress(text)?.text)
 })
 
 test.each<[typed: string, wanted: object | undefined]>([
