@@ -279,12 +279,13 @@ test('a row leads where its first cell does, and its words can be selected', asy
   expect(await key.getAttribute('class')).not.toContain('hover:')
 })
 
-test('a hard bounce says in plain words what it was about', async () => {
-  const id = await shop.accepted({ recipient: 'hard-bounce@simulator.posthorn.test' })
+test.each(['hard-bounce', 'late-bounce'])('a %s says in plain words, once, what it was about', async (kind) => {
+  const id = await shop.accepted({ recipient: `${kind}@simulator.posthorn.test` })
   await shop.until(id, ({ deliveryStatus }) => deliveryStatus === 'hard_bounce')
   await go(`/messages/${id}`)
-  await page.getByText('The server knows no such recipient.').first().waitFor()
-  expect(await look('hard-bounce')).toEqual([])
+  await page.getByText('Recognized as').waitFor()
+  expect(await page.getByText('The server knows no such recipient.').count()).toBe(1)
+  expect(await look(kind)).toEqual([])
 })
 
 test('the name of a mailbox is changed, and messages are narrowed to one mailbox', async () => {

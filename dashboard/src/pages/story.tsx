@@ -98,8 +98,14 @@ const reports = {
   filtered: 'The server refused it by a filter. The recipient is not to blame.',
   unknown: 'What the server means is not clear, so nothing is held against the recipient.',
 } as const satisfies Partial<Record<BounceClass, string>>
-const reportOf = (bounce: Facts['bounce']): string | undefined =>
-  (reports as Readonly<Record<string, string>>)[bounce?.class ?? '']
+/** Of a reply that became one, the step of its attempt has said it already. */
+function reportOf({ bounce, attempt }: Facts, events: readonly TimelineEvent[]): string | undefined {
+  const words = (reports as Readonly<Record<string, string>>)[bounce?.class ?? '']
+  const all = events.map(({ facts }) => (facts ?? {}) as Facts)
+  const isTold =
+    bounce?.source === 'smtp' && all.some((each) => each.attempt === attempt && reasonOf(each, events) === words)
+  return isTold ? undefined : words
+}
 
 /** By the class where there is one, else by the stage. The class stands in the report that the same reply became. */
 function reasonOf({ reason, attempt }: Facts, events: readonly TimelineEvent[]): string | undefined {
@@ -170,7 +176,7 @@ export function Story({ timeline }: { readonly timeline: MessageTimeline }) {
             after={tookMs > 0 ? `+${duration(tookMs)}` : ''}
             isLast={index === events.length - 1 && queue === undefined}
           >
-            <Words event={event} facts={facts} meaning={reasonOf(facts, events)} />
+            <Words event={event} facts={facts} meaning={reasonOf(facts, events) ?? reportOf(facts, events)} />
             {attempt !== undefined && <Dialogue attempt={attempt} />}
             {event.webhook !== undefined && <Posts id={event.id} webhook={event.webhook} />}
           </Step>
@@ -268,11 +274,9 @@ function Words({
 }) {
   const { smtp, bounce, nextAttemptAt, suppressed, errorMessage } = facts
   const theirs = smtp?.reply ?? facts.event?.detail
-  const about = meaning === undefined ? reportOf(bounce) : undefined
   return (
     <>
       {meaning !== undefined && <p className="text-sm">{meaning}</p>}
-      {about !== undefined && <p className="text-sm">{about}</p>}
       {meaning === undefined && errorMessage !== undefined && <p className="text-sm">{errorMessage}</p>}
       {theirs !== undefined && event.type !== 'message.delivered' && (
         <blockquote className="border-l-2 border-line pl-3 font-mono text-xs break-words whitespace-pre-wrap text-soft">
