@@ -95,6 +95,8 @@ const refused = createRoute({
 const suppressions = createRoute({
   getParentRoute: () => inside,
   path: '/suppressions',
+  validateSearch: ({ prefix }: Record<string, unknown>): { readonly prefix?: string } =>
+    typeof prefix === 'string' && prefix !== '' ? { prefix } : {},
   component: lazyRouteComponent(() => import('./pages/suppressions.tsx'), 'Suppressions'),
 })
 const sandbox = createRoute({

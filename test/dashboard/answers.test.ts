@@ -240,3 +240,78 @@ test('what is pasted into the search is found: the Message-ID of a mail, and an 
   await expect.poll(() => page.locator('main tbody tr').count(), soon).toBe(1)
   expect(await page.getByLabel('Search').inputValue()).toBe('dora@example.com')
 })
+
+describe('did they get the mail?', () => {
+  const recipient = 'gone@example.net'
+  let old: string
+  beforeAll(async () => {
+    old = await shop.accepted({ recipient })
+    await shop.settled(old)
+    await go('/messages')
+  })
+
+  test('an address that is not whole yet is looked for as words', async () => {
+    for (const path of ['/messages?text=gone%40exam', '/messages?recipient=gone%40example']) {
+      await go(path)
+      await page.getByRole('link', { name: recipient }).waitFor()
+    }
+    await page.getByLabel('Search', { exact: true }).fill('gone@example')
+    await page.keyboard.press('Enter')
+    await page.getByRole('link', { name: recipient }).waitFor()
+    expect(new URL(page.url()).searchParams.get('text')).toBe('gone@example')
+    expect(await page.getByRole('alert').count()).toBe(0)
+  })
+
+  test('a row of the list leads to its message', async () => {
+    await page.getByRole('row').filter({ hasText: recipient }).getByText('Sent', { exact: true }).click()
+    await heading(page, 'Your order')
+    expect(page.url()).toContain(old)
+    expect(await page.getByRole('region', { name: 'Suppressed' }).count()).toBe(0)
+  })
+
+  test('an address that is suppressed says so where its mail is looked for, and on its older messages', async () => {
+    const suppress = (address: string, reason: string, source: string | null) =>
+      visit.posthorn.query(
+        `insert into suppressions (workspace_id, recipient_key, recipient, reason, source_message_id) values ($1, $2, $2, $3, $4)`,
+        [shop.id, address, reason, source],
+      )
+    const source = await shop.accepted({ recipient: 'other@example.net', subject: 'The one that bounced' })
+    await suppress(recipient, 'hard_bounce', source)
+    await suppress('never@example.net', 'manual', null)
+    // One that begins so is another one.
+    await suppress('never@example.network', 'manual', null)
+    await suppress('somebody@example.network', 'complaint', null)
+
+    await go('/messages?recipient=never%40EXAMPLE.net')
+    const notice = page.getByRole('region', { name: 'Suppressed' })
+    await notice.getByText('because somebody added it by hand').waitFor()
+    await page.getByRole('main').getByRole('link', { name: 'Refused' }).first().waitFor()
+    expect(await look('not-found-suppressed')).toEqual([])
+    await notice.getByRole('link', { name: 'See the suppression' }).click()
+    await heading(page, 'Suppressions')
+    await page.getByRole('cell', { name: 'never@example.net', exact: true }).waitFor()
+    expect(await page.getByLabel('Search').inputValue()).toBe('never@example.net')
+
+    await go('/messages?recipient=somebody%40example.net')
+    await page.getByText('What was refused never became one').waitFor()
+    await loaded(page)
+    expect(await notice.count()).toBe(0)
+
+    await go(`/messages/${old}`)
+    await notice.getByText('because a provider said that it does not exist').waitFor()
+    expect(await look('message-suppressed')).toEqual([])
+    await notice.getByRole('link', { name: 'this message' }).click()
+    await heading(page, 'The one that bounced')
+  })
+
+  test('who may not send it again reads who may', async () => {
+    const id = await shop.accepted({ recipient: 'unknown@simulator.posthorn.test' })
+    await shop.settled(id)
+    const viewer = await visit.browser.person()
+    await signIn(viewer, visit.origin, await visit.makeLogin('vera@people.example', shop.id, 'viewer'))
+    await heading(viewer, 'Overview')
+    await go(`/messages/${id}`, viewer)
+    await viewer.getByRole('region', { name: 'Outcome unknown' }).getByText('Your role may not send it').waitFor()
+    expect(await look('viewer-unknown', viewer)).toEqual([])
+  })
+})

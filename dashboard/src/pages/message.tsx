@@ -18,6 +18,7 @@ import { Elsewhere } from './elsewhere.tsx'
 import { titleOf } from './messages.tsx'
 import { Preview } from './preview.tsx'
 import { Story } from './story.tsx'
+import { SuppressedNow } from './suppressed-now.tsx'
 
 const isOpen = (timeline: MessageTimeline | undefined): boolean =>
   timeline === undefined || ['queued', 'sending', 'retrying'].includes(timeline.processingStatus)
@@ -76,6 +77,7 @@ export function MessagePage() {
                 <MessageLink id={timeline.sentAgainAs} />: the recipient may have it twice.
               </p>
             )}
+            <SuppressedNow recipient={timeline.message.recipient} messageId={timeline.message.id} />
             {timeline.sentAgainFor !== undefined && (
               <p className="text-sm text-soft">
                 Sent in the place of <MessageLink id={timeline.sentAgainFor} />
@@ -205,7 +207,9 @@ function Again({ timeline, children }: { readonly timeline: MessageTimeline; rea
     )
   if (contentExpiredAt !== undefined)
     return <p className="text-sm">Its content is not kept any more, so it cannot be sent again.</p>
-  if (!maySend || timeline.sendAgainAt === undefined) return null
+  if (timeline.sendAgainAt === undefined) return null
+  if (!maySend)
+    return <p className="text-sm">Your role may not send it again; an owner, an admin or a developer may.</p>
   return (
     <>
       <SendAgainButton from={timeline.sendAgainAt} onClick={() => setAsking(true)} />

@@ -5,7 +5,7 @@ import { Mail, Search } from 'lucide-react'
 import { useEffect, useState } from 'react'
 import { get } from '../api.ts'
 import { PagedTable } from '../list.tsx'
-import { isDay, isInstant, metadataIn, readFilter, wantedIn, type MessageFilter } from '../message-filter.ts'
+import { addressIn, isDay, isInstant, metadataIn, readFilter, wantedIn, type MessageFilter } from '../message-filter.ts'
 import type { ListOf, Mailbox, MessageListItem } from '../shapes.ts'
 import { useSearchField } from '../shortcuts.ts'
 import { StateBadge, states } from '../ui/badge.tsx'
@@ -15,6 +15,7 @@ import { Card, Page } from '../ui/page.tsx'
 import { Empty } from '../ui/states.tsx'
 import type { Column } from '../ui/table.tsx'
 import { exactly, Time } from '../ui/time.tsx'
+import { SuppressedNow } from './suppressed-now.tsx'
 
 /** What a mail is called: some have no subject, or one of blanks. */
 export const titleOf = (subject: string | undefined): string =>
@@ -28,6 +29,7 @@ const deliveryChoices = choices(['pending', 'delivered', 'soft_bounce', 'hard_bo
 export const messageColumns: readonly Column<MessageListItem>[] = [
   {
     head: 'Recipient',
+    leads: true,
     cell: ({ id, recipient }) => (
       <Link
         to="/messages/$messageId"
@@ -243,7 +245,7 @@ export function Messages() {
             )}
             empty={
               isFiltered ? (
-                <NotFound reset={reset} />
+                <NotFound reset={reset} recipient={filter.recipient} />
               ) : (
                 <Empty icon={Mail} title="No message yet.">
                   The{' '}
@@ -261,8 +263,28 @@ export function Messages() {
   )
 }
 
-const NotFound = ({ reset }: { readonly reset: () => void }) => (
-  <Empty icon={Search} title="Nothing was found.">
-    <Button onClick={reset}>Show all</Button>
-  </Empty>
-)
+/** Of an address, what may be the reason. */
+function NotFound({ reset, recipient }: { readonly reset: () => void; readonly recipient?: string | undefined }) {
+  return (
+    <>
+      <Empty icon={Search} title="Nothing was found.">
+        {recipient !== undefined && (
+          <p className="pb-3 text-sm">
+            No such message to <span className="wrap-anywhere">{recipient}</span> is kept. What was refused never became
+            one:{' '}
+            <Link to="/refused" className="text-accent underline">
+              Refused
+            </Link>{' '}
+            has it, by the domain of the recipient.
+          </p>
+        )}
+        <Button onClick={reset}>Show all</Button>
+      </Empty>
+      {recipient !== undefined && (
+        <div className="p-4 pt-0 sm:p-5 sm:pt-0">
+          <SuppressedNow recipient={addressIn(recipient) ?? recipient} />
+        </div>
+      )}
+    </>
+  )
+}

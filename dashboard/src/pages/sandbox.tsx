@@ -84,6 +84,7 @@ export function Sandbox() {
 const columns: readonly Column<SandboxMail>[] = [
   {
     head: 'Subject',
+    leads: true,
     cell: ({ id, subject }) => (
       <Link to="/sandbox/$mailId" params={{ mailId: id }} className="block truncate font-medium hover:underline">
         {titleOf(subject)}

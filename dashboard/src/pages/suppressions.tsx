@@ -1,7 +1,7 @@
 // Whom not to write to, and why.
-import { Link } from '@tanstack/react-router'
+import { Link, useSearch } from '@tanstack/react-router'
 import { Ban, Download, Flag, Hand, MailX, Undo2, Upload } from 'lucide-react'
-import { useRef, useState } from 'react'
+import { useEffect, useRef, useState } from 'react'
 import { ask, read, useChange, useForgetting } from '../api.ts'
 import { PagedTable } from '../list.tsx'
 import { useMay } from '../session.tsx'
@@ -22,7 +22,10 @@ const reasons = {
 } as const
 
 export function Suppressions() {
-  const [prefix, setPrefix] = useState('')
+  const { prefix: linked = '' } = useSearch({ from: '/inside/suppressions' })
+  const [prefix, setPrefix] = useState(linked)
+  // A link leads here with one, and the menu without.
+  useEffect(() => setPrefix(linked), [linked])
   const [reason, setReason] = useState('')
   const [adding, setAdding] = useState(false)
   const [removing, setRemoving] = useState<Suppression>()
