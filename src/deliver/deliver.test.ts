@@ -14,6 +14,7 @@ import { survivesItsLife } from '../base/service.test-kit.ts'
 import type { MessageId } from '../domain/message.ts'
 import { makeAdmitter } from '../store/admit.ts'
 import { listen, openDatabase, type Db } from '../store/database.ts'
+import { setDestinationLimits } from '../store/destinations.ts'
 import type { EmbeddedConnection } from '../store/embedded.ts'
 import { liftFence, readStops } from '../store/fence.ts'
 import { makeRecorder, type Mark } from '../store/outbound.ts'
@@ -46,6 +47,7 @@ afterEach(async () => {
   for (const holder of holders.splice(0)) await holder.query('rollback')
   for (const end of ends.splice(0).toReversed()) await end()
   await world.db.run('delete from outbound')
+  await world.db.run('delete from destination_limits')
 })
 afterAll(async () => {
   await receiver.stop()
@@ -441,6 +443,32 @@ describe('turns', () => {
     await eventually(queued, (many) => many === 0)
   })
 
+  test('of what a rate lets through, every destination of a provider gets some, however many were known before', async () => {
+    await setDestinationLimits(world.db, '*', { perMinute: 600 })
+    const sender = await senderOf()
+    await started()
+    for (let round = 0; round < 2; round++) {
+      const ids: MessageId[] = []
+      for (let each = 0; each < 12; each++) ids.push(await one(sender, 'ok', { destination: `rated${each}.example` }))
+      for (const id of ids) await becomes(id, 'sent')
+    }
+  })
+
+  test('what waits for a rate is over when its time is', async () => {
+    await setDestinationLimits(world.db, '*', { perMinute: 0.01 })
+    const sender = await senderOf()
+    await started()
+    const known = [await one(sender, 'ok', { destination: 'one.example' })]
+    await becomes(known[0] as MessageId, 'sent')
+    known.push(await one(sender, 'ok', { destination: 'two.example' }))
+    await becomes(known[1] as MessageId, 'retrying') // where it goes is known now: the next one stays in the queue
+    const late = await one(sender, 'ok', { destination: 'two.example' })
+    await world.db.run('update outbound set expires_at = app_now() where message_id = $1', [late])
+    await becomes(late, 'failed', 6 * limits.expiryRestMs)
+    expect(await types(late)).toEqual(['queued', 'failed'])
+    expect(await facts(late)).toMatchObject({ reason: 'expired' })
+  })
+
   test('where a claim of few takes long, what comes meanwhile shares the next one', async () => {
     const sender = await senderOf()
     await submit(sender, 'ok')
@@ -478,7 +506,7 @@ describe('turns', () => {
     const watched: Db = {
       ...db,
       rows: (statement, values) => {
-        if (statement.name === 'claim') since.push(values?.at(-1))
+        if (statement.name === 'claim') since.push(values?.[10])
         return db.rows(statement, values)
       },
     }

@@ -15,6 +15,7 @@ import type { Sign } from '../mail/dkim.ts'
 import { databaseNow, isDatabaseAway, surelyAborted, type Db } from '../store/database.ts'
 import { claimDue, firstSpace } from '../store/claim.ts'
 import { listDestinationLimits } from '../store/destinations.ts'
+import { expireSome, queueBegins } from '../store/expire.ts'
 import { replayEndings } from '../store/fence.ts'
 import { hastenBacklog } from '../store/housekeeping.ts'
 import {
@@ -170,7 +171,7 @@ export function deliverer(
       since: floor.since,
       cursors: Object.fromEntries(cursors),
       most: Math.min(freeSlots(), limits.claimMost, slots.mostOfOne()),
-      rooms: slots.rooms(),
+      ...slots.rooms(),
       roomElse: limits.slotsAtFirst,
       crowded: slots.crowded(),
       leaseMs: tools.leaseMs,
@@ -477,6 +478,19 @@ export function deliverer(
     }
   }
 
+  let expiredUpTo = queueBegins
+  let expiryPauseMs: number = limits.expiryRestMs
+  /** What gets no turn has its time all the same. */
+  const expireOld = async (): Promise<void> => {
+    if (!tools.gate.isOpen()) return
+    const began = performance.now()
+    const { expired, next } = await expireSome(tools.db, expiredUpTo)
+    for (const messageId of expired) tools.log.attempted({ messageId, outcome: 'failed', reason: 'expired' })
+    expiredUpTo = next ?? queueBegins
+    const tookMs = performance.now() - began
+    expiryPauseMs = Math.max(next === undefined ? limits.expiryRestMs : 0, tookMs / limits.expiryLookPart)
+  }
+
   const readLimits = async (): Promise<void> =>
     tools.transmitter.configure(await listDestinationLimits(tools.db, limits.destinationLimitsMax))
 
@@ -487,6 +501,7 @@ export function deliverer(
     repeating(() => Math.min(1_000, tools.leaseMs / 4), reapSome, trouble('reap')),
     repeating(() => limits.journalAfterMs / 4, journalLate, trouble('journal')),
     repeating(() => limits.slotsLookMs, makeWay, trouble('slots')),
+    repeating(() => expiryPauseMs, expireOld, trouble('expiry')),
     repeating(() => limits.destinationLimitsReadMs, readLimits, trouble('destinations')),
   ]
   /** Hands back what is not armed; past the dot an attempt goes on to its reply. */

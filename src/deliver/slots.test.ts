@@ -11,7 +11,7 @@ function slotsAt(roomOf: (provider: string) => number = () => Infinity) {
   const land = (destination: string, many: number, answered = true, provider?: string) => {
     for (let each = 0; each < many; each++) slots.landed(destination, destination, answered, provider)
   }
-  const roomAt = (destination: string) => slots.rooms()[destination] ?? limits.slotsAtFirst
+  const roomAt = (destination: string) => slots.rooms().rooms[destination] ?? limits.slotsAtFirst
   return { clock, slots, launch, land, room: roomAt }
 }
 
@@ -64,18 +64,23 @@ test('many stalled ones together keep half of all slots, and the one with the mo
   )
 })
 
-test('destinations of one provider share what it would take', () => {
-  const { launch, land, slots } = slotsAt((provider) => (provider === 'paused' ? 0 : 12))
+// Those that were met first, with nothing due, once had all of it for good.
+test('what a provider takes by its rate is a ration of all its destinations, whichever of them were met first; a paused one gets nothing', () => {
+  const { launch, land, slots } = slotsAt((provider) =>
+    provider === 'paused' ? 0 : provider === 'slow' ? 1 : Infinity,
+  )
   for (const [name, provider] of [
     ['a', 'slow'],
     ['b', 'slow'],
     ['c', 'paused'],
+    ['d', 'quick'],
   ] as const) {
     launch(name, 1)
     land(name, 1, true, provider)
   }
-  const { a, b, c } = slots.rooms()
-  expect([(a ?? 0) + (b ?? 0), c]).toEqual([12, 0])
+  const { rooms, rations } = slots.rooms()
+  expect(rations).toEqual({ of: { a: 'slow', b: 'slow' }, left: { slow: 1 } })
+  expect(rooms).toEqual({ c: 0 })
 })
 
 test('a workspace never has all slots', () => {
@@ -115,7 +120,7 @@ test('what is known of destinations is bounded', () => {
     launch(`d${each}`, 1)
     land(`d${each}`, 1)
   }
-  expect(Object.keys(slots.rooms()).length).toBeLessThanOrEqual(limits.destinationsKnownMax)
+  expect(Object.keys(slots.rooms().rooms).length).toBeLessThanOrEqual(limits.destinationsKnownMax)
 })
 
 test('many free slots are claimed for at once, a few after a wait for more, and next to none not at all', () => {

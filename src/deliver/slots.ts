@@ -2,13 +2,17 @@
 // answer that it gives and loses half with every attempt that it leaves without one; what does not answer gets no more until it does. When
 // those that do not answer hold more than half of all slots, their youngest give theirs back. A workspace never holds all slots.
 import { limits } from '../config.ts'
+import type { Rations } from '../store/claim.ts'
 
 export interface Slots {
   launched(destination: string, workspace: string): void
   /** `answered`: the other side said something. `provider`: whose pace counts there. True when the destination or the workspace can take more by that. */
   landed(destination: string, workspace: string, answered: boolean, provider?: string): boolean
-  /** How many more each destination may have. What is not named may have `limits.slotsAtFirst`. */
-  rooms(): Readonly<Record<string, number>>
+  /**
+   * How many more each destination may have. What is not named may have `limits.slotsAtFirst`. What a provider takes by its rate is a ration of all
+   * its destinations together, since nobody knows here which of them have anything due.
+   */
+  rooms(): { readonly rooms: Readonly<Record<string, number>>; readonly rations: Rations }
   /** Workspaces that have their share of all slots, until there is room for a whole claim again. */
   crowded(): string[]
   /** How many any one workspace may get at once and have no more than its share: `limits.claimMany` or more. */
@@ -89,6 +93,7 @@ export function makeSlots(roomOf: (provider: string) => number, now: () => numbe
       return thinned || (before === 0 && freeOf(state) > 0)
     },
     rooms: () => {
+      const of: Record<string, string> = {}
       const left = new Map<string, number>()
       const rooms: Record<string, number> = {}
       for (const [destination, state] of states) {
@@ -96,16 +101,17 @@ export function makeSlots(roomOf: (provider: string) => number, now: () => numbe
         const { provider } = state
         if (provider !== undefined && room > 0) {
           const most = left.get(provider) ?? roomOf(provider)
-          if (most < Infinity) {
-            room = Math.min(room, most)
-            left.set(provider, most - room)
+          if (most <= 0) room = 0
+          else if (most < Infinity) {
+            of[destination] = provider
+            left.set(provider, most)
           }
         }
         // Of those with nothing in flight only the busy ones are worth a word: there may be very many.
         const idle = state.inFlight === 0 && room >= limits.slotsAtFirst && room < 2 * limits.slotsAtFirst
         if (room !== limits.slotsAtFirst && !idle) rooms[destination] = room
       }
-      return rooms
+      return { rooms, rations: { of, left: Object.fromEntries(left) } }
     },
     crowded: () => [...byWorkspace].flatMap(([workspace, inFlight]) => (isCrowded(inFlight) ? [workspace] : [])),
     mostOfOne: () => {

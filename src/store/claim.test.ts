@@ -136,6 +136,30 @@ describe('turns', () => {
     expect(count(answer, 'destination')).toEqual({ 'slow.example': 7, 'other.example': 9 })
   })
 
+  test('of destinations with one ration no more than that, and whichever of them have something due get it', async () => {
+    const [one, two] = [await world.sender(), await world.sender()]
+    await submit(one, 'c.example', 3)
+    await submit(two, 'd.example', 30)
+    await submit(two, 'free.example', 4)
+    const of = Object.fromEntries(['a', 'b', 'c', 'd'].map((name) => [`${name}.example`, 'slow']))
+    const answer = await claim({ roomElse: 20, rations: { of, left: { slow: 10 } } })
+    expect(count(answer, 'destination')).toEqual({ 'c.example': 3, 'd.example': 7, 'free.example': 4 })
+  })
+
+  test('of a ration of one, a workspace with an old backlog does not get all that there ever is', async () => {
+    const [crowd, other] = [await world.sender(), await world.sender()]
+    await submit(crowd, 'a.example', 200)
+    await submit(other, 'b.example', 1)
+    const rations = { of: { 'a.example': 'slow', 'b.example': 'slow' }, left: { slow: 1 } }
+    const served = new Set<string>()
+    for (let turn = 0; turn < 60 && !served.has(other.workspaceId); turn++) {
+      const { claimed } = await claim({ rations })
+      expect(claimed).toHaveLength(1)
+      for (const { workspaceId } of claimed) served.add(workspaceId)
+    }
+    expect(served).toContain(other.workspaceId)
+  })
+
   test('a workspace that has its share already gets nothing', async () => {
     const [crowd, other] = [await world.sender(), await world.sender()]
     await submit(crowd, 'a.example', 5)

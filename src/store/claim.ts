@@ -10,7 +10,9 @@ import type { Claimed } from './outbound.ts'
  * `outbound_turns`; of each that has something due it takes the oldest. One with more due than its part is *deep*: of it, the lanes (its
  * destinations) are walked too, from where its last walk ended, in the order of the index `outbound_lanes`, so that an old backlog to one
  * destination hides no other. Of what was found the first `most` are claimed, one of every workspace before the second of any, one of
- * every lane before the second of any, and of no destination more than its room. A message that may not be sent any more becomes
+ * every lane before the second of any, and of no destination more than its room. Where several destinations share a ration (what their provider
+ * takes by its rate), those that have something due share it, one of every workspace before the second of any, in no order that lasts: the
+ * oldest backlog would be first for as long as it lasts. A message that may not be sent any more becomes
  * `failed` in the same statement, with its reason. Rows that another worker holds are skipped, never waited for.
  * While delivery is stopped there are no workspaces to walk.
  * Rows are locked by functions, and `moved` is there, because of what PostgreSQL does with rows that change meanwhile (docs/decisions/0064). Records are
@@ -65,9 +67,18 @@ const claim = sql(
      where l.lane_turn <= coalesce(($7::jsonb ->> l.destination)::integer, $8::integer)),
   by_destination as (
     select s.*, row_number() over (partition by s.destination order by s.space_turn, s.due_at, s.message_id) destination_turn from by_space s),
+  roomy as materialized (
+    select d.*, $12::jsonb ->> d.destination rationed from by_destination d
+     where d.destination_turn <= coalesce(($7::jsonb ->> d.destination)::integer, $8::integer)),
+  by_ration as (
+    select r.*, row_number() over (partition by r.rationed, r.workspace_id order by r.space_turn) ration_turn from roomy r where r.rationed is not null),
+  rations as (
+    select b.*, row_number() over (partition by b.rationed order by b.ration_turn, random()) ration from by_ration b),
   chosen as materialized (
-    select * from by_destination d
-     where d.destination_turn <= coalesce(($7::jsonb ->> d.destination)::integer, $8::integer)
+    select * from (
+      select r.*, null::bigint ration_turn, null::bigint ration from roomy r where r.rationed is null
+      union all
+      select * from rations a where a.ration <= ($13::jsonb ->> a.rationed)::integer) d
      order by d.space_turn, d.due_at limit $4::integer),
   judged as materialized (
     select c.*, w.route_sealed, box.domain_id,
@@ -143,6 +154,11 @@ export type LaneCursors = Readonly<Record<string, string>>
 /** Before all workspaces. */
 export const firstSpace = '00000000-0000-0000-0000-000000000000'
 
+export interface Rations {
+  readonly of: Readonly<Record<string, string>>
+  readonly left: Readonly<Record<string, number>>
+}
+
 export interface ClaimRequest {
   /** The workspace after which the walk goes on. */
   readonly cursor: string
@@ -154,6 +170,8 @@ export interface ClaimRequest {
   /** Free slots of destinations; `roomElse` for those that are not named. */
   readonly rooms: Readonly<Record<string, number>>
   readonly roomElse: number
+  /** Of destinations that are bounded together: which ration each draws from, and how many that has. Left out: none. */
+  readonly rations?: Rations
   /** Workspaces that get nothing now. */
   readonly crowded: readonly string[]
   readonly leaseMs: number
@@ -194,6 +212,8 @@ export async function claimDue(db: Db, request: ClaimRequest): Promise<ClaimAnsw
     request.leaseMs,
     request.owner,
     request.since ?? '-infinity',
+    JSON.stringify(request.rations?.of ?? {}),
+    JSON.stringify(request.rations?.left ?? {}),
   ])
   const end = rows.find((row) => row.spaces !== null)
   if (end === undefined) throw new Error('a claim without its end')

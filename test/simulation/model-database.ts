@@ -173,6 +173,9 @@ export class ModelDatabase {
       case 'finish':
       case 'finish-relayed':
         return () => this.#finish(JSON.parse(String(values[0])) as FinishRow[])
+      // Claims judge here: nothing waits for a room in vain.
+      case 'overdue':
+        return () => [{ ids: [], many: 0, last: null }]
       case 'reap':
         return this.#reap(Number(values[0]), values[2] === true, values[3] as Date | string)
       case 'database-now':

@@ -1,0 +1,97 @@
+// What has expired is over, on real PostgreSQL, whether or not it would get a turn; and nothing else is touched by the look for it.
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import type { MessageId } from '../domain/message.ts'
+import { limits } from '../config.ts'
+import { makeAdmitter } from './admit.ts'
+import { claimDue, firstSpace } from './claim.ts'
+import { expireSome, queueBegins, type QueuePlace } from './expire.ts'
+import { storeWorld, type StoreWorld } from './store.test-kit.ts'
+
+let world: StoreWorld
+beforeAll(async () => {
+  world = await storeWorld()
+})
+beforeEach(() => world.db.run('truncate outbound'))
+afterAll(() => world.close())
+
+async function submit(destination = 'a.example'): Promise<MessageId> {
+  const row = world.submission(await world.sender(), { destination })
+  expect(await makeAdmitter(world.db).admit(row)).toMatchObject({ admitted: true })
+  return row.fields['id'] as MessageId
+}
+const age = (id: MessageId) =>
+  world.db.run(`update outbound set expires_at = app_now() - interval '1 second' where message_id = $1`, [id])
+const standing = (id: MessageId) =>
+  world.value<string>(
+    `select m.status || ' ' || (select string_agg(e.type || coalesce(' ' || (e.facts ->> 'reason'), ''), ', ' order by e.sequence) from events e
+      where e.message_id = m.id) from messages m where m.id = $1`,
+    [id],
+  )
+const walk = async (): Promise<readonly MessageId[]> => {
+  const all: MessageId[] = []
+  for (let at: QueuePlace | undefined = queueBegins; at !== undefined;) {
+    const { expired, next } = await expireSome(world.db, at)
+    all.push(...expired)
+    at = next
+  }
+  return all
+}
+
+test('a message that got no turn until its time was over is failed, and says why; the others wait on', async () => {
+  const [old, young] = [await submit(), await submit()]
+  await age(old)
+  expect(await walk()).toEqual([old])
+  expect(await standing(old)).toBe('failed message.queued, message.failed expired')
+  expect(await standing(young)).toBe('queued message.queued')
+  expect(await world.value('select count(*)::integer from outbound')).toBe(1)
+  expect(await walk()).toEqual([])
+})
+
+test('what somebody has taken is his, and nobody is waited for who holds a row', async () => {
+  const [taken, held] = [await submit(), await submit('held.example')]
+  await claimDue(world.db, {
+    cursor: firstSpace,
+    cursors: {},
+    most: 10,
+    rooms: { 'held.example': 0 },
+    roomElse: 10,
+    crowded: [],
+    leaseMs: 60_000,
+    owner: firstSpace,
+  })
+  await age(taken)
+  await age(held)
+  const holder = await world.session()
+  await holder.query('begin')
+  await holder.query('select from outbound where message_id = $1 for update', [held])
+  expect(await walk()).toEqual([])
+  await holder.query('rollback')
+  expect(await walk()).toEqual([held])
+  expect(await standing(taken)).toMatch(/^sending/)
+})
+
+test('while delivery is stopped nothing is judged: perhaps it was sent before the backup', async () => {
+  const id = await submit()
+  await age(id)
+  await world.db.run(`insert into delivery_stops (kind, reason) values ('drain', 'operator')`)
+  expect(await walk()).toEqual([])
+  await world.db.run('delete from delivery_stops')
+  expect(await walk()).toEqual([id])
+})
+
+test('a long queue is looked through in steps, and none is left out', async () => {
+  const sender = await world.sender()
+  await world.db.run(
+    `insert into outbound (message_id, workspace_id, mailbox_id, destination, due_at, expires_at)
+     select gen_random_uuid(), $1, $2, 'a.example', app_now() - (n / 7) * interval '1 second', app_now() + interval '1 day' from generate_series(1, $3::integer) n`,
+    [sender.workspaceId, sender.mailboxId, limits.expiryRowsPerLook + 1_000],
+  )
+  const ids = [await submit(), await submit(), await submit()]
+  await world.db.run(`update outbound set due_at = app_now() - interval '1 day' where message_id = $1`, [ids[0]])
+  for (const id of ids) await age(id)
+  const first = await expireSome(world.db, queueBegins)
+  expect(first.next).toBeDefined()
+  const rest = first.next === undefined ? undefined : await expireSome(world.db, first.next)
+  expect(rest?.next).toBeUndefined()
+  expect([...first.expired, ...(rest?.expired ?? [])].toSorted()).toEqual(ids.toSorted())
+})
