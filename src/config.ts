@@ -780,6 +780,8 @@ export const limits = {
   connectionsPerRelayMax: 200,
   /** As many as messages in flight: their share of those is what keeps one workspace's from using up all. */
   connectionsMax: 1_000,
+  /** So long a place keeps its only connection where others wait for it. */
+  connectionTurnMs: 1_000,
   messagesPerConnectionMax: 100,
   /** In a row: a host that refuses so many may mean the connection, and take the same mail over the next. */
   refusalsPerConnectionMax: 3,

@@ -7,6 +7,7 @@ import { mailOf, polite, silence, startPeer, targetOf, until, withoutPipelining 
 import type { Act, Peer } from './peer.test-kit.ts'
 import { Pool } from './pool.ts'
 import type { Lease, PoolSettings } from './pool.ts'
+import type { Target } from './route.ts'
 
 const ends: (() => Promise<void>)[] = []
 afterEach(async () => {
@@ -59,6 +60,74 @@ describe('a provider', () => {
     const fourth = await taken('e')
     expect(pool.open).toBe(3)
     fourth.release(true)
+  })
+
+  /** Mail after mail for one of its hosts, by so many at once, until it is stopped. */
+  const backlogOf = async (pool: Pool, target: Target, many: number) => {
+    let sent = 0
+    let on = true
+    const sender = async () => {
+      while (on) {
+        const lease = await pool.take(target, [])
+        if ('phase' in lease) throw new Error(lease.trouble)
+        lease.release((await lease.conversation.send(mailOf(), [])).reusable)
+        sent++
+      }
+    }
+    const senders = Array.from({ length: many }, sender)
+    await until(() => sent > many)
+    const stop = async () => {
+      on = false
+      await Promise.all(senders)
+    }
+    ends.unshift(stop)
+    return { sent: () => sent, stop }
+  }
+
+  test.each([
+    ['some', 4, 60_000],
+    ['its only one, after a turn with it,', 1, 20],
+  ])('whose one host is busy leaves %s of its connections to another', async (_, connections, turnMs) => {
+    const [peer, pool] = [await peerOf(), await poolOf({ ...bounded(connections), turnMs })]
+    const backlog = await backlogOf(pool, at(peer, 'a'), 20)
+    const other = await pool.take(at(peer, 'b'), [])
+    if ('phase' in other) throw new Error(other.trouble)
+    // Whoever has its share of them goes on.
+    const before = backlog.sent()
+    if (connections > 1) await until(() => backlog.sent() > before + 20)
+    expect(pool.open).toBeLessThanOrEqual(connections)
+    other.release(true)
+    await until(() => backlog.sent() > before + 20)
+  })
+
+  test('has two busy hosts: each has half of its connections, and keeps them', async () => {
+    const [peer, pool] = [await peerOf(), await poolOf(bounded(4, 1_000_000))]
+    const [one, two] = [await backlogOf(pool, at(peer, 'a'), 10), await backlogOf(pool, at(peer, 'b'), 10)]
+    const [opened, first, second] = [peer.connections, one.sent(), two.sent()]
+    await until(() => one.sent() > first + 50 && two.sent() > second + 50)
+    expect([peer.connections, pool.open]).toEqual([opened, 4])
+    await Promise.all([one.stop(), two.stop()])
+  })
+
+  test('of which many hosts are busy serves them all in turn, over the few connections that it allows', async () => {
+    const [peer, pool] = [await peerOf(), await poolOf({ ...bounded(2), turnMs: 5 })]
+    const backlogs = await Promise.all(['a', 'b', 'c', 'd', 'e'].map((key) => backlogOf(pool, at(peer, key), 3)))
+    const before = backlogs.map(({ sent }) => sent())
+    await until(() => backlogs.every(({ sent }, each) => sent() > (before[each] ?? 0) + 3))
+    expect(pool.open).toBeLessThanOrEqual(2)
+    await Promise.all(backlogs.map(({ stop }) => stop()))
+  })
+
+  // Each of its connections ends with an error: nothing is ever given back.
+  test('at a host of which every connection fails, another does not wait for the end of its line', async () => {
+    const [down, peer] = [await peerOf({ greeting: '554 no\r\n' }), await peerOf()]
+    const pool = await poolOf(bounded(1))
+    let failed = 0
+    const refused = Array.from({ length: 50 }, () => pool.take(at(down, 'a'), []).finally(() => failed++))
+    const other = await pool.take(at(peer, 'b'), [])
+    expect(failed).toBeLessThan(5)
+    if (!('phase' in other)) other.release(true)
+    await Promise.all(refused)
   })
 
   test('gets so many mails over one connection', async () => {

@@ -1,5 +1,6 @@
-// Kept connections: a mail to a place where one just went costs no greeting. Few connections to one place, and a limit over all; who
-// finds none free waits in line. The pool knows nothing of mails, only whether a conversation can go on.
+// Kept connections: a mail to a place where one just went costs no greeting. Few connections to one place, and to all hosts of a provider, and
+// a limit over all; who finds none free waits in line, where a busy host leaves some to the others. The pool knows nothing of mails, only
+// whether a conversation can go on.
 import { limits } from '../config.ts'
 import type { Facts } from '../domain/attempt.ts'
 import { lifecycle } from '../base/service.ts'
@@ -18,6 +19,8 @@ export interface PoolSettings extends Manner {
   /** Instead of what manners say (tests). */
   readonly mailsPerConnectionMax?: number
   readonly idleMs?: number
+  /** Instead of `limits.connectionTurnMs` (tests). */
+  readonly turnMs?: number
   /** How long a stop waits for the conversations under way before it cuts them. */
   readonly stopMs?: number
 }
@@ -31,6 +34,8 @@ interface Slot {
   /** The conversation had been used before. */
   reused: boolean
   idleSince: number
+  /** Its place has had it since then. */
+  readonly since: number
 }
 
 /** All connections to the hosts of one provider. */
@@ -47,6 +52,8 @@ interface Place {
   readonly connectionsMax: number
   readonly idle: Slot[]
   open: number
+  /** When it last got a connection, or was first asked for. */
+  servedAt: number
   readonly waiting: ((slot: Slot | undefined) => void)[]
 }
 
@@ -77,6 +84,7 @@ export class Pool {
       connectionsMax: limits.connectionsMax,
       mannersOf: () => ({ connections: Infinity, messagesPerConnection: limits.messagesPerConnectionMax }),
       idleMs: limits.connectionIdleMs,
+      turnMs: limits.connectionTurnMs,
       stopMs: limits.shutdownMs,
       ...settings,
     }
@@ -165,7 +173,15 @@ export class Pool {
     if (known !== undefined) return known
     const connectionsMax = this.#settings.perDestinationMax ?? target.connectionsMax
     const group = this.#groups.get(target.provider) ?? { provider: target.provider, places: new Set(), open: 0 }
-    const place: Place = { key: target.key, group, connectionsMax, idle: [], open: 0, waiting: [] }
+    const place: Place = {
+      key: target.key,
+      group,
+      connectionsMax,
+      idle: [],
+      open: 0,
+      servedAt: performance.now(),
+      waiting: [],
+    }
     this.#places.set(target.key, place)
     this.#groups.set(target.provider, group)
     group.places.add(place)
@@ -200,7 +216,8 @@ export class Pool {
       this.#evict(elsewhere)
       if (this.#open >= this.#settings.connectionsMax) return undefined
     }
-    const slot: Slot = { place, conversation: undefined, reused: false, idleSince: 0 }
+    place.servedAt = performance.now()
+    const slot: Slot = { place, conversation: undefined, reused: false, idleSince: 0, since: place.servedAt }
     place.open++
     place.group.open++
     this.#open++
@@ -222,33 +239,45 @@ export class Pool {
     const refusesAll = conversation.refused >= limits.refusalsPerConnectionMax
     if (!this.#running || conversation.sent >= mailsMax || refusesAll) return this.#retire(slot)
     slot.reused = true
+    const rival = this.#rivalOf(slot)
+    if (rival !== undefined) return this.#retire(slot, rival)
     const next = slot.place.waiting.shift()
     if (next !== undefined) return next(slot)
-    if (this.#someoneWaitsElsewhere(slot.place.group)) return this.#retire(slot)
     this.#busy.delete(slot)
     slot.idleSince = performance.now()
     slot.place.idle.push(slot)
     conversation.surprised = () => this.#evict(slot)
   }
 
-  /** Only when all connections, or all of one provider, are in use does anybody wait while its place has slots left. */
-  #someoneWaitsElsewhere(group: Group): boolean {
-    if (this.#open >= this.#settings.connectionsMax) return this.#nextInLine(this.#places.values(), group) !== undefined
-    return group.places.size > 1 && this.#isFull(group) && this.#nextInLine(group.places, group) !== undefined
+  /**
+   * The other place that gets this connection's room although its own would have a use for it: a connection to one host is of none to another.
+   * Only when all connections, or all of one provider, are in use does anybody wait while its place may have more. The busier place gives, down
+   * to an even share; of its only one, after a turn with it.
+   */
+  #rivalOf({ place, since }: Slot): Place | undefined {
+    const { group } = place
+    const allInUse = this.#open >= this.#settings.connectionsMax
+    if (!allInUse && (group.places.size === 1 || !this.#isFull(group))) return undefined
+    const rival = this.#nextInLine(allInUse ? this.#places.values() : group.places, place)
+    if (rival === undefined || place.waiting.length === 0 || rival.open + 1 < place.open) return rival
+    return rival.open === 0 && (place.open > 1 || performance.now() - since >= this.#settings.turnMs)
+      ? rival
+      : undefined
   }
 
   /**
-   * The place with the fewest connections among those that wait for one, so that none starves beside a busy one. A connection of `leaving`
-   * is about to be free.
+   * Of the places where somebody waits and that may have one more, the one with the fewest connections, and of several the one that had to do
+   * without a new one for longest: none starves beside a busy one. A connection of `leaving`, which is not meant, is about to be free.
    */
-  #nextInLine(places: Iterable<Place>, leaving?: Group): Place | undefined {
+  #nextInLine(places: Iterable<Place>, leaving?: Place): Place | undefined {
     let next: Place | undefined
     for (const place of places)
       if (
+        place !== leaving &&
         place.waiting.length > 0 &&
         place.open < place.connectionsMax &&
-        (place.group === leaving || !this.#isFull(place.group)) &&
-        (next === undefined || place.open < next.open)
+        (place.group === leaving?.group || !this.#isFull(place.group)) &&
+        (next === undefined || place.open < next.open || (place.open === next.open && place.servedAt < next.servedAt))
       )
         next = place
     return next
@@ -262,14 +291,14 @@ export class Pool {
     this.#retire(slot)
   }
 
-  #retire(slot: Slot): void {
+  #retire(slot: Slot, successor?: Place): void {
     const { conversation } = slot
     if (conversation !== undefined) {
       conversation.surprised = undefined
       const gone = conversation.quit().finally(() => this.#leaving.delete(gone))
       this.#leaving.add(gone)
     }
-    this.#free(slot)
+    this.#free(slot, successor)
   }
 
   #drop(slot: Slot): void {
@@ -278,18 +307,14 @@ export class Pool {
   }
 
   /** The slot is no more: whoever waits may open another. */
-  #free(slot: Slot): void {
+  #free(slot: Slot, successor?: Place): void {
     const { place } = slot
     this.#busy.delete(slot)
     place.open--
     place.group.open--
     this.#open--
     const allWereInUse = this.#open + 1 >= this.#settings.connectionsMax
-    const next = allWereInUse
-      ? this.#nextInLine(this.#places.values())
-      : place.waiting.length > 0
-        ? place
-        : this.#nextInLine(place.group.places)
+    const next = successor ?? this.#nextInLine(allWereInUse ? this.#places.values() : place.group.places)
     const fresh = next === undefined ? undefined : this.#newSlot(next)
     if (fresh !== undefined) next?.waiting.shift()?.(fresh)
     this.#forget(place)
