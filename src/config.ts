@@ -722,7 +722,7 @@ export const limits = {
   /** What has expired and gets no turn is looked for in steps of so many rows, which take no more than this part of the time, and all over again after a rest. */
   expiryRowsPerLook: 2_000,
   expiryLookPart: 0.01,
-  expiryRestMs: 5_000,
+  expiryRestMs: 15_000,
   // Fairness: slots are messages in flight
   /** One destination's, once it has answered often enough. */
   claimShareMax: 500,

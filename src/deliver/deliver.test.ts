@@ -464,7 +464,7 @@ describe('turns', () => {
     await becomes(known[1] as MessageId, 'retrying') // where it goes is known now: the next one stays in the queue
     const late = await one(sender, 'ok', { destination: 'two.example' })
     await world.db.run('update outbound set expires_at = app_now() where message_id = $1', [late])
-    await becomes(late, 'failed', 6 * limits.expiryRestMs)
+    await becomes(late, 'failed')
     expect(await types(late)).toEqual(['queued', 'failed'])
     expect(await facts(late)).toMatchObject({ reason: 'expired' })
   })

@@ -479,7 +479,8 @@ export function deliverer(
   }
 
   let expiredUpTo = queueBegins
-  let expiryPauseMs: number = limits.expiryRestMs
+  const expiryRestMs = Math.max(20, limits.expiryRestMs / tools.timeScale)
+  let expiryPauseMs = expiryRestMs
   /** What gets no turn has its time all the same. */
   const expireOld = async (): Promise<void> => {
     if (!tools.gate.isOpen()) return
@@ -488,7 +489,7 @@ export function deliverer(
     for (const messageId of expired) tools.log.attempted({ messageId, outcome: 'failed', reason: 'expired' })
     expiredUpTo = next ?? queueBegins
     const tookMs = performance.now() - began
-    expiryPauseMs = Math.max(next === undefined ? limits.expiryRestMs : 0, tookMs / limits.expiryLookPart)
+    expiryPauseMs = Math.max(next === undefined ? expiryRestMs : 0, tookMs / limits.expiryLookPart)
   }
 
   const readLimits = async (): Promise<void> =>
@@ -501,7 +502,12 @@ export function deliverer(
     repeating(() => Math.min(1_000, tools.leaseMs / 4), reapSome, trouble('reap')),
     repeating(() => limits.journalAfterMs / 4, journalLate, trouble('journal')),
     repeating(() => limits.slotsLookMs, makeWay, trouble('slots')),
-    repeating(() => expiryPauseMs, expireOld, trouble('expiry')),
+    // It hears of outages that others see, too, and waits on: what it looks for has waited for long.
+    repeating(
+      () => expiryPauseMs,
+      expireOld,
+      (error) => tools.log.fault('expiry', error),
+    ),
     repeating(() => limits.destinationLimitsReadMs, readLimits, trouble('destinations')),
   ]
   /** Hands back what is not armed; past the dot an attempt goes on to its reply. */

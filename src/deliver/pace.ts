@@ -11,6 +11,8 @@ export interface Pace {
   mannersOf(provider: string): Manners
   /** Whether a message may go there now: 0, and it is counted; else after so many milliseconds. */
   turn(provider: string): number
+  /** How long it is still left alone because it asked for that. Counts nothing. */
+  pausedMs(provider: string): number
   /** How many could go now. */
   roomOf(provider: string): number
   /** Providers that are left alone for now, those first that are for longest; no more than so many. */
@@ -117,6 +119,7 @@ export function makePace(timeScale = 1, now: () => number = () => performance.no
       state.tokens--
       return 0
     },
+    pausedMs: (provider) => Math.max(0, Math.ceil((states.get(provider)?.pausedUntil ?? 0) - now())),
     roomOf: (provider) => {
       const state = states.get(provider)
       // Asked of thousands at each claim: the clock is read for those alone that ever had a pause.

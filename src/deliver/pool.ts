@@ -66,6 +66,15 @@ export interface Lease {
   release(reusable: boolean): void
 }
 
+/** What a pause needs to know, and tells. */
+export interface Asking {
+  /** Whether the place is to be left alone by now; asked behind the line. */
+  isPaused(): boolean
+  /** Why there is no connection, before whoever is next in line gets its place. */
+  heard(facts: Facts): void
+}
+const nobodyAsks: Asking = { isPaused: () => false, heard: () => undefined }
+
 export class Pool {
   readonly service: Service
   readonly #settings: Required<Omit<PoolSettings, Optional>> & Pick<PoolSettings, Optional>
@@ -101,16 +110,32 @@ export class Pool {
   }
 
   /** A connection ready for a mail, or why there is none. */
-  async take(target: Target, dialogue: Said[], signal?: AbortSignal): Promise<Lease | Facts> {
+  async take(
+    target: Target,
+    dialogue: Said[],
+    signal?: AbortSignal,
+    asking: Asking = nobodyAsks,
+  ): Promise<Lease | Facts> {
     const kept = this.#slot(target, signal)
     const slot = kept instanceof Promise ? await kept : kept
     if (slot === undefined) return { phase: 'connect', trouble: 'shutdown' }
     const { conversation } = slot
-    if (conversation === undefined) return this.#openFor(slot, target, dialogue, signal)
-    return this.#leaseOf(slot, conversation, target, dialogue, signal)
+    if (kept instanceof Promise && asking.isPaused()) {
+      if (conversation === undefined) this.#drop(slot)
+      else this.#release(slot, conversation, true)
+      return { phase: 'connect', trouble: 'paced' }
+    }
+    if (conversation === undefined) return this.#openFor(slot, target, dialogue, signal, asking)
+    return this.#leaseOf(slot, conversation, target, dialogue, signal, asking)
   }
 
-  async #openFor(slot: Slot, target: Target, dialogue: Said[], signal?: AbortSignal): Promise<Lease | Facts> {
+  async #openFor(
+    slot: Slot,
+    target: Target,
+    dialogue: Said[],
+    signal: AbortSignal | undefined,
+    asking: Asking,
+  ): Promise<Lease | Facts> {
     const { either, undo } = eitherOf(signal, this.#stopping.signal)
     const opened = await openConversation(target, this.#settings, dialogue, either)
       .catch((error: unknown) => {
@@ -119,11 +144,12 @@ export class Pool {
       })
       .finally(undo)
     if (!(opened instanceof Conversation)) {
+      asking.heard(opened)
       this.#drop(slot)
       return opened
     }
     slot.conversation = opened
-    return this.#leaseOf(slot, opened, target, dialogue, signal)
+    return this.#leaseOf(slot, opened, target, dialogue, signal, asking)
   }
 
   #leaseOf(
@@ -132,6 +158,7 @@ export class Pool {
     target: Target,
     dialogue: Said[],
     signal: AbortSignal | undefined,
+    asking: Asking,
   ): Lease {
     const { reused } = slot
     return {
@@ -141,7 +168,7 @@ export class Pool {
         conversation.close()
         slot.conversation = undefined
         slot.reused = false
-        return this.#openFor(slot, target, dialogue, signal)
+        return this.#openFor(slot, target, dialogue, signal, asking)
       },
       release: (reusable) => this.#release(slot, conversation, reusable),
     }

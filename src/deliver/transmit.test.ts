@@ -1,4 +1,5 @@
 // The whole way from a job to its facts, over real sockets and a real name server.
+import type { Socket } from 'node:net'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { startDnsServer } from '../../test/world/dns-server.ts'
 import type { DnsServer } from '../../test/world/dns-server.ts'
@@ -6,7 +7,7 @@ import { survivesItsLife } from '../base/service.test-kit.ts'
 import { limits, parseRoute } from '../config.ts'
 import type { Route } from '../config.ts'
 import { outcomeOf, reports } from './outcome.ts'
-import { addressOf, close, content, mailOf, silence, startPeer, until } from './peer.test-kit.ts'
+import { addressOf, close, content, mailOf, silence, startPeer, until, withoutPipelining } from './peer.test-kit.ts'
 import type { Act, Armable, Peer, Script } from './peer.test-kit.ts'
 import { makeTransmitter } from './transmit.ts'
 import type { TransmitResult, Transmitter, TransmitterSettings } from './transmit.ts'
@@ -320,6 +321,40 @@ test('whoever has asked for less is not even called: what was claimed before he 
   const next = await send(transmitter, mail(), { kind: 'mx' })
   expect(next).toMatchObject({ trouble: 'paced', dotWritten: false, armed: false })
   expect(next.pacedMs).toBeGreaterThan(0)
+  expect(peer.connections).toBe(1)
+})
+
+test('whoever asks for less while others wait in line has asked them, too: they wait, and use up nothing of their tries', async () => {
+  const held: Socket[] = []
+  const peer = await peerOf({ MAIL: (socket) => void held.push(socket), EHLO: withoutPipelining })
+  dns.zone['busy.test'] = { mx: [{ preference: 0, exchange: 'h0.busy.test' }] }
+  dns.zone['h0.busy.test'] = { a: ['127.0.0.1'] }
+  const transmitter = await transmitterOf({
+    mxPort: peer.port,
+    timeoutScale: 1,
+    pool: { stopMs: 50, perDestinationMax: 2 },
+  })
+  const mail = () => mailOf({ recipient: addressOf('someone@busy.test') })
+  const all = Array.from({ length: 20 }, () => send(transmitter, mail(), { kind: 'mx' }))
+  await until(() => held.length === 2)
+  await until(() => held.length === 2)
+  held[0]?.write('421 4.7.0 slow down, try again in 100 seconds\r\n')
+  held[1]?.write('250 ok\r\n') // its connection is handed on
+  const results = await Promise.all(all)
+  expect(results.filter(({ trouble }) => trouble === 'paced')).toHaveLength(18)
+  expect(results.every(({ trouble, pacedMs = 0 }) => trouble !== 'paced' || pacedMs > 90_000)).toBe(true)
+  expect(peer.connections).toBe(2)
+  expect(held).toHaveLength(2)
+})
+
+test('a greeting that asks for less is heard by those who wait in line before one of them gets its place', async () => {
+  const peer = await peerOf({ greeting: '421 4.7.0 slow down, try again in 100 seconds\r\n' })
+  dns.zone['greets.test'] = { mx: [{ preference: 0, exchange: 'h0.greets.test' }] }
+  dns.zone['h0.greets.test'] = { a: ['127.0.0.1'] }
+  const transmitter = await transmitterOf({ mxPort: peer.port, pool: { stopMs: 50, perDestinationMax: 1 } })
+  const mail = () => mailOf({ recipient: addressOf('someone@greets.test') })
+  const results = await Promise.all(Array.from({ length: 9 }, () => send(transmitter, mail(), { kind: 'mx' })))
+  expect(results.filter(({ trouble }) => trouble === 'paced')).toHaveLength(8)
   expect(peer.connections).toBe(1)
 })
 

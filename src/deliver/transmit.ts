@@ -10,7 +10,7 @@ import { whenAborted } from './connect.ts'
 import { note } from './conversation.ts'
 import type { Mail, Manner, Said, Transaction } from './conversation.ts'
 import { Pool } from './pool.ts'
-import type { Lease, PoolSettings } from './pool.ts'
+import type { Asking, Lease, PoolSettings } from './pool.ts'
 import { makeDns, type DnsSettings } from '../base/dns.ts'
 import { makeStsPolicies, type StsSettings } from './mta-sts.ts'
 import { makePace, type Pace } from './pace.ts'
@@ -135,7 +135,7 @@ interface Towards {
   readonly reachability: Reachability
 }
 
-/** One target after the other, until one gives an answer that ends the attempt. A provider that wants a pause is not asked. */
+/** One target after the other, until one gives an answer that ends the attempt. A provider that wants a pause is not asked, nor when it began while the message waited in line. */
 async function walk(towards: Towards, targets: readonly Target[], job: TransmitJob, dialogue: Said[]): Promise<Walked> {
   const { pool, pace, reachability } = towards
   const attemptsOnHosts: Facts[] = []
@@ -145,10 +145,17 @@ async function walk(towards: Towards, targets: readonly Target[], job: TransmitJ
     const { provider, address } = target
     if (!waits.has(provider)) waits.set(provider, pace.turn(provider))
     if (waits.get(provider) !== 0) continue
-    const end = await speak(pool, target, job, dialogue)
+    const end = await speak(pool, target, job, dialogue, {
+      isPaused: () => pace.pausedMs(provider) > 0,
+      // The simulator's refusals are about nobody.
+      heard: (said) => void (provider !== 'sandbox' && pace.learn(provider, said)),
+    })
+    if (end.trouble === 'paced') {
+      waits.set(provider, Math.max(1, pace.pausedMs(provider)))
+      continue
+    }
     const facts = factsOf(end)
     attemptsOnHosts.push(facts)
-    if (provider !== 'sandbox') pace.learn(provider, facts) // the simulator's refusals are about nobody
     if (facts.trouble !== 'shutdown') reachability.note(address, facts.trouble !== 'connect_failed')
     if (isTransaction(end) && (end.armAsked || isRefusedForGood(end))) {
       const { dotWritten, armed, needsDisarm } = end
@@ -168,18 +175,26 @@ async function walk(towards: Towards, targets: readonly Target[], job: TransmitJ
   return { ...counts, ...untouched, attemptsOnHosts }
 }
 
-/** One target: a kept connection that turns out dead before it answered MAIL is replaced once. Nothing was accepted there. */
-async function speak(pool: Pool, target: Target, job: TransmitJob, dialogue: Said[]): Promise<Transaction | Facts> {
-  const lease = await pool.take(target, dialogue, job.signal)
+/** One target; what it said is heard before anybody else gets the connection. A kept connection that turns out dead before it answered MAIL is replaced once. Nothing was accepted there. */
+async function speak(
+  pool: Pool,
+  target: Target,
+  job: TransmitJob,
+  dialogue: Said[],
+  asking: Asking,
+): Promise<Transaction | Facts> {
+  const lease = await pool.take(target, dialogue, job.signal, asking)
   if ('phase' in lease) return lease
   const end = await send(lease, target, job, dialogue)
   if (!lease.reused || !wasDead(end)) {
+    asking.heard(end)
     lease.release(end.reusable)
     return end
   }
   const fresh = await lease.renew()
   if ('phase' in fresh) return fresh
   const again = await send(fresh, target, job, dialogue)
+  asking.heard(again)
   fresh.release(again.reusable)
   return again
 }
