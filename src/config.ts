@@ -705,6 +705,8 @@ export const limits = {
   claimMany: 250,
   /** Between two claims for fewer. */
   claimWaitMs: 100,
+  /** Between two for fewer than `claimLeast`. */
+  claimFewMs: 1_000,
   /** Behind a claim that found few: so many times what it took, and no longer than this and a millisecond for each that it found. */
   claimPauseParts: 4,
   claimPauseMsLeast: 10,
@@ -780,6 +782,8 @@ export const limits = {
   connectionsPerRelayMax: 200,
   /** As many as messages in flight: their share of those is what keeps one workspace's from using up all. */
   connectionsMax: 1_000,
+  /** How long a message waits in line for a connection, before it goes back to the queue. */
+  connectionLineMs: 30_000,
   /** So long a place keeps its only connection where others wait for it. */
   connectionTurnMs: 1_000,
   messagesPerConnectionMax: 100,

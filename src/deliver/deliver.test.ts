@@ -415,6 +415,29 @@ describe('turns', () => {
     expect(stalled.dots).toBe(0)
   })
 
+  test('a host that says nothing to the mail of two workspaces, each to very many domains of it, delays nobody else', async () => {
+    const stalled = await peerOf({ greeting: silence })
+    const crowds = [await senderOf(), await senderOf()]
+    const other = await senderOf(relay(receiver) as Route & { kind: 'relay' })
+    for (const [at, crowd] of crowds.entries())
+      await Promise.all(
+        Array.from({ length: 650 }, (_, each) => submit(crowd, 'ok', { destination: `pit${at}-${each}.example` })),
+      )
+    const service = await started({ timeScale: 1, route: relay(stalled) })
+    await eventually(
+      () => service.inFlight,
+      (inFlight) => inFlight > limits.messagesInFlightMax - limits.claimLeast,
+    )
+    for (let turn = 0; turn < 3; turn++) await becomes(await one(other, 'ok'), 'sent', 15_000)
+    await eventually(
+      () => service.inFlight,
+      (inFlight) => inFlight <= limits.stalledSlotsMax,
+    )
+    expect(await world.value(`select count(*)::integer from outbound where status = 'retrying' and attempts > 0`)).toBe(
+      0,
+    )
+  })
+
   test('a destination that asks for a pause gets one: its mail waits in the queue, and uses no try', async () => {
     let refuse = true
     const peer = await peerOf({

@@ -36,7 +36,7 @@ import { makeOutages } from './outages.ts'
 import { makePreparer, NotComposable } from './prepare.ts'
 import { endingOf, isReplyToDot, putOff, unattempted } from './record.ts'
 import { makeRoom } from './room.ts'
-import { makeSlots, untilClaim } from './slots.ts'
+import { makeSlots, untilClaim, type Landing } from './slots.ts'
 import type { Transmitter } from './transmit.ts'
 
 export { makeFence } from './fence.ts'
@@ -83,8 +83,7 @@ interface InFlight {
   /** Its destination is stalled, and others need the slot. */
   gaveWay: boolean
   /** What the attempt has shown of its destination. */
-  answered: boolean
-  provider: string | undefined
+  landing: Landing
   /** From here on the row may be armed, so that a fault of ours proves nothing. */
   armAsked: boolean
   /** On the clock of `performance.now()`; moved on by the heartbeat. */
@@ -202,8 +201,7 @@ export function deliverer(
       giveUp: new AbortController(),
       lost: false,
       gaveWay: false,
-      answered: false,
-      provider: undefined,
+      landing: 'silent',
       armAsked: false,
       leaseEndsAt: claimedAt + tools.leaseMs,
       replied: false,
@@ -214,7 +212,7 @@ export function deliverer(
     slots.launched(claimed.destination, claimed.workspaceId)
     void attempt(flight).finally(() => {
       flights.delete(name)
-      const opened = slots.landed(claimed.destination, claimed.workspaceId, flight.answered, flight.provider)
+      const opened = slots.landed(claimed.destination, claimed.workspaceId, flight.landing)
       if (opened || freeSlots() === limits.claimLeast || freeSlots() === limits.claimMany) poke()
       if (!running && flights.size === 0) quiet()
     })
@@ -264,6 +262,7 @@ export function deliverer(
         workspaceId: claimed.workspaceId,
         // What a relay takes is not delivered yet; only its reports tell. A mail host's own 250 is all the proof there is.
         reports: { envelopeId: prepared.token, success: route.kind === 'relay' },
+        heading: (provider) => slots.heading(claimed.destination, provider),
         arm: () => armSurely(flight),
         // A tenth of the lease stays as a margin: past it another worker may be deciding.
         deadline: () => flight.leaseEndsAt - tools.leaseMs / 10,
@@ -271,8 +270,7 @@ export function deliverer(
       })
       flight.replied = isReplyToDot(result)
       const { phase, reply, trouble: what, peer } = result
-      flight.answered = what === undefined || !silences.has(what)
-      flight.provider = result.provider
+      flight.landing = result.late === true ? 'late' : what === undefined || !silences.has(what) ? 'answered' : 'silent'
       const waits =
         what === 'paced' ? result.pacedMs : flight.gaveWay && what === 'shutdown' ? limits.gaveWayMs : undefined
       // Whoever asked to arm has to say what became of it.

@@ -5,7 +5,7 @@ import { survivesItsLife } from '../base/service.test-kit.ts'
 import { limits } from '../config.ts'
 import { mailOf, polite, silence, startPeer, targetOf, until, withoutPipelining } from './peer.test-kit.ts'
 import type { Act, Peer } from './peer.test-kit.ts'
-import { Pool } from './pool.ts'
+import { lineTooLong, Pool } from './pool.ts'
 import type { Lease, PoolSettings } from './pool.ts'
 import type { Target } from './route.ts'
 
@@ -251,6 +251,17 @@ describe('limits', () => {
     await Promise.all(later)
     expect([order.length, peer.connections, pool.open]).toEqual([3, 3, 2])
     expect(order.indexOf(2)).toBeLessThan(order.indexOf(3))
+  })
+
+  test('whoever waits for so long goes back, in his turn, and the line goes on without him', async () => {
+    const [peer, pool] = [await peerOf(), await poolOf({ perDestinationMax: 1, lineMs: 40 })]
+    const busy = await take(pool, peer)
+    const late = await Promise.all([1, 2].map(() => pool.take(targetOf(peer, 'clear'), [])))
+    expect(late).toEqual([lineTooLong, lineTooLong])
+    const served = take(pool, peer)
+    busy.release(true)
+    ;(await served).release(true)
+    expect([peer.connections, pool.open]).toEqual([1, 1])
   })
 
   test('a connection that could not be opened frees its place', async () => {

@@ -19,8 +19,9 @@ export interface PoolSettings extends Manner {
   /** Instead of what manners say (tests). */
   readonly mailsPerConnectionMax?: number
   readonly idleMs?: number
-  /** Instead of `limits.connectionTurnMs` (tests). */
+  /** Instead of `limits.connectionTurnMs` and `limits.connectionLineMs` (tests). */
   readonly turnMs?: number
+  readonly lineMs?: number
   /** How long a stop waits for the conversations under way before it cuts them. */
   readonly stopMs?: number
 }
@@ -38,6 +39,9 @@ interface Slot {
   readonly since: number
 }
 
+/** `undefined`: it is given up. */
+type NoSlot = 'late' | undefined
+
 /** All connections to the hosts of one provider. */
 interface Group {
   readonly provider: string
@@ -54,7 +58,7 @@ interface Place {
   open: number
   /** When it last got a connection, or was first asked for. */
   servedAt: number
-  readonly waiting: ((slot: Slot | undefined) => void)[]
+  readonly waiting: ((slot: Slot | NoSlot) => void)[]
 }
 
 export interface Lease {
@@ -65,6 +69,9 @@ export interface Lease {
   /** Gives it back. A conversation that cannot go on is dropped. */
   release(reusable: boolean): void
 }
+
+/** No connection was free for `limits.connectionLineMs`: nobody was asked. */
+export const lineTooLong: Facts = { phase: 'connect', trouble: 'paced' }
 
 /** What a pause needs to know, and tells. */
 export interface Asking {
@@ -94,6 +101,7 @@ export class Pool {
       mannersOf: () => ({ connections: Infinity, messagesPerConnection: limits.messagesPerConnectionMax }),
       idleMs: limits.connectionIdleMs,
       turnMs: limits.connectionTurnMs,
+      lineMs: limits.connectionLineMs,
       stopMs: limits.shutdownMs,
       ...settings,
     }
@@ -118,6 +126,7 @@ export class Pool {
   ): Promise<Lease | Facts> {
     const kept = this.#slot(target, signal)
     const slot = kept instanceof Promise ? await kept : kept
+    if (slot === 'late') return lineTooLong
     if (slot === undefined) return { phase: 'connect', trouble: 'shutdown' }
     const { conversation } = slot
     if (kept instanceof Promise && asking.isPaused()) {
@@ -175,22 +184,25 @@ export class Pool {
   }
 
   /** A kept connection, a free slot, or a place in the line. */
-  #slot(target: Target, signal?: AbortSignal): Slot | undefined | Promise<Slot | undefined> {
+  #slot(target: Target, signal?: AbortSignal): Slot | undefined | Promise<Slot | NoSlot> {
     if (!this.#running || signal?.aborted === true) return undefined
     const place = this.#placeOf(target)
     const kept = this.#wakeIdle(place) ?? this.#newSlot(place)
     if (kept !== undefined) return kept
     return new Promise((resolve) => {
-      const settle = (slot: Slot | undefined) => {
+      const settle = (slot: Slot | NoSlot) => {
+        clearTimeout(late)
         undo()
         resolve(slot)
       }
-      const undo = whenAborted(signal, () => {
+      const leave = (why: NoSlot) => {
         const at = place.waiting.indexOf(settle)
         if (at !== -1) place.waiting.splice(at, 1)
         this.#forget(place)
-        resolve(undefined)
-      })
+        settle(why)
+      }
+      const late = setTimeout(() => leave('late'), this.#settings.lineMs)
+      const undo = whenAborted(signal, () => leave(undefined))
       place.waiting.push(settle)
     })
   }

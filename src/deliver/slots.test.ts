@@ -9,7 +9,8 @@ function slotsAt(roomOf: (provider: string) => number = () => Infinity) {
     for (let each = 0; each < many; each++) slots.launched(destination, workspace)
   }
   const land = (destination: string, many: number, answered = true, provider?: string) => {
-    for (let each = 0; each < many; each++) slots.landed(destination, destination, answered, provider)
+    if (provider !== undefined) slots.heading(destination, provider)
+    for (let each = 0; each < many; each++) slots.landed(destination, destination, answered ? 'answered' : 'silent')
   }
   const roomAt = (destination: string) => slots.rooms().rooms[destination] ?? limits.slotsAtFirst
   return { clock, slots, launch, land, room: roomAt }
@@ -83,6 +84,63 @@ test('what a provider takes by its rate is a ration of all its destinations, whi
   expect(rooms).toEqual({ c: 0 })
 })
 
+test('of many destinations with one message each, all silent, the youngest give way; one that only waits at a busy provider does not', () => {
+  const { clock, slots, launch, land } = slotsAt()
+  for (let each = 0; each < limits.stalledSlotsMax + 100; each++) {
+    clock.now = each / 1_000
+    launch(`busy${each}`, 1)
+    slots.heading(`busy${each}`, 'busy')
+    launch(`silent${each}`, 1)
+    if (each % 2 === 0) slots.heading(`silent${each}`, 'silent')
+  }
+  launch('quick', 1)
+  clock.now = limits.stalledAfterMs + 2
+  land('quick', 1, true, 'busy')
+  const surplus = slots.surplus()
+  const expected = Array.from({ length: 100 }, (_, each) => `silent${limits.stalledSlotsMax + each}`)
+  expect([...surplus.keys()].toSorted()).toEqual(expected.toSorted())
+  expect(new Set(surplus.values())).toEqual(new Set([1]))
+})
+
+test('a silent provider keeps what it has, and all its destinations together get a few now and then while that is little', () => {
+  const { clock, slots, launch, land } = slotsAt()
+  const some = (from: number, many: number) => {
+    for (let each = from; each < from + many; each++) {
+      launch(`d${each}`, 1)
+      slots.heading(`d${each}`, 'silent')
+    }
+  }
+  some(0, 100)
+  land('d99', 1, false)
+  clock.now = limits.stalledAfterMs + 1
+  expect(slots.rooms().rooms['d99']).toBe(0)
+  for (let each = 10; each < 99; each++) land(`d${each}`, 1, false)
+  expect(slots.rooms().rations.left).toEqual({ silent: limits.slotsAtLeast })
+  expect(slots.rooms().rations.of['d99']).toBe('silent')
+  some(100, limits.slotsAtLeast)
+  expect(slots.rooms().rooms['d99']).toBe(0)
+  land('d0', 1)
+  expect(slots.rooms().rations).toEqual({ of: {}, left: {} })
+})
+
+test('where no connection is free for long, fewer are under way to that provider; every answer gives one more', () => {
+  const { clock, slots, launch, land } = slotsAt()
+  for (let each = 0; each < 200; each++) {
+    launch(`d${each}`, 1)
+    slots.heading(`d${each}`, 'slow')
+  }
+  clock.now = 1
+  for (let each = 0; each < 100; each++) slots.landed(`d${each}`, 'w', 'late')
+  for (let each = 100; each < 150; each++) land(`d${each}`, 1)
+  expect(slots.rooms().rations.left).toEqual({ slow: 100 + 50 - 50 })
+  for (let each = 150; each < 200; each++) land(`d${each}`, 1)
+  for (let each = 0; each < limits.messagesInFlightMax; each++) {
+    launch('d1', 1)
+    land('d1', 1)
+  }
+  expect(slots.rooms().rations.left).toEqual({})
+})
+
 test('a workspace never has all slots', () => {
   const { slots, launch } = slotsAt()
   launch('a', limits.workspaceSlotsMax)
@@ -106,7 +164,7 @@ test('a workspace that has its share gets more as soon as a good part of it is f
   for (const answered of [true, false]) {
     land('a', limits.claimMany - 1, answered)
     expect(slots.crowded()).toEqual(['a'])
-    expect(slots.landed('a', 'a', answered)).toBe(true)
+    expect(slots.landed('a', 'a', answered ? 'answered' : 'silent')).toBe(true)
     expect(slots.crowded()).toEqual([])
     launch('a', limits.claimMany)
   }
@@ -123,13 +181,17 @@ test('what is known of destinations is bounded', () => {
   expect(Object.keys(slots.rooms().rooms).length).toBeLessThanOrEqual(limits.destinationsKnownMax)
 })
 
-test('many free slots are claimed for at once, a few after a wait for more, and next to none not at all', () => {
-  const { claimMany, claimLeast, claimWaitMs } = limits
+test('many free slots are claimed for at once, a few after a wait for more, and next to none after a longer one', () => {
+  const { claimMany, claimLeast, claimWaitMs, claimFewMs } = limits
   expect([untilClaim(claimMany, 0), untilClaim(claimMany - 1, 0), untilClaim(claimLeast, 30)]).toEqual([
     0,
     claimWaitMs,
     claimWaitMs - 30,
   ])
   expect([untilClaim(claimLeast, claimWaitMs), untilClaim(claimLeast, Infinity)]).toEqual([0, 0])
-  expect(untilClaim(claimLeast - 1, Infinity)).toBe(Infinity)
+  expect([untilClaim(1, 0), untilClaim(claimLeast - 1, claimFewMs), untilClaim(0, Infinity)]).toEqual([
+    claimFewMs,
+    0,
+    Infinity,
+  ])
 })

@@ -1,13 +1,16 @@
 // Who may have how many messages in flight (ARCHITECTURE, "Fair claiming"). A destination begins with a few slots, gains one with every
 // answer that it gives and loses half with every attempt that it leaves without one; what does not answer gets no more until it does. When
-// those that do not answer hold more than half of all slots, their youngest give theirs back. A workspace never holds all slots.
+// those that do not answer hold more than half of all slots, their youngest give theirs back. What is known of a provider counts for all of
+// its destinations: each may have a single message. A workspace never holds all slots.
 import { limits } from '../config.ts'
 import type { Rations } from '../store/claim.ts'
 
 export interface Slots {
   launched(destination: string, workspace: string): void
-  /** `answered`: the other side said something. `provider`: whose pace counts there. True when the destination or the workspace can take more by that. */
-  landed(destination: string, workspace: string, answered: boolean, provider?: string): boolean
+  /** Whose pace counts there, as soon as that is known. */
+  heading(destination: string, provider: string): void
+  /** True when the destination or the workspace can take more by that. */
+  landed(destination: string, workspace: string, landing: Landing): boolean
   /**
    * How many more each destination may have. What is not named may have `limits.slotsAtFirst`. What a provider takes by its rate is a ration of all
    * its destinations together, since nobody knows here which of them have anything due.
@@ -21,46 +24,97 @@ export interface Slots {
   surplus(): ReadonlyMap<string, number>
 }
 
+/**
+ * `answered`: the other side said something. `late`: no connection was free for as long as one waits, so that what is under way to its
+ * provider is too much.
+ */
+export type Landing = 'answered' | 'silent' | 'late'
+
 interface State {
   inFlight: number
+  /** Infinity: as many as there are slots. */
   allowance: number
   /** The last answer, or the first launch after a rest. */
   movedAt: number
   /** When it last got something although it did not answer. */
   probedAt: number
+}
+
+interface Destination extends State {
+  launchedAt: number
   provider: string | undefined
 }
 
+interface Provider extends State {
+  /** When its allowance was last halved: all that waited together are one sign. */
+  halvedAt: number
+}
+
 export function makeSlots(roomOf: (provider: string) => number, now: () => number = () => performance.now()): Slots {
-  const states = new Map<string, State>()
+  const states = new Map<string, Destination>()
+  const providers = new Map<string, Provider>()
   const byWorkspace = new Map<string, number>()
 
-  const stateOf = (destination: string): State => {
+  const stateOf = (destination: string): Destination => {
     const known = states.get(destination)
     if (known !== undefined) return known
-    const fresh = { inFlight: 0, allowance: limits.slotsAtFirst, movedAt: now(), probedAt: 0, provider: undefined }
+    const fresh = {
+      inFlight: 0,
+      allowance: limits.slotsAtFirst,
+      movedAt: now(),
+      probedAt: 0,
+      launchedAt: 0,
+      provider: undefined,
+    }
     states.set(destination, fresh)
-    if (states.size > limits.destinationsKnownMax) forgetOne()
+    forgetOne(states, limits.destinationsKnownMax)
     return fresh
   }
-  const forgetOne = () => {
-    for (const [destination, { inFlight }] of states)
-      if (inFlight === 0) {
-        states.delete(destination)
-        return
-      }
+  const providerOf = (provider: string): Provider => {
+    const known = providers.get(provider)
+    if (known !== undefined) return known
+    const fresh = { inFlight: 0, allowance: Infinity, movedAt: now(), probedAt: 0, halvedAt: -Infinity }
+    providers.set(provider, fresh)
+    forgetOne(providers, limits.providersKnownMax)
+    return fresh
   }
   const isStalled = (state: State): boolean => state.inFlight > 0 && now() - state.movedAt > limits.stalledAfterMs
+  const mayProbe = (state: State): boolean => now() - state.probedAt > limits.stalledAfterMs
+  const launch = (state: State, many: number) => {
+    if (many === 0) return
+    if (isStalled(state)) state.probedAt = now()
+    if (state.inFlight === 0) state.movedAt = now()
+    state.inFlight += many
+  }
 
   /**
    * Few claims of many rather than many of few: nothing until half of the allowance is free. One that does not answer still gets a few now
    * and then, within its allowance: perhaps it is only those messages that hang.
    */
-  const freeOf = (state: State): number => {
+  const freeOf = (state: Destination): number => {
     const free = Math.floor(state.allowance) - state.inFlight
-    if (isStalled(state))
-      return now() - state.probedAt > limits.stalledAfterMs ? Math.max(0, Math.min(free, limits.slotsAtLeast)) : 0
+    if (isStalled(state)) return mayProbe(state) ? Math.max(0, Math.min(free, limits.slotsAtLeast)) : 0
     return free < state.allowance / 2 ? 0 : free
+  }
+
+  /** Of all its destinations together. One that says nothing keeps its connections busy with what it has. */
+  const freeOfProvider = (name: string): number => {
+    const state = providers.get(name)
+    if (state === undefined) return Infinity
+    const free = Math.max(0, Math.floor(state.allowance) - state.inFlight)
+    if (!isStalled(state)) return free
+    return mayProbe(state) ? Math.max(0, Math.min(free, limits.slotsAtLeast, limits.slotsAtFirst - state.inFlight)) : 0
+  }
+
+  const landedAt = (state: Provider, landing: Landing) => {
+    if (landing === 'answered') {
+      state.movedAt = now()
+      if (++state.allowance >= limits.messagesInFlightMax) state.allowance = Infinity
+    } else if (landing === 'late' && now() - state.halvedAt > limits.stalledAfterMs) {
+      state.halvedAt = now()
+      state.allowance = Math.max(limits.slotsAtFirst, Math.min(state.allowance, state.inFlight) / 2)
+    }
+    state.inFlight = Math.max(0, state.inFlight - 1)
   }
 
   /** True when it is not crowded any more: nobody else would tell the claims, which left it out. */
@@ -74,17 +128,26 @@ export function makeSlots(roomOf: (provider: string) => number, now: () => numbe
   return {
     launched: (destination, workspace) => {
       const state = stateOf(destination)
-      if (isStalled(state)) state.probedAt = now()
-      if (state.inFlight++ === 0) state.movedAt = now()
+      launch(state, 1)
+      state.launchedAt = now()
+      if (state.provider !== undefined) launch(providerOf(state.provider), 1)
       byWorkspace.set(workspace, (byWorkspace.get(workspace) ?? 0) + 1)
     },
-    landed: (destination, workspace, answered, provider) => {
+    heading: (destination, provider) => {
+      const state = stateOf(destination)
+      if (state.provider === provider) return
+      const before = state.provider === undefined ? undefined : providers.get(state.provider)
+      if (before !== undefined) before.inFlight = Math.max(0, before.inFlight - state.inFlight)
+      state.provider = provider
+      launch(providerOf(provider), state.inFlight)
+    },
+    landed: (destination, workspace, landing) => {
       const thinned = landedOf(workspace)
       const state = stateOf(destination)
       const before = freeOf(state)
       state.inFlight = Math.max(0, state.inFlight - 1)
-      state.provider = provider ?? state.provider
-      if (!answered) {
+      if (state.provider !== undefined) landedAt(providerOf(state.provider), landing)
+      if (landing !== 'answered') {
         state.allowance = Math.max(state.allowance / 2, limits.slotsAtLeast)
         return thinned
       }
@@ -100,18 +163,19 @@ export function makeSlots(roomOf: (provider: string) => number, now: () => numbe
         let room = freeOf(state)
         const { provider } = state
         if (provider !== undefined && room > 0) {
-          const most = left.get(provider) ?? roomOf(provider)
+          const most = left.get(provider) ?? Math.min(roomOf(provider), freeOfProvider(provider))
+          left.set(provider, most)
           if (most <= 0) room = 0
-          else if (most < Infinity) {
-            of[destination] = provider
-            left.set(provider, most)
-          }
+          else if (most < Infinity) of[destination] = provider
         }
         // Of those with nothing in flight only the busy ones are worth a word: there may be very many.
         const idle = state.inFlight === 0 && room >= limits.slotsAtFirst && room < 2 * limits.slotsAtFirst
         if (room !== limits.slotsAtFirst && !idle) rooms[destination] = room
       }
-      return { rooms, rations: { of, left: Object.fromEntries(left) } }
+      return {
+        rooms,
+        rations: { of, left: Object.fromEntries([...left].filter(([, most]) => most > 0 && most < Infinity)) },
+      }
     },
     crowded: () => [...byWorkspace].flatMap(([workspace, inFlight]) => (isCrowded(inFlight) ? [workspace] : [])),
     mostOfOne: () => {
@@ -121,18 +185,37 @@ export function makeSlots(roomOf: (provider: string) => number, now: () => numbe
       return most
     },
     surplus: () => {
-      const stalled = [...states].filter(([, state]) => isStalled(state))
+      const saysNothing = ({ provider }: Destination) => provider === undefined || isStalled(providerOf(provider))
+      // A single message may only wait for its turn at a provider that is busy.
+      const stalled = [...states].filter(([, state]) => isStalled(state) && (state.inFlight > 1 || saysNothing(state)))
       let over = stalled.reduce((sum, [, { inFlight }]) => sum + inFlight, 0) - limits.stalledSlotsMax
       const give = new Map<string, number>()
       for (const [destination, { inFlight }] of stalled.sort(([, one], [, other]) => other.inFlight - one.inFlight)) {
-        if (over <= 0) break
+        if (over <= 0) return give
         const many = Math.min(over, inFlight - 1)
         if (many > 0) give.set(destination, many)
         over -= many
       }
+      // Each has one left now, or had no more.
+      for (const [destination, state] of stalled.sort(([, one], [, other]) => other.launchedAt - one.launchedAt)) {
+        if (over <= 0) return give
+        if (!saysNothing(state)) continue
+        give.set(destination, (give.get(destination) ?? 0) + 1)
+        over--
+      }
       return give
     },
   }
+}
+
+/** The first that is idle, where there are too many. */
+function forgetOne(states: Map<string, State>, most: number): void {
+  if (states.size <= most) return
+  for (const [name, { inFlight }] of states)
+    if (inFlight === 0) {
+      states.delete(name)
+      return
+    }
 }
 
 /** Without room for a whole claim: a few slots for one workspace would make small claims for all. */
@@ -140,9 +223,10 @@ const isCrowded = (inFlight: number): boolean => inFlight > limits.workspaceSlot
 
 /**
  * Milliseconds until the next claim. Few claims of many cost less than many of few; but where slots come free slowly, a few are better than
- * none. Infinity: not before more are free.
+ * none, and a message that could go does not wait for more than a moment, however few are free. Infinity: not before some are free.
  */
 export function untilClaim(freeSlots: number, sinceLastMs: number): number {
   if (freeSlots >= limits.claimMany) return 0
-  return freeSlots < limits.claimLeast ? Infinity : Math.max(0, limits.claimWaitMs - sinceLastMs)
+  if (freeSlots <= 0) return Infinity
+  return Math.max(0, (freeSlots < limits.claimLeast ? limits.claimFewMs : limits.claimWaitMs) - sinceLastMs)
 }

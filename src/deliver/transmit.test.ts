@@ -358,6 +358,30 @@ test('a greeting that asks for less is heard by those who wait in line before on
   expect(peer.connections).toBe(1)
 })
 
+test('a host that is busy with others for as long as one waits is left for later, and nobody was asked', async () => {
+  const held: Socket[] = []
+  const peer = await peerOf({ MAIL: (socket) => void held.push(socket), EHLO: withoutPipelining })
+  const transmitter = await transmitterOf({
+    sandboxPort: () => peer.port,
+    timeoutScale: 1,
+    pool: { stopMs: 50, perDestinationMax: 1, lineMs: 30 },
+  })
+  const headings: string[] = []
+  const busy = send(transmitter)
+  await until(() => held.length === 1)
+  const heading = (provider: string) => void headings.push(provider)
+  expect(await send(transmitter, Object.assign(mailOf(), { heading }))).toMatchObject({
+    trouble: 'paced',
+    late: true,
+    pacedMs: limits.gaveWayMs,
+    attemptsOnHosts: [],
+    armed: false,
+  })
+  expect([headings, peer.connections]).toEqual([['sandbox'], 1])
+  held[0]?.write('250 ok\r\n')
+  expect(kind(await busy)).toBe('accepted')
+})
+
 test('what the simulator refuses pauses nobody: not even the simulator', async () => {
   const peer = await peerOf((connection) => (connection === 1 ? { MAIL: '421 4.7.0 slow down\r\n' } : {}))
   const transmitter = await transmitterOf({ sandboxPort: () => peer.port })

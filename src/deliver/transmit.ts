@@ -1,6 +1,6 @@
 // The door for the worker: one message, one attempt, over as many hosts as it takes before a dot is written. Facts come back, never a
 // meaning (`outcome.ts`). What must stay true: the arm is asked for at most once, and after it no other connection sees the message.
-import type { Route } from '../config.ts'
+import { limits, type Route } from '../config.ts'
 import type { DestinationLimits } from '../store/destinations.ts'
 import { doneFor } from '../base/turns.ts'
 import { lifecycle } from '../base/service.ts'
@@ -9,7 +9,7 @@ import type { Facts } from '../domain/attempt.ts'
 import { whenAborted } from './connect.ts'
 import { note } from './conversation.ts'
 import type { Mail, Manner, Said, Transaction } from './conversation.ts'
-import { Pool } from './pool.ts'
+import { lineTooLong, Pool } from './pool.ts'
 import type { Asking, Lease, PoolSettings } from './pool.ts'
 import { makeDns, type DnsSettings } from '../base/dns.ts'
 import { makeStsPolicies, type StsSettings } from './mta-sts.ts'
@@ -24,6 +24,8 @@ export interface TransmitJob extends Mail {
   readonly route: Route
   /** In whose turn strangers' name servers are asked. */
   readonly workspaceId?: string
+  /** Told as soon as it is known whose pace counts at the first host. */
+  heading?(provider: string): void
 }
 
 export interface TransmitResult extends Facts {
@@ -41,6 +43,8 @@ export interface TransmitResult extends Facts {
   readonly provider?: string
   /** With the trouble `paced`: when a message may go there again. */
   readonly pacedMs?: number
+  /** With `paced`: all that its provider allows at once were busy for as long as one waits in line. */
+  readonly late?: true
 }
 
 export interface TransmitterSettings extends Manner, RouterSettings {
@@ -94,6 +98,7 @@ export function makeTransmitter(settings: TransmitterSettings): Transmitter {
       return { ...facts, ...untouched, routeKind, attemptsOnHosts: [], dialogue }
     }
     const provider = routed.targets[0]?.provider
+    if (provider !== undefined) job.heading?.(provider)
     const walked = await walk(towards, routed.targets, job, dialogue)
     return { ...walked, routeKind, dialogue, ...(provider !== undefined && { provider }) }
   }
@@ -150,6 +155,12 @@ async function walk(towards: Towards, targets: readonly Target[], job: TransmitJ
       // The simulator's refusals are about nobody.
       heard: (said) => void (provider !== 'sandbox' && pace.learn(provider, said)),
     })
+    if (end === lineTooLong) {
+      // Another attempt may ask them all; but what a host has said of this mail counts.
+      if (weightOf(counts) === 2) break
+      note(dialogue, 'connect', `wait for a connection to ${provider}`, 'paced')
+      return { ...lineTooLong, ...untouched, attemptsOnHosts, pacedMs: limits.gaveWayMs, late: true }
+    }
     if (end.trouble === 'paced') {
       waits.set(provider, Math.max(1, pace.pausedMs(provider)))
       continue
