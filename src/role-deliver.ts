@@ -28,7 +28,7 @@ import { makeReturnPathKeys } from './store/return-path-keys.ts'
 import { makeSandboxInbox } from './store/sandbox.ts'
 
 /** Of what workers ask beside arms and endings; a webhook that somebody else's statement makes due is found within a second. */
-const writesEvents: ReadonlySet<string> = new Set(['claim', 'reap', 'replay'])
+const writesEvents: ReadonlySet<string> = new Set(['claim', 'claim-rationed', 'reap', 'replay'])
 
 export async function deliver({ settings, connection, patience, vault, log, metrics }: RoleTools): Promise<Role> {
   const seat = takeSeat(settings.POSTHORN_DATA_DIR)
@@ -64,7 +64,7 @@ export async function deliver({ settings, connection, patience, vault, log, metr
     greet,
     nudge: (statement, rows) => {
       // The last row of a claim tells only where it ended.
-      if (rows > (statement === 'claim' ? 1 : 0) && writesEvents.has(statement)) nudge()
+      if (rows > (statement.startsWith('claim') ? 1 : 0) && writesEvents.has(statement)) nudge()
     },
   })
   const armDb = open('arm', 1, { greet })

@@ -438,6 +438,38 @@ describe('turns', () => {
     )
   })
 
+  test("what workspaces' own relays do to mail for a domain, be it silence or a pause, is nothing to others who write there", async () => {
+    const silent = await peerOf({ greeting: silence })
+    const busy = await peerOf({
+      greeting: (socket) => void socket.end('421 4.7.0 Too many messages, try again in 3600 seconds\r\n'),
+    })
+    const one = await senderOf()
+    const [crowd, paused] = [
+      await senderOf(relay(silent) as Route & { kind: 'relay' }),
+      await senderOf(relay(busy) as Route & { kind: 'relay' }),
+    ]
+    const service = await started({ timeScale: 1 })
+    const both = async () => [
+      ...(await submit(one, 'ok', { destination: 'x.example' })),
+      ...(await submit(one, 'ok', { destination: 'y.example' })),
+    ]
+    for (const id of await both()) await becomes(id, 'sent')
+    await submit(crowd, 'ok', { destination: 'x.example' }, 60)
+    const [refused] = await submit(paused, 'ok', { destination: 'y.example' })
+    await becomes(refused as MessageId, 'retrying')
+    await eventually(
+      () => service.inFlight,
+      (inFlight) => inFlight >= limits.slotsAtFirst,
+    )
+    // Theirs is known to hang by now.
+    const since = performance.now()
+    await eventually(
+      () => performance.now() - since,
+      (ms) => ms > limits.stalledAfterMs,
+    )
+    for (const id of await both()) await becomes(id, 'sent', 5_000)
+  })
+
   test('a destination that asks for a pause gets one: its mail waits in the queue, and uses no try', async () => {
     let refuse = true
     const peer = await peerOf({

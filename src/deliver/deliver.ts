@@ -13,7 +13,7 @@ import { lifecycle, type Service } from '../base/service.ts'
 import type { Vault } from '../base/secret.ts'
 import type { Sign } from '../mail/dkim.ts'
 import { databaseNow, isDatabaseAway, surelyAborted, type Db } from '../store/database.ts'
-import { claimDue, firstSpace } from '../store/claim.ts'
+import { claimDue, firstSpace, placeOf } from '../store/claim.ts'
 import { listDestinationLimits } from '../store/destinations.ts'
 import { expireSome, queueBegins } from '../store/expire.ts'
 import { replayEndings } from '../store/fence.ts'
@@ -209,10 +209,10 @@ export function deliverer(
     // Delivery was stopped while the claim was on its way.
     if (!tools.gate.isOpen()) flight.giveUp.abort()
     flights.set(name, flight)
-    slots.launched(claimed.destination, claimed.workspaceId)
+    slots.launched(placeOf(claimed), claimed.workspaceId)
     void attempt(flight).finally(() => {
       flights.delete(name)
-      const opened = slots.landed(claimed.destination, claimed.workspaceId, flight.landing)
+      const opened = slots.landed(placeOf(claimed), claimed.workspaceId, flight.landing)
       if (opened || freeSlots() === limits.claimLeast || freeSlots() === limits.claimMany) poke()
       if (!running && flights.size === 0) quiet()
     })
@@ -260,9 +260,10 @@ export function deliverer(
         ...(sevenBit !== undefined && { sevenBit: () => (converted ??= convert()) }),
         route,
         workspaceId: claimed.workspaceId,
+        ownRoute: claimed.routeSealed !== null,
         // What a relay takes is not delivered yet; only its reports tell. A mail host's own 250 is all the proof there is.
         reports: { envelopeId: prepared.token, success: route.kind === 'relay' },
-        heading: (provider) => slots.heading(claimed.destination, provider),
+        heading: (provider) => slots.heading(placeOf(claimed), provider),
         arm: () => armSurely(flight),
         // A tenth of the lease stays as a margin: past it another worker may be deciding.
         deadline: () => flight.leaseEndsAt - tools.leaseMs / 10,
@@ -468,9 +469,10 @@ export function deliverer(
     const surplus = new Map(slots.surplus())
     if (surplus.size === 0) return
     for (const flight of [...flights.values()].toReversed()) {
-      const many = surplus.get(flight.claimed.destination) ?? 0
+      const place = placeOf(flight.claimed)
+      const many = surplus.get(place) ?? 0
       if (many === 0 || flight.armAsked || flight.gaveWay) continue
-      surplus.set(flight.claimed.destination, many - 1)
+      surplus.set(place, many - 1)
       flight.gaveWay = true
       flight.giveUp.abort()
     }

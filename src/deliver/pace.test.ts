@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { limits } from '../config.ts'
 import type { Facts } from '../domain/attempt.ts'
 import { makePace } from './pace.ts'
-import { builtInManners, providerOf, providers } from './providers.ts'
+import { builtInManners, ofOwner, providerOf, providers } from './providers.ts'
 import { makeReachability } from './reachability.ts'
 
 const reply = (code: number, text = '', enhancedCode?: string, host = 'mx1.example.org'): Facts => ({
@@ -116,6 +116,20 @@ test('who is paused is told, the longest first, so many at most, and nobody else
   expect([pace.paused(10), pace.paused(1)]).toEqual([['google', 'apple'], ['google']])
   clock.now += limits.pauseMsMax
   expect(pace.paused(10)).toEqual([])
+})
+
+test('a relay is paused for whoever has it for his own, under the limits and in the name that operators know', () => {
+  const { pace } = paceAt()
+  const name = 'relay mail.example.org:25'
+  const [one, other] = [ofOwner(name, 'w1'), ofOwner(name, 'w2')]
+  pace.configure([{ ...nothing, name, connections: 7 }])
+  pace.learn(one, reply(421, 'try again later', '4.7.0'))
+  expect([pace.turn(one) > 0, pace.turn(other), pace.turn(name)]).toEqual([true, 0, 0])
+  expect(pace.mannersOf(one).connections).toBe(7)
+  pace.learn(other, reply(421, 'try again later', '4.7.0'))
+  expect(pace.paused(10)).toEqual([name])
+  // A mail host is the same for everybody.
+  expect(ofOwner('google', 'w1')).toBe('google')
 })
 
 test('twenty refusals at the same time are one', () => {

@@ -4,7 +4,7 @@
 import { limits } from '../config.ts'
 import type { Facts } from '../domain/attempt.ts'
 import type { DestinationLimits } from '../store/destinations.ts'
-import { builtInManners, type Manners } from './providers.ts'
+import { builtInManners, nameOf, type Manners } from './providers.ts'
 import { slowDownAskedBy } from './slow-down.ts'
 
 export interface Pace {
@@ -15,7 +15,7 @@ export interface Pace {
   pausedMs(provider: string): number
   /** How many could go now. */
   roomOf(provider: string): number
-  /** Providers that are left alone for now, those first that are for longest; no more than so many. */
+  /** Names of providers that are left alone for now, those first that are for longest; no more than so many. */
   paused(most: number): readonly string[]
   /** What a host of this provider said. */
   learn(provider: string, facts: Facts): void
@@ -64,8 +64,9 @@ export function makePace(timeScale = 1, now: () => number = () => performance.no
   }
 
   const allowed = (provider: string): Manners => {
-    const own = set.get(provider) ?? set.get('*')
-    const built = builtInManners(provider)
+    const name = nameOf(provider)
+    const own = set.get(name) ?? set.get('*')
+    const built = builtInManners(name)
     if (own === undefined) return built
     const warm =
       own.warmUpDays === null ? Infinity : warmUpPerMinute(own.warmUpDays + Math.floor((now() - setAt) / 86_400_000))
@@ -129,11 +130,11 @@ export function makePace(timeScale = 1, now: () => number = () => performance.no
     },
     paused: (most) => {
       const at = now()
-      return [...states]
+      const names = [...states]
         .filter(([, { pausedUntil }]) => pausedUntil > at)
         .sort(([, a], [, b]) => b.pausedUntil - a.pausedUntil)
-        .slice(0, most)
-        .map(([provider]) => provider)
+        .map(([provider]) => nameOf(provider))
+      return [...new Set(names)].slice(0, most)
     },
     learn: (provider, facts) => {
       const asked = slowDownAskedBy(facts)

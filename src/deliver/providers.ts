@@ -89,6 +89,19 @@ export function providerOf(host: string): string {
   return line.test(before(whole, domain)) ? whole : domain
 }
 
+/** Whose pace counts over a route that is a workspace's own: its relay's, for that workspace alone. */
+export function ofOwner(provider: string, workspaceId: string): string {
+  return provider.startsWith('relay ') ? `${provider}${ownedBy}${workspaceId}` : provider
+}
+
+/** The name for operators, who set limits for a relay whosever it is. */
+export function nameOf(provider: string): string {
+  const at = provider.indexOf(ownedBy)
+  return at === -1 ? provider : provider.slice(0, at)
+}
+/** In no name of a host. */
+const ownedBy = ' of '
+
 function before(host: string, zone: string): string {
   return host.slice(0, -(zone.length + 1))
 }

@@ -14,6 +14,7 @@ import type { Asking, Lease, PoolSettings } from './pool.ts'
 import { makeDns, type DnsSettings } from '../base/dns.ts'
 import { makeStsPolicies, type StsSettings } from './mta-sts.ts'
 import { makePace, type Pace } from './pace.ts'
+import { nameOf, ofOwner } from './providers.ts'
 import { makeReachability, type Reachability } from './reachability.ts'
 import { makeResolver } from './resolve.ts'
 import { makeRouter } from './route.ts'
@@ -24,7 +25,9 @@ export interface TransmitJob extends Mail {
   readonly route: Route
   /** In whose turn strangers' name servers are asked. */
   readonly workspaceId?: string
-  /** Told as soon as it is known whose pace counts at the first host. */
+  /** It is that workspace's own: what its relay does is nothing to anybody else. */
+  readonly ownRoute?: boolean
+  /** Told as soon as it is known whose pace counts at the first host (`ofOwner`). */
   heading?(provider: string): void
 }
 
@@ -98,8 +101,9 @@ export function makeTransmitter(settings: TransmitterSettings): Transmitter {
       return { ...facts, ...untouched, routeKind, attemptsOnHosts: [], dialogue }
     }
     const provider = routed.targets[0]?.provider
-    if (provider !== undefined) job.heading?.(provider)
-    const walked = await walk(towards, routed.targets, job, dialogue)
+    const targets = job.ownRoute === true ? ownTargets(routed.targets, job.workspaceId ?? '') : routed.targets
+    if (targets[0] !== undefined) job.heading?.(targets[0].provider)
+    const walked = await walk(towards, targets, job, dialogue)
     return { ...walked, routeKind, dialogue, ...(provider !== undefined && { provider }) }
   }
 
@@ -118,6 +122,14 @@ export function makeTransmitter(settings: TransmitterSettings): Transmitter {
     configure: (rows) => pace.configure(rows),
     service,
   }
+}
+
+/** A workspace's own relay has a pace and a line of its own, also where others use the same one with a login of theirs. Mail hosts count all. */
+function ownTargets(targets: readonly Target[], workspaceId: string): readonly Target[] {
+  return targets.map((target) => {
+    const provider = ofOwner(target.provider, workspaceId)
+    return provider === target.provider ? target : { ...target, provider, key: `${target.key} of ${workspaceId}` }
+  })
 }
 
 const shutdown = { trouble: 'shutdown' } as const
@@ -158,7 +170,7 @@ async function walk(towards: Towards, targets: readonly Target[], job: TransmitJ
     if (end === lineTooLong) {
       // Another attempt may ask them all; but what a host has said of this mail counts.
       if (weightOf(counts) === 2) break
-      note(dialogue, 'connect', `wait for a connection to ${provider}`, 'paced')
+      note(dialogue, 'connect', `wait for a connection to ${nameOf(provider)}`, 'paced')
       return { ...lineTooLong, ...untouched, attemptsOnHosts, pacedMs: limits.gaveWayMs, late: true }
     }
     if (end.trouble === 'paced') {
@@ -179,7 +191,7 @@ async function walk(towards: Towards, targets: readonly Target[], job: TransmitJ
     if (attemptsOnHosts.length === 1 || weightOf(facts) >= weightOf(counts)) counts = facts
   }
   if (attemptsOnHosts.length === 0 && waits.size > 0) {
-    note(dialogue, 'connect', `wait for ${[...waits.keys()].join(', ')}`, 'paced')
+    note(dialogue, 'connect', `wait for ${[...waits.keys()].map(nameOf).join(', ')}`, 'paced')
     const pacedMs = Math.min(...waits.values())
     return { phase: 'connect', trouble: 'paced', ...untouched, attemptsOnHosts, pacedMs }
   }

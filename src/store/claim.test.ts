@@ -136,6 +136,31 @@ describe('turns', () => {
     expect(count(answer, 'destination')).toEqual({ 'slow.example': 7, 'other.example': 9 })
   })
 
+  test('a workspace with its own route has rooms of its own: what others may have of a destination is nothing to it, nor the reverse', async () => {
+    const [one, own, ownToo] = [await world.sender(), await world.sender(), await world.sender()]
+    for (const sender of [one, own, ownToo]) await submit(sender, 'a.example', 20)
+    await world.db.run('update workspaces set route_sealed = $2 where id = any ($1::uuid[])', [
+      [own.workspaceId, ownToo.workspaceId],
+      Buffer.from('sealed'),
+    ])
+    const rooms = { 'a.example': 3, [`${own.workspaceId} a.example`]: 0 }
+    expect(count(await claim({ rooms, roomElse: 7 }), 'workspaceId')).toEqual({
+      [one.workspaceId]: 3,
+      [ownToo.workspaceId]: 7,
+    })
+    const of = { [`${own.workspaceId} a.example`]: 'slow' }
+    const rationed = await claim({ most: 30, rations: { of, left: { slow: 2 } } })
+    expect(count(rationed, 'workspaceId')).toMatchObject({ [own.workspaceId]: 2 })
+    // Of a deep one its lanes are walked, too.
+    for (const destination of ['b.example', 'c.example']) await submit(own, destination, 20)
+    const deep = { [`${own.workspaceId} a.example`]: 0, [`${own.workspaceId} c.example`]: 4, 'c.example': 0 }
+    const crowded = [one.workspaceId, ownToo.workspaceId]
+    expect(count(await claim({ most: 12, rooms: deep, crowded }), 'destination')).toEqual({
+      'b.example': 4,
+      'c.example': 4,
+    })
+  })
+
   test('of destinations with one ration no more than that, and whichever of them have something due get it', async () => {
     const [one, two] = [await world.sender(), await world.sender()]
     await submit(one, 'c.example', 3)

@@ -10,7 +10,8 @@ import type { Claimed } from './outbound.ts'
  * `outbound_turns`; of each that has something due it takes the oldest. One with more due than its part is *deep*: of it, the lanes (its
  * destinations) are walked too, from where its last walk ended, in the order of the index `outbound_lanes`, so that an old backlog to one
  * destination hides no other. Of what was found the first `most` are claimed, one of every workspace before the second of any, one of
- * every lane before the second of any, and of no destination more than its room. Where several destinations share a ration (what their provider
+ * every lane before the second of any, and of no destination more than its room. Mail over a workspace's own route goes elsewhere than other mail to
+ * that destination, and has a room of its own (`placeOf`). Where several destinations share a ration (what their provider
  * takes by its rate), those that have something due share it, one of every workspace before the second of any, in no order that lasts: the
  * oldest backlog would be first for as long as it lasts. A message that may not be sent any more becomes
  * `failed` in the same statement, with its reason. Rows that another worker holds are skipped, never waited for.
@@ -20,9 +21,10 @@ import type { Claimed } from './outbound.ts'
  * Rows due before $11 are passed over, unseen in the index; and a walk over a workspace begins at its first row that is there. Behind an open
  * snapshot what has ended and lies before them is long.
  */
-const claim = sql(
-  'claim',
-  `with recursive space (workspace_id, due_at, n) as (
+const claimBy = (name: string, chosen: string) =>
+  sql(
+    name,
+    `with recursive space (workspace_id, due_at, n) as (
     (select o.workspace_id, o.due_at, 1 from outbound o
       where o.lease_until is null and o.attempts >= 0 and o.workspace_id > $1::uuid and o.due_at >= $11
         and not exists (select from delivery_stops)
@@ -35,21 +37,23 @@ const claim = sql(
      where space.n < $2),
   walked as materialized (select * from space),
   turn as materialized (
-    select workspace_id, due_at from walked where due_at <= app_now() and workspace_id <> all ($3::uuid[])),
+    select w.workspace_id, w.due_at, own.prefix from walked w cross join lateral (
+      select case when x.route_sealed is null then '' else x.id::text || ' ' end prefix from workspaces x where x.id = w.workspace_id limit 1) own
+     where w.due_at <= app_now() and w.workspace_id <> all ($3::uuid[])),
   part as materialized (select greatest(2, ceil($4::float8 / greatest(count(*), 1)))::integer most from turn),
   head as materialized (
-    select next.* from turn cross join lateral lock_due_1(turn.workspace_id, turn.due_at, (select most from part)) next),
+    select next.*, turn.prefix from turn cross join lateral lock_due_1(turn.workspace_id, turn.due_at, (select most from part)) next),
   deep as materialized (
-    select h.workspace_id, coalesce($5::jsonb ->> h.workspace_id::text, '') since from head h
-     group by h.workspace_id having count(*) >= (select most from part)),
+    select h.workspace_id, h.prefix, coalesce($5::jsonb ->> h.workspace_id::text, '') since from head h
+     group by h.workspace_id, h.prefix having count(*) >= (select most from part)),
   lanes_each as materialized (select greatest(1, $6::integer / greatest(count(*), 1))::integer most from deep),
-  lane (workspace_id, destination, n) as (
-    select deep.workspace_id, next.destination, 1 from deep cross join lateral (
+  lane (workspace_id, prefix, destination, n) as (
+    select deep.workspace_id, deep.prefix, next.destination, 1 from deep cross join lateral (
       select o.destination from outbound o
        where o.lease_until is null and o.destination <> '' and o.workspace_id = deep.workspace_id and o.destination > deep.since and o.due_at >= $11
        order by o.workspace_id, o.destination limit 1) next
     union all
-    select lane.workspace_id, next.destination, lane.n + 1 from lane cross join lateral (
+    select lane.workspace_id, lane.prefix, next.destination, lane.n + 1 from lane cross join lateral (
       select o.destination from outbound o
        where o.lease_until is null and o.destination <> '' and o.workspace_id = lane.workspace_id and o.destination > lane.destination and o.due_at >= $11
        order by o.workspace_id, o.destination limit 1) next
@@ -57,29 +61,17 @@ const claim = sql(
   lanes as materialized (select * from lane),
   lane_part as materialized (select greatest(1, ceil($4::float8 / greatest(count(*), 1)))::integer most from lanes),
   below as materialized (
-    select next.* from lanes cross join lateral lock_due_lane_1(lanes.workspace_id, lanes.destination, $11,
-      least((select most from lane_part), coalesce(($7::jsonb ->> lanes.destination)::integer, $8::integer))) next),
+    select next.*, lanes.prefix from lanes cross join lateral lock_due_lane_1(lanes.workspace_id, lanes.destination, $11,
+      least((select most from lane_part), coalesce(($7::jsonb ->> (lanes.prefix || lanes.destination))::integer, $8::integer))) next),
   found as (select distinct on (seen.message_id) seen.* from (select * from head union all select * from below) seen order by seen.message_id),
   by_lane as (
-    select f.*, row_number() over (partition by f.workspace_id, f.destination order by f.due_at, f.message_id) lane_turn from found f),
+    select f.*, f.prefix || f.destination place, row_number() over (partition by f.workspace_id, f.destination order by f.due_at, f.message_id) lane_turn from found f),
   by_space as (
     select l.*, row_number() over (partition by l.workspace_id order by l.lane_turn, l.due_at, l.message_id) space_turn from by_lane l
-     where l.lane_turn <= coalesce(($7::jsonb ->> l.destination)::integer, $8::integer)),
+     where l.lane_turn <= coalesce(($7::jsonb ->> l.place)::integer, $8::integer)),
   by_destination as (
-    select s.*, row_number() over (partition by s.destination order by s.space_turn, s.due_at, s.message_id) destination_turn from by_space s),
-  roomy as materialized (
-    select d.*, $12::jsonb ->> d.destination rationed from by_destination d
-     where d.destination_turn <= coalesce(($7::jsonb ->> d.destination)::integer, $8::integer)),
-  by_ration as (
-    select r.*, row_number() over (partition by r.rationed, r.workspace_id order by r.space_turn) ration_turn from roomy r where r.rationed is not null),
-  rations as (
-    select b.*, row_number() over (partition by b.rationed order by b.ration_turn, random()) ration from by_ration b),
-  chosen as materialized (
-    select * from (
-      select r.*, null::bigint ration_turn, null::bigint ration from roomy r where r.rationed is null
-      union all
-      select * from rations a where a.ration <= ($13::jsonb ->> a.rationed)::integer) d
-     order by d.space_turn, d.due_at limit $4::integer),
+    select s.*, row_number() over (partition by s.place order by s.space_turn, s.due_at, s.message_id) destination_turn from by_space s),
+  ${chosen},
   judged as materialized (
     select c.*, w.route_sealed, box.domain_id,
            case when c.expires_at <= app_now() then 'expired'
@@ -147,7 +139,40 @@ const claim = sql(
          (select jsonb_object_agg(d.workspace_id, coalesce((
             select case when l.n >= (select most from lanes_each) then l.destination else '' end
               from lanes l where l.workspace_id = d.workspace_id order by l.n desc limit 1), '')) from deep d)::text)`,
+  )
+
+const plain = claimBy(
+  'claim',
+  `chosen as materialized (
+    select * from by_destination d
+     where d.destination_turn <= coalesce(($7::jsonb ->> d.place)::integer, $8::integer)
+     order by d.space_turn, d.due_at limit $4::integer)`,
 )
+/** A statement of its own: the other one has no part in what this costs. */
+const rationed = claimBy(
+  'claim-rationed',
+  `roomy as materialized (
+    select d.*, $12::jsonb ->> d.place rationed from by_destination d
+     where d.destination_turn <= coalesce(($7::jsonb ->> d.place)::integer, $8::integer)),
+  by_ration as (
+    select r.*, row_number() over (partition by r.rationed, r.workspace_id order by r.space_turn) ration_turn from roomy r where r.rationed is not null),
+  rations as (
+    select b.*, row_number() over (partition by b.rationed order by b.ration_turn, random()) ration from by_ration b),
+  chosen as materialized (
+    select * from (
+      select r.*, null::bigint ration_turn, null::bigint ration from roomy r where r.rationed is null
+      union all
+      select * from rations a where a.ration <= ($13::jsonb ->> a.rationed)::integer) d
+     order by d.space_turn, d.due_at limit $4::integer)`,
+)
+
+/** What has a room of its own, as rooms and rations name it: a destination, over the way that its mail takes. */
+export const placeOf = ({
+  destination,
+  workspaceId,
+  routeSealed,
+}: Pick<Claimed, 'destination' | 'workspaceId' | 'routeSealed'>): string =>
+  routeSealed === null ? destination : `${workspaceId} ${destination}`
 
 /** Where each deep workspace's walk over its lanes goes on. */
 export type LaneCursors = Readonly<Record<string, string>>
@@ -167,10 +192,10 @@ export interface ClaimRequest {
   readonly since?: Date | undefined
   /** How many messages at most. */
   readonly most: number
-  /** Free slots of destinations; `roomElse` for those that are not named. */
+  /** Free slots by `placeOf`; `roomElse` for those that are not named. */
   readonly rooms: Readonly<Record<string, number>>
   readonly roomElse: number
-  /** Of destinations that are bounded together: which ration each draws from, and how many that has. Left out: none. */
+  /** Of places that are bounded together: which ration each draws from, and how many that has. Left out: none. */
   readonly rations?: Rations
   /** Workspaces that get nothing now. */
   readonly crowded: readonly string[]
@@ -200,7 +225,9 @@ export async function claimDue(db: Db, request: ClaimRequest): Promise<ClaimAnsw
     cursors: string | null
   }
   const spacesMost = Math.min(request.most, limits.workspacesPerClaimMax)
-  const rows = await db.rows<Row>(claim, [
+  const { rations } = request
+  const isRationed = rations !== undefined && Object.keys(rations.of).length > 0
+  const rows = await db.rows<Row>(isRationed ? rationed : plain, [
     request.cursor,
     spacesMost,
     request.crowded,
@@ -212,8 +239,7 @@ export async function claimDue(db: Db, request: ClaimRequest): Promise<ClaimAnsw
     request.leaseMs,
     request.owner,
     request.since ?? '-infinity',
-    JSON.stringify(request.rations?.of ?? {}),
-    JSON.stringify(request.rations?.left ?? {}),
+    ...(isRationed ? [JSON.stringify(rations.of), JSON.stringify(rations.left)] : []),
   ])
   const end = rows.find((row) => row.spaces !== null)
   if (end === undefined) throw new Error('a claim without its end')

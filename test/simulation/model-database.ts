@@ -164,6 +164,7 @@ export class ModelDatabase {
   begin(name: string, values: readonly unknown[]): Execute {
     switch (name) {
       case 'claim':
+      case 'claim-rationed':
         return () => this.#claim(values)
       case 'heartbeat':
       case 'heartbeat-waiting':
