@@ -212,7 +212,13 @@ export function keyCommands(program: Command, desk: Desk): void {
     .action((id: string) =>
       desk.withExisting(async (tools) => {
         const key = await revokeKeyFor(tools, tools.by(await whoseKey(tools.db, id)), id.toLowerCase())
-        desk.show(key, () => describeKey(key))
+        const made = (key.stillValid ?? []).map((each) => [
+          each.id,
+          each.kind === 'key' ? 'API key' : 'SMTP login',
+          each.name,
+        ])
+        const rest = () => `\n\nMade with it and still valid:\n${table(['ID', 'WHAT', 'NAME'], made, '')}`
+        desk.show(key, () => `${describeKey(key)}${made.length > 0 ? rest() : ''}`)
       }),
     )
 }

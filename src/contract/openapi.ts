@@ -20,7 +20,7 @@ import {
 } from './management/webhooks.ts'
 import { AuditEntry } from './management/audit.ts'
 import { SmtpCredential, SmtpCredentialCreated } from './management/credentials.ts'
-import { ApiKey, ApiKeyCreated } from './management/keys.ts'
+import { ApiKey, ApiKeyCreated, ApiKeyRevoked } from './management/keys.ts'
 import {
   MessageContent,
   MessageListItem,
@@ -69,6 +69,7 @@ const components: Readonly<Record<string, TSchema>> = {
   Mailbox,
   ApiKey,
   ApiKeyCreated,
+  ApiKeyRevoked,
   SmtpCredential,
   SmtpCredentialCreated,
   RefusedSubmission,

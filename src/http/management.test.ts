@@ -758,6 +758,42 @@ describe('keys', () => {
     expect((await developer.ask('POST', '/keys', { body })).statusCode).toBe(403)
   })
 
+  test('that a key makes end no later than it, and are named when it is revoked', async () => {
+    const place = await office.sender()
+    const boss = await office.signedIn('owner', place.workspaceId)
+    const make = async (as: string | BrowserOf, path: string, body: object) =>
+      typeof as === 'string' ? office.withKey(as, 'POST', path, body) : as.ask('POST', path, { body })
+    type Made = { readonly id: string; readonly key: string; readonly expiresAt?: string }
+    const makes = async (as: string | BrowserOf, name: string, expiresAt?: string) => {
+      const body = { name, scopes: [...scopes], ...(expiresAt !== undefined && { expiresAt }) }
+      return (await make(as, '/keys', body)).json<Made>()
+    }
+    const end = '2099-01-01T00:00:00.000Z'
+    const leaked = await makes(boss, 'leaked', end)
+    expect(await makes(leaked.key, 'later', '2099-01-01T00:00:01Z')).toMatchObject({
+      code: 'invalid_request',
+      field: 'expiresAt',
+      error: expect.stringContaining(end),
+    })
+    const child = await makes(leaked.key, 'child')
+    expect(child.expiresAt).toBe(end)
+    expect((await makes(leaked.key, 'sooner', '2098-01-01T00:00:00Z')).expiresAt).toBe('2098-01-01T00:00:00.000Z')
+    // What has no end, makes what has none; and what was made in between may be gone already.
+    const endless = await makes(boss, 'endless')
+    const between = await makes(endless.key, 'between')
+    expect(between).not.toHaveProperty('expiresAt')
+    const last = await makes(between.key, 'last')
+    const login = (await make(between.key, '/smtp-credentials', { name: 'login' })).json<Made>()
+    const revoke = async (id: string) => (await boss.ask('DELETE', `/keys/${id}`)).json<{ stillValid?: object[] }>()
+    expect((await revoke(leaked.id)).stillValid).toMatchObject([{ kind: 'key', id: child.id }, { name: 'sooner' }])
+    await revoke(between.id)
+    expect((await revoke(endless.id)).stillValid).toEqual([
+      { kind: 'key', id: last.id, name: 'last' },
+      { kind: 'smtp_credential', id: login.id, name: 'login' },
+    ])
+    expect(await revoke(last.id)).not.toHaveProperty('stillValid')
+  })
+
   test('may end by themselves, in the future alone', async () => {
     const wish = (expiresAt: string) =>
       owner.ask('POST', '/keys', { body: { name: 'k', scopes: ['mail.read'], expiresAt } })
@@ -1154,6 +1190,74 @@ describe('members', () => {
     )
     const actor = `user:${first.login.id}`
     expect(withdrawn).toEqual(['boss', 'clerk', 'herself'].map((name) => ({ actor, target: `${name}@people.example` })))
+  })
+
+  test('an invitation that a key has made is worth nothing behind its end: who holds a leaked one invites herself first', async () => {
+    const place = await office.sender()
+    const boss = await office.signedIn('owner', place.workspaceId)
+    const key = async (more: object) => {
+      const answer = await boss.ask('POST', '/keys', { body: { name: 'k', scopes: [...scopes], ...more } })
+      return answer.json<{ id: string; key: string }>()
+    }
+    const invites = async (secret: string, email: string) => {
+      const many = office.sent.length
+      const answer = await office.withKey(secret, 'POST', '/invitations', { email, role: 'admin' })
+      expect(answer.statusCode).toBe(201)
+      return tokenOf(await office.mail(many + 1))
+    }
+    const tries = async (token: string) => {
+      const look = await office.browser().ask('POST', '/invitations/lookup', { body: { token } })
+      const body = { token, password: 'four little words here' }
+      const accept = await office.browser().ask('POST', '/invitations/accept', { body })
+      return [look, accept].map((answer) => ({ status: answer.statusCode, says: answer.json<object>() }))
+    }
+    const open = async () =>
+      (await boss.ask('GET', '/invitations')).json<{ items: { email: string }[] }>().items.map((each) => each.email)
+    const like = (answers: Awaited<ReturnType<typeof tries>>) =>
+      answers.map(({ status, says }) => ({ status, says: { ...says, requestId: '' } }))
+    const unknown = like(await tries('x'.repeat(43)))
+    expect(unknown.map(({ status }) => status)).toEqual([401, 401])
+
+    const [leaked, other] = [await key({}), await key({})]
+    const token = await invites(leaked.key, 'herself@keys.example')
+    await invites(other.key, 'clerk@keys.example')
+    expect((await boss.ask('DELETE', `/keys/${leaked.id}`)).statusCode).toBe(200)
+    expect(await open()).toEqual(['clerk@keys.example'])
+    expect(like(await tries(token))).toEqual(unknown)
+    const withdrawn = `select actor || ' ' || target from audit_log where workspace_id = $1 and action = 'invitation.withdrawn'`
+    expect(await office.world.value(withdrawn, [place.workspaceId])).toBe(`user:${boss.login.id} herself@keys.example`)
+
+    const brief = await key({ expiresAt: new Date(Date.now() + 3600_000).toISOString() })
+    const late = await invites(brief.key, 'later@keys.example')
+    await office.world.setClock(new Date(Date.now() + 2 * 3600_000).toISOString())
+    const answers = like(await tries(late))
+    await office.world.setClock()
+    expect(answers).toEqual(unknown)
+    expect((await tries(late)).map(({ status }) => status)).toEqual([200, 200])
+  })
+
+  test('nothing comes of a key that is revoked while it makes an invitation or a key', async () => {
+    const place = await office.sender()
+    const boss = await office.signedIn('owner', place.workspaceId)
+    for (const [path, body] of [
+      ['/keys', { name: 'k', scopes: ['mail.read'] }],
+      ['/invitations', { email: 'meanwhile@keys.example', role: 'viewer' }],
+    ] as const) {
+      const { id, key } = (await boss.ask('POST', '/keys', { body: { name: 'k', scopes: [...scopes] } })).json<{
+        id: string
+        key: string
+      }>()
+      const revoking = await office.world.session()
+      await revoking.query('begin')
+      await revoking.query('select from workspaces where id = $1 for update', [place.workspaceId])
+      await revoking.query('update api_keys set revoked_at = app_now() where id = $1', [id])
+      const answer = office.withKey(key, 'POST', path, body)
+      const waits = `select count(*)::integer from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database() and query like '%from workspaces%'`
+      while ((await office.world.value<number>(waits)) === 0) continue
+      await revoking.query('commit')
+      await revoking.end()
+      expect((await answer).json(), path).toMatchObject({ code: 'insufficient_scope' })
+    }
   })
 
   test('an invitation that is withdrawn while it is being accepted is worth nothing either', async () => {

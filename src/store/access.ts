@@ -65,6 +65,26 @@ const revoke = sql(
   `update api_keys set revoked_at = coalesce(revoked_at, app_now()) where workspace_id = $1 and id = $2
    returning ${keyColumns}`,
 )
+const live = sql(
+  'find-live-key',
+  `select expires_at from api_keys
+    where workspace_id = $1 and id = $2 and revoked_at is null and (expires_at is null or expires_at > app_now())`,
+)
+// What is revoked or gone counts in between: else a key made by a key that is gone would be told by nobody.
+const madeOf = sql(
+  'list-made-by-key',
+  `with recursive
+   keys as materialized (
+     select k.id, k.name, k.created_at, k.revoked_at is null and (k.expires_at is null or k.expires_at > app_now()) valid, ${madeBy('k', 'key.created')}
+       from api_keys k where k.workspace_id = $1),
+   logins as materialized (
+     select c.id, c.name, c.created_at, ${madeBy('c', 'smtp_credential.created')}
+       from smtp_credentials c where c.workspace_id = $1 and c.revoked_at is null),
+   makers (maker) as (select 'key:' || $2::uuid union select 'key:' || k.id from makers m join keys k on k.made_by = m.maker)
+   select 'key' kind, k.id, k.name from keys k join makers m on m.maker = k.made_by where k.valid
+   union all select 'smtp_credential', c.id, c.name from logins c join makers m on m.maker = c.made_by
+   order by kind, id`,
+)
 
 // Those that ended first go first. Who did what is shown with the id of a key that is gone.
 const makeRoom = sql(
@@ -115,3 +135,22 @@ export async function workspaceOfKey(db: Db, id: string): Promise<WorkspaceId | 
 export async function revokeKeyRow(db: Db, workspace: WorkspaceId, id: string): Promise<KeyRow | undefined> {
   return (await db.rows<KeyRow>(revoke, [workspace, id]))[0]
 }
+
+/** Undefined where the key is revoked, expired or gone. */
+export async function findLiveKey(
+  db: Db,
+  workspace: WorkspaceId,
+  id: string,
+): Promise<Pick<KeyRow, 'expires_at'> | undefined> {
+  return (await db.rows<Pick<KeyRow, 'expires_at'>>(live, [workspace, id]))[0]
+}
+
+export interface MadeRow {
+  readonly kind: 'key' | 'smtp_credential'
+  readonly id: string
+  readonly name: string
+}
+
+/** What a key has made, or a key that it made, and so on, as far as the audit log still knows, and that is still valid. */
+export const listMadeByKey = (db: Db, workspace: WorkspaceId, id: string): Promise<MadeRow[]> =>
+  db.rows<MadeRow>(madeOf, [workspace, id])

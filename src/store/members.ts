@@ -97,11 +97,14 @@ const withdrawOf = sql(
   'delete-invitations-of',
   `delete from invitations where workspace_id = $1 and invited_by = $2 and role = any ($3) returning ${invitationColumns}`,
 )
-// Names no workspace: the token says which it is.
+// Names no workspace: the token says which it is. What a key has offered is good for as long as the key.
 const byToken = sql(
   'invitation-by-token',
   `select ${invitationColumns.replace(/(\w+)/g, 'i.$1')}, w.name workspace_name
-     from invitations i join workspaces w on w.id = i.workspace_id where i.token_hash = $1 and i.expires_at > app_now()`,
+     from invitations i join workspaces w on w.id = i.workspace_id where i.token_hash = $1 and i.expires_at > app_now()
+      and (not starts_with(i.invited_by, 'key:') or exists (
+        select from api_keys k where k.workspace_id = i.workspace_id and 'key:' || k.id = i.invited_by
+           and k.revoked_at is null and (k.expires_at is null or k.expires_at > app_now())))`,
 )
 
 export interface NewInvitation {
@@ -130,7 +133,7 @@ export const listInvitationRows = (db: Db, workspace: WorkspaceId): Promise<Invi
 export async function deleteInvitation(db: Db, workspace: WorkspaceId, id: string): Promise<InvitationRow | undefined> {
   return (await db.rows<InvitationRow>(withdraw, [workspace, id]))[0]
 }
-/** Those that one person has made, to these roles. */
+/** Those that one person or key has made, to these roles. */
 export const deleteInvitationsOf = (
   db: Db,
   workspace: WorkspaceId,

@@ -3,10 +3,10 @@ import { randomUUIDv7 } from 'node:crypto'
 import { hashSecret, makeApiKey } from '../base/secret.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { scopes } from '../domain/scopes.ts'
-import { insertKey, listKeyRows, workspaceOfKey } from '../store/access.ts'
-import type { KeyRow } from '../store/access.ts'
+import { findLiveKey, insertKey, listKeyRows, workspaceOfKey } from '../store/access.ts'
+import type { KeyRow, MadeRow } from '../store/access.ts'
 import { databaseNow, type Db } from '../store/database.ts'
-import { Mistake, parseId, parseName } from './mistake.ts'
+import { keyHasEnded, Mistake, parseId, parseName } from './mistake.ts'
 
 export interface ApiKey {
   readonly id: string
@@ -23,6 +23,11 @@ export interface ApiKey {
   readonly revokedAt?: Date
 }
 
+/** What is left of a key behind its end: made by it, or by a key that it made. */
+export interface RevokedKey extends ApiKey {
+  readonly stillValid?: readonly MadeRow[]
+}
+
 export interface KeyWish {
   readonly name: string
   readonly scopes: readonly string[]
@@ -30,6 +35,21 @@ export interface KeyWish {
 }
 
 const prefixCharacters = 10
+
+/** A key ends at the latest when the key that makes it does: else whoever has it for a day has it for ever. */
+export async function withinItsMaker(db: Db, workspace: WorkspaceId, actor: string, wish: KeyWish): Promise<KeyWish> {
+  if (!actor.startsWith('key:')) return wish
+  const maker = await findLiveKey(db, workspace, actor.slice('key:'.length))
+  if (maker === undefined) throw keyHasEnded()
+  const { expires_at: end } = maker
+  if (end === null) return wish
+  if (wish.expiresAt !== undefined && wish.expiresAt > end)
+    throw new Mistake(
+      `Your own key ends at ${end.toISOString()}, and a key that it makes no later: choose an earlier "expiresAt", or leave it out.`,
+      { field: 'expiresAt' },
+    )
+  return { ...wish, expiresAt: wish.expiresAt ?? end }
+}
 
 /** `key` is the secret: nobody can see it again. */
 export async function createKey(

@@ -67,7 +67,7 @@ export async function createUser(
       const { workspace, role } = wish.member
       if (!(await insertMember(tx, workspace, user.id, role))) {
         await setMemberRole(tx, workspace, user.id, role)
-        await withdrawInvitationsOf(tx, { workspaceId: workspace, actor }, user.id, role)
+        await withdrawInvitationsOf(tx, { workspaceId: workspace, actor }, `user:${user.id}`, role)
       }
     }
     const facts = { operator: wish.operator, ...(wish.member !== undefined && { role: wish.member.role }) }
@@ -143,7 +143,7 @@ export async function removeLogin(db: Db, actor: string, email: string): Promise
     const gone = { actor, target: login.email }
     for (const { id: workspaceId } of login.workspaces) {
       await writeAudit(tx, { ...gone, workspaceId, action: 'member.removed' })
-      await withdrawInvitationsOf(tx, { workspaceId, actor }, id)
+      await withdrawInvitationsOf(tx, { workspaceId, actor }, `user:${id}`)
     }
     await writeAudit(tx, { ...gone, action: 'user.removed' })
     return login

@@ -5,17 +5,19 @@ import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { covers } from '../domain/scopes.ts'
 import { parseAddress } from '../mail/address.ts'
-import { listKeyRows, makeRoomForKey, revokeKeyRow } from '../store/access.ts'
+import { listKeyRows, listMadeByKey, makeRoomForKey, revokeKeyRow } from '../store/access.ts'
 import { pageAudit, pageInstallationAudit, type AuditRow } from '../store/audit.ts'
 import type { Db } from '../store/database.ts'
 import { dropUnwantedContents } from '../store/housekeeping.ts'
+import { lockMembers } from '../store/members.ts'
 import { deleteDomain, findDomainById, listDomainRows, takeBackWord } from '../store/senders.ts'
 import { listCredentialRows, makeRoomForCredential, revokeCredentialRow } from '../store/smtp-credentials.ts'
 import { searchSuppressions, type SuppressionReason } from '../store/suppressions.ts'
 import { changeOwnWorkspace, workspaceById, type WorkspaceRow } from '../store/workspaces.ts'
 import { audited, type By } from './by.ts'
 import { addDomain, presentDomain, rotateDkim, type Domain } from './domains.ts'
-import { createKey, presentKey, type ApiKey, type KeyWish } from './keys.ts'
+import { createKey, presentKey, withinItsMaker, type ApiKey, type KeyWish, type RevokedKey } from './keys.ts'
+import { withdrawInvitationsOf } from './members.ts'
 import { isUuid, Mistake, notThere, parseName } from './mistake.ts'
 import type { Office } from './office.ts'
 import { createSmtpCredential, presentCredential, type SmtpCredential } from './smtp-credentials.ts'
@@ -122,7 +124,7 @@ export function removeDomain({ db }: Pick<Tools, 'db'>, by: By, id: string): Pro
 
 // ------------------------------------------------------------------------------------------------------------------------ keys
 
-/** A key never gets a scope that its maker lacks. */
+/** A key never gets a scope that its maker lacks, nor a later end. */
 export function createKeyFor({ db }: Tools, by: By, wish: KeyWish): Promise<ApiKey & { readonly key: string }> {
   if (!covers(by.scopes, wish.scopes)) {
     const lacked = wish.scopes.filter((scope) => !by.scopes.has(scope)).join(', ')
@@ -136,24 +138,31 @@ export function createKeyFor({ db }: Tools, by: By, wish: KeyWish): Promise<ApiK
     by,
     'key.created',
     async (tx) => {
+      // As a revocation does: none of what a key makes is made behind its back.
+      if (by.actor.startsWith('key:')) await lockMembers(tx, by.workspaceId)
+      const wanted = await withinItsMaker(tx, by.workspaceId, by.actor, wish)
       await makeRoomForKey(tx, by.workspaceId, limits.keysPerWorkspaceMax)
       if ((await listKeyRows(tx, by.workspaceId)).length >= limits.keysPerWorkspaceMax)
         throw new Mistake(`A workspace has at most ${limits.keysPerWorkspaceMax} keys.`, { code: 'conflict' })
-      return createKey(tx, by.workspaceId, wish)
+      return createKey(tx, by.workspaceId, wanted)
     },
     ({ id, name, scopes }) => ({ target: id, facts: { name, scopes } }),
   )
 }
 
-export function revokeKeyFor({ db }: Tools, by: By, id: string): Promise<ApiKey> {
+/** What it has offered goes with it; what it has made stays, and is named. */
+export function revokeKeyFor({ db }: Tools, by: By, id: string): Promise<RevokedKey> {
   return audited(
     db,
     by,
     'key.revoked',
     async (tx) => {
+      await lockMembers(tx, by.workspaceId)
       const row = await revokeKeyRow(tx, by.workspaceId, id)
       if (row === undefined) throw notThere('API key')
-      return presentKey(row)
+      await withdrawInvitationsOf(tx, by, `key:${row.id}`)
+      const made = await listMadeByKey(tx, by.workspaceId, row.id)
+      return { ...presentKey(row), ...(made.length > 0 && { stillValid: made }) }
     },
     (key) => ({ target: id, facts: { name: key.name } }),
   )

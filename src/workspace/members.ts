@@ -7,6 +7,7 @@ import type { WorkspaceId } from '../domain/message.ts'
 import { covers, memberRoles, scopesOfRole, type MemberRole } from '../domain/scopes.ts'
 import { parseAddress } from '../mail/address.ts'
 import type { Db } from '../store/database.ts'
+import { findLiveKey } from '../store/access.ts'
 import { countAudit, writeAudit } from '../store/audit.ts'
 import {
   countOwners,
@@ -27,7 +28,7 @@ import {
 import { insertUser, userByEmail, type UserRow } from '../store/people.ts'
 import { workspaceById } from '../store/workspaces.ts'
 import { audited, type By } from './by.ts'
-import { Mistake, notThere, parseName } from './mistake.ts'
+import { keyHasEnded, Mistake, notThere, parseName } from './mistake.ts'
 import type { Notify } from './notices.ts'
 import type { Browser, People, SignedIn } from './people.ts'
 import type { Holder } from './sessions.ts'
@@ -69,7 +70,7 @@ export function changeMember(db: Db, by: By, userId: string, role: MemberRole): 
       mayHandle(now, role)
       await setMemberRole(tx, by.workspaceId, userId, role)
       await keepsOwner(tx, by.workspaceId)
-      await withdrawInvitationsOf(tx, by, userId, role)
+      await withdrawInvitationsOf(tx, by, `user:${userId}`, role)
       return { ...presentMember(member), role }
     },
     (member) => ({ target: member.email, facts: { role } }),
@@ -89,7 +90,7 @@ export async function removeMember(db: Db, by: By, userId: string): Promise<void
       if (by.actor !== `user:${userId}`) mayHandle(now, member.role)
       await deleteMember(tx, by.workspaceId, userId)
       await keepsOwner(tx, by.workspaceId)
-      await withdrawInvitationsOf(tx, by, userId)
+      await withdrawInvitationsOf(tx, by, `user:${userId}`)
       await withdrawInvitationTo(tx, by, member.email)
       return member
     },
@@ -181,16 +182,19 @@ export async function withdrawInvitation(db: Db, by: By, id: string): Promise<vo
   )
 }
 
-/** What somebody has offered and could not offer any more: else who is to be removed invites herself first, to another address. */
+/**
+ * What somebody (`user:<id>` or `key:<id>`) has offered and could not offer any more: else who is to be removed, or holds a key that is to be revoked,
+ * invites herself first, to another address.
+ */
 export async function withdrawInvitationsOf(
   tx: Db,
   { workspaceId, actor }: Pick<By, 'workspaceId' | 'actor'>,
-  userId: string,
+  inviter: string,
   role?: MemberRole,
 ): Promise<void> {
   const may: readonly MemberRole[] = role === 'owner' ? memberRoles : role === 'admin' ? belowOwner : []
   const others = memberRoles.filter((each) => !may.includes(each))
-  for (const { email } of await deleteInvitationsOf(tx, workspaceId, `user:${userId}`, others))
+  for (const { email } of await deleteInvitationsOf(tx, workspaceId, inviter, others))
     await writeAudit(tx, { workspaceId, actor, action: 'invitation.withdrawn', target: email })
 }
 const belowOwner = memberRoles.filter((role) => role !== 'owner')
@@ -262,10 +266,14 @@ export async function newUser(
   return user satisfies UserRow
 }
 
-/** Locks the members, and tells what a person may do now: since they were let in they may have been removed, or got another role. */
+/**
+ * Locks the members, and tells what a person may do now: since they were let in they may have been removed, or got another role; and a key may have
+ * been revoked.
+ */
 async function lockedBy(tx: Db, by: By): Promise<By> {
   await lockMembers(tx, by.workspaceId)
   const [kind, id = ''] = by.actor.split(':')
+  if (kind === 'key' && (await findLiveKey(tx, by.workspaceId, id)) === undefined) throw keyHasEnded()
   if (kind !== 'user') return by
   const member = await findMember(tx, by.workspaceId, id)
   const may: readonly string[] = member === undefined ? [] : scopesOfRole[member.role]

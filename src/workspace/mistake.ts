@@ -28,6 +28,10 @@ export class Mistake extends Error {
 export const notThere = (what: string): Mistake =>
   new Mistake(`There is no such ${what} in your workspace.`, { code: 'not_found' })
 
+/** Since the request was let in. */
+export const keyHasEnded = (): Mistake =>
+  new Mistake('Your API key was revoked or has expired meanwhile.', { code: 'insufficient_scope' })
+
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
 
 export function isUuid(text: string): boolean {

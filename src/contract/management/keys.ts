@@ -27,6 +27,25 @@ export const ApiKeyCreated = Type.Object(
   { ...properties, key: Type.String({ description: 'The secret. It is shown this once.' }) },
   { description: 'A new API key.' },
 )
+export const ApiKeyRevoked = Type.Object(
+  {
+    ...properties,
+    stillValid: Type.Optional(
+      Type.Array(
+        Type.Object({
+          kind: oneOf(['key', 'smtp_credential'], 'What it is.'),
+          id: uuid('Its id.'),
+          name: Type.String({ description: 'What it is for.' }),
+        }),
+        {
+          description:
+            'What this key has made, or a key that it made, and so on, and that is still valid; as far as the audit log still tells. If the key leaked, revoke these, too. Left out where there is nothing.',
+        },
+      ),
+    ),
+  },
+  { description: 'A revoked API key.' },
+)
 
 export const keys = {
   listKeys: managed({
@@ -44,7 +63,8 @@ export const keys = {
     operationId: 'createKey',
     tag: 'API keys',
     summary: 'Create an API key',
-    description: 'The secret is in the answer and can never be seen again. A key gets no scope that its creator lacks.',
+    description:
+      'The secret is in the answer and can never be seen again. A key gets no scope that its creator lacks. One that is made with a key ends no later than that: a later `expiresAt` is refused, and without one it ends with its maker.',
     scope: 'keys.write',
     body: closed({
       name: name('What it is for.'),
@@ -60,8 +80,9 @@ export const keys = {
     operationId: 'revokeKey',
     tag: 'API keys',
     summary: 'Revoke an API key',
-    description: 'It is refused everywhere within a second. It stays in the list.',
+    description:
+      'It is refused everywhere within a second. It stays in the list. The open invitations that were made with it are withdrawn; keys and SMTP credentials that were made with it stay, and are named.',
     scope: 'keys.write',
-    ok: [200, 'The revoked key.', ApiKey],
+    ok: [200, 'The revoked key.', ApiKeyRevoked],
   }),
 }
