@@ -635,6 +635,8 @@ export const limits = {
   nameCharactersMax: 200,
   suppressionImportBytesMax: 64 * 1024 * 1024,
   suppressionImportRows: 1_000,
+  /** What an import may make them; mail that is refused for good, complaints and single ones always have room. */
+  suppressionsPerWorkspaceMax: 5_000_000,
   importMistakesShownMax: 20,
   importedRuleCharactersMax: 100,
   /** Of a suppression: a reply's text behind its code, which is the longest that is kept. */

@@ -40,12 +40,23 @@ const insertMany = sql(
      select ${dated('$6')}, $1, $5, 'suppression.added', case when count(*) = 1 then min(a.recipient) else count(*) || ' recipients' end,
             json_build_object('recipients', json_agg(a.recipient order by a.recipient_key))
        from added a having count(*) > 0)
-   select recipient_key from added`,
+   select count(*)::int many, case when count(*) > 0 then pg_current_xact_id()::xid::text end by from added`,
 )
 const countOwn = sql(
   'count-own-suppressions',
   `select count(*)::int own from suppressions
-    where workspace_id = $1 and recipient_key = any ($2::text[]) and xmin = pg_current_xact_id()::xid`,
+    where workspace_id = $1 and recipient_key = any ($2::text[]) and xmin = any ($3::xid[])`,
+)
+const countThere = sql(
+  'count-suppressions-among',
+  `select count(*)::int there from unnest($2::text[]) a (key)
+     cross join lateral (select from suppressions x where x.workspace_id = $1 and x.recipient_key = a.key limit 1) found`,
+)
+// No row takes less than 64 bytes: where all rows of all workspaces cannot be so many, nobody counts.
+const countUpTo = sql(
+  'count-suppressions',
+  `select case when pg_relation_size('suppressions') >= $2::int8 * 64
+               then (select count(*)::int from (select from suppressions where workspace_id = $1 limit $2) s) else 0 end many`,
 )
 const one = sql(
   'find-suppression',
@@ -104,13 +115,13 @@ export interface NewSuppression {
   readonly createdAt?: Date
 }
 
-/** Returns how many are new; what is there already stays as it is. */
+/** How many are new, and the transaction that added them; what is there already stays as it is. */
 export async function insertSuppressions(
   db: Db,
   workspace: WorkspaceId,
   rows: readonly NewSuppression[],
   actor: string,
-): Promise<number> {
+): Promise<{ readonly added: number; readonly by?: string }> {
   const values = [
     workspace,
     rows.map((row) => row.key),
@@ -123,17 +134,28 @@ export async function insertSuppressions(
     rows.map((row) => row.evidence ?? null),
     rows.map((row) => row.createdAt ?? null),
   ]
-  return (await db.rows(insertMany, values)).length
+  const [row] = await db.rows<{ many: number; by: string | null }>(insertMany, values)
+  return { added: row?.many ?? 0, ...(typeof row?.by === 'string' && { by: row.by }) }
 }
 
-/** How many of these were added by the transaction that is open. */
+/** How many of these were added by one of those transactions. */
 export async function countOwnSuppressions(
   db: Db,
   workspace: WorkspaceId,
-  rows: readonly NewSuppression[],
+  keys: readonly string[],
+  transactions: readonly string[],
 ): Promise<number> {
-  const found = await db.rows<{ own: number }>(countOwn, [workspace, rows.map((row) => row.key)])
-  return found[0]?.own ?? 0
+  return (await db.rows<{ own: number }>(countOwn, [workspace, keys, transactions]))[0]?.own ?? 0
+}
+
+/** How many of these are there. */
+export async function countSuppressionsAmong(db: Db, workspace: WorkspaceId, keys: readonly string[]): Promise<number> {
+  return (await db.rows<{ there: number }>(countThere, [workspace, keys]))[0]?.there ?? 0
+}
+
+/** How many a workspace has, up to `most`; 0 where all workspaces together surely have fewer than that. */
+export async function countSuppressions(db: Db, workspace: WorkspaceId, most: number): Promise<number> {
+  return (await db.rows<{ many: number }>(countUpTo, [workspace, most]))[0]?.many ?? 0
 }
 
 export async function findSuppression(

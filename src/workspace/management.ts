@@ -235,7 +235,7 @@ export async function unsuppressFor({ db }: Tools, by: By, recipient: string): P
   await removeSuppression(db, by.workspaceId, recipient, by.actor)
 }
 
-/** All or nothing. */
+/** Nothing, where a line is wrong. */
 export const importSuppressionsFor = ({ db }: Tools, by: By, csv: string) =>
   importSuppressions(db, by.workspaceId, csv, by.actor)
 

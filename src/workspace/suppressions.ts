@@ -7,6 +7,8 @@ import type { EmailAddress } from '../mail/address.ts'
 import { databaseNow, repeating, type Db } from '../store/database.ts'
 import {
   countOwnSuppressions,
+  countSuppressions,
+  countSuppressionsAmong,
   deleteSuppression,
   findSuppression,
   insertSuppressions,
@@ -122,48 +124,72 @@ export async function* exportSuppressions(db: Db, workspace: WorkspaceId): Async
 }
 
 /**
- * CSV whose head line names `recipient` (or `email`, `address`) and perhaps the other columns of an export, or one address a line. All or nothing: a wrong line is
- * named, and nothing is written. The text is read twice, once to look and once to write, because all rows of it at once are ten times as large.
+ * CSV whose head line names `recipient` (or `email`, `address`) and perhaps the other columns of an export, or one address a line. A wrong line is named, and
+ * nothing is written: the text is read to look first, and then to write, because all rows of it at once are ten times as large. Each bite of rows is
+ * committed by itself, with who did it: events come in sight behind every older transaction, so a long one would hold those of all workspaces back. An
+ * import that was cut off is repeated: what is there stays as it is.
  */
 export async function importSuppressions(
   db: Db,
   workspace: WorkspaceId,
   text: string,
   actor: string,
+  most: number = limits.suppressionsPerWorkspaceMax,
 ): Promise<{ readonly added: number; readonly alreadyThere: number }> {
   if (text.length > limits.suppressionImportBytesMax)
     throw new Mistake(`The file is larger than ${limits.suppressionImportBytesMax} bytes: split it.`, { field: 'csv' })
-  await refuseMistakes(db, text)
-  // Two that come with the same recipients in different orders may wait for each other in a circle: PostgreSQL ends one of them.
-  return repeating(() => db.transaction((tx) => writeSuppressions(tx, workspace, text, actor)))
+  await requireRoom(db, workspace, text, await refuseMistakes(db, text), most)
+  const sum = { added: 0, alreadyThere: 0 }
+  const transactions: string[] = []
+  for await (const rows of readBites(db, text)) {
+    // Mail that is refused meanwhile suppresses in an order of its own: PostgreSQL may end one of two that wait in a circle.
+    const { added, by } = await repeating(() => insertSuppressions(db, workspace, rows, actor))
+    if (by !== undefined) transactions.push(by)
+    sum.added += added
+    if (added === rows.length) continue
+    // Where the file repeats one of its own, that line is neither.
+    const keys = rows.map((row) => row.key)
+    sum.alreadyThere += rows.length - (await countOwnSuppressions(db, workspace, keys, transactions))
+  }
+  return sum
 }
 
-async function writeSuppressions(tx: Db, workspace: WorkspaceId, text: string, actor: string) {
-  const sum = { added: 0, alreadyThere: 0 }
-  const write = async (rows: readonly NewSuppression[]): Promise<void> => {
-    const added = await insertSuppressions(tx, workspace, rows, actor)
-    sum.added += added
-    // Where the file repeats one of its own, that line is neither.
-    if (added < rows.length) sum.alreadyThere += rows.length - (await countOwnSuppressions(tx, workspace, rows))
+/** Throws where there would be too many. Imports at the same time do not see each other: so many more there may be. */
+async function requireRoom(db: Db, workspace: WorkspaceId, text: string, lines: number, most: number): Promise<void> {
+  const many = await countSuppressions(db, workspace, most)
+  if (many + lines <= most) return
+  let fresh = 0
+  for await (const rows of readBites(db, text)) {
+    const keys = rows.map((row) => row.key)
+    fresh += keys.length - (await countSuppressionsAmong(db, workspace, keys))
   }
+  if (fresh > 0 && many + fresh > most)
+    throw new Mistake(
+      `Nothing was imported. A workspace has at most ${most} suppressed recipients; this one has ${many}, and the file has ${fresh} more.`,
+      { code: 'conflict', field: 'csv' },
+    )
+}
+
+/** The rows of a file whose lines are right. */
+async function* readBites(db: Db, text: string): AsyncGenerator<readonly NewSuppression[]> {
   let byKey = new Map<string, NewSuppression>()
-  for await (const { row } of readSuppressions(tx, text)) {
+  for await (const { row } of readSuppressions(db, text)) {
     if (typeof row === 'string') throw new Error('a line that was right is wrong')
     // Of two spellings the first stays, as it does in the table.
     if (!byKey.has(row.key)) byKey.set(row.key, row)
     if (byKey.size < limits.suppressionImportRows) continue
-    await write([...byKey.values()])
+    yield [...byKey.values()]
     byKey = new Map()
   }
-  if (byKey.size > 0) await write([...byKey.values()])
-  return sum
+  if (byKey.size > 0) yield [...byKey.values()]
 }
 
-/** Throws where a line is wrong, with the first of them. */
-async function refuseMistakes(db: Db, text: string): Promise<void> {
+/** How many rows it has. Throws where a line is wrong, with the first of them. */
+async function refuseMistakes(db: Db, text: string): Promise<number> {
   const mistakes: string[] = []
-  let more = 0
+  let [rows, more] = [0, 0]
   for await (const { line, row } of readSuppressions(db, text)) {
+    rows++
     if (typeof row !== 'string') continue
     if (mistakes.length < limits.importMistakesShownMax) mistakes.push(`line ${line}: ${row}`)
     else more++
@@ -172,6 +198,7 @@ async function refuseMistakes(db: Db, text: string): Promise<void> {
     throw new Mistake(['Nothing was imported.', ...mistakes, ...(more > 0 ? [`and ${more} more`] : [])].join('\n'), {
       field: 'csv',
     })
+  return rows
 }
 
 /** Every line behind the head, as a row or as what is wrong with it. Millions of lines take seconds: others get their turn in between. */

@@ -228,6 +228,7 @@ test("nobody else's mailbox of the same address takes the installation's own sen
 })
 
 describe('suppressions', () => {
+  const waiting = `select from pg_locks l join pg_stat_activity a using (pid) where not l.granted and a.datname = current_database()`
   const all = async () => {
     const found: string[] = []
     for await (const each of listSuppressions(db, shop.id)) found.push(`${each.recipient} ${each.reason}`)
@@ -310,12 +311,11 @@ describe('suppressions', () => {
 
   test('an import that waits in a circle with another one is not the one that fails', async () => {
     const sixth = await createWorkspace(db, vault, 'Sixth', 'free')
-    const page = Array.from({ length: limits.suppressionImportRows }, (_, n) => `r${n}@b.example`)
-    const waiting = `select from pg_locks l join pg_stat_activity a using (pid) where not l.granted and a.datname = current_database()`
+    const page = Array.from({ length: limits.suppressionImportRows - 1 }, (_, n) => `r${n}@b.example`)
     let importing: Promise<unknown> | undefined
     const other = db.transaction(async (tx) => {
-      await addSuppression(tx, sixth.id, 'last@b.example', 'operator:other')
-      importing = importSuppressions(db, sixth.id, [...page, 'last@b.example'].join('\n'), 'operator:test')
+      await addSuppression(tx, sixth.id, 'z@b.example', 'operator:other')
+      importing = importSuppressions(db, sixth.id, [...page, 'z@b.example'].join('\n'), 'operator:test')
       await expect.poll(() => db.run(waiting), { timeout: 30_000, interval: 10 }).toHaveLength(1)
       await addSuppression(tx, sixth.id, 'r0@b.example', 'operator:other')
     })
@@ -326,6 +326,47 @@ describe('suppressions', () => {
     )
     const alreadyThere = otherEnded ? 0 : 2
     expect(await importing).toEqual({ added: page.length + 1 - alreadyThere, alreadyThere })
+  })
+
+  test('a large import is no long transaction, which would hold back the events of all: what is cut off is there with its author, and is repeated', async () => {
+    const eighth = await createWorkspace(db, vault, 'Eighth', 'free')
+    const page = Array.from({ length: limits.suppressionImportRows }, (_, n) => `r${n}@b.example`)
+    const file = [...page, 'last@b.example'].join('\n')
+    const go = () => importSuppressions(db, eighth.id, file, 'operator:test')
+    await db.transaction(async (tx) => {
+      await addSuppression(tx, eighth.id, 'last@b.example', 'operator:other')
+      const cutOff = expect(go()).rejects.toThrow()
+      await expect.poll(() => db.run(waiting), { timeout: 30_000, interval: 10 }).toHaveLength(1)
+      const [told] = await db.run<{ many: number; target: string }>(
+        `select (select count(*)::int from suppressions where workspace_id = $1) many, actor || ' ' || target target
+           from audit_log where workspace_id = $1`,
+        [eighth.id],
+      )
+      expect(told).toEqual({ many: page.length, target: `operator:test ${page.length} recipients` })
+      await db.run(`select pg_terminate_backend(a.pid) ${waiting.slice('select'.length)}`)
+      await cutOff
+    })
+    await removeSuppression(db, eighth.id, 'r1@b.example', 'operator:test')
+    expect(await go()).toEqual({ added: 1, alreadyThere: page.length })
+  })
+
+  test('a workspace has so many suppressions and no more: an import that would add too many adds none', async () => {
+    const ninth = await createWorkspace(db, vault, 'Ninth', 'free')
+    const most = limits.suppressionImportRows + 2
+    const page = Array.from({ length: limits.suppressionImportRows }, (_, n) => `r${n}@b.example`)
+    const go = (...more: readonly string[]) =>
+      importSuppressions(db, ninth.id, [...page, ...more].join('\n'), 'operator:test', most)
+    await expect(go('x@b.example', 'y@b.example', 'z@b.example')).rejects.toThrow(
+      `at most ${most} suppressed recipients; this one has 0, and the file has ${most + 1} more.`,
+    )
+    expect(await db.run('select from suppressions where workspace_id = $1', [ninth.id])).toEqual([])
+    expect(await go('x@b.example')).toEqual({ added: page.length + 1, alreadyThere: 0 })
+    // Not lines count, but what they add.
+    expect(await go('x@b.example', 'X@b.example', 'y@b.example')).toEqual({ added: 1, alreadyThere: page.length + 1 })
+    expect(await go('x@b.example')).toEqual({ added: 0, alreadyThere: page.length + 1 })
+    await expect(go('z@b.example')).rejects.toThrow(`this one has ${most}, and the file has 1 more.`)
+    // What a receiver has refused for good is none of an import's.
+    await addSuppression(db, ninth.id, 'z@b.example', 'operator:test')
   })
 
   test('plain lists and CSV with a head come in, and what goes out comes in again', async () => {

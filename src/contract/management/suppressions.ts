@@ -91,7 +91,7 @@ export const suppressions = {
     tag,
     summary: 'Import suppressions from CSV',
     description:
-      'A head line names `recipient` (or `email`, `address`) and perhaps `reason`, `createdAt` (not in the future), `sourceMessageId`, `rule` and `evidence`, as an export does; or one address a line. All or nothing: wrong lines are named, and nothing is written.',
+      'A head line names `recipient` (or `email`, `address`) and perhaps `reason`, `createdAt` (not in the future), `sourceMessageId`, `rule` and `evidence`, as an export does; or one address a line. Where a line is wrong, wrong lines are named and nothing is written. An import that was cut off (by a restart, say) may have written a part: send it again, those that are there stay as they are.',
     scope: 'suppressions.write',
     body: closed({ csv: Type.String({ minLength: 1, description: 'The text of the file.' }) }),
     ok: [
@@ -102,5 +102,6 @@ export const suppressions = {
         alreadyThere: Type.Integer({ description: 'Those that stay as they were.' }),
       }),
     ],
+    may: { 409: 'The workspace would have too many suppressions (`conflict`); nothing is written.' },
   }),
 }
