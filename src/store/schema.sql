@@ -1367,14 +1367,23 @@ declare
   now_at timestamptz := app_now();
   long_ago timestamptz := app_now() - failing_ms * interval '1 millisecond';
 begin
+  -- Endpoints first, and then rows of the queue by their keys: `e.many` is known before the first of those is locked.
   perform 1
-    from (select r.w, bool_or(r.delivered) well from webhook_results_of(batch) r where r.asked group by r.w order by r.w) t
-         cross join lateral (
-           select from webhook_endpoints e where e.workspace_id = t.w and (e.failing_since is null) <> t.well limit 1 for update) e;
-  perform 1
-    from (select r.w, r.m, r.s from webhook_results_of(batch) r order by r.w, r.m, r.s) r
-         cross join lateral (
-           select from webhook_queue q where q.workspace_id = r.w and q.message_id = r.m and q.sequence = r.s limit 1 for update) q;
+    from (
+      with result as materialized (select r.w, r.m, r.s, r.asked, r.delivered from webhook_results_of(batch) r),
+      endpoint as materialized (
+        select count(*) many
+          from (select r.w, bool_or(r.delivered) well from result r where r.asked group by r.w order by r.w) t
+               cross join lateral (
+                 select from webhook_endpoints e where e.workspace_id = t.w and (e.failing_since is null) <> t.well limit 1 for update) e
+      )
+      select locked.many from endpoint e cross join lateral (
+        select count(*) many
+          from (select r.w, r.m, r.s from result r where e.many >= 0 order by r.w, r.m, r.s) r
+               cross join lateral (
+                 select from webhook_queue q where q.workspace_id = r.w and q.message_id = r.m and q.sequence = r.s limit 1 for update) q
+      ) locked
+    ) both_kinds where both_kinds.many >= 0;
 
   return query
   with ended as materialized (
@@ -1399,7 +1408,9 @@ begin
     on conflict do nothing
   ),
   told as materialized (
-    select e.w, bool_or(e.delivered) well, bool_or(not e.delivered and e.delay_ms is null and e.status = 410 and e.row is not null) gone
+    select e.w, bool_or(e.delivered) well, bool_or(not e.delivered and e.delay_ms is null and e.status = 410 and e.row is not null) gone,
+           -- Of the versions that answered so, the newest; null where an older release has not said.
+           max(e.v) filter (where not e.delivered and e.delay_ms is null and e.status = 410 and e.row is not null) gone_version
       from ended e where e.asked group by e.w
   ),
   changed as (
@@ -1412,7 +1423,7 @@ begin
       from told t cross join lateral (
         select e.workspace_id,
                case when e.state <> 'active' or t.well then null
-                    when t.gone then 'receiver_gone'
+                    when t.gone and coalesce(t.gone_version, e.version) = e.version then 'receiver_gone'
                     when e.failing_since <= long_ago then 'no_success' end why
           from webhook_endpoints e
          where e.workspace_id = t.w and ((e.failing_since is null) <> t.well or t.gone or e.failing_since <= long_ago) limit 1) x
@@ -2142,11 +2153,11 @@ AS $function$
   select (lpad(to_hex((extract(epoch from instant) * 1000)::bigint), 12, '0') || '70008000000000000000')::uuid
 $function$;
 CREATE OR REPLACE FUNCTION public.webhook_results_of(batch json)
- RETURNS TABLE(w uuid, m uuid, s integer, round integer, attempt integer, asked boolean, delivered boolean, trouble text, status smallint, ms integer, excerpt text, delay_ms bigint)
+ RETURNS TABLE(w uuid, m uuid, s integer, round integer, attempt integer, asked boolean, delivered boolean, trouble text, status smallint, ms integer, excerpt text, delay_ms bigint, v integer)
  LANGUAGE sql
  IMMUTABLE
 AS $function$
   select * from json_to_recordset(batch) as r (
     w uuid, m uuid, s integer, round integer, attempt integer, asked boolean, delivered boolean, trouble text, status smallint,
-    ms integer, excerpt text, delay_ms bigint)
+    ms integer, excerpt text, delay_ms bigint, v integer)
 $function$;

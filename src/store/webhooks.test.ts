@@ -6,7 +6,7 @@ import type { WorkspaceId } from '../domain/message.ts'
 import { limits } from '../config.ts'
 import { storeWorld, type Sender, type StoreWorld } from './store.test-kit.ts'
 import { makeAdmitter } from './admit.ts'
-import { disableEndpoint, insertEndpoint } from './webhook-endpoints.ts'
+import { changeEndpoint, disableEndpoint, insertEndpoint } from './webhook-endpoints.ts'
 import {
   claimWebhooks,
   extendWebhookLeases,
@@ -206,6 +206,54 @@ test('a result counts only for its own attempt: what was sent again meanwhile st
   await recorderOf(owner).record({ ...claimed, asked: true, delivered: true, status: 200 })
   expect(await queue(shop)).toEqual([{ sequence: 1 }])
   expect((await claim(owner))[0]).toMatchObject({ round: 2, attempt: 1 })
+})
+
+describe('an endpoint whose receiver is gone for good', () => {
+  const lastTry = async () => {
+    const shop = await customer()
+    const owner = randomUUID()
+    await admit(shop)
+    const [claimed] = await claim(owner)
+    if (claimed === undefined) throw new Error('nothing was claimed')
+    const { version, ...rest } = claimed
+    const gone = { ...rest, asked: true, delivered: false, status: 410 }
+    const state = () => world.value('select state from webhook_endpoints where workspace_id = $1', [shop.workspaceId])
+    const change = (url: string) => changeEndpoint(world.db, shop.workspaceId, { url })
+    return { shop, owner, version, gone, state, change }
+  }
+
+  test('is disabled, also by a release that does not say which address it asked', async () => {
+    for (const says of [true, false]) {
+      const { owner, version, gone, state } = await lastTry()
+      await recorderOf(owner).record({ ...gone, ...(says && { version }) })
+      expect(await state()).toBe('disabled')
+    }
+  })
+
+  test('stays active where its owner has given another address meanwhile: that one has not answered', async () => {
+    const { shop, owner, version, gone, state, change } = await lastTry()
+    await change('https://new.example.com/')
+    await recorderOf(owner).record({ ...gone, version })
+    expect(await state()).toBe('active')
+    expect(await queue(shop)).toEqual([])
+  })
+})
+
+test('results lock the endpoint before the rows of its queue: two batches do not wait for each other in a circle', async () => {
+  const shop = await customer()
+  const owner = randomUUID()
+  await admit(shop, 3)
+  const claimed = await claim(owner)
+  const session = await world.session()
+  await session.query('begin')
+  await session.query('select from webhook_endpoints where workspace_id = $1 for update', [shop.workspaceId])
+  const recorder = recorderOf(owner)
+  const recorded = claimed.map((each) => recorder.record({ ...each, asked: true, delivered: false, delayMs: 60_000 }))
+  await world.untilSomebodyWaits()
+  const free = 'select from webhook_queue where workspace_id = $1 for update skip locked'
+  expect((await session.query(free, [shop.workspaceId])).rows).toHaveLength(3)
+  await session.query('rollback')
+  await Promise.all(recorded)
 })
 
 describe('what is said twice, or too late, does nothing to the claim that came after it', () => {

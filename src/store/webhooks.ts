@@ -202,6 +202,8 @@ export interface WebhookResult extends WebhookClaim {
   readonly excerpt?: string
   /** Until the next try; left out: there is none. */
   readonly delayMs?: number
+  /** Of the endpoint that was asked: one that was changed meanwhile has not answered. */
+  readonly version?: number
 }
 
 export interface WebhookRecorder {
@@ -264,6 +266,7 @@ export function makeWebhookRecorder(
         ms: result.durationMs,
         excerpt: result.excerpt,
         delay_ms: result.delayMs,
+        v: result.version,
       })
       return batch.add(row, row.length)
     },

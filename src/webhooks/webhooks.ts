@@ -178,7 +178,7 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
         trouble: facts.trouble,
         ms: facts.durationMs,
       })
-      return { ...claimed, asked: true, ...facts, ...verdict }
+      return { ...claimed, version: endpoint.version, asked: true, ...facts, ...verdict }
     } catch (error) {
       tools.log.fault('webhook', error, { workspaceId: claimed.workspaceId, messageId: claimed.messageId })
       // The claim stays counted; when it may be tried again is the ladder's to say.
