@@ -142,6 +142,25 @@ describe('a request that another site makes a browser send', () => {
     expect(login.statusCode).toBe(403)
   })
 
+  test('a name that a person gives themselves is in the audit log: its row comes with it, or neither', async () => {
+    const person = await office.signedIn('viewer', shop.workspaceId)
+    const named = () => office.world.value('select name from users where id = $1', [person.login.id])
+    const rename = (name: string) => person.ask('PATCH', '/account', { body: { name } })
+    expect((await rename('Ada')).statusCode).toBe(200)
+    const row = `select json_build_array(action, target, facts) from audit_log where actor = $1 and action = 'user.changed'`
+    expect(await office.world.value(row, [`user:${person.login.id}`])).toEqual([
+      'user.changed',
+      person.login.email,
+      { name: 'Ada' },
+    ])
+    await office.world.db.run(
+      `alter table audit_log add constraint full_up check (facts ->> 'name' <> 'Eve') not valid`,
+    )
+    expect((await rename('Eve')).statusCode).toBe(500)
+    await office.world.db.run('alter table audit_log drop constraint full_up')
+    expect(await named()).toBe('Ada')
+  })
+
   test('a form, or JSON as text, is refused even with all headers', async () => {
     const browser = await office.signedIn('owner', shop.workspaceId)
     for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'multipart/form-data; boundary=x']) {

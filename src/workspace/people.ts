@@ -203,7 +203,14 @@ export function makePeople(tools: PeopleTools) {
     },
 
     rename: async (holder: Holder, name: string): Promise<void> => {
-      await renameUser(db, holder.userId, parseName(name, 'person'))
+      const clean = parseName(name, 'person')
+      await audited(
+        db,
+        { actor: `user:${holder.userId}` },
+        'user.changed',
+        (tx) => renameUser(tx, holder.userId, clean),
+        (user) => ({ target: user?.email, facts: { name: clean } }),
+      )
     },
 
     changePassword: async (holder: Holder, before: string, after: string): Promise<void> => {
