@@ -1,4 +1,5 @@
-// Which addresses a stranger's DNS must not lead us to: everything that is not public unicast (RFC 6890, RFC 8190). Also looks at the
+// Which addresses a stranger's DNS must not lead us to: everything that is not public unicast (RFC 6890, RFC 8190), and what looks like it but leads to
+// the host of a virtual machine. Those of other clouds lie in the ranges below (169.254.169.254, 192.0.0.192, 100.100.100.200, fd00:ec2::254). Also looks at the
 // IPv4 address inside of those IPv6 forms that carry one, which `net.BlockList` does not.
 import { BlockList, isIP } from 'node:net'
 
@@ -9,6 +10,7 @@ for (const [network, bits] of [
   ['100.64.0.0', 10], // CGNAT
   ['127.0.0.0', 8],
   ['169.254.0.0', 16], // link-local, cloud metadata
+  ['168.63.129.16', 32], // Azure: the agent of the host
   ['172.16.0.0', 12],
   ['192.0.0.0', 24],
   ['192.0.2.0', 24],
