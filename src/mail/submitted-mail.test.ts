@@ -69,6 +69,36 @@ describe('what is sent on', () => {
     expect(read(mailOf([from]))).not.toHaveProperty('metadata')
   })
 
+  test('no header line of blanks alone, where some readers end the header: its field stays, and the fields behind it are fields', () => {
+    const { content, subject, messageId } = read(
+      mailOf(
+        [
+          from,
+          'Subject: x\r\n \r\n\t \r\n y\r\n  ',
+          'Bcc: hidden@b.example\r\n \r\n z',
+          'X-Empty:\r\n ',
+          'X-Folded: a\r\n b  \r\n\tc ',
+          'Date: x',
+          'Message-ID:\r\n  \r\n <a@b>\r\n\t',
+        ],
+        'x\r\n \r\ny\r\n',
+      ),
+    )
+    const left = [
+      from,
+      'Subject: x\r\n y',
+      'X-Empty:',
+      'X-Folded: a\r\n b  \r\n\tc ',
+      'Date: x',
+      'Message-ID:\r\n <a@b>',
+    ]
+    expect(content.toString()).toBe(mailOf(left, 'x\r\n \r\ny\r\n').toString())
+    expect({ subject, messageId }).toEqual({ subject: expect.stringMatching(/^x\s+y$/) as string, messageId: 'a@b' })
+    // At the end of a mail without a body.
+    const bare = Buffer.from(`${from}\r\nDate: x\r\nMessage-ID: <a@b>\r\nSubject: x\r\n `)
+    expect(read(bare).content.toString()).toBe(`${from}\r\nDate: x\r\nMessage-ID: <a@b>\r\nSubject: x`)
+  })
+
   test('a mail with nothing to take away is not copied', () => {
     const mail = mailOf([from, 'Date: x', 'Message-ID: <a@b>'])
     expect(read(mail)).toMatchObject({ content: mail, lacks: [], messageId: 'a@b' })

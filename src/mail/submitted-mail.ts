@@ -1,6 +1,6 @@
 // A mail that somebody has submitted (RFC 6409), looked at once: what it says of itself, what of it is not sent on, and why it cannot be
-// taken. Its octets stay as they are but for fields that are ours, nobody's business, or mandatory and empty. No second parser may find
-// another mail in it: header lines are fields, no mandatory field stands twice, no NUL, no line beyond RFC 5322's limit.
+// taken. Its octets stay as they are but for fields that are ours, nobody's business, or mandatory and empty, and for folds of blanks. No second parser
+// may find another mail in it: header lines are fields, no mandatory field stands twice, no NUL, no line beyond RFC 5322's limit.
 import { isAscii, isUtf8 } from 'node:buffer'
 import { limits } from '../config.ts'
 import { parseAddress, type EmailAddress } from './address.ts'
@@ -143,14 +143,27 @@ export function recordedSubject(decoded: string): string {
     : Array.from(text).slice(0, limits.subjectCodePointsMax).join('')
 }
 
-/** The mail without the fields that are not sent on, or that another takes the place of; itself where there is none. */
+/**
+ * A fold of blanks alone (RFC 5322 4.2, obsolete): who takes it for the empty line finds another header. Programs that fold many blanks make it, nodemailer
+ * among them, so it is no mistake; without it the field says the same, also to a relaxed DKIM signature.
+ */
+const blankFold = /\r\n[ \t]+(?=\r\n|$)/g
+
+/** The mail without the fields that are not sent on, or that another takes the place of, and without folds of blanks; itself where there is none. */
 function without(mail: Buffer, lines: readonly HeaderLine[]): Buffer {
   const pieces: Buffer[] = []
   let from = 0
+  const leaveOut = (start: number, end: number): void => {
+    pieces.push(mail.subarray(from, start))
+    from = end
+  }
   for (const line of lines) {
-    if (!isOurs(line.name) && !isReplaced(line)) continue
-    pieces.push(mail.subarray(from, line.start))
-    from = line.end
+    if (isOurs(line.name) || isReplaced(line)) leaveOut(line.start, line.end)
+    else if (line.value.includes('\r')) {
+      const valueStart = line.start + line.name.length + ':'.length
+      for (const { index, 0: fold } of line.value.matchAll(blankFold))
+        leaveOut(valueStart + index, valueStart + index + fold.length)
+    }
   }
   return from === 0 ? mail : Buffer.concat([...pieces, mail.subarray(from)])
 }
