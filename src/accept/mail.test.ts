@@ -6,7 +6,7 @@ import type { MessageId } from '../domain/message.ts'
 import { isRefusal, type Refusal } from '../domain/refusal.ts'
 import type { AcceptedMail, MailSubmission } from '../domain/submission.ts'
 import { parseAddress, type EmailAddress } from '../mail/address.ts'
-import { makeAdmitter } from '../store/admit.ts'
+import { makeAdmitter, type AdmissionRow } from '../store/admit.ts'
 import { readBlob, stageBlob } from '../store/blobs.ts'
 import { makeIds } from '../store/message-id.ts'
 import { databaseNow } from '../store/database.ts'
@@ -107,6 +107,48 @@ describe('all or none', () => {
     ])
     expect(answers.map(codeOf)).toEqual(['accepted', 'hourly_limit_reached', 'accepted', 'hourly_limit_reached'])
     expect([await charged(sender), await kept(sender)]).toEqual([5, 5])
+  })
+
+  test('what comes over REST behind a group that does not fit gets the place that the group leaves', async () => {
+    const sender = await world.sender({ hourly: 2 })
+    // They come to the admission in this order, whoever was ready first.
+    const { admitter } = tools
+    const turns = [Promise.withResolvers<void>(), Promise.withResolvers<void>()] as const
+    let many = 0
+    const ordered = {
+      ...tools,
+      admitter: {
+        ...admitter,
+        admit: async (row: AdmissionRow) => {
+          const isFirst = many++ === 0
+          if (!isFirst) await turns[1].promise
+          const answer = admitter.admit(row)
+          if (isFirst) turns[0].resolve()
+          return answer
+        },
+        admitGroup: async (rows: readonly AdmissionRow[], until: number) => {
+          await turns[0].promise
+          const answer = admitter.admitGroup(rows, until)
+          turns[1].resolve()
+          return answer
+        },
+      },
+    }
+    const sameNode = makeAccept(ordered)
+    const rest = () =>
+      sameNode({
+        workspaceId: sender.workspaceId,
+        mailboxId: sender.mailboxId,
+        source: 'rest',
+        recipient: address('one@receiver.test'),
+        subject: 'Hello',
+        bodyText: 'Hello',
+        attachments: [],
+      })
+    const answers = await Promise.all([rest(), makeAcceptMail(ordered)(mailTo(sender, names(2))), rest()])
+    expect(answers.map(codeOf)).toEqual(['accepted', 'hourly_limit_reached', 'accepted'])
+    expect([await charged(sender), await kept(sender)]).toEqual([2, 2])
+    expect(codeOf(await rest())).toBe('hourly_limit_reached')
   })
 
   test('more than what is left of the quota is refused as that, although something is left', async () => {
