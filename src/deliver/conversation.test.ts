@@ -5,7 +5,8 @@ import { afterAll, describe, expect, test } from 'vitest'
 import { limits } from '../config.ts'
 import type { Facts } from '../domain/attempt.ts'
 import { Conversation, openConversation } from './conversation.ts'
-import type { ArmAnswer, Mail, Said, Transaction } from './conversation.ts'
+import type { ArmAnswer } from './arm.ts'
+import type { Mail, Said, Transaction } from './conversation.ts'
 import { outcomeOf } from './outcome.ts'
 import {
   addressOf,
@@ -326,6 +327,12 @@ describe.concurrent('byte discipline', () => {
   const answers: [ArmAnswer | 'throws', Partial<Transaction>, object][] = [
     ['lost', { trouble: 'claim_lost', needsDisarm: false }, { kind: 'decided' }],
     ['suppressed', { trouble: 'suppressed', needsDisarm: false }, { kind: 'failed', reason: 'recipient_suppressed' }],
+    ['expired', { trouble: 'expired', needsDisarm: false }, { kind: 'failed', reason: 'expired' }],
+    [
+      'workspace_blocked',
+      { trouble: 'workspace_blocked', needsDisarm: false },
+      { kind: 'failed', reason: 'workspace_blocked' },
+    ],
     ['failed', { trouble: 'arm_failed', needsDisarm: true }, { kind: 'retry', reason: 'arm_failed' }],
     ['throws', { trouble: 'arm_failed', needsDisarm: true }, { kind: 'retry', reason: 'arm_failed' }],
   ]

@@ -5,6 +5,7 @@ import { limits } from '../config.ts'
 import type { Facts, Peer, Phase, Trouble } from '../domain/attempt.ts'
 import type { EmailAddress } from '../mail/address.ts'
 import type { SmtpReply } from '../mail/smtp-reply.ts'
+import { armTrouble, askToArm, type ArmAnswer } from './arm.ts'
 import { afterPoll, dial, whenAborted } from './connect.ts'
 import type { Line, LineTrouble } from './connect.ts'
 import { finalDot, wireBlocks, type Content } from './content.ts'
@@ -13,9 +14,6 @@ import type { Extensions } from './extensions.ts'
 import { isBrokenTls } from './outcome.ts'
 import type { Login, Target } from './route.ts'
 import { wantsTls } from './tls-wanted.ts'
-
-/** What an arm can say. Only `armed` allows the dot; `failed` includes a commit whose end nobody knows. */
-export type ArmAnswer = 'armed' | 'lost' | 'suppressed' | 'halted' | 'failed'
 
 export interface Mail extends Content {
   readonly recipient: EmailAddress
@@ -370,22 +368,6 @@ export class Conversation {
 
 /** A reply is known at once where it has come already. */
 type Heard = SmtpReply | LineTrouble | Promise<SmtpReply | LineTrouble>
-
-/** An error leaves it open whether the arm was committed. */
-async function askToArm(mail: Mail): Promise<ArmAnswer> {
-  try {
-    return await mail.arm()
-  } catch {
-    return 'failed'
-  }
-}
-
-const armTrouble = {
-  lost: 'claim_lost',
-  suppressed: 'suppressed',
-  halted: 'shutdown',
-  failed: 'arm_failed',
-} as const satisfies Record<Exclude<ArmAnswer, 'armed'>, Trouble>
 
 /** 4yz and 5yz end it as a reply; any other reply does not belong here. */
 function notExpected(phase: Phase, answer: SmtpReply | LineTrouble): Facts {

@@ -269,6 +269,24 @@ describe('a message', () => {
     }
   })
 
+  test.each([
+    ['expired', 'update outbound set expires_at = app_now() where workspace_id = $1'],
+    ['workspace_blocked', `update workspaces set status = 'blocked' where id = $1`],
+    ['mailbox_not_active', `update mailboxes set status = 'disabled' where workspace_id = $1`],
+    ['mailbox_not_active', `update domains set status = 'failed' where workspace_id = $1`],
+  ])('that may not be sent any more, though it could when it was claimed, gets no dot: %s', async (reason, happens) => {
+    const sender = await senderOf()
+    const peer = await peerOf({
+      DATA: (socket) => void world.db.run(happens, [sender.workspaceId]).then(() => socket.write('354 go on\r\n')),
+    })
+    const id = await one(sender, 'ok')
+    await started({ route: relay(peer) })
+    await becomes(id, 'failed')
+    expect(await types(id)).toEqual(['queued', 'sending', 'failed'])
+    expect(await facts(id)).toMatchObject({ reason, errorMessage: expect.stringMatching(/^The .+\.( \(.+\))?$/) })
+    expect([peer.heard.filter((line) => line === 'DATA').length, peer.dots, faults()]).toEqual([1, 0, []])
+  })
+
   test('is tried again after each temporary refusal, and then accepted once', async () => {
     const id = await one(await senderOf(), 'deferred-2')
     await started()

@@ -27,7 +27,7 @@ import {
   type Ending,
   type Recorder,
 } from '../store/outbound.ts'
-import type { ArmAnswer } from './conversation.ts'
+import type { ArmAnswer } from './arm.ts'
 import type { Gate } from './fence.ts'
 import type { Journal } from './journal.ts'
 import { makeDeferrals } from './deferrals.ts'

@@ -52,6 +52,9 @@ describe('troubles before the dot', () => {
     arm_failed: 'retry arm_failed',
     too_late: 'retry arm_failed',
     claim_lost: 'decided',
+    expired: 'failed expired',
+    workspace_blocked: 'failed workspace_blocked',
+    mailbox_not_active: 'failed mailbox_not_active',
     suppressed: 'failed recipient_suppressed',
     shutdown: 'retry shutdown',
   }

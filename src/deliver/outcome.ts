@@ -28,6 +28,9 @@ const byTrouble = {
   too_late: retry('arm_failed'),
   shutdown: retry('shutdown'),
   claim_lost: decided,
+  expired: failed('expired'),
+  workspace_blocked: failed('workspace_blocked'),
+  mailbox_not_active: failed('mailbox_not_active'),
   suppressed: failed('recipient_suppressed'),
 } as const satisfies Record<Exclude<Trouble, LossTrouble>, Outcome>
 

@@ -5,7 +5,8 @@ import { createServer } from 'node:net'
 import type { AddressInfo, Socket } from 'node:net'
 import { TLSSocket } from 'node:tls'
 import type { EmailAddress } from '../mail/address.ts'
-import type { ArmAnswer, Mail } from './conversation.ts'
+import type { ArmAnswer } from './arm.ts'
+import type { Mail } from './conversation.ts'
 import type { Target, TlsRule } from './route.ts'
 
 /** Bytes to say, as they are, or something else to do. */

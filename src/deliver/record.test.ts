@@ -129,6 +129,18 @@ describe('every kind of end', () => {
       'The recipient was suppressed meanwhile. (mx.example.org, arm)',
     ],
     [
+      'expired at the arm',
+      { phase: 'arm', trouble: 'expired' },
+      ['failed', 'expired', undefined, undefined, undefined, undefined],
+      'The message expired before it could be delivered. (mx.example.org, arm)',
+    ],
+    [
+      'of a workspace that is blocked at the arm',
+      { phase: 'arm', trouble: 'workspace_blocked' },
+      ['failed', 'workspace_blocked', undefined, undefined, undefined, undefined],
+      'The workspace was blocked before the message could be delivered. (mx.example.org, arm)',
+    ],
+    [
       'no such domain',
       { phase: 'route', trouble: 'nxdomain', peer: undefined as never },
       ['failed', 'nxdomain', undefined, undefined, undefined, undefined],

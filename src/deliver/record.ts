@@ -221,6 +221,9 @@ const troubleWords = {
   arm_failed: 'The database could not record that the message is about to be sent.',
   claim_lost: 'Another worker took over.',
   too_late: 'The lease ran out before the message could be sent.',
+  expired: 'The message expired before it could be delivered.',
+  workspace_blocked: 'The workspace was blocked before the message could be delivered.',
+  mailbox_not_active: 'The sender mailbox or its domain is not active any more.',
   suppressed: 'The recipient was suppressed meanwhile.',
   shutdown: 'Delivery was stopped before the message was sent.',
 } as const satisfies Record<Trouble, string>
@@ -263,7 +266,7 @@ function errorWords(
     return `Remote acceptance cannot be proven; the message is not sent again. ${seen}`.trim()
   const before = {
     tries_used_up: 'No try is left. ',
-    expired: 'The message would expire before the next try. ',
+    expired: trouble === 'expired' ? '' : 'The message would expire before the next try. ',
   } as Record<string, string>
   const alone = {
     content_lost: 'The content of the message is gone.',

@@ -202,7 +202,7 @@ describe('several hosts', () => {
     expect([peer.connections, peer.dots, mail.arms]).toEqual([1, 1, 1])
   })
 
-  test.each(['lost', 'suppressed', 'failed'] as const)(
+  test.each(['lost', 'suppressed', 'expired', 'workspace_blocked', 'mailbox_not_active', 'failed'] as const)(
     'after an arm that says %s: never another host',
     async (answer) => {
       const mail = mailOf({ recipient: addressOf('someone@several.test') }, async () => answer)

@@ -108,7 +108,10 @@ export const troubles = [
   'arm_failed',
   'claim_lost',
   'too_late', // armed, but the lease may have run out before the dot could be written
-  'suppressed', // the arm found the recipient suppressed
+  'expired', // the arm found it, as each of the next three
+  'workspace_blocked',
+  'mailbox_not_active',
+  'suppressed', // its recipient
   'shutdown',
 ] as const
 export type Trouble = (typeof troubles)[number]

@@ -58,6 +58,8 @@ const suppressed = (address: string, of = sender) =>
     `insert into suppressions (workspace_id, recipient_key, recipient, reason) values ($1, lower($2), $2, 'manual')`,
     [of.workspaceId, address],
   )
+const own = () => [sender.workspaceId]
+const disable = () => world.db.run(`update mailboxes set status = 'disabled' where workspace_id = $1`, own())
 /** The attempt's record of a reply to the dot. */
 const reply = (code: number) => ({ attempt: 1, phase: 'eod', smtp: { host: 'mx.example.org', stage: 'eod', code } })
 const codes = { sent: 250, failed: 550, retrying: 450, delivery_unknown: 250 } as const
@@ -93,7 +95,7 @@ const softBounce: Ending['report'] = {
 /** The recorder's own statement, over a session that can be watched. */
 const armOver = (session: Client, { id, epoch, token, recipientKey }: Armable) => {
   const values = [[id], [epoch], [token], [recipientKey], node.node, node.counter]
-  return session.query<{ answer: string }>('select answer from arm_3($1, $2, $3, $4, $5, $6)', values)
+  return session.query<{ answer: string }>('select answer from arm_4($1, $2, $3, $4, $5, $6)', values)
 }
 
 describe('arm', () => {
@@ -141,12 +143,53 @@ describe('arm', () => {
     expect(await queueRow(ann as Armable)).toMatchObject({ status: 'sending', armed_epoch: null })
   })
 
+  test.each([
+    ['expired', () => world.db.run('update outbound set expires_at = app_now() where workspace_id = $1', own())],
+    ['workspace_blocked', () => world.db.run(`update workspaces set status = 'blocked' where id = $1`, own())],
+    ['mailbox_not_active', () => disable()],
+    ['mailbox_not_active', () => world.db.run('delete from mailboxes where workspace_id = $1', own())],
+    ['mailbox_not_active', () => world.db.run(`update domains set status = 'failed' where workspace_id = $1`, own())],
+  ])('does not arm what has come to be %s since its claim, in this workspace alone', async (answer, happen) => {
+    const [theirs] = await world.claimed(await world.sender(), [{}])
+    const claim = await one()
+    await happen()
+    expect(await Promise.all([claim, theirs as Armable].map((each) => recorder.arm(each)))).toEqual([answer, 'armed'])
+    expect(await queueRow(claim)).toMatchObject({ status: 'sending', armed_epoch: null })
+  })
+
+  test('a domain that is degraded is armed for, as it is claimed for', async () => {
+    const claim = await one()
+    await world.db.run(`update domains set status = 'degraded' where workspace_id = $1`, own())
+    expect(await recorder.arm(claim)).toBe('armed')
+  })
+
+  test('what is armed stays armed, whatever happens to its workspace', async () => {
+    const claim = await one()
+    await recorder.arm(claim)
+    await world.db.run(`update workspaces set status = 'blocked' where id = $1`, own())
+    expect(await recorder.arm(claim)).toBe('lost')
+    expect(await queueRow(claim)).toMatchObject({ status: 'sending', armed_epoch: 1 })
+  })
+
   test('one batch answers each claim for itself, two epochs of one message included', async () => {
     const claim = await one({ epoch: 2 })
     const answers = await Promise.all(
       [{ ...claim, epoch: 1 }, claim, await one({ leaseSeconds: -1 })].map((each) => recorder.arm(each)),
     )
     expect(answers).toEqual(['lost', 'armed', 'lost'])
+  })
+
+  test('a workspace that is blocked while the arm waits for its row sends nothing', async () => {
+    const claim = await one()
+    const [holder, armer] = [await world.session(), await world.session()]
+    await holder.query('begin')
+    await holder.query('select from outbound where message_id = $1 for update', [claim.id])
+    const arming = armOver(armer, claim)
+    await world.untilBlocked(armer)
+    await world.db.run(`update workspaces set status = 'blocked' where id = $1`, own())
+    await holder.query('commit')
+    expect((await arming).rows).toEqual([{ answer: 'workspace_blocked' }])
+    expect(await queueRow(claim)).toMatchObject({ status: 'sending', armed_epoch: null })
   })
 
   // proofs/model/pg-results.txt, cases 4 and 5: one statement that looks at suppressions looks with the snapshot from before it waited.

@@ -91,8 +91,10 @@ function columns(claims: readonly Claim[]): [string[], number[], string[]] {
   return [claims.map((claim) => claim.id), claims.map((claim) => claim.epoch), claims.map((claim) => claim.token)]
 }
 
+/** Why a message that was claimed may not be sent any more: what the claim looks at has changed since. */
+export type ArmRefusal = 'expired' | 'workspace_blocked' | 'mailbox_not_active' | 'suppressed'
 /** `halted`: delivery is stopped, so that the claim is to be handed back. */
-export type ArmAnswer = 'armed' | 'lost' | 'suppressed' | 'halted'
+export type ArmAnswer = 'armed' | 'lost' | 'halted' | ArmRefusal
 
 /** The node's own counter, raised with every statement that arms and kept on its disk before any dot of it (restore fence). */
 export interface Mark {
@@ -108,7 +110,7 @@ interface Armed {
   readonly counter: number | null
 }
 
-const arm = sql('arm', 'select * from arm_3($1::uuid[], $2::integer[], $3::bigint[], $4::text[], $5::uuid, $6::bigint)')
+const arm = sql('arm', 'select * from arm_4($1::uuid[], $2::integer[], $3::bigint[], $4::text[], $5::uuid, $6::bigint)')
 
 async function armBatch(db: Db, claims: readonly Armable[], { node, counter }: Mark): Promise<Armed[]> {
   const values = [...columns(claims), claims.map((claim) => claim.recipientKey), node, counter]

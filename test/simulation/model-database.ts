@@ -1,4 +1,4 @@
-// The queue's functions in memory, for the simulation: claim, heartbeat, arm_3, finish_1 with late_proof_1, reap_2, replay_1 and check_in_1, as
+// The queue's functions in memory, for the simulation: claim, heartbeat, arm_4, finish_1 with late_proof_1, reap_2, replay_1 and check_in_1, as
 // far as delivery can tell the difference. That they mean the same as PostgreSQL's is what conformance.test.ts checks. Each flaw is
 // a way to write such a function wrongly that the model checker named; the simulation must see each fail.
 import type { MessageId, MessageStatus, WorkspaceId } from '../../src/domain/message.ts'
@@ -324,6 +324,7 @@ export class ModelDatabase {
         if (row.armedEpoch !== null && flaw !== 'arm although armed' && flaw !== 'arm without epoch') return []
         const record = this.#record(id)
         const epoch = epochs[at]
+        if (row.expiresAt <= this.#options.now()) return [{ id, epoch, answer: 'expired', counter: raised }]
         if ((early ?? this.suppressed).has(keys[at] ?? ''))
           return [{ id, epoch, answer: 'suppressed', counter: raised }]
         row.armedEpoch = row.epoch
