@@ -821,6 +821,9 @@ export const limits = {
   // TLS policies
   dnssecTestMs: 3600_000,
   dnssecRetestMs: 300_000,
+  /** After a test that met silence; and how long the last yes counts meanwhile. */
+  dnssecSilentRetestMs: 5_000,
+  dnssecVouchedMs: 86_400_000,
   stsFetchMs: 10_000,
   stsFileBytesMax: 64 * 1024,
   stsLinesMax: 500,

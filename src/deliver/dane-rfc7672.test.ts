@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net'
 import { connect, createServer, type Server } from 'node:tls'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { certificateFor } from '../../test/world/certificates.ts'
-import { startDnsServer } from '../../test/world/dns-server.ts'
+import { startDnsServer, type Name, type Zone } from '../../test/world/dns-server.ts'
 import { startValidatingResolver, type ValidatingResolver } from '../../test/world/validating-resolver.ts'
 import { makeDns } from '../base/dns.ts'
 import { shownBy } from './connect.ts'
@@ -190,6 +190,85 @@ describe('a signed zone', () => {
   ])('a resolver that %s is not believed: encrypted where offered, as ever', async (_, more) => {
     const result = await send('wrong', peer, more())
     expect([meaning(result), result.peer?.tlsPolicy]).toEqual(['accepted', undefined])
+  })
+})
+
+describe('a resolver whose self-test meets', () => {
+  const hour = 3_600_000
+  const probes = { signed: 'probe.test', forged: 'forged.test' }
+  const passing: Zone = {
+    'probe.test': { soa: { ttl: 60, minimum: 60 }, secure: true },
+    'forged.test': 'servfail',
+    '_25._tcp.mx.test': {
+      tlsa: [{ usage: 3, selector: 1, matchingType: 1, certificate: Buffer.alloc(32, 1) }],
+      secure: true,
+    },
+  }
+  const host = { host: 'mx.test', address: '8.8.8.8', secure: true, canonical: 'mx.test' }
+
+  /** What is said about the host by a clock of the test's own; `zone` is what the resolver says. */
+  async function over(
+    first: Zone,
+    act: (
+      kind: () => Promise<string | undefined>,
+      wait: (ms: number) => void,
+      zone: Record<string, Name>,
+    ) => Promise<void>,
+  ) {
+    const dns = await startDnsServer({ ...passing, ...first })
+    let at = 0
+    try {
+      const asking = makeDns({ servers: [dns.address], queryMs: 50, tries: 1 })
+      const policies = makeTlsPolicies(asking, { policyFor: async () => undefined }, probes, () => at)
+      const kind = async () => {
+        const policy = (await policies.policiesFor('d.test', [host], 25)).get('mx.test')
+        return policy?.kind === 'opportunistic' && policy.unsure === true ? 'unsure' : policy?.kind
+      }
+      await act(kind, (ms) => void (at += ms), dns.zone)
+    } finally {
+      await dns.stop()
+    }
+  }
+  const untilSo = async (kind: () => Promise<string | undefined>, wanted: string) => {
+    while ((await kind()) !== wanted) await new Promise(setImmediate)
+  }
+
+  test.each([
+    ['silence for the forged name', { 'forged.test': 'silence' }],
+    ['silence for the signed one', { 'probe.test': 'silence' }],
+    ['an error for the signed one', { 'probe.test': 'servfail' }],
+  ] as const)('%s is believed on, but no longer than a day', async (_, silent) => {
+    await over({}, async (kind, wait, zone) => {
+      expect(await kind()).toBe('dane')
+      wait(hour + 1)
+      Object.assign(zone, silent)
+      expect(await kind()).toBe('dane')
+      wait(22 * hour)
+      expect(await kind()).toBe('dane')
+      wait(2 * hour)
+      await untilSo(kind, 'unsure')
+    })
+  })
+
+  test('a wrong answer is not believed any more, and silence after it mends nothing', async () => {
+    await over({}, async (kind, wait, zone) => {
+      expect(await kind()).toBe('dane')
+      wait(hour + 1)
+      zone['forged.test'] = { a: ['192.0.2.1'] }
+      expect(await kind()).toBe('opportunistic')
+      wait(hour + 1)
+      zone['forged.test'] = 'silence'
+      expect(await kind()).toBe('unsure')
+    })
+  })
+
+  test('silence at the very first is asked again in seconds', async () => {
+    await over({ 'forged.test': 'silence' }, async (kind, wait, zone) => {
+      expect(await kind()).toBe('unsure')
+      zone['forged.test'] = 'servfail'
+      wait(5_001)
+      await untilSo(kind, 'dane')
+    })
   })
 })
 

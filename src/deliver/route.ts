@@ -108,7 +108,9 @@ export function makeRouter(settings: RouterSettings, resolver: MailResolver, pol
     })
     if (targets.length === 0) return { routed: { trouble: 'tls_failed' }, keepMs: 0 }
     const routed = { targets: targets.slice(0, limits.addressesPerAttemptMax) }
-    return { routed, keepMs: Math.min(keepMs, limits.mailHostsKeptMsMax) }
+    const unsure = [...rules.values()].some((policy) => policy.kind === 'opportunistic' && policy.unsure === true)
+    const keptMs = unsure ? limits.dnssecSilentRetestMs : limits.mailHostsKeptMsMax
+    return { routed, keepMs: Math.min(keepMs, keptMs) }
   }
   const exchangesWith = (tlsRequired: boolean) => {
     const found = remembered((domain) => findExchanges(domain, tlsRequired), {

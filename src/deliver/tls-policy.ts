@@ -1,17 +1,18 @@
 // How each mail host of a domain must be spoken to: DANE before MTA-STS before "encrypted where offered" (RFC 8461 section 2). DANE counts
-// only with a resolver that nobody else can speak for and that has just shown that it validates: it vouches for a signed name and
+// only with a resolver that nobody else can speak for and that has shown lately that it validates: it vouches for a signed name and
 // refuses a forged one. A host that its policy rules out is not spoken to; when none is left the message waits (decisions B, `tls`).
 import { limits } from '../config.ts'
 import { usableTlsa, type DaneRule } from './dane-rfc7672.ts'
 import type { Dns } from '../base/dns.ts'
 import { doneFor } from '../base/turns.ts'
-import { validates, type Probes } from '../base/dnssec.ts'
+import { validation, type Probes, type Validation } from '../base/dnssec.ts'
 import { stsAllows } from './mta-sts-rfc8461.ts'
 import type { StsPolicies } from './mta-sts.ts'
 import type { MailHost } from './resolve.ts'
 
 export type TlsPolicy =
-  | { readonly kind: 'opportunistic' }
+  /** `unsure`: nobody has said whether the resolver validates, so that it is soon asked again. */
+  | { readonly kind: 'opportunistic'; readonly unsure?: true }
   | { readonly kind: 'dane'; readonly rule: DaneRule }
   | { readonly kind: 'mta_sts' }
   /** Not to be spoken to. */
@@ -35,19 +36,23 @@ export function makeTlsPolicies(
     const [policy, ...dane] = await Promise.all([
       sts.policyFor(domain),
       ...names.map(async ([, host]) =>
-        host.secure && (await validatesNow()) ? daneOf(dns, domain, host, port) : undefined,
+        !host.secure ? undefined : daneBy(await validatesNow(), () => daneOf(dns, domain, host, port)),
       ),
     ])
     const found = names.map(([name], index): [string, TlsPolicy] => {
       const own = dane[index]
-      if (own !== undefined) return [name, own]
-      if (policy?.mode !== 'enforce') return [name, { kind: 'opportunistic' }]
+      if (own !== undefined && own !== 'unsure') return [name, own]
+      if (policy?.mode !== 'enforce')
+        return [name, { kind: 'opportunistic', ...(own === 'unsure' && { unsure: true }) }]
       return [name, { kind: stsAllows(policy, name) ? 'mta_sts' : 'ruled_out' }]
     })
     return new Map(found)
   }
   return { policiesFor }
 }
+
+const daneBy = (trust: Validation, find: () => ReturnType<typeof daneOf>) =>
+  trust === 'yes' ? find() : trust === 'unknown' ? ('unsure' as const) : undefined
 
 /** Undefined where the host has no signed TLSA record. A question without an answer rules it out: an attacker could be why (2.1.2). */
 async function daneOf(
@@ -65,17 +70,48 @@ async function daneOf(
   return undefined
 }
 
-/** Answers whether the AD bit of these servers is worth something; asked anew once in a while, and sooner after a no. */
-function makeSelfTest(dns: Dns, probes: Probes, now: () => number): () => Promise<boolean> {
-  let last: { readonly until: number; readonly answer: Promise<boolean> } | undefined
+interface Tested {
+  /** The servers. */
+  readonly of: string
+  readonly answer: Promise<Validation>
+  readonly until: number
+  readonly vouchedAt: number
+  readonly isSilent: boolean
+}
+
+/**
+ * Whether the AD bit of these servers is worth something. A wrong answer takes their word away at once. Silence does not: whoever can make a
+ * datagram vanish could else have the next mails in clear text. The last yes then counts on, for a day at most, and they are tested anew every
+ * few seconds. Without one they are not believed, and nothing that was decided so is kept for longer.
+ */
+function makeSelfTest(dns: Dns, probes: Probes, now: () => number): () => Promise<Validation> {
+  let last: Tested | undefined
+
+  const test = async (of: string, before: Tested | undefined): Promise<Validation> => {
+    const said = await validation(dns, probes)
+    const vouchedAt = { yes: now(), no: -Infinity, unknown: before?.vouchedAt ?? -Infinity }[said]
+    const keepMs = { yes: limits.dnssecTestMs, no: limits.dnssecRetestMs, unknown: limits.dnssecSilentRetestMs }[said]
+    const counts = now() - vouchedAt <= limits.dnssecVouchedMs ? 'yes' : said
+    const [answer, isSilent] = [Promise.resolve(counts), said === 'unknown']
+    if (last?.of === of) last = { of, answer, until: now() + keepMs, vouchedAt, isSilent }
+    return counts
+  }
 
   return () => {
-    if (last !== undefined && now() < last.until) return last.answer
-    const answer = doneFor('', () => validates(dns, probes)) // all wait for it
-    last = { until: Infinity, answer }
-    void answer.then((yes) => {
-      last = { until: now() + (yes ? limits.dnssecTestMs : limits.dnssecRetestMs), answer }
-    })
+    const of = dns.servers.join(' ')
+    // What others have shown says nothing about these.
+    const before = last?.of === of ? last : undefined
+    if (before !== undefined && now() < before.until) return before.answer
+    const tested = doneFor('', () => test(of, before))
+    // All wait for it; but for what was known behind silence, which may last.
+    const answer = before?.isSilent === true ? before.answer : tested
+    last = {
+      of,
+      answer,
+      until: Infinity,
+      vouchedAt: before?.vouchedAt ?? -Infinity,
+      isSilent: before?.isSilent ?? false,
+    }
     return answer
   }
 }

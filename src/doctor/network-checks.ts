@@ -2,7 +2,7 @@
 import { connect, isIP, type Socket } from 'node:net'
 import { limits, parseRoute, type Relay, type Settings } from '../config.ts'
 import type { Dns } from '../base/dns.ts'
-import { validates } from '../base/dnssec.ts'
+import { validation } from '../base/dnssec.ts'
 import { isFullName } from '../base/full-name.ts'
 import { isPrivateAddress } from '../base/private-address.ts'
 import { sealedAs, type Vault } from '../base/secret.ts'
@@ -220,13 +220,18 @@ export async function checkDnssec(settings: Settings, dns: Dns): Promise<Finding
       "The name servers are the system's, and not on this machine: their word about DNSSEC can be forged on the way, so DANE is off. Run a validating resolver here (unbound, knot-resolver), or name one in POSTHORN_DNS_SERVERS.",
     )
   const [signed = '.', forged = 'dnssec-failed.org'] = settings.POSTHORN_DNSSEC_PROBES
-  if (await validates(dns, { signed, forged })) return ok('The name servers validate DNSSEC: DANE is on.')
-  const answers = await Promise.all(dns.servers.map((server) => dns.askServer(server, signed, 'SOA')))
-  return answers.some(({ answered }) => !answered)
-    ? warn(`Whether the name servers validate DNSSEC is not known, so DANE is off: ${noDns}`)
-    : warn(
+  const words = {
+    yes: () => ok('The name servers validate DNSSEC: DANE is on.'),
+    unknown: () =>
+      warn(
+        `Whether the name servers validate DNSSEC is not known, as they did not answer for ${signed} or ${forged} (POSTHORN_DNSSEC_PROBES). DANE stays on for up to a day where they validated before, and is off where they have not yet. If that lasts: ${noDns}`,
+      ),
+    no: () =>
+      warn(
         'The name servers do not validate DNSSEC, so DANE is off: mail is encrypted, but who reads it is not proven. Use a validating resolver.',
-      )
+      ),
+  }
+  return words[await validation(dns, { signed, forged })]()
 }
 
 /** False: the configured name servers answer, and those of a zone do not: then a domain check sees nothing (docs/decisions/0038). */
