@@ -176,6 +176,16 @@ describe('a policy', () => {
     expect(world.asked).toHaveLength(1)
   })
 
+  test('is fetched from the other family where the first is out of reach', async () => {
+    // Nothing listens there; the second is the host's own, over IPv6.
+    world.dns.zone['mta-sts.sts.test'] = {
+      a: ['127.0.0.7', '127.0.0.8', '127.0.0.9'],
+      aaaa: ['::ffff:127.0.0.1', '::ffff:127.0.0.7'],
+    }
+    expect(await policiesAt().policyFor('sts.test')).toMatchObject({ id: '1' })
+    expect(world.asked).toHaveLength(1)
+  })
+
   test('comes from nobody else: the certificate must be valid for that name, and the address public', async () => {
     const stranger = certificateFor('mta-sts.other.test')
     const other = await httpsHost({ key: stranger.key, cert: stranger.cert })

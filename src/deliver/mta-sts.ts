@@ -2,12 +2,14 @@
 // stranger's server needs, kept in the database so that a restart does not forget it. A policy that was fetched outlives a failing
 // refresh and a TXT record that is gone, until its time is over: else whoever can cut a line could also take the protection away.
 import { request } from 'node:https'
+import { isIP, type LookupFunction } from 'node:net'
 import { limits } from '../config.ts'
 import type { Dns } from '../base/dns.ts'
 import { currentOwner } from '../base/turns.ts'
 import { parseStsPolicy, stsId, type StsPolicy } from './mta-sts-rfc8461.ts'
 import { isPrivateAddress } from '../base/private-address.ts'
 import { remembered } from '../base/remembered.ts'
+import { someOf } from './reachability.ts'
 
 export interface KeptPolicy extends StsPolicy {
   /** Milliseconds since it was fetched. */
@@ -114,15 +116,21 @@ async function fetchPolicy(dns: Dns, domain: string, settings: StsSettings): Pro
   const host = `mta-sts.${domain}`
   const { allowPrivate, trustedCa, port = 443, fetchMs = limits.stsFetchMs } = settings
   const answers = await Promise.all([dns.ask(host, 'A'), dns.ask(host, 'AAAA')])
-  const addresses = answers.flatMap(({ records }) =>
-    records.flatMap((record) => (record.type === 'A' || record.type === 'AAAA' ? [record.data] : [])),
-  )
-  const address = addresses.find((each) => allowPrivate || !isPrivateAddress(each))
-  if (address === undefined) return undefined
+  const addresses = answers
+    .flatMap(({ records }) =>
+      records.flatMap((record) => (record.type === 'A' || record.type === 'AAAA' ? [{ address: record.data }] : [])),
+    )
+    .filter(({ address }) => allowPrivate || !isPrivateAddress(address))
+  if (addresses.length === 0) return undefined
+  // Of both families, one after the other: a machine may have a way to one alone.
+  const places = someOf(addresses, 2).map(({ address }) => ({ address, family: isIP(address) }))
+  const lookup: LookupFunction = (_name, _options, answer) => answer(null, places)
+  const oneAfterTheOther = { lookup, autoSelectFamily: true, autoSelectFamilyAttemptTimeout: fetchMs / 2 }
   return new Promise((resolve) => {
     const asked = request(
       {
-        host: address,
+        host,
+        ...oneAfterTheOther,
         port,
         servername: host,
         path: '/.well-known/mta-sts.txt',

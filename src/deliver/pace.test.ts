@@ -270,3 +270,16 @@ test('an address that was out of reach is tried last for a while, and so is its 
   reach.note('2606:4700::4', true)
   expect(order('2606:4700::9', '8.8.4.4')).toEqual(['2606:4700::9', '8.8.4.4'])
 })
+
+test('an attempt tries some of many addresses: those that were in reach first, and of both families', () => {
+  const reach = makeReachability(() => 0)
+  const four = Array.from({ length: 12 }, (_, n) => ({ address: `8.8.8.${n}` }))
+  const targets = [...four, { address: '2606:4700::1' }]
+  const addresses = () => reach.inOrder(targets).map(({ address }) => address)
+  expect(addresses()).toHaveLength(limits.addressesPerAttemptMax)
+  expect(addresses().at(-1)).toBe('2606:4700::1')
+  for (const { address } of four.slice(0, 2)) reach.note(address, false)
+  expect(addresses().slice(0, -1)).toEqual(four.slice(2, 9).map(({ address }) => address))
+  reach.note(four[2]?.address ?? '', false)
+  expect(addresses()[0]).toBe('2606:4700::1')
+})

@@ -1,12 +1,12 @@
 // Addresses that did not answer lately are tried after those that did, so that a host without working IPv6 costs its time limit once in a
 // while and not for every mail. When several IPv6 (or IPv4) addresses in a row were out of reach and none was in reach, it is the family,
-// ours or theirs, and all of it goes behind. Nothing is ever left out.
+// ours or theirs, and all of it goes behind. Where there are more than may be tried, both families stay in.
 import { isIP } from 'node:net'
 import { limits } from '../config.ts'
 
 export interface Reachability {
   note(address: string, reached: boolean): void
-  /** The same, those that are known to be out of reach behind the others. */
+  /** As many of them as one attempt may try, those that are known to be out of reach behind the others. */
   inOrder<T extends { readonly address: string }>(targets: readonly T[]): readonly T[]
 }
 
@@ -43,9 +43,20 @@ export function makeReachability(now: () => number = () => performance.now()): R
   }
 
   const inOrder = <T extends { readonly address: string }>(targets: readonly T[]): readonly T[] => {
-    if (failedUntil.size === 0 && familyUntil.size === 0) return targets
+    if (failedUntil.size === 0 && familyUntil.size === 0) return someOf(targets, limits.addressesPerAttemptMax)
     const out = targets.filter(({ address }) => isOut(address))
-    return out.length === 0 ? targets : [...targets.filter((target) => !out.includes(target)), ...out]
+    const inOrder = out.length === 0 ? targets : [...targets.filter((target) => !out.includes(target)), ...out]
+    return someOf(inOrder, limits.addressesPerAttemptMax)
   }
   return { note, inOrder }
+}
+
+/** The first ones, and one of each family among them where there is any: a machine may have a way to one family alone. */
+export function someOf<T extends { readonly address: string }>(all: readonly T[], most: number): readonly T[] {
+  if (all.length <= most) return all
+  const first = all.slice(0, most)
+  const family = isIP(first[0]?.address ?? '')
+  const isOther = ({ address }: T) => isIP(address) !== family
+  const other = first.some(isOther) ? undefined : all.slice(most).find(isOther)
+  return other === undefined ? first : [...first.slice(0, -1), other]
 }

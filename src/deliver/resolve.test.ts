@@ -70,6 +70,8 @@ const zone: Zone = {
       { preference: 6, exchange: 'servfail.test' },
     ],
   },
+  'hosted.test': { mx: [{ preference: 5, exchange: 'both.test' }] },
+  'both.test': { a: many.slice(0, 4).map((last) => `8.8.8.${last}`), aaaa: ['2606:4700::1', '2606:4700::2'] },
   'many.test': { mx: many.map((at) => ({ preference: at, exchange: `h${at}.many.test` })) },
   ...Object.fromEntries(many.map((at) => [`h${at}.many.test`, { a: many.map((last) => `8.8.${at}.${last}`) }])),
 }
@@ -139,6 +141,13 @@ describe('the hosts of a domain', () => {
     const hosts = 'hosts' in found ? found.hosts : []
     expect(hosts).toHaveLength(limits.mxHostsMax * limits.addressesPerHostMax)
     expect(new Set(hosts.map(({ host }) => host)).size).toBe(limits.mxHostsMax)
+  })
+
+  test('of a host with many addresses of one family, one of the other stays', async () => {
+    const found = await resolverOf().mailHosts('hosted.test')
+    const addresses = 'hosts' in found ? found.hosts.map(({ address }) => address) : []
+    expect(addresses).toHaveLength(limits.addressesPerHostMax)
+    expect(addresses.at(-1)).toBe('2606:4700::1')
   })
 
   test('nobody answers at all', async () => {

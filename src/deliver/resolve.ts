@@ -7,6 +7,7 @@ import type { Trouble } from '../domain/attempt.ts'
 import type { Dns, DnsAnswer } from '../base/dns.ts'
 import { isPrivateAddress } from '../base/private-address.ts'
 import { remembered } from '../base/remembered.ts'
+import { someOf } from './reachability.ts'
 
 export interface MailHost {
   readonly host: string
@@ -152,17 +153,12 @@ function mailHostsOf(
   by: Pick<Exchanges, 'secure' | 'keepMs'>,
 ): Resolved {
   const keepMs = Math.min(by.keepMs, ...found.map((answer) => answer.keepMs))
-  const hosts = names.flatMap((host, index) =>
-    (found[index]?.addresses ?? [])
-      .filter(({ address }) => allowPrivate || !isPrivateAddress(address))
-      .slice(0, limits.addressesPerHostMax)
-      .map(({ address, secure }) => ({
-        host,
-        address,
-        secure: by.secure && secure,
-        canonical: found[index]?.canonical ?? host,
-      })),
-  )
+  const hosts = names.flatMap((host, index) => {
+    const { addresses = [], canonical = host } = found[index] ?? {}
+    const reachable = addresses.filter(({ address }) => allowPrivate || !isPrivateAddress(address))
+    const some = someOf(reachable, limits.addressesPerHostMax)
+    return some.map(({ address, secure }) => ({ host, address, secure: by.secure && secure, canonical }))
+  })
   if (hosts.length > 0) return { hosts, keepMs }
   if (found.some((answer) => answer.failed)) return { trouble: 'dns_failure', keepMs: 0 }
   return { trouble: found.some((answer) => answer.addresses.length > 0) ? 'private_mx' : 'no_mail_host', keepMs }

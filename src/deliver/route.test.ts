@@ -69,12 +69,6 @@ test('what DNS says is passed on', async () => {
   expect(routed).toEqual({ trouble: 'null_mx' })
 })
 
-test('an attempt is limited to a few addresses', async () => {
-  const addresses = Array.from({ length: 30 }, (_, index) => `8.8.8.${index + 1}`)
-  const routed = await routerOver(at(...addresses)).targetsFor({ kind: 'mx' }, someone)
-  expect('targets' in routed && routed.targets.length).toBe(limits.addressesPerAttemptMax)
-})
-
 test('connections are shared by what makes no difference, and by nothing else', async () => {
   const keys = await Promise.all(
     [

@@ -86,9 +86,7 @@ export function makeRouter(settings: RouterSettings, resolver: MailResolver, pol
   const findRelay = async (route: Extract<Route, { kind: 'relay' }>): Promise<Routed> => {
     const resolved = await resolver.relayHosts(route.host)
     if ('trouble' in resolved) return { trouble: resolved.trouble }
-    const routed = {
-      targets: resolved.hosts.slice(0, limits.addressesPerAttemptMax).map((at) => relayHost(at, route)),
-    }
+    const routed = { targets: resolved.hosts.map((at) => relayHost(at, route)) }
     relays.set(route, { routed, until: performance.now() + Math.min(resolved.keepMs, limits.relayTargetsKeptMs) })
     return routed
   }
@@ -107,7 +105,7 @@ export function makeRouter(settings: RouterSettings, resolver: MailResolver, pol
       return policy.kind === 'ruled_out' ? [] : [mailHost(at, mxPort, policy, tlsRequired, trustedCa)]
     })
     if (targets.length === 0) return { routed: { trouble: 'tls_failed' }, keepMs: 0 }
-    const routed = { targets: targets.slice(0, limits.addressesPerAttemptMax) }
+    const routed = { targets } // each attempt tries so many of them (reachability.ts)
     const unsure = [...rules.values()].some((policy) => policy.kind === 'opportunistic' && policy.unsure === true)
     const keptMs = unsure ? limits.dnssecSilentRetestMs : limits.mailHostsKeptMsMax
     return { routed, keepMs: Math.min(keepMs, keptMs) }
