@@ -32,6 +32,7 @@ import {
   makeNotifier,
   webhookNotices,
   makePeople,
+  readSystemSender,
   standingOf,
 } from './workspace/workspace.ts'
 
@@ -106,6 +107,7 @@ export function api(tools: RoleTools): Role {
         database: { db: manageDb, vault },
         scanner,
         visit: (...relay) => visitRelay(settings, ...relay),
+        systemSender: (db, vault) => readSystemSender({ db, vault, settings }),
         providerOf,
       }),
     ),

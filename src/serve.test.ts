@@ -634,6 +634,31 @@ test('a system mailbox that there is not is told at the start, not only when som
   ])
 })
 
+test('a system mailbox that only the first start vouches for is told at each start that sends real mail, until it is mended', async () => {
+  const own = await freshDatabase()
+  const DATABASE_URL = (environment['DATABASE_URL'] ?? '').replace(
+    database.connection.database,
+    own.connection.database,
+  )
+  const started = async (more: Record<string, string>) => {
+    const run = await serve({ DATABASE_URL, POSTHORN_ROLES: 'api', ...more })
+    run.child.kill('SIGTERM')
+    expect(await run.exited).toBe(0)
+    return sentences(run)
+  }
+  try {
+    // The quick start, and production on its data.
+    expect(await started({ POSTHORN_HOSTNAME: 'laptop' })).toEqual([])
+    expect(await started({ POSTHORN_HOSTNAME: 'mta.shop.de', POSTHORN_ROUTE: 'mx' })).toEqual([
+      expect.stringMatching(
+        /^posthorn: Password resets, invitations and notices come from no-reply@posthorn\.localhost, a name that nobody can have/,
+      ),
+    ])
+  } finally {
+    await own.drop()
+  }
+})
+
 /** Not the shell's and bootstrap's children of the very start. */
 function nodeChildOf(pid: number): number {
   const child = childOf(pid)

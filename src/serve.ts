@@ -5,21 +5,23 @@ import type { Log } from './base/log.ts'
 import { say } from './base/log-lines.ts'
 import { makeMetrics } from './base/metrics.ts'
 import { installationKeys } from './base/installation-key.ts'
+import type { Vault } from './base/secret.ts'
 import { Trouble } from './base/trouble.ts'
 import { limits, publicUrl, type Settings } from './config.ts'
 import { startDeliveryChild, type DeliveryChild } from './delivery-child.ts'
 import { aWorkspace, makeFirstLogin, makeFirstWorkspace, makeSystemMailbox } from './first-workspace.ts'
+import { checkSystemMailbox } from './doctor/doctor.ts'
 import { knownLabels } from './known-labels.ts'
 import { serveMonitoring } from './monitoring.ts'
 import { startRoles } from './node.ts'
 import { runsApart } from './roles.ts'
 import { noDatabase, toldOf } from './start-trouble.ts'
-import { over, type Connection } from './store/database.ts'
+import { over, type Connection, type Db } from './store/database.ts'
 import { embeddedPostgres } from './store/embedded.ts'
 import { openVault } from './store/mac-root.ts'
 import { warningsAbout, whyUnfit } from './store/server-facts.ts'
 import { welcome } from './welcome.ts'
-import { findSender } from './workspace/workspace.ts'
+import { readSystemSender } from './workspace/workspace.ts'
 
 /** Runs until a signal, or until something that cannot be replaced here has died. A signal during the start ends that. */
 export async function serve(settings: Settings, log: Log): Promise<number> {
@@ -93,15 +95,24 @@ async function start(running: Running): Promise<void> {
   // Last, and to its end once begun: its key is shown once, and a start that fails would have shown it to nobody.
   const { first, login, workspace } = await over(connection, async (db) => {
     const first = await makeFirstWorkspace(db, vault, settings.POSTHORN_HOSTNAME)
-    const mailbox = settings.POSTHORN_SYSTEM_MAILBOX
-    if (mailbox === undefined) await makeSystemMailbox(db, vault, settings.POSTHORN_HOSTNAME)
-    else if (names.includes('api') && (await findSender(db, mailbox)) === undefined)
-      warn(log, 'notices', noSender(mailbox))
+    if (settings.POSTHORN_SYSTEM_MAILBOX === undefined) await makeSystemMailbox(db, vault, settings.POSTHORN_HOSTNAME)
+    if (names.includes('api')) await lookAtSender(db, vault, settings, log)
     return { first, login: await makeFirstLogin(db, vault), workspace: await aWorkspace(db, vault) }
   })
   const scanner = makeScanner(settings.POSTHORN_CLAMD) // for its description alone: the role `api` has its own
   log.started({ roles: names.join(','), url: publicUrl(settings) })
   say(1, `${welcome(settings, first, login, workspace, scanner.description)}posthorn ready ${publicUrl(settings)}\n`)
+}
+
+/** Who waits for a password reset could only wonder. */
+async function lookAtSender(db: Db, vault: Vault, settings: Settings, log: Log): Promise<void> {
+  const mailbox = settings.POSTHORN_SYSTEM_MAILBOX
+  const sender = await readSystemSender({ db, vault, settings })
+  if (sender === undefined && mailbox !== undefined) return warn(log, 'notices', noSender(mailbox))
+  const { status, detail } = checkSystemMailbox(settings, sender)
+  if (status !== 'warn' && status !== 'fail') return
+  log.warned('notices', detail)
+  say(2, `posthorn: ${detail}\n`)
 }
 
 /** It may be made later: what is accepted needs it not. */

@@ -4,7 +4,7 @@ import { makeScanner } from '../accept/accept.ts'
 import { providerOf, visitRelay } from '../deliver/deliver.ts'
 import { examine, type Check, type DoctorTools } from '../doctor/doctor.ts'
 import { WrongInstallationKey } from '../store/mac-root.ts'
-import { Mistake } from '../workspace/workspace.ts'
+import { Mistake, readSystemSender } from '../workspace/workspace.ts'
 import { sentenceOf } from './print.ts'
 import type { Desk } from './tools.ts'
 
@@ -24,7 +24,9 @@ async function examineHere(desk: Desk): Promise<readonly Check[]> {
   const settings = desk.settings()
   const scanner = makeScanner(settings.POSTHORN_CLAMD)
   const visit: DoctorTools['visit'] = (relay, withinMs) => visitRelay(settings, relay, withinMs)
-  const look = (database: DoctorTools['database']) => examine({ settings, database, scanner, visit, providerOf })
+  const systemSender: DoctorTools['systemSender'] = (db, vault) => readSystemSender({ db, vault, settings })
+  const look = (database: DoctorTools['database']) =>
+    examine({ settings, database, scanner, visit, systemSender, providerOf })
   let checks: readonly Check[] | undefined
   try {
     await desk.withExisting(async ({ db, vault }) => {

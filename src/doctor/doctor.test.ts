@@ -20,6 +20,7 @@ import { storeWorld, type StoreWorld } from '../store/store.test-kit.ts'
 import { checkDatabase } from './database-checks.ts'
 import { checkNames, examine, type Check, type CheckName, type DoctorTools } from './doctor.ts'
 import { reverseName, type SeenRelay } from './network-checks.ts'
+import type { SeenSender } from './system-mailbox-check.ts'
 
 const hostname = 'mail.shop.example'
 const vault = makeVault('a key for the tests of the doctor')
@@ -75,12 +76,21 @@ const scanner = { facts: () => Promise.resolve({ description: 'ClamAV', signatur
 /** What a visit to a relay saw. */
 let seen: SeenRelay = { welcome: true, phase: 'auth' }
 const visit = () => Promise.resolve(seen)
+/** Who sends the installation's own mail. */
+const sender: SeenSender = {
+  address: 'no-reply@shop.de',
+  mailbox: 'active',
+  workspace: { id: 'w', name: 'Posthorn', status: 'active' },
+  domain: { name: 'shop.de', status: 'verified', vouched: false, dkimSeen: true },
+}
+const systemSender = () => Promise.resolve(sender)
 const found = async (tools: Partial<DoctorTools> = {}): Promise<Record<CheckName, Check>> => {
   const checks = await examine({
     settings: settings(),
     database: { db: world.db, vault },
     scanner,
     visit,
+    systemSender,
     providerOf,
     ...tools,
   })
@@ -561,6 +571,96 @@ describe('what is broken is found, and what to do is said', () => {
     })
   })
 
+  describe('the installation’s own mail comes from a domain that receivers can know', () => {
+    const { domain, workspace } = sender
+    const first = { ...sender, domain: { ...domain, vouched: true, dkimSeen: false } }
+    const at = (name: string) => ({ ...first, address: `no-reply@${name}`, domain: { ...first.domain, name } })
+    type Case = readonly [string, Check['status'], RegExp, SeenSender | undefined, Readonly<Record<string, string>>?]
+    const cases: readonly Case[] = [
+      ['verified by the DNS', 'ok', /^Password resets, .* come from no-reply@shop\.de\.$/, sender],
+      ['by the word, and its key was seen', 'ok', /shop\.de\.$/, { ...first, domain: { ...domain, vouched: true } }],
+      [
+        'the first start’s, from before POSTHORN_HOSTNAME was set',
+        'fail',
+        /domain add Posthorn .*POSTHORN_SYSTEM_MAILBOX/,
+        at('posthorn.localhost'),
+      ],
+      ...['shop.test', 'mail.example', 'example.com', 'mail.example.org', 'a.invalid', 'mta.local', 'mta.internal'].map(
+        (name): Case => [name, 'fail', /a name that nobody can have/, at(name)],
+      ),
+      [
+        'an example that the DNS has verified',
+        'ok',
+        /example\.org/,
+        { ...at('example.org'), domain: { ...domain, name: 'example.org' } },
+      ],
+      [
+        'by the first start’s word alone',
+        'warn',
+        /posthorn domain list Posthorn .*domain unvouch Posthorn shop\.de/,
+        first,
+      ],
+      [
+        'of a workspace whose name a shell would take apart',
+        'warn',
+        /domain list w .* unvouch w shop/,
+        { ...first, workspace: { ...workspace, name: 'My $(mail)' } },
+      ],
+      [
+        'broken since a while',
+        'warn',
+        /is degraded: 72 hours/,
+        { ...sender, domain: { ...domain, status: 'degraded' } },
+      ],
+      [
+        'failed',
+        'fail',
+        /none is sent, because shop\.de is failed/,
+        { ...sender, domain: { ...domain, status: 'failed' } },
+      ],
+      [
+        'pending, and the mailbox named by its id',
+        'fail',
+        /shop\.de is pending/,
+        { ...sender, domain: { ...domain, status: 'pending' } },
+      ],
+      ['disabled', 'fail', /the mailbox is disabled/, { ...sender, mailbox: 'disabled' }],
+      [
+        'blocked',
+        'fail',
+        /posthorn workspace set Posthorn --status active/,
+        { ...sender, workspace: { ...workspace, status: 'blocked' } },
+      ],
+      ['in the sandbox', 'skipped', /sandbox/, at('posthorn.localhost'), { POSTHORN_ROUTE: 'sandbox' }],
+      [
+        'whose workspace has the sandbox as its route',
+        'skipped',
+        /sandbox/,
+        { ...at('posthorn.localhost'), workspace: { ...workspace, route: 'sandbox' } },
+      ],
+      [
+        'whose workspace alone really sends',
+        'fail',
+        /nobody can have/,
+        { ...at('posthorn.localhost'), workspace: { ...workspace, route: 'mx' } },
+        { POSTHORN_ROUTE: 'sandbox' },
+      ],
+      ['that was never made', 'warn', /are not sent: there is no mailbox/, undefined],
+      [
+        'that is set and not there',
+        'fail',
+        /names me@shop\.de, and there is no such mailbox/,
+        undefined,
+        { POSTHORN_SYSTEM_MAILBOX: 'me@shop.de' },
+      ],
+    ]
+    test.each(cases.map((each) => [each[0], each[1], each] as const))('%s: %s', async (_what, status, each) => {
+      const [, , words, who, more = {}] = each
+      const checks = await found({ settings: settings(more), systemSender: () => Promise.resolve(who) })
+      expect(checks.system_mailbox).toMatchObject({ status, detail: expect.stringMatching(words) as string })
+    })
+  })
+
   test('a port 25 that swallows everything is told as such within the time of one check, however many mail hosts there are', async () => {
     const mute = createServer((socket) => socket.on('error', () => undefined)).listen(0, '127.0.0.1')
     await once(mute, 'listening')
@@ -592,6 +692,7 @@ describe('what is broken is found, and what to do is said', () => {
       database: { db: world.db, vault },
       scanner: hanging,
       visit,
+      systemSender,
       providerOf,
       checkMs: 1_000,
     })

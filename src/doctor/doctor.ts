@@ -25,8 +25,10 @@ import {
   checkWorkspaceRoutes,
   type SeenRelay,
 } from './network-checks.ts'
+import { checkSystemMailbox, type SeenSender } from './system-mailbox-check.ts'
 
 export type { CheckStatus } from './finding.ts'
+export { checkSystemMailbox } from './system-mailbox-check.ts'
 
 export interface Check extends Finding {
   readonly name: CheckName
@@ -53,6 +55,8 @@ export interface DoctorTools {
   readonly scanner: AskedScanner
   /** A visit to a relay, up to where the first mail would begin. */
   readonly visit: (relay: Relay, withinMs: number) => Promise<SeenRelay>
+  /** Who sends the installation's own mail. */
+  readonly systemSender: (db: Db, vault: Vault) => Promise<SeenSender | undefined>
   /** Whose a mail host is. */
   readonly providerOf: (host: string) => string
   readonly now?: () => Date
@@ -74,6 +78,7 @@ export const checkNames = [
   'refusals',
   'backup',
   'domains',
+  'system_mailbox',
   'scanner',
   'outbound',
   'workspace_routes',
@@ -117,6 +122,7 @@ export async function examine(tools: DoctorTools): Promise<readonly Check[]> {
     refusals: asking((db) => checkRefusals(db, tools.providerOf)),
     backup: asking((db) => checkBackup(db, settings.POSTHORN_ROUTE)),
     domains: asking((db) => checkDomains(db, () => canAskZones(settings, dns, tools.zonePort))),
+    system_mailbox: asking(async (db, vault) => checkSystemMailbox(settings, await tools.systemSender(db, vault))),
     scanner: () => checkScanner(tools.scanner, settings),
     outbound: () => checkOutbound(settings, dns, tools.visit, connectMs),
     workspace_routes: asking((db, vault) => checkWorkspaceRoutes(db, vault, (relay) => tools.visit(relay, connectMs))),

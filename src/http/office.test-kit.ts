@@ -117,6 +117,7 @@ export async function officeWorld(publicUrl = 'http://localhost:3000'): Promise<
         database: { db, vault },
         scanner,
         visit: () => Promise.reject(new Error('the route is sandbox')),
+        systemSender: () => Promise.resolve(undefined),
         providerOf,
       }),
     accept,
