@@ -1,0 +1,70 @@
+// The alert rules as Prometheus reads them (promtool), with series that tell a story: what fires when, and for how long.
+import { execFileSync } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+
+const rules = join(import.meta.dirname, '../../ops/alerts.yml')
+let folder: string
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'posthorn-alerts-'))
+})
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+const promtool = (...args: string[]): string => execFileSync('promtool', args, { encoding: 'utf8', stdio: 'pipe' })
+
+/** Its file is JSON, which YAML reads. Each rule with the hours after which it fires; at all other hours of the story it must not. */
+function story(
+  series: Readonly<Record<string, string>>,
+  hours: number,
+  firing: Readonly<Record<string, readonly number[]>>,
+) {
+  const all = Array.from({ length: hours }, (_, hour) => hour)
+  const file = join(folder, 'story.yml')
+  const tests = {
+    rule_files: [rules],
+    evaluation_interval: '5m',
+    tests: [
+      {
+        interval: '5m',
+        input_series: Object.entries(series).map(([name, values]) => ({ series: name, values })),
+        // Only whether: the words are the rules' own.
+        promql_expr_test: Object.entries(firing).flatMap(([alertname, at]) =>
+          all.map((hour) => ({
+            expr: `count by (alertname) (ALERTS{alertname="${alertname}", alertstate="firing"})`,
+            eval_time: `${hour}h`,
+            exp_samples: at.includes(hour) ? [{ labels: `{alertname="${alertname}"}`, value: 1 }] : [],
+          })),
+        ),
+      },
+    ],
+  }
+  writeFileSync(file, JSON.stringify(tests))
+  return () => promtool('test', 'rules', file)
+}
+
+const hoursOf = (from: number, to: number): number[] => Array.from({ length: to - from }, (_, at) => from + at)
+
+test('Prometheus takes the rules', () => {
+  expect(promtool('check', 'rules', rules)).toMatch(/SUCCESS: \d+ rules found/)
+})
+
+test('the alert for a broken domain does not end when the domain sends no more, but when it is mended or removed', () => {
+  // Well for 2 hours, degraded for 72, failed for 24, well again. Two nodes tell it.
+  const told = (status: string, ...hourly: readonly (readonly [value: number, hours: number])[]) => {
+    const values = hourly.map(([value, hours]) => `${value}x${hours * 12 - 1}`).join(' ')
+    const name = (instance: string) => `posthorn_domains{status="${status}", job="posthorn", instance="${instance}"}`
+    return { [name('a')]: values, [name('b')]: values }
+  }
+  const run = story(
+    {
+      ...told('verified', [2, 2], [1, 96], [2, 8]),
+      ...told('degraded', [0, 2], [1, 72], [0, 32]),
+      ...told('failed', [0, 74], [1, 24], [0, 8]),
+    },
+    106,
+    { PosthornDomainBroken: hoursOf(2 + 6, 2 + 72 + 24), PosthornDomainFailed: hoursOf(2 + 72, 2 + 72 + 24) },
+  )
+  expect(run).not.toThrow()
+})
