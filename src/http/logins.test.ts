@@ -1,7 +1,7 @@
 // What operators do with the logins of others, and that it is felt in every browser at once.
 import { TOTP, Secret } from 'otpauth'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { beginLoginAnew, listLogins, removeLogin, setLogin } from '../workspace/workspace.ts'
+import { beginLoginAnew, createUser, listLogins, removeLogin, setLogin } from '../workspace/workspace.ts'
 import { officeWorld, type OfficeWorld } from './office.test-kit.ts'
 
 const actor = 'operator:tester'
@@ -45,6 +45,19 @@ test('whoever has lost everything begins anew: a new password, and nothing else 
     expect(await office.world.value(`select count(*)::integer from ${table} where user_id = $1`, [id]), table).toBe(0)
   expect((await stranger.ask('GET', '/session')).statusCode).toBe(200)
   expect(await audit(email)).toEqual([{ actor, action: 'user.reset', workspace_id: null }])
+})
+
+test('an operator who is given a workspace stays one, and the audit log says so', async () => {
+  const { db } = office.office
+  const email = 'keeper@example.org'
+  const { workspaceId } = await office.sender()
+  await createUser(db, actor, { email, operator: true })
+  const again = { email, operator: false, member: { workspace: workspaceId, role: 'owner' } } as const
+  expect(await createUser(db, actor, again)).toMatchObject({ operator: true })
+  expect(await db.run(`select action, facts from audit_log where target = $1 order by id`, [email])).toEqual([
+    { action: 'user.created', facts: { operator: true } },
+    { action: 'user.changed', facts: { operator: true, role: 'owner' } },
+  ])
 })
 
 test('the rights of an operator are given and taken, also of one who is signed in', async () => {

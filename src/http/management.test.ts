@@ -920,7 +920,14 @@ describe('the webhook endpoint', () => {
     }
     expect((await owner.ask('POST', '/webhook/rotate')).statusCode).toBe(404)
     await change('PUT', '', { url })
+    await change('PUT', '', { url: `${url}&other`, events: ['message.sent'] })
+    expect((await list('/audit?limit=1')).items[0]).toMatchObject({
+      target: '127.0.0.1:9',
+      facts: { url: 'changed', events: ['message.sent'] },
+    })
+    await change('PUT', '', { url })
     await change('PUT', '', { url, events: ['message.sent'] })
+    expect((await list('/audit?limit=1')).items[0]?.facts).toEqual({ events: ['message.sent'] })
     await change('POST', '/disable')
     await change('POST', '/enable')
     await change('POST', '/rotate')
@@ -929,6 +936,8 @@ describe('the webhook endpoint', () => {
     expect((await office.withKey(key, 'PUT', '/webhook', { url })).statusCode).toBe(200)
     expect((await audit()).filter((line) => line.startsWith('webhook.')).map((line) => line.split(':')[0])).toEqual([
       'webhook.created user',
+      'webhook.changed user',
+      'webhook.changed user',
       'webhook.changed user',
       'webhook.disabled user',
       'webhook.enabled user',

@@ -33,12 +33,14 @@ const insert = sql(
   `insert into webhook_endpoints as e (workspace_id, url, types, api_version, secret_sealed) values ($1, $2, $3, $4, $5)
    on conflict (workspace_id) do nothing returning ${columns}`,
 )
+// Locks the one row, so that what it was is what it is changed from.
 const change = sql(
   'webhook-endpoint-change',
-  `update webhook_endpoints e
+  `with was as materialized (select url from webhook_endpoints where workspace_id = $1 for update)
+   update webhook_endpoints e
       set url = $2, types = case when $4 then $3::text[] else e.types end, version = e.version + 1,
           failing_since = case when e.url = $2 then e.failing_since end
-    where e.workspace_id = $1 returning ${columns}`,
+     from was where e.workspace_id = $1 returning ${columns}, was.url <> e.url moved`,
 )
 const enable = sql(
   'webhook-endpoint-enable',
@@ -109,12 +111,15 @@ export const insertEndpoint = (
   made: { url: string; types: readonly string[] | null; apiVersion: string; secret: Buffer },
 ): One => first(db.rows(insert, [workspace, made.url, made.types, made.apiVersion, made.secret]))
 
-/** `types` left out: the filter stays. What failed at another URL counts no more. */
-export const changeEndpoint = (
+/** `types` left out: the filter stays. What failed at another URL counts no more. `moved`: it had another URL. */
+export async function changeEndpoint(
   db: Db,
   workspace: WorkspaceId,
   changes: { url: string; types?: readonly string[] | null },
-): One => first(db.rows(change, [workspace, changes.url, changes.types ?? null, changes.types !== undefined]))
+): Promise<(EndpointRow & { readonly moved: boolean }) | undefined> {
+  const values = [workspace, changes.url, changes.types ?? null, changes.types !== undefined]
+  return (await db.rows<EndpointRow & { moved: boolean }>(change, values))[0]
+}
 
 export const enableEndpoint = (db: Db, workspace: WorkspaceId): One => first(db.rows(enable, [workspace]))
 export const disableEndpoint = (db: Db, workspace: WorkspaceId): One => first(db.rows(disable, [workspace]))

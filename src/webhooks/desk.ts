@@ -71,13 +71,13 @@ export function makeWebhookDesk({ db, vault, targets, timeScale }: WebhookDeskTo
   const presented = (row: EndpointRow | undefined): WebhookEndpoint | Refusal =>
     row === undefined ? none : present(row)
   /** Does the work and writes down who did it, where there is an endpoint to do it to. */
-  const audited = (
+  const audited = <Row extends EndpointRow>(
     workspaceId: WorkspaceId,
     actor: string,
     action: string,
-    work: (tx: Db) => Promise<EndpointRow | undefined>,
-    facts?: (row: EndpointRow) => object,
-  ): Promise<EndpointRow | undefined> =>
+    work: (tx: Db) => Promise<Row | undefined>,
+    facts?: (row: Row) => object,
+  ): Promise<Row | undefined> =>
     db.transaction(async (tx) => {
       const row = await work(tx)
       // The host alone: paths and parameters hold secrets of their receivers, and the log is kept for a year.
@@ -129,7 +129,14 @@ export function makeWebhookDesk({ db, vault, targets, timeScale }: WebhookDeskTo
       if (made !== undefined) return { ...present(made), secret }
       const changes = { url, ...(types !== undefined && { types }) }
       return presented(
-        await audited(workspace, actor, 'webhook.changed', (tx) => changeEndpoint(tx, workspace, changes), filter),
+        await audited(
+          workspace,
+          actor,
+          'webhook.changed',
+          (tx) => changeEndpoint(tx, workspace, changes),
+          // That there is another path, and not which.
+          (row) => ({ ...(row.moved && { url: 'changed' }), ...filter(row) }),
+        ),
       )
     },
     enable: async (workspace: WorkspaceId, actor: string) =>

@@ -70,7 +70,9 @@ export async function createUser(
         await withdrawInvitationsOf(tx, { workspaceId: workspace, actor }, `user:${user.id}`, role)
       }
     }
-    const facts = { operator: wish.operator, ...(wish.member !== undefined && { role: wish.member.role }) }
+    const operator = user.operator || wish.operator
+    // What is so now, not what was asked for: an operator stays one.
+    const facts = { operator, ...(wish.member !== undefined && { role: wish.member.role }) }
     const workspaceId = wish.member?.workspace
     await writeAudit(tx, {
       actor,
@@ -79,7 +81,6 @@ export async function createUser(
       facts,
       ...(workspaceId !== undefined && { workspaceId }),
     })
-    const operator = user.operator || wish.operator
     return { id: user.id, email: user.email, operator, ...(known === undefined && { password }) }
   })
 }
