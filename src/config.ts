@@ -954,6 +954,8 @@ export const limits = {
   nodesPerFolderMax: 16,
   /** After a failover nobody waits for a node that was not seen for so long: what it armed last has expired. */
   nodeForgottenMs: 30 * 24 * 3600_000,
+  /** How long the start of delivery waits for its first look at the database. */
+  fenceLookMs: 2_000,
   drainWaitMs: 10 * 60_000,
   // Reports about mail (mail/report.ts)
   /** Of each text in a report; what stands behind is not looked at. */

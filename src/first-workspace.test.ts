@@ -44,3 +44,24 @@ test('the commands that a later start prints name a workspace that there is, in 
   const [row] = await db.run<{ id: string }>('select id from workspaces')
   expect(await printed()).toContain(`key create "${row?.id}" --name`)
 })
+
+test('who reads the start sees that nobody delivers, why, and the command that ends it', () => {
+  const printed = (kind: 'fence' | 'pause' | 'drain', reason: string) =>
+    welcome(readSettings({}), undefined, undefined, 'Shop', 'no engine', [{ kind, reason }])
+  expect(welcome(readSettings({}), undefined, undefined, 'Shop', 'no engine')).not.toContain('DELIVERY')
+  for (const reason of [
+    'restored',
+    'another_server',
+    'behind',
+    'no_mark',
+    'orphaned_reply',
+    'operator',
+    'of a later release',
+  ])
+    expect(printed('fence', reason)).toMatch(
+      new RegExp(`DELIVERY IS STOPPED \\(${reason}\\)[^]*recover --assume-sent-since TIME\n +\\S+ recover --resume\n`),
+    )
+  expect(printed('fence', 'restored')).toContain('A backup was restored')
+  expect(printed('drain', 'operator')).toMatch(/DELIVERY IS STOPPED by posthorn drain[^]*\/posthorn drain --off\n/)
+  expect(printed('pause', 'timeline')).toMatch(/DELIVERY WAITS \(timeline\)[^]*goes on by itself/)
+})

@@ -1,7 +1,9 @@
 // The role `deliver`: the workers, the sandbox that they can deliver to, and the housekeeping of the database.
+import { setTimeout as wait } from 'node:timers/promises'
 import type { Log } from './base/log.ts'
 import type { Measured } from './base/metrics.ts'
 import { sealedAs, type Vault } from './base/secret.ts'
+import type { Service } from './base/service.ts'
 import { limits, parseRoute, type Route, type Settings } from './config.ts'
 import {
   deliverer,
@@ -12,6 +14,7 @@ import {
   openJournal,
   openMark,
   readMark,
+  type Fence,
 } from './deliver/deliver.ts'
 import { simulatorDomain } from './domain/simulator.ts'
 import { housekeeper } from './housekeeper.ts'
@@ -54,6 +57,7 @@ export async function deliver({ settings, connection, patience, vault, log, metr
     log,
     listen: (heard) => listen(connection, 'posthorn_delivery', heard),
   })
+  const looked = firstLook(fence)
   const open = (what: string, connectionsMax: number, first: Pick<PoolKind, 'greet' | 'nudge'> = {}) =>
     openDatabase(connection, { name: `posthorn ${what}`, connectionsMax, answerMs: 30_000, ...first })
   const { greet } = fence
@@ -145,7 +149,7 @@ export async function deliver({ settings, connection, patience, vault, log, metr
   // The fence and the sandbox start before the workers and stop after them. Housekeeping stops last: it may be waiting for the database, and
   // nobody is to claim meanwhile.
   return {
-    services: [housekeeper(houseDb, retentionOf(settings), log), fence, reports.service, sandbox, service],
+    services: [housekeeper(houseDb, retentionOf(settings), log), fence, reports.service, sandbox, service, looked],
     closing: [
       () => signers.stop(),
       ...closeAll(queueDb, armDb, finishDb, inboxDb, houseDb),
@@ -162,6 +166,17 @@ const pauseGauges = {
     label: 'provider',
   },
 } as const satisfies Record<string, Measured>
+
+/** Ready when the fence has looked once, so that the start can say what it has stopped; not much later, since a look may wait for others' locks. */
+function firstLook(fence: Fence): Service {
+  const looked = new Promise<void>((resolve) => fence.onChange(resolve))
+  const start = async (): Promise<void> => {
+    const late = new AbortController()
+    await Promise.race([looked, wait(limits.fenceLookMs, undefined, late).catch(() => undefined)])
+    late.abort()
+  }
+  return { name: 'first look', start, stop: () => Promise.resolve() }
+}
 
 type OpenSeat = Awaited<ReturnType<typeof openSeat>>
 

@@ -19,6 +19,7 @@ import { noDatabase, toldOf } from './start-trouble.ts'
 import { over, type Connection, type Db } from './store/database.ts'
 import { embeddedPostgres } from './store/embedded.ts'
 import { openVault } from './store/mac-root.ts'
+import { readStops } from './store/fence.ts'
 import { warningsAbout, whyUnfit } from './store/server-facts.ts'
 import { welcome } from './welcome.ts'
 import { readSystemSender } from './workspace/workspace.ts'
@@ -93,15 +94,22 @@ async function start(running: Running): Promise<void> {
   stops.push(await serveMonitoring({ settings, connection, metrics, child }))
   giveUp.throwIfAborted()
   // Last, and to its end once begun: its key is shown once, and a start that fails would have shown it to nobody.
-  const { first, login, workspace } = await over(connection, async (db) => {
+  const {
+    first,
+    login,
+    workspace,
+    stops: stopped,
+  } = await over(connection, async (db) => {
     const first = await makeFirstWorkspace(db, vault, settings.POSTHORN_HOSTNAME)
     if (settings.POSTHORN_SYSTEM_MAILBOX === undefined) await makeSystemMailbox(db, vault, settings.POSTHORN_HOSTNAME)
     if (names.includes('api')) await lookAtSender(db, vault, settings, log)
-    return { first, login: await makeFirstLogin(db, vault), workspace: await aWorkspace(db, vault) }
+    const login = await makeFirstLogin(db, vault)
+    return { first, login, workspace: await aWorkspace(db, vault), stops: await readStops(db.rows) }
   })
   const scanner = makeScanner(settings.POSTHORN_CLAMD) // for its description alone: the role `api` has its own
   log.started({ roles: names.join(','), url: publicUrl(settings) })
-  say(1, `${welcome(settings, first, login, workspace, scanner.description)}posthorn ready ${publicUrl(settings)}\n`)
+  const box = welcome(settings, first, login, workspace, scanner.description, stopped)
+  say(1, `${box}posthorn ready ${publicUrl(settings)}\n`)
 }
 
 /** Who waits for a password reset could only wonder. */

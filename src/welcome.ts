@@ -1,14 +1,17 @@
 // What a person reads after `npm start`: where things are, and the one line to paste that sends a mail.
 import { publicUrl, type RoleName, type Settings } from './config.ts'
+import { causeOfStop } from './domain/delivery-stop.ts'
+import type { DeliveryStop } from './store/fence.ts'
 import type { FirstLogin, FirstWorkspace } from './first-workspace.ts'
 
-/** The text for standard output, without the line `posthorn ready`. `workspace`: for the commands to paste. */
+/** The text for standard output, without the line `posthorn ready`. `workspace`: for the commands to paste. `stops`: why nobody delivers. */
 export function welcome(
   settings: Settings,
   first: FirstWorkspace | undefined,
   login: FirstLogin | undefined,
   workspace: string,
   scanner: string,
+  stops: readonly Pick<DeliveryStop, 'kind' | 'reason'>[] = [],
 ): string {
   const url = publicUrl(settings)
   const route = settings.POSTHORN_ROUTE
@@ -34,6 +37,7 @@ export function welcome(
     ...(runs('deliver') ? [`  Mail goes  ${goes}`] : []),
     ...(runs('api', 'smtp') ? [`  Scanner    ${scanner}`] : []),
     '',
+    ...standingStill(stops),
     ...signingIn(login, workspace),
   ]
   if (first === undefined)
@@ -75,6 +79,34 @@ function overSmtp({ sender, smtp }: FirstWorkspace, host: string, port: number):
     `      --from ${sender} --to delivered@simulator.posthorn.test --header 'Subject: Hello' --body 'It works.'`,
     '',
   ]
+}
+
+/** The first thing to know where mail is accepted and none goes out. */
+function standingStill(stops: readonly Pick<DeliveryStop, 'kind' | 'reason'>[]): string[] {
+  return stops.flatMap(({ kind, reason }) => {
+    const cause = causeOfStop(reason)
+    if (kind === 'drain')
+      return [
+        '  DELIVERY IS STOPPED by posthorn drain: mail is accepted, and waits. To go on:',
+        '    ./bin/posthorn drain --off',
+        '',
+      ]
+    if (kind === 'pause')
+      return [
+        `  DELIVERY WAITS (${reason}): mail is accepted, and waits.`,
+        `    ${cause}.`,
+        '    It goes on by itself; ./bin/posthorn doctor tells for whom it waits.',
+        '',
+      ]
+    return [
+      `  DELIVERY IS STOPPED (${reason}): mail is accepted, and waits until you decide.`,
+      ...(cause === undefined ? [] : [`    ${cause}.`]),
+      '    Read docs/restore.md, then run one of these (TIME: when the backup was made, or earlier):',
+      '    ./bin/posthorn recover --assume-sent-since TIME',
+      '    ./bin/posthorn recover --resume',
+      '',
+    ]
+  })
 }
 
 function signingIn(login: FirstLogin | undefined, workspace: string): string[] {

@@ -48,12 +48,14 @@ export function backupCommands(program: Command, desk: Desk): void {
     .action(async (file: string) => {
       await refuseUnfit(file)
       await desk.with(async ({ connection, db, settings }) => {
-        const { tables, rows, takenAt } = await restore(connection, file)
-        desk.show({ file, tables, rows, takenAt }, () =>
-          [
-            `The database is as of ${takenAt.toISOString()}: ${rows} rows.`,
-            'What was sent after that moment is not known here. Read docs/restore.md, then: posthorn recover --help',
-          ].join('\n'),
+        const { tables, rows, takenAt, stopped } = await restore(connection, file)
+        const decide = [
+          'What was sent after that moment is not known here, so nobody delivers until you decide. Read docs/restore.md, then run one of these:',
+          `  posthorn recover --assume-sent-since ${takenAt.toISOString()}`,
+          '  posthorn recover --resume',
+        ]
+        desk.show({ file, tables, rows, takenAt, stopped }, () =>
+          [`The database is as of ${takenAt.toISOString()}: ${rows} rows.`, ...(stopped ? decide : [])].join('\n'),
         )
         // The key that opened the empty database was that one's own; what every start opens now came with the backup.
         await openVault(installationKeys(settings), db).catch((error: unknown) => {

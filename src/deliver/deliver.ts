@@ -40,6 +40,7 @@ import { makeSlots, untilClaim, type Landing } from './slots.ts'
 import type { Transmitter } from './transmit.ts'
 
 export { makeFence } from './fence.ts'
+export type { Fence } from './fence.ts'
 export { openJournal } from './journal.ts'
 export { openMark, readMark } from './mark.ts'
 export { makeHandOver } from './hand-over.ts'

@@ -3,6 +3,7 @@
 // so that work under way is given up at once, and so that the operator is told.
 import { lifecycle, type Service } from '../base/service.ts'
 import type { Log } from '../base/log.ts'
+import { causeOfStop } from '../domain/delivery-stop.ts'
 import { isDatabaseAway, surelyAborted, type Ask } from '../store/database.ts'
 import {
   checkInNode,
@@ -232,18 +233,11 @@ export function makeFence(tools: FenceTools): Fence {
 }
 
 const ways = 'look at docs/restore.md, then: posthorn recover --resume, or --assume-sent-since TIME'
-const sentences = {
-  behind: `The database has lost what was written to it before (restored from a backup, or a failover that lost commits), so nobody delivers: ${ways}`,
-  no_mark: `This data folder has never delivered from this database, which holds undelivered mail that another machine may have sent, so nobody delivers: ${ways}`,
-  another_server: `The database is on another PostgreSQL cluster than before, perhaps a restored copy, so nobody delivers: ${ways}`,
-  orphaned_reply: `A journal holds the reply to a message that the database takes for unsent, so it was restored and nobody delivers: ${ways}`,
-  restored: `A backup was restored that holds undelivered mail, so nobody delivers: ${ways}`,
-  operator: `An operator has stopped delivery to recover: ${ways}`,
-  timeline:
-    'The database was failed over: delivery goes on when every node has confirmed that nothing of its own was lost',
-} as const
 
 /** Why delivery stands still, and the way out. */
-function sentenceOf({ reason }: DeliveryStop): string {
-  return (sentences as Readonly<Record<string, string>>)[reason] ?? `Delivery is stopped (${reason})`
+function sentenceOf({ kind, reason }: DeliveryStop): string {
+  const cause = causeOfStop(reason)
+  if (kind === 'pause' && cause !== undefined) return `${cause}: delivery goes on when they have`
+  if (reason === 'operator') return `An operator has stopped delivery to recover: ${ways}`
+  return cause === undefined ? `Delivery is stopped (${reason})` : `${cause}, so nobody delivers: ${ways}`
 }

@@ -1,5 +1,6 @@
 // What the doctor asks the database: whether it can keep the promise, whether it is in step with this machine, and what waits in it.
 import { limits, type Route } from '../config.ts'
+import { causeOfStop } from '../domain/delivery-stop.ts'
 import type { Db } from '../store/database.ts'
 import { countDomains } from '../store/domain-checks.ts'
 import { awaitedNodes, readStops } from '../store/fence.ts'
@@ -55,9 +56,10 @@ export async function checkDelivery(db: Db): Promise<Finding> {
   const [worst] = stops
   if (worst === undefined) return ok('Nothing stops it.')
   const said = stops.map(({ kind, reason, since }) => `${kind} (${reason}) since ${since.toISOString()}`).join(', ')
-  if (stops.some(({ kind }) => kind === 'fence'))
+  const fence = stops.find(({ kind }) => kind === 'fence')
+  if (fence !== undefined)
     return fail(
-      `Delivery is stopped: ${said}. The database may have been restored: read docs/restore.md, then posthorn recover.`,
+      `Delivery is stopped: ${said}. ${causeOfStop(fence.reason) ?? 'An operator has stopped it to recover'}: read docs/restore.md, then posthorn recover --assume-sent-since TIME, or --resume`,
     )
   if (stops.some(({ kind }) => kind === 'drain'))
     return warn(`Delivery is stopped: ${said}. To deliver again: posthorn drain --off`)

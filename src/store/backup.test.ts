@@ -109,6 +109,31 @@ describe('a backup', () => {
     await Promise.all([old.close(), restored.close()])
   })
 
+  test('stops delivery also where nothing in it waits, as the next start would; without any message there is nothing to stop', async () => {
+    const [quiet, there] = await Promise.all([storeWorld(), freshDatabase()])
+    const told = join(folder, 'quiet.backup')
+    const restored = async (into: FreshDatabase) => {
+      await backUp(quiet.connection, told)
+      const { stopped } = await restore(into.connection, told)
+      const { delivery_stops: stops = [] } = await contentOf(into.connection)
+      return { stopped, stops }
+    }
+    try {
+      const sender = await quiet.sender()
+      expect(await restored(there)).toEqual({ stopped: false, stops: [] })
+      await makeAdmitter(quiet.db).admit(quiet.submission(sender))
+      await quiet.db.run('delete from outbound')
+      const fresh = await freshDatabase()
+      expect(await restored(fresh)).toEqual({
+        stopped: true,
+        stops: [expect.stringMatching(/^\(fence,restored,/)],
+      })
+      await fresh.drop()
+    } finally {
+      await Promise.all([quiet.close(), there.drop()])
+    }
+  })
+
   test('is not put over a database that is used', async () => {
     await expect(restore(world.connection, file)).rejects.toThrow(/empty database/)
   })

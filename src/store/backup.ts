@@ -161,10 +161,13 @@ function linesFrom(client: Client, { name, columns }: Table): AsyncIterable<Buff
 }
 
 /**
- * Puts a backup into a database that has this release's schema and nothing in it yet, and stops delivery there, all or nothing. Rows are
- * written as they were: no trigger fires. Throws one sentence where the file or the database does not fit.
+ * Puts a backup into a database that has this release's schema and nothing in it yet, and stops delivery there where there is any message, all
+ * or nothing. Rows are written as they were: no trigger fires. Throws one sentence where the file or the database does not fit.
  */
-export async function restore(connection: Connection, file: string): Promise<BackupReport> {
+export async function restore(
+  connection: Connection,
+  file: string,
+): Promise<BackupReport & { readonly stopped: boolean }> {
   return over(connection, async (client) => {
     await client.query('begin')
     const tables = await tablesOf(client)
@@ -177,9 +180,9 @@ export async function restore(connection: Connection, file: string): Promise<Bac
     const rows = await fill(client, tables, lines, file)
     await goOn(client, tables)
     await client.query(renewMarkText)
-    await client.query(stopRestored.text)
+    const { rowCount } = await client.query(stopRestored.text)
     await client.query('commit')
-    return { tables: tables.length, rows, takenAt: new Date(head.takenAt) }
+    return { tables: tables.length, rows, takenAt: new Date(head.takenAt), stopped: rowCount !== 0 }
   })
 }
 

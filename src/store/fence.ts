@@ -125,10 +125,13 @@ const assumeSent = sql('assume-sent', 'select * from assume_sent_1($1, $2, $3::u
 const stopByOperator = sql('stop-by-operator', `select stop_delivery_1('fence', 'operator', null)`)
 const lift = sql('lift-fence', 'select * from lift_fence_1()')
 
-/** A backup was put back on purpose, with mail in it that was unsent when it was made: said in the transaction that puts it there. */
+/**
+ * A backup was put back on purpose: said in the transaction that puts it there. Also where nothing in it was unsent, because the next start would find
+ * another cluster, or a row behind its file; as there, a database without a message has nothing that could be sent twice.
+ */
 export const stopRestored = sql(
   'stop-restored',
-  `select stop_delivery_1('fence', 'restored', null) where exists (select from outbound)`,
+  `select stop_delivery_1('fence', 'restored', null) where exists (select from messages)`,
 )
 
 /** What could be sent between `since` and the moment when delivery stopped becomes delivery_unknown; answers how many. */

@@ -78,6 +78,8 @@ async function sentAfterTheBackup(): Promise<string> {
 test('behind its own file: fenced, acceptance goes on, and --assume-sent-since sends nothing twice', async () => {
   const since = new Date()
   const id = await sentAfterTheBackup()
+  // Found by this very start, and told before its `posthorn ready`.
+  expect(posthorn.said()).toMatch(/DELIVERY IS STOPPED \(behind\)/)
   await until(async () => (await delivery()) === 'stopped (fence: behind)')
   expect((await fetch(`${posthorn.url}/readyz`)).status).toBe(200)
   const fresh = await shop.accepted({ recipient: 'ok+3@there.example' })

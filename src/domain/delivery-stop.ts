@@ -1,0 +1,16 @@
+// Why nobody delivers, in words: the same for the log, the doctor and whoever looks at the start (docs/restore.md).
+
+/** By the `reason` of a stop. */
+const causes = {
+  behind:
+    'The database has lost what was written to it before (restored from a backup, or a failover that lost commits)',
+  no_mark:
+    'This data folder has never delivered from this database, which holds undelivered mail that another machine may have sent',
+  another_server: 'The database is on another PostgreSQL cluster than before, perhaps a restored copy',
+  orphaned_reply: 'A journal holds the reply to a message that the database takes for unsent, so it was restored',
+  restored: 'A backup was restored, and what was sent after it was made is not known',
+  timeline: 'The database was failed over, and not every node has confirmed yet that nothing of its own was lost',
+} as const
+
+/** A sentence without its end. Undefined for what operators have stopped themselves. */
+export const causeOfStop = (reason: string): string | undefined => (causes as Readonly<Record<string, string>>)[reason]
