@@ -104,6 +104,18 @@ test("a checkout that its owner's npm ci has filled, and the service's user may 
   for (const each of [folder, checkout]) chmodSync(each, 0o755)
 })
 
+test('the container of the guide has inside what the settings of the guide name on the machine, and another proxy', () => {
+  const guide = read('docs/production.md')
+  const [recipe = ''] = /^podman run[^]*?```/m.exec(guide) ?? []
+  const [sample = ''] = /^POSTHORN_HOSTNAME=[^]*?```/m.exec(guide) ?? []
+  const named = [...sample.matchAll(/^(?!#)\w+=(?:unix:)?(\/\S+)$/gm)].map(([, path]) => path as string)
+  expect(named.length).toBeGreaterThan(2)
+  const mounted = [...recipe.matchAll(/ -v (\/[^: ]+):(\S+?)(?::ro)?(?= )/g)].filter(([, from, to]) => from === to)
+  expect(named.filter((path) => !mounted.some(([, folder]) => path.startsWith(`${folder}/`)))).toEqual([])
+  expect(sample).toContain('POSTHORN_TRUST_PROXY=127.0.0.1')
+  expect(recipe).toMatch(/--env-file \/etc\/posthorn\.env -e POSTHORN_TRUST_PROXY=(?!127\.)/)
+})
+
 describe('the production guide', () => {
   test('has blocks to run', () => expect(blocks.length).toBeGreaterThan(8))
 
