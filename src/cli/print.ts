@@ -49,6 +49,9 @@ export function facts(pairs: Readonly<Record<string, Cell>>): string {
   return known.map(([name, value]) => `${`${name}:`.padEnd(width)}${cellText(value)}`).join('\n')
 }
 
+/** A name as a shell reads it, in a command to paste. */
+export const asWord = (name: string): string => (/^\w[\w.-]*$/.test(name) ? name : `'${name.replaceAll("'", `'\\''`)}'`)
+
 /** A cell has one line. */
 function cellText(value: Cell): string {
   if (value === undefined || value === null) return ''

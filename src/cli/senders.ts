@@ -25,7 +25,7 @@ import type { ApiKey, Domain, Mailbox } from '../workspace/workspace.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { scopes } from '../domain/scopes.ts'
 import { instant } from './arguments.ts'
-import { facts, table } from './print.ts'
+import { asWord, facts, table } from './print.ts'
 import type { Desk, Tools } from './tools.ts'
 
 const workspaceArgument = ['<workspace>', 'its id or exact name'] as const
@@ -232,7 +232,7 @@ function collect(value: string, before: readonly string[] = []): readonly string
 }
 
 function describeDomain(domain: Domain): string {
-  const { id, name, status, vouched, brokenSince, returnPathHost, checkedAt, records, advice } = domain
+  const { id, name, status, vouched, brokenSince, returnPathHost, checkedAt, records, zoneFile, advice } = domain
   const rows = records.map(({ type, name: at, status: state, value, waitsFor }) => [
     type,
     at,
@@ -251,12 +251,13 @@ function describeDomain(domain: Domain): string {
     'return path': returnPathHost,
     checked: checkedAt,
   })
-  return `${about}\n${table(['TYPE', 'NAME', 'STATUS', 'VALUE'], rows, '')}${words}`
+  const zone = zoneFile === '' ? '' : `\n\nWhat is still to set, as lines of a zone file:\n${zoneFile}`
+  return `${about}\n${table(['TYPE', 'NAME', 'STATUS', 'VALUE'], rows, '')}${words}${zone}`
 }
 
 /** What whoever has added a domain does next, as they would type it. */
 function stepsAfter({ name, status }: Domain, workspace: string): string {
-  const where = /^[\w.-]+$/.test(workspace) ? workspace : `'${workspace.replaceAll("'", `'\\''`)}'`
+  const where = asWord(workspace)
   const mailbox = `  posthorn mailbox add ${where} hello@${name}`
   if (status === 'verified') return `Next, an address to send from:\n${mailbox}`
   return `Next, publish these records where ${name} has its DNS. Then look whether they are seen, and add an address to send from:\n  posthorn domain check ${where} ${name}\n${mailbox}`

@@ -14,7 +14,7 @@ import { databaseNow, type Db } from '../store/database.ts'
 import type { WebhookDesk } from '../webhooks/webhooks.ts'
 import { findWorkspace, Mistake } from '../workspace/workspace.ts'
 import { idOf, instant } from './arguments.ts'
-import { facts, table } from './print.ts'
+import { asWord, facts, table } from './print.ts'
 import type { Desk } from './tools.ts'
 
 interface Replay {
@@ -84,7 +84,8 @@ export function webhookCommands(program: Command, desk: Desk): void {
       const { eventId } = allowed(await webhooks.test(id, actor))
       desk.show(
         { eventId },
-        () => `The test event ${eventId} is on its way; \`posthorn webhook log\` shows what became of it.`,
+        () =>
+          `The test event ${eventId} is on its way; \`posthorn webhook log ${asWord(workspace)}\` shows what became of it.`,
       )
     }),
   )
