@@ -1,4 +1,4 @@
-// The TypeScript of the README and of docs/webhooks.md, as it stands there, through the compiler as strictly as customers have it.
+// The TypeScript of both READMEs and of docs/webhooks.md, as it stands there, through the compiler as strictly as customers have it.
 import { execFile } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -7,7 +7,7 @@ import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
 
 const sdk = fileURLToPath(new URL('..', import.meta.url))
-const pages = ['README.md', '../docs/webhooks.md']
+const pages = ['README.md', '../README.md', '../docs/webhooks.md']
 const examples = pages.flatMap((page) =>
   [...readFileSync(join(sdk, page), 'utf8').matchAll(/^```ts\n([\s\S]*?)^```$/gm)].map(([, text = '']) => text),
 )
@@ -16,6 +16,7 @@ const around = `
 import type { MessageToSend, WebhookEvent } from '@posthorn/client'
 declare global {
   const bytes: Uint8Array
+  const mailboxId: string
   const message: MessageToSend
   let saved: string | undefined
   function handle(event: WebhookEvent): Promise<void>
@@ -26,7 +27,7 @@ declare global {
 `
 
 test('every example compiles', async () => {
-  expect(examples.length).toBeGreaterThanOrEqual(4)
+  expect(examples.length).toBeGreaterThanOrEqual(5)
   const folder = mkdtempSync(join(sdk, '.build-'))
   try {
     const ours = (text: string) => text.replaceAll("'@posthorn/client'", "'../src/index.ts'")
