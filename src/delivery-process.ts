@@ -1,6 +1,7 @@
 // The delivery role in a process of its own, beside the one that serves HTTP. It is told its database over the channel to its parent, and
 // ends with it: when the channel closes, the parent is gone, and what was claimed here is for the reaper.
 import { makeLog } from './base/log.ts'
+import { lines } from './base/log-lines.ts'
 import { makeMetrics } from './base/metrics.ts'
 import { installationKeys } from './base/installation-key.ts'
 import { readSettings } from './config.ts'
@@ -36,6 +37,7 @@ async function start(connection: Connection): Promise<void> {
   const vault = await over({ ...connection, patience: giveUp }, (db) => openVault(installationKeys(settings), db))
   giveUp.throwIfAborted()
   running = await startRoles(['deliver'], { settings, connection, giveUp, vault, log: metrics.counting(log), metrics })
+  lines(2).flush() // above what the start prints
   tell({ say: 'ready' })
 }
 

@@ -2,7 +2,7 @@
 import { makeScanner } from './accept/accept.ts'
 import { staleCertificate } from './base/certificate.ts'
 import type { Log } from './base/log.ts'
-import { say } from './base/log-lines.ts'
+import { lines, say } from './base/log-lines.ts'
 import { makeMetrics } from './base/metrics.ts'
 import { installationKeys } from './base/installation-key.ts'
 import type { Vault } from './base/secret.ts'
@@ -109,6 +109,7 @@ async function start(running: Running): Promise<void> {
   const scanner = makeScanner(settings.POSTHORN_CLAMD) // for its description alone: the role `api` has its own
   log.started({ roles: names.join(','), url: publicUrl(settings) })
   const box = welcome(settings, first, login, workspace, scanner.description, stopped)
+  lines(2).flush() // what people read stands below the log of the start, and not in the middle of it
   say(1, `${box}posthorn ready ${publicUrl(settings)}\n`)
 }
 
