@@ -60,6 +60,26 @@ test('an operator who is given a workspace stays one, and the audit log says so'
   ])
 })
 
+test('the only owner of a workspace stays one, also where an operator gives them another role', async () => {
+  const { db } = office.office
+  const { workspaceId } = await office.sender()
+  const as = (email: string, role: 'owner' | 'viewer') =>
+    createUser(db, actor, { email, operator: false, member: { workspace: workspaceId, role } })
+  // A workspace may have none at first: those who are made for it may have any role.
+  await as('looks-only@example.org', 'viewer')
+  await as('looks-only@example.org', 'viewer')
+  await as('sole@example.org', 'owner')
+  await expect(as('sole@example.org', 'viewer')).rejects.toThrow('keeps at least one owner')
+  await as('second@example.org', 'owner')
+  await as('sole@example.org', 'viewer')
+  const roles = `select u.email, m.role from members m join users u on u.id = m.user_id where m.workspace_id = $1 order by u.email`
+  expect(await db.run(roles, [workspaceId])).toEqual([
+    { email: 'looks-only@example.org', role: 'viewer' },
+    { email: 'second@example.org', role: 'owner' },
+    { email: 'sole@example.org', role: 'viewer' },
+  ])
+})
+
 test('the rights of an operator are given and taken, also of one who is signed in', async () => {
   const person = await office.signedIn('viewer', (await office.sender()).workspaceId, true)
   const { email, id } = person.login
@@ -101,7 +121,7 @@ test('a login is removed with all that is theirs, but for the only owner of a wo
   expect((await listLogins(office.office.db)).map((each) => each.id)).not.toContain(id)
   const members = (await second.ask('GET', '/members')).json<{ items: { email: string }[] }>().items
   expect(members.map((each) => each.email)).toEqual([second.login.email])
-  expect((await second.ask('GET', '/invitations')).json()).toEqual({ items: [] })
+  expect((await second.ask('GET', '/invitations')).json()).toMatchObject({ items: [] })
   expect(await audit(email)).toEqual([
     ...[shop.workspaceId, bakery.workspaceId]
       .sort()

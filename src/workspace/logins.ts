@@ -22,7 +22,7 @@ import {
   type UserRow,
 } from '../store/people.ts'
 import { deleteSessions } from '../store/sessions.ts'
-import { newUser, withdrawInvitationsOf } from './members.ts'
+import { keepsOwner, newUser, withdrawInvitationsOf } from './members.ts'
 import { Mistake } from './mistake.ts'
 import { makePasswords } from './passwords.ts'
 
@@ -65,8 +65,11 @@ export async function createUser(
     if (wish.operator && !user.operator) await setOperator(tx, user.id, true)
     if (wish.member !== undefined) {
       const { workspace, role } = wish.member
+      await lockMembers(tx, workspace)
       if (!(await insertMember(tx, workspace, user.id, role))) {
+        const hadOwner = (await countOwners(tx, workspace)) > 0
         await setMemberRole(tx, workspace, user.id, role)
+        if (hadOwner) await keepsOwner(tx, workspace)
         await withdrawInvitationsOf(tx, { workspaceId: workspace, actor }, `user:${user.id}`, role)
       }
     }

@@ -302,7 +302,8 @@ function mayHandle(by: By, role: MemberRole): void {
   )
 }
 
-async function keepsOwner(tx: Db, workspace: WorkspaceId): Promise<void> {
+/** Asked behind the change, in its transaction: the members are locked. */
+export async function keepsOwner(tx: Db, workspace: WorkspaceId): Promise<void> {
   if ((await countOwners(tx, workspace)) > 0) return
   throw new Mistake('A workspace keeps at least one owner; make somebody else an owner first.', { code: 'conflict' })
 }
