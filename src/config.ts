@@ -739,6 +739,8 @@ export const limits = {
   /** How long a message that gave its slot back waits. */
   gaveWayMs: 10_000,
   slotsLookMs: 250,
+  /** Whose host says nothing for so long gives its content's room to those who wait for some. */
+  contentPatienceMs: 15_000,
   destinationsKnownMax: 10_000,
   // Manners towards destinations
   providersKnownMax: 10_000,

@@ -73,6 +73,24 @@ test('whoever holds least comes first, and is not overtaken by smaller ones', as
   expect(await now(second)).toBe('waits')
 })
 
+test('smaller ones may pass one that does not fit, so far and no further, and never beyond their share', async () => {
+  const shared = room({ overtakenBytesMax: 20 })
+  await Promise.all([shared.take('a', 40), shared.take('b', 35)])
+  const large = shared.take('c', 60)
+  expect(await Promise.all([shared.take('d', 10), shared.take('d', 10)])).toEqual([true, true])
+  const [third, greedy] = [shared.take('d', 1), shared.take('b', 26)]
+  expect([...shared.wanted]).toEqual([
+    ['', 61],
+    ['b', 26],
+  ])
+  expect(await now(third)).toBe('waits')
+  shared.give('a', 40)
+  expect([await now(large), await now(third)]).toEqual(['waits', 'waits'])
+  shared.give('b', 35)
+  expect([await now(large), await now(third), await now(greedy)]).toEqual([true, true, 'waits'])
+  shared.close()
+})
+
 test('nobody waits for ever, and too many do not wait at all', async () => {
   const shared = room({ waitMs: 1 })
   await shared.take('a', 60)

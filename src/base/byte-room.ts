@@ -9,12 +9,15 @@ export interface RoomLimits {
   readonly waitMs: number
   /** Of all owners; one alone never takes more than half of the line. */
   readonly waitingMax: number
+  /** By how many bytes smaller ones may overtake one that does not fit yet. Left out: by none, else they could keep it out for ever. */
+  readonly overtakenBytesMax?: number
 }
 
 interface Waiting {
   readonly owner: string
   readonly bytes: number
   readonly settle: (got: boolean) => void
+  overtakenBytes: number
 }
 
 export class ByteRoom {
@@ -34,6 +37,16 @@ export class ByteRoom {
 
   get waiting(): number {
     return this.#waiting.size
+  }
+
+  /** For how many bytes others wait: by owner what only that owner can give back, beyond its share, and under '' what anybody can. */
+  get wanted(): ReadonlyMap<string, number> {
+    const wanted = new Map<string, number>()
+    for (const { owner, bytes } of this.#waiting) {
+      const from = this.#inShare(owner, bytes) ? '' : owner
+      wanted.set(from, (wanted.get(from) ?? 0) + bytes)
+    }
+    return wanted
   }
 
   /** True when the room is taken; false when there was none in time, or `gone` (the asker has left) said so. What is taken must be given back. */
@@ -58,7 +71,7 @@ export class ByteRoom {
         settle(false)
         this.#admit()
       }
-      const waiting: Waiting = { owner, bytes, settle }
+      const waiting: Waiting = { owner, bytes, settle, overtakenBytes: 0 }
       const timer = setTimeout(leave, waitMs)
       gone?.addEventListener('abort', leave)
       this.#waiting.add(waiting)
@@ -106,19 +119,33 @@ export class ByteRoom {
     return (this.#held.get(owner) ?? 0) + bytes <= this.#limits.shareBytesMax
   }
 
-  /** Lets in whoever is next and fits. Whoever is next is not overtaken by smaller ones, else they could keep it out for ever. */
+  /** Lets in whoever is next and fits; before one that does not fit yet, smaller ones as far as they may. */
   #admit(): void {
+    const { overtakenBytesMax = 0 } = this.#limits
     for (;;) {
-      let next: Waiting | undefined
-      for (const waiting of this.#waiting)
-        if (
-          this.#inShare(waiting.owner, waiting.bytes) &&
-          (next === undefined || (this.#held.get(waiting.owner) ?? 0) < (this.#held.get(next.owner) ?? 0))
-        )
-          next = waiting
-      if (next === undefined || !this.#fits(next.owner, next.bytes)) return
+      const first = this.#next(() => true)
+      if (first === undefined) return
+      const fits = this.#fits(first.owner, first.bytes)
+      const mayPass = ({ owner, bytes }: Waiting) =>
+        first.overtakenBytes + bytes <= overtakenBytesMax && this.#fits(owner, bytes)
+      const next = fits || overtakenBytesMax === 0 ? first : this.#next(mayPass)
+      if (next === undefined || (next === first && !fits)) return
+      if (next !== first) first.overtakenBytes += next.bytes
       this.#add(next.owner, next.bytes)
       next.settle(true)
     }
+  }
+
+  /** Of those who wait, and not for themselves, the first of the owner that holds least. */
+  #next(may: (waiting: Waiting) => boolean): Waiting | undefined {
+    let next: Waiting | undefined
+    for (const waiting of this.#waiting)
+      if (
+        this.#inShare(waiting.owner, waiting.bytes) &&
+        (next === undefined || (this.#held.get(waiting.owner) ?? 0) < (this.#held.get(next.owner) ?? 0)) &&
+        may(waiting)
+      )
+        next = waiting
+    return next
   }
 }

@@ -663,6 +663,31 @@ describe('what the server offers', () => {
     expect(firstMail(none)).toBeUndefined()
   })
 
+  test('the 7-bit form is given back when the connection has no more use for it, however that ends', async () => {
+    let held = 0
+    const sevenBit = async () => {
+      held++
+      return { content: Buffer.from('Subject: x\r\n\r\n'), size: 14, leave: () => void held-- }
+    }
+    for (const script of [{}, { DATA: '451 4.3.0 later\r\n' }, { RCPT: close }, { dot: close }] as Script[]) {
+      await converse({ EHLO: offering(), ...script }, mailOf({ needs8bit: true, sevenBit }))
+      expect(held).toBe(0)
+    }
+    const peer = await peerOf({ EHLO: offering() })
+    const opened = (await openConversation(targetOf(peer), manner, [])) as Conversation
+    const mail = mailOf({ needs8bit: true, sevenBit, envelopeFrom: 'a@b>\r\nRCPT TO:<c@d' })
+    await expect(opened.send(mail, [])).rejects.toThrow('envelope address')
+    expect(held).toBe(0)
+  })
+
+  test('it is heard that a mail gets on: with the connection, each reply, and each block that was taken', async () => {
+    let heard = 0
+    const content = Buffer.concat([Buffer.from('Subject: x\r\n\r\n'), Buffer.alloc(3 * limits.smtpBlockBytes, 'x\r\n')])
+    await converse({}, mailOf({ content, size: content.length, heard: () => void heard++ }))
+    // The connection, MAIL, RCPT, DATA, the dot; and the blocks.
+    expect(heard).toBeGreaterThanOrEqual(5 + 3)
+  })
+
   test('a shutdown while the 7-bit form is made ends the attempt before MAIL', async () => {
     const stop = new AbortController()
     const sevenBit = async () => {

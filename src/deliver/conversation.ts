@@ -15,6 +15,10 @@ import { isBrokenTls } from './outcome.ts'
 import type { Login, Target } from './route.ts'
 import { wantsTls } from './tls-wanted.ts'
 
+export interface SevenBit extends Content {
+  leave?(): void
+}
+
 export interface Mail extends Content {
   readonly recipient: EmailAddress
   /** Empty for the null sender. */
@@ -22,14 +26,16 @@ export interface Mail extends Content {
   readonly needs8bit: boolean
   /**
    * The same mail for a host that takes no 8-bit content, signed as it then stands; undefined where there is none. Left out: there is none.
-   * Asked for at most once for each host, before MAIL.
+   * Asked for at most once for each connection, before MAIL; `leave` is called when it is of no more use there.
    */
-  sevenBit?(): Promise<Content | undefined>
+  sevenBit?(): Promise<SevenBit | undefined>
   readonly needsSmtputf8: boolean
   /** What to ask of a server that sends delivery reports (RFC 3461). Left out: nothing. */
   readonly reports?: { readonly envelopeId: string; readonly success: boolean }
   /** Called at most once, when all content but the last CRLF has been written. */
   arm(): Promise<ArmAnswer>
+  /** Called whenever it gets on: there is a connection, a command was answered, a block was taken. */
+  heard?(): void
   /** On the clock of `performance.now()`: from then on the dot must not be written. */
   deadline(): number
   /** Give up, as long as the dot is not written. */
@@ -111,6 +117,7 @@ export class Conversation {
   readonly #target: Target
   readonly #manner: Manner
   #dialogue: Said[]
+  #heard: (() => void) | undefined
   #offers: Extensions = noExtensions
   #needsReset = false
 
@@ -162,10 +169,14 @@ export class Conversation {
   /** One mail. The connection must be alive and between mails. */
   async send(mail: Mail, dialogue: Said[]): Promise<Transaction> {
     this.#dialogue = dialogue
+    this.#heard = mail.heard?.bind(mail)
+    this.#heard?.()
+    let form: (Mail & Partial<SevenBit>) | undefined
     if (mail.signal?.aborted === true) this.#line.close('shutdown')
     const unwatch = whenAborted(mail.signal, () => void this.#line.close('shutdown'))
     try {
-      const form = takesAsItIs(mail, this.#offers) ? mail : await sevenBitForm(mail)
+      form = takesAsItIs(mail, this.#offers) ? mail : await sevenBitForm(mail)
+      if (mail.signal?.aborted === true) return this.#ended('mail', 'shutdown')
       if (form === undefined) return this.#ended('mail', 'no_8bitmime', true)
       return (await this.#envelope(form)) ?? (await this.#content(form, unwatch))
     } catch (error) {
@@ -173,6 +184,7 @@ export class Conversation {
       throw error
     } finally {
       unwatch()
+      form?.leave?.()
     }
   }
 
@@ -292,6 +304,7 @@ export class Conversation {
     for (const block of wireBlocks(mail.content)) {
       await line.writeThrough(block, this.#ms(limits.smtpBlockMs))
       if (line.end !== undefined || line.said) break
+      this.#heard?.()
     }
     await afterPoll()
     if (line.end !== undefined || line.said) return this.#early('content', {})
@@ -355,6 +368,7 @@ export class Conversation {
   #hear(stage: Phase, said: string, ms: number): Heard {
     const noted = (reply: SmtpReply | LineTrouble): SmtpReply | LineTrouble => {
       note(this.#dialogue, stage, said, reply)
+      this.#heard?.()
       return reply
     }
     const reply = this.#line.reply(this.#ms(ms))

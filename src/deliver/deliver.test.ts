@@ -329,6 +329,36 @@ describe('a message', () => {
     }
   })
 
+  test('with attachments is not held up by those for hosts that say nothing: their content gives way, without a try', async () => {
+    const stalled = await peerOf({ greeting: silence })
+    const crowds = [
+      await senderOf(relay(stalled) as Route & { kind: 'relay' }),
+      await senderOf(relay(stalled) as Route & { kind: 'relay' }),
+    ]
+    const withFile = (sender: Sender, size: number, more = {}) => {
+      const blob = world.nextId()
+      const files = [{ position: 0, filename: 'a.bin', content_type: 'application/octet-stream', size, blob }]
+      return one(sender, 'ok', { files, chunks: [{ blob, bytes: 'YQ==' }], ...more })
+    }
+    const large = limits.contentInFlightBytesMax / 2
+    const silent = [
+      await withFile(crowds[0] as Sender, large, { destination: 'stalled0.example' }),
+      await withFile(crowds[1] as Sender, large, { destination: 'stalled1.example' }),
+    ]
+    await started()
+    await eventually(
+      () => stalled.connections,
+      (many) => many >= 2,
+    )
+    const other = await senderOf()
+    for (const id of [await withFile(other, large), await withFile(other, 100_000)]) await becomes(id, 'sent')
+    const left = await world.db.run<{ attempts: number }>('select attempts from outbound where message_id = any ($1)', [
+      silent,
+    ])
+    expect(left.map(({ attempts }) => attempts <= 1)).toEqual([true, true])
+    expect(stalled.dots).toBe(0)
+  })
+
   test('goes over its workspace’s own route', async () => {
     const peer = await peerOf()
     const sender = await senderOf(relay(peer) as Route & { kind: 'relay' })

@@ -35,7 +35,7 @@ import { makeLogins } from './logins.ts'
 import { makeOutages } from './outages.ts'
 import { makePreparer, NotComposable } from './prepare.ts'
 import { endingOf, isReplyToDot, putOff, unattempted } from './record.ts'
-import { makeRoom } from './room.ts'
+import { makeRoom, type Guest } from './room.ts'
 import { makeSlots, untilClaim, type Landing } from './slots.ts'
 import type { Transmitter } from './transmit.ts'
 
@@ -71,8 +71,9 @@ export interface DeliverTools {
   onDue(wake: () => void): { stop(): Promise<void> }
 }
 
-interface InFlight {
+interface InFlight extends Guest {
   readonly claimed: Claimed
+  heardAt: number
   /** What it holds in memory while it is tried, roughly; small texts are not counted. */
   readonly contentBytes: number
   /** Database time less `performance.now()`, as the claim told it: this machine's own date counts for nothing. */
@@ -81,7 +82,7 @@ interface InFlight {
   readonly giveUp: AbortController
   /** The row is somebody else's: it is not on the heartbeat's list any more. */
   lost: boolean
-  /** Its destination is stalled, and others need the slot. */
+  /** It waits for a host that says nothing, and others need its slot, or its room. */
   gaveWay: boolean
   /** What the attempt has shown of its destination. */
   landing: Landing
@@ -115,9 +116,9 @@ export function deliverer(
   const logins = makeLogins(tools.log)
   const deferrals = makeDeferrals(tools.log)
   const slots = makeSlots((provider) => tools.transmitter.roomOf(provider))
-  const contentRoom = makeRoom(limits.contentInFlightBytesMax, limits.contentOfWorkspaceBytesMax)
-  /** What of it exists a second time, for a host without 8BITMIME. Whoever holds some of it waits for nobody. */
-  const convertedRoom = makeRoom(limits.convertedInFlightBytesMax, limits.convertedOfWorkspaceBytesMax)
+  const contentRoom = makeRoom<InFlight>(limits.contentInFlightBytesMax, limits.contentOfWorkspaceBytesMax)
+  /** What of it exists a second time, for a host without 8BITMIME. Whoever holds some of it waits for nobody: it is given back before the next host. */
+  const convertedRoom = makeRoom<InFlight>(limits.convertedInFlightBytesMax, limits.convertedOfWorkspaceBytesMax)
   let running = false
   let cursor = firstSpace
   const floor = makeFloor()
@@ -197,6 +198,8 @@ export function deliverer(
     const name = claimName(claimed)
     const flight: InFlight = {
       claimed,
+      owner: claimed.workspaceId,
+      heardAt: performance.now(),
       contentBytes: claimed.attachmentsBytes + (claimed.bodyBlob === null ? 0 : limits.bodyTextBytesMax),
       databaseClockMs: claimed.claimedAt.getTime() - claimedAt,
       giveUp: new AbortController(),
@@ -223,9 +226,8 @@ export function deliverer(
   const attempt = async (flight: InFlight): Promise<void> => {
     // Small texts are not counted: nothing to hold, nobody to wait for.
     const leave =
-      flight.contentBytes > 0
-        ? await contentRoom.enter(flight.claimed.workspaceId, flight.contentBytes, flight.giveUp.signal)
-        : undefined
+      flight.contentBytes > 0 ? await contentRoom.enter(flight, flight.contentBytes, flight.giveUp.signal) : undefined
+    flight.heardAt = performance.now()
     let ending: Ending | undefined
     try {
       ending = await tryOnce(flight)
@@ -243,22 +245,32 @@ export function deliverer(
     const schedule = () => ({ timeScale: tools.timeScale, now: now(), startedAt })
     if (giveUp.signal.aborted && flight.gaveWay) return putOff(claimed, limits.gaveWayMs, schedule())
     if (giveUp.signal.aborted) return unattempted(claimed, { kind: 'retry', reason: 'shutdown' }, schedule())
-    let leaveConverted: (() => void) | undefined
     try {
       const prepared = await preparer.prepare(claimed)
       if (prepared === undefined) return unattempted(claimed, { kind: 'failed', reason: 'content_lost' }, schedule())
       const route =
         claimed.routeSealed === null ? tools.route : tools.openRoute(claimed.workspaceId, claimed.routeSealed)
       const { sevenBit } = prepared
-      // Once for all hosts of the attempt.
-      let converted: ReturnType<NonNullable<typeof sevenBit>> | undefined
-      const convert = async () => {
-        leaveConverted = await convertedRoom.enter(claimed.workspaceId, prepared.size, giveUp.signal)
-        return sevenBit?.()
+      const convert = async (make: NonNullable<typeof sevenBit>) => {
+        // It holds a connection that others wait for.
+        const tooLong = setTimeout(() => giveWay(flight), limits.contentPatienceMs / tools.timeScale)
+        const leave = await convertedRoom.enter(flight, prepared.size, giveUp.signal)
+        clearTimeout(tooLong)
+        if (giveUp.signal.aborted) {
+          leave()
+          return undefined
+        }
+        flight.heardAt = performance.now()
+        const form = await make().catch((error: unknown) => {
+          leave()
+          throw error
+        })
+        if (form === undefined) leave()
+        return form && { ...form, leave }
       }
       const result = await tools.transmitter.transmit({
         ...prepared,
-        ...(sevenBit !== undefined && { sevenBit: () => (converted ??= convert()) }),
+        ...(sevenBit !== undefined && { sevenBit: () => convert(sevenBit) }),
         route,
         workspaceId: claimed.workspaceId,
         ownRoute: claimed.routeSealed !== null,
@@ -266,6 +278,7 @@ export function deliverer(
         reports: { envelopeId: prepared.token, success: route.kind === 'relay' },
         heading: (provider) => slots.heading(placeOf(claimed), provider),
         arm: () => armSurely(flight),
+        heard: () => void (flight.heardAt = performance.now()),
         // A tenth of the lease stays as a margin: past it another worker may be deciding.
         deadline: () => flight.leaseEndsAt - tools.leaseMs / 10,
         signal: giveUp.signal,
@@ -307,8 +320,6 @@ export function deliverer(
         ? ({ kind: 'failed', reason: 'not_composable' } as const)
         : ({ kind: 'retry', reason: 'worker_lost' } as const)
       return unattempted(claimed, outcome, schedule())
-    } finally {
-      leaveConverted?.()
     }
   }
 
@@ -465,8 +476,14 @@ export function deliverer(
     }
   }
 
-  /** Those that wait for a destination which says nothing make room, the youngest first: they had no connection yet. */
+  /**
+   * Those that wait for a destination which says nothing make room, the youngest first: they had no connection yet. And those whose content is in
+   * the way of others', the longest silent first.
+   */
   const makeWay = async (): Promise<void> => {
+    const silentSince = performance.now() - limits.contentPatienceMs / tools.timeScale
+    for (const room of [contentRoom, convertedRoom])
+      for (const flight of room.inTheWay(silentSince)) if (!flight.armAsked) giveWay(flight)
     const surplus = new Map(slots.surplus())
     if (surplus.size === 0) return
     for (const flight of [...flights.values()].toReversed()) {
@@ -474,9 +491,13 @@ export function deliverer(
       const many = surplus.get(place) ?? 0
       if (many === 0 || flight.armAsked || flight.gaveWay) continue
       surplus.set(place, many - 1)
-      flight.gaveWay = true
-      flight.giveUp.abort()
+      giveWay(flight)
     }
+  }
+
+  const giveWay = (flight: InFlight): void => {
+    flight.gaveWay = true
+    flight.giveUp.abort()
   }
 
   let expiredUpTo = queueBegins

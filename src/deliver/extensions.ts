@@ -1,6 +1,6 @@
 // What a server offers in its EHLO reply (RFC 5321 4.1.1.1), and the MAIL and RCPT commands that make use of it.
 import type { EmailAddress } from '../mail/address.ts'
-import type { Mail } from './conversation.ts'
+import type { Mail, SevenBit } from './conversation.ts'
 
 export interface Extensions {
   readonly pipelining: boolean
@@ -48,7 +48,7 @@ export function takesAsItIs(mail: Mail, { eightBit, utf8 }: Extensions): boolean
 }
 
 /** The mail in 7-bit octets; what is armed, and how often, does not change with it. Undefined: it cannot be said in them. */
-export async function sevenBitForm(mail: Mail): Promise<Mail | undefined> {
+export async function sevenBitForm(mail: Mail): Promise<(Mail & SevenBit) | undefined> {
   const form = await mail.sevenBit?.()
   return form && { ...mail, ...form, needs8bit: false }
 }

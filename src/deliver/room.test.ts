@@ -8,7 +8,7 @@ async function queue(room: ReturnType<typeof makeRoom>, guests: readonly [string
   const leaves = new Map<string, () => void>()
   for (const [name, bytes, signal = never] of guests)
     // The first letter of a name is its workspace.
-    void room.enter(name.charAt(0), bytes, signal).then((leave) => {
+    void room.enter({ owner: name.charAt(0), heardAt: 0 }, bytes, signal).then((leave) => {
       inside.push(name)
       leaves.set(name, leave)
     })
@@ -25,18 +25,20 @@ async function queue(room: ReturnType<typeof makeRoom>, guests: readonly [string
 }
 
 describe('the room', () => {
-  test('holds what fits; the others wait in line, and nobody is overtaken by a smaller one', async () => {
+  test('holds what fits; the others wait in line, and a large one is overtaken by some smaller ones, not by ever more', async () => {
     const { inside, leave } = await queue(makeRoom(100, 100), [
       ['a', 60],
       ['b', 40],
       ['c', 70],
       ['d', 10],
+      ['e', 15],
+      ['f', 1],
     ])
     expect(inside).toEqual(['a', 'b'])
     await leave('b')
-    expect(inside).toEqual(['a', 'b'])
+    expect(inside).toEqual(['a', 'b', 'd', 'e'])
     await leave('a')
-    expect(inside).toEqual(['a', 'b', 'c', 'd'])
+    expect(inside).toEqual(['a', 'b', 'd', 'e', 'c', 'f'])
   })
 
   test('lets in what is bigger than a share when there is as much room as that', async () => {
@@ -45,11 +47,11 @@ describe('the room', () => {
       ['huge', 1_000],
       ['b', 1],
     ])
-    expect(inside).toEqual(['a'])
+    expect(inside).toEqual(['a', 'b'])
     await leave('a')
-    expect(inside).toEqual(['a', 'huge'])
-    await leave('huge')
-    expect(inside).toEqual(['a', 'huge', 'b'])
+    expect(inside).toEqual(['a', 'b'])
+    await leave('b')
+    expect(inside).toEqual(['a', 'b', 'huge'])
   })
 
   test('leaves room for the others, whatever one workspace holds and waits for', async () => {
@@ -87,5 +89,38 @@ describe('the room', () => {
     expect(inside).toEqual(['a', 'tired'])
     await leave('a')
     expect(inside).toEqual(['a', 'tired', 'b'])
+  })
+
+  describe('is in the way of others', () => {
+    const room = makeRoom(100, 60)
+    const guest = (owner: string, heardAt: number) => ({ owner, heardAt })
+    const [a1, a2, b] = [guest('a', 3), guest('a', 1), guest('b', 2)]
+    const enter = async (who: ReturnType<typeof guest>, bytes: number) => {
+      const gone = new AbortController()
+      void room.enter(who, bytes, gone.signal)
+      await new Promise((resolve) => setImmediate(resolve))
+      return () => gone.abort()
+    }
+
+    test('where nobody waits: nobody', async () => {
+      await enter(a1, 30)
+      await enter(a2, 30)
+      await enter(b, 40)
+      expect(room.inTheWay(10)).toEqual([])
+    })
+
+    test('who was not heard of, the longest silent first, and no more than hold what is waited for', async () => {
+      const leave = await enter(guest('c', 0), 35)
+      expect(room.inTheWay(10)).toEqual([a2, b])
+      expect(room.inTheWay(2)).toEqual([a2])
+      expect(room.inTheWay(1)).toEqual([])
+      leave()
+    })
+
+    test('for a workspace beyond its share: its own alone', async () => {
+      const leave = await enter(guest('a', 0), 50)
+      expect(room.inTheWay(10)).toEqual([a2, a1])
+      leave()
+    })
   })
 })

@@ -189,6 +189,22 @@ describe('several hosts', () => {
     expect([kind(result), peer.connections, peer.dots]).toEqual([meaning, 1, 0])
   })
 
+  test('a 7-bit form is given back before the next host is waited for: those who hold its room and those who hold connections never wait for each other', async () => {
+    const eight: Script = { EHLO: '250-mx.posthorn.test\r\n250 PIPELINING\r\n' }
+    let held = 0
+    const seen: string[] = []
+    const sevenBit = async () => {
+      seen.push(`made, ${held} held`)
+      held++
+      return { content: Buffer.from('Subject: x\r\n\r\n'), size: 14, leave: () => void held-- }
+    }
+    const recipient = addressOf('someone@several.test')
+    const later = { ...eight, DATA: '451 4.3.0 later\r\n' }
+    const { result } = await overHosts([later, later, eight], mailOf({ recipient, needs8bit: true, sevenBit }))
+    expect([kind(result), held]).toEqual(['accepted', 0])
+    expect(seen).toEqual(Array(3).fill('made, 0 held'))
+  })
+
   test.each([
     ['4yz', '450 4.7.1 later\r\n', 'retry eod_4xx'],
     ['5yz', '550 no\r\n', 'failed eod_5xx'],
