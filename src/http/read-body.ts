@@ -27,6 +27,7 @@ const cutShort = refuse('invalid_request', 'The request ended before its body wa
 export function roomForLargeBodies(): ByteRoom {
   return new ByteRoom({
     bytesMax: limits.largeRequestsBytesMax,
+    overtakenBytesMax: limits.largeRequestsBytesMax / 4,
     shareBytesMax: limits.largeRequestsOfWorkspaceBytesMax,
     waitMs: limits.largeRequestWaitMs,
     waitingMax: limits.largeRequestsWaitingMax,
@@ -37,6 +38,7 @@ export function roomForLargeBodies(): ByteRoom {
 export function roomForFeeds(): ByteRoom {
   return new ByteRoom({
     bytesMax: limits.feedsBytesMax,
+    overtakenBytesMax: limits.feedsBytesMax / 4,
     shareBytesMax: limits.feedsOfCallerBytesMax,
     waitMs: limits.largeRequestWaitMs,
     waitingMax: limits.largeRequestsWaitingMax,
