@@ -37,8 +37,14 @@ export function workspaceCommands(program: Command, desk: Desk): void {
     .action(() =>
       desk.withExisting(async ({ db, vault }) => {
         const all = await listAllWorkspaces(db, vault)
-        const rows = () => all.map((each) => [each.id, each.name, statusOf(each), each.plan, each.route])
-        desk.show(all, () => table(['ID', 'NAME', 'STATUS', 'PLAN', 'ROUTE'], rows(), 'There is no workspace yet.'))
+        const more = all.some(({ ownName }) => ownName !== undefined)
+        const rows = () =>
+          all.map((each) => {
+            const own = more ? [each.ownName] : []
+            return [each.id, each.name, statusOf(each), each.plan, each.route, ...own]
+          })
+        const heads = ['ID', 'NAME', 'STATUS', 'PLAN', 'ROUTE', ...(more ? ['ITS MEMBERS SAY'] : [])]
+        desk.show(all, () => table(heads, rows(), 'There is no workspace yet.'))
       }),
     )
   group
@@ -157,13 +163,14 @@ function limit(text: string): number | 'none' {
 }
 
 function describe(workspace: Workspace, { POSTHORN_KEEP_CONTENT_DAYS: days }: Settings): string {
-  const { id, name, plan, route, keepsContent, createdAt, removingSince } = workspace
+  const { id, name, ownName, plan, route, keepsContent, createdAt, removingSince } = workspace
   const content = keepsContent
     ? `kept for ${days} ${days === 1 ? 'day' : 'days'} after a message is final`
     : 'dropped as soon as a message is final'
   return facts({
     id,
     name,
+    'its members say': ownName,
     status: statusOf(workspace),
     plan,
     route,

@@ -1344,6 +1344,38 @@ describe('members', () => {
   })
 })
 
+test('nobody learns which names other workspaces have: what members call theirs is their own, and operators keep their name for it', async () => {
+  const [mine, foreign] = [await office.sender(), await office.sender()]
+  const boss = await office.signedIn('owner', mine.workspaceId)
+  const neighbour = await office.signedIn('owner', foreign.workspaceId)
+  const nameOf = async (who: BrowserOf) => (await who.ask('GET', '/workspace')).json<{ name: string }>().name
+  const [before, theirs] = [await nameOf(boss), await nameOf(neighbour)]
+  const renamed = async (name: string) => {
+    const answer = await boss.ask('PATCH', '/workspace', { body: { name } })
+    return [answer.statusCode, answer.json<{ name: string }>().name]
+  }
+  for (const name of ['Nobody has this', theirs]) expect(await renamed(name)).toEqual([200, name])
+  expect((await boss.ask('GET', '/session')).json()).toMatchObject({ workspaces: [{ name: theirs }] })
+  const many = office.sent.length
+  await boss.ask('POST', '/invitations', { body: { email: 'named@people.example', role: 'viewer' } })
+  const mail = await office.mail(many + 1)
+  expect(mail.subject).toBe(`Invitation to ${theirs}`)
+  const look = await office.browser().ask('POST', '/invitations/lookup', { body: { token: tokenOf(mail) } })
+  expect(look.json()).toMatchObject({ workspaceName: theirs })
+
+  const operator = await office.signedIn('owner', mine.workspaceId, true)
+  const path = `/operator/workspaces?text=${encodeURIComponent(theirs)}`
+  const { items } = (await operator.ask('GET', path)).json<{
+    items: { id: string; name: string; ownName?: string }[]
+  }>()
+  const shown = new Map(items.map(({ id, name, ownName }) => [id, [name, ownName]]))
+  expect(shown.get(mine.workspaceId)).toEqual([before, theirs])
+  expect(shown.get(foreign.workspaceId)).toEqual([theirs, undefined])
+  // The operators' own name again is no other one.
+  expect(await renamed(before)).toEqual([200, before])
+  expect(await office.world.value('select own_name from workspaces where id = $1', [mine.workspaceId])).toBeNull()
+})
+
 describe('the sandbox', () => {
   beforeAll(begin)
 

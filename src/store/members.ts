@@ -100,7 +100,7 @@ const withdrawOf = sql(
 // Names no workspace: the token says which it is. What a key has offered is good for as long as the key.
 const byToken = sql(
   'invitation-by-token',
-  `select ${invitationColumns.replace(/(\w+)/g, 'i.$1')}, w.name workspace_name
+  `select ${invitationColumns.replace(/(\w+)/g, 'i.$1')}, coalesce(w.own_name, w.name) workspace_name
      from invitations i join workspaces w on w.id = i.workspace_id where i.token_hash = $1 and i.expires_at > app_now()
       and (not starts_with(i.invited_by, 'key:') or exists (
         select from api_keys k where k.workspace_id = i.workspace_id and 'key:' || k.id = i.invited_by

@@ -187,9 +187,9 @@ export interface MembershipRow {
 // Operators are owners of the workspace that sends the installation's own mail.
 const membershipsOf = sql(
   'memberships-of-user',
-  `select w.id workspace_id, w.name workspace_name, m.role from members m join workspaces w on w.id = m.workspace_id where m.user_id = $1
+  `select w.id workspace_id, coalesce(w.own_name, w.name) workspace_name, m.role from members m join workspaces w on w.id = m.workspace_id where m.user_id = $1
    union
-   select w.id, w.name, 'owner' from users u join installation i on i.name = 'system_workspace' join workspaces w on w.id = i.value::uuid
+   select w.id, coalesce(w.own_name, w.name), 'owner' from users u join installation i on i.name = 'system_workspace' join workspaces w on w.id = i.value::uuid
     where u.id = $1 and u.operator and not exists (select from members m where m.workspace_id = w.id and m.user_id = u.id)
    order by 2`,
 )

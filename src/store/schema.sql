@@ -655,6 +655,7 @@ create table workspaces (
   created_at timestamp with time zone not null default app_now(),
   keeps_content boolean not null default true,
   removing_since timestamp with time zone,
+  own_name text,
   constraint workspaces_pkey PRIMARY KEY (id),
   constraint workspaces_name_key UNIQUE (name),
   constraint workspaces_plan_fkey FOREIGN KEY (plan) REFERENCES plans(name),

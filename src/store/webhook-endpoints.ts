@@ -76,7 +76,7 @@ const takeUntold = sql(
    update webhook_endpoints e set telling_until = app_now() + $3 * interval '1 millisecond'
      from owed o join workspaces w on w.id = o.workspace_id
     where e.workspace_id = o.workspace_id
-   returning e.workspace_id, w.name workspace, e.url, e.reason,
+   returning e.workspace_id, coalesce(w.own_name, w.name) workspace, e.url, e.reason,
      to_char(e.disabled_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') moment`,
 )
 const noteTold = sql(

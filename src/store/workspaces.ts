@@ -4,7 +4,10 @@ import { sql, type Db } from './database.ts'
 
 export interface WorkspaceRow {
   readonly id: WorkspaceId
+  /** The operators', unlike any other. */
   readonly name: string
+  /** What its members call it, where they have said. */
+  readonly own_name: string | null
   readonly status: 'active' | 'blocked'
   readonly plan: string
   readonly route_sealed: Buffer | null
@@ -29,21 +32,21 @@ const insert = sql(
   'insert-workspace',
   `with made as (
      insert into workspaces (id, name, plan) values ($1, $2, $3) on conflict (name) do nothing
-     returning id, name, status, plan, route_sealed, keeps_content, created_at, removing_since),
+     returning id, name, own_name, status, plan, route_sealed, keeps_content, created_at, removing_since),
    counted as (insert into usage (workspace_id) select id from made)
    select * from made`,
 )
 const all = sql(
   'list-workspaces',
-  'select id, name, status, plan, route_sealed, keeps_content, created_at, removing_since from workspaces order by name',
+  'select id, name, own_name, status, plan, route_sealed, keeps_content, created_at, removing_since from workspaces order by name',
 )
 const byId = sql(
   'workspace-by-id',
-  'select id, name, status, plan, route_sealed, keeps_content, created_at, removing_since from workspaces where id = $1',
+  'select id, name, own_name, status, plan, route_sealed, keeps_content, created_at, removing_since from workspaces where id = $1',
 )
 const byName = sql(
   'workspace-by-name',
-  'select id, name, status, plan, route_sealed, keeps_content, created_at, removing_since from workspaces where name = $1',
+  'select id, name, own_name, status, plan, route_sealed, keeps_content, created_at, removing_since from workspaces where name = $1 or own_name = $1 order by name = $1 desc, id limit 3',
 )
 const routes = sql(
   'list-routes',
@@ -55,13 +58,14 @@ const update = sql(
       set plan = coalesce($2, plan), status = coalesce($3, status), route_sealed = case when $4 then $5::bytea else route_sealed end,
           keeps_content = coalesce($6, keeps_content)
     where id = $1 and removing_since is null
-   returning id, name, status, plan, route_sealed, keeps_content, created_at, removing_since`,
+   returning id, name, own_name, status, plan, route_sealed, keeps_content, created_at, removing_since`,
 )
 const rename = sql(
   'rename-workspace',
-  `update workspaces w set name = coalesce($2, w.name), keeps_content = coalesce($3, w.keeps_content)
-    where w.id = $1 and not exists (select from workspaces o where o.name = $2 and o.id <> $1)
-   returning id, name, status, plan, route_sealed, keeps_content, created_at, removing_since`,
+  `update workspaces w
+      set own_name = case when $2::text is null then w.own_name else nullif($2, w.name) end, keeps_content = coalesce($3, w.keeps_content)
+    where w.id = $1
+   returning id, name, own_name, status, plan, route_sealed, keeps_content, created_at, removing_since`,
 )
 const readFact = sql('read-installation', 'select value from installation where name = $1')
 const writeFact = sql(
@@ -109,9 +113,8 @@ export async function workspaceById(db: Db, id: string): Promise<WorkspaceRow | 
   return (await db.rows<WorkspaceRow>(byId, [id]))[0]
 }
 
-export async function workspaceByName(db: Db, name: string): Promise<WorkspaceRow | undefined> {
-  return (await db.rows<WorkspaceRow>(byName, [name]))[0]
-}
+/** Whom operators call that; behind it those whose members do. The first few. */
+export const workspacesByName = (db: Db, name: string): Promise<WorkspaceRow[]> => db.rows<WorkspaceRow>(byName, [name])
 
 /** Of active workspaces that have their own. */
 export const listRoutes = (db: Db, most: number) =>
@@ -133,7 +136,7 @@ export async function updateWorkspace(
   return (await db.rows<WorkspaceRow>(update, values))[0]
 }
 
-/** What its members may change. Undefined where there is no such workspace, or the name is taken. */
+/** What its members may change: nobody else learns of their name, and they of no other. Undefined where there is no such workspace. */
 export async function changeOwnWorkspace(
   db: Db,
   id: WorkspaceId,

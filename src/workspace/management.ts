@@ -280,7 +280,7 @@ export async function changeWorkspace(
     'workspace.changed',
     async (tx) => {
       const row = await changeOwnWorkspace(tx, by.workspaceId, { name, keepsContent })
-      if (row === undefined) throw new Mistake(`The name "${name}" is taken.`, { code: 'conflict', field: 'name' })
+      if (row === undefined) throw notThere('workspace')
       return presentOwn(row)
     },
     () => ({ target: by.workspaceId, facts: changes }),
@@ -288,8 +288,8 @@ export async function changeWorkspace(
 }
 
 function presentOwn(row: WorkspaceRow): OwnWorkspace {
-  const { id, name, status, plan, keeps_content: keepsContent, created_at: createdAt } = row
-  return { id, name, status, plan, keepsContent, createdAt }
+  const { id, status, plan, keeps_content: keepsContent, created_at: createdAt } = row
+  return { id, name: row.own_name ?? row.name, status, plan, keepsContent, createdAt }
 }
 
 export interface AuditLine {

@@ -150,11 +150,12 @@ export async function invite(
     (row) => ({ target: row.email, facts: { role } }),
   )
   const workspace = await workspaceById(db, by.workspaceId)
+  const called = workspace?.own_name ?? workspace?.name
   await notify({
     to: address.text,
-    subject: `Invitation to ${workspace?.name ?? 'a workspace'}`,
+    subject: `Invitation to ${called ?? 'a workspace'}`,
     bodyText: [
-      `You are invited to the workspace "${workspace?.name ?? ''}" at Posthorn as ${role}.`,
+      `You are invited to the workspace "${called ?? ''}" at Posthorn as ${role}.`,
       '',
       'Accept here; the link is good once, for 7 days:',
       `${publicUrl}/accept-invitation#token=${token}`,

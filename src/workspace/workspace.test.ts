@@ -17,6 +17,7 @@ import {
   addDomain,
   addMailbox,
   addSuppression,
+  changeWorkspace,
   createCredentialFor,
   createKey,
   createKeyFor,
@@ -96,6 +97,31 @@ describe('workspaces and plans', () => {
       await setWorkspace(db, vault, shop.id, { route: 'default' })
     },
   )
+
+  test('what members call theirs finds it too, where that names one; and never stands before the operators’ name', async () => {
+    const [one, two, three] = [
+      await createWorkspace(db, vault, 'Called one', 'free'),
+      await createWorkspace(db, vault, 'Called two', 'free'),
+      await createWorkspace(db, vault, 'Called three', 'free'),
+    ]
+    const call = async ({ id }: Workspace, name: string) => {
+      const changed = await changeWorkspace(tools, by(id), { name })
+      expect(changed.name).toBe(name)
+    }
+    const found = async (name: string) => (await findWorkspace(db, vault, name)).id
+    await call(two, 'Acme')
+    expect(await found('Acme')).toBe(two.id)
+    expect(await findWorkspace(db, vault, 'Called two')).toMatchObject({ name: 'Called two', ownName: 'Acme' })
+    await call(three, 'Acme')
+    await expect(found('Acme')).rejects.toThrow('Members of several workspaces call theirs "Acme"; give its id')
+    for (const each of [two, three]) await call(each, 'Called one')
+    expect(await found('Called one')).toBe(one.id)
+    await expect(createWorkspace(db, vault, 'Called two', 'free')).rejects.toThrow('There is already a workspace')
+    // Nor does a name that only members use take it from an operator.
+    await call(two, 'Called four')
+    const four = await createWorkspace(db, vault, 'Called four', 'free')
+    expect(await found('Called four')).toBe(four.id)
+  })
 
   test('a route is sealed, shown without its login, and taken away again', async () => {
     const url = 'smtp://user:p%40ss@relay.example:2525'

@@ -15,7 +15,7 @@ import {
   savePlan,
   updateWorkspace,
   workspaceById,
-  workspaceByName,
+  workspacesByName,
   workspacesOnPlan,
 } from '../store/workspaces.ts'
 import type { PlanRow, WorkspaceRow } from '../store/workspaces.ts'
@@ -117,6 +117,8 @@ export { readSeries, readUsage, standingOf } from './usage.ts'
 export interface Workspace {
   readonly id: WorkspaceId
   readonly name: string
+  /** What its members call it, where that is another name. */
+  readonly ownName?: string
   readonly status: 'active' | 'blocked'
   readonly plan: string
   /** Its own route, without a login; left out where it takes the installation's. */
@@ -153,7 +155,7 @@ export async function createWorkspace(db: Db, vault: Vault, name: string, plan: 
   await requirePlan(db, plan)
   const row = await insertWorkspace(db, randomUUIDv7(), clean, plan)
   if (row === undefined) {
-    const isGoing = (await workspaceByName(db, clean))?.removing_since != null
+    const isGoing = (await workspacesByName(db, clean))[0]?.removing_since != null
     const words = isGoing
       ? `The workspace that is named "${clean}" is being removed: the name is free when that has ended.`
       : `There is already a workspace named "${clean}".`
@@ -166,7 +168,7 @@ export async function listAllWorkspaces(db: Db, vault: Vault): Promise<Workspace
   return (await listWorkspaces(db)).map((row) => presentWorkspace(vault, row))
 }
 
-/** By its id, or its exact name. One that is being removed takes no changes, and shows nothing. */
+/** By its id, or its exact name: the operators', or what its members alone call theirs. One that is being removed takes no changes, and shows nothing. */
 export async function findWorkspace(db: Db, vault: Vault, idOrName: string): Promise<Workspace> {
   const found = await findAnyWorkspace(db, vault, idOrName)
   if (found.removingSince !== undefined)
@@ -179,7 +181,14 @@ export async function findWorkspace(db: Db, vault: Vault, idOrName: string): Pro
 
 /** Also one that is being removed. */
 export async function findAnyWorkspace(db: Db, vault: Vault, idOrName: string): Promise<Workspace> {
-  const row = await (isUuid(idOrName) ? workspaceById(db, idOrName) : workspaceByName(db, idOrName))
+  const [row, ...others] = await (isUuid(idOrName)
+    ? workspaceById(db, idOrName).then((found) => [found])
+    : workspacesByName(db, idOrName))
+  // The operators' name before those that members choose: nobody comes between an operator and a workspace by calling theirs the same.
+  if (row !== undefined && row.name !== idOrName && others.length > 0)
+    throw new Mistake(
+      `Members of several workspaces call theirs "${idOrName}"; give its id: \`posthorn workspace list\`.`,
+    )
   if (row === undefined)
     throw new Mistake(`There is no workspace "${idOrName}"; \`posthorn workspace list\` shows them all.`)
   return presentWorkspace(vault, row)
@@ -349,6 +358,7 @@ function presentWorkspace(vault: Vault, row: WorkspaceRow): Workspace {
   const {
     id,
     name,
+    own_name: ownName,
     status,
     plan,
     route_sealed: sealed,
@@ -360,6 +370,7 @@ function presentWorkspace(vault: Vault, row: WorkspaceRow): Workspace {
   return {
     id,
     name,
+    ...(ownName !== null && { ownName }),
     status,
     plan,
     ...(route !== undefined && { route }),

@@ -7,7 +7,10 @@ import { closed, list, managed, name, oneOf, page, paging, time, uuid } from './
 export const OperatorWorkspace = Type.Object(
   {
     id: uuid('The workspace.'),
-    name: Type.String(),
+    name: Type.String({ description: 'Unlike any other.' }),
+    ownName: Type.Optional(
+      Type.String({ description: 'What its members call it, where that is another name; others may have the same.' }),
+    ),
     status: oneOf(['active', 'blocked'], 'A blocked workspace can read, but not send.'),
     plan: Type.String(),
     route: Type.Optional(
@@ -65,7 +68,9 @@ export const operators = {
     access,
     summary: 'List and search workspaces',
     query: closed({
-      text: Type.Optional(Type.String({ minLength: 1, maxLength: 200, description: 'Part of the name.' })),
+      text: Type.Optional(
+        Type.String({ minLength: 1, maxLength: 200, description: 'Part of the name, or of what its members call it.' }),
+      ),
       ...paging,
     }),
     ok: [200, 'A page of workspaces, newest first.', page(OperatorWorkspace, 'Workspaces.')],

@@ -92,11 +92,10 @@ export const senders = {
     summary: 'Change the workspace',
     scope: 'workspace.write',
     body: closed({
-      name: Type.Optional(name('Its new name, unlike any other.')),
+      name: Type.Optional(name('What its members call it. Others may call theirs the same.')),
       keepsContent: Type.Optional(Type.Boolean({ description: 'False: drop content as soon as a message is final.' })),
     }),
     ok: [200, 'The workspace.', Workspace],
-    may: { 409: 'The name is taken (`conflict`).' },
   }),
   listDomains: managed({
     method: 'get',
