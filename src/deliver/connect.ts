@@ -257,3 +257,14 @@ export function whenAborted(signal: AbortSignal | undefined, act: () => void): (
   const mine = acts.add(act)
   return () => void mine.delete(act)
 }
+
+/**
+ * Aborted with the first of them. Not by AbortSignal.any: what listens to its signal stays in memory as long as the one that lives longest,
+ * which is the process, a kilobyte for each connection that was ever opened.
+ */
+export function eitherOf(...signals: readonly (AbortSignal | undefined)[]): { either: AbortSignal; undo: () => void } {
+  const both = new AbortController()
+  if (signals.some((signal) => signal?.aborted === true)) both.abort()
+  const undos = signals.map((signal) => whenAborted(signal, () => both.abort()))
+  return { either: both.signal, undo: () => undos.forEach((undo) => undo()) }
+}

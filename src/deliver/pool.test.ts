@@ -65,9 +65,9 @@ describe('a provider', () => {
   /** Mail after mail for one of its hosts, by so many at once, until it is stopped. */
   const backlogOf = async (pool: Pool, target: Target, many: number) => {
     let sent = 0
-    let on = true
+    const over = new AbortController()
     const sender = async () => {
-      while (on) {
+      while (!over.signal.aborted) {
         const lease = await pool.take(target, [])
         if ('phase' in lease) throw new Error(lease.trouble)
         lease.release((await lease.conversation.send(mailOf(), [])).reusable)
@@ -77,7 +77,7 @@ describe('a provider', () => {
     const senders = Array.from({ length: many }, sender)
     await until(() => sent > many)
     const stop = async () => {
-      on = false
+      over.abort()
       await Promise.all(senders)
     }
     ends.unshift(stop)

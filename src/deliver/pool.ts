@@ -3,11 +3,9 @@
 // whether a conversation can go on.
 import { limits } from '../config.ts'
 import type { Facts } from '../domain/attempt.ts'
-import { lifecycle } from '../base/service.ts'
-import type { Service } from '../base/service.ts'
-import { whenAborted } from './connect.ts'
-import { Conversation, openConversation } from './conversation.ts'
-import type { Manner, Said } from './conversation.ts'
+import { lifecycle, type Service } from '../base/service.ts'
+import { eitherOf, whenAborted } from './connect.ts'
+import { Conversation, openConversation, type Manner, type Said } from './conversation.ts'
 import type { Target } from './route.ts'
 
 export interface PoolSettings extends Manner {
@@ -70,7 +68,7 @@ export interface Lease {
   release(reusable: boolean): void
 }
 
-/** No connection was free for `limits.connectionLineMs`: nobody was asked. */
+/** No connection was free for `limits.connectionLineMs`. */
 export const lineTooLong: Facts = { phase: 'connect', trouble: 'paced' }
 
 /** What a pause needs to know, and tells. */
@@ -79,6 +77,12 @@ export interface Asking {
   isPaused(): boolean
   /** Why there is no connection, before whoever is next in line gets its place. */
   heard(facts: Facts): void
+}
+interface Wish {
+  readonly target: Target
+  readonly dialogue: Said[]
+  readonly signal: AbortSignal | undefined
+  readonly asking: Asking
 }
 const nobodyAsks: Asking = { isPaused: () => false, heard: () => undefined }
 
@@ -130,21 +134,15 @@ export class Pool {
     if (slot === undefined) return { phase: 'connect', trouble: 'shutdown' }
     const { conversation } = slot
     if (kept instanceof Promise && asking.isPaused()) {
-      if (conversation === undefined) this.#drop(slot)
-      else this.#release(slot, conversation, true)
+      this.#release(slot, conversation, true)
       return { phase: 'connect', trouble: 'paced' }
     }
-    if (conversation === undefined) return this.#openFor(slot, target, dialogue, signal, asking)
-    return this.#leaseOf(slot, conversation, target, dialogue, signal, asking)
+    const wish = { target, dialogue, signal, asking }
+    return conversation === undefined ? this.#openFor(slot, wish) : this.#leaseOf(slot, conversation, wish)
   }
 
-  async #openFor(
-    slot: Slot,
-    target: Target,
-    dialogue: Said[],
-    signal: AbortSignal | undefined,
-    asking: Asking,
-  ): Promise<Lease | Facts> {
+  async #openFor(slot: Slot, wish: Wish): Promise<Lease | Facts> {
+    const { target, dialogue, signal, asking } = wish
     const { either, undo } = eitherOf(signal, this.#stopping.signal)
     const opened = await openConversation(target, this.#settings, dialogue, either)
       .catch((error: unknown) => {
@@ -158,17 +156,10 @@ export class Pool {
       return opened
     }
     slot.conversation = opened
-    return this.#leaseOf(slot, opened, target, dialogue, signal, asking)
+    return this.#leaseOf(slot, opened, wish)
   }
 
-  #leaseOf(
-    slot: Slot,
-    conversation: Conversation,
-    target: Target,
-    dialogue: Said[],
-    signal: AbortSignal | undefined,
-    asking: Asking,
-  ): Lease {
+  #leaseOf(slot: Slot, conversation: Conversation, wish: Wish): Lease {
     const { reused } = slot
     return {
       conversation,
@@ -177,7 +168,7 @@ export class Pool {
         conversation.close()
         slot.conversation = undefined
         slot.reused = false
-        return this.#openFor(slot, target, dialogue, signal, asking)
+        return this.#openFor(slot, wish)
       },
       release: (reusable) => this.#release(slot, conversation, reusable),
     }
@@ -271,8 +262,8 @@ export class Pool {
     return longest
   }
 
-  #release(slot: Slot, conversation: Conversation, reusable: boolean): void {
-    if (!reusable || !conversation.alive) return this.#drop(slot)
+  #release(slot: Slot, conversation: Conversation | undefined, reusable: boolean): void {
+    if (!reusable || conversation?.alive !== true) return this.#drop(slot)
     const mailsMax =
       this.#settings.mailsPerConnectionMax ?? this.#settings.mannersOf(slot.place.group.provider).messagesPerConnection
     const refusesAll = conversation.refused >= limits.refusalsPerConnectionMax
@@ -299,9 +290,8 @@ export class Pool {
     if (!allInUse && (group.places.size === 1 || !this.#isFull(group))) return undefined
     const rival = this.#nextInLine(allInUse ? this.#places.values() : group.places, place)
     if (rival === undefined || place.waiting.length === 0 || rival.open + 1 < place.open) return rival
-    return rival.open === 0 && (place.open > 1 || performance.now() - since >= this.#settings.turnMs)
-      ? rival
-      : undefined
+    const hadItsTurn = place.open > 1 || performance.now() - since >= this.#settings.turnMs
+    return rival.open === 0 && hadItsTurn ? rival : undefined
   }
 
   /**
@@ -354,7 +344,7 @@ export class Pool {
     this.#open--
     const allWereInUse = this.#open + 1 >= this.#settings.connectionsMax
     const next = successor ?? this.#nextInLine(allWereInUse ? this.#places.values() : place.group.places)
-    const fresh = next === undefined ? undefined : this.#newSlot(next)
+    const fresh = next && this.#newSlot(next)
     if (fresh !== undefined) next?.waiting.shift()?.(fresh)
     this.#forget(place)
     if (this.#busy.size === 0) this.#quiet?.()
@@ -406,15 +396,4 @@ export class Pool {
     for (const place of this.#places.values())
       for (const slot of place.idle.filter(({ idleSince }) => idleSince <= since)) this.#evict(slot)
   }
-}
-
-/**
- * Aborted with the first of them. Not by AbortSignal.any: what listens to its signal stays in memory as long as the one that lives longest,
- * which is the process, a kilobyte for each connection that was ever opened.
- */
-function eitherOf(...signals: readonly (AbortSignal | undefined)[]): { either: AbortSignal; undo: () => void } {
-  const both = new AbortController()
-  if (signals.some((signal) => signal?.aborted === true)) both.abort()
-  const undos = signals.map((signal) => whenAborted(signal, () => both.abort()))
-  return { either: both.signal, undo: () => undos.forEach((undo) => undo()) }
 }

@@ -1,0 +1,51 @@
+// One provider, two of its mail hosts, and a few connections for both: a long line at one of them is no reason to wait at the other.
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { startDnsServer, type DnsServer } from '../world/dns-server.ts'
+import { startPosthorn, type Posthorn } from '../world/posthorn.ts'
+import { startReceiver, type Receiver } from '../world/receiver-process.ts'
+
+let dns: DnsServer
+let busy: Receiver
+let quiet: Receiver
+let posthorn: Posthorn
+beforeAll(async () => {
+  busy = await startReceiver({ host: '127.0.0.2' })
+  quiet = await startReceiver({ host: '127.0.0.3', port: busy.port })
+  dns = await startDnsServer({
+    'one.example': { mx: [{ preference: 0, exchange: 'a.big.test' }] },
+    'two.example': { mx: [{ preference: 0, exchange: 'b.big.test' }] },
+    'a.big.test': { a: ['127.0.0.2'] },
+    'b.big.test': { a: ['127.0.0.3'] },
+  })
+  posthorn = await startPosthorn({
+    settings: {
+      POSTHORN_ROUTE: 'mx',
+      POSTHORN_DNS_SERVERS: dns.address,
+      POSTHORN_MX_PORT: String(busy.port),
+      POSTHORN_ALLOW_PRIVATE_MX: 'true',
+    },
+  })
+})
+afterAll(async () => {
+  await posthorn?.remove()
+  await Promise.all([busy?.stop(), quiet?.stop(), dns?.stop()])
+})
+
+test("one customer's backlog at a host leaves the other hosts of its provider to the others", async () => {
+  const [crowd, other] = [await posthorn.workspace(), await posthorn.workspace()]
+  const backlog = 600
+  for (let sent = 0; sent < backlog; sent += 50)
+    await Promise.all(
+      Array.from({ length: 50 }, (_, n) => crowd.accepted({ recipient: `slow-eod-500ms+${sent + n}@one.example` })),
+    )
+  const inLine = () =>
+    posthorn.query<{ n: number }>(
+      `select count(*)::integer n from outbound where status = 'sending' and destination = 'one.example'`,
+    )
+  await expect.poll(async () => (await inLine())[0]?.n ?? 0, { timeout: 30_000, interval: 20 }).toBeGreaterThan(25)
+  const id = await other.accepted({ recipient: 'ok@two.example' })
+  expect(await other.settled(id)).toMatchObject({ processingStatus: 'sent' })
+  expect((await quiet.ledger()).length).toBe(1)
+  // Most of the backlog was still to come.
+  expect((await busy.ledger()).length).toBeLessThan(backlog / 2)
+}, 120_000)
