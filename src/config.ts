@@ -806,6 +806,8 @@ export const limits = {
   mailHostsKeptMax: 10_000,
   mailHostsKeptBytesMax: 32 * 1024 * 1024,
   dnsServersMax: 5,
+  /** How often the system's are looked at again. */
+  dnsServersReadMs: 5_000,
   dnsQuestionsMax: 500,
   /** Of one workspace: the others always find room. */
   dnsQuestionsOfOwnerMax: 200,

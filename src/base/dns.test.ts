@@ -155,3 +155,39 @@ test('what is remembered is bounded in memory too: whoever owns a zone decides h
   expect((await dns.ask('large1.test', 'A')).records).toHaveLength(large.length)
   expect(asked).toEqual([...names, 'large1.test'])
 })
+
+test("the system's name servers are those of now: another network needs no restart", async () => {
+  const says = (address: string) =>
+    resolverThat(({ id = 0, questions = [] }) =>
+      packet.encode({
+        type: 'response',
+        id,
+        questions,
+        flags: packet.RECURSION_AVAILABLE,
+        answers: [{ type: 'A', name: questions[0]?.name ?? '', ttl: 60, data: address }],
+      }),
+    )
+  const [before, after] = [await says('192.0.2.1'), await says('192.0.2.2')]
+  let system = [before]
+  let looks = 0
+  let at = 0
+  const dns = makeDns({ servers: [], system: () => (looks++, system), now: () => at })
+  const addressOf = async (name: string) =>
+    (await dns.ask(name, 'A')).records.map((record) => 'data' in record && record.data)
+  expect([await addressOf('a.test'), dns.servers]).toEqual([['192.0.2.1'], [before]])
+  system = [after]
+  expect([await addressOf('b.test'), looks]).toEqual([['192.0.2.1'], 1])
+  at += limits.dnsServersReadMs + 1
+  expect([await addressOf('c.test'), dns.servers, looks]).toEqual([['192.0.2.2'], [after], 2])
+  system = ['192.0.2.53']
+  expect(dns.near).toBe(true)
+  at += limits.dnsServersReadMs + 1
+  expect(dns.near).toBe(false)
+})
+
+test('what the operator has named stays, whatever the system says', () => {
+  let at = 0
+  const dns = makeDns({ servers: ['192.0.2.1'], system: () => ['127.0.0.1'], now: () => at })
+  at += limits.dnsServersReadMs + 1
+  expect([dns.servers, dns.near]).toEqual([['192.0.2.1'], true])
+})

@@ -4,7 +4,7 @@
 // turns by owner, so that somebody's silent domains do not hold up the others'.
 import { randomInt } from 'node:crypto'
 import { createSocket } from 'node:dgram'
-import { getServers } from 'node:dns'
+import { Resolver } from 'node:dns'
 import { connect, isIP } from 'node:net'
 import packet from 'dns-packet'
 import { limits } from '../config.ts'
@@ -47,6 +47,8 @@ export interface DnsSettings {
   readonly queryMs?: number
   readonly tries?: number
   readonly keptBytesMax?: number
+  /** The system's servers as they are now (tests). */
+  readonly system?: () => readonly string[]
   /** The clock of what is remembered (tests). */
   readonly now?: () => number
 }
@@ -56,10 +58,21 @@ export function makeDns(settings: DnsSettings): Dns {
     queryMs = limits.dnsQueryMs,
     tries = limits.dnsTries,
     keptBytesMax = limits.dnsAnswersKeptBytesMax,
+    system = systemServers,
     now,
   } = settings
-  const servers = (settings.servers.length > 0 ? settings.servers : getServers()).slice(0, limits.dnsServersMax)
-  const near = settings.servers.length > 0 || servers.every((server) => isLoopback(placeOf(server).address))
+  const clock = now ?? (() => performance.now())
+  const named = settings.servers.length > 0
+  let known = (named ? settings.servers : system()).slice(0, limits.dnsServersMax)
+  let readAt = clock()
+  /** The system's change while we run: another network, a resolver of its own. */
+  const servers = (): readonly string[] => {
+    if (!named && clock() - readAt > limits.dnsServersReadMs) {
+      readAt = clock()
+      known = system().slice(0, limits.dnsServersMax)
+    }
+    return known
+  }
   const enter = turns({ most: limits.dnsQuestionsMax, share: limits.dnsQuestionsOfOwnerMax })
   let giveUp = new AbortController()
 
@@ -78,7 +91,7 @@ export function makeDns(settings: DnsSettings): Dns {
   const askAll = async (name: string, type: RecordType): Promise<DnsAnswer> => {
     const { signal } = giveUp
     for (let turn = 0; turn < tries; turn++)
-      for (const server of servers) {
+      for (const server of servers()) {
         const answer = await askServer(server, name, type)
         if (answer.kind !== 'failure' || signal.aborted) return answer
       }
@@ -100,8 +113,12 @@ export function makeDns(settings: DnsSettings): Dns {
   )
 
   return {
-    servers,
-    near,
+    get servers() {
+      return servers()
+    },
+    get near() {
+      return named || servers().every((server) => isLoopback(placeOf(server).address))
+    },
     ask: (name, type) =>
       isAskable(name) ? kept(`${type} ${name.toLowerCase()}`) : Promise.resolve(failure(name, false)),
     askServer,
@@ -111,6 +128,9 @@ export function makeDns(settings: DnsSettings): Dns {
     },
   }
 }
+
+/** A new one reads /etc/resolv.conf anew. */
+const systemServers = (): readonly string[] => new Resolver().getServers()
 
 interface Place {
   readonly address: string

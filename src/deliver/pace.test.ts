@@ -220,11 +220,32 @@ test('only mail that was taken is a success: a yes on the way there does not mak
   expect(pace.turn('a')).toBe(limits.pauseStepsMs[1])
 })
 
-test('so many providers are known and no more: the one that was met first is forgotten', () => {
-  const { pace } = paceAt()
+test('so many providers are known and no more: the one that was met first is forgotten, but not while it is paused', () => {
+  const { clock, pace } = paceAt()
+  const others = (many: number, from = 0) => {
+    for (let other = from; other < from + many; other++) pace.turn(`provider${other}`)
+  }
   pace.learn('first', reply(421))
-  for (let other = 0; other < limits.providersKnownMax; other++) pace.turn(`provider${other}`)
-  expect(pace.turn('first')).toBe(0)
+  const rest = pace.turn('first')
+  others(limits.providersKnownMax + 5)
+  expect(pace.turn('first')).toBe(rest)
+  clock.now += rest
+  others(5, limits.providersKnownMax + 5)
+  // Its next pause is a first one again.
+  pace.learn('first', reply(421))
+  expect(pace.turn('first')).toBe(limits.pauseStepsMs[0])
+})
+
+test('where all that are known are paused, the one whose pause is over soonest is forgotten', () => {
+  const { clock, pace } = paceAt()
+  for (let other = 0; other < limits.providersKnownMax; other++) {
+    clock.now += 0.01
+    pace.learn(`provider${other}`, reply(421))
+  }
+  expect(pace.turn('fresh')).toBe(0)
+  pace.learn('fresh', reply(421))
+  expect([pace.turn('provider1') > 0, pace.paused(Infinity).length]).toEqual([true, limits.providersKnownMax])
+  expect(pace.turn('provider0')).toBe(0)
 })
 
 test('a rate is kept, and what operators set replaces what is built in', () => {

@@ -46,10 +46,21 @@ export function makePace(timeScale = 1, now: () => number = () => performance.no
   let set = new Map<string, DestinationLimits>()
   let setAt = now()
 
+  /** The one that was met first; one that has asked for a pause only where all have, and then the one that is over soonest. */
+  const forgetOne = (): void => {
+    const at = now()
+    let [soonest, until] = ['', Infinity]
+    for (const [provider, { pausedUntil }] of states) {
+      if (pausedUntil < until) [soonest, until] = [provider, pausedUntil]
+      if (until <= at) break
+    }
+    states.delete(soonest)
+  }
+
   const stateOf = (provider: string): State => {
     const known = states.get(provider)
     if (known !== undefined) return known
-    if (states.size >= limits.providersKnownMax) states.delete(states.keys().next().value ?? '')
+    if (states.size >= limits.providersKnownMax) forgetOne()
     const fresh = {
       pausedUntil: 0,
       pauses: 0,
