@@ -84,7 +84,7 @@ test('what a provider takes by its rate is a ration of all its destinations, whi
   expect(rooms).toEqual({ c: 0 })
 })
 
-test('of many destinations with one message each, all silent, the youngest give way; one that only waits at a busy provider does not', () => {
+test('of many destinations with one message each at a silent provider the youngest give way; one that waits at a busy one, or is new, does not', () => {
   const { clock, slots, launch, land } = slotsAt()
   for (let each = 0; each < limits.stalledSlotsMax + 100; each++) {
     clock.now = each / 1_000
@@ -93,11 +93,13 @@ test('of many destinations with one message each, all silent, the youngest give 
     launch(`silent${each}`, 1)
     if (each % 2 === 0) slots.heading(`silent${each}`, 'silent')
   }
-  launch('quick', 1)
+  launch('quick', 2)
+  launch('good', 1)
+  slots.heading('good', 'good')
   clock.now = limits.stalledAfterMs + 2
-  land('quick', 1, true, 'busy')
+  land('quick', 2, true, 'busy')
   const surplus = slots.surplus()
-  const expected = Array.from({ length: 100 }, (_, each) => `silent${limits.stalledSlotsMax + each}`)
+  const expected = Array.from({ length: 101 }, (_, each) => `silent${limits.stalledSlotsMax + 98 - 2 * each}`)
   expect([...surplus.keys()].toSorted()).toEqual(expected.toSorted())
   expect(new Set(surplus.values())).toEqual(new Set([1]))
 })

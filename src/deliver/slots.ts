@@ -196,8 +196,11 @@ export function makeSlots(roomOf: (provider: string) => number, now: () => numbe
         if (many > 0) give.set(destination, many)
         over -= many
       }
-      // Each has one left now, or had no more.
-      for (const [destination, state] of stalled.sort(([, one], [, other]) => other.launchedAt - one.launchedAt)) {
+      // Each has one left now, or had no more. Whoever is with many others at a silent provider goes first: one that is new there, or of which the
+      // provider is not known yet, may only be slow.
+      const crowd = ({ provider }: Destination) => (provider === undefined ? 0 : providerOf(provider).inFlight)
+      stalled.sort(([, one], [, other]) => crowd(other) - crowd(one) || other.launchedAt - one.launchedAt)
+      for (const [destination, state] of stalled) {
         if (over <= 0) return give
         if (!saysNothing(state)) continue
         give.set(destination, (give.get(destination) ?? 0) + 1)
