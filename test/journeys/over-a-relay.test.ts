@@ -99,7 +99,7 @@ test('a login that the relay refuses is our own trouble: tried again, and nothin
   expect(await reasons(id)).toContain('auth')
   expect(await linesFor('bob@example.org')).toEqual([])
   // Operators are told: once in the log, by a number, and by the doctor, who goes over the workspace's own route.
-  await expect.poll(() => posthorn.said()).toContain('"event":"warned"')
+  await expect.poll(() => posthorn.said()).toContain('"what":"relay login"')
   await other.until(
     await other.accepted({ recipient: 'eve@example.org' }),
     ({ processingStatus }) => processingStatus === 'retrying',

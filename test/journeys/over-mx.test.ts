@@ -122,7 +122,7 @@ test('refused for its content: failed, a soft bounce, nobody suppressed', async 
 test('refused by policy again and again: one warning to operators, a number, and the doctor says it', async () => {
   const ids = await Promise.all([1, 2, 3, 4].map((n) => shop.accepted({ recipient: `eod-550+${n}@there.example` })))
   for (const id of ids) await shop.settled(id)
-  await expect.poll(() => posthorn.said()).toMatch(/"event":"warned"/)
+  await expect.poll(() => posthorn.said()).toMatch(/"what":"policy"/)
   const warned = posthorn
     .said()
     .split('\n')
