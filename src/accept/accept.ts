@@ -9,7 +9,7 @@ import type { Log } from '../base/log.ts'
 import { surelyNotAdmitted, type Admission, type AdmissionRow, type Admitter } from '../store/admit.ts'
 import { answeredWithin, isDatabaseAway } from '../store/database.ts'
 import type { IdMaker } from '../store/message-id.ts'
-import { judge, quotaOf } from './checks.ts'
+import { judge, quotaOf, roundsMax, tooSlow } from './checks.ts'
 import { equalKeysInTurn } from './equal-keys.ts'
 import type { Scanner, ScanRecord } from './scan.ts'
 import { whyNoRecipient } from './recipient.ts'
@@ -87,11 +87,8 @@ async function decide(tools: AcceptTools, submission: Submission): Promise<Accep
     if (known.sender === null) throw new Error(`message ${id} was admitted without a sender`)
     return { message: acceptedRecord(submission, id, known.sender, known.at), replayed: false, quota: quotaOf(known) }
   }
-  return refuse('service_unavailable', 'The service is too slow at this moment; nothing was accepted. Try again later.')
+  return tooSlow
 }
-
-/** Not admitted, and no check objects: a group before it in the batch did not fit, and kept its places (accept/mail.ts). The next batch has them. */
-const roundsMax = 100
 
 /** Commits. Where the outcome of the commit is not known, the id is looked up on another connection first (decisions A1). */
 async function admit(tools: AcceptTools, row: AdmissionRow, id: MessageId, ms: number): Promise<Admission | 'found'> {

@@ -47,7 +47,7 @@ const recipientIsWelcome: Check = (_submission, { suppressed }) =>
       )
     : undefined
 
-// Not admitted with room left: the next batch has it (accept/mail.ts).
+// Not admitted with room left: the next batch has it (`roundsMax`).
 const quotaIsLeft: Check = ({ messages = 1 }, known) => {
   if (known.admitted) return undefined
   // The longest wait first: when the month is used up, waiting for the hour is no way out.
@@ -88,6 +88,14 @@ const usedUp = {
 } as const
 
 const isReached = (remaining: number): string => (remaining === 0 ? 'is reached' : 'would be passed')
+
+/** What is not admitted, and no check objects, stands behind a group that did not fit and kept its places: so often the next batch is asked for. */
+export const roundsMax = 100
+/** Behind the last of them, or of the time that its caller has. */
+export const tooSlow = refuse(
+  'service_unavailable',
+  'The service is too slow at this moment; nothing was accepted. Try again later.',
+)
 
 /** Before the order of the list: a repeat of an accepted submission skips everything behind the first check. */
 export const checks: readonly Check[] = [keyIsNotReused, mailboxIsActive, recipientIsWelcome, quotaIsLeft]

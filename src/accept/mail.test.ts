@@ -300,7 +300,7 @@ describe('the same mail again', () => {
 
   test('what has expired is refused, and nothing charged; a repeat of what was accepted in time is answered with its ids', async () => {
     const sender = await world.sender()
-    const expiresAt = new Date(Date.now() + 300)
+    const expiresAt = new Date(Date.now() + 3600_000)
     const wanted = { ...repeat('in time'), expiresAt, metadata: { order: '7' } }
     const { ids } = taken(await acceptMail(mailTo(sender, names(2), wanted)))
     for (const id of ids)

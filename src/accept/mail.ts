@@ -10,7 +10,7 @@ import { textOfMail } from '../mail/mail-text.ts'
 import { AdmissionTooLate, surelyNotAdmitted, type Admission, type AdmissionRow } from '../store/admit.ts'
 import { isDatabaseAway } from '../store/database.ts'
 import type { AcceptTools } from './accept.ts'
-import { judge } from './checks.ts'
+import { judge, roundsMax, tooSlow } from './checks.ts'
 import { equalKeysInTurn } from './equal-keys.ts'
 import { whyNoRecipient } from './recipient.ts'
 import type { ScanRecord } from './scan.ts'
@@ -40,9 +40,6 @@ function keysOf({ idempotency, recipients }: MailSubmission): readonly string[] 
 }
 
 const expired = refuse('invalid_request', 'X-Posthorn-Expires-At must be in the future.')
-
-/** What a group that stands behind a bigger one is told to come again for; each round admits or refuses at least the first. */
-const roundsMax = 100
 
 async function decide(tools: AcceptTools, mail: MailSubmission): Promise<AcceptedMail | Refusal> {
   for (const recipient of mail.recipients) {
@@ -91,7 +88,7 @@ async function decide(tools: AcceptTools, mail: MailSubmission): Promise<Accepte
   } catch (error) {
     if (!(error instanceof AdmissionTooLate)) throw error
   }
-  return refuse('service_unavailable', 'The service is too slow at this moment; nothing was accepted. Try again later.')
+  return tooSlow
 }
 
 /** The answer, where these facts give one. Of a repeat, those who have the mail are left alone, and the others decided about. */

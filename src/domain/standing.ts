@@ -1,4 +1,4 @@
-// Whether a workspace may send at all, whoever asks for it: over the API, at the dashboard, or at the keyboard of the machine.
+// Whether a workspace may send at all, whoever asks for it: over HTTP or SMTP, at the dashboard, or at the keyboard of the machine.
 import { refuse, type Refusal } from './refusal.ts'
 import type { Principal } from './submission.ts'
 
@@ -15,7 +15,7 @@ export function mayNotSend({ blocked, apiSending, upgradeUrl }: Standing): Refus
   if (apiSending) return undefined
   return refuse(
     'upgrade_required',
-    'The plan of this workspace does not include sending over the API; upgrade it.',
+    'The plan of this workspace does not include sending; upgrade it.',
     upgradeUrl === undefined ? {} : { upgradeUrl },
   )
 }

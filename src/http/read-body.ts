@@ -112,6 +112,9 @@ function collect(
     let place = heldBytes > 0 ? Buffer.allocUnsafeSlow(heldBytes) : undefined
     let size = 0
     let done = false
+    let waits = false
+    let seconds = 0
+    let seenBytes = 0
     const end = (answer: Body | Refusal): void => {
       if (done) return
       done = true
@@ -163,9 +166,6 @@ function collect(
         seenBytes = size
       }
     }
-    let waits = false
-    let seconds = 0
-    let seenBytes = 0
     const watch = incoming.complete ? undefined : setInterval(look, 1_000)
     const onEnd = (): void => {
       if (heldBytes > size) {

@@ -9,6 +9,7 @@ import type { Guesses } from '../base/guesses.ts'
 import type { Log } from '../base/log.ts'
 import { isRefusal, refuse, type Refusal, type RefusalCode } from '../domain/refusal.ts'
 import type { MailboxId, WorkspaceId } from '../domain/message.ts'
+import { mayNotSend } from '../domain/standing.ts'
 import type { AcceptedMail, MailSubmission, Submitter } from '../domain/submission.ts'
 import { parseAddress, unsupportedForm, type EmailAddress } from '../mail/address.ts'
 import { isMailMistake, readSubmittedMail, type SubmittedMail } from '../mail/submitted-mail.ts'
@@ -62,7 +63,6 @@ const crowded: Reply = {
   text: 'Too many sessions with these credentials, come back later',
   close: true,
 }
-const blocked = refuse('workspace_blocked', 'This workspace is blocked and cannot send; ask the operator.')
 const suppressed = refuse('recipient_suppressed', 'The recipient is on the suppression list of this workspace.')
 const notOurs = refuse('mailbox_not_active', 'This sender is not an active mailbox.')
 
@@ -225,16 +225,6 @@ class SubmissionPolicy implements Policy {
       ...(recipientDomain !== undefined && { recipientDomain }),
     })
   }
-}
-
-function mayNotSend({ blocked: isBlocked, apiSending, upgradeUrl }: Submitter): Refusal | undefined {
-  if (isBlocked) return blocked
-  if (apiSending) return undefined
-  return refuse(
-    'upgrade_required',
-    'The plan of this workspace does not include sending; upgrade it.',
-    upgradeUrl === undefined ? {} : { upgradeUrl },
-  )
 }
 
 /** Of what passed `mail` or `rcpt`. */
