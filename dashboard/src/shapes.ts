@@ -2,7 +2,11 @@
 import type { Static } from 'typebox'
 import type { credentials, SmtpCredential as SmtpCredentialShape } from '../../src/contract/management/credentials.ts'
 import type { AuditEntry as AuditEntryShape } from '../../src/contract/management/audit.ts'
-import type { ApiKey as ApiKeyShape, ApiKeyCreated as ApiKeyCreatedShape } from '../../src/contract/management/keys.ts'
+import type {
+  ApiKey as ApiKeyShape,
+  ApiKeyCreated as ApiKeyCreatedShape,
+  ApiKeyRevoked as ApiKeyRevokedShape,
+} from '../../src/contract/management/keys.ts'
 import type {
   MessageContent as MessageContentShape,
   MessageListItem as MessageListItemShape,
@@ -57,6 +61,7 @@ export type Mailbox = Static<typeof MailboxShape>
 export type Workspace = Static<typeof WorkspaceShape>
 export type ApiKey = Static<typeof ApiKeyShape>
 export type ApiKeyCreated = Static<typeof ApiKeyCreatedShape>
+export type ApiKeyRevoked = Static<typeof ApiKeyRevokedShape>
 export type Suppression = Static<typeof SuppressionShape>
 export type Member = Static<typeof MemberShape>
 export type Invitations = OkOf<typeof members.listInvitations>

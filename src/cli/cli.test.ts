@@ -292,7 +292,7 @@ describe('mistakes', () => {
     ['a missing option', ['workspace', 'create'], 2, /--name/],
     ['a time that is a bare number', ['webhook', 'replay', 'Shop', '--from', '5'], 2, /time with its zone/],
     ['a time of no zone', ['key', 'create', 'Shop', '--name', 'x', '--expires', '2027-01-31T00:00'], 2, /its zone/],
-    ['nothing to change', ['workspace', 'set', 'Shop'], 2, /give --plan, --status, --route or --keep-content/],
+    ['nothing to change', ['workspace', 'set', 'Shop'], 2, /give --name, --plan, --status, --route or --keep-content/],
     ['a value that is none', ['workspace', 'set', 'Shop', '--status', 'asleep'], 2, /Allowed choices/],
     [
       'a scope that is none',

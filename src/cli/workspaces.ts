@@ -61,6 +61,7 @@ export function workspaceCommands(program: Command, desk: Desk): void {
     .command('set')
     .description('change a workspace')
     .argument('<workspace>', 'its id or exact name')
+    .option('--name <name>', 'another name for the operators; what its members call it stays')
     .option('--plan <plan>', 'another plan')
     .addOption(new Option('--status <status>', 'block it, or let it send again').choices(['active', 'blocked']))
     .option(
@@ -74,7 +75,8 @@ export function workspaceCommands(program: Command, desk: Desk): void {
       ]),
     )
     .action((name: string, wish: WorkspaceChanges & { keepContent?: string }, command: Command) => {
-      if (Object.keys(wish).length === 0) command.error('error: give --plan, --status, --route or --keep-content')
+      if (Object.keys(wish).length === 0)
+        command.error('error: give --name, --plan, --status, --route or --keep-content')
       const { keepContent, ...rest } = wish
       return desk.withExisting(async (tools) => {
         const { id } = await findWorkspace(tools.db, tools.vault, name)

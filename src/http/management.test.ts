@@ -1498,6 +1498,11 @@ describe('operators', () => {
       (await operator.ask('PATCH', '/operator/workspaces/0199f1c2-0000-7000-8000-00000000dead', { body: {} }))
         .statusCode,
     ).toBe(404)
+    const name = `Renamed ${shop.workspaceId}`
+    expect((await change({ name })).json()).toMatchObject({ id: shop.workspaceId, name, plan: 'starter' })
+    const taken = (await operator.ask('POST', '/operator/workspaces', { body: { name: `${name} not` } })).json<object>()
+    const refused = await change({ name: (taken as { name: string }).name })
+    expect([refused.statusCode, refused.json()]).toMatchObject([409, { code: 'conflict', field: 'name' }])
     const log = await owner.ask('GET', '/audit')
     expect(log.body).toContain('workspace.changed')
     expect(log.body).not.toContain('secret-password')

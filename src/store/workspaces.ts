@@ -56,7 +56,8 @@ const update = sql(
   'update-workspace',
   `update workspaces
       set plan = coalesce($2, plan), status = coalesce($3, status), route_sealed = case when $4 then $5::bytea else route_sealed end,
-          keeps_content = coalesce($6, keeps_content)
+          keeps_content = coalesce($6, keeps_content), name = coalesce($7, name),
+          own_name = case when $7 is null then own_name else nullif(own_name, $7) end
     where id = $1 and removing_since is null
    returning id, name, own_name, status, plan, route_sealed, keeps_content, created_at, removing_since`,
 )
@@ -120,7 +121,7 @@ export const workspacesByName = (db: Db, name: string): Promise<WorkspaceRow[]> 
 export const listRoutes = (db: Db, most: number) =>
   db.rows<Pick<WorkspaceRow, 'id' | 'name'> & { readonly route_sealed: Buffer }>(routes, [most])
 
-/** What is left out stays, and so does all of one that is being removed; a route of null takes the installation's. */
+/** What is left out stays, and so does all of one that is being removed; a route of null takes the installation's. Fails as `isNameTaken` tells. */
 export async function updateWorkspace(
   db: Db,
   id: WorkspaceId,
@@ -129,12 +130,17 @@ export async function updateWorkspace(
     readonly status?: string | undefined
     readonly route?: Buffer | null
     readonly keepsContent?: boolean | undefined
+    readonly name?: string | undefined
   },
 ): Promise<WorkspaceRow | undefined> {
-  const { plan = null, status = null, route, keepsContent = null } = changes
-  const values = [id, plan, status, route !== undefined, route ?? null, keepsContent]
+  const { plan = null, status = null, route, keepsContent = null, name = null } = changes
+  const values = [id, plan, status, route !== undefined, route ?? null, keepsContent, name]
   return (await db.rows<WorkspaceRow>(update, values))[0]
 }
+
+/** True of an error that says that another workspace is named so. */
+export const isNameTaken = (error: unknown): boolean =>
+  error instanceof Error && (error as { constraint?: unknown }).constraint === 'workspaces_name_key'
 
 /** What its members may change: nobody else learns of their name, and they of no other. Undefined where there is no such workspace. */
 export async function changeOwnWorkspace(

@@ -123,6 +123,22 @@ describe('workspaces and plans', () => {
     expect(await found('Called four')).toBe(four.id)
   })
 
+  test('its operators rename it: to no name of another one, and the name of its members stays where it is another', async () => {
+    const [one, other] = [
+      await createWorkspace(db, vault, 'Named wrong', 'free'),
+      await createWorkspace(db, vault, 'Named right', 'free'),
+    ]
+    const rename = (name: string) => setWorkspace(db, vault, one.id, { name })
+    await expect(rename('Named right')).rejects.toThrow('already a workspace named "Named right"')
+    await expect(rename(other.id)).rejects.toThrow('named like an id')
+    await expect(rename(' ')).rejects.toThrow('1 to 200 characters')
+    await changeWorkspace(tools, by(one.id), { name: 'Ours' })
+    expect(await rename(' Named well ')).toEqual({ ...one, name: 'Named well', ownName: 'Ours' })
+    expect((await findWorkspace(db, vault, 'Named well')).id).toBe(one.id)
+    await expect(findWorkspace(db, vault, 'Named wrong')).rejects.toThrow('There is no workspace')
+    expect(await rename('Ours')).toEqual({ ...one, name: 'Ours' })
+  })
+
   test('a route is sealed, shown without its login, and taken away again', async () => {
     const url = 'smtp://user:p%40ss@relay.example:2525'
     const changed = await setWorkspace(db, vault, shop.id, { route: url })

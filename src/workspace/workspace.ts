@@ -1,4 +1,4 @@
-// The door: who may send. Workspaces and plans are made and changed here; domains, mailboxes, keys, suppressions and the reading of
+// The door: who may send. Workspaces are made and changed here; plans, domains, mailboxes, keys, suppressions and the reading of
 // messages stand beside it. Everything names its workspace; what cannot be done is a `Mistake`, one sentence.
 import { randomUUIDv7 } from 'node:crypto'
 import { sealedAs, type Vault } from '../base/secret.ts'
@@ -7,22 +7,19 @@ import type { WorkspaceId } from '../domain/message.ts'
 import type { Db } from '../store/database.ts'
 import { dropUnwantedContents } from '../store/housekeeping.ts'
 import {
-  deletePlan,
-  findPlan,
   insertWorkspace,
-  listPlanRows,
   listWorkspaces,
-  savePlan,
+  isNameTaken,
   updateWorkspace,
   workspaceById,
   workspacesByName,
-  workspacesOnPlan,
 } from '../store/workspaces.ts'
-import type { PlanRow, WorkspaceRow } from '../store/workspaces.ts'
+import type { WorkspaceRow } from '../store/workspaces.ts'
 import { pageWorkspaceRows } from '../store/views/operations.ts'
 import { audited } from './by.ts'
 import type { Page } from './management.ts'
 import { isUuid, Mistake, parseName } from './mistake.ts'
+import { requirePlan } from './plans.ts'
 
 export { audited } from './by.ts'
 export type { By } from './by.ts'
@@ -91,6 +88,8 @@ export { readHealth, readQueue } from './operators.ts'
 export { addPasskey, askForPasskey, beginPasskey, removePasskey, signInWithPasskey } from './passkeys.ts'
 export { makePeople } from './people.ts'
 export type { Browser, People, SignedIn } from './people.ts'
+export { listPlans, removePlanAsOperator, setPlan, setPlanAsOperator } from './plans.ts'
+export type { Plan, PlanChanges } from './plans.ts'
 export { makeAuthenticator } from './principals.ts'
 export type { Authenticator } from './principals.ts'
 export { createSmtpCredential, listSmtpCredentials, whoseCredential } from './smtp-credentials.ts'
@@ -130,36 +129,29 @@ export interface Workspace {
   readonly removingSince?: Date
 }
 
-/** Limits in messages; null: none. */
-export interface Plan {
-  readonly name: string
-  readonly apiSending: boolean
-  readonly hourly: number | null
-  readonly daily: number | null
-  readonly monthly: number | null
-  readonly upgradeUrl?: string
+function parseWorkspaceName(name: string): string {
+  const clean = parseName(name, 'workspace')
+  if (isUuid(clean)) throw new Mistake('A workspace cannot be named like an id.', { field: 'name' })
+  return clean
 }
 
-/** What is left out stays as it is, and is open in a new plan. */
-export interface PlanChanges {
-  readonly apiSending?: boolean
-  readonly hourly?: number | 'none'
-  readonly daily?: number | 'none'
-  readonly monthly?: number | 'none'
-  readonly upgradeUrl?: string
-}
+const nameTaken = (name: string): Mistake =>
+  new Mistake(`There is already a workspace named "${name}".`, { code: 'conflict', field: 'name' })
 
 export async function createWorkspace(db: Db, vault: Vault, name: string, plan: string): Promise<Workspace> {
-  const clean = parseName(name, 'workspace')
-  if (isUuid(clean)) throw new Mistake('A workspace cannot be named like an id.')
+  const clean = parseWorkspaceName(name)
   await requirePlan(db, plan)
   const row = await insertWorkspace(db, randomUUIDv7(), clean, plan)
   if (row === undefined) {
     const isGoing = (await workspacesByName(db, clean))[0]?.removing_since != null
-    const words = isGoing
-      ? `The workspace that is named "${clean}" is being removed: the name is free when that has ended.`
-      : `There is already a workspace named "${clean}".`
-    throw new Mistake(words, { code: 'conflict', field: 'name' })
+    if (!isGoing) throw nameTaken(clean)
+    throw new Mistake(
+      `The workspace that is named "${clean}" is being removed: the name is free when that has ended.`,
+      {
+        code: 'conflict',
+        field: 'name',
+      },
+    )
   }
   return presentWorkspace(vault, row)
 }
@@ -195,6 +187,8 @@ export async function findAnyWorkspace(db: Db, vault: Vault, idOrName: string): 
 }
 
 export interface WorkspaceChanges {
+  /** The operators'. */
+  readonly name?: string
   readonly plan?: string
   readonly status?: 'active' | 'blocked'
   readonly route?: string
@@ -211,10 +205,14 @@ export async function setWorkspace(
 ): Promise<Workspace> {
   if (changes.plan !== undefined) await requirePlan(db, changes.plan)
   const route = changes.route === undefined ? undefined : sealRoute(vault, id, changes.route)
+  const name = changes.name === undefined ? undefined : parseWorkspaceName(changes.name)
   const { plan, status, keepsContent } = changes
   // What has been dropped so far, perhaps only by name, does not come back with the switch.
   if (keepsContent === true) await dropUnwantedContents(db)
-  const row = await updateWorkspace(db, id, { plan, status, keepsContent, ...(route !== undefined && { route }) })
+  const wanted = { name, plan, status, keepsContent, ...(route !== undefined && { route }) }
+  const row = await updateWorkspace(db, id, wanted).catch((error: unknown) => {
+    throw name !== undefined && isNameTaken(error) ? nameTaken(name) : error
+  })
   if (row === undefined)
     throw new Mistake(`There is no workspace ${id}, or it is being removed.`, { code: 'not_found' })
   return presentWorkspace(vault, row)
@@ -228,57 +226,6 @@ function sealRoute(vault: Vault, id: WorkspaceId, route: string): Buffer | null 
     throw new Mistake(`The route ${(error as Error).message}, or default for the installation's.`, { field: 'route' })
   }
   return vault.seal(route, sealedAs.route(id))
-}
-
-export async function setPlan(db: Db, name: string, changes: PlanChanges, mustBeNew = false): Promise<Plan> {
-  const limit = (value: number | 'none' | undefined): number | null => (value === 'none' ? -1 : (value ?? null))
-  const url = changes.upgradeUrl
-  if (url !== undefined && url !== '' && !/^(?:\/(?!\/)|https?:\/\/)[^\s]*$/.test(url))
-    throw new Mistake('The upgrade URL must begin with http://, https:// or a slash; an empty one takes it away.', {
-      field: 'upgradeUrl',
-    })
-  const row = {
-    name: parseName(name, 'plan'),
-    hourly: limit(changes.hourly),
-    daily: limit(changes.daily),
-    monthly: limit(changes.monthly),
-    upgrade_url: url ?? null,
-  }
-  const saved = await savePlan(db, { ...row, api_sending: changes.apiSending ?? null }, mustBeNew)
-  if (saved === undefined)
-    throw new Mistake(`There is a plan "${row.name}" already.`, { code: 'conflict', field: 'name' })
-  return presentPlan(saved)
-}
-
-/** For a plan that nothing has. */
-export function removePlanAsOperator({ db }: { readonly db: Db }, actor: string, name: string): Promise<void> {
-  return audited(
-    db,
-    { actor },
-    'plan.removed',
-    async (tx) => {
-      await requirePlan(tx, name)
-      if (name === plainPlan)
-        throw new Mistake(`The plan "${name}" stays: a new workspace has it where no other is named.`, {
-          code: 'conflict',
-        })
-      const users = await workspacesOnPlan(tx, name)
-      if (users.length > 0 || !(await deletePlan(tx, name)))
-        throw new Mistake(whoHas(name, users), { code: 'conflict' })
-    },
-    () => ({ target: name }),
-  )
-}
-
-const namesShown = 10
-function whoHas(plan: string, names: readonly string[]): string {
-  const shown = names.slice(0, namesShown).map((name) => `"${name}"`)
-  const more = names.length > namesShown ? ` and ${names.length - namesShown} more` : ''
-  return `The plan "${plan}" stays, for ${names.length === 1 ? 'a workspace has' : `${names.length} workspaces have`} it: ${shown.join(', ')}${more}. \`posthorn workspace set ... --plan\` gives them another.`
-}
-
-export async function listPlans(db: Db): Promise<Plan[]> {
-  return (await listPlanRows(db)).map(presentPlan)
 }
 
 // What operators do, at the keyboard and in the dashboard: the same acts, each with its audit row.
@@ -330,30 +277,6 @@ export function changeWorkspaceAsOperator(
   )
 }
 
-export function setPlanAsOperator(
-  { db }: { readonly db: Db },
-  actor: string,
-  name: string,
-  changes: PlanChanges,
-  mustBeNew = false,
-): Promise<Plan> {
-  return audited(
-    db,
-    { actor },
-    'plan.changed',
-    (tx) => setPlan(tx, name, changes, mustBeNew),
-    () => ({ target: name, facts: changes }),
-  )
-}
-
-/** Of migration 0001; first workspaces have it, too. */
-const plainPlan = 'unlimited'
-
-async function requirePlan(db: Db, name: string): Promise<void> {
-  if ((await findPlan(db, name)) === undefined)
-    throw new Mistake(`There is no plan "${name}"; \`posthorn plan list\` shows them all.`, { field: 'plan' })
-}
-
 function presentWorkspace(vault: Vault, row: WorkspaceRow): Workspace {
   const {
     id,
@@ -386,8 +309,4 @@ function describeRoute(text: string): string {
   const where =
     route.kind === 'relay' ? `${route.implicitTls ? 'smtps' : 'smtp'}://${route.host}:${route.port}` : route.kind
   return route.tlsRequired === true ? `${where}?tls=required` : where
-}
-
-function presentPlan({ name, api_sending: apiSending, hourly, daily, monthly, upgrade_url: url }: PlanRow): Plan {
-  return { name, apiSending, hourly, daily, monthly, ...(url !== null && { upgradeUrl: url }) }
 }

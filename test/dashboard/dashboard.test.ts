@@ -160,6 +160,30 @@ describe('programs', () => {
       .waitFor()
   })
 
+  test('that a revoked key has made are named, because they still work', async () => {
+    const scopes = ['keys.write', 'mail.send'].flatMap((scope) => ['--scope', scope])
+    const { key } = await posthorn.cli<{ key: string }>('key', 'create', shop.id, '--name', 'leaked', ...scopes)
+    const made = await fetch(`${posthorn.url}/api/v1/keys`, {
+      method: 'POST',
+      headers: { ...bearer(key), 'content-type': 'application/json' },
+      body: JSON.stringify({ name: 'its child', scopes: ['mail.send'] }),
+    })
+    expect(made.status).toBe(201)
+    await page.reload()
+    await press('Revoke leaked')
+    await dialog().getByRole('button', { name: 'Revoke' }).click()
+    await dialog().getByText('“leaked” is revoked; what it has made is not').waitFor()
+    expect(await dialog().getByRole('listitem').allTextContents()).toEqual(['its child API key'])
+    await press('Done')
+    await press('Revoke its child')
+    await dialog().getByRole('button', { name: 'Revoke' }).click()
+    await page
+      .getByRole('row', { name: /its child/ })
+      .getByText('Revoked')
+      .waitFor()
+    expect(await dialog().count()).toBe(0)
+  })
+
   test('get an SMTP login, and the shown line sends with it', async () => {
     await press('Create a credential')
     await dialog().getByLabel('Name').fill('old printer')

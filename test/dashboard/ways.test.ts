@@ -192,6 +192,22 @@ describe('a workspace', () => {
     const plan = operator.getByRole('dialog').getByLabel('Plan')
     await expect.poll(() => plan.locator('option').count(), polled).toBeGreaterThan(1)
     expect(await plan.inputValue()).toBe('unlimited')
+    await operator.keyboard.press('Escape')
+    // It is renamed, and says what its members call it.
+    await visit.posthorn.query(`update workspaces set own_name = 'Our bakery' where name = 'Bakery'`, [])
+    await press(operator, 'Change Bakery')
+    await operator.getByRole('dialog').getByLabel('Name').fill('Bakery in Bern')
+    await operator.getByRole('dialog').getByRole('button', { name: 'Save' }).click()
+    await operator.getByRole('cell', { name: 'Bakery in Bern its members say “Our bakery”' }).waitFor()
+    // One that is being removed takes no changes.
+    await visit.posthorn.query(
+      `update workspaces set status = 'blocked', removing_since = now() where name = 'Many 1'`,
+      [],
+    )
+    await operator.getByLabel('Search').fill('Many 1')
+    const going = operator.getByRole('row').filter({ hasText: 'Being removed' })
+    await going.waitFor()
+    expect(await going.getByRole('button', { name: 'Change' }).count()).toBe(0)
   })
 })
 

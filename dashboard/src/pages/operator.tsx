@@ -55,8 +55,21 @@ export function OperatorWorkspaces() {
             <Empty icon={Building2} title={text.trim() === '' ? 'There is no workspace yet.' : 'Nothing was found.'} />
           }
           columns={[
-            { head: 'Name', cell: ({ name }) => <span className="font-medium">{name}</span> },
-            { head: 'State', cell: ({ status }) => <StateBadge state={status} /> },
+            {
+              head: 'Name',
+              cell: ({ name, ownName }) => (
+                <>
+                  <span className="font-medium">{name}</span>
+                  {ownName !== undefined && <div className="text-xs text-soft">its members say “{ownName}”</div>}
+                </>
+              ),
+            },
+            {
+              head: 'State',
+              cell: ({ status, removingSince }) => (
+                <StateBadge state={removingSince === undefined ? status : 'removing'} />
+              ),
+            },
             { head: 'Plan', cell: ({ plan }) => plan },
             {
               head: 'Route',
@@ -67,11 +80,12 @@ export function OperatorWorkspaces() {
             {
               head: '',
               align: 'right',
-              cell: (workspace) => (
-                <Button look="quiet" onClick={() => setChanging(workspace)}>
-                  Change<span className="sr-only"> {workspace.name}</span>
-                </Button>
-              ),
+              cell: (workspace) =>
+                workspace.removingSince === undefined && (
+                  <Button look="quiet" onClick={() => setChanging(workspace)}>
+                    Change<span className="sr-only"> {workspace.name}</span>
+                  </Button>
+                ),
             },
           ]}
         />
@@ -121,7 +135,7 @@ function MakeWorkspace({ done }: { readonly done: () => void }) {
 function ChangeWorkspace({ workspace, done }: { readonly workspace: OperatorWorkspace; readonly done: () => void }) {
   const plans = usePlans()
   const change = useChange(
-    (given: { plan: string; status: string; route?: string }) =>
+    (given: Partial<Record<'name' | 'plan' | 'status' | 'route', string>>) =>
       ask('PATCH', `/api/v1/operator/workspaces/${workspace.id}`, given),
     ['operator-workspaces', 'session'],
     done,
@@ -131,13 +145,35 @@ function ChangeWorkspace({ workspace, done }: { readonly workspace: OperatorWork
       <DialogForm
         action="Save"
         by={change}
-        fields={['plan', 'route']}
+        fields={['name', 'plan', 'route']}
         close={done}
         onSubmit={(form) => {
           const route = textIn(form, 'route').trim()
-          change.mutate({ plan: textIn(form, 'plan'), status: textIn(form, 'status'), ...(route !== '' && { route }) })
+          const given = {
+            name: textIn(form, 'name').trim(),
+            plan: textIn(form, 'plan'),
+            status: textIn(form, 'status'),
+          }
+          // The log of the workspace says what was changed, not what stayed.
+          const changed = Object.entries(given).filter(
+            ([field, value]) => value !== workspace[field as keyof typeof given],
+          )
+          change.mutate({ ...Object.fromEntries(changed), ...(route !== '' && { route }) })
         }}
       >
+        <TextField
+          label="Name"
+          name="name"
+          required
+          maxLength={200}
+          defaultValue={workspace.name}
+          hint={
+            workspace.ownName === undefined
+              ? 'Unlike any other. Its members see it, until they choose another for themselves.'
+              : `Unlike any other, for operators. Its members say “${workspace.ownName}”.`
+          }
+          mistake={mistakeIn(change.error, 'name')}
+        />
         <Choice
           key={String(plans.isSuccess)}
           label="Plan"

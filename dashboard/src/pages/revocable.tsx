@@ -2,9 +2,10 @@
 import { useState, type ReactNode } from 'react'
 import { ask, useChange } from '../api.ts'
 import { useMay } from '../session.tsx'
+import type { ApiKeyRevoked } from '../shapes.ts'
 import { StateBadge } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
-import { Confirm } from '../ui/dialog.tsx'
+import { Confirm, Dialog, DialogActions } from '../ui/dialog.tsx'
 import type { Column } from '../ui/table.tsx'
 import { Time } from '../ui/time.tsx'
 
@@ -23,11 +24,15 @@ export function useRevoking<Item extends Revocable>(
   consequence: string,
 ): { readonly columns: readonly Column<Item>[]; readonly question: ReactNode } {
   const [revoking, setRevoking] = useState<Item>()
+  const [outlived, setOutlived] = useState<Outlived>()
   const mayWrite = useMay(`${list}.write`)
   const revoke = useChange(
-    ({ id }: Item) => ask('DELETE', `/api/v1/${list}/${id}`),
+    ({ id }: Item) => ask<Outlived>('DELETE', `/api/v1/${list}/${id}`),
     [list],
-    () => setRevoking(undefined),
+    (answer) => {
+      setRevoking(undefined)
+      if (answer.stillValid !== undefined) setOutlived(answer)
+    },
   )
   return {
     columns: [
@@ -57,16 +62,47 @@ export function useRevoking<Item extends Revocable>(
       },
     ],
     question: (
-      <Confirm
-        title={`Revoke “${revoking?.name ?? ''}”?`}
-        action="Revoke"
-        of={revoking}
-        close={() => setRevoking(undefined)}
-        by={revoke}
-        onConfirm={revoke.mutate}
-      >
-        {consequence} It cannot be taken back.
-      </Confirm>
+      <>
+        <Confirm
+          title={`Revoke “${revoking?.name ?? ''}”?`}
+          action="Revoke"
+          of={revoking}
+          close={() => setRevoking(undefined)}
+          by={revoke}
+          onConfirm={revoke.mutate}
+        >
+          {consequence} It cannot be taken back.
+        </Confirm>
+        {outlived !== undefined && <StillValid of={outlived} done={() => setOutlived(undefined)} />}
+      </>
     ),
   }
+}
+
+/** What was revoked, and what it had made. */
+type Outlived = Pick<ApiKeyRevoked, 'name' | 'stillValid'>
+
+function StillValid({ of: { name, stillValid = [] }, done }: { readonly of: Outlived; readonly done: () => void }) {
+  return (
+    <Dialog
+      title={`“${name}” is revoked; what it has made is not`}
+      description="These were made with it, or with what it had made, and still work. If it leaked, revoke them, too."
+      open
+      onOpenChange={done}
+    >
+      <ul className="grid gap-1 text-sm">
+        {stillValid.map((made) => (
+          <li key={made.id}>
+            <span className="font-medium">{made.name}</span>{' '}
+            <span className="text-soft">{made.kind === 'key' ? 'API key' : 'SMTP credential'}</span>
+          </li>
+        ))}
+      </ul>
+      <DialogActions>
+        <Button look="primary" onClick={done}>
+          Done
+        </Button>
+      </DialogActions>
+    </Dialog>
+  )
 }

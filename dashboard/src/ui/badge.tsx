@@ -12,6 +12,7 @@ import {
   Minus,
   RotateCw,
   Send,
+  Trash2,
   TriangleAlert,
   X,
   type LucideIcon,
@@ -72,6 +73,12 @@ export const states = {
   },
   disabled: { tone: 'idle', icon: Ban, word: 'Disabled', meaning: 'Not in use.' },
   blocked: { tone: 'bad', icon: Ban, word: 'Blocked', meaning: 'May not send.' },
+  removing: {
+    tone: 'bad',
+    icon: Trash2,
+    word: 'Being removed',
+    meaning: 'Blocked for good, and gone when that has ended.',
+  },
   verified: { tone: 'good', icon: Check, word: 'Verified', meaning: 'Its records are right.' },
   degraded: {
     tone: 'warn',

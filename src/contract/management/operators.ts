@@ -18,6 +18,9 @@ export const OperatorWorkspace = Type.Object(
     ),
     keepsContent: Type.Boolean({ description: 'Content is kept for a while after a message is final.' }),
     createdAt: time('When it was made.'),
+    removingSince: Type.Optional(
+      time('It is being removed since then: blocked for good, and gone when that has ended.'),
+    ),
   },
   { description: 'A workspace as operators see it.' },
 )
@@ -95,8 +98,9 @@ export const operators = {
     operationId: 'updateWorkspaceAsOperator',
     tag,
     access,
-    summary: 'Change plan, route or status of a workspace',
+    summary: 'Change name, plan, route or status of a workspace',
     body: closed({
+      name: Type.Optional(name("Another name, unlike any other, for the operators: its members' own stays.")),
       plan: Type.Optional(name('The name of another plan.')),
       status: Type.Optional(oneOf(['active', 'blocked'], 'Block it, or let it send again.')),
       route: Type.Optional(
@@ -104,6 +108,7 @@ export const operators = {
       ),
     }),
     ok: [200, 'The workspace.', OperatorWorkspace],
+    may: { 409: 'The name is taken (`conflict`).' },
   }),
   listPlans: managed({
     method: 'get',

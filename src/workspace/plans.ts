@@ -1,0 +1,103 @@
+// Plans: how much a workspace may send.
+import type { Db } from '../store/database.ts'
+import { deletePlan, findPlan, listPlanRows, savePlan, workspacesOnPlan, type PlanRow } from '../store/workspaces.ts'
+import { audited } from './by.ts'
+import { Mistake, parseName } from './mistake.ts'
+
+/** Limits in messages; null: none. */
+export interface Plan {
+  readonly name: string
+  readonly apiSending: boolean
+  readonly hourly: number | null
+  readonly daily: number | null
+  readonly monthly: number | null
+  readonly upgradeUrl?: string
+}
+
+/** What is left out stays as it is, and is open in a new plan. */
+export interface PlanChanges {
+  readonly apiSending?: boolean
+  readonly hourly?: number | 'none'
+  readonly daily?: number | 'none'
+  readonly monthly?: number | 'none'
+  readonly upgradeUrl?: string
+}
+
+/** Of migration 0001; first workspaces have it, too. */
+const plainPlan = 'unlimited'
+
+export async function requirePlan(db: Db, name: string): Promise<void> {
+  if ((await findPlan(db, name)) === undefined)
+    throw new Mistake(`There is no plan "${name}"; \`posthorn plan list\` shows them all.`, { field: 'plan' })
+}
+
+export async function setPlan(db: Db, name: string, changes: PlanChanges, mustBeNew = false): Promise<Plan> {
+  const limit = (value: number | 'none' | undefined): number | null => (value === 'none' ? -1 : (value ?? null))
+  const url = changes.upgradeUrl
+  if (url !== undefined && url !== '' && !/^(?:\/(?!\/)|https?:\/\/)[^\s]*$/.test(url))
+    throw new Mistake('The upgrade URL must begin with http://, https:// or a slash; an empty one takes it away.', {
+      field: 'upgradeUrl',
+    })
+  const row = {
+    name: parseName(name, 'plan'),
+    hourly: limit(changes.hourly),
+    daily: limit(changes.daily),
+    monthly: limit(changes.monthly),
+    upgrade_url: url ?? null,
+  }
+  const saved = await savePlan(db, { ...row, api_sending: changes.apiSending ?? null }, mustBeNew)
+  if (saved === undefined)
+    throw new Mistake(`There is a plan "${row.name}" already.`, { code: 'conflict', field: 'name' })
+  return presentPlan(saved)
+}
+
+export function setPlanAsOperator(
+  { db }: { readonly db: Db },
+  actor: string,
+  name: string,
+  changes: PlanChanges,
+  mustBeNew = false,
+): Promise<Plan> {
+  return audited(
+    db,
+    { actor },
+    'plan.changed',
+    (tx) => setPlan(tx, name, changes, mustBeNew),
+    () => ({ target: name, facts: changes }),
+  )
+}
+
+/** For a plan that nothing has. */
+export function removePlanAsOperator({ db }: { readonly db: Db }, actor: string, name: string): Promise<void> {
+  return audited(
+    db,
+    { actor },
+    'plan.removed',
+    async (tx) => {
+      await requirePlan(tx, name)
+      if (name === plainPlan)
+        throw new Mistake(`The plan "${name}" stays: a new workspace has it where no other is named.`, {
+          code: 'conflict',
+        })
+      const users = await workspacesOnPlan(tx, name)
+      if (users.length > 0 || !(await deletePlan(tx, name)))
+        throw new Mistake(whoHas(name, users), { code: 'conflict' })
+    },
+    () => ({ target: name }),
+  )
+}
+
+const namesShown = 10
+function whoHas(plan: string, names: readonly string[]): string {
+  const shown = names.slice(0, namesShown).map((name) => `"${name}"`)
+  const more = names.length > namesShown ? ` and ${names.length - namesShown} more` : ''
+  return `The plan "${plan}" stays, for ${names.length === 1 ? 'a workspace has' : `${names.length} workspaces have`} it: ${shown.join(', ')}${more}. \`posthorn workspace set ... --plan\` gives them another.`
+}
+
+export async function listPlans(db: Db): Promise<Plan[]> {
+  return (await listPlanRows(db)).map(presentPlan)
+}
+
+function presentPlan({ name, api_sending: apiSending, hourly, daily, monthly, upgrade_url: url }: PlanRow): Plan {
+  return { name, apiSending, hourly, daily, monthly, ...(url !== null && { upgradeUrl: url }) }
+}
