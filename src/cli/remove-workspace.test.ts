@@ -69,6 +69,12 @@ test('it is told first what would go; with --yes it goes, and its name is free',
     rows: expect.any(Number) as number,
   })
   expect(await workspaces()).toEqual(['other'])
+  // The same command again, as one is told to give it, finds nobody else: not even who calls theirs the same.
+  await world.db.run(`update workspaces set own_name = 'shop' where name = 'other'`)
+  const again = await posthorn('workspace', 'remove', 'shop', '--yes')
+  expect(again).toMatchObject({ status: 1, err: expect.stringContaining('but its members call "other" (') as string })
+  expect(await workspaces()).toEqual(['other'])
+  await world.db.run(`update workspaces set own_name = null`)
   expect(await posthorn('workspace', 'remove', 'shop', '--yes')).toMatchObject({
     status: 1,
     err: 'posthorn: There is no workspace "shop"; `posthorn workspace list` shows them all.\n',

@@ -483,7 +483,7 @@ export function deliverer(
   const makeWay = async (): Promise<void> => {
     const silentSince = performance.now() - limits.contentPatienceMs / tools.timeScale
     for (const room of [contentRoom, convertedRoom])
-      for (const flight of room.inTheWay(silentSince)) if (!flight.armAsked) giveWay(flight)
+      for (const flight of room.inTheWay(silentSince, ({ armAsked }) => !armAsked)) giveWay(flight)
     const surplus = new Map(slots.surplus())
     if (surplus.size === 0) return
     for (const flight of [...flights.values()].toReversed()) {

@@ -12,8 +12,8 @@ export interface Guest {
 export interface Room<G extends Guest = Guest> {
   /** Resolves when there is room, or when the signal is aborted; the answer gives the room back. Never rejects. */
   enter(guest: G, bytes: number, signal: AbortSignal): Promise<() => void>
-  /** Those inside who were not heard of since, the longest silent first: as many as hold what others wait for. */
-  inTheWay(since: number): readonly G[]
+  /** Of those inside who may leave, who were not heard of since, the longest silent first: as many as hold what others wait for. */
+  inTheWay(since: number, mayLeave: (guest: G) => boolean): readonly G[]
 }
 
 const asLongAsItTakes = 2 ** 31 - 1
@@ -39,10 +39,11 @@ export function makeRoom<G extends Guest>(bytesMax: number, shareBytesMax: numbe
         room.give(guest.owner, bytes)
       }
     },
-    inTheWay: (since) => {
+    inTheWay: (since, mayLeave) => {
       if (room.waiting === 0) return []
       const wanted = new Map(room.wanted)
-      const silent = [...inside].filter(([{ heardAt }]) => heardAt < since)
+      // Before they are counted: one that stays, as behind its dot, would stand for others that could go.
+      const silent = [...inside].filter(([guest]) => guest.heardAt < since && mayLeave(guest))
       return silent
         .sort(([one], [other]) => one.heardAt - other.heardAt)
         .flatMap(([guest, bytes]) => {

@@ -104,6 +104,21 @@ test('of many destinations with one message each at a silent provider the younge
   expect(new Set(surplus.values())).toEqual(new Set([1]))
 })
 
+test('who is alone at its provider has the time of a slow greeting, however many say nothing', () => {
+  const { clock, slots, launch } = slotsAt()
+  const launched = (name: string) => {
+    launch(name, 1)
+    slots.heading(name, `host of ${name}`)
+  }
+  for (let each = 0; each < limits.stalledSlotsMax + 5; each++) launched(`silent${each}`)
+  clock.now = limits.contentPatienceMs - 1
+  expect(slots.surplus().size).toBe(0)
+  launched('slow to greet')
+  clock.now += limits.stalledAfterMs + 1
+  expect([...slots.surplus().keys()]).toHaveLength(6)
+  expect(slots.surplus().has('slow to greet')).toBe(false)
+})
+
 test('a silent provider keeps what it has, and all its destinations together get a few now and then while that is little', () => {
   const { clock, slots, launch, land } = slotsAt()
   const some = (from: number, many: number) => {

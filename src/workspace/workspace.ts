@@ -160,7 +160,7 @@ export async function listAllWorkspaces(db: Db, vault: Vault): Promise<Workspace
   return (await listWorkspaces(db)).map((row) => presentWorkspace(vault, row))
 }
 
-/** By its id, or its exact name: the operators', or what its members alone call theirs. One that is being removed takes no changes, and shows nothing. */
+/** By its id, or the exact name that operators gave it. One that is being removed takes no changes, and shows nothing. */
 export async function findWorkspace(db: Db, vault: Vault, idOrName: string): Promise<Workspace> {
   const found = await findAnyWorkspace(db, vault, idOrName)
   if (found.removingSince !== undefined)
@@ -173,16 +173,17 @@ export async function findWorkspace(db: Db, vault: Vault, idOrName: string): Pro
 
 /** Also one that is being removed. */
 export async function findAnyWorkspace(db: Db, vault: Vault, idOrName: string): Promise<Workspace> {
-  const [row, ...others] = await (isUuid(idOrName)
-    ? workspaceById(db, idOrName).then((found) => [found])
+  const rows = await (isUuid(idOrName)
+    ? workspaceById(db, idOrName).then((found) => (found === undefined ? [] : [found]))
     : workspacesByName(db, idOrName))
-  // The operators' name before those that members choose: nobody comes between an operator and a workspace by calling theirs the same.
-  if (row !== undefined && row.name !== idOrName && others.length > 0)
-    throw new Mistake(
-      `Members of several workspaces call theirs "${idOrName}"; give its id: \`posthorn workspace list\`.`,
-    )
+  const [row] = rows
   if (row === undefined)
     throw new Mistake(`There is no workspace "${idOrName}"; \`posthorn workspace list\` shows them all.`)
+  // What members choose is shown, never acted on: a command given again for a workspace that is gone must not find somebody else's.
+  if (!isUuid(idOrName) && row.name !== idOrName)
+    throw new Mistake(
+      `There is no workspace "${idOrName}", but its members call ${rows.map(({ id, name }) => `"${name}" (${id})`).join(', ')} so; give its id if you mean it.`,
+    )
   return presentWorkspace(vault, row)
 }
 
