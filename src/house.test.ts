@@ -1,6 +1,6 @@
 // Who may lean on whom. If this test stops you, either the code is in the wrong room or the table is wrong: both are worth a
 // thought. ARCHITECTURE.md says what each room is for.
-import { globSync, readFileSync } from 'node:fs'
+import { existsSync, globSync, readFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from 'vitest'
@@ -208,6 +208,29 @@ describe('the house', () => {
     expect(Object.keys(mayBeLong).filter((file) => !code.has(file))).toEqual([])
   })
 })
+
+describe('docs/failure-matrix.md', () => {
+  test('the tests that it names are there', () => {
+    const rows = readFileSync(join(root, 'docs/failure-matrix.md'), 'utf8').split('\n')
+    // A row ends with files, and behind each the words that find its tests.
+    const named = rows.flatMap((row) => {
+      let text = ''
+      return [...(row.split('|').at(-2) ?? '').matchAll(/`([^`]+\.test\.ts)`|"([^"]+)"/g)].flatMap(
+        ([, file, words]) => {
+          if (file !== undefined) text = textOf(file.startsWith('test/') ? file : `src/${file}`)
+          return { what: file ?? words, isThere: file === undefined ? text.includes(words ?? '') : text !== '' }
+        },
+      )
+    })
+    expect(named.length).toBeGreaterThan(50)
+    expect(named.filter(({ isThere }) => !isThere)).toEqual([])
+  })
+})
+
+/** Empty where there is no such file. */
+function textOf(file: string): string {
+  return existsSync(join(root, file)) ? readFileSync(join(root, file), 'utf8') : ''
+}
 
 function filesWith(pattern: RegExp): string[] {
   return [...code].filter(([, text]) => pattern.test(text)).map(([file]) => file)
