@@ -31,7 +31,10 @@ const refused: string[] = []
 const noted: string[] = []
 /** By whom, and in which words. */
 const told: string[] = []
-const log: Log = { ...silentLog, refused: ({ code }) => void refused.push(String(code)) }
+const log: Log = {
+  ...silentLog,
+  refused: ({ code, client }) => void refused.push([code, client].filter(Boolean).join(' from ')),
+}
 const cleanups: (() => unknown)[] = []
 beforeAll(async () => {
   world = await storeWorld()
@@ -155,7 +158,9 @@ describe('guessing a password', () => {
       'its owner 235 2.7.0',
       'its owner, where it was guessed 235 2.7.0',
     ])
-    expect(refused).toEqual(Array.from({ length: many + 2 }, () => 'invalid_api_key'))
+    // The log says whence: who looks for a program whose login fails has nothing else.
+    const from = [...addresses(many), '127.0.2.1', '127.0.2.3'].map((address) => `invalid_api_key from ${address}`)
+    expect(refused.toSorted()).toEqual(from.toSorted())
   })
 
   test('from one address is slowed whatever it guesses, also names that do not exist; other addresses are not', async () => {

@@ -90,7 +90,8 @@ class SubmissionPolicy implements Policy {
   async auth(user: string, password: string): Promise<Reply> {
     const submitter = await this.#tools.doors.login(user, password)
     if (submitter === undefined) {
-      this.#tools.log.refused({ source: 'smtp', code: 'invalid_api_key' })
+      // Whence it came: operators look for the program whose login fails, and ban who guesses. Never the name, which may be a password in the wrong field.
+      this.#tools.log.refused({ source: 'smtp', code: 'invalid_api_key', client: this.#address })
       await this.#tools.guesses.slow(this.#address, `user ${user}`)
       return replies.authRefused
     }
