@@ -736,6 +736,8 @@ export const limits = {
   /** Without an answer for so long, a destination counts as stalled. */
   stalledAfterMs: 1_000,
   stalledSlotsMax: 500,
+  /** So long a message that is the only one at its provider is slow, and not stalled: many hosts greet late. */
+  slowGreetingMs: 15_000,
   /** How long a message that gave its slot back waits. */
   gaveWayMs: 10_000,
   slotsLookMs: 250,

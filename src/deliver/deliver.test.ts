@@ -134,6 +134,9 @@ async function senderOf(route?: Route & { readonly kind: 'relay' }): Promise<Sen
   return sender
 }
 
+/** The route of a workspace that has its own. */
+const ownRelay = (peer: { readonly port: number }) => relay(peer) as Route & { readonly kind: 'relay' }
+
 let count = 0
 async function submit(
   sender: Sender,
@@ -152,6 +155,13 @@ async function submit(
 }
 const one = async (sender: Sender, local: string, fields: Record<string, unknown> = {}): Promise<MessageId> =>
   (await submit(sender, local, fields))[0] as MessageId
+
+/** With a file that is as large as is said, and holds an octet. */
+function withFile(sender: Sender, size: number, fields: Record<string, unknown> = {}): Promise<MessageId> {
+  const blob = world.nextId()
+  const files = [{ position: 0, filename: 'a.bin', content_type: 'application/octet-stream', size, blob }]
+  return one(sender, 'ok', { files, chunks: [{ blob, bytes: 'YQ==' }], ...fields })
+}
 
 const statusOf = (id: MessageId) => world.value<string>('select status from messages where id = $1', [id])
 /** Looks again and again until it is so. */
@@ -331,15 +341,7 @@ describe('a message', () => {
 
   test('with attachments is not held up by those for hosts that say nothing: their content gives way, without a try', async () => {
     const stalled = await peerOf({ greeting: silence })
-    const crowds = [
-      await senderOf(relay(stalled) as Route & { kind: 'relay' }),
-      await senderOf(relay(stalled) as Route & { kind: 'relay' }),
-    ]
-    const withFile = (sender: Sender, size: number, more = {}) => {
-      const blob = world.nextId()
-      const files = [{ position: 0, filename: 'a.bin', content_type: 'application/octet-stream', size, blob }]
-      return one(sender, 'ok', { files, chunks: [{ blob, bytes: 'YQ==' }], ...more })
-    }
+    const crowds = [await senderOf(ownRelay(stalled)), await senderOf(ownRelay(stalled))]
     const large = limits.contentInFlightBytesMax / 2
     const silent = [
       await withFile(crowds[0] as Sender, large, { destination: 'stalled0.example' }),
@@ -359,9 +361,46 @@ describe('a message', () => {
     expect(stalled.dots).toBe(0)
   })
 
+  test('with attachments is not held up by one that waits for the reply to its dot: it stays, and another gives way', async () => {
+    const [atDot, atGreeting] = [await peerOf({ dot: silence }), await peerOf({ greeting: silence })]
+    const [patient, silent] = [await senderOf(ownRelay(atDot)), await senderOf(ownRelay(atGreeting))]
+    const large = limits.contentInFlightBytesMax / 2
+    const stays = await withFile(patient, large, { destination: 'dot.example' })
+    await started()
+    await eventually(
+      () => atDot.dots,
+      (many) => many === 1,
+    )
+    await withFile(silent, large, { destination: 'greeting.example' })
+    await eventually(
+      () => atGreeting.connections,
+      (many) => many >= 1,
+    )
+    await becomes(await withFile(await senderOf(), 10_000_000), 'sent')
+    expect([await types(stays), atDot.dots, atGreeting.dots]).toEqual([['queued', 'sending'], 1, 0])
+    // A stop would wait for the reply.
+    for (const socket of atDot.sockets) socket.destroy()
+  })
+
+  test('for a host that greets late gets through beside more that are silent than may be in flight', async () => {
+    const slowly = (text: string) => (socket: Socket) =>
+      void globalThis.setTimeout(() => socket.write(text), 2 * limits.stalledAfterMs)
+    const [silent, slow] = [
+      await peerOf({ greeting: silence }),
+      await peerOf({ greeting: slowly('220 slow.test\r\n') }),
+    ]
+    const service = await started({ timeScale: 1 })
+    for (let n = 0; n <= limits.stalledSlotsMax; n++)
+      await one(await senderOf(ownRelay(silent)), 'ok', { destination: `silent${n}.example` })
+    const id = await one(await senderOf(ownRelay(slow)), 'ok')
+    await becomes(id, 'sent')
+    expect(await types(id)).toEqual(['queued', 'sending', 'sent'])
+    expect(service.inFlight).toBeGreaterThanOrEqual(limits.stalledSlotsMax)
+  })
+
   test('goes over its workspace’s own route', async () => {
     const peer = await peerOf()
-    const sender = await senderOf(relay(peer) as Route & { kind: 'relay' })
+    const sender = await senderOf(ownRelay(peer))
     const id = await one(sender, 'ok')
     await started()
     await becomes(id, 'sent')
@@ -408,7 +447,7 @@ describe('turns', () => {
 
   test('2,000 messages for a receiver that says nothing do not delay another workspace', async () => {
     const stalled = await peerOf({ greeting: silence })
-    const crowd = await senderOf(relay(stalled) as Route & { kind: 'relay' })
+    const crowd = await senderOf(ownRelay(stalled))
     const other = await senderOf()
     await submit(crowd, 'ok', { destination: 'stalled.example' }, 2_000)
     const service = await started({ timeScale: 1 })
@@ -429,11 +468,7 @@ describe('turns', () => {
 
   test('while half of all destinations stall, one message of another workspace does not wait for them', async () => {
     const stalled = await peerOf({ greeting: silence })
-    const [crowd, crowdToo, other] = [
-      await senderOf(relay(stalled) as Route & { kind: 'relay' }),
-      await senderOf(),
-      await senderOf(),
-    ]
+    const [crowd, crowdToo, other] = [await senderOf(ownRelay(stalled)), await senderOf(), await senderOf()]
     for (let each = 0; each < 60; each++) {
       await submit(crowd, 'ok', { destination: `stalled${each}.example` }, 30)
       await submit(crowdToo, 'ok', { destination: `fine${each}.example` }, 5)
@@ -466,7 +501,7 @@ describe('turns', () => {
   test('a host that says nothing to the mail of two workspaces, each to very many domains of it, delays nobody else', async () => {
     const stalled = await peerOf({ greeting: silence })
     const crowds = [await senderOf(), await senderOf()]
-    const other = await senderOf(relay(receiver) as Route & { kind: 'relay' })
+    const other = await senderOf(ownRelay(receiver))
     for (const [at, crowd] of crowds.entries())
       await Promise.all(
         Array.from({ length: 650 }, (_, each) => submit(crowd, 'ok', { destination: `pit${at}-${each}.example` })),
@@ -495,10 +530,7 @@ describe('turns', () => {
       greeting: (socket) => void socket.end('421 4.7.0 Too many messages, try again in 3600 seconds\r\n'),
     })
     const one = await senderOf()
-    const [crowd, paused] = [
-      await senderOf(relay(silent) as Route & { kind: 'relay' }),
-      await senderOf(relay(busy) as Route & { kind: 'relay' }),
-    ]
+    const [crowd, paused] = [await senderOf(ownRelay(silent)), await senderOf(ownRelay(busy))]
     const service = await started({ timeScale: 1 })
     const both = async () => [
       ...(await submit(one, 'ok', { destination: 'x.example' })),
@@ -529,7 +561,7 @@ describe('turns', () => {
         else socket.write('220 hello\r\n')
       },
     })
-    const sender = await senderOf(relay(peer) as Route & { kind: 'relay' })
+    const sender = await senderOf(ownRelay(peer))
     const service = await started({ timeScale: 1 })
     await submit(sender, 'ok', { destination: 'busy.example' }, 200)
     await eventually(

@@ -203,8 +203,8 @@ export function makeSlots(roomOf: (provider: string) => number, now: () => numbe
       for (const [destination, state] of stalled) {
         if (over <= 0) return give
         if (!saysNothing(state)) continue
-        // Alone at its provider it has not said that nobody is there: many greet late, and such mail would never get through.
-        if (crowd(state) <= 1 && now() - state.launchedAt < limits.contentPatienceMs) continue
+        // Beside a silent backlog it would go back each time that it is tried, and never get through.
+        if (crowd(state) <= 1 && now() - state.launchedAt < limits.slowGreetingMs) continue
         give.set(destination, (give.get(destination) ?? 0) + 1)
         over--
       }

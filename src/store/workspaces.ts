@@ -121,7 +121,7 @@ export const workspacesByName = (db: Db, name: string): Promise<WorkspaceRow[]> 
 export const listRoutes = (db: Db, most: number) =>
   db.rows<Pick<WorkspaceRow, 'id' | 'name'> & { readonly route_sealed: Buffer }>(routes, [most])
 
-/** What is left out stays, and so does all of one that is being removed; a route of null takes the installation's. Fails as `isNameTaken` tells. */
+/** What is left out stays, and so does all of one that is being removed; a route of null takes the installation's. Fails with `isNameTaken` where another has the name. */
 export async function updateWorkspace(
   db: Db,
   id: WorkspaceId,
@@ -138,7 +138,7 @@ export async function updateWorkspace(
   return (await db.rows<WorkspaceRow>(update, values))[0]
 }
 
-/** True of an error that says that another workspace is named so. */
+/** True of the error of `updateWorkspace` where another workspace has the name. */
 export const isNameTaken = (error: unknown): boolean =>
   error instanceof Error && (error as { constraint?: unknown }).constraint === 'workspaces_name_key'
 

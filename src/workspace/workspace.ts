@@ -8,8 +8,8 @@ import type { Db } from '../store/database.ts'
 import { dropUnwantedContents } from '../store/housekeeping.ts'
 import {
   insertWorkspace,
-  listWorkspaces,
   isNameTaken,
+  listWorkspaces,
   updateWorkspace,
   workspaceById,
   workspacesByName,
@@ -145,13 +145,8 @@ export async function createWorkspace(db: Db, vault: Vault, name: string, plan: 
   if (row === undefined) {
     const isGoing = (await workspacesByName(db, clean))[0]?.removing_since != null
     if (!isGoing) throw nameTaken(clean)
-    throw new Mistake(
-      `The workspace that is named "${clean}" is being removed: the name is free when that has ended.`,
-      {
-        code: 'conflict',
-        field: 'name',
-      },
-    )
+    const words = `The workspace that is named "${clean}" is being removed: the name is free when that has ended.`
+    throw new Mistake(words, { code: 'conflict', field: 'name' })
   }
   return presentWorkspace(vault, row)
 }

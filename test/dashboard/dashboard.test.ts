@@ -128,6 +128,12 @@ describe('somebody new', () => {
 })
 
 describe('programs', () => {
+  const revoke = async (name: string) => {
+    await press(`Revoke ${name}`)
+    await dialog().getByRole('button', { name: 'Revoke' }).click()
+  }
+  const isRevoked = (name: string) => page.getByRole('row', { name }).getByText('Revoked').waitFor()
+
   test('get a key that is shown once, and is refused within a second of being revoked', async () => {
     await choose('Shop')
     await go('/settings')
@@ -143,9 +149,8 @@ describe('programs', () => {
     await page.getByRole('cell', { name: 'web shop', exact: true }).waitFor()
     expect(await page.content()).not.toContain(key)
 
-    await press('Revoke web shop')
     const answered = page.waitForResponse((response) => response.request().method() === 'DELETE')
-    await dialog().getByRole('button', { name: 'Revoke' }).click()
+    await revoke('web shop')
     expect((await answered).status()).toBe(200)
     const revoked = performance.now()
     let begun = revoked
@@ -154,10 +159,7 @@ describe('programs', () => {
       await wait(20)
       begun = performance.now()
     }
-    await page
-      .getByRole('row', { name: /web shop/ })
-      .getByText('Revoked')
-      .waitFor()
+    await isRevoked('web shop')
   })
 
   test('that a revoked key has made are named, because they still work', async () => {
@@ -170,17 +172,12 @@ describe('programs', () => {
     })
     expect(made.status).toBe(201)
     await page.reload()
-    await press('Revoke leaked')
-    await dialog().getByRole('button', { name: 'Revoke' }).click()
+    await revoke('leaked')
     await dialog().getByText('“leaked” is revoked; what it has made is not').waitFor()
     expect(await dialog().getByRole('listitem').allTextContents()).toEqual(['its child API key'])
     await press('Done')
-    await press('Revoke its child')
-    await dialog().getByRole('button', { name: 'Revoke' }).click()
-    await page
-      .getByRole('row', { name: /its child/ })
-      .getByText('Revoked')
-      .waitFor()
+    await revoke('its child')
+    await isRevoked('its child')
     expect(await dialog().count()).toBe(0)
   })
 
@@ -194,12 +191,8 @@ describe('programs', () => {
     await press('I have it')
     expect(await page.content()).not.toContain(/--auth-password (\S+)/.exec(line)?.[1])
     await page.getByRole('cell', { name: 'old printer', exact: true }).waitFor()
-    await press('Revoke old printer')
-    await dialog().getByRole('button', { name: 'Revoke' }).click()
-    await page
-      .getByRole('row', { name: /old printer/ })
-      .getByText('Revoked')
-      .waitFor()
+    await revoke('old printer')
+    await isRevoked('old printer')
   })
 
   test('hear of events: the test event reaches the receiver, signed, and stands in the log', async () => {

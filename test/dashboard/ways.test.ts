@@ -192,14 +192,19 @@ describe('a workspace', () => {
     const plan = operator.getByRole('dialog').getByLabel('Plan')
     await expect.poll(() => plan.locator('option').count(), polled).toBeGreaterThan(1)
     expect(await plan.inputValue()).toBe('unlimited')
-    await operator.keyboard.press('Escape')
-    // It is renamed, and says what its members call it.
+  })
+
+  test('is renamed by the operator, who sees what its members call it; one that is being removed is not', async () => {
+    const operator = await visit.browser.person()
+    await signIn(operator, visit.origin, visit.owner)
+    await heading(operator, 'Overview')
+    await operator.goto(`${visit.origin}/operator/workspaces`)
+    await operator.getByLabel('Search').fill('Bakery')
     await visit.posthorn.query(`update workspaces set own_name = 'Our bakery' where name = 'Bakery'`, [])
     await press(operator, 'Change Bakery')
     await operator.getByRole('dialog').getByLabel('Name').fill('Bakery in Bern')
     await operator.getByRole('dialog').getByRole('button', { name: 'Save' }).click()
     await operator.getByRole('cell', { name: 'Bakery in Bern its members say “Our bakery”' }).waitFor()
-    // One that is being removed takes no changes.
     await visit.posthorn.query(
       `update workspaces set status = 'blocked', removing_since = now() where name = 'Many 1'`,
       [],

@@ -158,7 +158,9 @@ function ChangeWorkspace({ workspace, done }: { readonly workspace: OperatorWork
           const changed = Object.entries(given).filter(
             ([field, value]) => value !== workspace[field as keyof typeof given],
           )
-          change.mutate({ ...Object.fromEntries(changed), ...(route !== '' && { route }) })
+          if (route !== '') changed.push(['route', route])
+          if (changed.length === 0) done()
+          else change.mutate(Object.fromEntries(changed))
         }}
       >
         <TextField
