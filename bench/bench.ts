@@ -103,7 +103,7 @@ function possible(rows: ReadonlySet<string>): Set<string> {
     rest: ['wrk', 'openssl'],
     large: ['wrk'],
     delivery: ['smtp-sink', 'openssl'],
-    submission: ['smtp-sink'],
+    submission: ['smtp-sink', 'gcc'],
     webhooks: ['smtp-sink'],
     queue: ['smtp-sink'],
   }

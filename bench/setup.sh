@@ -4,16 +4,20 @@
 # the rows that need it.
 set -u
 
-# package       program       why
+# package       program or file             why
 wanted='
-wrk             wrk           the load of the REST rows
-postfix         smtp-sink     the receiver of the delivery rows, and a peer
-opendkim        opendkim      signs for Postfix
-openssl         openssl       the RSA limit
+wrk             wrk                         the load of the REST rows
+postfix         smtp-sink                   the receiver of the delivery rows, and a peer
+opendkim        opendkim                    signs for Postfix
+openssl         openssl                     the RSA limit
+gcc             gcc                         compiles the load of the SMTP rows (smtp-load.c)
+libc6-dev       /usr/include/stdio.h        the same
+libssl-dev      /usr/include/openssl/ssl.h  the same
 '
 
 missing=$(echo "$wanted" | while read -r package program _; do
-  [ -z "$package" ] || PATH=$PATH:/usr/sbin command -v "$program" >/dev/null 2>&1 || printf ' %s' "$package"
+  [ -z "$package" ] || [ -f "$program" ] || PATH=$PATH:/usr/sbin command -v "$program" >/dev/null 2>&1 ||
+    printf ' %s' "$package"
 done)
 [ -n "$missing" ] || exit 0
 

@@ -1,99 +1,73 @@
-// An SMTP client for the bench, the same for every server: so many connections, each with one mail after the other, MAIL, RCPT and DATA in
-// one packet. Every mail that it counts was answered with 250.
+// The load of the SMTP rows: smtp-load.c, compiled here, is the client of every server; and one session by hand, for a look at how soon a
+// client is served.
 import { connect as connectTcp, type Socket } from 'node:net'
-import { connect as connectTls, createSecureContext } from 'node:tls'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { connect as connectTls } from 'node:tls'
+import { fileURLToPath } from 'node:url'
+import { watchCpu, type Usage } from './cpu.ts'
+import { findProgram, run } from './processes.ts'
 
 export interface SmtpTarget {
   readonly port: number
   readonly tls: boolean
   readonly login?: { readonly username: string; readonly password: string }
   readonly from: string
+  /** Its processes are these and whatever they started. */
+  readonly pids: readonly number[]
 }
 
-const text = 'The quick brown fox jumps over the lazy dog.\r\n'.repeat(20)
-/** One for all connections: to make it costs more than a handshake, and no server is to be measured by it. */
-const secureContext = createSecureContext({ ecdhCurve: 'X25519' })
-let serial = 0
+export interface Rate {
+  readonly perSecond: number
+  readonly usage: Usage
+}
 
-/** Sends `count` mails; `kept`: over sessions that stay, else one connection for each. Answers mails per second. */
-export async function smtpLoad(target: SmtpTarget, count: number, connections: number, kept: boolean): Promise<number> {
-  let next = 0
+/** Sends `count` mails; `kept`: over sessions that stay, else one connection for each. */
+export type SmtpLoad = (target: SmtpTarget, count: number, connections: number, kept: boolean) => Promise<Rate>
+
+const source = fileURLToPath(new URL('smtp-load.c', import.meta.url))
+/** Of the longest run: the slowest peer over a connection each takes half a minute. */
+const loadMs = 600_000
+
+export async function compileSmtpLoad(folder: string): Promise<SmtpLoad> {
+  const compiler = findProgram('gcc')
+  if (compiler === undefined) throw new Error('gcc is not installed (bench/setup.sh)')
+  const program = join(folder, 'smtp-load')
+  await run(compiler, ['-O2', '-Wall', '-Wextra', '-Werror', '-o', program, source, '-lssl', '-lcrypto'])
+  return async ({ port, tls, login, from, pids }, count, connections, kept) => {
+    const many = Math.ceil(count)
+    const args = [`${port}`, tls ? 'tls' : 'clear', `${many}`, `${connections}`, kept ? 'kept' : 'single', from]
+    const usage = watchCpu(pids, 'smtp-load')
+    const words = await run(program, login === undefined ? args : [...args, login.username, login.password], {
+      ms: loadMs,
+    })
+    const [, perSecond] = /^RESULT ([\d.]+)$/m.exec(words) ?? []
+    if (perSecond === undefined) throw new Error(`smtp-load measured nothing: ${words}`)
+    return { perSecond: Number(perSecond), usage: usage() }
+  }
+}
+
+/** Connects, says EHLO and logs in, where the target asks for it; then leaves. Answers how many milliseconds it took until it could send. */
+export async function comeIn({ port, tls, login }: SmtpTarget): Promise<number> {
   const began = performance.now()
-  const client = async (): Promise<void> => {
-    let session: Session | undefined
-    while (next < count) {
-      next++
-      session ??= await begin(target)
-      await session.send(target.from, `u${serial}@d${serial++ % 20}.example.com`)
-      if (kept) continue
-      session.end()
-      session = undefined
-    }
-    session?.end()
-  }
-  await Promise.all(Array.from({ length: connections }, client))
-  return count / ((performance.now() - began) / 1000)
-}
-
-export interface Session {
-  send(from: string, to: string): Promise<void>
-  end(): void
-}
-
-/** Greeted, and logged in where the target asks for it. */
-export async function begin({ port, tls, login }: SmtpTarget): Promise<Session> {
   const socket: Socket = tls
-    ? connectTls({ port, host: '127.0.0.1', rejectUnauthorized: false, secureContext })
+    ? connectTls({ port, host: '127.0.0.1', rejectUnauthorized: false })
     : connectTcp({ port, host: '127.0.0.1', noDelay: true })
-  const hear = listener(socket)
-  const expect = async (...codes: readonly string[]): Promise<void> => {
-    for (const code of codes) {
-      const line = await hear()
-      if (!line.startsWith(code)) throw new Error(`a server said ${line} instead of ${code}`)
-    }
+  const plain = login && Buffer.from(`\0${login.username}\0${login.password}`).toString('base64')
+  const steps = [
+    { code: '220', then: 'EHLO bench.example' },
+    ...(plain === undefined ? [] : [{ code: '250', then: `AUTH PLAIN ${plain}` }]),
+    { code: plain === undefined ? '250' : '235', then: 'QUIT' },
+  ]
+  for await (const line of createInterface({ input: socket })) {
+    if (line[3] === '-') continue
+    const step = steps.shift()
+    if (step === undefined || !line.startsWith(step.code)) throw new Error(`a server said ${line} to a new client`)
+    socket.write(`${step.then}\r\n`)
+    if (steps.length > 0) continue
+    const ms = performance.now() - began
+    socket.end()
+    return ms
   }
-  await expect('220')
-  socket.write('EHLO bench.example\r\n')
-  await expect('250')
-  if (login !== undefined) {
-    socket.write(`AUTH PLAIN ${Buffer.from(`\0${login.username}\0${login.password}`).toString('base64')}\r\n`)
-    await expect('235')
-  }
-  return {
-    send: async (from, to) => {
-      socket.write(`MAIL FROM:<${from}>\r\nRCPT TO:<${to}>\r\nDATA\r\n`)
-      await expect('250', '250', '354')
-      const head = `From: ${from}\r\nTo: ${to}\r\nSubject: Order ${serial}\r\nDate: Sat, 21 Nov 2026 00:00:00 +0000\r\nMessage-ID: <${serial}.${performance.now()}@bench.example>`
-      socket.write(`${head}\r\n\r\n${text}.\r\n`)
-      await expect('250')
-    },
-    end: () => void socket.end('QUIT\r\n'),
-  }
-}
-
-/** The last line of each reply, in order. Throws when the connection ends before. */
-function listener(socket: Socket): () => Promise<string> {
-  const lines: string[] = []
-  let rest = ''
-  let failure: Error | undefined
-  let wake: () => void = () => undefined
-  socket.on('data', (chunk: Buffer) => {
-    const parts = (rest + chunk.toString('latin1')).split('\r\n')
-    rest = parts.pop() ?? ''
-    lines.push(...parts.filter((line) => line[3] !== '-'))
-    wake()
-  })
-  const over = (error?: Error): void => {
-    failure ??= error ?? new Error('a server closed the connection')
-    wake()
-  }
-  socket.on('error', over).on('close', () => over())
-  return async () => {
-    for (;;) {
-      const line = lines.shift()
-      if (line !== undefined) return line
-      if (failure !== undefined) throw failure
-      await new Promise<void>((resolve) => (wake = resolve))
-    }
-  }
+  throw new Error('a server closed the connection of a new client')
 }

@@ -3,20 +3,16 @@
 // TLS: the comparison is in its favour. The row beside it has TLS on both sides.
 import { connect, type Socket } from 'node:net'
 import { setTimeout } from 'node:timers/promises'
-import { watchCpu, type Usage } from '../cpu.ts'
+import { watchCpu } from '../cpu.ts'
 import type { Options } from '../options.ts'
 import { startPostfix, whyNoPostfix, type Postfix } from '../peers/postfix.ts'
 import { startSink, type Sink } from '../peers/sink.ts'
 import { folderIn } from '../processes.ts'
 import { installation, look, makeSenders, type Installation, type Service } from '../service.ts'
-import { begin, smtpLoad, type SmtpTarget } from '../smtp-load.ts'
+import { comeIn, compileSmtpLoad, type Rate, type SmtpLoad, type SmtpTarget } from '../smtp-load.ts'
 import { usagesOf, type Row } from '../table.ts'
 import { memoryOf } from './idle.ts'
 
-interface Rate {
-  readonly perSecond: number
-  readonly usage: Usage
-}
 const names = ['kept', 'many', 'single', 'through'] as const
 type Name = (typeof names)[number]
 type PostfixName = Exclude<Name, 'many'> | 'keptTls' | 'unsigned'
@@ -52,6 +48,7 @@ export async function runSubmission(options: Options, temporary: string): Promis
   const plain = noPostfix === undefined ? await startPostfix(folderIn(temporary, 'p'), sink, false) : undefined
   const home = installation(folderIn(temporary, 'posthorn-submission'))
   const login = await prepare(home)
+  const smtpLoad = await compileSmtpLoad(folderIn(temporary, 'smtp-load'))
 
   for (let pair = 1; pair <= options.pairs; pair++) {
     const note = (side: string, to: Rate[], rate: Rate): void => {
@@ -59,20 +56,22 @@ export async function runSubmission(options: Options, temporary: string): Promis
       options.tell(`submission ${pair}/${options.pairs} ${side}: ${Math.round(rate.perSecond)}/s`)
     }
     const service = await home.serve({ POSTHORN_ROLES: 'smtp' })
-    const target = { port: service.smtpsPort, tls: true, login, from: login.sender }
+    const target = { port: service.smtpsPort, tls: true, login, from: login.sender, pids: service.pids }
     await smtpLoad(target, count, connections, true) // what is compiled while it runs: not measured
-    note('ours, kept', ours.kept, await measure(service.pids, target, steady, connections, true))
-    if (plain !== undefined) note('Postfix, kept', postfix.kept, await accepts(plain, false, count / 4, true))
-    if (plain !== undefined) note('Postfix, kept, TLS', postfix.keptTls, await accepts(plain, true, count / 4, true))
-    note('ours, kept, many', ours.many, await measure(service.pids, target, steady, manyConnections, true))
-    note('ours, single', ours.single, await measure(service.pids, target, count / 4, connections, false))
-    if (plain !== undefined) note('Postfix, single', postfix.single, await accepts(plain, true, count / 8, false))
+    note('ours, kept', ours.kept, await smtpLoad(target, steady, connections, true))
+    if (plain !== undefined) note('Postfix, kept', postfix.kept, await accepts(smtpLoad, plain, false, count / 4, true))
+    if (plain !== undefined)
+      note('Postfix, kept, TLS', postfix.keptTls, await accepts(smtpLoad, plain, true, count / 4, true))
+    note('ours, kept, many', ours.many, await smtpLoad(target, steady, manyConnections, true))
+    note('ours, single', ours.single, await smtpLoad(target, count / 4, connections, false))
+    if (plain !== undefined)
+      note('Postfix, single', postfix.single, await accepts(smtpLoad, plain, true, count / 8, false))
     const idle = await holdIdle(service, target, options.smoke ? 200 : 5_000)
     idleMegabytes.push(idle.megabytes)
     idleServedMs.push(idle.servedMs)
     await service.stop()
     await clear(home)
-    note('ours, through', ours.through, await through(home, login, sink, count, steady))
+    note('ours, through', ours.through, await through(smtpLoad, home, login, sink, count, steady))
     if (signing !== undefined) note('Postfix, signed', postfix.through, await signing.relay(options.postfixBacklog))
     if (plain !== undefined) note('Postfix, unsigned', postfix.unsigned, await plain.relay(options.postfixBacklog))
   }
@@ -94,22 +93,16 @@ async function prepare(home: Installation): Promise<Login> {
   return { username: String(made['username']), password: String(made['password']), sender: 'shop@w1.bench.example' }
 }
 
-async function measure(
-  pids: readonly number[],
-  target: SmtpTarget,
+async function accepts(
+  smtpLoad: SmtpLoad,
+  postfix: Postfix,
+  tls: boolean,
   count: number,
-  open: number,
   kept: boolean,
 ): Promise<Rate> {
-  const usage = watchCpu(pids)
-  const perSecond = await smtpLoad(target, Math.ceil(count), open, kept)
-  return { perSecond, usage: usage() }
-}
-
-async function accepts(postfix: Postfix, tls: boolean, count: number, kept: boolean): Promise<Rate> {
   const port = tls ? postfix.tlsPort : postfix.holdingPort
-  const target = { port, tls, from: 'shop@bench.example' }
-  const rate = await measure(postfix.pids, target, count, connections, kept)
+  const target = { port, tls, from: 'shop@bench.example', pids: postfix.pids }
+  const rate = await smtpLoad(target, count, connections, kept)
   await postfix.forget()
   return rate
 }
@@ -124,19 +117,27 @@ async function clear(home: Installation): Promise<void> {
 }
 
 /** From the first mail in until the queue is empty, after `first` mails that are not measured. */
-async function through(home: Installation, login: Login, sink: Sink, first: number, count: number): Promise<Rate> {
+async function through(
+  smtpLoad: SmtpLoad,
+  home: Installation,
+  login: Login,
+  sink: Sink,
+  first: number,
+  count: number,
+): Promise<Rate> {
   const settings = { POSTHORN_ROLES: 'smtp,deliver', POSTHORN_ROUTE: `smtp://127.0.0.1:${sink.port}` }
   const service = await home.serve(settings)
+  const target = { port: service.smtpsPort, tls: true, login, from: login.sender, pids: service.pids }
   const database = await look(home.dataDir)
   const send = async (many: number): Promise<void> => {
-    await smtpLoad({ port: service.smtpsPort, tls: true, login, from: login.sender }, many, manyConnections, true)
+    await smtpLoad(target, many, manyConnections, true)
     for (let left = 1; left > 0; await setTimeout(50)) {
       const { rows } = await database.query<{ left: number }>('select count(*)::integer as left from outbound')
       left = rows[0]?.left ?? 0
     }
   }
   await send(first)
-  const usage = watchCpu([...service.pids, sink.pid])
+  const usage = watchCpu([...service.pids, sink.pid], 'smtp-load')
   const began = performance.now()
   await send(count)
   const rate = { perSecond: count / ((performance.now() - began) / 1000), usage: usage() }
@@ -151,10 +152,7 @@ async function holdIdle(service: Service, target: SmtpTarget, count: number) {
   for (let at = 0; at < count; at += 100)
     sockets.push(...(await Promise.all(Array.from({ length: 100 }, () => greeted(service.smtpPort)))))
   const megabytes = memoryOf(service.pids)
-  const began = performance.now()
-  const session = await begin(target)
-  const servedMs = performance.now() - began
-  session.end()
+  const servedMs = await comeIn(target)
   for (const socket of sockets) socket.destroy()
   return { megabytes, servedMs }
 }
