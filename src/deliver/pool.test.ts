@@ -130,6 +130,29 @@ describe('a provider', () => {
     await Promise.all(refused)
   })
 
+  // Who stood in line before, stood there for its whole half minute.
+  test.each(['what was said over its only connection', 'an operator'])(
+    'may have more connections, by %s: whoever waits for one has it at once',
+    async (by) => {
+      let connections = 1
+      const manners = { mannersOf: () => ({ connections, messagesPerConnection: 100 }) }
+      const [peer, pool] = [await peerOf(), await poolOf(manners)]
+      const taken = async (key: string) => {
+        const lease = await pool.take(at(peer, key), [])
+        if ('phase' in lease) throw new Error(lease.trouble)
+        return lease
+      }
+      const first = await taken('a')
+      const [beside, elsewhere] = [taken('a'), taken('b')]
+      connections = 3
+      if (by === 'an operator') pool.mannersChanged()
+      else first.release(true)
+      for (const lease of [await beside, await elsewhere]) lease.release(true)
+      if (by === 'an operator') first.release(true)
+      expect(pool.open).toBeLessThanOrEqual(3)
+    },
+  )
+
   test('gets so many mails over one connection', async () => {
     const [peer, pool] = [await peerOf(), await poolOf(bounded(5, 2))]
     for (let mail = 0; mail < 5; mail++) await sendOver(pool, peer)

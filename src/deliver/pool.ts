@@ -6,6 +6,7 @@ import type { Facts } from '../domain/attempt.ts'
 import { lifecycle, type Service } from '../base/service.ts'
 import { eitherOf, whenAborted } from './connect.ts'
 import { Conversation, openConversation, type Manner, type Said } from './conversation.ts'
+import { longestIdle, nextInLine, type Group, type NoSlot, type Place, type Slot } from './places.ts'
 import type { Target } from './route.ts'
 
 export interface PoolSettings extends Manner {
@@ -25,39 +26,6 @@ export interface PoolSettings extends Manner {
 }
 
 type Optional = 'perDestinationMax' | 'mailsPerConnectionMax'
-
-/** The right to one connection to a place, with a conversation or, at first, without one. */
-interface Slot {
-  readonly place: Place
-  conversation: Conversation | undefined
-  /** The conversation had been used before. */
-  reused: boolean
-  idleSince: number
-  /** Its place has had it since then. */
-  readonly since: number
-}
-
-/** `undefined`: it is given up. */
-type NoSlot = 'late' | undefined
-
-/** All connections to the hosts of one provider. */
-interface Group {
-  readonly provider: string
-  readonly places: Set<Place>
-  open: number
-}
-
-/** All connections under one key. */
-interface Place {
-  readonly key: string
-  readonly group: Group
-  readonly connectionsMax: number
-  readonly idle: Slot[]
-  open: number
-  /** When it last got a connection, or was first asked for. */
-  servedAt: number
-  readonly waiting: ((slot: Slot | NoSlot) => void)[]
-}
 
 export interface Lease {
   readonly conversation: Conversation
@@ -119,6 +87,11 @@ export class Pool {
   /** How many connections exist, used and idle. */
   get open(): number {
     return this.#open
+  }
+
+  /** Providers may have other limits than before: nobody waits for a connection that he may have by now. */
+  mannersChanged(): void {
+    this.#serve()
   }
 
   /** A connection ready for a mail, or why there is none. */
@@ -218,9 +191,7 @@ export class Pool {
     return place
   }
 
-  #isFull(group: Group): boolean {
-    return group.open >= this.#settings.mannersOf(group.provider).connections
-  }
+  readonly #isFull = ({ provider, open }: Group): boolean => open >= this.#settings.mannersOf(provider).connections
 
   /** The one used last, which is the one least likely to have been given up by the other side. */
   #wakeIdle(place: Place): Slot | undefined {
@@ -235,13 +206,13 @@ export class Pool {
   #newSlot(place: Place): Slot | undefined {
     if (place.open >= place.connectionsMax) return undefined
     if (this.#isFull(place.group)) {
-      const beside = this.#longestIdle(place.group.places)
+      const beside = longestIdle(place.group.places)
       if (beside === undefined) return undefined
       this.#evict(beside)
       if (this.#isFull(place.group)) return undefined
     }
     if (this.#open >= this.#settings.connectionsMax) {
-      const elsewhere = this.#longestIdle(this.#places.values())
+      const elsewhere = longestIdle(this.#places.values())
       if (elsewhere === undefined) return undefined
       this.#evict(elsewhere)
       if (this.#open >= this.#settings.connectionsMax) return undefined
@@ -255,13 +226,6 @@ export class Pool {
     return slot
   }
 
-  #longestIdle(places: Iterable<Place>): Slot | undefined {
-    let longest: Slot | undefined
-    for (const { idle } of places)
-      if (idle[0] !== undefined && (longest === undefined || idle[0].idleSince < longest.idleSince)) longest = idle[0]
-    return longest
-  }
-
   #release(slot: Slot, conversation: Conversation | undefined, reusable: boolean): void {
     if (!reusable || conversation?.alive !== true) return this.#drop(slot)
     const mailsMax =
@@ -272,11 +236,25 @@ export class Pool {
     const rival = this.#rivalOf(slot)
     if (rival !== undefined) return this.#retire(slot, rival)
     const next = slot.place.waiting.shift()
-    if (next !== undefined) return next(slot)
-    this.#busy.delete(slot)
-    slot.idleSince = performance.now()
-    slot.place.idle.push(slot)
-    conversation.surprised = () => this.#evict(slot)
+    if (next !== undefined) next(slot)
+    else {
+      this.#busy.delete(slot)
+      slot.idleSince = performance.now()
+      slot.place.idle.push(slot)
+      conversation.surprised = () => this.#evict(slot)
+    }
+    // What was just said there may have given its provider another one.
+    this.#serve(slot.place.group)
+  }
+
+  /** To whoever waits although he may have a new one: of all, or at one provider. */
+  #serve(group?: Group): void {
+    for (;;) {
+      const next = nextInLine(group?.places ?? this.#places.values(), this.#isFull)
+      const fresh = next && this.#newSlot(next)
+      if (fresh === undefined) return
+      next?.waiting.shift()?.(fresh)
+    }
   }
 
   /**
@@ -288,28 +266,10 @@ export class Pool {
     const { group } = place
     const allInUse = this.#open >= this.#settings.connectionsMax
     if (!allInUse && (group.places.size === 1 || !this.#isFull(group))) return undefined
-    const rival = this.#nextInLine(allInUse ? this.#places.values() : group.places, place)
+    const rival = nextInLine(allInUse ? this.#places.values() : group.places, this.#isFull, place)
     if (rival === undefined || place.waiting.length === 0 || rival.open + 1 < place.open) return rival
     const hadItsTurn = place.open > 1 || performance.now() - since >= this.#settings.turnMs
     return rival.open === 0 && hadItsTurn ? rival : undefined
-  }
-
-  /**
-   * Of the places where somebody waits and that may have one more, the one with the fewest connections, and of several the one that had to do
-   * without a new one for longest: none starves beside a busy one. A connection of `leaving`, which is not meant, is about to be free.
-   */
-  #nextInLine(places: Iterable<Place>, leaving?: Place): Place | undefined {
-    let next: Place | undefined
-    for (const place of places)
-      if (
-        place !== leaving &&
-        place.waiting.length > 0 &&
-        place.open < place.connectionsMax &&
-        (place.group === leaving?.group || !this.#isFull(place.group)) &&
-        (next === undefined || place.open < next.open || (place.open === next.open && place.servedAt < next.servedAt))
-      )
-        next = place
-    return next
   }
 
   /** Takes an idle connection out of use at once; it says its QUIT on the side. */
@@ -343,9 +303,9 @@ export class Pool {
     place.group.open--
     this.#open--
     const allWereInUse = this.#open + 1 >= this.#settings.connectionsMax
-    const next = successor ?? this.#nextInLine(allWereInUse ? this.#places.values() : place.group.places)
-    const fresh = next && this.#newSlot(next)
-    if (fresh !== undefined) next?.waiting.shift()?.(fresh)
+    const fresh = successor && this.#newSlot(successor)
+    if (fresh !== undefined) successor?.waiting.shift()?.(fresh)
+    this.#serve(allWereInUse ? undefined : place.group)
     this.#forget(place)
     if (this.#busy.size === 0) this.#quiet?.()
   }

@@ -398,6 +398,25 @@ test('a host that is busy with others for as long as one waits is left for later
   expect(kind(await busy)).toBe('accepted')
 })
 
+test('more connections that an operator allows are made at once, for who waits in line already', async () => {
+  const peer = await peerOf((connection) => (connection === 1 ? { greeting: silence } : {}))
+  const route = parseRoute(`smtp://127.0.0.1:${peer.port}`)
+  const transmitter = await transmitterOf({ timeoutScale: 1 })
+  const allow = (connections: number) =>
+    transmitter.configure([{ name: '*', connections, messagesPerConnection: null, perMinute: null, warmUpDays: null }])
+  allow(1)
+  const given = new AbortController()
+  const first = send(transmitter, mailOf({ signal: given.signal }), route)
+  await until(() => peer.connections === 1)
+  let waits = false
+  const second = send(transmitter, Object.assign(mailOf(), { heading: () => void (waits = true) }), route)
+  await until(() => waits)
+  allow(2)
+  expect(kind(await second)).toBe('accepted')
+  given.abort()
+  await first
+})
+
 test('what the simulator refuses pauses nobody: not even the simulator', async () => {
   const peer = await peerOf((connection) => (connection === 1 ? { MAIL: '421 4.7.0 slow down\r\n' } : {}))
   const transmitter = await transmitterOf({ sandboxPort: () => peer.port })

@@ -119,7 +119,10 @@ export function makeTransmitter(settings: TransmitterSettings): Transmitter {
     transmit,
     roomOf: (provider) => pace.roomOf(provider),
     paused: (most) => pace.paused(most),
-    configure: (rows) => pace.configure(rows),
+    configure: (rows) => {
+      pace.configure(rows)
+      pool.mannersChanged()
+    },
     service,
   }
 }
