@@ -673,6 +673,13 @@ describe('what the server offers', () => {
       await converse({ EHLO: offering(), ...script }, mailOf({ needs8bit: true, sevenBit }))
       expect(held).toBe(0)
     }
+    let heldAtDot: number | undefined
+    const dot: Act = (socket) => {
+      heldAtDot = held
+      socket.write('250 ok\r\n')
+    }
+    await converse({ EHLO: offering(), dot }, mailOf({ needs8bit: true, sevenBit }))
+    expect([heldAtDot, held]).toEqual([0, 0])
     const peer = await peerOf({ EHLO: offering() })
     const opened = (await openConversation(targetOf(peer), manner, [])) as Conversation
     const mail = mailOf({ needs8bit: true, sevenBit, envelopeFrom: 'a@b>\r\nRCPT TO:<c@d' })

@@ -32,7 +32,7 @@ export interface Mail extends Content {
   readonly needsSmtputf8: boolean
   /** What to ask of a server that sends delivery reports (RFC 3461). Left out: nothing. */
   readonly reports?: { readonly envelopeId: string; readonly success: boolean }
-  /** Called at most once, when all content but the last CRLF has been written. */
+  /** Called at most once, when all content but the last CRLF has been written. Nobody reads the content any more: it may be gone from here on. */
   arm(): Promise<ArmAnswer>
   /** Called whenever it gets on: there is a connection, a command was answered, a block was taken. */
   heard?(): void
@@ -301,11 +301,7 @@ export class Conversation {
   /** Content, arm, dot, reply. The order of these lines is the promise. */
   async #content(mail: Mail, unwatch: () => void): Promise<Transaction> {
     const line = this.#line
-    for (const block of wireBlocks(mail.content)) {
-      await line.writeThrough(block, this.#ms(limits.smtpBlockMs))
-      if (line.end !== undefined || line.said) break
-      this.#heard?.()
-    }
+    await this.#write(mail)
     await afterPoll()
     if (line.end !== undefined || line.said) return this.#early('content', {})
 
@@ -327,6 +323,16 @@ export class Conversation {
     if (reply.code >= 300 && reply.code < 400) return { ...this.#ended('eod', 'malformed', false, reply), ...dot }
     this.sent++
     return { ...this.#ended('eod', reply, true), ...dot }
+  }
+
+  /** Apart, so that nothing here holds the content as long as they may take to answer the dot. */
+  async #write({ content }: Mail): Promise<void> {
+    const line = this.#line
+    for (const block of wireBlocks(content)) {
+      await line.writeThrough(block, this.#ms(limits.smtpBlockMs))
+      if (line.end !== undefined || line.said) return
+      this.#heard?.()
+    }
   }
 
   /**

@@ -4,6 +4,8 @@ import { generateKeyPairSync } from 'node:crypto'
 import type { Socket } from 'node:net'
 import type { Client } from 'pg'
 import { setTimeout } from 'node:timers/promises'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { startPostgresProxy } from '../../test/world/postgres-proxy.ts'
 import { startReceiver, type Receiver } from '../../test/world/receiver-process.ts'
@@ -361,26 +363,68 @@ describe('a message', () => {
     expect(stalled.dots).toBe(0)
   })
 
-  test('with attachments is not held up by one that waits for the reply to its dot: it stays, and another gives way', async () => {
-    const [atDot, atGreeting] = [await peerOf({ dot: silence }), await peerOf({ greeting: silence })]
-    const [patient, silent] = [await senderOf(ownRelay(atDot)), await senderOf(ownRelay(atGreeting))]
-    const large = limits.contentInFlightBytesMax / 2
-    const stays = await withFile(patient, large, { destination: 'dot.example' })
+  test('with attachments is not held up by one that waits for the reply to its dot: that one has given its room back, and stays', async () => {
+    const atDot = await peerOf({ dot: silence })
+    const sender = await senderOf(ownRelay(atDot))
+    const whole = limits.contentOfWorkspaceBytesMax // all that a workspace may hold
+    const stays: MessageId[] = []
     await started()
-    await eventually(
-      () => atDot.dots,
-      (many) => many === 1,
-    )
-    await withFile(silent, large, { destination: 'greeting.example' })
-    await eventually(
-      () => atGreeting.connections,
-      (many) => many >= 1,
-    )
-    await becomes(await withFile(await senderOf(), 10_000_000), 'sent')
-    expect([await types(stays), atDot.dots, atGreeting.dots]).toEqual([['queued', 'sending'], 1, 0])
-    // A stop would wait for the reply.
+    for (const many of [1, 2, 3]) {
+      stays.push(await withFile(sender, whole))
+      await eventually(
+        () => atDot.dots,
+        (dots) => dots === many,
+      )
+    }
+    for (const id of stays) expect(await types(id)).toEqual(['queued', 'sending'])
+    // A stop would wait for the replies.
     for (const socket of atDot.sockets) socket.destroy()
   })
+
+  // The room would mean nothing if what it stands for stayed in memory.
+  test.each([
+    ['as it is', '250 mx.posthorn.test\r\n', 'text'],
+    ['in 7 bits', '250 mx.posthorn.test\r\n', 'smtp'],
+  ])(
+    'whose content goes %s holds it no longer than until the dot: the reply may be ten minutes away',
+    async (_, EHLO, kind) => {
+      const atDot = await peerOf({ dot: silence, EHLO })
+      const sender = await senderOf(ownRelay(atDot))
+      const size = 1_500_000
+      const mail = Buffer.from(`Subject: x\r\n\r\n${'Grüße, immer wieder Grüße\r\n'.repeat(size / 30)}`)
+      const bytes = kind === 'smtp' ? mail : Buffer.alloc(size)
+      const send = () => {
+        const blob = world.nextId()
+        const files = [
+          { position: 0, filename: 'a.bin', content_type: 'application/octet-stream', size: bytes.length, blob },
+        ]
+        const chunks = [{ blob, bytes: bytes.toString('base64') }]
+        return one(sender, 'ok', { files, chunks, ...(kind === 'smtp' && { source: 'smtp' }) })
+      }
+      await started()
+      await send()
+      await eventually(
+        () => atDot.dots,
+        (dots) => dots === 1,
+      )
+      setFlagsFromString('--expose-gc')
+      const collect = runInNewContext('gc') as () => void
+      const held = () => {
+        collect()
+        return process.memoryUsage().arrayBuffers
+      }
+      const before = held()
+      for (const many of [2, 3, 4, 5]) {
+        await send()
+        await eventually(
+          () => atDot.dots,
+          (dots) => dots === many,
+        )
+      }
+      await eventually(held, (now) => now < before + size)
+      for (const socket of atDot.sockets) socket.destroy()
+    },
+  )
 
   test('for a host that greets late gets through beside more that are silent than may be in flight', async () => {
     const slowly = (text: string) => (socket: Socket) =>

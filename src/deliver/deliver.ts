@@ -33,11 +33,12 @@ import type { Journal } from './journal.ts'
 import { makeDeferrals } from './deferrals.ts'
 import { makeLogins } from './logins.ts'
 import { makeOutages } from './outages.ts'
-import { makePreparer, NotComposable } from './prepare.ts'
+import type { SevenBit } from './conversation.ts'
+import { makePreparer, NotComposable, type Prepared } from './prepare.ts'
 import { endingOf, isReplyToDot, putOff, unattempted } from './record.ts'
 import { makeRoom, type Guest } from './room.ts'
 import { makeSlots, untilClaim, type Landing } from './slots.ts'
-import type { Transmitter } from './transmit.ts'
+import type { Transmitter, TransmitJob } from './transmit.ts'
 
 export { makeFence } from './fence.ts'
 export type { Fence } from './fence.ts'
@@ -226,19 +227,83 @@ export function deliverer(
   const attempt = async (flight: InFlight): Promise<void> => {
     // Small texts are not counted: nothing to hold, nobody to wait for.
     const leave =
-      flight.contentBytes > 0 ? await contentRoom.enter(flight, flight.contentBytes, flight.giveUp.signal) : undefined
+      flight.contentBytes > 0
+        ? await contentRoom.enter(flight, flight.contentBytes, flight.giveUp.signal)
+        : () => undefined
     flight.heardAt = performance.now()
     let ending: Ending | undefined
     try {
-      ending = await tryOnce(flight)
+      ending = await tryOnce(flight, leave)
     } finally {
-      leave?.()
+      leave()
     }
     if (ending !== undefined) await recordSurely(flight, ending)
   }
 
+  /**
+   * What is to be transmitted; undefined when its content is gone. Nothing else holds the content, so that it is let go with the arm, and its room
+   * with it: the reply to the dot may be ten minutes away.
+   */
+  const jobOf = async (flight: InFlight, leave: () => void): Promise<TransmitJob | undefined> => {
+    const { claimed, giveUp } = flight
+    const prepared = await preparer.prepare(claimed)
+    if (prepared === undefined) return undefined
+    const { recipient, envelopeFrom, token, size, needs8bit, needsSmtputf8 } = prepared
+    const route = claimed.routeSealed === null ? tools.route : tools.openRoute(claimed.workspaceId, claimed.routeSealed)
+    let held: Prepared | undefined = prepared
+    return {
+      recipient,
+      envelopeFrom,
+      get content() {
+        return held?.content ?? []
+      },
+      size,
+      needs8bit,
+      sevenBit: async () => held?.sevenBit && convert(flight, size, held.sevenBit),
+      needsSmtputf8,
+      route,
+      workspaceId: claimed.workspaceId,
+      ownRoute: claimed.routeSealed !== null,
+      // What a relay takes is not delivered yet; only its reports tell. A mail host's own 250 is all the proof there is.
+      reports: { envelopeId: token, success: route.kind === 'relay' },
+      heading: (provider) => slots.heading(placeOf(claimed), provider),
+      arm: () => {
+        held = undefined
+        leave()
+        return armSurely(flight)
+      },
+      heard: () => void (flight.heardAt = performance.now()),
+      // A tenth of the lease stays as a margin: past it another worker may be deciding.
+      deadline: () => flight.leaseEndsAt - tools.leaseMs / 10,
+      signal: giveUp.signal,
+    }
+  }
+
+  const convert = async (
+    flight: InFlight,
+    size: number,
+    make: NonNullable<Prepared['sevenBit']>,
+  ): Promise<SevenBit | undefined> => {
+    const { signal } = flight.giveUp
+    // It holds a connection that others wait for.
+    const tooLong = setTimeout(() => giveWay(flight), limits.contentPatienceMs / tools.timeScale)
+    const leave = await convertedRoom.enter(flight, size, signal)
+    clearTimeout(tooLong)
+    if (signal.aborted) {
+      leave()
+      return undefined
+    }
+    flight.heardAt = performance.now()
+    const form = await make().catch((error: unknown) => {
+      leave()
+      throw error
+    })
+    if (form === undefined) leave()
+    return form && { ...form, leave }
+  }
+
   /** How the attempt ended; undefined when that is for somebody else to write down. */
-  const tryOnce = async (flight: InFlight): Promise<Ending | undefined> => {
+  const tryOnce = async (flight: InFlight, leave: () => void): Promise<Ending | undefined> => {
     const { claimed, giveUp } = flight
     const now = () => new Date(flight.databaseClockMs + performance.now())
     const startedAt = now()
@@ -246,43 +311,9 @@ export function deliverer(
     if (giveUp.signal.aborted && flight.gaveWay) return putOff(claimed, limits.gaveWayMs, schedule())
     if (giveUp.signal.aborted) return unattempted(claimed, { kind: 'retry', reason: 'shutdown' }, schedule())
     try {
-      const prepared = await preparer.prepare(claimed)
-      if (prepared === undefined) return unattempted(claimed, { kind: 'failed', reason: 'content_lost' }, schedule())
-      const route =
-        claimed.routeSealed === null ? tools.route : tools.openRoute(claimed.workspaceId, claimed.routeSealed)
-      const { sevenBit } = prepared
-      const convert = async (make: NonNullable<typeof sevenBit>) => {
-        // It holds a connection that others wait for.
-        const tooLong = setTimeout(() => giveWay(flight), limits.contentPatienceMs / tools.timeScale)
-        const leave = await convertedRoom.enter(flight, prepared.size, giveUp.signal)
-        clearTimeout(tooLong)
-        if (giveUp.signal.aborted) {
-          leave()
-          return undefined
-        }
-        flight.heardAt = performance.now()
-        const form = await make().catch((error: unknown) => {
-          leave()
-          throw error
-        })
-        if (form === undefined) leave()
-        return form && { ...form, leave }
-      }
-      const result = await tools.transmitter.transmit({
-        ...prepared,
-        ...(sevenBit !== undefined && { sevenBit: () => convert(sevenBit) }),
-        route,
-        workspaceId: claimed.workspaceId,
-        ownRoute: claimed.routeSealed !== null,
-        // What a relay takes is not delivered yet; only its reports tell. A mail host's own 250 is all the proof there is.
-        reports: { envelopeId: prepared.token, success: route.kind === 'relay' },
-        heading: (provider) => slots.heading(placeOf(claimed), provider),
-        arm: () => armSurely(flight),
-        heard: () => void (flight.heardAt = performance.now()),
-        // A tenth of the lease stays as a margin: past it another worker may be deciding.
-        deadline: () => flight.leaseEndsAt - tools.leaseMs / 10,
-        signal: giveUp.signal,
-      })
+      const job = await jobOf(flight, leave)
+      if (job === undefined) return unattempted(claimed, { kind: 'failed', reason: 'content_lost' }, schedule())
+      const result = await tools.transmitter.transmit(job)
       flight.replied = isReplyToDot(result)
       const { phase, reply, trouble: what, peer } = result
       flight.landing = result.late === true ? 'late' : what === undefined || !silences.has(what) ? 'answered' : 'silent'
@@ -307,7 +338,7 @@ export function deliverer(
         ms: now().getTime() - startedAt.getTime(),
         ...told(ending, now().getTime() - claimed.createdAt.getTime(), result.provider),
       })
-      logins.note(claimed, route, result)
+      logins.note(claimed, job.route, result)
       deferrals.note(claimed, result)
       return ending
     } catch (error) {
@@ -482,8 +513,7 @@ export function deliverer(
    */
   const makeWay = async (): Promise<void> => {
     const silentSince = performance.now() - limits.contentPatienceMs / tools.timeScale
-    for (const room of [contentRoom, convertedRoom])
-      for (const flight of room.inTheWay(silentSince, ({ armAsked }) => !armAsked)) giveWay(flight)
+    for (const room of [contentRoom, convertedRoom]) for (const flight of room.inTheWay(silentSince)) giveWay(flight)
     const surplus = new Map(slots.surplus())
     if (surplus.size === 0) return
     for (const flight of [...flights.values()].toReversed()) {

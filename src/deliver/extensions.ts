@@ -47,10 +47,34 @@ export function takesAsItIs(mail: Mail, { eightBit, utf8 }: Extensions): boolean
   return !mail.needs8bit || eightBit || (mail.needsSmtputf8 && !utf8)
 }
 
-/** The mail in 7-bit octets; what is armed, and how often, does not change with it. Undefined: it cannot be said in them. */
+/**
+ * The mail in 7-bit octets; what is armed, and how often, does not change with it. It is let go with the arm, as the mail itself, or before.
+ * Undefined: it cannot be said in them.
+ */
 export async function sevenBitForm(mail: Mail): Promise<(Mail & SevenBit) | undefined> {
   const form = await mail.sevenBit?.()
-  return form && { ...mail, ...form, needs8bit: false }
+  if (form === undefined) return undefined
+  const { size } = form
+  let [content, giveBack] = [form.content, form.leave?.bind(form)]
+  const leave = () => {
+    giveBack?.()
+    content = []
+    giveBack = undefined
+  }
+  const arm = () => {
+    leave()
+    return mail.arm()
+  }
+  return {
+    ...mail,
+    get content() {
+      return content
+    },
+    size,
+    needs8bit: false,
+    leave,
+    arm,
+  }
 }
 
 /** 8-bit content comes here only where 8BITMIME is offered. What we compose ourselves is 7-bit (decisions B). */

@@ -10,10 +10,10 @@ export interface Guest {
 }
 
 export interface Room<G extends Guest = Guest> {
-  /** Resolves when there is room, or when the signal is aborted; the answer gives the room back. Never rejects. */
+  /** Resolves when there is room, or when the signal is aborted; the answer gives the room back, however often it is called. Never rejects. */
   enter(guest: G, bytes: number, signal: AbortSignal): Promise<() => void>
-  /** Of those inside who may leave, who were not heard of since, the longest silent first: as many as hold what others wait for. */
-  inTheWay(since: number, mayLeave: (guest: G) => boolean): readonly G[]
+  /** Of those inside who were not heard of since, the longest silent first: as many as hold what others wait for. */
+  inTheWay(since: number): readonly G[]
 }
 
 const asLongAsItTakes = 2 ** 31 - 1
@@ -34,17 +34,19 @@ export function makeRoom<G extends Guest>(bytesMax: number, shareBytesMax: numbe
       // Nothing to hold, nothing to wait for.
       if (bytes === 0 || !(await room.take(guest.owner, bytes, signal))) return () => undefined
       inside.set(guest, bytes)
+      let left = false
       return () => {
+        if (left) return
+        left = true
         inside.delete(guest)
         room.give(guest.owner, bytes)
       }
     },
-    inTheWay: (since, mayLeave) => {
+    inTheWay: (since) => {
       if (room.waiting === 0) return []
       const wanted = new Map(room.wanted)
-      // Before they are counted: one that stays, as behind its dot, would stand for others that could go.
-      const silent = [...inside].filter(([guest]) => guest.heardAt < since && mayLeave(guest))
-      return silent
+      return [...inside]
+        .filter(([guest]) => guest.heardAt < since)
         .sort(([one], [other]) => one.heardAt - other.heardAt)
         .flatMap(([guest, bytes]) => {
           const from = [guest.owner, ''].find((each) => (wanted.get(each) ?? 0) > 0)
