@@ -104,6 +104,23 @@ test('of many destinations with one message each at a silent provider the younge
   expect(new Set(surplus.values())).toEqual(new Set([1]))
 })
 
+test('a crowd at one silent provider, one message to each of its destinations, gives way before those that have a few of their own', () => {
+  const { clock, slots, launch } = slotsAt()
+  for (let each = 0; each < 10; each++) {
+    launch(`few${each}`, limits.slotsAtFirst)
+    if (each % 2 === 0) slots.heading(`few${each}`, `host of few${each}`)
+  }
+  const few = 10 * limits.slotsAtFirst
+  for (let each = 0; each < limits.stalledSlotsMax; each++) {
+    launch(`pit${each}`, 1)
+    slots.heading(`pit${each}`, 'pit')
+  }
+  clock.now = limits.stalledAfterMs + 1
+  const surplus = slots.surplus()
+  expect([...surplus.keys()].filter((name) => !name.startsWith('pit'))).toEqual([])
+  expect([...surplus.values()].reduce((sum, many) => sum + many, 0)).toBe(few)
+})
+
 test('who is alone at its provider has the time of a slow greeting, however many say nothing', () => {
   const { clock, slots, launch } = slotsAt()
   const launched = (name: string) => {

@@ -190,23 +190,35 @@ export function makeSlots(roomOf: (provider: string) => number, now: () => numbe
       const stalled = [...states].filter(([, state]) => isStalled(state) && (state.inFlight > 1 || saysNothing(state)))
       let over = stalled.reduce((sum, [, { inFlight }]) => sum + inFlight, 0) - limits.stalledSlotsMax
       const give = new Map<string, number>()
-      for (const [destination, { inFlight }] of stalled.sort(([, one], [, other]) => other.inFlight - one.inFlight)) {
-        if (over <= 0) return give
-        const many = Math.min(over, inFlight - 1)
-        if (many > 0) give.set(destination, many)
+      if (over <= 0) return give
+      const take = (destination: string, many: number) => {
+        give.set(destination, (give.get(destination) ?? 0) + many)
         over -= many
       }
-      // Each has one left now, or had no more. Whoever is with many others at a silent provider goes first: one that is new there, or of which the
+      stalled.sort(([, one], [, other]) => other.launchedAt - one.launchedAt)
+      // The largest crowd first, down to one of it: all that waits at a silent provider, or else for one destination.
+      const crowdOf = (state: Destination): State =>
+        state.provider !== undefined && saysNothing(state) ? providerOf(state.provider) : state
+      const crowds = Map.groupBy(stalled, ([, state]) => crowdOf(state))
+      for (const [{ inFlight: all }, of] of [...crowds].sort(([one], [other]) => other.inFlight - one.inFlight)) {
+        let spare = all - 1
+        for (const [destination, { inFlight }] of of) {
+          const many = Math.min(over, spare, inFlight)
+          if (many <= 0) continue
+          take(destination, many)
+          spare -= many
+        }
+      }
+      // Each crowd has one left now, or had no more. Whoever is with many others at a silent provider goes first: one that is new there, or of which the
       // provider is not known yet, may only be slow.
       const crowd = ({ provider }: Destination) => (provider === undefined ? 0 : providerOf(provider).inFlight)
       stalled.sort(([, one], [, other]) => crowd(other) - crowd(one) || other.launchedAt - one.launchedAt)
       for (const [destination, state] of stalled) {
         if (over <= 0) return give
-        if (!saysNothing(state)) continue
+        if (!saysNothing(state) || (give.get(destination) ?? 0) >= state.inFlight) continue
         // Beside a silent backlog it would go back each time that it is tried, and never get through.
         if (crowd(state) <= 1 && now() - state.launchedAt < limits.slowGreetingMs) continue
-        give.set(destination, (give.get(destination) ?? 0) + 1)
-        over--
+        take(destination, 1)
       }
       return give
     },
