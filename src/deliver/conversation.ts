@@ -75,16 +75,17 @@ export function note(dialogue: Said[], stage: Phase, said: string, answer: SmtpR
   dialogue.push(typeof answer === 'string' ? { stage, said, trouble: answer } : { stage, said, reply: answer })
 }
 
-/** Connects, greets, encrypts and logs in. Where opportunistic TLS is broken, once more in clear text on a fresh connection. */
+/** Connects, greets, encrypts and logs in; `heard` is called with each step. Where opportunistic TLS is broken, once more in clear text on a fresh connection. */
 export async function openConversation(
   target: Target,
   manner: Manner,
   dialogue: Said[],
   signal?: AbortSignal,
+  heard?: () => void,
 ): Promise<Conversation | Facts> {
-  const opened = await open(target, manner, dialogue, signal)
+  const opened = await open(target, manner, dialogue, signal, heard)
   if (opened instanceof Conversation || target.tls !== 'opportunistic' || !isBrokenTls(opened)) return opened
-  return open({ ...target, tls: 'clear' }, manner, dialogue, signal)
+  return open({ ...target, tls: 'clear' }, manner, dialogue, signal, heard)
 }
 
 async function open(
@@ -92,6 +93,7 @@ async function open(
   manner: Manner,
   dialogue: Said[],
   signal?: AbortSignal,
+  heard?: () => void,
 ): Promise<Conversation | Facts> {
   const line = await dial(target, limits.smtpConnectMs / manner.timeoutScale, signal)
   if (typeof line === 'string') {
@@ -100,7 +102,7 @@ async function open(
   }
   const undo = whenAborted(signal, () => void line.close('shutdown'))
   const conversation = new Conversation(line, target, manner, dialogue)
-  const failure = await conversation.begin()
+  const failure = await conversation.begin(heard)
   undo()
   if (failure === undefined) return conversation
   conversation.close()
@@ -149,8 +151,10 @@ export class Conversation {
   }
 
   /** Everything before the first mail. Returns what went wrong. */
-  async begin(): Promise<Facts | undefined> {
+  async begin(heard?: () => void): Promise<Facts | undefined> {
     const { tls } = this.#target
+    this.#heard = heard
+    this.#heard?.()
     if (tls === 'implicit') {
       const trouble = await this.#encrypt('TLS')
       if (trouble !== undefined) return trouble
@@ -226,6 +230,7 @@ export class Conversation {
       return { phase: 'tls', trouble }
     }
     this.peer = { ...this.peer, tls: this.#line.tls ?? 'TLS' }
+    this.#heard?.()
     return undefined
   }
 

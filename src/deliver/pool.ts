@@ -45,6 +45,8 @@ export interface Asking {
   isPaused(): boolean
   /** Why there is no connection, before whoever is next in line gets its place. */
   heard(facts: Facts): void
+  /** A step was made towards a connection. */
+  getsOn?(): void
 }
 interface Wish {
   readonly target: Target
@@ -117,7 +119,7 @@ export class Pool {
   async #openFor(slot: Slot, wish: Wish): Promise<Lease | Facts> {
     const { target, dialogue, signal, asking } = wish
     const { either, undo } = eitherOf(signal, this.#stopping.signal)
-    const opened = await openConversation(target, this.#settings, dialogue, either)
+    const opened = await openConversation(target, this.#settings, dialogue, either, () => asking.getsOn?.())
       .catch((error: unknown) => {
         this.#drop(slot)
         throw error

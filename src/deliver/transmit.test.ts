@@ -417,6 +417,26 @@ test('more connections that an operator allows are made at once, for who waits i
   await first
 })
 
+test('it is heard that a host gets on, from the connection over its greeting, EHLO and TLS on', async () => {
+  let heard = 0
+  const steps: number[] = []
+  const step = (text: string) => (socket: Socket) => {
+    steps.push(heard)
+    socket.write(text)
+  }
+  const peer = await peerOf({
+    greeting: step('220 hello\r\n'),
+    EHLO: step('250-hello\r\n250 STARTTLS\r\n'),
+    MAIL: step('250 ok\r\n'),
+  })
+  const transmitter = await transmitterOf({ sandboxPort: () => peer.port })
+  const route = parseRoute(`smtp://127.0.0.1:${peer.port}`)
+  expect(kind(await send(transmitter, mailOf({ heard: () => void heard++ }), route))).toBe('accepted')
+  // The greeting may be written before we hear that there is a connection. Before MAIL: that, greeting, EHLO, STARTTLS, the handshake and EHLO again.
+  const [, ehlo = 0, again = 0, mail = 0] = steps
+  expect([ehlo >= 2, again >= ehlo + 3, mail > again]).toEqual([true, true, true])
+})
+
 test('what the simulator refuses pauses nobody: not even the simulator', async () => {
   const peer = await peerOf((connection) => (connection === 1 ? { MAIL: '421 4.7.0 slow down\r\n' } : {}))
   const transmitter = await transmitterOf({ sandboxPort: () => peer.port })

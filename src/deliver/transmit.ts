@@ -169,6 +169,7 @@ async function walk(towards: Towards, targets: readonly Target[], job: TransmitJ
       isPaused: () => pace.pausedMs(provider) > 0,
       // The simulator's refusals are about nobody.
       heard: (said) => void (provider !== 'sandbox' && pace.learn(provider, said)),
+      getsOn: () => job.heard?.(),
     })
     if (end === lineTooLong) {
       // Another attempt may ask them all; but what a host has said of this mail counts.
