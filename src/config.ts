@@ -738,8 +738,9 @@ export const limits = {
   stalledSlotsMax: 500,
   /** So long a message that is the only one at its provider is slow, and not stalled: many hosts greet late. */
   slowGreetingMs: 15_000,
-  /** How long a message that gave its slot back waits. */
+  /** How long a message that gave its slot back waits: the first time, and twice as long each time that it comes back without a try, up to a limit. */
   gaveWayMs: 10_000,
+  gaveWayMsMax: 600_000,
   slotsLookMs: 250,
   /** Whose host says nothing for so long gives its content's room to those who wait for some. */
   contentPatienceMs: 15_000,

@@ -24,6 +24,7 @@ test('what passes through the log is counted by its label, and passed on', async
   log.attempted({ outcome: 'retry', trouble: 'timeout' })
   // Nobody was asked: no part of how mail fares.
   log.attempted({ outcome: 'retry', trouble: 'paced' })
+  log.attempted({ outcome: 'retry', trouble: 'gave_way' })
   log.reported({})
   log.fault('arm', new Error('x'))
   expect(passed).toEqual([
@@ -31,6 +32,7 @@ test('what passes through the log is counted by its label, and passed on', async
     'accepted undefined',
     'accepted undefined',
     'refused not_found',
+    'attempted retry',
     'attempted retry',
     'attempted retry',
     'attempted retry',
@@ -51,7 +53,7 @@ test('what passes through the log is counted by its label, and passed on', async
     'posthorn_attempts_total{outcome="retry",process="deliver"} 2',
     'posthorn_attempts_total{outcome="failed",process="deliver"} 0',
     'posthorn_attempts_total{outcome="unknown",process="deliver"} 0',
-    'posthorn_attempts_total{outcome="put_off",process="deliver"} 1',
+    'posthorn_attempts_total{outcome="put_off",process="deliver"} 2',
   ])
   expect(sample(text, 'posthorn_faults_total')).toEqual(['posthorn_faults_total{what="arm",process="deliver"} 1'])
 })

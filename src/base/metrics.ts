@@ -5,6 +5,9 @@ import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom
 import { limits } from '../config.ts'
 import type { Log } from './log.ts'
 
+/** Troubles of attempts that came to nothing through no fault of the other side. */
+const putOff: ReadonlySet<unknown> = new Set(['paced', 'gave_way', 'shutdown'])
+
 export interface Metrics {
   readonly http: { answered(route: string, status: number, seconds: number): void }
   /** The log, counting what passes through it. */
@@ -136,8 +139,8 @@ export function makeMetrics(process: string, known: KnownLabels = {}): Metrics {
       },
       attempted: (facts) => {
         const { ms, ageMs, bounce, provider, trouble } = facts
-        // Nobody was asked, so it tells nothing of how mail fares: a provider with a limit, a stop, or a slot that others needed.
-        const isPutOff = facts['outcome'] === 'retry' && (trouble === 'paced' || trouble === 'shutdown')
+        // It tells nothing of how mail fares: a provider with a limit, a stop, or a slot that others needed.
+        const isPutOff = facts['outcome'] === 'retry' && putOff.has(trouble)
         const outcome = isPutOff ? 'put_off' : String(facts['outcome'])
         attempts.inc({ outcome })
         if (typeof ms === 'number') attemptSeconds.observe({ outcome }, ms / 1000)

@@ -532,13 +532,18 @@ describe('turns', () => {
       () => service.inFlight,
       (inFlight) => inFlight <= limits.stalledSlotsMax,
     )
-    const back = await world.db.run<{ message_id: MessageId; attempts: number }>(
-      `select message_id, attempts from outbound where status = 'retrying' and workspace_id = $1`,
+    // Its next wait goes by how often it was claimed without a try.
+    const back = await world.db.run<{ message_id: MessageId; attempts: number; waited: boolean }>(
+      `select message_id, attempts, epoch > attempts waited from outbound where status = 'retrying' and workspace_id = $1`,
       [crowd.workspaceId],
     )
     expect(back.length).toBeGreaterThan(0)
     expect(new Set(back.map(({ attempts }) => attempts))).toEqual(new Set([0]))
-    expect(await facts(back[0]?.message_id as MessageId)).toMatchObject({ reason: 'connect' })
+    expect(back.every(({ waited }) => waited)).toBe(true)
+    expect(await facts(back[0]?.message_id as MessageId)).toMatchObject({
+      reason: 'connect',
+      errorMessage: expect.stringContaining('made way for others'),
+    })
     expect(stalled.dots).toBe(0)
   })
 

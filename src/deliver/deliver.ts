@@ -35,7 +35,7 @@ import { makeLogins } from './logins.ts'
 import { makeOutages } from './outages.ts'
 import type { SevenBit } from './conversation.ts'
 import { makePreparer, NotComposable, type Prepared } from './prepare.ts'
-import { endingOf, isReplyToDot, putOff, unattempted } from './record.ts'
+import { endingOf, gaveWay, gaveWayMs, isReplyToDot, putOff, unattempted } from './record.ts'
 import { makeRoom, type Guest } from './room.ts'
 import { makeSlots, untilClaim, type Landing } from './slots.ts'
 import type { Transmitter, TransmitJob } from './transmit.ts'
@@ -308,22 +308,23 @@ export function deliverer(
     const now = () => new Date(flight.databaseClockMs + performance.now())
     const startedAt = now()
     const schedule = () => ({ timeScale: tools.timeScale, now: now(), startedAt })
-    if (giveUp.signal.aborted && flight.gaveWay) return putOff(claimed, limits.gaveWayMs, schedule())
+    if (giveUp.signal.aborted && flight.gaveWay)
+      return putOff(claimed, gaveWayMs(claimed, now()), gaveWay(), schedule())
     if (giveUp.signal.aborted) return unattempted(claimed, { kind: 'retry', reason: 'shutdown' }, schedule())
     try {
       const job = await jobOf(flight, leave)
       if (job === undefined) return unattempted(claimed, { kind: 'failed', reason: 'content_lost' }, schedule())
       const result = await tools.transmitter.transmit(job)
       flight.replied = isReplyToDot(result)
-      const { phase, reply, trouble: what, peer } = result
-      flight.landing = result.late === true ? 'late' : what === undefined || !silences.has(what) ? 'answered' : 'silent'
-      const waits =
-        what === 'paced' ? result.pacedMs : flight.gaveWay && what === 'shutdown' ? limits.gaveWayMs : undefined
+      const { phase, reply, trouble, peer } = result
+      const answered = trouble === undefined || !silences.has(trouble)
+      flight.landing = result.late === true ? 'late' : answered ? 'answered' : 'silent'
       // Whoever asked to arm has to say what became of it.
+      const madeWay = flight.gaveWay && trouble === 'shutdown' && !flight.armAsked
+      const waits = madeWay ? gaveWayMs(claimed, now()) : flight.armAsked ? undefined : result.pacedMs
+      const seen = madeWay ? gaveWay(result) : result
       const ending =
-        waits !== undefined && !flight.armAsked
-          ? putOff(claimed, waits, schedule())
-          : endingOf(claimed, result, schedule())
+        waits === undefined ? endingOf(claimed, seen, schedule()) : putOff(claimed, waits, seen, schedule())
       tools.log.attempted({
         messageId: claimed.id,
         workspaceId: claimed.workspaceId,
@@ -332,7 +333,7 @@ export function deliverer(
         outcome: ending?.outcome ?? 'decided elsewhere',
         phase,
         code: reply?.code,
-        trouble: what,
+        trouble: seen.trouble,
         host: peer?.host,
         tls: peer?.tls,
         ms: now().getTime() - startedAt.getTime(),

@@ -43,6 +43,7 @@ describe('troubles before the dot', () => {
     no_mail_host: 'failed no_mail_host',
     private_mx: 'failed private_mx',
     paced: 'retry connect',
+    gave_way: 'retry connect',
     connect_failed: 'retry connect',
     tls_failed: 'retry tls',
     auth_unavailable: 'retry auth',

@@ -4,7 +4,7 @@ import { limits } from '../config.ts'
 import { phases, troubles, type FailReason } from '../domain/attempt.ts'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import type { Claimed } from '../store/outbound.ts'
-import { endingOf, isReplyToDot, putOff, unattempted, type Schedule } from './record.ts'
+import { endingOf, gaveWay, gaveWayMs, isReplyToDot, putOff, unattempted, type Schedule } from './record.ts'
 import type { TransmitResult } from './transmit.ts'
 
 const now = new Date('2026-11-21T12:00:00.000Z')
@@ -433,11 +433,12 @@ describe('an attempt that could not begin', () => {
 
 describe('an attempt that is put off', () => {
   const words = 'The destination wants fewer messages for now; nobody was asked.'
+  const { peer: _nobody, ...paced } = result({ phase: 'connect', trouble: 'paced' })
 
   test.each([1, limits.retryScheduleSeconds.length + 1])(
     'waits as long as it was told to and uses no try, at try %i',
     (attempt) => {
-      expect(putOff(claimed({ attempt }), 90_000, schedule)).toMatchObject({
+      expect(putOff(claimed({ attempt }), 90_000, paced, schedule)).toMatchObject({
         status: 'retrying',
         outcome: 'retry',
         usesTry: false,
@@ -451,7 +452,7 @@ describe('an attempt that is put off', () => {
 
   test('beyond its end keeps to the schedule, and says why like any other', () => {
     const putOffUntil = (endMs: number, delayMs: number) =>
-      putOff(claimed({ expiresAt: new Date(now.getTime() + endMs) }), delayMs, schedule)
+      putOff(claimed({ expiresAt: new Date(now.getTime() + endMs) }), delayMs, paced, schedule)
     expect(putOffUntil(600_000, 599_999)).toMatchObject({ usesTry: false, delayMs: 599_999 })
     expect(putOffUntil(600_000, 600_000)).toMatchObject({
       status: 'retrying',
@@ -465,5 +466,50 @@ describe('an attempt that is put off', () => {
       error: `The message would expire before the next try. ${words}`,
       event: { reason: 'expired' },
     })
+  })
+
+  const made = 'The message made way for others while it waited for an answer, or for room.'
+
+  test('to make way for others says so, and what was seen until then', () => {
+    const cut = result({
+      phase: 'ehlo',
+      trouble: 'shutdown',
+      dialogue: [
+        { stage: 'greeting', said: '', reply: { code: 220, text: 'hello' } },
+        { stage: 'ehlo', said: 'EHLO out.test', trouble: 'shutdown' },
+      ],
+    })
+    const words = `${made} (mx.example.org, ehlo)`
+    expect(putOff(claimed(), 20_000, gaveWay(cut), schedule)).toMatchObject({
+      status: 'retrying',
+      usesTry: false,
+      delayMs: 20_000,
+      error: words,
+      attempt: {
+        trouble: 'gave_way',
+        phase: 'ehlo',
+        smtp: { host: 'mx.example.org' },
+        dialogue: [{ reply: '220 hello' }, { said: 'EHLO out.test', trouble: 'gave_way' }],
+      },
+      event: { reason: 'connect', errorMessage: words },
+    })
+    // Before it had begun.
+    expect(putOff(claimed(), 10_000, gaveWay(), schedule)).toMatchObject({
+      error: made,
+      attempt: { trouble: 'gave_way', phase: 'route', dialogue: [] },
+    })
+  })
+
+  test('waits twice as long each time that it makes way, for all of it is told; and not past half of its time', () => {
+    const waits = (times: number, leftMs = limits.messageAgeMsMax) =>
+      gaveWayMs(claimed({ epoch: 4 + times, attempt: 4, expiresAt: new Date(now.getTime() + leftMs) }), now)
+    expect([0, 1, 2, 5, 6, 100].map((times) => waits(times))).toEqual([
+      10_000, 20_000, 40_000, 320_000, 600_000, 600_000,
+    ])
+    expect([waits(6, 120_001), waits(6, 15_000), waits(0, 5_000)]).toEqual([60_001, 10_000, 10_000])
+    // A day of silence is told some 150 times, and not 8,000.
+    let [rounds, at] = [0, 0]
+    for (; at < 86_400_000; rounds++) at += waits(rounds, 86_400_000 - at)
+    expect(rounds).toBeLessThan(160)
   })
 })

@@ -22,7 +22,15 @@ export interface Schedule {
 /** The row that ends a claim; undefined when someone else has decided. */
 export function endingOf(claimed: Claimed, result: TransmitResult, schedule: Schedule): Ending | undefined {
   const outcome = settle(outcomeOf(result, result.routeKind), claimed, schedule, slowDownAskedBy(result)?.ms)
-  if (outcome.kind === 'decided') return undefined
+  return outcome.kind === 'decided' ? undefined : endingAs(outcome, claimed, result, schedule)
+}
+
+function endingAs(
+  outcome: Exclude<Settled, { kind: 'decided' }>,
+  claimed: Claimed,
+  result: TransmitResult,
+  schedule: Schedule,
+): Ending {
   const smtp = smtpOf(result)
   const report = reports(result, result.routeKind)
   const error = outcome.kind === 'accepted' ? undefined : errorWords(outcome, result)
@@ -62,23 +70,23 @@ export function endingOf(claimed: Claimed, result: TransmitResult, schedule: Sch
   }
 }
 
+/** Nobody outside was asked, so there is nobody's report. */
+const nothing: TransmitResult = {
+  phase: 'route',
+  dotWritten: false,
+  armed: false,
+  needsDisarm: false,
+  routeKind: 'relay',
+  attemptsOnHosts: [],
+  dialogue: [],
+}
+
 /** The end of a claim whose attempt could not even begin: a fault of ours, a shutdown, or content that is gone. */
 export function unattempted(
   claimed: Claimed,
   outcome: Extract<Outcome, { kind: 'retry' | 'failed' }>,
   schedule: Schedule,
-  trouble?: Trouble,
 ): Ending {
-  const nothing: TransmitResult = {
-    phase: 'route',
-    dotWritten: false,
-    armed: false,
-    needsDisarm: false,
-    routeKind: 'relay', // nobody outside was asked, so there is nobody's report
-    attemptsOnHosts: [],
-    dialogue: [],
-    ...(trouble !== undefined && { trouble }),
-  }
   const settled = settle(outcome, claimed, schedule)
   const error = settled.kind === 'retry' || settled.kind === 'failed' ? errorWords(settled, nothing) : undefined
   return {
@@ -91,12 +99,7 @@ export function unattempted(
     ...(settled.kind === 'retry' && { delayMs: settled.delayMs }),
     usesTry: !(outcome.kind === 'retry' && outcome.reason === 'shutdown'),
     outcome: settled.kind,
-    attempt: {
-      attempt: claimed.attempt,
-      startedAt: schedule.startedAt,
-      reason: outcome.reason,
-      ...(trouble !== undefined && { trouble }),
-    },
+    attempt: { attempt: claimed.attempt, startedAt: schedule.startedAt, reason: outcome.reason },
     event: {
       attempt: claimed.attempt,
       reason: 'reason' in settled ? settled.reason : outcome.reason,
@@ -106,21 +109,35 @@ export function unattempted(
   }
 }
 
-/** A claim whose attempt was put off before anybody was asked: it uses no try, and waits for `delayMs`. */
-export function putOff(claimed: Claimed, delayMs: number, schedule: Schedule): Ending {
-  const ending = unattempted(claimed, { kind: 'retry', reason: 'connect' }, schedule, 'paced')
-  if (schedule.now.getTime() + delayMs >= claimed.expiresAt.getTime()) return ending
-  const error = troubleWords.paced
-  const nextAttemptAt = new Date(schedule.now.getTime() + delayMs)
-  return {
-    ...ending,
-    status: 'retrying',
-    error,
-    delayMs,
-    usesTry: false,
-    outcome: 'retry',
-    event: { attempt: claimed.attempt, reason: 'connect', nextAttemptAt, errorMessage: error },
+/** A claim whose attempt was put off (`paced`, `gave_way`): it uses no try, and waits for `delayMs`; where it would expire before, it keeps to the schedule. */
+export function putOff(claimed: Claimed, delayMs: number, result: TransmitResult, schedule: Schedule): Ending {
+  const outcome = { kind: 'retry', reason: 'connect' } as const
+  if (schedule.now.getTime() + delayMs >= claimed.expiresAt.getTime()) {
+    const settled = settle(outcome, claimed, schedule)
+    return settled.kind === 'decided'
+      ? unattempted(claimed, outcome, schedule)
+      : endingAs(settled, claimed, result, schedule)
   }
+  return { ...endingAs({ ...outcome, delayMs }, claimed, result, schedule), usesTry: false }
+}
+
+/** What was seen of an attempt that had to make way for others, be it nothing: it was cut off as by a shutdown, and is told as what it is. */
+export function gaveWay(seen: TransmitResult = nothing): TransmitResult {
+  const trouble = 'gave_way'
+  return {
+    ...seen,
+    trouble,
+    dialogue: seen.dialogue.map((said) => (said.trouble === 'shutdown' ? { ...said, trouble } : said)),
+  }
+}
+
+/**
+ * How long it waits then: twice as long each time, for every time is told, and no longer than half of what is left to it. A claim that used no try
+ * is one of these times, mostly.
+ */
+export function gaveWayMs({ epoch, attempt, expiresAt }: Claimed, now: Date): number {
+  const grown = Math.min(limits.gaveWayMs * 2 ** (epoch - attempt), limits.gaveWayMsMax)
+  return Math.ceil(Math.max(limits.gaveWayMs, Math.min(grown, (expiresAt.getTime() - now.getTime()) / 2)))
 }
 
 type Settled =
@@ -208,6 +225,7 @@ const troubleWords = {
   no_mail_host: "The recipient's domain has no mail host.",
   private_mx: "The recipient's mail hosts have only private addresses.",
   paced: 'The destination wants fewer messages for now; nobody was asked.',
+  gave_way: 'The message made way for others while it waited for an answer, or for room.',
   connect_failed: 'No connection could be made.',
   timeout: 'The other side did not answer in time.',
   closed: 'The other side closed the connection.',

@@ -96,6 +96,7 @@ export const troubles = [
   'no_mail_host', // the domain exists, without MX, A or AAAA
   'private_mx',
   'paced', // its provider asked for less, or has had as much as it may: nobody was asked
+  'gave_way', // others needed its slot, or its room, while its host said nothing
   'connect_failed',
   'timeout',
   'closed',

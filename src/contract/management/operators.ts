@@ -170,7 +170,7 @@ export const operators = {
             reason: Type.Optional(
               Type.String({
                 description:
-                  'Of what waits for another try: the reason of most of the last attempts, a few of them being looked at; as in `message.retrying`, or `paced` where its provider asked for less and nobody was asked.',
+                  'Of what waits for another try: the reason of most of the last attempts, a few of them being looked at; as in `message.retrying`, or `paced` where its provider asked for less and nobody was asked, or `gave_way` where it made way for other mail while its host said nothing.',
                 examples: ['rcpt_4xx'],
               }),
             ),

@@ -69,7 +69,7 @@ const laneReasons = sql(
                     order by x.due_at desc, x.message_id desc limit $3) o
             where o.status = 'retrying' limit $4) waiting
          cross join lateral (
-           select a.message_id, a.ended_at, case a.facts ->> 'trouble' when 'paced' then 'paced' else a.facts ->> 'reason' end reason
+           select a.message_id, a.ended_at, case when a.facts ->> 'trouble' in ('paced', 'gave_way') then a.facts ->> 'trouble' else a.facts ->> 'reason' end reason
              from attempts a where a.workspace_id = l.workspace_id and a.message_id = waiting.message_id order by a.epoch desc limit 1) tried
         where tried.reason is not null
         group by tried.reason order by count(*) desc, tried.reason limit 1) most
