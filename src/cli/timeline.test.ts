@@ -62,6 +62,17 @@ test('the dialogue of an attempt stands line by line, with who said it, and wher
   )
 })
 
+test('an attempt that was never connected says what was in the way, and of no encryption', () => {
+  const { tls: _none, code: _code, reply: _reply, ...nobody } = { ...smtp, stage: 'connect' }
+  const trouble = { trouble: 'connect_failed', cause: 'ECONNREFUSED' }
+  const facts = { attempt: 1, smtp: nobody, phase: 'connect', reason: 'connect', ...trouble, dialogue: [{ stage: 'connect', said: 'connect 192.0.2.1 25', ...trouble }] } // prettier-ignore
+  const text = describeMessage(message({ attempts: [{ epoch: 1, outcome: 'retry', endedAt: at, facts }] }))
+  expect(text).toMatch(/^trouble: connect failed \(ECONNREFUSED\)$/m)
+  expect(text).toContain('  us:   connect 192.0.2.1 25\n  !     connect failed (ECONNREFUSED)')
+  expect(text).toContain('facts:   try 1; connect\n')
+  expect(text).not.toContain('tls:')
+})
+
 test('an event says in words why, what was replied, and when the next try is', () => {
   const text = describeMessage(message())
   expect(text).toContain(`try 1; rcpt_4xx: ${errorMessage}; next try ${next}\n`)

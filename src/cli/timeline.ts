@@ -93,12 +93,14 @@ interface Said {
   readonly said?: string
   readonly reply?: string
   readonly trouble?: string
+  readonly cause?: string
 }
 
 function describeAttempt({ epoch, endedAt, outcome, facts: kept }: Timeline['attempts'][number]): string {
-  const { dialogue, smtp, startedAt, phase, tlsPolicy, trouble, ...rest } = kept as Kept &
-    Readonly<Record<'dialogue' | 'startedAt' | 'phase' | 'tlsPolicy' | 'trouble', unknown>>
+  const { dialogue, smtp, startedAt, phase, tlsPolicy, trouble, cause, ...rest } = kept as Kept &
+    Readonly<Record<'dialogue' | 'startedAt' | 'phase' | 'tlsPolicy' | 'trouble' | 'cause', unknown>>
   const host = smtp?.host === undefined ? '' : `${smtp.host}${smtp.address === undefined ? '' : ` (${smtp.address})`}`
+  const connected = host !== '' && (smtp?.tls !== undefined || (phase !== 'route' && phase !== 'connect'))
   const tls = `${smtp?.tls ?? 'clear text'}${tlsPolicy === undefined ? '' : `, demanded by ${text(tlsPolicy)}`}`
   const about = facts({
     outcome,
@@ -106,24 +108,27 @@ function describeAttempt({ epoch, endedAt, outcome, facts: kept }: Timeline['att
     began: startedAt === undefined ? undefined : text(startedAt),
     ended: endedAt,
     host: host || undefined,
-    tls: host === '' ? undefined : tls,
+    tls: connected ? tls : undefined,
     'came to': phase === undefined ? undefined : text(phase),
-    trouble: trouble === undefined ? undefined : text(trouble).replaceAll('_', ' '),
+    trouble: trouble === undefined ? undefined : troubleOf(text(trouble), cause),
   })
   const lines = Array.isArray(dialogue) ? (dialogue as unknown[]).flatMap(linesOf) : []
   return [`ATTEMPT ${epoch}`, about, ...lines].join('\n')
 }
 
+const troubleOf = (trouble: string, cause: unknown): string =>
+  `${trouble.replaceAll('_', ' ')}${cause === undefined ? '' : ` (${text(cause)})`}`
+
 /** Who said it stands before the first line of what was said. */
 function linesOf(exchange: unknown): string[] {
   if (typeof exchange !== 'object' || exchange === null) return [`  ${text(exchange)}`]
-  const { said = '', reply, trouble } = exchange as Said
+  const { said = '', reply, trouble, cause } = exchange as Said
   const by = (who: string, what: string): string[] =>
     what.split(/\r?\n/).map((line, at) => `  ${(at === 0 ? who : '').padEnd(6)}${line}`.trimEnd())
   return [
     ...(said === '' ? [] : by('us:', said)),
     ...(reply === undefined ? [] : by('them:', reply)),
-    ...(trouble === undefined ? [] : by('!', trouble.replaceAll('_', ' '))),
+    ...(trouble === undefined ? [] : by('!', troubleOf(trouble, cause))),
   ]
 }
 

@@ -190,23 +190,33 @@ export class Line {
   }
 }
 
+/** Why there is no connection. */
+export interface Unreached {
+  readonly trouble: 'connect_failed' | 'shutdown'
+  /** What the system said. */
+  readonly cause?: string
+}
+
 /** Opens a TCP connection. */
-export async function dial(target: Target, ms: number, signal?: AbortSignal): Promise<Line | LineTrouble> {
-  if (signal?.aborted === true) return 'shutdown'
+export async function dial(target: Target, ms: number, signal?: AbortSignal): Promise<Line | Unreached> {
+  if (signal?.aborted === true) return { trouble: 'shutdown' }
   const socket = connectTcp({ host: target.address, port: target.port, noDelay: true })
   return new Promise((resolve) => {
-    const settle = (trouble?: LineTrouble) => {
+    const settle = (unreached?: Unreached) => {
       clearTimeout(timer)
       undo()
       socket.off('connect', settle).off('error', failed).off('close', failed)
-      if (trouble === undefined) return resolve(new Line(socket))
+      if (unreached === undefined) return resolve(new Line(socket))
       socket.on('error', () => undefined)
       socket.destroy()
-      resolve(trouble)
+      resolve(unreached)
     }
-    const failed = () => settle('connect_failed')
-    const timer = setTimeout(failed, ms)
-    const undo = whenAborted(signal, () => settle('shutdown'))
+    const failed = (why: NodeJS.ErrnoException | boolean) => {
+      const cause = typeof why === 'boolean' ? undefined : why.code
+      settle({ trouble: 'connect_failed', ...(cause !== undefined && { cause }) })
+    }
+    const timer = setTimeout(() => settle({ trouble: 'connect_failed', cause: 'ETIMEDOUT' }), ms)
+    const undo = whenAborted(signal, () => settle({ trouble: 'shutdown' }))
     socket.once('connect', settle).once('error', failed).once('close', failed)
   })
 }

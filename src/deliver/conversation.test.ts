@@ -4,6 +4,7 @@ import { TLSSocket } from 'node:tls'
 import { afterAll, describe, expect, test } from 'vitest'
 import { limits } from '../config.ts'
 import type { Facts } from '../domain/attempt.ts'
+import { dial } from './connect.ts'
 import { Conversation, openConversation } from './conversation.ts'
 import type { ArmAnswer } from './arm.ts'
 import type { Mail, Said, Transaction } from './conversation.ts'
@@ -186,8 +187,18 @@ describe('every refusal at every stage', () => {
   test('nobody listens', async () => {
     const peer = await peerOf({})
     await peer.stop()
-    const end = await openConversation(targetOf(peer), manner, [])
-    expect(end).toMatchObject({ phase: 'connect', trouble: 'connect_failed', peer: { address: '127.0.0.1' } })
+    const dialogue: Said[] = []
+    const end = await openConversation(targetOf(peer), manner, dialogue)
+    const why = { trouble: 'connect_failed', cause: 'ECONNREFUSED' }
+    expect(end).toMatchObject({ phase: 'connect', ...why, peer: { address: '127.0.0.1' } })
+    expect(dialogue).toMatchObject([{ stage: 'connect', ...why }])
+  })
+
+  test('nobody answers in time', async () => {
+    const opening = dial(targetOf(await peerOf({})), 1)
+    const over = performance.now() + 20
+    while (performance.now() < over); // so its time is over before the system has begun
+    expect(await opening).toEqual({ trouble: 'connect_failed', cause: 'ETIMEDOUT' })
   })
 })
 

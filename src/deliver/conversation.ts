@@ -7,7 +7,7 @@ import type { EmailAddress } from '../mail/address.ts'
 import type { SmtpReply } from '../mail/smtp-reply.ts'
 import { armTrouble, askToArm, type ArmAnswer } from './arm.ts'
 import { afterPoll, dial, whenAborted } from './connect.ts'
-import type { Line, LineTrouble } from './connect.ts'
+import type { Line, LineTrouble, Unreached } from './connect.ts'
 import { finalDot, wireBlocks, type Content } from './content.ts'
 import { extensionsOf, mailCommand, noExtensions, rcptCommand, sevenBitForm, takesAsItIs } from './extensions.ts'
 import type { Extensions } from './extensions.ts'
@@ -60,6 +60,7 @@ export interface Said {
   readonly said: string
   readonly reply?: SmtpReply
   readonly trouble?: Trouble
+  readonly cause?: string
 }
 
 export interface Manner {
@@ -70,9 +71,10 @@ export interface Manner {
 }
 
 /** Writes down what was said, up to a limit. */
-export function note(dialogue: Said[], stage: Phase, said: string, answer: SmtpReply | Trouble): void {
+export function note(dialogue: Said[], stage: Phase, said: string, answer: SmtpReply | Trouble | Unreached): void {
   if (dialogue.length >= limits.dialogueLinesMax) return
-  dialogue.push(typeof answer === 'string' ? { stage, said, trouble: answer } : { stage, said, reply: answer })
+  const seen = typeof answer === 'string' ? { trouble: answer } : 'trouble' in answer ? answer : { reply: answer }
+  dialogue.push({ stage, said, ...seen })
 }
 
 /** Connects, greets, encrypts and logs in; `heard` is called with each step. Where opportunistic TLS is broken, once more in clear text on a fresh connection. */
@@ -96,9 +98,9 @@ async function open(
   heard?: () => void,
 ): Promise<Conversation | Facts> {
   const line = await dial(target, limits.smtpConnectMs / manner.timeoutScale, signal)
-  if (typeof line === 'string') {
+  if ('trouble' in line) {
     note(dialogue, 'connect', `connect ${target.address} ${target.port}`, line)
-    return { phase: 'connect', trouble: line, peer: { host: target.host, address: target.address } }
+    return { phase: 'connect', ...line, peer: { host: target.host, address: target.address } }
   }
   const undo = whenAborted(signal, () => void line.close('shutdown'))
   const conversation = new Conversation(line, target, manner, dialogue)

@@ -72,6 +72,7 @@ export function makeDeferrals(log: Log, now: () => number = () => performance.no
       phase: result.phase,
       code: result.reply?.code,
       trouble: result.trouble,
+      cause: result.cause,
       host: result.peer?.host,
     })
   }

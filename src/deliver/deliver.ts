@@ -334,6 +334,7 @@ export function deliverer(
         phase,
         code: reply?.code,
         trouble: seen.trouble,
+        cause: seen.cause,
         host: peer?.host,
         tls: peer?.tls,
         ms: now().getTime() - startedAt.getTime(),

@@ -431,6 +431,16 @@ describe('an attempt that could not begin', () => {
   })
 })
 
+test.each([
+  ['ECONNREFUSED', 'it was refused'],
+  ['ETIMEDOUT', 'nobody answered in time'],
+  ['EADDRNOTAVAIL', 'EADDRNOTAVAIL'],
+])('a connection that was not made says why: %s', (cause, why) => {
+  const ending = endingOf(claimed(), result({ phase: 'connect', trouble: 'connect_failed', cause }), schedule)
+  const words = `No connection could be made: ${why}. (mx.example.org, connect)`
+  expect(ending).toMatchObject({ error: words, event: { errorMessage: words }, attempt: { cause } })
+})
+
 describe('an attempt that is put off', () => {
   const words = 'The destination wants fewer messages for now; nobody was asked.'
   const { peer: _nobody, ...paced } = result({ phase: 'connect', trouble: 'paced' })

@@ -58,6 +58,7 @@ function endingAs(
       ...(result.peer?.tlsPolicy !== undefined && { tlsPolicy: result.peer.tlsPolicy }),
       ...('reason' in outcome && { reason: outcome.reason }),
       ...(result.trouble !== undefined && { trouble: result.trouble }),
+      ...(result.cause !== undefined && { cause: result.cause }),
       dialogue: result.dialogue.map(line),
     },
     event: {
@@ -209,12 +210,13 @@ function reportOf(
   }
 }
 
-function line({ stage, said, reply, trouble }: Said): object {
+function line({ stage, said, reply, trouble, cause }: Said): object {
   return {
     stage,
     said,
     ...(reply !== undefined && { reply: `${reply.code} ${reply.text}` }),
     ...(trouble !== undefined && { trouble }),
+    ...(cause !== undefined && { cause }),
   }
 }
 
@@ -246,9 +248,21 @@ const troubleWords = {
   shutdown: 'Delivery was stopped before the message was sent.',
 } as const satisfies Record<Trouble, string>
 
+/** Of `connect_failed`. Whatever else the system says stands as it is. */
+const causeWords: Readonly<Record<string, string>> = {
+  ECONNREFUSED: 'it was refused',
+  ECONNRESET: 'it was reset',
+  ETIMEDOUT: 'nobody answered in time',
+  EHOSTUNREACH: 'the host is out of reach',
+  ENETUNREACH: 'its network is out of reach',
+}
+
 /** Of `tls_failed` before any host was asked. */
 const policyWords =
   "The recipient's domain demands TLS (DANE or MTA-STS), and its policy allows none of its mail hosts for now; nobody was asked."
+
+const wordsOf = (trouble: Trouble, cause: string | undefined): string =>
+  cause === undefined ? troubleWords[trouble] : `${troubleWords[trouble].slice(0, -1)}: ${causeWords[cause] ?? cause}.`
 
 /** Where in the conversation it was, for people: `mx.example.org said to RCPT: 550 no such user`. */
 const whereWords = {
@@ -268,7 +282,7 @@ const whereWords = {
 
 function errorWords(
   outcome: Exclude<Settled, { kind: 'accepted' | 'decided' }>,
-  { reply, trouble, peer, phase }: Facts,
+  { reply, trouble, cause, peer, phase }: Facts,
 ): string {
   const host = peer?.host ?? 'The other side'
   const said = reply === undefined ? '' : `${host} said ${whereWords[phase]}: ${reply.code} ${reply.text}`
@@ -279,7 +293,7 @@ function errorWords(
         ? policyWords
         : trouble === 'tls_failed' && reply !== undefined
           ? `${troubleWords[trouble]} ${said}`
-          : `${troubleWords[trouble]}${peer === undefined ? '' : ` (${peer.host}, ${phase})`}`
+          : `${wordsOf(trouble, cause)}${peer === undefined ? '' : ` (${peer.host}, ${phase})`}`
   if (outcome.kind === 'unknown')
     return `Remote acceptance cannot be proven; the message is not sent again. ${seen}`.trim()
   const before = {

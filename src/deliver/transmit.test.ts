@@ -417,6 +417,13 @@ test('more connections that an operator allows are made at once, for who waits i
   await first
 })
 
+test('where no connection is made, the facts say what was in the way', async () => {
+  const peer = await peerOf()
+  await peer.stop()
+  const result = await send(await transmitterOf(), mailOf(), parseRoute(`smtp://127.0.0.1:${peer.port}`))
+  expect(result).toMatchObject({ phase: 'connect', trouble: 'connect_failed', cause: 'ECONNREFUSED' })
+})
+
 test('it is heard that a host gets on, from the connection over its greeting, EHLO and TLS on', async () => {
   let heard = 0
   const steps: number[] = []

@@ -262,11 +262,12 @@ function weightOf({ phase, reply, trouble }: Facts): number {
   return aboutMail && reply !== undefined && trouble === undefined ? 2 : 1
 }
 
-function factsOf({ phase, reply, trouble, peer }: Facts): Facts {
+function factsOf({ phase, reply, trouble, cause, peer }: Facts): Facts {
   return {
     phase,
     ...(reply !== undefined && { reply }),
     ...(trouble !== undefined && { trouble }),
+    ...(cause !== undefined && { cause }),
     ...(peer !== undefined && { peer }),
   }
 }

@@ -86,6 +86,8 @@ export interface Facts {
   readonly reply?: SmtpReply
   /** What went wrong where no reply ended it; a reply beside it is for the record. `claim_lost`: the arm found that the row is no longer ours. */
   readonly trouble?: Trouble
+  /** Of `connect_failed`: what the system said, `ECONNREFUSED` and the like. */
+  readonly cause?: string
   readonly peer?: Peer
 }
 
