@@ -723,10 +723,12 @@ export const limits = {
   wholeWalkPart: 0.05,
   /** So long after it is due a row may come into sight, and is found by the next walk of any kind. */
   walkMarginMs: 5_000,
-  /** What has expired and gets no turn is looked for in steps of so many rows, which take no more than this part of the time, and all over again after a rest. */
+  /** What has expired and gets no turn is looked for in steps of so many pages, which take no more than this part of the time, and all over again after a rest. */
+  expiryPagesPerLook: 1_000,
+  /** And is ended so many at once. */
   expiryRowsPerLook: 2_000,
-  expiryLookPart: 0.01,
-  expiryRestMs: 15_000,
+  expiryLookPart: 0.05,
+  expiryRestMs: 5_000,
   // Fairness: slots are messages in flight
   /** One destination's, once it has answered often enough. */
   claimShareMax: 500,

@@ -15,7 +15,7 @@ import type { Sign } from '../mail/dkim.ts'
 import { databaseNow, isDatabaseAway, surelyAborted, type Db } from '../store/database.ts'
 import { claimDue, firstSpace, placeOf } from '../store/claim.ts'
 import { listDestinationLimits } from '../store/destinations.ts'
-import { expireSome, queueBegins } from '../store/expire.ts'
+import { expireSome } from '../store/expire.ts'
 import { replayEndings } from '../store/fence.ts'
 import { hastenBacklog } from '../store/housekeeping.ts'
 import {
@@ -532,18 +532,18 @@ export function deliverer(
     flight.giveUp.abort()
   }
 
-  let expiredUpTo = queueBegins
+  let expiryPage = 0
   const expiryRestMs = Math.max(20, limits.expiryRestMs / tools.timeScale)
   let expiryPauseMs = expiryRestMs
   /** What gets no turn has its time all the same. */
   const expireOld = async (): Promise<void> => {
     if (!tools.gate.isOpen()) return
     const began = performance.now()
-    const { expired, next } = await expireSome(tools.db, expiredUpTo)
+    const { expired, next } = await expireSome(tools.db, expiryPage)
     for (const messageId of expired) tools.log.attempted({ messageId, outcome: 'failed', reason: 'expired' })
-    expiredUpTo = next ?? queueBegins
+    expiryPage = next ?? 0
     const tookMs = performance.now() - began
-    expiryPauseMs = Math.max(next === undefined ? expiryRestMs : 0, tookMs / limits.expiryLookPart)
+    expiryPauseMs = next === undefined ? expiryRestMs : Math.min(expiryRestMs, tookMs / limits.expiryLookPart)
   }
 
   const readLimits = async (): Promise<void> =>

@@ -4,7 +4,7 @@ import type { MessageId } from '../domain/message.ts'
 import { limits } from '../config.ts'
 import { makeAdmitter } from './admit.ts'
 import { claimDue, firstSpace } from './claim.ts'
-import { expireSome, queueBegins, type QueuePlace } from './expire.ts'
+import { expireSome } from './expire.ts'
 import { storeWorld, type StoreWorld } from './store.test-kit.ts'
 
 let world: StoreWorld
@@ -29,7 +29,7 @@ const standing = (id: MessageId) =>
   )
 const walk = async (): Promise<readonly MessageId[]> => {
   const all: MessageId[] = []
-  for (let at: QueuePlace | undefined = queueBegins; at !== undefined;) {
+  for (let at: number | undefined = 0; at !== undefined;) {
     const { expired, next } = await expireSome(world.db, at)
     all.push(...expired)
     at = next
@@ -81,17 +81,34 @@ test('while delivery is stopped nothing is judged: perhaps it was sent before th
 
 test('a long queue is looked through in steps, and none is left out', async () => {
   const sender = await world.sender()
+  const pages = () => world.value<number>(`select pg_relation_size('outbound')::integer / 8192`)
+  const ids: MessageId[] = [await submit()]
+  while ((await pages()) <= limits.expiryPagesPerLook + 10)
+    await world.db.run(
+      `insert into outbound (message_id, workspace_id, mailbox_id, destination, due_at, expires_at)
+       select gen_random_uuid(), $1, $2, 'a.example', app_now(), app_now() + interval '1 day' from generate_series(1, 5000) n`,
+      [sender.workspaceId, sender.mailboxId],
+    )
+  ids.push(await submit(), await submit())
+  for (const id of ids) await age(id)
+  const first = await expireSome(world.db, 0)
+  expect(first.next).toBe(limits.expiryPagesPerLook)
+  const rest = await expireSome(world.db, limits.expiryPagesPerLook)
+  expect(rest.next).toBeUndefined()
+  expect([...first.expired, ...rest.expired].toSorted()).toEqual(ids.toSorted())
+})
+
+test('of very many that expire together so many are ended at once, and none is left out', async () => {
+  const sender = await world.sender()
+  const many = limits.expiryRowsPerLook + 10
   await world.db.run(
     `insert into outbound (message_id, workspace_id, mailbox_id, destination, due_at, expires_at)
-     select gen_random_uuid(), $1, $2, 'a.example', app_now() - (n / 7) * interval '1 second', app_now() + interval '1 day' from generate_series(1, $3::integer) n`,
-    [sender.workspaceId, sender.mailboxId, limits.expiryRowsPerLook + 1_000],
+     select gen_random_uuid(), $1, $2, 'a.example', app_now(), app_now() - interval '1 second' from generate_series(1, $3::integer) n`,
+    [sender.workspaceId, sender.mailboxId, many],
   )
-  const ids = [await submit(), await submit(), await submit()]
-  await world.db.run(`update outbound set due_at = app_now() - interval '1 day' where message_id = $1`, [ids[0]])
-  for (const id of ids) await age(id)
-  const first = await expireSome(world.db, queueBegins)
-  expect(first.next).toBeDefined()
-  const rest = first.next === undefined ? undefined : await expireSome(world.db, first.next)
-  expect(rest?.next).toBeUndefined()
-  expect([...first.expired, ...(rest?.expired ?? [])].toSorted()).toEqual(ids.toSorted())
+  const left = () => world.value<number>('select count(*)::integer from outbound')
+  const { next } = await expireSome(world.db, 0)
+  expect([next, await left()]).toEqual([0, 10])
+  await walk()
+  expect(await left()).toBe(0)
 })

@@ -7,6 +7,7 @@ import { pageAudit } from './audit.ts'
 import { claimDue, firstSpace } from './claim.ts'
 import { makeAdmitter } from './admit.ts'
 import { openDatabase, type Db, type Statement } from './database.ts'
+import { expireSome } from './expire.ts'
 import { makeRecorder, reap } from './outbound.ts'
 import { listMailboxRows } from './senders.ts'
 import { storeWorld, type Sender, type StoreWorld } from './store.test-kit.ts'
@@ -133,6 +134,14 @@ test('a look for leases that have run out, beside a long queue', async () => {
   await world.claimed(sender, [{ leaseSeconds: -1 }, {}])
   expect(await pagesOf((db) => reap(db, 10, { before: new Date(0) }))).toBeLessThan(50)
   expect(await pagesOf((db) => reap(db, 10))).toBeLessThan(50)
+})
+
+test('a step of the look for what has expired, along a long queue: its pages, and no index', async () => {
+  const pages = await world.value<number>(`select pg_relation_size('outbound')::integer / 8192`)
+  expect(pages).toBeGreaterThan(100)
+  const plan = await planOf((db) => expireSome(db, 0))
+  expect(JSON.stringify(plan)).toContain('Tid Range Scan')
+  expect(await pagesOf((db) => expireSome(db, 0))).toBeLessThan(pages + 20)
 })
 
 test('the end of a webhook, where very many others of its workspace are due', async () => {
