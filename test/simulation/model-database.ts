@@ -176,7 +176,7 @@ export class ModelDatabase {
         return () => this.#finish(JSON.parse(String(values[0])) as FinishRow[])
       // Claims judge here: nothing waits for a room in vain.
       case 'overdue':
-        return () => [{ ids: [], many: 0, last: null }]
+        return () => [{ ids: [], pages: 0 }]
       case 'reap':
         return this.#reap(Number(values[0]), values[2] === true, values[3] as Date | string)
       case 'database-now':

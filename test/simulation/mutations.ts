@@ -61,8 +61,10 @@ export const mutations: Readonly<Record<string, Mutation & { readonly patches?: 
   },
   'next host after a lost reply': {
     transmitter: transmitting((real) => async (job) => {
+      // With the content as it is before it is let go.
+      const again = { ...job, arm: () => Promise.resolve('armed' as const) }
       const result = await real.transmit(job)
-      return isUnanswered(result) ? real.transmit({ ...job, arm: () => Promise.resolve('armed') }) : result
+      return isUnanswered(result) ? real.transmit(again) : result
     }),
   },
   'suppression before the lock': { flaw: 'suppression before lock' },
@@ -86,7 +88,7 @@ export const mutations: Readonly<Record<string, Mutation & { readonly patches?: 
       },
     ],
   },
-  // By itself it is caught by the arm, which no claim gets twice.
+  // By itself it is caught by the arm, which no claim gets twice, and then by the content, which is gone behind it.
   'source: the next host is asked after the dot, and may arm again': {
     flaw: 'arm although armed',
     patches: [
@@ -95,6 +97,7 @@ export const mutations: Readonly<Record<string, Mutation & { readonly patches?: 
         from: 'isTransaction(end) && (end.armAsked || isRefusedForGood(end))',
         to: 'isTransaction(end) && ((end.armAsked && end.trouble === undefined) || isRefusedForGood(end))',
       },
+      { file: 'deliver/deliver.ts', from: 'held = undefined\n        leave()', to: 'leave()' },
     ],
   },
   'source: silence after the dot is a loss before it': {
