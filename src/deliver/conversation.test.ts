@@ -7,7 +7,8 @@ import type { Facts } from '../domain/attempt.ts'
 import { dial } from './connect.ts'
 import { Conversation, openConversation } from './conversation.ts'
 import type { ArmAnswer } from './arm.ts'
-import type { Mail, Said, Transaction } from './conversation.ts'
+import type { Mail, Transaction } from './conversation.ts'
+import type { Said } from './dialogue.ts'
 import { outcomeOf } from './outcome.ts'
 import {
   addressOf,

@@ -7,8 +7,9 @@ import type { EmailAddress } from '../mail/address.ts'
 import type { SmtpReply } from '../mail/smtp-reply.ts'
 import { armTrouble, askToArm, type ArmAnswer } from './arm.ts'
 import { afterPoll, dial, whenAborted } from './connect.ts'
-import type { Line, LineTrouble, Unreached } from './connect.ts'
+import type { Line, LineTrouble } from './connect.ts'
 import { finalDot, wireBlocks, type Content } from './content.ts'
+import { note, type Said } from './dialogue.ts'
 import { extensionsOf, mailCommand, noExtensions, rcptCommand, sevenBitForm, takesAsItIs } from './extensions.ts'
 import type { Extensions } from './extensions.ts'
 import { isBrokenTls } from './outcome.ts'
@@ -54,27 +55,11 @@ export interface Transaction extends Facts {
   readonly reusable: boolean
 }
 
-/** One exchange, for the message's timeline. Never holds a password or content. */
-export interface Said {
-  readonly stage: Phase
-  readonly said: string
-  readonly reply?: SmtpReply
-  readonly trouble?: Trouble
-  readonly cause?: string
-}
-
 export interface Manner {
   /** Our name in EHLO. */
   readonly hostname: string
   /** Divides the time limits (tests). */
   readonly timeoutScale: number
-}
-
-/** Writes down what was said, up to a limit. */
-export function note(dialogue: Said[], stage: Phase, said: string, answer: SmtpReply | Trouble | Unreached): void {
-  if (dialogue.length >= limits.dialogueLinesMax) return
-  const seen = typeof answer === 'string' ? { trouble: answer } : 'trouble' in answer ? answer : { reply: answer }
-  dialogue.push({ stage, said, ...seen })
 }
 
 /** Connects, greets, encrypts and logs in; `heard` is called with each step. Where opportunistic TLS is broken, once more in clear text on a fresh connection. */

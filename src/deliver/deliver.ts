@@ -28,12 +28,12 @@ import {
   type Recorder,
 } from '../store/outbound.ts'
 import type { ArmAnswer } from './arm.ts'
+import type { SevenBit } from './conversation.ts'
 import type { Gate } from './fence.ts'
 import type { Journal } from './journal.ts'
 import { makeDeferrals } from './deferrals.ts'
 import { makeLogins } from './logins.ts'
 import { makeOutages } from './outages.ts'
-import type { SevenBit } from './conversation.ts'
 import { makePreparer, NotComposable, type Prepared } from './prepare.ts'
 import { endingOf, gaveWay, gaveWayMs, isReplyToDot, putOff, unattempted } from './record.ts'
 import { makeRoom, type Guest } from './room.ts'

@@ -6,7 +6,7 @@ import { sql, type Db } from './database.ts'
 
 /**
  * What has expired on these pages of the queue, and how many pages it has. No index knows when what expires, for each change of a row would write it; but
- * rows read as they lie cost a tenth of those that an index leads to. One that moves meanwhile is met by the next walk. None while delivery is stopped.
+ * rows read as they lie cost a fifth of those that an index leads to. One that moves meanwhile is met by the next walk. None while delivery is stopped.
  */
 const overdue = sql(
   'overdue',
