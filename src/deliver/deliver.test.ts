@@ -439,7 +439,8 @@ describe('a message', () => {
     const id = await one(await senderOf(ownRelay(slow)), 'ok')
     await becomes(id, 'sent')
     expect(await types(id)).toEqual(['queued', 'sending', 'sent'])
-    expect(service.inFlight).toBeGreaterThanOrEqual(limits.stalledSlotsMax)
+    // On a slow machine those that have waited for 15 seconds have made way by now, for it as well.
+    expect(service.inFlight).toBeGreaterThanOrEqual(limits.stalledSlotsMax - 1)
   })
 
   test('goes over its workspace’s own route', async () => {
