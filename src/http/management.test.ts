@@ -1245,11 +1245,12 @@ describe('members', () => {
     expect((await tries(late)).map(({ status }) => status)).toEqual([200, 200])
   })
 
-  test('nothing comes of a key that is revoked while it makes an invitation or a key', async () => {
+  test('nothing comes of a key that is revoked while it makes an invitation, a key or an SMTP login', async () => {
     const place = await office.sender()
     const boss = await office.signedIn('owner', place.workspaceId)
     for (const [path, body] of [
       ['/keys', { name: 'k', scopes: ['mail.read'] }],
+      ['/smtp-credentials', { name: 'kept' }],
       ['/invitations', { email: 'meanwhile@keys.example', role: 'viewer' }],
     ] as const) {
       const { id, key } = (await boss.ask('POST', '/keys', { body: { name: 'k', scopes: [...scopes] } })).json<{

@@ -6,6 +6,7 @@ import { scopes } from '../domain/scopes.ts'
 import { findLiveKey, insertKey, listKeyRows, workspaceOfKey } from '../store/access.ts'
 import type { KeyRow, MadeRow } from '../store/access.ts'
 import { databaseNow, type Db } from '../store/database.ts'
+import { lockMembers } from '../store/members.ts'
 import { keyHasEnded, Mistake, parseId, parseName } from './mistake.ts'
 
 export interface ApiKey {
@@ -36,13 +37,18 @@ export interface KeyWish {
 
 const prefixCharacters = 10
 
-/** A key ends at the latest when the key that makes it does: else whoever has it for a day has it for ever. */
-export async function withinItsMaker(db: Db, workspace: WorkspaceId, actor: string, wish: KeyWish): Promise<KeyWish> {
-  if (!actor.startsWith('key:')) return wish
-  const maker = await findLiveKey(db, workspace, actor.slice('key:'.length))
+/** Locks as a revocation does, so that nothing of what a key makes is made behind its back. Undefined: whoever makes it has no end. */
+export async function endOfMaker(tx: Db, workspace: WorkspaceId, actor: string): Promise<Date | undefined> {
+  if (!actor.startsWith('key:')) return undefined
+  await lockMembers(tx, workspace)
+  const maker = await findLiveKey(tx, workspace, actor.slice('key:'.length))
   if (maker === undefined) throw keyHasEnded()
-  const { expires_at: end } = maker
-  if (end === null) return wish
+  return maker.expires_at ?? undefined
+}
+
+/** A key ends at the latest when the key that makes it does: else whoever has it for a day has it for ever. */
+export function withinItsMaker(wish: KeyWish, end: Date | undefined): KeyWish {
+  if (end === undefined) return wish
   if (wish.expiresAt !== undefined && wish.expiresAt > end)
     throw new Mistake(
       `Your own key ends at ${end.toISOString()}, and a key that it makes no later: choose an earlier "expiresAt", or leave it out.`,

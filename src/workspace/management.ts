@@ -16,7 +16,15 @@ import { searchSuppressions, type SuppressionReason } from '../store/suppression
 import { changeOwnWorkspace, workspaceById, type WorkspaceRow } from '../store/workspaces.ts'
 import { audited, type By } from './by.ts'
 import { addDomain, presentDomain, rotateDkim, type Domain } from './domains.ts'
-import { createKey, presentKey, withinItsMaker, type ApiKey, type KeyWish, type RevokedKey } from './keys.ts'
+import {
+  createKey,
+  endOfMaker,
+  presentKey,
+  withinItsMaker,
+  type ApiKey,
+  type KeyWish,
+  type RevokedKey,
+} from './keys.ts'
 import { withdrawInvitationsOf } from './members.ts'
 import { isUuid, Mistake, notThere, parseName } from './mistake.ts'
 import type { Office } from './office.ts'
@@ -138,9 +146,7 @@ export function createKeyFor({ db }: Tools, by: By, wish: KeyWish): Promise<ApiK
     by,
     'key.created',
     async (tx) => {
-      // As a revocation does: none of what a key makes is made behind its back.
-      if (by.actor.startsWith('key:')) await lockMembers(tx, by.workspaceId)
-      const wanted = await withinItsMaker(tx, by.workspaceId, by.actor, wish)
+      const wanted = withinItsMaker(wish, await endOfMaker(tx, by.workspaceId, by.actor))
       await makeRoomForKey(tx, by.workspaceId, limits.keysPerWorkspaceMax)
       if ((await listKeyRows(tx, by.workspaceId)).length >= limits.keysPerWorkspaceMax)
         throw new Mistake(`A workspace has at most ${limits.keysPerWorkspaceMax} keys.`, { code: 'conflict' })
@@ -179,6 +185,7 @@ export function createCredentialFor({ db, vault }: Tools, by: By, name: string) 
     by,
     'smtp_credential.created',
     async (tx) => {
+      await endOfMaker(tx, by.workspaceId, by.actor)
       await makeRoomForCredential(tx, by.workspaceId, limits.keysPerWorkspaceMax)
       if ((await listCredentialRows(tx, by.workspaceId)).length >= limits.keysPerWorkspaceMax)
         throw new Mistake(`A workspace has at most ${limits.keysPerWorkspaceMax} credentials.`, { code: 'conflict' })
