@@ -49,6 +49,21 @@ export function facts(pairs: Readonly<Record<string, Cell>>): string {
   return known.map(([name, value]) => `${`${name}:`.padEnd(width)}${cellText(value)}`).join('\n')
 }
 
+/** Whether a key or a login still lets in, and until when. */
+export function endOf({
+  revokedAt,
+  expiresAt,
+  expired,
+}: {
+  revokedAt?: Date
+  expiresAt?: Date
+  expired: boolean
+}): string {
+  if (revokedAt !== undefined) return `revoked ${revokedAt.toISOString()}`
+  if (expiresAt === undefined) return 'valid'
+  return `${expired ? 'expired' : 'valid until'} ${expiresAt.toISOString()}`
+}
+
 /** A name as a shell reads it, in a command to paste. */
 export const asWord = (name: string): string => (/^\w[\w.-]*$/.test(name) ? name : `'${name.replaceAll("'", `'\\''`)}'`)
 

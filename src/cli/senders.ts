@@ -25,7 +25,7 @@ import type { ApiKey, Domain, Mailbox } from '../workspace/workspace.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { scopes } from '../domain/scopes.ts'
 import { instant } from './arguments.ts'
-import { asWord, facts, table } from './print.ts'
+import { asWord, endOf, facts, table } from './print.ts'
 import type { Desk, Tools } from './tools.ts'
 
 const workspaceArgument = ['<workspace>', 'its id or exact name'] as const
@@ -201,7 +201,7 @@ export function keyCommands(program: Command, desk: Desk): void {
       desk.withExisting(async ({ db, vault }) => {
         const { id } = await findWorkspace(db, vault, workspace)
         const keys = await listKeys(db, id)
-        const rows = () => keys.map((key) => [key.id, key.name, `${key.prefix}...`, key.scopes.join(' '), stateOf(key)])
+        const rows = () => keys.map((key) => [key.id, key.name, `${key.prefix}...`, key.scopes.join(' '), endOf(key)])
         desk.show(keys, () => table(['ID', 'NAME', 'KEY', 'SCOPES', 'STATE'], rows(), 'The workspace has no key yet.'))
       }),
     )
@@ -267,12 +267,6 @@ function describeMailbox({ id, address, name, status }: Mailbox): string {
   return facts({ id, address, name, status })
 }
 
-function stateOf({ revokedAt, expiresAt, expired }: ApiKey): string {
-  if (revokedAt !== undefined) return `revoked ${revokedAt.toISOString()}`
-  if (expiresAt === undefined) return 'valid'
-  return `${expired ? 'expired' : 'valid until'} ${expiresAt.toISOString()}`
-}
-
 function describeKey(key: ApiKey): string {
-  return facts({ id: key.id, name: key.name, scopes: key.scopes.join(' '), state: stateOf(key) })
+  return facts({ id: key.id, name: key.name, scopes: key.scopes.join(' '), state: endOf(key) })
 }

@@ -8,7 +8,7 @@ import {
   whoseCredential,
 } from '../workspace/workspace.ts'
 import type { SmtpCredential } from '../workspace/workspace.ts'
-import { facts, table } from './print.ts'
+import { endOf, facts, table } from './print.ts'
 import type { Desk } from './tools.ts'
 
 export function smtpCredentialCommands(program: Command, desk: Desk): void {
@@ -35,7 +35,7 @@ export function smtpCredentialCommands(program: Command, desk: Desk): void {
       desk.withExisting(async ({ db, vault }) => {
         const { id } = await findWorkspace(db, vault, workspace)
         const all = await listSmtpCredentials(db, id)
-        const rows = () => all.map((each) => [each.id, each.name, each.username, stateOf(each)])
+        const rows = () => all.map((each) => [each.id, each.name, each.username, endOf(each)])
         desk.show(all, () =>
           table(['ID', 'NAME', 'USERNAME', 'STATE'], rows(), 'The workspace has no SMTP credential yet.'),
         )
@@ -54,15 +54,11 @@ export function smtpCredentialCommands(program: Command, desk: Desk): void {
     )
 }
 
-function stateOf({ revokedAt }: SmtpCredential): string {
-  return revokedAt === undefined ? 'valid' : `revoked ${revokedAt.toISOString()}`
-}
-
 function describe(credential: SmtpCredential): string {
   return facts({
     id: credential.id,
     name: credential.name,
     username: credential.username,
-    state: stateOf(credential),
+    state: endOf(credential),
   })
 }

@@ -758,7 +758,7 @@ describe('keys', () => {
     expect((await developer.ask('POST', '/keys', { body })).statusCode).toBe(403)
   })
 
-  test('that a key makes end no later than it, and are named when it is revoked', async () => {
+  test('that a key makes, and its SMTP logins, end no later than it, and are named when it is revoked', async () => {
     const place = await office.sender()
     const boss = await office.signedIn('owner', place.workspaceId)
     const make = async (as: string | BrowserOf, path: string, body: object) =>
@@ -778,14 +778,20 @@ describe('keys', () => {
     const child = await makes(leaked.key, 'child')
     expect(child.expiresAt).toBe(end)
     expect((await makes(leaked.key, 'sooner', '2098-01-01T00:00:00Z')).expiresAt).toBe('2098-01-01T00:00:00.000Z')
+    expect((await make(leaked.key, '/smtp-credentials', { name: 'login' })).json<Made>().expiresAt).toBe(end)
     // What has no end, makes what has none; and what was made in between may be gone already.
     const endless = await makes(boss, 'endless')
     const between = await makes(endless.key, 'between')
     expect(between).not.toHaveProperty('expiresAt')
     const last = await makes(between.key, 'last')
     const login = (await make(between.key, '/smtp-credentials', { name: 'login' })).json<Made>()
+    expect(login).not.toHaveProperty('expiresAt')
     const revoke = async (id: string) => (await boss.ask('DELETE', `/keys/${id}`)).json<{ stillValid?: object[] }>()
-    expect((await revoke(leaked.id)).stillValid).toMatchObject([{ kind: 'key', id: child.id }, { name: 'sooner' }])
+    expect((await revoke(leaked.id)).stillValid).toMatchObject([
+      { kind: 'key', id: child.id },
+      { name: 'sooner' },
+      { kind: 'smtp_credential' },
+    ])
     await revoke(between.id)
     expect((await revoke(endless.id)).stillValid).toEqual([
       { kind: 'key', id: last.id, name: 'last' },

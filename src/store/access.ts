@@ -79,7 +79,7 @@ const madeOf = sql(
        from api_keys k where k.workspace_id = $1),
    logins as materialized (
      select c.id, c.name, c.created_at, ${madeBy('c', 'smtp_credential.created')}
-       from smtp_credentials c where c.workspace_id = $1 and c.revoked_at is null),
+       from smtp_credentials c where c.workspace_id = $1 and c.revoked_at is null and (c.expires_at is null or c.expires_at > app_now())),
    makers (maker) as (select 'key:' || $2::uuid union select 'key:' || k.id from makers m join keys k on k.made_by = m.maker)
    select 'key' kind, k.id, k.name from keys k join makers m on m.maker = k.made_by where k.valid
    union all select 'smtp_credential', c.id, c.name from logins c join makers m on m.maker = c.made_by

@@ -517,6 +517,7 @@ create table smtp_credentials (
   created_at timestamp with time zone not null default app_now(),
   last_used_at timestamp with time zone,
   revoked_at timestamp with time zone,
+  expires_at timestamp with time zone,
   constraint smtp_credentials_pkey PRIMARY KEY (workspace_id, id),
   constraint smtp_credentials_id_key UNIQUE (id),
   constraint smtp_credentials_username_key UNIQUE (username),

@@ -9,7 +9,10 @@ export interface CredentialRow {
   readonly username: string
   readonly created_at: Date
   readonly last_used_at: Date | null
+  readonly expires_at: Date | null
   readonly revoked_at: Date | null
+  /** By the database's clock, as it is refused. */
+  readonly expired: boolean
   /** In lists alone. */
   readonly made_by?: string | null
 }
@@ -22,17 +25,22 @@ export interface SubmitterRow {
   readonly blocked: boolean
   readonly api_sending: boolean
   readonly upgrade_url: string | null
+  /** Milliseconds until it expires; null: never. */
+  readonly expires_in_ms: number | null
   /** Nobody has written down in the last minute that it is used. */
   readonly unseen: boolean
 }
+
+const columns = `id, name, username, created_at, last_used_at, expires_at, revoked_at, coalesce(expires_at <= app_now(), false) expired`
 
 // The one statement that names no workspace: the username says which it is.
 const submitter = sql(
   'submitter',
   `select c.id, c.workspace_id, c.password_hash, w.status = 'blocked' blocked, p.api_sending, p.upgrade_url,
+          (extract(epoch from c.expires_at - app_now()) * 1000)::float8 expires_in_ms,
           coalesce(c.last_used_at < app_now() - interval '1 minute', true) unseen
      from smtp_credentials c join workspaces w on w.id = c.workspace_id join plans p on p.name = w.plan
-    where c.username = $1 and c.revoked_at is null`,
+    where c.username = $1 and c.revoked_at is null and (c.expires_at is null or c.expires_at > app_now())`,
 )
 const used = sql(
   'credential-used',
@@ -41,30 +49,31 @@ const used = sql(
 )
 const insert = sql(
   'insert-credential',
-  `insert into smtp_credentials (workspace_id, id, name, username, password_hash) values ($1, $2, $3, $4, $5)
-   returning id, name, username, created_at, last_used_at, revoked_at`,
+  `insert into smtp_credentials (workspace_id, id, name, username, password_hash, expires_at) values ($1, $2, $3, $4, $5, $6)
+   returning ${columns}`,
 )
 const credentialsOf = sql(
   'list-credentials',
-  `select id, name, username, created_at, last_used_at, revoked_at, ${madeBy('c', 'smtp_credential.created')}
+  `select ${columns}, ${madeBy('c', 'smtp_credential.created')}
      from smtp_credentials c where workspace_id = $1 order by created_at, id`,
 )
 const ownerOfCredential = sql('owner-of-credential', 'select workspace_id from smtp_credentials where id = $1')
 const revoke = sql(
   'revoke-credential',
   `update smtp_credentials set revoked_at = coalesce(revoked_at, app_now()) where workspace_id = $1 and id = $2
-   returning id, name, username, created_at, last_used_at, revoked_at`,
+   returning ${columns}`,
 )
 
+// Those that ended first go first.
 const makeRoom = sql(
   'make-room-for-credential',
   `delete from smtp_credentials where workspace_id = $1 and id in (
-     select c.id from smtp_credentials c where c.workspace_id = $1 and c.revoked_at is not null
-      order by c.revoked_at, c.id
+     select c.id from smtp_credentials c where c.workspace_id = $1 and (c.revoked_at is not null or c.expires_at <= app_now())
+      order by least(c.revoked_at, c.expires_at), c.id
       limit greatest(0, (select count(*) from smtp_credentials x where x.workspace_id = $1) - $2 + 1))`,
 )
 
-/** Undefined where no credential has this username, or it is revoked. */
+/** Undefined where no credential has this username, or it is revoked or expired. */
 export async function findSubmitter(db: Db, username: string): Promise<SubmitterRow | undefined> {
   return (await db.rows<SubmitterRow>(submitter, [username]))[0]
 }
@@ -79,14 +88,16 @@ export interface NewCredential {
   readonly name: string
   readonly username: string
   readonly passwordHash: Buffer
+  /** Left out: it has no end. */
+  readonly expiresAt?: Date | undefined
 }
 
 export async function insertCredential(db: Db, workspace: WorkspaceId, made: NewCredential): Promise<CredentialRow> {
-  const values = [workspace, made.id, made.name, made.username, made.passwordHash]
+  const values = [workspace, made.id, made.name, made.username, made.passwordHash, made.expiresAt ?? null]
   return (await db.rows<CredentialRow>(insert, values))[0] as CredentialRow
 }
 
-/** Of `most` or more credentials, those that were revoked first make room for one. */
+/** Of `most` or more credentials, those that have ended make room for one. */
 export async function makeRoomForCredential(db: Db, workspace: WorkspaceId, most: number): Promise<void> {
   await db.rows(makeRoom, [workspace, most])
 }

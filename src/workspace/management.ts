@@ -174,7 +174,7 @@ export function revokeKeyFor({ db }: Tools, by: By, id: string): Promise<Revoked
   )
 }
 
-/** A login sends mail: nobody makes one who may not send. */
+/** A login sends mail: nobody makes one who may not send. It ends with the key that makes it, as a key does. */
 export function createCredentialFor({ db, vault }: Tools, by: By, name: string) {
   if (!covers(by.scopes, ['mail.send']))
     throw new Mistake('You cannot make an SMTP login: you do not have the scope mail.send yourself.', {
@@ -185,11 +185,11 @@ export function createCredentialFor({ db, vault }: Tools, by: By, name: string) 
     by,
     'smtp_credential.created',
     async (tx) => {
-      await endOfMaker(tx, by.workspaceId, by.actor)
+      const end = await endOfMaker(tx, by.workspaceId, by.actor)
       await makeRoomForCredential(tx, by.workspaceId, limits.keysPerWorkspaceMax)
       if ((await listCredentialRows(tx, by.workspaceId)).length >= limits.keysPerWorkspaceMax)
         throw new Mistake(`A workspace has at most ${limits.keysPerWorkspaceMax} credentials.`, { code: 'conflict' })
-      return createSmtpCredential(tx, vault, by.workspaceId, name)
+      return createSmtpCredential(tx, vault, by.workspaceId, name, end)
     },
     (credential) => ({ target: credential.id, facts: { name: credential.name, username: credential.username } }),
   )

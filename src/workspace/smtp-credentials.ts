@@ -16,6 +16,9 @@ export interface SmtpCredential {
   readonly createdBy?: string
   readonly createdAt: Date
   readonly lastUsedAt?: Date
+  /** Where it was made by a key that ends: then, too. */
+  readonly expiresAt?: Date
+  readonly expired: boolean
   readonly revokedAt?: Date
 }
 
@@ -33,6 +36,7 @@ export async function createSmtpCredential(
   vault: Vault,
   workspace: WorkspaceId,
   name: string,
+  expiresAt?: Date,
 ): Promise<SmtpCredential & { readonly password: string }> {
   const username = `smtp-${randomBytes(8).toString('hex')}`
   const password = makePassword(passwordBytes)
@@ -41,6 +45,7 @@ export async function createSmtpCredential(
     name: parseName(name, 'credential'),
     username,
     passwordHash: passwordHasher(vault)(username, password),
+    expiresAt,
   })
   return { ...presentCredential(row), password }
 }
@@ -65,6 +70,8 @@ export function presentCredential(row: CredentialRow): SmtpCredential {
     ...(typeof row.made_by === 'string' && { createdBy: row.made_by }),
     createdAt: row.created_at,
     ...(row.last_used_at !== null && { lastUsedAt: row.last_used_at }),
+    ...(row.expires_at !== null && { expiresAt: row.expires_at }),
+    expired: row.expired,
     ...(row.revoked_at !== null && { revokedAt: row.revoked_at }),
   }
 }

@@ -65,6 +65,29 @@ test('also where no change was heard, within a second', async () => {
   }
 })
 
+test('a login that has ended with the key that made it lets nobody in, and one that will end is not remembered beyond that', async () => {
+  const now = Date.now()
+  const end = new Date(now + 3600_000)
+  const made = await createSmtpCredential(world.db, vault, sender.workspaceId, 'for an hour', end)
+  expect(made).toMatchObject({ expiresAt: end, expired: false })
+  const mine = () => submitters.login(made.username, made.password)
+  try {
+    await world.setClock(new Date(now + 3600_000 - 100).toISOString())
+    expect(await mine()).toBeDefined()
+    await world.setClock(end.toISOString())
+    const running = performance.now.bind(performance)
+    const clock = vi.spyOn(performance, 'now').mockImplementation(() => running() + 100)
+    expect(await submitters.standing(made.username)).toBeUndefined()
+    clock.mockRestore()
+    expect(await mine()).toBeUndefined()
+    expect(await listSmtpCredentials(world.db, sender.workspaceId)).toContainEqual(
+      expect.objectContaining({ id: made.id, expired: true }),
+    )
+  } finally {
+    await world.setClock()
+  }
+})
+
 test('a sender is a mailbox of this workspace alone, in any case, while it is active', async () => {
   const other = await world.sender()
   const own = await world.value<string>('select address from mailboxes where id = $1', [sender.mailboxId])

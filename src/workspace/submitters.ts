@@ -15,9 +15,9 @@ import { passwordHasher } from './smtp-credentials.ts'
 import { suppressionLookUp } from './suppressed.ts'
 
 export interface Submitters {
-  /** Undefined where username or password is wrong, or the credential revoked. */
+  /** Undefined where username or password is wrong, or the credential revoked or expired. */
   login(username: string, password: string): Promise<Submitter | undefined>
-  /** The same user a while later; undefined where the credential has been revoked meanwhile. */
+  /** The same user a while later; undefined where the credential has ended meanwhile. */
   standing(username: string): Promise<Submitter | undefined>
   /** The mailbox of a sender's address, where it is an active one of the workspace. */
   mailboxOf(workspace: WorkspaceId, sender: EmailAddress): Promise<MailboxId | undefined>
@@ -36,7 +36,7 @@ export function makeSubmitters(tools: {
   const { db, log } = tools
   const hashOf = passwordHasher(tools.vault)
   const nobody = hashOf('', '')
-  const users = new Remembered<SubmitterRow>(limits.principalsMax)
+  const users = new Remembered<SubmitterRow>(limits.principalsMax, (row) => row.expires_in_ms ?? Infinity)
   const mailboxes = new Remembered<MailboxId>(limits.sendersRememberedMax)
   const isSuppressed = suppressionLookUp(db)
 
@@ -87,10 +87,12 @@ function present(row: SubmitterRow, publicUrl: string): Submitter {
 class Remembered<Value> {
   readonly #most: number
   readonly #values = new Map<string, { readonly value: Value; readonly until: number }>()
+  readonly #goodForMs: (value: Value) => number
   #changes = 0
 
-  constructor(most: number) {
+  constructor(most: number, goodForMs: (value: Value) => number = () => Infinity) {
     this.#most = most
+    this.#goodForMs = goodForMs
   }
 
   get(name: string, ask: () => Promise<Value | undefined>): Promise<Value | undefined> | Value {
@@ -109,7 +111,7 @@ class Remembered<Value> {
     const value = await ask()
     this.#values.delete(name)
     if (value !== undefined && before === this.#changes) {
-      this.#values.set(name, { value, until: since + limits.principalCacheMs })
+      this.#values.set(name, { value, until: since + Math.min(limits.principalCacheMs, this.#goodForMs(value)) })
       if (this.#values.size > this.#most) this.#values.delete(this.#values.keys().next().value as string)
     }
     return value

@@ -637,8 +637,9 @@ describe('keys', () => {
       [busy, most],
     )
     await db.run(
-      `insert into smtp_credentials (workspace_id, id, name, username, password_hash, revoked_at)
-       select $1, uuid_floor(app_now() + i * interval '1 second'), 'login ' || i, 'rotating-' || i, '', case when i = 2 then app_now() end
+      `insert into smtp_credentials (workspace_id, id, name, username, password_hash, revoked_at, expires_at)
+       select $1, uuid_floor(app_now() + i * interval '1 second'), 'login ' || i, 'rotating-' || i, '',
+              case when i = 2 then app_now() end, case when i = 4 then app_now() - interval '1 day' end
          from generate_series(1, $2) i`,
       [busy, most],
     )
@@ -658,7 +659,9 @@ describe('keys', () => {
     await expect(createKeyFor(tools, who, { name: 'newest', scopes: ['mail.send'] })).rejects.toThrow('at most')
 
     await createCredentialFor(tools, who, 'new')
-    expect(await gone('smtp_credentials', 'login')).toEqual([2])
+    expect(await gone('smtp_credentials', 'login')).toEqual([4])
+    await createCredentialFor(tools, who, 'newer')
+    expect(await gone('smtp_credentials', 'login')).toEqual([2, 4])
     await expect(createCredentialFor(tools, who, 'newest')).rejects.toThrow('at most')
   })
 

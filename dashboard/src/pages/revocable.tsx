@@ -1,4 +1,4 @@
-// What API keys and SMTP credentials have in common: when one was last used, and taking it away, which nothing undoes.
+// What API keys and SMTP credentials have in common: when one ends and was last used, and taking it away, which nothing undoes.
 import { useState, type ReactNode } from 'react'
 import { ask, useChange } from '../api.ts'
 import { useMay } from '../session.tsx'
@@ -14,7 +14,8 @@ interface Revocable {
   readonly name: string
   readonly createdAt: string
   readonly lastUsedAt?: string
-  readonly expired?: boolean
+  readonly expiresAt?: string
+  readonly expired: boolean
   readonly revokedAt?: string
 }
 
@@ -36,6 +37,13 @@ export function useRevoking<Item extends Revocable>(
   )
   return {
     columns: [
+      {
+        head: 'Ends',
+        // Few logins end, and their usernames are long.
+        wideOnly: list === 'smtp-credentials',
+        cell: ({ expiresAt }) =>
+          expiresAt === undefined ? <span className="text-soft">Never</span> : <Time at={expiresAt} />,
+      },
       { head: 'Made', wideOnly: true, cell: ({ createdAt }) => <Time at={createdAt} /> },
       {
         head: 'Last used',
@@ -51,7 +59,7 @@ export function useRevoking<Item extends Revocable>(
             <StateBadge state="revoked" />
           ) : (
             <span className="inline-flex flex-wrap items-center justify-end gap-2">
-              {item.expired === true && <StateBadge state="expired" />}
+              {item.expired && <StateBadge state="expired" />}
               {mayWrite && (
                 <Button look="quiet" onClick={() => setRevoking(item)}>
                   Revoke<span className="sr-only"> {item.name}</span>

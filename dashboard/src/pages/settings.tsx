@@ -13,7 +13,6 @@ import { Check, mistakeIn, TextField, textIn } from '../ui/field.tsx'
 import { Card, Page } from '../ui/page.tsx'
 import { Answered, Empty, Loading } from '../ui/states.tsx'
 import { Table } from '../ui/table.tsx'
-import { Time } from '../ui/time.tsx'
 import { SendSnippets } from './first-message.tsx'
 import { useRevoking } from './revocable.tsx'
 import { SmtpCredentials } from './smtp-credentials.tsx'
@@ -76,11 +75,6 @@ function Keys() {
                   head: 'May',
                   cell: ({ scopes }) => <span className="text-xs text-soft">{scopes.join(', ')}</span>,
                   wideOnly: true,
-                },
-                {
-                  head: 'Ends',
-                  cell: ({ expiresAt }) =>
-                    expiresAt === undefined ? <span className="text-soft">Never</span> : <Time at={expiresAt} />,
                 },
                 ...revoking.columns,
               ]}

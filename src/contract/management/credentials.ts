@@ -13,7 +13,9 @@ const properties = {
     }),
   ),
   createdAt: time('When it was made.'),
-  lastUsedAt: Type.Optional(time('When it was last used.')),
+  lastUsedAt: Type.Optional(time('When it was last used, to the minute.')),
+  expiresAt: Type.Optional(time('When it ends by itself: with the key that made it.')),
+  expired: Type.Boolean({ description: 'That time has come: it is refused.' }),
   revokedAt: Type.Optional(time('When it was revoked.')),
 }
 export const SmtpCredential = Type.Object(properties, { description: 'An SMTP login, without its password.' })
@@ -53,7 +55,8 @@ export const credentials = {
     operationId: 'createSmtpCredential',
     tag,
     summary: 'Create an SMTP credential',
-    description: 'The password is in the answer and can never be seen again.',
+    description:
+      'The password is in the answer and can never be seen again. One that is made with a key that ends, ends with it.',
     scope: 'smtp-credentials.write',
     body: closed({ name: name('What it is for.') }),
     ok: [201, 'The credential with its password.', SmtpCredentialCreated],
