@@ -24,6 +24,7 @@ import {
 import type { ApiKey, Domain, Mailbox } from '../workspace/workspace.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { scopes } from '../domain/scopes.ts'
+import type { MadeRow } from '../store/access.ts'
 import { instant } from './arguments.ts'
 import { asWord, endOf, facts, table } from './print.ts'
 import type { Desk, Tools } from './tools.ts'
@@ -212,16 +213,19 @@ export function keyCommands(program: Command, desk: Desk): void {
     .action((id: string) =>
       desk.withExisting(async (tools) => {
         const key = await revokeKeyFor(tools, tools.by(await whoseKey(tools.db, id)), id.toLowerCase())
-        const made = (key.stillValid ?? []).map((each) => [
-          each.id,
-          each.kind === 'key' ? 'API key' : 'SMTP login',
-          each.name,
-        ])
+        const made = (key.stillValid ?? []).map((each) => [each.id, madeKinds[each.kind], each.name])
         const rest = () => `\n\nMade with it and still valid:\n${table(['ID', 'WHAT', 'NAME'], made, '')}`
         desk.show(key, () => `${describeKey(key)}${made.length > 0 ? rest() : ''}`)
       }),
     )
 }
+
+const madeKinds = {
+  key: 'API key',
+  smtp_credential: 'SMTP login',
+  member: 'member',
+  webhook: 'webhook endpoint',
+} as const satisfies Record<MadeRow['kind'], string>
 
 function collect(value: string, before: readonly string[] = []): readonly string[] {
   const given = value.split(',').map((each) => each.trim())

@@ -24,7 +24,7 @@ export interface ApiKey {
   readonly revokedAt?: Date
 }
 
-/** What is left of a key behind its end: made by it, or by a key that it made. */
+/** What is left of a key behind its end: made by it, or by what it made. */
 export interface RevokedKey extends ApiKey {
   readonly stillValid?: readonly MadeRow[]
 }

@@ -156,9 +156,9 @@ export function createKeyFor({ db }: Tools, by: By, wish: KeyWish): Promise<ApiK
   )
 }
 
-/** What it has offered goes with it; what it has made stays, and is named. */
-export function revokeKeyFor({ db }: Tools, by: By, id: string): Promise<RevokedKey> {
-  return audited(
+/** What it has offered goes with it; what it has made stays, and is named. That is looked for behind the revocation: it may take long, or fail. */
+export async function revokeKeyFor({ db }: Tools, by: By, id: string): Promise<RevokedKey> {
+  const key = await audited(
     db,
     by,
     'key.revoked',
@@ -167,11 +167,12 @@ export function revokeKeyFor({ db }: Tools, by: By, id: string): Promise<Revoked
       const row = await revokeKeyRow(tx, by.workspaceId, id)
       if (row === undefined) throw notThere('API key')
       await withdrawInvitationsOf(tx, by, `key:${row.id}`)
-      const made = await listMadeByKey(tx, by.workspaceId, row.id)
-      return { ...presentKey(row), ...(made.length > 0 && { stillValid: made }) }
+      return presentKey(row)
     },
-    (key) => ({ target: id, facts: { name: key.name } }),
+    ({ name }) => ({ target: id, facts: { name } }),
   )
+  const made = await listMadeByKey(db, by.workspaceId, key.id)
+  return { ...key, ...(made.length > 0 && { stillValid: made }) }
 }
 
 /** A login sends mail: nobody makes one who may not send. It ends with the key that makes it, as a key does. */

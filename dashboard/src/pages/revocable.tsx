@@ -90,19 +90,25 @@ export function useRevoking<Item extends Revocable>(
 /** What was revoked, and what it had made. */
 type Outlived = Pick<ApiKeyRevoked, 'name' | 'stillValid'>
 
+const madeKinds = {
+  key: 'API key',
+  smtp_credential: 'SMTP credential',
+  member: 'Member, who came by its invitation',
+  webhook: 'Webhook endpoint: it was set with it, or its secret was shown to it',
+} as const
+
 function StillValid({ of: { name, stillValid = [] }, done }: { readonly of: Outlived; readonly done: () => void }) {
   return (
     <Dialog
       title={`“${name}” is revoked; what it has made is not`}
-      description="These were made with it, or with what it had made, and still work. If it leaked, revoke them, too."
+      description="These were made with it, or with what it had made, and still work. If it leaked, revoke or remove them, too."
       open
       onOpenChange={done}
     >
       <ul className="grid gap-1 text-sm">
         {stillValid.map((made) => (
           <li key={made.id}>
-            <span className="font-medium">{made.name}</span>{' '}
-            <span className="text-soft">{made.kind === 'key' ? 'API key' : 'SMTP credential'}</span>
+            <span className="font-medium">{made.name}</span> <span className="text-soft">{madeKinds[made.kind]}</span>
           </li>
         ))}
       </ul>

@@ -33,13 +33,16 @@ export const ApiKeyRevoked = Type.Object(
     stillValid: Type.Optional(
       Type.Array(
         Type.Object({
-          kind: oneOf(['key', 'smtp_credential'], 'What it is.'),
-          id: uuid('Its id.'),
-          name: Type.String({ description: 'What it is for.' }),
+          kind: oneOf(
+            ['key', 'smtp_credential', 'member', 'webhook'],
+            'What it is. `member`: a person who came by its invitation. `webhook`: the endpoint, where it set the URL, or was shown the secret that counts.',
+          ),
+          id: uuid("Its id; of a member the person's, of the webhook endpoint the workspace's."),
+          name: Type.String({ description: 'What it is for; of a member the address, of the endpoint the host.' }),
         }),
         {
           description:
-            'What this key has made, or a key that it made, and so on, and that is still valid; as far as the audit log still tells. If the key leaked, revoke these, too. Left out where there is nothing.',
+            'What this key has made, or what it made (keys and the people whom it invited), and so on, and that is still valid; as far as the audit log still tells. If the key leaked, revoke and remove these, too. Left out where there is nothing.',
         },
       ),
     ),
@@ -81,7 +84,7 @@ export const keys = {
     tag: 'API keys',
     summary: 'Revoke an API key',
     description:
-      'It is refused everywhere within a second. It stays in the list. The open invitations that were made with it are withdrawn; keys and SMTP credentials that were made with it stay, and are named.',
+      'It is refused everywhere within a second. It stays in the list. The open invitations that were made with it are withdrawn; keys and SMTP credentials that were made with it, people who came by them, and the webhook endpoint that it set stay, and are named.',
     scope: 'keys.write',
     ok: [200, 'The revoked key.', ApiKeyRevoked],
   }),

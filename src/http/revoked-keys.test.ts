@@ -1,0 +1,94 @@
+// What a key leaves behind when it is revoked: what it made is named, as far as it still works.
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { scopes } from '../domain/scopes.ts'
+import type { Sender } from '../store/store.test-kit.ts'
+import { officeWorld, tokenOf, type BrowserOf, type OfficeWorld } from './office.test-kit.ts'
+
+let office: OfficeWorld
+let place: Sender
+let boss: BrowserOf & { readonly login: { readonly id: string } }
+beforeAll(async () => {
+  office = await officeWorld()
+  place = await office.sender()
+  boss = await office.signedIn('owner', place.workspaceId)
+})
+afterAll(() => office.close())
+
+interface Made {
+  readonly id: string
+  readonly key: string
+}
+type Left = readonly { readonly kind: string; readonly id: string; readonly name: string }[]
+
+const makes = async (who: BrowserOf | string, path: string, more: object = {}) => {
+  const body = { name: 'made', ...(path === '/keys' && { scopes: [...scopes] }), ...more }
+  const answer = typeof who === 'string' ? office.withKey(who, 'POST', path, body) : who.ask('POST', path, { body })
+  expect((await answer).statusCode).toBe(201)
+  return (await answer).json<Made>()
+}
+const revoke = async (id: string) =>
+  (await boss.ask('DELETE', `/keys/${id}`)).json<{ stillValid?: Left }>().stillValid ?? []
+/** Somebody who comes by an invitation of theirs, and is signed in. */
+const comesBy = async (who: BrowserOf | string, email: string) => {
+  const many = office.sent.length
+  await makes(who, '/invitations', { name: undefined, email, role: 'admin' })
+  const token = tokenOf(await office.mail(many + 1))
+  const person = office.browser(place.workspaceId)
+  const body = { token, password: 'four little words here' }
+  const account = (await person.ask('POST', '/invitations/accept', { body })).json<{ id: string }>()
+  return { ...person, id: account.id }
+}
+const setsWebhook = (who: BrowserOf | string, host: string) => {
+  const body = { url: `http://${host}/hook` }
+  return typeof who === 'string' ? office.withKey(who, 'PUT', '/webhook', body) : who.ask('PUT', '/webhook', { body })
+}
+
+test('who came by the invitation of a revoked key is named, with what they made and whom they invited, as long as it still lets in', async () => {
+  const leaked = await makes(boss, '/keys')
+  const her = await comesBy(leaked.key, 'herself@keys.example')
+  const friend = await comesBy(her, 'friend@keys.example')
+  const theirs = await makes(friend, '/keys', { name: 'theirs' })
+  const login = await makes(her, '/smtp-credentials', { name: 'login' })
+  await comesBy(boss, 'clerk@keys.example')
+  const people = [
+    { kind: 'member', id: her.id, name: 'herself@keys.example' },
+    { kind: 'member', id: friend.id, name: 'friend@keys.example' },
+  ].toSorted((one, other) => (one.id < other.id ? -1 : 1))
+  expect(await revoke(leaked.id)).toEqual([
+    { kind: 'key', id: theirs.id, name: 'theirs' },
+    ...people,
+    { kind: 'smtp_credential', id: login.id, name: 'login' },
+  ])
+  // Who is gone counts in between.
+  for (const { id } of people) expect((await boss.ask('DELETE', `/members/${id}`)).statusCode).toBe(204)
+  await boss.ask('DELETE', `/smtp-credentials/${login.id}`)
+  expect(await revoke(leaked.id)).toEqual([{ kind: 'key', id: theirs.id, name: 'theirs' }])
+  await revoke(theirs.id)
+  expect(await revoke(leaked.id)).toEqual([])
+})
+
+test('a webhook endpoint that a revoked key has set is named, and so is one whose secret it was shown: until somebody else has set both', async () => {
+  const named = [{ kind: 'webhook', id: place.workspaceId, name: '127.0.0.1:9' }]
+  const [first, second] = [await makes(boss, '/keys'), await makes(boss, '/keys')]
+  expect((await setsWebhook(first.key, '127.0.0.1:8')).statusCode).toBe(200)
+  expect((await setsWebhook(second.key, '127.0.0.1:9')).statusCode).toBe(200)
+  expect(await revoke(second.id)).toEqual(named)
+  expect(await revoke(first.id)).toEqual(named) // it knows the secret
+  expect((await boss.ask('POST', '/webhook/rotate')).statusCode).toBe(200)
+  expect(await revoke(first.id)).toEqual([])
+  expect(await revoke(second.id)).toEqual(named)
+  expect((await setsWebhook(boss, '127.0.0.1:10')).statusCode).toBe(200)
+  expect(await revoke(second.id)).toEqual([])
+})
+
+test('a key is revoked at once, however long it takes to find what it has made', async () => {
+  const { id } = await makes(boss, '/keys')
+  const holding = await office.world.session()
+  await holding.query('begin')
+  await holding.query('lock table smtp_credentials in access exclusive mode')
+  const revoked = revoke(id)
+  const isRevoked = 'select revoked_at is not null from api_keys where id = $1'
+  while (!(await office.world.value<boolean>(isRevoked, [id]))) continue
+  await holding.query('commit')
+  expect(await revoked).toEqual([])
+})
