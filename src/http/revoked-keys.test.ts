@@ -1,4 +1,4 @@
-// What a key leaves behind when it is revoked: what it made is named, as far as it still works.
+// What a key leaves behind when it is revoked: what it made is named, as far as it still works, and nothing is made behind the revocation's back.
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { scopes } from '../domain/scopes.ts'
 import type { Sender } from '../store/store.test-kit.ts'
@@ -80,6 +80,27 @@ test('a webhook endpoint that a revoked key has set is named, and so is one whos
   expect((await setsWebhook(boss, '127.0.0.1:10')).statusCode).toBe(200)
   expect(await revoke(second.id)).toEqual([])
 })
+
+test.each([
+  ['sets it', 'PUT', '/webhook', { url: 'http://127.0.0.1:11/hook' }],
+  ['asks for a new secret', 'POST', '/webhook/rotate', undefined],
+] as const)(
+  'the webhook endpoint stays as it is for a key that is revoked while it %s: how long the host of a URL is looked for, its holder decides',
+  async (_what, method, path, body) => {
+    const { id, key } = await makes(boss, '/keys')
+    const before = (await boss.ask('GET', '/webhook')).json<object>()
+    const revoking = await office.world.session()
+    await revoking.query('begin')
+    await revoking.query('select from workspaces where id = $1 for update', [place.workspaceId])
+    await revoking.query('update api_keys set revoked_at = app_now() where id = $1', [id])
+    const answer = office.withKey(key, method, path, body)
+    const waits = `select count(*)::integer from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database() and query like '%from workspaces%'`
+    while ((await office.world.value<number>(waits)) === 0) continue
+    await revoking.query('commit')
+    expect((await answer).json()).toMatchObject({ code: 'insufficient_scope' })
+    expect((await boss.ask('GET', '/webhook')).json()).toEqual(before)
+  },
+)
 
 test('a key is revoked at once, however long it takes to find what it has made', async () => {
   const { id } = await makes(boss, '/keys')

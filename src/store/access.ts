@@ -2,6 +2,7 @@
 import type { WorkspaceId } from '../domain/message.ts'
 import { madeBy } from './audit.ts'
 import { sql, type Db } from './database.ts'
+import { lockMembers } from './members.ts'
 
 export interface KeyRow {
   readonly id: string
@@ -163,6 +164,20 @@ export async function findLiveKey(
   id: string,
 ): Promise<Pick<KeyRow, 'expires_at'> | undefined> {
   return (await db.rows<Pick<KeyRow, 'expires_at'>>(live, [workspace, id]))[0]
+}
+
+/**
+ * Locks as a revocation does, so that nothing is done behind its back, and tells the end of the key that acts. Undefined where it has ended; somebody else
+ * has no end.
+ */
+export async function holdActor(
+  tx: Db,
+  workspace: WorkspaceId,
+  actor: string,
+): Promise<Pick<KeyRow, 'expires_at'> | undefined> {
+  if (!actor.startsWith('key:')) return { expires_at: null }
+  await lockMembers(tx, workspace)
+  return findLiveKey(tx, workspace, actor.slice('key:'.length))
 }
 
 export interface MadeRow {

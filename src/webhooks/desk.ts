@@ -15,6 +15,7 @@ import {
   type WebhookLogEntry,
   type WebhookLogFilter,
 } from '../domain/webhook.ts'
+import { holdActor } from '../store/access.ts'
 import { writeAudit } from '../store/audit.ts'
 import type { Db } from '../store/database.ts'
 import {
@@ -54,6 +55,7 @@ export interface EndpointWish {
 
 const none = refuse('not_found', 'The workspace has no webhook endpoint; set one first.')
 const noEvent = refuse('not_found', 'No event with this id exists in your workspace.')
+const keyHasEnded = refuse('insufficient_scope', 'Your API key was revoked or has expired meanwhile.')
 const disabled = refuse('conflict', 'The webhook endpoint is disabled; enable it first.')
 
 export type WebhookDesk = ReturnType<typeof makeWebhookDesk>
@@ -68,17 +70,18 @@ export function makeWebhookDesk({ db, vault, targets, timeScale }: WebhookDeskTo
     if (row === undefined) return none
     return row.state === 'active' ? row : disabled
   }
-  const presented = (row: EndpointRow | undefined): WebhookEndpoint | Refusal =>
-    row === undefined ? none : present(row)
-  /** Does the work and writes down who did it, where there is an endpoint to do it to. */
+  const presented = (row: EndpointRow | Refusal | undefined): WebhookEndpoint | Refusal =>
+    row === undefined ? none : isRefusal(row) ? row : present(row)
+  /** Does the work and writes down who did it, where there is an endpoint to do it to. Not for a key that has ended since it was let in. */
   const audited = <Row extends EndpointRow>(
     workspaceId: WorkspaceId,
     actor: string,
     action: string,
     work: (tx: Db) => Promise<Row | undefined>,
     facts?: (row: Row) => object,
-  ): Promise<Row | undefined> =>
+  ): Promise<Row | Refusal | undefined> =>
     db.transaction(async (tx) => {
+      if ((await holdActor(tx, workspaceId, actor)) === undefined) return keyHasEnded
       const row = await work(tx)
       // The host alone: paths and parameters hold secrets of their receivers, and the log is kept for a year.
       const told = row && { target: new URL(row.url).host, ...(facts && { facts: facts(row) }) }
@@ -126,6 +129,7 @@ export function makeWebhookDesk({ db, vault, targets, timeScale }: WebhookDeskTo
           insertEndpoint(tx, workspace, { url, types: types ?? null, apiVersion: webhookApiVersion, secret: sealed }),
         filter,
       )
+      if (isRefusal(made)) return made
       if (made !== undefined) return { ...present(made), secret }
       const changes = { url, ...(types !== undefined && { types }) }
       return presented(
@@ -150,14 +154,15 @@ export function makeWebhookDesk({ db, vault, targets, timeScale }: WebhookDeskTo
       const row = await audited(workspace, actor, 'webhook.secret_prepared', (tx) =>
         prepareSecret(tx, workspace, sealed),
       )
-      return row === undefined ? none : { ...present(row), secret }
+      const shown = presented(row)
+      return isRefusal(shown) ? shown : { ...shown, secret }
     },
     /** The second step: the new secret signs, and the old one beside it for 24 hours. */
     promote: async (workspace: WorkspaceId, actor: string): Promise<WebhookEndpoint | Refusal> => {
       const row = await audited(workspace, actor, 'webhook.secret_promoted', (tx) =>
         promoteSecret(tx, workspace, limits.webhookPreviousSecretMs / timeScale),
       )
-      if (row !== undefined) return present(row)
+      if (row !== undefined) return presented(row)
       if ((await findEndpoint(db, workspace)) === undefined) return none
       return refuse('conflict', 'No new secret is prepared; rotate first.')
     },

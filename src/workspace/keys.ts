@@ -3,10 +3,9 @@ import { randomUUIDv7 } from 'node:crypto'
 import { hashSecret, makeApiKey } from '../base/secret.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { scopes } from '../domain/scopes.ts'
-import { findLiveKey, insertKey, listKeyRows, workspaceOfKey } from '../store/access.ts'
+import { holdActor, insertKey, listKeyRows, workspaceOfKey } from '../store/access.ts'
 import type { KeyRow, MadeRow } from '../store/access.ts'
 import { databaseNow, type Db } from '../store/database.ts'
-import { lockMembers } from '../store/members.ts'
 import { keyHasEnded, Mistake, parseId, parseName } from './mistake.ts'
 
 export interface ApiKey {
@@ -37,11 +36,9 @@ export interface KeyWish {
 
 const prefixCharacters = 10
 
-/** Locks as a revocation does, so that nothing of what a key makes is made behind its back. Undefined: whoever makes it has no end. */
+/** When the key that makes something ends; undefined: never. Nothing is made behind the back of its revocation. */
 export async function endOfMaker(tx: Db, workspace: WorkspaceId, actor: string): Promise<Date | undefined> {
-  if (!actor.startsWith('key:')) return undefined
-  await lockMembers(tx, workspace)
-  const maker = await findLiveKey(tx, workspace, actor.slice('key:'.length))
+  const maker = await holdActor(tx, workspace, actor)
   if (maker === undefined) throw keyHasEnded()
   return maker.expires_at ?? undefined
 }
