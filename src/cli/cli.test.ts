@@ -279,10 +279,49 @@ test('a webhook endpoint from its first day to its first replay, each with --jso
   expect(await webhook('replay', 'Shop', '--from', '2026-01-01T00:00:00Z')).toEqual({ replayed: 0 })
   expect(await webhook('disable', 'Shop')).toMatchObject({ state: 'disabled', reason: 'by_hand' })
   expect(await webhook('enable', 'Shop')).toMatchObject({ state: 'active' })
+  const db = openDatabase(database.connection, { name: 'test', connectionsMax: 1, answerMs: 15_000 })
+  await db.run(`update webhook_endpoints set failing_since = '2026-11-20T10:00:00Z'`)
+  await db.close()
+  expect((await posthorn(['webhook', 'show', 'Shop'])).out).toMatch(/^failing since: +2026-11-20T10:00:00\.000Z$/m)
   // With the development setting off, the same URL is refused with its reason.
   const refused = await posthorn(['webhook', 'set', 'Shop', '--url', 'http://127.0.0.1:9/hook'])
   expect(refused).toMatchObject({ status: 1, out: '' })
   expect(refused.err).toMatch(/"url" must begin with https/)
+}, 180_000)
+
+test('the lists tell when a key or a login was used last and when it ends, and the log of webhooks whose message an event is of', async () => {
+  const { id: workspace } = await answer('workspace', 'create', '--name', 'Listed')
+  const end = '2099-01-31T00:00:00.000Z'
+  const [used, message] = ['2026-11-20T10:00:00.000Z', '0199f1c2-7a4e-7c3b-9d52-6f1e8a0b4cad']
+  const db = openDatabase(database.connection, { name: 'test', connectionsMax: 1, answerMs: 15_000 })
+  await db.run(
+    `insert into api_keys (workspace_id, id, name, prefix, secret_hash, scopes, created_at, last_used_at, expires_at) values
+       ($1, gen_random_uuid(), 'brief', 'ph_', '\\x01', '{mail.send}', '2026-01-01', $2, $3),
+       ($1, gen_random_uuid(), 'idle', 'ph_', '\\x02', '{mail.send}', '2026-01-02', null, null)`,
+    [workspace, used, end],
+  )
+  await db.run(
+    `insert into smtp_credentials (workspace_id, id, name, username, password_hash, last_used_at, expires_at)
+     values ($1, gen_random_uuid(), 'brief', 'smtp-listed', '', $2, $3)`,
+    [workspace, used, end],
+  )
+  await db.run(
+    `insert into messages (workspace_id, id, mailbox_id, source, status, sequence, sender, recipient, recipient_key, subject, accepted_by, created_at)
+     values ($1, $2, $1, 'rest', 'queued', 1, 'a@example.org', 'b@example.org', 'b@example.org', 'Hi', 'n1', now())`,
+    [workspace, message],
+  )
+  await db.run(
+    `insert into events (workspace_id, message_id, sequence, type, status, delivery_rank, occurred_at) values ($1, $2, 1, 'message.queued', 'queued', 0, now())`,
+    [workspace, message],
+  )
+  await db.close()
+  const lines = async (...args: string[]) => (await posthorn(args)).out.split('\n')
+  const keys = await lines('key', 'list', 'Listed')
+  expect(keys[0]).toMatch(/ LAST USED +STATE$/)
+  expect(keys[1]).toMatch(new RegExp(` brief .* ${used} +valid until ${end}$`))
+  expect(keys[2]).toMatch(/ idle .* never +valid$/)
+  expect((await lines('smtp-credential', 'list', 'Listed'))[1]).toMatch(new RegExp(` ${used} +valid until ${end}$`))
+  expect((await lines('webhook', 'log', 'Listed'))[1]).toMatch(new RegExp(` message\\.queued +${message} `))
 }, 180_000)
 
 describe('mistakes', () => {

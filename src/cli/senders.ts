@@ -202,8 +202,17 @@ export function keyCommands(program: Command, desk: Desk): void {
       desk.withExisting(async ({ db, vault }) => {
         const { id } = await findWorkspace(db, vault, workspace)
         const keys = await listKeys(db, id)
-        const rows = () => keys.map((key) => [key.id, key.name, `${key.prefix}...`, key.scopes.join(' '), endOf(key)])
-        desk.show(keys, () => table(['ID', 'NAME', 'KEY', 'SCOPES', 'STATE'], rows(), 'The workspace has no key yet.'))
+        const rows = () =>
+          keys.map((key) => [
+            key.id,
+            key.name,
+            `${key.prefix}...`,
+            key.scopes.join(' '),
+            key.lastUsedAt ?? 'never',
+            endOf(key),
+          ])
+        const heads = ['ID', 'NAME', 'KEY', 'SCOPES', 'LAST USED', 'STATE']
+        desk.show(keys, () => table(heads, rows(), 'The workspace has no key yet.'))
       }),
     )
   group

@@ -35,9 +35,10 @@ export function smtpCredentialCommands(program: Command, desk: Desk): void {
       desk.withExisting(async ({ db, vault }) => {
         const { id } = await findWorkspace(db, vault, workspace)
         const all = await listSmtpCredentials(db, id)
-        const rows = () => all.map((each) => [each.id, each.name, each.username, endOf(each)])
+        const rows = () =>
+          all.map((each) => [each.id, each.name, each.username, each.lastUsedAt ?? 'never', endOf(each)])
         desk.show(all, () =>
-          table(['ID', 'NAME', 'USERNAME', 'STATE'], rows(), 'The workspace has no SMTP credential yet.'),
+          table(['ID', 'NAME', 'USERNAME', 'LAST USED', 'STATE'], rows(), 'The workspace has no SMTP credential yet.'),
         )
       }),
     )

@@ -110,7 +110,13 @@ export function webhookCommands(program: Command, desk: Desk): void {
             ])
           desk.show(detail, () =>
             [
-              facts({ id: detail.id, type: detail.type, state: detail.state, next: detail.nextAttemptAt }),
+              facts({
+                id: detail.id,
+                type: detail.type,
+                message: detail.messageId,
+                state: detail.state,
+                next: detail.nextAttemptAt,
+              }),
               table(['ENDED', 'ROUND', 'TRY', 'STATUS', 'TROUBLE', 'MS'], tries(), 'It was not tried yet.'),
             ].join('\n\n'),
           )
@@ -118,8 +124,10 @@ export function webhookCommands(program: Command, desk: Desk): void {
         }
         const filter = { ...wanted, ...(message !== undefined && { messageId: message }) }
         const items = await entries(webhooks, id, filter, limit)
-        const rows = () => items.map((each) => [each.id, each.type, each.createdAt, each.state, each.nextAttemptAt])
-        desk.show(items, () => table(['EVENT', 'TYPE', 'AT', 'STATE', 'NEXT TRY'], rows(), 'There are no events yet.'))
+        const rows = () =>
+          items.map((each) => [each.id, each.type, each.messageId, each.createdAt, each.state, each.nextAttemptAt])
+        const heads = ['EVENT', 'TYPE', 'MESSAGE', 'AT', 'STATE', 'NEXT TRY']
+        desk.show(items, () => table(heads, rows(), 'There are no events yet.'))
       }),
     )
   command('replay', 'send an event again, or all of a time: same ids, same bytes, eight tries')
@@ -181,7 +189,8 @@ function describe(endpoint: WebhookEndpointWithSecret): string {
     events: endpoint.events?.join(' ') ?? 'all',
     apiVersion: endpoint.apiVersion,
     state: endpoint.reason === undefined ? endpoint.state : `${endpoint.state} (${endpoint.reason})`,
-    failing: endpoint.failingSince,
+    'disabled since': endpoint.disabledAt,
+    'failing since': endpoint.failingSince,
     rotation: endpoint.rotating ? 'a new secret is prepared' : undefined,
     previous: endpoint.previousUntil,
     since: endpoint.createdAt,
