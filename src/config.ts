@@ -921,6 +921,9 @@ export const limits = {
   webhookNoticeAgainMs: 10 * 60_000,
   webhookNoticeForMs: 3 * 24 * 3600_000,
   webhookNoticesPerRound: 20,
+  /** Operators are told of an endpoint that fails for so long, and of one that was disabled by itself; and for so long after it began. */
+  webhookFailingLongMs: 3600_000,
+  webhookTroubleLatelyMs: 7 * 24 * 3600_000,
   webhookPreviousSecretMs: 24 * 3600_000,
   /** One try, from the look-up of the name to the end of the answer. */
   webhookPostMs: 15_000,
@@ -1204,6 +1207,7 @@ export const limits = {
   doctorReportsOfWorkspace: 500,
   doctorReportsRead: 20_000,
   doctorProvidersShown: 5,
+  doctorWorkspacesShown: 5,
   /** So many refusals by policy, and this part of what a provider says, are worth a warning. */
   doctorPolicyLeast: 3,
   doctorPolicyShare: 0.05,

@@ -1,9 +1,10 @@
-// What the database says about work that waits, and about its last backup, as numbers for Prometheus. Every node that delivers tells the same, for the whole installation.
+// What the database says about work that waits, about domains and webhook endpoints, and about its last backup, as numbers for Prometheus. Every node that delivers tells the same, for the whole installation.
 import type { Measured, Sample } from './base/metrics.ts'
 import type { Db } from './store/database.ts'
 import { countDomains } from './store/domain-checks.ts'
 import { readLastBackup } from './store/last-backup.ts'
 import { readQueueFacts, readWebhookQueueFacts } from './store/queue-facts.ts'
+import { countEndpoints, endpointStates } from './store/webhook-endpoints.ts'
 
 export const queueGauges = {
   posthorn_queue_messages: { help: 'Messages that are not final, by state; counted up to a million.', label: 'status' },
@@ -14,6 +15,10 @@ export const queueGauges = {
     help: 'How old the last backup is that was noted; infinite where there was never one and mail is really sent.',
   },
   posthorn_domains: { help: 'Sending domains, by state.', label: 'status' },
+  posthorn_webhook_endpoints: {
+    help: 'Webhook endpoints, by state; failing (for an hour or more) and disabled_by_itself: since the last 7 days.',
+    label: 'state',
+  },
 } as const satisfies Record<string, Measured>
 
 /** `sends`: mail leaves the machine. */
@@ -21,6 +26,7 @@ export async function queueSamples(db: Db, sends: boolean): Promise<readonly Sam
   const { byStatus, oldestDueSeconds } = await readQueueFacts(db)
   const webhooks = await readWebhookQueueFacts(db)
   const domains = await countDomains(db)
+  const endpoints = await countEndpoints(db)
   const backup = (await readLastBackup(db))?.ageSeconds ?? (sends ? Infinity : undefined)
   const many = new Map(byStatus.map((row) => [row.status, row.many]))
   const one = (name: keyof typeof queueGauges, value: number, label?: string): Sample => ({
@@ -39,5 +45,6 @@ export async function queueSamples(db: Db, sends: boolean): Promise<readonly Sam
     ...(['pending', 'verified', 'degraded', 'failed'] as const).map((status) =>
       one('posthorn_domains', domains.find((row) => row.status === status)?.many ?? 0, status),
     ),
+    ...endpointStates.map((state) => one('posthorn_webhook_endpoints', endpoints.get(state)?.many ?? 0, state)),
   ]
 }

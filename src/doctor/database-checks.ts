@@ -8,6 +8,7 @@ import { readLastBackup } from '../store/last-backup.ts'
 import { readQueueFacts } from '../store/queue-facts.ts'
 import { readRefusalFacts } from '../store/refusal-facts.ts'
 import { oldestTransaction, readServerFacts, warningsAbout, whyUnfit } from '../store/server-facts.ts'
+import { countEndpoints, type EndpointState } from '../store/webhook-endpoints.ts'
 import { fail, ok, skipped, warn, type Finding } from './finding.ts'
 
 const megabytes = (bytes: number): string =>
@@ -152,4 +153,24 @@ export async function checkDomains(db: Db, canAskZones: () => Promise<boolean>):
     : warn(
         `${said}. A degraded domain sends for 72 hours, a failed one no more: posthorn domain check says which record is wrong.`,
       )
+}
+
+export async function checkWebhooks(db: Db): Promise<Finding> {
+  const counts = await countEndpoints(db)
+  if (counts.size === 0) return skipped('No workspace has an endpoint.')
+  const many = (state: EndpointState) => counts.get(state)?.many ?? 0
+  const named = (state: EndpointState) => {
+    const { names = [] } = counts.get(state) ?? {}
+    const more = many(state) - names.length
+    return `${names.join(', ')}${more > 0 ? ` and ${more} more` : ''}`
+  }
+  const off = many('disabled') + many('disabled_by_itself')
+  const said = `${many('active') + many('failing')} active${off === 0 ? '' : `, ${off} disabled`}`
+  const troubles = [
+    many('failing') > 0 &&
+      `No try has succeeded for an hour or more in ${named('failing')}: after 120 hours it is disabled, and its owners are told. posthorn webhook show tells since when, posthorn webhook log --event what the tries saw.`,
+    many('disabled_by_itself') > 0 &&
+      `Disabled by itself within the last 7 days in ${named('disabled_by_itself')}: its receiver is gone, or took nothing for 120 hours. When it works again: posthorn webhook enable, and posthorn webhook replay.`,
+  ].filter((each) => each !== false)
+  return troubles.length === 0 ? ok(`${said}.`) : warn([`${said}.`, ...troubles].join(' '))
 }

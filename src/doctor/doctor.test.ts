@@ -502,6 +502,39 @@ describe('what is broken is found, and what to do is said', () => {
     await world.db.run('update workspaces set route_sealed = null')
   })
 
+  test('a webhook endpoint that fails for a while or was disabled by itself, by its workspace; not one that somebody disabled, nor for ever', async () => {
+    const look = async () => (await found()).webhooks
+    expect(await look()).toMatchObject({ status: 'skipped' })
+    const endpoint = async (
+      state: string,
+      reason: string | null,
+      failingHours: number | null,
+      disabledHours: number | null,
+    ) => {
+      const { workspaceId } = await world.sender()
+      await world.db.run(
+        `insert into webhook_endpoints (workspace_id, url, api_version, secret_sealed, state, reason, failing_since, disabled_at)
+         values ($1, 'https://hooks.example/', '1', 'x', $2, $3, app_now() - $4 * interval '1 hour', app_now() - $5 * interval '1 hour')`,
+        [workspaceId, state, reason, failingHours, disabledHours],
+      )
+      return world.value<string>('select name from workspaces where id = $1', [workspaceId])
+    }
+    await endpoint('active', null, null, null)
+    await endpoint('active', null, 0.9, null)
+    await endpoint('active', null, 8 * 24, null)
+    await endpoint('disabled', 'by_hand', 3, 2)
+    await endpoint('disabled', 'no_success', null, 8 * 24)
+    expect(await look()).toMatchObject({ status: 'ok', detail: '3 active, 2 disabled.' })
+    const fails = [await endpoint('active', null, 2, null), await endpoint('active', null, 30, null)]
+    const gone = [await endpoint('disabled', 'receiver_gone', 2, 1), await endpoint('disabled', 'no_success', 130, 6)]
+    const { status, detail } = await look()
+    expect(status).toBe('warn')
+    expect(detail).toMatch(/^5 active, 4 disabled\. No try has succeeded/)
+    expect(detail).toContain(` in ${fails[1]}, ${fails[0]}: `)
+    expect(detail).toContain(` in ${gone[1]}, ${gone[0]}: `)
+    await world.db.run('delete from webhook_endpoints')
+  })
+
   test('refusals by policy, by provider: not those of other kinds, the sandbox’s own, or mail from before', async () => {
     const { workspaceId } = await world.sender()
     const said = async (many: number, host: string, more: { class?: string; source?: string; hours?: number } = {}) =>

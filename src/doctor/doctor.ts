@@ -14,6 +14,7 @@ import {
   checkQueue,
   checkRefusals,
   checkReplication,
+  checkWebhooks,
 } from './database-checks.ts'
 import { checkCertificate, checkDataFolder, checkDisk, checkKey, checkMemory } from './machine-checks.ts'
 import { fail, ok, skipped, warn, type Finding } from './finding.ts'
@@ -78,6 +79,7 @@ export const checkNames = [
   'refusals',
   'backup',
   'domains',
+  'webhooks',
   'system_mailbox',
   'scanner',
   'outbound',
@@ -122,6 +124,7 @@ export async function examine(tools: DoctorTools): Promise<readonly Check[]> {
     refusals: asking((db) => checkRefusals(db, tools.providerOf)),
     backup: asking((db) => checkBackup(db, settings.POSTHORN_ROUTE)),
     domains: asking((db) => checkDomains(db, () => canAskZones(settings, dns, tools.zonePort))),
+    webhooks: asking(checkWebhooks),
     system_mailbox: asking(async (db, vault) => checkSystemMailbox(settings, await tools.systemSender(db, vault))),
     scanner: () => checkScanner(tools.scanner, settings),
     outbound: () => checkOutbound(settings, dns, tools.visit, connectMs),

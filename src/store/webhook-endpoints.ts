@@ -1,4 +1,5 @@
 // The one webhook endpoint of a workspace: one function per statement. What a sender must know changes `version` with it.
+import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import type { DisableReason } from '../domain/webhook.ts'
 import { sql, type Db } from './database.ts'
@@ -88,6 +89,24 @@ const postponeUntold = sql(
   `update webhook_endpoints e set telling_until = app_now() + $2 * interval '1 millisecond' where e.workspace_id = $1`,
 )
 
+const troubled = sql(
+  'webhook-endpoints-by-state',
+  `select x.state, count(*)::integer many, (array_agg(x.name order by x.since, x.name) filter (where x.troubled))[1:$3] names
+     from (
+       select w.name, coalesce(e.disabled_at, e.failing_since) since, s.state, s.state in ('failing', 'disabled_by_itself') troubled
+         from webhook_endpoints e join workspaces w on w.id = e.workspace_id cross join lateral (
+           select case when e.state <> 'active' then case when e.reason <> 'by_hand' and e.disabled_at > l.lately then 'disabled_by_itself' else 'disabled' end
+                       when e.failing_since > l.lately and e.failing_since <= app_now() - $1 * interval '1 millisecond' then 'failing'
+                       else 'active' end state
+             from (select app_now() - $2 * interval '1 millisecond' lately) l) s
+        where w.removing_since is null) x
+    group by x.state`,
+)
+
+/** How endpoints fare, for operators. */
+export const endpointStates = ['active', 'failing', 'disabled_by_itself', 'disabled'] as const
+export type EndpointState = (typeof endpointStates)[number]
+
 /** An endpoint that was disabled by itself, and nobody told of it. */
 export interface UntoldEndpoint {
   readonly workspace_id: WorkspaceId
@@ -131,6 +150,22 @@ export const prepareSecret = (db: Db, workspace: WorkspaceId, secret: Buffer): O
 /** The prepared secret signs from now on, and the old one beside it for `previousMs`. Undefined where none is prepared. */
 export const promoteSecret = (db: Db, workspace: WorkspaceId, previousMs: number): One =>
   first(db.rows(promote, [workspace, previousMs]))
+
+/**
+ * How many are in each state, and the workspaces of some that need somebody, those in trouble the longest first. Not told for
+ * ever: one with few events fails until the next success, and some are missed by nobody.
+ */
+export async function countEndpoints(
+  db: Db,
+): Promise<ReadonlyMap<EndpointState, { readonly many: number; readonly names: readonly string[] }>> {
+  const { webhookFailingLongMs, webhookTroubleLatelyMs, doctorWorkspacesShown } = limits
+  const rows = await db.rows<{ state: EndpointState; many: number; names: readonly string[] | null }>(troubled, [
+    webhookFailingLongMs,
+    webhookTroubleLatelyMs,
+    doctorWorkspacesShown,
+  ])
+  return new Map(rows.map(({ state, many, names }) => [state, { many, names: names ?? [] }]))
+}
 
 /**
  * Takes up to `most` that were disabled within `withinMs`: for `leaseMs` no other node gets them, and after that any does, until they are

@@ -68,3 +68,21 @@ test('the alert for a broken domain does not end when the domain sends no more, 
   )
   expect(run).not.toThrow()
 })
+
+test('the alert for a failing webhook endpoint gives its receiver some hours, and the one for a disabled endpoint begins when it gives up', () => {
+  // Well for 2 hours, failing for 120, disabled by itself until somebody enables it. Another one fails for 3 hours only.
+  const told = (state: string, ...hourly: readonly (readonly [value: number, hours: number])[]) => ({
+    [`posthorn_webhook_endpoints{state="${state}", job="posthorn"}`]: hourly
+      .map(([value, hours]) => `${value}x${hours * 12 - 1}`)
+      .join(' '),
+  })
+  const run = story(
+    {
+      ...told('failing', [0, 2], [1, 3], [0, 3], [1, 120], [0, 40]),
+      ...told('disabled_by_itself', [0, 128], [1, 24], [0, 16]),
+    },
+    168,
+    { PosthornWebhookFailing: hoursOf(8 + 6, 8 + 120), PosthornWebhookDisabled: hoursOf(128, 128 + 24) },
+  )
+  expect(run).not.toThrow()
+})
