@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { limits } from '../config.ts'
 import type { MessageId } from '../domain/message.ts'
 import { isRefusal } from '../domain/refusal.ts'
+import type { Submission } from '../domain/submission.ts'
 import { scopes } from '../domain/scopes.ts'
 import { parseAddress, type EmailAddress } from '../mail/address.ts'
 import { isMailMistake, readSubmittedMail } from '../mail/submitted-mail.ts'
@@ -12,12 +13,12 @@ import type { Sender } from '../store/store.test-kit.ts'
 import { makeToken } from '../mail/return-path.ts'
 import { makeReturnPathKeys } from '../store/return-path-keys.ts'
 import { makeSandboxInbox } from '../store/sandbox.ts'
-import { saveSystemMailbox, setWorkspace } from '../workspace/workspace.ts'
+import { saveSystemMailbox, sendAgain, setWorkspace } from '../workspace/workspace.ts'
 import { officeWorld, tokenOf, type BrowserOf, type OfficeWorld } from './office.test-kit.ts'
 
 let office: OfficeWorld
 let shop: Sender
-let owner: BrowserOf
+let owner: Awaited<ReturnType<OfficeWorld['signedIn']>>
 let key: string
 beforeAll(async () => {
   office = await officeWorld()
@@ -509,6 +510,23 @@ describe('sending a message again', () => {
       expect(follower.message).not.toHaveProperty('expiresAt')
       const written = `select count(*)::integer from audit_log where action = 'message.sent_again' and target = $1`
       expect(await office.world.value(written, [id])).toBe(1)
+    })
+
+    test('stands in the audit log with who asked also where the process is gone right behind the admission', async () => {
+      const id = await failed()
+      const { accept, acceptMail } = office.office
+      const gone = async (submission: Submission) => {
+        expect(isRefusal(await accept(submission))).toBe(false)
+        throw new Error('gone')
+      }
+      const actor = `user:${owner.login.id}`
+      const by = { workspaceId: shop.workspaceId, actor, scopes: new Set<string>() }
+      await expect(sendAgain({ db: office.world.db, accept: gone, acceptMail }, by, id as MessageId)).rejects.toThrow(
+        'gone',
+      )
+      expect((await story(id)).json()).toHaveProperty('sentAgainAs')
+      const asked = `select actor from audit_log where action = 'message.send_again_asked' and target = $1`
+      expect(await office.world.value(asked, [id])).toBe(actor)
     })
 
     test('a follower that fails, too, can be sent again itself', async () => {

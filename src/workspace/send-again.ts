@@ -39,16 +39,19 @@ export async function sendAgain(tools: Tools, by: By, id: MessageId): Promise<Se
   refuseOthers(message)
   const recipient = parseAddress(message.recipient)
   if (recipient === undefined) throw new Error(`message ${id} has a recipient that is none`)
+  const write = (action: string, facts?: object) =>
+    writeAudit(db, {
+      workspaceId: by.workspaceId,
+      actor: by.actor,
+      action,
+      target: id,
+      ...(facts !== undefined && { facts }),
+    })
+  // Before it: behind it this process may be gone, and nobody would know who has sent it.
+  await write('message.send_again_asked')
   try {
     const answer = await (message.source === 'smtp' ? mailAgain : textAgain)(tools, by, { ...message, id, recipient })
-    if (!isRefusal(answer) && !answer.replayed)
-      await writeAudit(db, {
-        workspaceId: by.workspaceId,
-        actor: by.actor,
-        action: 'message.sent_again',
-        target: id,
-        facts: { again: answer.message.id },
-      })
+    if (!isRefusal(answer) && !answer.replayed) await write('message.sent_again', { again: answer.message.id })
     return answer
   } catch (error) {
     if (!isNotReplaceable(error)) throw error
