@@ -1,5 +1,5 @@
 // The role `api`: the REST API over HTTP, and acceptance behind it.
-import { makeAccept, makeAcceptMail, makeScanner, type AcceptTools, type Scanner } from './accept/accept.ts'
+import { makeAccept, makeAcceptMail, openAcceptance, type Scanner } from './accept/accept.ts'
 import type { Log } from './base/log.ts'
 import { say } from './base/log-lines.ts'
 import { makeZones } from './base/zones.ts'
@@ -14,14 +14,10 @@ import { httpServer } from './http/server.ts'
 import { openFeedback } from './open-feedback.ts'
 import { readinessOf } from './readiness.ts'
 import { closeAll, type Role, type RoleTools } from './role.ts'
-import { makeAdmitter } from './store/admit.ts'
-import { stageBlob } from './store/blobs.ts'
 import { answeredWithin, isDatabaseAway, listen, openDatabase, type Db } from './store/database.ts'
-import { makeIds } from './store/message-id.ts'
-import { makeNudges } from './store/nudges.ts'
 import { makeRefusalBook } from './store/refused-submissions.ts'
 import { makeFold } from './store/usage.ts'
-import { readRecord, readStatus } from './store/views/message-status.ts'
+import { readStatus } from './store/views/message-status.ts'
 import { catchUp, makeTargets, makeWebhookDesk } from './webhooks/webhooks.ts'
 import {
   domainWatch,
@@ -38,13 +34,6 @@ import {
 
 export function api(tools: RoleTools): Role {
   const { settings, connection, giveUp, vault, log, metrics, deliveryAnswers } = tools
-  const nudges = makeNudges(connection)
-  const admitDb = openDatabase(connection, {
-    name: 'posthorn accept',
-    connectionsMax: 2,
-    answerMs: limits.databaseAnswerMs,
-    nudge: nudges.of('posthorn_due', 'posthorn_webhooks'),
-  })
   const readDb = openDatabase(connection, {
     name: 'posthorn read',
     connectionsMax: 4,
@@ -64,21 +53,20 @@ export function api(tools: RoleTools): Role {
     answerMs: 30_000,
   })
   const recorder = openFeedback(tools)
-  const ids = makeIds(readDb)
-  const authenticator = makeAuthenticator({ db: readDb, publicUrl: publicUrl(settings), log })
-  const heard = listen(connection, 'posthorn_access', () => authenticator.forget())
-  const scanner = makeScanner(settings.POSTHORN_CLAMD)
-  const admitter = makeAdmitter(admitDb)
-  const acceptTools: AcceptTools = {
-    ids,
-    admitter,
-    scanner,
+  const acceptance = openAcceptance({
+    connection,
+    name: 'posthorn accept',
+    connectionsMax: 2,
+    readDb,
+    stageDb,
+    clamd: settings.POSTHORN_CLAMD,
     hostname: settings.POSTHORN_HOSTNAME,
     log,
-    stage: (id, bytes) => stageBlob(stageDb, id, bytes, () => admitter.pressed),
-    readRecord: (workspace, id) => readRecord(readDb, workspace, id),
-  }
-  const accept = makeAccept(acceptTools)
+  })
+  const { ids, scanner } = acceptance.tools
+  const authenticator = makeAuthenticator({ db: readDb, publicUrl: publicUrl(settings), log })
+  const heard = listen(connection, 'posthorn_access', () => authenticator.forget())
+  const accept = makeAccept(acceptance.tools)
   const refusals = makeRefusalBook(stageDb, log)
   const notify = makeNotifier({ db: manageDb, log, mailbox: settings.POSTHORN_SYSTEM_MAILBOX, accept })
   const live = makeLive()
@@ -112,7 +100,7 @@ export function api(tools: RoleTools): Role {
       }),
     ),
     accept,
-    acceptMail: makeAcceptMail(acceptTools),
+    acceptMail: makeAcceptMail(acceptance.tools),
     standing: (workspace: WorkspaceId) => standingOf(manageDb, workspace, publicUrl(settings)),
   }
   let dashboard: string | undefined
@@ -174,13 +162,11 @@ export function api(tools: RoleTools): Role {
       http,
     ],
     closing: [
-      () => scanner.stop(),
-      () => ids.stop(),
+      ...acceptance.closing,
       () => heard.stop(),
       () => heardLive.stop(),
       () => refusals.quiet(),
-      ...closeAll(admitDb, readDb, stageDb, manageDb),
-      () => nudges.close(),
+      ...closeAll(readDb, stageDb, manageDb),
       ...recorder.closing,
     ],
   }

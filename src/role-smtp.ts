@@ -1,6 +1,6 @@
 // The role `smtp`: submission over SMTP, on a port with STARTTLS and on one with TLS from the first byte, and acceptance behind it.
 import { X509Certificate } from 'node:crypto'
-import { makeAcceptMail, makeScanner } from './accept/accept.ts'
+import { makeAcceptMail, openAcceptance } from './accept/accept.ts'
 import { renewals, tlsCertificate } from './base/certificate.ts'
 import { Guesses } from './base/guesses.ts'
 import { limits, publicUrl } from './config.ts'
@@ -8,42 +8,30 @@ import { closeAll, type Role, type RoleTools } from './role.ts'
 import { Room } from './smtp/content.ts'
 import { smtpServer } from './smtp/server.ts'
 import { submissionOffer, submissionPolicies } from './smtp/submission.ts'
-import { makeAdmitter } from './store/admit.ts'
-import { stageBlob } from './store/blobs.ts'
 import { listen, openDatabase } from './store/database.ts'
-import { makeIds } from './store/message-id.ts'
-import { makeNudges } from './store/nudges.ts'
 import { makeRefusalBook } from './store/refused-submissions.ts'
-import { readRecord } from './store/views/message-status.ts'
 import { makeSubmitters } from './workspace/workspace.ts'
 
 export function smtp({ settings, connection, vault, log, metrics }: RoleTools): Role {
   const open = (what: string, connectionsMax: number, answerMs: number = limits.databaseAnswerMs) =>
     openDatabase(connection, { name: `posthorn smtp ${what}`, connectionsMax, answerMs })
-  const nudges = makeNudges(connection)
-  const admitDb = openDatabase(connection, {
-    name: 'posthorn smtp accept',
-    connectionsMax: 2,
-    answerMs: limits.databaseAnswerMs,
-    nudge: nudges.of('posthorn_due', 'posthorn_webhooks'),
-  })
   const readDb = open('read', 3)
   const stageDb = open('stage', 2)
-  const ids = makeIds(readDb)
+  const hostname = settings.POSTHORN_HOSTNAME
+  const acceptance = openAcceptance({
+    connection,
+    name: 'posthorn smtp accept',
+    connectionsMax: 2,
+    readDb,
+    stageDb,
+    clamd: settings.POSTHORN_CLAMD,
+    hostname,
+    log,
+  })
   const submitters = makeSubmitters({ db: readDb, vault, log, publicUrl: publicUrl(settings) })
   const heard = listen(connection, 'posthorn_access', () => submitters.forget())
   const refusals = makeRefusalBook(stageDb, log)
-  const scanner = makeScanner(settings.POSTHORN_CLAMD)
-  const admitter = makeAdmitter(admitDb)
-  const acceptMail = makeAcceptMail({
-    ids,
-    admitter,
-    scanner,
-    hostname: settings.POSTHORN_HOSTNAME,
-    log,
-    stage: (id, bytes) => stageBlob(stageDb, id, bytes, () => admitter.pressed),
-    readRecord: (workspace, id) => readRecord(readDb, workspace, id),
-  })
+  const acceptMail = makeAcceptMail(acceptance.tools)
   const policy = submissionPolicies({
     doors: { ...submitters, acceptMail, noteRefused: (refused) => refusals.note(refused) },
     guesses: new Guesses(),
@@ -66,10 +54,9 @@ export function smtp({ settings, connection, vault, log, metrics }: RoleTools): 
     room: new Room(limits.smtpContentInFlightBytesMax, limits.submissionContentOfWorkspaceBytesMax),
     sessions: new Map<string, number>(),
   }
-  const hostname = settings.POSTHORN_HOSTNAME
   return {
     services: [
-      { name: 'smtp ids', start: () => ids.synchronize(), stop: () => Promise.resolve() },
+      { name: 'smtp ids', start: () => acceptance.tools.ids.synchronize(), stop: () => Promise.resolve() },
       smtpServer({
         ...shared,
         name: 'submission',
@@ -88,13 +75,6 @@ export function smtp({ settings, connection, vault, log, metrics }: RoleTools): 
         implicitTls: true,
       }),
     ],
-    closing: [
-      () => scanner.stop(),
-      () => ids.stop(),
-      () => heard.stop(),
-      () => refusals.quiet(),
-      ...closeAll(admitDb, readDb, stageDb),
-      () => nudges.close(),
-    ],
+    closing: [...acceptance.closing, () => heard.stop(), () => refusals.quiet(), ...closeAll(readDb, stageDb)],
   }
 }

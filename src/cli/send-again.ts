@@ -1,17 +1,10 @@
 // `posthorn message send-again`: what the button on the page of a message does, for those who have no browser. It is an admission like any other, done
 // by this command itself: whether the service runs makes no difference.
 import type { Command } from 'commander'
-import { makeAccept, makeAcceptMail, makeScanner, type AcceptTools } from '../accept/accept.ts'
+import { makeAccept, makeAcceptMail, openAcceptance } from '../accept/accept.ts'
 import { makeLog } from '../base/log.ts'
-import { limits } from '../config.ts'
 import { isRefusal } from '../domain/refusal.ts'
 import { mayNotSend } from '../domain/standing.ts'
-import { makeAdmitter } from '../store/admit.ts'
-import { stageBlob } from '../store/blobs.ts'
-import { openDatabase } from '../store/database.ts'
-import { makeIds } from '../store/message-id.ts'
-import { makeNudges } from '../store/nudges.ts'
-import { readRecord } from '../store/views/message-status.ts'
 import { findMessage, Mistake, sendAgain, standingOf } from '../workspace/workspace.ts'
 import { facts } from './print.ts'
 import type { Desk, Tools } from './tools.ts'
@@ -51,32 +44,20 @@ async function withAcceptance<T>(
   { connection, db, hostname, settings }: Tools,
   work: (doors: Doors) => Promise<T>,
 ): Promise<T> {
-  const nudges = makeNudges(connection)
-  const admitDb = openDatabase(connection, {
+  const { tools, closing } = openAcceptance({
+    connection,
     name: 'posthorn command accept',
     connectionsMax: 1,
-    answerMs: limits.databaseAnswerMs,
-    nudge: nudges.of('posthorn_due', 'posthorn_webhooks'),
-  })
-  const ids = makeIds(db)
-  const scanner = makeScanner(settings.POSTHORN_CLAMD)
-  const admitter = makeAdmitter(admitDb)
-  const tools: AcceptTools = {
-    ids,
-    admitter,
-    scanner,
+    readDb: db,
+    stageDb: db,
+    clamd: settings.POSTHORN_CLAMD,
     hostname,
     log: makeLog('error'),
-    stage: (id, bytes) => stageBlob(db, id, bytes, () => admitter.pressed),
-    readRecord: (workspace, id) => readRecord(db, workspace, id),
-  }
+  })
   try {
-    await ids.synchronize()
+    await tools.ids.synchronize()
     return await work({ accept: makeAccept(tools), acceptMail: makeAcceptMail(tools) })
   } finally {
-    ids.stop()
-    await scanner.stop()
-    await admitDb.close()
-    await nudges.close()
+    for (const close of closing) await close()
   }
 }
