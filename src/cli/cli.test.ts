@@ -638,7 +638,7 @@ test('what was added says what comes next, and what is kept says for how long', 
   const zone = pending.out.split('\n').filter((line) => / 3600 IN (?:TXT|CNAME) /.test(line))
   expect(zone.map((line) => line.split(' ')[0])).toEqual([
     '_posthorn.next.example.',
-    expect.stringMatching(/^ph\d{6}\._domainkey\.next\.example\.$/),
+    expect.stringMatching(/^ph\d{6}-[a-z2-7]{4}\._domainkey\.next\.example\.$/),
     '_dmarc.next.example.',
   ])
   const strings = [...(zone[1] ?? '').matchAll(/"([^"]*)"/g)].map(([, each]) => each ?? '')

@@ -14,12 +14,16 @@ export function tagsOf(text: string): ReadonlyMap<string, string> | undefined {
   return tags
 }
 
+/** What else stands at our name may be a key that signs: of the same domain elsewhere, from when both could get the same name. */
+const orAnother =
+  'If another workspace or installation signs with the other key, leave the record and make a new key here (`posthorn domain rotate-dkim`, or "New DKIM key" on its page), which gets a name of its own'
+
 /** Undefined: the record is right. */
 export function whyNotDkim(texts: readonly string[], publicKey: string): string | undefined {
   const records = texts.filter((text) => /\bp\s*=/.test(text))
   if (records.length === 0) return 'The TXT record here is no DKIM key: it has no "p=".'
   if (records.length > 1)
-    return 'Two DKIM keys stand at this name, and receivers may take either: remove the one that is not shown here.'
+    return `Two DKIM keys stand at this name, and receivers may take either. ${orAnother}; if nobody does, remove the one that is not shown here.`
   const tags = tagsOf(records[0] as string)
   if (tags === undefined) return 'The record cannot be read as "tag=value; tag=value".'
   const version = tags.get('v')
@@ -29,7 +33,7 @@ export function whyNotDkim(texts: readonly string[], publicKey: string): string 
   if (found !== publicKey)
     return publicKey.startsWith(found)
       ? `The key is cut off after ${found.length} of ${publicKey.length} characters: long values are entered as several strings of at most 255.`
-      : 'The record has the key of somebody else, or an old one: replace its whole value.'
+      : `The record has another key: an old one, or somebody else's. ${orAnother}; if nobody does, replace its whole value.`
   if ((tags.get('k') ?? 'rsa') !== 'rsa') return `The record says k=${tags.get('k')}; the key is k=rsa.`
   const hashes = tags.get('h')
   if (hashes !== undefined && !hashes.split(':').some((hash) => hash.trim() === 'sha256'))

@@ -39,8 +39,9 @@ export interface MailboxRow {
   readonly created_at: Date
 }
 
+// Active, pending, retired: also the order of the alphabet.
 const keysOfDomain = `coalesce((select json_agg(json_build_object('selector', k.selector, 'public_key', k.public_key, 'state', k.state,
-     'retired_at', k.retired_at) order by k.state = 'retired', k.selector)
+     'retired_at', k.retired_at) order by k.state, k.selector)
    from dkim_keys k where k.workspace_id = d.workspace_id and k.domain_id = d.id), '[]') keys, d.vouched, d.degraded_at, d.checked_at,
    d.check_due_at, d.checks_unanswered, d.return_path_host, d.found`
 

@@ -1,5 +1,5 @@
 // Sending domains, each with DKIM keys of its own: adding, listing, and a new key beside the one that signs (decisions H).
-import { randomBytes, randomUUIDv7 } from 'node:crypto'
+import { randomBytes, randomInt, randomUUIDv7 } from 'node:crypto'
 import { sealedAs, type Vault } from '../base/secret.ts'
 import { limits } from '../config.ts'
 import type { DomainStatus } from '../domain/domain-state.ts'
@@ -72,7 +72,7 @@ export async function addDomain(
       name,
       status: verified ? 'verified' : 'pending',
       ownershipToken: randomBytes(24).toString('base64url'),
-      selector: selectorOfMonth(),
+      selector: newSelector(),
       publicKey,
       privateKeySealed,
     })
@@ -104,10 +104,11 @@ export async function rotateDkim(tools: Tools, workspace: WorkspaceId, id: strin
   const { db, vault, hostname } = tools
   const row = await findDomainById(db, workspace, id)
   if (row === undefined) return undefined
-  if (!row.keys.some(({ state }) => state === 'pending')) {
-    const selector = nextSelector(row.keys.map((key) => key.selector))
-    await prepareDkimKey(db, workspace, id, { selector, ...(await makeKey(vault, workspace, row.name)) })
-  }
+  if (!row.keys.some(({ state }) => state === 'pending'))
+    await prepareDkimKey(db, workspace, id, {
+      selector: newSelector(),
+      ...(await makeKey(vault, workspace, row.name)),
+    })
   const after = await findDomainById(db, workspace, id)
   return after && presentDomain(after, hostname)
 }
@@ -120,20 +121,14 @@ async function makeKey(vault: Vault, workspace: WorkspaceId, domain: string) {
   }
 }
 
-/** `ph202611`: says to the owner of the zone how old a key is. */
-const selectorOfMonth = (): string => `ph${new Date().toISOString().slice(0, 7).replace('-', '')}`
-
-/** The month's, then with b, c, ...: always one that is later than all, so that no name ever comes back with another key. */
-export function nextSelector(taken: readonly string[], month = selectorOfMonth()): string {
-  const last = taken
-    .filter((each) => each.startsWith(month))
-    .sort((one, other) => one.length - other.length || (one < other ? -1 : 1))
-    .at(-1)
-  if (last === undefined) return month
-  const suffix = last.slice(month.length)
-  if (suffix === '') return `${month}b`
-  const letter = suffix.charCodeAt(suffix.length - 1)
-  return letter === 0x7a ? `${last}b` : `${month}${suffix.slice(0, -1)}${String.fromCharCode(letter + 1)}`
+/**
+ * `ph202611-k7q2`: says to the owner of the zone how old a key is. The letters keep apart the keys that a domain has in several workspaces or
+ * installations, or had before it was added again: none of them knows of the others, and two keys at one name spoil both (RFC 6376 3.6.2.2).
+ */
+function newSelector(): string {
+  const alphabet = 'abcdefghijklmnopqrstuvwxyz234567' // base32, RFC 4648 6
+  const letters = Array.from({ length: 4 }, () => alphabet[randomInt(alphabet.length)])
+  return `ph${new Date().toISOString().slice(0, 7).replace('-', '')}-${letters.join('')}`
 }
 
 export function presentDomain(row: DomainRow, hostname: string): Domain {

@@ -112,7 +112,8 @@ export const senders = {
     operationId: 'addDomain',
     tag: 'Domains',
     summary: 'Add a domain',
-    description: 'Makes a DKIM key and says which DNS records to set. The domain sends once they are found.',
+    description:
+      'Makes a DKIM key and says which DNS records to set. The domain sends once they are found. No other workspace or installation has a key with the same selector: its record stands beside theirs.',
     scope: 'domains.write',
     body: closed({
       name: Type.String({
@@ -152,7 +153,7 @@ export const senders = {
     tag: 'Domains',
     summary: 'Make a new DKIM key',
     description:
-      'Adds a key with a selector of its own, whose record is to be set beside the first. When a check has seen the record it signs what is accepted from two minutes later on; the old record must stay for a week after that. A key that waits already is shown again.',
+      'Adds a key with a selector of its own (such as `ph202611-k7q2`), whose record is to be set beside the first. When a check has seen the record it signs what is accepted from two minutes later on; the old record must stay for a week after that. A key that waits already is shown again.',
     scope: 'domains.write',
     ok: [200, 'The domain, with the record to set.', Domain],
   }),
