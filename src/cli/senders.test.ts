@@ -37,8 +37,24 @@ test.each([
     ['domain', 'add', 'Shop', 'a.simulator.posthorn.test', '--verified'],
     'a.simulator.posthorn.test is reserved',
   ],
+  [
+    'a mailbox for all addresses of a domain',
+    ['mailbox', 'add', 'Shop', '*@shop.example'],
+    'A mailbox is one address: "*@shop.example" would stand for',
+  ],
 ])('%s is not made', async (_name, args, words) => {
   const { status, out, err } = await posthorn(...args)
   expect([status, out]).toEqual([1, ''])
   expect(err).toContain(words)
 })
+
+test('whoever adds a mailbox on a domain that does not send yet is told so, and how it will', async () => {
+  await posthorn('domain', 'add', 'Shop', 'waits.example')
+  await posthorn('domain', 'add', 'Shop', 'sends.example', '--verified')
+  const { status, out } = await posthorn('mailbox', 'add', 'Shop', 'a@waits.example')
+  expect(status).toBe(0)
+  expect(out).toMatch(
+    /waits\.example is pending, so mail from this address is refused until .*\n {2}posthorn domain list Shop\n {2}posthorn domain check Shop waits\.example\n$/,
+  )
+  expect((await posthorn('mailbox', 'add', 'Shop', 'a@sends.example')).out).not.toContain('refused')
+}, 180_000)

@@ -130,7 +130,8 @@ export function mailboxCommands(program: Command, desk: Desk): void {
       desk.withExisting(async (tools) => {
         const { id } = await findWorkspace(tools.db, tools.vault, workspace)
         const mailbox = await addMailboxFor(tools, tools.by(id), address, name)
-        desk.show(mailbox, () => describeMailbox(mailbox))
+        const { status } = await domainNamed(tools.db, id, mailbox.domain)
+        desk.show(mailbox, () => `${describeMailbox(mailbox)}${waitingFor(mailbox.domain, status, workspace)}`)
       }),
     )
   group
@@ -274,6 +275,13 @@ function stepsAfter({ name, status }: Domain, workspace: string): string {
   const mailbox = `  posthorn mailbox add ${where} hello@${name}`
   if (status === 'verified') return `Next, an address to send from:\n${mailbox}`
   return `Next, publish these records where ${name} has its DNS. Then look whether they are seen, and add an address to send from:\n  posthorn domain check ${where} ${name}\n${mailbox}`
+}
+
+/** Nothing where it can send. */
+function waitingFor(domain: string, status: Domain['status'], workspace: string): string {
+  if (status === 'verified' || status === 'degraded') return ''
+  const where = asWord(workspace)
+  return `\n\n${domain} is ${status}, so mail from this address is refused until the records of the domain are found in the DNS. Which they are, and whether they are seen:\n  posthorn domain list ${where}\n  posthorn domain check ${where} ${domain}`
 }
 
 function describeMailbox({ id, address, name, status }: Mailbox): string {

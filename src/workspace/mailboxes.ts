@@ -35,6 +35,12 @@ export async function addMailbox(db: Db, workspace: WorkspaceId, text: string, n
     throw new Mistake(`"${text}" ${unsupportedForm(text) ?? 'is not an address, such as shop@example.org'}.`, {
       field: 'address',
     })
+  // RFC 5322 allows the character; who writes it here means all addresses of the domain.
+  if (address.local.includes('*'))
+    throw new Mistake(
+      `A mailbox is one address: "${text}" would stand for that name with the "*" in it, and for no other. Add each address that you send from, such as hello@${address.domain}.`,
+      { field: 'address' },
+    )
   const row = await insertMailbox(db, workspace, {
     id: randomUUIDv7(),
     domain: address.domain,
