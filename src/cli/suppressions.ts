@@ -1,5 +1,5 @@
 // `posthorn suppression`.
-import type { Command } from 'commander'
+import { Option, type Command } from 'commander'
 import { limits } from '../config.ts'
 import {
   addSuppression,
@@ -8,7 +8,10 @@ import {
   importSuppressions,
   listSuppressions,
   removeSuppression,
+  suppressionReasons,
   undoRule,
+  type Imported,
+  type ImportWish,
 } from '../workspace/workspace.ts'
 import { readGiven } from './arguments.ts'
 import { facts, table } from './print.ts'
@@ -49,19 +52,21 @@ export function suppressionCommands(program: Command, desk: Desk): void {
   )
   command(
     'import',
-    'suppress everybody in a file: CSV with a head line, as `suppression export` writes it, or one address a line',
+    'suppress everybody in a file: CSV as `suppression export` or another service writes it (docs/moving.md), or one address a line',
   )
     .argument('<file>', '- for standard input')
-    .action((workspace: string, file: string) =>
+    .addOption(
+      new Option('--reason <reason>', 'of the lines that tell none; what else they say of it is kept as evidence')
+        .choices(suppressionReasons)
+        .default(undefined, 'manual'),
+    )
+    .option('--dry-run', 'say what would happen, and write nothing')
+    .action((workspace: string, file: string, wish: ImportWish) =>
       desk.withExisting(async ({ db, vault, actor }) => {
         const { id } = await findWorkspace(db, vault, workspace)
-        const result = await importSuppressions(
-          db,
-          id,
-          (await readGiven(file, limits.suppressionImportBytesMax)).toString('utf8'),
-          actor,
-        )
-        desk.show(result, () => `${result.added} added, ${result.alreadyThere} already there.`)
+        const text = (await readGiven(file, limits.suppressionImportBytesMax)).toString('utf8')
+        const result = await importSuppressions(db, id, text, actor, wish)
+        desk.show(result, () => describeImport(result, wish))
       }),
     )
   command('undo', 'take back everything that one rule did in a time range')
@@ -82,6 +87,21 @@ export function suppressionCommands(program: Command, desk: Desk): void {
       else for await (const line of exportSuppressions(db, id)) desk.write(line)
     }),
   )
+}
+
+function describeImport({ added, alreadyThere, reasons, ignoredColumns }: Imported, { reason, dryRun }: ImportWish) {
+  const lines = suppressionReasons.map((each) => `${each} ${reasons[each]}`).join(', ')
+  const told = reasons.hard_bounce + reasons.complaint > 0 || reason !== undefined || reasons.manual === 0
+  return [
+    dryRun === true
+      ? `${added} would be added, ${alreadyThere} are already there. Nothing was written.`
+      : `${added} added, ${alreadyThere} already there.`,
+    `Lines by reason: ${lines}.`,
+    ...(told
+      ? []
+      : ['Where the file does not tell why they were suppressed, --reason hard_bounce (or complaint) does.']),
+    ...(ignoredColumns.length > 0 ? [`Columns that were not read: ${ignoredColumns.join(', ')}.`] : []),
+  ].join('\n')
 }
 
 async function gather<T>(values: AsyncIterable<T>): Promise<T[]> {

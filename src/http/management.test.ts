@@ -997,10 +997,13 @@ describe('suppressions', () => {
 
   test('come in and out as CSV, all or nothing', async () => {
     const csv = 'email,reason\r\nann@example.org,hard_bounce\r\n"bob@example.org",\r\nANN@example.org,manual\r\n'
-    expect((await owner.ask('POST', '/suppressions/import', { body: { csv } })).json()).toEqual({
-      added: 2,
-      alreadyThere: 0,
-    })
+    const facts = { reasons: { hard_bounce: 1, complaint: 0, manual: 2 }, ignoredColumns: [] }
+    for (const more of [{ dryRun: true }, {}])
+      expect((await owner.ask('POST', '/suppressions/import', { body: { csv, ...more } })).json()).toEqual({
+        added: 2,
+        alreadyThere: 0,
+        ...facts,
+      })
     const wrong = await owner.ask('POST', '/suppressions/import', { body: { csv: 'good@example.org\nbad address\n' } })
     expect(wrong.json()).toMatchObject({ code: 'invalid_request', field: 'csv' })
     const out = await owner.ask('GET', '/suppressions.csv')
@@ -1022,7 +1025,9 @@ describe('suppressions', () => {
     )
     expect((await owner.ask('GET', '/suppressions.csv')).body).toContain(`,"'=HYPERLINK(""https://evil.example"")"`)
     const large = `${'x'.repeat(60)}@example.org\n`.repeat(5_000)
-    expect((await owner.ask('POST', '/suppressions/import', { body: { csv: large } })).json()).toEqual({
+    const body = { csv: large, reason: 'complaint' }
+    expect((await owner.ask('POST', '/suppressions/import', { body })).json()).toMatchObject({
+      reasons: { complaint: 5_000 },
       added: 1,
       alreadyThere: 0,
     })

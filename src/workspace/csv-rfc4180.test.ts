@@ -1,6 +1,6 @@
 import { array, assert, property, string } from 'fast-check'
 import { expect, test } from 'vitest'
-import { readCsv, writeCsv } from './csv-rfc4180.ts'
+import { readCsv, separatorOf, writeCsv } from './csv-rfc4180.ts'
 
 test('what was written is read again', () => {
   assert(
@@ -37,6 +37,23 @@ test.each([
   ['"a"b,c', [[1, 'ab', 'c']]],
 ] as const)('%j', (text, expected) => {
   expect([...readCsv(text)].map(({ line, cells }) => [line, ...cells])).toEqual(expected)
+})
+
+test.each([
+  ['a@b.example', ','],
+  ['email,a;b', ','],
+  ['\ufeff\r\nemail;"a,b"', ';'],
+  ['"e,mail";x,y', ';'],
+  ['email\tname, first', '\t'],
+  ['\temail', '\t'],
+  ['', ','],
+] as const)('the mark behind the first cell of %j parts the cells', (text, mark) => {
+  expect(separatorOf(text)).toBe(mark)
+})
+
+test('cells that semicolons or tabs part have commas in them', () => {
+  expect([...readCsv('a,b;"c;d"\ne', ';')].map(({ cells }) => cells)).toEqual([['a,b', 'c;d'], ['e']])
+  expect([...readCsv('a,b\tc;d\t', '\t')].map(({ cells }) => cells)).toEqual([['a,b', 'c;d', '']])
 })
 
 test('a line of endless cells, or a cell without an end, comes in pieces', () => {

@@ -1,4 +1,5 @@
-// Comma-separated values, RFC 4180: quoted cells with commas, doubled quotes and line breaks. Lenient about line ends, as files of people are.
+// Comma-separated values, RFC 4180: quoted cells with commas, doubled quotes and line breaks. Lenient about line ends and about what parts the cells, as
+// files of people are.
 
 export interface CsvLine {
   /** Where it begins in the file, from 1. */
@@ -10,8 +11,18 @@ export interface CsvLine {
 const cellsMax = 1_000
 const quotedCharactersMax = 100_000
 
+export type Separator = ',' | ';' | '\t'
+
+/** The one behind the first cell: where that is a name or an address, it has none of them in it. */
+export function separatorOf(text: string): Separator {
+  const start = /^\ufeff?[\r\n ]*/.exec(text)?.[0].length ?? 0
+  const [, end] = readCell(text, start, ',;\t')
+  const mark = text[end]
+  return mark === ';' || mark === '\t' ? mark : ','
+}
+
 /** All lines that are not blank. A byte order mark is skipped. */
-export function* readCsv(text: string): Generator<CsvLine> {
+export function* readCsv(text: string, separator: Separator = ','): Generator<CsvLine> {
   const size = text.length
   let at = text.startsWith('\ufeff') ? 1 : 0
   let line = 1
@@ -19,11 +30,11 @@ export function* readCsv(text: string): Generator<CsvLine> {
     const begins = line
     const cells: string[] = []
     for (;;) {
-      const [cell, next, breaks] = readCell(text, at)
+      const [cell, next, breaks] = readCell(text, at, separator)
       cells.push(cell)
       line += breaks
       at = next
-      if (text[at] !== ',') break
+      if (text[at] !== separator) break
       at++
       if (cells.length === cellsMax) yield { line: begins, cells: cells.splice(0) }
     }
@@ -34,10 +45,10 @@ export function* readCsv(text: string): Generator<CsvLine> {
   }
 }
 
-/** The cell, where it ends, and how many line breaks are inside. */
-function readCell(text: string, start: number): [cell: string, next: number, breaks: number] {
+/** The cell, which ends at one of `separators` or with its line; where it ends, and how many line breaks are inside. */
+function readCell(text: string, start: number, separators: string): [cell: string, next: number, breaks: number] {
   if (text[start] !== '"') {
-    const end = endOfPlain(text, start)
+    const end = endOfPlain(text, start, separators)
     return [text.slice(start, end), end, 0]
   }
   let cell = ''
@@ -47,8 +58,8 @@ function readCell(text: string, start: number): [cell: string, next: number, bre
     const until = quote === -1 ? text.length : quote
     cell += text.slice(at, until)
     if (text[until + 1] !== '"' || quote === -1 || cell.length > quotedCharactersMax) {
-      // What stands between the closing quote and the next comma is not hidden: it makes the cell a wrong one.
-      const end = endOfPlain(text, Math.min(until + 1, text.length))
+      // What stands between the closing quote and the next separator is not hidden: it makes the cell a wrong one.
+      const end = endOfPlain(text, Math.min(until + 1, text.length), separators)
       return [cell + text.slice(until + 1, end), end, cell.split('\n').length - 1]
     }
     cell += '"'
@@ -56,9 +67,10 @@ function readCell(text: string, start: number): [cell: string, next: number, bre
   }
 }
 
-function endOfPlain(text: string, start: number): number {
+function endOfPlain(text: string, start: number, separators: string): number {
   let end = start
-  while (end < text.length && text[end] !== ',' && text[end] !== '\n' && text[end] !== '\r') end++
+  while (end < text.length && !separators.includes(text[end] as string) && text[end] !== '\n' && text[end] !== '\r')
+    end++
   return end
 }
 

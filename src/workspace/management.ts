@@ -35,6 +35,7 @@ import {
   presentSuppression,
   removeSuppression,
   undoRule,
+  type ImportWish,
   type Suppression,
 } from './suppressions.ts'
 
@@ -244,8 +245,8 @@ export async function unsuppressFor({ db }: Tools, by: By, recipient: string): P
 }
 
 /** Nothing, where a line is wrong. */
-export const importSuppressionsFor = ({ db }: Tools, by: By, csv: string) =>
-  importSuppressions(db, by.workspaceId, csv, by.actor)
+export const importSuppressionsFor = ({ db }: Tools, by: By, csv: string, wish: ImportWish = {}) =>
+  importSuppressions(db, by.workspaceId, csv, by.actor, wish)
 
 export const undoRuleFor = (
   { db }: Tools,

@@ -301,18 +301,14 @@ describe('suppressions', () => {
     expect(await all()).toEqual([])
   })
 
-  test('the head line of another service is told as one, and lines of several columns behind it are not guessed at', async () => {
-    const postmark =
-      'EmailAddress,SuppressionReason,Origin,CreatedAt\na@b.example,HardBounce,Recipient,2026-01-01\nb@b.example,HardBounce,Recipient,2026-01-01\n'
-    await expect(importSuppressions(db, shop.id, postmark, 'operator:test')).rejects.toThrow(
-      /^Nothing was imported\.\nline 1: there is no address in it, so it is taken for the head line, which must name the column of the addresses "recipient"; it names "EmailAddress", "SuppressionReason", "Origin", "CreatedAt"$/,
+  test('a head line in which nothing is known is told as one, and lines of several columns behind it are not guessed at', async () => {
+    const foreign = 'Kontakt,Grund,Datum\na@b.example,HardBounce,2026-01-01\n'
+    await expect(importSuppressions(db, shop.id, foreign, 'operator:test')).rejects.toThrow(
+      /^Nothing was imported\.\nline 1: there is no address in it, so it is taken for the head line, which must name the column of the addresses "recipient" \(or "email", "address"\); it names "Kontakt", "Grund", "Datum"$/,
     )
-    const one = importSuppressions(db, shop.id, 'EmailAddress\na@b.example\nnope@\n', 'operator:test')
+    const one = importSuppressions(db, shop.id, 'Kontakt\na@b.example\nnope@\n', 'operator:test')
     await expect(one).rejects.toThrow(/^Nothing was imported\.\nline 1: there is no address .*\nline 3: "nope@" is not/)
     expect(await all()).toEqual([])
-    const mended = postmark.replace('EmailAddress', 'recipient')
-    expect(await importSuppressions(db, shop.id, mended, 'operator:test')).toEqual({ added: 2, alreadyThere: 0 })
-    for (const name of ['a', 'b']) await removeSuppression(db, shop.id, `${name}@b.example`, 'operator:test')
   })
 
   test('a long file holds nobody else up while it is read', async () => {
@@ -348,7 +344,7 @@ describe('suppressions', () => {
     await addSuppression(db, fifth.id, 'old@b.example', 'operator:test')
     const many = Array.from({ length: limits.suppressionImportRows }, (_, n) => `r${n}@b.example`)
     const file = ['old@b.example', ...many, 'R0@b.example', 'r1@b.example', 'new@b.example'].join('\n')
-    expect(await importSuppressions(db, fifth.id, file, 'operator:test')).toEqual({
+    expect(await importSuppressions(db, fifth.id, file, 'operator:test')).toMatchObject({
       added: many.length + 1,
       alreadyThere: 1,
     })
@@ -370,7 +366,7 @@ describe('suppressions', () => {
       () => true,
     )
     const alreadyThere = otherEnded ? 0 : 2
-    expect(await importing).toEqual({ added: page.length + 1 - alreadyThere, alreadyThere })
+    expect(await importing).toMatchObject({ added: page.length + 1 - alreadyThere, alreadyThere })
   })
 
   test('a large import is no long transaction, which would hold back the events of all: what is cut off is there with its author, and is repeated', async () => {
@@ -392,7 +388,7 @@ describe('suppressions', () => {
       await cutOff
     })
     await removeSuppression(db, eighth.id, 'r1@b.example', 'operator:test')
-    expect(await go()).toEqual({ added: 1, alreadyThere: page.length })
+    expect(await go()).toMatchObject({ added: 1, alreadyThere: page.length })
   })
 
   test('a workspace has so many suppressions and no more: an import that would add too many adds none', async () => {
@@ -400,32 +396,35 @@ describe('suppressions', () => {
     const most = limits.suppressionImportRows + 2
     const page = Array.from({ length: limits.suppressionImportRows }, (_, n) => `r${n}@b.example`)
     const go = (...more: readonly string[]) =>
-      importSuppressions(db, ninth.id, [...page, ...more].join('\n'), 'operator:test', most)
+      importSuppressions(db, ninth.id, [...page, ...more].join('\n'), 'operator:test', { most })
     await expect(go('x@b.example', 'y@b.example', 'z@b.example')).rejects.toThrow(
       `at most ${most} suppressed recipients; this one has 0, and the file has ${most + 1} more.`,
     )
     expect(await db.run('select from suppressions where workspace_id = $1', [ninth.id])).toEqual([])
-    expect(await go('x@b.example')).toEqual({ added: page.length + 1, alreadyThere: 0 })
+    expect(await go('x@b.example')).toMatchObject({ added: page.length + 1, alreadyThere: 0 })
     // Not lines count, but what they add.
-    expect(await go('x@b.example', 'X@b.example', 'y@b.example')).toEqual({ added: 1, alreadyThere: page.length + 1 })
-    expect(await go('x@b.example')).toEqual({ added: 0, alreadyThere: page.length + 1 })
+    expect(await go('x@b.example', 'X@b.example', 'y@b.example')).toMatchObject({
+      added: 1,
+      alreadyThere: page.length + 1,
+    })
+    expect(await go('x@b.example')).toMatchObject({ added: 0, alreadyThere: page.length + 1 })
     await expect(go('z@b.example')).rejects.toThrow(`this one has ${most}, and the file has 1 more.`)
     // What a receiver has refused for good is none of an import's.
     await addSuppression(db, ninth.id, 'z@b.example', 'operator:test')
   })
 
   test('plain lists and CSV with a head come in, and what goes out comes in again', async () => {
-    expect(await importSuppressions(db, shop.id, 'a@b.example\r\nA@B.example\r\n', 'operator:test')).toEqual({
+    expect(await importSuppressions(db, shop.id, 'a@b.example\r\nA@B.example\r\n', 'operator:test')).toMatchObject({
       added: 1,
       alreadyThere: 0,
     })
     const csv = 'Reason,Name,Email\nhard_bounce,"Lovelace, Ada",z@b.example\n,,a@b.example\n'
-    expect(await importSuppressions(db, shop.id, csv, 'operator:test')).toEqual({ added: 1, alreadyThere: 1 })
+    expect(await importSuppressions(db, shop.id, csv, 'operator:test')).toMatchObject({ added: 1, alreadyThere: 1 })
     expect(await all()).toEqual(['a@b.example manual', 'z@b.example hard_bounce'])
     let file = ''
     for await (const line of exportSuppressions(db, shop.id)) file += line
     expect(file.split('\r\n')[0]).toBe('recipient,reason,createdAt,sourceMessageId,rule,evidence')
-    expect(await importSuppressions(db, other.id, file, 'operator:test')).toEqual({ added: 2, alreadyThere: 0 })
+    expect(await importSuppressions(db, other.id, file, 'operator:test')).toMatchObject({ added: 2, alreadyThere: 0 })
   })
 
   test('an export comes in with all that it tells: when, by which rule, on what evidence, after which message', async () => {
@@ -446,7 +445,7 @@ describe('suppressions', () => {
       return file
     }
     const file = await told(from)
-    expect(await importSuppressions(db, to.id, file, 'operator:test')).toEqual({ added: 3, alreadyThere: 0 })
+    expect(await importSuppressions(db, to.id, file, 'operator:test')).toMatchObject({ added: 3, alreadyThere: 0 })
     expect(await told(to)).toBe(file)
     const columns =
       'recipient, reason, source_message_id, rule, evidence, created_at from suppressions where workspace_id = $1 order by 1'
@@ -476,11 +475,11 @@ describe('suppressions', () => {
     expect(await db.run('select evidence from suppressions where workspace_id = $1', [to.id])).toEqual([{ evidence }])
   })
 
-  const tomorrow = () => new Date(Date.now() + 86_400_000).toISOString()
+  const tomorrow = new Date(Date.now() + 86_400_000).toISOString()
   test.each([
-    ['createdAt', tomorrow(), 'the createdAt must not be in the future'],
-    ['createdAt', '0000-01-01', 'the createdAt must not be before 1970'],
-    ['createdAt', 'in March', 'the createdAt must be a date, or a time with its zone'],
+    ['createdAt', tomorrow, `the date "${tomorrow}" must not be in the future`],
+    ['createdAt', '0000-01-01', 'the date "0000-01-01" must not be before 1970'],
+    ['createdAt', 'in March', 'the date "in March" must be written like 2026-11-01'],
     ['sourceMessageId', '17', 'the sourceMessageId must be the id of a message'],
     ['rule', 'r'.repeat(101), 'the rule must be a name'],
     ['rule', '"<script>"', 'the rule must be a name'],
@@ -550,7 +549,10 @@ describe('suppressions', () => {
     const many = limits.suppressionImportRows + 5
     const third = await createWorkspace(db, vault, 'Third', 'free')
     const file = Array.from({ length: many }, (_, n) => `r${n}@b.example`).join('\n')
-    expect(await importSuppressions(db, third.id, file, 'operator:test')).toEqual({ added: many, alreadyThere: 0 })
+    expect(await importSuppressions(db, third.id, file, 'operator:test')).toMatchObject({
+      added: many,
+      alreadyThere: 0,
+    })
     let count = 0
     for await (const _ of listSuppressions(db, third.id)) count++
     expect(count).toBe(many)

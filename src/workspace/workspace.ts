@@ -110,7 +110,8 @@ export {
   removeSuppression,
   undoRule,
 } from './suppressions.ts'
-export type { Suppression } from './suppressions.ts'
+export type { Imported, ImportWish, Suppression } from './suppressions.ts'
+export { suppressionReasons } from '../store/suppressions.ts'
 export { readSeries, readUsage, standingOf } from './usage.ts'
 
 export interface Workspace {

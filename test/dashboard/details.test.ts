@@ -240,13 +240,17 @@ test('a late event of an old message is found in the log of the webhook by its s
   await receiver.stop()
 })
 
-test('a file of another service is refused with its head line, and wrong lines stand below each other', async () => {
+test('a file of another service comes in, one whose head line says nothing is refused with it, and wrong lines stand below each other', async () => {
   await go('/suppressions')
   await page.getByRole('button', { name: 'Import' }).click()
   const dialog = page.getByRole('dialog')
   const choose = (text: string) =>
     dialog.getByLabel('CSV file').setInputFiles({ name: 'a.csv', mimeType: 'text/csv', buffer: Buffer.from(text) })
-  await choose('EmailAddress,SuppressionReason\na@b.example,HardBounce\n')
+  await dialog.getByLabel('Where the file tells no reason').selectOption('complaint')
+  await choose('EmailAddress;SuppressionReason;Origin\nmoved@b.example;HardBounce;Recipient\nmoved-too@b.example;;\n')
+  await dialog.getByText('2 added, 0 were there already. Not read: Origin.').waitFor()
+  expect(await look('import-done')).toEqual([])
+  await choose('Kontakt,Grund\na@b.example,HardBounce\n')
   const alert = dialog.getByRole('alert')
   await alert.getByText('must name the column of the addresses "recipient"').waitFor()
   expect(await look('import-foreign')).toEqual([])

@@ -198,9 +198,14 @@ function useExport() {
 function Import() {
   const [open, setOpen] = useState(false)
   const input = useRef<HTMLInputElement>(null)
+  const [reason, setReason] = useState('manual')
   const send = useChange(
     async (file: File) =>
-      ask<{ added: number; alreadyThere: number }>('POST', '/api/v1/suppressions/import', { csv: await file.text() }),
+      ask<{ added: number; alreadyThere: number; ignoredColumns: readonly string[] }>(
+        'POST',
+        '/api/v1/suppressions/import',
+        { csv: await file.text(), ...(reason !== 'manual' && { reason }) },
+      ),
     ['suppressions'],
   )
   const close = (to: boolean) => {
@@ -210,7 +215,7 @@ function Import() {
   return (
     <Dialog
       title="Import suppressions"
-      description="A CSV file with a column “recipient”, or one address a line. All or nothing: wrong lines are named."
+      description="A CSV file with a column “recipient” or “email”, as other services export it, too, or one address a line. All or nothing: wrong lines are named."
       trigger={
         <button type="button" className={buttonClass()}>
           <Upload aria-hidden className="size-4" /> Import
@@ -219,6 +224,12 @@ function Import() {
       open={open}
       onOpenChange={close}
     >
+      <Choice
+        label="Where the file tells no reason"
+        value={reason}
+        onChange={(event) => setReason(event.target.value)}
+        options={Object.entries(reasons).map(([name, { word }]) => [name, word] as const)}
+      />
       <input
         ref={input}
         type="file"
@@ -240,6 +251,7 @@ function Import() {
       {send.data !== undefined && (
         <p role="status" className="text-sm text-good">
           {send.data.added} added, {send.data.alreadyThere} were there already.
+          {send.data.ignoredColumns.length > 0 && ` Not read: ${send.data.ignoredColumns.join(', ')}.`}
         </p>
       )}
       <FormMistake error={send.error} />

@@ -91,15 +91,31 @@ export const suppressions = {
     tag,
     summary: 'Import suppressions from CSV',
     description:
-      'A head line names `recipient` (or `email`, `address`) and perhaps `reason`, `createdAt` (not in the future), `sourceMessageId`, `rule` and `evidence`, as an export does; or one address a line. Where a line is wrong, wrong lines are named and nothing is written. An import that was cut off (by a restart, say) may have written a part: send it again, those that are there stay as they are.',
+      'A head line names `recipient` (or `email`, `address`) and perhaps `reason`, `createdAt` (not in the future), `sourceMessageId`, `rule` and `evidence`, as an export does; or one address a line, perhaps with the reason behind it. What Postmark, SendGrid, Mailgun, Amazon SES, Resend and Brevo export is read as it is (docs/moving.md): their names of columns, their words for reasons, their dates; commas, semicolons or tabs between the columns. Where a line is wrong, wrong lines are named and nothing is written. An import that was cut off (by a restart, say) may have written a part: send it again, those that are there stay as they are.',
     scope: 'suppressions.write',
-    body: closed({ csv: Type.String({ minLength: 1, description: 'The text of the file.' }) }),
+    body: closed({
+      csv: Type.String({ minLength: 1, description: 'The text of the file.' }),
+      reason: Type.Optional(
+        oneOf(
+          ['hard_bounce', 'complaint', 'manual'],
+          'Of the lines that tell no reason; `manual` where nothing is said. What else stands in the column of the reasons is then kept as evidence.',
+        ),
+      ),
+      dryRun: Type.Optional(Type.Boolean({ description: 'Say what would happen, and write nothing.' })),
+    }),
     ok: [
       200,
-      'Imported.',
+      'Imported; with `dryRun`, what would be.',
       Type.Object({
-        added: Type.Integer({ description: 'New ones.' }),
+        added: Type.Integer({
+          description: 'New ones. With `dryRun`, one that the file names again far behind may count twice.',
+        }),
         alreadyThere: Type.Integer({ description: 'Those that stay as they were.' }),
+        reasons: Type.Object(
+          { hard_bounce: Type.Integer(), complaint: Type.Integer(), manual: Type.Integer() },
+          { description: 'How many lines of the file have which reason.' },
+        ),
+        ignoredColumns: Type.Array(Type.String(), { description: 'Columns that were not read.' }),
       }),
     ],
     may: { 409: 'The workspace would have too many suppressions (`conflict`); nothing is written.' },

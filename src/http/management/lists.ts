@@ -42,7 +42,7 @@ export function listRoutes({ member, office }: Desk): void {
   })
   member(
     operations.importSuppressions,
-    ({ by, body }) => importSuppressionsFor(office, by, body.csv),
+    ({ by, body: { csv, reason, dryRun } }) => importSuppressionsFor(office, by, csv, { reason, dryRun }),
     limits.suppressionRequestBytesMax,
   )
 
