@@ -279,9 +279,10 @@ test.each([1024, 1280, 1536])(
   'with %d MB of memory all that can be held at once leaves room for those who hold it',
   (memory) => {
     const held = heldAtOnce(memory * mebibyte)
-    // Submission, sandbox and feedback have a room each.
+    // Submission, sandbox and feedback have a room each; callers and strangers another.
     const most =
       held.largeRequestsBytesMax +
+      2 * held.slowRequestsBytesMax +
       2 * held.smtpContentInFlightBytesMax +
       held.feedbackContentInFlightBytesMax +
       held.contentInFlightBytesMax +

@@ -551,6 +551,8 @@ export function heldAtOnce(memoryBytes: number = usableMemory()) {
     /** Bodies above `largeRequestBytes`, from before they are read until they are answered. More wait, then get 503. */
     largeRequestsBytesMax: fitted(96, 64),
     largeRequestsOfWorkspaceBytesMax: fitted(60, 48),
+    /** Of small bodies that do not come at once, by what has come: of those with a key or a session, and as much again of strangers. */
+    slowRequestsBytesMax: fitted(32, 16),
     /** What one SMTP server has for all its sessions; a message beyond it gets 452. */
     smtpContentInFlightBytesMax: fitted(192, 48),
     submissionContentOfWorkspaceBytesMax: fitted(128, 32),

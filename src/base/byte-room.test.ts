@@ -37,21 +37,6 @@ test('one owner alone never fills the line, however many it brings', async () =>
   shared.close()
 })
 
-test('what stands in no line is taken where it fits, and else refused at once', async () => {
-  const shared = room()
-  await shared.take('a', 60)
-  const line = shared.take('b', 50)
-  expect([shared.takeAtOnce('c', 41), shared.takeAtOnce('a', 1), shared.takeAtOnce('c', 40)]).toEqual([
-    false,
-    false,
-    true,
-  ])
-  shared.give('a', 60)
-  expect([await line, shared.heldBytes]).toEqual([true, 90])
-  shared.close()
-  expect(shared.takeAtOnce('c', 1)).toBe(false)
-})
-
 test('who waits for itself and holds least holds up nobody', async () => {
   const shared = room()
   await Promise.all([shared.take('a', 40), shared.take('b', 50)])

@@ -79,13 +79,6 @@ export class ByteRoom {
     })
   }
 
-  /** For little, that stands in no line: true when it fitted at once, and is taken. */
-  takeAtOnce(owner: string, bytes: number): boolean {
-    if (this.#closed || !this.#fits(owner, bytes)) return false
-    this.#add(owner, bytes)
-    return true
-  }
-
   /** From now on there is room for nobody: who waits hears so at once. */
   close(): void {
     this.#closed = true

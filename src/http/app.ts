@@ -27,7 +27,7 @@ import { mailRoutes } from './management/mail.ts'
 import { operatorRoutes } from './management/operators.ts'
 import { memberRoutes, peopleRoutes } from './management/people.ts'
 import { senderRoutes } from './management/senders.ts'
-import { roomForFeeds, roomForLargeBodies } from './read-body.ts'
+import { roomsOfCallers, roomsOfStrangers } from './read-body.ts'
 import { referenceRoutes } from './reference.ts'
 import { SendBodies } from './send-body.ts'
 import { sendRoute } from './send.ts'
@@ -47,8 +47,7 @@ export function buildApp(options: HttpOptions): FastifyInstance {
   const face: Face = options
   const guesses = new Guesses()
   const bodies = new SendBodies(options.now)
-  const large = { room: roomForLargeBodies(), bodies }
-  const feedRoom = roomForFeeds()
+  const rooms = { callers: roomsOfCallers(), strangers: roomsOfStrangers() }
   const nextId = requestIds()
   const readStatus = gate(face, guesses, 'mail.status.read')
   const carried = options.publicUrl.startsWith('https:') ? overTls : everywhere
@@ -126,16 +125,16 @@ export function buildApp(options: HttpOptions): FastifyInstance {
 
   // Whoever waits for room would wait for longer than a stop does.
   app.addHook('preClose', (done) => {
-    for (const room of [large.room, feedRoom]) room.close()
+    for (const { large } of Object.values(rooms)) large.close()
     done()
   })
   app.addHook('onClose', () => bodies.stop())
-  sendRoute(app, face, guesses, large)
+  sendRoute(app, face, guesses, rooms.callers, bodies)
   statusRoute(app, face, guesses)
-  feedRoute(app, face, feedRoom)
-  const desk = options.office && makeDesk({ app, face, office: options.office, guesses, large })
+  feedRoute(app, face, rooms.strangers)
+  const desk = options.office && makeDesk({ app, face, office: options.office, guesses, rooms })
   const gateOf = desk?.gateOf ?? ((scope: Scope) => gate(face, guesses, scope))
-  webhookRoutes(app, face, gateOf, large.room)
+  webhookRoutes(app, face, gateOf, rooms.callers)
   eventRoutes(app, face, gateOf)
   if (desk !== undefined) {
     for (const routes of [mailRoutes, senderRoutes, listRoutes, liveRoute, peopleRoutes, memberRoutes, operatorRoutes])

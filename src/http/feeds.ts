@@ -2,14 +2,13 @@
 // the body is kept as it came, because signatures are over its octets.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { sourceOf } from '../base/guesses.ts'
-import type { ByteRoom } from '../base/byte-room.ts'
 import { limits } from '../config.ts'
 import { isRefusal, refuse, type Refusal } from '../domain/refusal.ts'
 import type { FeedAnswer } from '../feeds/feeds.ts'
 import { callerAddress } from './caller-address.ts'
 import { answerRefusal } from './face.ts'
 import type { Face } from './face.ts'
-import { readBody } from './read-body.ts'
+import { readBody, type BodyRooms } from './read-body.ts'
 import { parseUuid } from './send-request.ts'
 
 const url = '/feeds/:feedId'
@@ -26,17 +25,17 @@ const refusalOf = {
   malformed: refuse('invalid_request', 'The body is not what the provider of this feed sends.'),
 } as const satisfies Record<Extract<FeedAnswer, { refused: string }>['refused'], Refusal>
 
-export function feedRoute(app: FastifyInstance, face: Face, room: ByteRoom): void {
+export function feedRoute(app: FastifyInstance, face: Face, rooms: BodyRooms): void {
   app.route<{ Params: { feedId: string } }>({
     method: 'POST',
     url,
-    handler: (request, reply) => receive(face, room, request, reply, request.params.feedId),
+    handler: (request, reply) => receive(face, rooms, request, reply, request.params.feedId),
   })
 }
 
 async function receive(
   face: Face,
-  room: ByteRoom,
+  rooms: BodyRooms,
   request: FastifyRequest,
   reply: FastifyReply,
   feedId: string,
@@ -45,7 +44,7 @@ async function receive(
   const feed = id && (await face.doors.feed?.(id))
   if (!feed) return answerRefusal(face, request, reply, unknown)
   const caller = sourceOf(callerAddress(request)) // the id is whatever a stranger makes up
-  const body = await readBody(request.raw, reply.raw, room, caller, limits.feedBytesMax)
+  const body = await readBody(request.raw, reply.raw, rooms, caller, limits.feedBytesMax)
   if (isRefusal(body)) return answerRefusal(face, request, reply, body.code === 'payload_too_large' ? tooLarge : body)
   request.bodyRead = true
   try {
@@ -54,7 +53,7 @@ async function receive(
     face.metrics?.answered(url, 200, (performance.now() - request.beganAt) / 1000)
     return await reply.code(200).send(answer)
   } finally {
-    if (body.heldBytes > 0) room.give(caller, body.heldBytes)
+    rooms.large.give(caller, body.heldBytes)
   }
 }
 

@@ -14,12 +14,11 @@ import { callerAddress } from './caller-address.ts'
 import { entrance, memberGate, type Caller } from './callers.ts'
 import { makeJar } from './cookies.ts'
 import { answerRefusal, jsonType, type Face } from './face.ts'
-import type { Guesses } from '../base/guesses.ts'
+import { sourceOf, type Guesses } from '../base/guesses.ts'
 import { doneFor } from '../base/turns.ts'
 import { readJson } from './json-body.ts'
-import { declaredLength, readBody } from './read-body.ts'
+import { declaredLength, readBody, type BodyRooms } from './read-body.ts'
 import { isJson, notJson, parseUuid } from './send-request.ts'
-import type { LargeBodies } from './send.ts'
 import { makeQueryReader, makeReader } from './shape.ts'
 
 /** A success as it is sent: times may still be dates. */
@@ -69,11 +68,17 @@ export function makeDesk(tools: {
   readonly face: Face
   readonly office: Office
   readonly guesses: Guesses
-  readonly large: LargeBodies
+  /** Of those who are known, and of those who are not yet. */
+  readonly rooms: { readonly callers: BodyRooms; readonly strangers: BodyRooms }
 }): Desk {
-  const { app, face, office, guesses, large } = tools
+  const { app, face, office, guesses, rooms } = tools
   const jar = makeJar(app, face.publicUrl)
   const entranceOf = entrance({ face, office, guesses, jar })
+
+  const roomsFor = (request: FastifyRequest, { by, holder }: Caller): [BodyRooms, owner: string] => {
+    const owner = by?.workspaceId ?? holder?.userId
+    return owner === undefined ? [rooms.strangers, sourceOf(callerAddress(request))] : [rooms.callers, owner]
+  }
 
   const route = (
     operation: Managed,
@@ -96,7 +101,7 @@ export function makeDesk(tools: {
       const body =
         readShape === undefined
           ? { value: undefined, done: () => undefined }
-          : await bodyOf(request, reply, large.room, entered.by?.workspaceId ?? 'people', bytesMax)
+          : await bodyOf(request, reply, ...roomsFor(request, entered), bytesMax)
       if (isRefusal(body)) return body
       // A large one keeps its room until it is answered: an import is held for as long as its rows are written.
       try {
@@ -179,16 +184,16 @@ function pathReader({ parameters = [] }: Managed): (given: Record<string, string
 export async function bodyOf(
   request: FastifyRequest,
   reply: FastifyReply,
-  room: LargeBodies['room'],
+  rooms: BodyRooms,
   owner: string,
   most: number,
 ): Promise<{ readonly value: unknown; readonly done: () => void } | Refusal> {
   if ((declaredLength(request.raw) ?? 0) > most) return tooLarge(most)
   if (!isJson(request.headers['content-type'])) return notJson
-  const body = await readBody(request.raw, reply.raw, room, owner, most)
+  const body = await readBody(request.raw, reply.raw, rooms, owner, most)
   if (isRefusal(body)) return body.code === 'payload_too_large' ? tooLarge(most) : body
   request.bodyRead = true
-  const done = (): void => room.give(owner, body.heldBytes)
+  const done = (): void => rooms.large.give(owner, body.heldBytes)
   const read = readJson(body.bytes)
   if (isRefusal(read)) {
     done()

@@ -2,10 +2,13 @@
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { connect, type AddressInfo, type Socket } from 'node:net'
-import { afterEach, expect, test, vi } from 'vitest'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { ByteRoom } from '../base/byte-room.ts'
 import { limits } from '../config.ts'
-import { readBody, type Body } from './read-body.ts'
+import { readBody, type Body, type BodyRooms } from './read-body.ts'
+import { SlowRoom } from './slow-room.ts'
 import { isRefusal, type Refusal } from '../domain/refusal.ts'
 
 const cleanups: (() => unknown)[] = []
@@ -19,6 +22,22 @@ const inChunks = Buffer.concat([Buffer.from(`${large.length.toString(16)}\r\n`),
 const chunked = 'Transfer-Encoding: chunked'
 const roomOf = (waitMs: number): ByteRoom =>
   new ByteRoom({ bytesMax: 2 * most, shareBytesMax: most, waitMs, waitingMax: 10 })
+
+/** Heard before the reader hears, who gives pieces back. */
+const arrived = (incoming: IncomingMessage, bytes: number): Promise<void> =>
+  new Promise((resolve) => {
+    if (bytes === 0) return resolve()
+    let left = bytes
+    incoming.on('data', (chunk: Buffer) => (left -= chunk.length) <= 0 && resolve())
+  })
+setFlagsFromString('--expose-gc')
+const collect = runInNewContext('gc') as () => void
+function usedMemory(): number {
+  collect()
+  const { heapUsed, arrayBuffers } = process.memoryUsage()
+  return heapUsed + arrayBuffers
+}
+const rooms = (large: ByteRoom, slowBytesMax = Infinity): BodyRooms => ({ large, slow: new SlowRoom(slowBytesMax) })
 
 /** A request with this header, and the pair that a server has of it. */
 async function request(header: string) {
@@ -45,7 +64,7 @@ test('a body in chunks that grows large is whole, and holds as much room of its 
   const room = roomOf(0)
   const { socket, incoming, outgoing } = await request(chunked)
   socket.write(inChunks)
-  const body = bodyOf(await readBody(incoming, outgoing, room, 'owner', most))
+  const body = bodyOf(await readBody(incoming, outgoing, rooms(room), 'owner', most))
   expect(body.bytes.equals(large)).toBe(true)
   expect([body.heldBytes, room.heldBytes]).toEqual([large.length, large.length])
   expect(await room.take('owner', most - large.length + 1)).toBe(false)
@@ -57,7 +76,7 @@ test('a body in chunks that finds no room when it grows large is told to come ag
   await room.take('owner', most)
   const { socket, incoming, outgoing } = await request(chunked)
   socket.write(inChunks)
-  expect(await readBody(incoming, outgoing, room, 'owner', most)).toMatchObject({
+  expect(await readBody(incoming, outgoing, rooms(room), 'owner', most)).toMatchObject({
     code: 'service_unavailable',
     retryAfterSeconds: 3,
   })
@@ -67,7 +86,7 @@ test('a body in chunks that finds no room when it grows large is told to come ag
 test('a body in chunks beyond what is taken gives its room back', async () => {
   const room = roomOf(0)
   const { socket, incoming, outgoing } = await request(chunked)
-  const answer = readBody(incoming, outgoing, room, 'owner', most)
+  const answer = readBody(incoming, outgoing, rooms(room), 'owner', most)
   socket.write(`${(2 * most).toString(16)}\r\n`)
   socket.write(Buffer.alloc(2 * most))
   expect(await answer).toMatchObject({ code: 'payload_too_large' })
@@ -77,10 +96,12 @@ test('a body in chunks beyond what is taken gives its room back', async () => {
 test('who declares a byte too many is refused before any of it comes, who declares as many as may be is not', async () => {
   const room = roomOf(0)
   const over = await request(`Content-Length: ${most + 1}`)
-  expect(await readBody(over.incoming, over.outgoing, room, 'owner', most)).toMatchObject({ code: 'payload_too_large' })
+  expect(await readBody(over.incoming, over.outgoing, rooms(room), 'owner', most)).toMatchObject({
+    code: 'payload_too_large',
+  })
   const { socket, incoming, outgoing } = await request(`Content-Length: ${most}`)
   socket.write(Buffer.alloc(most))
-  expect(bodyOf(await readBody(incoming, outgoing, room, 'owner', most)).heldBytes).toBe(most)
+  expect(bodyOf(await readBody(incoming, outgoing, rooms(room), 'owner', most)).heldBytes).toBe(most)
 })
 
 test.each([
@@ -90,7 +111,7 @@ test.each([
   const room = roomOf(60_000)
   await room.take('owner', most)
   const { socket, incoming, outgoing } = await request(header)
-  const answer = readBody(incoming, outgoing, room, 'owner', most)
+  const answer = readBody(incoming, outgoing, rooms(room), 'owner', most)
   const closed = new Promise((resolve) => incoming.once('close', resolve))
   socket.write(sent)
   while (room.waiting === 0) await new Promise((resolve) => setImmediate(resolve))
@@ -103,7 +124,7 @@ test.each([
 test('who leaves in the middle of a large body, or before it is read, leaves no room taken', async () => {
   const room = roomOf(0)
   const { socket, incoming, outgoing } = await request(`Content-Length: ${large.length}`)
-  const answer = readBody(incoming, outgoing, room, 'owner', most)
+  const answer = readBody(incoming, outgoing, rooms(room), 'owner', most)
   const closed = new Promise((resolve) => incoming.once('close', resolve))
   socket.write(large.subarray(0, 1_000))
   await once(incoming, 'data')
@@ -111,26 +132,94 @@ test('who leaves in the middle of a large body, or before it is read, leaves no 
   socket.destroy()
   expect(await answer).toMatchObject({ code: 'invalid_request' })
   await closed
-  expect(await readBody(incoming, outgoing, room, 'owner', most)).toMatchObject({ code: 'invalid_request' })
+  expect(await readBody(incoming, outgoing, rooms(room), 'owner', most)).toMatchObject({ code: 'invalid_request' })
   expect(room.heldBytes).toBe(0)
 })
 
-test('a small body that is held back for a second counts, and is refused where there is no room: many of them take no memory that nobody counts', async () => {
-  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
-  cleanups.push(() => vi.useRealTimers())
-  const room = new ByteRoom({ bytesMax: 500_000, shareBytesMax: 300_000, waitMs: 60_000, waitingMax: 10 })
-  const kept = await request('Content-Length: 200000')
-  const answer = readBody(kept.incoming, kept.outgoing, room, 'owner', most)
-  const more = await request(chunked)
-  const refused = readBody(more.incoming, more.outgoing, room, 'owner', most)
-  kept.socket.write(Buffer.alloc(100_000))
-  expect(room.heldBytes).toBe(0)
-  vi.advanceTimersByTime(1_000)
-  expect(await refused).toMatchObject({ code: 'service_unavailable' })
-  expect(room.heldBytes).toBe(200_000)
-  kept.socket.write(Buffer.alloc(100_000))
-  expect(bodyOf(await answer)).toMatchObject({ heldBytes: 200_000 })
-  expect(vi.getTimerCount()).toBe(0)
+describe('a small body that does not come at once', () => {
+  beforeEach(() => void vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] }))
+  afterEach(() => void vi.useRealTimers())
+  /** Begun by this owner, with so many bytes that have come. */
+  async function held(owner: string, into: BodyRooms, bytes: number, header = 'Content-Length: 200000') {
+    const { socket, incoming, outgoing } = await request(header)
+    const came = arrived(incoming, bytes)
+    const answer = readBody(incoming, outgoing, into, owner, most)
+    socket.write(Buffer.alloc(bytes))
+    await came
+    return { socket, answer }
+  }
+  const second = (): void => void vi.advanceTimersByTime(1_000)
+
+  test('takes nothing of the room for large ones, so that neither stands before the other, and is counted by what has come', async () => {
+    const room = roomOf(0)
+    const both = rooms(room)
+    await Promise.all([room.take('owner', most), room.take('other', most)])
+    const body = await held('owner', both, 50_000)
+    const nothing = await held('owner', both, 0)
+    expect(both.slow.heldBytes).toBe(0)
+    second()
+    expect([both.slow.heldBytes >= 50_000, both.slow.heldBytes <= 100_000]).toEqual([true, true])
+    body.socket.write(Buffer.alloc(150_000, 'x'))
+    expect(bodyOf(await body.answer).bytes.toString('latin1')).toBe('\0'.repeat(50_000) + 'x'.repeat(150_000))
+    nothing.socket.destroy()
+    expect(isRefusal(await nothing.answer)).toBe(true)
+    expect([both.slow.heldBytes, room.heldBytes, vi.getTimerCount()]).toEqual([0, 2 * most, 0])
+  })
+
+  test('gives way, where there are too many, as the largest of who holds most; who holds little never does', async () => {
+    const both = rooms(roomOf(0), 400_000)
+    const little = await held('little', both, 1_000)
+    const other = await held('other', both, 60_000)
+    const one = await held('many', both, 60_000)
+    const largest = await held('many', both, 65_000)
+    const more = await held('many', both, 60_000)
+    second()
+    expect(await largest.answer).toMatchObject({
+      code: 'service_unavailable',
+      words: expect.stringContaining('too slowly') as string,
+      retryAfterSeconds: 3,
+    })
+    expect(both.slow.heldBytes).toBeLessThanOrEqual(400_000)
+    for (const [{ socket, answer }, bytes] of [
+      [little, 1_000],
+      [other, 60_000],
+      [one, 60_000],
+      [more, 60_000],
+    ] as const) {
+      // prettier-ignore
+      socket.write(Buffer.alloc(200_000 - bytes))
+      expect(bodyOf(await answer).bytes).toHaveLength(200_000)
+    }
+    expect(both.slow.heldBytes).toBe(0)
+  })
+
+  test('of unknown length, that waits for room to grow large, is counted meanwhile, and leaves the line when it gives way', async () => {
+    const room = roomOf(60_000)
+    await room.take('owner', most)
+    const both = rooms(room, 100_000)
+    const { socket, incoming, outgoing } = await request(chunked)
+    const answer = readBody(incoming, outgoing, both, 'owner', most)
+    socket.write(inChunks)
+    while (room.waiting === 0) await new Promise((resolve) => setImmediate(resolve))
+    expect(both.slow.heldBytes).toBe(0)
+    second()
+    expect(await answer).toMatchObject({ code: 'service_unavailable' })
+    expect([room.waiting, room.heldBytes, both.slow.heldBytes]).toEqual([0, most, 0])
+  })
+
+  test('in pieces of one byte takes no more memory than in one', async () => {
+    const both = rooms(roomOf(0))
+    const { socket, incoming, outgoing } = await request(chunked)
+    const many = 200_000
+    const came = arrived(incoming, many)
+    const answer = readBody(incoming, outgoing, both, 'owner', most)
+    const before = usedMemory()
+    socket.write('1\r\nx\r\n'.repeat(many))
+    await came
+    expect(usedMemory() - before).toBeLessThan(4 * many)
+    socket.write('0\r\n\r\n')
+    expect(bodyOf(await answer).bytes.equals(Buffer.alloc(many, 'x'))).toBe(true)
+  })
 })
 
 test('a large body that hardly moves gives its room to those who wait, and only then', async () => {
@@ -138,7 +227,7 @@ test('a large body that hardly moves gives its room to those who wait, and only 
   cleanups.push(() => vi.useRealTimers())
   const room = roomOf(60_000)
   const { socket, incoming, outgoing } = await request(`Content-Length: ${most}`)
-  const answer = readBody(incoming, outgoing, room, 'slow', most)
+  const answer = readBody(incoming, outgoing, rooms(room), 'slow', most)
   socket.write(Buffer.alloc(1_000))
   await once(incoming, 'data')
   vi.advanceTimersByTime(1_000 * limits.slowRequestSeconds)
@@ -159,7 +248,7 @@ test('a body in chunks takes a step when it grows large, and all that a body may
   await room.take('other', 2 * step)
   const send = async (bytes: number) => {
     const { socket, incoming, outgoing } = await request(chunked)
-    const answer = readBody(incoming, outgoing, room, 'owner', 3 * step)
+    const answer = readBody(incoming, outgoing, rooms(room), 'owner', 3 * step)
     const content = Buffer.alloc(bytes, 'abcdefg')
     socket.write(Buffer.concat([Buffer.from(`${bytes.toString(16)}\r\n`), content, Buffer.from('\r\n0\r\n\r\n')]))
     return { answer: await answer, content }
@@ -174,6 +263,6 @@ test('a body in chunks takes a step when it grows large, and all that a body may
   const { socket, incoming, outgoing } = await request(chunked)
   const content = Buffer.alloc(2 * step, 'abcdefg')
   socket.write(Buffer.concat([Buffer.from(`${(2 * step).toString(16)}\r\n`), content, Buffer.from('\r\n0\r\n\r\n')]))
-  const body = bodyOf(await readBody(incoming, outgoing, wide, 'owner', 3 * step))
+  const body = bodyOf(await readBody(incoming, outgoing, rooms(wide), 'owner', 3 * step))
   expect([body.bytes.equals(content), body.heldBytes, wide.heldBytes]).toEqual([true, 2 * step, 2 * step])
 })

@@ -1,11 +1,12 @@
-// Reads a request's body into one buffer, bounded for each request and for all large ones together: beyond that they wait, unread, and
-// after a while the answer is 503, so that memory stays bounded however many large messages arrive (decisions D, attack Q7).
+// Reads a request's body into one buffer, bounded for each request and for all together, so that memory stays bounded however many arrive: large
+// ones wait, unread, and after a while the answer is 503 (decisions D, attack Q7); small ones count when they do not come at once.
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { ByteRoom } from '../base/byte-room.ts'
 import { release } from '../base/release.ts'
 import { limits } from '../config.ts'
 import { refuse } from '../domain/refusal.ts'
 import type { Refusal } from '../domain/refusal.ts'
+import { SlowRoom, type SlowBody } from './slow-room.ts'
 
 export const tooLarge = refuse(
   'payload_too_large',
@@ -18,31 +19,36 @@ const crowded = refuse(
 )
 const tooSlow = refuse(
   'service_unavailable',
-  'The body came too slowly, and others were waiting; nothing was accepted. Send it again.',
+  'The body came too slowly, and others needed its room; nothing was accepted. Send it again.',
   { retryAfterSeconds: 3 },
 )
 const cutShort = refuse('invalid_request', 'The request ended before its body was complete; send it again.')
 
-/** The memory that large requests may hold together, from before they are read until they are answered. */
-export function roomForLargeBodies(): ByteRoom {
-  return new ByteRoom({
-    bytesMax: limits.largeRequestsBytesMax,
-    overtakenBytesMax: limits.largeRequestsBytesMax / 4,
-    shareBytesMax: limits.largeRequestsOfWorkspaceBytesMax,
-    waitMs: limits.largeRequestWaitMs,
-    waitingMax: limits.largeRequestsWaitingMax,
-  })
+/** What bodies take: room for a large one, from before it is read until it is answered, and for a small one while it does not come. */
+export interface BodyRooms {
+  readonly large: ByteRoom
+  readonly slow: SlowRoom
 }
 
-/** Of posts to feeds, apart: anybody may begin one, since its signature is over its body. */
-export function roomForFeeds(): ByteRoom {
-  return new ByteRoom({
-    bytesMax: limits.feedsBytesMax,
-    overtakenBytesMax: limits.feedsBytesMax / 4,
-    shareBytesMax: limits.feedsOfCallerBytesMax,
+/** Of requests with a key or a session, whose owner is the workspace or the person. */
+export function roomsOfCallers(): BodyRooms {
+  return roomsOf(limits.largeRequestsBytesMax, limits.largeRequestsOfWorkspaceBytesMax)
+}
+
+/** Of posts to feeds, whose signature is over their body, and of those who sign in, apart: anybody may begin one. The owner is an address. */
+export function roomsOfStrangers(): BodyRooms {
+  return roomsOf(limits.feedsBytesMax, limits.feedsOfCallerBytesMax)
+}
+
+function roomsOf(bytesMax: number, shareBytesMax: number): BodyRooms {
+  const large = new ByteRoom({
+    bytesMax,
+    shareBytesMax,
+    overtakenBytesMax: bytesMax / 4,
     waitMs: limits.largeRequestWaitMs,
     waitingMax: limits.largeRequestsWaitingMax,
   })
+  return { large, slow: new SlowRoom(limits.slowRequestsBytesMax) }
 }
 
 export interface Body {
@@ -63,27 +69,32 @@ export function waitsForContinue({ headers, httpVersionMinor }: IncomingMessage)
 }
 
 /**
- * `owner` is whose share of the room a large body takes, and a small one that does not come at once. Until there is room, nothing more is read, so that the sender waits too; a caller
- * that waits for `100 Continue` has not even begun.
+ * `owner` is whose share of the rooms the body takes. Until there is room for a large one, nothing more is read, so that the sender waits too; a
+ * caller that waits for `100 Continue` has not even begun.
  */
 export async function readBody(
   incoming: IncomingMessage,
   outgoing: ServerResponse,
-  room: ByteRoom,
+  rooms: BodyRooms,
   owner: string,
   most: number = limits.requestBytesMax,
 ): Promise<Body | Refusal> {
   const length = declaredLength(incoming)
   if (length !== undefined && length > most) return tooLarge
   const heldBytes = length !== undefined && length > limits.largeRequestBytes ? length : 0
-  if (heldBytes > 0 && !(await taken(incoming, room, owner, heldBytes))) return crowded
+  if (heldBytes > 0 && !(await taken(incoming, rooms.large, owner, heldBytes))) return crowded
   if (waitsForContinue(incoming)) outgoing.writeContinue()
-  return collect(incoming, room, owner, heldBytes, most)
+  return collect(incoming, rooms, owner, heldBytes, most)
 }
 
 /** Waits for room unless the caller leaves. */
-async function taken(incoming: IncomingMessage, room: ByteRoom, owner: string, bytes: number): Promise<boolean> {
-  const gone = new AbortController()
+async function taken(
+  incoming: IncomingMessage,
+  room: ByteRoom,
+  owner: string,
+  bytes: number,
+  gone = new AbortController(),
+): Promise<boolean> {
   const leave = (): void => gone.abort()
   incoming.once('close', leave)
   try {
@@ -95,86 +106,99 @@ async function taken(incoming: IncomingMessage, room: ByteRoom, owner: string, b
 
 function collect(
   incoming: IncomingMessage,
-  room: ByteRoom,
+  { large, slow }: BodyRooms,
   owner: string,
   takenBytes: number,
   most: number,
 ): Promise<Body | Refusal> {
   if (incoming.destroyed && !incoming.readableEnded) {
-    room.give(owner, takenBytes)
+    large.give(owner, takenBytes)
     return Promise.resolve(cutShort)
   }
   return new Promise((resolve) => {
-    const chunks: Buffer[] = []
     const length = declaredLength(incoming) ?? limits.largeRequestBytes
     let heldBytes = takenBytes
+    /** The first piece of a small body, which mostly is all of it. */
+    let whole: Buffer | undefined
     // A large body goes straight to its place, so that it is never held twice. What is not written to takes no memory.
     let place = heldBytes > 0 ? Buffer.allocUnsafeSlow(heldBytes) : undefined
     let size = 0
     let done = false
-    let waits = false
+    let line: AbortController | undefined
     let seconds = 0
     let seenBytes = 0
+    const asSlow: SlowBody = { owner, giveWay: () => end(tooSlow) }
     const end = (answer: Body | Refusal): void => {
       if (done) return
       done = true
       clearInterval(watch)
+      line?.abort()
+      slow.hold(asSlow, 0)
       incoming.off('data', onData).off('end', onEnd).off('close', onCut).off('error', onCut)
-      if ('refused' in answer) room.give(owner, heldBytes)
+      if ('refused' in answer) {
+        large.give(owner, heldBytes)
+        if (place !== undefined) release(place)
+      }
       resolve(answer)
     }
+    /** Into a place of so many bytes: else of as many again as have come, so that a small body holds no more than twice of it. */
+    const move = (bytes = Math.max(size, Math.min(2 * size, length))): Buffer => {
+      const next = Buffer.allocUnsafeSlow(bytes)
+      const from = place ?? whole
+      from?.copy(next)
+      if (from !== undefined) release(from)
+      whole = undefined
+      return (place = next)
+    }
     const onData = (chunk: Buffer): void => {
+      const at = size
       size += chunk.length
       if (size > most) return end(tooLarge)
-      if (place !== undefined) {
-        chunk.copy(place, size - chunk.length)
-        release(chunk)
+      if (place === undefined && at === 0) {
+        whole = chunk
       } else {
-        chunks.push(chunk)
+        // Pieces are never kept as they come: one of a single byte takes a hundred.
+        if (place === undefined || size > place.length) move()
+        chunk.copy(place as Buffer, at)
+        release(chunk)
       }
       if (size > Math.max(heldBytes, limits.largeRequestBytes)) grow()
     }
     /** A chunked body that grows large takes room in two steps: most are large, and few as large as any may be. */
     const grow = (): void => {
-      const whole = size > limits.chunkedRequestBytes ? most : Math.min(most, limits.chunkedRequestBytes)
-      const more = whole - heldBytes
+      const step = size > limits.chunkedRequestBytes ? most : Math.min(most, limits.chunkedRequestBytes)
+      const more = step - heldBytes
       incoming.off('data', onData).pause()
-      waits = true
-      void taken(incoming, room, owner, more).then((got) => {
-        waits = false
-        if (done) return got ? room.give(owner, more) : undefined
+      line = new AbortController()
+      void taken(incoming, large, owner, more, line).then((got) => {
+        line = undefined
+        if (done) return got ? large.give(owner, more) : undefined
         if (!got) return end(crowded)
-        heldBytes = whole
+        slow.hold(asSlow, 0)
         // The untouched rest of it takes no memory.
-        place ??= Buffer.allocUnsafeSlow(most)
-        let at = 0
-        for (const chunk of chunks.splice(0)) at += chunk.copy(place, at)
+        if (heldBytes === 0) move(most)
+        heldBytes = step
         incoming.on('data', onData).resume()
       })
     }
-    /**
-     * Each second that a body does not end: a small one counts from now on, so that many which are held back take no memory that nobody counts; a large
-     * one gives its room to those who wait when it hardly moves.
-     */
+    /** Each second that a body does not end: a small one counts from now on, and a large one gives its room to those who wait when it hardly moves. */
     const look = (): void => {
-      if (waits) return
       if (heldBytes === 0) {
-        if (!room.takeAtOnce(owner, length)) return end(crowded)
-        heldBytes = length
-      } else if (++seconds % limits.slowRequestSeconds === 0) {
-        if (size - seenBytes < limits.slowRequestBytes && room.waiting > 0) return end(tooSlow)
+        // A piece as it came may keep all that came with it.
+        if (whole !== undefined) move()
+        slow.hold(asSlow, place?.length ?? 0)
+      } else if (line === undefined && ++seconds % limits.slowRequestSeconds === 0) {
+        if (size - seenBytes < limits.slowRequestBytes && large.waiting > 0) return end(tooSlow)
         seenBytes = size
       }
     }
     const watch = incoming.complete ? undefined : setInterval(look, 1_000)
     const onEnd = (): void => {
       if (heldBytes > size) {
-        room.give(owner, heldBytes - size)
+        large.give(owner, heldBytes - size)
         heldBytes = size
       }
-      const [first] = chunks
-      const small = (): Buffer => (chunks.length === 1 && first !== undefined ? first : Buffer.concat(chunks, size))
-      end({ bytes: place?.subarray(0, size) ?? small(), heldBytes })
+      end({ bytes: place?.subarray(0, size) ?? whole ?? Buffer.alloc(0), heldBytes })
     }
     const onCut = (): void => end(cutShort)
     incoming.on('data', onData).once('end', onEnd).once('close', onCut).once('error', onCut)

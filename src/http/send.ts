@@ -1,7 +1,6 @@
 // POST /api/v1/send: specification 4.1. The order of checks is the contract's (decisions D): key, scope, blocked, plan
 // from the headers alone; then size, headers, body; everything behind the body is `accept`'s.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { ByteRoom } from '../base/byte-room.ts'
 import { release } from '../base/release.ts'
 import { limits } from '../config.ts'
 import { operations } from '../contract/operations.ts'
@@ -15,7 +14,7 @@ import type { Face, QuotaRefusal } from './face.ts'
 import type { Guesses } from '../base/guesses.ts'
 import { presentAccepted } from './present.ts'
 import { rateLimitHeaders } from './rate-limit.ts'
-import { declaredLength, readBody, tooLarge } from './read-body.ts'
+import { declaredLength, readBody, tooLarge, type BodyRooms } from './read-body.ts'
 import { refusals } from './refusals.ts'
 import { isJson, notJson } from './send-request.ts'
 import type { SendBodies } from './send-body.ts'
@@ -31,13 +30,13 @@ const idempotencyKey = refuse(
   { field: 'Idempotency-Key' },
 )
 
-/** What large bodies need, for all requests together. */
-export interface LargeBodies {
-  readonly room: ByteRoom
-  readonly bodies: SendBodies
-}
-
-export function sendRoute(app: FastifyInstance, face: Face, guesses: Guesses, large: LargeBodies): void {
+export function sendRoute(
+  app: FastifyInstance,
+  face: Face,
+  guesses: Guesses,
+  rooms: BodyRooms,
+  bodies: SendBodies,
+): void {
   const enter = gate(face, guesses, operation.scope)
   app.route({
     method: 'POST',
@@ -48,13 +47,14 @@ export function sendRoute(app: FastifyInstance, face: Face, guesses: Guesses, la
       const refusal = isRefusal(principal) ? principal : (mayNotSend(principal) ?? wrongHeaders(request))
       if (refusal !== undefined) return refused(face, request, reply, refusal)
     },
-    handler: (request, reply) => send(face, large, enter, request, reply),
+    handler: (request, reply) => send(face, rooms, bodies, enter, request, reply),
   })
 }
 
 async function send(
   face: Face,
-  { room, bodies }: LargeBodies,
+  rooms: BodyRooms,
+  bodies: SendBodies,
   enter: Gate,
   request: FastifyRequest,
   reply: FastifyReply,
@@ -62,7 +62,7 @@ async function send(
   const { principal } = request
   if (principal === null) throw new Error('a request reached the body without a principal')
   const owner = principal.workspaceId
-  const body = await readBody(request.raw, reply.raw, room, owner)
+  const body = await readBody(request.raw, reply.raw, rooms, owner)
   if (isRefusal(body)) return refused(face, request, reply, body)
   request.bodyRead = true
   let { heldBytes } = body
@@ -73,7 +73,7 @@ async function send(
     if (heldBytes > 0 && !isRefusal(submission)) {
       // The body is gone; what it held has become files and text.
       const keptBytes = Math.min(heldBytes, sizeOf(submission))
-      room.give(owner, heldBytes - keptBytes)
+      rooms.large.give(owner, heldBytes - keptBytes)
       heldBytes = keptBytes
     }
     const answer: Accepted | QuotaRefusal = isRefusal(submission) ? submission : await face.doors.accept(submission)
@@ -86,7 +86,7 @@ async function send(
     tellAccepted(face, request, answer)
     return reply.code(202).send(presentAccepted(answer.message))
   } finally {
-    room.give(owner, heldBytes)
+    rooms.large.give(owner, heldBytes)
   }
 }
 

@@ -2,7 +2,6 @@
 // requests become values, and answers JSON.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Compile } from 'typebox/compile'
-import type { ByteRoom } from '../base/byte-room.ts'
 import { doneFor } from '../base/turns.ts'
 import { limits } from '../config.ts'
 import { logFilter, ReplayRequest, SetWebhookRequest, webhooks as operations } from '../contract/management/webhooks.ts'
@@ -13,6 +12,7 @@ import type { Gate } from './authenticate.ts'
 import { answerRefusal, type Face } from './face.ts'
 import { bodyOf } from './manage.ts'
 import { readPage } from './page-query.ts'
+import type { BodyRooms } from './read-body.ts'
 import { makeQueryReader } from './shape.ts'
 import { parseDateTime } from '../mail/date-time-rfc3339.ts'
 import { misshapen, parseUuid, withoutFormats } from './send-request.ts'
@@ -26,7 +26,12 @@ const notAnEventId = refuse('invalid_request', '"eventId" must be a UUID, as the
 
 type Work = (workspace: WorkspaceId, request: FastifyRequest, actor: string) => Promise<object>
 
-export function webhookRoutes(app: FastifyInstance, face: Face, gateOf: (scope: Scope) => Gate, room: ByteRoom): void {
+export function webhookRoutes(
+  app: FastifyInstance,
+  face: Face,
+  gateOf: (scope: Scope) => Gate,
+  rooms: BodyRooms,
+): void {
   const { webhooks } = face.doors
   const gates = {
     'webhooks.read': gateOf('webhooks.read'),
@@ -45,7 +50,7 @@ export function webhookRoutes(app: FastifyInstance, face: Face, gateOf: (scope: 
         const principal = await gates[operation.scope](request)
         if (isRefusal(principal)) return answerRefusal(face, request, reply, principal)
         const { workspaceId, actor } = principal
-        const read = await bodyOf(request, reply, room, workspaceId, limits.managementRequestBytesMax)
+        const read = await bodyOf(request, reply, rooms, workspaceId, limits.managementRequestBytesMax)
         try {
           // Asked again, as behind every body of the management API (manage.ts).
           const still = isRefusal(read) ? read : await gates[operation.scope](request)
