@@ -1269,8 +1269,11 @@ describe('members', () => {
     const late = await invites(brief.key, 'later@keys.example')
     await office.world.setClock(new Date(Date.now() + 2 * 3600_000).toISOString())
     const answers = like(await tries(late))
+    const listed = await open()
     await office.world.setClock()
     expect(answers).toEqual(unknown)
+    expect(listed).toEqual(['clerk@keys.example'])
+    expect(await open()).toEqual(['clerk@keys.example', 'later@keys.example'])
     expect((await tries(late)).map(({ status }) => status)).toEqual([200, 200])
   })
 

@@ -69,10 +69,14 @@ export async function deleteMember(db: Db, workspace: WorkspaceId, user: string)
 export async function countOwners(db: Db, workspace: WorkspaceId): Promise<number> {
   return (await db.rows<{ many: number }>(owners, [workspace]))[0]?.many ?? 0
 }
-// Only where they are many: until then they are shown, to be sent again.
+// What a key has offered is good for as long as the key.
+const stillOffered = `(not starts_with(i.invited_by, 'key:') or exists (
+  select from api_keys k where k.workspace_id = i.workspace_id and 'key:' || k.id = i.invited_by
+     and k.revoked_at is null and (k.expires_at is null or k.expires_at > app_now())))`
+// Only where they are many: until then those that are too old are shown, to be sent again.
 const dropStale = sql(
   'delete-stale-invitations',
-  `delete from invitations i where i.workspace_id = $1 and i.expires_at <= app_now()
+  `delete from invitations i where i.workspace_id = $1 and (i.expires_at <= app_now() or not ${stillOffered})
       and (select count(*) from invitations x where x.workspace_id = $1) >= $2`,
 )
 const invite = sql(
@@ -87,7 +91,7 @@ const invite = sql(
 )
 const invitationsOf = sql(
   'list-invitations',
-  `select ${invitationColumns} from invitations where workspace_id = $1 order by email_key`,
+  `select ${invitationColumns} from invitations i where i.workspace_id = $1 and ${stillOffered} order by i.email_key`,
 )
 const withdraw = sql(
   'delete-invitation',
@@ -97,14 +101,12 @@ const withdrawOf = sql(
   'delete-invitations-of',
   `delete from invitations where workspace_id = $1 and invited_by = $2 and role = any ($3) returning ${invitationColumns}`,
 )
-// Names no workspace: the token says which it is. What a key has offered is good for as long as the key.
+// Names no workspace: the token says which it is.
 const byToken = sql(
   'invitation-by-token',
   `select ${invitationColumns.replace(/(\w+)/g, 'i.$1')}, coalesce(w.own_name, w.name) workspace_name
      from invitations i join workspaces w on w.id = i.workspace_id where i.token_hash = $1 and i.expires_at > app_now()
-      and (not starts_with(i.invited_by, 'key:') or exists (
-        select from api_keys k where k.workspace_id = i.workspace_id and 'key:' || k.id = i.invited_by
-           and k.revoked_at is null and (k.expires_at is null or k.expires_at > app_now())))`,
+      and ${stillOffered}`,
 )
 
 export interface NewInvitation {

@@ -44,15 +44,16 @@ test('a person has so many passkeys, and a workspace so many open invitations', 
   expect([await add(ada), await add(ada), await add(ada), await add(bob)]).toEqual([true, true, false, true])
 
   const workspaces = [(await world.sender()).workspaceId, (await world.sender()).workspaceId] as const
-  const invite = async (workspace: WorkspaceId, ms = 60_000): Promise<boolean> => {
+  const invite = async (workspace: WorkspaceId, ms = 60_000, invitedBy = 'user:x'): Promise<boolean> => {
     const email = `${randomUUID()}@example.com`
-    const made = { id: randomUUID(), email, emailKey: email, role: 'viewer', invitedBy: 'user:x' } as const
+    const made = { id: randomUUID(), email, emailKey: email, role: 'viewer', invitedBy } as const
     return (await saveInvitation(world.db, workspace, { ...made, tokenHash: randomBytes(32) }, ms, 2)) !== undefined
   }
   const [one, other] = workspaces
   // What nobody can accept any more makes room.
-  const answers = [await invite(one, -1), await invite(one), await invite(one), await invite(one), await invite(other)]
-  expect(answers).toEqual([true, true, true, false, true])
+  const ofNoKey = () => invite(one, 60_000, `key:${randomUUID()}`)
+  const answers = [await invite(one, -1), await invite(one), await ofNoKey(), await invite(one), await invite(one)]
+  expect([...answers, await invite(other)]).toEqual([true, true, true, true, false, true])
 })
 
 test('a recovery code is good once, and for its own person', async () => {
