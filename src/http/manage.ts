@@ -52,7 +52,7 @@ export interface Desk {
   /** A key or a member of a workspace. */
   readonly member: <O extends Managed>(
     operation: O,
-    handle: Handler<O, { readonly by: By; readonly principal?: Principal }>,
+    handle: Handler<O, { readonly by: By; readonly principal?: Principal; readonly holder?: Holder }>,
     bytesMax?: number,
   ) => void
   /** A person, whatever the workspace; an operator where the operation says so. */

@@ -1181,12 +1181,18 @@ describe('members', () => {
     expect(await look(second)).toBe(401)
   })
 
-  test('tell where the mail of an invitation goes: whoever invites sees that it lies in the sandbox, and no token', async () => {
-    const mail = async () => (await owner.ask('GET', '/invitations')).json<{ mail: object }>().mail
+  test('tell where the mail of an invitation goes: whoever invites sees that it lies in the sandbox, and no token; only operators, and who is there, see of which workspace', async () => {
+    const mail = async (who: BrowserOf = owner) => (await who.ask('GET', '/invitations')).json<{ mail: object }>().mail
     expect(await mail()).toEqual({ goes: 'nowhere' })
     const place = await office.sender()
     await office.world.db.transaction((tx) => saveSystemMailbox(tx, place.workspaceId, place.mailboxId))
-    expect(await mail()).toEqual({ goes: 'sandbox', workspaceId: place.workspaceId })
+    expect(await mail()).toEqual({ goes: 'sandbox' })
+    const known = { goes: 'sandbox', workspaceId: place.workspaceId }
+    expect(await mail(await office.signedIn('viewer', shop.workspaceId, true))).toEqual(known)
+    expect(await mail(await office.signedIn('viewer', place.workspaceId))).toEqual(known)
+    const key = await office.key(shop.workspaceId, 'members.read')
+    expect((await office.withKey(key, 'GET', '/invitations')).json()).toMatchObject({ mail: { goes: 'sandbox' } })
+    expect((await office.withKey(key, 'GET', '/invitations')).body).not.toContain(place.workspaceId)
     const answer = await inviting('told@people.example', 'viewer')
     expect(Object.keys(answer.json<object>()).toSorted()).toEqual(['createdAt', 'email', 'expiresAt', 'id', 'role'])
     await setWorkspace(office.world.db, office.office.vault, place.workspaceId, { route: 'mx' })

@@ -67,25 +67,32 @@ export async function findSender(
   return name === undefined ? undefined : mailboxNamed(db, name)
 }
 
-/** What becomes of the installation's own mail. In the sandbox it lies in the inbox of its workspace, whomever it is to. */
+/**
+ * What becomes of the installation's own mail. In the sandbox it lies in the inbox of its workspace, whomever it is to; which one that is, only
+ * operators and those who look at it hear, as of any workspace.
+ */
 export interface NoticesWay {
   readonly goes: 'out' | 'sandbox' | 'nowhere'
   readonly workspaceId?: WorkspaceId
 }
 
-export async function wayOfNotices(tools: {
-  readonly db: Db
-  readonly vault: Vault
-  readonly systemMailbox?: string | undefined
-  /** The installation's. */
-  readonly route: Route
-}): Promise<NoticesWay> {
+export async function wayOfNotices(
+  tools: {
+    readonly db: Db
+    readonly vault: Vault
+    readonly systemMailbox?: string | undefined
+    /** The installation's. */
+    readonly route: Route
+  },
+  asking: { readonly workspaceId: WorkspaceId; readonly operator: boolean },
+): Promise<NoticesWay> {
   const sender = await findSender(tools.db, tools.systemMailbox)
   if (sender === undefined) return { goes: 'nowhere' }
   const { workspaceId } = sender
   const sealed = (await workspaceById(tools.db, workspaceId))?.route_sealed ?? null
   const route = sealed === null ? tools.route : parseRoute(tools.vault.open(sealed, sealedAs.route(workspaceId)))
-  return route.kind === 'sandbox' ? { goes: 'sandbox', workspaceId } : { goes: 'out' }
+  if (route.kind !== 'sandbox') return { goes: 'out' }
+  return { goes: 'sandbox', ...((asking.operator || asking.workspaceId === workspaceId) && { workspaceId }) }
 }
 
 export const readSystemMailbox = (db: Db): Promise<string | undefined> => readInstallation(db, systemFacts.mailbox)

@@ -78,7 +78,11 @@ export const members = {
               ['out', 'sandbox', 'nowhere'],
               "Whether the mails of invitations leave the installation. `sandbox`: they lie in the sandbox's inbox of the workspace that sends the installation's mail; `nowhere`: none is set to send it (POSTHORN_SYSTEM_MAILBOX).",
             ),
-            workspaceId: Type.Optional(uuid('With `sandbox`, that workspace. Its members can read them there.')),
+            workspaceId: Type.Optional(
+              uuid(
+                'With `sandbox`, that workspace, where its members read them; told to operators, and to who asks in it.',
+              ),
+            ),
           }),
         },
         { description: 'Invitations.' },

@@ -81,8 +81,9 @@ export function memberRoutes({ member, office }: Desk): void {
     changeMember(office.db, by, path['userId'] as string, body.role),
   )
   member(operations.removeMember, ({ by, path }) => removeMember(office.db, by, path['userId'] as string))
-  member(operations.listInvitations, async ({ by }) => {
-    const [items, mail] = await Promise.all([listInvitations(office.db, by.workspaceId), wayOfNotices(office)])
+  member(operations.listInvitations, async ({ by: { workspaceId }, holder }) => {
+    const asking = { workspaceId, operator: holder?.operator === true }
+    const [items, mail] = await Promise.all([listInvitations(office.db, workspaceId), wayOfNotices(office, asking)])
     return { items, mail }
   })
   member(operations.invite, ({ by, body }) => invite(office, by, body.email, body.role))
