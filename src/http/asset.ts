@@ -22,13 +22,21 @@ export function makeAsset(type: string, bytes: string | Buffer, cache: string): 
 }
 
 const expand = promisify(gunzip)
+const expanded = new WeakMap<Asset, Promise<Buffer>>()
+
+/** One for all who take no gzip, made when the first of them asks: else each that is asked for and not read holds one of its own. */
+function plainOf(asset: Asset): Promise<Buffer> {
+  let plain = expanded.get(asset)
+  if (plain === undefined) expanded.set(asset, (plain = expand(asset.gzipped)))
+  return plain
+}
 
 export async function answerAsset(request: FastifyRequest, reply: FastifyReply, asset: Asset): Promise<FastifyReply> {
   const zipped = acceptsGzip(request.headers['accept-encoding'])
   const etag = `"${asset.hash}${zipped ? '-gzip' : ''}"`
   reply.headers({ 'content-type': asset.type, 'cache-control': asset.cache, etag, vary: 'Accept-Encoding' })
   if (isKnown(request.headers['if-none-match'], etag)) return reply.code(304).send()
-  if (!zipped) return reply.send(await expand(asset.gzipped))
+  if (!zipped) return reply.send(await plainOf(asset))
   return reply.header('content-encoding', 'gzip').send(asset.gzipped)
 }
 

@@ -105,7 +105,7 @@ export function referenceRoutes(app: FastifyInstance, face: Face): void {
   })
 }
 
-/** In a worker, so that neither its 4 MB of source nor the compression stay here or hold up a request. */
+/** In a worker, so that neither its 4 MB of source nor the compression hold up a request, or stay here before somebody asks for it without gzip. */
 function loadScript(): Promise<Asset> {
   return new Promise((resolve, reject) => {
     const worker = new Worker(new URL('reference-script.ts', import.meta.url))

@@ -5,6 +5,7 @@ import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { limits } from '../config.ts'
 import { addPasswordReset } from '../store/people.ts'
 import type { Mistake } from '../workspace/mistake.ts'
+import { buildApp } from './app.ts'
 import { goodKey, optionsWith } from './face.test-kit.ts'
 import { officeWorld, type OfficeWorld } from './office.test-kit.ts'
 import { httpServer } from './server.ts'
@@ -66,6 +67,29 @@ test('posts to feeds, which anybody may begin, take no room from messages', asyn
   expect(await large('/api/v1/send', 40 * 1024 * 1024)).toContain(' 100 ')
   for (const socket of sockets) socket.destroy()
   await server.stop()
+})
+
+test('the largest file that there is, asked for without gzip by many who do not read it, is in memory once', async () => {
+  const app = buildApp(optionsWith())
+  const sent: unknown[] = []
+  app.addHook('onSend', (_request, _reply, payload, done) => {
+    sent.push(payload)
+    done(null, payload)
+  })
+  await app.listen({ host: '127.0.0.1', port: 0 })
+  const script = /<script src="(docs\/scalar[^"]+)"/.exec((await app.inject('/docs')).body)?.[1]
+  sent.length = 0
+  const many = 20
+  for (let each = 0; each < many; each++) {
+    const socket = connect((app.server.address() as AddressInfo).port, '127.0.0.1')
+    sockets.push(socket.pause())
+    socket.write(`GET /${script} HTTP/1.1\r\nHost: x\r\n\r\n`)
+  }
+  await expect.poll(() => sent.length, { timeout: 60_000 }).toBe(many)
+  expect(sent[0]).toBeInstanceOf(Buffer)
+  expect(new Set(sent).size).toBe(1)
+  for (const socket of sockets) socket.destroy()
+  await app.close()
 })
 
 test('however many ask at once, a person has no more open links for a new password, and mails, than a few', async () => {
