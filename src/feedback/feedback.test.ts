@@ -124,6 +124,9 @@ describe('a report of a feed', () => {
     ])
     await world.db.run(`update workspaces set route_sealed = 'x' where id = $1`, [sender.workspaceId])
     expect(await feedback.receiveFed({ name: 'ses', route: 'installation' }, [bounce(token)])).toEqual(['other_route'])
+    const kept = await world.db.run<{ facts: object }>('select facts from unmatched_feedback')
+    const whose = { messageId: id, workspaceId: sender.workspaceId }
+    expect(kept.map(({ facts }) => facts)).toMatchObject([whose, whose])
     expect(await feedback.receiveFed({ name: 'ses', route: sender.workspaceId }, [bounce(token)])).toEqual(['recorded'])
     expect(await types(id)).toContain('message.hard_bounced')
   })

@@ -148,14 +148,12 @@ export function makeFeedback(tools: FeedbackTools): Feedback {
     // A bounce has the null sender (RFC 3464 2, RFC 5321 4.5.5), so that nobody answers it. A complaint may have any.
     const believed = mail.sender === '' ? reports : reports.filter(({ kind }) => kind === 'complaint')
     if (believed.length === 0)
-      return keep(
-        unmatchedMail(mail, reports.length === 0 ? 'no_report' : 'sender_not_null', { messageId: message.id }),
-      )
+      return keep(unmatchedMail(mail, reports.length === 0 ? 'no_report' : 'sender_not_null', about(message)))
     const rows = ofMessage(believed, message).flatMap(
       ({ report, maybeAnother }) => rowOf(report, message, maybeAnother) ?? [],
     )
     const answers = await Promise.all(rows.map((row) => record(row, message, {})))
-    if (answers.includes('not_armed')) await keep(unmatchedMail(mail, 'not_armed', { messageId: message.id }))
+    if (answers.includes('not_armed')) await keep(unmatchedMail(mail, 'not_armed', about(message)))
     return 'kept'
   }
 
@@ -179,9 +177,9 @@ export function makeFeedback(tools: FeedbackTools): Feedback {
       if (proven === 'later') return 'later'
       const row = rowOf(report, message)
       if (proven === 'unproven' || row === undefined)
-        await keep(unmatchedMail(mail, 'reporter_not_proven', { messageId: message.id }))
+        await keep(unmatchedMail(mail, 'reporter_not_proven', about(message)))
       else if ((await record(row, message, { route: proven.proven })) === 'not_armed')
-        await keep(unmatchedMail(mail, 'not_armed', { messageId: message.id }))
+        await keep(unmatchedMail(mail, 'not_armed', about(message)))
     }
     return 'kept'
   }
@@ -201,11 +199,11 @@ export function makeFeedback(tools: FeedbackTools): Feedback {
     if (message === undefined)
       return (await isAboutRemoved(report)) ? 'unknown_message' : unmatched('unknown_message', {})
     const ours = feed.route === 'installation' ? !message.hasOwnRoute : feed.route === message.workspaceId
-    if (!ours) return unmatched('other_route', { messageId: message.id })
+    if (!ours) return unmatched('other_route', about(message))
     const row = rowOf(report, message)
     if (row === undefined) return 'no_event'
     const answer = await record(row, message, { route: feed.name })
-    return answer === 'not_armed' ? unmatched('not_armed', { messageId: message.id }) : answer
+    return answer === 'not_armed' ? unmatched('not_armed', about(message)) : answer
   }
 
   return {
@@ -253,6 +251,9 @@ async function firstMessage(
   }
   return undefined
 }
+
+/** Whose it was is noted, too: by then its message may be gone, and a removal of the workspace takes this out. */
+const about = ({ id, workspaceId }: Reported) => ({ messageId: id, workspaceId })
 
 function unmatchedMail({ sender, addressee, content }: ReadMail, reason: UnmatchedReason, facts: object): NewUnmatched {
   return { reason, source: 'mail', sender, addressee: addressee.address, facts, content }

@@ -11,6 +11,7 @@ import { beginRemoval, cancelWaiting, carryOnRemoval, readUnfinished, removedFro
 import { makeRefusalBook } from './refused-submissions.ts'
 import { makeReportRecorder } from './reports.ts'
 import type { StoreWorld } from './store.test-kit.ts'
+import { keepUnmatched, pageUnmatched } from './unmatched.ts'
 import { storeWorld } from './store.test-kit.ts'
 import { wholeWorkspace, type Whole } from './whole-workspace.test-kit.ts'
 
@@ -267,6 +268,34 @@ function dyingAfter(statements: number): Db {
   })
   return over(world.db)
 }
+
+describe('feedback without effect', () => {
+  const keep = async (facts: object) => {
+    const row = { reason: 'not_armed', source: 'mail', sender: '', addressee: '', content: Buffer.from('x') } as const
+    await keepUnmatched(world.db, { ...row, facts })
+  }
+  const left = async () =>
+    (await pageUnmatched(world.db, undefined, 100))
+      .map(({ facts }) => (facts as { name?: string }).name ?? '')
+      .toSorted()
+
+  test('about a message that is not there any more goes with its own workspace, and with no other', async () => {
+    const [shop, other] = [await wholeWorkspace(world, 'shop'), await world.sender()]
+    const ofShop = { workspaceId: shop.workspaceId, name: 'of the shop' }
+    await keep({ ...ofShop, messageId: world.nextId() })
+    await keep({ messageId: world.nextId(), workspaceId: other.workspaceId, name: 'of another' })
+    await keep({ messageId: world.nextId(), name: 'of nobody, by now' })
+    await keep({ name: 'about no message' })
+    await begin(shop)
+    await carryOn(shop)
+    const others = ['about no message', 'of another', 'of nobody, by now']
+    expect(await left()).toEqual(others)
+    // A report that was being read meanwhile.
+    await keep({ ...ofShop, messageId: shop.messages[0] })
+    await keepHouse(world.db, retention)
+    expect(await left()).toEqual(others)
+  })
+})
 
 describe('a removal that is killed', () => {
   test('before its first commit has changed nothing', async () => {

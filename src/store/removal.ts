@@ -98,16 +98,16 @@ const eraseRelayed = sql(
   'erase-relayed',
   'delete from relayed r where r.ctid >= $2::tid and r.ctid < $3::tid and r.workspace_id = $1 returning 1',
 )
-// Also where the message is gone already, as those of this workspace are from some moment on.
+// Before each row said whose it is, only its message did; whose message is gone is nobody's then, and goes by its age.
 const unmatchedPage = sql(
   'unmatched-of-workspace',
   `with page as materialized (
-     select u.id, case when u.facts ->> 'messageId' ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then (u.facts ->> 'messageId')::uuid end message
+     select u.id, u.facts ->> 'workspaceId' workspace, case when u.facts ->> 'messageId' ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then (u.facts ->> 'messageId')::uuid end message
        from unmatched_feedback u where u.id > $2 order by u.id limit $3)
    select (select p.id from page p order by p.id desc limit 1) last,
           array(select p.id from page p left join lateral (
-             select x.workspace_id from messages x where x.id = p.message limit 1) m on true
-            where p.message is not null and (m.workspace_id is null or m.workspace_id = $1)) ids`,
+             select x.workspace_id from messages x where x.id = p.message and p.workspace is null limit 1) m on true
+            where coalesce(p.workspace, m.workspace_id::text) = $1::uuid::text) ids`,
 )
 const eraseUnmatched = sql('erase-unmatched', 'delete from unmatched_feedback where id = any ($1::uuid[]) returning 1')
 
@@ -225,9 +225,10 @@ export const removedFrom: Readonly<Record<string, Step>> = {
   members: rowsOf('members', ['user_id']),
   feed_seen: feedTokens,
   feeds: rowsOf('feeds', []),
+  // While the messages say whose it is; what comes behind it says so itself, and is swept.
+  unmatched_feedback: unmatched,
   // No report is recorded for a message that is not there.
   messages: rowsOf('messages', ['id']),
-  unmatched_feedback: unmatched,
   contents: contentsOf('contents', 'body_blob'),
   attachments: contentsOf('attachments', 'blob_id'),
   sandbox_mail: rowsOf('sandbox_mail', ['id'], limits.removalBlobs),
