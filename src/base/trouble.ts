@@ -7,6 +7,14 @@ export function wordsOf(error: unknown): string {
   return error.message || (error instanceof AggregateError ? wordsOf(error.errors[0]) : error.name)
 }
 
+/** Of things that failed each by itself: one error, with the words of all. */
+export function together(failures: readonly unknown[]): unknown {
+  const [first] = failures
+  return failures.length === 1
+    ? first
+    : new AggregateError(failures, failures.map(wordsOf).join('; '), { cause: first })
+}
+
 export class Trouble extends Error {
   override readonly name: string = 'Trouble'
 }

@@ -1,6 +1,7 @@
 // What must happen now and then: partitions ahead, old ones dropped, orphans swept, the sandbox bounded. Every statement takes a small bite
 // or an instant's lock, so that nobody who sends waits for it; what must not be done twice at once stands under an advisory lock.
 import { setTimeout as wait } from 'node:timers/promises'
+import { together } from '../base/trouble.ts'
 import { limits } from '../config.ts'
 import { pruneAudit } from './audit.ts'
 import { sweepStagedBlobs } from './blobs.ts'
@@ -138,7 +139,7 @@ export async function dropUnwantedContents(db: Db): Promise<void> {
 
 /**
  * One round. `pause` waits between tries to take off a partition that is in use. What fails keeps nothing else from being done, for that would
- * grow for as long as it does; the first failure is thrown at the end. Where the clock has leapt since the last round, nothing that goes by its
+ * grow for as long as it does; all failures are thrown at the end. Where the clock has leapt since the last round, nothing that goes by its
  * age is deleted for a day.
  */
 export async function keepHouse(
@@ -187,7 +188,7 @@ export async function keepHouse(
   // A large workspace takes long: last, so that nothing waits for it.
   for (const each of [...ageless, ...(isSteady ? byAge : []), () => carryOnRemovals(db)])
     await each().catch((error: unknown) => failures.push(error))
-  if (failures.length > 0) throw failures[0]
+  if (failures.length > 0) throw together(failures)
 }
 
 /** Throws where it has just leapt: whoever set it has a day to set it right. */

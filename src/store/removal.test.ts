@@ -297,6 +297,31 @@ describe('feedback without effect', () => {
   })
 })
 
+describe('a removal that cannot end', () => {
+  test('holds up no other one; it is told, and ends when it can', async () => {
+    // What a newer release has made, and this one does not know.
+    await world.db.run(
+      'create table of_tomorrow (workspace_id uuid not null references workspaces, n integer, primary key (workspace_id, n))',
+    )
+    const all = [await wholeWorkspace(world, 'one'), await wholeWorkspace(world, 'two'), await wholeWorkspace(world, 'three')] // prettier-ignore
+    const spaces = all.map(({ workspaceId }) => workspaceId).toSorted()
+    for (const space of spaces.slice(0, 2)) await world.db.run('insert into of_tomorrow values ($1, 1)', [space])
+    for (const each of all) await begin(each)
+    const are = () => world.db.run<{ id: string }>('select id from workspaces where id = any ($1::uuid[]) order by id', [spaces]) // prettier-ignore
+    const round = keepHouse(world.db, retention)
+    await expect(round).rejects.toThrow(
+      new RegExp(`${spaces[0]}: .*of_tomorrow has rows of it yet.*${spaces[1]}: .*of_tomorrow has rows of it yet`),
+    )
+    expect((await are()).map(({ id }) => id)).toEqual(spaces.slice(0, 2))
+    await world.db.run('delete from of_tomorrow where workspace_id = $1', [spaces[0]])
+    await expect(keepHouse(world.db, retention)).rejects.toThrow(`removal of workspace ${spaces[1]}`)
+    expect((await are()).map(({ id }) => id)).toEqual(spaces.slice(1, 2))
+    await world.db.run('delete from of_tomorrow')
+    await keepHouse(world.db, retention)
+    expect(await are()).toEqual([])
+  })
+})
+
 describe('a removal that is killed', () => {
   test('before its first commit has changed nothing', async () => {
     const shop = await wholeWorkspace(world, 'shop')

@@ -1,6 +1,7 @@
 // Taking out a workspace with all that is its own, in bites (docs/decisions/0067): whoever dies in between leaves it to be carried on, by the same command or
 // by housekeeping, and two at once share the work. The order matters: what lets others write goes before what they write, and what names
 // rows that name no workspace goes behind them.
+import { together, wordsOf } from '../base/trouble.ts'
 import { limits } from '../config.ts'
 import type { MailboxId, WorkspaceId } from '../domain/message.ts'
 import { writeAudit } from './audit.ts'
@@ -307,12 +308,20 @@ export async function carryOnRemoval(
   )
 }
 
-/** What commands have begun and not ended; and rows that came behind a removal, from what was under way elsewhere. */
+/**
+ * What commands have begun and not ended; and rows that came behind a removal, from what was under way elsewhere. One that cannot end holds up none
+ * of the others: it is told when they are done, and tried again in the next round.
+ */
 export async function carryOnRemovals(db: Db): Promise<void> {
   const pace = { rowsMax: limits.removalRowsOfRound }
-  for (const { id } of await db.rows<{ id: WorkspaceId }>(unended)) await carryOnRemoval(db, id, 'posthorn', pace)
-  for (const { id } of await db.rows<{ id: WorkspaceId }>(recent, [limits.removedSweptMs]))
-    await erase(db, id, pace, onceAlone)
+  const begun = await db.rows<{ id: WorkspaceId }>(unended)
+  const ended = await db.rows<{ id: WorkspaceId }>(recent, [limits.removedSweptMs])
+  const failures: unknown[] = []
+  const each = (id: WorkspaceId, work: Promise<unknown>) =>
+    work.catch((cause: unknown) => failures.push(new Error(`removal of workspace ${id}: ${wordsOf(cause)}`, { cause })))
+  for (const { id } of begun) await each(id, carryOnRemoval(db, id, 'posthorn', pace))
+  for (const { id } of ended) await each(id, erase(db, id, pace, onceAlone))
+  if (failures.length > 0) throw together(failures)
 }
 
 export async function forgetRemovals(db: Db): Promise<void> {
