@@ -597,6 +597,8 @@ export const limits = {
   httpPipelinedMax: 32,
   /** Longer than proxies keep what they do not use (connections.test.ts has a table). */
   keepAliveMs: 130_000,
+  /** A connection over which nothing has gone for so long, in the middle of a request: longer than any answer takes. */
+  silentConnectionMs: 600_000,
   httpQuietMs: 10_000,
   apiKeyCharactersMax: 200,
   /** After a refusal the rest of a body is still read for this long, so that the caller gets to see the answer; or until nothing comes for so long. */

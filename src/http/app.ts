@@ -62,6 +62,8 @@ export function buildApp(options: HttpOptions): FastifyInstance {
     trustProxy: options.trustProxy.length > 0 ? oneOf(options.trustProxy) : false,
     genReqId: nextId,
     requestTimeout: limits.requestMs,
+    // Who does not read its answer would else keep it, and a place, for as long as it likes.
+    connectionTimeout: limits.silentConnectionMs,
     keepAliveTimeout: limits.keepAliveMs,
     return503OnClosing: false,
     routerOptions: { maxParamLength: limits.requestHeadBytesMax },

@@ -108,6 +108,22 @@ test.each(Object.entries(kept))('%s gives up an idle connection (%i s) before we
   expect(buildApp(optionsWith()).server.keepAliveTimeout).toBeGreaterThanOrEqual((seconds + 5) * 1_000)
 })
 
+test('who does not read what it has asked for keeps neither that nor its connection for ever', async () => {
+  const app = buildApp(optionsWith())
+  servers.push(app.server)
+  await app.listen({ host: '127.0.0.1', port: 0 })
+  const came = once(app.server, 'connection') as Promise<[Socket]>
+  const socket = connect((app.server.address() as AddressInfo).port, '127.0.0.1')
+  sockets.push(socket.pause())
+  const one = 'GET /api/v1/openapi.json HTTP/1.1\r\nHost: x\r\n\r\n'
+  socket.write(one.repeat(limits.httpPipelinedMax))
+  const [theirs] = await came
+  await expect.poll(() => theirs.writableLength, { timeout: 60_000 }).toBeGreaterThan(0)
+  expect(theirs.timeout).toBe(limits.silentConnectionMs)
+  theirs.setTimeout(200) // the same, sooner
+  await once(theirs, 'close')
+})
+
 test('requests that a connection sends ahead are bounded: those beyond are refused unseen, in their order, and the connection goes on', async () => {
   let release = (): void => undefined
   const held = new Promise<void>((resolve) => (release = resolve))
