@@ -15,6 +15,7 @@ import { readWebhookQueueFacts } from './queue-facts.ts'
 import { readRefusalFacts } from './refusal-facts.ts'
 import { searchSuppressions } from './suppressions.ts'
 import { makeFold } from './usage.ts'
+import { pageMessages } from './views/message-list.ts'
 import { readLaneReasons } from './views/operations.ts'
 import { claimWebhooks, firstWorkspace, makeWebhookRecorder } from './webhooks.ts'
 
@@ -282,6 +283,25 @@ test('the facts of the webhook queue, of one workspace with a long queue beside 
   await world.db.run('vacuum analyze webhook_queue')
   expect(await pagesOf(readWebhookQueueFacts)).toBeLessThan(40_000)
   expect((await readWebhookQueueFacts(world.db)).many).toBe(5_000)
+})
+
+test('messages of a workspace with few, in months in which another has sent nearly everything', async () => {
+  await world.fillMonths()
+  // As statistics are taken in the night: of its few there is nothing in them.
+  await world.db.run('analyze messages')
+  const few = await world.sender()
+  await world.db.run(
+    `insert into messages (workspace_id, id, mailbox_id, source, status, sequence, sender, recipient, recipient_key, subject, accepted_by, created_at)
+     select $1, uuid_floor(app_now() - n * interval '3 days'), $2, 'rest', 'queued', 1, 'a@b.example', 'c@d.example', 'c@d.example', 'x', 'node', app_now()
+       from generate_series(1, 20) n`,
+    [few.workspaceId, few.mailboxId],
+  )
+  const recipientKey = 'c@d.example'
+  for (const filter of [{}, { status: 'queued' }, { recipientKey }, { recipientKey, text: 'x' }] as const) {
+    const page = (db: Db) => pageMessages(db, few.workspaceId, filter, { most: 50 })
+    expect(await pagesOf(page)).toBeLessThan(100)
+    expect((await page(world.db)).messages).toHaveLength(20)
+  }
 })
 
 test('why mail waits, of lanes with very many messages that were tried many times', async () => {
