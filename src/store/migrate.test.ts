@@ -66,7 +66,7 @@ test('a migration that needs a table which a backup reads holds up nobody behind
   const world = await storeWorld()
   // As the release before left it.
   await world.db.run(`delete from kysely_migration where name >= '0027'`)
-  await world.db.run('drop function arm_4')
+  await world.db.run('drop function arm_4, arm_5')
   await world.db.run('drop index usage_newest')
   await world.db.run('alter table delivering_nodes drop column thousand')
   await world.db.run(`alter table refused_submissions ${columnsOf0049}`)
@@ -94,7 +94,7 @@ test('a migration that needs a table which a backup reads holds up nobody behind
 test('a migration that never gets its table gives up with the reason, and has changed nothing', async () => {
   const world = await storeWorld()
   await world.db.run(`delete from kysely_migration where name >= '0027'`)
-  await world.db.run('drop function arm_4')
+  await world.db.run('drop function arm_4, arm_5')
   await world.db.run('drop index usage_newest')
   await world.db.run('alter table delivering_nodes drop column thousand')
   await world.db.run(`alter table refused_submissions ${columnsOf0049}`)

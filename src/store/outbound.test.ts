@@ -95,7 +95,7 @@ const softBounce: Ending['report'] = {
 /** The recorder's own statement, over a session that can be watched. */
 const armOver = (session: Client, { id, epoch, token, recipientKey }: Armable) => {
   const values = [[id], [epoch], [token], [recipientKey], node.node, node.counter]
-  return session.query<{ answer: string }>('select answer from arm_4($1, $2, $3, $4, $5, $6)', values)
+  return session.query<{ answer: string }>('select answer from arm_5($1, $2, $3, $4, $5, $6)', values)
 }
 
 describe('arm', () => {

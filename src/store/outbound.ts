@@ -110,7 +110,7 @@ interface Armed {
   readonly counter: number | null
 }
 
-const arm = sql('arm', 'select * from arm_4($1::uuid[], $2::integer[], $3::bigint[], $4::text[], $5::uuid, $6::bigint)')
+const arm = sql('arm', 'select * from arm_5($1::uuid[], $2::integer[], $3::bigint[], $4::text[], $5::uuid, $6::bigint)')
 
 async function armBatch(db: Db, claims: readonly Armable[], { node, counter }: Mark): Promise<Armed[]> {
   const values = [...columns(claims), claims.map((claim) => claim.recipientKey), node, counter]

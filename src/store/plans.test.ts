@@ -8,7 +8,7 @@ import { claimDue, firstSpace } from './claim.ts'
 import { makeAdmitter } from './admit.ts'
 import { openDatabase, type Db, type Statement } from './database.ts'
 import { expireSome } from './expire.ts'
-import { makeRecorder, reap } from './outbound.ts'
+import { makeRecorder, reap, type Armable } from './outbound.ts'
 import { listMailboxRows } from './senders.ts'
 import { storeWorld, type Sender, type StoreWorld } from './store.test-kit.ts'
 import { readWebhookQueueFacts } from './queue-facts.ts'
@@ -48,14 +48,14 @@ interface Plan {
 }
 
 /** The plan of the one statement that is asked over this. */
-async function planOf(ask: (db: Db) => Promise<unknown>): Promise<Plan> {
+async function planOf(ask: (db: Db) => Promise<unknown>, on = session): Promise<Plan> {
   let plan: Plan | undefined
   const explaining = {
-    ...session,
+    ...on,
     rows: async ({ text }: Statement, values: readonly unknown[] = []) => {
       // Behind a name, so that it is planned as it is in the service: for all values alike.
-      await session.run('deallocate all')
-      await session.run(`prepare asked as ${text}`)
+      await on.run('deallocate all')
+      await on.run(`prepare asked as ${text}`)
       const said = (values as readonly (string | number | boolean | Date | readonly string[] | null)[]).map((each) =>
         each === null
           ? 'null'
@@ -63,7 +63,7 @@ async function planOf(ask: (db: Db) => Promise<unknown>): Promise<Plan> {
               each instanceof Date ? each.toISOString() : Array.isArray(each) ? `{${each.join(',')}}` : String(each),
             ),
       )
-      const [row] = await session.run<{ 'QUERY PLAN': [{ Plan: Plan }] }>(
+      const [row] = await on.run<{ 'QUERY PLAN': [{ Plan: Plan }] }>(
         `explain (analyze, buffers, format json) execute asked (${said.join(', ')})`,
       )
       plan = row?.['QUERY PLAN'][0].Plan
@@ -245,6 +245,40 @@ test.each([0, 250])(
     await backup.query('rollback')
   },
 )
+
+// A worker's connection keeps its plans for a minute; on a new installation, and behind a restore, that is enough to fill what they were made for.
+test('an arm looks up what it needs of each message, also where the plan was made while there was nothing', async () => {
+  const fresh = await storeWorld()
+  const from = await fresh.sender()
+  const tables = ['workspaces', 'mailboxes', 'domains', 'suppressions']
+  for (const table of tables) await fresh.db.run(`alter table ${table} set (autovacuum_enabled = off)`)
+  await fresh.db.run(`vacuum analyze ${tables.join(', ')}`)
+  const worker = openDatabase(fresh.connection, { name: 'a worker', connectionsMax: 1, answerMs: 15_000 })
+  const mark = await fresh.node()
+  const [first, last] = await fresh.claimed(from, [{}, {}])
+  expect(await makeRecorder(worker, worker, mark).arm(first as Armable)).toBe('armed')
+
+  await fresh.db.run(
+    `insert into workspaces (id, name, plan) select gen_random_uuid(), 'small ' || n, (select name from plans limit 1) from generate_series(1, 20000) n`,
+  )
+  await fresh.db.run(
+    `insert into suppressions (workspace_id, recipient_key, recipient, reason)
+     select $1, n || '@b.example', n || '@b.example', 'manual' from generate_series(1, 20000) n`,
+    [from.workspaceId],
+  )
+  await fresh.db.run(
+    `with made as (
+       insert into domains (workspace_id, id, name, status, ownership_token) select $1, gen_random_uuid(), n || '.example', 'verified', '' from generate_series(1, 20000) n
+       returning id, name)
+     insert into mailboxes (workspace_id, id, domain_id, address, address_key)
+     select $1, gen_random_uuid(), id, 'a@' || name, 'a@' || name from made`,
+    [from.workspaceId],
+  )
+  const plan = await planOf((db) => makeRecorder(db, db, mark).arm(last as Armable), worker)
+  expect(plan['Shared Hit Blocks'] + plan['Shared Read Blocks']).toBeLessThan(100)
+  await worker.close()
+  await fresh.close()
+})
 
 test('a fold of the counts goes along what was folded under an open snapshot now and then, not each second', async () => {
   const backup = await world.session()
