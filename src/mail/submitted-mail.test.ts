@@ -160,6 +160,14 @@ describe('what is refused', () => {
   ]
   test.each(cases)('%s', (_, kind, mail) => expect(wrong(mail)).toBe(kind))
 
+  test('a mail without From is told that it has none, and not how one is written', () => {
+    for (const header of ['Subject: x', 'From:', 'From: \r\n '])
+      expect(readSubmittedMail(mailOf([header]), false, now)).toMatchObject({
+        mistake: 'sender',
+        words: expect.stringMatching(/^The mail has no From; give it one/) as string,
+      })
+  })
+
   test.each([
     ['Expires-At: tomorrow', /time with a time zone/],
     ['Expires-At:', /time with a time zone/],

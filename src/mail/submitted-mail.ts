@@ -120,7 +120,10 @@ const withoutBrackets = (text: string): string => /^<([!-~]+)>$/.exec(text)?.[1]
 
 /** One address in From, and the same in Sender where that is given. */
 function senderOf(fields: Fields): EmailAddress | MailMistake {
-  const specs = addressSpecs(textOf(fields, 'from'))
+  const text = textOf(fields, 'from')
+  if (text === '')
+    return mistake('sender', 'The mail has no From; give it one, with the address of a mailbox of this workspace')
+  const specs = addressSpecs(text)
   const from = specs?.length === 1 ? parseAddress(specs[0] ?? '') : undefined
   if (from === undefined)
     return mistake(
