@@ -43,10 +43,11 @@ test('the sentence, the login and the request are told; a code, a source and a t
     error: 'No line breaks.',
     requestId: 'r-1',
   })
-  book.note({ workspaceId, source: 'smtp', code: 'mailbox_not_active', error: 'Not yours.', callerId })
+  const from = 'www-data@web01'
+  book.note({ workspaceId, source: 'smtp', code: 'mailbox_not_active', sender: from, error: 'Not yours.', callerId })
   await book.quiet()
   const shown = await refused()
-  for (const words of ['subject', 'No line breaks.', 'r-1', callerId]) expect(shown).toContain(words)
+  for (const words of ['subject', 'No line breaks.', 'r-1', callerId, from]) expect(shown).toContain(words)
   const found = async (...args: string[]) => JSON.parse(await refused(...args, '--json')) as unknown
   expect(await found('--code', 'invalid_request')).toMatchObject([{ error: 'No line breaks.' }])
   expect(await found('--source', 'smtp')).toMatchObject([{ callerId }])

@@ -25,10 +25,10 @@ export function refusedCommand(group: Command, desk: Desk): void {
         const all = await listRefusedOf(db, id, limit, filter)
         const rows = () =>
           all.map((each) => {
-            const { at, source, code, recipientDomain, callerId, requestId, field, error } = each
-            return [at, source, code, recipientDomain, callerId, requestId, field, error]
+            const { at, source, code, sender, recipientDomain, callerId, requestId, field, error } = each
+            return [at, source, code, sender, recipientDomain, callerId, requestId, field, error]
           })
-        const heads = ['TIME', 'SOURCE', 'CODE', 'RECIPIENT AT', 'KEY OR LOGIN', 'REQUEST', 'FIELD', 'TOLD']
+        const heads = ['TIME', 'SOURCE', 'CODE', 'SENDER', 'RECIPIENT AT', 'KEY OR LOGIN', 'REQUEST', 'FIELD', 'TOLD']
         desk.show(all, () => table(heads, rows(), 'Nothing was refused in the last 30 days.'))
       }),
     )

@@ -207,7 +207,7 @@ export class SmtpSession {
     if (this.#standing.hello?.esmtp !== true && mail.parameters.length > 0)
       return this.#object(replies.unknownParameter)
     const parameters = readMailParameters(mail, offer, limits.messageBytesMax)
-    if ('code' in parameters) return this.#object(parameters, [])
+    if ('code' in parameters) return this.#object(parameters, [], mail.path)
     this.#decide(
       () => policy.mail(mail.path, parameters),
       (reply) => {
@@ -277,7 +277,7 @@ export class SmtpSession {
     if (content.trouble !== undefined || transaction === undefined || hello === undefined) {
       content.release()
       const reply = replies[content.trouble ?? 'outOfOrder']
-      this.#parts.policy.refused?.(reply, transaction?.recipients ?? [])
+      this.#parts.policy.refused?.(reply, transaction?.recipients ?? [], transaction?.from)
       return this.#say(reply)
     }
     const { from, parameters, recipients } = transaction
@@ -358,8 +358,8 @@ export class SmtpSession {
   }
 
   /** A reply to an error of the peer's, which is counted. Given recipients, it is about a mail, of which the policy hears nothing else. */
-  #object(reply: Reply, recipients?: readonly string[]): void {
-    if (recipients !== undefined) this.#parts.policy.refused?.(reply, recipients)
+  #object(reply: Reply, recipients?: readonly string[], from = this.#standing.transaction?.from): void {
+    if (recipients !== undefined) this.#parts.policy.refused?.(reply, recipients, from)
     this.#say(reply)
     this.#errors++
     if (this.#errors >= this.#parts.limits.errorsMax) this.#say(replies.tooManyErrors)

@@ -46,8 +46,8 @@ export interface Policy {
    * read from the network: copy what is kept longer than the answer takes.
    */
   message(content: Buffer, envelope: Envelope): Decision
-  /** Told of a mail that the engine itself has refused, whole or for these recipients; before the login, too. */
-  refused?(reply: Reply, recipients: readonly string[]): void
+  /** Told of a mail that the engine itself has refused, whole or for these recipients, with its sender where that could be read; before the login, too. */
+  refused?(reply: Reply, recipients: readonly string[], from: string | undefined): void
   /** The connection is gone. */
   ended?(): void
 }

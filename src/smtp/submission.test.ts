@@ -31,6 +31,8 @@ const refused: string[] = []
 const noted: string[] = []
 /** By whom, and in which words. */
 const told: string[] = []
+/** Of whose mail, and what of it was wrong. */
+const senders: string[] = []
 const log: Log = {
   ...silentLog,
   refused: ({ code, client }) => void refused.push([code, client].filter(Boolean).join(' from ')),
@@ -46,12 +48,14 @@ beforeEach(async () => {
   refused.length = 0
   noted.length = 0
   told.length = 0
+  senders.length = 0
   const policies = submissionPolicies({
     doors: {
       ...makeSubmitters({ db: world.db, vault, log, publicUrl: 'http://localhost' }),
       acceptMail: () => Promise.resolve(refuse('service_unavailable', 'Nothing is sent here.')),
-      noteRefused: ({ code, recipientDomain, error, callerId }) => {
+      noteRefused: ({ code, sender, field, recipientDomain, error, callerId }) => {
         noted.push(`${code} ${recipientDomain ?? ''}`.trim())
+        senders.push(`${sender} ${field ?? ''}`.trim())
         told.push(`${callerId} ${error}`)
       },
     },
@@ -299,7 +303,31 @@ test('what the protocol refuses stands in the record of refused submissions, too
   const expected = ['payload_too_large', 'invalid_request', 'invalid_request', 'invalid_request utf8.example']
   expected.push('invalid_request b.example', 'invalid_request b.example', 'payload_too_large')
   expect(noted).toEqual(expected)
+  expect(senders).toEqual(Array.from({ length: expected.length }, () => mailbox?.address))
   expect(refused).toEqual(expected.map((line) => line.split(' ')[0]))
+})
+
+test('the record says which sender was refused: of the envelope, or that of the mail', async () => {
+  const client = await dial(await started())
+  const [mailbox] = await world.db.run<{ address: string }>(
+    `select m.address from mailboxes m join smtp_credentials c using (workspace_id) where c.username = $1`,
+    [login.username],
+  )
+  const own = mailbox?.address ?? ''
+  await client.auth(login)
+  for (const from of ['', 'www-data@web01', 'Visitor@example.org'])
+    expect(await client.say(`MAIL FROM:<${from}>`)).toMatch(/^550 5\.7\.1 mailbox_not_active/)
+  // What one mail was refused for is not told of the next.
+  expect(await client.say(`MAIL FROM:<${own}> SIZE=999999999`)).toMatch(/^552 /)
+  for (const header of ['From: Visitor@example.org', 'Subject: x']) {
+    for (const line of [`MAIL FROM:<${own}>`, 'RCPT TO:<a@b.example>', 'DATA']) await client.say(line)
+    expect(await client.say(`${header}\r\n\r\nx\r\n.`)).toMatch(/^550 5\.7\.1 /)
+  }
+  const envelope = ['<>', 'www-data@web01', 'Visitor@example.org'].map((from) => `${from} MAIL FROM`)
+  expect(senders).toEqual([...envelope, own, 'Visitor@example.org From', own])
+  expect(told.at(-1)).toBe(
+    `${login.id} The mail has no From; give it one, with the address of a mailbox of this workspace`,
+  )
 })
 
 test('a return path of ours is refused at its RCPT, as over REST; other recipients go on', async () => {

@@ -29,11 +29,16 @@ export interface SubmissionDoors {
     readonly workspaceId: WorkspaceId
     readonly source: 'smtp'
     readonly code: RefusalCode
+    readonly sender?: string
     readonly recipientDomain?: string
+    readonly field?: string
     readonly error: string
     readonly callerId: string
   }): void
 }
+
+/** What is kept of the mail that was refused: its sender where it is not that of the envelope, and which of the two was wrong. */
+type About = Partial<Record<'sender' | 'recipientDomain' | 'field', string>>
 
 export interface SubmissionTools {
   readonly doors: SubmissionDoors
@@ -79,6 +84,8 @@ class SubmissionPolicy implements Policy {
   #username = ''
   #submitter: Submitter | undefined
   #credential: string | undefined
+  /** What MAIL FROM said last. */
+  #from: string | undefined
   #over = false
 
   constructor(tools: SubmissionTools, perCredential: Map<string, number>, address: string) {
@@ -111,13 +118,14 @@ class SubmissionPolicy implements Policy {
   }
 
   async mail(from: string): Promise<Reply> {
+    this.#from = from
     const objection = await this.#objection()
     if (objection !== undefined) return objection
     const submitter = this.#known()
     const sender = parseAddress(from)
-    if (sender === undefined) return this.#refuse(notOurs)
+    if (sender === undefined) return this.#refuse(notOurs, { field: 'MAIL FROM' })
     const mailbox = await this.#tools.doors.mailboxOf(submitter.workspaceId, sender)
-    return mailbox === undefined ? this.#refuse(notOurs) : replies.senderOk
+    return mailbox === undefined ? this.#refuse(notOurs, { field: 'MAIL FROM' }) : replies.senderOk
   }
 
   async rcpt(text: string): Promise<Reply> {
@@ -128,9 +136,9 @@ class SubmissionPolicy implements Policy {
       return reply
     }
     const objection = whyNoRecipient(recipient)
-    if (objection !== undefined) return this.#refuse(objection, recipient.domain)
+    if (objection !== undefined) return this.#refuse(objection, { recipientDomain: recipient.domain })
     if (await this.#tools.doors.isSuppressed(this.#known().workspaceId, recipient))
-      return this.#refuse(suppressed, recipient.domain)
+      return this.#refuse(suppressed, { recipientDomain: recipient.domain })
     return replies.recipientOk
   }
 
@@ -141,10 +149,10 @@ class SubmissionPolicy implements Policy {
     if (objection !== undefined) return objection
     const { workspaceId, credentialId } = this.#known()
     const recipients = differentOf(envelope.recipients)
-    const domain = recipients.length === 1 ? recipients[0]?.domain : undefined
+    const about: About = recipients.length === 1 && recipients[0] ? { recipientDomain: recipients[0].domain } : {}
     const mail = readSubmittedMail(bytes, envelope.smtputf8, Date.now())
     if (isMailMistake(mail)) {
-      this.#note(mistakes[mail.mistake].counts, mail.words, domain)
+      this.#note(mistakes[mail.mistake].counts, mail.words, about)
       return replyToMistake(mail)
     }
     const { doors } = this.#tools
@@ -152,7 +160,8 @@ class SubmissionPolicy implements Policy {
       doors.mailboxOf(workspaceId, mail.from),
       envelope.from === mail.from.text ? 'the same' : doors.mailboxOf(workspaceId, addressOf(envelope.from)),
     ])
-    if (mailboxId === undefined || sender === undefined) return this.#refuse(notOurs, domain)
+    if (mailboxId === undefined) return this.#refuse(notOurs, { ...about, sender: mail.from.text, field: 'From' })
+    if (sender === undefined) return this.#refuse(notOurs, { ...about, field: 'MAIL FROM' })
     const idempotency = await idempotencyOf(mail, bytes, envelope, credentialId)
     const answer = await this.#tools.doors.acceptMail({
       workspaceId,
@@ -170,7 +179,7 @@ class SubmissionPolicy implements Policy {
       // The last statement may take its time too, and its outcome may have to be looked up.
       until: began + limits.submissionAnswerMs - 3 * limits.databaseAnswerMs,
     })
-    if (isRefusal(answer)) return this.#refuse(answer, domain)
+    if (isRefusal(answer)) return this.#refuse(answer, about)
     const ms = Math.round((performance.now() - began) * 10) / 10
     for (const messageId of answer.ids)
       this.#tools.log.accepted({ source: 'smtp', workspaceId, credentialId, messageId, ms, replayed: answer.replayed })
@@ -178,10 +187,12 @@ class SubmissionPolicy implements Policy {
   }
 
   /** Where nobody has logged in, nobody could be told; 4yz is our own trouble. */
-  refused({ code, text }: Reply, recipients: readonly string[]): void {
+  refused({ code, text }: Reply, recipients: readonly string[], from: string | undefined): void {
     if (this.#submitter === undefined || code < 500) return
-    const domain = recipients.length === 1 ? parseAddress(recipients[0] ?? '')?.domain : undefined
-    this.#note(code === 552 ? 'payload_too_large' : 'invalid_request', text, domain)
+    this.#from = from
+    const recipient = recipients.length === 1 ? parseAddress(recipients[0] ?? '') : undefined
+    const counts = code === 552 ? 'payload_too_large' : 'invalid_request'
+    this.#note(counts, text, recipient === undefined ? {} : { recipientDomain: recipient.domain })
   }
 
   ended(): void {
@@ -207,13 +218,13 @@ class SubmissionPolicy implements Policy {
     return this.#submitter
   }
 
-  #refuse(refusal: Refusal, recipientDomain?: string): Reply {
-    this.#note(refusal.code, wordsOf(refusal), recipientDomain)
+  #refuse(refusal: Refusal, about?: About): Reply {
+    this.#note(refusal.code, wordsOf(refusal), about)
     return replyTo(refusal)
   }
 
   /** Our own trouble is no refusal. */
-  #note(code: RefusalCode, error: string, recipientDomain?: string): void {
+  #note(code: RefusalCode, error: string, about: About = {}): void {
     const { workspaceId, credentialId } = this.#known()
     this.#tools.log.refused({ source: 'smtp', code, workspaceId, credentialId })
     if (code === 'service_unavailable' || code === 'scanner_unavailable') return
@@ -223,7 +234,8 @@ class SubmissionPolicy implements Policy {
       code,
       error,
       callerId: credentialId,
-      ...(recipientDomain !== undefined && { recipientDomain }),
+      ...(this.#from !== undefined && { sender: this.#from === '' ? '<>' : this.#from }),
+      ...about,
     })
   }
 }

@@ -60,6 +60,7 @@ test('a database that a newer release has migrated is refused in one sentence wi
 })
 
 const columnsOf0049 = 'drop column field, drop column error, drop column caller_id, drop column request_id'
+const columnOf0058 = 'drop column sender'
 const undo0051 = 'alter table workspaces drop column removing_since; drop table removed_workspaces'
 
 test('a migration that needs a table which a backup reads holds up nobody behind it, and is made when that is over', async () => {
@@ -69,7 +70,7 @@ test('a migration that needs a table which a backup reads holds up nobody behind
   await world.db.run('drop function arm_4, arm_5')
   await world.db.run('drop index usage_newest')
   await world.db.run('alter table delivering_nodes drop column thousand')
-  await world.db.run(`alter table refused_submissions ${columnsOf0049}`)
+  await world.db.run(`alter table refused_submissions ${columnsOf0049}, ${columnOf0058}`)
   await world.db.run(undo0051)
   await world.db.run('create index idempotency_keys_age on idempotency_keys using brin (created_at)')
   const [backup, sender] = [await world.session(), await world.session()]
@@ -97,7 +98,7 @@ test('a migration that never gets its table gives up with the reason, and has ch
   await world.db.run('drop function arm_4, arm_5')
   await world.db.run('drop index usage_newest')
   await world.db.run('alter table delivering_nodes drop column thousand')
-  await world.db.run(`alter table refused_submissions ${columnsOf0049}`)
+  await world.db.run(`alter table refused_submissions ${columnsOf0049}, ${columnOf0058}`)
   await world.db.run(undo0051)
   await world.db.run('create index idempotency_keys_age on idempotency_keys using brin (created_at)')
   const backup = await world.session()

@@ -59,11 +59,28 @@ test('what the sender was told is kept, with the login and the request: bounded,
   expect(row?.error?.length).toBeLessThanOrEqual(limits.refusalErrorCharactersMax)
 })
 
+test('the sender of a mail is kept as it was written, no longer than an address may be, for its own workspace', async () => {
+  const [one, other] = [await world.sender(), await world.sender()]
+  const book = makeRefusalBook(world.db, silentLog)
+  for (const sender of ['www-data@web01', `\u{1f600}\u0007${'x'.repeat(250)}\u{1f600}@b.example`])
+    book.note({ workspaceId: one.workspaceId, source: 'smtp', code: 'mailbox_not_active', sender })
+  await book.quiet()
+  const kept = async (workspace: WorkspaceId) =>
+    (await searchRefusals(world.db, workspace, { source: 'smtp' }, { most: 9 })).rows
+      .map(({ sender }) => sender)
+      .toSorted()
+  expect(await kept(one.workspaceId)).toEqual(['www-data@web01', `\u{1f600} ${'x'.repeat(250)}\ufffd`])
+  expect(await kept(other.workspaceId)).toEqual([])
+})
+
 test.each([
   ['to ann@example.org: no', 'to (address): no'],
   ['"ann smith"@example.org is none', '(address) is none'],
   ['<ann@example.org> and <bob@[192.0.2.1]>', '<(address)> and <(address)>'],
-  ['the @ of it', 'the (address) of it'],
+  ['the @ of it', 'the @ of it'],
+  ['write <local@domain>, of 254 octets at most', 'write <local@domain>, of 254 octets at most'],
+  ['a name with "@", ",", "(" or "<" in it', 'a name with "@", ",", "(" or "<" in it'],
+  ['exactly one such as ada@example.com, not ada@example.org', 'exactly one such as ada@example.com, not (address)'],
   ['nothing to hide', 'nothing to hide'],
 ])('%s is kept as %s', (told, kept) => expect(withoutAddresses(told, 250)).toBe(kept))
 

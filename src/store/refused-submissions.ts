@@ -1,5 +1,5 @@
-// What was refused and never became a message (decisions H): code, time, source, the recipient's domain, and what its sender was told, without
-// addresses. Written behind the answers, in batches; where the database is slower than the refusals, or one workspace has very many, they are counted and not kept: nobody waits for this
+// What was refused and never became a message (decisions H): code, time, source, the sender over SMTP, the recipient's domain, and what its sender was told,
+// without addresses. Written behind the answers, in batches; where the database is slower than the refusals, or one workspace has very many, they are counted and not kept: nobody waits for this
 // record. Kept 30 days.
 import { randomUUIDv7 } from 'node:crypto'
 import type { Log } from '../base/log.ts'
@@ -14,6 +14,8 @@ export interface RefusedSubmission {
   readonly workspaceId: WorkspaceId
   readonly source: 'rest' | 'smtp'
   readonly code: RefusalCode
+  /** As MAIL FROM or From named it: mostly no mailbox, and the first thing that is asked. Not over HTTP, where a mailbox has an id. */
+  readonly sender?: string
   /** Left out where it is not known. */
   readonly recipientDomain?: string
   /** What was wrong, and the sentence about it. */
@@ -29,6 +31,7 @@ export interface RefusalRow {
   readonly at: Date
   readonly source: 'rest' | 'smtp'
   readonly code: RefusalCode
+  readonly sender: string | null
   readonly recipientDomain: string | null
   readonly field: string | null
   readonly error: string | null
@@ -46,14 +49,14 @@ export interface RefusalFilter {
 // Not of a workspace that is being removed, or gone: a session may outlive it.
 const insert = sql(
   'note-refusals',
-  `insert into refused_submissions (workspace_id, id, source, code, recipient_domain, field, error, caller_id, request_id)
-   select r.w, ${dated('r.id')}, r.source, r.code, r.domain, r.field, r.error, r.caller, r.request
+  `insert into refused_submissions (workspace_id, id, source, code, sender, recipient_domain, field, error, caller_id, request_id)
+   select r.w, ${dated('r.id')}, r.source, r.code, r.sender, r.domain, r.field, r.error, r.caller, r.request
      from json_to_recordset($1::text::json)
-       as r (w uuid, id uuid, source text, code text, domain text, field text, error text, caller uuid, request text)
+       as r (w uuid, id uuid, source text, code text, sender text, domain text, field text, error text, caller uuid, request text)
        cross join lateral (select from workspaces x where x.id = r.w and x.removing_since is null limit 1) stays`,
 )
 const columns =
-  'r.id, r.at, r.source, r.code, r.recipient_domain "recipientDomain", r.field, r.error, r.caller_id "callerId", r.request_id "requestId"'
+  'r.id, r.at, r.source, r.code, r.sender, r.recipient_domain "recipientDomain", r.field, r.error, r.caller_id "callerId", r.request_id "requestId"'
 const latest = sql(
   'latest-refusals',
   `select ${columns} from refused_submissions r where r.workspace_id = $1 and r.id < $2 and r.id >= $3 order by r.id desc limit $4`,
@@ -67,7 +70,7 @@ const searched = sql(
      select ${columns} from walk r where r.code = coalesce($6, r.code) and r.source = coalesce($7, r.source) order by r.id desc limit $5)
    select * from found
    union all
-   (select w.id, null, null, null, null, null, null, null, null from walk w where (select count(*) from walk) = $4 order by w.id limit 1)`,
+   (select w.id, null, null, null, null, null, null, null, null, null from walk w where (select count(*) from walk) = $4 order by w.id limit 1)`,
 )
 const prune = sql(
   'prune-refusals',
@@ -100,11 +103,12 @@ export function makeRefusalBook(db: Db, log: Log, now = () => performance.now())
   }
   const write = async (rows: readonly RefusedSubmission[]): Promise<readonly undefined[]> => {
     const json = rows.map(
-      ({ workspaceId: w, source, code, recipientDomain: domain, field, error, callerId, requestId }) => ({
+      ({ workspaceId: w, source, code, sender, recipientDomain: domain, field, error, callerId, requestId }) => ({
         w,
         id: randomUUIDv7(),
         source,
         code,
+        sender,
         domain,
         field,
         error,
@@ -140,24 +144,35 @@ export function makeRefusalBook(db: Db, log: Log, now = () => performance.now())
   }
 }
 
-/** As it may be kept: what a caller's own words have made long, and addresses in it, are left out. */
-function fitted({ field, error, ...refused }: RefusedSubmission): RefusedSubmission {
+/** As it may be kept: what a caller's own words have made long, and addresses in them, are left out. */
+function fitted({ sender, field, error, ...refused }: RefusedSubmission): RefusedSubmission {
   return {
     ...refused,
+    ...(sender !== undefined && { sender: readable(sender.slice(0, limits.addressOctetsMax)) }),
     ...(field !== undefined && { field: withoutAddresses(field, limits.refusalFieldCharactersMax) }),
     ...(error !== undefined && { error: withoutAddresses(error, limits.refusalErrorCharactersMax) }),
   }
 }
 
-/** Cut between words first: the beginning of an address would not look like one. Nor may PostgreSQL refuse what a cut leaves of a character. */
+/** What PostgreSQL and a terminal take: a cut may have left half a character. */
+const readable = (text: string): string => text.toWellFormed().replaceAll(/\p{Cc}/gu, ' ')
+
+/** What our own sentences say an address is like; nobody has one of these. */
+const examples = new Set(['@', 'local@domain', 'ada@example.com'])
+
+/** Cut between words first: the beginning of an address would not look like one. */
 export function withoutAddresses(text: string, charactersMax: number): string {
   const cut = text.length <= charactersMax ? text : text.slice(0, charactersMax).replace(/\S*$/, '…')
-  const readable = cut.toWellFormed().replaceAll(/\p{Cc}/gu, ' ')
-  if (!readable.includes('@')) return readable
-  return readable
+  const clean = readable(cut)
+  if (!clean.includes('@')) return clean
+  return clean
     .replaceAll(/"[^"]*"@/g, '@')
     .split(' ')
-    .map((word) => (word.includes('@') ? word.replace(/[^\s<>()",;:]*@[^\s<>()",;:]*/g, '(address)') : word))
+    .map((word) =>
+      word.includes('@')
+        ? word.replace(/[^\s<>()",;:]*@[^\s<>()",;:]*/g, (each) => (examples.has(each) ? each : '(address)'))
+        : word,
+    )
     .join(' ')
 }
 

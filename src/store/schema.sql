@@ -412,6 +412,7 @@ create table refused_submissions (
   error text,
   caller_id uuid,
   request_id text,
+  sender text,
   constraint refused_submissions_pkey PRIMARY KEY (workspace_id, id),
   constraint refused_submissions_workspace_id_fkey FOREIGN KEY (workspace_id) REFERENCES workspaces(id),
   constraint refused_submissions_source_check CHECK ((source = ANY (ARRAY['rest'::text, 'smtp'::text])))

@@ -13,6 +13,7 @@ export interface Refused {
   readonly at: Date
   readonly source: 'rest' | 'smtp'
   readonly code: string
+  readonly sender?: string
   readonly recipientDomain?: string
   readonly field?: string
   readonly error?: string
@@ -57,12 +58,24 @@ function checkTimes({ from, to }: RefusalFilter): void {
     throw new Mistake('"from" must be before "to".', { field: 'from' })
 }
 
-function shown({ id, at, source, code, recipientDomain, field, error, callerId, requestId }: RefusalRow): Refused {
+function shown({
+  id,
+  at,
+  source,
+  code,
+  sender,
+  recipientDomain,
+  field,
+  error,
+  callerId,
+  requestId,
+}: RefusalRow): Refused {
   return {
     id,
     at,
     source,
     code,
+    ...(sender !== null && { sender }),
     ...(recipientDomain !== null && { recipientDomain }),
     ...(field !== null && { field }),
     ...(error !== null && { error }),

@@ -112,7 +112,7 @@ test('a key says when it ends, and one whose time is over says so', async () => 
   expect(await look('keys')).toEqual([])
 })
 
-test('a refusal names the key or login that it was, as the page of keys does', async () => {
+test('a refusal names its sender, and the key or login that it was, as the page of keys does', async () => {
   const { id: revoked, prefix } = await visit.posthorn.cli<{ id: string; prefix: string }>(
     'key',
     'create',
@@ -132,7 +132,8 @@ test('a refusal names the key or login that it was, as the page of keys does', a
   )
   const refused = (source: string, caller: string) =>
     visit.posthorn.query(
-      `insert into refused_submissions (workspace_id, id, source, code, caller_id) values ($1, uuid_floor(now()), $2, 'invalid_request', $3)
+      `insert into refused_submissions (workspace_id, id, source, code, caller_id, sender)
+       values ($1, uuid_floor(now()), $2, 'invalid_request', $3, case $2 when 'smtp' then 'www-data@web01.internal.shop.example' end)
        on conflict do nothing`,
       [shop.id, source, caller],
     )
@@ -142,6 +143,7 @@ test('a refusal names the key or login that it was, as the page of keys does', a
   await go('/refused')
   const row = (name: string) => page.getByRole('row').filter({ hasText: name })
   await row('wordpress').getByText(login.username).waitFor()
+  await row('wordpress').getByText('www-data@web01.internal.shop.example').waitFor()
   await row('old billing').getByText(`${prefix}…`).waitFor()
   await row('test').getByRole('link', { name: /^test/ }).waitFor()
   expect(await look('refused-callers')).toEqual([])

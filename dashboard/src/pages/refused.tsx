@@ -191,6 +191,11 @@ const columnsWith = (names: CallerNames): readonly Column<RefusedSubmission>[] =
       </span>
     ),
   },
+  {
+    head: 'From',
+    cell: ({ sender }) => (sender === undefined ? '–' : <span className="wrap-anywhere">{sender}</span>),
+    wideOnly: true,
+  },
   { head: 'To a recipient at', cell: ({ recipientDomain }) => recipientDomain ?? '–' },
   { head: 'Over', cell: ({ source }) => (source === 'smtp' ? 'SMTP' : 'HTTP'), wideOnly: true },
   {

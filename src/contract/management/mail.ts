@@ -139,6 +139,12 @@ export const RefusedSubmission = Type.Object(
     at: time('When.'),
     source: oneOf(['rest', 'smtp'], 'How it was submitted.'),
     code: Type.String({ description: 'Why: a code of the errors.' }),
+    sender: Type.Optional(
+      Type.String({
+        description:
+          'Over SMTP, whom it was to come from: MAIL FROM, as it was written, `<>` where that was empty; or the From of the mail where that was refused.',
+      }),
+    ),
     recipientDomain: Type.Optional(Type.String({ description: "The recipient's domain, where it was known." })),
     field: Type.Optional(Type.String({ description: 'The member, header or parameter that was wrong.' })),
     error: Type.Optional(

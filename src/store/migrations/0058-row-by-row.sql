@@ -58,3 +58,7 @@ begin
   union all
   select j.id, j.epoch, j.verdict, raised from asked j where j.verdict is not null;
 end $$;
+
+-- Which sender was refused over SMTP, as MAIL FROM or From named it: what support asks first, and the sentence of the refusal does not say. Null in what was
+-- written before, and by a node of the release before.
+alter table refused_submissions add column sender text;
