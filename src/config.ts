@@ -1138,6 +1138,10 @@ export const limits = {
   pageMax: 200,
   /** Messages that one page of a search without an index looks at; the cursor goes on from there. */
   messagesScannedMax: 10_000,
+  /** Of their subjects and metadata: what a database unpacks and compares in a tenth of a second, or several where it is busy. */
+  messagesScannedBytesMax: 5_000_000,
+  /** Of what is looked for in messages: a reply of another server, as somebody copied it. */
+  messageTextCharactersMax: 1_000,
   searchCharactersMax: 200,
   sendAgainGraceSeconds: 900,
   /** How long the content of a mail that is sent again may take on its way into the database. */

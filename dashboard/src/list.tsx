@@ -35,8 +35,8 @@ export function PagedTable<Item>({
   /** What the answer calls its rows, and the question where the page before ended: the log of webhooks has words of its own. */
   readonly member?: string
   readonly cursor?: string
-  /** Said while it looks further back, behind so many pages on which nothing was found. */
-  readonly looking?: (emptyPages: number) => ReactNode
+  /** Said while it looks further back, from this cursor on. */
+  readonly looking?: (cursor: string) => ReactNode
 }) {
   const interval = useIntervalOf(name)
   const pages = useInfiniteQuery({
@@ -68,7 +68,7 @@ export function PagedTable<Item>({
       <Button busy={pages.isFetchingNextPage} onClick={() => void pages.fetchNextPage()}>
         {isLooking ? 'Looking further back' : 'Show more'}
       </Button>
-      {isLooking && looking?.(pages.data.pages.filter((page) => page.items.length === 0).length)}
+      {isLooking && looking?.(pages.data.pages.at(-1)?.next ?? '')}
     </div>
   )
   if (items.length === 0)

@@ -8,6 +8,7 @@ import * as contract from './message.ts'
 import { openapiJson } from './openapi.ts'
 import { scopes } from './operation.ts'
 import { operations } from './operations.ts'
+import { mail } from './management/mail.ts'
 
 interface Document {
   readonly openapi: string
@@ -112,5 +113,6 @@ test('the contract, which imports nothing of ours, says the same as our words an
     filename: { maxLength: limits.filenameBytesMax },
     contentType: { maxLength: limits.contentTypeCharactersMax },
   })
+  expect(mail.listMessages.query?.properties).toMatchObject({ text: { maxLength: limits.messageTextCharactersMax } })
   expect(operations.send.parameters[0].schema).toMatchObject({ maxLength: limits.idempotencyKeyCharactersMax })
 })

@@ -146,6 +146,7 @@ describe('messages', () => {
       ['words: no name', { text: 'customer' }, []],
       ['words: their id, in any case', { text: '4xyz' }, [2]],
       ['words: their whole reply', { text: '250 2.0.0 Ok: queued as 4XyZ' }, [2]],
+      ['words: a reply that is long', { text: `250 2.0.0 ${'we took it, '.repeat(75)}queued as 4XyZ` }, [2]],
       ['words: no part of their id', { text: '4xy' }, []],
       ['with a state', { metadataValue: 'ORD-4711', status: 'sent' }, []],
       ['with a recipient', { metadataValue: 'ORD-4711', recipient: 'ann@example.org' }, [1, 0]],
@@ -187,6 +188,32 @@ describe('messages', () => {
     const second = (await browser.ask('GET', `/messages?text=needle&cursor=${first.next}`)).json<Listed>()
     expect(second.items).toEqual([expect.objectContaining({ subject: 'needle' })])
     expect(second.next).toBeUndefined()
+  })
+
+  test('of metadata that are as large as they may be it looks at fewer, and finds on the way what lies behind them', async () => {
+    const place = await office.sender()
+    const values = Array.from({ length: limits.metadataPairsMax }, () => 'x'.repeat(limits.metadataValueCharactersMax))
+    const large = Object.fromEntries(values.entries())
+    const many = Math.ceil(
+      (2.5 * limits.messagesScannedBytesMax) / (limits.metadataPairsMax * limits.metadataValueCharactersMax),
+    )
+    await office.world.db.run(
+      `insert into messages (workspace_id, id, mailbox_id, source, status, sequence, sender, recipient, recipient_key, subject, metadata, accepted_by, created_at)
+       select $1, (substr(uuid_floor(now())::text, 1, 24) || lpad(to_hex(i), 12, '0'))::uuid, $2, 'rest', 'queued', 1, 'a@b.co', 'c@d.co', 'c@d.co', 'x',
+              case i when 1 then $4 else $5 end::json, 'node', now() from generate_series(1, $3::integer) i`,
+      [place.workspaceId, place.mailboxId, many, JSON.stringify({ ...large, 9: 'needle' }), JSON.stringify(large)],
+    )
+    const browser = await office.signedIn('viewer', place.workspaceId)
+    for (const asked of ['text=Needle', 'metadataValue=needle', 'recipient=c@d.co&text=needle']) {
+      const pages: Listed[] = []
+      do {
+        const cursor = pages.at(-1)?.next
+        pages.push((await browser.ask('GET', `/messages?${asked}${cursor ? `&cursor=${cursor}` : ''}`)).json<Listed>())
+      } while (pages.at(-1)?.next !== undefined)
+      expect(pages.map(({ items }) => items.length)).toEqual([0, 0, 1])
+    }
+    // Nobody's words are read where something else does not fit.
+    expect((await browser.ask('GET', '/messages?text=needle&status=sent')).json()).toEqual({ items: [] })
   })
 
   test('a timeline tells everything about one', async () => {

@@ -138,8 +138,8 @@ function MailboxChoice({ chosen, choose }: { readonly chosen: string; readonly c
   )
 }
 
-/** What one page of a search without an index looks at (decision 0027). */
-const lookedAt = 10_000
+/** Up to where was looked: the cursor is a message's id, and ids of ours count time (version 7). */
+const acceptedAt = (id: string): Date => new Date(Number.parseInt(id.replaceAll('-', '').slice(0, 12), 16))
 
 export function Messages() {
   // What the route has not validated comes through as it is.
@@ -237,10 +237,9 @@ export function Messages() {
             columns={messageColumns}
             keyOf={({ id }) => id}
             refreshMs={4_000}
-            looking={(emptyPages) => (
+            looking={(cursor) => (
               <p className="text-center text-sm text-soft">
-                Not among {(emptyPages * lookedAt).toLocaleString()} messages so far. With an address or days it is
-                quicker.
+                Nothing so far, back to {exactly(acceptedAt(cursor))}. With an address or days it is quicker.
               </p>
             )}
             empty={

@@ -170,7 +170,7 @@ export const mail = {
     description: [
       'Newest first, in pages whose speed does not depend on how deep they are.',
       '',
-      'Without filters, between two times and for one `recipient` the list is read along an index. Each page of the other filters looks at up to 10,000 messages; it may then hold fewer items than asked for, or none, and `next` goes on behind them. Together with `recipient`, or with `from` and `to`, they look at what these leave: that is the quick way to something old.',
+      'Without filters, between two times and for one `recipient` the list is read along an index. Each page of the other filters looks at up to 10,000 messages, of large metadata at fewer; it may then hold fewer items than asked for, or none, and `next` goes on behind them. Together with `recipient`, or with `from` and `to`, they look at what these leave: that is the quick way to something old.',
     ].join('\n'),
     scope: 'mail.read',
     query: closed({
@@ -181,7 +181,7 @@ export const mail = {
       text: Type.Optional(
         Type.String({
           minLength: 1,
-          maxLength: 200,
+          maxLength: 1000,
           description:
             'Part of the subject or the recipient; or the whole of a value of the metadata, or of the id that the receiving server gave (also its reply, as somebody copied it); in any case.',
         }),

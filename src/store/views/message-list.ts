@@ -1,6 +1,6 @@
 // Pages of a workspace's messages, newest first, at any depth alike: the cursor is an id, and the walk goes along (workspace_id, id), or
 // along (workspace_id, recipient_key, id) where one recipient is asked for. What has no index (state, mailbox, words) is looked for among a
-// bounded number of messages per page; the cursor then says how far it came.
+// bounded number of messages and bytes per page; the cursor then says how far it came.
 import { deliveryStatusOf } from '../../domain/delivery-status.ts'
 import type {
   DeliveryStatus,
@@ -71,32 +71,45 @@ const columns =
  * A walk that only one index can serve, from the newest on: `m.workspace_id = $1 ... order by m.id` is also served by the index on ids alone, through the
  * mail of all others, and the planner takes that where one workspace has sent nearly all of a month. The ids once more, for the partitions.
  */
-const walk = `(m.workspace_id, m.id) < ($1, $2) and (m.workspace_id, m.id) >= ($1, $3) and m.id < $2 and m.id >= $3
-  order by m.workspace_id desc, m.id desc`
-const walkOfRecipient = `m.workspace_id = $1 and (m.recipient_key, m.id) < ($16, $2) and (m.recipient_key, m.id) >= ($16, $3) and m.id < $2 and m.id >= $3
-  order by m.recipient_key desc, m.id desc`
+const walk = (before: string) =>
+  `(m.workspace_id, m.id) < ($1, ${before}) and (m.workspace_id, m.id) >= ($1, $3) and m.id < ${before} and m.id >= $3
+   order by m.workspace_id desc, m.id desc`
+const walkOfRecipient = (before: string) =>
+  `m.workspace_id = $1 and (m.recipient_key, m.id) < ($17, ${before}) and (m.recipient_key, m.id) >= ($17, $3) and m.id < ${before} and m.id >= $3
+   order by m.recipient_key desc, m.id desc`
 
-const all = sql('page-messages', `select ${columns} from messages m where ${walk} limit $4`)
+const all = sql('page-messages', `select ${columns} from messages m where ${walk('$2')} limit $4`)
 
-/** Walks at most $4 messages; the row without a recipient says where the walk ended. */
-const walked = (name: string, along: string) =>
+/**
+ * Walks at most $4 messages, and no further than where $6 bytes of subjects and metadata were read: of metadata that are as large as they may be there
+ * would be some hundred megabytes. In steps of 100, so that it can end where enough was read or found; the row without a recipient says where the walk
+ * ended. Words are looked for only where all else fits. `offset 0`: metadata are unpacked once, not once for each condition.
+ */
+const walked = (name: string, along: (before: string) => string) =>
   sql(
     name,
-    `with walk as materialized (
-       select m.* from messages m where ${along} limit $4),
-     found as (
-       select ${columns} from walk m
-        where m.status = coalesce($6, m.status) and m.delivery_rank = any (coalesce($7::smallint[], array[m.delivery_rank]))
-          and m.mailbox_id = coalesce($8::uuid, m.mailbox_id)
-          and ($9::text is null or position($9 in lower(m.subject)) > 0 or position($9 in lower(m.recipient)) > 0
-               or lower(m.provider_message_id) = any ($10::text[]) or position($11 in lower(m.metadata::text)) > 0)
-          and ($12::text is null or m.provider_message_id = $12)
-          and ($13::text is null or position($13 in m.metadata::text) > 0 and ($14::text is null or m.metadata ->> $14 = $15))
-        order by m.id desc limit $5)
-     select * from found
+    `with recursive walk (id, looked, bytes, found, hits) as (
+       select $2::uuid, 0::bigint, 0::bigint, 0, null::uuid[]
+       union all
+       select step.id, w.looked + step.looked, w.bytes + step.bytes, w.found + coalesce(cardinality(step.hits), 0), step.hits
+         from walk w cross join lateral (
+           select (array_agg(m.id order by m.id))[1] id, count(*) looked, coalesce(sum(octet_length(m.subject) + octet_length(said.metadata)), 0)::bigint bytes,
+                  array_agg(m.id) filter (where m.fits
+                    and ($10::text is null or position($10 in lower(m.subject)) > 0 or position($10 in lower(m.recipient)) > 0
+                         or lower(m.provider_message_id) = any ($11::text[]) or position($12 in lower(said.metadata)) > 0)
+                    and ($14::text is null or position($14 in said.metadata) > 0 and ($15::text is null or m.metadata ->> $15 = $16))) hits
+             from (
+               select m.id, m.subject, m.recipient, m.provider_message_id, m.metadata,
+                      m.status = coalesce($7, m.status) and m.delivery_rank = any (coalesce($8::smallint[], array[m.delivery_rank]))
+                        and m.mailbox_id = coalesce($9::uuid, m.mailbox_id) and ($13::text is null or m.provider_message_id = $13) fits
+                 from messages m where ${along('w.id')} limit 100) m
+             cross join lateral (
+               select case when m.fits and ($10::text is not null or $14::text is not null) then coalesce(m.metadata::text, '') end metadata offset 0) said) step
+        where w.looked < $4 and w.bytes < $6 and w.found < $5 and step.looked > 0)
+     (select ${columns} from walk w cross join lateral unnest(w.hits) hit
+        cross join lateral (select * from messages x where x.workspace_id = $1 and x.id = hit limit 1) m order by m.id desc limit $5)
      union all
-     (select w.id, null, null, 0, null, null, null, null, null, null, null from walk w
-       where (select count(*) from walk) = $4 order by w.id limit 1)`,
+     (select w.id, null, null, 0, null, null, null, null, null, null, null from walk w where w.looked >= $4 or w.bytes >= $6 limit 1)`,
   )
 const searched = walked('search-messages', walk)
 const searchedOfRecipient = walked('search-messages-of-recipient', walkOfRecipient)
@@ -122,7 +135,8 @@ export async function pageMessages(
   }
   const words = text?.toLowerCase()
   const ids = [text, copiedId].flatMap((id) => id?.toLowerCase() ?? [])
-  const bounds = [workspace, before, since, limits.messagesScannedMax, most + 1]
+  const { messagesScannedMax, messagesScannedBytesMax } = limits
+  const bounds = [workspace, before, since, messagesScannedMax, most + 1, messagesScannedBytesMax]
   const inText = words === undefined ? null : valueInJson(words)
   const inMetadata = metadata === undefined ? null : valueInJson(metadata.value)
   const wanted = [
