@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { escapeLiteral } from 'pg'
 import { limits } from '../config.ts'
-import { pageAudit } from './audit.ts'
+import { pageAudit, pageInstallationAudit } from './audit.ts'
 import { claimDue, firstSpace } from './claim.ts'
 import { makeAdmitter } from './admit.ts'
 import { openDatabase, type Db, type Statement } from './database.ts'
@@ -12,6 +12,7 @@ import { makeRecorder, reap, type Armable } from './outbound.ts'
 import { listMailboxRows } from './senders.ts'
 import { storeWorld, type Sender, type StoreWorld } from './store.test-kit.ts'
 import { readWebhookQueueFacts } from './queue-facts.ts'
+import { pageSandbox } from './sandbox.ts'
 import { readRefusalFacts } from './refusal-facts.ts'
 import { searchSuppressions } from './suppressions.ts'
 import { makeFold } from './usage.ts'
@@ -333,9 +334,36 @@ test('messages of a workspace with few, in months in which another has sent near
   const recipientKey = 'c@d.example'
   for (const filter of [{}, { status: 'queued' }, { recipientKey }, { recipientKey, text: 'x' }] as const) {
     const page = (db: Db) => pageMessages(db, few.workspaceId, filter, { most: 50 })
-    expect(await pagesOf(page)).toBeLessThan(100)
+    expect(await pagesOf(page), JSON.stringify(filter)).toBeLessThan(200)
     expect((await page(world.db)).messages).toHaveLength(20)
   }
+})
+
+test('the audit log and the sandbox of a workspace with little, beside one with very much', async () => {
+  const few = await world.sender()
+  const row = (many: number) => `generate_series(1, ${many}) n`
+  const id = `uuid_floor(app_now() - n * interval '1 second')`
+  await world.db.run('truncate audit_log, sandbox_mail')
+  await world.db.run(
+    `insert into audit_log (id, workspace_id, actor, action) select ${id}, $1, 'x', 'x' from ${row(20_000)}`,
+    [sender.workspaceId],
+  )
+  await world.db.run(
+    `insert into sandbox_mail (id, received_at, envelope_from, recipient, content, workspace_id)
+     select ${id}, app_now(), 'a@b.example', 'c@d.example', 'x', $1 from ${row(10_000)}`,
+    [sender.workspaceId],
+  )
+  await world.db.run('vacuum analyze audit_log, sandbox_mail')
+  await world.db.run(
+    `insert into audit_log (id, workspace_id, actor, action) values (gen_random_uuid(), $1, 'x', 'own'), (gen_random_uuid(), null, 'x', 'all')`,
+    [few.workspaceId],
+  )
+  expect(await pagesOf((db) => pageAudit(db, few.workspaceId, undefined, 55))).toBeLessThan(50)
+  expect(await pagesOf((db) => pageInstallationAudit(db, undefined, 55))).toBeLessThan(50)
+  expect(await pageAudit(world.db, few.workspaceId, undefined, 55)).toMatchObject([{ action: 'own' }])
+  expect(await pageInstallationAudit(world.db, undefined, 55)).toMatchObject([{ action: 'all' }])
+  for (const filter of [{}, { text: 'x' }])
+    expect(await pagesOf((db) => pageSandbox(db, few.workspaceId, { most: 50 }, filter))).toBeLessThan(50)
 })
 
 test('why mail waits, of lanes with very many messages that were tried many times', async () => {
