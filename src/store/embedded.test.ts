@@ -133,6 +133,16 @@ describe('a life', () => {
     expect(await whileRunning(dataDir, (connection) => query(connection, 'select answer from kept'))).toEqual([42])
   })
 
+  test('the start tells the version that the server tells, and not the number of the package that brought it', async () => {
+    const told: object[] = []
+    const log = { ...silentLog, started: (facts: object) => void told.push(facts) }
+    const postgres = embeddedPostgres({ dataDir: installed(), purpose: 'serve', log, memoryBytes: 512 * 1024 * 1024 })
+    const { connection } = await postgres.start()
+    const [version] = await query(connection, `select current_setting('server_version')`)
+    await postgres.stop()
+    expect(told).toContainEqual(expect.objectContaining({ service: 'postgresql', version }))
+  })
+
   test('it is durable, UTF-8, sorts by the builtin provider, has checksums, and listens on no network', async () => {
     await whileRunning(installed(), async (connection) => {
       const names = ['fsync', 'synchronous_commit', 'full_page_writes', 'data_checksums', 'server_encoding', 'jit']
@@ -475,7 +485,7 @@ describe('what the operator is told', () => {
   test('a database of another PostgreSQL', async () => {
     const dataDir = installed()
     fs.writeFileSync(join(dataDir, 'postgresql', 'PG_VERSION'), '17\n')
-    expect(await trouble(dataDir)).toMatch(/was made by PostgreSQL 17, this Posthorn brings 18\./)
+    expect(await trouble(dataDir)).toMatch(/was made by PostgreSQL 17, this Posthorn brings 18\.\d+: make a backup/)
   })
 
   test.each(['"', '$HOME', '`id`', '\\'])('a folder whose name initdb would give to a shell: %s', async (odd) => {
