@@ -1,11 +1,13 @@
 // The first workspace is whole, or not there: its key is shown once, so half of one could never be made good.
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { freshDatabase, type FreshDatabase } from '../test/world/postgres.ts'
-import { aWorkspace, makeFirstWorkspace } from './first-workspace.ts'
+import { aWorkspace, makeFirstLogin, makeFirstWorkspace } from './first-workspace.ts'
 import { openDatabase, type Db } from './store/database.ts'
+import { readFirstSecrets } from './store/first-secrets.ts'
 import { openVault } from './store/mac-root.ts'
 import { welcome } from './welcome.ts'
 import { readSettings } from './config.ts'
+import { beginLoginAnew } from './workspace/workspace.ts'
 
 let database: FreshDatabase
 let db: Db
@@ -31,6 +33,26 @@ test('what fails on its way leaves nothing, and the next start makes it; of two 
   expect(made.filter((each) => each !== undefined)).toEqual([expect.objectContaining({ name: 'My workspace' })])
   expect(await workspaces()).toHaveLength(1)
   expect(await make()).toBeUndefined()
+})
+
+test('what the first start printed is told until it is good no more: the login with its first password, the key, the SMTP credential', async () => {
+  const vault = await openVault({ all: () => ['k'.repeat(32)] }, db)
+  const login = await makeFirstLogin(db, vault)
+  const [key, credential] = await Promise.all([
+    db.run<{ id: string }>(`select id from api_keys where name = 'first key'`),
+    db.run<{ id: string }>(`select id from smtp_credentials where name = 'first credential'`),
+  ])
+  const first = [
+    { kind: 'login', target: login?.email },
+    { kind: 'key', target: key[0]?.id },
+    { kind: 'credential', target: credential[0]?.id },
+  ]
+  expect(await readFirstSecrets(db)).toEqual(first)
+  await beginLoginAnew(db, 'operator:me', login?.email ?? '')
+  expect(await readFirstSecrets(db)).toEqual(first.slice(1))
+  await db.run('update api_keys set revoked_at = app_now()')
+  await db.run('update smtp_credentials set revoked_at = app_now()')
+  expect(await readFirstSecrets(db)).toEqual([])
 })
 
 test('the commands that a later start prints name a workspace that there is, in a form that a shell reads as one word', async () => {

@@ -3,6 +3,7 @@
 import type { Vault } from './base/secret.ts'
 import { parseAddress } from './mail/address.ts'
 import type { Db } from './store/database.ts'
+import { noteFirstLogin, noteFirstSecrets } from './store/first-secrets.ts'
 import {
   addDomain,
   addMailbox,
@@ -45,9 +46,10 @@ export async function makeFirstWorkspace(db: Db, vault: Vault, hostname: string)
       const { id, name } = await createWorkspace(tx, vault, firstName, 'unlimited')
       await addDomain({ db: tx, vault, hostname }, id, firstDomain, true)
       const mailbox = await addMailbox(tx, id, `hello@${firstDomain}`, 'Posthorn')
-      const { key } = await createKey(tx, id, { name: 'first key', scopes: ['mail.send', 'mail.status.read'] })
+      const key = await createKey(tx, id, { name: 'first key', scopes: ['mail.send', 'mail.status.read'] })
       const smtp = await createSmtpCredential(tx, vault, id, 'first credential')
-      return { name, mailboxId: mailbox.id, key, sender: mailbox.address, smtp }
+      await noteFirstSecrets(tx, { key: key.id, credential: smtp.id })
+      return { name, mailboxId: mailbox.id, key: key.key, sender: mailbox.address, smtp }
     })
   } catch (error) {
     if (await isMade()) return undefined // by another node, which starts at the same time
@@ -88,10 +90,14 @@ export async function aWorkspace(db: Db, vault: Vault): Promise<string> {
 export async function makeFirstLogin(db: Db, vault: Vault): Promise<FirstLogin | undefined> {
   if (await isAnybodyThere(db)) return undefined
   const workspace = await firstOf(db, vault)
-  const { email, password } = await createUser(db, 'posthorn', {
-    email: firstEmail,
-    operator: true,
-    ...(workspace !== undefined && { member: { workspace: workspace.id, role: 'owner' as const } }),
+  return db.transaction(async (tx) => {
+    const { id, email, password } = await createUser(tx, 'posthorn', {
+      email: firstEmail,
+      operator: true,
+      ...(workspace !== undefined && { member: { workspace: workspace.id, role: 'owner' as const } }),
+    })
+    if (password === undefined) return undefined
+    await noteFirstLogin(tx, id)
+    return { email, password }
   })
-  return password === undefined ? undefined : { email, password }
 }

@@ -4,6 +4,7 @@ import { causeOfStop } from '../domain/delivery-stop.ts'
 import type { Db } from '../store/database.ts'
 import { countDomains } from '../store/domain-checks.ts'
 import { awaitedNodes, readStops } from '../store/fence.ts'
+import { readFirstSecrets, type FirstSecret } from '../store/first-secrets.ts'
 import { readLastBackup } from '../store/last-backup.ts'
 import { readQueueFacts } from '../store/queue-facts.ts'
 import { readRefusalFacts } from '../store/refusal-facts.ts'
@@ -132,6 +133,23 @@ export async function checkBackup(db: Db, route: Route): Promise<Finding> {
 
 const ageOf = (seconds: number): string =>
   seconds < 2 * 86_400 ? `${Math.round(seconds / 3_600)} hours` : `${Math.floor(seconds / 86_400)} days`
+
+const secretsEnd = {
+  login: (email) => `the password of ${email} (posthorn user reset ${email})`,
+  key: (id) => `the API key (posthorn key revoke ${id})`,
+  credential: (id) => `the SMTP password (posthorn smtp-credential revoke ${id})`,
+} as const satisfies Record<FirstSecret['kind'], (target: string) => string>
+
+/** A start under systemd or in a container prints into a log that is kept. */
+export async function checkFirstSecrets(db: Db, route: Route): Promise<Finding> {
+  const secrets = await readFirstSecrets(db)
+  if (secrets.length === 0) return ok('Nothing that the first start printed is good any more.')
+  const said = `What the first start printed is still good: ${secrets.map(({ kind, target }) => secretsEnd[kind](target)).join(', ')}`
+  if (route.kind === 'sandbox') return skipped(`${said}. With the route sandbox that may be so.`)
+  return warn(
+    `${said}. Whoever reads the log of that start has it. Replace it (docs/production.md, What the first start printed).`,
+  )
+}
 
 /** The first start's own domain is one of those. */
 const byWhom = (many: number, vouched: number): string =>

@@ -1,5 +1,6 @@
 // The doctor on an installation that is well, and on one where everything is broken. The world outside is the tests' own.
 import { execFileSync } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer, type AddressInfo, type Server } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -13,9 +14,12 @@ import { makeVault, sealedAs } from '../base/secret.ts'
 import { limits, readSettings, type Settings } from '../config.ts'
 import { providerOf } from '../deliver/deliver.ts'
 import type { WorkspaceId } from '../domain/message.ts'
+import { insertKey, revokeKeyRow } from '../store/access.ts'
 import { setDrain } from '../store/fence.ts'
+import { noteFirstSecrets } from '../store/first-secrets.ts'
 import { noteBackup } from '../store/last-backup.ts'
 import { beginRemoval, carryOnRemoval } from '../store/removal.ts'
+import { insertCredential, revokeCredentialRow } from '../store/smtp-credentials.ts'
 import { storeWorld, type StoreWorld } from '../store/store.test-kit.ts'
 import { checkDatabase } from './database-checks.ts'
 import { checkNames, examine, type Check, type CheckName, type DoctorTools } from './doctor.ts'
@@ -117,6 +121,34 @@ test('a backup that is old, or was never made, is a warning where mail is really
     status: 'ok',
     detail: 'The last backup is 20 hours old, 12 MB.',
   })
+})
+
+test('what the first start printed into a log is a warning where mail is really sent, each with the command that ends it', async () => {
+  expect((await found()).first_secrets.status).toBe('ok')
+  const [key, credential] = [randomUUID(), randomUUID()]
+  const { workspaceId } = await world.sender()
+  await insertKey(world.db, workspaceId, {
+    id: key,
+    name: 'first key',
+    prefix: 'ph_',
+    secretHash: Buffer.from(key),
+    scopes: ['mail.send'],
+    expiresAt: null,
+  })
+  await insertCredential(world.db, workspaceId, {
+    id: credential,
+    name: 'first credential',
+    username: credential,
+    passwordHash: Buffer.from('x'),
+  })
+  await noteFirstSecrets(world.db, { key, credential })
+  const { status, detail } = (await found()).first_secrets
+  expect([status, detail]).toEqual(['warn', expect.stringContaining(`posthorn key revoke ${key}`)])
+  expect(detail).toContain(`posthorn smtp-credential revoke ${credential}`)
+  expect((await found({ settings: settings({ POSTHORN_ROUTE: 'sandbox' }) })).first_secrets.status).toBe('skipped')
+  await revokeKeyRow(world.db, workspaceId, key)
+  await revokeCredentialRow(world.db, workspaceId, credential)
+  expect((await found()).first_secrets.status).toBe('ok')
 })
 
 test('an installation that is well: nothing failed, nothing to warn of', async () => {
