@@ -82,7 +82,9 @@ test('what npm ci --omit=dev has filled is not filled again, with the tools of t
 })
 
 test('what must not get into an image, the installation key first, is named where Docker and podman both look', () => {
-  expect(read('.dockerignore').split('\n')).toEqual(expect.arrayContaining(['.git', '**/node_modules', 'data']))
+  expect(read('.dockerignore').split('\n')).toEqual(
+    expect.arrayContaining(['.git', '**/node_modules', 'data', '*.backup']),
+  )
   // podman would look there alone.
   expect(existsSync(join(root, '.containerignore'))).toBe(false)
 })
