@@ -137,10 +137,13 @@ test('limits towards a provider are set, listed and taken away', async () => {
   expect(await answer('destination', 'list')).toHaveLength(1)
   const wrong = await posthorn(['destination', 'set', 'google', '--connections', 'many'])
   expect([wrong.status, wrong.out]).toEqual([2, ''])
+  // Nothing given is wrong usage, and leaves no row of nothing.
+  expect(await posthorn(['destination', 'set', 'yahoo'])).toMatchObject({ status: 2 })
+  expect(await answer('destination', 'list')).toHaveLength(1)
   expect(await answer('destination', 'remove', 'google')).toEqual({ removed: 'google' })
   expect(await posthorn(['destination', 'remove', 'google'])).toMatchObject({
     status: 1,
-    err: 'posthorn: nothing is set for google\n',
+    err: 'posthorn: Nothing is set for google; `posthorn destination list` shows what is.\n',
   })
 })
 

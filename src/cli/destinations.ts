@@ -30,11 +30,14 @@ export function destinationCommands(program: Command, desk: Desk): void {
     .addOption(
       new Option('--warm-up <flag>', 'begin with a few messages a day, twice as many each day').choices(['on', 'off']),
     )
-    .action((name: string, { connections, messagesPerConnection, rate: perMinute, warmUp }: Given) =>
-      desk.with(async ({ db, actor }) => {
+    .action((name: string, wish: Given, command: Command) => {
+      if (Object.keys(wish).length === 0)
+        command.error('error: give --connections, --messages-per-connection, --rate or --warm-up')
+      const { connections, messagesPerConnection, rate: perMinute, warmUp } = wish
+      return desk.with(async ({ db, actor }) => {
         const known = await listDestinationLimits(db, limits.destinationLimitsMax)
         if (known.length === limits.destinationLimitsMax && !known.some((row) => row.name === name))
-          throw new Error(`there are ${known.length} destinations already: remove one first`)
+          throw new Error(`There are ${known.length} destinations already: remove one first.`)
         const changes = {
           ...(connections !== undefined && { connections }),
           ...(messagesPerConnection !== undefined && { messagesPerConnection }),
@@ -49,8 +52,8 @@ export function destinationCommands(program: Command, desk: Desk): void {
           () => ({ target: name, facts: changes }),
         )
         desk.show(set, () => destinationTable([set]))
-      }),
-    )
+      })
+    })
   group
     .command('list')
     .description('list what was set')
@@ -67,7 +70,8 @@ export function destinationCommands(program: Command, desk: Desk): void {
     .action((name: string) =>
       desk.withExisting(async ({ db, actor }) => {
         const remove = async (tx: Db) => {
-          if (!(await removeDestinationLimits(tx, name))) throw new Error(`nothing is set for ${name}`)
+          if (!(await removeDestinationLimits(tx, name)))
+            throw new Error(`Nothing is set for ${name}; \`posthorn destination list\` shows what is.`)
         }
         await audited(db, { actor }, 'destination.removed', remove, () => ({ target: name }))
         desk.show({ removed: name }, () => `Removed: ${name}`)
