@@ -261,6 +261,6 @@ export function wayOut(error: unknown): string {
     case 'ENOENT':
       return 'the file system takes no such folder; set POSTHORN_DATA_DIR to another'
     default:
-      return 'change its owner or mode, or set POSTHORN_DATA_DIR to another folder'
+      return 'run this as the user that it belongs to, change its owner or mode, or set POSTHORN_DATA_DIR to another folder'
   }
 }
