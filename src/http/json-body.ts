@@ -39,6 +39,8 @@ const backslash = 0x5c
 /** Copying code may set the prototype by it. All other names are plain members, also `constructor`. */
 const meansPrototype = '__proto__'
 const shownCharactersMax = 64
+/** What `field` names where no member does: `invalid_request` always names something (decisions I). */
+export const wholeBody = { field: 'body' } as const
 
 /**
  * One linear pass that looks at structure only. It does not judge the grammar, which the parser does afterwards; what
@@ -55,6 +57,7 @@ function scan(text: string): Refusal | undefined {
       return refuse(
         'invalid_request',
         'The body has too much white space or too many numbers; send the members as documented.',
+        wholeBody,
       )
     switch (text.charCodeAt(at)) {
       case quote: {
@@ -87,7 +90,7 @@ function scan(text: string): Refusal | undefined {
       }
       case 0x7b: // {
       case 0x5b: // [
-        if (++depth > limits.jsonDepthMax) return refuse('invalid_request', 'The body is nested too deeply.')
+        if (++depth > limits.jsonDepthMax) return refuse('invalid_request', 'The body is nested too deeply.', wholeBody)
         names[depth] = undefined
         places[depth] = text.charCodeAt(at) === 0x5b ? 0 : ''
         values++
@@ -104,7 +107,7 @@ function scan(text: string): Refusal | undefined {
         break
       }
     }
-    if (values > limits.jsonMembersMax) return refuse('invalid_request', 'The body has too many members.')
+    if (values > limits.jsonMembersMax) return refuse('invalid_request', 'The body has too many members.', wholeBody)
   }
   return undefined
 }
@@ -155,11 +158,12 @@ function isSpace(unit: number): boolean {
  * number.
  */
 function illFormed(value: unknown, path: string): string | undefined {
-  if (typeof value === 'string') return value.isWellFormed() && !value.includes('\0') ? undefined : path || 'body'
+  if (typeof value === 'string')
+    return value.isWellFormed() && !value.includes('\0') ? undefined : path || wholeBody.field
   if (typeof value !== 'object' || value === null) return undefined
   for (const [name, member] of Object.entries(value)) {
     const inner = path === '' ? name : `${path}.${name}`
-    if (!name.isWellFormed() || name.includes('\0')) return path === '' ? 'body' : path
+    if (!name.isWellFormed() || name.includes('\0')) return path === '' ? wholeBody.field : path
     const found = illFormed(member, inner)
     if (found !== undefined) return found
   }

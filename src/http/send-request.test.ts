@@ -160,8 +160,9 @@ describe('what is wrong is refused by its name', () => {
     },
   )
 
-  test.each([[null], [[]], ['text'], [5], [true]])('a body that is %j is refused', (value) =>
-    expect(parseSendRequest(value, now)).toMatchObject({ code: 'invalid_request' }),
+  test.each([[null], [[]], ['text'], [5], [true]])(
+    'a body that is %j is refused, and the whole body is named',
+    (value) => expect(parseSendRequest(value, now)).toMatchObject({ code: 'invalid_request', field: 'body' }),
   )
 })
 

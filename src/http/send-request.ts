@@ -15,6 +15,7 @@ import { base64DecodedLength, decodeBase64 } from '../mail/base64.ts'
 import { isContentType } from '../mail/content-type.ts'
 import { parseDateTime } from '../mail/date-time-rfc3339.ts'
 import { namingTheWay } from './foreign-members.ts'
+import { wholeBody } from './json-body.ts'
 
 export type SendRequest = Pick<
   Submission,
@@ -185,7 +186,7 @@ export function misshapen([error, ...others]: readonly TLocalizedValidationError
     case 'type': {
       const orNull = others.some((other) => isNullAt(error.instancePath, other)) ? ', or null' : ''
       if (path !== '') return wrong(shown(path), `must be ${typeWords(String(error.params.type))}${orNull}`)
-      return refuse('invalid_request', 'The body must be a JSON object with the documented members.')
+      return refuse('invalid_request', 'The body must be a JSON object with the documented members.', wholeBody)
     }
     case 'minLength':
       return wrong(shown(path), isName(error, others) ? 'has an empty name' : 'must not be empty')
