@@ -91,16 +91,24 @@ function replyWords({ code, enhancedCode, text }: ReportedReply): string {
 function smtpOf({ reply, reporter }: ProviderReport): object {
   const host = reply?.remoteMta ?? reporter
   if (reply === undefined || host === undefined) return {}
-  const { code, enhancedCode } = reply
+  const { enhancedCode } = reply
+  const { code, words } = codeApart(reply)
   const isCode = enhancedCode !== undefined && /^[245]\.\d{1,3}\.\d{1,3}$/.test(enhancedCode)
   return {
     smtp: {
       host: kept(host, limits.addressOctetsMax),
       ...(code !== undefined && { code }),
       ...(isCode && { enhancedCode }),
-      reply: kept(reply.text, limits.reportDetailCharactersMax),
+      reply: kept(words, limits.reportDetailCharactersMax),
     },
   }
+}
+
+/** As in the replies that we hear ourselves: the code is a number of its own, and does not stand in the words as well. */
+function codeApart({ code, text }: ReportedReply): { readonly code: number | undefined; readonly words: string } {
+  const written = /^\s*([245][0-5]\d)(?:[ -]|$)/.exec(text)
+  if (written === null || (code ?? Number(written[1])) !== Number(written[1])) return { code, words: text }
+  return { code: Number(written[1]), words: text.replace(new RegExp(`^[ \\t]*${written[1]}(?:[ -]|$)`, 'gm'), '') }
 }
 
 /**
