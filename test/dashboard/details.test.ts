@@ -242,6 +242,23 @@ test('a late event of an old message is found in the log of the webhook by its s
   await receiver.stop()
 })
 
+test('what can be done to a row is in sight on a tablet, and all columns are again where there is room', async () => {
+  await page.setViewportSize({ width: 1024, height: 768 })
+  await go('/settings')
+  const revoke = page.getByRole('button', { name: 'Revoke test' })
+  await revoke.waitFor()
+  const list = page.getByRole('group', { name: 'API keys' })
+  const isInSight = async () => {
+    const [inner, outer] = await Promise.all([revoke.boundingBox(), list.boundingBox()])
+    return inner !== null && outer !== null && inner.x + inner.width <= outer.x + outer.width
+  }
+  await expect.poll(isInSight, soon).toBe(true)
+  await list.getByText('Last used').first().waitFor()
+  await page.setViewportSize({ width: 1440, height: 900 })
+  await list.getByRole('columnheader', { name: 'Last used' }).waitFor()
+  await page.setViewportSize({ width: 1280, height: 900 })
+})
+
 test('a file of another service comes in, one whose head line says nothing is refused with it, and wrong lines stand below each other', async () => {
   await go('/suppressions')
   await page.getByRole('button', { name: 'Import' }).click()

@@ -55,13 +55,15 @@ export async function startBrowser(origin: string, args: readonly string[] = [])
 
 const desktop = { width: 1280, height: 900 }
 const phone = { width: 390, height: 844 }
+/** On its side: beside the menu a list has less room than the whole of one that stands upright. */
+const tablet = { width: 1024, height: 768 }
 
 /** Lists and cells of lists that are wider than their box: nobody sees that there is more. A table that somebody opens may be. */
 const cutOff = `[...document.querySelectorAll('[role=group]:has(> table), [role=group] > table td')]
   .filter((box) => box.closest('details') === null && box.scrollWidth > box.clientWidth)
   .map((box) => 'all of ' + (box.ariaLabel ?? box.textContent))`
 
-/** Pictures of a page as it is, for people to look at; what an accessibility checker finds in it; and whether a phone must scroll sideways, the page or a list. */
+/** Pictures of a page as it is, for people to look at; what an accessibility checker finds in it; and whether a phone or a tablet must scroll sideways, the page or a list. */
 export async function inspect(page: Page, folder: string, name: string): Promise<string[]> {
   mkdirSync(folder, { recursive: true })
   const findings: string[] = []
@@ -75,11 +77,14 @@ export async function inspect(page: Page, folder: string, name: string): Promise
       for (const { html, failureSummary } of nodes)
         findings.push(`${name} (${colorScheme}): ${id}: ${help}: ${html.slice(0, 200)}: ${failureSummary ?? ''}`)
   }
-  await page.setViewportSize(phone)
-  await picture('phone')
-  const width = await page.evaluate<number>('document.documentElement.scrollWidth')
-  if (width > phone.width) findings.push(`${name}: on a phone it is ${width} pixels wide`)
-  for (const cut of await page.evaluate<string[]>(cutOff)) findings.push(`${name}: on a phone one does not see ${cut}`)
+  for (const [device, size] of Object.entries({ phone, tablet })) {
+    await page.setViewportSize(size)
+    await picture(device)
+    const width = await page.evaluate<number>('document.documentElement.scrollWidth')
+    if (width > size.width) findings.push(`${name}: on a ${device} it is ${width} pixels wide`)
+    for (const cut of await page.evaluate<string[]>(cutOff))
+      findings.push(`${name}: on a ${device} one does not see ${cut}`)
+  }
   await page.setViewportSize(desktop)
   return findings
 }

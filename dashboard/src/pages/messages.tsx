@@ -40,6 +40,7 @@ export const messageColumns: readonly Column<MessageListItem>[] = [
         {recipient}
       </Link>
     ),
+    gives: true,
   },
   {
     head: 'Subject',
@@ -53,6 +54,7 @@ export const messageColumns: readonly Column<MessageListItem>[] = [
   { head: 'State', cell: ({ status }) => <StateBadge state={status} /> },
   { head: 'Provider says', cell: ({ deliveryStatus }) => <StateBadge state={deliveryStatus} />, wideOnly: true },
   { head: 'Accepted', cell: ({ createdAt }) => <Time at={createdAt} />, align: 'right', wideOnly: true },
+    gives: true,
 ]
 
 /** The filter as the service wants it: instants, the last day to its end. Dates without a time are read as the browser's own midnight. */

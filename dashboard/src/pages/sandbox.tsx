@@ -86,12 +86,28 @@ const columns: readonly Column<SandboxMail>[] = [
     head: 'Subject',
     leads: true,
     cell: ({ id, subject }) => (
-      <Link to="/sandbox/$mailId" params={{ mailId: id }} className="block truncate font-medium hover:underline">
+      <Link
+        to="/sandbox/$mailId"
+        params={{ mailId: id }}
+        dir="auto"
+        title={subject}
+        className="block truncate text-left font-medium hover:underline"
+      >
+    gives: true,
         {titleOf(subject)}
       </Link>
     ),
   },
-  { head: 'To', cell: ({ recipient }) => <span className="block truncate text-soft">{recipient}</span> },
+  {
+    head: 'To',
+    gives: true,
+    cell: ({ recipient }) => (
+      <span title={recipient} className="block truncate text-soft">
+        {recipient}
+      </span>
+    ),
+    wideOnly: true,
+  },
   { head: 'Size', cell: ({ sizeBytes }) => bytes(sizeBytes), align: 'right', wideOnly: true },
   {
     head: 'Message',

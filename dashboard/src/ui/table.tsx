@@ -1,6 +1,14 @@
-// Rows to scan with the eye. A phone has room for two columns, the first and one beside it; the others stand below the first. Nothing is cut off there,
-// and nothing scrolls sideways: nobody would know that one can.
-import { useState, useSyncExternalStore, type MouseEvent, type ReactNode } from 'react'
+// Rows to scan with the eye. Where the columns have no room beside each other, as on a phone, two stay, the first and one beside it; the others stand
+// below the first. Nothing is cut off there, and nothing scrolls sideways: nobody would know that one can.
+import {
+  useEffect,
+  useLayoutEffect,
+  useRef,
+  useState,
+  useSyncExternalStore,
+  type MouseEvent,
+  type ReactNode,
+} from 'react'
 
 export interface Column<Row> {
   readonly head: string
@@ -10,6 +18,8 @@ export interface Column<Row> {
   readonly wideOnly?: boolean
   /** Of the first: a press anywhere in the row is one of the link, or the button, in this cell. */
   readonly leads?: boolean
+  /** It takes the room that the others leave, and its words are cut to that: they can be read elsewhere. */
+  readonly gives?: boolean
 }
 
 export function Table<Row>({
@@ -23,15 +33,16 @@ export function Table<Row>({
   readonly rows: readonly Row[]
   readonly keyOf: (row: Row) => string
 }) {
-  const isWide = useIsWide()
+  const [box, isWide] = useRoom()
   const beside = columns.findLast(({ wideOnly }) => wideOnly !== true)
   const shown = isWide ? columns : columns.filter((column, index) => index === 0 || column === beside)
   const below = columns.filter((column) => !shown.includes(column))
   const leads = columns[0]?.leads === true
-  const place = ({ align }: Column<Row>) => `px-3 sm:px-5 ${align === 'right' ? 'text-right' : 'text-left'}`
+  const place = ({ align }: Column<Row>) =>
+    `px-3 sm:first:pl-5 sm:last:pr-5 xl:px-5 ${align === 'right' ? 'text-right' : 'text-left'}`
   return (
     // What only screen readers see lies inside this box, too: without `relative` it would make the page itself wider.
-    <div className="relative overflow-x-auto" tabIndex={0} role="group" aria-label={label}>
+    <div ref={box} className="relative overflow-x-auto" tabIndex={0} role="group" aria-label={label}>
       <table className="w-full border-collapse text-sm">
         <thead>
           <tr className="border-b border-line">
@@ -57,7 +68,7 @@ export function Table<Row>({
               {shown.map((column, index) => (
                 <td
                   key={column.head}
-                  className={`${place(column)} py-2.5 ${isWide ? 'max-w-60 break-words' : index === 0 ? narrowFirst : 'pl-0'} ${below.length > 0 ? 'align-top' : 'align-middle'}`}
+                  className={`${place(column)} py-2.5 ${isWide ? (column.gives === true ? 'w-1/2 max-w-0' : 'max-w-60 break-words') : index === 0 ? narrowFirst : 'pl-0'} ${below.length > 0 ? 'align-top' : 'align-middle'}`}
                 >
                   {index === 0 && leads ? (
                     <div data-leads className="contents">
@@ -119,6 +130,28 @@ const useIsWide = (): boolean =>
     },
     () => wide.matches,
   )
+
+/** Whether all columns fit beside each other. That is known when they were laid out; those that did not fit are tried again in a wider box alone. */
+function useRoom(): readonly [box: React.RefObject<HTMLDivElement | null>, isWide: boolean] {
+  const box = useRef<HTMLDivElement>(null)
+  const [needed, setNeeded] = useState(0)
+  const [width, setWidth] = useState(Infinity)
+  const isWide = useIsWide() && width >= needed
+  useEffect(() => {
+    const { current } = box
+    if (current === null) return
+    const watch = new ResizeObserver(() => setWidth(current.clientWidth))
+    watch.observe(current)
+    return () => watch.disconnect()
+  }, [])
+  useLayoutEffect(() => {
+    const { scrollWidth = 0, clientWidth = 0 } = box.current ?? {}
+    if (!isWide || scrollWidth <= clientWidth) return
+    setNeeded(scrollWidth)
+    setWidth(clientWidth)
+  })
+  return [box, isWide]
+}
 
 /** Words that may be longer than a cell: one line, and all of them for whoever presses it, by the keyboard, too. Below a cell they are whole. */
 export function Long({ text, className = '' }: { readonly text: string; readonly className?: string }) {
