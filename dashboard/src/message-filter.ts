@@ -1,4 +1,5 @@
-// Which messages are looked for, as the page's address says it, or the field of the search: somebody may have typed it.
+// What a list is narrowed to, as the page's address says it, or the field of a search: somebody may have typed it. It stands in the address so that a
+// reload, the way back and a link that somebody is given show the same.
 
 export interface MessageFilter {
   readonly status?: string
@@ -13,7 +14,7 @@ export interface MessageFilter {
   readonly to?: string
 }
 
-const isId = (value: string): boolean => /^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/i.test(value)
+export const isId = (value: string): boolean => /^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/i.test(value)
 
 type Wanted = { readonly messageId: string } | { readonly recipient: string } | { readonly text: string }
 
@@ -96,14 +97,76 @@ const sandboxMembers = { text: isText, recipient: isText, messageId: isId } as c
 export const readSandboxFilter = (search: Readonly<Record<string, unknown>>): SandboxFilter =>
   readMembers(sandboxMembers, search)
 
+/** What was refused; days as the browser counts them, both included. */
+export interface RefusedFilter {
+  readonly code?: string
+  readonly source?: string
+  readonly from?: string
+  readonly to?: string
+}
+const refusedMembers = { code: isText, source: isText, from: isDay, to: isDay } as const satisfies Record<
+  keyof RefusedFilter,
+  (value: string) => boolean
+>
+export const readRefusedFilter = (search: Readonly<Record<string, unknown>>): RefusedFilter =>
+  readMembers(refusedMembers, search)
+
+export interface SuppressionFilter {
+  readonly prefix?: string
+  readonly reason?: string
+}
+const suppressionMembers = { prefix: isText, reason: isText } as const satisfies Record<
+  keyof SuppressionFilter,
+  (value: string) => boolean
+>
+export const readSuppressionFilter = (search: Readonly<Record<string, unknown>>): SuppressionFilter =>
+  readMembers(suppressionMembers, search)
+
+/** Which events of the webhook's log. */
+export interface WebhookFilter {
+  readonly state?: string
+  readonly type?: string
+  readonly messageId?: string
+}
+const webhookMembers = { state: isText, type: isText, messageId: isId } as const satisfies Record<
+  keyof WebhookFilter,
+  (value: string) => boolean
+>
+export const readWebhookFilter = (search: Readonly<Record<string, unknown>>): WebhookFilter =>
+  readMembers(webhookMembers, search)
+
+/** Of operators: which workspaces. */
+export interface WorkspaceFilter {
+  readonly text?: string
+}
+export const readWorkspaceFilter = (search: Readonly<Record<string, unknown>>): WorkspaceFilter =>
+  readMembers({ text: isText }, search)
+
+/** `?text=4711` comes as a number. */
+export const worded = (value: unknown) =>
+  typeof value === 'number' || typeof value === 'boolean' ? String(value) : value
+
 function readMembers(
   wanted: Readonly<Record<string, (value: string) => boolean>>,
   search: Readonly<Record<string, unknown>>,
 ): Readonly<Record<string, string>> {
   return Object.fromEntries(
     Object.entries(wanted).flatMap(([name, isRight]): [string, string][] => {
-      const value = search[name]
+      const value = worded(search[name])
       return typeof value === 'string' && isRight(value) ? [[name, value]] : []
     }),
   )
+}
+
+/** A filter with some of it changed; what is empty is no part of it. */
+export const narrowed = <Filter extends object>(filter: Filter, changes: Filter): Filter =>
+  Object.fromEntries(
+    Object.entries({ ...filter, ...changes }).filter(([, value]) => value !== undefined && value !== ''),
+  ) as Filter
+
+/** The browser's own midnight: dates without a time are read so. */
+export function midnight(day: string, daysLater: number): string {
+  const at = new Date(`${day}T00:00:00`)
+  at.setDate(at.getDate() + daysLater)
+  return at.toISOString()
 }

@@ -1,9 +1,25 @@
 // Where one can go. Pages are loaded when somebody goes there, so that the first one is there soon.
-import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Link, Outlet } from '@tanstack/react-router'
+import {
+  createRootRoute,
+  createRoute,
+  createRouter,
+  lazyRouteComponent,
+  Link,
+  Outlet,
+  parseSearchWith,
+  stringifySearchWith,
+} from '@tanstack/react-router'
 import { Compass } from 'lucide-react'
 import { ApiError, UnreachableError } from './api.ts'
 import { client } from './client.ts'
-import { readFilter, readSandboxFilter } from './message-filter.ts'
+import {
+  readFilter,
+  readRefusedFilter,
+  readSandboxFilter,
+  readSuppressionFilter,
+  readWebhookFilter,
+  readWorkspaceFilter,
+} from './message-filter.ts'
 import { followLink, requireSession } from './session.tsx'
 import { Shell } from './shell.tsx'
 import { Failed, Loading } from './ui/states.tsx'
@@ -76,6 +92,7 @@ const overview = createRoute({
 })
 const messages = createRoute({
   getParentRoute: () => inside,
+  validateSearch: ({ span }: Record<string, unknown>): { readonly span?: 'days' } => (span === 'days' ? { span } : {}),
   path: '/messages',
   validateSearch: readFilter,
   component: lazyRouteComponent(() => import('./pages/messages.tsx'), 'Messages'),
@@ -88,15 +105,13 @@ const message = createRoute({
 const refused = createRoute({
   getParentRoute: () => inside,
   path: '/refused',
-  validateSearch: ({ code }: Record<string, unknown>): { readonly code?: string } =>
-    typeof code === 'string' && code !== '' ? { code } : {},
+  validateSearch: readRefusedFilter,
   component: lazyRouteComponent(() => import('./pages/refused.tsx'), 'Refused'),
 })
 const suppressions = createRoute({
   getParentRoute: () => inside,
   path: '/suppressions',
-  validateSearch: ({ prefix }: Record<string, unknown>): { readonly prefix?: string } =>
-    typeof prefix === 'string' && prefix !== '' ? { prefix } : {},
+  validateSearch: readSuppressionFilter,
   component: lazyRouteComponent(() => import('./pages/suppressions.tsx'), 'Suppressions'),
 })
 const sandbox = createRoute({
@@ -137,6 +152,7 @@ const webhook = createRoute({
 })
 const workspace = createRoute({
   getParentRoute: () => inside,
+  validateSearch: readWebhookFilter,
   path: '/workspace',
   component: lazyRouteComponent(() => import('./pages/workspace.tsx'), 'WorkspacePage'),
 })
@@ -167,6 +183,7 @@ const operatorWorkspaces = createRoute({
 })
 const operatorPlans = createRoute({
   getParentRoute: () => inside,
+  validateSearch: readWorkspaceFilter,
   path: '/operator/plans',
   component: lazyRouteComponent(() => import('./pages/operator.tsx'), 'OperatorPlans'),
 })
@@ -221,6 +238,9 @@ export const router = createRouter({
   defaultPendingComponent: () => <Loading />,
   scrollRestoration: true,
 })
+  // Words stay words: a link that somebody writes by hand says `?text=4711`, without quotes.
+  parseSearch: parseSearchWith((text) => text),
+  stringifySearch: stringifySearchWith(String),
 
 declare module '@tanstack/react-router' {
   interface Register {

@@ -5,11 +5,21 @@ import { Mail, Search } from 'lucide-react'
 import { useEffect, useState } from 'react'
 import { get } from '../api.ts'
 import { PagedTable } from '../list.tsx'
-import { addressIn, isDay, isInstant, metadataIn, readFilter, wantedIn, type MessageFilter } from '../message-filter.ts'
+import {
+  addressIn,
+  isInstant,
+  metadataIn,
+  midnight,
+  narrowed,
+  readFilter,
+  wantedIn,
+  type MessageFilter,
+} from '../message-filter.ts'
 import type { ListOf, Mailbox, MessageListItem } from '../shapes.ts'
 import { useSearchField } from '../shortcuts.ts'
 import { StateBadge, states } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
+import { DayField } from '../ui/day-field.tsx'
 import { Choice, TextField, textIn } from '../ui/field.tsx'
 import { Card, Page } from '../ui/page.tsx'
 import { Empty } from '../ui/states.tsx'
@@ -30,6 +40,7 @@ export const messageColumns: readonly Column<MessageListItem>[] = [
   {
     head: 'Recipient',
     leads: true,
+    gives: true,
     cell: ({ id, recipient }) => (
       <Link
         to="/messages/$messageId"
@@ -40,10 +51,10 @@ export const messageColumns: readonly Column<MessageListItem>[] = [
         {recipient}
       </Link>
     ),
-    gives: true,
   },
   {
     head: 'Subject',
+    gives: true,
     cell: ({ subject }) => (
       <span dir="auto" title={subject} className="block truncate text-left text-soft">
         {titleOf(subject)}
@@ -54,22 +65,16 @@ export const messageColumns: readonly Column<MessageListItem>[] = [
   { head: 'State', cell: ({ status }) => <StateBadge state={status} /> },
   { head: 'Provider says', cell: ({ deliveryStatus }) => <StateBadge state={deliveryStatus} />, wideOnly: true },
   { head: 'Accepted', cell: ({ createdAt }) => <Time at={createdAt} />, align: 'right', wideOnly: true },
-    gives: true,
 ]
 
-/** The filter as the service wants it: instants, the last day to its end. Dates without a time are read as the browser's own midnight. */
+/** The filter as the service wants it: instants, the last day to its end. */
 function asked({ from, to, metadata = '', ...filter }: MessageFilter): Readonly<Record<string, string>> {
-  const midnight = (day: string, later: number) => {
-    if (isInstant(day)) return day
-    const at = new Date(`${day}T00:00:00`)
-    at.setDate(at.getDate() + later)
-    return at.toISOString()
-  }
+  const instant = (time: string, daysLater: number) => (isInstant(time) ? time : midnight(time, daysLater))
   return {
     ...filter,
     ...metadataIn(metadata),
-    ...(from && { from: midnight(from, 0) }),
-    ...(to && { to: midnight(to, 1) }),
+    ...(from && { from: instant(from, 0) }),
+    ...(to && { to: instant(to, 1) }),
   }
 }
 
@@ -94,31 +99,6 @@ function Range({ from = '', to = '' }: MessageFilter) {
     ...(isInstant(to) ? [`before ${exactly(new Date(to))}`] : []),
   ]
   return words.length > 0 && <p className="text-sm text-soft">Accepted {words.join(' and ')}.</p>
-}
-
-interface DayFieldProps {
-  readonly label: string
-  readonly day: string
-  readonly choose: (day: string) => void
-  readonly min?: string | undefined
-  readonly max?: string | undefined
-  readonly mistake?: string | undefined
-}
-/** A day that is typed is first one of the year 2, then of 20: what is typed stays there, and is looked for once it can be meant. */
-function DayField({ day, choose, ...rest }: DayFieldProps) {
-  const [typed, setTyped] = useState(day)
-  useEffect(() => setTyped(day), [day])
-  return (
-    <TextField
-      {...rest}
-      type="date"
-      value={typed}
-      onChange={({ target }) => {
-        setTyped(target.value)
-        if (target.value === '' || isDay(target.value)) choose(target.value)
-      }}
-    />
-  )
 }
 
 function MailboxChoice({ chosen, choose }: { readonly chosen: string; readonly choose: (id: string) => void }) {
@@ -154,10 +134,8 @@ export function Messages() {
   const [metadata, setMetadata] = useState(filter.metadata ?? '')
   useEffect(() => setMetadata(filter.metadata ?? ''), [filter.metadata])
   const searchField = useSearchField()
-  const look = (changes: MessageFilter) => {
-    const all = Object.entries({ ...filter, ...changes }).filter(([, value]) => value !== undefined && value !== '')
-    void navigate({ to: '/messages', search: Object.fromEntries(all) })
-  }
+  const look = (changes: MessageFilter) =>
+    void navigate({ to: '/messages', search: narrowed<MessageFilter>(filter, changes) })
   const reset = () => {
     setText('')
     setMetadata('')

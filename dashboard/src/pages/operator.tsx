@@ -1,9 +1,11 @@
 // For those who run the installation: workspaces, plans, the queue, health.
 import { useQuery } from '@tanstack/react-query'
+import { useNavigate, useSearch } from '@tanstack/react-router'
 import { Activity, Building2, OctagonPause } from 'lucide-react'
 import { useState } from 'react'
 import { ask, get, useChange } from '../api.ts'
-import { PagedTable } from '../list.tsx'
+import { PagedTable, useTyped } from '../list.tsx'
+import { narrowed, readWorkspaceFilter, type WorkspaceFilter } from '../message-filter.ts'
 import type { Examination, Health, ListOf, OperatorWorkspace, Plan, Queue } from '../shapes.ts'
 import { StateBadge } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
@@ -23,7 +25,11 @@ const usePlans = () =>
   useQuery({ queryKey: ['plans'], queryFn: ({ signal }) => get<ListOf<Plan>>('/api/v1/operator/plans', signal) })
 
 export function OperatorWorkspaces() {
-  const [text, setText] = useState('')
+  const filter = readWorkspaceFilter(useSearch({ from: '/inside/operator/workspaces' }))
+  const navigate = useNavigate()
+  const look = (typed: string) =>
+    void navigate({ to: '/operator/workspaces', search: narrowed<WorkspaceFilter>({}, { text: typed }), replace: true })
+  const [text, setText] = useTyped('text', filter.text, look)
   const [changing, setChanging] = useState<OperatorWorkspace>()
   const [making, setMaking] = useState(false)
   return (
@@ -48,7 +54,7 @@ export function OperatorWorkspaces() {
         <PagedTable<OperatorWorkspace>
           name="operator-workspaces"
           path="/api/v1/operator/workspaces"
-          query={{ text: text.trim() }}
+          query={{ text: filter.text?.trim() }}
           label="Workspaces"
           keyOf={({ id }) => id}
           empty={

@@ -1,6 +1,6 @@
 // How it goes: what was accepted and what became of it, how fast, and how much of the plan is used. For somebody new: how to send the first.
 import { useQuery } from '@tanstack/react-query'
-import { Link } from '@tanstack/react-router'
+import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
 import { get, withQuery } from '../api.ts'
 import { useIntervalOf } from '../live.ts'
@@ -21,9 +21,13 @@ import { Quota, QuotaTrouble } from './quota.tsx'
 import { useEndpoint, WebhookTrouble } from './webhook-trouble.tsx'
 
 const spans = { '24 hours': 'hour', '30 days': 'day' } as const
+type Span = keyof typeof spans
 
 export function Overview() {
-  const [span, setSpan] = useState<keyof typeof spans>('24 hours')
+  const span: Span = useSearch({ from: '/inside/' }).span === 'days' ? '30 days' : '24 hours'
+  const navigate = useNavigate()
+  const choose = (chosen: Span) =>
+    void navigate({ to: '/', search: chosen === '30 days' ? { span: 'days' } : {}, resetScroll: false })
   const interval = useIntervalOf('messages')
   const latest = useQuery({
     queryKey: ['messages', 'latest'],
@@ -48,9 +52,7 @@ export function Overview() {
   return (
     <Page
       title="Overview"
-      actions={
-        <Tabs label="Time span" names={Object.keys(spans) as (keyof typeof spans)[]} chosen={span} choose={setSpan} />
-      }
+      actions={<Tabs label="Time span" names={Object.keys(spans) as Span[]} chosen={span} choose={choose} />}
     >
       <DeliveryStopped usage={usage.data} />
       <QuotaTrouble usage={usage.data} readAt={usage.dataUpdatedAt} />

@@ -1,16 +1,17 @@
 // What never became a message, and why: the same codes and sentences that the sender was told.
 import { useQuery } from '@tanstack/react-query'
-import { Link, useSearch } from '@tanstack/react-router'
+import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import { CircleSlash, Search } from 'lucide-react'
-import { useEffect, useMemo, useState } from 'react'
+import { useMemo } from 'react'
 import { get } from '../api.ts'
 import { PagedTable } from '../list.tsx'
-import { isDay } from '../message-filter.ts'
+import { midnight, narrowed, readRefusedFilter, type RefusedFilter } from '../message-filter.ts'
 import { useMay } from '../session.tsx'
 import type { ApiKey, ListOf, RefusedSubmission, SmtpCredentials } from '../shapes.ts'
 import { Button } from '../ui/button.tsx'
 import { Id } from '../ui/copy.tsx'
-import { Choice, TextField } from '../ui/field.tsx'
+import { DayField } from '../ui/day-field.tsx'
+import { Choice } from '../ui/field.tsx'
 import { Card, Page } from '../ui/page.tsx'
 import { Empty } from '../ui/states.tsx'
 import type { Column } from '../ui/table.tsx'
@@ -46,29 +47,12 @@ const sourceChoices = [
   ['smtp', 'SMTP'],
 ] as const
 
-/** Days as the browser counts them, both included. */
-interface Wanted {
-  readonly code: string
-  readonly source: string
-  readonly from: string
-  readonly to: string
-}
-const all: Wanted = { code: '', source: '', from: '', to: '' }
-
-/** As the service wants it; a day that is still being typed is not asked for. */
-function asked({ code, source, from, to }: Wanted): Readonly<Record<string, string>> {
-  const midnight = (day: string, later: number) => {
-    const at = new Date(`${day}T00:00:00`)
-    at.setDate(at.getDate() + later)
-    return at.toISOString()
-  }
-  return {
-    ...(code !== '' && { code }),
-    ...(source !== '' && { source }),
-    ...(isDay(from) && { from: midnight(from, 0) }),
-    ...(isDay(to) && { to: midnight(to, 1) }),
-  }
-}
+/** As the service wants it. */
+const asked = ({ from, to, ...filter }: RefusedFilter): Readonly<Record<string, string>> => ({
+  ...filter,
+  ...(from && { from: midnight(from, 0) }),
+  ...(to && { to: midnight(to, 1) }),
+})
 
 /** By id, what a key or login is called, and what of its secret may be seen, as on the page of keys. Also of those that are revoked. */
 type CallerNames = ReadonlyMap<string, { readonly name: string; readonly shown: string }>
@@ -107,17 +91,17 @@ function Caller({ id, names }: { readonly id: string | undefined; readonly names
 }
 
 export function Refused() {
-  const { code = '' } = useSearch({ from: '/inside/refused' })
-  const [wanted, setWanted] = useState({ ...all, code })
-  // A link leads here with one, and the menu without.
-  useEffect(() => setWanted({ ...all, code }), [code])
+  const filter = readRefusedFilter(useSearch({ from: '/inside/refused' }))
+  const navigate = useNavigate()
   const names = useCallerNames()
-  const look = (changes: Partial<Wanted>) => setWanted({ ...wanted, ...changes })
-  const isBackwards = isDay(wanted.from) && isDay(wanted.to) && wanted.to < wanted.from
-  const isFiltered = Object.keys(asked(wanted)).length > 0
+  const look = (changes: RefusedFilter) =>
+    void navigate({ to: '/refused', search: narrowed<RefusedFilter>(filter, changes) })
+  const { from = '', to = '' } = filter
+  const isBackwards = from !== '' && to !== '' && to < from
+  const isFiltered = Object.keys(filter).length > 0
   const empty = isFiltered ? (
     <Empty icon={Search} title="Nothing was found.">
-      <Button onClick={() => setWanted(all)}>Show all</Button>
+      <Button onClick={() => void navigate({ to: '/refused', search: {} })}>Show all</Button>
     </Empty>
   ) : (
     <Empty icon={CircleSlash} title="Nothing was refused." />
@@ -131,27 +115,22 @@ export function Refused() {
         <Choice
           label="Why"
           options={codeChoices}
-          value={wanted.code}
+          value={filter.code ?? ''}
           onChange={({ target }) => look({ code: target.value })}
         />
         <Choice
           label="Over"
           options={sourceChoices}
-          value={wanted.source}
+          value={filter.source ?? ''}
           onChange={({ target }) => look({ source: target.value })}
         />
-        <TextField
-          label="From"
-          type="date"
-          value={wanted.from}
-          onChange={({ target }) => look({ from: target.value })}
-        />
-        <TextField
+        <DayField label="From" max={to} day={from} choose={(day) => look({ from: day })} />
+        <DayField
           label="To"
-          type="date"
+          min={from}
           mistake={isBackwards ? 'This is before “From”.' : undefined}
-          value={wanted.to}
-          onChange={({ target }) => look({ to: target.value })}
+          day={to}
+          choose={(day) => look({ to: day })}
         />
       </form>
       <Card flush>
@@ -162,7 +141,7 @@ export function Refused() {
           <PagedTable<RefusedSubmission>
             name="refused"
             path="/api/v1/refused-submissions"
-            query={asked(wanted)}
+            query={asked(filter)}
             label="Refused submissions"
             keyOf={({ id }) => id}
             refreshMs={4_000}

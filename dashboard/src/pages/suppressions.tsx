@@ -1,9 +1,10 @@
 // Whom not to write to, and why.
-import { Link, useSearch } from '@tanstack/react-router'
-import { Ban, Download, Flag, Hand, MailX, Undo2, Upload } from 'lucide-react'
-import { useEffect, useRef, useState } from 'react'
+import { Link, useNavigate, useSearch } from '@tanstack/react-router'
+import { Ban, Download, Flag, Hand, MailX, Search, Undo2, Upload } from 'lucide-react'
+import { useRef, useState } from 'react'
 import { ask, read, useChange, useForgetting } from '../api.ts'
-import { PagedTable } from '../list.tsx'
+import { PagedTable, useTyped } from '../list.tsx'
+import { narrowed, readSuppressionFilter, type SuppressionFilter } from '../message-filter.ts'
 import { useMay } from '../session.tsx'
 import type { Suppression } from '../shapes.ts'
 import { Badge } from '../ui/badge.tsx'
@@ -22,11 +23,12 @@ const reasons = {
 } as const
 
 export function Suppressions() {
-  const { prefix: linked = '' } = useSearch({ from: '/inside/suppressions' })
-  const [prefix, setPrefix] = useState(linked)
-  // A link leads here with one, and the menu without.
-  useEffect(() => setPrefix(linked), [linked])
-  const [reason, setReason] = useState('')
+  const filter = readSuppressionFilter(useSearch({ from: '/inside/suppressions' }))
+  const navigate = useNavigate()
+  const look = (changes: SuppressionFilter, replace = false) =>
+    void navigate({ to: '/suppressions', search: narrowed<SuppressionFilter>(filter, changes), replace })
+  const [prefix, setPrefix] = useTyped('prefix', filter.prefix, (typed) => look({ prefix: typed }, true))
+  const reset = () => void navigate({ to: '/suppressions', search: {} })
   const [adding, setAdding] = useState(false)
   const [removing, setRemoving] = useState<Suppression>()
   const mayWrite = useMay('suppressions.write')
@@ -77,18 +79,15 @@ export function Suppressions() {
         <Choice
           label="Reason"
           options={[['', 'Any'], ...Object.entries(reasons).map(([name, { word }]) => [name, word] as const)]}
-          value={reason}
-          onChange={(event) => setReason(event.target.value)}
+          value={filter.reason ?? ''}
+          onChange={(event) => look({ reason: event.target.value })}
         />
       </div>
       <Card flush>
         <PagedTable<Suppression>
           name="suppressions"
           path="/api/v1/suppressions"
-          query={{
-            prefix: prefix.trim() === '' ? undefined : prefix.trim(),
-            reason: reason === '' ? undefined : reason,
-          }}
+          query={{ ...filter, prefix: filter.prefix?.trim() }}
           label="Suppressions"
           keyOf={({ recipient }) => recipient}
           columns={[
@@ -141,7 +140,13 @@ export function Suppressions() {
             },
           ]}
           empty={
-            <Empty icon={Ban} title={prefix === '' && reason === '' ? 'Nobody is suppressed.' : 'Nothing was found.'} />
+            Object.keys(filter).length === 0 ? (
+              <Empty icon={Ban} title="Nobody is suppressed." />
+            ) : (
+              <Empty icon={Search} title="Nothing was found.">
+                <Button onClick={reset}>Show all</Button>
+              </Empty>
+            )
           }
         />
       </Card>

@@ -1,9 +1,10 @@
 // The webhook endpoint: where events are posted, its secret, and what became of each event.
-import { Link } from '@tanstack/react-router'
+import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import { RotateCw, Webhook as WebhookIcon } from 'lucide-react'
 import { useState } from 'react'
 import { ask, useChange } from '../api.ts'
-import { PagedTable } from '../list.tsx'
+import { PagedTable, useTyped } from '../list.tsx'
+import { isId, narrowed, readWebhookFilter, type WebhookFilter } from '../message-filter.ts'
 import { useMay } from '../session.tsx'
 import type { WebhookEndpoint, WebhookLogEntry } from '../shapes.ts'
 import { Badge, StateBadge } from '../ui/badge.tsx'
@@ -272,7 +273,7 @@ function SetEndpoint({ endpoint, done }: { readonly endpoint: WebhookEndpoint | 
 
 function Log({ isActive }: { readonly isActive: boolean }) {
   const [shown, setShown] = useState<string>()
-  const [filter, setFilter] = useState<LogFilter>({})
+  const filter = readWebhookFilter(useSearch({ from: '/inside/webhook' }))
   const mayWrite = useMay('webhooks.write')
   return (
     <Card
@@ -281,7 +282,7 @@ function Log({ isActive }: { readonly isActive: boolean }) {
       flush
       actions={mayWrite && isActive && <Replay />}
     >
-      <LogSearch filter={filter} look={setFilter} />
+      <LogSearch filter={filter} />
       <PagedTable<WebhookLogEntry>
         name="webhook-log"
         path="/api/v1/webhook/events"
@@ -363,19 +364,16 @@ function Log({ isActive }: { readonly isActive: boolean }) {
   )
 }
 
-interface LogFilter {
-  readonly state?: string
-  readonly type?: string
-  readonly messageId?: string
-}
-
-const isIdOrNothing = (text: string): boolean => /^(?:[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12})?$/i.test(text)
+const isIdOrNothing = (text: string): boolean => text === '' || isId(text)
 
 /** What is told late about an old message stands with that message, far down: it is found by its state, its type or its message. */
-function LogSearch({ filter, look }: { readonly filter: LogFilter; readonly look: (filter: LogFilter) => void }) {
-  const [typed, setTyped] = useState('')
-  const change = (changes: LogFilter) =>
-    look(Object.fromEntries(Object.entries({ ...filter, ...changes }).filter(([, value]) => value !== '')))
+function LogSearch({ filter }: { readonly filter: WebhookFilter }) {
+  const navigate = useNavigate()
+  const change = (changes: WebhookFilter) =>
+    void navigate({ to: '/webhook', search: narrowed<WebhookFilter>(filter, changes), resetScroll: false })
+  const [typed, setTyped] = useTyped('messageId', filter.messageId, (text) => {
+    if (isIdOrNothing(text.trim())) change({ messageId: text.trim() })
+  })
   return (
     <div role="search" className="grid gap-3 border-b border-line px-4 pb-4 sm:grid-cols-2 sm:px-5 lg:grid-cols-3">
       <Choice
@@ -396,11 +394,7 @@ function LogSearch({ filter, look }: { readonly filter: LogFilter; readonly look
           type="search"
           placeholder="Its id"
           value={typed}
-          onChange={({ target }) => {
-            setTyped(target.value)
-            const id = target.value.trim()
-            if (isIdOrNothing(id)) change({ messageId: id })
-          }}
+          onChange={({ target }) => setTyped(target.value)}
           mistake={isIdOrNothing(typed.trim()) ? undefined : 'This is no id of a message.'}
         />
       </div>
