@@ -5,6 +5,7 @@ import { limits } from '../config.ts'
 import { turns } from '../base/turns.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { parseAddress } from '../mail/address.ts'
+import { previewOf, type MailPreview } from '../mail/mail-preview.ts'
 import { shortened } from '../mail/shortened.ts'
 import { recordedSubject } from '../mail/submitted-mail.ts'
 import type { Db } from '../store/database.ts'
@@ -92,13 +93,26 @@ export async function showSandboxMail(db: Db, workspace: WorkspaceId, id: string
   }
 }
 
+/** For the frame: its HTML with the pictures that it brings, which the answer of `showSandboxMail` leaves where they are. */
+export async function previewSandboxMail(db: Db, workspace: WorkspaceId, id: string): Promise<MailPreview> {
+  const row = await readSandboxMail(db, workspace, id)
+  if (row === undefined) throw notThere('mail')
+  const leave = await turn()
+  return beginning(db, workspace, row)
+    .then(({ mail }) => previewOf(mail))
+    .finally(leave)
+}
+
 /** A large mail is held several times while it is read. */
 const turn = turns({ most: 1, share: 1 })
 
 async function parsed(db: Db, workspace: WorkspaceId, row: SandboxRow) {
-  const { mail, whole } = shortened(await buffer(readSandboxContent(db, workspace, row)), limits.previewBytesMax)
+  const { mail, whole } = await beginning(db, workspace, row)
   return { mail: await (await reader()).parse(mail), whole }
 }
+
+const beginning = async (db: Db, workspace: WorkspaceId, row: SandboxRow) =>
+  shortened(await buffer(readSandboxContent(db, workspace, row)), limits.previewBytesMax)
 
 /** The bytes as they came over SMTP, read as they are taken: who takes them slowly, or never, holds one slice. */
 export async function readSandboxBytes(

@@ -3,6 +3,7 @@
 import { rmSync } from 'node:fs'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { buffer } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import { createTransport, type SendMailOptions } from 'nodemailer'
 import type { Page } from 'playwright-core'
@@ -13,6 +14,7 @@ import type { JourneyWorkspace } from '../world/journey-workspace.ts'
 import { heading, loaded, signIn, startVisit, type Login, type Visit } from './visit.ts'
 
 const screenshots = fileURLToPath(new URL('screenshots-reading', import.meta.url))
+const soon = { interval: 20, timeout: 15_000 }
 const script = '<img src=x onerror=alert(1)><script>alert(2)</script>'
 
 let visit: Visit
@@ -167,6 +169,34 @@ describe('the mail itself', () => {
     await reader.frameLocator('iframe').getByRole('img', { name: 'Our shop' }).waitFor()
     const inside = reader.frames().find((each) => each.url().includes('/content/html'))
     expect(await inside?.evaluate(`[...document.images].map((image) => image.naturalWidth)`)).toEqual([1, 0])
+  })
+
+  test('is shown in the sandbox as its recipient sees it, its text beside it, and can be taken along whole', async () => {
+    const text = 'Thank you for your order, in words.'
+    const png = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
+    const id = await submit({
+      text,
+      html: `<h1>Thank you</h1>${script}<img alt="Our shop" src="cid:logo@shop.example">`,
+      attachments: [{ filename: 'logo.png', cid: 'logo@shop.example', content: png, encoding: 'base64' }],
+    })
+    const before = strict.incidents.length
+    await reader.goto(`${visit.origin}/messages/${id}`)
+    await reader.getByRole('link', { name: 'the sandbox', exact: true }).click()
+    const mail = reader.getByRole('region', { name: 'Mail' })
+    await mail.getByRole('button', { name: 'HTML', pressed: true }).waitFor()
+    await reader.frameLocator('iframe').getByRole('heading', { name: 'Thank you' }).waitFor()
+    const inside = reader.frames().find((each) => each.url().includes('/html?'))
+    await expect.poll(() => inside?.evaluate(`document.images[1].naturalWidth`), soon).toBe(1)
+    await mail.getByRole('button', { name: 'Text' }).click()
+    await mail.getByText(text).waitFor()
+    const [download] = await Promise.all([
+      reader.waitForEvent('download'),
+      reader.getByRole('link', { name: 'Download' }).click(),
+    ])
+    const bytes = await buffer(await download.createReadStream())
+    expect(bytes.toString()).toContain(text)
+    expect(download.suggestedFilename()).toMatch(/\.eml$/)
+    expect(strict.incidents.slice(before).filter((line) => /: (?:dialog|error)/.test(line))).toEqual([])
   })
 
   test('that is text alone has no other view', async () => {

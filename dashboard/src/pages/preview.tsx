@@ -32,7 +32,7 @@ export function Preview({ id }: { readonly id: string }) {
         {({ text, attachments, whole, html }) => (
           <div className="grid gap-3">
             {form === 'HTML' && html ? (
-              <Framed id={id} />
+              <Framed path={`/api/v1/messages/${id}/content/html`} />
             ) : text === '' ? (
               <p className="text-sm text-soft">It has no text.</p>
             ) : (
@@ -70,14 +70,15 @@ export function Files({ of }: { readonly of: MessageContent['attachments'] }) {
   )
 }
 
-function Framed({ id }: { readonly id: string }) {
+/** Of an address that answers with a page for it, under a policy of its own. */
+export function Framed({ path }: { readonly path: string }) {
   const { workspaceId } = useWorkspace()
   return (
     <>
       <iframe
         title="The mail as HTML"
         sandbox=""
-        src={withQuery(`/api/v1/messages/${id}/content/html`, { workspace: workspaceId })}
+        src={withQuery(path, { workspace: workspaceId })}
         className="h-112 w-full rounded-lg border border-line bg-white"
       />
       <p className="text-xs text-soft">

@@ -1,22 +1,24 @@
 // What the sandbox received: the mail as its recipient would see it.
 import { useQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router'
-import { FlaskConical, Search } from 'lucide-react'
+import { Download, FlaskConical, Search } from 'lucide-react'
 import { useEffect, useState } from 'react'
-import { get } from '../api.ts'
+import { get, withQuery } from '../api.ts'
 import { PagedTable } from '../list.tsx'
 import { readSandboxFilter, wantedIn, type SandboxFilter } from '../message-filter.ts'
+import { useWorkspace } from '../session.tsx'
 import type { SandboxMail, SandboxMailParsed } from '../shapes.ts'
 import { useSearchField } from '../shortcuts.ts'
-import { Button } from '../ui/button.tsx'
+import { Button, buttonClass } from '../ui/button.tsx'
 import { TextField, textIn } from '../ui/field.tsx'
 import { Card, Facts, Page } from '../ui/page.tsx'
 import { bytes } from '../ui/size.ts'
 import { Answered, Empty } from '../ui/states.tsx'
 import type { Column } from '../ui/table.tsx'
+import { Tabs } from '../ui/tabs.tsx'
 import { exactly, Time } from '../ui/time.tsx'
 import { titleOf } from './messages.tsx'
-import { Files } from './preview.tsx'
+import { Files, Framed } from './preview.tsx'
 
 export function Sandbox() {
   const filter = readSandboxFilter(useSearch({ from: '/inside/sandbox' }))
@@ -85,6 +87,7 @@ const columns: readonly Column<SandboxMail>[] = [
   {
     head: 'Subject',
     leads: true,
+    gives: true,
     cell: ({ id, subject }) => (
       <Link
         to="/sandbox/$mailId"
@@ -93,7 +96,6 @@ const columns: readonly Column<SandboxMail>[] = [
         title={subject}
         className="block truncate text-left font-medium hover:underline"
       >
-    gives: true,
         {titleOf(subject)}
       </Link>
     ),
@@ -126,12 +128,24 @@ const columns: readonly Column<SandboxMail>[] = [
 
 export function SandboxMailPage() {
   const { mailId } = useParams({ from: '/inside/sandbox/$mailId' })
+  const { workspaceId } = useWorkspace()
   const query = useQuery({
     queryKey: ['sandbox', mailId],
     queryFn: ({ signal }) => get<SandboxMailParsed>(`/api/v1/sandbox/${mailId}`, signal),
   })
   return (
-    <Page title={query.data === undefined ? 'Mail' : titleOf(query.data.subject)}>
+    <Page
+      title={query.data === undefined ? 'Mail' : titleOf(query.data.subject)}
+      actions={
+        <a
+          href={withQuery(`/api/v1/sandbox/${mailId}/raw`, { workspace: workspaceId })}
+          download={`${mailId}.eml`}
+          className={buttonClass()}
+        >
+          <Download aria-hidden className="size-4" /> Download
+        </a>
+      }
+    >
       <Answered query={query} rows={8}>
         {(mail) => (
           <>
@@ -160,35 +174,7 @@ export function SandboxMailPage() {
                 ]}
               />
             </Card>
-            <Card title="Text">
-              {mail.text !== undefined ? (
-                <pre tabIndex={0} className="overflow-auto font-sans break-words whitespace-pre-wrap">
-                  {mail.text}
-                </pre>
-              ) : mail.html !== undefined ? (
-                <>
-                  <p className="pb-2 text-sm text-soft">
-                    This mail has only HTML, shown here as its source: nothing of it runs.
-                  </p>
-                  <pre
-                    tabIndex={0}
-                    className="max-h-96 overflow-auto font-mono text-xs break-words whitespace-pre-wrap"
-                  >
-                    {mail.html}
-                  </pre>
-                </>
-              ) : (
-                <p className="text-sm text-soft">It has no text.</p>
-              )}
-              {!mail.whole && (
-                <p className="mt-2 text-sm text-soft">This mail is large; what is shown is its beginning.</p>
-              )}
-              {mail.attachments.length > 0 && (
-                <div className="mt-4">
-                  <Files of={mail.attachments} />
-                </div>
-              )}
-            </Card>
+            <Content of={mail} />
             <Card title="Header">
               <dl className="grid grid-cols-[minmax(6rem,auto)_minmax(0,1fr)] gap-x-4 gap-y-1 font-mono text-xs">
                 {mail.headers.map(({ name, value }, index) => (
@@ -205,5 +191,38 @@ export function SandboxMailPage() {
         )}
       </Answered>
     </Page>
+  )
+}
+
+/** First as its recipient would see it. */
+function Content({ of: mail }: { readonly of: SandboxMailParsed }) {
+  const [form, setForm] = useState<'Text' | 'HTML'>(mail.html === undefined ? 'Text' : 'HTML')
+  const forms = [
+    ...(mail.html === undefined ? [] : ['HTML' as const]),
+    ...(mail.text === undefined ? [] : ['Text' as const]),
+  ]
+  return (
+    <Card
+      title="Mail"
+      actions={forms.length > 1 && <Tabs label="Shown as" names={forms} chosen={form} choose={setForm} />}
+    >
+      <div className="grid gap-3">
+        {form === 'HTML' ? (
+          <Framed path={`/api/v1/sandbox/${mail.id}/html`} />
+        ) : mail.text === undefined ? (
+          <p className="text-sm text-soft">It has no text.</p>
+        ) : (
+          <pre tabIndex={0} className="overflow-auto font-sans break-words whitespace-pre-wrap">
+            {mail.text}
+          </pre>
+        )}
+        {!mail.whole && (
+          <p className="text-sm text-soft">
+            This mail is large; what is shown is its beginning. The download has all of it.
+          </p>
+        )}
+        {mail.attachments.length > 0 && <Files of={mail.attachments} />}
+      </div>
+    </Card>
   )
 }

@@ -29,6 +29,9 @@ export const SandboxMailParsed = Type.Object(
 )
 
 const tag = 'Sandbox'
+const byLink = closed({
+  workspace: Type.Optional(uuid('In place of X-Posthorn-Workspace, which a link or a frame cannot send.')),
+})
 export const sandbox = {
   listSandbox: managed({
     method: 'get',
@@ -66,6 +69,20 @@ export const sandbox = {
     scope: 'mail.read',
     ok: [200, 'The mail.', SandboxMailParsed],
   }),
+  readSandboxHtml: managed({
+    method: 'get',
+    path: '/api/v1/sandbox/{mailId}/html',
+    operationId: 'getSandboxMailHtml',
+    tag,
+    summary: 'Look at the HTML of a mail of the sandbox',
+    description:
+      'A page for a frame of the dashboard, under a Content-Security-Policy that lets nothing run and loads nothing from anywhere, as that of a message.',
+    scope: 'mail.read',
+    query: byLink,
+    ok: [200, 'The page.', Type.String()],
+    contentType: 'text/html',
+    may: { 404: 'Not there, of another workspace, or without HTML (`not_found`).' },
+  }),
   readSandboxBytes: managed({
     method: 'get',
     path: '/api/v1/sandbox/{mailId}/raw',
@@ -73,6 +90,7 @@ export const sandbox = {
     tag,
     summary: 'Download a mail of the sandbox as it came',
     scope: 'mail.read',
+    query: byLink,
     ok: [200, 'The octets (RFC 5322).', Type.String()],
     contentType: 'message/rfc822',
   }),

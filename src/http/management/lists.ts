@@ -2,12 +2,13 @@
 import { Readable } from 'node:stream'
 import { limits } from '../../config.ts'
 import { managementOperations as operations } from '../../contract/operations.ts'
-import { isRefusal } from '../../domain/refusal.ts'
+import { isRefusal, refuse } from '../../domain/refusal.ts'
 import {
   exportSuppressions,
   importSuppressionsFor,
   listSandbox,
   pageSuppressionsOf,
+  previewSandboxMail,
   readAudit,
   readSandboxBytes,
   readSeries,
@@ -18,6 +19,7 @@ import {
   unsuppressFor,
 } from '../../workspace/workspace.ts'
 import type { Desk } from '../manage.ts'
+import { framedMail } from './framed-mail.ts'
 import { addressPagingOf, pagingOf, presentPage } from './pages.ts'
 
 export function listRoutes({ member, office }: Desk): void {
@@ -69,6 +71,11 @@ export function listRoutes({ member, office }: Desk): void {
   member(operations.readSandboxMail, ({ by, path }) =>
     showSandboxMail(office.db, by.workspaceId, path['mailId'] as string),
   )
+  member(operations.readSandboxHtml, async ({ by, path, reply }) => {
+    const { html, pictureOf } = await previewSandboxMail(office.db, by.workspaceId, path['mailId'] as string)
+    if (html === undefined) return refuse('not_found', 'This mail has no HTML.')
+    return framedMail(reply, html, pictureOf)
+  })
   member(operations.readSandboxBytes, async ({ by, path, reply }) => {
     const { sizeBytes, bytes } = await readSandboxBytes(office.db, by.workspaceId, path['mailId'] as string)
     // Mail of strangers is never shown by the browser itself.

@@ -3,10 +3,10 @@ import { managementOperations as operations } from '../../contract/operations.ts
 import type { MessageId } from '../../domain/message.ts'
 import { isRefusal, refuse } from '../../domain/refusal.ts'
 import { mayNotSend } from '../../domain/standing.ts'
-import { framedHtml } from '../../mail/mail-preview.ts'
 import { contentOf, pageRefused, searchMessages, sendAgain, timelineOf } from '../../workspace/workspace.ts'
 import type { Desk } from '../manage.ts'
 import { presentAccepted, presentStatus } from '../present.ts'
+import { framedMail } from './framed-mail.ts'
 import { pagingOf, presentPage } from './pages.ts'
 
 export function mailRoutes({ member, office }: Desk): void {
@@ -69,12 +69,7 @@ export function mailRoutes({ member, office }: Desk): void {
   member(operations.readContentHtml, async ({ by, path, reply }) => {
     const { html, pictureOf } = await contentOf(office.db, by.workspaceId, path['messageId'] as MessageId)
     if (html === undefined) return refuse('not_found', 'This message has no HTML.')
-    reply.headers({
-      'content-type': 'text/html; charset=utf-8',
-      'content-security-policy': framePolicy,
-      'x-dns-prefetch-control': 'off',
-    })
-    return Buffer.from(framedHtml(html, pictureOf))
+    return framedMail(reply, html, pictureOf)
   })
 
   member(operations.sendAgain, async ({ by, path, principal, reply }) => {
@@ -87,16 +82,5 @@ export function mailRoutes({ member, office }: Desk): void {
     return presentAccepted(answer.message)
   })
 }
-
-/** Whatever a mail says: no script, no form, no way out, nothing from anywhere; also where somebody opens it outside of its frame. */
-const framePolicy = [
-  'sandbox',
-  "default-src 'none'",
-  "style-src 'unsafe-inline'",
-  'img-src data:',
-  "base-uri 'none'",
-  "form-action 'none'",
-  "frame-ancestors 'self'",
-].join('; ')
 
 const gone = refuse('not_found', 'There is no such workspace.')
