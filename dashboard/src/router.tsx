@@ -59,13 +59,17 @@ const inside = createRoute({
 interface To {
   /** Where to go after the sign-in. */
   readonly to?: string
+  /** What led there, where somebody might wonder. */
+  readonly why?: 'ended' | 'reset'
 }
 const signIn = createRoute({
   getParentRoute: () => root,
   path: '/sign-in',
   // Only a place of ours: never another site's address.
-  validateSearch: ({ to }: Record<string, unknown>): To =>
-    typeof to === 'string' && /^\/(?![/\\])/.test(to) ? { to } : {},
+  validateSearch: ({ to, why }: Record<string, unknown>): To => ({
+    ...(typeof to === 'string' && /^\/(?![/\\])/.test(to) && { to }),
+    ...((why === 'ended' || why === 'reset') && { why }),
+  }),
   component: lazyRouteComponent(() => import('./pages/sign-in.tsx'), 'SignIn'),
 })
 
@@ -88,11 +92,11 @@ const invitation = createRoute({
 const overview = createRoute({
   getParentRoute: () => inside,
   path: '/',
+  validateSearch: ({ span }: Record<string, unknown>): { readonly span?: 'days' } => (span === 'days' ? { span } : {}),
   component: lazyRouteComponent(() => import('./pages/overview.tsx'), 'Overview'),
 })
 const messages = createRoute({
   getParentRoute: () => inside,
-  validateSearch: ({ span }: Record<string, unknown>): { readonly span?: 'days' } => (span === 'days' ? { span } : {}),
   path: '/messages',
   validateSearch: readFilter,
   component: lazyRouteComponent(() => import('./pages/messages.tsx'), 'Messages'),
@@ -148,11 +152,11 @@ const settings = createRoute({
 const webhook = createRoute({
   getParentRoute: () => inside,
   path: '/webhook',
+  validateSearch: readWebhookFilter,
   component: lazyRouteComponent(() => import('./pages/webhook.tsx'), 'WebhookPage'),
 })
 const workspace = createRoute({
   getParentRoute: () => inside,
-  validateSearch: readWebhookFilter,
   path: '/workspace',
   component: lazyRouteComponent(() => import('./pages/workspace.tsx'), 'WorkspacePage'),
 })
@@ -179,11 +183,11 @@ const account = createRoute({
 const operatorWorkspaces = createRoute({
   getParentRoute: () => inside,
   path: '/operator/workspaces',
+  validateSearch: readWorkspaceFilter,
   component: lazyRouteComponent(() => import('./pages/operator.tsx'), 'OperatorWorkspaces'),
 })
 const operatorPlans = createRoute({
   getParentRoute: () => inside,
-  validateSearch: readWorkspaceFilter,
   path: '/operator/plans',
   component: lazyRouteComponent(() => import('./pages/operator.tsx'), 'OperatorPlans'),
 })
@@ -234,13 +238,13 @@ export const router = createRouter({
       operatorHealth,
     ]),
   ]),
+  // Words stay words: a link that somebody writes by hand says `?text=4711`, without quotes.
+  parseSearch: parseSearchWith((text) => text),
+  stringifySearch: stringifySearchWith(String),
   defaultPreload: 'intent',
   defaultPendingComponent: () => <Loading />,
   scrollRestoration: true,
 })
-  // Words stay words: a link that somebody writes by hand says `?text=4711`, without quotes.
-  parseSearch: parseSearchWith((text) => text),
-  stringifySearch: stringifySearchWith(String),
 
 declare module '@tanstack/react-router' {
   interface Register {

@@ -93,7 +93,7 @@ export function SignedIn({ children }: { readonly children: ReactNode }) {
   if (query.isError && isSignedOut(query.error)) {
     // The session has ended while somebody looked: nothing that was read may stay in the page.
     const to = location.href.slice(location.origin.length)
-    location.replace(`/sign-in?${new URLSearchParams({ to }).toString()}`)
+    location.replace(`/sign-in?${new URLSearchParams({ to, why: 'ended' }).toString()}`)
     return <Loading />
   }
   if (query.data === undefined)

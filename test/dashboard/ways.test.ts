@@ -97,6 +97,8 @@ describe('an address', () => {
       }
       const ledTo = async () => {
         await heading(person, 'Sign in')
+        // Whoever had filled something in hears why they stand here, and that it was not saved.
+        await person.getByRole('status').getByText('Your session has ended').waitFor()
         return new URL(person.url()).searchParams.get('to')
       }
       return { person, late, look, end, ledTo }

@@ -56,7 +56,7 @@ export function ResetPassword() {
   const reset = useChange(
     (password: string) => ask('POST', '/api/v1/password-resets/confirm', { token, password }),
     [],
-    () => void navigate({ to: '/sign-in', replace: true }),
+    () => void navigate({ to: '/sign-in', search: { why: 'reset' }, replace: true }),
   )
   return (
     <Outside title="Choose a new password" about="All your sessions end; then sign in with the new one.">

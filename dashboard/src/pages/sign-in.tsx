@@ -15,8 +15,13 @@ interface Given {
   readonly code?: string
 }
 
+const reasons = {
+  ended: 'Your session has ended. Sign in to go on where you were; what was not saved yet is to be entered again.',
+  reset: 'Your password is changed. Sign in with the new one.',
+} as const
+
 export function SignIn() {
-  const { to } = useSearch({ from: '/sign-in' })
+  const { to, why } = useSearch({ from: '/sign-in' })
   const navigate = useNavigate()
   const client = useQueryClient()
   const [asksCode, setAsksCode] = useState(false)
@@ -32,6 +37,11 @@ export function SignIn() {
   if (wantsCode && !asksCode) setAsksCode(true)
   return (
     <Outside title="Sign in">
+      {why !== undefined && (
+        <p role="status" className="rounded-lg bg-sunken px-3 py-2 text-sm">
+          {reasons[why]}
+        </p>
+      )}
       <form
         className="grid gap-4"
         onSubmit={(event) => {
