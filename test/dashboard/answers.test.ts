@@ -184,6 +184,11 @@ describe('with two workspaces', () => {
     await person.getByText('No message with this id exists in your workspace.').waitFor()
     await loaded(person)
     expect(await person.getByRole('button', { name: /^Change to/ }).count()).toBe(0)
+    // An address that was cut on its way is told as that; from both one goes on to the search.
+    await go('/messages/0199f1c2-0000', person)
+    await person.getByText('no id of a message').waitFor()
+    await person.getByRole('link', { name: 'Search all messages' }).click()
+    await heading(person, 'Messages')
   })
 })
 

@@ -57,18 +57,18 @@ test('a mail of the sandbox is found by its address, its subject and its message
   await rows.filter({ hasText: 'Your invoice 77' }).getByRole('link', { name: 'its story' }).click()
   await page.getByRole('region', { name: 'What happened' }).waitFor()
   expect(await look('message-in-the-sandbox')).toEqual([])
+  // What else was sent to the same person.
+  await page.getByRole('region', { name: 'Details' }).getByRole('link', { name: 'ann@example.com' }).click()
+  await heading(page, 'Messages')
+  expect(await page.getByRole('main').getByLabel('Search').inputValue()).toBe('ann@example.com')
+  await page.goBack()
+  await page.getByRole('region', { name: 'What happened' }).waitFor()
   await page.getByRole('link', { name: 'the sandbox', exact: true }).click()
   await page.getByRole('region', { name: 'Header' }).waitFor()
   await page.getByRole('link', { name: 'its story' }).click()
   expect(new URL(page.url()).pathname).toBe(`/messages/${id}`)
 })
 
-test('a message that failed is sent again once, and both lead to one another', async () => {
-  const id = await shop.accepted({ recipient: 'policy@simulator.posthorn.test', subject: 'Your new password' })
-  await shop.settled(id)
-  await go(`/messages/${id}`)
-  const banner = page.getByRole('region', { name: 'Failed' })
-  await banner.getByText('It was surely not taken').waitFor()
 test('what a list is narrowed to stays after a reload, on the way back and in a link', async () => {
   const field = (label: string) => page.getByRole('main').getByLabel(label, { exact: true })
   const comesBack = async (label: string, value: string) => {
@@ -121,6 +121,12 @@ test('what a list is narrowed to stays after a reload, on the way back and in a 
   expect(new URL(page.url()).search).toBe('?text=4711')
 })
 
+test('a message that failed is sent again once, and both lead to one another', async () => {
+  const id = await shop.accepted({ recipient: 'policy@simulator.posthorn.test', subject: 'Your new password' })
+  await shop.settled(id)
+  await go(`/messages/${id}`)
+  const banner = page.getByRole('region', { name: 'Failed' })
+  await banner.getByText('It was surely not taken').waitFor()
   expect(await look('failed')).toEqual([])
   await banner.getByRole('button', { name: 'Send again as a new message' }).click()
   const dialog = page.getByRole('dialog')

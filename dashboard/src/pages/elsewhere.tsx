@@ -1,7 +1,9 @@
 // A message that is not in this workspace: a link that a colleague sent, or an id of a log, may be of another one of the same person. Where it is
 // found, the way there; whoever may not read it hears what everybody hears.
 import { useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
 import { getIn } from '../api.ts'
+import { isId } from '../message-filter.ts'
 import { useLooking, type Workspace } from '../session.tsx'
 import { Button } from '../ui/button.tsx'
 import { Failed } from '../ui/states.tsx'
@@ -29,12 +31,16 @@ export function Elsewhere({ id, error }: { readonly id: string; readonly error: 
     .slice(0, askedMax)
   const { data: found } = useQuery({
     queryKey: ['elsewhere', id],
+    enabled: isId(id),
     queryFn: ({ signal }) => find(id, others, signal),
     staleTime: Infinity,
   })
   return (
     <>
-      <Failed error={error} />
+      <Failed error={isId(id) ? error : new Error('What this address ends with is no id of a message: was it cut?')} />
+      <Link to="/messages" className="justify-self-center text-accent underline">
+        Search all messages
+      </Link>
       {found != null && (
         <div role="status" className="grid justify-items-center gap-2 text-center">
           <p>It is a message of the workspace “{found.name}”.</p>

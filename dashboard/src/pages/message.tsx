@@ -5,6 +5,7 @@ import { CircleHelp, CircleX } from 'lucide-react'
 import { useState } from 'react'
 import { ApiError, ask, get, useChange } from '../api.ts'
 import { useIntervalOf } from '../live.ts'
+import { addressIn } from '../message-filter.ts'
 import { useMay } from '../session.tsx'
 import type { MessageTimeline } from '../shapes.ts'
 import { StateBadge } from '../ui/badge.tsx'
@@ -23,7 +24,9 @@ import { SuppressedNow } from './suppressed-now.tsx'
 const isOpen = (timeline: MessageTimeline | undefined): boolean =>
   timeline === undefined || ['queued', 'sending', 'retrying'].includes(timeline.processingStatus)
 
-const isMissing = (error: Error | null): boolean => error instanceof ApiError && error.status === 404
+/** Not there, or no id: an address that was cut on its way. */
+const isMissing = (error: Error | null): boolean =>
+  error instanceof ApiError && (error.status === 404 || error.field === 'messageId')
 
 /** Until something may be told of a post to the webhook; Infinity where nothing is under way. */
 function postPauseMs(timeline: MessageTimeline | undefined): number {
@@ -247,11 +250,20 @@ function SendAgainButton({ from, onClick }: { readonly from: string; readonly on
   )
 }
 
+/** One that is no address as the filter takes it is found among the words. */
+const messagesTo = (recipient: string) => (addressIn(recipient) === undefined ? { text: recipient } : { recipient })
+
 function Details({ timeline: { message, queue, sandboxMailId } }: { readonly timeline: MessageTimeline }) {
   const rows: (readonly [string, React.ReactNode])[] = [
     ['Subject', titleOf(message.subject)],
     ['From', message.sender],
-    ['To', message.recipient],
+    [
+      'To',
+      <Link key="to" to="/messages" search={messagesTo(message.recipient)} className="text-accent underline">
+        {message.recipient}
+        <span className="sr-only">: all messages to it</span>
+      </Link>,
+    ],
     ['Accepted', exactly(new Date(message.createdAt))],
   ]
   if (message.expiresAt !== undefined) rows.push(['Give up', exactly(new Date(message.expiresAt))])
