@@ -31,6 +31,7 @@ import {
 import { Fragment, lazy, Suspense, useEffect, useState, type ReactNode } from 'react'
 import { ApiError, ask, useChange } from './api.ts'
 import { silence } from './client.ts'
+import { useKeptFocus } from './focus.ts'
 import { useLive } from './live.ts'
 import { SignedIn, useLooking } from './session.tsx'
 import { useShortcuts } from './shortcuts.ts'
@@ -99,6 +100,7 @@ export function Shell() {
 function Frame({ children }: { readonly children: ReactNode }) {
   const { workspace } = useLooking()
   useLive(workspace?.workspaceId)
+  useKeptFocus()
   const isSilent = silence.use()
   const [open, setOpen] = useState(false)
   const [helping, help] = useShortcuts()

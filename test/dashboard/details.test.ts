@@ -259,6 +259,29 @@ test('what can be done to a row is in sight on a tablet, and all columns are aga
   await page.setViewportSize({ width: 1280, height: 900 })
 })
 
+test('whoever works by keys stays in the list when what they pressed goes away', async () => {
+  for (const recipient of ['gone@example.com', 'there@example.com'])
+    await visit.posthorn.cli('suppression', 'add', shop.id, recipient)
+  const remove = async (recipient: string) => {
+    await page.getByRole('button', { name: `Remove ${recipient}` }).press('Enter')
+    await page.getByRole('dialog').getByRole('button', { name: 'Remove' }).press('Enter')
+    await page.getByRole('button', { name: `Remove ${recipient}` }).waitFor({ state: 'detached' })
+  }
+  const focused = () => page.evaluate<string>(`document.activeElement.ariaLabel ?? document.activeElement.textContent`)
+  await go('/suppressions?prefix=gone')
+  await remove('gone@example.com')
+  // Of an empty list nothing is left but the page.
+  await expect.poll(focused, soon).toBe('Suppressions')
+  expect(await page.evaluate<string>(`document.activeElement.tagName`)).toBe('H1')
+  await go('/suppressions')
+  await visit.posthorn.cli('suppression', 'add', shop.id, 'gone@example.com')
+  await page.reload()
+  await remove('gone@example.com')
+  await expect.poll(focused, soon).toBe('Suppressions')
+  expect(await page.evaluate<string>(`document.activeElement.role`)).toBe('group')
+  await visit.posthorn.cli('suppression', 'remove', shop.id, 'there@example.com')
+})
+
 test('a file of another service comes in, one whose head line says nothing is refused with it, and wrong lines stand below each other', async () => {
   await go('/suppressions')
   await page.getByRole('button', { name: 'Import' }).click()

@@ -69,57 +69,61 @@ test('a mail of the sandbox is found by its address, its subject and its message
   expect(new URL(page.url()).pathname).toBe(`/messages/${id}`)
 })
 
-test('what a list is narrowed to stays after a reload, on the way back and in a link', async () => {
-  const field = (label: string) => page.getByRole('main').getByLabel(label, { exact: true })
-  const comesBack = async (label: string, value: string) => {
+test(
+  'what a list is narrowed to stays after a reload, on the way back and in a link',
+  { timeout: 270_000 },
+  async () => {
+    const field = (label: string) => page.getByRole('main').getByLabel(label, { exact: true })
+    const comesBack = async (label: string, value: string) => {
+      await page.reload()
+      await loaded(page)
+      expect(await field(label).inputValue()).toBe(value)
+      await page.getByRole('link', { name: 'Mailboxes' }).click()
+      await heading(page, 'Mailboxes')
+      await page.goBack()
+      await expect.poll(() => field(label).inputValue(), soon).toBe(value)
+    }
+    for (const recipient of ['zoe@example.com', 'zora@example.com', 'ann@nowhere.example'])
+      await visit.posthorn.cli('suppression', 'add', shop.id, recipient)
+
+    await go('/refused')
+    await field('Why').selectOption('invalid_json')
+    await field('From').fill('2026-02-03')
+    await expect.poll(() => new URL(page.url()).search, soon).toBe('?code=invalid_json&from=2026-02-03')
+    await comesBack('Why', 'invalid_json')
+    await comesBack('From', '2026-02-03')
+    await press(page, 'Show all')
+    await expect.poll(() => field('Why').inputValue(), soon).toBe('')
+
+    await go('/suppressions')
+    const rows = page.getByRole('group', { name: 'Suppressions' }).locator('tbody tr')
+    await expect.poll(() => rows.count(), soon).toBe(3)
+    await field('Search').pressSequentially('zora@example')
+    await expect.poll(() => rows.count(), soon).toBe(1)
+    await comesBack('Search', 'zora@example')
+    await expect.poll(() => rows.count(), soon).toBe(1)
+    await field('Reason').selectOption('complaint')
+    await press(page, 'Show all')
+    await expect.poll(() => rows.count(), soon).toBe(3)
+    expect(await field('Search').inputValue()).toBe('')
+
+    await go('/webhook')
+    await field('State').selectOption('failed')
+    await comesBack('State', 'failed')
+
+    await go('/')
+    await press(page, '30 days')
     await page.reload()
+    await page.getByRole('button', { name: '30 days', pressed: true }).waitFor()
+    await page.getByRole('navigation').locator('a[aria-current=page]').getByText('Overview').waitFor()
+
+    // Another program writes a link with a number in it.
+    await go('/messages?text=4711')
     await loaded(page)
-    expect(await field(label).inputValue()).toBe(value)
-    await page.getByRole('link', { name: 'Mailboxes' }).click()
-    await heading(page, 'Mailboxes')
-    await page.goBack()
-    await expect.poll(() => field(label).inputValue(), soon).toBe(value)
-  }
-  for (const recipient of ['zoe@example.com', 'zora@example.com', 'ann@nowhere.example'])
-    await visit.posthorn.cli('suppression', 'add', shop.id, recipient)
-
-  await go('/refused')
-  await field('Why').selectOption('invalid_json')
-  await field('From').fill('2026-02-03')
-  await expect.poll(() => new URL(page.url()).search, soon).toBe('?code=invalid_json&from=2026-02-03')
-  await comesBack('Why', 'invalid_json')
-  await comesBack('From', '2026-02-03')
-  await press(page, 'Show all')
-  await expect.poll(() => field('Why').inputValue(), soon).toBe('')
-
-  await go('/suppressions')
-  const rows = page.getByRole('group', { name: 'Suppressions' }).locator('tbody tr')
-  await expect.poll(() => rows.count(), soon).toBe(3)
-  await field('Search').pressSequentially('zora@example')
-  await expect.poll(() => rows.count(), soon).toBe(1)
-  await comesBack('Search', 'zora@example')
-  await expect.poll(() => rows.count(), soon).toBe(1)
-  await field('Reason').selectOption('complaint')
-  await press(page, 'Show all')
-  await expect.poll(() => rows.count(), soon).toBe(3)
-  expect(await field('Search').inputValue()).toBe('')
-
-  await go('/webhook')
-  await field('State').selectOption('failed')
-  await comesBack('State', 'failed')
-
-  await go('/')
-  await press(page, '30 days')
-  await page.reload()
-  await page.getByRole('button', { name: '30 days', pressed: true }).waitFor()
-  await page.getByRole('navigation').locator('a[aria-current=page]').getByText('Overview').waitFor()
-
-  // Another program writes a link with a number in it.
-  await go('/messages?text=4711')
-  await loaded(page)
-  expect(await field('Search').inputValue()).toBe('4711')
-  expect(new URL(page.url()).search).toBe('?text=4711')
-})
+    expect(await field('Search').inputValue()).toBe('4711')
+    expect(new URL(page.url()).search).toBe('?text=4711')
+  },
+)
 
 test('a message that failed is sent again once, and both lead to one another', async () => {
   const id = await shop.accepted({ recipient: 'policy@simulator.posthorn.test', subject: 'Your new password' })
