@@ -55,7 +55,9 @@ test('a plan that is nearly used up says so, and one that is used up until when,
   const notice = region('Limit reached')
   await notice.getByText('sending is refused').waitFor()
   await notice.getByText('allows 10 messages in 60 minutes, and 10 are counted').waitFor()
-  expect(await notice.getByText('There is room again').innerText()).toMatch(/in (?:1 hour|\d\d minutes) \(.*\d\d:\d\d/)
+  expect(await notice.getByText('There is room again').innerText()).toMatch(
+    /in (?:1 hour|\d\d minutes) \(.*\d\d:\d\d:00 /,
+  )
   await region('Plan').getByText('Used up', { exact: true }).waitFor()
   expect(await look('quota-used-up')).toEqual([])
   await notice.getByRole('link', { name: '2', exact: true }).click()

@@ -73,13 +73,18 @@ function WindowUse({ window }: { readonly window: Window }) {
   )
 }
 
+const minuteMs = 60_000
+/** Whole seconds were told, and the answer took a while: a day and a month begin at a full minute, and of the hour nothing is promised too early. */
+const resetAt = (name: Window['window'], about: number) =>
+  (name === 'hour' ? Math.ceil : Math.round)(about / minuteMs) * minuteMs
+
 /** Nothing while there is room. */
 export function QuotaTrouble({ usage, readAt }: { readonly usage: Usage | undefined; readonly readAt: number }) {
   // The longest wait: when the month is used up, waiting for the hour is no way out.
   const window = usage?.apiSending === true ? usage.windows.findLast(isUsedUp) : undefined
   if (usage === undefined || window === undefined) return null
   const { window: name, used, limit = 0, resetSeconds = 0 } = window
-  const reset = new Date(readAt + resetSeconds * 1_000)
+  const reset = new Date(resetAt(name, readAt + resetSeconds * 1_000))
   return (
     <Notice label="Limit reached" title="The plan is used up: sending is refused" icon={Gauge}>
       {limit === 0 ? (
