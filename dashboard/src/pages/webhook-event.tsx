@@ -7,7 +7,7 @@ import type { WebhookEventDetail, WebhookLogEntry } from '../shapes.ts'
 import { Badge, type Tone } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
 import { Dialog, DialogActions } from '../ui/dialog.tsx'
-import { FormMistake } from '../ui/field.tsx'
+import { Done, FormMistake } from '../ui/field.tsx'
 import { Answered } from '../ui/states.tsx'
 import { ClockTime, duration } from '../ui/time.tsx'
 
@@ -85,6 +85,11 @@ export function EventDialog({
       </Answered>
       <FormMistake error={replay.error} />
       <DialogActions>
+        {replay.isSuccess && (
+          <span className="self-center">
+            <Done>It is posted again; the try appears above.</Done>
+          </span>
+        )}
         {mayReplay && (
           <Button busy={replay.isPending} onClick={() => replay.mutate(undefined)}>
             Send again
