@@ -151,7 +151,7 @@ export function Members() {
             keyOf={({ id }) => id}
             columns={[
               { head: 'Address', cell: ({ email }) => <span className="font-medium">{email}</span> },
-              { head: 'Role', cell: ({ role }) => role },
+              { head: 'Role', cell: ({ role }) => roleNamed(role) },
               { head: 'Ends', cell: ({ expiresAt }) => <Time at={expiresAt} /> },
               {
                 head: '',

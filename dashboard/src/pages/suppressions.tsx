@@ -109,23 +109,24 @@ export function Suppressions() {
             {
               head: 'Evidence',
               wideOnly: true,
-              cell: ({ evidence, rule, sourceMessageId }) => (
-                <span className="grid gap-0.5 text-xs text-soft">
-                  {evidence !== undefined && <Long text={evidence} className="font-mono" />}
-                  <span className="flex gap-2">
-                    {rule !== undefined && <span>rule {rule}</span>}
-                    {sourceMessageId !== undefined && (
-                      <Link
-                        to="/messages/$messageId"
-                        params={{ messageId: sourceMessageId }}
-                        className="text-accent underline"
-                      >
-                        the message
-                      </Link>
-                    )}
+              cell: ({ evidence, rule, sourceMessageId }) =>
+                (evidence ?? rule ?? sourceMessageId) !== undefined && (
+                  <span className="grid gap-0.5 text-xs text-soft">
+                    {evidence !== undefined && <Long text={evidence} className="font-mono" />}
+                    <span className="flex gap-2">
+                      {rule !== undefined && <span>rule {rule}</span>}
+                      {sourceMessageId !== undefined && (
+                        <Link
+                          to="/messages/$messageId"
+                          params={{ messageId: sourceMessageId }}
+                          className="text-accent underline"
+                        >
+                          the message
+                        </Link>
+                      )}
+                    </span>
                   </span>
-                </span>
-              ),
+                ),
             },
             { head: 'Since', cell: ({ createdAt }) => <Time at={createdAt} /> },
             {
