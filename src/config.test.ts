@@ -66,6 +66,7 @@ describe('reading the environment', () => {
       POSTHORN_ALLOW_PRIVATE_MX: false,
       POSTHORN_ALLOW_PRIVATE_WEBHOOKS: false,
       POSTHORN_LEASE_SECONDS: 60,
+      POSTHORN_RETRY_SCHEDULE: [60, 300, 900, 1_800, 3_600, 7_200, 14_400, 28_800, 28_800],
       POSTHORN_TIME_SCALE: 1,
       POSTHORN_SMTP_TIMEOUT_SCALE: 1,
       POSTHORN_LOG_LEVEL: 'info',
@@ -212,6 +213,12 @@ describe('reading the environment', () => {
     ['POSTHORN_CLAMD', 'clamd.example:3310'],
     ['POSTHORN_CLAMD', 'unix:/%zz'],
     ['POSTHORN_LEASE_SECONDS', '0.5'],
+    ['POSTHORN_RETRY_SCHEDULE', '60'],
+    ['POSTHORN_RETRY_SCHEDULE', '1m,,5m'],
+    ['POSTHORN_RETRY_SCHEDULE', '0s'],
+    ['POSTHORN_RETRY_SCHEDULE', '1d'],
+    ['POSTHORN_RETRY_SCHEDULE', '23h,2h'],
+    ['POSTHORN_RETRY_SCHEDULE', Array(51).fill('1s').join()],
     ['POSTHORN_TIME_SCALE', '0'],
     ['POSTHORN_TIME_SCALE', 'fast'],
     ['POSTHORN_LEASE_SECONDS', '86401'],
@@ -237,6 +244,7 @@ describe('reading the environment', () => {
     ['POSTHORN_CLAMD', 'tcp://scan.example', { host: 'scan.example', port: 3310 }],
     ['POSTHORN_CLAMD', 'tcp://[::1]:33', { host: '::1', port: 33 }],
     ['POSTHORN_ALLOW_PRIVATE_MX', 'true', true],
+    ['POSTHORN_RETRY_SCHEDULE', '30s, 5m,1h', [30, 300, 3_600]],
     ['POSTHORN_TIME_SCALE', '1000', 1000],
   ]
   test.each(right)('%s=%s is understood', (name, value, meaning) => {

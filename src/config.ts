@@ -82,6 +82,21 @@ function leaseSeconds(value: string): number {
   if (seconds < 1) throw new Wrong('must be 1 at least')
   return seconds
 }
+const unitSeconds = { s: 1, m: 60, h: 3_600 } as const
+/** In seconds. Together no longer than a message is tried at most: what waits beyond that end would never be tried. */
+function retrySchedule(value: string): readonly number[] {
+  const waits = value.split(',').map((each) => {
+    const [, digits, unit] = /^\s*(\d{1,6})([smh])\s*$/.exec(each) ?? []
+    return Number(digits) * unitSeconds[(unit ?? 's') as keyof typeof unitSeconds]
+  })
+  const wrong = waits.findIndex((seconds) => !(seconds >= 1))
+  if (wrong !== -1)
+    throw new Wrong(`must be waits such as 30s, 5m or 1h with commas between; number ${wrong + 1} is none`)
+  if (waits.length > limits.retriesMax) throw new Wrong(`must be ${limits.retriesMax} waits at most`)
+  if (waits.reduce((sum, seconds) => sum + seconds, 0) > limits.retrySpanSecondsMax)
+    throw new Wrong(`must be ${limits.retrySpanSecondsMax / 3_600} hours together at most`)
+  return waits
+}
 const days =
   (max: number) =>
   (value: string): number => {
@@ -410,6 +425,12 @@ export const settingTable = {
     400,
     'How long the audit log is kept: who changed what, and sign-ins.',
   ),
+  POSTHORN_RETRY_SCHEDULE: setting<readonly number[]>(
+    retrySchedule,
+    [60, 300, 900, 1_800, 3_600, 7_200, 14_400, 28_800, 28_800],
+    'The waits between the tries of a message, each 10 % more or less: `s`, `m` or `h`, 50 at most, 24 hours together at most. Behind the last one it is failed. The same on every node.',
+    '`1m,5m,15m,30m,1h,2h,4h,8h,8h`',
+  ),
   POSTHORN_TIME_SCALE: setting(
     positive(1e6),
     1,
@@ -699,7 +720,8 @@ export const limits = {
   clamdStreamBytesMin: 32 * 1024 * 1024,
   scannerAgainSeconds: 30,
   // Delivery (decisions B)
-  retryScheduleSeconds: [60, 300, 900, 1_800, 3_600, 7_200, 14_400, 28_800, 28_800],
+  retriesMax: 50,
+  retrySpanSecondsMax: 24 * 3600,
   retryJitter: 0.1,
   messageAgeMsMax: 26 * 3600_000,
   messagesInFlightMax: 1_000,

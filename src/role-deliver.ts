@@ -114,6 +114,7 @@ export async function deliver({ settings, connection, patience, vault, log, metr
     log,
     leaseMs: settings.POSTHORN_LEASE_SECONDS * 1000,
     timeScale: settings.POSTHORN_TIME_SCALE,
+    retrySchedule: settings.POSTHORN_RETRY_SCHEDULE,
     patience,
     route: settings.POSTHORN_ROUTE,
     openRoute: routeOpener(vault),

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { limits } from '../config.ts'
+import { limits, settingTable } from '../config.ts'
 import { claimPauseMs, retryDelayMs } from './backoff.ts'
 
 test('the delay stays within the jitter around its step, in whole milliseconds', () => {
@@ -33,7 +33,8 @@ test('after the last step there is no further try', () => {
 })
 
 test('without jitter the schedule of the decisions is followed to the millisecond', () => {
-  const delays = limits.retryScheduleSeconds.map((_, index) => retryDelayMs(limits.retryScheduleSeconds, index + 1, 0))
+  const schedule = settingTable.POSTHORN_RETRY_SCHEDULE.fallback
+  const delays = schedule.map((_, index) => retryDelayMs(schedule, index + 1, 0))
   expect(delays).toEqual([60, 300, 900, 1_800, 3_600, 7_200, 14_400, 28_800, 28_800].map((seconds) => seconds * 1000))
 })
 

@@ -75,7 +75,7 @@ export const SendMessageRequest = Type.Object(
     ),
     expiresAt: Type.Optional(
       time(
-        'Give up after this time, at most 7 days ahead. RFC 3339 with a time zone. Ten tries in about 24 hours, or 26 hours, end it in any case.',
+        'Give up after this time, at most 7 days ahead. RFC 3339 with a time zone. The end of the tries (ten in about 24 hours, unless the installation has another schedule), or 26 hours, end it in any case.',
       ),
     ),
     metadata: Type.Optional(metadata),

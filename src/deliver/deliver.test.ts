@@ -9,7 +9,7 @@ import { runInNewContext } from 'node:vm'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { startPostgresProxy } from '../../test/world/postgres-proxy.ts'
 import { startReceiver, type Receiver } from '../../test/world/receiver-process.ts'
-import { limits, parseRoute, type Route } from '../config.ts'
+import { limits, parseRoute, settingTable, type Route } from '../config.ts'
 import { silentLog, type Log } from '../base/log.ts'
 import { makeVault, sealedAs } from '../base/secret.ts'
 import { survivesItsLife } from '../base/service.test-kit.ts'
@@ -96,6 +96,7 @@ function deliver(changes: Partial<DeliverTools> = {}): Deliverer {
     log,
     leaseMs: 30_000,
     timeScale: 1e6,
+    retrySchedule: settingTable.POSTHORN_RETRY_SCHEDULE.fallback,
     patience: new AbortController().signal,
     route: relay(receiver),
     openRoute: (workspace, sealed) => parseRoute(vault.open(sealed, sealedAs.route(workspace))),
@@ -317,6 +318,14 @@ describe('a message', () => {
       reason: 'tries_used_up',
       errorMessage: expect.stringContaining('451 4.3.0 not now'),
     })
+  })
+
+  test('is tried as often as the schedule of the installation has waits, and once more', async () => {
+    const id = await one(await senderOf(), 'eod-451')
+    await started({ retrySchedule: [60, 300] })
+    await becomes(id, 'failed')
+    expect(await receipts(id)).toBe(3)
+    expect(await facts(id)).toMatchObject({ reason: 'tries_used_up' })
   })
 
   test('past the dot without a reply is unknown, and nobody transmits it again', async () => {

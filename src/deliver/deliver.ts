@@ -62,6 +62,8 @@ export interface DeliverTools {
   readonly log: Log
   readonly leaseMs: number
   readonly timeScale: number
+  /** The waits between tries, in seconds. */
+  readonly retrySchedule: readonly number[]
   /** Fires when a stop waits for the database no longer. */
   readonly patience: AbortSignal
   /** The installation's route. */
@@ -97,7 +99,6 @@ interface InFlight extends Guest {
   unheard?: { readonly ending: Ending; readonly since: number; journalled: boolean }
 }
 
-const triesMax = limits.retryScheduleSeconds.length + 1
 const idleMs = 1_000
 const composeTriesMax = 3
 /** How often the database may refuse to write one ending before its claim is left to the reaper. */
@@ -307,7 +308,8 @@ export function deliverer(
     const { claimed, giveUp } = flight
     const now = () => new Date(flight.databaseClockMs + performance.now())
     const startedAt = now()
-    const schedule = () => ({ timeScale: tools.timeScale, now: now(), startedAt })
+    const { timeScale, retrySchedule } = tools
+    const schedule = () => ({ timeScale, retrySchedule, now: now(), startedAt })
     if (giveUp.signal.aborted && flight.gaveWay)
       return putOff(claimed, gaveWayMs(claimed, now()), gaveWay(), schedule())
     if (giveUp.signal.aborted) return unattempted(claimed, { kind: 'retry', reason: 'shutdown' }, schedule())
@@ -503,7 +505,7 @@ export function deliverer(
     if (believed === 'none') return
     // A statement that hangs on its way, and meets a database that was away meanwhile, does nothing.
     const before = new Date(at.getTime() + tools.leaseMs / 4)
-    for (const { id, becomes } of await reap(tools.db, triesMax, { armedToo: believed === 'all', before })) {
+    for (const { id, becomes } of await reap(tools.db, tools.retrySchedule.length + 1, { armedToo: believed === 'all', before })) {
       tools.log.attempted({ messageId: id, outcome: reapedAs[becomes] ?? becomes, reason: 'worker_lost' })
       poke()
     }

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { silentLog, type Facts as Line } from '../base/log.ts'
-import { limits, type Route } from '../config.ts'
+import { limits, settingTable, type Route } from '../config.ts'
 import type { Facts } from '../domain/attempt.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { makeLogins } from './logins.ts'
@@ -129,7 +129,7 @@ test('a relay that refuses again after days is told again, also where nobody rea
 
 test('a relay over which no mail waits any more is forgotten', () => {
   const { logins, attempt, pass } = watched()
-  const longestMs = Math.max(...limits.retryScheduleSeconds) * 1_000 * (1 + limits.retryJitter)
+  const longestMs = Math.max(...settingTable.POSTHORN_RETRY_SCHEDULE.fallback) * 1_000 * (1 + limits.retryJitter)
   attempt(refused)
   pass(longestMs)
   expect(logins.refused).toBe(1)

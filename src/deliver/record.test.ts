@@ -1,6 +1,6 @@
 // Every end of an attempt as the row that writes it down: what stands here is what customers read.
 import { describe, expect, test, vi } from 'vitest'
-import { limits } from '../config.ts'
+import { limits, settingTable } from '../config.ts'
 import { phases, troubles, type FailReason } from '../domain/attempt.ts'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import type { Claimed } from '../store/outbound.ts'
@@ -8,7 +8,8 @@ import { endingOf, gaveWay, gaveWayMs, isReplyToDot, putOff, unattempted, type S
 import type { TransmitResult } from './transmit.ts'
 
 const now = new Date('2026-11-21T12:00:00.000Z')
-const schedule: Schedule = { timeScale: 1, now, startedAt: new Date(now.getTime() - 250) }
+const retrySchedule = settingTable.POSTHORN_RETRY_SCHEDULE.fallback
+const schedule: Schedule = { timeScale: 1, retrySchedule, now, startedAt: new Date(now.getTime() - 250) }
 const claimed = (changes: Partial<Claimed> = {}): Claimed => ({
   id: '0199a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b' as MessageId,
   epoch: 3,
@@ -321,7 +322,7 @@ describe('every kind of end', () => {
 describe('the schedule', () => {
   const deferred = result({ phase: 'rcpt', ...said(450, '4.2.0 later') })
 
-  test.each(limits.retryScheduleSeconds.map((seconds, at) => [at + 1, seconds]))(
+  test.each(retrySchedule.map((seconds, at) => [at + 1, seconds]))(
     'after try %i: %i seconds, give or take a tenth, and the event says when',
     (attempt, seconds) => {
       for (const random of [0, 0.5, 0.999_999]) {
@@ -348,7 +349,7 @@ describe('the schedule', () => {
   })
 
   test('after the last try: failed, and its soft bounce is the end', () => {
-    const ending = endingOf(claimed({ attempt: limits.retryScheduleSeconds.length + 1 }), deferred, schedule)
+    const ending = endingOf(claimed({ attempt: retrySchedule.length + 1 }), deferred, schedule)
     expect(ending).toMatchObject({
       status: 'failed',
       error: 'No try is left. mx.example.org said to RCPT: 450 4.2.0 later',
@@ -359,7 +360,7 @@ describe('the schedule', () => {
   })
 
   test('what ends at the last try ends as it does at the first: sent is sent, and nobody knows stays so', () => {
-    const last = claimed({ attempt: limits.retryScheduleSeconds.length + 1, expiresAt: now })
+    const last = claimed({ attempt: retrySchedule.length + 1, expiresAt: now })
     const ends = [said(250, '2.0.0 ok'), said(550, '5.7.1 spam'), { trouble: 'timeout' as const }].map((facts) =>
       endingOf(last, result({ ...pastDot, ...facts }), schedule),
     )
@@ -445,7 +446,7 @@ describe('an attempt that is put off', () => {
   const words = 'The destination wants fewer messages for now; nobody was asked.'
   const { peer: _nobody, ...paced } = result({ phase: 'connect', trouble: 'paced' })
 
-  test.each([1, limits.retryScheduleSeconds.length + 1])(
+  test.each([1, retrySchedule.length + 1])(
     'waits as long as it was told to and uses no try, at try %i',
     (attempt) => {
       expect(putOff(claimed({ attempt }), 90_000, paced, schedule)).toMatchObject({

@@ -15,6 +15,8 @@ import type { TransmitResult } from './transmit.ts'
 export interface Schedule {
   /** Divides the delays between tries. */
   readonly timeScale: number
+  /** Those delays, in seconds; behind the last one no try is left. */
+  readonly retrySchedule: readonly number[]
   readonly now: Date
   readonly startedAt: Date
 }
@@ -146,10 +148,10 @@ type Settled =
   | (Extract<Outcome, { kind: 'retry' }> & { readonly delayMs: number })
 
 /** A retry gets its delay, the other side's wish where that is longer, or becomes a failure when no try or no age is left. A claim handed back at a shutdown is due at once. */
-function settle(outcome: Outcome, claimed: Claimed, { timeScale, now }: Schedule, askedMs = 0): Settled {
+function settle(outcome: Outcome, claimed: Claimed, { timeScale, retrySchedule, now }: Schedule, askedMs = 0): Settled {
   if (outcome.kind !== 'retry') return outcome
   if (outcome.reason === 'shutdown') return { ...outcome, delayMs: 0 }
-  const delay = retryDelayMs(limits.retryScheduleSeconds, claimed.attempt, limits.retryJitter)
+  const delay = retryDelayMs(retrySchedule, claimed.attempt, limits.retryJitter)
   if (delay === undefined) return { kind: 'failed', reason: 'tries_used_up' }
   const delayMs = Math.ceil(Math.max(delay, Math.min(askedMs, limits.pauseMsMax)) / timeScale)
   if (now.getTime() + delayMs >= claimed.expiresAt.getTime()) return { kind: 'failed', reason: 'expired' }

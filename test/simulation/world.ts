@@ -342,6 +342,7 @@ export async function runSchedule({ chance, code, edges, mutation, vault, sealed
         log,
         leaseMs,
         timeScale: 1,
+        retrySchedule: [60, 300, 900, 1_800, 3_600, 7_200, 14_400, 28_800, 28_800],
         patience: new AbortController().signal,
         route: relay,
         openRoute: () => relay,
