@@ -55,15 +55,15 @@ export async function comeIn({ port, tls, login }: SmtpTarget): Promise<number> 
     : connectTcp({ port, host: '127.0.0.1', noDelay: true })
   const plain = login && Buffer.from(`\0${login.username}\0${login.password}`).toString('base64')
   const steps = [
-    { code: '220', then: 'EHLO bench.example' },
-    ...(plain === undefined ? [] : [{ code: '250', then: `AUTH PLAIN ${plain}` }]),
-    { code: plain === undefined ? '250' : '235', then: 'QUIT' },
+    { code: '220', say: 'EHLO bench.example' },
+    ...(plain === undefined ? [] : [{ code: '250', say: `AUTH PLAIN ${plain}` }]),
+    { code: plain === undefined ? '250' : '235', say: 'QUIT' },
   ]
   for await (const line of createInterface({ input: socket })) {
     if (line[3] === '-') continue
     const step = steps.shift()
     if (step === undefined || !line.startsWith(step.code)) throw new Error(`a server said ${line} to a new client`)
-    socket.write(`${step.then}\r\n`)
+    socket.write(`${step.say}\r\n`)
     if (steps.length > 0) continue
     const ms = performance.now() - began
     socket.end()

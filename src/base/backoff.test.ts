@@ -1,6 +1,6 @@
 import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { limits, settingTable } from '../config.ts'
+import { settingTable } from '../config.ts'
 import { claimPauseMs, retryDelayMs } from './backoff.ts'
 
 test('the delay stays within the jitter around its step, in whole milliseconds', () => {

@@ -505,7 +505,10 @@ export function deliverer(
     if (believed === 'none') return
     // A statement that hangs on its way, and meets a database that was away meanwhile, does nothing.
     const before = new Date(at.getTime() + tools.leaseMs / 4)
-    for (const { id, becomes } of await reap(tools.db, tools.retrySchedule.length + 1, { armedToo: believed === 'all', before })) {
+    for (const { id, becomes } of await reap(tools.db, tools.retrySchedule.length + 1, {
+      armedToo: believed === 'all',
+      before,
+    })) {
       tools.log.attempted({ messageId: id, outcome: reapedAs[becomes] ?? becomes, reason: 'worker_lost' })
       poke()
     }

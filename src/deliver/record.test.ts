@@ -446,20 +446,17 @@ describe('an attempt that is put off', () => {
   const words = 'The destination wants fewer messages for now; nobody was asked.'
   const { peer: _nobody, ...paced } = result({ phase: 'connect', trouble: 'paced' })
 
-  test.each([1, retrySchedule.length + 1])(
-    'waits as long as it was told to and uses no try, at try %i',
-    (attempt) => {
-      expect(putOff(claimed({ attempt }), 90_000, paced, schedule)).toMatchObject({
-        status: 'retrying',
-        outcome: 'retry',
-        usesTry: false,
-        delayMs: 90_000,
-        error: words,
-        attempt: { attempt, trouble: 'paced' },
-        event: { attempt, reason: 'connect', nextAttemptAt: new Date(now.getTime() + 90_000), errorMessage: words },
-      })
-    },
-  )
+  test.each([1, retrySchedule.length + 1])('waits as long as it was told to and uses no try, at try %i', (attempt) => {
+    expect(putOff(claimed({ attempt }), 90_000, paced, schedule)).toMatchObject({
+      status: 'retrying',
+      outcome: 'retry',
+      usesTry: false,
+      delayMs: 90_000,
+      error: words,
+      attempt: { attempt, trouble: 'paced' },
+      event: { attempt, reason: 'connect', nextAttemptAt: new Date(now.getTime() + 90_000), errorMessage: words },
+    })
+  })
 
   test('beyond its end keeps to the schedule, and says why like any other', () => {
     const putOffUntil = (endMs: number, delayMs: number) =>
