@@ -510,7 +510,7 @@ describe('a large one goes in bites', () => {
     ])
     const impatient = world.anotherNode()
     await impatient.transaction(async (tx) => {
-      await tx.run(`set local lock_timeout = '1ms'`)
+      await tx.run(`set local lock_timeout = '2s'`)
       await makeAdmitter(tx).admit(world.submission(other))
     })
     const [claim] = await world.claimed(other, [{ armed: true }])
