@@ -749,7 +749,7 @@ export const limits = {
   wholeWalkPart: 0.05,
   /** So long after it is due a row may come into sight, and is found by the next walk of any kind. */
   walkMarginMs: 5_000,
-  /** What has expired and gets no turn is looked for in steps of so many pages, which take no more than this part of the time, and all over again after a rest. */
+  /** What has expired and gets no turn is looked for in steps of so many pages, which take no more than this part of the time (of a slow database more: no pause between two is longer than the rest), and all over again after a rest. */
   expiryPagesPerLook: 1_000,
   /** And is ended so many at once. */
   expiryRowsPerLook: 2_000,

@@ -19,7 +19,7 @@ import {
   readSuppressionFilter,
   readWebhookFilter,
   readWorkspaceFilter,
-} from './message-filter.ts'
+} from './filters.ts'
 import { followLink, requireSession } from './session.tsx'
 import { Shell } from './shell.tsx'
 import { Failed, Loading } from './ui/states.tsx'

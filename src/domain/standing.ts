@@ -9,6 +9,9 @@ const isBlocked = refuse(
   'This workspace is blocked and cannot send; ask the operator of this service.',
 )
 
+/** Who was let in with it, and asks for more while it ends. */
+export const keyHasEnded = refuse('insufficient_scope', 'Your API key was revoked or has expired meanwhile.')
+
 /** Blocked, or on a plan without sending. */
 export function mayNotSend({ blocked, apiSending, upgradeUrl }: Standing): Refusal | undefined {
   if (blocked) return isBlocked

@@ -6,6 +6,7 @@ import { webhookApiVersion, webhookEventTypeNames } from '../contract/webhook-ev
 import { eventId, messagesOfEvent } from '../domain/event.ts'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import { isRefusal, refuse, type Refusal } from '../domain/refusal.ts'
+import { keyHasEnded } from '../domain/standing.ts'
 import {
   webhookStateOf,
   type Page,
@@ -55,7 +56,6 @@ export interface EndpointWish {
 
 const none = refuse('not_found', 'The workspace has no webhook endpoint; set one first.')
 const noEvent = refuse('not_found', 'No event with this id exists in your workspace.')
-const keyHasEnded = refuse('insufficient_scope', 'Your API key was revoked or has expired meanwhile.')
 const disabled = refuse('conflict', 'The webhook endpoint is disabled; enable it first.')
 
 export type WebhookDesk = ReturnType<typeof makeWebhookDesk>

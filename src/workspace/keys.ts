@@ -3,10 +3,11 @@ import { randomUUIDv7 } from 'node:crypto'
 import { hashSecret, makeApiKey } from '../base/secret.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { scopes } from '../domain/scopes.ts'
+import { keyHasEnded } from '../domain/standing.ts'
 import { holdActor, insertKey, listKeyRows, workspaceOfKey } from '../store/access.ts'
 import type { KeyRow, MadeRow } from '../store/access.ts'
 import { databaseNow, type Db } from '../store/database.ts'
-import { keyHasEnded, Mistake, parseId, parseName } from './mistake.ts'
+import { asMistake, Mistake, parseId, parseName } from './mistake.ts'
 
 export interface ApiKey {
   readonly id: string
@@ -39,7 +40,7 @@ const prefixCharacters = 10
 /** When the key that makes something ends; undefined: never. Nothing is made behind the back of its revocation. */
 export async function endOfMaker(tx: Db, workspace: WorkspaceId, actor: string): Promise<Date | undefined> {
   const maker = await holdActor(tx, workspace, actor)
-  if (maker === undefined) throw keyHasEnded()
+  if (maker === undefined) throw asMistake(keyHasEnded)
   return maker.expires_at ?? undefined
 }
 

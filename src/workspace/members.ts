@@ -5,6 +5,7 @@ import { hashSecret } from '../base/secret.ts'
 import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { covers, memberRoles, scopesOfRole, type MemberRole } from '../domain/scopes.ts'
+import { keyHasEnded } from '../domain/standing.ts'
 import { parseAddress } from '../mail/address.ts'
 import type { Db } from '../store/database.ts'
 import { findLiveKey } from '../store/access.ts'
@@ -28,7 +29,7 @@ import {
 import { insertUser, userByEmail, type UserRow } from '../store/people.ts'
 import { workspaceById } from '../store/workspaces.ts'
 import { audited, type By } from './by.ts'
-import { keyHasEnded, Mistake, notThere, parseName } from './mistake.ts'
+import { asMistake, Mistake, notThere, parseName } from './mistake.ts'
 import type { Notify } from './notices.ts'
 import type { Browser, People, SignedIn } from './people.ts'
 import type { Holder } from './sessions.ts'
@@ -274,7 +275,7 @@ export async function newUser(
 async function lockedBy(tx: Db, by: By): Promise<By> {
   await lockMembers(tx, by.workspaceId)
   const [kind, id = ''] = by.actor.split(':')
-  if (kind === 'key' && (await findLiveKey(tx, by.workspaceId, id)) === undefined) throw keyHasEnded()
+  if (kind === 'key' && (await findLiveKey(tx, by.workspaceId, id)) === undefined) throw asMistake(keyHasEnded)
   if (kind !== 'user') return by
   const member = await findMember(tx, by.workspaceId, id)
   const may: readonly string[] = member === undefined ? [] : scopesOfRole[member.role]

@@ -1,6 +1,6 @@
 // What somebody asked for and cannot have: one sentence, shown as it is. And what people name things by.
 import { limits } from '../config.ts'
-import type { RefusalCode } from '../domain/refusal.ts'
+import type { Refusal, RefusalCode } from '../domain/refusal.ts'
 
 export interface MistakeFacts {
   /** How a face says it; `invalid_request` where nothing is said. */
@@ -28,9 +28,8 @@ export class Mistake extends Error {
 export const notThere = (what: string): Mistake =>
   new Mistake(`There is no such ${what} in your workspace.`, { code: 'not_found' })
 
-/** Since the request was let in. */
-export const keyHasEnded = (): Mistake =>
-  new Mistake('Your API key was revoked or has expired meanwhile.', { code: 'insufficient_scope' })
+/** What a refusal says, where nobody but a mistake is heard. */
+export const asMistake = ({ words, code }: Refusal): Mistake => new Mistake(words, { code })
 
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
 

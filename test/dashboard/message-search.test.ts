@@ -1,6 +1,6 @@
 // What the field of the search means: people paste what stands before them, from a log, a mail or an address book.
 import { expect, test } from 'vitest'
-import { addressIn, metadataIn, wantedIn } from '../../dashboard/src/message-filter.ts'
+import { addressIn, metadataIn, wantedIn } from '../../dashboard/src/typed.ts'
 import { parseAddress } from '../../src/mail/address.ts'
 
 const id = '01a20fcd-774f-7013-a813-9991699c73fe'

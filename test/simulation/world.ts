@@ -2,6 +2,7 @@
 // database over a link that loses, delays and repeats nothing by itself, while chance kills and stops them at every step of the protocol.
 // What must hold: at most one final dot of a message without a 4yz or 5yz to it; nothing lost; every move legal; unknown only what was armed
 // and unanswered.
+import { settingTable } from '../../src/config.ts'
 import type * as deliverCode from '../../src/deliver/deliver.ts'
 import type * as journalCode from '../../src/deliver/journal.ts'
 import type * as markCode from '../../src/deliver/mark.ts'
@@ -342,7 +343,7 @@ export async function runSchedule({ chance, code, edges, mutation, vault, sealed
         log,
         leaseMs,
         timeScale: 1,
-        retrySchedule: [60, 300, 900, 1_800, 3_600, 7_200, 14_400, 28_800, 28_800],
+        retrySchedule: settingTable.POSTHORN_RETRY_SCHEDULE.fallback,
         patience: new AbortController().signal,
         route: relay,
         openRoute: () => relay,

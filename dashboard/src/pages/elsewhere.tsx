@@ -3,8 +3,8 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { getIn } from '../api.ts'
-import { isId } from '../message-filter.ts'
 import { useLooking, type Workspace } from '../session.tsx'
+import { isId } from '../typed.ts'
 import { Button } from '../ui/button.tsx'
 import { Failed } from '../ui/states.tsx'
 

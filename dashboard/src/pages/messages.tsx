@@ -5,18 +5,10 @@ import { Mail, Search } from 'lucide-react'
 import { useEffect, useState } from 'react'
 import { get } from '../api.ts'
 import { PagedTable } from '../list.tsx'
-import {
-  addressIn,
-  isInstant,
-  metadataIn,
-  midnight,
-  narrowed,
-  readFilter,
-  wantedIn,
-  type MessageFilter,
-} from '../message-filter.ts'
+import { isInstant, midnight, narrowed, readFilter, type MessageFilter } from '../filters.ts'
 import type { ListOf, Mailbox, MessageListItem } from '../shapes.ts'
 import { useSearchField } from '../shortcuts.ts'
+import { addressIn, metadataIn, wantedIn } from '../typed.ts'
 import { StateBadge, states } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
 import { DayField } from '../ui/day-field.tsx'

@@ -4,7 +4,7 @@ import { Ban, Download, Flag, Hand, MailX, Search, Undo2, Upload } from 'lucide-
 import { useRef, useState } from 'react'
 import { ask, read, useChange, useForgetting } from '../api.ts'
 import { PagedTable, useTyped } from '../list.tsx'
-import { narrowed, readSuppressionFilter, type SuppressionFilter } from '../message-filter.ts'
+import { narrowed, readSuppressionFilter, type SuppressionFilter } from '../filters.ts'
 import { useMay } from '../session.tsx'
 import type { Suppression } from '../shapes.ts'
 import { Badge } from '../ui/badge.tsx'

@@ -1,6 +1,6 @@
 // A day to narrow a list to.
 import { useEffect, useState } from 'react'
-import { isDay } from '../message-filter.ts'
+import { isDay } from '../filters.ts'
 import { TextField } from './field.tsx'
 
 interface DayFieldProps {
