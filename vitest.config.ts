@@ -20,8 +20,10 @@ export default defineConfig({
     pool: 'forks',
     // Journeys wait for processes of their own, so that two workers leave a third of two cores idle; more than three make each other late.
     maxWorkers: 3,
-    testTimeout: 90_000,
+    // A limit for what hangs: machines have been seen that are three times as slow as others.
+    testTimeout: 180_000,
     hookTimeout: 180_000,
     teardownTimeout: 90_000,
+    expect: { poll: { timeout: 30_000 } },
   },
 })

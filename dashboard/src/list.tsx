@@ -10,7 +10,10 @@ import { FormMistake } from './ui/field.tsx'
 import { Failed, Loading } from './ui/states.tsx'
 import { Table, type Column } from './ui/table.tsx'
 
-type Answer<Item> = Readonly<Record<string, readonly Item[] | string>> & { readonly next?: string }
+type Answer<Item> = Readonly<Record<string, readonly Item[] | string>> & {
+  readonly next?: string
+  readonly lookedBackTo?: string
+}
 
 export function PagedTable<Item>({
   name,
@@ -37,8 +40,8 @@ export function PagedTable<Item>({
   /** What the answer calls its rows, and the question where the page before ended: the log of webhooks has words of its own. */
   readonly member?: string
   readonly cursor?: string
-  /** Said while it looks further back, from this cursor on. */
-  readonly looking?: (cursor: string) => ReactNode
+  /** Said while it looks further back, by lists that tell up to when they have looked. */
+  readonly looking?: (lookedBackTo: string) => ReactNode
 }) {
   const interval = useIntervalOf(name)
   const pages = useInfiniteQuery({
@@ -46,7 +49,7 @@ export function PagedTable<Item>({
     initialPageParam: undefined as string | undefined,
     queryFn: async ({ pageParam, signal }) => {
       const answer = await get<Answer<Item>>(withQuery(path, { ...query, [cursor]: pageParam }), signal)
-      return { items: answer[member] as readonly Item[], next: answer.next }
+      return { items: answer[member] as readonly Item[], next: answer.next, lookedBackTo: answer.lookedBackTo }
     },
     getNextPageParam: ({ next }) => next,
     // Reading ten pages again every few seconds helps nobody: only the first lives.
@@ -55,7 +58,8 @@ export function PagedTable<Item>({
     refetchOnReconnect: ({ state }) => !isLong(state.data),
   })
   // A page of a search may be empty and not the last (decision 0027): then the next is asked for until something is found.
-  const isLooking = pages.hasNextPage && pages.data?.pages.at(-1)?.items.length === 0
+  const last = pages.data?.pages.at(-1)
+  const isLooking = pages.hasNextPage && last?.items.length === 0
   const { fetchNextPage, isFetching, isError } = pages
   useEffect(() => {
     if (isLooking && !isFetching && !isError) void fetchNextPage()
@@ -70,7 +74,7 @@ export function PagedTable<Item>({
       <Button busy={pages.isFetchingNextPage} onClick={() => void pages.fetchNextPage()}>
         {isLooking ? 'Looking further back' : 'Show more'}
       </Button>
-      {isLooking && looking?.(pages.data.pages.at(-1)?.next ?? '')}
+      {isLooking && last?.lookedBackTo !== undefined && looking?.(last.lookedBackTo)}
     </div>
   )
   if (items.length === 0)

@@ -5,7 +5,7 @@ import { ranksOf } from '../domain/delivery-status.ts'
 import { parseAddress } from '../mail/address.ts'
 import { copiedMessageId } from '../mail/queue-id.ts'
 import type { Db } from '../store/database.ts'
-import { idFloor, pageMessages, type MessageListRow } from '../store/views/message-list.ts'
+import { idFloor, pageMessages, timeOfId, type MessageListRow } from '../store/views/message-list.ts'
 import { readSentAgain, type SentAgain } from '../store/sent-again.ts'
 import { readTimeline, workspaceOfMessage, type Timeline } from '../store/views/message-timeline.ts'
 import type { By } from './by.ts'
@@ -84,12 +84,15 @@ export interface MessageWish {
   readonly most: number
 }
 
+/** Beside `next`: what was accepted later has been looked at. */
+export type FoundMessages = Page<MessageListRow> & { readonly lookedBackTo?: Date }
+
 /** Newest first. What has no index is looked for among the next `messagesScannedMax` messages; `next` goes on behind them. */
 export async function searchMessages(
   db: Db,
   workspace: WorkspaceId,
   { recipient, deliveryStatus, metadataName, metadataValue, from, to, before, most, ...filter }: MessageWish,
-): Promise<Page<MessageListRow>> {
+): Promise<FoundMessages> {
   if (from !== undefined && to !== undefined && from >= to)
     throw new Mistake('"from" must be before "to".', { field: 'from' })
   const address = recipient === undefined ? undefined : parseAddress(recipient.trim())
@@ -118,7 +121,7 @@ export async function searchMessages(
     },
     { most, ...(upper !== undefined && { before: upper }), ...(from !== undefined && { since: idFloor(from) }) },
   )
-  return { items: messages, ...(next !== undefined && { next }) }
+  return { items: messages, ...(next !== undefined && { next, lookedBackTo: timeOfId(next) }) }
 }
 
 /** With what was sent in its place, or it in whose, and from when on that can be done. */

@@ -10,7 +10,7 @@ let shop: JourneyWorkspace
 let page: Page
 const go = (path: string) => page.goto(`${visit.origin}${path}`)
 const dialog = () => page.getByRole('dialog')
-const soon = (read: () => Promise<unknown>) => expect.poll(read, { interval: 20, timeout: 24_000 })
+const soon = (read: () => Promise<unknown>) => expect.poll(read, { interval: 20, timeout: 60_000 })
 
 beforeAll(async () => {
   visit = await startVisit()
@@ -90,9 +90,9 @@ test('what is shown says that it may be old while the service is silent, and no 
   await page.getByText('Nothing was refused.').waitFor()
   const note = page.getByRole('status').getByText('may be old')
   await page.route('**/api/**', (route) => route.abort())
-  await note.waitFor({ timeout: 45_000 })
+  await note.waitFor({ timeout: 60_000 })
   await page.unroute('**/api/**')
-  await note.waitFor({ state: 'detached', timeout: 45_000 })
+  await note.waitFor({ state: 'detached', timeout: 60_000 })
 })
 
 test('a download that fails says why', async () => {
@@ -246,11 +246,17 @@ describe('a long list', () => {
               case i when 3 then 'needle' else 'hay' end, 'node', now() from generate_series(1, ${many}) i`,
       [shop.id, shop.mailboxId],
     )
+    const next = '**/api/v1/messages?*cursor=*'
+    const read = Promise.withResolvers<void>()
+    await page.route(next, (route) => read.promise.then(() => route.continue()))
     await go('/messages?text=needle')
+    await page.getByText(/^Nothing so far, back to \d.*20\d\d.* With an address or days it is quicker\.$/).waitFor()
+    read.resolve()
     await page.getByText('needle').waitFor()
     await go('/messages?text=nobody%20wrote%20this')
     await page.getByText('Nothing was found.').waitFor()
     expect(await page.getByRole('button', { name: 'Looking' }).count()).toBe(0)
+    await page.unroute(next)
   })
 
   test('is not read again page for page at every change, and says why the next page does not come', async () => {

@@ -63,5 +63,5 @@ export const press = (person: Page, name: string | RegExp): Promise<void> =>
 /** Until nothing is being read any more. */
 export async function loaded(person: Page): Promise<void> {
   await person.getByRole('heading', { level: 1 }).first().waitFor()
-  await expect.poll(() => person.getByText('Loading…').count(), { timeout: 30_000, interval: 20 }).toBe(0)
+  await expect.poll(() => person.getByText('Loading…').count(), { timeout: 60_000, interval: 20 }).toBe(0)
 }

@@ -57,7 +57,7 @@ test('a drain ends what is past the dot, hands back the rest, outlives restarts,
 }, 180_000)
 
 async function untilRow(text: string): Promise<void> {
-  const deadline = Date.now() + 15_000
+  const deadline = Date.now() + 90_000
   while ((await one.query(text)).length === 0) {
     if (Date.now() > deadline) throw new Error(`never: ${text}\n${one.said().slice(-3_000)}`)
     await new Promise((resolve) => setTimeout(resolve, 20))

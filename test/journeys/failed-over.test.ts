@@ -74,7 +74,7 @@ async function checked(): Promise<number> {
 
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
 async function until(what: string, isSo: () => Promise<boolean>): Promise<void> {
-  const deadline = Date.now() + 40_000
+  const deadline = Date.now() + 90_000
   while (!(await isSo().catch(() => false))) {
     if (Date.now() > deadline) throw new Error(`${what}: never\n${posthorn.said().slice(-4_000)}`)
     await pause(30)

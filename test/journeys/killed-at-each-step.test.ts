@@ -65,7 +65,7 @@ async function ends(ids: readonly string[]): Promise<readonly string[]> {
     for (const receiver of receivers) receiver.release()
   }, 50)
   try {
-    return await Promise.all(ids.map(async (id) => (await shop.settled(id, 30_000)).processingStatus))
+    return await Promise.all(ids.map(async (id) => (await shop.settled(id)).processingStatus))
   } finally {
     clearInterval(pushing)
   }

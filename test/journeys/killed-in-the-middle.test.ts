@@ -101,7 +101,7 @@ async function sendAll(accepted: Set<string>, many: number, atOnce: number): Pro
 
 /** As an operator would watch it. */
 async function untilQueueIsEmpty(): Promise<void> {
-  const deadline = Date.now() + 60_000
+  const deadline = Date.now() + 90_000
   for (;;) {
     const [row] = await posthorn.query<{ left: number }>('select count(*)::integer as left from outbound')
     if (row?.left === 0) return

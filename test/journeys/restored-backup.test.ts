@@ -145,7 +145,7 @@ async function metric(name: string): Promise<number> {
 }
 
 async function until(isSo: () => Promise<boolean>): Promise<void> {
-  const deadline = Date.now() + 15_000
+  const deadline = Date.now() + 90_000
   while (!(await isSo())) {
     if (Date.now() > deadline) throw new Error(`it did not become so:\n${posthorn.said().slice(-3_000)}`)
     await new Promise((resolve) => setTimeout(resolve, 30))

@@ -22,7 +22,7 @@ afterAll(async () => {
 
 /** The only row, asked again until it is there. */
 async function eventually<Row extends object>(text: string, values: unknown[]): Promise<Row> {
-  const deadline = Date.now() + 60_000
+  const deadline = Date.now() + 90_000
   for (;;) {
     const [row] = await posthorn.query<Row>(text, values)
     if (row !== undefined) return row

@@ -90,7 +90,7 @@ test('kill -9 of everything while events flow: each event comes, and none more t
   const typesOf = (id: string) =>
     receiver.received.filter(({ event }) => event.data.messageId === id).map(({ event }) => event.type)
   await receiver.until(() => ids.every((id) => isLast(typesOf(id))), 180_000)
-  const deadline = Date.now() + 30_000
+  const deadline = Date.now() + 90_000
   for (let left = 1; left > 0;) {
     const [row] = await posthorn.query<{ left: number }>('select count(*)::integer as left from webhook_queue')
     left = row?.left ?? 0

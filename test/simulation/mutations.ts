@@ -46,7 +46,7 @@ export const mutations: Readonly<Record<string, Mutation & { readonly patches?: 
   'reaper without conditions': { flaw: 'reaper without conditions', weather: 'slow' },
   'finish without epoch': { flaw: 'finish without epoch' },
   'late proof without epoch': { flaw: 'late proof without epoch', weather: 'doubt' },
-  'arm without epoch': { flaw: 'arm without epoch' },
+  'arm without epoch': { flaw: 'arm without epoch', weather: 'skew' },
   'disarm after the dot': {
     transmitter: transmitting((real) => async (job) => {
       const result = await real.transmit(job)

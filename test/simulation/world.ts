@@ -86,7 +86,7 @@ const weathers = {
     killEveryMs: 4_000,
   },
   // Where the database never seems to be away, reapers believe in every lease that ran out: in doubt about commits, and slowly.
-  doubt: { locks: 0.1, lockMs: 1_500, lost: 0, unheard: 0.3, skewEveryMs: Infinity, strikes: 3, killEveryMs: 20_000 },
+  doubt: { locks: 0.1, lockMs: 1_500, lost: 0, unheard: 0.3, skewEveryMs: Infinity, strikes: 1, killEveryMs: 20_000 },
   slow: { locks: 0.5, lockMs: 500, lost: 0, unheard: 0, skewEveryMs: Infinity, strikes: 3, killEveryMs: 8_000 },
 } as const
 const troubledMs = 14_000

@@ -13,7 +13,7 @@ export interface TestBrowser {
   close(): Promise<void>
 }
 
-const actionMs = 30_000
+const actionMs = 60_000
 
 export async function startBrowser(origin: string, args: readonly string[] = []): Promise<TestBrowser> {
   const browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ['--no-sandbox', ...args] })

@@ -109,7 +109,7 @@ export async function makeWorkspace(posthorn: Posthorn, options: WorkspaceOption
       if (answer.status !== 200) throw new Error(`no status: ${answer.status} ${await answer.text()}`)
       return (await answer.json()) as MessageDeliveryStatus
     },
-    until: async (id, isSo, withinMs = 60_000) => {
+    until: async (id, isSo, withinMs = 90_000) => {
       const deadline = Date.now() + withinMs
       for (let pauseMs = 10; ; pauseMs = Math.min(pauseMs * 1.5, 200)) {
         const status = await workspace.status(id)

@@ -188,19 +188,26 @@ function watch(
 
 /** Cuts a stream of bytes into messages. The first of a client has no type. */
 function messages(client: boolean): (chunk: Buffer) => { readonly type: string; readonly body: Buffer }[] {
-  let rest = Buffer.alloc(0)
+  let parts: Buffer[] = []
+  let size = 0
+  let wanted = 0 // as many bytes has the message that has begun, as far as is known
   let started = !client
   return (chunk) => {
-    rest = Buffer.concat([rest, chunk])
+    parts.push(chunk)
+    size += chunk.length
+    if (size < wanted) return []
+    let rest = Buffer.concat(parts)
     const found: { type: string; body: Buffer }[] = []
     for (;;) {
       const head = started ? 1 : 0
-      if (rest.length < head + 4) return found
-      const end = head + rest.readUInt32BE(head)
-      if (rest.length < end) return found
-      found.push({ type: started ? String.fromCharCode(rest[0] ?? 0) : '', body: rest.subarray(head + 4, end) })
-      rest = rest.subarray(end)
+      wanted = rest.length < head + 4 ? head + 4 : head + rest.readUInt32BE(head)
+      if (rest.length < wanted) break
+      found.push({ type: started ? String.fromCharCode(rest[0] ?? 0) : '', body: rest.subarray(head + 4, wanted) })
+      rest = rest.subarray(wanted)
       started = true
     }
+    parts = [rest]
+    size = rest.length
+    return found
   }
 }

@@ -47,7 +47,7 @@ export interface Receiver {
   stop(): Promise<void>
 }
 
-const patienceMs = 30_000
+const patienceMs = 90_000
 
 export async function startReceiver(options: ReceiverOptions = {}): Promise<Receiver> {
   const folder = await mkdtemp(join(tmpdir(), 'posthorn-receiver-'))

@@ -166,7 +166,7 @@ async function converse(plain: Socket, settings: Settings, { pass, isEarly, writ
       else if (behaviour === 'reject-data-451') say('451 4.3.0 not now')
       else {
         say('354 go ahead')
-        if ((await input.peek()) === undefined) return void socket.end()
+        if (!(await input.hasMore())) return void socket.end()
         // Who is held here gets no more of his bytes off his machine than the kernel takes.
         if (settings.hold === 'content') socket.pause()
         await pass('content', { to })
@@ -218,14 +218,14 @@ function describe(content: string): Pick<LedgerLine, 'messageId' | 'sha256' | 'b
   }
 }
 
-/** Lines and content of one socket, in Latin-1 so that every byte stays itself. */
+/** Lines and content of one socket, in Latin-1 so that every byte stays itself. Each byte is looked at once: large mail is not to be this end's work. */
 class Input {
   readonly #socket: Socket
-  #text = ''
+  #parts: Buffer[] = []
   #over = false
   #wake: () => void = () => undefined
-  readonly #take = (chunk: Buffer): void => {
-    this.#text += chunk.toString('latin1')
+  readonly #take = (part: Buffer): void => {
+    this.#parts.push(part)
     this.#wake()
   }
 
@@ -243,37 +243,46 @@ class Input {
   }
 
   async line(): Promise<string | undefined> {
-    return (await this.#until(() => this.#text.indexOf('\r\n'), 2))?.slice(0, -2)
+    return (await this.#upTo('\r\n'))?.slice(0, -2)
   }
 
-  peek(): Promise<string | undefined> {
-    return this.#until(() => (this.#text === '' ? -1 : 0), 0)
+  /** True when there is something to read, false at the end. */
+  async hasMore(): Promise<boolean> {
+    return (await this.#part(0)) !== undefined
   }
 
   /** Un-stuffed content; undefined when the client left before the final dot. */
   async content(): Promise<string | undefined> {
     // A line end before the first line makes the first line like every other.
-    this.#text = `\r\n${this.#text}`
-    let searched = 0
-    const find = () => {
-      const at = this.#text.indexOf('\r\n.\r\n', searched)
-      searched = Math.max(0, this.#text.length - 4)
-      return at
-    }
-    const content = await this.#until(find, 5)
+    this.#parts.unshift(Buffer.from('\r\n'))
+    const content = await this.#upTo('\r\n.\r\n')
     return content?.slice(0, -3).replaceAll('\r\n.', '\r\n').slice(2)
   }
 
-  async #until(find: () => number, more: number): Promise<string | undefined> {
+  async #part(at: number): Promise<Buffer | undefined> {
     for (;;) {
-      const at = find()
-      if (at >= 0) {
-        const taken = this.#text.slice(0, at + more)
-        this.#text = this.#text.slice(at + more)
-        return taken
-      }
-      if (this.#over) return undefined
+      const part = this.#parts[at]
+      if (part !== undefined || this.#over) return part
       await new Promise<void>((resolve) => (this.#wake = resolve))
+    }
+  }
+
+  /** What comes up to these characters and with them. */
+  async #upTo(mark: string): Promise<string | undefined> {
+    let end = Buffer.alloc(0) // of what was searched: the mark may begin there
+    for (let at = 0; ; at++) {
+      const part = await this.#part(at)
+      if (part === undefined) return undefined
+      const seen = Buffer.concat([end, part])
+      const found = seen.indexOf(mark)
+      if (found >= 0) {
+        const cut = found + mark.length - end.length
+        const taken = Buffer.concat([...this.#parts.slice(0, at), part.subarray(0, cut)])
+        const rest = part.subarray(cut)
+        this.#parts.splice(0, at + 1, ...(rest.length > 0 ? [rest] : []))
+        return taken.toString('latin1')
+      }
+      end = seen.subarray(-(mark.length - 1))
     }
   }
 }

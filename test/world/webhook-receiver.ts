@@ -102,7 +102,7 @@ export async function startWebhookReceiver(
   await once(server, 'listening')
   const { port } = server.address() as AddressInfo
 
-  const until = (isSo: (all: readonly Received[]) => boolean, withinMs = 45_000): Promise<readonly Received[]> =>
+  const until = (isSo: (all: readonly Received[]) => boolean, withinMs = 90_000): Promise<readonly Received[]> =>
     new Promise((resolve, reject) => {
       const look = () => {
         if (!isSo(received)) return

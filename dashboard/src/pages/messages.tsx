@@ -112,9 +112,6 @@ function MailboxChoice({ chosen, choose }: { readonly chosen: string; readonly c
   )
 }
 
-/** Up to where was looked: the cursor is a message's id, and ids of ours count time (version 7). */
-const acceptedAt = (id: string): Date => new Date(Number.parseInt(id.replaceAll('-', '').slice(0, 12), 16))
-
 export function Messages() {
   // What the route has not validated comes through as it is.
   const filter = readFilter(useSearch({ from: '/inside/messages' }))
@@ -209,9 +206,9 @@ export function Messages() {
             columns={messageColumns}
             keyOf={({ id }) => id}
             refreshMs={4_000}
-            looking={(cursor) => (
+            looking={(backTo) => (
               <p className="text-center text-sm text-soft">
-                Nothing so far, back to {exactly(acceptedAt(cursor))}. With an address or days it is quicker.
+                Nothing so far, back to {exactly(new Date(backTo))}. With an address or days it is quicker.
               </p>
             )}
             empty={

@@ -203,7 +203,15 @@ export const mail = {
       to: Type.Optional(time('Accepted before this time.')),
       ...paging,
     }),
-    ok: [200, 'A page of messages.', page(MessageListItem, 'Messages, newest first.')],
+    ok: [
+      200,
+      'A page of messages.',
+      page(MessageListItem, 'Messages, newest first.', {
+        lookedBackTo: Type.Optional(
+          time('Beside `next`: what was accepted later has been looked at, and the pages that follow go on from here.'),
+        ),
+      }),
+    ],
   }),
   listRefused: managed({
     method: 'get',

@@ -131,7 +131,7 @@ export const paging = {
     Type.Integer({ minimum: 1, maximum: 200, default: 50, description: 'Items of a page; 50 where nothing is said.' }),
   ),
 }
-export const page = <T extends TSchema>(item: T, description: string) =>
+export const page = <T extends TSchema>(item: T, description: string, more: TProperties = {}) =>
   Type.Object(
     {
       items: Type.Array(item),
@@ -140,6 +140,7 @@ export const page = <T extends TSchema>(item: T, description: string) =>
           description: 'The `cursor` of the next page; left out at the end. A page may be empty and not the last.',
         }),
       ),
+      ...more,
     },
     { description },
   )

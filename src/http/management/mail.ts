@@ -15,7 +15,8 @@ export function mailRoutes({ member, office }: Desk): void {
     if (isRefusal(paging)) return paging
     const { cursor: _cursor, limit: _limit, from, to, ...filter } = query
     const wish = { ...filter, ...paging, ...(from && { from: new Date(from) }), ...(to && { to: new Date(to) }) }
-    return presentPage(await searchMessages(office.db, by.workspaceId, wish))
+    const { lookedBackTo, ...found } = await searchMessages(office.db, by.workspaceId, wish)
+    return { ...presentPage(found), ...(lookedBackTo && { lookedBackTo }) }
   })
 
   member(operations.listRefused, async ({ by, query }) => {

@@ -178,6 +178,9 @@ function present(row: Row): MessageListRow {
   }
 }
 
+/** When a message got this id: its first 48 bits count milliseconds (RFC 9562, version 7). */
+export const timeOfId = (id: string): Date => new Date(Number.parseInt(id.replaceAll('-', '').slice(0, 12), 16))
+
 /** The least id of an instant, as `uuid_floor` makes it. */
 export function idFloor(at: Date): string {
   const ms = Math.max(0, at.getTime()).toString(16).padStart(12, '0')
