@@ -27,7 +27,11 @@ const expanded = new WeakMap<Asset, Promise<Buffer>>()
 /** One for all who take no gzip, made when the first of them asks: else each that is asked for and not read holds one of its own. */
 function plainOf(asset: Asset): Promise<Buffer> {
   let plain = expanded.get(asset)
-  if (plain === undefined) expanded.set(asset, (plain = expand(asset.gzipped)))
+  if (plain === undefined) {
+    expanded.set(asset, (plain = expand(asset.gzipped)))
+    // Without memory for it once is not for ever.
+    plain.catch(() => expanded.delete(asset))
+  }
   return plain
 }
 

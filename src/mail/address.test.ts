@@ -37,6 +37,13 @@ describe('one clean address is accepted, in the form that is kept', () => {
     })
 })
 
+test('a letter and its accent, together or apart, are one recipient, who is written to as given', () => {
+  const apart = parseAddress('Ju\u0308rgen@example.com')
+  expect(apart).toMatchObject({ text: 'Ju\u0308rgen@example.com', key: 'j\u00fcrgen@example.com' })
+  expect(parseAddress('J\u00fcrgen@example.com')?.key).toBe(apart?.key)
+  expect(parseAddress('JU\u0308RGEN@example.com')?.key).toBe(apart?.key)
+})
+
 describe('anything else is refused', () => {
   const cases: Record<string, string[]> = {
     'not exactly one addr-spec': [

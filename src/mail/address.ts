@@ -9,7 +9,7 @@ export interface EmailAddress {
   readonly local: string
   /** Lower case, A-labels. */
   readonly domain: string
-  /** What suppressions are compared by: `text` in lower case. No folding of `+tag` or dots (decisions D). */
+  /** What suppressions are compared by: `text` in lower case and composed (NFC, RFC 6532 3.1). No folding of `+tag` or dots (decisions D). */
   readonly key: string
   /** True when the local part has non-ASCII characters, so that the next hop must offer SMTPUTF8. */
   readonly needsSmtputf8: boolean
@@ -39,7 +39,8 @@ export function parseAddress(text: string): EmailAddress | undefined {
   if (domain === undefined) return undefined
   const clean = `${local}@${domain}`
   if ((needsSmtputf8 ? Buffer.byteLength(clean) : clean.length) > limits.addressOctetsMax) return undefined
-  return { text: clean, local, domain, key: clean.toLowerCase(), needsSmtputf8 }
+  const lower = clean.toLowerCase()
+  return { text: clean, local, domain, key: needsSmtputf8 ? lower.normalize('NFC') : lower, needsSmtputf8 }
 }
 
 /** What is wrong with an address that is too long, or of a form that RFC 5321 knows and we do not take; undefined where it is something else. */

@@ -55,7 +55,7 @@ const searched = sql(
      select m.id, m.recipient, m.message_id from sandbox_mail m where ${walk} limit $4),
    found as (
      select w.id from walk w
-      where ($5::text is null or lower(w.recipient) = $5) and ($6::uuid is null or w.message_id = $6)
+      where ($5::text is null or normalize(lower(w.recipient)) = $5) and ($6::uuid is null or w.message_id = $6)
         and ($7::text is null or position($7 in lower(w.recipient)) > 0
              or position($7 in (select lower(r.subject) from messages r where r.workspace_id = $1 and r.id = w.message_id)) > 0)
       order by w.id desc limit $3)

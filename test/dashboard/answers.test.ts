@@ -94,7 +94,7 @@ test('sending again is not offered before it can be done, and then by itself', a
   expect(await person.getByText(/possible from/).count()).toBe(0)
 })
 
-test('a phone shows all of a list, however long its words are', { timeout: 180_000 }, async () => {
+test('a phone shows all of a list, however long its words are', { timeout: 540_000 }, async () => {
   const long = `${'a'.repeat(60)}@${'b'.repeat(60)}.example`
   await shop.settled(await shop.accepted({ recipient: long, subject: 'A long subject '.repeat(12).trim() }))
   const waiting = await shop.accepted({ recipient: 'deferred@simulator.posthorn.test' })

@@ -240,23 +240,3 @@ test('a message is found by a value of its metadata, and by the id or the whole 
   await press(page, 'Show all')
   expect(await metadata.inputValue()).toBe('')
 })
-
-test('a search that goes far back says how far it has come, and what makes it quicker', async () => {
-  // Three pages on which nothing is; the fourth takes its time.
-  let asked = 0
-  let release = () => {}
-  const held = new Promise<void>((resolve) => (release = resolve))
-  await page.route('**/api/v1/messages?*', async (route) => {
-    if (++asked > 3) {
-      await held
-      return route.fulfill({ json: { items: [] } })
-    }
-    return route.fulfill({ json: { items: [], next: `0196a4c0-e40${asked}-7000-8000-000000000000` } })
-  })
-  await go('/messages?metadata=order%3Dnone')
-  await page.getByText(/^Nothing so far, back to .*2025/).waitFor()
-  expect(await inspect(page, screenshots, 'looking-further-back')).toEqual([])
-  release()
-  await page.getByText('Nothing was found.').waitFor()
-  await page.unroute('**/api/v1/messages?*')
-})

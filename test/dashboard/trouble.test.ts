@@ -1,7 +1,9 @@
 // People in a hurry and browsers in trouble: pressed twice, no network, a service that is away for a moment, many tabs, the keyboard alone. Nothing
 // is done twice or later than asked for, nothing waits for ever without a word, and what is old does not look new.
+import { fileURLToPath } from 'node:url'
 import type { Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { inspect } from '../world/browser.ts'
 import type { JourneyWorkspace } from '../world/journey-workspace.ts'
 import { heading, press, signIn, startVisit, type Visit } from './visit.ts'
 
@@ -9,6 +11,7 @@ let visit: Visit
 let shop: JourneyWorkspace
 let page: Page
 const go = (path: string) => page.goto(`${visit.origin}${path}`)
+const screenshots = fileURLToPath(new URL('screenshots-trouble', import.meta.url))
 const dialog = () => page.getByRole('dialog')
 const soon = (read: () => Promise<unknown>) => expect.poll(read, { interval: 20, timeout: 60_000 })
 
@@ -251,6 +254,7 @@ describe('a long list', () => {
     await page.route(next, (route) => read.promise.then(() => route.continue()))
     await go('/messages?text=needle')
     await page.getByText(/^Nothing so far, back to \d.*20\d\d.* With an address or days it is quicker\.$/).waitFor()
+    expect(await inspect(page, screenshots, 'looking-further-back')).toEqual([])
     read.resolve()
     await page.getByText('needle').waitFor()
     await go('/messages?text=nobody%20wrote%20this')

@@ -2,7 +2,7 @@
 // request to another origin, a complaint of the Content-Security-Policy, an error that nobody caught.
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { AxeBuilder } from '@axe-core/playwright'
+import axe, { type Result } from 'axe-core'
 import { chromium, type BrowserContext, type Page } from 'playwright-core'
 
 export interface TestBrowser {
@@ -63,6 +63,19 @@ const cutOff = `[...document.querySelectorAll('[role=group]:has(> table), [role=
   .filter((box) => box.closest('details') === null && box.scrollWidth > box.clientWidth)
   .map((box) => 'all of ' + (box.ariaLabel ?? box.textContent))`
 
+/** What an accessibility checker finds on a page itself; mail that is shown in a frame is not ours. The checker is read once for each document. */
+async function violationsOn(page: Page, what: 'all' | 'colours'): Promise<readonly Result[]> {
+  if (!(await page.evaluate<boolean>("'axe' in window"))) await page.evaluate(axe.source)
+  const options = {
+    iframes: false,
+    resultTypes: ['violations'],
+    ...(what === 'colours' && { runOnly: ['color-contrast'] }),
+  }
+  return page.evaluate<readonly Result[]>(
+    `axe.run(document, ${JSON.stringify(options)}).then(({ violations }) => violations)`,
+  )
+}
+
 /** Pictures of a page as it is, for people to look at; what an accessibility checker finds in it; and whether a phone or a tablet must scroll sideways, the page or a list. */
 export async function inspect(page: Page, folder: string, name: string): Promise<string[]> {
   mkdirSync(folder, { recursive: true })
@@ -71,15 +84,14 @@ export async function inspect(page: Page, folder: string, name: string): Promise
   for (const colorScheme of ['dark', 'light'] as const) {
     await page.emulateMedia({ colorScheme })
     await picture(colorScheme)
-    // Without its frames the checker needs no page of its own.
-    const { violations } = await new AxeBuilder({ page }).setLegacyMode().analyze()
+    const violations = await violationsOn(page, colorScheme === 'dark' ? 'all' : 'colours')
     for (const { id, help, nodes } of violations)
       for (const { html, failureSummary } of nodes)
         findings.push(`${name} (${colorScheme}): ${id}: ${help}: ${html.slice(0, 200)}: ${failureSummary ?? ''}`)
   }
   for (const [device, size] of Object.entries({ phone, tablet })) {
     await page.setViewportSize(size)
-    await picture(device)
+    await picture(device) // which waits for the frames in which lists take their new width
     const width = await page.evaluate<number>('document.documentElement.scrollWidth')
     if (width > size.width) findings.push(`${name}: on a ${device} it is ${width} pixels wide`)
     for (const cut of await page.evaluate<string[]>(cutOff))
