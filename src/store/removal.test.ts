@@ -450,9 +450,12 @@ describe('a large one goes in bites', () => {
   test('of no more rows and blobs than their limits, to the last', async () => {
     const before = await everything()
     const shop = await wholeWorkspace(world, 'shop')
+    // In several partitions, and in one of them more than two bites, whatever day it is.
     await world.db.run(
-      `insert into contents (workspace_id, message_id, body_blob) select $1, uuid_floor(app_now() - n * interval '2 hours'), uuid_floor(app_now() - n * interval '2 hours')
-         from generate_series(1, 50) n`,
+      `insert into contents (workspace_id, message_id, body_blob) select $1, id, id from (
+         select uuid_floor(app_now() - n * interval '2 hours') id from generate_series(1, 50) n
+         union all
+         select uuid_floor(date_trunc('week', app_now()) + n * interval '1 second') from generate_series(1, 50) n) x`,
       [shop.workspaceId],
     )
     await world.db.run(
