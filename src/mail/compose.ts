@@ -1,7 +1,7 @@
 // A mail as it goes over the wire (RFC 5322, 2045-2047, 2231): 7-bit clean, CRLF only, short lines, no raw control character.
 // Pure and deterministic: Message-ID, boundary and Date come from the draft, so every attempt transmits the same octets (decisions B).
 // What a face should have refused is made harmless here a second time. Dot-stuffing is the SMTP client's.
-import { isContentType } from './content-type.ts'
+import { isContentType, withoutFileName } from './content-type.ts'
 import { encodedWords, filenameParameter, foldWords, isPlain, octets, withoutControls } from './header-text.ts'
 import { encodeBase64Lines, encodedBase64Length, encodeText } from './transfer-encoding.ts'
 
@@ -130,7 +130,8 @@ function multipart(draft: Draft): Content {
 }
 
 function attachmentHeader(attachment: AttachedFile): string {
-  const type = isContentType(attachment.contentType) ? attachment.contentType : 'application/octet-stream'
+  const given = attachment.contentType
+  const type = isContentType(given) ? withoutFileName(given) : 'application/octet-stream'
   return (
     `Content-Type: ${foldParameters(type)}\r\n` +
     `Content-Disposition: attachment;\r\n ${filenameParameter(withoutControls(attachment.filename))}\r\n` +

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { isContentType } from './content-type.ts'
+import { isContentType, withoutFileName } from './content-type.ts'
 
 describe('a media type is accepted', () => {
   const cases = [
@@ -53,4 +53,15 @@ describe('anything else is refused', () => {
     `a/b${'; c="'.repeat(41)}`,
   ]
   for (const text of cases) test(JSON.stringify(text.slice(0, 80)), () => expect(isContentType(text)).toBe(false))
+})
+
+test.each([
+  ['text/plain', 'text/plain'],
+  ['text/plain; charset=utf-8; name="a;b.txt"; format=flowed', 'text/plain; charset=utf-8; format=flowed'],
+  ['application/pdf;NAME=invoice.exe', 'application/pdf'],
+  ["application/pdf; name*=utf-8''invoice.exe", 'application/pdf'],
+  ['application/pdf; name*0=inv; name*1*=oice.exe', 'application/pdf'],
+  ['text/plain; x="; name=a"; filename=b', 'text/plain; x="; name=a"; filename=b'],
+])('a file name beside that of the attachment is left out: %s', (given, kept) => {
+  expect(withoutFileName(given)).toBe(kept)
 })

@@ -12,3 +12,10 @@ export function isContentType(text: string): boolean {
   const [, type = '', subtype] = mediaType.exec(text) ?? []
   return subtype !== undefined && subtype !== '*' && !/^(?:\*|multipart|message)$/i.test(type)
 }
+
+const parameter = new RegExp(`[ \\t]*;[ \\t]*(${token})=(?:${token}|${quoted})`, 'g')
+const fileName = /^name(?:\*\d{0,2}\*?)?$/i
+
+/** A media type without `name` (RFC 2045; RFC 2231 has it in pieces): an attachment has one file name, and readers differ in which of two they show. */
+export const withoutFileName = (mediaType: string): string =>
+  mediaType.replace(parameter, (whole: string, name: string) => (fileName.test(name) ? '' : whole))
