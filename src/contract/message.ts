@@ -21,7 +21,8 @@ export const Attachment = Type.Object(
     }),
     contentType: Type.Optional(
       Type.String({
-        description: 'MIME type, optionally with parameters. `multipart/*` and `message/*` are refused.',
+        description:
+          'MIME type, optionally with parameters. `multipart/*` and `message/*` are refused; a `name` in it is left out, since `filename` says it.',
         default: 'application/octet-stream',
         maxLength: 255,
         examples: ['application/pdf'],

@@ -212,7 +212,7 @@ drafts['files of every type'] = draft({
   attachments: [
     attachment('a.txt', 20, 'text/plain; charset=iso-8859-1'),
     attachment('b.html', 20, 'text/html'),
-    attachment('c.pdf', 20, `application/pdf; name="a;b \\" c"; x-long=${'y'.repeat(60)}`),
+    attachment('c.pdf', 20, `application/pdf; title="a;b \\" c"; x-long=${'y'.repeat(60)}`),
     attachment('d', 20, 'multipart/mixed; boundary=X'),
     attachment('e', 20, 'text/html\r\nX-Injected: y'),
   ],
@@ -222,6 +222,13 @@ drafts['a long address'] = draft({
 })
 drafts['a UTF-8 sender'] = draft({ from: { address: 'jürgen@example.com', name: 'Jürgen' } })
 drafts['a UTF-8 recipient'] = draft({ to: '用户@xn--r8jz45g.jp' })
+
+test('a file has the name that was given for it, and no other', () => {
+  const given = draft({ attachments: [attachment('a.pdf', 3, 'application/pdf; NAME="b.exe"; x=y')] })
+  const mail = wireOf(composeMail(given)).toString('latin1')
+  expect(mail).toContain('\r\nContent-Type: application/pdf; x=y\r\n')
+  expect(mail).not.toContain('b.exe')
+})
 
 // The corpus lies beside the project while it is built. Absent, the tables above stand alone.
 const corpus = new URL('../../../shared/corpora/naughty-strings.json', import.meta.url)

@@ -9,7 +9,7 @@ import type { JourneyWorkspace } from '../world/journey-workspace.ts'
 import { heading, loaded, signIn, startVisit, type Login, type Visit } from './visit.ts'
 
 const screenshots = fileURLToPath(new URL('screenshots-answers', import.meta.url))
-const soon = { interval: 20, timeout: 60_000 }
+const soon = { interval: 20, timeout: 15_000 }
 
 let visit: Visit
 let shop: JourneyWorkspace

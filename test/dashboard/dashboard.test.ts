@@ -234,7 +234,7 @@ test('a webhook that was disabled by itself is told where one looks first, until
   await trouble.waitFor()
   await inspect(page, screenshots, 'webhook-disabled')
   await press('Enable')
-  await expect.poll(() => trouble.count(), { timeout: 60_000 }).toBe(0)
+  await expect.poll(() => trouble.count(), { timeout: 30_000 }).toBe(0)
   await go('/')
   await visit.loaded(page)
   expect(await trouble.count()).toBe(0)
@@ -257,7 +257,7 @@ test('a domain is added, its records are set as they are shown, and a look says 
   await page.getByRole('banner').or(page.getByRole('main')).getByText('Verified').first().waitFor()
   await press('New DKIM key…')
   await press('Make it')
-  await expect.poll(() => page.getByText('Signs your mail (DKIM)').count(), { timeout: 60_000 }).toBe(2)
+  await expect.poll(() => page.getByText('Signs your mail (DKIM)').count(), { timeout: 30_000 }).toBe(2)
 })
 
 describe('whom not to write to', () => {

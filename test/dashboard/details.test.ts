@@ -10,7 +10,7 @@ import { startWebhookReceiver, status } from '../world/webhook-receiver.ts'
 import { heading, loaded, signIn, startVisit, type Login, type Visit } from './visit.ts'
 
 const screenshots = fileURLToPath(new URL('screenshots-details', import.meta.url))
-const soon = { interval: 20, timeout: 60_000 }
+const soon = { interval: 20, timeout: 15_000 }
 
 let visit: Visit
 let shop: JourneyWorkspace

@@ -9,7 +9,7 @@ let visit: Visit
 let shop: JourneyWorkspace
 let page: Page
 const go = (path: string) => page.goto(`${visit.origin}${path}`)
-const soon = { interval: 20, timeout: 60_000 }
+const soon = { interval: 20, timeout: 15_000 }
 const search = async (words: string) => {
   await page.getByRole('searchbox', { name: 'Search' }).fill(words)
   await press(page, 'Search')

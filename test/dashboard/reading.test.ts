@@ -14,7 +14,7 @@ import type { JourneyWorkspace } from '../world/journey-workspace.ts'
 import { heading, loaded, signIn, startVisit, type Login, type Visit } from './visit.ts'
 
 const screenshots = fileURLToPath(new URL('screenshots-reading', import.meta.url))
-const soon = { interval: 20, timeout: 60_000 }
+const soon = { interval: 20, timeout: 15_000 }
 const script = '<img src=x onerror=alert(1)><script>alert(2)</script>'
 
 let visit: Visit
@@ -242,10 +242,10 @@ describe('the list of messages', () => {
     await page.getByLabel('From', { exact: true }).fill('2026-03-03')
     await page.getByLabel('To', { exact: true }).fill('2026-03-05')
     const recipients = () => page.locator('main tbody tr td:first-child').allTextContents()
-    await expect.poll(recipients, { interval: 20, timeout: 60_000 }).toEqual(['day4@d.co', 'day3@d.co', 'day2@d.co'])
+    await expect.poll(recipients, { interval: 20, timeout: 15_000 }).toEqual(['day4@d.co', 'day3@d.co', 'day2@d.co'])
     expect(page.url()).toContain('from=2026-03-03&to=2026-03-05')
     await page.reload()
-    await expect.poll(recipients, { interval: 20, timeout: 60_000 }).toEqual(['day4@d.co', 'day3@d.co', 'day2@d.co'])
+    await expect.poll(recipients, { interval: 20, timeout: 15_000 }).toEqual(['day4@d.co', 'day3@d.co', 'day2@d.co'])
     await page.getByLabel('State').selectOption('failed')
     await page.getByText('Nothing was found.').waitFor()
     expect(await inspect(page, screenshots, 'days')).toEqual([])
@@ -268,7 +268,7 @@ test('the chart says the exact numbers of each point to the arrow keys', async (
   await chart.focus()
   await page.keyboard.press('End')
   const said = () => chart.getAttribute('aria-valuetext')
-  await expect.poll(said, { interval: 20, timeout: 60_000 }).toMatch(/Accepted [1-9]/)
+  await expect.poll(said, { interval: 20, timeout: 15_000 }).toMatch(/Accepted [1-9]/)
   const last = Number(await chart.getAttribute('aria-valuenow'))
   expect(await inspect(page, screenshots, 'chart')).toEqual([])
   // Neither another theme nor another size has taken the point away.
@@ -285,7 +285,7 @@ test('the chart says the exact numbers of each point to the arrow keys', async (
   const box = await chart.boundingBox()
   if (box === null) throw new Error('the chart is not there')
   await page.mouse.move(box.x + box.width - 36, box.y + box.height / 2)
-  await expect.poll(said, { interval: 20, timeout: 60_000 }).toMatch(/Accepted [1-9]/)
+  await expect.poll(said, { interval: 20, timeout: 15_000 }).toMatch(/Accepted [1-9]/)
 })
 
 describe('keys', () => {
@@ -313,7 +313,7 @@ describe('keys', () => {
     // From a page without a search, to the one that has it.
     await page.keyboard.press('/')
     await heading(page, 'Messages')
-    await expect.poll(isWriting, { interval: 20, timeout: 60_000 }).toBe(true)
+    await expect.poll(isWriting, { interval: 20, timeout: 15_000 }).toBe(true)
   })
 
   test('are letters like others where somebody writes, and nothing in a dialog or with Ctrl', async () => {

@@ -112,7 +112,7 @@ test('somebody with an account who accepts an invitation sees the workspace that
   await page.getByRole('cell', { name: bob.email, exact: true }).waitFor()
   const read = () =>
     visit.posthorn.query<{ content: Buffer }>('select content from sandbox_mail where recipient = $1', [bob.email])
-  await expect.poll(async () => (await read()).length, { timeout: 60_000, interval: 20 }).toBe(1)
+  await expect.poll(async () => (await read()).length, { timeout: 30_000, interval: 20 }).toBe(1)
   const text = String((await read())[0]?.content)
     .replaceAll('=\r\n', '')
     .replaceAll('=3D', '=')

@@ -10,7 +10,7 @@ import { startWebhookReceiver, status, type WebhookReceiver } from '../world/web
 import { heading, loaded, signIn, startVisit, type Visit } from './visit.ts'
 
 const screenshots = fileURLToPath(new URL('screenshots-trouble-shown', import.meta.url))
-const soon = { interval: 20, timeout: 60_000 }
+const soon = { interval: 20, timeout: 24_000 }
 
 let visit: Visit
 let shop: JourneyWorkspace

@@ -13,7 +13,7 @@ let page: Page
 const go = (path: string) => page.goto(`${visit.origin}${path}`)
 const screenshots = fileURLToPath(new URL('screenshots-trouble', import.meta.url))
 const dialog = () => page.getByRole('dialog')
-const soon = (read: () => Promise<unknown>) => expect.poll(read, { interval: 20, timeout: 60_000 })
+const soon = (read: () => Promise<unknown>) => expect.poll(read, { interval: 20, timeout: 24_000 })
 
 beforeAll(async () => {
   visit = await startVisit()
@@ -93,9 +93,9 @@ test('what is shown says that it may be old while the service is silent, and no 
   await page.getByText('Nothing was refused.').waitFor()
   const note = page.getByRole('status').getByText('may be old')
   await page.route('**/api/**', (route) => route.abort())
-  await note.waitFor({ timeout: 60_000 })
+  await note.waitFor({ timeout: 45_000 })
   await page.unroute('**/api/**')
-  await note.waitFor({ state: 'detached', timeout: 60_000 })
+  await note.waitFor({ state: 'detached', timeout: 45_000 })
 })
 
 test('a download that fails says why', async () => {

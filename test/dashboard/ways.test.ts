@@ -13,7 +13,7 @@ let login: Login
 let page: Page
 const go = (path: string) => page.goto(`${visit.origin}${path}`)
 const dialog = () => page.getByRole('dialog')
-const polled = { interval: 20, timeout: 60_000 }
+const polled = { interval: 20, timeout: 15_000 }
 const soon = (read: () => Promise<unknown>) => expect.poll(read, polled)
 
 beforeAll(async () => {

@@ -1,0 +1,39 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { inspect, startBrowser } from './browser.ts'
+
+test('a look at a page finds what a person would miss: words, colours in either scheme, and what is cut off', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'posthorn-look-'))
+  const browser = await startBrowser('http://nobody.test')
+  try {
+    const page = await browser.person()
+    await page.setContent(`<!doctype html><html lang="en"><title>Page</title>
+      <style>
+        html { color-scheme: light dark }
+        @media (prefers-color-scheme: light) { .pale { color: #bbb } }
+        @media (prefers-color-scheme: dark) { html { background: #111; color: #eee } .dim { color: #444 } }
+        [role=group] { width: 300px; overflow-x: auto }
+        td { white-space: nowrap }
+      </style>
+      <main><h1>Page</h1>
+        <img src="data:image/gif;base64,R0lGODlhAQABAAAAACw=">
+        <p class="pale">Pale words</p><p class="dim">Dim words</p>
+        <div role="group" aria-label="Mails" tabindex="0"><table><tr><td>${'wide '.repeat(100)}</td></tr></table></div>
+      </main>`)
+    const found = await inspect(page, folder, 'page')
+    for (const wanted of [
+      /^page \(dark\): image-alt: /,
+      /^page \(dark\): color-contrast: .*Dim words/,
+      /^page \(light\): color-contrast: .*Pale words/,
+      /^page: on a phone one does not see all of Mails$/,
+      /^page: on a tablet one does not see all of Mails$/,
+    ])
+      expect(found).toContainEqual(expect.stringMatching(wanted))
+    expect(found.filter((each) => /\((?:dark\).*Pale|light\).*Dim)/.test(each))).toEqual([])
+  } finally {
+    await browser.close()
+    rmSync(folder, { recursive: true, force: true })
+  }
+})
