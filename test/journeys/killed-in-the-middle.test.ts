@@ -9,6 +9,8 @@ import { startReceiver, type Receiver } from '../world/receiver-process.ts'
 const count = 1_000
 /** How many of them arrive at a time when everything dies. */
 const senders = 4
+/** So many of the first get no answer before everything dies: how many others are behind their dot just then is chance. */
+const waiting = 8
 let dns: DnsServer
 let receiver: Receiver
 let posthorn: Posthorn
@@ -38,7 +40,7 @@ afterAll(async () => {
 test('kill -9 of everything: none lost, none twice, every unknown was armed', async () => {
   // The receiver waits before each answer, so that there is a middle, with many dots in it that no answer was read to.
   const accepted = new Set<string>()
-  await sendAll(accepted, count, 64)
+  await sendAll(accepted, count, 64, waiting)
   expect(accepted.size).toBe(count)
   await posthorn.stop()
   await posthorn.startAgain({ POSTHORN_ROLES: 'all' })
@@ -79,7 +81,7 @@ test('kill -9 of everything: none lost, none twice, every unknown was armed', as
   const wereArmed = new Set(armed.map(({ id }) => id))
   expect(unknown.filter((id) => !wereArmed.has(id))).toEqual([])
   expect(unknown.length).toBe(wereArmed.size)
-  expect(unknown.length).toBeGreaterThan(0) // else nothing was in the middle
+  expect(unknown.length).toBeGreaterThanOrEqual(waiting) // else nothing was in the middle
 
   // Every event there once, in sequence.
   const gaps = await posthorn.query(
@@ -87,13 +89,16 @@ test('kill -9 of everything: none lost, none twice, every unknown was armed', as
         group by m.id, m.sequence having count(*) <> m.sequence or max(e.sequence) <> m.sequence`,
   )
   expect(gaps).toEqual([])
-}, 360_000)
+}, 450_000)
 
 /** Sends so many, some at a time, and notes the id of each that was accepted. Throws when one was not. */
-async function sendAll(accepted: Set<string>, many: number, atOnce: number): Promise<void> {
+async function sendAll(accepted: Set<string>, many: number, atOnce: number, held = 0): Promise<void> {
   let next = 0
   const send = async () => {
-    while (next < many) accepted.add(await shop.accepted({ recipient: `slow-eod-60ms+${next++}@there.example` }))
+    while (next < many) {
+      const waits = next < held ? 60_000 : 60
+      accepted.add(await shop.accepted({ recipient: `slow-eod-${waits}ms+${next++}@there.example` }))
+    }
   }
   const ends = await Promise.allSettled(Array.from({ length: atOnce }, send))
   for (const end of ends) if (end.status === 'rejected') throw end.reason
@@ -101,7 +106,7 @@ async function sendAll(accepted: Set<string>, many: number, atOnce: number): Pro
 
 /** As an operator would watch it. */
 async function untilQueueIsEmpty(): Promise<void> {
-  const deadline = Date.now() + 90_000
+  const deadline = Date.now() + 180_000
   for (;;) {
     const [row] = await posthorn.query<{ left: number }>('select count(*)::integer as left from outbound')
     if (row?.left === 0) return
