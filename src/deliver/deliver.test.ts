@@ -30,6 +30,8 @@ const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 })
 const pem = privateKey.export({ type: 'pkcs8', format: 'pem' }).toString()
 
 let world: StoreWorld
+/** One for all, so that however many are submitted at once share its batches. */
+let admitter: Admitter
 let connection: EmbeddedConnection
 let receiver: Receiver
 let mark: Mark
@@ -38,6 +40,7 @@ const holders: Client[] = []
 
 beforeAll(async () => {
   world = await storeWorld()
+  admitter = makeAdmitter(world.db)
   mark = await world.node()
   const { host, port, user, password, database } = await world.session()
   connection = { host, port, user: user ?? '', password: password ?? '', database: database ?? '' }
@@ -141,15 +144,12 @@ async function senderOf(route?: Route & { readonly kind: 'relay' }): Promise<Sen
 const ownRelay = (peer: { readonly port: number }) => relay(peer) as Route & { readonly kind: 'relay' }
 
 let count = 0
-/** One for all, so that however many are submitted at once share its batches. */
-let admitter: Admitter | undefined
 async function submit(
   sender: Sender,
   local: string,
   fields: Record<string, unknown> = {},
   n = 1,
 ): Promise<MessageId[]> {
-  admitter ??= makeAdmitter(world.db)
   const rows = Array.from({ length: n }, () => {
     const recipient = `${local}+${++count}@example.org`
     return world.submission(sender, { recipient, recipient_key: recipient, ...fields })
