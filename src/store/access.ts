@@ -1,8 +1,9 @@
 // API keys: who holds one, and what depends on it. Only hashes are kept.
 import type { WorkspaceId } from '../domain/message.ts'
+import type { HeldActor } from '../domain/standing.ts'
 import { madeBy } from './audit.ts'
 import { sql, type Db } from './database.ts'
-import { lockMembers } from './members.ts'
+import { findMember, lockMembers } from './members.ts'
 
 export interface KeyRow {
   readonly id: string
@@ -158,7 +159,7 @@ export async function revokeKeyRow(db: Db, workspace: WorkspaceId, id: string): 
 }
 
 /** Undefined where the key is revoked, expired or gone. */
-export async function findLiveKey(
+async function findLiveKey(
   db: Db,
   workspace: WorkspaceId,
   id: string,
@@ -167,17 +168,16 @@ export async function findLiveKey(
 }
 
 /**
- * Locks as a revocation does, so that nothing is done behind its back, and tells the end of the key that acts. Undefined where it has ended; somebody else
- * has no end.
+ * Locks as a revocation and a change of members do, so that nothing is done behind their back, and tells what whoever acts is now. Undefined where the key
+ * has ended, or the person is no member any more. Nothing else about an operator at the machine's keyboard.
  */
-export async function holdActor(
-  tx: Db,
-  workspace: WorkspaceId,
-  actor: string,
-): Promise<Pick<KeyRow, 'expires_at'> | undefined> {
-  if (!actor.startsWith('key:')) return { expires_at: null }
+export async function holdActor(tx: Db, workspace: WorkspaceId, actor: string): Promise<HeldActor | undefined> {
   await lockMembers(tx, workspace)
-  return findLiveKey(tx, workspace, actor.slice('key:'.length))
+  const [kind, id = ''] = actor.split(':')
+  if (kind === 'user') return findMember(tx, workspace, id)
+  if (kind !== 'key') return {}
+  const key = await findLiveKey(tx, workspace, id)
+  return key && (key.expires_at === null ? {} : { ends: key.expires_at })
 }
 
 export interface MadeRow {

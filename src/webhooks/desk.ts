@@ -6,7 +6,7 @@ import { webhookApiVersion, webhookEventTypeNames } from '../contract/webhook-ev
 import { eventId, messagesOfEvent } from '../domain/event.ts'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import { isRefusal, refuse, type Refusal } from '../domain/refusal.ts'
-import { keyHasEnded } from '../domain/standing.ts'
+import { mayNoLonger } from '../domain/standing.ts'
 import {
   webhookStateOf,
   type Page,
@@ -72,7 +72,7 @@ export function makeWebhookDesk({ db, vault, targets, timeScale }: WebhookDeskTo
   }
   const presented = (row: EndpointRow | Refusal | undefined): WebhookEndpoint | Refusal =>
     row === undefined ? none : isRefusal(row) ? row : present(row)
-  /** Does the work and writes down who did it, where there is an endpoint to do it to. Not for a key that has ended since it was let in. */
+  /** Does the work and writes down who did it, where there is an endpoint to do it to. Not for who may no longer: `set` asks name servers in between. */
   const audited = <Row extends EndpointRow>(
     workspaceId: WorkspaceId,
     actor: string,
@@ -81,7 +81,8 @@ export function makeWebhookDesk({ db, vault, targets, timeScale }: WebhookDeskTo
     facts?: (row: Row) => object,
   ): Promise<Row | Refusal | undefined> =>
     db.transaction(async (tx) => {
-      if ((await holdActor(tx, workspaceId, actor)) === undefined) return keyHasEnded
+      const refused = mayNoLonger(actor, await holdActor(tx, workspaceId, actor), 'webhooks.write')
+      if (refused !== undefined) return refused
       const row = await work(tx)
       // The host alone: paths and parameters hold secrets of their receivers, and the log is kept for a year.
       const told = row && { target: new URL(row.url).host, ...(facts && { facts: facts(row) }) }

@@ -97,7 +97,7 @@ export async function webhookWorld(timeScale = 1): Promise<WebhookWorld> {
     customer: async (url, events) => {
       const sender = await world.sender()
       const wish = { url, ...(events !== undefined && { events }) }
-      const endpoint = await desk.set(sender.workspaceId, wish, 'user:test')
+      const endpoint = await desk.set(sender.workspaceId, wish, 'operator:test')
       if (isRefusal(endpoint)) throw new Error(endpoint.words)
       return { ...sender, secret: endpoint.secret ?? '' }
     },

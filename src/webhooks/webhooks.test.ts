@@ -195,7 +195,7 @@ test('the story of a message tells each post of its events, and when the next is
     ...[2, 3, 4, 5, 6, 7, 8].map((attempt) => [attempt, 500]),
   ])
   there.answer = ok
-  await world.desk.replayEvent(shop.workspaceId, eventId(id as MessageId, 1), 'user:test')
+  await world.desk.replayEvent(shop.workspaceId, eventId(id as MessageId, 1), 'operator:test')
   const again = await world.eventually(webhooks, (map) => map.get(1)?.state === 'delivered')
   expect(again.get(1)?.attempts.at(-1)).toMatchObject({ round: 2, attempt: 1, delivered: true, status: 200 })
   // A stranger to the workspace hears nothing, whatever id it names.
@@ -322,14 +322,14 @@ test('what the filter does not want, or a disabled endpoint, is kept, and sent o
   expect(await stateOf(first)).toBe('not_sent')
 
   there.answer = status(500)
-  expect(await world.desk.replayEvent(shop.workspaceId, first, 'user:test')).toEqual({ replayed: 1 })
+  expect(await world.desk.replayEvent(shop.workspaceId, first, 'operator:test')).toEqual({ replayed: 1 })
   await there.count(9)
   await world.eventually(
     () => stateOf(first),
     (state) => state === 'failed',
   )
   there.answer = ok
-  await world.desk.replayEvent(shop.workspaceId, first, 'user:test')
+  await world.desk.replayEvent(shop.workspaceId, first, 'operator:test')
   await there.count(10)
   const firsts = there.received.filter(({ event }) => event.id === first)
   expect(firsts).toHaveLength(9)
@@ -340,38 +340,38 @@ test('what the filter does not want, or a disabled endpoint, is kept, and sent o
     (state) => state === 'delivered',
   )
 
-  await world.desk.disable(shop.workspaceId, 'user:test')
-  expect(await world.desk.replayEvent(shop.workspaceId, first, 'user:test')).toMatchObject({
+  await world.desk.disable(shop.workspaceId, 'operator:test')
+  expect(await world.desk.replayEvent(shop.workspaceId, first, 'operator:test')).toMatchObject({
     refused: true,
     code: 'conflict',
   })
-  await world.desk.set(shop.workspaceId, { url: there.url, events: null }, 'user:test')
+  await world.desk.set(shop.workspaceId, { url: there.url, events: null }, 'operator:test')
   const [second = ''] = await world.admit(shop)
   expect(await world.queued(shop.workspaceId)).toBe(0)
-  await world.desk.enable(shop.workspaceId, 'user:test')
+  await world.desk.enable(shop.workspaceId, 'operator:test')
   const range = { from: new Date(Date.now() - 60_000), to: new Date(Date.now() + 60_000) }
-  expect(await world.desk.replayRange(shop.workspaceId, { ...range, undelivered: true }, 'user:test')).toEqual({
+  expect(await world.desk.replayRange(shop.workspaceId, { ...range, undelivered: true }, 'operator:test')).toEqual({
     replayed: 1,
   })
   await there.until((all) => all.some(({ event }) => event.id === eventId(second as MessageId, 1)))
   // All of a time: what was delivered, too.
   const before = there.received.length
-  expect(await world.desk.replayRange(shop.workspaceId, { ...range, undelivered: false }, 'user:test')).toEqual({
+  expect(await world.desk.replayRange(shop.workspaceId, { ...range, undelivered: false }, 'operator:test')).toEqual({
     replayed: 3,
   })
   await there.count(before + 3)
   // Who did it stays known.
   const { host: target } = new URL(there.url)
   expect(await audited(shop.workspaceId, 'webhook.replayed')).toEqual([
-    { actor: 'user:test', target, facts: { event: first } },
-    { actor: 'user:test', target, facts: { event: first } },
+    { actor: 'operator:test', target, facts: { event: first } },
+    { actor: 'operator:test', target, facts: { event: first } },
     {
-      actor: 'user:test',
+      actor: 'operator:test',
       target,
       facts: { from: range.from.toISOString(), to: range.to.toISOString(), undelivered: true },
     },
     {
-      actor: 'user:test',
+      actor: 'operator:test',
       target,
       facts: { from: range.from.toISOString(), to: range.to.toISOString(), undelivered: false },
     },
@@ -397,10 +397,10 @@ test('what waits for its next try waits no more while the endpoint is disabled, 
   await there.count(1)
   await world.eventually(told, ([first]) => first?.[0] === 'waiting')
   await node.stop()
-  await world.desk.disable(shop.workspaceId, 'user:test')
+  await world.desk.disable(shop.workspaceId, 'operator:test')
   expect(await told()).toEqual(Array.from({ length: 3 }, () => ['failed', false]))
   // Before it came due: it goes on where it was.
-  await world.desk.enable(shop.workspaceId, 'user:test')
+  await world.desk.enable(shop.workspaceId, 'operator:test')
   expect(await told()).toEqual(Array.from({ length: 3 }, () => ['waiting', true]))
 })
 
@@ -415,7 +415,7 @@ test('an endpoint that is disabled behind a claim gets nothing of it, and no try
       rows: async (statement, values) => {
         const rows = await db.rows(statement, values)
         if (statement.name === 'webhook-claim' && rows.length > 1 && ++claims === 1)
-          await world.desk.disable(shop.workspaceId, 'user:test')
+          await world.desk.disable(shop.workspaceId, 'operator:test')
         return rows as never
       },
     },
@@ -490,9 +490,9 @@ test('after 120 hours without one success an endpoint is disabled; a success bef
   await failingFor(121)
   // The same URL again, as when only the filter is changed, is no new beginning; another one is.
   const elsewhere = `${there.url}moved`
-  await world.desk.set(shop.workspaceId, { url: there.url }, 'user:test')
+  await world.desk.set(shop.workspaceId, { url: there.url }, 'operator:test')
   expect(await shown()).toHaveProperty('failingSince')
-  await world.desk.set(shop.workspaceId, { url: elsewhere }, 'user:test')
+  await world.desk.set(shop.workspaceId, { url: elsewhere }, 'operator:test')
   expect(await shown()).not.toHaveProperty('failingSince')
   await failingFor(121)
   await world.admit(shop)
@@ -556,7 +556,7 @@ test('a rotation while events flow: every one proves a secret that its receiver 
     return there.received.slice(before)
   }
   const flowing = flow(100)
-  const rotated = await desk.rotate(shop.workspaceId, 'user:test')
+  const rotated = await desk.rotate(shop.workspaceId, 'operator:test')
   const fresh = 'secret' in rotated ? (rotated.secret ?? '') : ''
   expect(fresh).toMatch(/^whsec_[\w-]{43}$/)
   there.secrets.push(fresh)
@@ -564,7 +564,7 @@ test('a rotation while events flow: every one proves a secret that its receiver 
   const prepared = await flow(1)
   expect(prepared[0]?.proved).toEqual({ current: shop.secret, next: fresh, previous: undefined })
   const during = flow(100)
-  await desk.promote(shop.workspaceId, 'user:test')
+  await desk.promote(shop.workspaceId, 'operator:test')
   expect((await during).every(({ proved }) => proved.current !== false)).toBe(true)
   const promoted = await flow(1)
   expect(promoted[0]?.proved).toEqual({ current: fresh, next: undefined, previous: shop.secret })
@@ -579,7 +579,7 @@ test('a rotation while events flow: every one proves a secret that its receiver 
     (endpoint) => 'state' in endpoint && endpoint.previousUntil === undefined,
   )
   expect((await flow(1))[0]?.proved).toEqual({ current: fresh, next: undefined, previous: undefined })
-  expect(await desk.promote(shop.workspaceId, 'user:test')).toMatchObject({ code: 'conflict' })
+  expect(await desk.promote(shop.workspaceId, 'operator:test')).toMatchObject({ code: 'conflict' })
 })
 
 test('10 hanging endpoints of 100: the others hear of everything within 2 seconds', async () => {
@@ -627,16 +627,16 @@ test('a test event is posted whatever the filter says, and not more often than o
   const there = await receiver()
   const shop = await world.customer(there.url, ['message.failed'])
   await world.started()
-  const asked = await world.desk.test(shop.workspaceId, 'user:test')
+  const asked = await world.desk.test(shop.workspaceId, 'operator:test')
   const [one] = await there.count(1)
   expect(one?.event).toMatchObject({
     id: 'eventId' in asked ? asked.eventId : '',
     type: 'webhook.test',
     data: { test: true, message: expect.any(String) as string },
   })
-  expect(await world.desk.test(shop.workspaceId, 'user:test')).toMatchObject({ code: 'too_many_attempts' })
+  expect(await world.desk.test(shop.workspaceId, 'operator:test')).toMatchObject({ code: 'too_many_attempts' })
   expect(await audited(shop.workspaceId, 'webhook.tested')).toEqual([
-    { actor: 'user:test', target: new URL(there.url).host, facts: { event: one?.event.id } },
+    { actor: 'operator:test', target: new URL(there.url).host, facts: { event: one?.event.id } },
   ])
 })
 

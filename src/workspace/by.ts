@@ -1,8 +1,11 @@
 // On whose behalf something is done, and that it is written down: a change and its audit row are one transaction.
 import type { WorkspaceId } from '../domain/message.ts'
-import type { MemberRole } from '../domain/scopes.ts'
+import { scopesOfRole, type MemberRole, type Scope } from '../domain/scopes.ts'
+import { mayNoLonger } from '../domain/standing.ts'
+import { holdActor } from '../store/access.ts'
 import { writeAudit } from '../store/audit.ts'
 import type { Db } from '../store/database.ts'
+import { asMistake } from './mistake.ts'
 
 export interface By {
   readonly workspaceId: WorkspaceId
@@ -38,4 +41,20 @@ export function audited<T>(
     })
     return result
   })
+}
+
+/**
+ * Locks the members, and tells what whoever was let in may do now, and when the key that acts ends: since then it may have been revoked, and a person have
+ * been removed, or got another role. Throws where that is less than `scope`.
+ */
+export async function stillBy(
+  tx: Db,
+  by: By,
+  scope: Scope,
+): Promise<{ readonly now: By; readonly end: Date | undefined }> {
+  const held = await holdActor(tx, by.workspaceId, by.actor)
+  const refused = mayNoLonger(by.actor, held, scope)
+  if (refused !== undefined) throw asMistake(refused)
+  const { role, ends: end } = held ?? {}
+  return { now: role === undefined ? by : { ...by, role, scopes: new Set(scopesOfRole[role]) }, end }
 }

@@ -3,11 +3,10 @@ import { randomUUIDv7 } from 'node:crypto'
 import { hashSecret, makeApiKey } from '../base/secret.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { scopes } from '../domain/scopes.ts'
-import { keyHasEnded } from '../domain/standing.ts'
-import { holdActor, insertKey, listKeyRows, workspaceOfKey } from '../store/access.ts'
+import { insertKey, listKeyRows, workspaceOfKey } from '../store/access.ts'
 import type { KeyRow, MadeRow } from '../store/access.ts'
 import { databaseNow, type Db } from '../store/database.ts'
-import { asMistake, Mistake, parseId, parseName } from './mistake.ts'
+import { Mistake, parseId, parseName } from './mistake.ts'
 
 export interface ApiKey {
   readonly id: string
@@ -36,13 +35,6 @@ export interface KeyWish {
 }
 
 const prefixCharacters = 10
-
-/** When the key that makes something ends; undefined: never. Nothing is made behind the back of its revocation. */
-export async function endOfMaker(tx: Db, workspace: WorkspaceId, actor: string): Promise<Date | undefined> {
-  const maker = await holdActor(tx, workspace, actor)
-  if (maker === undefined) throw asMistake(keyHasEnded)
-  return maker.expires_at ?? undefined
-}
 
 /** A key ends at the latest when the key that makes it does: else whoever has it for a day has it for ever. */
 export function withinItsMaker(wish: KeyWish, end: Date | undefined): KeyWish {

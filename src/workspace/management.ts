@@ -3,7 +3,6 @@
 import type { Vault } from '../base/secret.ts'
 import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
-import { covers } from '../domain/scopes.ts'
 import { parseAddress } from '../mail/address.ts'
 import { listKeyRows, listMadeByKey, makeRoomForKey, revokeKeyRow } from '../store/access.ts'
 import { pageAudit, pageInstallationAudit, type AuditRow } from '../store/audit.ts'
@@ -14,17 +13,9 @@ import { deleteDomain, findDomainById, listDomainRows, takeBackWord } from '../s
 import { listCredentialRows, makeRoomForCredential, revokeCredentialRow } from '../store/smtp-credentials.ts'
 import { searchSuppressions, type SuppressionReason } from '../store/suppressions.ts'
 import { changeOwnWorkspace, workspaceById, type WorkspaceRow } from '../store/workspaces.ts'
-import { audited, type By } from './by.ts'
+import { audited, stillBy, type By } from './by.ts'
 import { addDomain, presentDomain, rotateDkim, type Domain } from './domains.ts'
-import {
-  createKey,
-  endOfMaker,
-  presentKey,
-  withinItsMaker,
-  type ApiKey,
-  type KeyWish,
-  type RevokedKey,
-} from './keys.ts'
+import { createKey, presentKey, withinItsMaker, type ApiKey, type KeyWish, type RevokedKey } from './keys.ts'
 import { withdrawInvitationsOf } from './members.ts'
 import { isUuid, Mistake, notThere, parseName } from './mistake.ts'
 import type { Office } from './office.ts'
@@ -135,19 +126,19 @@ export function removeDomain({ db }: Pick<Tools, 'db'>, by: By, id: string): Pro
 
 /** A key never gets a scope that its maker lacks, nor a later end. */
 export function createKeyFor({ db }: Tools, by: By, wish: KeyWish): Promise<ApiKey & { readonly key: string }> {
-  if (!covers(by.scopes, wish.scopes)) {
-    const lacked = wish.scopes.filter((scope) => !by.scopes.has(scope)).join(', ')
-    throw new Mistake(`You cannot give the scope ${lacked.slice(0, 200)}: you do not have it yourself.`, {
-      code: 'insufficient_scope',
-      field: 'scopes',
-    })
-  }
   return audited(
     db,
     by,
     'key.created',
     async (tx) => {
-      const wanted = withinItsMaker(wish, await endOfMaker(tx, by.workspaceId, by.actor))
+      const { now, end } = await stillBy(tx, by, 'keys.write')
+      const lacked = wish.scopes.filter((scope) => !now.scopes.has(scope)).join(', ')
+      if (lacked !== '')
+        throw new Mistake(`You cannot give the scope ${lacked.slice(0, 200)}: you do not have it yourself.`, {
+          code: 'insufficient_scope',
+          field: 'scopes',
+        })
+      const wanted = withinItsMaker(wish, end)
       await makeRoomForKey(tx, by.workspaceId, limits.keysPerWorkspaceMax)
       if ((await listKeyRows(tx, by.workspaceId)).length >= limits.keysPerWorkspaceMax)
         throw new Mistake(`A workspace has at most ${limits.keysPerWorkspaceMax} keys.`, { code: 'conflict' })
@@ -178,16 +169,16 @@ export async function revokeKeyFor({ db }: Tools, by: By, id: string): Promise<R
 
 /** A login sends mail: nobody makes one who may not send. It ends with the key that makes it, as a key does. */
 export function createCredentialFor({ db, vault }: Tools, by: By, name: string) {
-  if (!covers(by.scopes, ['mail.send']))
-    throw new Mistake('You cannot make an SMTP login: you do not have the scope mail.send yourself.', {
-      code: 'insufficient_scope',
-    })
   return audited(
     db,
     by,
     'smtp_credential.created',
     async (tx) => {
-      const end = await endOfMaker(tx, by.workspaceId, by.actor)
+      const { now, end } = await stillBy(tx, by, 'smtp-credentials.write')
+      if (!now.scopes.has('mail.send'))
+        throw new Mistake('You cannot make an SMTP login: you do not have the scope mail.send yourself.', {
+          code: 'insufficient_scope',
+        })
       await makeRoomForCredential(tx, by.workspaceId, limits.keysPerWorkspaceMax)
       if ((await listCredentialRows(tx, by.workspaceId)).length >= limits.keysPerWorkspaceMax)
         throw new Mistake(`A workspace has at most ${limits.keysPerWorkspaceMax} credentials.`, { code: 'conflict' })

@@ -5,10 +5,8 @@ import { hashSecret } from '../base/secret.ts'
 import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { covers, memberRoles, scopesOfRole, type MemberRole } from '../domain/scopes.ts'
-import { keyHasEnded } from '../domain/standing.ts'
 import { parseAddress } from '../mail/address.ts'
 import type { Db } from '../store/database.ts'
-import { findLiveKey } from '../store/access.ts'
 import { countAudit, writeAudit } from '../store/audit.ts'
 import {
   countOwners,
@@ -28,8 +26,8 @@ import {
 } from '../store/members.ts'
 import { insertUser, userByEmail, type UserRow } from '../store/people.ts'
 import { workspaceById } from '../store/workspaces.ts'
-import { audited, type By } from './by.ts'
-import { asMistake, Mistake, notThere, parseName } from './mistake.ts'
+import { audited, stillBy, type By } from './by.ts'
+import { Mistake, notThere, parseName } from './mistake.ts'
 import type { Notify } from './notices.ts'
 import type { Browser, People, SignedIn } from './people.ts'
 import type { Holder } from './sessions.ts'
@@ -64,7 +62,7 @@ export function changeMember(db: Db, by: By, userId: string, role: MemberRole): 
     by,
     'member.changed',
     async (tx) => {
-      const now = await lockedBy(tx, by)
+      const { now } = await stillBy(tx, by, 'members.write')
       const member = await findMember(tx, by.workspaceId, userId)
       if (member === undefined) throw notThere('member')
       mayHandle(now, member.role)
@@ -85,7 +83,7 @@ export async function removeMember(db: Db, by: By, userId: string): Promise<void
     by,
     'member.removed',
     async (tx) => {
-      const now = await lockedBy(tx, by)
+      const { now } = await stillBy(tx, by, 'members.write')
       const member = await findMember(tx, by.workspaceId, userId)
       if (member === undefined) throw notThere('member')
       if (by.actor !== `user:${userId}`) mayHandle(now, member.role)
@@ -118,7 +116,7 @@ export async function invite(
     by,
     'invitation.sent',
     async (tx) => {
-      const now = await lockedBy(tx, by)
+      const { now } = await stillBy(tx, by, 'members.write')
       mayHandle(now, role)
       if ((await countAudit(tx, by.workspaceId, 'invitation.sent', hourMs)) >= limits.invitationsPerHourMax)
         throw new Mistake(`At most ${limits.invitationsPerHourMax} invitations an hour; try again later.`, {
@@ -174,7 +172,7 @@ export async function withdrawInvitation(db: Db, by: By, id: string): Promise<vo
     by,
     'invitation.withdrawn',
     async (tx) => {
-      const now = await lockedBy(tx, by)
+      const { now } = await stillBy(tx, by, 'members.write')
       const row = await deleteInvitation(tx, by.workspaceId, id)
       if (row === undefined) throw notThere('invitation')
       mayHandle(now, row.role)
@@ -266,22 +264,6 @@ export async function newUser(
   const user = await insertUser(tx, { id: randomUUIDv7(), email, emailKey, name: clean, passwordHash, operator })
   if (user === undefined) throw new Mistake(`There is already a user ${email}.`, { code: 'conflict' })
   return user satisfies UserRow
-}
-
-/**
- * Locks the members, and tells what a person may do now: since they were let in they may have been removed, or got another role; and a key may have
- * been revoked.
- */
-async function lockedBy(tx: Db, by: By): Promise<By> {
-  await lockMembers(tx, by.workspaceId)
-  const [kind, id = ''] = by.actor.split(':')
-  if (kind === 'key' && (await findLiveKey(tx, by.workspaceId, id)) === undefined) throw asMistake(keyHasEnded)
-  if (kind !== 'user') return by
-  const member = await findMember(tx, by.workspaceId, id)
-  const may: readonly string[] = member === undefined ? [] : scopesOfRole[member.role]
-  if (member === undefined || !may.includes('members.write'))
-    throw new Mistake('You may not change the members of this workspace any more.', { code: 'insufficient_scope' })
-  return { ...by, role: member.role, scopes: new Set(may) }
 }
 
 /** One that is still open would lead back in. */

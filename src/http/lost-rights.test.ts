@@ -1,0 +1,76 @@
+// Who is removed from a workspace, or gets another role, while they ask for something that lasts: nothing comes of it, as little as for a key that is
+// revoked meanwhile (revoked-keys.test.ts).
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { Sender } from '../store/store.test-kit.ts'
+import { officeWorld, type BrowserOf, type OfficeWorld } from './office.test-kit.ts'
+
+let office: OfficeWorld
+let place: Sender
+beforeAll(async () => {
+  office = await officeWorld()
+  place = await office.sender()
+})
+afterAll(() => office.close())
+
+const removed = 'delete from members where user_id = $1'
+const becomes = (role: string) => `update members set role = '${role}' where user_id = $1`
+
+/** What somebody is told whose request waits for the members while that happens to them. */
+async function asks(
+  who: BrowserOf & { readonly login: { readonly id: string } },
+  happens: string,
+  method: 'POST' | 'PUT',
+  path: string,
+  body?: object,
+) {
+  const changing = await office.world.session()
+  await changing.query('begin')
+  await changing.query('select from workspaces where id = $1 for update', [place.workspaceId])
+  await changing.query(happens, [who.login.id])
+  const answer = who.ask(method, path, body && { body })
+  const waits = `select count(*)::integer from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database() and query like '%from workspaces%'`
+  while ((await office.world.value<number>(waits)) === 0) continue
+  await changing.query('commit')
+  await changing.end()
+  return (await answer).json<object>()
+}
+
+const endpoint = { url: 'http://127.0.0.1:11/hook' }
+const tries = [
+  ['PUT', '/webhook', endpoint],
+  ['POST', '/webhook/rotate', undefined],
+  ['POST', '/keys', { name: 'kept', scopes: ['mail.read'] }],
+  ['POST', '/smtp-credentials', { name: 'kept' }],
+  ['POST', '/invitations', { email: 'friend@people.example', role: 'viewer' }],
+] as const
+
+test.each(tries)('%s %s of a person who is removed, or becomes a viewer, meanwhile', async (method, path, body) => {
+  const boss = await office.signedIn('owner', place.workspaceId)
+  expect((await boss.ask('PUT', '/webhook', { body: { url: 'http://127.0.0.1:9/hook' } })).statusCode).toBe(200)
+  const read = async (what: string) => (await boss.ask('GET', what)).json<object>()
+  const all = () => Promise.all(['/webhook', '/keys', '/smtp-credentials', '/invitations'].map(read))
+  const before = await all()
+  for (const happens of [removed, becomes('viewer')]) {
+    const admin = await office.signedIn('admin', place.workspaceId)
+    expect(await asks(admin, happens, method, path, body)).toMatchObject({
+      code: 'insufficient_scope',
+      error: expect.stringContaining('meanwhile') as string,
+    })
+  }
+  expect(await all()).toEqual(before)
+})
+
+test('an admin who becomes a developer meanwhile makes no key that can do more than a developer', async () => {
+  const admin = await office.signedIn('admin', place.workspaceId)
+  const wish = { name: 'strong', scopes: ['mail.send', 'members.write'] }
+  expect(await asks(admin, becomes('developer'), 'POST', '/keys', wish)).toMatchObject({
+    code: 'insufficient_scope',
+    field: 'scopes',
+    error: expect.stringContaining('members.write') as string,
+  })
+})
+
+test('who keeps a role that allows it is not hindered by a change that was under way', async () => {
+  const admin = await office.signedIn('admin', place.workspaceId)
+  expect(await asks(admin, becomes('developer'), 'PUT', '/webhook', endpoint)).toMatchObject(endpoint)
+})
