@@ -9,7 +9,7 @@ import type { Service } from '../base/service.ts'
 import { survivesItsLife } from '../base/service.test-kit.ts'
 import type { Claim } from '../domain/message.ts'
 import { listen, type Ask } from '../store/database.ts'
-import { liftFence, readStops, setDrain } from '../store/fence.ts'
+import { assumeSentSince, liftFence, readStops, setDrain } from '../store/fence.ts'
 import type { Ending } from '../store/outbound.ts'
 import { beginRemoval, carryOnRemoval } from '../store/removal.ts'
 import { storeWorld, type Sender, type StoreWorld } from '../store/store.test-kit.ts'
@@ -123,13 +123,14 @@ async function waiterForLock(): Promise<number> {
 }
 
 const armed = async (): Promise<Claim> => (await world.claimed(sender, [{ armed: true }]))[0] as Claim
+const answeredWith = (code: number) => ({ phase: 'eod', smtp: { code } })
 const accepted = (claim: Claim): Ending => ({
   ...claim,
   workspaceId: sender.workspaceId,
   status: 'sent',
   usesTry: true,
   outcome: 'accepted',
-  attempt: { phase: 'eod', smtp: { code: 250 } },
+  attempt: answeredWith(250),
   event: {},
 })
 const statusOf = ({ id }: Claim) => world.value<string>('select status from messages where id = $1', [id])
@@ -212,6 +213,54 @@ test.each(['own', 'left'])(
     expect([await statusOf(claim), left.released]).toEqual(['sent', true])
   },
 )
+
+test.each([
+  ['assumes that everything was sent, while the node stands', true, true],
+  ['lets everything be sent, while the node stands', true, false],
+  ['assumes that everything was sent, before the node is started', false, true],
+] as const)(
+  'replies in the journal to what the restored database takes for unsent are believed where the operator %s, and ask for no second decision',
+  async (_, stands, assumes) => {
+    const [sent, refused] = [await armed(), await armed()]
+    const refusal: Ending = { ...accepted(refused), status: 'failed', outcome: 'failed', attempt: answeredWith(550) }
+    const own = await lifeIn(await delivered(3, [accepted(sent), refusal]))
+    await world.db.run(
+      `update outbound set status = 'queued', epoch = 0, token = null, lease_until = null, lease_owner = null, armed_epoch = null, evidence = 'not_written'`,
+    )
+    await world.db.run('update delivering_nodes set counter = counter - 1')
+    const fence = fenceOf(own)
+    const start = async () => {
+      await fence.start()
+      await until(fence, () => fence.stops.length > 0 || fence.isOpen())
+    }
+    if (stands) {
+      await start()
+      // The database that is put in this one's place has to hear of them, too.
+      expect([fence.isOpen(), own.journal.size]).toEqual([false, 2])
+    }
+    if (assumes) await assumeSentSince(world.db, new Date(Date.now() - 60_000))
+    await liftFence(world.db)
+    if (!stands) await start()
+    await until(fence, () => fence.isOpen())
+    expect([await statusOf(sent), own.journal.size, await reasons()]).toEqual(['sent', 0, []])
+    expect(await statusOf(refused)).toBe('failed')
+    expect(await world.value(`select count(*)::integer from outbound`)).toBe(0)
+  },
+)
+
+test('what is put off by a reply in the journal is not, before the operator has decided: it may have been sent since', async () => {
+  const claim = await armed()
+  const again = { status: 'retrying', delayMs: 3_600_000, evidence: 'eod_4xx', outcome: 'retry' } as const
+  const own = await lifeIn(await delivered(3, [{ ...accepted(claim), ...again, attempt: answeredWith(450) }]))
+  await world.db.run('update delivering_nodes set counter = counter - 1')
+  const fence = fenceOf(own)
+  await fence.start()
+  await until(fence, () => fence.stops.length > 0)
+  expect(await assumeSentSince(world.db, new Date(Date.now() - 60_000))).toBe(1)
+  expect(await statusOf(claim)).toBe('delivery_unknown')
+  await liftFence(world.db)
+  await until(fence, () => fence.isOpen())
+})
 
 test('after a failover, whoever runs confirms also for a process of its folder that ended since: nobody else would', async () => {
   const own = await lifeIn(await delivered(3))

@@ -128,6 +128,9 @@ export function makeFence(tools: FenceTools): Fence {
       left = []
       if (vouchedOn !== ask) await vouchFor(ask)
       vouchedOn = ask
+    } else {
+      // The operator is to decide knowing them. They stay in the journal: this may be the wrong database.
+      for (const { mark, journal } of [own, ...left]) if (mark.known !== undefined) await forewarn(ask, journal)
     }
     stops = await readStops(ask)
     admitted = fine
@@ -150,10 +153,31 @@ export function makeFence(tools: FenceTools): Fence {
     }
   }
 
+  /**
+   * Only what ends a message: one that is put off again would seem not to have been due when delivery stopped, and that it was sent later was
+   * forgotten with the rest.
+   */
+  const forewarn = async (ask: Ask, journal: Journal): Promise<void> => {
+    const endings = journal.inherited.filter(({ status }) => status !== 'retrying')
+    for (let at = 0; at < endings.length; at += limits.claimsPerStatementMax) {
+      const some = endings.slice(at, at + limits.claimsPerStatementMax)
+      try {
+        await replayEndings(ask, some)
+      } catch (error) {
+        if (!surelyAborted(error) || isDatabaseAway(error)) throw error
+        for (const ending of some) await replayEndings(ask, [ending]).catch(leave)
+      }
+    }
+  }
+  /** It is told by its `replay`. */
+  const leave = (error: unknown): void => {
+    if (!surelyAborted(error) || isDatabaseAway(error)) throw error
+  }
+
   const keep =
     (ending: Ending) =>
     (error: unknown): void => {
-      if (!surelyAborted(error) || isDatabaseAway(error)) throw error
+      leave(error)
       refused.add(ending)
       log.fault('journal', error, { messageId: ending.id, outcome: ending.outcome })
     }

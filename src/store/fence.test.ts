@@ -121,6 +121,17 @@ describe('a node that checks in', () => {
     expect(await reasons()).toEqual(['fence no_mark'])
   })
 
+  test('without a file, over mail that was queued before the operator decided: nobody waits for a second decision, until somebody delivers again', async () => {
+    const mark = await delivering()
+    await queued()
+    await world.db.run(`select stop_delivery_1('fence', 'restored', null)`)
+    await liftFence(world.db)
+    expect((await check(uuid())).trouble).toBeNull()
+    expect(await reasons()).toEqual([])
+    expect((await check(mark.node, { counter: mark.counter, era: 0 })).trouble).toBeNull()
+    expect((await check(uuid())).trouble).toBe('no_mark')
+  })
+
   test('a node that delivers from another database of the same server, such as a copy, vouches for nothing here', async () => {
     await delivering()
     await queued()

@@ -78,6 +78,7 @@ create table delivering_nodes (
   timeline text,
   confirmed_at timestamp with time zone not null default app_now(),
   thousand bigint generated always as (counter / 1000) stored,
+  era bigint,
   constraint delivering_nodes_pkey PRIMARY KEY (id)
 ) with (fillfactor=10);
 CREATE INDEX delivering_nodes_newest ON public.delivering_nodes USING btree (id, thousand);
@@ -1196,8 +1197,9 @@ begin
     when mark_era > era_now then 'behind'
     when mark_era = era_now and (mine.id is null or mine.counter < mark) then 'behind'
     -- A machine without a mark, over mail that others may have sent meanwhile. A node that delivers from this very database vouches for it, by
-    -- a lock that no copy inherits; and where nobody ever delivered there is nothing to vouch for.
-    when mark is null and exists (select from outbound) and exists (select from delivering_nodes n where n.counter > 0)
+    -- a lock that no copy inherits; and where nobody ever delivered, or nobody since the operator decided, there is nothing to vouch for.
+    when mark is null and exists (select from outbound)
+      and exists (select from delivering_nodes n where n.counter > 0 and coalesce(n.era, era_now) = era_now)
       and not exists (select from pg_locks l where l.locktype = 'advisory' and l.classid = 7364 and l.objid = 2 and l.objsubid = 2 and l.granted
                        and l.database = (select d.oid from pg_database d where d.datname = current_database())) then 'no_mark'
     when here.system_identifier <> (select i.value from installation i where i.name = 'system_identifier') then 'another_server'
@@ -1207,11 +1209,12 @@ begin
       json_build_object('node', node_name, 'mark', mark, 'counter', mine.counter, 'system', here.system_identifier));
   end if;
 
-  insert into delivering_nodes as n (id, name, counter, timeline, confirmed_at)
+  insert into delivering_nodes as n (id, name, counter, timeline, confirmed_at, era)
     values (node, node_name, case when found_wrong is null then coalesce(mark, 0) else 0 end,
-            case when found_wrong is null then here.timeline end, app_now())
+            case when found_wrong is null then here.timeline end, app_now(), case when found_wrong is null then era_now end)
     on conflict (id) do update
       set name = excluded.name, counter = greatest(n.counter, excluded.counter), timeline = coalesce(excluded.timeline, n.timeline),
+          era = coalesce(excluded.era, n.era),
           confirmed_at = case when found_wrong is null then excluded.confirmed_at else n.confirmed_at end;
 
   if found_wrong is null then
@@ -1895,12 +1898,14 @@ begin
   -- What `assume_sent_1` moved already names no claim: the reply names it now.
   update messages m set armed_epoch = r.epoch, armed_token = r.token from orphaned_replies r
    where m.workspace_id = r.workspace_id and m.id = r.message_id and m.status = 'delivery_unknown' and m.armed_epoch is null
-     and r.ending ->> 'status' = 'sent';
+     and r.ending ->> 'status' in ('sent', 'failed');
   select count(*)::integer into written from late_proof_1((select coalesce(json_agg(r.ending), '[]') from orphaned_replies r));
   delete from orphaned_replies;
   select * into here from delivery_server();
   perform remember_installation('system_identifier', here.system_identifier);
   perform remember_installation('timeline', here.timeline);
+  -- Whoever delivers from now on says in which era.
+  update delivering_nodes n set era = coalesce((select i.value::bigint from installation i where i.name = 'era'), 0) where n.era is null;
   -- Later than every era before, also than those that a restore has forgotten.
   perform remember_installation('era', greatest((extract(epoch from clock_timestamp()) * 1000)::bigint,
     (select max(i.value::bigint) + 1 from installation i where i.name in ('era', 'era_seen')))::text);
@@ -2203,6 +2208,9 @@ begin
   explained := (select coalesce(json_agg(value), '[]') from json_array_elements(batch)
     where not exists (select from orphaned_replies r where r.message_id = (value ->> 'id')::uuid and r.epoch = (value ->> 'epoch')::integer
                         and r.token = (value ->> 'token')::bigint));
+  -- What `assume_sent_1` moved before this journal was told names no claim: the reply names it now, as in `lift_fence_1`.
+  update messages m set armed_epoch = e.epoch, armed_token = e.token from endings_of(explained) e
+   where m.workspace_id = e.w and m.id = e.id and m.status = 'delivery_unknown' and m.armed_epoch is null and e.status in ('sent', 'failed');
   perform 1 from finish_1(explained, array(select (value ->> 'id')::uuid from json_array_elements(explained)));
 end $function$;
 CREATE OR REPLACE FUNCTION public.reports_of(batch json)
