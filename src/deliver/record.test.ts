@@ -205,6 +205,22 @@ describe('every kind of end', () => {
     expect([of('relay', null), of('relay', own)]).toEqual(['installation', claimed().workspaceId])
   })
 
+  test('the route that a dot took is kept with its attempt, whatever became of it, and no route where none was written', () => {
+    const of = (changes: Partial<TransmitResult>, routeSealed: Buffer | null = null) =>
+      endingOf(claimed({ routeSealed }), result(changes), schedule)?.attempt as { route?: unknown }
+    const own = Buffer.from('sealed')
+    for (const end of [said(250, '2.0.0 ok'), said(451, '4.3.0 not now'), { trouble: 'closed' } as const]) {
+      expect(of({ ...pastDot, ...end, routeKind: 'relay' })).toHaveProperty('route', 'installation')
+      expect(of({ ...pastDot, ...end, routeKind: 'relay' }, own)).toHaveProperty('route', 'workspace')
+      // The simulator's mail goes to the sandbox whatever the route is.
+      for (const sealed of [null, own])
+        expect(of({ ...pastDot, ...end, routeKind: 'sandbox' }, sealed)).toHaveProperty('route', 'sandbox')
+      expect(of({ ...pastDot, ...end, routeKind: 'mx' })).toHaveProperty('route', 'mx')
+    }
+    expect(of({ phase: 'rcpt', ...said(450, '4.2.0 later'), routeKind: 'relay' })).not.toHaveProperty('route')
+    expect(of({ phase: 'arm', trouble: 'too_late', ...disarmed, routeKind: 'relay' })).not.toHaveProperty('route')
+  })
+
   test('a reply beside a trouble is no report: TLS that failed says nothing about the recipient', () => {
     const facts = result({
       phase: 'mail',

@@ -1,7 +1,7 @@
 // From the facts of an attempt to the row that ends it: state, events, report and timeline, for the statement that writes them together.
 // Pure. What the facts mean is decided in outcome.ts; here it is put into words and dates.
 import { limits } from '../config.ts'
-import type { Facts, Outcome, Trouble } from '../domain/attempt.ts'
+import type { Facts, Outcome, RouteTaken, Trouble } from '../domain/attempt.ts'
 import { rankOf } from '../domain/delivery-status.ts'
 import { isSimulator } from '../domain/simulator.ts'
 import { providerMessageId } from '../mail/queue-id.ts'
@@ -57,6 +57,7 @@ function endingAs(
       ...common,
       startedAt: schedule.startedAt,
       phase: result.phase,
+      ...(result.dotWritten && { route: routeTaken(claimed, result) }),
       ...(result.peer?.tlsPolicy !== undefined && { tlsPolicy: result.peer.tlsPolicy }),
       ...('reason' in outcome && { reason: outcome.reason }),
       ...(result.trouble !== undefined && { trouble: result.trouble }),
@@ -71,6 +72,12 @@ function endingAs(
     },
     ...(report !== undefined && { report: reportOf(claimed, report, result, outcome.kind === 'failed', common) }),
   }
+}
+
+/** Routes change: by this it is known later whose feed may speak about the message. Told to nobody else (store/views/message-timeline.ts). */
+function routeTaken({ routeSealed }: Claimed, { routeKind }: TransmitResult): RouteTaken {
+  if (routeKind !== 'relay') return routeKind
+  return routeSealed === null ? 'installation' : 'workspace'
 }
 
 /** Nobody outside was asked, so there is nobody's report. */

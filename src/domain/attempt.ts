@@ -79,6 +79,9 @@ export interface Peer {
 /** DANE (RFC 7672), MTA-STS (RFC 8461), or the operator's route. */
 export type TlsDemand = 'dane' | 'mta_sts' | 'route'
 
+/** Which way a dot went: to the recipient's mail hosts, our sandbox, the installation's relay, or the workspace's own. */
+export type RouteTaken = 'mx' | 'sandbox' | 'installation' | 'workspace'
+
 /** What one attempt, over one or several hosts, saw at its end. Facts only: `deliver/outcome.ts` says what they mean. */
 export interface Facts {
   readonly phase: Phase

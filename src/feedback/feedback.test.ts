@@ -3,6 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { silentLog, type Facts } from '../base/log.ts'
 import { makeVault } from '../base/secret.ts'
 import { limits } from '../config.ts'
+import type { RouteTaken } from '../domain/attempt.ts'
 import type { Claim, MessageId } from '../domain/message.ts'
 import type { MessageEvidence, ProviderReport } from '../domain/provider-report.ts'
 import { makeToken } from '../mail/return-path.ts'
@@ -37,8 +38,8 @@ beforeEach(async () => {
 })
 afterAll(() => world.close())
 
-/** A message that a relay took under this id. */
-async function relayed(route: RelayRoute, providerMessageId: string): Promise<MessageId> {
+/** A message that a relay took under this id. Left out of `taken`: its attempt does not say which route it took, as those of older releases. */
+async function relayed(route: RelayRoute, providerMessageId: string, taken?: RouteTaken): Promise<MessageId> {
   const [claim] = (await world.claimed(sender, [{ armed: true }])) as Claim[] as [Claim]
   const done = await makeRecorder(world.db, world.db, await world.node()).finish({
     ...claim,
@@ -48,7 +49,7 @@ async function relayed(route: RelayRoute, providerMessageId: string): Promise<Me
     relay: route,
     usesTry: true,
     outcome: 'accepted',
-    attempt: { phase: 'eod' },
+    attempt: { phase: 'eod', ...(taken !== undefined && { route: taken }) },
     event: {},
   })
   expect(done).toBe(true)
@@ -65,6 +66,12 @@ function bounce(...evidence: MessageEvidence[]): ProviderReport {
     fingerprint: Buffer.from('fingerprint'.padEnd(32)).toString('hex'),
   }
 }
+async function byToken(id: MessageId): Promise<MessageEvidence> {
+  const key = await makeReturnPathKeys(world.db, vault).at(new Date())
+  return { by: 'token', token: makeToken(key, id, sender.workspaceId) }
+}
+const setOwnRoute = (sealed: string | null) =>
+  world.db.run('update workspaces set route_sealed = $2 where id = $1', [sender.workspaceId, sealed])
 const byId = (providerMessageId: string): MessageEvidence => ({ by: 'providerMessageId', providerMessageId })
 const types = async (id: MessageId) => (await world.history(id)).map((line) => line.split(' ')[1])
 const unmatched = async () =>
@@ -114,15 +121,48 @@ describe('a report of a feed', () => {
     expect(await unmatched()).toEqual([['unknown_message', 'ses']])
   })
 
-  test('finds it by our token, but not for a workspace that has a relay of its own', async () => {
-    const id = await relayed('installation', 'R-2')
-    const key = await makeReturnPathKeys(world.db, vault).at(new Date())
-    const token: MessageEvidence = { by: 'token', token: makeToken(key, id, sender.workspaceId) }
+  test.each(['mx', 'sandbox', 'installation', 'workspace'] as const)(
+    'finds by our token what went over its own route, whatever route the workspace has now: %s',
+    async (taken) => {
+      const token = await byToken(await relayed('installation', `R-${taken}`, taken))
+      const other = await world.sender()
+      const answers = async (...evidence: MessageEvidence[]) => {
+        const routes = ['installation', sender.workspaceId, other.workspaceId] as const
+        return Promise.all(
+          routes.map(async (route) => (await feedback.receiveFed({ name: 'ses', route }, [bounce(...evidence)]))[0]),
+        )
+      }
+      const known = [taken === 'installation', taken === 'workspace', false]
+      const expected = (first: string) => known.map((isOurs) => (isOurs ? first : 'other_route'))
+      await setOwnRoute(taken === 'installation' ? 'x' : null)
+      expect(await answers(token)).toEqual(expected('recorded'))
+      await setOwnRoute(taken === 'installation' ? null : 'x')
+      expect(await answers(token)).toEqual(expected('repeated'))
+      const kept = await world.db.run<{ facts: object }>('select facts from unmatched_feedback')
+      expect(new Set(kept.map(({ facts }) => (facts as { workspaceId: string }).workspaceId))).toEqual(
+        new Set([sender.workspaceId]),
+      )
+    },
+  )
+
+  test("finds it by the relay's id when the workspace has got a relay of its own since, whatever token stands beside it", async () => {
+    await relayed('installation', 'R-2', 'installation')
+    const elsewhere = await byToken(await relayed('installation', 'R-2b', 'mx'))
+    await relayed('installation', 'R-lost') // its worker was lost behind the dot: the route is known by the id alone
+    await setOwnRoute('x')
+    const feed = { name: 'ses', route: 'installation' } as const
+    const reports = [bounce(elsewhere, byId('R-2')), bounce(byId('R-lost'))]
+    expect(await feedback.receiveFed(feed, reports)).toEqual(['recorded', 'recorded'])
+  })
+
+  test('goes by the present route of the workspace where no attempt says which it took', async () => {
+    const id = await relayed('installation', 'R-7')
+    const token = await byToken(id)
     const other = await world.sender()
     expect(await feedback.receiveFed({ name: 'ses', route: other.workspaceId }, [bounce(token)])).toEqual([
       'other_route',
     ])
-    await world.db.run(`update workspaces set route_sealed = 'x' where id = $1`, [sender.workspaceId])
+    await setOwnRoute('x')
     expect(await feedback.receiveFed({ name: 'ses', route: 'installation' }, [bounce(token)])).toEqual(['other_route'])
     const kept = await world.db.run<{ facts: object }>('select facts from unmatched_feedback')
     const whose = { messageId: id, workspaceId: sender.workspaceId }
@@ -147,9 +187,7 @@ describe('a report of a feed', () => {
   })
 
   test('about mail of a workspace that was removed is answered, and kept nowhere', async () => {
-    const id = await relayed('installation', 'R-6')
-    const key = await makeReturnPathKeys(world.db, vault).at(new Date())
-    const token: MessageEvidence = { by: 'token', token: makeToken(key, id, sender.workspaceId) }
+    const token = await byToken(await relayed('installation', 'R-6'))
     await beginRemoval(world.db, sender.workspaceId, 'operator:test')
     await carryOnRemoval(world.db, sender.workspaceId, 'operator:test')
     const feed = { name: 'ses', route: 'installation' } as const

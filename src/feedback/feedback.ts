@@ -11,6 +11,7 @@ import {
   findReported,
   isReturnPathHost,
   readRemoved,
+  readRoutesTaken,
   type RelayRoute,
   type Reported,
   type ReportAnswer,
@@ -184,6 +185,14 @@ export function makeFeedback(tools: FeedbackTools): Feedback {
     return 'kept'
   }
 
+  /** Whether an attempt has taken the feed's route. Where none says which it took, the workspace's present route stands for it. */
+  const wentOver = async (route: RelayRoute, message: Reported): Promise<boolean> => {
+    if (route !== 'installation' && route !== message.workspaceId) return false
+    const own = route === 'installation' ? 'installation' : 'workspace'
+    const taken = await readRoutesTaken(db, message)
+    return taken.length > 0 ? taken.includes(own) : message.hasOwnRoute === (own === 'workspace')
+  }
+
   const receiveOneFed = async (feed: Feed, report: ProviderReport): Promise<FeedAnswer> => {
     const unmatched = async (reason: UnmatchedReason, facts: object): Promise<UnmatchedReason> => {
       const { evidence: _, ...said } = report
@@ -191,15 +200,19 @@ export function makeFeedback(tools: FeedbackTools): Feedback {
       await keep({ reason, source: feed.name, sender: '', addressee: '', facts: { ...facts, ...said }, content })
       return reason
     }
-    const message = await firstMessage(report, (evidence) =>
-      evidence.by === 'token'
-        ? messageOfToken(evidence.token)
-        : findRelayed(db, feed.route, evidence.providerMessageId),
-    )
+    const elsewhere: Reported[] = []
+    const message = await firstMessage(report, async (evidence) => {
+      // The relay's id is looked up among those of this route: it proves the route, too.
+      if (evidence.by === 'providerMessageId') return findRelayed(db, feed.route, evidence.providerMessageId)
+      const named = await messageOfToken(evidence.token)
+      if (named === undefined || (await wentOver(feed.route, named))) return named
+      elsewhere.push(named)
+      return undefined
+    })
+    const [other] = elsewhere
+    if (message === undefined && other !== undefined) return unmatched('other_route', about(other))
     if (message === undefined)
       return (await isAboutRemoved(report)) ? 'unknown_message' : unmatched('unknown_message', {})
-    const ours = feed.route === 'installation' ? !message.hasOwnRoute : feed.route === message.workspaceId
-    if (!ours) return unmatched('other_route', about(message))
     const row = rowOf(report, message)
     if (row === undefined) return 'no_event'
     const answer = await record(row, message, { route: feed.name })

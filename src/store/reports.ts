@@ -3,6 +3,7 @@
 import { limits } from '../config.ts'
 import { Batch } from '../base/batch.ts'
 import { reportEvents } from '../domain/event.ts'
+import type { RouteTaken } from '../domain/attempt.ts'
 import type { DeliveryEventType, MessageId, WorkspaceId } from '../domain/message.ts'
 import { repeating, sql, mayBlameRows, type Ask, type Db } from './database.ts'
 
@@ -23,6 +24,7 @@ export interface Reported {
    * bounce of an earlier mail does not ask.
    */
   readonly domains: readonly string[]
+  /** Now: its attempts may have taken another (`readRoutesTaken`). */
   readonly hasOwnRoute: boolean
 }
 
@@ -39,6 +41,11 @@ const byProviderId = sql(
      cross join lateral (select x.* from messages x where x.workspace_id = r.workspace_id and x.id = r.message_id limit 1) m
      join workspaces w on w.id = m.workspace_id
     where r.route = $1 and r.provider_id = $2 limit 2`,
+)
+const routesTaken = sql(
+  'routes-taken',
+  `select a.facts ->> 'route' route from attempts a
+    where a.workspace_id = $1 and a.message_id = $2 and a.facts ->> 'route' is not null`,
 )
 const byReturnPath = sql('find-return-path', 'select 1 from domains where return_path_host = $1 limit 1')
 const removed = sql(
@@ -61,6 +68,11 @@ export async function findRelayed(db: Db, route: RelayRoute, providerId: string)
   if (providerId.includes('\0')) return undefined // PostgreSQL has no such text
   const found = await db.rows<Reported>(byProviderId, [routeColumn(route), providerId])
   return found.length === 1 ? found[0] : undefined
+}
+
+/** Of those attempts whose dot was written. Empty where none says: its worker was lost, or it is older than this word. */
+export async function readRoutesTaken(db: Db, { workspaceId, id }: Reported): Promise<RouteTaken[]> {
+  return (await db.rows<{ route: RouteTaken }>(routesTaken, [workspaceId, id])).map(({ route }) => route)
 }
 
 /** Whether mail of ours names this host in its return path. */

@@ -778,7 +778,7 @@ describe('messages', () => {
     )
     await db.run(
       `insert into attempts (workspace_id, message_id, epoch, ended_at, outcome, facts) values
-         ($1, $2, 1, $3, 'delivery_unknown', '{}'), ($1, $2, 2, $3, 'retry', '{}'), ($1, $2, 3, $3, 'accepted', '{"host":"mx"}')`,
+         ($1, $2, 1, $3, 'delivery_unknown', '{}'), ($1, $2, 2, $3, 'retry', '{}'), ($1, $2, 3, $3, 'accepted', '{"host":"mx","route":"installation"}')`,
       [shop.id, id, at],
     )
     const status = await readStatus(db, shop.id, id)
@@ -814,7 +814,7 @@ describe('messages', () => {
       [3, 'message.delivered'],
     ])
     expect(timeline.reports).toEqual(status?.events)
-    // As the reaper and as workers write them: told in one vocabulary, that of the API's description.
+    // As the reaper and as workers write them: told in one vocabulary, that of the API's description; the route is kept for feeds alone.
     expect(timeline.attempts).toEqual([
       { epoch: 1, outcome: 'delivery_unknown', endedAt: at, facts: {} },
       { epoch: 2, outcome: 'retrying', endedAt: at, facts: {} },

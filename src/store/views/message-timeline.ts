@@ -94,7 +94,7 @@ interface AttemptRow {
   readonly epoch: number
   readonly outcome: string
   readonly ended_at: Date
-  readonly facts: object
+  readonly facts: object & { readonly route?: unknown }
 }
 interface QueueRow {
   readonly status: string
@@ -133,7 +133,7 @@ export async function readTimeline(
     ...known.message,
     events: events.map((event) => presentEvent(id, event, webhooks?.get(event.sequence))),
     reports: known.events,
-    attempts: attempts.map(({ ended_at, ...attempt }) => ({ ...attempt, endedAt: ended_at })),
+    attempts: attempts.map(presentAttempt),
     ...(queue !== undefined && { queue: presentQueue(queue) }),
     ...(scan !== undefined && { scan: scan.record }),
     ...(sandboxMailId !== undefined && { sandboxMailId }),
@@ -151,6 +151,12 @@ function presentEvent(id: MessageId, row: EventRow, webhook: TimelineWebhook | u
     ...(row.facts !== null && { facts: row.facts }),
     ...(webhook !== undefined && { webhook }),
   }
+}
+
+/** Which route it took is kept for feeds (feedback), and is no part of what was seen. */
+function presentAttempt({ ended_at, facts, ...attempt }: AttemptRow): TimelineAttempt {
+  const { route: _, ...seen } = facts
+  return { ...attempt, endedAt: ended_at, facts: seen }
 }
 
 function presentQueue({ due_at, expires_at, lease_until, ...row }: QueueRow): TimelineQueue {
