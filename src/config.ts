@@ -488,6 +488,17 @@ export function readSettings(
   return settings
 }
 
+/** What is wrong with a value that somebody has given otherwise, in the words that stand behind its name; undefined where nothing is. */
+export function whyWrong(name: keyof Settings, given: string): string | undefined {
+  try {
+    settingTable[name].parse(given)
+    return undefined
+  } catch (error) {
+    if (!(error instanceof Wrong)) throw error
+    return error.message
+  }
+}
+
 function whyNoSetting(name: string, value = ''): string {
   if (/_SERVICE_(?:HOST|PORT)|_PORT_\d+_/.test(name) || /^(?:tcp|udp|sctp):\/\//.test(value)) return ofKubernetes
   const likely = likelyNames(name, Object.keys(settingTable), 'POSTHORN').join(' or ')

@@ -2,7 +2,7 @@
 import { availableParallelism } from 'node:os'
 import { mistakesInTlsFiles } from './base/certificate.ts'
 import { freePorts } from './base/free-ports.ts'
-import { listeningPorts, readSettings, WrongSettings } from './config.ts'
+import { listeningPorts, readSettings, whyWrong, WrongSettings } from './config.ts'
 
 // Of the delivery process: signing happens on these threads, and more of them than cores only take turns with its event loop.
 process.env['UV_THREADPOOL_SIZE'] ??= String(Math.max(2, availableParallelism()))
@@ -23,7 +23,7 @@ process.exitCode = (await main(process.argv.slice(2))) || unwritten
 
 async function main(args: readonly string[]): Promise<number> {
   const roles = args[0] === 'serve' ? readServeArguments(args.slice(1)) : undefined
-  if (roles === undefined) {
+  if (roles === undefined || (roles !== '' && whyWrong('POSTHORN_ROLES', roles) !== undefined)) {
     const { runCli } = await import('./cli/cli.ts')
     return runCli(args, () => readSettings(process.env))
   }

@@ -101,6 +101,17 @@ test.each([[['--json']], [['--roles', 'api', '--json']], [['--roles', 'api', '--
   },
 )
 
+test.each([[['--roles', 'api,smpt']], [['--roles=api, smpt']]])(
+  'serve with a role that there is not is wrong usage, and the argument is named, not the setting: %s',
+  async (args) => {
+    expect(await posthorn(['serve', ...args])).toEqual({
+      status: 2,
+      out: '',
+      err: 'error: --roles has "smpt": it must be all, or a comma list of api, smtp, deliver, feedback, webhooks\n(posthorn serve --help shows what there is)\n',
+    })
+  },
+)
+
 test.each([
   [['workspace', 'create'], 'posthorn workspace create'],
   [['workspace', 'nope'], 'posthorn workspace'],

@@ -1,7 +1,7 @@
 // The `posthorn` command: its words, and what it answers to mistakes. Standard output is the answer and nothing else; errors go to
 // standard error with status 1, wrong usage with 2 (operating contract, "The posthorn command").
 import { Command, CommanderError } from 'commander'
-import { version, type Settings } from '../config.ts'
+import { version, whyWrong, type Settings } from '../config.ts'
 import { backupCommands } from './backup.ts'
 import { doctorCommand } from './doctor.ts'
 import { deliveryCommands } from './delivery.ts'
@@ -78,7 +78,12 @@ function buildProgram(desk: Desk): Command {
     .command('serve')
     .description('run the service')
     .option('--roles <roles>', 'comma list of api, smtp, deliver, feedback, webhooks; instead of POSTHORN_ROLES')
-    .action((_: object, command: Command) => command.error('error: serve takes nothing but --roles ROLES, once'))
+    .action(({ roles = '' }: { readonly roles?: string }, command: Command) => {
+      const wrong = roles === '' ? undefined : whyWrong('POSTHORN_ROLES', roles)
+      command.error(
+        `error: ${wrong === undefined ? 'serve takes nothing but --roles ROLES, once' : `--roles ${wrong}`}`,
+      )
+    })
   program
     .command('migrate')
     .description("bring the database to this release's schema")
