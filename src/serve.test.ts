@@ -446,6 +446,35 @@ describe('two processes', () => {
     expect(await again.exited).toBe(0)
   })
 
+  test.each([
+    ['SIGTERM', 'SIGINT'],
+    ['SIGINT', 'SIGTERM'],
+  ] as const)('a second signal ends a stop that waits at once, be it another one: %s, %s', async (first, second) => {
+    const run = await serve()
+    const exited = once(run.child, 'exit')
+    const delivery = nodeChildOf(run.pid)
+    process.kill(delivery, 'SIGSTOP') // waited for, as long as a stop may take
+    try {
+      run.child.kill(first)
+      run.child.kill(second)
+      expect(await exited).toEqual([130, null])
+    } finally {
+      process.kill(delivery, 'SIGCONT')
+    }
+    await gone(delivery)
+  })
+
+  // A closed terminal sends SIGHUP and its shell does again, systemd beside the SIGTERM that ends a session: nobody is in haste.
+  test.each([
+    ['SIGTERM', 'SIGHUP'],
+    ['SIGHUP', 'SIGTERM'],
+  ] as const)('SIGHUP hurries no stop, and is none that another signal hurries: %s, %s', async (first, second) => {
+    const run = await serve()
+    run.child.kill(first)
+    run.child.kill(second)
+    expect(await run.exited).toBe(0)
+  })
+
   test('a delivery process that hangs is no readiness, and the answer names it; one that wakes up is', async () => {
     const run = await serve()
     const ready = async () => {

@@ -140,7 +140,7 @@ interface Death {
   readonly error: unknown
 }
 
-/** A second signal ends the process at once. */
+/** Of SIGINT and SIGTERM the second ends the process at once, be it the other one: who presses Ctrl-C behind a SIGTERM will not wait. */
 function ending(): Ending {
   const controller = new AbortController()
   let resolve: (died: Death | undefined) => void = () => undefined
@@ -149,12 +149,15 @@ function ending(): Ending {
     resolve(died)
     controller.abort()
   }
+  let asked = false
   for (const signal of ['SIGINT', 'SIGTERM'] as const)
-    process.once(signal, () => {
+    process.on(signal, () => {
+      if (asked) process.exit(130)
+      asked = true
       come()
-      process.once(signal, () => process.exit(130))
     })
-  // A terminal that is closed sends it, and its shell once more: a stop like any other, and never one in haste.
+  // A terminal that is closed sends it, its shell once more, and systemd at the end of a session beside its SIGTERM: a stop like any other, and
+  // never one in haste.
   process.on('SIGHUP', () => come())
   return { promise, giveUp: controller.signal, fail: (error) => come({ error }) }
 }
