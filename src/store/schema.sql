@@ -1481,12 +1481,13 @@ begin
   -- Endpoints first, and then rows of the queue by their keys: `e.many` is known before the first of those is locked.
   perform 1
     from (
-      with result as materialized (select r.w, r.m, r.s, r.asked, r.delivered from webhook_results_of(batch) r),
+      with result as materialized (
+        select r.w, r.m, r.s, r.asked, r.delivered, not r.delivered and r.delay_ms is null and r.status = 410 gone from webhook_results_of(batch) r),
       endpoint as materialized (
         select count(*) many
-          from (select r.w, bool_or(r.delivered) well from result r where r.asked group by r.w order by r.w) t
+          from (select r.w, bool_or(r.delivered) well, bool_or(r.gone) gone from result r where r.asked group by r.w order by r.w) t
                cross join lateral (
-                 select from webhook_endpoints e where e.workspace_id = t.w and (e.failing_since is null) <> t.well limit 1 for update) e
+                 select from webhook_endpoints e where e.workspace_id = t.w and ((e.failing_since is null) <> t.well or t.gone) limit 1 for update) e
       )
       select locked.many from endpoint e cross join lateral (
         select count(*) many
@@ -1533,8 +1534,9 @@ begin
            version = p.version + case when x.why is null then 0 else 1 end
       from told t cross join lateral (
         select e.workspace_id,
-               case when e.state <> 'active' or t.well then null
+               case when e.state <> 'active' then null
                     when t.gone and coalesce(t.gone_version, e.version) = e.version then 'receiver_gone'
+                    when t.well then null
                     when e.failing_since <= long_ago then 'no_success' end why
           from webhook_endpoints e
          where e.workspace_id = t.w and ((e.failing_since is null) <> t.well or t.gone or e.failing_since <= long_ago) limit 1) x

@@ -230,6 +230,31 @@ describe('an endpoint whose receiver is gone for good', () => {
     }
   })
 
+  test.each([
+    ['before', [200, 410]],
+    ['behind', [410, 200]],
+  ])('is disabled also where another event was delivered %s it in the same batch', async (_, statuses) => {
+    const { shop, owner, state } = await lastTry()
+    await admit(shop, 2)
+    const claimed = await claim(owner)
+    expect(claimed).toHaveLength(2)
+    const disabled: unknown[] = []
+    const recorder = makeWebhookRecorder(world.db, {
+      owner,
+      failingMs: 1e9,
+      disabled: (...told) => void disabled.push(told),
+      more: () => undefined,
+    })
+    // What comes in one turn of the event loop is written together.
+    await Promise.all(
+      claimed.map((each, at) =>
+        recorder.record({ ...each, asked: true, delivered: statuses[at] === 200, status: statuses[at] as number }),
+      ),
+    )
+    expect(await state()).toBe('disabled')
+    expect(disabled).toEqual([[shop.workspaceId, 'receiver_gone']])
+  })
+
   test('stays active where its owner has given another address meanwhile: that one has not answered', async () => {
     const { shop, owner, version, gone, state, change } = await lastTry()
     await change('https://new.example.com/')
@@ -239,22 +264,31 @@ describe('an endpoint whose receiver is gone for good', () => {
   })
 })
 
-test('results lock the endpoint before the rows of its queue: two batches do not wait for each other in a circle', async () => {
-  const shop = await customer()
-  const owner = randomUUID()
-  await admit(shop, 3)
-  const claimed = await claim(owner)
-  const session = await world.session()
-  await session.query('begin')
-  await session.query('select from webhook_endpoints where workspace_id = $1 for update', [shop.workspaceId])
-  const recorder = recorderOf(owner)
-  const recorded = claimed.map((each) => recorder.record({ ...each, asked: true, delivered: false, delayMs: 60_000 }))
-  await world.untilSomebodyWaits()
-  const free = 'select from webhook_queue where workspace_id = $1 for update skip locked'
-  expect((await session.query(free, [shop.workspaceId])).rows).toHaveLength(3)
-  await session.query('rollback')
-  await Promise.all(recorded)
-})
+test.each([
+  ['none was delivered', () => ({ delivered: false, delayMs: 60_000 })],
+  [
+    'one was delivered, and another one was the last for a receiver that is gone',
+    (at: number) => (at === 0 ? { delivered: true, status: 200 } : { delivered: false, status: 410 }),
+  ],
+])(
+  'results lock the endpoint before the rows of its queue, so that two batches do not wait for each other in a circle: %s',
+  async (_, ending) => {
+    const shop = await customer()
+    const owner = randomUUID()
+    await admit(shop, 3)
+    const claimed = await claim(owner)
+    const session = await world.session()
+    await session.query('begin')
+    await session.query('select from webhook_endpoints where workspace_id = $1 for update', [shop.workspaceId])
+    const recorder = recorderOf(owner)
+    const recorded = claimed.map((each, at) => recorder.record({ ...each, asked: true, ...ending(at) }))
+    await world.untilSomebodyWaits()
+    const free = 'select from webhook_queue where workspace_id = $1 for update skip locked'
+    expect((await session.query(free, [shop.workspaceId])).rows).toHaveLength(3)
+    await session.query('rollback')
+    await Promise.all(recorded)
+  },
+)
 
 describe('what is said twice, or too late, does nothing to the claim that came after it', () => {
   const claimed = async (owner: string): Promise<ClaimedWebhook> => {
