@@ -234,6 +234,66 @@ describe('an idempotency key', () => {
     expect(answer.replayed).toBe(false)
   })
 
+  describe('whose message has no record any more', () => {
+    const gone = async (id: MessageId) => {
+      await world.db.run('delete from outbound where message_id = $1', [id])
+      await world.db.run('delete from messages where id = $1', [id])
+    }
+
+    test.each([
+      ['a text', {}],
+      ['with a file, which is looked up before its scan', { attachments: [file('x')] }],
+    ])('does not count: %s', async (_, content) => {
+      const sender = await world.sender()
+      const first = accepted(await accept(submission(sender, { ...keyed('k'), ...content })))
+      await gone(first.message.id)
+      const second = accepted(await accept(submission(sender, { ...keyed('k'), ...content })))
+      expect(second.replayed).toBe(false)
+      expect(second.message.id).not.toBe(first.message.id)
+      expect(accepted(await accept(submission(sender, { ...keyed('k'), ...content })))).toEqual({
+        ...second,
+        replayed: true,
+      })
+      await gone(second.message.id)
+      const other = accepted(await accept(submission(sender, { ...keyed('k', 'another body'), ...content })))
+      expect(other.replayed).toBe(false)
+      expect(await traces(sender)).toEqual([1, 1, 3, 3, 1])
+    })
+
+    test('is refused for what everything new is refused for', async () => {
+      const sender = await world.sender({ daily: 1 })
+      const first = accepted(await accept(submission(sender, keyed('k'))))
+      await gone(first.message.id)
+      expect(codeOf(await accept(submission(sender, keyed('k'))))).toBe('daily_limit_reached')
+      const late = { ...keyed('late'), expiresAt: new Date(Date.now() - 1_000) }
+      const other = await world.sender()
+      const { message } = accepted(await accept(submission(other, keyed('late'))))
+      await gone(message.id)
+      expect(await accept(submission(other, late))).toMatchObject({ code: 'invalid_request', field: 'expiresAt' })
+      expect(await traces(other)).toEqual([0, 0, 1, 1, 0])
+    })
+
+    test('makes one message, however many come at once on two nodes', async () => {
+      const sender = await world.sender()
+      const first = accepted(await accept(submission(sender, keyed('k'))))
+      await gone(first.message.id)
+      const nodes = [accept, makeAccept(await toolsOn(world.anotherNode()))]
+      const answers = await Promise.all(
+        Array.from({ length: 40 }, (_, at) => (nodes[at % 2] as Accept)(submission(sender, keyed('k')))),
+      )
+      expect(new Set(answers.map((answer) => accepted(answer).message.id)).size).toBe(1)
+      expect(await traces(sender)).toEqual([1, 1, 2, 2, 1])
+    })
+
+    test('counts where only the reader does not find it: a fault, and no second message', async () => {
+      const sender = await world.sender()
+      accepted(await accept(submission(sender, keyed('k'))))
+      const blind = makeAccept(await toolsOn(world.db, { readRecord: () => Promise.resolve(undefined) }))
+      await expect(blind(submission(sender, keyed('k')))).rejects.toThrow('cannot be read')
+      expect(await traces(sender)).toEqual([1, 1, 1, 1, 1])
+    })
+  })
+
   test('belongs to one face and one workspace', async () => {
     const [one, other] = [await world.sender(), await world.sender()]
     const answers = await Promise.all([

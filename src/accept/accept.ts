@@ -56,15 +56,15 @@ async function decide(tools: AcceptTools, submission: Submission): Promise<Accep
     if (submission.idempotency === undefined) return tooLate
     // A repeat of what was accepted in time: "too late" would say that nothing was.
     const known = await answeredWithin(limits.admissionMs, tools.admitter.look(row))
-    return judge(submission, known) === 'repeated' ? replay(tools, submission, known) : tooLate
+    const answer = await answerTo(tools, submission, row, known)
+    return answer === undefined || isRefusal(answer) ? tooLate : answer
   }
   let record: ScanRecord | undefined
   if (submission.attachments.length > 0) {
     // The cheap refusals before the dear scan, by the same list.
     const known = await answeredWithin(limits.admissionMs, tools.admitter.look(row))
-    const verdict = judge(submission, known)
-    if (isRefusal(verdict)) return verdict
-    if (verdict === 'repeated') return replay(tools, submission, known)
+    const answer = await answerTo(tools, submission, row, known)
+    if (answer !== undefined) return answer
     const passed = await scanned(
       tools,
       submission.attachments,
@@ -81,9 +81,8 @@ async function decide(tools: AcceptTools, submission: Submission): Promise<Accep
   for (let round = 0; round < roundsMax && performance.now() < until; round++) {
     const known = await admit(tools, whole, id, until - performance.now())
     if (known === 'found') return found(await recordOf(tools, submission.workspaceId, id), [])
-    const verdict = judge(submission, known)
-    if (isRefusal(verdict)) return verdict
-    if (verdict === 'repeated') return replay(tools, submission, known)
+    const answer = await answerTo(tools, submission, row, known)
+    if (answer !== undefined) return answer
     if (!known.admitted) continue
     if (known.sender === null) throw new Error(`message ${id} was admitted without a sender`)
     return { message: acceptedRecord(submission, id, known.sender, known.at), replayed: false, quota: quotaOf(known) }
@@ -103,8 +102,19 @@ async function admit(tools: AcceptTools, row: AdmissionRow, id: MessageId, ms: n
   }
 }
 
-async function replay(tools: AcceptTools, submission: Submission, known: Admission): Promise<Accepted | Refusal> {
-  const record = await recordOf(tools, submission.workspaceId, known.repeated_id as MessageId)
+/** The answer, where these facts give one. A key that has outlived its record does not count: it is forgotten, and the next round admits. */
+async function answerTo(
+  tools: AcceptTools,
+  submission: Submission,
+  row: AdmissionRow,
+  known: Admission,
+): Promise<Accepted | Refusal | undefined> {
+  const { repeated_id: id } = known
+  const record = id === null ? undefined : await tools.readRecord(submission.workspaceId, id)
+  const isOutlived = id !== null && record === undefined && (await tools.admitter.forgetOutlived(row, known))
+  const verdict = judge(submission, isOutlived ? { ...known, repeated_id: null } : known)
+  if (verdict !== 'repeated') return verdict
+  if (record === undefined) throw new Error(`message ${id} was accepted, but its record cannot be read`)
   return { ...found(record, quotaOf(known)), replayed: true }
 }
 

@@ -343,6 +343,31 @@ describe('the same mail again', () => {
     expect(await charged(sender)).toBe(2)
   })
 
+  test('a key whose messages have no record any more does not count, and one of which a record is left does', async () => {
+    const sender = await world.sender()
+    const key = (hash: string): Partial<MailSubmission> => ({ idempotency: { kind: 'key', key: 'k', hash } })
+    const gone = async (...ids: MessageId[]) => {
+      await world.db.run('delete from outbound where message_id = any ($1)', [ids])
+      await world.db.run('delete from messages where id = any ($1)', [ids])
+    }
+    const first = taken(await acceptMail(mailTo(sender, names(2), key('one'))))
+    await gone(...first.ids.slice(0, 1))
+    expect(codeOf(await acceptMail(mailTo(sender, names(2), key('two'))))).toBe('idempotency_key_reused')
+    expect(await acceptMail(mailTo(sender, names(2).slice(1), key('one')))).toEqual({ ids: first.ids, replayed: true })
+    await gone(...first.ids)
+    for (const [hash, scanned] of [
+      ['one', undefined],
+      ['two', undefined],
+      ['three', plain],
+    ] as const) {
+      const wanted = { ...key(hash), ...(scanned !== undefined && { scanned }) }
+      const { ids, replayed } = taken(await acceptMail(mailTo(sender, names(2), wanted)))
+      expect([replayed, await kept(sender)]).toEqual([false, 2])
+      expect(await acceptMail(mailTo(sender, names(2), wanted))).toEqual({ ids, replayed: true })
+      await gone(...ids)
+    }
+  })
+
   test('with a key too, who comes again may come with fewer, in another order, or after a suppression; with somebody new it is another mail', async () => {
     const sender = await world.sender({ daily: 2 })
     const key: Partial<MailSubmission> = { idempotency: { kind: 'key', key: 'k', hash: 'one' } }

@@ -5,7 +5,7 @@ import { hash } from 'node:crypto'
 import { limits } from '../config.ts'
 import { isRefusal, refuse, type Refusal } from '../domain/refusal.ts'
 import type { MessageId } from '../domain/message.ts'
-import type { AcceptedMail, MailSubmission } from '../domain/submission.ts'
+import type { AcceptedMail, MailSubmission, MessageRecord } from '../domain/submission.ts'
 import { textOfMail } from '../mail/mail-text.ts'
 import { AdmissionTooLate, surelyNotAdmitted, type Admission, type AdmissionRow } from '../store/admit.ts'
 import { isDatabaseAway } from '../store/database.ts'
@@ -57,12 +57,12 @@ async function decide(tools: AcceptTools, mail: MailSubmission): Promise<Accepte
   try {
     if (hasExpired) {
       // A repeat of what was accepted in time: "too late" would say that nothing was.
-      const answer = await answerTo(tools, mail, await tools.admitter.lookGroup(rows, mail.until))
+      const answer = await answerTo(tools, mail, rows, await tools.admitter.lookGroup(rows, mail.until))
       return answer === undefined || isRefusal(answer) ? expired : answer
     }
     if (mail.plainText === undefined || !tools.scanner.clears(mail.plainText)) {
       // The cheap refusals before the dear scan, by the same list.
-      const answer = await answerTo(tools, mail, await tools.admitter.lookGroup(rows, mail.until))
+      const answer = await answerTo(tools, mail, rows, await tools.admitter.lookGroup(rows, mail.until))
       if (answer !== undefined) return answer
       // The whole mail as one file: the scanner looks into it, as deep as it goes.
       const whole = { filename: 'message.eml', contentType: 'message/rfc822', isWholeMail: true, wantsText }
@@ -82,7 +82,7 @@ async function decide(tools: AcceptTools, mail: MailSubmission): Promise<Accepte
     for (let round = 0; round < roundsMax; round++) {
       const known = await admit(tools, whole, ids, mail.until)
       if (known === 'found' || known.every(({ admitted }) => admitted)) return { ids, replayed: false }
-      const answer = await answerTo(tools, mail, known)
+      const answer = await answerTo(tools, mail, rows, known)
       if (answer !== undefined) return answer
     }
   } catch (error) {
@@ -95,11 +95,12 @@ async function decide(tools: AcceptTools, mail: MailSubmission): Promise<Accepte
 async function answerTo(
   tools: AcceptTools,
   mail: MailSubmission,
+  rows: readonly AdmissionRow[],
   known: readonly Admission[],
 ): Promise<AcceptedMail | Refusal | undefined> {
   const { idempotency } = mail
   const taken = known.map(({ repeated_id }) => repeated_id)
-  if (idempotency?.kind !== 'repeat' || taken.every((id) => id === null)) return verdictOn(tools, mail, known)
+  if (idempotency?.kind !== 'repeat' || taken.every((id) => id === null)) return verdictOn(tools, mail, rows, known)
   const recipients = mail.recipients.filter((_recipient, at) => taken[at] === null)
   if (recipients.length === 0) return { ids: taken as MessageId[], replayed: true }
   const others = await decide(tools, { ...mail, recipients })
@@ -108,27 +109,32 @@ async function answerTo(
   return { ids: taken.map((id) => id ?? (ids.shift() as MessageId)), replayed: false }
 }
 
+/** A key of the whole that has outlived all its records does not count: it is forgotten, and the next round admits. */
 async function verdictOn(
   tools: AcceptTools,
   mail: MailSubmission,
+  [row]: readonly AdmissionRow[],
   known: readonly Admission[],
 ): Promise<AcceptedMail | Refusal | undefined> {
   const [first] = known
-  if (first === undefined) throw new Error('a group without an answer')
+  if (first === undefined || row === undefined) throw new Error('a group without an answer')
   const { idempotency } = mail
   const asked = {
     messages: mail.recipients.length,
     ...(idempotency !== undefined && { idempotency: { key: idempotency.key, bodyHash: idempotency.hash } }),
   }
-  const verdict = judge(asked, { ...first, suppressed: known.some(({ suppressed }) => suppressed) })
+  const facts = { ...first, suppressed: known.some(({ suppressed }) => suppressed) }
+  const ids = first.repeated_ids ?? (first.repeated_id === null ? [] : [first.repeated_id])
+  const records = await Promise.all(ids.map((id) => tools.readRecord(mail.workspaceId, id)))
+  const mayBeOutlived = ids.length > 0 && records.every((record) => record === undefined)
+  const isOutlived = mayBeOutlived && (await tools.admitter.forgetOutlived(row, first))
+  const verdict = judge(asked, isOutlived ? { ...facts, repeated_id: null } : facts)
   if (verdict !== 'repeated') return verdict
-  const ids = first.repeated_ids ?? [first.repeated_id as MessageId]
-  return idempotency?.kind === 'key' && !(await isFor(tools, mail, ids)) ? keyReused : { ids, replayed: true }
+  return idempotency?.kind === 'key' && !isFor(mail, records) ? keyReused : { ids, replayed: true }
 }
 
 /** A yes would say of somebody new that there is a message. */
-async function isFor(tools: AcceptTools, mail: MailSubmission, ids: readonly MessageId[]): Promise<boolean> {
-  const records = await Promise.all(ids.map((id) => tools.readRecord(mail.workspaceId, id)))
+function isFor(mail: MailSubmission, records: readonly (MessageRecord | undefined)[]): boolean {
   const known = new Set(records.map((record) => record?.recipient))
   return mail.recipients.every(({ text }) => known.has(text))
 }

@@ -440,6 +440,31 @@ describe('idempotency keys', () => {
     })
   })
 
+  test('a key is forgotten only where nothing is left of what it made, and only while it names that', async () => {
+    const sender = await world.sender()
+    const rows = [world.submission(sender, keyed), world.submission(sender)]
+    const [first, second] = rows.map(idOf)
+    const repeat = world.submission(sender, keyed)
+    const group = [{ ...rows[0], fields: { ...rows[0]?.fields, ids: [first, second] } }, rows[1]] as AdmissionRow[]
+    await here.admitGroup(group, Infinity)
+    const known = await here.look(repeat)
+    expect(known.repeated_ids).toEqual([first, second])
+    for (const id of [first, second]) {
+      expect(await here.forgetOutlived(repeat, known)).toBe(false)
+      expect(await keysOf(sender)).toBe(1)
+      await world.db.run('delete from messages where id = $1', [id])
+    }
+    expect(await here.forgetOutlived(repeat, known)).toBe(true)
+    expect(await keysOf(sender)).toBe(0)
+    expect((await here.admit(repeat)).admitted).toBe(true)
+    // Another node has looked before, and comes behind it.
+    expect(await there.forgetOutlived(world.submission(sender, keyed), known)).toBe(true)
+    expect(await there.admit(world.submission(sender, keyed))).toMatchObject({
+      admitted: false,
+      repeated_id: idOf(repeat),
+    })
+  })
+
   test('workspaces and faces do not share keys', async () => {
     const [one, two] = [await world.sender(), await world.sender()]
     const rows = [

@@ -83,6 +83,17 @@ const withScans = sql(
        join answered a on a.n = s.n where a.admitted)
    select a.*, (select in_time_1($6)) in_time from answered a`,
 )
+// A key counts as long as the record of a message that it has made (decisions D); keys and records are not pruned in one stroke. A key is committed
+// with its messages, and what is gone does not come back: so nothing is locked between the two, and a key that names another message by now stays.
+const recordOfKey = sql(
+  'record-of-key',
+  `select made.id from unnest($2::uuid[]) made (id)
+     cross join lateral (select from messages m where m.workspace_id = $1 and m.id = made.id limit 1) record limit 1`,
+)
+const forgetKey = sql(
+  'forget-key',
+  `delete from idempotency_keys where workspace_id = $1 and endpoint = $2 and key = $3 and message_id = $4 returning message_id`,
+)
 const isTooLate = (error: unknown): boolean => error instanceof Error && (error as { code?: unknown }).code === 'PH002'
 
 /** What a caller hears whose workspace was removed since its key was looked at: it has no row of quota, so nothing is answered for it. */
@@ -177,6 +188,8 @@ export interface Admitter {
   /** All rows, which are of one workspace, or none. Throws `AdmissionTooLate` where their turn came after `until`. */
   admitGroup(rows: readonly AdmissionRow[], until: number): Promise<readonly Admission[]>
   lookGroup(rows: readonly AdmissionRow[], until: number): Promise<readonly Admission[]>
+  /** Forgets the key of this row, by which it was answered as a repeat, where no record is left of what it repeats. False: there is one. */
+  forgetOutlived(row: AdmissionRow, known: Admission): Promise<boolean>
   quiet(): Promise<void>
   /** Submissions wait for the statement before theirs: what else is written to the database holds them up. */
   readonly pressed: boolean
@@ -219,6 +232,11 @@ export function makeAdmitter(db: Db): Admitter {
     look: (row) => alone(looking, row),
     admitGroup: (rows, until) => add(admitting, rows, until),
     lookGroup: (rows, until) => add(looking, rows, until),
+    forgetOutlived: async ({ workspaceId, fields }, { repeated_id: id, repeated_ids: ids }) => {
+      if ((await db.rows(recordOfKey, [workspaceId, ids ?? [id]])).length > 0) return false
+      await db.rows(forgetKey, [workspaceId, fields['endpoint'], fields['idem'], id])
+      return true
+    },
     quiet: async () => void (await Promise.all([admitting.quiet(), looking.quiet()])),
     get pressed() {
       return admitting.pressed

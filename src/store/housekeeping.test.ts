@@ -30,6 +30,19 @@ const inDays = async (days: number): Promise<void> => {
   await world.db.run(`delete from installation where name = 'housekeeping_clock'`)
 }
 
+/** An id as a clock makes it that stands there. */
+const idAt = (ms: number) => {
+  const time = Math.floor(ms).toString(16).padStart(12, '0')
+  return `${time.slice(0, 8)}-${time.slice(8)}${world.nextId().slice(13)}` as MessageId
+}
+
+/** Where the next partition of records begins. */
+const endOfPartition = async (): Promise<number> =>
+  (
+    await world.value<Date>(`select min(ends) from dated_partitions() where parent = 'messages' and ends > app_now()`)
+  ).getTime()
+const at = (ms: number) => inDays((ms - Date.now()) / day)
+
 /** A message of this moment that has come to its end. */
 async function finished(): Promise<MessageId> {
   const [claim] = await world.claimed(sender, [{}])
@@ -163,24 +176,64 @@ describe('what is kept, and for how long (decisions K)', () => {
     expect(await world.value('select count(*) from sent_again')).toBe('0')
   })
 
-  test('idempotency keys live as long as the record', async () => {
-    const key = world.submission(sender, { endpoint: 'send', idem: 'order-1', hash: 'h' })
-    await makeAdmitter(world.db).admit(key)
+  test('idempotency keys live as long as the record: it lies where the time of its id is, whenever the key was written', async () => {
+    const edge = await endOfPartition()
+    const accepted = async (idem: string, idMs: number, ms: number) => {
+      await at(ms)
+      const row = world.submission(sender, { id: idAt(idMs), endpoint: 'send', idem, hash: 'h' })
+      expect(await makeAdmitter(world.db).admit(row)).toMatchObject({ admitted: true })
+    }
+    await at(edge - 60_000)
+    await keep()
+    await accepted('a clock that is ahead', edge + 5_000, edge - 5_000)
+    await accepted('a slow submission', edge - 5_000, edge + 5_000)
     await world.db.run('delete from outbound')
-    await inDays(100)
+    const left = () =>
+      world.value<string>(
+        `select concat_ws(', ', (select count(*) from messages), (select string_agg(key, ', ' order by key) from idempotency_keys))`,
+      )
+    await at(edge + 89 * day)
     await keep()
-    expect(await world.value('select count(*) from idempotency_keys')).toBe('1')
-    await inDays(90 + 2 * 28 + 1)
+    expect(await left()).toBe('2, a clock that is ahead, a slow submission')
+    await at(edge + 90 * day + 60_000)
     await keep()
-    expect(await world.value('select count(*) from idempotency_keys')).toBe('0')
+    expect(await left()).toBe('1, a clock that is ahead')
+    await at(edge + (90 + 28) * day + 60_000)
+    await keep()
+    expect(await left()).toBe('0')
+  })
+
+  test('a key of several messages lives as long as the last of their records, and one without a partition counts', async () => {
+    const edge = await endOfPartition()
+    await at(edge - 60_000)
+    await keep()
+    const [first, second, astray] = [idAt(edge - 1), idAt(edge + 1), idAt(edge - 60 * day)]
+    const keyed = (idem: string) => ({ endpoint: 'smtp', idem, hash: 'h' })
+    const admitter = makeAdmitter(world.db)
+    await admitter.admitGroup(
+      [
+        world.submission(sender, { id: first, ids: [first, second], ...keyed('both') }),
+        world.submission(sender, { id: second }),
+      ],
+      Infinity,
+    )
+    await at(edge + 30 * day)
+    await admitter.admit(world.submission(sender, { id: astray, ...keyed('astray') }))
+    await world.db.run('delete from outbound')
+    const left = () => world.value<string>(`select string_agg(key, ' ' order by key) from idempotency_keys`)
+    await at(edge + 90 * day + 60_000)
+    await keep()
+    expect([await rowsOf(first), await rowsOf(second), await rowsOf(astray)]).toEqual(['0 0 0', '1 0 0', '1 0 0'])
+    expect(await left()).toBe('astray both')
   })
 
   test('keys are looked through when records have gone, a few pages at a time, and not in every round', async () => {
     const many = 5 * limits.housekeepingRows
-    const insert = (from: string, what: string) =>
+    const insert = (what: string) =>
       world.db.run(
         `insert into idempotency_keys (workspace_id, endpoint, key, body_hash, message_id, created_at)
-         select $1, 'send', $2 || i, repeat('h', 64), gen_random_uuid(), ${from} from generate_series(1, $3) i`,
+         select $1, 'send', $2 || i, repeat('h', 64), (left(uuid_floor(app_now())::text, 13) || substr(gen_random_uuid()::text, 14))::uuid, app_now()
+           from generate_series(1, $3) i`,
         [sender.workspaceId, what, many],
       )
     const looks = async () => {
@@ -189,21 +242,21 @@ describe('what is kept, and for how long (decisions K)', () => {
         ...world.db,
         rows: async (statement, values) => {
           const rows = await world.db.rows<never>(statement, values)
-          if (statement.name === 'prune-idempotency-keys') found.push(rows.length)
+          if (statement.name === 'idempotency-keys-outlived') found.push(rows.length)
           return rows
         },
       }
       await keepHouse(seen, retention, noPause)
       return found
     }
-    await insert('app_now()', 'old')
+    await insert('old')
     await keep()
     await inDays(90 + 2 * 28 + 1)
     // Where old ones were, new ones come to lie: no summary of their pages tells them apart any more.
     await world.db.run(`delete from idempotency_keys where right(key, 1) = '7'`)
     await world.settled()
     await world.db.run('vacuum idempotency_keys')
-    await insert('app_now()', 'new')
+    await insert('new')
     const found = await looks()
     expect(found.length).toBeGreaterThan(9)
     expect(Math.max(...found)).toBeLessThan(limits.housekeepingRows)
@@ -331,10 +384,7 @@ test('what cannot be done now keeps nothing else from being done', async () => {
 
 describe('what found no partition', () => {
   /** An id as a clock makes it that is so many days ahead. */
-  const idInDays = (days: number) => {
-    const time = (Date.now() + days * day).toString(16).padStart(12, '0')
-    return `${time.slice(0, 8)}-${time.slice(8)}${world.nextId().slice(13)}` as MessageId
-  }
+  const idInDays = (days: number) => idAt(Date.now() + days * day)
   const astray = () =>
     world.value<string>(
       `select concat_ws(' ', (select count(*) from messages_default), (select count(*) from contents_default),

@@ -35,22 +35,27 @@ const detach = sql('detach-expired', 'select detach_expired_2($1::text::json) na
 const drop = sql('drop-expired', 'select drop_expired_1() name')
 const astray = sql('delete-astray', 'select delete_astray_2($1::text::json, $2) many')
 const unwanted = sql('drop-unwanted-contents', 'select drop_unwanted_contents_1($1) many')
-// The record of a message that was accepted under a key may live for one period of partitions longer than asked; so do the keys. There are as
-// many of them as messages, and an index by age would be written by every admission: so the table is read once, when records have gone, a
-// few pages at a time.
+// A key goes behind the last record of what it has made, and never before it: else a repeat would be a second message. Its own time says nothing of
+// that: the record lies where the time of its id is, a little earlier, and lives for up to one period of partitions longer than asked. There are as
+// many keys as messages, and an index for this would be written by every admission: so the table is read once, when records have gone, a few pages
+// at a time. Meanwhile those that are left do not count any more (`forgetOutlived` in admit.ts).
 const keysDue = sql(
   'idempotency-keys-due',
   `select k.before, (pg_relation_size('idempotency_keys') / current_setting('block_size')::integer)::integer pages
-     from (select extract(epoch from coalesce(min(d.ends) - interval '28 days', 'infinity'))::text before
-             from dated_partitions() d where d.parent = 'messages') k
+     from (select d.low::text before from dated_partitions() d where d.parent = 'messages' order by d.low limit 1) k
     where not exists (select from installation i where i.name = 'keys_pruned_before' and i.value = k.before)`,
+)
+/** What is gone does not come back: nothing is locked while it is looked for. */
+const keysOutlived = sql(
+  'idempotency-keys-outlived',
+  `select k.message_id "id" from idempotency_keys k left join lateral (
+     select made.id from unnest(coalesce(k.message_ids, array[k.message_id])) made (id)
+       cross join lateral (select from messages m where m.workspace_id = k.workspace_id and m.id = made.id limit 1) record limit 1) last on true
+    where k.ctid >= $2::tid and k.ctid < $3::tid and k.message_id < $1::uuid and last.id is null`,
 )
 const keys = sql(
   'prune-idempotency-keys',
-  `delete from idempotency_keys k
-    where k.ctid >= $3::tid and k.ctid < $4::tid
-      and k.created_at < app_now() - $1 * interval '1 day' and k.created_at < to_timestamp($2::text::float8)
-   returning k.message_id`,
+  `delete from idempotency_keys k where k.ctid >= $2::tid and k.ctid < $3::tid and k.message_id = any ($1::uuid[]) returning k.message_id`,
 )
 const keysDone = sql(
   'idempotency-keys-pruned',
@@ -166,7 +171,7 @@ export async function keepHouse(
   ]
   const byAge: readonly (() => Promise<unknown>)[] = [
     () => dropExpired(db, retention, pause),
-    () => pruneKeys(db, retention.recordsDays),
+    () => pruneKeys(db),
     () => all(most, async () => (await db.rows(links, [retention.recordsDays, most])).length),
     () => all(100, () => sweepStagedBlobs(db)),
     () => all(1_000, () => sweepRepeats(db)),
@@ -202,12 +207,15 @@ async function isClockSteady(db: Db): Promise<boolean> {
   )
 }
 
-async function pruneKeys(db: Db, recordsDays: number): Promise<void> {
+async function pruneKeys(db: Db): Promise<void> {
   const [due] = await db.rows<{ before: string; pages: number }>(keysDue)
   if (due === undefined) return
   const step = limits.housekeepingPages
-  for (let page = 0; page < due.pages; page += step)
-    await db.rows(keys, [recordsDays, due.before, `(${page},0)`, `(${page + step},0)`])
+  for (let page = 0; page < due.pages; page += step) {
+    const pages = [`(${page},0)`, `(${page + step},0)`]
+    const gone = await db.rows<{ id: string }>(keysOutlived, [due.before, ...pages])
+    if (gone.length > 0) await db.rows(keys, [gone.map(({ id }) => id), ...pages])
+  }
   await db.rows(keysDone, [due.before])
 }
 
