@@ -326,6 +326,25 @@ describe('an idempotency key', () => {
     expect(accepted(await patient(submission(sender, big))).replayed).toBe(true)
     await world.db.run('delete from staged_blobs') // what the repeat staged for nothing, as housekeeping would
   })
+
+  test('in progress here for as long, and accepted by another node meanwhile: found', { timeout: 60_000 }, async () => {
+    const sender = await world.sender()
+    const line = Promise.withResolvers<void>()
+    const stage = async (id: string, bytes: Buffer) => {
+      await line.promise
+      await stageBlob(world.db, id, bytes)
+    }
+    const slow = makeAccept(await toolsOn(world.anotherNode(), { stage }))
+    const big = submission(sender, { ...keyed('k'), bodyText: 'x'.repeat(100_000) })
+    const [first, second, other] = [big, big, { ...big, ...keyed('k', 'another body') }].map((each) => slow(each))
+    const elsewhere = accepted(await accept(big))
+    expect(await second).toEqual({ ...elsewhere, replayed: true })
+    expect(codeOf((await other) ?? {})).toBe('idempotency_key_reused')
+    line.resolve()
+    expect(await first).toEqual({ ...elsewhere, replayed: true })
+    expect(await traces(sender)).toEqual([1, 1, 1, 1, 1])
+    await world.db.run('delete from staged_blobs')
+  })
 })
 
 describe('attachments', () => {

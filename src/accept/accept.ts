@@ -40,7 +40,11 @@ export function makeAccept(tools: AcceptTools): Accept {
     const { idempotency } = submission
     if (idempotency === undefined) return decide(tools, submission)
     const name = `${submission.workspaceId} ${idempotency.endpoint ?? submission.source} ${idempotency.key}`
-    return inTurn(name, () => decide(tools, submission))
+    return inTurn(
+      name,
+      () => decide(tools, submission),
+      () => leftBy(tools, submission),
+    )
   }
 }
 
@@ -88,6 +92,13 @@ async function decide(tools: AcceptTools, submission: Submission): Promise<Accep
     return { message: acceptedRecord(submission, id, known.sender, known.at), replayed: false, quota: quotaOf(known) }
   }
   return tooSlow
+}
+
+/** What an equal submission was answered, where it is admitted by now. */
+async function leftBy(tools: AcceptTools, submission: Submission): Promise<Accepted | Refusal | undefined> {
+  const row = { workspaceId: submission.workspaceId, fields: fieldsOf(tools, submission, tools.ids.next()) }
+  const known = await tools.admitter.look(row)
+  return known.repeated_id === null ? undefined : answerTo(tools, submission, row, known)
 }
 
 /** Commits. Where the outcome of the commit is not known, the id is looked up on another connection first (decisions A1). */

@@ -8,6 +8,7 @@ beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 
 afterEach(() => void vi.useRealTimers())
 
 const refused = refuse('recipient_suppressed', 'No.')
+const nothing = () => Promise.resolve(undefined)
 
 test('a loser waits as long as is said and no longer, however many others had their turn meanwhile', async () => {
   const inTurn = equalKeysInTurn<string>()
@@ -17,7 +18,7 @@ test('a loser waits as long as is said and no longer, however many others had th
     turns.push(turn)
     return turn.promise
   }
-  const answers = [1, 2, 3].map(() => inTurn('key', decide))
+  const answers = [1, 2, 3].map(() => inTurn('key', decide, nothing))
   expect(turns).toHaveLength(1)
   await vi.advanceTimersByTimeAsync(limits.idempotencyWaitMs - 1_000)
   turns[0]?.resolve(refused) // it leaves nothing: one of the others is next
@@ -34,7 +35,7 @@ test('a loser waits as long as is said and no longer, however many others had th
   turns[1]?.resolve('accepted')
   expect(await answers[1]).toBe('accepted')
   // Nothing is held any more, and no clock runs.
-  const again = inTurn('key', decide)
+  const again = inTurn('key', decide, nothing)
   expect(turns).toHaveLength(3)
   turns[2]?.reject(new Error('away'))
   await expect(again).rejects.toThrow('away')
@@ -52,9 +53,9 @@ test('where the winner fails, the losers have their turns one after the other; o
     under--
     return refused
   }
-  const winner = inTurn('key', () => first.promise)
-  const losers = [1, 2, 3, 4].map(() => inTurn('key', decide))
-  expect(await inTurn('another', () => Promise.resolve('accepted'))).toBe('accepted')
+  const winner = inTurn('key', () => first.promise, nothing)
+  const losers = [1, 2, 3, 4].map(() => inTurn('key', decide, nothing))
+  expect(await inTurn('another', () => Promise.resolve('accepted'), nothing)).toBe('accepted')
   first.reject(new Error('away'))
   await expect(winner).rejects.toThrow('away')
   expect(await Promise.all(losers)).toEqual([refused, refused, refused, refused])
@@ -66,8 +67,8 @@ test('where the winner was accepted, the losers find what it left, all at once',
   const first = Promise.withResolvers<string>()
   const found = Promise.withResolvers<string>()
   let looking = 0
-  const winner = inTurn('key', () => first.promise)
-  const losers = [1, 2, 3].map(() => inTurn('key', () => (looking++, found.promise)))
+  const winner = inTurn('key', () => first.promise, nothing)
+  const losers = [1, 2, 3].map(() => inTurn('key', () => (looking++, found.promise), nothing))
   first.resolve('accepted')
   await winner
   await vi.advanceTimersByTimeAsync(0)
@@ -75,4 +76,31 @@ test('where the winner was accepted, the losers find what it left, all at once',
   expect(vi.getTimerCount()).toBe(0)
   found.resolve('found')
   expect(await Promise.all(losers)).toEqual(['found', 'found', 'found'])
+})
+
+test.each([
+  ['finds what the winner has left', () => Promise.resolve('found'), 0, 'found'],
+  ['hears no where it is for another body', () => Promise.resolve(refused), 0, refused],
+  ['finds nothing', nothing, 0, { code: 'idempotency_in_progress' }],
+  ['cannot look', () => Promise.reject(new Error('away')), 0, { code: 'idempotency_in_progress' }],
+  [
+    'looks for too long',
+    () => new Promise<never>(() => undefined),
+    limits.rereadMs,
+    { code: 'idempotency_in_progress' },
+  ],
+])('who has waited for as long as is said looks once more, for a bounded time: %s', async (_, look, ms, answer) => {
+  const inTurn = equalKeysInTurn<string>()
+  const never = () => new Promise<never>(() => undefined)
+  let looks = 0
+  void inTurn('key', never, nothing)
+  const loser = inTurn('key', never, () => (looks++, look()))
+  await vi.advanceTimersByTimeAsync(limits.idempotencyWaitMs - 1)
+  expect(looks).toBe(0)
+  await vi.advanceTimersByTimeAsync(1 + ms)
+  expect(looks).toBe(1)
+  const told = await loser
+  if (typeof answer === 'string') expect(told).toBe(answer)
+  else expect(told).toMatchObject(answer)
+  expect(vi.getTimerCount()).toBe(0)
 })

@@ -284,6 +284,45 @@ describe('the same mail again', () => {
     expect(codeOf(await first)).toBe('accepted')
   })
 
+  test(
+    'in progress here for longer than anybody should wait: found where another node has accepted it for everybody, else come back',
+    { timeout: 60_000 },
+    async () => {
+      const line = Promise.withResolvers<void>()
+      const stage: AcceptTools['stage'] = async (id, bytes) => {
+        await line.promise
+        await tools.stage(id, bytes)
+      }
+      const slow = makeAcceptMail({ ...tools, stage })
+      const big = { content: Buffer.alloc(3 * limits.contentChunkBytes, 'big\r\n') }
+      const key: Partial<MailSubmission> = { idempotency: { kind: 'key', key: 'slow', hash: 'one' } }
+      const cases = [
+        ['a key', key, names(2), 'found'],
+        ['the same mail', repeat('slow'), names(2), 'found'],
+        ['the same mail to fewer', repeat('slow'), names(1), 'idempotency_in_progress'],
+        ['nothing', key, [], 'idempotency_in_progress'],
+      ] as const
+      const told = await Promise.all(
+        cases.map(async ([, how, elsewhere, answer]) => {
+          const sender = await world.sender()
+          const wanted = mailTo(sender, names(2), { ...how, ...big })
+          const first = slow(wanted)
+          const second = slow(wanted)
+          const there = elsewhere.length > 0 && taken(await acceptMail(mailTo(sender, elsewhere, { ...how, ...big })))
+          if (answer === 'found') expect(await second).toEqual({ ...there, replayed: true })
+          else expect(codeOf(await second)).toBe(answer)
+          return { sender, first }
+        }),
+      )
+      line.resolve()
+      for (const { sender, first } of told) {
+        taken(await first)
+        expect(await kept(sender)).toBe(2)
+      }
+      await world.db.run('delete from staged_blobs') // what was staged for nothing
+    },
+  )
+
   test('to sets that overlap, many at once: each recipient once', async () => {
     const sender = await world.sender()
     const sets = Array.from({ length: 30 }, (_, at) => names(6).filter((_name, name) => (at % 5) + name !== 4))

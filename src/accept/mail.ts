@@ -24,7 +24,8 @@ export function makeAcceptMail(tools: AcceptTools): AcceptMail {
     keysOf(mail)
       .toSorted() // so that no two wait for each other
       .reduceRight<() => ReturnType<AcceptMail>>(
-        (then, key) => () => inTurn(`${mail.workspaceId} ${mail.idempotency?.kind} ${key}`, then),
+        (then, key) => () =>
+          inTurn(`${mail.workspaceId} ${mail.idempotency?.kind} ${key}`, then, () => leftBy(tools, mail)),
         () => decide(tools, mail),
       )()
 }
@@ -89,6 +90,15 @@ async function decide(tools: AcceptTools, mail: MailSubmission): Promise<Accepte
     if (!(error instanceof AdmissionTooLate)) throw error
   }
   return tooSlow
+}
+
+/** What an equal mail was answered, where it is admitted by now, for all recipients that have a key. */
+async function leftBy(tools: AcceptTools, mail: MailSubmission): Promise<AcceptedMail | Refusal | undefined> {
+  const ids = mail.recipients.map(() => tools.ids.next())
+  const rows = rowsOf(tools, mail, ids)
+  const known = await tools.admitter.lookGroup(rows, mail.until)
+  const isThere = rows.every(({ fields }, at) => fields['idem'] === undefined || known[at]?.repeated_id !== null)
+  return isThere ? answerTo(tools, mail, rows, known) : undefined
 }
 
 /** The answer, where these facts give one. Of a repeat, those who have the mail are left alone, and the others decided about. */
