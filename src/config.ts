@@ -692,6 +692,11 @@ export const limits = {
   stagePauseMsMax: 250,
   /** All pauses of one file together: its sender waits for them. */
   stagePausesMsMax: 4_000,
+  /**
+   * For the turn and the commit of one chunk: a database that hangs is told to the caller within 5 seconds here, too. All of them together may take
+   * their time: a large file on a slow disk gets on.
+   */
+  stageChunkMs: 4_500,
   stagedContentMs: 3600_000,
   databaseAnswerMs: 5_000,
   databaseWaitMs: 4_000,

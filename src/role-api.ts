@@ -43,7 +43,7 @@ export function api(tools: RoleTools): Role {
   const stageDb = openDatabase(connection, {
     name: 'posthorn stage',
     connectionsMax: 2,
-    answerMs: 30_000,
+    answerMs: limits.databaseAnswerMs, // nobody waits any longer (limits.stageChunkMs)
   })
   // Apart from the reads of the API: a slow question of the dashboard must not hold up a status.
   const manageDb = openDatabase(connection, {

@@ -3,7 +3,7 @@
 // within an hour is swept.
 import { setTimeout } from 'node:timers/promises'
 import { limits } from '../config.ts'
-import { sql, type Db } from './database.ts'
+import { answeredWithin, sql, type Db, type Statement } from './database.ts'
 
 const announce = sql('stage-blob', 'insert into staged_blobs (id) values ($1)')
 const chunk = sql('stage-chunk', 'insert into blobs (id, part, bytes) values ($1, $2, $3)')
@@ -19,7 +19,7 @@ const sweep = sql(
 
 /**
  * Writes the chunks; `id` is a UUIDv7, so that the blob lies in the partition of its day. While `pressed`, most of the time is left to others:
- * a large message is many times the work of a small one, on the same disk.
+ * a large message is many times the work of a small one, on the same disk. Rejects where one of them has no answer in time: what lands later is swept.
  */
 export async function stageBlob(
   db: Db,
@@ -27,11 +27,13 @@ export async function stageBlob(
   bytes: Buffer,
   pressed: () => boolean = () => false,
 ): Promise<void> {
-  await db.rows(announce, [id])
+  const write = (statement: Statement, values: readonly unknown[]) =>
+    answeredWithin(limits.stageChunkMs, db.rows(statement, values))
+  await write(announce, [id])
   let pausesMs: number = limits.stagePausesMsMax
   for (let part = 0; part === 0 || part * limits.contentChunkBytes < bytes.length; part++) {
     const began = performance.now()
-    await db.rows(chunk, [
+    await write(chunk, [
       id,
       part,
       bytes.subarray(part * limits.contentChunkBytes, (part + 1) * limits.contentChunkBytes),

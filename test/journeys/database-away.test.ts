@@ -142,6 +142,23 @@ describe('the commit of an acceptance', () => {
     }
   }, 120_000)
 
+  test.each(['stage-blob', 'stage-chunk'])(
+    '5: hanging when large content is on its way (%s): 503 within 5 s, nothing of it is kept, and it ends by itself',
+    async (statement) => {
+      const large = { ...one, subject: `Large, ${statement}`, bodyText: 'x'.repeat(limits.contentInlineBytesMax + 1) }
+      const hangs = posthorn.proxy().holdAt(statement)
+      const sending = shop.send(large)
+      await hangs
+      const began = performance.now()
+      const answer = await sending.finally(() => posthorn.proxy().hold(false))
+      expect(performance.now() - began).toBeLessThan(5_500)
+      expect([answer.status, answer.headers.get('retry-after')]).toEqual([503, expect.stringMatching(/^\d+$/)])
+      await until('accepts again', async () => (await shop.send(large)).status === 202)
+      expect(await posthorn.query('select from messages where subject = $1', [large.subject])).toHaveLength(1)
+    },
+    120_000,
+  )
+
   test.each([
     ['before its commit: nothing is kept', 'before', 0],
     ['after its commit, before the answer: kept once', 'after', 1],
