@@ -75,7 +75,9 @@ describe.each([
     test('no such user: a hard bounce, the recipient is suppressed, and the next send is refused', async () => {
       const recipient = `nobody@${domain}`
       const { id, events } = await reported(recipient, 'hard_bounce')
-      expect([kinds(events)[0], kinds(events).at(-1)]).toEqual([first[0] ?? 'hard_bounce', 'hard_bounce'])
+      // The report may come before our own record of the 250.
+      const told = kinds(events).filter((kind) => kind !== 'soft_bounce')
+      expect(told.toSorted()).toEqual([...first, 'hard_bounce'].toSorted())
       const [suppression, ...others] = await suppressed()
       expect(others).toEqual([])
       expect(suppression).toMatchObject({ recipient, reason: 'hard_bounce', sourceMessageId: id })

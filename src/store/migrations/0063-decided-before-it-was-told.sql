@@ -158,6 +158,7 @@ begin
                         and r.token = (value ->> 'token')::bigint));
   -- What `assume_sent_1` moved before this journal was told names no claim: the reply names it now, as in `lift_fence_1`.
   update messages m set armed_epoch = e.epoch, armed_token = e.token from endings_of(explained) e
-   where m.workspace_id = e.w and m.id = e.id and m.status = 'delivery_unknown' and m.armed_epoch is null and e.status in ('sent', 'failed');
+   where m.workspace_id = e.w and m.id = e.id and m.status = 'delivery_unknown' and m.armed_epoch is null and m.armed_token is null and e.status in ('sent', 'failed')
+     and proves_reply(e.status, e.evidence, e.facts);
   perform 1 from finish_1(explained, array(select (value ->> 'id')::uuid from json_array_elements(explained)));
 end $$;
