@@ -140,47 +140,55 @@ export function makeFence(tools: FenceTools): Fence {
   /** What the database has refused to write stays in the journal, for a start after whatever is wrong there; it holds up nobody. */
   const refused = new Set<Ending>()
 
+  /** All at once; where the database refuses that, one after the other, so that only what it refuses is left untold. */
+  const tellEach = async (
+    endings: readonly Ending[],
+    telling: (some: readonly Ending[]) => Promise<unknown>,
+    refusing: (ending: Ending, error: unknown) => void,
+  ): Promise<void> => {
+    const unlessAway = (error: unknown): void => {
+      if (!surelyAborted(error) || isDatabaseAway(error)) throw error
+    }
+    try {
+      await telling(endings)
+    } catch (error) {
+      unlessAway(error)
+      for (const ending of endings)
+        await telling([ending]).catch((why: unknown) => {
+          unlessAway(why)
+          refusing(ending, why)
+        })
+    }
+  }
+
   const replay = async (ask: Ask, journal: Journal): Promise<void> => {
     for (;;) {
       const endings = journal.inherited.filter((ending) => !refused.has(ending)).slice(0, limits.claimsPerStatementMax)
       if (endings.length === 0) return
-      try {
-        await tell(ask, journal, endings)
-      } catch (error) {
-        if (!surelyAborted(error) || isDatabaseAway(error)) throw error
-        for (const ending of endings) await tell(ask, journal, [ending]).catch(keep(ending))
-      }
+      await tellEach(
+        endings,
+        (some) => tell(ask, journal, some),
+        (ending, error) => {
+          refused.add(ending)
+          log.fault('journal', error, { messageId: ending.id, outcome: ending.outcome })
+        },
+      )
     }
   }
 
   /**
    * Only what ends a message: one that is put off again would seem not to have been due when delivery stopped, and that it was sent later was
-   * forgotten with the rest.
+   * forgotten with the rest. What the database refuses is reported by `replay`.
    */
   const forewarn = async (ask: Ask, journal: Journal): Promise<void> => {
     const endings = journal.inherited.filter(({ status }) => status !== 'retrying')
-    for (let at = 0; at < endings.length; at += limits.claimsPerStatementMax) {
-      const some = endings.slice(at, at + limits.claimsPerStatementMax)
-      try {
-        await replayEndings(ask, some)
-      } catch (error) {
-        if (!surelyAborted(error) || isDatabaseAway(error)) throw error
-        for (const ending of some) await replayEndings(ask, [ending]).catch(leave)
-      }
-    }
+    for (let at = 0; at < endings.length; at += limits.claimsPerStatementMax)
+      await tellEach(
+        endings.slice(at, at + limits.claimsPerStatementMax),
+        (some) => replayEndings(ask, some),
+        () => undefined,
+      )
   }
-  /** It is told by its `replay`. */
-  const leave = (error: unknown): void => {
-    if (!surelyAborted(error) || isDatabaseAway(error)) throw error
-  }
-
-  const keep =
-    (ending: Ending) =>
-    (error: unknown): void => {
-      leave(error)
-      refused.add(ending)
-      log.fault('journal', error, { messageId: ending.id, outcome: ending.outcome })
-    }
 
   const tell = async (ask: Ask, journal: Journal, endings: readonly Ending[]): Promise<void> => {
     const answers = await replayEndings(ask, endings)

@@ -1,6 +1,6 @@
 // API keys: who holds one, and what depends on it. Only hashes are kept.
 import type { WorkspaceId } from '../domain/message.ts'
-import type { HeldActor } from '../domain/standing.ts'
+import type { HeldActor } from '../domain/actor.ts'
 import { madeBy } from './audit.ts'
 import { sql, type Db } from './database.ts'
 import { findMember, lockMembers } from './members.ts'

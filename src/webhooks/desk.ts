@@ -6,7 +6,7 @@ import { webhookApiVersion, webhookEventTypeNames } from '../contract/webhook-ev
 import { eventId, messagesOfEvent } from '../domain/event.ts'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import { isRefusal, refuse, type Refusal } from '../domain/refusal.ts'
-import { mayNoLonger } from '../domain/standing.ts'
+import { mayNoLonger } from '../domain/actor.ts'
 import {
   webhookStateOf,
   type Page,

@@ -1,7 +1,7 @@
 // On whose behalf something is done, and that it is written down: a change and its audit row are one transaction.
 import type { WorkspaceId } from '../domain/message.ts'
 import { scopesOfRole, type MemberRole, type Scope } from '../domain/scopes.ts'
-import { mayNoLonger } from '../domain/standing.ts'
+import { mayNoLonger } from '../domain/actor.ts'
 import { holdActor } from '../store/access.ts'
 import { writeAudit } from '../store/audit.ts'
 import type { Db } from '../store/database.ts'
