@@ -3,7 +3,7 @@ import { describe, expect, test, vi } from 'vitest'
 import { limits, settingTable } from '../config.ts'
 import { phases, troubles, type FailReason } from '../domain/attempt.ts'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
-import type { Claimed } from '../store/outbound.ts'
+import type { Claimed, Ending } from '../store/outbound.ts'
 import { endingOf, gaveWay, gaveWayMs, isReplyToDot, putOff, unattempted, type Schedule } from './record.ts'
 import type { TransmitResult } from './transmit.ts'
 
@@ -283,6 +283,41 @@ describe('every kind of end', () => {
     expect(greylisted?.facts).not.toHaveProperty('suppressed')
     const taken = endingOf(claimed(), result({ ...pastDot, ...said(250, 'ok') }), schedule)?.report
     expect(taken?.facts).not.toHaveProperty('bounce')
+  })
+
+  test('every host of an attempt that said 4yz about the message is told of, once, and none of them ends it', () => {
+    const at = (host: string, address: string, code: number) =>
+      ({ phase: 'rcpt', peer: { host, address }, ...said(code, `4.2.0 from ${address}`) }) as const
+    const first = [at('mx1.example.org', '192.0.2.1', 450), at('mx1.example.org', '192.0.2.2', 451)]
+    const out = { phase: 'connect', peer: { host: 'mx2.example.org' }, trouble: 'connect_failed' } as const
+    const full = { ...at('mx3.example.org', '192.0.2.4', 452), phase: 'greeting' } as const
+    const told = (ending: Ending | undefined) =>
+      ending?.deferredBy?.map(({ detail, bounce, report }) => [detail, bounce['final'], report])
+    const soft = (host: string, address: string, code: number) => [
+      `${code} 4.2.0 from ${address}`,
+      false,
+      expect.objectContaining({
+        smtp: expect.objectContaining({ host, address, stage: 'rcpt', code }) as object,
+      }),
+    ]
+    // Taken by the last one.
+    const taken = { ...pastDot, ...said(250, 'ok'), peer: { host: 'mx4.example.org' } }
+    const accepted = endingOf(claimed(), result({ ...taken, attemptsOnHosts: [...first, out, full, taken] }), schedule)
+    expect(accepted?.report?.type).toBe('delivered')
+    expect(told(accepted)).toEqual([soft('mx1.example.org', '192.0.2.2', 451)])
+    // Refused by all: the one that counts ends it, where no try is left, and is not told of twice.
+    const last = at('mx5.example.org', '192.0.2.5', 450)
+    const refused = { ...last, attemptsOnHosts: [...first, at('mx5.example.org', '192.0.2.6', 421), last] }
+    const failed = endingOf(claimed({ attempt: schedule.retrySchedule.length + 1 }), result(refused), schedule)
+    expect([failed?.status, failed?.report?.bounce?.['final']]).toEqual(['failed', true])
+    expect(told(failed)).toEqual([soft('mx1.example.org', '192.0.2.2', 451)])
+    // Nobody knows about the last one.
+    const unknown = endingOf(claimed(), result({ ...pastDot, trouble: 'timeout', attemptsOnHosts: first }), schedule)
+    expect([unknown?.status, unknown?.report, told(unknown)?.length]).toEqual(['delivery_unknown', undefined, 1])
+    // One host, or a relay, of whose replies none is a report.
+    expect(endingOf(claimed(), result({ ...last, attemptsOnHosts: [last] }), schedule)).not.toHaveProperty('deferredBy')
+    const relayed = result({ ...taken, routeKind: 'relay', attemptsOnHosts: [...first, taken] })
+    expect(endingOf(claimed(), relayed, schedule)).not.toHaveProperty('deferredBy')
   })
 
   test('the simulator suppresses nobody', () => {

@@ -6,7 +6,7 @@ import { rankOf } from '../domain/delivery-status.ts'
 import { isSimulator } from '../domain/simulator.ts'
 import { providerMessageId } from '../mail/queue-id.ts'
 import { retryDelayMs } from '../base/backoff.ts'
-import type { Claimed, Ending } from '../store/outbound.ts'
+import type { Claimed, Deferral, Ending } from '../store/outbound.ts'
 import type { Said } from './dialogue.ts'
 import { outcomeOf, reports, type ProviderReport } from './outcome.ts'
 import { slowDownAskedBy } from './slow-down.ts'
@@ -35,6 +35,7 @@ function endingAs(
 ): Ending {
   const smtp = smtpOf(result)
   const report = reports(result, result.routeKind)
+  const deferredBy = deferralsBefore(result, claimed.attempt, report && result.peer?.host)
   const error = outcome.kind === 'accepted' ? undefined : errorWords(outcome, result)
   const providerId = result.reply && result.phase === 'eod' ? providerMessageId(result.reply) : undefined
   const common = { attempt: claimed.attempt, ...(smtp && { smtp }) }
@@ -71,7 +72,27 @@ function endingAs(
       ...(error !== undefined && { errorMessage: error }),
     },
     ...(report !== undefined && { report: reportOf(claimed, report, result, outcome.kind === 'failed', common) }),
+    ...(deferredBy.length > 0 && { deferredBy }),
   }
+}
+
+/**
+ * What hosts said about the message besides the one that is reported, each once, whatever number of addresses it has (decisions C). They said 4yz: with
+ * anything else none would have been asked after it.
+ */
+function deferralsBefore(result: TransmitResult, attempt: number, reported: string | undefined): readonly Deferral[] {
+  const { attemptsOnHosts, routeKind } = result
+  if (attemptsOnHosts.length < 2) return []
+  const last = new Map<string, Deferral>()
+  for (const facts of attemptsOnHosts) {
+    const report = reports(facts, routeKind)
+    const host = facts.peer?.host
+    if (report?.bounce === undefined || host === undefined || host === reported) continue
+    const { bounce } = report
+    last.delete(host)
+    last.set(host, { detail: detailOf(facts), bounce, report: { attempt, smtp: smtpOf(facts), bounce } })
+  }
+  return [...last.values()]
 }
 
 /** Routes change: by this it is known later whose feed may speak about the message. Told to nobody else (store/views/message-timeline.ts). */
@@ -208,16 +229,17 @@ function reportOf(
   const final = report.final || ends
   const suppress = report.suppress && !isSimulator(claimed.destination)
   const bounce = report.bounce && { ...report.bounce, final }
-  const detail = result.reply === undefined ? '' : `${result.reply.code} ${result.reply.text}`
   return {
     type: report.type,
     rank: rankOf({ type: report.type, final }),
-    detail,
+    detail: detailOf(result),
     ...(bounce !== undefined && { bounce }),
     suppress,
     facts: { ...common, ...(bounce !== undefined && { bounce }), ...(suppress && { suppressed: true }) },
   }
 }
+
+const detailOf = ({ reply }: Facts): string => (reply === undefined ? '' : `${reply.code} ${reply.text}`)
 
 function line({ stage, said, reply, trouble, cause }: Said): object {
   return {

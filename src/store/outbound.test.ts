@@ -316,6 +316,48 @@ describe('finish', () => {
     ).toEqual([{ type: 'hard_bounce', detail: '550 5.1.1 no such user', bounce, sequence: 4 }])
   })
 
+  test('what other hosts said in the same attempt is told before the report of the one that counts, each as a report of its own', async () => {
+    const claim = await one({ armed: true })
+    const of = (host: string, detail: string) => ({ detail, bounce, report: { smtp: { host } } })
+    const deferredBy = [of('mx1.example.org', '451 not now'), of('mx2.example.org', '450 nor here')]
+    const report = {
+      type: 'delivered',
+      rank: 2,
+      detail: '250 ok',
+      suppress: false,
+      facts: { smtp: { host: 'mx3' } },
+    } as const
+    expect(await recorder.finish(ending(claim, 'sent', { deferredBy, report }))).toBe(true)
+    expect((await world.history(claim.id)).slice(2)).toEqual([
+      '3 message.sent sent 0',
+      '4 message.soft_bounced sent 1',
+      '5 message.soft_bounced sent 1',
+      '6 message.delivered sent 2',
+    ])
+    expect(await record(claim)).toMatchObject({ sequence: 6, delivery_rank: 2 })
+    const told = await world.db.run(
+      `select r.sequence, r.type, r.detail, r.bounce, e.facts #>> '{smtp,host}' host from reports r
+         join events e on e.message_id = r.message_id and e.sequence = r.sequence where r.message_id = $1 order by 1`,
+      [claim.id],
+    )
+    expect(told).toEqual([
+      { sequence: 4, type: 'soft_bounce', detail: '451 not now', bounce, host: 'mx1.example.org' },
+      { sequence: 5, type: 'soft_bounce', detail: '450 nor here', bounce, host: 'mx2.example.org' },
+      { sequence: 6, type: 'delivered', detail: '250 ok', bounce: null, host: 'mx3' },
+    ])
+  })
+
+  test('and without one of the host that counts: its connection may have broken behind the dot', async () => {
+    const claim = await one({ armed: true })
+    const deferredBy = [{ detail: '451 not now', bounce, report: {} }]
+    expect(await recorder.finish(ending(claim, 'delivery_unknown', { deferredBy }))).toBe(true)
+    expect((await world.history(claim.id)).slice(2)).toEqual([
+      '3 message.delivery_unknown delivery_unknown 0',
+      '4 message.soft_bounced delivery_unknown 1',
+    ])
+    expect(await record(claim)).toMatchObject({ sequence: 4, delivery_rank: 1 })
+  })
+
   test('retrying: due later, not armed, its proof beside it', async () => {
     const claim = await one({ armed: true, attempts: 3 })
     expect(
@@ -488,6 +530,18 @@ describe('late proof', () => {
       { bounce: { ...bounce, permanent: false, final: true } },
     ])
     expect(await world.value('select bounce -> $$final$$ from reports where message_id = $1', [claim.id])).toBe(true)
+  })
+
+  test('late proof tells what other hosts said, too', async () => {
+    const claim = await reaped()
+    const deferredBy = [{ detail: '451 not now', bounce, report: {} }]
+    const report = { type: 'delivered', rank: 2, detail: '250 ok', suppress: false, facts: {} } as const
+    expect(await recorder.finish(ending(claim, 'sent', { attempt: reply(250), deferredBy, report }))).toBe(true)
+    expect((await world.history(claim.id)).slice(3)).toEqual([
+      '4 message.sent sent 0',
+      '5 message.soft_bounced sent 1',
+      '6 message.delivered sent 2',
+    ])
   })
 
   test('a late 4yz to the last try makes it failed as it says', async () => {

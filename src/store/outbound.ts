@@ -146,6 +146,16 @@ export interface Ending extends Claim {
     readonly suppress: boolean
     readonly facts: object
   }
+  /** What other hosts said in the same attempt, as it is told before the report: a soft bounce of each, and none the end. Never empty. */
+  readonly deferredBy?: readonly Deferral[]
+}
+
+/** One host's 4yz about the message. */
+export interface Deferral {
+  readonly detail: string
+  readonly bounce: Readonly<Record<string, unknown>>
+  /** Members of the event's data. */
+  readonly report: object
 }
 
 interface QueuedEnding {
@@ -218,6 +228,7 @@ export function endingJson({ workspaceId, ...ending }: Ending): string {
     }),
     suppress: report?.suppress ?? false,
     rule: report?.bounce?.rule,
+    deferred_by: ending.deferredBy,
   })
 }
 

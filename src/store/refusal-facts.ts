@@ -12,7 +12,7 @@ export interface RefusalFacts {
   readonly messageId: string | null
 }
 
-// Row by row, along the keys (docs/decisions/0006). On loopback nobody but the sandbox says anything in the session: a relay's replies are no reports.
+// A report that came later does not say whom the last attempt had spoken to. Row by row, along the keys (docs/decisions/0006). On loopback nobody but the sandbox says anything in the session: a relay's replies are no reports.
 const read = sql(
   'refusal-facts',
   `with busy as materialized (
@@ -25,12 +25,15 @@ const read = sql(
        select r.message_id, r.bounce ->> 'class' "class", a.host
          from busy w
          cross join lateral (
-           select x.message_id, x.bounce, x.source from reports x
+           select x.message_id, x.sequence, x.bounce, x.source from reports x
             where x.workspace_id = w.id and x.message_id >= uuid_floor(app_now() - interval '1 day')
             order by x.message_id desc, x.sequence desc limit (select most from part)) r
          cross join lateral (
-           select y.facts #>> '{smtp,host}' host from attempts y
-            where y.workspace_id = w.id and y.message_id = r.message_id order by y.epoch desc limit 1) a
+           select coalesce(
+             (select e.facts #>> '{smtp,host}' from events e
+               where e.workspace_id = w.id and e.message_id = r.message_id and e.sequence = r.sequence limit 1),
+             (select y.facts #>> '{smtp,host}' from attempts y
+               where y.workspace_id = w.id and y.message_id = r.message_id order by y.epoch desc limit 1)) host) a
         where a.host is not null and not (a.host = 'localhost' and r.source = 'session')
         limit $2) q
     group by q.host`,

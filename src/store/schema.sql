@@ -1561,6 +1561,16 @@ AS $function$
     outcome text, facts json, event json, report json, report_type text, report_event text, rank smallint, detail text, bounce json,
     suppress boolean, rule text)
 $function$;
+CREATE OR REPLACE FUNCTION public.endings_of_2(batch json)
+ RETURNS TABLE(id uuid, w uuid, epoch integer, token bigint, status text, error text, provider_id text, delay_ms bigint, evidence text, uses_try boolean, outcome text, facts json, event json, report json, report_type text, report_event text, rank smallint, detail text, bounce json, suppress boolean, rule text, deferred_by json)
+ LANGUAGE sql
+ IMMUTABLE
+AS $function$
+  select * from json_to_recordset(batch) as a (
+    id uuid, w uuid, epoch integer, token bigint, status text, error text, provider_id text, delay_ms bigint, evidence text, uses_try boolean,
+    outcome text, facts json, event json, report json, report_type text, report_event text, rank smallint, detail text, bounce json,
+    suppress boolean, rule text, deferred_by json)
+$function$;
 CREATE OR REPLACE FUNCTION public.ensure_partitions(since timestamp with time zone, til timestamp with time zone)
  RETURNS integer
  LANGUAGE sql
@@ -1705,7 +1715,7 @@ begin
 
   return query
   with asked as materialized (
-    select e.*, o.row from endings_of(batch) e cross join lateral (
+    select e.*, o.row from endings_of_2(batch) e cross join lateral (
       select x.ctid row from outbound x where x.message_id = e.id and x.workspace_id = e.w and x.epoch = e.epoch and x.token = e.token
          and x.status = 'sending' limit 1) o
   ),
@@ -1725,14 +1735,15 @@ begin
     returning a.*, null::integer armed_epoch
   ),
   told as materialized (
-    select v.*, m.delivery_rank was from (select * from ended union all select * from again) v
+    select v.*, m.delivery_rank was, case when v.report is null then 0 else 1 end + coalesce(json_array_length(v.deferred_by), 0) reports
+      from (select * from ended union all select * from again) v
       cross join lateral (select x.delivery_rank from messages x where x.workspace_id = v.w and x.id = v.id limit 1) m
   ),
   record as (
     update messages m
        set status = t.status,
-           sequence = m.sequence + case when t.report is null then 1 else 2 end,
-           delivery_rank = greatest(m.delivery_rank, coalesce(t.rank, 0::smallint)),
+           sequence = m.sequence + 1 + t.reports,
+           delivery_rank = greatest(m.delivery_rank, t.rank, case when t.deferred_by is not null then 1::smallint end),
            provider_message_id = coalesce(t.provider_id, m.provider_message_id),
            error_message = case when t.status = 'sent' then null else t.error end,
            armed_epoch = case when t.status = 'delivery_unknown' then t.armed_epoch end,
@@ -1742,16 +1753,22 @@ begin
     returning t.*, m.sequence, m.delivery_rank, m.recipient, m.recipient_key
   ),
   event as (
-    -- the state's event comes before the report's, and says what was known before it
+    -- the state's event comes before the reports', and says what was known before them; the report of the host that counts is the last
     insert into events (workspace_id, message_id, sequence, type, status, delivery_rank, occurred_at, facts)
-    select r.w, r.id, r.sequence - case when r.report is null then 0 else 1 end, 'message.' || r.status, r.status, r.was, now_at, r.event
+    select r.w, r.id, r.sequence - r.reports, 'message.' || r.status, r.status, r.was, now_at, r.event
       from record r
+    union all
+    select r.w, r.id, r.sequence - r.reports + d.at, 'message.soft_bounced', r.status, greatest(r.was, 1::smallint), now_at, d.said -> 'report'
+      from record r cross join lateral json_array_elements(r.deferred_by) with ordinality d(said, at) where r.deferred_by is not null
     union all
     select r.w, r.id, r.sequence, r.report_event, r.status, r.delivery_rank, now_at, r.report from record r where r.report is not null
   ),
   report as (
     insert into reports (workspace_id, message_id, sequence, type, detail, bounce, source, created_at)
     select r.w, r.id, r.sequence, r.report_type, r.detail, r.bounce, 'session', now_at from record r where r.report is not null
+    union all
+    select r.w, r.id, r.sequence - r.reports + d.at, 'soft_bounce', d.said ->> 'detail', d.said -> 'bounce', 'session', now_at
+      from record r cross join lateral json_array_elements(r.deferred_by) with ordinality d(said, at) where r.deferred_by is not null
   ),
   attempt as (
     insert into attempts (workspace_id, message_id, epoch, ended_at, outcome, facts)
@@ -1805,27 +1822,28 @@ AS $function$
 declare
   mine record;
 begin
-  for mine in select a.w, a.id from endings_of(batch) a order by a.id loop
+  for mine in select a.w, a.id from endings_of_2(batch) a order by a.id loop
     perform 1 from messages m where m.workspace_id = mine.w and m.id = mine.id and m.status = 'delivery_unknown' for update;
   end loop;
 
   return query with told as materialized (
-    select a.id, a.w, a.epoch, a.token, a.error, a.provider_id, a.facts, a.report_type, a.report_event, a.detail, a.suppress, a.rule,
+    select a.id, a.w, a.epoch, a.token, a.error, a.provider_id, a.facts, a.report_type, a.report_event, a.detail, a.suppress, a.rule, a.deferred_by,
+           case when a.report is null then 0 else 1 end + coalesce(json_array_length(a.deferred_by), 0) reports,
            case when late_4yz then 'failed' else a.status end becomes, case when late_4yz then 'failed' else a.outcome end outcome,
            case when a.report is null then 0::smallint when late_4yz then 3::smallint else a.rank end rank,
            case when late_4yz then (a.event::jsonb - 'nextAttemptAt' || '{"reason": "eod_4xx_late"}')::json else a.event end event,
            case when late_4yz then jsonb_set(a.report::jsonb, '{bounce,final}', 'true', false)::json else a.report end report,
            case when late_4yz then jsonb_set(a.bounce::jsonb, '{final}', 'true', false)::json else a.bounce end bounce,
            m.delivery_rank was
-      from (select *, status = 'retrying' late_4yz from endings_of(batch)) a join messages m on m.workspace_id = a.w and m.id = a.id
+      from (select *, status = 'retrying' late_4yz from endings_of_2(batch)) a join messages m on m.workspace_id = a.w and m.id = a.id
      where m.status = 'delivery_unknown' and m.armed_epoch = a.epoch and m.armed_token = a.token
        and proves_reply(a.status, a.evidence, a.facts)
      order by a.id
   ),
   record as (
     update messages m
-       set status = t.becomes, sequence = m.sequence + case when t.report is null then 1 else 2 end,
-           delivery_rank = greatest(m.delivery_rank, t.rank),
+       set status = t.becomes, sequence = m.sequence + 1 + t.reports,
+           delivery_rank = greatest(m.delivery_rank, t.rank, case when t.deferred_by is not null then 1::smallint end),
            provider_message_id = coalesce(t.provider_id, m.provider_message_id),
            error_message = case when t.becomes = 'sent' then null else t.error end,
            armed_epoch = null, armed_token = null, finished_at = app_now()
@@ -1836,14 +1854,20 @@ begin
   ),
   event as (
     insert into events (workspace_id, message_id, sequence, type, status, delivery_rank, occurred_at, facts)
-    select r.w, r.id, r.sequence - case when r.report is null then 0 else 1 end, 'message.' || r.becomes, r.becomes, r.was, app_now(), r.event
+    select r.w, r.id, r.sequence - r.reports, 'message.' || r.becomes, r.becomes, r.was, app_now(), r.event
       from record r
+    union all
+    select r.w, r.id, r.sequence - r.reports + d.at, 'message.soft_bounced', r.becomes, greatest(r.was, 1::smallint), app_now(), d.said -> 'report'
+      from record r cross join lateral json_array_elements(r.deferred_by) with ordinality d(said, at) where r.deferred_by is not null
     union all
     select r.w, r.id, r.sequence, r.report_event, r.becomes, r.delivery_rank, app_now(), r.report from record r where r.report is not null
   ),
   report as (
     insert into reports (workspace_id, message_id, sequence, type, detail, bounce, source, created_at)
     select r.w, r.id, r.sequence, r.report_type, r.detail, r.bounce, 'session', app_now() from record r where r.report is not null
+    union all
+    select r.w, r.id, r.sequence - r.reports + d.at, 'soft_bounce', d.said ->> 'detail', d.said -> 'bounce', 'session', app_now()
+      from record r cross join lateral json_array_elements(r.deferred_by) with ordinality d(said, at) where r.deferred_by is not null
   ),
   attempt as (
     insert into attempts as known (workspace_id, message_id, epoch, ended_at, outcome, facts)

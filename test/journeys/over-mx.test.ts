@@ -25,6 +25,16 @@ beforeAll(async () => {
       ],
     },
     'down.two.example': { a: ['127.0.0.2'] },
+    'greylists.example': {
+      mx: [
+        { preference: 10, exchange: 'mx1.greylists.example' },
+        { preference: 20, exchange: 'mx2.greylists.example' },
+        { preference: 30, exchange: 'mx3.greylists.example' },
+      ],
+    },
+    'mx1.greylists.example': { a: ['127.0.0.1'] },
+    'mx2.greylists.example': { a: ['127.0.0.1'] },
+    'mx3.greylists.example': { a: ['127.0.0.1'] },
     'plain.example': { a: ['127.0.0.1'] },
     'null.example': { mx: [{ preference: 0, exchange: '.' }] },
     'empty.example': { txt: ['no mail here'] },
@@ -72,6 +82,22 @@ test('a mail host that is down: the next one takes it, in the same attempt', asy
   const id = await shop.accepted({ recipient: 'ok@two.example' })
   expect(await shop.settled(id)).toMatchObject({ processingStatus: 'sent' })
   expect(await shop.events(id)).toEqual(['message.queued', 'message.sending', 'message.sent', 'message.delivered'])
+})
+
+test('two mail hosts that greylist, and a third that takes it: each host has said its word', async () => {
+  const id = await shop.accepted({ recipient: 'deferred-2@greylists.example' })
+  const { events, deliveryStatus } = await shop.settled(id)
+  expect([...kinds(events), deliveryStatus]).toEqual(['soft_bounce', 'soft_bounce', 'delivered', 'delivered'])
+  const reports = ['message.soft_bounced', 'message.soft_bounced', 'message.delivered']
+  expect(await shop.events(id)).toEqual(['message.queued', 'message.sending', 'message.sent', ...reports])
+  const told = await posthorn.cli<{ events: { type: string; facts?: { smtp?: { host?: string } } }[] }>(
+    'message',
+    'show',
+    id,
+  )
+  expect(told.events.flatMap(({ type, facts }) => (reports.includes(type) ? [facts?.smtp?.host] : []))).toEqual(
+    [1, 2, 3].map((n) => `mx${n}.greylists.example`),
+  )
 })
 
 test('a domain without MX: its own address', async () => {

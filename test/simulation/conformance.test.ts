@@ -180,6 +180,7 @@ function endingFor(claim: Armable, workspaceId: WorkspaceId, dice: Chance): Endi
   // No attempt ends unknown with evidence.
   const evidence = status === 'delivery_unknown' ? undefined : dice.of([undefined, 'eod_4xx', 'not_written'] as const)
   const reports = dice.happens(0.3)
+  const deferrals = dice.happens(0.2) ? 1 + dice.below(2) : 0
   // Mostly what belongs together.
   const own = evidence === 'eod_4xx' ? 450 : status === 'sent' ? 250 : 550
   const code = dice.happens(0.8) ? own : dice.of([250, 354, 450, 550])
@@ -206,6 +207,9 @@ function endingFor(claim: Armable, workspaceId: WorkspaceId, dice: Chance): Endi
         suppress: dice.happens(0.3),
         facts: {},
       },
+    }),
+    ...(deferrals > 0 && {
+      deferredBy: Array.from({ length: deferrals }, () => ({ detail: '451', bounce: {}, report: {} })),
     }),
   }
 }

@@ -59,6 +59,7 @@ interface FinishRow {
   readonly report?: object
   readonly report_event?: string
   readonly suppress?: boolean
+  readonly deferred_by?: readonly object[]
 }
 
 /** As the function `proves_reply` of migration 0002. */
@@ -223,6 +224,12 @@ export class ModelDatabase {
     this.onMoved(record, from, outbound)
   }
 
+  /** What the hosts of an attempt said, behind its state; the one that counts is the last. */
+  #report(record: MessageRecord, { deferred_by = [], report, report_event = '' }: FinishRow): void {
+    const types = [...deferred_by.map(() => 'message.soft_bounced'), ...(report === undefined ? [] : [report_event])]
+    for (const type of types) record.events.push({ sequence: ++record.sequence, type, reason: null })
+  }
+
   /** Of one workspace. `rooms` bounds what a destination gets; the one of those who come first. */
   #claim(values: readonly unknown[]): object[] {
     const [, , , most, , , roomsJson, roomElse, leaseMs, owner, since] = values as ClaimValues
@@ -363,8 +370,7 @@ export class ModelDatabase {
         record.armedToken = unknown ? row.token : null
       }
       this.#move(record, ending.status, ending.event.reason ?? null, row)
-      if (ending.report !== undefined)
-        record.events.push({ sequence: ++record.sequence, type: ending.report_event ?? '', reason: null })
+      this.#report(record, ending)
       if (!record.attempts.has(ending.epoch)) record.attempts.set(ending.epoch, ending.outcome)
       if (ending.suppress === true) this.suppressed.add(record.recipient)
       this.#revive(record, row)
@@ -383,8 +389,7 @@ export class ModelDatabase {
     const becomes = late4yz ? 'failed' : ending.status
     record.armedEpoch = record.armedToken = null
     this.#move(record, becomes, late4yz ? 'eod_4xx_late' : (ending.event.reason ?? null), undefined)
-    if (ending.report !== undefined)
-      record.events.push({ sequence: ++record.sequence, type: ending.report_event ?? '', reason: null })
+    this.#report(record, ending)
     record.attempts.set(ending.epoch, late4yz ? 'failed' : ending.outcome)
     if (ending.suppress === true) this.suppressed.add(record.recipient)
     return [{ id: ending.id, epoch: ending.epoch }]
