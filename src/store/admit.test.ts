@@ -1,6 +1,7 @@
 // The acceptance commit on real PostgreSQL: exact quotas whoever asks and however many, windows at their edges, and the record, content,
 // queue row, key and event together or not at all.
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { startPostgresProxy } from '../../test/world/postgres-proxy.ts'
 import { limits } from '../config.ts'
 import { makeAdmitter, type Admission, type AdmissionRow, type Admitter } from './admit.ts'
 import { readBlob, stageBlob, sweepStagedBlobs } from './blobs.ts'
@@ -96,6 +97,24 @@ describe('an admission', () => {
       { status: 'fulfilled', value: [{ admitted: true }] },
     ])
     expect(await recordsOf(sender)).toBe(1)
+  })
+
+  test('that waited for its line to the database until its caller had gone is not admitted', async () => {
+    const sender = await world.sender()
+    const proxy = await startPostgresProxy(world.connection)
+    const db = openDatabase(
+      { ...world.connection, host: '127.0.0.1', port: proxy.port },
+      { name: 'test', connectionsMax: 1, answerMs: 30_000 },
+    )
+    proxy.hold(true)
+    const until = performance.now() + limits.admissionKeepMs + 100
+    const answer = makeAdmitter(db).admitGroup([world.submission(sender)], until)
+    await expect.poll(() => performance.now() > until).toBe(true)
+    proxy.hold(false)
+    await expect(answer).rejects.toMatchObject({ name: 'AdmissionTooLate' })
+    await db.close()
+    await proxy.stop()
+    expect(await recordsOf(sender)).toBe(0)
   })
 
   test('of several that travel together, each has its own verdict and its own files', async () => {

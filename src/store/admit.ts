@@ -151,12 +151,13 @@ async function admitBatch(
   })
   if (groupOf.length === 0) return answers
   const values = [`${json}]`, [...workspaces], commit, files]
-  const told = await repeating(() => {
-    const leftMs = until - performance.now()
-    return verdicts.length === 0
+  // Said when a line is there to say it on, which may be long after it was asked for.
+  const leftMs = { toPostgres: () => until - performance.now() }
+  const told = await repeating(() =>
+    verdicts.length === 0
       ? db.rows<Told>(statement, [...values, leftMs])
-      : db.rows<Told>(withScans, [...values, JSON.stringify(verdicts), leftMs])
-  }).catch((error: unknown) => {
+      : db.rows<Told>(withScans, [...values, JSON.stringify(verdicts), leftMs]),
+  ).catch((error: unknown) => {
     if (!isTooLate(error)) throw error
     pace.needMs = Math.min(limits.admissionNeedMsMax, Math.max(limits.admissionNeedMsMax / 4, 2 * pace.needMs))
     throw new AdmissionTooLate('the admission came too late')
