@@ -48,6 +48,15 @@ interface Plan {
   readonly Plans?: readonly Plan[]
 }
 
+type Known = string | number | boolean | Date | readonly string[] | null
+/** As `pg` has it: said when there is a line to say it on. */
+interface ToldLate {
+  toPostgres(): Known
+}
+type Value = Known | ToldLate
+const isToldLate = (value: Value): value is ToldLate =>
+  typeof value === 'object' && value !== null && 'toPostgres' in value
+
 /** The plan of the one statement that is asked over this. */
 async function planOf(ask: (db: Db) => Promise<unknown>, on = session): Promise<Plan> {
   let plan: Plan | undefined
@@ -57,13 +66,13 @@ async function planOf(ask: (db: Db) => Promise<unknown>, on = session): Promise<
       // Behind a name, so that it is planned as it is in the service: for all values alike.
       await on.run('deallocate all')
       await on.run(`prepare asked as ${text}`)
-      const said = (values as readonly (string | number | boolean | Date | readonly string[] | null)[]).map((each) =>
-        each === null
-          ? 'null'
-          : escapeLiteral(
-              each instanceof Date ? each.toISOString() : Array.isArray(each) ? `{${each.join(',')}}` : String(each),
-            ),
-      )
+      const said = (values as readonly Value[]).map((given) => {
+        const each = isToldLate(given) ? given.toPostgres() : given
+        if (each === null) return 'null'
+        return escapeLiteral(
+          each instanceof Date ? each.toISOString() : Array.isArray(each) ? `{${each.join(',')}}` : String(each),
+        )
+      })
       const [row] = await on.run<{ 'QUERY PLAN': [{ Plan: Plan }] }>(
         `explain (analyze, buffers, format json) execute asked (${said.join(', ')})`,
       )
@@ -394,7 +403,10 @@ test('what receivers said of the last day, in an installation that sends very mu
          from generate_series(1, 60000) n),
      attempt as (
        insert into attempts (workspace_id, message_id, epoch, ended_at, outcome, facts)
-       select $1, id, 1, app_now(), 'accepted', '{"smtp": {"host": "mx.example.org"}}' from mail)
+       select $1, id, 1, app_now(), 'accepted', '{"smtp": {"host": "mx.example.org"}}' from mail),
+     event as (
+       insert into events (workspace_id, message_id, sequence, type, status, delivery_rank, occurred_at, facts)
+       select $1, id, 3, 'message.soft_bounced', 'retrying', 1, app_now(), '{"smtp": {"host": "mx.example.org"}}' from mail)
      insert into reports (workspace_id, message_id, sequence, type, bounce, source, created_at)
      select $1, id, 3, 'soft_bounce', '{"class": "policy"}', 'session', app_now() from mail where n > 1`,
     [sender.workspaceId],

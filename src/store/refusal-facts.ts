@@ -12,7 +12,9 @@ export interface RefusalFacts {
   readonly messageId: string | null
 }
 
-// A report that came later does not say whom the last attempt had spoken to. Row by row, along the keys (docs/decisions/0006). On loopback nobody but the sandbox says anything in the session: a relay's replies are no reports.
+// A report that came later does not say whom it is about: whoever the last attempt had spoken to. Row by row, along the keys (docs/decisions/0006); `limit 1`
+// keeps the look-up of a host from being done once for each mention of it. On loopback nobody but the sandbox says anything in the session: a relay's replies are
+// no reports.
 const read = sql(
   'refusal-facts',
   `with busy as materialized (
@@ -33,7 +35,7 @@ const read = sql(
              (select e.facts #>> '{smtp,host}' from events e
                where e.workspace_id = w.id and e.message_id = r.message_id and e.sequence = r.sequence limit 1),
              (select y.facts #>> '{smtp,host}' from attempts y
-               where y.workspace_id = w.id and y.message_id = r.message_id order by y.epoch desc limit 1)) host) a
+               where y.workspace_id = w.id and y.message_id = r.message_id order by y.epoch desc limit 1)) host limit 1) a
         where a.host is not null and not (a.host = 'localhost' and r.source = 'session')
         limit $2) q
     group by q.host`,

@@ -198,6 +198,8 @@ export async function storeWorld(): Promise<StoreWorld> {
       await db.run(
         `create or replace function app_now() returns timestamptz language sql stable as $$ select ${now} $$`,
       )
+      // Ids follow the clock every ten seconds: perhaps just now they have, to where it stood.
+      if (at === undefined) await ids.synchronize()
     },
     value,
     untilBlocked: async (session) => {
