@@ -1,7 +1,8 @@
 // The client's types are written by hand, to be read; this holds them to the contract that the server validates with.
 import { expectTypeOf, test } from 'vitest'
 import type * as contract from '../../src/contract/message.ts'
-import type { WebhookEvent as ServedEvent, WebhookEventType as ServedType } from '../../src/contract/webhook-event.ts'
+import type { WebhookEvent as ServedEvent } from '../../src/contract/webhook-event.ts'
+import type { WebhookEventType as ServedType } from '../../src/contract/words.ts'
 import type * as client from '../src/index.ts'
 
 test('the types of the client are those of the contract', () => {

@@ -1,6 +1,6 @@
 // `posthorn message`.
 import { Option, type Command } from 'commander'
-import { deliveryStatuses, processingStatuses } from '../contract/message.ts'
+import { deliveryStatuses, processingStatuses } from '../contract/words.ts'
 import { copiedMessageId } from '../mail/queue-id.ts'
 import { findWorkspace, listMessagesOf, showMessage } from '../workspace/workspace.ts'
 import type { MessageWish } from '../workspace/workspace.ts'

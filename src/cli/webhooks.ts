@@ -1,7 +1,6 @@
 // `posthorn webhook`.
 import { InvalidArgumentError, Option, type Command } from 'commander'
-import { webhookStates } from '../contract/management/webhooks.ts'
-import { webhookEventTypeNames } from '../contract/webhook-event.ts'
+import { webhookEventTypeNames, webhookStates } from '../contract/words.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { isRefusal, type Refusal } from '../domain/refusal.ts'
 import {

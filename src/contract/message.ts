@@ -4,6 +4,7 @@
 import { Type } from 'typebox'
 import type { Static } from 'typebox'
 import { pairs } from './pairs.ts'
+import { deliveryStatuses, processingStatuses } from './words.ts'
 
 const uuid = (description: string) =>
   Type.String({ format: 'uuid', description, examples: ['0199f1c2-7a4e-7c3b-9d52-6f1e8a0b4c7d'] })
@@ -85,7 +86,6 @@ export const SendMessageRequest = Type.Object(
 )
 export type SendMessageRequest = Static<typeof SendMessageRequest>
 
-export const processingStatuses = ['queued', 'sending', 'sent', 'retrying', 'failed', 'delivery_unknown'] as const
 const processingStatus = Type.Enum(processingStatuses, {
   type: 'string',
   description: [
@@ -99,7 +99,6 @@ const processingStatus = Type.Enum(processingStatuses, {
   ].join('\n'),
 })
 
-export const deliveryStatuses = ['pending', 'delivered', 'soft_bounce', 'hard_bounce', 'complaint'] as const
 const deliveryStatus = Type.Enum(deliveryStatuses, {
   type: 'string',
   description: [

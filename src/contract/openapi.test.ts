@@ -5,6 +5,7 @@ import { deliveryEventTypes, deliveryStatuses, messageStatuses } from '../domain
 import { refusalCodes } from '../domain/refusal.ts'
 import { scopes as allScopes } from '../domain/scopes.ts'
 import * as contract from './message.ts'
+import * as words from './words.ts'
 import { openapiJson } from './openapi.ts'
 import { scopes } from './operation.ts'
 import { operations } from './operations.ts'
@@ -98,8 +99,8 @@ test('the contract, which imports nothing of ours, says the same as our words an
   const codes = schemas['Error']?.properties['code']?.description.matchAll(/^\* `(\w+)`: /gm)
   expect([...(codes ?? [])].map(([, code]) => code)).toEqual([...refusalCodes])
   expect(schemas['DeliveryEvent']?.properties['eventType']?.enum).toEqual(deliveryEventTypes)
-  expect(contract.processingStatuses).toEqual(messageStatuses)
-  expect(contract.deliveryStatuses).toEqual(deliveryStatuses)
+  expect(words.processingStatuses).toEqual(messageStatuses)
+  expect(words.deliveryStatuses).toEqual(deliveryStatuses)
   expect(contract.SendMessageRequest.properties).toMatchObject({
     recipient: { maxLength: limits.addressOctetsMax },
     subject: { maxLength: limits.subjectCodePointsMax },

@@ -40,7 +40,8 @@ import { Usage, UsageSeries } from './management/usage.ts'
 import { responseHeaders, scopes } from './operation.ts'
 import type { Access, Answer, Operation, Parameter, ResponseHeader } from './operation.ts'
 import { managementOperations, operations } from './operations.ts'
-import { WebhookEvent, webhookEventTypes } from './webhook-event.ts'
+import { WebhookEvent } from './webhook-event.ts'
+import { webhookEventTypes } from './words.ts'
 
 /** Components by the names that the specification gives them. */
 const components: Readonly<Record<string, TSchema>> = {

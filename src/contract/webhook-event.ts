@@ -2,28 +2,14 @@
 import { Type } from 'typebox'
 import type { Static } from 'typebox'
 import { pairs } from './pairs.ts'
-import { DeliveryEvent, deliveryStatuses, processingStatuses } from './message.ts'
-
-/** Specification 6.1. */
-export const webhookEventTypes = {
-  'message.queued': 'Message accepted into the delivery queue.',
-  'message.sending': 'A worker claimed the message.',
-  'message.sent': 'SMTP submission completed.',
-  'message.retrying': 'An attempt failed before any server accepted the message; it will be tried again.',
-  'message.delivered': 'Receiving provider reported delivery.',
-  'message.soft_bounced': 'A provider rejection was reported that is temporary, or not about the recipient.',
-  'message.hard_bounced': 'A permanent rejection was reported; the recipient is suppressed.',
-  'message.complained': 'The recipient reported the message as spam.',
-  'message.failed': 'Confirmed terminal failure.',
-  'message.delivery_unknown': 'SMTP outcome ambiguous; automatic retry disabled.',
-  'webhook.test': 'Endpoint test generated from the dashboard.',
-} as const
-export type WebhookEventType = keyof typeof webhookEventTypes
-
-export const webhookEventTypeNames = Object.keys(webhookEventTypes) as WebhookEventType[]
-
-/** The version of the bodies that this build writes for new endpoints. */
-export const webhookApiVersion = '2026-11-01'
+import { DeliveryEvent } from './message.ts'
+import {
+  deliveryStatuses,
+  processingStatuses,
+  webhookApiVersion,
+  webhookEventTypeNames,
+  webhookEventTypes,
+} from './words.ts'
 
 const data = Type.Object(
   {

@@ -1,10 +1,8 @@
 // Brings a database to this release's schema: the .sql files in migrations/, forward only, each once. Two nodes that start together wait
-// for each other (Kysely's migrator holds a lock). A migration that must wait for a table gives up after a moment and begins again: behind its
+// for each other (Kysely's migrator holds a lock, `migrator.ts`). A migration that must wait for a table gives up after a moment and begins again: behind its
 // place in the line for the lock every node of the release before would wait, for as long as a backup, say, reads that table.
 import { setTimeout as wait } from 'node:timers/promises'
 import { readdir, readFile } from 'node:fs/promises'
-import { Kysely, PostgresDialect, sql } from 'kysely'
-import { Migrator } from 'kysely/migration'
 import { Pool } from 'pg'
 import { Trouble, wordsOf } from '../base/trouble.ts'
 import { limits } from '../config.ts'
@@ -13,12 +11,12 @@ import { databaseAway, whyUnfit } from './server-facts.ts'
 
 const folder = new URL('./migrations/', import.meta.url)
 
-const filesOfMigrations = async (): Promise<string[]> =>
-  (await readdir(folder)).filter((name) => name.endsWith('.sql')).sort()
-
-/** Their names, oldest first: what a database of this release has. */
+/** The names of this release's migrations, oldest first: what a database of it has. */
 export const releaseMigrations = async (): Promise<string[]> =>
-  (await filesOfMigrations()).map((name) => name.replace(/\.sql$/, ''))
+  (await readdir(folder))
+    .filter((name) => name.endsWith('.sql'))
+    .map((name) => name.slice(0, -'.sql'.length))
+    .sort()
 
 /** Returns the version that the database has now: the name of the newest migration. */
 export async function migrate(
@@ -32,25 +30,12 @@ export async function migrate(
   pool.on('error', () => undefined)
   let reached = false
   pool.on('connect', () => (reached = true))
-  const db = new Kysely<unknown>({ dialect: new PostgresDialect({ pool }) })
   try {
-    const names = await filesOfMigrations()
-    const migrations = Object.fromEntries(
-      await Promise.all(
-        names.map(async (name) => {
-          const text = await readFile(new URL(name, folder), 'utf8')
-          return [
-            name.replace(/\.sql$/, ''),
-            { up: async (db: Kysely<never>) => void (await sql.raw(text).execute(db)) },
-          ] as const
-        }),
-      ),
-    )
-    const migrator = new Migrator({ db, provider: { getMigrations: () => Promise.resolve(migrations) } })
-    let { error } = await migrator.migrateToLatest()
+    const names = await releaseMigrations()
+    let error = await bringUp(pool, names)
     for (let tries = 1; isBusy(error) && tries < triesMax; tries += 1) {
       await pause(limits.migrationPauseMs)
-      error = (await migrator.migrateToLatest()).error
+      error = await bringUp(pool, names)
     }
     if (isBusy(error))
       throw new Trouble(
@@ -66,11 +51,8 @@ export async function migrate(
         { cause: error },
       )
     if (error !== undefined) {
-      const known = names.at(-1)?.replace(/\.sql$/, '') ?? ''
-      const done = await sql<{ name: string }>`select name from kysely_migration order by name desc`
-        .execute(db)
-        .catch(() => undefined)
-      const newer = done?.rows.map(({ name }) => name).find((name) => name > known)
+      const known = names.at(-1) ?? ''
+      const newer = (await doneIn(pool).catch(() => [])).findLast((name) => name > known)
       if (newer !== undefined)
         throw new Trouble(
           `the database belongs to a newer release: it has the schema ${newer}, and this one ends with ${known}; start the newer one here, and use its commands (docs/production.md, Upgrade)`,
@@ -79,11 +61,36 @@ export async function migrate(
       throw new Error('a migration failed; the database is unchanged', { cause: error })
     }
     // A backup may hold them up: then housekeeping makes them, and nobody waits behind us meanwhile.
-    await sql`select partitions_ahead_1()`.execute(db)
-    return { version: names.at(-1)?.replace(/\.sql$/, '') ?? '' }
+    await pool.query('select partitions_ahead_1()')
+    return { version: names.at(-1) ?? '' }
   } finally {
-    await ended(db.destroy())
+    await ended(pool.end())
   }
+}
+
+/** Answers what went wrong. Nearly always nothing is to be done, which is seen sooner than the migrator is loaded: each command comes this way. */
+async function bringUp(pool: Pool, names: readonly string[]): Promise<unknown> {
+  try {
+    const done = await doneIn(pool)
+    if (done.length === names.length && names.every((name, at) => name === done[at])) return undefined
+  } catch (error) {
+    return error
+  }
+  const { migrateToLatest } = await import('./migrator.ts')
+  const texts = await Promise.all(
+    names.map(async (name) => [name, await readFile(new URL(`${name}.sql`, folder), 'utf8')] as const),
+  )
+  return migrateToLatest(pool, texts)
+}
+
+/** The migrations that the database has, oldest first. */
+async function doneIn(pool: Pool): Promise<readonly string[]> {
+  const { rows: found } = await pool.query<{ there: boolean }>(
+    `select to_regclass('kysely_migration') is not null there`,
+  )
+  if (found[0]?.there !== true) return []
+  const { rows } = await pool.query<{ name: string }>('select name from kysely_migration')
+  return rows.map(({ name }) => name).sort()
 }
 
 /** A lock was not to be had: the migrations are undone, and nobody waits behind them. */

@@ -1,7 +1,8 @@
 // Reading all events of a workspace in the order of their commits, page by page, for whoever was away (decisions G). The cursor is opaque to
 // callers; it names the last event that they have read.
 import { limits } from '../config.ts'
-import { webhookApiVersion, type WebhookEvent } from '../contract/webhook-event.ts'
+import type { WebhookEvent } from '../contract/webhook-event.ts'
+import { webhookApiVersion } from '../contract/words.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { refuse, type Refusal } from '../domain/refusal.ts'
 import type { Db } from '../store/database.ts'

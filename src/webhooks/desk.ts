@@ -2,7 +2,7 @@
 // refusal with its reason (decisions G). A change and its row in the audit log are one transaction; `actor` is who did it.
 import { limits } from '../config.ts'
 import { sealedAs, type Vault } from '../base/secret.ts'
-import { webhookApiVersion, webhookEventTypeNames } from '../contract/webhook-event.ts'
+import { webhookApiVersion, webhookEventTypeNames } from '../contract/words.ts'
 import { eventId, messagesOfEvent } from '../domain/event.ts'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import { isRefusal, refuse, type Refusal } from '../domain/refusal.ts'

@@ -1,6 +1,7 @@
 // The body of an event (specification 2.7, decisions G), made of rows that never change: the same bytes at every try and every sending again.
 // Members stand in one order, and new ones may only be added for a new `apiVersion`.
-import type { WebhookEvent, WebhookEventType } from '../contract/webhook-event.ts'
+import type { WebhookEvent } from '../contract/webhook-event.ts'
+import type { WebhookEventType } from '../contract/words.ts'
 import { deliveryStatusOf } from '../domain/delivery-status.ts'
 import { eventId } from '../domain/event.ts'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'

@@ -1,8 +1,9 @@
 // Messages as the dashboard shows them: pages, the whole story of one, and sending again what failed, or what nobody can know about.
 import { Type } from 'typebox'
 import { pairs } from '../pairs.ts'
-import { DeliveryEvent, Message, SendMessageResponse, deliveryStatuses, processingStatuses } from '../message.ts'
-import { TimelinePost, webhookStates } from './webhooks.ts'
+import { DeliveryEvent, Message, SendMessageResponse } from '../message.ts'
+import { deliveryStatuses, processingStatuses, webhookStates } from '../words.ts'
+import { TimelinePost } from './webhooks.ts'
 import { closed, email, managed, oneOf, page, paging, time, uuid } from './managed.ts'
 
 const status = oneOf(processingStatuses, "The service's queue state.")

@@ -1,7 +1,8 @@
 // The webhook endpoint of a workspace, its log, sending again, and reading events in the order in which they were committed: decisions G.
 import { Type } from 'typebox'
 import { anyway, no, type Answer, type Operation, type Parameter } from '../operation.ts'
-import { WebhookEvent, webhookEventTypeNames } from '../webhook-event.ts'
+import { WebhookEvent } from '../webhook-event.ts'
+import { webhookEventTypeNames, webhookStates } from '../words.ts'
 import { forbidden, notKnown } from './managed.ts'
 
 const time = (description: string) =>
@@ -45,7 +46,6 @@ export const WebhookEndpoint = Type.Object(
   { description: 'The webhook endpoint of the workspace.' },
 )
 
-export const webhookStates = ['waiting', 'sending', 'delivered', 'failed', 'not_sent'] as const
 const logEntry = {
   id: uuid('The event; equals `Webhook-Id`.'),
   type: Type.String({ description: 'Its type.' }),
