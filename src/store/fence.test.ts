@@ -16,6 +16,7 @@ import { isRefusal } from '../domain/refusal.ts'
 import { catchUp } from '../webhooks/webhooks.ts'
 import { claimDue, firstSpace } from './claim.ts'
 import { makeRecorder, reap, type Armable, type Ending, type Mark } from './outbound.ts'
+import { findRelayed } from './reports.ts'
 import { makeAdmitter } from './admit.ts'
 import type { Ask } from './database.ts'
 import { storeWorld, type Sender, type StoreWorld } from './store.test-kit.ts'
@@ -310,7 +311,33 @@ describe('replies out of a journal', () => {
 
   test('of a message that is not there are told as gone', async () => {
     const claim = { id: world.nextId(), epoch: 1, token: '1', recipientKey: 'ann@example.org' }
-    expect(await replayEndings(world.db.rows, [endingOf(claim)])).toEqual(['gone'])
+    const relayed = { relay: 'installation', providerMessageId: 'Q1' } as const
+    expect(await replayEndings(world.db.rows, [endingOf(claim, relayed)])).toEqual(['gone'])
+    expect(await world.value('select count(*)::integer from relayed')).toBe(0)
+  })
+
+  // A relay's feed often names a message by nothing but that id: without it, bounces and complaints were about nobody's mail.
+  test('tell what the relay calls the message, too, whatever the row says of it', async () => {
+    const [armed, reaped, forgotten] = (await world.claimed(sender, [
+      { armed: true },
+      { armed: true, leaseSeconds: -1 },
+      { armed: true },
+    ])) as [Armable, Armable, Armable]
+    await reap(world.db, 10)
+    await world.db.run('update outbound set armed_epoch = null where message_id = $1', [forgotten.id])
+    const endings = [
+      endingOf(armed, { relay: 'installation', providerMessageId: 'Q1' }),
+      endingOf(reaped, { relay: sender.workspaceId, providerMessageId: 'Q2' }),
+      endingOf(forgotten, { relay: 'installation', providerMessageId: 'Q3' }),
+    ]
+    expect(await replayEndings(world.db.rows, endings)).toEqual(['known', 'known', 'orphan'])
+    const found = [
+      await findRelayed(world.db, 'installation', 'Q1'),
+      await findRelayed(world.db, sender.workspaceId, 'Q2'),
+      await findRelayed(world.db, 'installation', 'Q3'),
+    ]
+    expect(found.map((message) => message?.id)).toEqual([armed.id, reaped.id, forgotten.id])
+    expect(await replayEndings(world.db.rows, endings.slice(0, 2))).toEqual(['known', 'known'])
   })
 
   /** What a backup brought back: accepted by the receiver, and unsent in the database. */

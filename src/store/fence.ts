@@ -2,7 +2,7 @@
 // functions of migration 0009, so that all nodes go by the same ones, whatever they know.
 import { limits } from '../config.ts'
 import { beginOrderAnew } from './commit-order.ts'
-import { claimName, type Ending, endingJson } from './outbound.ts'
+import { claimName, type Ending, endingJson, relayedOf } from './outbound.ts'
 import { databaseNow, repeating, sql, type Ask, type Db } from './database.ts'
 
 /** Why nobody delivers. `fence`: an operator decides; `pause`: other nodes must confirm; `drain`: an operator wished it. */
@@ -72,7 +72,19 @@ export async function knowsMark(
   return (await ask(knownMark, [node, counter, era])).length > 0
 }
 
-const replayed = sql('replay', 'select * from replay_1($1::text::json)')
+// What relays call those messages is kept as where an attempt ends (outbound.ts): a feed may know them by nothing else. Not of messages that are not
+// there: their workspace may be removed.
+const replayed = sql(
+  'replay',
+  `with kept as (
+     insert into relayed (route, provider_id, workspace_id, message_id, at)
+     select r.route, r.provider_id, r.w, r.id, app_now()
+       from json_to_recordset($2::text::json) as r (route uuid, provider_id text, w uuid, id uuid)
+       cross join lateral (select from messages m where m.workspace_id = r.w and m.id = r.id limit 1) is_there
+      order by r.route, r.provider_id, r.w, r.id
+     on conflict do nothing)
+   select * from replay_1($1::text::json)`,
+)
 
 /**
  * `known`: written down, or decided long ago; `gone`: the database has no such message; `orphan`: the database must have been restored. It keeps
@@ -82,7 +94,8 @@ export type ReplayAnswer = 'known' | 'gone' | 'orphan'
 
 export async function replayEndings(ask: Ask, endings: readonly Ending[]): Promise<ReplayAnswer[]> {
   const batch = `[${endings.map(endingJson).join(',')}]`
-  const rows = await repeating(() => ask<{ id: string; epoch: number; answer: ReplayAnswer }>(replayed, [batch]))
+  const values = [batch, JSON.stringify(endings.flatMap((ending) => relayedOf(ending) ?? []))]
+  const rows = await repeating(() => ask<{ id: string; epoch: number; answer: ReplayAnswer }>(replayed, values))
   const answers = new Map(rows.map((row) => [claimName(row), row.answer]))
   return endings.map((ending) => answers.get(claimName(ending)) ?? 'gone')
 }

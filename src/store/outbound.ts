@@ -197,7 +197,7 @@ async function finishBatch(db: Db, endings: readonly QueuedEnding[]): Promise<bo
   return endings.map(({ claim }) => done.has(claimName(claim)))
 }
 
-function relayedOf({ relay, providerMessageId, workspaceId, id }: Ending): Relayed | undefined {
+export function relayedOf({ relay, providerMessageId, workspaceId, id }: Ending): Relayed | undefined {
   if (relay === undefined || providerMessageId === undefined) return undefined
   return { route: routeColumn(relay), provider_id: providerMessageId, w: workspaceId, id }
 }
