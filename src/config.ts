@@ -823,6 +823,8 @@ export const limits = {
   armSpacingMostMs: 30,
   endingSpacingMs: 25,
   preparingAtOnceMax: 128,
+  /** Messages whose content is read from the database at once: fewer than the lines that deliverers have there beside arms and endings (role-deliver.ts). */
+  contentReadsMax: 3,
   // Threads that sign (deliver/signers.ts): how many, and what one order may take.
   signingThreadsMax: 4,
   signingThreadHeapMegabytesMax: 64,

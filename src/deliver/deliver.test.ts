@@ -767,6 +767,43 @@ describe('the lease', () => {
     expect(peer.dots).toBe(1)
   })
 
+  test('is kept while the content of others is read, however many they are and however slow its disk; and nobody of them loses a try', async () => {
+    const held: Socket[] = []
+    let answers = true
+    const dot = (socket: Socket) => void (answers ? socket.write('250 2.0.0 ok\r\n') : held.push(socket))
+    const route = relay(await peerOf({ dot }))
+    const sender = await senderOf()
+    const gate = openGate()
+    await started({ db: pool(4), gate, route, leaseMs })
+    await becomes(await one(sender, 'ok'), 'sent') // from now on the keys are known
+    const beside = openGate()
+    beside.open(false)
+    await started({ gate: beside, leaseMs }) // a node that claims nothing, and reaps
+    const [early] = await world.claimed(sender, [{ armed: true, leaseSeconds: -1 }])
+    await becomes(early?.id as MessageId, 'delivery_unknown', patienceMs) // its first lease is over
+    gate.open(false)
+    answers = false
+    const large = await Promise.all(Array.from({ length: 8 }, () => withFile(sender, 100_000)))
+    const id = await one(sender, 'ok')
+    const holder = await holderOf()
+    await holder.query('begin')
+    await holder.query('lock table blobs in access exclusive mode')
+    gate.open(true)
+    await eventually(
+      () => held.length,
+      (n) => n === 1,
+    )
+    await setTimeout(2 * leaseMs) // how long the disk hangs
+    expect(await statusOf(id)).toBe('sending')
+    answers = true
+    await holder.query('rollback')
+    held[0]?.write('250 2.0.0 ok\r\n')
+    for (const each of [id, ...large]) {
+      await becomes(each, 'sent')
+      expect(await types(each)).toEqual(['queued', 'sending', 'sent'])
+    }
+  })
+
   test('ends for the dot a tenth before it ends for others, counted from the claim', async () => {
     const real = makeTransmitter({
       hostname: 'out.test',

@@ -10,6 +10,7 @@ import { makeToken } from '../mail/return-path.ts'
 import { inSevenBit } from '../mail/seven-bit-rfc6152.ts'
 import { remembered } from '../base/remembered.ts'
 import { sealedAs, type Vault } from '../base/secret.ts'
+import { doneFor, turns } from '../base/turns.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { readBlob } from '../store/blobs.ts'
 import type { Db } from '../store/database.ts'
@@ -61,13 +62,20 @@ export function makePreparer(db: Db, vault: Vault, sign?: Sign): Preparer {
   })
   const returnPathKeys = makeReturnPathKeys(db, vault)
   const turn = semaphore(limits.preparingAtOnceMax)
+  // Content takes its time where it is large, or its disk is slow: claims, heartbeats and reapers are to find a line to the database all the same, and
+  // whoever waits for content waits here, where nobody is told that the database was too slow.
+  const mayRead = turns({ most: limits.contentReadsMax, share: limits.contentReadsMax })
 
   const prepare = async (claimed: Claimed): Promise<Prepared | undefined> => {
     const recipient = parseAddress(claimed.recipient)
     if (recipient === undefined) throw new NotComposable(`message ${claimed.id} has a recipient that is no address`)
     const make = () => (claimed.source === 'smtp' ? kept(db, claimed) : composed(db, claimed))
+    const fetch = async () => {
+      const leave = await doneFor(claimed.workspaceId, mayRead)
+      return make().finally(leave)
+    }
     // What has to be fetched is fetched before its turn, which no waiting for the database may hold up.
-    const fetched = cameWhole(claimed) ? undefined : await make()
+    const fetched = cameWhole(claimed) ? undefined : await fetch()
     if (fetched === undefined && !cameWhole(claimed)) return undefined
     // Nearly always both are known already.
     const { keyAt, returnPathHost } = await domains(`${claimed.workspaceId} ${claimed.domainId}`)
