@@ -43,12 +43,12 @@ async function messages(as: ClaimedAs = {}): Promise<Armable[]> {
 }
 
 /** `work` begins while a report about each of these messages is not committed, and waits for it. */
-async function besideReports<T>(claims: readonly Armable[], work: () => Promise<T>): Promise<T> {
+async function besideReports<T>(claims: readonly Armable[], work: () => Promise<T>, rank = 1): Promise<T> {
   const other = await world.session()
   await other.query('begin')
   await other.query(
-    'update messages set sequence = sequence + 1, delivery_rank = greatest(delivery_rank, 1) where id = any ($1)',
-    [claims.map(({ id }) => id)],
+    'update messages set sequence = sequence + 1, delivery_rank = greatest(delivery_rank, $2) where id = any ($1)',
+    [claims.map(({ id }) => id), rank],
   )
   const working = work()
   await world.untilSomebodyWaits()
@@ -73,7 +73,8 @@ const sent = (claim: Armable): Ending => ({
   event: { attempt: 1 },
 })
 /** All in one statement: they come in one turn of the event loop. */
-const finishAll = (claims: readonly Armable[]) => Promise.all(claims.map((claim) => recorder.finish(sent(claim))))
+const finishAll = (claims: readonly Armable[], more: Partial<Ending> = {}) =>
+  Promise.all(claims.map((claim) => recorder.finish({ ...sent(claim), ...more })))
 
 test('a claim takes all of them', async () => {
   const claims = await messages()
@@ -101,6 +102,27 @@ test('their ends are recorded', async () => {
   const claims = await messages({ armed: true })
   expect(await besideReports(claims, () => finishAll(claims))).toEqual(all(true))
   expect(await statuses()).toEqual(all('sent'))
+})
+
+// Over a relay the state's event is the last: whoever goes by the latest one would have been back at `pending`.
+test('and say what the report has said, whose event has the number before theirs', async () => {
+  const claims = await messages({ armed: true })
+  await besideReports(claims, () => finishAll(claims), 4)
+  for (const { id } of claims) expect((await world.history(id)).at(-1)).toBe('4 message.sent sent 4')
+})
+
+test('also where they bring words of their own', async () => {
+  const claims = await messages({ armed: true })
+  const report = { type: 'delivered', rank: 2, detail: '250 ok', suppress: false, facts: {} } as const
+  const bounce = { class: 'temporary', permanent: false, final: false, rule: 'r', source: 'smtp' }
+  const deferredBy = [{ detail: '451 not now', bounce, report: {} }]
+  await besideReports(claims, () => finishAll(claims, { report, deferredBy }), 5)
+  for (const { id } of claims)
+    expect((await world.history(id)).slice(-3)).toEqual([
+      '4 message.sent sent 5',
+      '5 message.soft_bounced sent 5',
+      '6 message.delivered sent 5',
+    ])
 })
 
 test('a reaper ends the leases of all', async () => {

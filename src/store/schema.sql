@@ -1750,15 +1750,17 @@ begin
            armed_token = case when t.status = 'delivery_unknown' then t.token end,
            finished_at = case when t.status = 'retrying' then null else now_at end
       from told t where m.workspace_id = t.w and m.id = t.id
-    returning t.*, m.sequence, m.delivery_rank, m.recipient, m.recipient_key
+    returning t.*, m.sequence, m.delivery_rank, m.recipient, m.recipient_key,
+              case when m.delivery_rank > greatest(t.rank, case when t.deferred_by is not null then 1::smallint end, 0::smallint) then m.delivery_rank
+                   else t.was end known
   ),
   event as (
     -- the state's event comes before the reports', and says what was known before them; the report of the host that counts is the last
     insert into events (workspace_id, message_id, sequence, type, status, delivery_rank, occurred_at, facts)
-    select r.w, r.id, r.sequence - r.reports, 'message.' || r.status, r.status, r.was, now_at, r.event
+    select r.w, r.id, r.sequence - r.reports, 'message.' || r.status, r.status, r.known, now_at, r.event
       from record r
     union all
-    select r.w, r.id, r.sequence - r.reports + d.at, 'message.soft_bounced', r.status, greatest(r.was, 1::smallint), now_at, d.said -> 'report'
+    select r.w, r.id, r.sequence - r.reports + d.at, 'message.soft_bounced', r.status, greatest(r.known, 1::smallint), now_at, d.said -> 'report'
       from record r cross join lateral json_array_elements(r.deferred_by) with ordinality d(said, at) where r.deferred_by is not null
     union all
     select r.w, r.id, r.sequence, r.report_event, r.status, r.delivery_rank, now_at, r.report from record r where r.report is not null
