@@ -146,6 +146,66 @@ test('a line that a full disk cut in the middle does not take the next one with 
   expect(faults).toEqual([])
 })
 
+// What an emptying that failed behind its truncation had left in the books was made up for with zeros, and the next line stood behind those.
+test('nor does one behind an emptying that the disk did not confirm', async () => {
+  const handle = await open(file(), 'a', 0o600)
+  const trouble = { left: Infinity, sync: false, failed: 0 }
+  const disk: JournalFile = {
+    appendFile: async (text) => {
+      const bytes = Buffer.from(text as string)
+      await handle.appendFile(bytes.subarray(0, trouble.left))
+      if (bytes.length > trouble.left) throw new Error('no space left on device')
+    },
+    truncate: (length) => handle.truncate(length),
+    datasync: async () => {
+      if (!trouble.sync) return handle.datasync()
+      trouble.failed++
+      throw new Error('the disk is broken')
+    },
+    close: () => handle.close(),
+  }
+  const journal = makeJournal(disk, [], 0)
+  await journal.keep(endingOf(1, 'of many words'.repeat(20)))
+  trouble.sync = true
+  journal.settle(endingOf(1))
+  await expect.poll(() => trouble.failed).toBe(1)
+  trouble.sync = false
+  await journal.keep(endingOf(2))
+  trouble.left = 40
+  await expect(journal.keep(endingOf(3))).rejects.toThrow('no space left')
+  trouble.left = Infinity
+  await journal.keep(endingOf(4))
+  await journal.close()
+  expect(await inheritedIds()).toEqual([2, 4])
+  expect(faults).toEqual([])
+})
+
+test('what is kept while the file is emptied counts, and is emptied in its turn', async () => {
+  const handle = await open(file(), 'a', 0o600)
+  let emptied = Promise.resolve()
+  const disk: JournalFile = {
+    appendFile: (text) => handle.appendFile(text),
+    truncate: async (length) => {
+      await emptied
+      await handle.truncate(length)
+    },
+    datasync: () => handle.datasync(),
+    close: () => handle.close(),
+  }
+  const journal = makeJournal(disk, [], 0)
+  await journal.keep(endingOf(1))
+  let go = () => undefined as void
+  emptied = new Promise((resolve) => (go = resolve))
+  journal.settle(endingOf(1))
+  const kept = journal.keep(endingOf(2))
+  go()
+  await kept
+  expect(statSync(file()).size).toBeGreaterThan(0)
+  journal.settle(endingOf(2))
+  await expect.poll(() => statSync(file()).size).toBe(0)
+  await journal.close()
+})
+
 test('nothing is told to be kept before the disk has it, or where the disk could not', async () => {
   const syncs: { resolve(): void; reject(error: Error): void }[] = []
   const disk: JournalFile = {

@@ -56,6 +56,7 @@ export type JournalFile = Pick<FileHandle, 'appendFile' | 'truncate' | 'datasync
 export function makeJournal(handle: JournalFile, found: readonly Ending[], foundBytes: number): Journal {
   const live = new Map(found.map((ending) => [keyOf(ending), ending]))
   const inherited = new Set(live.keys())
+  /** What is on the disk and whole, and what is to come there. */
   let bytes = foundBytes
   /** What is on the disk and whole. Behind it may stand a part of what the disk refused: it goes before the next line is written. */
   let wholeBytes = foundBytes
@@ -65,9 +66,12 @@ export function makeJournal(handle: JournalFile, found: readonly Ending[], found
 
   const empty = async () => {
     await handle.truncate(0)
-    await handle.datasync()
-    bytes = wholeBytes = 0
+    // Empty it is from here on, also where the sync fails: lines that a power cut brings back were answered, and are told again without harm. What
+    // was asked for meanwhile counts on.
+    bytes -= wholeBytes
+    wholeBytes = 0
     torn = false
+    await handle.datasync()
   }
   const append = async (together: readonly Line[], size: number) => {
     if (torn) await handle.truncate(wholeBytes)
