@@ -1206,6 +1206,28 @@ describe('trouble with the database', () => {
 })
 
 describe('a stop of delivery everywhere', () => {
+  test('hands back at once also what waits for others to have read their content', async () => {
+    const gate = openGate()
+    gate.open(false)
+    const sender = await senderOf()
+    const ids = await Promise.all(Array.from({ length: 8 }, () => withFile(sender, 100_000)))
+    const holder = await holderOf()
+    await holder.query('begin')
+    await holder.query('lock table blobs in access exclusive mode')
+    await started({ db: pool(4), gate })
+    gate.open(true)
+    await waitsFor(holder)
+    gate.open(false)
+    const untried = () =>
+      world.db.run(`select from outbound where message_id = any ($1) and status = 'retrying' and attempts = 0`, [ids])
+    await eventually(untried, ({ length }) => length === ids.length - limits.contentReadsMax)
+    await holder.query('rollback')
+    await eventually(untried, ({ length }) => length === ids.length)
+    expect(faults()).toEqual([])
+    gate.open(true)
+    for (const id of ids) await becomes(id, 'sent')
+  })
+
   test('hands back what is not armed, claims nothing, and goes on when it is over', async () => {
     const held: Socket[] = []
     const peer = await peerOf({ EHLO: withoutPipelining, RCPT: (socket) => void held.push(socket) })

@@ -34,7 +34,7 @@ import type { Journal } from './journal.ts'
 import { makeDeferrals } from './deferrals.ts'
 import { makeLogins } from './logins.ts'
 import { makeOutages } from './outages.ts'
-import { makePreparer, NotComposable, type Prepared } from './prepare.ts'
+import { GivenUp, makePreparer, NotComposable, type Prepared } from './prepare.ts'
 import { endingOf, gaveWay, gaveWayMs, isReplyToDot, putOff, unattempted } from './record.ts'
 import { makeRoom, type Guest } from './room.ts'
 import { makeSlots, untilClaim, type Landing } from './slots.ts'
@@ -247,7 +247,7 @@ export function deliverer(
    */
   const jobOf = async (flight: InFlight, leave: () => void): Promise<TransmitJob | undefined> => {
     const { claimed, giveUp } = flight
-    const prepared = await preparer.prepare(claimed)
+    const prepared = await preparer.prepare(claimed, giveUp.signal)
     if (prepared === undefined) return undefined
     const { recipient, envelopeFrom, token, size, needs8bit, needsSmtputf8 } = prepared
     const route = claimed.routeSealed === null ? tools.route : tools.openRoute(claimed.workspaceId, claimed.routeSealed)
@@ -310,9 +310,11 @@ export function deliverer(
     const startedAt = now()
     const { timeScale, retrySchedule } = tools
     const schedule = () => ({ timeScale, retrySchedule, now: now(), startedAt })
-    if (giveUp.signal.aborted && flight.gaveWay)
-      return putOff(claimed, gaveWayMs(claimed, now()), gaveWay(), schedule())
-    if (giveUp.signal.aborted) return unattempted(claimed, { kind: 'retry', reason: 'shutdown' }, schedule())
+    const handedBack = () =>
+      flight.gaveWay
+        ? putOff(claimed, gaveWayMs(claimed, now()), gaveWay(), schedule())
+        : unattempted(claimed, { kind: 'retry', reason: 'shutdown' }, schedule())
+    if (giveUp.signal.aborted) return handedBack()
     try {
       const job = await jobOf(flight, leave)
       if (job === undefined) return unattempted(claimed, { kind: 'failed', reason: 'content_lost' }, schedule())
@@ -346,6 +348,7 @@ export function deliverer(
       deferrals.note(claimed, result)
       return ending
     } catch (error) {
+      if (error instanceof GivenUp) return handedBack()
       tools.log.fault('attempt', error, { messageId: claimed.id })
       // Perhaps armed, perhaps past the dot: without the heartbeat the lease runs out, and the reaper goes by the row.
       if (flight.armAsked) return undefined

@@ -16,6 +16,7 @@ import { readBlob } from '../store/blobs.ts'
 import type { Db } from '../store/database.ts'
 import { readAttachments, readSigningKeys, type Claimed, type SigningRow } from '../store/outbound.ts'
 import { makeReturnPathKeys } from '../store/return-path-keys.ts'
+import { whenAborted } from './connect.ts'
 import type { Content } from './content.ts'
 
 export interface Prepared extends Content {
@@ -32,13 +33,21 @@ export interface Prepared extends Content {
 }
 
 export interface Preparer {
-  /** Undefined when the content is gone. Throws for a fault of ours; `NotComposable` where no later try could end otherwise. */
-  prepare(claimed: Claimed): Promise<Prepared | undefined>
+  /**
+   * Undefined when the content is gone. Throws for a fault of ours; `NotComposable` where no later try could end otherwise, `GivenUp` where the
+   * signal is aborted before its content is read.
+   */
+  prepare(claimed: Claimed, signal?: AbortSignal): Promise<Prepared | undefined>
 }
 
 /** A record that nothing can be made of, whoever tries. */
 export class NotComposable extends Error {
   override readonly name = 'NotComposable'
+}
+
+/** Nobody waits for it any more. */
+export class GivenUp extends Error {
+  override readonly name = 'GivenUp'
 }
 
 /** What a sending domain adds to its mail. */
@@ -66,12 +75,12 @@ export function makePreparer(db: Db, vault: Vault, sign?: Sign): Preparer {
   // whoever waits for content waits here, where nobody is told that the database was too slow.
   const mayRead = turns({ most: limits.contentReadsMax, share: limits.contentReadsMax })
 
-  const prepare = async (claimed: Claimed): Promise<Prepared | undefined> => {
+  const prepare = async (claimed: Claimed, signal?: AbortSignal): Promise<Prepared | undefined> => {
     const recipient = parseAddress(claimed.recipient)
     if (recipient === undefined) throw new NotComposable(`message ${claimed.id} has a recipient that is no address`)
     const make = () => (claimed.source === 'smtp' ? kept(db, claimed) : composed(db, claimed))
     const fetch = async () => {
-      const leave = await doneFor(claimed.workspaceId, mayRead)
+      const leave = await unlessGivenUp(doneFor(claimed.workspaceId, mayRead), signal)
       return make().finally(leave)
     }
     // What has to be fetched is fetched before its turn, which no waiting for the database may hold up.
@@ -111,6 +120,20 @@ export function makePreparer(db: Db, vault: Vault, sign?: Sign): Preparer {
     })
   }
   return { prepare }
+}
+
+/** A turn that comes when nobody waits for it any more is passed on. */
+function unlessGivenUp(turn: Promise<() => void>, signal?: AbortSignal): Promise<() => void> {
+  return new Promise((resolve, reject) => {
+    const giveUp = () => reject(new GivenUp('it was given up before its content was read'))
+    if (signal?.aborted === true) giveUp()
+    const undo = whenAborted(signal, giveUp)
+    void turn.then((leave) => {
+      undo()
+      if (signal?.aborted === true) leave()
+      else resolve(leave)
+    })
+  })
 }
 
 /** All of its content came with the claim. */
