@@ -509,6 +509,16 @@ describe('an attempt that is put off', () => {
     })
   })
 
+  test('behind hosts that were asked says what the last of them did, and not that nobody was', () => {
+    const refused = { phase: 'connect', trouble: 'connect_failed', cause: 'ECONNREFUSED', peer } as const
+    const late = { ...paced, late: true, attemptsOnHosts: [refused] } as const
+    expect(putOff(claimed(), limits.gaveWayMs, late, schedule)).toMatchObject({
+      usesTry: false,
+      error:
+        'The destination wants fewer messages for now; nobody else was asked. No connection could be made: it was refused. (mx.example.org, connect)',
+    })
+  })
+
   test('beyond its end keeps to the schedule, and says why like any other', () => {
     const putOffUntil = (endMs: number, delayMs: number) =>
       putOff(claimed({ expiresAt: new Date(now.getTime() + endMs) }), delayMs, paced, schedule)

@@ -311,20 +311,22 @@ const whereWords = {
   eod: 'to the final dot',
 } as const satisfies Record<Facts['phase'], string>
 
-function errorWords(
-  outcome: Exclude<Settled, { kind: 'accepted' | 'decided' }>,
-  { reply, trouble, cause, peer, phase }: Facts,
-): string {
+/** Of `paced`, where other hosts were asked before the one that was left for later: what the last of them did follows. */
+const othersAskedWords = 'The destination wants fewer messages for now; nobody else was asked.'
+
+function seenWords({ reply, trouble, cause, peer, phase }: Facts): string {
   const host = peer?.host ?? 'The other side'
   const said = reply === undefined ? '' : `${host} said ${whereWords[phase]}: ${reply.code} ${reply.text}`
-  const seen =
-    trouble === undefined
-      ? said
-      : trouble === 'tls_failed' && phase === 'route'
-        ? policyWords
-        : trouble === 'tls_failed' && reply !== undefined
-          ? `${troubleWords[trouble]} ${said}`
-          : `${wordsOf(trouble, cause)}${peer === undefined ? '' : ` (${peer.host}, ${phase})`}`
+  if (trouble === undefined) return said
+  if (trouble === 'tls_failed' && phase === 'route') return policyWords
+  if (trouble === 'tls_failed' && reply !== undefined) return `${troubleWords[trouble]} ${said}`
+  return `${wordsOf(trouble, cause)}${peer === undefined ? '' : ` (${peer.host}, ${phase})`}`
+}
+
+function errorWords(outcome: Exclude<Settled, { kind: 'accepted' | 'decided' }>, result: TransmitResult): string {
+  const { trouble, attemptsOnHosts } = result
+  const asked = trouble === 'paced' ? attemptsOnHosts.at(-1) : undefined
+  const seen = asked === undefined ? seenWords(result) : `${othersAskedWords} ${seenWords(asked)}`
   if (outcome.kind === 'unknown')
     return `Remote acceptance cannot be proven; the message is not sent again. ${seen}`.trim()
   const before = {
