@@ -279,6 +279,31 @@ describe('feedback without effect', () => {
       .map(({ facts }) => (facts as { name?: string }).name ?? '')
       .toSorted()
 
+  // One event of a relay's feed, with such a character in its words, kept every workspace from being removed for a month.
+  test.each([
+    ['U+0000', 'a\0b', 'a\ufffdb'],
+    ['half a surrogate pair', 'cut in two: \ud83d', 'cut in two: \ufffd'],
+  ])('is kept so that it can be read, and goes, also with %s in its words', async (_, text, readable) => {
+    const shop = await wholeWorkspace(world, 'shop')
+    await keep({ workspaceId: shop.workspaceId, name: 'of the shop', reply: { text } })
+    // As an older release has kept it.
+    const older = JSON.stringify({ workspaceId: shop.workspaceId, name: 'older', reply: { text } })
+    await world.db.run(
+      `insert into unmatched_feedback (id, reason, source, sender, addressee, facts, size_bytes, content) values ($1, 'not_armed', 'x', '', '', $2, 0, '')`,
+      [world.nextId(), older],
+    )
+    const words = JSON.stringify({ text: `{"workspaceId":"${shop.workspaceId}"}`, nul: '\0' })
+    await keep({ messageId: world.nextId(), name: 'of nobody', words })
+    expect(
+      await world.value(
+        `select facts #>> '{reply,text}' from unmatched_feedback where facts::text like '%of the shop%'`,
+      ),
+    ).toBe(readable)
+    await begin(shop)
+    expect(await carryOn(shop)).toBe(true)
+    expect(await left()).toEqual(['of nobody'])
+  })
+
   test('about a message that is not there any more goes with its own workspace, and with no other', async () => {
     const [shop, other] = [await wholeWorkspace(world, 'shop'), await world.sender()]
     const ofShop = { workspaceId: shop.workspaceId, name: 'of the shop' }

@@ -99,11 +99,14 @@ const eraseRelayed = sql(
   'erase-relayed',
   'delete from relayed r where r.ctid >= $2::tid and r.ctid < $3::tid and r.workspace_id = $1 returning 1',
 )
-// Before each row said whose it is, only its message did; whose message is gone is nobody's then, and goes by its age.
+// Before each row said whose it is, only its message did; whose message is gone is nobody's then, and goes by its age. The facts are looked at as they are
+// written: there a quotation mark of somebody's words stands behind a backslash. PostgreSQL reads no member of JSON that has U+0000, or half a
+// surrogate pair, anywhere in it, and an older release keeps what feeds say with either.
 const unmatchedPage = sql(
   'unmatched-of-workspace',
   `with page as materialized (
-     select u.id, u.facts ->> 'workspaceId' workspace, case when u.facts ->> 'messageId' ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then (u.facts ->> 'messageId')::uuid end message
+     select u.id, substring(u.facts::text from '"workspaceId"\\s*:\\s*"([^"]*)"') workspace,
+            substring(u.facts::text from '"messageId"\\s*:\\s*"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})"')::uuid message
        from unmatched_feedback u where u.id > $2 order by u.id limit $3)
    select (select p.id from page p order by p.id desc limit 1) last,
           array(select p.id from page p left join lateral (

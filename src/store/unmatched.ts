@@ -58,6 +58,10 @@ const pruneMany = sql(
      select u.id from unmatched_feedback u order by u.received_at desc offset $1 limit $2)) returning 1`,
 )
 
+/** As text that PostgreSQL can take members out of: what strangers say may have U+0000 in it, or half a surrogate pair. */
+const readable = (_: string, value: unknown): unknown =>
+  typeof value === 'string' ? value.toWellFormed().replaceAll('\0', '\ufffd') : value
+
 export async function keepUnmatched(db: Db, row: NewUnmatched): Promise<void> {
   await db.rows(insert, [
     randomUUIDv7(),
@@ -65,7 +69,7 @@ export async function keepUnmatched(db: Db, row: NewUnmatched): Promise<void> {
     row.source,
     row.sender,
     row.addressee,
-    JSON.stringify(row.facts),
+    JSON.stringify(row.facts, readable),
     row.content.length,
     row.content.subarray(0, limits.unmatchedContentBytesMax),
   ])
