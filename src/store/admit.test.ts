@@ -560,6 +560,29 @@ describe('attachments', () => {
     expect(await world.value('select count(*)::integer from staged_blobs')).toBe(0)
   })
 
+  test('an admission that finds swept what it had staged is undone, and those beside it are not', async () => {
+    const sender = await world.sender()
+    const rowWith = async (form: 'files' | 'text') => {
+      const blob = world.nextId()
+      await stageBlob(world.db, blob, Buffer.from('here'))
+      return world.submission(
+        sender,
+        form === 'files' ? { files: [file(blob, 4)] } : { body: undefined, body_blob: blob },
+      )
+    }
+    const late = [await rowWith('files'), await rowWith('text')]
+    await forgetStagedFor(3600 + 1)
+    expect(await sweepStagedBlobs(world.db)).toBe(2)
+    const inTime = [await rowWith('files'), await rowWith('text'), world.submission(sender)]
+    const answers = await Promise.allSettled([...late, ...inTime].map((row) => here.admit(row)))
+    const undone = { status: 'rejected', reason: { name: 'AdmissionTooLate' } }
+    const kept = { status: 'fulfilled', value: { admitted: true } }
+    expect(answers).toMatchObject([undone, undone, kept, kept, kept])
+    expect(await recordsOf(sender)).toBe(3)
+    expect(await world.value('select day_count from usage where workspace_id = $1', [sender.workspaceId])).toBe(3)
+    expect(await world.value('select count(*)::integer from staged_blobs')).toBe(0)
+  })
+
   /** As if everything staged had been staged that much earlier. */
   const forgetStagedFor = (seconds: number) =>
     world.db.run(`update staged_blobs set staged_at = staged_at - $1 * interval '1 second'`, [seconds])

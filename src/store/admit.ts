@@ -94,7 +94,11 @@ const forgetKey = sql(
   'forget-key',
   `delete from idempotency_keys where workspace_id = $1 and endpoint = $2 and key = $3 and message_id = $4 returning message_id`,
 )
-const isTooLate = (error: unknown): boolean => error instanceof Error && (error as { code?: unknown }).code === 'PH002'
+const hasCode = (error: unknown, code: string): boolean =>
+  error instanceof Error && (error as { code?: unknown }).code === code
+const isTooLate = (error: unknown): boolean => hasCode(error, 'PH002')
+/** Its content was staged so long ago that it is gone (migration 0066). */
+const isSwept = (error: unknown): boolean => hasCode(error, 'PH003')
 
 /** What a caller hears whose workspace was removed since its key was looked at: it has no row of quota, so nothing is answered for it. */
 const ofNoWorkspace: Admission = {
@@ -158,6 +162,7 @@ async function admitBatch(
       ? db.rows<Told>(statement, [...values, leftMs])
       : db.rows<Told>(withScans, [...values, JSON.stringify(verdicts), leftMs]),
   ).catch((error: unknown) => {
+    if (isSwept(error)) throw new AdmissionTooLate('the content of an admission was swept before it came')
     if (!isTooLate(error)) throw error
     pace.needMs = Math.min(limits.admissionNeedMsMax, Math.max(limits.admissionNeedMsMax / 4, 2 * pace.needMs))
     throw new AdmissionTooLate('the admission came too late')

@@ -675,6 +675,7 @@ CREATE OR REPLACE FUNCTION public.admit_2(batch json, charged uuid[], commit_the
 AS $function$
 #variable_conflict use_column
 declare
+  missing bigint;
   now_at timestamptz := app_now();
   now_minute bigint := minute_of(app_now());
   today date := (app_now() at time zone 'UTC')::date;
@@ -808,9 +809,19 @@ begin
       insert into blobs (id, part, bytes)
       select c.blob, 0, decode(c.bytes, 'base64') from admitted a cross join lateral json_to_recordset(a.chunks) as c (blob uuid, bytes text)
        where a.chunks is not null
+    ),
+    needed as (
+      select f.blob from files f join admitted a on a.w = f.w and a.id = f.id where a.chunks is null
+      union
+      select a.body_blob from admitted a where a.body_blob is not null
+    ),
+    adopted as (
+      delete from staged_blobs b using needed n where b.id = n.blob returning b.id
     )
-    delete from staged_blobs b using (
-      select f.blob from files f union select a.body_blob from admitted a where a.body_blob is not null) used where b.id = used.blob;
+    select (select count(*) from needed) - (select count(*) from adopted) into missing;
+    if missing > 0 then
+      raise exception 'content that was staged is not there any more' using errcode = 'PH003';
+    end if;
   end if;
   if commit_them then
     perform tell_1('posthorn_due'); -- heard after the commit, once for the batch
