@@ -120,6 +120,58 @@ describe('a session', () => {
   })
 })
 
+/** Checks a password for as long as `meanwhile` takes, as a machine with many sign-ins before this one does. */
+const slowly = (meanwhile: () => Promise<unknown>) =>
+  makePeople({
+    ...office.office,
+    log: silentLog,
+    passwords: {
+      fits: async (...asked) => {
+        const fits = await office.office.people.passwords.fits(...asked)
+        await meanwhile()
+        return fits
+      },
+      hash: (...asked) => office.office.people.passwords.hash(...asked),
+    },
+  })
+
+describe('whoever knows the password, and begins before it is changed', () => {
+  const sessionsOf = (id: string) =>
+    office.world.value<number>('select count(*)::integer from sessions where user_id = $1', [id])
+  const newPassword = 'seven quiet herons'
+
+  test('has no session behind the change: it would be one that the change has not ended', async () => {
+    const person = await office.login()
+    const home = office.browser()
+    await home.ask('POST', '/session', signIn(person.email, person.password))
+    const change = () => home.ask('POST', '/account/password', { body: { password: person.password, newPassword } })
+    const stranger = slowly(change).signIn(person, { address: '192.0.2.66', agent: 'x' })
+    await expect(stranger).rejects.toMatchObject({ code: 'wrong_credentials' })
+    expect(await sessionsOf(person.id)).toBe(1)
+    expect((await home.ask('GET', '/session')).statusCode).toBe(200)
+  })
+
+  test('sets none of their own over the one that was chosen by mail', async () => {
+    const person = await office.login()
+    const there = office.browser()
+    await there.ask('POST', '/session', signIn(person.email, person.password))
+    const { items } = (await there.ask('GET', '/account/sessions')).json<{ items: { id: string }[] }>()
+    const reset = async () => {
+      const many = office.sent.length
+      const asked = office.browser()
+      await asked.ask('POST', '/password-resets', { body: { email: person.email } })
+      const token = tokenOf(await office.mail(many + 1))
+      const chosen = await asked.ask('POST', '/password-resets/confirm', { body: { token, password: newPassword } })
+      expect(chosen.statusCode).toBe(204)
+    }
+    const holder = { sessionId: items[0]?.id as string, userId: person.id, email: person.email, operator: false }
+    const taking = slowly(reset).changePassword(holder, person.password, 'five loud magpies')
+    await expect(taking).rejects.toMatchObject({ code: 'wrong_credentials' })
+    expect(await sessionsOf(person.id)).toBe(0)
+    expect((await office.browser().ask('POST', '/session', signIn(person.email, newPassword))).statusCode).toBe(200)
+  })
+})
+
 describe('a request that another site makes a browser send', () => {
   const foreign: [string, Record<string, string>][] = [
     ['without the header that only the dashboard sends', { 'x-posthorn-csrf': '' }],

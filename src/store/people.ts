@@ -38,6 +38,10 @@ const byId = sql('user-by-id', `select ${userColumns} from users where id = $1`)
 const anyone = sql('any-user', 'select id from users limit 1')
 const rename = sql('rename-user', `update users set name = $2 where id = $1 returning ${userColumns}`)
 const password = sql('set-password', 'update users set password_hash = $2 where id = $1')
+const replace = sql(
+  'replace-password',
+  'update users set password_hash = $3 where id = $1 and password_hash is not distinct from $2 returning id',
+)
 const operatorFlag = sql('set-operator', 'update users set operator = $2 where id = $1')
 const removal = sql('delete-user', 'delete from users where id = $1')
 const listed = sql(
@@ -48,7 +52,10 @@ const listed = sql(
                       from members m join workspaces w on w.id = m.workspace_id where m.user_id = u.id), '[]') workspaces
      from users u where u.id = coalesce($2::uuid, u.id) order by u.email_key limit $1`,
 )
-const signedIn = sql('note-sign-in', 'update users set last_sign_in_at = app_now() where id = $1')
+const signedIn = sql(
+  'note-sign-in',
+  'update users set last_sign_in_at = app_now() where id = $1 and password_hash is not distinct from $2 returning id',
+)
 
 export interface NewUser {
   readonly id: string
@@ -79,6 +86,10 @@ export async function renameUser(db: Db, id: string, name: string): Promise<User
 export async function setPasswordHash(db: Db, id: string, hash: string): Promise<void> {
   await db.rows(password, [id, hash])
 }
+/** False where it is not `before` any more: whoever knows only that one has not proved anything. Locks the person. */
+export async function replacePasswordHash(db: Db, id: string, before: string | null, hash: string): Promise<boolean> {
+  return (await db.rows(replace, [id, before, hash])).length === 1
+}
 export async function setOperator(db: Db, id: string, operator: boolean): Promise<void> {
   await db.rows(operatorFlag, [id, operator])
 }
@@ -89,8 +100,9 @@ export async function deleteUser(db: Db, id: string): Promise<void> {
 /** All of them, or one. */
 export const listUserRows = (db: Db, most: number, id?: string): Promise<ListedUserRow[]> =>
   db.rows<ListedUserRow>(listed, [most, id ?? null])
-export async function noteSignIn(db: Db, id: string): Promise<void> {
-  await db.rows(signedIn, [id])
+/** Locks the person as a change of the password does. False where they are gone, or the password is another one than that. */
+export async function noteSignIn(db: Db, id: string, passwordHash: string | null): Promise<boolean> {
+  return (await db.rows(signedIn, [id, passwordHash])).length === 1
 }
 
 // ------------------------------------------------------------------------------------------------------------- second factor

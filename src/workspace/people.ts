@@ -15,6 +15,7 @@ import {
   countRecoveryCodes,
   dropPasswordResets,
   renameUser,
+  replacePasswordHash,
   setPasswordHash,
   findPasswordReset,
   takePasswordReset,
@@ -29,7 +30,14 @@ import { Mistake, parseName } from './mistake.ts'
 import type { Notify } from './notices.ts'
 import { makePasswords, type Passwords } from './passwords.ts'
 import { listPasskeys, type Passkey } from './passkeys.ts'
-import { listMembershipsOf, openSession, type Holder, type Membership, type Origin } from './sessions.ts'
+import {
+  changedMeanwhile,
+  listMembershipsOf,
+  openSession,
+  type Holder,
+  type Membership,
+  type Origin,
+} from './sessions.ts'
 import { beginTwoFactor, confirmTwoFactor, endTwoFactor, secondFactorFits } from './two-factor.ts'
 
 export interface Credentials {
@@ -135,14 +143,14 @@ export function makePeople(tools: PeopleTools) {
         code: 'too_many_attempts',
         retryAfterSeconds: 60,
       })
-    if (user !== undefined && (await passwords.fits(password, user.password_hash, user.id))) return user
+    if (user !== undefined && (await passwords.fits(password, user.password_hash, user.id)))
+      return user
     await guesses.add(name)
     throw new Mistake('"password" is not your present password.', { code: 'wrong_credentials', field: 'password' })
   }
 
   /** A new password ends everything that the old one opened, but perhaps one session. */
-  const choosePassword = async (tx: Db, user: UserRow, hash: string, keep?: string): Promise<void> => {
-    await setPasswordHash(tx, user.id, hash)
+  const endWhatItOpened = async (tx: Db, user: UserRow, keep?: string): Promise<void> => {
     await dropPasswordResets(tx, user.id)
     await deleteSessions(tx, user.id, keep)
   }
@@ -217,7 +225,11 @@ export function makePeople(tools: PeopleTools) {
       const user = await proved(holder, before)
       const hash = await passwords.hash(after, user.email, 'newPassword')
       const by = { actor: `user:${user.id}` }
-      await audited(db, by, 'password.changed', (tx) => choosePassword(tx, user, hash, holder.sessionId))
+      await audited(db, by, 'password.changed', async (tx) => {
+        // Hashing takes long, and there may be a line: who has reset it meanwhile, because somebody knew it, keeps the new one.
+        if (!(await replacePasswordHash(tx, user.id, user.password_hash, hash))) throw changedMeanwhile()
+        await endWhatItOpened(tx, user, holder.sessionId)
+      })
     },
 
     /** Always the same answer, and no waiting for the mail: who has an account here is nobody's business. Nobody waits, so they are bounded here. */
@@ -270,7 +282,8 @@ export function makePeople(tools: PeopleTools) {
       await db.transaction(async (tx) => {
         // Of two that came with one token, the second finds it used.
         if ((await takePasswordReset(tx, hashSecret(token))) !== user.id) throw stale()
-        await choosePassword(tx, user, hash)
+        await setPasswordHash(tx, user.id, hash)
+        await endWhatItOpened(tx, user)
         await writeAudit(tx, { actor: `user:${user.id}`, action: 'password.reset' })
       })
     },

@@ -16,7 +16,7 @@ import {
   noteSession,
 } from '../store/sessions.ts'
 import { audited } from './by.ts'
-import { isUuid, notThere } from './mistake.ts'
+import { isUuid, Mistake, notThere } from './mistake.ts'
 
 /** Where a request comes from: shown to the person in the list of sessions. */
 export interface Origin {
@@ -55,10 +55,13 @@ export interface SessionInfo {
 
 const looksLikeToken = (text: string): boolean => /^[A-Za-z0-9_-]{43}$/.test(text)
 
-/** A session for somebody who has just proved who they are. The one that the browser had before ends. */
+/**
+ * A session for somebody who has just proved who they are; `user` is as they were when they began to. The one that the browser had before ends. Throws where
+ * the password was changed since: checking one takes long, and the change has ended the sessions that there were.
+ */
 export async function openSession(
   db: Db,
-  user: Pick<UserRow, 'id'>,
+  user: Pick<UserRow, 'id' | 'password_hash'>,
   { address, agent }: Origin,
   before: string | undefined,
   how: string,
@@ -77,14 +80,18 @@ export async function openSession(
     { actor: `user:${user.id}` },
     'session.opened',
     async (tx) => {
+      // First, for its lock: a change that comes now ends this session, too.
+      if (!(await noteSignIn(tx, user.id, user.password_hash))) throw changedMeanwhile()
       if (before !== undefined && looksLikeToken(before)) await deleteSessionByToken(tx, hashSecret(before))
       await insertSession(tx, session, limits.sessionsPerUserMax)
-      await noteSignIn(tx, user.id)
     },
     () => ({ target: session.id, facts: { how, address } }),
   )
   return token
 }
+
+export const changedMeanwhile = (): Mistake =>
+  new Mistake('The password of this account was changed meanwhile; sign in again.', { code: 'wrong_credentials' })
 
 /** Undefined where the session has ended. `workspace` is what the request asked for. */
 export async function findHolder(db: Db, token: string, workspace: string | undefined): Promise<Holder | undefined> {
