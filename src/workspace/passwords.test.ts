@@ -1,14 +1,31 @@
 // Hashing takes a core for a moment: whoever guesses gets no more of it than a share, and who signs in meanwhile finds a place.
 import { expect, test } from 'vitest'
 import { limits } from '../config.ts'
-import { makePasswords } from './passwords.ts'
+import { makePasswords, type Asker } from './passwords.ts'
+
+const stranger = (name: string): Asker => ({ name, isKnown: false })
+
+test('however many addresses strangers come from, whom we know finds a place, and before them', async () => {
+  const passwords = makePasswords()
+  const { passwordHashesMax, passwordHashesWaitingMax } = limits
+  const many = passwordHashesMax + passwordHashesWaitingMax
+  const ended: string[] = []
+  const guess = (asker: Asker) =>
+    passwords.fits('a guess', undefined, asker).then(() => void ended.push(asker.isKnown ? 'known' : 'stranger'))
+  const flood = Array.from({ length: many + 1 }, (_, n) => guess(stranger(`192.0.2.${n}`)))
+  const outcomes = Promise.allSettled(flood)
+  await expect(flood.at(-1)).rejects.toMatchObject({ code: 'service_unavailable' })
+  await guess({ name: 'ada', isKnown: true })
+  expect(ended.length).toBeLessThanOrEqual(2 * passwordHashesMax)
+  await outcomes
+})
 
 test('of one asker only a few wait, the next is told to come again, and the others find a place', async () => {
   const passwords = makePasswords()
   const most = limits.passwordHashesMax + limits.passwordHashesOfAskerMax
-  const flood = Array.from({ length: most + 1 }, () => passwords.fits('a guess', undefined, 'flood'))
+  const flood = Array.from({ length: most + 1 }, () => passwords.fits('a guess', undefined, stranger('flood')))
   const outcomes = Promise.allSettled(flood)
-  const other = passwords.fits('a guess', undefined, 'somebody else')
+  const other = passwords.fits('a guess', undefined, stranger('somebody else'))
   await expect(flood.at(-1)).rejects.toMatchObject({ code: 'service_unavailable' })
   expect(await other).toBe(false)
   expect((await outcomes).filter(({ status }) => status === 'fulfilled')).toHaveLength(most)

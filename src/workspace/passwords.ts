@@ -11,16 +11,24 @@ const passes = 2
 const parallelism = 1
 const tagBytes = 32
 
+/** Who wants a hash, and may have to wait for it. */
+export interface Asker {
+  /** A person, or a stranger's address: of one only a few may wait. */
+  readonly name: string
+  /** They have a session, or signed in on this device before: their line is one that strangers cannot fill, and comes first. */
+  readonly isKnown: boolean
+}
+
 export interface Passwords {
   /** Throws a `Mistake` for a password that is too short, too long or the address itself; it names `field`, where the password was given. */
   hash(password: string, email: string, field?: string): Promise<string>
-  /** False also without a stored hash, and then it takes as long. Of one `asker` only a few may wait. */
-  fits(password: string, stored: string | null | undefined, asker?: string): Promise<boolean>
+  /** False also without a stored hash, and then it takes as long. */
+  fits(password: string, stored: string | null | undefined, asker?: Asker): Promise<boolean>
 }
 
 export function makePasswords(): Passwords {
   const run = makeQueue(limits.passwordHashesMax, limits.passwordHashesWaitingMax, limits.passwordHashesOfAskerMax)
-  const tag = (password: string, nonce: Buffer, asker?: string): Promise<Buffer> =>
+  const tag = (password: string, nonce: Buffer, asker?: Asker): Promise<Buffer> =>
     run(
       () =>
         derive('argon2id', {
@@ -66,26 +74,35 @@ function refuseWeak(password: string, email: string, field: string): void {
 
 const unpadded = (bytes: Buffer): string => bytes.toString('base64').replace(/=+$/, '')
 
-/** Runs a few at a time and lets a few wait, of one asker fewer: the others always find a place. More are refused. */
+/**
+ * Runs a few at a time and lets a few wait, of one asker fewer: the others always find a place. More are refused. Whom we know stand apart, before the
+ * strangers, who may have as many addresses as they like; and so does who is not named: they have proved something already.
+ */
 function makeQueue(most: number, waitingMax: number, ofAskerMax: number) {
+  interface Waiting {
+    readonly name: string | undefined
+    readonly begin: () => void
+  }
   let running = 0
-  const waiting: { readonly asker: string | undefined; readonly begin: () => void }[] = []
-  const isFull = (asker: string | undefined): boolean =>
-    waiting.length >= waitingMax ||
-    (asker !== undefined && waiting.filter((each) => each.asker === asker).length >= ofAskerMax)
-  return async <T>(work: () => Promise<T>, asker?: string): Promise<T> => {
+  const known: Waiting[] = []
+  const strangers: Waiting[] = []
+  const isFull = (line: readonly Waiting[], name: string | undefined): boolean =>
+    line.length >= waitingMax || (name !== undefined && line.filter((each) => each.name === name).length >= ofAskerMax)
+  return async <T>(work: () => Promise<T>, asker?: Asker): Promise<T> => {
     if (running >= most) {
-      if (isFull(asker))
+      const name = asker?.name
+      const line = asker?.isKnown === false ? strangers : known
+      if (isFull(line, name))
         throw new Mistake('Too many people are signing in at this moment; try again in a few seconds.', {
           code: 'service_unavailable',
           retryAfterSeconds: 3,
         })
-      await new Promise<void>((begin) => waiting.push({ asker, begin }))
+      await new Promise<void>((begin) => line.push({ name, begin }))
     } else running++
     try {
       return await work()
     } finally {
-      const next = waiting.shift()
+      const next = known.shift() ?? strangers.shift()
       if (next === undefined) running--
       else next.begin()
     }

@@ -117,7 +117,7 @@ export function makePeople(tools: PeopleTools) {
     emailKey: string,
     user: UserRow | undefined,
     device: string | undefined,
-  ): Promise<string> => {
+  ): Promise<{ readonly name: string; readonly isKnown: boolean }> => {
     const isKnown = user !== undefined && device !== undefined && opensDevice(vault, device, user)
     const name = isKnown ? `device ${hashSecret(device).toString('base64')}` : `account ${emailKey}`
     if ((await guesses.count(name)) > limits.accountGuessesMax)
@@ -125,7 +125,7 @@ export function makePeople(tools: PeopleTools) {
         'Too many wrong passwords for this account; wait a minute, or sign in where you were signed in before.',
         { code: 'too_many_attempts', retryAfterSeconds: 60 },
       )
-    return name
+    return { name, isKnown }
   }
 
   const welcome = async (user: UserRow, browser: Browser, how: string): Promise<SignedIn> => ({
@@ -143,7 +143,7 @@ export function makePeople(tools: PeopleTools) {
         code: 'too_many_attempts',
         retryAfterSeconds: 60,
       })
-    if (user !== undefined && (await passwords.fits(password, user.password_hash, user.id)))
+    if (user !== undefined && (await passwords.fits(password, user.password_hash, { name: user.id, isKnown: true })))
       return user
     await guesses.add(name)
     throw new Mistake('"password" is not your present password.', { code: 'wrong_credentials', field: 'password' })
@@ -163,8 +163,9 @@ export function makePeople(tools: PeopleTools) {
     signIn: async ({ email, password, code }: Credentials, browser: Browser): Promise<SignedIn> => {
       const emailKey = (parseAddress(email.trim())?.key ?? email.trim().toLowerCase()).slice(0, limits.addressOctetsMax)
       const user = await userByEmail(db, emailKey)
-      const name = await countedAs(emailKey, user, browser.device)
-      const fits = await passwords.fits(password, user?.password_hash, sourceOf(browser.address))
+      const { name, isKnown } = await countedAs(emailKey, user, browser.device)
+      const asker = { name: isKnown ? name : sourceOf(browser.address), isKnown }
+      const fits = await passwords.fits(password, user?.password_hash, asker)
       if (user === undefined || !fits) return wrongGuess(name, user, browser)
       if (user.totp_sealed !== null) {
         if (code === undefined || code.trim() === '')
