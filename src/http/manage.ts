@@ -75,10 +75,10 @@ export function makeDesk(tools: {
   const jar = makeJar(app, face.publicUrl)
   const entranceOf = entrance({ face, office, guesses, jar })
 
-  const roomsFor = (request: FastifyRequest, { by, holder }: Caller): [BodyRooms, owner: string] => {
-    const owner = by?.workspaceId ?? holder?.userId
-    return owner === undefined ? [rooms.strangers, sourceOf(callerAddress(request))] : [rooms.callers, owner]
-  }
+  const roomsFor = (request: FastifyRequest, caller: Caller): [BodyRooms, owner: string] => [
+    isKnown(caller) ? rooms.callers : rooms.strangers,
+    ownerOf(request, caller),
+  ]
 
   const route = (
     operation: Managed,
@@ -119,7 +119,7 @@ export function makeDesk(tools: {
           request,
           reply,
         }
-        return await doneFor(caller.by?.workspaceId ?? caller.holder?.userId ?? '', () => handle(ask as never))
+        return await doneFor(ownerOf(request, caller), () => handle(ask as never))
       } finally {
         body.done()
       }
@@ -140,6 +140,7 @@ export function makeDesk(tools: {
         face.metrics?.answered(url, operation.ok.status, (performance.now() - request.beganAt) / 1000)
         reply.code(operation.ok.status)
         if (operation.ok.schema === undefined) return reply.send()
+        if (answer instanceof Readable && request.method === 'HEAD') return reply.send(unread(answer))
         if (Buffer.isBuffer(answer) || answer instanceof Readable) return reply.send(answer)
         return reply.header('content-type', jsonType).send(JSON.stringify(answer))
       },
@@ -155,6 +156,18 @@ export function makeDesk(tools: {
     person: (operation, handle) => route(operation, handle as never),
     anyone: (operation, handle) => route(operation, handle as never),
   }
+}
+
+const isKnown = ({ by, holder }: Caller): boolean => by !== undefined || holder !== undefined
+
+/** Whose share of what there is little of a request takes: a workspace's, a person's, or that of a stranger's address. */
+const ownerOf = (request: FastifyRequest, { by, holder }: Caller): string =>
+  by?.workspaceId ?? holder?.userId ?? sourceOf(callerAddress(request))
+
+/** In place of a stream that nobody takes: Fastify reads what it is given to its end, also when whoever asked has long gone. */
+function unread(answer: Readable): Readable {
+  answer.destroy()
+  return Readable.from([])
 }
 
 function refusalOf({ message, code, field, retryAfterSeconds }: Mistake): Refusal {

@@ -1,4 +1,5 @@
 // Suppressed recipients of a workspace: by hand, and as CSV in and out.
+import { doneFor } from '../base/turns.ts'
 import { limits } from '../config.ts'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import { parseAddress, unsupportedForm } from '../mail/address.ts'
@@ -87,7 +88,8 @@ function parseTime(text: string, name: string): Date {
 export async function* listSuppressions(db: Db, workspace: WorkspaceId): AsyncGenerator<Suppression> {
   let after = ''
   for (;;) {
-    const rows = await pageSuppressions(db, workspace, after, limits.suppressionImportRows)
+    // Said with each page: an export is read by whoever sends it, when the request that asked for it has been let go.
+    const rows = await doneFor(workspace, () => pageSuppressions(db, workspace, after, limits.suppressionImportRows))
     for (const row of rows) yield presentSuppression(row)
     const last = rows.at(-1)
     if (last === undefined || rows.length < limits.suppressionImportRows) return
