@@ -291,6 +291,7 @@ test.each([1024, 1280, 1536])(
     const most =
       held.largeRequestsBytesMax +
       2 * held.slowRequestsBytesMax +
+      held.unreadAnswersBytesMax +
       2 * held.smtpContentInFlightBytesMax +
       held.feedbackContentInFlightBytesMax +
       held.contentInFlightBytesMax +

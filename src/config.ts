@@ -585,6 +585,8 @@ export function heldAtOnce(memoryBytes: number = usableMemory()) {
     largeRequestsOfWorkspaceBytesMax: fitted(60, 48),
     /** Of small bodies that do not come at once, by what has come: of those with a key or a session, and as much again of strangers. */
     slowRequestsBytesMax: fitted(32, 16),
+    /** Of answers that are made and not read yet. What is larger counts as the whole of it. */
+    unreadAnswersBytesMax: fitted(64, 16),
     /** What one SMTP server has for all its sessions; a message beyond it gets 452. */
     smtpContentInFlightBytesMax: fitted(192, 48),
     submissionContentOfWorkspaceBytesMax: fitted(128, 32),
@@ -631,6 +633,8 @@ export const limits = {
   keepAliveMs: 130_000,
   /** A connection over which nothing has gone for so long, in the middle of a request: longer than any answer takes. */
   silentConnectionMs: 600_000,
+  /** What a smaller answer takes is little beside its connection. */
+  smallAnswerBytes: 4 * 1024,
   httpQuietMs: 10_000,
   apiKeyCharactersMax: 200,
   /** After a refusal the rest of a body is still read for this long, so that the caller gets to see the answer; or until nothing comes for so long. */

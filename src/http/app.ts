@@ -14,7 +14,7 @@ import { answerFault, answerNotFound, answerRefusal } from './face.ts'
 import type { Face } from './face.ts'
 import { Guesses } from '../base/guesses.ts'
 import { oneOf } from './caller-address.ts'
-import { boundConnections, boundPipelines, boundRequests } from './connections.ts'
+import { boundAnswers, boundConnections, boundPipelines, boundRequests } from './connections.ts'
 import { eventRoutes } from './events.ts'
 import { feedRoute } from './feeds.ts'
 import { healthRoutes } from './health.ts'
@@ -78,6 +78,7 @@ export function buildApp(options: HttpOptions): FastifyInstance {
     clientErrorHandler: (error, socket) => answerMalformed(error, socket, nextId()),
     // The path cannot be decoded, so no route could be found; where an id was meant, the key still comes first (decisions D).
     frameworkErrors: (error, request, reply) => {
+      request.owner = ''
       request.principal = null // such a request is not made from our decorated kind
       request.bodyRead = false
       begin(request, reply)
@@ -106,6 +107,7 @@ export function buildApp(options: HttpOptions): FastifyInstance {
   })
 
   app.decorateRequest('principal', null)
+  app.decorateRequest('owner', '')
   app.decorateRequest('bodyRead', false)
   app.decorateRequest('beganAt', 0)
   app.removeAllContentTypeParsers()
@@ -123,6 +125,12 @@ export function buildApp(options: HttpOptions): FastifyInstance {
       if (refusal === undefined) return done()
       answerRefusal(face, request, reply, refusal)
     }
+  })
+
+  const holdAnswer = boundAnswers(limits.unreadAnswersBytesMax)
+  app.addHook('onSend', (request, reply, payload, done) => {
+    holdAnswer(request, reply, payload)
+    done()
   })
 
   // Whoever waits for room would wait for longer than a stop does.

@@ -33,6 +33,7 @@ export function gate(face: Face, guesses: Guesses, scope: Scope): Gate {
       return unknown
     }
     request.principal = principal
+    request.owner = principal.workspaceId
     return principal.scopes.has(scope) ? principal : noScope
   }
 }

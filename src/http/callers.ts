@@ -85,6 +85,7 @@ export function entrance(tools: {
       const holder = token === undefined ? undefined : await findHolder(office.db, token, workspace)
       if (access === 'anyone') return holder === undefined ? {} : { holder }
       if (holder === undefined) return notSignedIn
+      request.owner = holder.workspaceId ?? holder.userId
       if (access === 'session') return { holder }
       if (access === 'operator') return holder.operator ? { holder } : noOperator
       if (holder.workspaceId === undefined || holder.role === undefined)

@@ -3,9 +3,11 @@ import { once } from 'node:events'
 import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net'
 import { afterEach, expect, test } from 'vitest'
 import { limits } from '../config.ts'
+import type { WorkspaceId } from '../domain/message.ts'
 import { buildApp } from './app.ts'
 import { boundConnections } from './connections.ts'
-import { optionsWith } from './face.test-kit.ts'
+import { parseAddress, type EmailAddress } from '../mail/address.ts'
+import { goodKey, messageId, optionsWith, principal, recordOf, validBody } from './face.test-kit.ts'
 
 const servers: Server[] = []
 const sockets: Socket[] = []
@@ -123,6 +125,58 @@ test('who does not read what it has asked for keeps neither that nor its connect
   theirs.setTimeout(200) // the same, sooner
   await once(theirs, 'close')
 })
+
+test.each([
+  ['over a connection of its own', 1],
+  ['behind others of its connection', 4],
+])(
+  'answers that nobody reads, each %s, are bounded together: who holds most loses some, and others none',
+  async (_how, ofConnection) => {
+    const greedy = '0199f1c2-0000-7000-8000-0000000000a1' as WorkspaceId
+    const modest = '0199f1c2-0000-7000-8000-0000000000a2' as WorkspaceId
+    const large = '\u0001'.repeat(limits.bodyTextBytesMax)
+    const recipient = parseAddress('ada@example.com') as EmailAddress
+    const kept = recordOf({ ...validBody, workspaceId: greedy, source: 'rest', recipient, attachments: [] })
+    const app = buildApp(
+      optionsWith({
+        authenticate: (secret) => Promise.resolve({ ...principal, workspaceId: secret === goodKey ? greedy : modest }),
+        readStatus: (workspaceId) => {
+          const bodyText = workspaceId === greedy ? large : large.slice(0, 1024 * 1024)
+          return Promise.resolve({ message: { ...kept, workspaceId, bodyText }, events: [] })
+        },
+      }),
+    )
+    servers.push(app.server)
+    const theirs: Socket[] = []
+    app.server.on('connection', (socket: Socket) => theirs.push(socket))
+    await app.listen({ host: '127.0.0.1', port: 0 })
+    const { port } = app.server.address() as AddressInfo
+    const ask = (key: string, times: number): Socket => {
+      const socket = connect(port, '127.0.0.1')
+      sockets.push(socket)
+      socket.on('error', () => undefined)
+      socket.write(
+        `GET /api/v1/messages/${messageId} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${key}\r\n\r\n`.repeat(times),
+      )
+      return socket
+    }
+    const quiet = ask(goodKey.replaceAll('k', 'm'), 1)
+    await expect.poll(() => theirs[0]?.writableLength ?? 0).toBeGreaterThan(0)
+
+    const many = Math.ceil((1.5 * limits.unreadAnswersBytesMax) / JSON.stringify(large).length) + 1
+    const connections = Math.ceil(many / ofConnection)
+    for (let n = 0; n < connections; n++) ask(goodKey, ofConnection)
+    await expect.poll(() => theirs.filter((socket) => socket.destroyed).length, { timeout: 60_000 }).toBeGreaterThan(0)
+    expect(theirs.reduce((sum, { writableLength }) => sum + writableLength, 0)).toBeLessThan(
+      limits.unreadAnswersBytesMax,
+    )
+
+    // Whoever holds less than they do reads on, as slowly as they like.
+    let heard = 0
+    quiet.on('data', (bytes: Buffer) => (heard += bytes.length))
+    await expect.poll(() => heard).toBeGreaterThan(6 * 1024 * 1024)
+  },
+)
 
 test('requests that a connection sends ahead are bounded: those beyond are refused unseen, in their order, and the connection goes on', async () => {
   let release = (): void => undefined

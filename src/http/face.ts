@@ -215,6 +215,8 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** Who asks, once that is proved. */
     principal: Principal | null
+    /** Whose share it takes, once that is proved: a workspace's or a person's; '' of a stranger. */
+    owner: string
     /** On the clock of `performance.now()`: when its head had been read. */
     beganAt: number
     /** The body was read to its end. */

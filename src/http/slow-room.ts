@@ -2,6 +2,7 @@
 // for a body that waits holds what it has. Beyond the bound the largest body of the owner that holds most gives way: so who holds little is sent
 // away for nobody, however many others hold theirs back (decision 0075).
 
+/** Or an answer that is read slowly (connections.ts). */
 export interface SlowBody {
   /** A workspace, a person, or the address of somebody whom nobody knows. */
   readonly owner: string
