@@ -2,6 +2,7 @@
 // revoked meanwhile (revoked-keys.test.ts).
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Sender } from '../store/store.test-kit.ts'
+import { saveSystemMailbox } from '../workspace/workspace.ts'
 import { officeWorld, type BrowserOf, type OfficeWorld } from './office.test-kit.ts'
 
 let office: OfficeWorld
@@ -73,4 +74,20 @@ test('an admin who becomes a developer meanwhile makes no key that can do more t
 test('who keeps a role that allows it is not hindered by a change that was under way', async () => {
   const admin = await office.signedIn('admin', place.workspaceId)
   expect(await asks(admin, becomes('developer'), 'PUT', '/webhook', endpoint)).toMatchObject(endpoint)
+})
+
+test("an operator does so in the workspace of the installation's own mail without being a member of it, and no more when they are no operator", async () => {
+  const { db } = office.world
+  const own = await office.sender()
+  await db.transaction((tx) => saveSystemMailbox(tx, own.workspaceId, own.mailboxId))
+  const login = await office.login(undefined, undefined, true)
+  const operator = { ...office.browser(own.workspaceId), login }
+  await operator.ask('POST', '/session', { body: { email: login.email, password: login.password } })
+  for (const [method, path, body] of tries) {
+    const { statusCode } = await operator.ask(method, path, body && { body })
+    expect([path, statusCode]).toEqual([path, method === 'PUT' || path.endsWith('rotate') ? 200 : 201])
+  }
+  await db.run('update users set operator = false where id = $1', [login.id])
+  expect((await operator.ask('POST', '/webhook/rotate')).statusCode).toBe(403)
+  await db.run(`delete from installation where name in ('system_workspace', 'system_mailbox')`)
 })

@@ -3,7 +3,7 @@ import type { WorkspaceId } from '../domain/message.ts'
 import type { HeldActor } from '../domain/actor.ts'
 import { madeBy } from './audit.ts'
 import { sql, type Db } from './database.ts'
-import { findMember, lockMembers } from './members.ts'
+import { findRole, lockMembers } from './members.ts'
 
 export interface KeyRow {
   readonly id: string
@@ -174,7 +174,10 @@ async function findLiveKey(
 export async function holdActor(tx: Db, workspace: WorkspaceId, actor: string): Promise<HeldActor | undefined> {
   await lockMembers(tx, workspace)
   const [kind, id = ''] = actor.split(':')
-  if (kind === 'user') return findMember(tx, workspace, id)
+  if (kind === 'user') {
+    const role = await findRole(tx, workspace, id)
+    return role && { role }
+  }
   if (kind !== 'key') return {}
   const key = await findLiveKey(tx, workspace, id)
   return key && (key.expires_at === null ? {} : { ends: key.expires_at })

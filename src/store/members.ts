@@ -38,6 +38,15 @@ const oneMember = sql(
   'find-member',
   `select ${memberColumns} from members m join users u on u.id = m.user_id where m.workspace_id = $1 and m.user_id = $2`,
 )
+// An operator is an owner of the workspace that sends the installation's own mail (sessions.ts, people.ts).
+const roleOf = sql(
+  'role-of-user',
+  `select coalesce(m.role, case when u.operator and i.value is not null then 'owner' end) as role
+     from users u
+     left join lateral (select x.role from members x where x.workspace_id = $1 and x.user_id = u.id limit 1) m on true
+     left join lateral (select x.value from installation x where x.name = 'system_workspace' and x.value = $1::uuid::text limit 1) i on true
+    where u.id = $2`,
+)
 const insert = sql(
   'insert-member',
   `insert into members (workspace_id, user_id, role) values ($1, $2, $3) on conflict (workspace_id, user_id) do nothing returning user_id`,
@@ -55,6 +64,10 @@ export const listMemberRows = (db: Db, workspace: WorkspaceId): Promise<MemberRo
   db.rows<MemberRow>(membersOf, [workspace])
 export async function findMember(db: Db, workspace: WorkspaceId, user: string): Promise<MemberRow | undefined> {
   return (await db.rows<MemberRow>(oneMember, [workspace, user]))[0]
+}
+/** What a person may do in a workspace; undefined where it is nothing. */
+export async function findRole(db: Db, workspace: WorkspaceId, user: string): Promise<MemberRole | undefined> {
+  return (await db.rows<{ role: MemberRole | null }>(roleOf, [workspace, user]))[0]?.role ?? undefined
 }
 /** False where the person is a member already. */
 export async function insertMember(db: Db, workspace: WorkspaceId, user: string, role: MemberRole): Promise<boolean> {
