@@ -2,7 +2,7 @@
 import { TOTP, Secret } from 'otpauth'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { beginLoginAnew, createUser, listLogins, removeLogin, setLogin } from '../workspace/workspace.ts'
-import { officeWorld, type OfficeWorld } from './office.test-kit.ts'
+import { officeWorld, tokenOf, type OfficeWorld } from './office.test-kit.ts'
 
 const actor = 'operator:tester'
 let office: OfficeWorld
@@ -45,6 +45,26 @@ test('whoever has lost everything begins anew: a new password, and nothing else 
     expect(await office.world.value(`select count(*)::integer from ${table} where user_id = $1`, [id]), table).toBe(0)
   expect((await stranger.ask('GET', '/session')).statusCode).toBe(200)
   expect(await audit(email)).toEqual([{ actor, action: 'user.reset', workspace_id: null }])
+})
+
+test('a login that somebody makes with an invitation is in the log of the installation, too', async () => {
+  const shop = await office.sender()
+  const owner = await office.signedIn('owner', shop.workspaceId)
+  const email = 'invited@example.org'
+  const many = office.sent.length
+  await owner.ask('POST', '/invitations', { body: { email, role: 'viewer' } })
+  const token = tokenOf(await office.mail(many + 1))
+  const accepted = await office.browser().ask('POST', '/invitations/accept', {
+    body: { token, password: 'six slow badgers' },
+  })
+  expect(accepted.statusCode).toBe(200)
+  const operator = office.browser()
+  const { password, email: theirs } = await office.login(undefined, undefined, true)
+  await operator.ask('POST', '/session', signIn(theirs, password))
+  const { items } = (await operator.ask('GET', '/operator/audit')).json<{ items: { target?: string }[] }>()
+  expect(items.filter(({ target }) => target === email)).toEqual([
+    expect.objectContaining({ action: 'user.created', actorName: email, facts: { operator: false } }),
+  ])
 })
 
 test('an operator who is given a workspace stays one, and the audit log says so', async () => {

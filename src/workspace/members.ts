@@ -239,11 +239,13 @@ export async function acceptInvitation(
     if (row === undefined) throw noInvitation()
     const joined = known ?? (await newUser(tx, row.email, wish.name, passwordHash as string, false))
     await insertMember(tx, row.workspace_id, joined.id, row.role)
+    const act = { actor: `user:${joined.id}`, target: row.email }
+    // A login is the installation's, and its log tells of each that is made, whoever makes it.
+    if (known === undefined) await writeAudit(tx, { ...act, action: 'user.created', facts: { operator: false } })
     await writeAudit(tx, {
+      ...act,
       workspaceId: row.workspace_id,
-      actor: `user:${joined.id}`,
       action: 'invitation.accepted',
-      target: row.email,
       facts: { role: row.role },
     })
     return joined
