@@ -161,6 +161,10 @@ test.each([
   else expect(unsupportedForm(text)).toMatch(words)
 })
 
+test('a text of megabytes that begins like a quoted local part is none', () => {
+  expect(unsupportedForm(`"${a(15_000_000)}`)).toBeUndefined()
+})
+
 test('whatever comes in, what comes out is one address that parses to itself', () => {
   const piece = fc.constantFrom(
     'a',

@@ -46,8 +46,9 @@ export function parseAddress(text: string): EmailAddress | undefined {
 /** What is wrong with an address that is too long, or of a form that RFC 5321 knows and we do not take; undefined where it is something else. */
 export function unsupportedForm(text: string): string | undefined {
   const at = text.lastIndexOf('@')
-  if (at > 0 && Buffer.byteLength(text) > limits.addressOctetsMax)
-    return `has more than ${limits.addressOctetsMax} octets, which no mail server takes`
+  // No form is longer; and an expression that goes back cannot read a text of megabytes.
+  if (Buffer.byteLength(text) > limits.addressOctetsMax)
+    return at > 0 ? `has more than ${limits.addressOctetsMax} octets, which no mail server takes` : undefined
   const domain = text.slice(at + 1)
   if (/^"(?:[^"\\]|\\.)*"$/.test(text.slice(0, at)))
     return 'has a quoted local part, which is not supported; use an address without quotes'

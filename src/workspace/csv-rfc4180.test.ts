@@ -56,6 +56,12 @@ test('cells that semicolons or tabs part have commas in them', () => {
   expect([...readCsv('a,b\tc;d\t', '\t')].map(({ cells }) => cells)).toEqual([['a,b', 'c;d', '']])
 })
 
+test('blank lines without end come now and then, so that whoever reads may stop', () => {
+  const lines = [...readCsv(`a@b.example${'\n'.repeat(50_000)}c@d.example`)]
+  expect(lines.map(({ cells }) => cells)).toEqual([['a@b.example'], [''], [''], [''], [''], ['c@d.example']])
+  expect(lines.at(-1)?.line).toBe(50_001)
+})
+
 test('a line of endless cells, or a cell without an end, comes in pieces', () => {
   expect([...readCsv(','.repeat(2_500))].map(({ line, cells }) => [line, cells.length])).toEqual([
     [1, 1_000],

@@ -10,6 +10,8 @@ export interface CsvLine {
 /** No line of a file that people made has more; what has comes in pieces, so that none takes long. */
 const cellsMax = 1_000
 const quotedCharactersMax = 100_000
+/** Whoever reads lets others have a turn at each line: so many blank ones that follow each other are told as one that is wrong. */
+const blankLinesMax = 10_000
 
 export type Separator = ',' | ';' | '\t'
 
@@ -21,11 +23,12 @@ export function separatorOf(text: string): Separator {
   return mark === ';' || mark === '\t' ? mark : ','
 }
 
-/** All lines that are not blank. A byte order mark is skipped. */
+/** All lines that are not blank, unless very many are. A byte order mark is skipped. */
 export function* readCsv(text: string, separator: Separator = ','): Generator<CsvLine> {
   const size = text.length
   let at = text.startsWith('\ufeff') ? 1 : 0
   let line = 1
+  let blank = 0
   while (at < size) {
     const begins = line
     const cells: string[] = []
@@ -41,7 +44,10 @@ export function* readCsv(text: string, separator: Separator = ','): Generator<Cs
     if (text[at] === '\r') at++
     if (text[at] === '\n') at++
     line++
-    if (cells.length > 1 || cells[0]?.trim() !== '') yield { line: begins, cells }
+    const isBlank = cells.length === 1 && cells[0]?.trim() === ''
+    if (isBlank && ++blank < blankLinesMax) continue
+    blank = 0
+    yield { line: begins, cells }
   }
 }
 
@@ -60,18 +66,25 @@ function readCell(text: string, start: number, separators: string): [cell: strin
     if (text[until + 1] !== '"' || quote === -1 || cell.length > quotedCharactersMax) {
       // What stands between the closing quote and the next separator is not hidden: it makes the cell a wrong one.
       const end = endOfPlain(text, Math.min(until + 1, text.length), separators)
-      return [cell + text.slice(until + 1, end), end, cell.split('\n').length - 1]
+      // In one that is too long, and so a wrong one, not all of it is counted.
+      const breaks = cell.slice(0, 2 * quotedCharactersMax).split('\n').length - 1
+      return [cell + text.slice(until + 1, end), end, breaks]
     }
     cell += '"'
     at = until + 2
   }
 }
 
+/** What ends a cell without quotes. One expression for each set of separators: a cell may be the whole file, and sign by sign that takes too long. */
+const endsOf = new Map(
+  [',', ';', '\t', ',;\t'].map((separators) => [separators, new RegExp(`[${separators}\\r\\n]`, 'g')] as const),
+)
+
 function endOfPlain(text: string, start: number, separators: string): number {
-  let end = start
-  while (end < text.length && !separators.includes(text[end] as string) && text[end] !== '\n' && text[end] !== '\r')
-    end++
-  return end
+  const end = endsOf.get(separators)
+  if (end === undefined) throw new Error(`no cells are parted by ${separators}`)
+  end.lastIndex = start
+  return end.exec(text)?.index ?? text.length
 }
 
 /** One line with its end. */
