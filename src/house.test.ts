@@ -38,7 +38,6 @@ const broughtInBy: Readonly<Record<string, readonly string[]>> = {
   '@fastify/cookie': ['http'],
   otpauth: ['workspace'],
   '@simplewebauthn/server': ['workspace'],
-  'postal-mime': ['workspace'],
   '@scalar/fastify-api-reference': ['http'],
   typebox: ['contract', 'http'],
   pino: ['base'],

@@ -97,3 +97,60 @@ test('of a text that is too large for anybody to read the beginning is shown, an
   ])
   expect(shown.sizeBytes).toBe(mail.length)
 })
+
+test.each([
+  ['text/plain', '\r\n'],
+  ['text/html', '\r\n'],
+  ['text/plain', 'a\r\n'],
+])('however a mail is written, it is read in no time: %s of %j', async (type, line) => {
+  const { workspaceId } = await world.sender()
+  const head = `From: a@b.example\r\nSubject: x\r\nMIME-Version: 1.0\r\nContent-Type: ${type}\r\n\r\n`
+  const mail = Buffer.from(head + line.repeat((limits.previewBytesMax - head.length) / line.length))
+  await world.db.run(
+    `insert into sandbox_mail (id, received_at, envelope_from, recipient, content, workspace_id)
+     values (gen_random_uuid(), now(), '', 'r@x.test', $2, $1)`,
+    [workspaceId, mail],
+  )
+  const { items } = await listSandbox(world.db, workspaceId, { most: 1 })
+  const begun = performance.now()
+  const shown = await showSandboxMail(world.db, workspaceId, items[0]?.id ?? '')
+  expect(shown.whole).toBe(true)
+  // A second or less. With a reader that takes each line by itself it was a minute, and some gigabytes.
+  expect(performance.now() - begun).toBeLessThan(5_000)
+})
+
+test('a mail is told with its fields as they stand, its forms and its files', async () => {
+  const { workspaceId } = await world.sender()
+  const part = (head: string, body: string) => `--b\r\n${head}\r\n\r\n${body}\r\n`
+  const mail = [
+    'Subject: =?utf-8?q?Gr=C3=BC=C3=9Fe?=\r\nX-Long: one\r\n two\r\nMIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n',
+    part('Content-Type: text/plain; charset=iso-8859-1\r\nContent-Transfer-Encoding: quoted-printable', 'Gr=FC=DFe'),
+    part('Content-Type: text/html', '<p>Hi</p>'),
+    part('Content-Type: application/pdf; name="a.pdf"\r\nContent-Transfer-Encoding: base64', 'QUJD'),
+    part('Content-Type: message/rfc822', 'Subject: inner\r\n\r\nbody'),
+    '--b--\r\n',
+  ].join('')
+  await world.db.run(
+    `insert into sandbox_mail (id, received_at, envelope_from, recipient, content, workspace_id)
+     values (gen_random_uuid(), now(), '', 'r@x.test', $2, $1)`,
+    [workspaceId, Buffer.from(mail)],
+  )
+  const { items } = await listSandbox(world.db, workspaceId, { most: 1 })
+  const shown = await showSandboxMail(world.db, workspaceId, items[0]?.id ?? '')
+  expect(shown).toMatchObject({
+    subject: 'Grüße',
+    headers: [
+      { name: 'Subject', value: '=?utf-8?q?Gr=C3=BC=C3=9Fe?=' },
+      { name: 'X-Long', value: 'one two' },
+      { name: 'MIME-Version', value: '1.0' },
+      { name: 'Content-Type', value: 'multipart/mixed; boundary=b' },
+    ],
+    text: 'Grüße',
+    html: '<p>Hi</p>',
+    attachments: [
+      { filename: 'a.pdf', contentType: 'application/pdf', sizeBytes: 3 },
+      { filename: 'unnamed', contentType: 'message/rfc822' },
+    ],
+    whole: true,
+  })
+})

@@ -1,20 +1,19 @@
 // The sandbox's inbox of a workspace: what its own messages became when they were delivered to the sandbox. What belongs to others, or to
-// nobody, is not there.
+// nobody, is not there. It is read with the reader of all mail: its time is linear, and strangers wrote it.
 import { buffer } from 'node:stream/consumers'
 import { limits } from '../config.ts'
 import { turns } from '../base/turns.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { parseAddress } from '../mail/address.ts'
-import { previewOf, type MailPreview } from '../mail/mail-preview.ts'
+import { previewOf, type MailPreview, type PreviewedFile } from '../mail/mail-preview.ts'
+import { fieldValue, readMime, type MimeEntity } from '../mail/mime-entity.ts'
+import { decodeWords, unfolded, type MimeField } from '../mail/mime-field.ts'
 import { shortened } from '../mail/shortened.ts'
 import { recordedSubject } from '../mail/submitted-mail.ts'
 import type { Db } from '../store/database.ts'
 import { pageSandbox, readSandboxContent, readSandboxMail, type SandboxRow } from '../store/sandbox.ts'
 import type { Page } from './management.ts'
 import { Mistake, notThere } from './mistake.ts'
-
-/** Loaded with the first mail that somebody reads. */
-const reader = async () => (await import('postal-mime')).default
 
 export interface SandboxMail {
   readonly id: string
@@ -31,11 +30,7 @@ export interface SandboxMailParsed extends SandboxMail {
   readonly text?: string
   /** Never to be shown but in a frame that runs nothing. */
   readonly html?: string
-  readonly attachments: readonly {
-    readonly filename: string
-    readonly contentType: string
-    readonly sizeBytes: number
-  }[]
+  readonly attachments: readonly PreviewedFile[]
   /** False where text and HTML are only their beginning. */
   readonly whole: boolean
 }
@@ -64,12 +59,7 @@ export async function listSandbox(
     })
   const wanted = { ...filter, ...(address !== undefined && { recipientKey: address.key }) }
   const { mails, next } = await pageSandbox(db, workspace, { before, most }, wanted)
-  const items = await Promise.all(
-    mails.map(async (row) => {
-      const { subject } = await (await reader()).parse(headOf(row.head))
-      return { ...present(row), ...(subject !== undefined && { subject: recordedSubject(subject) }) }
-    }),
-  )
+  const items = mails.map((row) => ({ ...present(row), ...subjectOf(readMime(headOf(row.head))) }))
   return { items, ...(next !== undefined && { next }) }
 }
 
@@ -77,19 +67,21 @@ export async function showSandboxMail(db: Db, workspace: WorkspaceId, id: string
   const row = await readSandboxMail(db, workspace, id)
   if (row === undefined) throw notThere('mail')
   const leave = await turn()
-  const { mail, whole } = await parsed(db, workspace, row).finally(leave)
-  return {
-    ...present(row),
-    ...(mail.subject !== undefined && { subject: recordedSubject(mail.subject) }),
-    headers: mail.headers.map(({ originalKey: name, value }) => ({ name, value })),
-    ...(mail.text !== undefined && { text: mail.text }),
-    ...(mail.html !== undefined && { html: mail.html }),
-    attachments: mail.attachments.map((file) => ({
-      filename: file.filename ?? 'unnamed',
-      contentType: file.mimeType,
-      sizeBytes: typeof file.content === 'string' ? Buffer.byteLength(file.content) : file.content.byteLength,
-    })),
-    whole,
+  try {
+    const { mail, whole } = await beginning(db, workspace, row)
+    const root = readMime(mail)
+    const { text, html, files } = previewOf(mail)
+    return {
+      ...present(row),
+      ...subjectOf(root),
+      headers: root.fields.map((field) => ({ name: nameOf(field), value: unfolded(field) })),
+      ...(text !== '' && { text }),
+      ...(html !== undefined && { html }),
+      attachments: files,
+      whole,
+    }
+  } finally {
+    leave()
   }
 }
 
@@ -106,11 +98,6 @@ export async function previewSandboxMail(db: Db, workspace: WorkspaceId, id: str
 /** A large mail is held several times while it is read. */
 const turn = turns({ most: 1, share: 1 })
 
-async function parsed(db: Db, workspace: WorkspaceId, row: SandboxRow) {
-  const { mail, whole } = await beginning(db, workspace, row)
-  return { mail: await (await reader()).parse(mail), whole }
-}
-
 const beginning = async (db: Db, workspace: WorkspaceId, row: SandboxRow) =>
   shortened(await buffer(readSandboxContent(db, workspace, row)), limits.previewBytesMax)
 
@@ -123,6 +110,14 @@ export async function readSandboxBytes(
   const row = await readSandboxMail(db, workspace, id)
   if (row === undefined) throw notThere('mail')
   return { sizeBytes: row.size_bytes, bytes: readSandboxContent(db, workspace, row) }
+}
+
+/** As its author wrote it. */
+const nameOf = ({ raw, at }: MimeField): string => raw.toString('latin1', 0, at).trim()
+
+function subjectOf(mail: MimeEntity): { readonly subject?: string } {
+  const written = fieldValue(mail, 'subject')
+  return written === undefined ? {} : { subject: recordedSubject(decodeWords(written)) }
 }
 
 /** The header alone, so that a cut body is not parsed. */
