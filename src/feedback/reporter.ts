@@ -1,6 +1,8 @@
 // Whether a reporter is who it says: a DKIM signature (RFC 6376) that verifies, of the domain in the one From field. Bounded in
 // signatures, in keys asked for, and in time; whatever goes wrong, the answer is no.
 import { Resolver } from 'node:dns/promises'
+import { Readable } from 'node:stream'
+import { setImmediate } from 'node:timers/promises'
 import { limits } from '../config.ts'
 
 export interface ReporterSettings {
@@ -21,7 +23,7 @@ export function makeReporterCheck({ dnsServers }: ReporterSettings): ReporterChe
     try {
       // Only now: the verifier takes 30 MB of memory, and complaints are rare.
       const { dkimVerify } = await import('mailauth/lib/dkim/verify.js')
-      const { results, headerFrom, fromFields } = await dkimVerify(mail, {
+      const { results, headerFrom, fromFields } = await dkimVerify(Readable.from(inPieces(mail)), {
         strict: true,
         resolver: (name, type) => dns.resolve(name, type) as Promise<string[][]>,
       })
@@ -35,6 +37,16 @@ export function makeReporterCheck({ dnsServers }: ReporterSettings): ReporterChe
     } finally {
       clearTimeout(bound)
     }
+  }
+}
+
+const pieceBytes = 32 * 1024
+
+/** With the event loop free in between: whole, a mail of 40 MB that is all blanks takes the verifier ten seconds at a stretch. */
+async function* inPieces(mail: Buffer): AsyncGenerator<Buffer> {
+  for (let at = 0; at < mail.length; at += pieceBytes) {
+    yield mail.subarray(at, at + pieceBytes)
+    await setImmediate()
   }
 }
 
