@@ -89,6 +89,16 @@ describe.each(languages.filter(isInstalled).map((language) => [language.fence, l
       expect(await good()).toBe(204)
     })
 
+    // Whoever takes it for "to the end" reads whatever a stranger sends.
+    test('reads no body whose length is below zero', async () => {
+      running = await start(language)
+      const socket = connect(Number(new URL(running.url).port), '127.0.0.1')
+      socket.write('POST / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n{}')
+      const answer = await Promise.race([once(socket, 'data').then(String), once(socket, 'close').then(() => ' 400 ')])
+      expect(answer).toMatch(/ 4\d\d /)
+      socket.destroy()
+    }, 30_000)
+
     // Anybody can sign with an empty key.
     test('believes nobody while it has no secret', async () => {
       running = await start(language, '').catch(() => undefined)
