@@ -1,6 +1,7 @@
 // The questions to authenticators: each good for one answer, and never more of them than there is room for.
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { keepChallenge, takeChallenge } from './passkeys.ts'
+import type { Db } from './database.ts'
 import { storeWorld, type StoreWorld } from './store.test-kit.ts'
 
 let world: StoreWorld
@@ -27,4 +28,20 @@ test('what has expired makes room first', async () => {
   expect(await takeChallenge(world.db, idOf(6))).toBeUndefined()
   for (const at of [7, 8, 9]) await ask(at, 60_000)
   expect(await open()).toHaveLength(3)
+})
+
+test('a question alone walks along no others: that is done for many of them together', async () => {
+  const asked: string[] = []
+  const watched: Db = {
+    ...world.db,
+    rows: (statement, values) => {
+      asked.push(statement.name)
+      return world.db.rows(statement, values)
+    },
+  }
+  for (let n = 0; n < 40; n++)
+    await keepChallenge(watched, { id: world.nextId(), challenge: 'x', user: null }, 60_000, 2_000)
+  expect(asked.filter((name) => name === 'ask-passkey')).toHaveLength(40)
+  expect(asked.filter((name) => name === 'prune-passkey-challenges')).toHaveLength(2)
+  expect(asked).toHaveLength(42)
 })

@@ -27,11 +27,13 @@ const removeAll = sql('delete-passkeys', 'delete from passkeys where user_id = $
 const remove = sql('delete-passkey', 'delete from passkeys where user_id = $1 and id = $2 returning name')
 const ask = sql(
   'ask-passkey',
-  // Anybody may ask, without being anybody: beyond $5 the oldest questions go. Ids are in the order of time.
-  `with stale as (
-     delete from passkey_challenges where expires_at <= app_now()
-         or id <= (select p.id from passkey_challenges p order by p.id desc offset $5::integer - 1 limit 1))
-   insert into passkey_challenges (id, challenge, user_id, expires_at) values ($1, $2, $3, app_now() + $4 * interval '1 millisecond')`,
+  `insert into passkey_challenges (id, challenge, user_id, expires_at) values ($1, $2, $3, app_now() + $4 * interval '1 millisecond')`,
+)
+// Ids are in the order of time.
+const prune = sql(
+  'prune-passkey-challenges',
+  `delete from passkey_challenges where expires_at <= app_now()
+       or id <= (select p.id from passkey_challenges p order by p.id desc offset $1::integer limit 1)`,
 )
 const answer = sql(
   'answer-passkey',
@@ -66,14 +68,19 @@ export async function deletePasskeys(db: Db, user: string): Promise<void> {
 export async function deletePasskey(db: Db, user: string, id: string): Promise<string | undefined> {
   return (await db.rows<{ name: string }>(remove, [user, id]))[0]?.name
 }
-/** A question that is open for `ms`; of more than `most` the oldest are forgotten. */
+let kept = 0
+/**
+ * A question that is open for `ms`; of more than `most`, and a hundredth, the oldest are forgotten. Anybody may ask, without being anybody: what walks
+ * along all of them is not done for each, which cost ten times as much.
+ */
 export async function keepChallenge(
   db: Db,
   question: { readonly id: string; readonly challenge: string; readonly user: string | null },
   ms: number,
   most: number,
 ): Promise<void> {
-  await db.rows(ask, [question.id, question.challenge, question.user, ms, most])
+  await db.rows(ask, [question.id, question.challenge, question.user, ms])
+  if (++kept % Math.max(1, Math.floor(most / 100)) === 0) await db.rows(prune, [most])
 }
 /** The question, once; undefined where it was answered or is too old. */
 export async function takeChallenge(
