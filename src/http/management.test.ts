@@ -1,7 +1,7 @@
 // The management endpoints at their work, over a real database: what each promises beyond who may ask (isolation.test.ts).
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { limits } from '../config.ts'
-import type { MessageId } from '../domain/message.ts'
+import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import { isRefusal } from '../domain/refusal.ts'
 import type { Submission } from '../domain/submission.ts'
 import { scopes } from '../domain/scopes.ts'
@@ -540,6 +540,42 @@ describe('sending a message again', () => {
       expect(follower.message).not.toHaveProperty('expiresAt')
       const written = `select count(*)::integer from audit_log where action = 'message.sent_again' and target = $1`
       expect(await office.world.value(written, [id])).toBe(1)
+    })
+
+    test('holds the files of one message at a time, however many of a workspace are asked for, and those of another beside', async () => {
+      const file = { attachments: [{ filename: 'a.txt', contentBase64: 'QUJD' }] }
+      const ids = [await failed('ann@example.org', file), await failed('bob@example.org', file)]
+      const other = await office.sender()
+      const key = await office.key(other.workspaceId, ...scopes)
+      const body = { mailboxId: other.mailboxId, recipient: 'ann@example.org', subject: 's', bodyText: 'b', ...file }
+      const theirs = (await office.withKey(key, 'POST', '/send', body)).json<{ id: string }>().id
+      await office.world.db.run('delete from outbound where message_id = $1', [theirs])
+      await office.world.db.run(`update messages set status = 'failed', finished_at = app_now() where id = $1`, [
+        theirs,
+      ])
+      const held: string[] = []
+      const releases: (() => void)[] = []
+      const { accept, acceptMail } = office.office
+      const slow = async (submission: Submission) => {
+        held.push(submission.workspaceId)
+        await new Promise<void>((resolve) => releases.push(resolve))
+        return accept(submission)
+      }
+      const ask = (workspaceId: WorkspaceId, id = '') =>
+        sendAgain(
+          { db: office.world.db, accept: slow, acceptMail },
+          { workspaceId, actor: `user:${owner.login.id}`, scopes: new Set<string>() },
+          id as MessageId,
+        )
+      const ours = ids.map((id) => ask(shop.workspaceId, id))
+      const beside = ask(other.workspaceId, theirs)
+      await expect.poll(() => held.length).toBe(2)
+      expect(new Set(held)).toEqual(new Set([shop.workspaceId, other.workspaceId]))
+      for (const release of releases.splice(0)) release()
+      expect(isRefusal(await beside)).toBe(false)
+      await expect.poll(() => held.length).toBe(3)
+      for (const release of releases) release()
+      expect((await Promise.all(ours)).map(isRefusal)).toEqual([false, false])
     })
 
     test('stands in the audit log with who asked also where the process is gone right behind the admission', async () => {
