@@ -15,6 +15,7 @@ import { makeVault, sealedAs } from '../base/secret.ts'
 import { survivesItsLife } from '../base/service.test-kit.ts'
 import type { MessageId } from '../domain/message.ts'
 import { makeAdmitter, type Admitter } from '../store/admit.ts'
+import { stageBlob } from '../store/blobs.ts'
 import { listen, openDatabase, type Db } from '../store/database.ts'
 import { setDestinationLimits } from '../store/destinations.ts'
 import type { EmbeddedConnection } from '../store/embedded.ts'
@@ -1089,7 +1090,7 @@ describe('trouble with the database', () => {
         ? Promise.reject(Object.assign(new Error('connect EMFILE'), { code: 'EMFILE', syscall: 'connect' }))
         : db.rows<never>(statement, values)
     const blob = world.nextId()
-    await world.db.run('insert into blobs (id, part, bytes) values ($1, 0, $2)', [blob, Buffer.from('Hello')])
+    await stageBlob(world.db, blob, Buffer.from('Hello'))
     const id = await one(await senderOf(), 'ok', { body: undefined, body_blob: blob })
     await world.db.run('update outbound set attempts = 5 where message_id = $1', [id])
     await started({ db: { ...db, rows } })
@@ -1102,7 +1103,7 @@ describe('trouble with the database', () => {
     const sender = await senderOf()
     await holder.query('begin')
     const blob = world.nextId()
-    await world.db.run('insert into blobs (id, part, bytes) values ($1, 0, $2)', [blob, Buffer.from('Hello')])
+    await stageBlob(world.db, blob, Buffer.from('Hello'))
     const id = await one(sender, 'ok', { body: undefined, body_blob: blob })
     await world.db.run('update outbound set attempts = 5 where message_id = $1', [id])
     await holder.query('lock table blobs in access exclusive mode')
