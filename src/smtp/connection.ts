@@ -71,6 +71,8 @@ export class SmtpConnection implements Wire {
   }
 
   startTls(): void {
+    // From here on the session hears nothing and cannot be cut: a peer that does not even read our reply is timed as one that does not shake hands.
+    this.#handshakeSince = performance.now()
     this.#plain.removeAllListeners('data').removeAllListeners('end').removeAllListeners('drain').pause()
     // The reply leaves in clear text before TLS takes the socket over.
     this.#plain.write('', () => this.#handshake(() => this.#session.secured()))

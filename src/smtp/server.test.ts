@@ -166,6 +166,23 @@ describe('TLS', () => {
     expect(await silent.rest()).toBe('')
   })
 
+  test('so is one whose client does not even read that it may begin', async () => {
+    const mail = () => ({ code: 550, enhanced: '5.7.1', text: 'no '.repeat(33_000) })
+    const { policy, left } = watched({ ...accepting, mail })
+    const server = await started({
+      policy,
+      tls,
+      offer: openOffer('mx.test', true),
+      limits: { handshakeMs: 20, idleMs: 500, sessionMs: 500 },
+    })
+    const client = dial(server.port())
+    await client.until('220')
+    client.socket.pause()
+    // In one packet: 20 MB of answers, which is more than the buffers of both ends hold, and behind them the one to STARTTLS.
+    client.say(`HELO c\r\n${'MAIL FROM:<a@b>\r\n'.repeat(200)}STARTTLS\r\n`)
+    await left
+  })
+
   test('stop does not wait for a handshake', async () => {
     const server = await started({ tls, offer: openOffer('mx.test', true) })
     const client = dial(server.port())
