@@ -4,6 +4,8 @@ import { silentLog } from '../base/log.ts'
 import type { Service } from '../base/service.ts'
 import { survivesItsLife } from '../base/service.test-kit.ts'
 import { parseDialogue, play } from '../../test/dialogues/dialogue.ts'
+import { limits } from '../config.ts'
+import { composeMail } from '../mail/compose.ts'
 import { sandboxServer, type SandboxMail, type SandboxOptions } from './sandbox.ts'
 import type { SmtpServer } from './server.ts'
 import { behaviourOf } from './simulator.ts'
@@ -89,6 +91,34 @@ test('the 250 follows the keeping: nothing is said before, and 451 when it fails
 
   const broken = await sandbox({ keep: () => Promise.reject(new Error('no database')) })
   await broken.follows(`${mailTo(['b@example.org'])}S: 451 4.3.0 *`)
+})
+
+const greeting = `
+S: 220 *
+C: EHLO c
+S: 250-sandbox.simulator.posthorn.test
+S: 250-PIPELINING
+S: 250-SIZE *
+S: 250-8BITMIME
+S: 250-ENHANCEDSTATUSCODES
+S: 250-SMTPUTF8
+S: 250 CHUNKING
+`
+
+test('the largest mail that can be accepted finds room', async () => {
+  const { sizeBytes } = composeMail({
+    messageId: '0192f0c1-0000-7000-8000-000000000000',
+    hostname: 'node.test',
+    from: { address: 'a@example.com' },
+    to: 'b@example.org',
+    subject: 'Large',
+    bodyText: 'ü'.repeat(limits.bodyTextBytesMax / 2),
+    attachments: [{ filename: 'a', contentType: 'application/pdf', bytes: Buffer.alloc(limits.attachmentsBytesMax) }],
+    createdAt: new Date(),
+  })
+  const { follows } = await sandbox()
+  // Trace and signature come on top.
+  await follows(`${greeting}C: MAIL FROM:<a@example.com> SIZE=${sizeBytes + 10_000}\nS: 250 *`)
 })
 
 describe('the simulator', () => {

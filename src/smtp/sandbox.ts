@@ -92,8 +92,8 @@ export function sandboxServer({
     offer: openOffer(`sandbox.${simulatorDomain}`, false),
     policy,
     log,
-    // All its clients are this machine's own delivery.
-    limits: { sessionsPerAddressMax: limits.smtpSessionsMax, stopMs },
+    // All its clients are this machine's own delivery, and it takes whatever that has accepted.
+    limits: { sessionsPerAddressMax: limits.smtpSessionsMax, messageBytesMax: limits.feedbackBytesMax, stopMs },
   })
 }
 
