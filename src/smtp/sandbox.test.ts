@@ -8,6 +8,7 @@ import { limits } from '../config.ts'
 import { composeMail } from '../mail/compose.ts'
 import { sandboxServer, type SandboxMail, type SandboxOptions } from './sandbox.ts'
 import type { SmtpServer } from './server.ts'
+import type { ReportMail } from './simulator-reports.ts'
 import { behaviourOf } from './simulator.ts'
 
 const running: SmtpServer[] = []
@@ -138,6 +139,29 @@ describe('the simulator', () => {
     await follows(`${mailTo([`${name}@simulator.posthorn.test`])}S: 250 2.0.0 *`)
     expect(keptFor()).toEqual([`${name}@simulator.posthorn.test`])
   })
+
+  test.each(['late-bounce', 'complaint'])(
+    '%s@ reports the recipient as it was written, in whatever script',
+    async (name) => {
+      const reports: ReportMail[] = []
+      const { follows } = await sandbox({ report: (mail) => void reports.push(mail) })
+      const recipient = `${name}+Ċж@simulator.posthorn.test`
+      await follows(`${greeting}C: MAIL FROM:<a@example.com> SMTPUTF8
+C: RCPT TO:<${recipient}>
+C: DATA
+S: 250 *
+S: 250 *
+S: 354 *
+C: Subject: Hello
+C:
+C: text
+C: .
+S: 250 2.0.0 *`)
+      const content = reports[0]?.content.toString() ?? ''
+      expect(content).toContain(`<${recipient}>`)
+      expect(content.replaceAll('\r\n', '')).not.toMatch(/[\r\n]/)
+    },
+  )
 
   test('hard-bounce@, policy@ and unknown names are refused at RCPT', async () => {
     const { follows, kept } = await sandbox()

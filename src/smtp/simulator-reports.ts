@@ -2,6 +2,7 @@
 // `late-bounce@`, a complaint in the abuse reporting format (RFC 5965) of `complaint@`. Real mails, which go through the bounce mailbox.
 import { randomUUID } from 'node:crypto'
 import { simulatorDomain } from '../domain/simulator.ts'
+import { octets } from '../mail/header-text.ts'
 import type { SandboxMail } from './sandbox.ts'
 import { behaviourOf } from './simulator.ts'
 
@@ -16,9 +17,11 @@ export interface ReportMail {
 export function reportMail(mail: SandboxMail): ReportMail | undefined {
   if (mail.envelopeFrom === '') return undefined
   const behaviour = behaviourOf(mail.recipient)
-  if (behaviour === 'late-bounce') return { from: '', to: mail.envelopeFrom, content: bounce(mail) }
+  // A report is written octet by octet; of a label such as `+Ċ` half a character would be a line feed.
+  const written = { ...mail, recipient: octets(mail.recipient) }
+  if (behaviour === 'late-bounce') return { from: '', to: mail.envelopeFrom, content: bounce(written) }
   if (behaviour === 'complaint')
-    return { from: `feedback-loop@${simulatorDomain}`, to: mail.envelopeFrom, content: complaint(mail) }
+    return { from: `feedback-loop@${simulatorDomain}`, to: mail.envelopeFrom, content: complaint(written) }
   return undefined
 }
 
