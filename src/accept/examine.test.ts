@@ -161,6 +161,27 @@ describe('found', () => {
     ['two encodings, the first is right', mail(part('base64', wrapped(packed), 'Content-Transfer-Encoding: 7bit\r\n'))],
     ['two encodings, the last is wrong', mail(part('7bit', wrapped(packed), 'Content-Transfer-Encoding: base64\r\n'))],
     ['an encoding with a comment, folded', mail(part('\r\n\t(so) BASE64', wrapped(packed)))],
+    [
+      'an encoding behind a comment that holds another one’s word',
+      mail(part('(7bit) quoted-printable', quoted(packed))),
+    ],
+    [
+      'an encoding behind a comment longer than what is looked at',
+      mail(part(`(${'x'.repeat(900)}\r\n ${'x'.repeat(900)}) quoted-printable`, quoted(packed))),
+    ],
+    ['Base64 across what looks like a boundary, and is declared where none is', decoyBoundary('--:::')],
+    [
+      'Base64 across what begins as the boundary does',
+      Buffer.from(decoyBoundary('--:::.').toString('latin1').replace('"xx"', '":::"').replaceAll('--xx', '--:::')),
+    ],
+    [
+      'junk among the Base64, behind a header with a fold of blanks',
+      mail(part('base64', junk(wrapped(packed))).replace('\r\n\r\n', '\r\nX-A: a\r\n \r\nX-B: abc\r\n\r\n')),
+    ],
+    [
+      'junk among the Base64, without an empty line before it',
+      mail(part('base64', junk(wrapped(packed))).replace('\r\n\r\n', '\r\n!')),
+    ],
     ['junk among the Base64', mail(part('base64', wrapped(packed).replace(/(.{10})/g, '$1!*')))],
     ['padding among the Base64', mail(part('base64', `QQ==\r\n${wrapped(zipped(eicar))}`))],
     ['padding that completes nothing among the Base64', mail(part('base64', wrapped(packed).replace('H4', 'H=4=')))],
@@ -445,6 +466,18 @@ describe('the leaves of a mail, for an engine', () => {
     expect(leaves).toContain(gzipSync('inner').toString('latin1'))
   })
 })
+
+/** What readers of Base64 pass over. */
+function junk(text: string): string {
+  return text.replace(/(.{10})/g, '$1!*')
+}
+
+/** Its file goes on behind this line, for every reader that knows which boundaries are open. */
+function decoyBoundary(line: string): Buffer {
+  const text = wrapped(packed)
+  const body = `${text.slice(0, 40)}\r\n${line}\r\n${text.slice(40)}`
+  return mail('Content-Type: text/plain\r\n\r\nboundary=":::"\r\n', part('base64', body))
+}
 
 const manyFiles = (count: number): Buffer =>
   zipOf(Array.from({ length: count }, (_, n) => ({ name: `${n}`, content: Buffer.from(`${n}`) })))

@@ -1,9 +1,10 @@
 // Everything that any reader of a mail might take for a file in it, for the malware scan: not one reading of RFC 2045, but all that we can
-// think of at once. It does not follow the tree: every encoded section counts, wherever its header stands, whichever boundary ends it, in
+// think of at once. It does not follow the tree alone: every encoded section counts, wherever its header stands, whichever boundary ends it, in
 // preambles and nested messages too; and so does every run of lines that looks like Base64, or is uuencoded, without any header.
 // Rather too much than too little: what is decoded in vain harms nobody. What ends a section is looked for once in a text, however many
 // sections ask for it; sections may still lie in each other, and be decoded each for itself: for that there is `goOn`.
 import { limits } from '../config.ts'
+import { everyEntity, readMime } from './mime-entity.ts'
 
 const lineFeed = 0x0a
 const equals = 0x3d
@@ -50,47 +51,94 @@ const beginWord = Buffer.from('begin')
 
 /** `goOn` is called again and again, also where nothing comes out: it throws when it has been enough. */
 export function* mimeLeaves(bytes: Buffer, goOn: () => void): Generator<MimeLeaf> {
-  yield* encodedSections(bytes, goOn)
+  const read = new Set<string>()
+  if (yield* encodedSections(bytes, read, goOn)) yield* encodedEntities(bytes, read, goOn)
   for (const runs of base64Runs(bytes, goOn)) yield { bytes: runs, encodedBytes: bytes.length }
   yield* uuencoded(bytes, goOn)
 }
 
-/** What stands behind each Content-Transfer-Encoding, by its own word: with two of them in one header, both ways. */
-function* encodedSections(bytes: Buffer, goOn: () => void): Generator<MimeLeaf> {
+type Encoding = 'base64' | 'quoted-printable' | 'binary' | '7bit' | '8bit'
+const encodingWord = /base64|quoted-printable|binary|[78]bit/gi
+/** So much is looked at of what a field says; a comment may be as long as it likes. */
+const encodingValueMax = 1_000
+const encodingField = new RegExp(
+  `^[ \\t]*content-transfer-encoding[ \\t]*:((?:[^\\r\\n]|\\r?\\n[ \\t]){0,${encodingValueMax}})`,
+  'gim',
+)
+
+/**
+ * What stands behind each Content-Transfer-Encoding, by its own word: with two of them in one header, or with another in a comment, both ways. True where
+ * there is such a field; `read` then has the places of what was decoded.
+ */
+function* encodedSections(bytes: Buffer, read: Set<string>, goOn: () => void): Generator<MimeLeaf, boolean> {
   const text = bytes.toString('latin1')
-  const field = /^[ \t]*content-transfer-encoding[ \t]*:((?:[^\r\n]|\r?\n[ \t]){0,1000})/gim
   const blank = /\n[ \t]*\r?\n|\r[ \t]*\r/g
   let blankAt = -1
   // Strictly: a line of blanks is a fold.
   const headerEnd = text.search(/\n\r?\n/)
   let nextBoundary: ((from: number) => number) | undefined
+  let isEncoded = false
   /** How what stands behind this empty line was read already: a header may say the same a thousand times. */
-  const read = new Set<string>()
-  for (const match of text.matchAll(field)) {
+  const readHere = new Set<string>()
+  for (const match of text.matchAll(encodingField)) {
     goOn()
-    const word = /base64|quoted-printable|binary|[78]bit/i.exec(match[1] ?? '')?.[0].toLowerCase()
-    if (word === undefined) continue
+    const words = encodingsIn(match[1] ?? '')
+    if (words.size === 0) continue
+    isEncoded = true
     const fieldEnd = match.index + match[0].length
     if (blankAt < fieldEnd) {
       blank.lastIndex = fieldEnd
       const found = blank.exec(text)
-      if (found === null) return // nor is there one behind any later field
+      if (found === null) return true // nor is there one behind any later field
       blankAt = found.index
-      read.clear()
+      readHere.clear()
     }
     const start = blank.lastIndex
     nextBoundary ??= boundariesOf(text, bytes)
     const end = nextBoundary(Math.max(0, start - 1))
-    if (!read.has(word)) yield* decodedSection(bytes.subarray(start, end), word, goOn)
-    read.add(word)
-    // What looks like a boundary in a mail of one text is none.
-    if (match.index >= headerEnd || end === bytes.length || read.has(`${word} to the end`)) continue
-    yield* decodedSection(bytes.subarray(start), word, goOn)
-    read.add(`${word} to the end`)
+    for (const word of words) {
+      if (!readHere.has(word)) yield* decodedSection(bytes.subarray(start, end), word, goOn)
+      readHere.add(word)
+      read.add(placeOf(word, start, end))
+      // What looks like a boundary in a mail of one text is none.
+      if (match.index >= headerEnd || end === bytes.length || readHere.has(`${word} to the end`)) continue
+      yield* decodedSection(bytes.subarray(start), word, goOn)
+      readHere.add(`${word} to the end`)
+      read.add(placeOf(word, start, bytes.length))
+    }
+  }
+  return isEncoded
+}
+
+/** The words of a value, in any order; both that encode where not all of it was looked at. */
+function encodingsIn(value: string): ReadonlySet<Encoding> {
+  const words = new Set((value.match(encodingWord) ?? []).map((word) => word.toLowerCase() as Encoding))
+  return value.length < encodingValueMax ? words : words.add('base64').add('quoted-printable')
+}
+
+const placeOf = (word: string, start: number, end: number): string => `${word} ${start} ${end}`
+
+/**
+ * The same as readers have it that follow the tree. To them a boundary ends a section only where it is open, and is the whole line; only an
+ * empty line ends a header, or a line that is no field: what was cut or shifted above is whole here.
+ */
+function* encodedEntities(bytes: Buffer, read: ReadonlySet<string>, goOn: () => void): Generator<MimeLeaf> {
+  for (const { body, transferEncoding, contentType, parts } of everyEntity(readMime(bytes))) {
+    goOn()
+    if (transferEncoding !== 'base64' && transferEncoding !== 'quoted-printable') continue
+    // Its parts have encodings of their own.
+    if (parts.length > 0 && contentType.value.startsWith('multipart/')) continue
+    const start = body.byteOffset - bytes.byteOffset
+    // Of what stands in an encoded message that one is a leaf, which is looked into when it is its turn.
+    if (body.buffer !== bytes.buffer || start < 0 || start + body.length > bytes.length) continue
+    // The line end before a boundary is the boundary's here; above its carriage return is the section's.
+    const ends = [start + body.length, start + body.length + 1]
+    if (!ends.some((end) => read.has(placeOf(transferEncoding, start, end))))
+      yield* decodedSection(body, transferEncoding, goOn)
   }
 }
 
-function* decodedSection(section: Buffer, word: string, goOn: () => void): Generator<MimeLeaf> {
+function* decodedSection(section: Buffer, word: Encoding, goOn: () => void): Generator<MimeLeaf> {
   if (word === 'base64' || word === 'quoted-printable')
     for (const decoded of word === 'base64' ? base64Readings(section) : [quotedPrintable(section)]) {
       yield { bytes: decoded, encodedBytes: section.length }
