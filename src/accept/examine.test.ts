@@ -369,6 +369,25 @@ describe('refused, because it cannot be examined within the limits', () => {
     expect(examine({ files, wantsLeaves: false, ms: Infinity })).toEqual(clean)
   })
 
+  const whole = (bytes: Buffer): Findings =>
+    examine({
+      files: [{ filename: 'm', contentType: 'message/rfc822', isWholeMail: true, bytes: new Uint8Array(bytes) }],
+      wantsLeaves: false,
+      ms: Infinity,
+    })
+
+  test('a submitted mail of which not all parts are read: behind them may be more attachments than it may have', () => {
+    const files = Array.from({ length: limits.attachmentsMax + 1 }, (_, n) => part('7bit', `${n}`))
+    expect(whole(mail(...files))).toEqual({ kind: 'overfull', count: files.length })
+    const texts = Array.from({ length: limits.mimePartsMax }, () => '\r\n')
+    expect(whole(mail(...texts, ...files))).toEqual({
+      kind: 'refused',
+      position: 0,
+      why: 'has more parts, deeper ones or longer headers than are examined',
+    })
+    expect(whole(mail(...texts.slice(100), ...files.slice(1)))).toEqual(clean)
+  })
+
   test('an archive that holds itself', () => {
     // Every level is the same file: what a quine of deflate shows to whoever unpacks it.
     let level = zipped(Buffer.from('seed'))

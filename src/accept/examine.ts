@@ -4,7 +4,7 @@
 import { limits } from '../config.ts'
 import { attachedFiles, sizeOf } from '../mail/attached-files.ts'
 import { mailTextOf } from '../mail/mail-text.ts'
-import { readMime } from '../mail/mime-entity.ts'
+import { readMime, type MimeMessage } from '../mail/mime-entity.ts'
 import { looksLikeMail, looksLikeText, mimeLeaves } from '../mail/mime-leaves.ts'
 import { Allowance, Beyond, OutOfTime } from './allowance.ts'
 import { gzipMembers, tarMembers, zipMembers, type Member } from './archives.ts'
@@ -47,6 +47,8 @@ export function examine({ files, wantsLeaves, ms }: ExamineOrder): Findings {
     const file = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
     if (isWholeMail === true) {
       const mail = readMime(file)
+      const why = whyUnseen(mail)
+      if (why !== undefined) return { kind: 'refused', position, why }
       const attached = attachedFiles(mail)
       const { attachmentsMax, attachmentsBytesMax } = limits
       if (attached.length > attachmentsMax || sizeOf(attached, attachmentsBytesMax) > attachmentsBytesMax)
@@ -70,6 +72,12 @@ export function examine({ files, wantsLeaves, ms }: ExamineOrder): Findings {
     }
   }
   return { kind: 'clean', opaque: [...examination.opaque], leaves, ...(text !== undefined && { text }) }
+}
+
+/** Why nobody can say what this mail brings, be it malware or more attachments than it may have. The words complete "It ...". */
+function whyUnseen(mail: MimeMessage): string | undefined {
+  if (mail.exceeded.length > 0) return 'has more parts, deeper ones or longer headers than are examined'
+  return undefined
 }
 
 function isInfected(examination: Examination, bytes: Buffer, depth: number, isMail: boolean): boolean {
