@@ -388,6 +388,13 @@ describe('refused, because it cannot be examined within the limits', () => {
     expect(whole(mail(...texts.slice(100), ...files.slice(1)))).toEqual(clean)
   })
 
+  test('a submitted mail that holds a piece of one that was cut: a reader makes the file of several', () => {
+    const piece = `Content-Type: Message/Partial; id="a@b.example"; number=1; total=2\r\n\r\n${part('base64', wrapped(packed).slice(0, 40))}`
+    const refused = { kind: 'refused', why: expect.stringMatching(/message\/partial/) }
+    expect(whole(Buffer.from(`From: a@b.example\r\n${piece}`))).toMatchObject(refused)
+    expect(whole(mail(piece))).toMatchObject(refused)
+  })
+
   test('an archive that holds itself', () => {
     // Every level is the same file: what a quine of deflate shows to whoever unpacks it.
     let level = zipped(Buffer.from('seed'))

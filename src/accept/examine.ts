@@ -4,7 +4,7 @@
 import { limits } from '../config.ts'
 import { attachedFiles, sizeOf } from '../mail/attached-files.ts'
 import { mailTextOf } from '../mail/mail-text.ts'
-import { readMime, type MimeMessage } from '../mail/mime-entity.ts'
+import { everyEntity, readMime, type MimeMessage } from '../mail/mime-entity.ts'
 import { looksLikeMail, looksLikeText, mimeLeaves } from '../mail/mime-leaves.ts'
 import { Allowance, Beyond, OutOfTime } from './allowance.ts'
 import { gzipMembers, tarMembers, zipMembers, type Member } from './archives.ts'
@@ -77,6 +77,10 @@ export function examine({ files, wantsLeaves, ms }: ExamineOrder): Findings {
 /** Why nobody can say what this mail brings, be it malware or more attachments than it may have. The words complete "It ...". */
 function whyUnseen(mail: MimeMessage): string | undefined {
   if (mail.exceeded.length > 0) return 'has more parts, deeper ones or longer headers than are examined'
+  // A reader puts the pieces of several mails together (RFC 2046 5.2.2), and only then there is a file.
+  for (const { contentType } of everyEntity(mail))
+    if (contentType.value === 'message/partial')
+      return 'holds a piece of a mail that was cut (message/partial), and is whole only together with others'
   return undefined
 }
 
