@@ -102,6 +102,13 @@ describe('memory', () => {
     expect(whole.every((byte, at) => byte === 97 + (at % 26))).toBe(true)
   })
 
+  test('a message in small parts of what is read each time does not hold the rest of that', () => {
+    const content = new Content(plenty, new Room(plenty))
+    for (let at = 0; at < 15; at++) content.keep(Buffer.alloc(64 * 1024, 'x').subarray(0, 4_096))
+    const held = new Set(content.pieces().map(({ buffer }) => buffer))
+    expect([...held].reduce((sum, { byteLength }) => sum + byteLength, 0)).toBeLessThanOrEqual(16 * 4_096)
+  })
+
   test('a large message is kept in large blocks, and in one when it is complete, so that all of it goes back at once', () => {
     const content = new Content(16 * 1024 * 1024, new Room(16 * 1024 * 1024))
     const packet = (at: number) => Buffer.alloc(16 * 1024, 97 + (at % 26))

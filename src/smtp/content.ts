@@ -81,9 +81,10 @@ export class Content {
       return this.release()
     }
     this.#taken += piece.length
-    // The first piece is most often the whole message.
+    // The first piece is most often the whole message. A small part of what was read is copied: it would hold all that came with it.
     const isLarge = this.#bytes > limits.smtpBlockBytes
-    if (!isLarge && (piece.length >= blockBytes || this.#pieces.length === 0)) {
+    const isMostOfIt = 2 * piece.length >= piece.buffer.byteLength
+    if (!isLarge && isMostOfIt && (piece.length >= blockBytes || this.#pieces.length === 0)) {
       this.#closeBlock()
       this.#pieces.push(piece)
     } else this.#gather(piece, isLarge ? largeBlockBytes : blockBytes)
