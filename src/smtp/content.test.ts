@@ -1,6 +1,6 @@
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { ChunkReader, Content, DataReader, Room } from './content.ts'
+import { ChunkReader, Content, DataReader, OpenRoom, Room } from './content.ts'
 
 const plenty = 1_000_000
 
@@ -156,5 +156,26 @@ describe('memory', () => {
     expect(contents.map(({ trouble }) => trouble)).toEqual([undefined, 'noRoom', undefined])
     contents[0]?.release()
     expect(room.take(60, 'one')).toBe(true)
+  })
+
+  test('in a room for strangers the message under way that holds most gives way, to any that holds less, and one that is complete to none', () => {
+    const room = new OpenRoom(100)
+    const make = () => new Content(plenty, room)
+    const [complete, large, small, last, none] = [make(), make(), make(), make(), make()]
+    complete.keep(Buffer.alloc(50))
+    complete.whole()
+    large.keep(Buffer.alloc(40))
+    small.keep(Buffer.alloc(10))
+    last.keep(Buffer.alloc(30))
+    expect([complete, large, small, last].map((each) => each.trouble)).toEqual([
+      undefined,
+      'noRoom',
+      undefined,
+      undefined,
+    ])
+    none.keep(Buffer.alloc(30))
+    expect([small, last, none].map((each) => each.trouble)).toEqual([undefined, undefined, 'noRoom'])
+    for (const content of [complete, large, small, last, none]) content.release()
+    expect(room.take(100)).toBe(true)
   })
 })

@@ -25,6 +25,41 @@ export class Room {
     if (held > 0) this.#held.set(owner, held)
     else this.#held.delete(owner)
   }
+  /** The same for a message that is being read: `holder` is asked to give way, if anybody is. */
+  takeFor(_holder: Holder, bytes: number, owner?: string): boolean {
+    return this.take(bytes, owner)
+  }
+  /** It is complete, or gone: from here on it gives way to nobody. */
+  leave(_holder: Holder): void {}
+}
+
+export interface Holder {
+  readonly heldBytes: number
+  /** Gives back what it holds. */
+  giveWay(): void
+}
+
+/**
+ * Room for strangers. One can hold a message for an hour that never ends, and have as many addresses as a share for each would need. So who finds
+ * no room takes it from the message under way that holds most, where that is more than their own; what is small always finds some.
+ */
+export class OpenRoom extends Room {
+  readonly #holders = new Set<Holder>()
+
+  override takeFor(holder: Holder, bytes: number, owner?: string): boolean {
+    while (!this.take(bytes, owner)) {
+      let largest = holder
+      for (const each of this.#holders) if (each.heldBytes > largest.heldBytes) largest = each
+      if (largest.heldBytes <= holder.heldBytes + bytes) return false
+      largest.giveWay()
+    }
+    this.#holders.add(holder)
+    return true
+  }
+
+  override leave(holder: Holder): void {
+    this.#holders.delete(holder)
+  }
 }
 
 const LF = 10
@@ -38,7 +73,7 @@ const blockBytes = 4096
 const largeBlockBytes = 1024 * 1024
 
 /** What of a message has come so far. Too much, or a spoiled one, is counted and not kept. */
-export class Content {
+export class Content implements Holder {
   readonly #bytesMax: number
   readonly #room: Room
   readonly #owner: string | undefined
@@ -67,6 +102,17 @@ export class Content {
     return this.#bytes
   }
 
+  /** Of the room. */
+  get heldBytes(): number {
+    return this.#taken
+  }
+
+  /** Somebody else needs the room more. */
+  giveWay(): void {
+    this.#noRoom = true
+    this.release()
+  }
+
   /** What was kept goes with the piece that spoils it. */
   spoil(): void {
     this.#bareLineEnds = true
@@ -76,10 +122,7 @@ export class Content {
     this.#bytes += piece.length
     if (piece.length === 0) return
     if (this.trouble !== undefined) return this.release()
-    if (!this.#room.take(piece.length, this.#owner)) {
-      this.#noRoom = true
-      return this.release()
-    }
+    if (!this.#room.takeFor(this, piece.length, this.#owner)) return this.giveWay()
     this.#taken += piece.length
     // The first piece is most often the whole message. A small part of what was read is copied: it would hold all that came with it.
     const isLarge = this.#bytes > limits.smtpBlockBytes
@@ -98,6 +141,7 @@ export class Content {
 
   /** The content, in one piece from here on: it is never held twice. Belongs to the caller until `release`. */
   whole(): Buffer {
+    this.#room.leave(this)
     const [first = Buffer.alloc(0), ...more] = this.pieces()
     const whole = more.length === 0 ? first : Buffer.concat(this.#pieces)
     this.#pieces = [whole]
@@ -106,6 +150,7 @@ export class Content {
 
   /** Forgets the bytes and gives their room back. */
   release(): void {
+    this.#room.leave(this)
     this.#room.give(this.#taken, this.#owner)
     this.#taken = 0
     this.#pieces = []

@@ -1,6 +1,7 @@
 // The bounce mailbox as a stranger meets it: what it takes, what it refuses, and what it makes of what it took. Over a real socket, on a real
 // database, with reports as mail systems write them.
 import { createSecretKey, generateKeyPairSync } from 'node:crypto'
+import { connect, type Socket } from 'node:net'
 import { dkimSign } from 'mailauth/lib/dkim/sign.js'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { startDnsServer, type DnsServer } from '../../test/world/dns-server.ts'
@@ -16,6 +17,7 @@ import { makeReportRecorder } from '../store/reports.ts'
 import { makeReturnPathKeys } from '../store/return-path-keys.ts'
 import { storeWorld, type Sender, type StoreWorld } from '../store/store.test-kit.ts'
 import { feedbackServer, Guesses } from './feedback.ts'
+import { hearing } from './hearing.test-kit.ts'
 import type { SmtpServer } from './server.ts'
 
 const vault = makeVault('a key for the tests of feedback')
@@ -271,6 +273,23 @@ describe('who is there', () => {
     expect(await hand({ from: '', to: message.address, content: dsn(message) })).toMatch(/^rcpt: 421/)
     clockMs += limits.feedbackGuessesMs
     expect(await hand({ from: '', to: message.address, content: dsn(message) })).toBe('250')
+  })
+
+  test('a stranger who holds all the room for content, and never ends, keeps no report out', async () => {
+    const message = await sent()
+    let left = limits.feedbackContentInFlightBytesMax - 100
+    const held: Socket[] = []
+    for (; left > 0; left -= Math.min(left, limits.feedbackBytesMax)) {
+      const socket = connect({ host: '127.0.0.1', port: server.port() })
+      held.push(socket)
+      const { until } = hearing(socket)
+      const bytes = Math.min(left, limits.feedbackBytesMax)
+      socket.write(`HELO c\r\nMAIL FROM:<>\r\nRCPT TO:<postmaster@node.test>\r\nBDAT ${bytes}\r\n`)
+      socket.write(Buffer.alloc(bytes, 'x'))
+      await until('Chunk ok')
+    }
+    expect(await hand({ from: '', to: message.address, content: dsn(message) })).toBe('250')
+    for (const socket of held) socket.destroy()
   })
 
   test('so many networks are remembered and no more: when there are more of them, the next ones wait, and nobody who is known', () => {
