@@ -1,6 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from 'vitest'
+import { limits } from '../config.ts'
 import { readReport, returnedField } from '../mail/report.ts'
 import { complaints, families, noReports } from './report-families.test-kit.ts'
 import { verdictsOf } from './report-verdict.ts'
@@ -71,6 +72,34 @@ describe('hostile reports', () => {
       expect(effort, JSON.stringify(unit)).toBeLessThan(5_000)
     }
   }, 360_000)
+
+  test('what is encoded, or of a charset that is dear to read, is decoded as far as it is looked at', () => {
+    const large = (type: string, encoding: string, line: string): Buffer =>
+      Buffer.from(
+        `From: a@b.example\nContent-Type: multipart/report; boundary=b\n\n--b\nContent-Type: ${type}\nContent-Transfer-Encoding: ${encoding}\n\n${`${line}\n`.repeat(limits.feedbackBytesMax / (line.length + 1))}--b--\n`,
+      )
+    const least = (mail: Buffer): number => Math.min(...[1, 2].map(() => effortOf(() => readReport(mail))))
+    const plain = least(large('text/plain', '7bit', 'a'))
+    for (const [type, encoding, line] of [
+      ['message/feedback-report; charset=utf-7', '7bit', '+AGEAYQ-'],
+      ['message/feedback-report', 'x-uuencode', '!'],
+      ['message/rfc822', 'x-uuencode', '!'],
+    ] as const)
+      expect(least(large(type, encoding, line)), `${type}, ${encoding}`).toBeLessThan(3 * plain)
+  })
+
+  test('the header of an encoded message is found, however large it is', () => {
+    const returned = (body: string): string =>
+      Buffer.from(`X-Posthorn-Token: b1abc\nSubject: x\n\n${body}`).toString('base64').replace(/.{76}/g, '$&\n')
+    for (const size of [10, limits.mimeHeaderBytesMax]) {
+      const report = readReport(
+        Buffer.from(
+          `Content-Type: multipart/report; boundary=b\n\n--b\nContent-Type: message/rfc822\nContent-Transfer-Encoding: base64\n\n${returned('y'.repeat(size))}\n--b--\n`,
+        ),
+      )
+      expect(returnedField(report, 'x-posthorn-token')).toBe('b1abc')
+    }
+  })
 
   test('the words for people are read once, however many recipients have no other', () => {
     const lines = Array.from({ length: 4_900 }, (_, at) => `u${at}@example.org said this and that`).join('\n')

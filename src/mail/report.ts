@@ -6,7 +6,7 @@ import { addressSpecs } from './address-list.ts'
 import { readFeedbackReport, type FeedbackReport } from './arf-rfc5965.ts'
 import { readBounceText, replyIn } from './bounce-text.ts'
 import { linesOf, readDeliveryStatus, type DeliveryStatus, type RecipientAction } from './dsn-rfc3464.ts'
-import { decodedText, fieldValue, readMime, type MimeEntity } from './mime-entity.ts'
+import { decodedText, fieldValue, mimeBounds, readMime, type MimeEntity } from './mime-entity.ts'
 import { decodeWords, unfolded, type MimeField } from './mime-field.ts'
 import { readSesNotification, type SesNotification } from './ses-notification.ts'
 
@@ -38,9 +38,12 @@ export interface ReportedRecipient {
   readonly remoteMta?: string
 }
 
+/** Of a returned message that is encoded, against RFC 2046 5.2.1, and larger, only the header is decoded: strangers send whatever they like. */
+const bounds = { ...mimeBounds, decodedBytes: limits.mimeHeaderBytesMax }
+
 export function readReport(bytes: Buffer): Report {
   const mail = withoutLineEndsBefore(bytes)
-  const message = readMime(mail)
+  const message = readMime(mail, bounds)
   const parts = outermostLeaves(message)
   const returned = returnedFields(message)
   const notice = noticeOf(message, parts)
@@ -130,8 +133,7 @@ function noticeOf(message: MimeEntity, parts: readonly MimeEntity[]): string {
   let text = ''
   for (const part of plain) {
     if (text.length > limits.reportTextBytesMax) break
-    const bounded = { ...part, body: part.body.subarray(0, limits.reportTextBytesMax) }
-    const own = decodedText(bounded)
+    const own = beginningOf(part)
     text += `${part.contentType.value === 'text/html' ? withoutTags(own) : own}\n\n`
   }
   if (text.trim() === '' && message.contentType.value.startsWith('multipart/')) {
@@ -139,6 +141,11 @@ function noticeOf(message: MimeEntity, parts: readonly MimeEntity[]): string {
     text = bare.toString('utf8', 0, limits.reportTextBytesMax)
   }
   return text
+}
+
+/** As much of the text as is looked at: what stands behind is not even decoded. */
+function beginningOf(part: MimeEntity, bytesMax: number = limits.reportTextBytesMax): string {
+  return decodedText({ ...part, body: part.body.subarray(0, bytesMax) })
 }
 
 /** Enough for a notice that comes in HTML alone: tags end a line. One pass. */
@@ -160,9 +167,7 @@ function returnedFields(message: MimeEntity): readonly MimeField[] {
     next = waiting.shift(), left--
   ) {
     if (isReturned(next.contentType.value)) {
-      const inner =
-        next.parts[0] ??
-        readMime(Buffer.from(decodedText({ ...next, body: next.body.subarray(0, limits.mimeHeaderBytesMax) })))
+      const inner = next.parts[0] ?? readMime(Buffer.from(beginningOf(next, limits.mimeHeaderBytesMax)))
       return inner.fields
     }
     waiting.push(...next.parts)
@@ -172,7 +177,7 @@ function returnedFields(message: MimeEntity): readonly MimeField[] {
 
 function feedbackIn(message: MimeEntity, parts: readonly MimeEntity[]): FeedbackReport | undefined {
   const part = parts.find(({ contentType }) => isFeedback(contentType.value))
-  const read = part === undefined ? undefined : readFeedbackReport(decodedText(part))
+  const read = part === undefined ? undefined : readFeedbackReport(beginningOf(part))
   if (read !== undefined) return read
   // Outlook.com's junk mail reporting predates ARF: a complaint is mail from there with the mail itself attached.
   const from = (fieldValue(message, 'from') ?? '').slice(0, 500).toLowerCase()
@@ -191,8 +196,7 @@ function statusIn(
   endsMail: (body: Buffer) => boolean,
 ): DeliveryStatus | undefined {
   for (const part of parts.filter(({ contentType }) => isStatus(contentType.value))) {
-    const body = part.body.subarray(0, limits.reportTextBytesMax)
-    const read = readDeliveryStatus(decodedText({ ...part, body }), endsMail(part.body))
+    const read = readDeliveryStatus(beginningOf(part), endsMail(part.body))
     if (read !== undefined) return read
   }
   if (!/^(?:> ?)?(?:final|original)-recipient[ \t]{0,4}:/im.test(notice)) return undefined
