@@ -45,8 +45,8 @@ export function examine({ files, wantsLeaves, ms }: ExamineOrder): Findings {
   let text: string | undefined
   for (const [position, { contentType, filename, bytes, isWholeMail, wantsText }] of files.entries()) {
     const file = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-    if (isWholeMail === true) {
-      const mail = readMime(file)
+    const mail = isWholeMail === true ? readMime(file) : undefined
+    if (mail !== undefined) {
       const why = whyUnseen(mail)
       if (why !== undefined) return { kind: 'refused', position, why }
       const attached = attachedFiles(mail)
@@ -57,9 +57,9 @@ export function examine({ files, wantsLeaves, ms }: ExamineOrder): Findings {
     }
     const isMail = /^message\//i.test(contentType) || /\.(?:eml|mht|mhtml)$/i.test(filename) || looksLikeMail(file)
     try {
-      if (isInfected(examination, file, 0, isMail)) return { kind: 'infected', position, signature: eicarName }
+      if (isInfected(examination, file, 0, isMail, mail)) return { kind: 'infected', position, signature: eicarName }
       if (wantsLeaves && isMail)
-        for (const leaf of mimeLeaves(file, () => allowance.inTime())) {
+        for (const leaf of mimeLeaves(file, () => allowance.inTime(), mail)) {
           if (leaf.bytes.length === 0) continue
           if (leaves.length >= limits.scanLeavesMax)
             throw new Beyond(`holds more than ${limits.scanLeavesMax} encoded parts`)
@@ -84,7 +84,13 @@ function whyUnseen(mail: MimeMessage): string | undefined {
   return undefined
 }
 
-function isInfected(examination: Examination, bytes: Buffer, depth: number, isMail: boolean): boolean {
+function isInfected(
+  examination: Examination,
+  bytes: Buffer,
+  depth: number,
+  isMail: boolean,
+  mail?: MimeMessage,
+): boolean {
   if (holdsEicar(bytes)) return true
   const { allowance } = examination
   for (const member of membersOf(bytes, allowance)) {
@@ -96,7 +102,7 @@ function isInfected(examination: Examination, bytes: Buffer, depth: number, isMa
     if (isInfected(examination, member.bytes, depth + 1, /\.eml$/i.test(member.name ?? ''))) return true
   }
   if (!isMail && !looksLikeText(bytes) && !looksLikeMail(bytes)) return false
-  for (const leaf of mimeLeaves(bytes, () => allowance.inTime())) {
+  for (const leaf of mimeLeaves(bytes, () => allowance.inTime(), mail)) {
     if (leaf.bytes.length === 0) continue
     allowance.entry()
     allowance.unpacked(leaf.bytes.length, leaf.encodedBytes)

@@ -4,7 +4,7 @@
 // Rather too much than too little: what is decoded in vain harms nobody. What ends a section is looked for once in a text, however many
 // sections ask for it; sections may still lie in each other, and be decoded each for itself: for that there is `goOn`.
 import { limits } from '../config.ts'
-import { everyEntity, readMime } from './mime-entity.ts'
+import { everyEntity, readMime, type MimeEntity } from './mime-entity.ts'
 
 const lineFeed = 0x0a
 const equals = 0x3d
@@ -49,10 +49,13 @@ export function mayHoldUuencode(text: Buffer): boolean {
 }
 const beginWord = Buffer.from('begin')
 
-/** `goOn` is called again and again, also where nothing comes out: it throws when it has been enough. */
-export function* mimeLeaves(bytes: Buffer, goOn: () => void): Generator<MimeLeaf> {
+/**
+ * `goOn` is called again and again, also where nothing comes out: it throws when it has been enough. `tree`: of these bytes, where somebody has
+ * read it already.
+ */
+export function* mimeLeaves(bytes: Buffer, goOn: () => void, tree?: MimeEntity): Generator<MimeLeaf> {
   const read = new Set<string>()
-  if (yield* encodedSections(bytes, read, goOn)) yield* encodedEntities(bytes, read, goOn)
+  if (yield* encodedSections(bytes, read, goOn)) yield* encodedEntities(bytes, tree ?? readMime(bytes), read, goOn)
   for (const runs of base64Runs(bytes, goOn)) yield { bytes: runs, encodedBytes: bytes.length }
   yield* uuencoded(bytes, goOn)
 }
@@ -122,8 +125,13 @@ const placeOf = (word: string, start: number, end: number): string => `${word} $
  * The same as readers have it that follow the tree. To them a boundary ends a section only where it is open, and is the whole line; only an
  * empty line ends a header, or a line that is no field: what was cut or shifted above is whole here.
  */
-function* encodedEntities(bytes: Buffer, read: ReadonlySet<string>, goOn: () => void): Generator<MimeLeaf> {
-  for (const { body, transferEncoding, contentType, parts } of everyEntity(readMime(bytes))) {
+function* encodedEntities(
+  bytes: Buffer,
+  tree: MimeEntity,
+  read: ReadonlySet<string>,
+  goOn: () => void,
+): Generator<MimeLeaf> {
+  for (const { body, transferEncoding, contentType, parts } of everyEntity(tree)) {
     goOn()
     if (transferEncoding !== 'base64' && transferEncoding !== 'quoted-printable') continue
     // Its parts have encodings of their own.
