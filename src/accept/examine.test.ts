@@ -175,6 +175,10 @@ describe('found', () => {
       Buffer.from(decoyBoundary('--:::.').toString('latin1').replace('"xx"', '":::"').replaceAll('--xx', '--:::')),
     ],
     [
+      'Base64 across such a line, in a header with a line that is no field',
+      Buffer.from(decoyBoundary('--:::').toString('latin1').replace('base64\r\n', 'base64\r\nno field\r\n')),
+    ],
+    [
       'junk among the Base64, behind a header with a fold of blanks',
       mail(part('base64', junk(wrapped(packed))).replace('\r\n\r\n', '\r\nX-A: a\r\n \r\nX-B: abc\r\n\r\n')),
     ],

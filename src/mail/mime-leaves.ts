@@ -54,8 +54,8 @@ const beginWord = Buffer.from('begin')
  * read it already.
  */
 export function* mimeLeaves(bytes: Buffer, goOn: () => void, tree?: MimeEntity): Generator<MimeLeaf> {
-  const read = new Set<string>()
-  if (yield* encodedSections(bytes, read, goOn)) yield* encodedEntities(bytes, tree ?? readMime(bytes), read, goOn)
+  const sections = yield* encodedSections(bytes, goOn)
+  if (sections !== undefined) yield* encodedEntities(bytes, tree ?? readMime(bytes), sections, goOn)
   for (const runs of base64Runs(bytes, goOn)) yield { bytes: runs, encodedBytes: bytes.length }
   yield* uuencoded(bytes, goOn)
 }
@@ -69,37 +69,46 @@ const encodingField = new RegExp(
   'gim',
 )
 
+interface Sections {
+  /** Where they begin, in the order of the text, and how they may be encoded. */
+  readonly begun: { readonly start: number; readonly words: Set<Encoding> }[]
+  /** `placeOf` what was decoded. */
+  readonly read: Set<string>
+}
+
 /**
- * What stands behind each Content-Transfer-Encoding, by its own word: with two of them in one header, or with another in a comment, both ways. True where
- * there is such a field; `read` then has the places of what was decoded.
+ * What stands behind each Content-Transfer-Encoding, by its own word: with two of them in one header, or with another in a comment, both ways. Undefined
+ * where there is no such field.
  */
-function* encodedSections(bytes: Buffer, read: Set<string>, goOn: () => void): Generator<MimeLeaf, boolean> {
+function* encodedSections(bytes: Buffer, goOn: () => void): Generator<MimeLeaf, Sections | undefined> {
   const text = bytes.toString('latin1')
   const blank = /\n[ \t]*\r?\n|\r[ \t]*\r/g
   let blankAt = -1
   // Strictly: a line of blanks is a fold.
   const headerEnd = text.search(/\n\r?\n/)
   let nextBoundary: ((from: number) => number) | undefined
-  let isEncoded = false
+  let sections: Sections | undefined
   /** How what stands behind this empty line was read already: a header may say the same a thousand times. */
   const readHere = new Set<string>()
   for (const match of text.matchAll(encodingField)) {
     goOn()
     const words = encodingsIn(match[1] ?? '')
     if (words.size === 0) continue
-    isEncoded = true
+    const { begun, read } = (sections ??= { begun: [], read: new Set() })
     const fieldEnd = match.index + match[0].length
     if (blankAt < fieldEnd) {
       blank.lastIndex = fieldEnd
       const found = blank.exec(text)
-      if (found === null) return true // nor is there one behind any later field
+      if (found === null) break // nor is there one behind any later field
       blankAt = found.index
       readHere.clear()
+      begun.push({ start: blank.lastIndex, words: new Set() })
     }
     const start = blank.lastIndex
     nextBoundary ??= boundariesOf(text, bytes)
     const end = nextBoundary(Math.max(0, start - 1))
     for (const word of words) {
+      begun.at(-1)?.words.add(word)
       if (!readHere.has(word)) yield* decodedSection(bytes.subarray(start, end), word, goOn)
       readHere.add(word)
       read.add(placeOf(word, start, end))
@@ -110,7 +119,7 @@ function* encodedSections(bytes: Buffer, read: Set<string>, goOn: () => void): G
       read.add(placeOf(word, start, bytes.length))
     }
   }
-  return isEncoded
+  return sections
 }
 
 /** The words of a value, in any order; both that encode where not all of it was looked at. */
@@ -123,26 +132,36 @@ const placeOf = (word: string, start: number, end: number): string => `${word} $
 
 /**
  * The same as readers have it that follow the tree. To them a boundary ends a section only where it is open, and is the whole line; only an
- * empty line ends a header, or a line that is no field: what was cut or shifted above is whole here.
+ * empty line ends a header, or a line that is no field: what was cut or shifted above is whole here. Those that pass over such a line begin
+ * where the first section above does.
  */
 function* encodedEntities(
   bytes: Buffer,
   tree: MimeEntity,
-  read: ReadonlySet<string>,
+  { begun, read }: Sections,
   goOn: () => void,
 ): Generator<MimeLeaf> {
+  let next = 0
   for (const { body, transferEncoding, contentType, parts } of everyEntity(tree)) {
     goOn()
-    if (transferEncoding !== 'base64' && transferEncoding !== 'quoted-printable') continue
-    // Its parts have encodings of their own.
-    if (parts.length > 0 && contentType.value.startsWith('multipart/')) continue
+    const isEncoded = transferEncoding === 'base64' || transferEncoding === 'quoted-printable'
+    // A multipart is not encoded, whatever it says; a message may be.
+    if (parts.length > 0 && (!isEncoded || contentType.value.startsWith('multipart/'))) continue
     const start = body.byteOffset - bytes.byteOffset
+    const end = start + body.length
     // Of what stands in an encoded message that one is a leaf, which is looked into when it is its turn.
-    if (body.buffer !== bytes.buffer || start < 0 || start + body.length > bytes.length) continue
-    // The line end before a boundary is the boundary's here; above its carriage return is the section's.
-    const ends = [start + body.length, start + body.length + 1]
-    if (!ends.some((end) => read.has(placeOf(transferEncoding, start, end))))
-      yield* decodedSection(body, transferEncoding, goOn)
+    if (body.buffer !== bytes.buffer || start < 0 || end > bytes.length) continue
+    while ((begun[next]?.start ?? Infinity) < start) next++
+    const section = begun[next]
+    const readings: [number, Encoding][] = isEncoded ? [[start, transferEncoding]] : []
+    if (section !== undefined && section.start < end)
+      for (const word of section.words) readings.push([section.start, word])
+    for (const [at, word] of readings) {
+      // The line end before a boundary is the boundary's here; above its carriage return is the section's.
+      if (read.has(placeOf(word, at, end)) || read.has(placeOf(word, at, end + 1))) continue
+      read.add(placeOf(word, at, end))
+      yield* decodedSection(bytes.subarray(at, end), word, goOn)
+    }
   }
 }
 
