@@ -195,9 +195,14 @@ function plainTextOf(mail: Buffer, bodyStart: number, fields: Fields): Buffer | 
   const encoding = textOf(fields, 'content-transfer-encoding').toLowerCase()
   const body = mail.subarray(bodyStart)
   // A long one is looked at by the scan, which does not hold up everybody else.
-  if (body.length > limits.smtpBlockBytes || mayHoldUuencode(body)) return undefined
-  if (encoding === '' || encoding === '7bit' || encoding === '8bit') return body
-  if (encoding !== 'quoted-printable') return undefined
-  const text = quotedPrintable(body)
-  return mayHoldUuencode(text) ? undefined : text
+  if (body.length > limits.smtpBlockBytes) return undefined
+  if (encoding === '' || encoding === '7bit' || encoding === '8bit') return textForPeople(body)
+  return encoding === 'quoted-printable' && !mayHoldUuencode(body) ? textForPeople(quotedPrintable(body)) : undefined
+}
+
+/** Files have controls that no text has: those are of line ends, tabs, and charsets that switch (ISO 2022). */
+const controlsOfFiles = /[\x00-\x08\x0b\x10-\x1a\x1c-\x1f]/
+
+function textForPeople(text: Buffer): Buffer | undefined {
+  return mayHoldUuencode(text) || controlsOfFiles.test(text.toString('latin1')) ? undefined : text
 }
