@@ -46,6 +46,8 @@ test('a letter and its accent, together or apart, are one recipient, who is writ
 
 describe('anything else is refused', () => {
   const cases: Record<string, string[]> = {
+    // Some readers decode them, and find another address in front.
+    'an encoded word': ['=?utf-8?q?ceo=40bank.example=2C?=a@example.com', 'a=?UTF-8?B?Y2VvQGJhbms=?=@example.com'],
     'not exactly one addr-spec': [
       '',
       '@',

@@ -26,6 +26,9 @@ const ascii = /^[\x21-\x7e]*$/
 /** Controls, bidirectional and other format characters, lone surrogates, private and unassigned code points, all white space. */
 const invisible = /[\p{C}\p{Z}]/u
 
+/** It may stand in no address (RFC 2047 5 (3)); there are readers that decode it all the same, and find others. */
+const encodedWord = /=\?[^?]*\?[bq]\?[^?]*\?=/i
+
 /** The address in the form that we keep, or undefined where the text is not exactly one address that we accept. */
 export function parseAddress(text: string): EmailAddress | undefined {
   if (text.length > limits.addressOctetsMax) return undefined
@@ -35,6 +38,7 @@ export function parseAddress(text: string): EmailAddress | undefined {
   const needsSmtputf8 = !ascii.test(local)
   if (needsSmtputf8 ? !isUtf8Local(local) : local.length > limits.localPartOctetsMax || !dotAtom.test(local))
     return undefined
+  if (local.includes('=?') && encodedWord.test(local)) return undefined
   const domain = parseDomain(text.slice(at + 1))
   if (domain === undefined) return undefined
   const clean = `${local}@${domain}`
