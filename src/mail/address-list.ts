@@ -1,7 +1,9 @@
 // The addresses of a From or Sender field (RFC 5322 3.4): display names, comments and quotes are passed over. Whatever could be read
 // in two ways is no list: groups, empty elements, two brackets, words behind a bracket, a comment inside an address or without an end, control
-// characters, and before the brackets another address without quotes, which some readers take for the one that is meant.
+// characters, and before the brackets another address without quotes, which some readers take for the one that is meant; or with them, where a
+// character stands that ends an address for some.
 import { withoutBlanks } from './header-block.ts'
+import { decodeWords } from './mime-field.ts'
 
 /** A tab is a blank (RFC 5322 3.2.2); nothing else of these may stand outside a quoted pair, and nobody writes one. */
 const controls = /[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]/
@@ -16,7 +18,7 @@ export function addressSpecs(text: string): string[] | undefined {
   let inside: string | undefined
   const take = (): boolean => {
     const spec = inside ?? withoutBlanks(outside)
-    const isOther = inside !== undefined && words.includes('@') && words.trim().toLowerCase() !== inside.toLowerCase()
+    const isOther = inside !== undefined && namesAnother(outside, words, inside)
     outside = ''
     words = ''
     inside = undefined
@@ -47,6 +49,15 @@ export function addressSpecs(text: string): string[] | undefined {
     } else if (character !== ' ' && character !== '\t') return undefined
   }
   return take() ? found : undefined
+}
+
+/** Specials (RFC 5322 3.2.3) that stand in no name without quotes. Python reads `"c@d" ] <a@b>` as two addresses, or as the first alone. */
+const misplaced = /[)[\]\\]/
+
+/** Whether some reader takes a part of the name for the address. */
+function namesAnother(name: string, words: string, spec: string): boolean {
+  if (words.includes('@')) return withoutBlanks(name).toLowerCase() !== spec.toLowerCase()
+  return misplaced.test(words) && decodeWords(name).includes('@')
 }
 
 /** Where the comment that begins here ends; comments nest. An open one goes to the end. */

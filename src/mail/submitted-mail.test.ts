@@ -349,6 +349,12 @@ test.each([
   ['c@d.example <a@b.example>', undefined],
   ['via c@d.example for you <a@b.example>', undefined],
   ['"c@d.example" <a@b.example>', ['a@b.example']],
+  ['"c@d.example"] <a@b.example>', undefined],
+  ['"c@d.example" ) <a@b.example>', undefined],
+  ['\\ =?utf-8?q?c=40d.example?= <a@b.example>', undefined],
+  ['=?utf-8?q?c=40d.example?=[<a@b.example>', undefined],
+  ['"<c@d.example>" a@b.example <a@b.example>', undefined],
+  ['[Shop] \\o/ <a@b.example>', ['a@b.example']],
   ['A@b.example <a@B.example>', ['a@B.example']],
   ['<open@c.example', undefined],
 ])('addresses of %j', (text, specs) => expect(addressSpecs(text)).toEqual(specs))
