@@ -16,7 +16,8 @@ export class Allowance {
   readonly #until: number
   #entries = 0
   #bytes = 0
-  readonly #visited = new WeakMap<ArrayBufferLike, Set<number>>()
+  /** By place: where the view ended that reached farthest. */
+  readonly #visited = new WeakMap<ArrayBufferLike, Map<number, number>>()
 
   constructor(ms: number) {
     this.#until = performance.now() + ms
@@ -34,12 +35,15 @@ export class Allowance {
       throw new Beyond(`holds more than ${limits.scanEntriesMax.toLocaleString('en-US')} files`)
   }
 
-  /** False where this place in the memory was visited before, by whatever view of it. */
-  visit(bytes: Buffer, at: number): boolean {
-    const visited = this.#visited.get(bytes.buffer) ?? new Set()
+  /** False where this place in the memory was visited before, by whatever view of it that had what stands before `end`. */
+  visit(bytes: Buffer, at: number, end = bytes.length): boolean {
+    const visited = this.#visited.get(bytes.buffer) ?? new Map<number, number>()
     this.#visited.set(bytes.buffer, visited)
     const place = bytes.byteOffset + at
-    return !visited.has(place) && visited.add(place) !== undefined
+    const reached = visited.get(place) ?? -1
+    if (reached >= bytes.byteOffset + Math.min(end, bytes.length)) return false
+    visited.set(place, Math.max(reached, bytes.byteOffset + bytes.length))
+    return true
   }
 
   /** How much one entry may unpack to. */

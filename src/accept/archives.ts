@@ -35,8 +35,15 @@ export function* zipMembers(bytes: Buffer, allowance: Allowance): Generator<Memb
   for (const offset of listed.keys()) if (!seen.has(offset)) yield* lookAt(offset).members
   // The same for programs that go by another list. Of an archive that is stored in this one, all has been seen when it was its turn.
   for (const entry of list.others)
-    if (allowance.visit(bytes, entry.offset))
+    if (allowance.visit(bytes, entry.offset, fileEnd(bytes, entry)))
       yield* zipMember(bytes, entry.offset, entry, { strict: false, isOnly: false }, allowance).members
+}
+
+/** As the list and its local header have it, whichever is the later. */
+function fileEnd(bytes: Buffer, { offset, packed }: ListedFile): number {
+  if (offset + 30 > bytes.length) return bytes.length
+  const start = offset + 30 + bytes.readUInt16LE(offset + 26) + bytes.readUInt16LE(offset + 28)
+  return start + Math.max(packed, bytes.readUInt32LE(offset + 18))
 }
 
 interface ZipRead {

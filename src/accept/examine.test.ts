@@ -97,6 +97,11 @@ describe('found', () => {
     ['the same behind a program', Buffer.concat([Buffer.alloc(99), jumpedOver(emptyList)])],
     ['the same, stored in another', zipOf([{ name: 'a', content: jumpedOver(emptyList), stored: true }])],
     ['the same, its list counts from the first byte, which is not its own', shifted()],
+    [
+      'behind such a header, in an archive behind a program whose list contradicts it',
+      doubtful((archive) => archive.indexOf('PK\u0001\u0002') - 31, 28),
+    ],
+    ['the same, and what jumps over it has its beginning', doubtful(() => 50, 18)],
     ['gzip with all the fields that a header may have', gzipWithFields()],
     ['tar, behind a file that fills no block', tarBehind(Buffer.alloc(700, 'x'))],
     ['tar, its size in base 256', wideTar()],
@@ -541,6 +546,18 @@ function jumpedOver(more?: (at: number) => Buffer): Buffer {
   const comment = more?.(archive.length) ?? Buffer.alloc(0)
   archive.writeUInt16LE(comment.length, archive.length - 2)
   return Buffer.concat([archive, comment])
+}
+
+/** The list names a third file in the middle of the first; the first header lies, at `place`, about what belongs to it. */
+function doubtful(lie: (archive: Buffer) => number, place: number): Buffer {
+  const files = [
+    { name: 'a', content: Buffer.from('a'), stored: true },
+    { name: 'b', content: eicar },
+    { name: 'c', content: Buffer.from('c') },
+  ]
+  const archive = zipOf(files, ({ list }) => void list[2]?.writeUInt32LE(5, 42))
+  archive.writeUInt16LE(lie(archive), place)
+  return Buffer.concat([Buffer.alloc(99), archive])
 }
 
 /** Of a comment that is longer than the file. */

@@ -46,18 +46,20 @@ export function checkDirectory(bytes: Buffer, allowance: Allowance): List {
   if (count > limits.scanEntriesMax) throw tooMany()
   const begin = at - size
   const shift = begin - offset // what stands before the archive
+  const entries = begin < 0 ? [] : entriesOf(bytes, begin, at, shift)
+  // What is not held against it leads some programs to its files all the same.
+  const doubtful = { ...none, others: [...others, ...entries.filter((entry) => standsAt(bytes, entry))] }
   if (begin < 0 || shift < 0) {
     if (strict) throw new Beyond(contradicts)
-    return none
+    return doubtful
   }
-  const entries = entriesOf(bytes, begin, at, shift)
   if (strict && entries.length !== count) throw new Beyond(contradicts)
   let unpacked = 0
   let free = 0
   for (const entry of entries.sort((one, other) => one.offset - other.offset)) {
     if (entry.offset < free || entry.offset + 30 > begin) {
       if (strict) throw new Beyond('has files that overlap')
-      return none
+      return doubtful
     }
     free = entry.offset + 30 + entry.packed
     unpacked += entry.unpacked
@@ -65,6 +67,9 @@ export function checkDirectory(bytes: Buffer, allowance: Allowance): List {
   }
   return { entries, strict, isOnly, others }
 }
+
+const standsAt = (bytes: Buffer, { offset }: ListedFile): boolean =>
+  offset >= 0 && bytes.subarray(offset, offset + 4).equals(localHeader)
 
 /**
  * Java's reader passes over an end record that it cannot believe and takes the one before; some take the first. Where a list does not stand where
@@ -77,10 +82,7 @@ function othersOf(bytes: Buffer, last: number, allowance: Allowance): ListedFile
     read += entries.length
     // The same list may have been read from many ends.
     if (read > 10 * limits.scanEntriesMax) throw tooMany()
-    for (const entry of entries) {
-      const { offset } = entry
-      if (offset >= 0 && bytes.subarray(offset, offset + 4).equals(localHeader)) others.push(entry)
-    }
+    for (const entry of entries) if (standsAt(bytes, entry)) others.push(entry)
   }
   const first = Math.max(0, bytes.length - unknown16 - 22)
   for (let end = bytes.indexOf(endRecord, first); end >= 0; end = bytes.indexOf(endRecord, end + 1)) {
