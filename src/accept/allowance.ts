@@ -17,7 +17,10 @@ export class Allowance {
   #entries = 0
   #bytes = 0
   /** By place: where the view ended that reached farthest. */
-  readonly #visited = new WeakMap<ArrayBufferLike, Map<number, number>>()
+  readonly #visited = {
+    zip: new WeakMap<ArrayBufferLike, Map<number, number>>(),
+    tar: new WeakMap<ArrayBufferLike, Map<number, number>>(),
+  }
 
   constructor(ms: number) {
     this.#until = performance.now() + ms
@@ -35,10 +38,10 @@ export class Allowance {
       throw new Beyond(`holds more than ${limits.scanEntriesMax.toLocaleString('en-US')} files`)
   }
 
-  /** False where this place in the memory was visited before, by whatever view of it that had what stands before `end`. */
-  visit(bytes: Buffer, at: number, end = bytes.length): boolean {
-    const visited = this.#visited.get(bytes.buffer) ?? new Map<number, number>()
-    this.#visited.set(bytes.buffer, visited)
+  /** False where the header at this place in the memory was visited before, by whatever view of it that had what stands before `end`. */
+  visit(header: 'zip' | 'tar', bytes: Buffer, at: number, end = bytes.length): boolean {
+    const visited = this.#visited[header].get(bytes.buffer) ?? new Map<number, number>()
+    this.#visited[header].set(bytes.buffer, visited)
     const place = bytes.byteOffset + at
     const reached = visited.get(place) ?? -1
     if (reached >= bytes.byteOffset + Math.min(end, bytes.length)) return false

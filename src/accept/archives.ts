@@ -35,7 +35,7 @@ export function* zipMembers(bytes: Buffer, allowance: Allowance): Generator<Memb
   for (const offset of listed.keys()) if (!seen.has(offset)) yield* lookAt(offset).members
   // The same for programs that go by another list. Of an archive that is stored in this one, all has been seen when it was its turn.
   for (const entry of list.others)
-    if (allowance.visit(bytes, entry.offset, fileEnd(bytes, entry)))
+    if (allowance.visit('zip', bytes, entry.offset, fileEnd(bytes, entry)))
       yield* zipMember(bytes, entry.offset, entry, { strict: false, isOnly: false }, allowance).members
 }
 
@@ -77,7 +77,7 @@ function zipMember(
   if (encrypted) members.push({ opaque: 'encrypted' })
   else if (method !== stored && method !== deflated) members.push({ opaque: 'method' })
   const isStored = isOnly && !encrypted && method === stored && listed?.method === stored
-  if (!isStored) allowance.visit(bytes, at)
+  if (!isStored) allowance.visit('zip', bytes, at)
   const inflated = isStored ? undefined : inflate(bytes.subarray(start), allowance)
   if (inflated !== undefined) members.push({ bytes: inflated.bytes, name })
   const plain = !encrypted && method === deflated && (listed?.method ?? deflated) === deflated
@@ -136,35 +136,44 @@ function gzipData(bytes: Buffer, at: number): number | undefined {
   return next < bytes.length ? next : undefined
 }
 
+/**
+ * Of every block that is a header, wherever it stands: programs pass over what is none to them, also in the first place, and differ in which are none,
+ * in which have content (a link), and whose word for the size counts.
+ */
 export function* tarMembers(bytes: Buffer, allowance: Allowance): Generator<Member> {
-  if (!isTarHeader(bytes, 0)) return
-  let at = 0
-  let extended = false
-  while (at + 512 <= bytes.length) {
-    // Programs pass over what is no header, too.
-    if (!isTarHeader(bytes, at)) {
-      at += 512
-      continue
-    }
-    allowance.entry()
-    const size = tarSize(bytes, at)
+  /** By records of pax, of the next file and of all that follow. */
+  let told: number[] = []
+  const toldOfAll: number[] = []
+  for (let at = 0; at + 512 <= bytes.length; at += 512) {
+    if (!isTarHeader(bytes, at)) continue
+    const sizes = new Set([tarSize(bytes, at), ...told, ...toldOfAll])
     const start = at + 512
-    const end = Math.min(start + size, bytes.length)
-    if (end > start) {
+    const record = bytes.subarray(start, start + tarSize(bytes, at))
+    const type = String.fromCharCode(bytes[at + 156] ?? 0)
+    if (type === 'x') told.push(...paxSizes(record))
+    else if (type === 'g') toldOfAll.push(...paxSizes(record))
+    else if (type !== 'L' && type !== 'K') told = []
+    // Of a tar in a tar each is looked at once.
+    if (!allowance.visit('tar', bytes, at, start + Math.max(...sizes))) continue
+    const name = bytes.toString('latin1', at, at + 100).replace(/\0.*$/s, '')
+    for (const size of sizes) {
+      allowance.entry()
+      const end = Math.min(start + size, bytes.length)
+      if (end <= start) continue
       allowance.unpacked(end - start, end - start)
-      yield { bytes: bytes.subarray(start, end), name: bytes.toString('latin1', at, at + 100).replace(/\0.*$/s, '') }
+      yield { bytes: bytes.subarray(start, end), name }
     }
-    // A record of pax may say another size of the file behind it: then it is looked at block by block.
-    at = extended ? start : start + Math.ceil(size / 512) * 512
-    extended = bytes[start - 512 + 156] === paxRecord && bytes.subarray(start, end).includes(' size=')
   }
 }
-const paxRecord = 'x'.charCodeAt(0)
+
+/** Every size that stands in a record of pax. */
+const paxSizes = (record: Buffer): number[] =>
+  Array.from(record.toString('latin1').matchAll(/ size=(\d{1,15})\n/g), ([, digits]) => Number(digits))
 
 /** By its checksum: old tars have no other mark. */
 function isTarHeader(bytes: Buffer, at: number): boolean {
-  if (at + 512 > bytes.length) return false
-  const declared = Number.parseInt(bytes.toString('latin1', at + 148, at + 156).replace(/[\0 ]+/g, ' '), 8)
+  if (at + 512 > bytes.length || !mayBeOctal(bytes, at + 148)) return false
+  const declared = Number.parseInt(bytes.toString('latin1', at + 148, at + 156).replace(/[\x00-\x20]+/g, ' '), 8)
   if (!(declared > 0)) return false
   let sum = 8 * 0x20
   let high = 0
@@ -178,10 +187,19 @@ function isTarHeader(bytes: Buffer, at: number): boolean {
   return sum === declared || sum - 256 * high === declared
 }
 
+/** Asked of every block of a file: most are no header at the first look. */
+function mayBeOctal(bytes: Buffer, at: number): boolean {
+  for (let each = at; each < at + 3; each++) {
+    const byte = bytes[each] as number
+    if (byte > 0x20 && (byte & 0xf8) !== 0x30) return false
+  }
+  return true
+}
+
 /** Octal, or base 256 where the first bit is set (GNU). */
 function tarSize(bytes: Buffer, at: number): number {
   if (((bytes[at + 124] ?? 0) & 0x80) === 0)
-    return Number.parseInt(bytes.toString('latin1', at + 124, at + 136).replace(/[\0 ]+/g, ' '), 8) || 0
+    return Number.parseInt(bytes.toString('latin1', at + 124, at + 136).replace(/[\x00-\x20]+/g, ' '), 8) || 0
   let size = 0
   for (let each = at + 125; each < at + 136; each++) size = size * 256 + (bytes[each] ?? 0)
   return size

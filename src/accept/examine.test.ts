@@ -103,6 +103,15 @@ describe('found', () => {
     ],
     ['the same, and what jumps over it has its beginning', doubtful(() => 50, 18)],
     ['gzip with all the fields that a header may have', gzipWithFields()],
+    ['tar, whose first block is no header', Buffer.concat([Buffer.alloc(512, 'x'), tarOf('e.gz', packed)])],
+    [
+      'tar, its size in a record of pax alone',
+      Buffer.concat([tarEntry('x', Buffer.from(`13 size=0${packed.length}\n`)), tarEntry('0', packed, 0)]),
+    ],
+    [
+      'tar, behind a link with a size, which has content to some programs',
+      Buffer.concat([tarEntry('2', Buffer.alloc(0), 512), tarEntry('0', packed)]),
+    ],
     ['tar, behind a file that fills no block', tarBehind(Buffer.alloc(700, 'x'))],
     ['tar, its size in base 256', wideTar()],
     ['tar that is cut', tarOf('e', Buffer.concat([packed, Buffer.alloc(5_000)])).subarray(0, 1_024)],
@@ -628,6 +637,16 @@ function replaced(archive: Buffer, stream: Buffer, by: Buffer): Buffer {
   for (const at of [18, list + 20]) out.writeUInt32LE(by.length, at)
   out.writeUInt32LE(list, out.length - 6)
   return out
+}
+
+/** Without the blocks at the end; `size` stands in its header. */
+function tarEntry(type: string, content: Buffer, size = content.length): Buffer {
+  const entry = tarOf('a', content).subarray(0, content.length === 0 ? 512 : -1_024)
+  entry.write(`${size.toString(8).padStart(11, '0')}\0`, 124)
+  entry.write(`        ${type}`, 148)
+  const sum = entry.subarray(0, 512).reduce((all, byte) => all + byte, 0)
+  entry.write(`${sum.toString(8).padStart(6, '0')}\0 `, 148)
+  return entry
 }
 
 function signedTar(): Buffer {
