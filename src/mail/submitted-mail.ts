@@ -7,8 +7,9 @@ import { parseAddress, type EmailAddress } from './address.ts'
 import { addressSpecs } from './address-list.ts'
 import { controlFieldNames, isControlField, readControlFields, type ControlFields } from './control-fields.ts'
 import { headerEnd, lineText, readHeaderBlock, type HeaderLine } from './header-block.ts'
+import { quotedPrintable } from './lenient-decoding.ts'
 import { decodeWords } from './mime-field.ts'
-import { mayHoldUuencode, quotedPrintable } from './mime-leaves.ts'
+import { mayHoldUuencode } from './mime-leaves.ts'
 
 export interface SubmittedMail extends ControlFields {
   /** What is kept. */
