@@ -5,7 +5,7 @@ import { renewals, tlsCertificate } from './base/certificate.ts'
 import { Guesses } from './base/guesses.ts'
 import { limits, publicUrl } from './config.ts'
 import { closeAll, type Role, type RoleTools } from './role.ts'
-import { Room } from './smtp/content.ts'
+import { YieldingRoom } from './smtp/content.ts'
 import { smtpServer } from './smtp/server.ts'
 import { submissionOffer, submissionPolicies } from './smtp/submission.ts'
 import { listen, openDatabase } from './store/database.ts'
@@ -51,7 +51,11 @@ export function smtp({ settings, connection, vault, log, metrics }: RoleTools): 
     log,
     tls,
     limits: { sessionsPerLoopbackMax: limits.submissionSessionsPerLoopbackMax },
-    room: new Room(limits.smtpContentInFlightBytesMax, limits.submissionContentOfWorkspaceBytesMax),
+    room: new YieldingRoom(
+      limits.smtpContentInFlightBytesMax,
+      limits.submissionContentOfWorkspaceBytesMax,
+      limits.smtpBlockBytes,
+    ),
     sessions: new Map<string, number>(),
   }
   return {

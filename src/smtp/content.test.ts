@@ -1,6 +1,6 @@
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { ChunkReader, Content, DataReader, OpenRoom, Room } from './content.ts'
+import { ChunkReader, Content, DataReader, YieldingRoom, Room } from './content.ts'
 
 const plenty = 1_000_000
 
@@ -158,8 +158,23 @@ describe('memory', () => {
     expect(room.take(60, 'one')).toBe(true)
   })
 
-  test('in a room for strangers the message under way that holds most gives way, to any that holds less, and one that is complete to none', () => {
-    const room = new OpenRoom(100)
+  test('large messages do not end each other, nor does anybody beyond a share end another; a small one finds room', () => {
+    const room = new YieldingRoom(100, 60, 10)
+    const make = (owner: string) => new Content(plenty, room, owner)
+    const [first, second, large] = [make('one'), make('two'), make('three')]
+    const [beyond, small] = [make('one'), make('three')]
+    first.keep(Buffer.alloc(60))
+    second.keep(Buffer.alloc(40))
+    large.keep(Buffer.alloc(11))
+    beyond.keep(Buffer.alloc(1))
+    expect([first, second].map((each) => each.trouble)).toEqual([undefined, undefined])
+    expect([large, beyond].map((each) => each.trouble)).toEqual(['noRoom', 'noRoom'])
+    small.keep(Buffer.alloc(10))
+    expect([first, second, small].map((each) => each.trouble)).toEqual(['noRoom', undefined, undefined])
+  })
+
+  test('in room that yields the message under way that holds most gives way, to any that holds less, and one that is complete to none', () => {
+    const room = new YieldingRoom(100)
     const make = () => new Content(plenty, room)
     const [complete, large, small, last, none] = [make(), make(), make(), make(), make()]
     complete.keep(Buffer.alloc(50))

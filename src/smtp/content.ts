@@ -13,11 +13,13 @@ export class Room {
     this.#shareBytesMax = shareBytesMax
   }
   take(bytes: number, owner = ''): boolean {
-    const held = (this.#held.get(owner) ?? 0) + bytes
-    if (bytes > this.#free || held > this.#shareBytesMax) return false
+    if (bytes > this.#free || !this.isWithinShare(bytes, owner)) return false
     this.#free -= bytes
-    this.#held.set(owner, held)
+    this.#held.set(owner, (this.#held.get(owner) ?? 0) + bytes)
     return true
+  }
+  protected isWithinShare(bytes: number, owner = ''): boolean {
+    return (this.#held.get(owner) ?? 0) + bytes <= this.#shareBytesMax
   }
   give(bytes: number, owner = ''): void {
     this.#free += bytes
@@ -40,17 +42,26 @@ export interface Holder {
 }
 
 /**
- * Room for strangers. One can hold a message for an hour that never ends, and have as many addresses as a share for each would need. So who finds
- * no room takes it from the message under way that holds most, where that is more than their own; what is small always finds some.
+ * Room in which the largest gives way to the small: who finds none takes it from the message under way that holds most, where that is more than their
+ * own. Else a few that are large, or never end, would keep everybody out; and who has many addresses, or workspaces, has many shares.
  */
-export class OpenRoom extends Room {
+export class YieldingRoom extends Room {
+  readonly #smallBytesMax: number
   readonly #holders = new Set<Holder>()
 
+  /** To what is larger than `smallBytesMax` nobody gives way: large ones would only end each other. */
+  constructor(bytes: number, shareBytesMax = bytes, smallBytesMax = bytes) {
+    super(bytes, shareBytesMax)
+    this.#smallBytesMax = smallBytesMax
+  }
+
   override takeFor(holder: Holder, bytes: number, owner?: string): boolean {
+    const own = holder.heldBytes + bytes
     while (!this.take(bytes, owner)) {
+      if (own > this.#smallBytesMax || (owner !== undefined && !this.isWithinShare(bytes, owner))) return false
       let largest = holder
       for (const each of this.#holders) if (each.heldBytes > largest.heldBytes) largest = each
-      if (largest.heldBytes <= holder.heldBytes + bytes) return false
+      if (largest.heldBytes <= own) return false
       largest.giveWay()
     }
     this.#holders.add(holder)

@@ -4,7 +4,7 @@
 import { limits } from '../config.ts'
 import type { Log } from '../base/log.ts'
 import type { Addressee, Feedback } from '../feedback/feedback.ts'
-import { OpenRoom } from './content.ts'
+import { YieldingRoom } from './content.ts'
 import { openOffer, type Client, type Envelope, type Policy } from './policy.ts'
 import { replies, type Answer, type Reply } from './reply.ts'
 import { networkOf, smtpServer, type SmtpServer, type SmtpServerOptions } from './server.ts'
@@ -69,7 +69,7 @@ export function feedbackServer(options: FeedbackServerOptions): SmtpServer {
     ...(options.tls !== undefined && { tls: options.tls }),
     ...(options.renewed !== undefined && { renewed: options.renewed }),
     ...(options.proxies !== undefined && { proxies: options.proxies }),
-    room: new OpenRoom(limits.feedbackContentInFlightBytesMax),
+    room: new YieldingRoom(limits.feedbackContentInFlightBytesMax),
     limits: {
       messageBytesMax: limits.feedbackBytesMax,
       sessionsMax: limits.feedbackSessionsMax,

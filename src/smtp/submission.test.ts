@@ -11,7 +11,7 @@ import { refuse } from '../domain/refusal.ts'
 import { storeWorld, type StoreWorld } from '../store/store.test-kit.ts'
 import { createSmtpCredential } from '../workspace/smtp-credentials.ts'
 import { makeSubmitters } from '../workspace/submitters.ts'
-import { Room } from './content.ts'
+import { Room, YieldingRoom } from './content.ts'
 import { smtpServer, type ServerLimits, type SmtpServer } from './server.ts'
 import { submissionOffer, submissionPolicies } from './submission.ts'
 
@@ -262,12 +262,10 @@ describe('sessions', () => {
   })
 })
 
-test('of the room for content a workspace gets its share, with however many credentials; the others find theirs', async () => {
-  const server = await started({}, new Room(1_000, 600))
-  const stranger = await world.sender()
-  const logins = [login, other, await createSmtpCredential(world.db, vault, stranger.workspaceId, 'third')]
+/** What each is told of a first chunk of so many bytes. */
+async function firstChunks(server: SmtpServer, chunks: readonly (readonly [Login, number])[]): Promise<string[]> {
   const answers: string[] = []
-  for (const each of logins) {
+  for (const [each, bytes] of chunks) {
     const client = await dial(server)
     const [mailbox] = await world.db.run<{ address: string }>(
       `select m.address from mailboxes m join smtp_credentials c using (workspace_id) where c.username = $1`,
@@ -277,9 +275,31 @@ test('of the room for content a workspace gets its share, with however many cred
     await client.auth(each)
     expect(await client.say(`MAIL FROM:<${mailbox?.address}>`)).toMatch(/^250 /)
     expect(await client.say('RCPT TO:<a@b.example>')).toMatch(/^250 /)
-    answers.push(await client.say(`BDAT 392\r\n${'x'.repeat(390)}`))
+    answers.push((await client.say(`BDAT ${bytes}\r\n${'x'.repeat(bytes - 2)}`)).slice(0, 9))
   }
-  expect(answers.map((answer) => answer.slice(0, 9))).toEqual(['250 2.0.0', '451 4.3.1', '250 2.0.0'])
+  return answers
+}
+const strangers = async (name: string) =>
+  createSmtpCredential(world.db, vault, (await world.sender()).workspaceId, name)
+
+test('of the room for content a workspace gets its share, with however many credentials; the others find theirs', async () => {
+  const server = await started({}, new Room(1_000, 600))
+  const chunks = [
+    [login, 392],
+    [other, 392],
+    [await strangers('third'), 392],
+  ] as const
+  expect(await firstChunks(server, chunks)).toEqual(['250 2.0.0', '451 4.3.1', '250 2.0.0'])
+})
+
+test('a small mail finds room beside two workspaces that hold all of it', async () => {
+  const server = await started({}, new YieldingRoom(1_000, 600, 100))
+  const chunks = [
+    [login, 600],
+    [await strangers('second'), 400],
+    [await strangers('third'), 50],
+  ] as const
+  expect(await firstChunks(server, chunks)).toEqual(['250 2.0.0', '250 2.0.0', '250 2.0.0'])
 })
 
 test('what the protocol refuses stands in the record of refused submissions, too; what came in the wrong order does not', async () => {
