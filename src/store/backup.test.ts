@@ -241,6 +241,29 @@ describe('a backup', () => {
     await target.drop()
   })
 
+  test('comes back with what PostgreSQL keeps as JSON and takes no member out of, as an older release may have kept it', async () => {
+    const [told, target] = [join(folder, 'unreadable.backup'), await freshDatabase()]
+    const words = (none: string, half: string) =>
+      String.raw`{"said" : "U+0000 ${none}, half a pair ${half}, a pair \uD83D\uDCEF, a quote \" and \\u0000"}`
+    await world.db.run(
+      `insert into unmatched_feedback (id, reason, source, sender, addressee, facts, size_bytes, content)
+       values ($1, 'no_report', 'mail', '', '', $2::text::json, 0, '')`,
+      [world.nextId(), words(String.raw`\u0000`, String.raw`\ud83d`)],
+    )
+    try {
+      await backUp(world.connection, told)
+      await restore(target.connection, told)
+      const client = new Client(target.connection)
+      await client.connect()
+      const { rows } = await client.query('select facts::text said from unmatched_feedback')
+      await client.end()
+      expect(rows).toEqual([{ said: words(String.raw`\ufffd`, String.raw`\ufffd`) }])
+    } finally {
+      await world.db.run('delete from unmatched_feedback')
+      await target.drop()
+    }
+  })
+
   test('leaves an older one in its place until it is whole', async () => {
     const before = readFileSync(file)
     const nowhere = { ...world.connection, database: 'there_is_no_such_database' }

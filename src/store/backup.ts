@@ -220,7 +220,7 @@ async function fill(
     if (done === true) throw new Error(`${file} is cut off: its end is missing. Copy it again, or take an older one.`)
     const mark = markOf(line)
     if (mark === undefined) {
-      page.push(line)
+      page.push(readable(line))
       pageBytes += line.length
       if (page.length >= limits.restoreRowsPerPage || pageBytes >= limits.restorePageBytes) await flush()
       continue
@@ -234,6 +234,19 @@ async function fill(
     table = tables.find(({ name }) => name === mark.table)
     if (table === undefined) throw new Error(`${file} has a table that this release does not know: ${mark.table}.`)
   }
+}
+
+/**
+ * PostgreSQL takes no column out of a line that has U+0000, or half a surrogate pair, anywhere in it. No text has either, but a column of JSON is kept as it
+ * came, and one such word of a stranger would keep all rows from coming back. It is told as what is kept today is (`keepUnmatched`): as U+FFFD.
+ */
+function readable(line: string): string {
+  if (!/\\u(?:0000|d[89a-f])/i.test(line)) return line
+  // Each backslash with what belongs to it, so that none that is a character itself begins an escape: a whole pair stays.
+  return line.replace(
+    /\\(?:ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|(u0000|ud[89a-f][0-9a-f]{2})|.)/gi,
+    (escape, alone?: string) => (alone === undefined ? escape : '\\ufffd'),
+  )
 }
 
 /** Triggers fire again, and numbers are counted on from where they were. */

@@ -395,6 +395,13 @@ describe('what is wrong is said in words', () => {
     expect(found?.[0]).not.toContain('\u001b')
   })
 
+  test('what strangers write is not cut into half a character: no backup with it would come back', async () => {
+    const domain = await add()
+    set(`_posthorn.${domain.name}`, { txt: [`${'x'.repeat(299)}📯`] })
+    const { found } = record(await check(domain), 'ownership') ?? {}
+    expect(found).toEqual([`${'x'.repeat(299)}\ufffd`])
+  })
+
   test('the zone file has what is still to set, in strings that a zone can hold', async () => {
     const domain = await add()
     expect(domain.zoneFile.split('\n')).toHaveLength(4)

@@ -58,9 +58,15 @@ const silence: Look = {
 }
 const notThere: Sight = { status: 'pending', finding: 'There is no such record yet.' }
 
-/** What strangers wrote into their zone, as far as it is shown. */
+/** What strangers wrote into their zone, as far as it is shown. Half a pair of surrogates is nothing that PostgreSQL reads again. */
 function shown(texts: readonly string[]): readonly string[] {
-  return texts.slice(0, 5).map((text) => text.replace(/\p{Cc}/gu, ' ').slice(0, limits.domainRecordShownCharactersMax))
+  const most = limits.domainRecordShownCharactersMax
+  return texts.slice(0, 5).map((text) =>
+    text
+      .replace(/\p{Cc}/gu, ' ')
+      .slice(0, most)
+      .toWellFormed(),
+  )
 }
 
 const textsOf = ({ records: found }: ZoneAnswer): string[] =>
