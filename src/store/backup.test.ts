@@ -264,6 +264,19 @@ describe('a backup', () => {
     }
   })
 
+  test('is the only one that writes its file: two at once would be of pieces of each other', async () => {
+    const both = join(folder, 'both.backup')
+    const ended = await Promise.allSettled([backUp(world.connection, both), backUp(world.connection, both)])
+    expect(ended.map(({ status }) => status).toSorted()).toEqual(['fulfilled', 'rejected'])
+    expect(ended.find(({ status }) => status === 'rejected')).toMatchObject({
+      reason: { message: expect.stringContaining(`${both} is just being written by another backup`) as string },
+    })
+    const lines = zstdDecompressSync(readFileSync(both)).toString('utf8').trimEnd().split('\n')
+    expect(lines.at(-1)).toMatch(/^{"end":true/)
+    // It is free again.
+    await backUp(world.connection, both)
+  })
+
   test('leaves an older one in its place until it is whole', async () => {
     const before = readFileSync(file)
     const nowhere = { ...world.connection, database: 'there_is_no_such_database' }

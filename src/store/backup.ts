@@ -3,6 +3,8 @@
 import { createReadStream, createWriteStream } from 'node:fs'
 import { open, rename, rm } from 'node:fs/promises'
 import { Socket } from 'node:net'
+import { hostname } from 'node:os'
+import { resolve } from 'node:path'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { constants, createZstdCompress, createZstdDecompress } from 'node:zlib'
@@ -76,10 +78,21 @@ const instants = `
   select to_json(app_now()) #>> '{}' "takenAt",
          to_json(coalesce(min(ends) - interval '28 days', app_now())) #>> '{}' since from dated_partitions()`
 
-/** Writes a backup beside `file` and puts it in its place when it is whole and on the disk. */
+/** Of this machine: another one has a file of its own under that name. It ends with the session, whatever ends that. */
+const claimFile = `select pg_try_advisory_lock(hashtext('posthorn backup'), hashtext($1)) claimed`
+
+/**
+ * Writes a backup beside `file` and puts it in its place when it is whole and on the disk. Throws where another one is writing the same: both would be of
+ * pieces of each other.
+ */
 export async function backUp(connection: Connection, file: string): Promise<BackupReport> {
   const unfinished = `${file}.unfinished`
   return over(connection, async (client) => {
+    const { claimed } = await one<{ claimed: boolean }>(client, claimFile, [`${hostname()} ${resolve(file)}`])
+    if (!claimed)
+      throw new Trouble(
+        `${file} is just being written by another backup: wait until that has ended, or name another file.`,
+      )
     // One snapshot for all tables; nobody who sends waits for us. They are held before it is taken: a table that a migration rewrites behind a
     // snapshot is empty to it, and a partition that retention takes off is gone.
     const held = (await tablesOf(client)).map(({ name }) => quoted(name))
