@@ -10,18 +10,21 @@ export interface LastBackup {
   readonly ageSeconds: number
 }
 
-// The younger one stays: two may run side by side, and end in any order.
+// The younger one stays: two may run side by side, and end in any order. But for one of a time that has not come: the clock was ahead then, and all that
+// are made until it comes would not be noted.
 const note = sql(
   'note-backup',
   `insert into installation as i (name, value)
    values ('last_backup', json_build_object('takenAt', to_json(coalesce($1::timestamptz, app_now())) #>> '{}', 'bytes', $2::float8)::text)
    on conflict (name) do update set value = excluded.value
-    where (i.value::json ->> 'takenAt')::timestamptz < (excluded.value::json ->> 'takenAt')::timestamptz`,
+    where (i.value::json ->> 'takenAt')::timestamptz < (excluded.value::json ->> 'takenAt')::timestamptz
+       or (i.value::json ->> 'takenAt')::timestamptz > app_now()`,
 )
+// How old one of a time to come is, nobody knows: as old as it is far, so that it does not pass for one of this moment.
 const read = sql(
   'last-backup',
   `select (value::json ->> 'takenAt')::timestamptz "takenAt", (value::json ->> 'bytes')::float8 bytes,
-          greatest(0, extract(epoch from app_now() - (value::json ->> 'takenAt')::timestamptz))::float8 "ageSeconds"
+          abs(extract(epoch from app_now() - (value::json ->> 'takenAt')::timestamptz))::float8 "ageSeconds"
      from installation where name = 'last_backup'`,
 )
 
