@@ -21,13 +21,13 @@ export const queueGauges = {
   },
 } as const satisfies Record<string, Measured>
 
-/** `sends`: mail leaves the machine. */
-export async function queueSamples(db: Db, sends: boolean): Promise<readonly Sample[]> {
+/** `isReal`: whether mail leaves the machine; asked where there was never a backup. */
+export async function queueSamples(db: Db, isReal: () => Promise<boolean>): Promise<readonly Sample[]> {
   const { byStatus, oldestDueSeconds } = await readQueueFacts(db)
   const webhooks = await readWebhookQueueFacts(db)
   const domains = await countDomains(db)
   const endpoints = await countEndpoints(db)
-  const backup = (await readLastBackup(db))?.ageSeconds ?? (sends ? Infinity : undefined)
+  const backup = (await readLastBackup(db))?.ageSeconds ?? ((await isReal()) ? Infinity : undefined)
   const many = new Map(byStatus.map((row) => [row.status, row.many]))
   const one = (name: keyof typeof queueGauges, value: number, label?: string): Sample => ({
     name,

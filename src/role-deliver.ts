@@ -25,6 +25,7 @@ import type { Retention } from './store/housekeeping.ts'
 import { seatsBeside, takeLeftSeats, takeSeat, type Seat } from './store/node-folder.ts'
 import { makeNudges } from './store/nudges.ts'
 import { makeRecorder } from './store/outbound.ts'
+import { isMailReal } from './store/real-mail.ts'
 import { queueGauges, queueSamples } from './queue-samples.ts'
 import { keepStsPolicy, readStsPolicy } from './store/sts-policies.ts'
 import { makeReturnPathKeys } from './store/return-path-keys.ts'
@@ -144,7 +145,7 @@ export async function deliver({ settings, connection, patience, vault, log, metr
   metrics.measure(pauseGauges, () => Promise.resolve(paused()), limits.pausesKeptMs)
   metrics.measure(
     queueGauges,
-    () => queueSamples(houseDb, settings.POSTHORN_ROUTE.kind !== 'sandbox'),
+    () => queueSamples(houseDb, () => isMailReal(houseDb, vault, settings.POSTHORN_ROUTE)),
     limits.metricsKeptMs,
   )
   // The fence and the sandbox start before the workers and stop after them. Housekeeping stops last: it may be waiting for the database, and

@@ -1,5 +1,5 @@
 // What the doctor asks the database: whether it can keep the promise, whether it is in step with this machine, and what waits in it.
-import { limits, type Route } from '../config.ts'
+import { limits } from '../config.ts'
 import { causeOfStop } from '../domain/delivery-stop.ts'
 import type { Db } from '../store/database.ts'
 import { countDomains } from '../store/domain-checks.ts'
@@ -117,7 +117,8 @@ export async function checkRefusals(db: Db, providerOf: (host: string) => string
   )
 }
 
-export async function checkBackup(db: Db, route: Route): Promise<Finding> {
+/** `isReal`: whether mail leaves the machine (`isMailReal`). */
+export async function checkBackup(db: Db, isReal: () => Promise<boolean>): Promise<Finding> {
   const last = await readLastBackup(db)
   const said =
     last === undefined
@@ -125,7 +126,7 @@ export async function checkBackup(db: Db, route: Route): Promise<Finding> {
       : `The last backup is ${ageOf(last.ageSeconds)} old${last.bytes === undefined ? '' : `, ${megabytes(last.bytes)}`}`
   if (last !== undefined && last.ageSeconds <= limits.doctorBackupSeconds) return ok(`${said}.`)
   // Where nothing leaves the machine there is nothing to lose.
-  if (route.kind === 'sandbox') return skipped(`${said}; with the route sandbox that may be so.`)
+  if (!(await isReal())) return skipped(`${said}; with the route sandbox that may be so.`)
   return warn(
     `${said}: what was accepted since is lost with the database. ops/posthorn-backup.timer makes one each night (docs/production.md, Backup). Where other tools make them, let them say so: posthorn backup --noted`,
   )
@@ -141,11 +142,11 @@ const secretsEnd = {
 } as const satisfies Record<FirstSecret['kind'], (target: string) => string>
 
 /** A start under systemd or in a container prints into a log that is kept. */
-export async function checkFirstSecrets(db: Db, route: Route): Promise<Finding> {
+export async function checkFirstSecrets(db: Db, isReal: () => Promise<boolean>): Promise<Finding> {
   const secrets = await readFirstSecrets(db)
   if (secrets.length === 0) return ok('Nothing that the first start printed is good any more.')
   const said = `What the first start printed is still good: ${secrets.map(({ kind, target }) => secretsEnd[kind](target)).join(', ')}`
-  if (route.kind === 'sandbox') return skipped(`${said}. With the route sandbox that may be so.`)
+  if (!(await isReal())) return skipped(`${said}. With the route sandbox that may be so.`)
   return warn(
     `${said}. Whoever reads the log of that start has it. Replace it (docs/production.md, What the first start printed).`,
   )

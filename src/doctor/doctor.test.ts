@@ -108,7 +108,20 @@ test('a backup that is old, or was never made, is a warning where mail is really
     'warn',
     expect.stringMatching(/^There was never a backup: .*posthorn-backup\.timer/),
   ])
-  expect((await found({ settings: settings({ POSTHORN_ROUTE: 'sandbox' }) })).backup.status).toBe('skipped')
+  const sandbox = { settings: settings({ POSTHORN_ROUTE: 'sandbox' }) }
+  expect((await found(sandbox)).backup.status).toBe('skipped')
+  const { workspaceId } = await world.sender()
+  const routed = (route: string) =>
+    world.db.run('update workspaces set route_sealed = $2 where id = $1', [
+      workspaceId,
+      vault.seal(route, sealedAs.route(workspaceId)),
+    ])
+  await routed('sandbox')
+  expect((await found(sandbox)).backup.status).toBe('skipped')
+  // One workspace has a route of its own.
+  await routed('mx')
+  expect((await found(sandbox)).backup.status).toBe('warn')
+  await world.db.run('update workspaces set route_sealed = null where id = $1', [workspaceId])
   const hours = (ago: number) => new Date(Date.now() - ago * 3600_000)
   await noteBackup(world.db, { takenAt: hours(49), bytes: 12e6 })
   expect((await found()).backup).toMatchObject({

@@ -5,6 +5,7 @@ import { makeDns } from '../base/dns.ts'
 import { usableMemory } from '../base/memory.ts'
 import type { Vault } from '../base/secret.ts'
 import type { Db } from '../store/database.ts'
+import { isMailReal } from '../store/real-mail.ts'
 import {
   checkBackup,
   checkClock,
@@ -113,6 +114,7 @@ export async function examine(tools: DoctorTools): Promise<readonly Check[]> {
   )
   const asking = (look: (db: Db, vault: Vault) => Promise<Finding>) => (): Promise<Finding> =>
     'trouble' in database ? Promise.resolve(notLookedAt) : look(database.db, database.vault)
+  const isReal = (db: Db, vault: Vault) => () => isMailReal(db, vault, settings.POSTHORN_ROUTE)
   const connectMs = Math.min(limits.doctorConnectMs, checkMs / 2)
   const looks = {
     database: () =>
@@ -124,11 +126,11 @@ export async function examine(tools: DoctorTools): Promise<readonly Check[]> {
     delivery: asking(checkDelivery),
     queue: asking(checkQueue),
     refusals: asking((db) => checkRefusals(db, tools.providerOf)),
-    backup: asking((db) => checkBackup(db, settings.POSTHORN_ROUTE)),
+    backup: asking((db, vault) => checkBackup(db, isReal(db, vault))),
     domains: asking((db) => checkDomains(db, () => canAskZones(settings, dns, tools.zonePort))),
     webhooks: asking(checkWebhooks),
     system_mailbox: asking(async (db, vault) => checkSystemMailbox(settings, await tools.systemSender(db, vault))),
-    first_secrets: asking((db) => checkFirstSecrets(db, settings.POSTHORN_ROUTE)),
+    first_secrets: asking((db, vault) => checkFirstSecrets(db, isReal(db, vault))),
     scanner: () => checkScanner(tools.scanner, settings),
     outbound: () => checkOutbound(settings, dns, tools.visit, connectMs),
     workspace_routes: asking((db, vault) => checkWorkspaceRoutes(db, vault, (relay) => tools.visit(relay, connectMs))),

@@ -29,7 +29,8 @@ export async function checkOutbound(
   connectMs: number,
 ): Promise<Finding> {
   const route = settings.POSTHORN_ROUTE
-  if (route.kind === 'sandbox') return skipped('The route is sandbox: nothing leaves this machine.')
+  if (route.kind === 'sandbox')
+    return skipped('The route of the installation is sandbox: nothing leaves this machine over it.')
   if (route.kind === 'relay') return checkRelay(route, await visit(route, connectMs), 'POSTHORN_ROUTE')
   const domain = settings.POSTHORN_DOCTOR_DOMAIN
   const mx = await dns.ask(domain, 'MX')

@@ -1,0 +1,19 @@
+// Whether mail really leaves the machine: over the installation's route, or over one that a workspace has of its own. Where it does, something would be
+// lost with the database, and a secret that lies about is worth something.
+import { sealedAs, type Vault } from '../base/secret.ts'
+import { limits, parseRoute, type Route } from '../config.ts'
+import type { Db } from './database.ts'
+import { listRoutes } from './workspaces.ts'
+
+/** `route`: the installation's. Of the routes of workspaces, one that does not open is none of the sandbox for all we know. */
+export async function isMailReal(db: Db, vault: Vault, route: Route): Promise<boolean> {
+  if (route.kind !== 'sandbox') return true
+  const isReal = (id: string, sealed: Buffer): boolean => {
+    try {
+      return parseRoute(vault.open(sealed, sealedAs.route(id))).kind !== 'sandbox'
+    } catch {
+      return true
+    }
+  }
+  return (await listRoutes(db, limits.doctorRoutesRead)).some(({ id, route_sealed: sealed }) => isReal(id, sealed))
+}
