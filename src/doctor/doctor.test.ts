@@ -1,7 +1,7 @@
 // The doctor on an installation that is well, and on one where everything is broken. The world outside is the tests' own.
 import { execFileSync } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer, type AddressInfo, type Server } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -171,6 +171,21 @@ test('an installation that is well: nothing failed, nothing to warn of', async (
   const troubled = Object.values(others).filter(({ status }) => status === 'fail' || status === 'warn')
   expect(troubled).toEqual([])
   expect(checks.hostname.detail).toContain('127.0.0.1 and back')
+})
+
+/** A data folder whose database lies elsewhere, as below a folder of root's alone. */
+function elsewhere(): string {
+  const data = join(folder, 'elsewhere')
+  mkdirSync(data, { recursive: true })
+  writeFileSync(join(data, 'postgresql.json'), JSON.stringify({ cluster: '/dev/shm', password: 'p', made: true }))
+  return data
+}
+
+test('the disk of a database that lies outside its data folder is looked at, too', async () => {
+  const { disk } = await found({
+    settings: settings({ POSTHORN_DATA_DIR: elsewhere(), POSTHORN_SECRET_KEY: 'k'.repeat(32) }),
+  })
+  expect(disk.detail).toMatch(/free for \/dev\/shm|^\S+ GB \(\d %\) free for \S+elsewhere\./)
 })
 
 test('a database that cannot be reached is one finding, and the others are still looked at', async () => {
@@ -399,6 +414,13 @@ describe('what is broken is found, and what to do is said', () => {
       () => ({
         settings: settings({ POSTHORN_DATA_DIR: `/tmp/${'long'.repeat(70)}`, POSTHORN_SECRET_KEY: 'k'.repeat(32) }),
       }),
+    ],
+    [
+      'a database that lies outside its data folder, in memory',
+      'data_folder',
+      'fail',
+      /^\/dev\/shm lies in memory .* It holds the database of \S+elsewhere\.$/,
+      () => ({ settings: settings({ POSTHORN_DATA_DIR: elsewhere(), POSTHORN_SECRET_KEY: 'k'.repeat(32) }) }),
     ],
     [
       'a container of half a gigabyte',

@@ -1,12 +1,12 @@
 // What the doctor looks at on this machine: the certificate, the data folder, the disk, the installation key.
 import { X509Certificate } from 'node:crypto'
 import { existsSync } from 'node:fs'
-import { open, readFile, rm, statfs } from 'node:fs/promises'
+import { open, readFile, rm, stat, statfs } from 'node:fs/promises'
 import { join } from 'node:path'
 import { limits, type Settings } from '../config.ts'
 import { mistakesInTlsFiles } from '../base/certificate.ts'
 import { installationKeys } from '../base/installation-key.ts'
-import { codeOf, wayOut } from '../store/embedded-place.ts'
+import { clusterElsewhere, codeOf, wayOut } from '../store/embedded-place.ts'
 import { fail, ok, skipped, warn, type Finding } from './finding.ts'
 
 export async function checkCertificate(settings: Settings, now: Date): Promise<Finding> {
@@ -56,14 +56,34 @@ export async function checkDataFolder({ POSTHORN_DATA_DIR: folder, DATABASE_URL:
   } finally {
     await rm(probe, { force: true }).catch(() => undefined)
   }
+  const forgotten = await whyForgotten(folder, holds(url))
+  if (forgotten !== undefined) return forgotten
+  const elsewhere = databaseElsewhere(folder, url)
+  const lost = elsewhere === undefined ? undefined : await whyForgotten(elsewhere, `the database of ${folder}`)
+  return lost ?? ok(`${folder} can be written.`)
+}
+
+/** Undefined for a folder that stays. */
+async function whyForgotten(folder: string, what: string): Promise<Finding | undefined> {
   const { type } = await statfs(folder)
   if (type === tmpfs || type === ramfs)
-    return fail(`${folder} lies in memory and is lost at the next restart of the machine. It holds ${holds(url)}.`)
+    return fail(`${folder} lies in memory and is lost at the next restart of the machine. It holds ${what}.`)
   if (type === overlay)
     return warn(
-      `${folder} lies in the container's own layer and goes with the container: mount a volume. It holds ${holds(url)}.`,
+      `${folder} lies in the container's own layer and goes with the container: mount a volume. It holds ${what}.`,
     )
-  return ok(`${folder} can be written.`)
+  return undefined
+}
+
+/** As root the database may lie where PostgreSQL's user can get at it (src/store/embedded-place.ts): there its disk fills, and its layer goes. */
+function databaseElsewhere(folder: string, databaseUrl: string | undefined): string | undefined {
+  if (databaseUrl !== undefined) return undefined
+  try {
+    const cluster = clusterElsewhere(folder)
+    return cluster !== undefined && existsSync(cluster) ? cluster : undefined
+  } catch {
+    return undefined // what cannot be read, or is damaged, the check of the database tells
+  }
 }
 
 /** Mostly the command has other settings than the service. */
@@ -77,11 +97,21 @@ const holds = (databaseUrl: string | undefined): string =>
 
 export async function checkDisk({ POSTHORN_DATA_DIR: folder, DATABASE_URL: url }: Settings): Promise<Finding> {
   if (!existsSync(folder)) return skipped(`${folder} is not there: see data_folder.`)
+  const where = url === undefined ? '' : ' The disk of the database server is not seen from here.'
+  const own = await lookAtDisk(folder, where)
+  const elsewhere = databaseElsewhere(folder, url)
+  if (elsewhere === undefined || (await stat(elsewhere)).dev === (await stat(folder)).dev) return own
+  const other = await lookAtDisk(elsewhere, '')
+  const both = [own, other]
+  const worst = both.find(({ status }) => status === 'fail') ?? both.find(({ status }) => status === 'warn')
+  return worst ?? ok(`${own.detail} ${other.detail}`)
+}
+
+async function lookAtDisk(folder: string, where: string): Promise<Finding> {
   const { bavail, blocks, bsize } = await statfs(folder)
   const free = bavail * bsize
   const share = blocks === 0 ? 0 : bavail / blocks
   const said = `${(free / 1e9).toFixed(1)} GB (${Math.floor(share * 100)} %) free for ${folder}`
-  const where = url === undefined ? '' : ' The disk of the database server is not seen from here.'
   if (free < limits.doctorDiskBytesMin)
     return fail(
       `${said}. When the disk is full nothing is accepted any more: make room, or keep things for a shorter time.${where}`,

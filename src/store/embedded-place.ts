@@ -119,6 +119,12 @@ export function hasCluster(dataDir: string): boolean {
   return recall({ path: resolve(dataDir), owner: undefined })?.made === true
 }
 
+/** Where the database of this data folder lies, if that is not inside it. Makes nothing. */
+export function clusterElsewhere(dataDir: string): string | undefined {
+  const cluster = recall({ path: resolve(dataDir), owner: undefined })?.cluster
+  return cluster !== undefined && isAbsolute(cluster) ? cluster : undefined
+}
+
 export function remember(folder: DataFolder, remembered: Remembered): void {
   writePrivately(folder, 'postgresql.json', JSON.stringify(remembered))
 }
