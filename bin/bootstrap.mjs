@@ -140,9 +140,26 @@ async function withLock(work) {
   }
   const release = () => fs.rmSync(lock, { recursive: true, force: true })
   process.on('exit', release) // stop() ends the process
+  fs.writeFileSync(join(lock, 'life'), lifeOf(process.pid))
   fs.writeFileSync(join(lock, 'pid'), String(process.pid))
   work()
+  process.off('exit', release) // by then the lock may be another's
   release()
+}
+
+/**
+ * What tells a process from the next one of its number, as there is behind a power cut: the boot and its start since then. Empty where the system
+ * does not say.
+ */
+function lifeOf(pid) {
+  try {
+    const boot = fs.readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()
+    // Behind the name, which may have anything in it, the twentieth (proc_pid_stat(5), starttime).
+    const start = fs.readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').pop().split(' ')[19]
+    return `${boot} ${start}`
+  } catch {
+    return ''
+  }
 }
 
 /** True when the installer that made the lock has died. */
@@ -150,13 +167,23 @@ function isStale() {
   try {
     const pid = Number(fs.readFileSync(join(lock, 'pid'), 'utf8'))
     if (!(pid > 0)) return Date.now() - fs.statSync(lock).mtimeMs > 5000
-    process.kill(pid, 0)
-    return false
+    if (!isAlive(pid)) return true
+    const life = join(lock, 'life')
+    const [made, now] = [fs.existsSync(life) ? fs.readFileSync(life, 'utf8') : '', lifeOf(pid)]
+    return made !== '' && now !== '' && made !== now
   } catch (error) {
-    if (error.code === 'ESRCH') return true
-    if (error.code !== 'ENOENT') return false // EPERM: it lives, and is somebody else's
+    if (error.code !== 'ENOENT') return false
     // Between making the folder and writing the number lies a moment.
     return fs.existsSync(lock) && Date.now() - fs.statSync(lock).mtimeMs > 5000
+  }
+}
+
+function isAlive(pid) {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch (error) {
+    return error.code !== 'ESRCH' // EPERM: it lives, and is somebody else's
   }
 }
 

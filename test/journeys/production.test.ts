@@ -82,6 +82,24 @@ test('what npm ci --omit=dev has filled is not filled again, with the tools of t
   expect(readFileSync(join(checkout, 'node_modules/.posthorn-lock-hash'), 'utf8')).toMatch(/ prod\n$/)
 })
 
+test('an installation that a power cut has ended holds up no start, whoever has the number of its process now', () => {
+  const checkout = filledCheckout('cut-off')
+  const bootstrap = (life: string) => {
+    rmSync(join(checkout, 'node_modules/.posthorn-lock-hash'), { force: true })
+    mkdirSync(join(checkout, '.installing'))
+    writeFileSync(join(checkout, '.installing/life'), life)
+    writeFileSync(join(checkout, '.installing/pid'), String(process.pid))
+    const env = { PATH: '/nowhere' }
+    return spawnSync(process.execPath, [join(checkout, 'bin/bootstrap.mjs')], { env, encoding: 'utf8', timeout: 5_000 })
+  }
+  expect(bootstrap('0b0ffe1d-another-boot 4711')).toMatchObject({ status: 0, stderr: '' })
+  expect(existsSync(join(checkout, '.installing'))).toBe(false)
+  // One that runs is waited for.
+  const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()
+  const start = readFileSync(`/proc/${process.pid}/stat`, 'utf8').split(') ').at(-1)?.split(' ')[19]
+  expect(bootstrap(`${boot} ${start}`)).toMatchObject({ status: null, signal: 'SIGTERM' })
+})
+
 test('what must not get into an image, the installation key first, is named where Docker and podman both look', () => {
   expect(read('.dockerignore').split('\n')).toEqual(
     expect.arrayContaining(['.git', '**/node_modules', 'data', '*.backup']),
