@@ -2,7 +2,7 @@
 import { execFileSync } from 'node:child_process'
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { chownSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -57,6 +57,22 @@ test('it is made once, kept for its owner alone, and found again', () => {
     )
   }
 })
+
+test.runIf(process.getuid?.() === 0)(
+  'one that root has made belongs to whom the folder does, who shows it next',
+  () => {
+    const theirs = join(folder, 'theirs')
+    mkdirSync(theirs)
+    chownSync(theirs, 65_534, 65_534)
+    tlsCertificate({
+      POSTHORN_TLS_CERT: undefined,
+      POSTHORN_TLS_KEY: undefined,
+      POSTHORN_DATA_DIR: theirs,
+      POSTHORN_HOSTNAME: 'localhost',
+    })
+    expect(statSync(join(theirs, 'smtp-tls.pem'))).toMatchObject({ uid: 65_534, gid: 65_534 })
+  },
+)
 
 test('it is made anew for another full name that was set, and kept where the machine alone has changed its own', () => {
   const settings = (hostname: string) => ({

@@ -1,6 +1,7 @@
-// Folders, with those above them where they are missing. Node's own `recursive` never returns where the kernel answers ENOENT although the
+// Folders, with those above them where they are missing, and whom files in them belong to. Node's own `recursive` never returns where the kernel answers ENOENT although the
 // folder above is there, as it does below /proc; and a process that hangs so hears no signal either.
-import { mkdirSync, statSync } from 'node:fs'
+import { closeSync, fchownSync, fsyncSync, mkdirSync, openSync, statSync, writeSync } from 'node:fs'
+import type { FileHandle } from 'node:fs/promises'
 import { dirname } from 'node:path'
 
 /** Answers whether the folder was made: false where it was there. Throws the system's error. */
@@ -22,5 +23,31 @@ function makeOne(path: string, mode: number): boolean {
     // Whatever the error: a file system that is read-only says so, and not that the folder is there.
     if (statSync(path, { throwIfNoEntry: false })?.isDirectory() === true) return false
     throw error
+  }
+}
+
+/** Whom a new file in this folder must belong to, so that its owner may run us next time without root; undefined where it is theirs already. */
+function ownerIn(folder: string): { readonly uid: number; readonly gid: number } | undefined {
+  if (process.getuid?.() !== 0) return undefined
+  const { uid, gid } = statSync(folder)
+  return uid === 0 ? undefined : { uid, gid }
+}
+
+/** The same for one that is open. */
+export async function giveToOwner(file: FileHandle, folder: string): Promise<void> {
+  const owner = ownerIn(folder)
+  if (owner !== undefined) await file.chown(owner.uid, owner.gid)
+}
+
+/** Makes a 0600 file whose bytes are on the disk before anybody gives it its name. Throws the system's error, also where it is there. */
+export function writeDurably(path: string, text: string): void {
+  const owner = ownerIn(dirname(path))
+  const file = openSync(path, 'wx', 0o600)
+  try {
+    writeSync(file, text)
+    if (owner !== undefined) fchownSync(file, owner.uid, owner.gid)
+    fsyncSync(file)
+  } finally {
+    closeSync(file)
   }
 }

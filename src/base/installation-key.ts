@@ -1,21 +1,10 @@
 // Where the installation key comes from: the environment, or a file in the data folder that is made once and never replaced by itself. While
 // the key is being rotated there are two: the first seals, both open. The file then has a line for each, the new one first.
 import { randomBytes } from 'node:crypto'
-import {
-  closeSync,
-  fchownSync,
-  fsyncSync,
-  linkSync,
-  openSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeSync,
-} from 'node:fs'
+import { closeSync, fsyncSync, linkSync, openSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Settings } from '../config.ts'
-import { makeFolders } from './folders.ts'
+import { makeFolders, writeDurably } from './folders.ts'
 import type { KeyRing } from './secret.ts'
 import { Trouble } from './trouble.ts'
 
@@ -76,7 +65,7 @@ export function dropOldKeysFromFile(settings: KeySettings): void {
 function replaceKeyFile(folder: string, path: string, keys: readonly string[]): void {
   const draft = `${path}.${process.pid}.${randomBytes(6).toString('hex')}`
   try {
-    writeDurably(draft, keys.map((key) => `${key}\n`).join(''), statSync(folder))
+    writeDurably(draft, keys.map((key) => `${key}\n`).join(''))
     renameSync(draft, path)
     syncFolder(folder)
   } finally {
@@ -102,7 +91,7 @@ function makeKeyFile(folder: string, path: string): void {
   makeFolders(folder, isRoot() ? 0o711 : 0o700)
   const draft = `${path}.${process.pid}.${randomBytes(6).toString('hex')}`
   try {
-    writeDurably(draft, `${makeKey()}\n`, statSync(folder))
+    writeDurably(draft, `${makeKey()}\n`)
     linkSync(draft, path)
     syncFolder(folder)
   } catch (error) {
@@ -113,18 +102,6 @@ function makeKeyFile(folder: string, path: string): void {
 }
 
 const isRoot = (): boolean => process.getuid?.() === 0
-
-/** The folder's owner may run it next time without root. */
-function writeDurably(path: string, text: string, owner: { readonly uid: number; readonly gid: number }): void {
-  const file = openSync(path, 'wx', 0o600)
-  try {
-    writeSync(file, text)
-    if (isRoot()) fchownSync(file, owner.uid, owner.gid)
-    fsyncSync(file)
-  } finally {
-    closeSync(file)
-  }
-}
 
 /** A key that seals rows must not be lost with a name that never reached the disk. */
 function syncFolder(path: string): void {

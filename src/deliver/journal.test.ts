@@ -1,6 +1,7 @@
 // The journal of replies: what was kept is found again, however the process or the disk ended, and nothing is dropped without a word.
 import {
   appendFileSync,
+  chownSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
@@ -250,3 +251,17 @@ test('it is bounded: beyond that a reply is refused by name, and room comes back
   expect(again.size).toBe(1)
   await again.close()
 })
+
+test.runIf(process.getuid?.() === 0)(
+  'what root has made there belongs to whom the folder does, who delivers next',
+  async () => {
+    chownSync(folder, 65_534, 65_534)
+    await (await openJournal(folder, log)).close()
+    appendFileSync(file(), 'cut off')
+    await (await openJournal(folder, log)).close()
+    appendFileSync(file(), 'damaged\n')
+    await (await openJournal(folder, log)).close()
+    const owners = readdirSync(folder).map((name) => statSync(join(folder, name)).uid)
+    expect(owners).toEqual([65_534, 65_534])
+  },
+)

@@ -2,9 +2,10 @@
 // (delivery-semantics, result journal). One line each, with its checksum; synced together; told again after a restart. A line that the
 // database has answered may be told again without harm, so the file is emptied when nothing in it is waiting any more.
 import { open, readFile, rename, type FileHandle } from 'node:fs/promises'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { crc32 } from 'node:zlib'
 import { limits } from '../config.ts'
+import { giveToOwner } from '../base/folders.ts'
 import type { Log } from '../base/log.ts'
 import type { Claim } from '../domain/message.ts'
 import { claimName, type Ending } from '../store/outbound.ts'
@@ -46,6 +47,7 @@ export async function openJournal(folder: string, log: Log): Promise<Journal> {
     await rename(`${path}.good`, path)
   }
   const handle = await open(path, 'a', 0o600)
+  await giveToOwner(handle, folder)
   await syncFolder(folder)
   return makeJournal(handle, endings, Buffer.byteLength(good))
 }
@@ -158,6 +160,7 @@ async function readIfThere(path: string): Promise<string> {
 async function writeDurably(path: string, text: string): Promise<void> {
   const file = await open(path, 'w', 0o600)
   try {
+    await giveToOwner(file, dirname(path))
     await file.writeFile(text)
     await file.sync()
   } finally {

@@ -1,5 +1,5 @@
 // The node's own counter on its disk: nothing that was kept is forgotten, whatever a write that was cut off left behind.
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { chownSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, expect, test } from 'vitest'
@@ -114,3 +114,13 @@ test('a disk that fails is told to everybody who waits, and asked again by the n
   await mark.keep(1)
   expect(written).toEqual([2])
 })
+
+test.runIf(process.getuid?.() === 0)(
+  'what root has made there belongs to whom the folder does, who delivers next',
+  async () => {
+    const path = folder()
+    chownSync(path, 65_534, 65_534)
+    await (await openMark(path)).close()
+    expect(statSync(join(path, 'mark'))).toMatchObject({ uid: 65_534, gid: 65_534 })
+  },
+)

@@ -5,6 +5,7 @@ import { constants } from 'node:fs'
 import { open, type FileHandle } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { crc32 } from 'node:zlib'
+import { giveToOwner } from '../base/folders.ts'
 import type { Mark } from '../store/outbound.ts'
 import type { NodeMark } from '../store/fence.ts'
 
@@ -31,6 +32,7 @@ const recordEvery = 512
 export async function openMark(folder: string): Promise<NodeFile> {
   // One system call writes and syncs: one turn on the thread pool, which the signatures use too.
   const handle = await open(join(folder, 'mark'), constants.O_RDWR | constants.O_CREAT | constants.O_DSYNC, 0o600)
+  await giveToOwner(handle, folder)
   await syncName(folder)
   const records = await readRecords(handle)
   const last = newest(records)
