@@ -1,5 +1,5 @@
 // The seats of one data folder, with real locks: each process has one of its own, and those that nobody holds are found by whoever looks.
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
@@ -50,4 +50,16 @@ test('the seats beside ours are told whether somebody holds them or not', () => 
   expect(seatsBeside(folder, second).map((path) => basename(path))).toEqual(['1', '3'])
   release(third)
   expect(seatsBeside(folder, first).map((path) => basename(path))).toEqual(['2', '3'])
+})
+
+test('while one seat cannot be looked at none is held back: the marks of all of them count when it can', () => {
+  const [first, second, own] = [take(), take(), take()]
+  release(first)
+  release(second)
+  const lock = join(folder, 'delivery', '2.lock')
+  rmSync(lock)
+  mkdirSync(lock)
+  expect(() => left(own)).toThrow(/2\.lock cannot be locked/)
+  rmSync(lock, { recursive: true })
+  expect(names(left(own))).toEqual(['1', '2'])
 })

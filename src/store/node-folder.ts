@@ -32,11 +32,17 @@ export function takeSeat(dataDir: string): Seat {
 export function takeLeftSeats(dataDir: string, own: Seat): Seat[] {
   const data = openDataFolder(dataDir)
   const left: Seat[] = []
-  for (let n = 1; n <= limits.nodesPerFolderMax; n++) {
-    const folder = join(data.path, 'delivery', String(n))
-    if (!fs.existsSync(folder)) break
-    const lock = folder === own.folder ? undefined : tryLock(`${folder}.lock`, data)
-    if (lock !== undefined) left.push({ folder, release: () => lock.close() })
+  try {
+    for (let n = 1; n <= limits.nodesPerFolderMax; n++) {
+      const folder = join(data.path, 'delivery', String(n))
+      if (!fs.existsSync(folder)) break
+      const lock = folder === own.folder ? undefined : tryLock(`${folder}.lock`, data)
+      if (lock !== undefined) left.push({ folder, release: () => lock.close() })
+    }
+  } catch (error) {
+    // Those that are held already would seem to be somebody's to whoever looks again, and their marks would not count.
+    for (const each of left) each.release()
+    throw error
   }
   return left
 }
