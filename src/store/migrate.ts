@@ -7,7 +7,7 @@ import { Pool } from 'pg'
 import { Trouble, wordsOf } from '../base/trouble.ts'
 import { limits } from '../config.ts'
 import { isDatabaseAway, linesOf, over, serverOf, type Connection } from './database.ts'
-import { databaseAway, whyUnfit } from './server-facts.ts'
+import { databaseAway, embeddedAway, whyUnfit } from './server-facts.ts'
 
 const folder = new URL('./migrations/', import.meta.url)
 
@@ -46,10 +46,7 @@ export async function migrate(
     const unfit = error !== undefined && reached ? await over(connection, whyUnfit).catch(() => undefined) : undefined
     if (unfit !== undefined) throw new Trouble(unfit, { cause: error })
     if (error !== undefined && (!reached || isDatabaseAway(error)))
-      throw new Trouble(
-        'url' in connection ? databaseAway(wordsOf(error)) : `${wordsOf(error)}: the database cannot be reached`,
-        { cause: error },
-      )
+      throw new Trouble(('url' in connection ? databaseAway : embeddedAway)(wordsOf(error)), { cause: error })
     if (error !== undefined) {
       const known = names.at(-1) ?? ''
       const newer = (await doneIn(pool).catch(() => [])).findLast((name) => name > known)

@@ -28,6 +28,13 @@ export function databaseAway(words: string): string {
   return `${words}: ${way}`
 }
 
+const fullDisk = /No space left on device|Disk quota exceeded/
+const makeRoom = 'the disk of the database is full; make room there, and start again.'
+
+/** The same of the embedded one, which no setting names. */
+export const embeddedAway = (words: string): string =>
+  `${words}: ${fullDisk.test(words) ? makeRoom : 'the database cannot be reached'}`
+
 const waysOut: readonly (readonly [RegExp, string])[] = [
   [/^unsupported startup parameter/, poolerBetween],
   [
@@ -63,6 +70,15 @@ const waysOut: readonly (readonly [RegExp, string])[] = [
     "the server's certificate cannot be trusted; in DATABASE_URL, sslrootcert= names the file of its authority, and the host must be one that it is for.",
   ],
   [/^E[A-Z]+: .*, open '/, 'a file that DATABASE_URL names (sslrootcert, sslcert, sslkey) cannot be read.'],
+  [fullDisk, makeRoom],
+  [
+    /(?:statement|lock) timeout|query read timeout/i,
+    'PostgreSQL is there, and did not answer in time; look at what it is at, and at who holds a lock there, and start again.',
+  ],
+  [
+    /in a read-only transaction/,
+    'PostgreSQL is there and takes nothing, as a standby does; DATABASE_URL must name the primary.',
+  ],
   [/the database system is /, 'PostgreSQL is there and not ready; start again in a moment, or look at its log.'],
 ]
 
