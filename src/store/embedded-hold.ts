@@ -39,6 +39,9 @@ interface Guest {
   readonly connection: EmbeddedConnection
 }
 
+/** Rounds of 100 ms. Whoever has the lock says within a moment who it is. */
+const roundsUntilSaid = 10
+
 const holderName = 'postgresql.running.json'
 
 /** Becomes the holder, or a guest of a running server. Waits for commands to end, and for a starting server to be ready. */
@@ -51,7 +54,7 @@ export async function takeHold(
     giveUp?.throwIfAborted()
     const lock = tryLock(join(folder.path, 'postgresql.lock'), folder)
     if (lock !== undefined) return holding(folder, purpose, lock)
-    const holder = readHolder(folder)
+    const holder = readHolder(folder, round >= roundsUntilSaid)
     if (holder?.purpose === 'serve' && purpose === 'serve')
       throw new EmbeddedTrouble(
         `Posthorn already runs with the data folder ${folder.path} (process ${holder.pid}): stop it first, or set POSTHORN_DATA_DIR`,
@@ -126,11 +129,14 @@ function makeEmpty(file: string, folder: DataFolder | undefined): void {
   }
 }
 
-/** Who holds the folder; undefined while the holder has not said so yet, and when the file was left by one who died. */
-function readHolder(folder: DataFolder): Holder | undefined {
+/**
+ * Who holds the folder; undefined while the holder has not said so yet, and when the file was left by one who died. One that has had its time to say so
+ * has done it, whoever has its number here: it may run in a container of its own.
+ */
+function readHolder(folder: DataFolder, hasSaid: boolean): Holder | undefined {
   try {
     const holder = JSON.parse(fs.readFileSync(join(folder.path, holderName), 'utf8')) as Holder
-    return isAlive(holder.pid) ? holder : undefined
+    return hasSaid || isAlive(holder.pid) ? holder : undefined
   } catch (error) {
     if (codeOf(error) === 'ENOENT') return undefined
     throw new EmbeddedTrouble(

@@ -353,6 +353,20 @@ describe('one data folder, several processes', () => {
     })
   })
 
+  test('a command in a container of its own is a guest all the same, and a server there is refused: numbers of processes mean nothing', async () => {
+    const dataDir = installed()
+    await whileRunning(dataDir, async (connection) => {
+      const file = join(dataDir, 'postgresql.running.json')
+      const nobody = { ...(JSON.parse(fs.readFileSync(file, 'utf8')) as object), pid: 2 ** 31 - 2 }
+      fs.writeFileSync(file, JSON.stringify(nobody))
+      const [command, server] = [startChild(dataDir, 'command'), startChild(dataDir)]
+      expect((await command.word()).connection).toEqual(connection)
+      expect((await server.word()).trouble).toMatch(/^Posthorn already runs with the data folder/)
+      command.child.stdin.end()
+      expect(await command.ended).toEqual([0, null])
+    })
+  })
+
   test('commands without a server start the database for themselves, one after the other, and stop it', async () => {
     const dataDir = installed()
     const commands = [1, 2, 3].map(() => startChild(dataDir, 'command'))
