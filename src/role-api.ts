@@ -10,13 +10,13 @@ import { providerOf, visitRelay } from './deliver/deliver.ts'
 import { examine } from './doctor/doctor.ts'
 import type { WorkspaceId } from './domain/message.ts'
 import { makeAwsFetch, makeFeeds } from './feeds/feeds.ts'
+import { folding } from './folding.ts'
 import { httpServer } from './http/server.ts'
 import { openFeedback } from './open-feedback.ts'
 import { readinessOf } from './readiness.ts'
 import { closeAll, type Role, type RoleTools } from './role.ts'
-import { answeredWithin, isDatabaseAway, listen, openDatabase, type Db } from './store/database.ts'
+import { answeredWithin, isDatabaseAway, listen, openDatabase } from './store/database.ts'
 import { makeRefusalBook } from './store/refused-submissions.ts'
-import { makeFold } from './store/usage.ts'
 import { readStatus } from './store/views/message-status.ts'
 import { catchUp, makeTargets, makeWebhookDesk } from './webhooks/webhooks.ts'
 import {
@@ -178,27 +178,6 @@ async function tellScanner(asked: Scanner, log: Log): Promise<void> {
   const { description: scanner, ...versions } = known
   if (trouble === undefined) log.started({ scanner, ...versions })
   else log.fault('scanner: no file is accepted until this is mended', new Error(trouble), { scanner })
-}
-
-/** Counts of the charts come together every second. */
-function folding(db: Db, log: Log): Service {
-  let timer: NodeJS.Timeout | undefined
-  let working: Promise<void> = Promise.resolve()
-  const fold = makeFold()
-  return {
-    name: 'counts',
-    start: () => {
-      timer ??= setInterval(() => {
-        working = working.then(() => fold(db)).catch((error: unknown) => log.fault('counts', error))
-      }, limits.foldCountsMs)
-      return Promise.resolve()
-    },
-    stop: () => {
-      clearInterval(timer)
-      timer = undefined
-      return working
-    },
-  }
 }
 
 /** Work that must be done once before what follows can start. */
