@@ -77,6 +77,7 @@ const rows: Record<string, [BounceClass, permanent: boolean, ...BounceEvidence[]
     true,
     reply(['rcpt', 550, '5.4.1', 'Recipient address rejected: Access denied. AS(201806281) [x.outlook.com]']),
     report('5.4.1', 'smtp;550 5.4.1 Recipient address rejected: Access denied. [x.prod.protection.outlook.com]'),
+    reply(['eod', 550, '5.4.1', 'All recipient addresses rejected : Access denied [x.prod.protection.outlook.com]']),
   ],
   'outlook-recipient-not-found': [
     'bad_mailbox',
@@ -100,6 +101,12 @@ const rows: Record<string, [BounceClass, permanent: boolean, ...BounceEvidence[]
     report('5.1.1', 'Amazon SES did not send the message to this address because it is on the suppression list for your account.'), // prettier-ignore
   ],
   'cloudmark-address-rejected': ['bad_mailbox', true, reply(['rcpt', 550, '5.1.0', 'Address rejected.'])],
+  'cisco-address-rejected': [
+    'bad_mailbox',
+    true,
+    reply(['rcpt', 550, '', '#5.1.0 Address rejected a@b.example']),
+    report('5.0.0', 'host mx.b.example[192.0.2.1] said: 550 #5.1.0 Address rejected. (in reply to RCPT TO command)'),
+  ],
   'hotmail-mailbox-unavailable': [
     'bad_mailbox',
     true,
@@ -142,6 +149,14 @@ const rows: Record<string, [BounceClass, permanent: boolean, ...BounceEvidence[]
     reply(['rcpt', 553, '', 'Domain of sender address a@b.example does not exist']),
     reply(['rcpt', 550, '', 'Your account has been suspended']),
     reply(['rcpt', 550, '', 'From address does not exist']),
+    // GMX, web.de and mail.com begin all their refusals of mail with the same line; the last one tells.
+    reply(['rcpt', 550, '', 'Requested action not taken: mailbox unavailable\nSender address is not allowed.']),
+    reply(['rcpt', 550, '', 'Requested action not taken: mailbox unavailable\ninvalid DNS MX or A/AAAA resource record.']), // prettier-ignore
+    reply(['rcpt', 550, '5.1.1', 'Sender is unknown']),
+    reply(['rcpt', 550, '', "The sender's mailbox does not exist"]),
+    reply(['rcpt', 550, '', 'Envelope sender mailbox unknown']),
+    reply(['rcpt', 550, '', 'Bad return address: user unknown']),
+    reply(['rcpt', 550, '5.1.1', 'reverse-path: user unknown']),
   ],
   'relaying-denied': [
     'sender',
@@ -158,6 +173,11 @@ const rows: Record<string, [BounceClass, permanent: boolean, ...BounceEvidence[]
     reply(['rcpt', 550, '5.1.1', 'User is over quota']),
     reply(['eod', 552, '', 'Quota exceeded']),
     reply(['rcpt', 552, '5.3.0', 'insufficient system storage']),
+    reply(['rcpt', 550, '5.1.1', '<a@b.example>: Recipient address rejected: Mailbox is overquota']),
+    reply(['rcpt', 550, '5.1.1', 'MailboxQuotaExceeded']),
+    reply(['rcpt', 550, '5.1.1', 'quota_exceeded']),
+    reply(['rcpt', 550, '5.1.1', 'mailbox has exceeded its limit']),
+    reply(['rcpt', 550, '5.1.1', 'no space left on device']),
     report('5.0.0', "smtp; 5.1.0 - Unknown address error 550-'5.2.0 <a@b.example>... Mailbox Full'"),
   ],
   'content-code': [
@@ -233,6 +253,12 @@ const rows: Record<string, [BounceClass, permanent: boolean, ...BounceEvidence[]
     reply(['rcpt', 550, '5.4.1', 'user unknown']),
     report('5.4.4', ''),
   ],
+  'routing-words': [
+    'system',
+    true,
+    reply(['rcpt', 550, '5.1.1', '<a@b.example>: Recipient address rejected: undeliverable address: mail for b.example loops back to myself']), // prettier-ignore
+    reply(['rcpt', 550, '5.1.1', '<a@b.example>: Recipient address rejected: undeliverable address: connect to c.b.example[192.0.2.1]:25: Connection timed out']), // prettier-ignore
+  ],
   'mail-system-code': ['system', true, reply(['rcpt', 550, '5.3.0', 'user unknown'])],
   'protocol-code': ['system', true, reply(['rcpt', 550, '5.5.0', 'mailbox unavailable']), report('5.5.0', '')],
   'syntax-reply': ['system', true, reply(['rcpt', 500, '', 'user unknown']), reply(['data', 503, '', 'no'])],
@@ -243,6 +269,10 @@ const rows: Record<string, [BounceClass, permanent: boolean, ...BounceEvidence[]
     reply(['mail', 550, '5.1.1', 'user unknown']),
     reply(['mail', 550, '', 'no such user']),
     reply(['mail', 525, '5.7.13', 'disabled']),
+    // Of a sender whom the next host has asked for, and not found.
+    report('5.1.1', 'smtp; 550 5.1.1 User unknown (in reply to MAIL FROM command)'),
+    report('5.0.0', 'SMTP error from remote mail server after pipelined MAIL FROM:<a@b.example> SIZE=123: 550 unknown user'), // prettier-ignore
+    report('5.0.0', 'host mx.b.example[192.0.2.1] refused to talk to me: 550 Requested action not taken: mailbox unavailable'), // prettier-ignore
   ],
   'bad-mailbox-code': [
     'bad_mailbox',

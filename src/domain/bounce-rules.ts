@@ -91,10 +91,10 @@ interface Rule {
 // All patterns are for lower-case text with single spaces, and linear: every gap in them has a small bound.
 const words = {
   sender:
-    /\bsender (address )?(was )?(rejected|unknown|denied|invalid|refused|not |does not|doesn't|verif)|\b(unknown|invalid|bad|unverified|unauthorized) sender|(domain|verif\w+) (of |for )?(the )?sender|\breturn path\b|\bfrom address\b|\b(helo|ehlo)\b|\byour (account|mailbox|domain|user) (\w+ ){0,3}(suspended|disabled|blocked|inactive|locked)/,
+    /\bsender (address )?((is|was|has been) )?(rejected|unknown|denied|invalid|refused|not |does not|doesn't|verif)|\b(unknown|invalid|bad|unverified|unauthorized) sender|(domain|verif\w+) (of |for )?(the )?sender|\bsender's\b|\breturn (path|address)\b|\breverse[- ]path\b|\boriginator\b|\benvelope[- ](sender|from)\b|\bfrom address\b|\bmail from (address )?(is |was |does not|doesn't|not |unknown|invalid)|\binvalid dns mx\b|\b(helo|ehlo)\b|\byour (account|mailbox|domain|user) (\w+ ){0,3}(suspended|disabled|blocked|inactive|locked)/,
   relaying:
     /\brelay(ing)? (access )?(is )?(denied|not (permitted|allowed)|prohibited)|(not|unable|allowed|permitted) to relay/,
-  full: /\bquota\b|(mail ?box|inbox|account|user)( is| was|'s mailbox is)? (\w+ )?(over ?)?full\b|\b(disk|storage|mailbox) (is )?full\b|insufficient (\w+ ){0,2}(storage|space)|(out of|not enough) (\w+ ){0,2}(storage|space)|exceed\w* (\w+ ){0,3}storage|storage (limit|allocation)/,
+  full: /quota(?!ti)|(mail ?box|inbox|account|user)( is| was|'s mailbox is)? (\w+ )?(over ?)?full\b|\b(disk|storage|mailbox) (is )?full\b|insufficient (\w+ ){0,2}(storage|space)|(out of|not enough) (\w+ ){0,2}(storage|space)|\bno (more )?(disk |storage )?space\b|mail ?box (has )?exceed\w* (its|the) limit|exceed\w* (\w+ ){0,3}storage|storage (limit|allocation)/,
   size: /too (large|big|long)\b|\b(size|length) (limit|exceed)|exceed\w* (\w+ ){0,4}size|max\w* (\w+ ){0,2}size/,
   content:
     /\bvirus|\bmalware|\binfected\b|\battachments?\b|\bheaders?\b|\b(message|mail|body|bad|illegal|prohibited) content\b|\bcontent (was )?(rejected|refused|denied|block)|\bmime\b/,
@@ -105,6 +105,8 @@ const words = {
   hostNotFound:
     /\b(host|domain)( name)? (was )?(not found|unknown|does not exist|doesn't exist|invalid)|\b(unknown|invalid|no such) (host|domain)\b|\bnxdomain\b|name or service not known|\bnon-?existent (domain|hosts?)\b|\bhost or domain name not found\b|\bcouldn't find any host\b|\ball host address lookups failed permanently\b|\billegal host\/domain name\b|\bno such domain\b|\bnonexistentdomain\b/,
   unrouteable: /\bunrouteable address\b/,
+  routing:
+    /\bloops? back\b|\bmail (\w+ )?loop\b|\bconnection (refused|timed out|timeout)\b|\bno route to host\b|\bnetwork is unreachable\b/,
   inactive:
     /\b(account|mailbox|user|recipient|address)( \S{1,80})?( that you tried to reach)?( is| was| has been| currently| has| been){0,3} (disabled|inactive|deactivated|suspended|discontinued)\b|\b(disabled|inactive|suspended|deactivated) (account|mailbox|user|recipient)\b/,
   userUnknown:
@@ -118,7 +120,7 @@ const listOperators =
 const afterVetoes: readonly BounceStage[] = ['rcpt', 'data', 'eod', 'report']
 
 /** Raised with every change of the table: what is kept beside a rule's name says which table it was. */
-export const bounceRulesVersion = 3
+export const bounceRulesVersion = 4
 
 export const bounceRules: readonly Rule[] = [
   // Not a refusal at all
@@ -143,7 +145,7 @@ export const bounceRules: readonly Rule[] = [
     stages: afterVetoes,
     code: /^550$/,
     enhanced: /^5\.4\.1$/,
-    words: /\brecipient address rejected: access denied\b/,
+    words: /\brecipient address(es)? rejected ?: access denied\b/,
   },
   // Exchange writes 5.1.10, which is a null MX elsewhere, for a mailbox that its directory does not know.
   {
@@ -180,6 +182,15 @@ export const bounceRules: readonly Rule[] = [
     code: /^550$/,
     enhanced: /^5\.1\.0$/,
     words: /^(smtp; ?)?(550[ -])?5\.1\.0 ?(: )?address rejected\b/,
+  },
+  // Cisco's (IronPort's) gateways say the same with their sign for a number, whatever stands behind it.
+  {
+    name: 'cisco-address-rejected',
+    class: 'bad_mailbox',
+    stages: ['rcpt', 'report'],
+    code: /^550$/,
+    enhanced: /^5\.1\.0$/,
+    words: /#5\.1\.0 address rejected\b/,
   },
   // Also for addresses that it never had.
   {
@@ -250,6 +261,8 @@ export const bounceRules: readonly Rule[] = [
   // Before the other 5.4.x, and only where another system tells us: in our own session the DNS is ours to read.
   { name: 'host-not-found', class: 'bad_domain', stages: ['report'], enhanced: /^5\.4\.4$/, words: words.hostNotFound },
   { name: 'routing-code', class: 'system', enhanced: /^5\.4\.\d+$/ },
+  // A gateway that asks the host behind it has 5.1.1 for whatever kept it from an answer (Postfix: "undeliverable address: ...").
+  { name: 'routing-words', class: 'system', stages: afterVetoes, enhanced: /^5\.1\.[01]$/, words: words.routing },
   { name: 'mail-system-code', class: 'system', enhanced: /^5\.3\.\d+$/ },
   { name: 'protocol-code', class: 'system', enhanced: /^5\.5\.\d+$/ },
   { name: 'syntax-reply', class: 'system', code: /^50[0-4]$/ },
@@ -355,8 +368,7 @@ function factsOf(evidence: BounceEvidence): BounceFacts {
   const code = evidence.code ?? (inReport ? Number(codeInText.exec(raw)?.[1] ?? 0) : 0)
   const enhanced = enhancedOf(given, raw, inReport)
   return {
-    // A report that names the DATA command speaks of a refusal behind it.
-    stage: inReport && /\bdata command\b|\bend of (data|message)\b/.test(raw) ? 'eod' : evidence.stage,
+    stage: inReport ? stageInReport(raw) : evidence.stage,
     action: evidence.action,
     namesNobody: evidence.namesNobody === true,
     code,
@@ -368,6 +380,17 @@ function factsOf(evidence: BounceEvidence): BounceFacts {
     raw,
     words: withoutNames(raw),
   }
+}
+
+/** Postfix, then Exim: `in reply to MAIL FROM command`, `after pipelined MAIL FROM:<...>`. */
+const beforeRecipient =
+  /\bin reply to (mail from|ehlo|helo|auth|starttls)\b|\bafter (pipelined )?(mail from:|ehlo|helo|initial connection)|\brefused to talk to me\b/
+const behindData = /\bdata command\b|\bend of (data|message)\b/
+
+/** A report that names the command speaks of a refusal there: before RCPT nobody had heard of the recipient, behind DATA a filter has read all. */
+function stageInReport(raw: string): BounceStage {
+  if (beforeRecipient.test(raw)) return 'mail'
+  return behindData.test(raw) ? 'eod' : 'report'
 }
 
 /** The one that the remote server wrote behind its code, then the given one, then any in the text; specific ones first. */
