@@ -32,6 +32,8 @@ export interface BounceEvidence {
   /** RFC 3463. A specific one inside the text of a report is preferred. */
   readonly enhancedCode?: string | undefined
   readonly text: string
+  /** Of a report: words beside the text that name the command which was answered. */
+  readonly command?: string | undefined
   readonly stage: BounceStage
   /** RFC 3464 2.3.3. */
   readonly action?: ReportAction | undefined
@@ -368,7 +370,7 @@ function factsOf(evidence: BounceEvidence): BounceFacts {
   const code = evidence.code ?? (inReport ? Number(codeInText.exec(raw)?.[1] ?? 0) : 0)
   const enhanced = enhancedOf(given, raw, inReport)
   return {
-    stage: inReport ? stageInReport(raw) : evidence.stage,
+    stage: inReport ? stageInReport(`${raw} ${(evidence.command ?? '').toLowerCase()}`) : evidence.stage,
     action: evidence.action,
     namesNobody: evidence.namesNobody === true,
     code,
@@ -385,7 +387,7 @@ function factsOf(evidence: BounceEvidence): BounceFacts {
 /** Postfix, then Exim: `in reply to MAIL FROM command`, `after pipelined MAIL FROM:<...>`. */
 const beforeRecipient =
   /\bin reply to (mail from|ehlo|helo|auth|starttls)\b|\bafter (pipelined )?(mail from:|ehlo|helo|initial connection)|\brefused to talk to me\b/
-const behindData = /\bdata command\b|\bend of (data|message)\b/
+const behindData = /\bdata command\b|\bend of (data|message)\b|\bafter (pipelined )?data:/
 
 /** A report that names the command speaks of a refusal there: before RCPT nobody had heard of the recipient, behind DATA a filter has read all. */
 function stageInReport(raw: string): BounceStage {

@@ -39,5 +39,7 @@ export interface ReportedReply {
   readonly code?: number
   readonly enhancedCode?: string
   readonly text: string
+  /** Words that name the command which was answered, where the text does not. */
+  readonly command?: string
   readonly remoteMta?: string
 }

@@ -34,6 +34,34 @@ export const families: readonly FamilyCase[] = [
     want: [['anna@example.org', 'hard_bounce', 'bad-mailbox-code']],
   },
   {
+    // The status part quotes the reply alone. An alias of hers leads to a host that has asked for our return path.
+    name: 'Postfix, refused at MAIL FROM as only the human part says',
+    mail: dsn(
+      failed('5.1.1', '550 5.1.1 User unknown'),
+      '<anna@example.org>: host mx.example.org[192.0.2.1] said: 550 5.1.1 User unknown (in\n    reply to MAIL FROM command)',
+    ),
+    want: [['anna@example.org', 'soft_bounce', 'refused-at-mail']],
+  },
+  {
+    name: 'Postfix, refused behind DATA as only the human part says',
+    mail: dsn(
+      failed('5.0.0', '550 No such user here'),
+      '<anna@example.org>: host mx.example.org[192.0.2.1] said: 550 No such user here (in\n    reply to end of DATA command)',
+    ),
+    want: [['anna@example.org', 'soft_bounce', 'user-unknown-after-data']],
+  },
+  {
+    name: 'Exim with a status part, refused at MAIL FROM; another recipient at RCPT TO',
+    mail: dsn(
+      `${failed('5.0.0', '550 unknown user')}\nFinal-Recipient: rfc822;ben@example.com\nAction: failed\nStatus: 5.0.0\nDiagnostic-Code: smtp; 550 unknown user\n`,
+      'A message that you sent could not be delivered:\n\n  anna@example.org\n    host mx.example.org [192.0.2.1]\n    SMTP error from remote mail server after pipelined MAIL FROM:<b1abc@shop.example> SIZE=900:\n    550 unknown user\n  ben@example.com\n    host mx.example.com [192.0.2.2]\n    SMTP error from remote mail server after pipelined RCPT TO:<ben@example.com>:\n    550 unknown user',
+    ),
+    want: [
+      ['anna@example.org', 'soft_bounce', 'refused-at-mail'],
+      ['ben@example.com', 'hard_bounce', 'user-unknown-words'],
+    ],
+  },
+  {
     name: 'Postfix, over quota behind a generic status',
     mail: dsn(failed('5.0.0', '552 Mailbox quota exceeded (in reply to end of DATA command)')),
     want: [['anna@example.org', 'soft_bounce', 'mailbox-full-words']],

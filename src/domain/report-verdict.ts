@@ -39,6 +39,7 @@ function evidenceOf(kind: ReportKind, reported: Report['recipients'][number]): B
     action: reported.action,
     enhancedCode: reported.status,
     text: reported.text,
+    command: reported.command,
     ...(kind === 'bounce_text' && reported.recipient === undefined && { namesNobody: true }),
   }
 }

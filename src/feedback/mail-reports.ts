@@ -51,6 +51,7 @@ function deliveryOf(report: Report, said: ReportedRecipient): ProviderReport[] {
         action: said.action,
         text: said.text,
         ...(said.status !== undefined && { enhancedCode: said.status }),
+        ...(said.command !== undefined && { command: said.command }),
         ...(said.remoteMta !== undefined && { remoteMta: said.remoteMta }),
       },
       detail: detailOf(said),

@@ -1,11 +1,23 @@
 import { expect, test } from 'vitest'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import type { ReportedReply } from '../domain/provider-report.ts'
+import { families } from '../domain/report-families.test-kit.ts'
+import { readReport } from '../mail/report.ts'
+import { mailReports } from './mail-reports.ts'
 import { rowOf } from './meaning.ts'
+
+const id = '01a21275-0000-7000-8000-00000000000a'
+const message = {
+  id: id as MessageId,
+  workspaceId: id as WorkspaceId,
+  recipient: 'anna@example.org',
+  acceptedBy: 'node.test',
+  domains: [],
+  hasOwnRoute: false,
+}
 
 /** The facts of the event about a reply that came in a report. */
 function told(reply: Partial<ReportedReply>): unknown {
-  const id = '01a21275-0000-7000-8000-00000000000a'
   const row = rowOf(
     {
       kind: 'bounce',
@@ -14,14 +26,7 @@ function told(reply: Partial<ReportedReply>): unknown {
       source: 'dsn',
       fingerprint: '0'.repeat(64),
     },
-    {
-      id: id as MessageId,
-      workspaceId: id as WorkspaceId,
-      recipient: 'ada@example.com',
-      acceptedBy: 'node.test',
-      domains: [],
-      hasOwnRoute: false,
-    },
+    message,
   )
   return row?.facts
 }
@@ -38,3 +43,8 @@ test.each([
   'a reply in a report is told like one that we heard ourselves: the code apart (%s)',
   (_name, reply, expected) => expect(told(reply)).toHaveProperty('smtp', { host: 'mx.example.com', ...expected }),
 )
+
+test.each(families)('a report by mail is recorded as it was judged: $name', ({ mail, want }) => {
+  const rows = mailReports(readReport(Buffer.from(mail))).map((report) => rowOf(report, message))
+  expect(rows.flatMap((row) => row?.type ?? [])).toEqual(want.flatMap(([, event]) => event ?? []))
+})

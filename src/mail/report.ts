@@ -35,6 +35,8 @@ export interface ReportedRecipient {
   readonly action: RecipientAction
   readonly status?: string
   readonly text: string
+  /** What was answered, as it stands behind the reply or before it: `in reply to MAIL FROM command`. Status parts quote the reply alone. */
+  readonly command?: string
   readonly remoteMta?: string
 }
 
@@ -59,7 +61,7 @@ export function readReport(bytes: Buffer): Report {
   if (isAutomaticReply(message)) return nothing('auto_reply', returned)
   if (!looksLikeBounce(message, notice)) return nothing('other', returned)
   const last = parts.findLast(({ contentType }) => contentType.value.startsWith('text/'))
-  const whole = last !== undefined && endsMail(last.body) ? withoutCutLine(notice) : notice
+  const whole = last !== undefined && endsMail(last.body) ? withoutCutParagraph(notice) : notice
   const { delayed, recipients } = readBounceText(whole, subjectOf(message))
   const failed = failedRecipients(message)
   const author = authorOf(message)
@@ -95,10 +97,15 @@ const expandedIn = (notice: string): { expanded?: true } =>
 
 const reporterOf = (reporter: string | undefined): { reporter?: string } => (reporter === undefined ? {} : { reporter })
 
-/** A line without its end was cut off, and nobody knows how it went on. (`noticeOf` puts two line ends behind each text.) */
-function withoutCutLine(notice: string): string {
+/**
+ * A line without its end was cut off, and nobody knows how it went on, nor what its paragraph would have said: the command that was refused
+ * stands at the end. (`noticeOf` puts two line ends behind each text.)
+ */
+function withoutCutParagraph(notice: string): string {
   const text = notice.slice(0, -2)
-  return /[\r\n]$/.test(text) ? text : text.slice(0, Math.max(text.lastIndexOf('\n'), text.lastIndexOf('\r')) + 1)
+  if (/[\r\n]$/.test(text)) return text
+  const lines = linesOf(text)
+  return lines.slice(0, lines.findLastIndex((line) => line.trim() === '') + 1).join('\n')
 }
 
 /** A mail that begins with empty lines has its header behind them. */
@@ -205,7 +212,7 @@ function statusIn(
 
 function dsnReport(status: DeliveryStatus, notice: string, returned: readonly MimeField[]): Report {
   const transcript = transcriptOf(notice)
-  // Read when the first recipient needs it, and once: a report may name many.
+  // Read when the first recipient that failed needs it, and once: a report may name many.
   let words: ReadonlyMap<string | undefined, string> | undefined
   const wordsFor = (recipient: string): string => (words ??= wordsIn(notice)).get(recipient.toLowerCase()) ?? ''
   const envelopeId = status.message.get('original-envelope-id')
@@ -213,6 +220,8 @@ function dsnReport(status: DeliveryStatus, notice: string, returned: readonly Mi
     kind: 'dsn',
     recipients: status.recipients.map(({ recipient, action, status, diagnostic, smtp, remoteMta, cut }) => {
       if (cut) return { action, text: '', ...(recipient === undefined ? {} : { recipient }) }
+      const command =
+        action === 'failed' && recipient !== undefined ? commandIn.exec(wordsFor(recipient))?.[0] : undefined
       // `x-unix; 67` says nothing that a rule could read: then the words of the transcript do.
       const mute = diagnostic === undefined || (!smtp && !/[a-z]{3}/i.test(diagnostic))
       return {
@@ -222,6 +231,7 @@ function dsnReport(status: DeliveryStatus, notice: string, returned: readonly Mi
           : diagnostic,
         ...(recipient === undefined ? {} : { recipient }),
         ...(status === undefined ? {} : { status }),
+        ...(command === undefined ? {} : { command }),
         ...(remoteMta === undefined ? {} : { remoteMta }),
       }
     }),
@@ -231,6 +241,10 @@ function dsnReport(status: DeliveryStatus, notice: string, returned: readonly Mi
     returned,
   }
 }
+
+/** Postfix, then Exim. */
+const commandIn =
+  /\bin reply to [a-z ]{3,20} command\b|\bafter (?:pipelined )?(?:[a-z]{4} (?:from|to):|[a-z ]{4,20}:)|\brefused to talk to me\b/i
 
 /** Exim says about its own findings in the human part alone. */
 function wordsIn(notice: string): ReadonlyMap<string | undefined, string> {
