@@ -24,11 +24,14 @@ export function whyNotDkim(texts: readonly string[], publicKey: string): string 
   if (records.length === 0) return 'The TXT record here is no DKIM key: it has no "p=".'
   if (records.length > 1)
     return `Two DKIM keys stand at this name, and receivers may take either. ${orAnother}; if nobody does, remove the one that is not shown here.`
+  // They may stand nowhere in it (RFC 6376 3.2), and some editors of zones take those of a zone file for part of the value.
+  if ((records[0] as string).includes('"'))
+    return 'The value has quotation marks in it, and receivers cannot read it: enter it without.'
   const tags = tagsOf(records[0] as string)
   if (tags === undefined) return 'The record cannot be read as "tag=value; tag=value".'
   const version = tags.get('v')
   if (version !== undefined && version !== 'DKIM1') return `The record begins with v=${version}; it must be v=DKIM1.`
-  const found = (tags.get('p') ?? '').replace(/["\s]/g, '')
+  const found = (tags.get('p') ?? '').replace(/\s/g, '')
   if (found === '') return 'The key in the record is empty ("p="): that tells receivers that it was withdrawn.'
   if (found !== publicKey)
     return publicKey.startsWith(found)
@@ -38,6 +41,9 @@ export function whyNotDkim(texts: readonly string[], publicKey: string): string 
   const hashes = tags.get('h')
   if (hashes !== undefined && !hashes.split(':').some((hash) => hash.trim() === 'sha256'))
     return 'The record allows other hashes than sha256 only ("h="): remove that tag.'
+  const services = tags.get('s')
+  if (services !== undefined && !services.split(':').some((service) => /^(?:\*|email)$/.test(service.trim())))
+    return 'The record is for other services than mail only ("s="): remove that tag.'
   return undefined
 }
 
