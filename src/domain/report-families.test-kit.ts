@@ -62,6 +62,18 @@ export const families: readonly FamilyCase[] = [
     ],
   },
   {
+    // What it found itself has no diagnostic; the one reply in the words for people is about somebody else.
+    name: 'Exim, two recipients behind an alias, of whom one has words alone',
+    mail: dsn(
+      `${perMessage}Final-Recipient: rfc822;ben@example.com\nAction: failed\nStatus: 5.0.0\nDiagnostic-Code: smtp; 550 5.1.1 no such user\n\nFinal-Recipient: rfc822;anna@example.org\nAction: failed\nStatus: 5.0.0\n`,
+      'A message that you sent could not be delivered:\n\n  ben@example.com\n    (generated from anna@example.org)\n    SMTP error from remote mail server after RCPT TO:<ben@example.com>:\n    550 5.1.1 no such user\n\n  anna@example.org\n    mailbox is full: retry timeout exceeded',
+    ),
+    want: [
+      ['ben@example.com', 'hard_bounce', 'bad-mailbox-code'],
+      ['anna@example.org', 'soft_bounce', 'mailbox-full-words'],
+    ],
+  },
+  {
     name: 'Postfix, over quota behind a generic status',
     mail: dsn(failed('5.0.0', '552 Mailbox quota exceeded (in reply to end of DATA command)')),
     want: [['anna@example.org', 'soft_bounce', 'mailbox-full-words']],

@@ -212,6 +212,8 @@ function statusIn(
 
 function dsnReport(status: DeliveryStatus, notice: string, returned: readonly MimeField[]): Report {
   const transcript = transcriptOf(notice)
+  // Of several recipients each is judged by what is said of it: the first reply of a transcript may be about another one.
+  const isAlone = status.recipients.length === 1
   // Read when the first recipient that failed needs it, and once: a report may name many.
   let words: ReadonlyMap<string | undefined, string> | undefined
   const wordsFor = (recipient: string): string => (words ??= wordsIn(notice)).get(recipient.toLowerCase()) ?? ''
@@ -227,7 +229,7 @@ function dsnReport(status: DeliveryStatus, notice: string, returned: readonly Mi
       return {
         action,
         text: mute
-          ? `${diagnostic ?? ''} ${transcript || (recipient === undefined ? '' : wordsFor(recipient))}`.trim()
+          ? `${diagnostic ?? ''} ${(isAlone && transcript) || (recipient === undefined ? '' : wordsFor(recipient)) || transcript}`.trim()
           : diagnostic,
         ...(recipient === undefined ? {} : { recipient }),
         ...(status === undefined ? {} : { status }),
