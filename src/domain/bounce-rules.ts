@@ -384,10 +384,11 @@ function factsOf(evidence: BounceEvidence): BounceFacts {
   }
 }
 
-/** Postfix, then Exim: `in reply to MAIL FROM command`, `after pipelined MAIL FROM:<...>`. */
+/** Postfix, Exim, sendmail, qmail: `in reply to MAIL FROM command`, `after pipelined MAIL FROM:<...>`, `>>> MAIL From:<...>`. */
 const beforeRecipient =
-  /\bin reply to (mail from|ehlo|helo|auth|starttls)\b|\bafter (pipelined )?(mail from:|ehlo|helo|initial connection)|\brefused to talk to me\b/
-const behindData = /\bdata command\b|\bend of (data|message)\b|\bafter (pipelined )?data:/
+  /\bin reply to (mail from|ehlo|helo|auth|starttls)\b|\bafter (pipelined )?(mail from:|ehlo|helo|initial connection)|\brefused to talk to me\b|>>> mail from:(?!.*>>> (rcpt|data)\b)|\bbut (sender was rejected|my name was rejected|greeting failed)\b/
+const behindData =
+  /\bdata command\b|\bend of (data|message)\b|\bafter (pipelined )?data:|\bfailed after i sent the message\b/
 
 /** A report that names the command speaks of a refusal there: before RCPT nobody had heard of the recipient, behind DATA a filter has read all. */
 function stageInReport(raw: string): BounceStage {

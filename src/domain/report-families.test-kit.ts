@@ -62,6 +62,33 @@ export const families: readonly FamilyCase[] = [
     ],
   },
   {
+    name: 'sendmail, refused at MAIL FROM as only the transcript says',
+    mail: dsn(
+      failed('5.1.1', '550 5.1.1 User unknown'),
+      '   ----- The following addresses had permanent fatal errors -----\n<anna@example.org>\n    (reason: 550 5.1.1 User unknown)\n\n   ----- Transcript of session follows -----\n... while talking to mx.example.org.:\n>>> MAIL From:<b1abc@shop.example> SIZE=900\n<<< 550 5.1.1 User unknown\n554 5.0.0 Service unavailable',
+    ),
+    want: [['anna@example.org', 'soft_bounce', 'refused-at-mail']],
+  },
+  {
+    // It sends RCPT and DATA in one piece, and shows the last command that it has sent.
+    name: 'sendmail, refused at RCPT TO, its transcript naming DATA',
+    mail: dsn(
+      failed('5.0.0', '550 <anna@example.org>... User unknown'),
+      '   ----- Transcript of session follows -----\n... while talking to mx.example.org.:\n>>> DATA\n<<< 550 <anna@example.org>... User unknown\n550 5.1.1 <anna@example.org>... User unknown\n<<< 503 5.0.0 Need RCPT (recipient)',
+    ),
+    want: [['anna@example.org', 'hard_bounce', 'user-unknown-words']],
+  },
+  {
+    name: 'qmail, refused behind DATA',
+    mail: `${daemon('failure notice')}\nHi. This is the qmail-send program at mx.example.net.\nI'm afraid I wasn't able to deliver your message to the following addresses.\n\n<anna@example.org>:\n192.0.2.1 failed after I sent the message.\nRemote host said: 550 no such user\n\n--- Below this line is a copy of the message.\n\n${original}`,
+    want: [['anna@example.org', 'soft_bounce', 'user-unknown-after-data']],
+  },
+  {
+    name: 'qmail, refused before any command',
+    mail: `${daemon('failure notice')}\nHi. This is the qmail-send program at mx.example.net.\nI'm afraid I wasn't able to deliver your message to the following addresses.\n\n<anna@example.org>:\nConnected to 192.0.2.1 but my name was rejected.\nRemote host said: 550 5.1.1 unknown\n\n--- Below this line is a copy of the message.\n\n${original}`,
+    want: [['anna@example.org', 'soft_bounce', 'refused-at-mail']],
+  },
+  {
     // What it found itself has no diagnostic; the one reply in the words for people is about somebody else.
     name: 'Exim, two recipients behind an alias, of whom one has words alone',
     mail: dsn(

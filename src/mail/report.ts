@@ -60,8 +60,13 @@ export function readReport(bytes: Buffer): Report {
   if (notification !== undefined) return notificationReport(notification, returned)
   if (isAutomaticReply(message)) return nothing('auto_reply', returned)
   if (!looksLikeBounce(message, notice)) return nothing('other', returned)
-  const last = parts.findLast(({ contentType }) => contentType.value.startsWith('text/'))
-  const whole = last !== undefined && endsMail(last.body) ? withoutCutParagraph(notice) : notice
+  const last = parts.at(-1)
+  const isCut =
+    last !== undefined &&
+    !isReturned(last.contentType.value) &&
+    (endsMail(last.body) || (message.malformed && last.body.length === 0))
+  // In parts, and it ends within one of them: what would have followed might have said the opposite.
+  const whole = !isCut ? notice : last === message ? withoutCutParagraph(notice) : ''
   const { delayed, recipients } = readBounceText(whole, subjectOf(message))
   const failed = failedRecipients(message)
   const author = authorOf(message)
@@ -223,7 +228,9 @@ function dsnReport(status: DeliveryStatus, notice: string, returned: readonly Mi
     recipients: status.recipients.map(({ recipient, action, status, diagnostic, smtp, remoteMta, cut }) => {
       if (cut) return { action, text: '', ...(recipient === undefined ? {} : { recipient }) }
       const command =
-        action === 'failed' && recipient !== undefined ? commandIn.exec(wordsFor(recipient))?.[0] : undefined
+        action === 'failed' && recipient !== undefined
+          ? commandOf(wordsFor(recipient), isAlone ? notice : '')
+          : undefined
       // `x-unix; 67` says nothing that a rule could read: then the words of the transcript do.
       const mute = diagnostic === undefined || (!smtp && !/[a-z]{3}/i.test(diagnostic))
       return {
@@ -242,6 +249,16 @@ function dsnReport(status: DeliveryStatus, notice: string, returned: readonly Mi
     ...(envelopeId === undefined ? {} : { envelopeId }),
     returned,
   }
+}
+
+/**
+ * In the words about a recipient; of a lone one, in sendmail's transcript. There `DATA` tells nothing: it stands for the last command that was sent,
+ * and replies to RCPT come behind it.
+ */
+function commandOf(words: string, transcript: string): string | undefined {
+  const named = commandIn.exec(words)?.[0]
+  if (named !== undefined || /^>>> (?:RCPT|DATA)/im.test(transcript)) return named
+  return /^>>> MAIL From:/im.exec(transcript)?.[0]
 }
 
 /** Postfix, then Exim. */
