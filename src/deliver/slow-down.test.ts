@@ -13,6 +13,8 @@ test.each([
   ['421 4.7.0 [TSS04] Messages from 192.0.2.1 temporarily deferred due to unexpected volume', 'destination'],
   ['421 4.7.28 Gmail has detected an unusual rate of unsolicited mail originating from your IP address', 'destination'],
   ['421 RP-001 (BAY004) The mail server IP connecting has exceeded the rate limit allowed', 'destination'],
+  ['421 4.1.0 192.0.2.1 Throttled - try again later. Please see RL000001', 'destination'],
+  ['421 4.2.2 This mailbox is full', 'message'],
   ['451 4.7.500 Server busy. Please try again later from [192.0.2.1]', 'destination'],
   ['451 4.7.650 The mail server [192.0.2.1] has been temporarily rate limited due to IP reputation', 'destination'],
   ['452 4.3.2 System not accepting network messages', 'destination'],

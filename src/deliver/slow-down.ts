@@ -21,6 +21,8 @@ interface Row {
 const rows: readonly Row[] = [
   // A greylist knows sender, recipient and us: other mail passes. Before 4.7.1, which it mostly carries.
   { scope: 'message', text: /gr[ae]y-?\s?list/i },
+  // The host closes the line, and names no mailbox: 4.1.0 says no more than "an address" (Comcast: "Throttled").
+  { scope: 'destination', code: 421, enhanced: /^4\.[12]\.0$/ },
   // About one mailbox: full, over its own rate, unknown for now.
   { scope: 'message', enhanced: /^4\.(?:1|2)\./ },
   { scope: 'destination', code: 421 },
