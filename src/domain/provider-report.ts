@@ -22,6 +22,8 @@ export interface ProviderReport {
   readonly recipient?: string
   /** The reporter says that it had made other addresses of the one that the message went to. */
   readonly expanded?: true
+  /** It says so of this one: what failed is an address that it had made of `recipient`. */
+  readonly another?: true
   /** Of a bounce, a delay or a delivery: what the remote side said, for `classify`. */
   readonly reply?: ReportedReply
   /** What a person may read about it, bounded. */

@@ -47,6 +47,7 @@ function deliveryOf(report: Report, said: ReportedRecipient): ProviderReport[] {
       evidence: evidenceIn(report),
       ...(said.recipient !== undefined && { recipient: said.recipient }),
       ...(report.expanded && { expanded: true }),
+      ...(said.another && { another: true }),
       reply: {
         action: said.action,
         text: said.text,

@@ -4,7 +4,7 @@ import type { ReportedReply } from '../domain/provider-report.ts'
 import { families } from '../domain/report-families.test-kit.ts'
 import { readReport } from '../mail/report.ts'
 import { mailReports } from './mail-reports.ts'
-import { rowOf } from './meaning.ts'
+import { ofMessage, rowOf } from './meaning.ts'
 
 const id = '01a21275-0000-7000-8000-00000000000a'
 const message = {
@@ -47,4 +47,28 @@ test.each([
 test.each(families)('a report by mail is recorded as it was judged: $name', ({ mail, want }) => {
   const rows = mailReports(readReport(Buffer.from(mail))).map((report) => rowOf(report, message))
   expect(rows.flatMap((row) => row?.type ?? [])).toEqual(want.flatMap(([, event]) => event ?? []))
+})
+
+/** What is recorded of sendmail's report about ann@, who was made `actual`. */
+function recorded(actual: string): unknown[] {
+  const status = `Reporting-MTA: dns; mx.example.org\n\nFinal-Recipient: RFC822; anna@example.org\n${actual}Action: failed\nStatus: 5.1.1\nDiagnostic-Code: SMTP; 550 5.1.1 User unknown\n`
+  const mail = `From: Mail Delivery Subsystem <MAILER-DAEMON@mx.example.org>\nSubject: Returned mail: see transcript for details\nContent-Type: multipart/report; report-type=delivery-status; boundary=b\n\n--b\n\nIt failed.\n--b\nContent-Type: message/delivery-status\n\n${status}\n--b--\n`
+  const reports = mailReports(readReport(Buffer.from(mail)), message.recipient)
+  return ofMessage(reports, message).map(({ report, maybeAnother }) => {
+    const row = rowOf(report, message, maybeAnother)
+    return [row?.type, row?.suppress]
+  })
+}
+
+// Final-Recipient is the address that sendmail was told, and the one that failed stands beside it: a list, or a forwarding to a mailbox that is gone
+// elsewhere, while her own has the mail.
+test('nobody is suppressed for an address that was made of hers', () => {
+  for (const other of ['gone@far.example', 'anna@far.example', 'ben@mx.example.org'])
+    expect(recorded(`X-Actual-Recipient: RFC822; ${other}\n`), other).toEqual([['soft_bounce', undefined]])
+  for (const own of [
+    '',
+    'X-Actual-Recipient: rfc822; Anna@example.org\n',
+    'X-Actual-Recipient: RFC822; anna@mx.example.org\n',
+  ])
+    expect(recorded(own), own).toEqual([['hard_bounce', 'hard_bounce']])
 })

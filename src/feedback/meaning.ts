@@ -114,9 +114,9 @@ function codeApart({ code, text }: ReportedReply): { readonly code: number | und
 
 /**
  * Of the reports in one mail, those about this message, each with whether it may be about another address behind the recipient's: a
- * message has one recipient, so more than one means that somebody expanded it. Where one names the recipient, it alone counts. A single one under
- * another name is believed, unless it says that it came of an expansion: providers call the recipient's mailbox by names of their own, and the token
- * says whose it is (decisions C).
+ * message has one recipient, so more than one means that somebody expanded it. Where one names the recipient, it alone counts; also where another
+ * address has failed that was made of it. A single one under another name is believed, unless it says that it came of an expansion: providers
+ * call the recipient's mailbox by names of their own, and the token says whose it is (decisions C).
  */
 export function ofMessage(
   reports: readonly ProviderReport[],
@@ -126,6 +126,9 @@ export function ofMessage(
   const named = reports.filter(
     ({ recipient }) => recipient !== undefined && key !== undefined && parseAddress(recipient)?.key === key,
   )
-  if (named.length > 0) return named.map((report) => ({ report, maybeAnother: false }))
-  return reports.map((report) => ({ report, maybeAnother: reports.length > 1 || report.expanded === true }))
+  if (named.length > 0) return named.map((report) => ({ report, maybeAnother: report.another === true }))
+  return reports.map((report) => ({
+    report,
+    maybeAnother: reports.length > 1 || report.expanded === true || report.another === true,
+  }))
 }

@@ -19,6 +19,8 @@ export interface RecipientStatus {
   /** True where the diagnostic is of type `smtp`. */
   readonly smtp: boolean
   readonly remoteMta?: string
+  /** The address that failed was made of the recipient's by an alias or a list (sendmail's X-Actual-Recipient). */
+  readonly another?: true
   /** The report ends inside this block: what is missing might have said the opposite. */
   readonly cut?: true
 }
@@ -81,7 +83,8 @@ export function readDeliveryStatus(text: string, open: boolean): DeliveryStatus 
     append(block ?? message, name, value)
   }
   const cut = open ? block : undefined
-  const recipients = blocks.map((each) => statusOf(each, each === cut)).filter((each) => each !== undefined)
+  const reporter = withoutType(message.get('reporting-mta'))
+  const recipients = blocks.map((each) => statusOf(each, each === cut, reporter)).filter((each) => each !== undefined)
   return recipients.length === 0 ? undefined : { message, recipients }
 }
 
@@ -109,7 +112,7 @@ function continued(blocks: readonly Fields[], open: Fields | undefined, name: st
   return goesOn && !(last.has('action') && last.has('status')) ? last : new Map<string, string>()
 }
 
-function statusOf(fields: Fields, cut: boolean): RecipientStatus | undefined {
+function statusOf(fields: Fields, cut: boolean, reporter: string | undefined): RecipientStatus | undefined {
   const status = /\b([245]\.\d{1,3}\.\d{1,3})\b/.exec(fields.get('status') ?? '')?.[1]
   const action = actionOf(fields.get('action'), status)
   if (action === undefined) return undefined
@@ -117,16 +120,29 @@ function statusOf(fields: Fields, cut: boolean): RecipientStatus | undefined {
   const [, type, said] =
     /^\s{0,4}([A-Za-z0-9-]{1,20})\s{0,4};\s{0,8}([^]*)$/.exec(fields.get('diagnostic-code') ?? '') ?? []
   const diagnostic = (said ?? fields.get('diagnostic-code'))?.slice(0, limits.reportTextCharactersMax)
-  const remoteMta = fields.get('remote-mta')?.replace(/^\s{0,4}[A-Za-z0-9-]{1,20}\s{0,4};\s{0,8}/, '')
+  const remoteMta = withoutType(fields.get('remote-mta'))
   return {
     action,
     smtp: type?.toLowerCase() === 'smtp',
     ...(cut ? { cut } : {}),
+    ...(isAnother(addressOf(fields.get('x-actual-recipient')), recipient, reporter) ? { another: true } : {}),
     ...(recipient === undefined ? {} : { recipient }),
     ...(status === undefined ? {} : { status }),
     ...(diagnostic === undefined || diagnostic === '' ? {} : { diagnostic }),
     ...(remoteMta === undefined || remoteMta === '' ? {} : { remoteMta: remoteMta.slice(0, 255) }),
   }
+}
+
+/** `dns; mx.example.org` */
+const withoutType = (text: string | undefined): string | undefined =>
+  text?.replace(/^\s{0,4}[A-Za-z0-9-]{1,20}\s{0,4};\s{0,8}/, '')
+
+/** A mailbox at the reporting host itself has its name behind the `@`; the program of a mailbox has none. */
+function isAnother(actual: string | undefined, recipient = '', reporter = ''): boolean {
+  const at = actual?.lastIndexOf('@') ?? -1
+  if (actual === undefined || at < 1 || actual.toLowerCase() === recipient.toLowerCase()) return false
+  const own = `${recipient.slice(0, recipient.lastIndexOf('@'))}@${reporter}`
+  return actual.toLowerCase() !== own.toLowerCase()
 }
 
 const actions: readonly [beginning: string, action: RecipientAction][] = [

@@ -37,6 +37,8 @@ export interface ReportedRecipient {
   readonly text: string
   /** What was answered, as it stands behind the reply or before it: `in reply to MAIL FROM command`. Status parts quote the reply alone. */
   readonly command?: string
+  /** The address that failed is another, which was made of this one. */
+  readonly another?: true
   readonly remoteMta?: string
 }
 
@@ -225,7 +227,7 @@ function dsnReport(status: DeliveryStatus, notice: string, returned: readonly Mi
   const envelopeId = status.message.get('original-envelope-id')
   return {
     kind: 'dsn',
-    recipients: status.recipients.map(({ recipient, action, status, diagnostic, smtp, remoteMta, cut }) => {
+    recipients: status.recipients.map(({ recipient, action, status, diagnostic, smtp, remoteMta, another, cut }) => {
       if (cut) return { action, text: '', ...(recipient === undefined ? {} : { recipient }) }
       const command =
         action === 'failed' && recipient !== undefined
@@ -241,6 +243,7 @@ function dsnReport(status: DeliveryStatus, notice: string, returned: readonly Mi
         ...(recipient === undefined ? {} : { recipient }),
         ...(status === undefined ? {} : { status }),
         ...(command === undefined ? {} : { command }),
+        ...(another === undefined ? {} : { another }),
         ...(remoteMta === undefined ? {} : { remoteMta }),
       }
     }),
