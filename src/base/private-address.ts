@@ -49,7 +49,7 @@ export function isPrivateAddress(address: string): boolean {
     case 6:
       if (address.includes('%')) return true // a zone: link-local by its nature
       // A resolver with DNS64 answers like this for public hosts, so here the inner address decides.
-      if (nat64.check(address, 'ipv6')) return privateV4.check(innerV4(address), 'ipv4')
+      if (isTranslated(address)) return privateV4.check(innerV4(address), 'ipv4')
       return !publicV6.check(address, 'ipv6') || privateV6.check(address, 'ipv6')
     default:
       return true
@@ -60,6 +60,12 @@ export function isLoopback(address: string): boolean {
   const family = isIP(address)
   return family !== 0 && loopback.check(address, family === 4 ? 'ipv4' : 'ipv6')
 }
+
+/** The IPv4 address that a NAT64 leads to by this one (RFC 6052 2.1); undefined where it is another kind. */
+export const translatedV4 = (address: string): string | undefined =>
+  isIP(address) === 6 && !address.includes('%') && isTranslated(address) ? innerV4(address) : undefined
+
+const isTranslated = (address: string): boolean => nat64.check(address, 'ipv6')
 
 /** The last 32 bits of an IPv6 address, dotted. The URL parser brings every spelling into one form. */
 function innerV4(address: string): string {

@@ -164,6 +164,19 @@ describe('the SSRF table, with the development setting off', () => {
     for (const found of await Promise.all(silent)) expect(found).toEqual({ trouble: 'dns_failure' })
   })
 
+  test('a resolver with DNS64 has every host twice: the same address in other words is passed over, and any other is no way around', async () => {
+    const [host, translated, elsewhere] = ['93.184.216.34', '64:ff9b::5db8:d822', '64:ff9b::808:808']
+    Object.assign(dns.zone, {
+      'translated.example': { a: [host], aaaa: [translated] },
+      'inside.example': { a: ['10.0.0.1'], aaaa: ['64:ff9b::a00:1'] },
+      'elsewhere.example': { a: [host], aaaa: [elsewhere] },
+      'alone.example': { aaaa: [translated] },
+    })
+    expect(await strict().find('translated.example')).toEqual({ addresses: [host] })
+    for (const name of ['inside', 'elsewhere', 'alone'])
+      expect(await strict().find(`${name}.example`), name).toEqual({ trouble: 'blocked_address' })
+  })
+
   test("this machine's own public address is none that a webhook may go to: what listens there may trust whoever comes from here", async () => {
     const own = { eth0: [{ address: '93.184.216.34' }] } as unknown as ReturnType<typeof networkInterfaces>
     const rules = { POSTHORN_DNS_SERVERS: [dns.address], POSTHORN_ALLOW_PRIVATE_WEBHOOKS: false }

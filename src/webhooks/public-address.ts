@@ -5,7 +5,7 @@ import { Resolver } from 'node:dns/promises'
 import { isIP } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import { findAddresses, systemAddresses } from '../base/addresses.ts'
-import { isPrivateAddress } from '../base/private-address.ts'
+import { isPrivateAddress, translatedV4 } from '../base/private-address.ts'
 import { limits, type Settings } from '../config.ts'
 
 type TargetRules = Pick<Settings, 'POSTHORN_DNS_SERVERS' | 'POSTHORN_ALLOW_PRIVATE_WEBHOOKS'>
@@ -49,7 +49,9 @@ export function makeTargets(
     isAllowed,
     find: async (host) => {
       if (isIP(host) !== 0) return isAllowed(host) ? { addresses: [host] } : { trouble: 'blocked_address' }
-      const { addresses } = await addressesOf(host)
+      const { addresses: found } = await addressesOf(host)
+      // A resolver with DNS64 tells each IPv4 address of a host a second time (RFC 6147 5.1.7).
+      const addresses = found.filter((address) => !found.includes(translatedV4(address) ?? ''))
       if (addresses.length === 0) return { trouble: 'dns_failure' }
       return addresses.every(isAllowed) ? { addresses } : { trouble: 'blocked_address' }
     },
