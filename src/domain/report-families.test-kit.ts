@@ -294,6 +294,15 @@ export const complaints: readonly (readonly [mail: string, complaint: boolean])[
     `From: staff@hotmail.com\nSubject: complaint about message from 192.0.2.1\nContent-Type: multipart/mixed; boundary=b\n\n--b\nContent-Type: message/rfc822\n\n${original}\n--b--\n`,
     true,
   ],
+  [
+    // Amazon SES hands it on in the same form.
+    `From: complaints@email-abuse.amazonses.com\nSubject: complaint about message from 192.0.2.1\nContent-Type: multipart/mixed; boundary=b\n\n--b\nContent-Type: message/rfc822\n\n${original}\n--b--\n`,
+    true,
+  ],
+  [
+    `From: staff@hotmail.com\nSubject: complaint about message from 192.0.2.1\nContent-Type: message/rfc822\n\n${original}`,
+    true,
+  ],
 ]
 
 /** Mail that says nothing about delivery, whatever stands in it. */

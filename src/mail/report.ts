@@ -174,7 +174,7 @@ function withoutTags(html: string): string {
 }
 
 function returnedFields(message: MimeEntity): readonly MimeField[] {
-  const waiting = [...message.parts]
+  const waiting: MimeEntity[] = [message]
   for (
     let next = waiting.shift(), left = limits.reportPartsMax;
     next !== undefined && left > 0;
@@ -193,11 +193,11 @@ function feedbackIn(message: MimeEntity, parts: readonly MimeEntity[]): Feedback
   const part = parts.find(({ contentType }) => isFeedback(contentType.value))
   const read = part === undefined ? undefined : readFeedbackReport(beginningOf(part))
   if (read !== undefined) return read
-  // Outlook.com's junk mail reporting predates ARF: a complaint is mail from there with the mail itself attached.
+  // Outlook.com's junk mail reporting predates ARF: a complaint is mail from there, or through Amazon SES, with the mail itself attached.
   const from = (fieldValue(message, 'from') ?? '').slice(0, 500).toLowerCase()
   const attached = parts.some(({ contentType }) => contentType.value === 'message/rfc822')
   const complains = /^complaint about message from /i.test(fieldValue(message, 'subject') ?? '')
-  return attached && complains && from.includes('staff@hotmail.com')
+  return attached && complains && /\bstaff@hotmail\.com\b|\bcomplaints@email-abuse\.amazonses\.com\b/.test(from)
     ? { type: 'abuse', userAgent: 'Hotmail' }
     : undefined
 }
