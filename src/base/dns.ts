@@ -90,12 +90,14 @@ export function makeDns(settings: DnsSettings): Dns {
 
   const askAll = async (name: string, type: RecordType): Promise<DnsAnswer> => {
     const { signal } = giveUp
+    let answered = false
     for (let turn = 0; turn < tries; turn++)
       for (const server of servers()) {
         const answer = await askServer(server, name, type)
         if (answer.kind !== 'failure' || signal.aborted) return answer
+        answered ||= answer.answered
       }
-    return failure(name, false)
+    return failure(name, answered)
   }
 
   const kept = remembered<DnsAnswer>(

@@ -58,3 +58,19 @@ test('the zone’s own servers are found from the name upwards, and asked for wh
   expect(await zones.ask('x.elsewhere.org', 'TXT')).toMatchObject({ kind: 'unanswered' })
   expect(resolver.asked).not.toContain('TXT _posthorn.example.org')
 })
+
+// The resolver follows an alias for that question too, into a zone that may be broken, and some servers know no NS below their own name.
+test('a name whose own NS records cannot be told is asked of the zone above it; silence is not waited for once more', async () => {
+  const zone = await start({ 'bounces.example.org': { cname: 'mail.example.net' } })
+  const resolver = await start({
+    'example.org': { ns: ['ns.example.net'] },
+    'ns.example.net': { a: ['127.0.0.1'] },
+    'bounces.example.org': 'servfail',
+    'silent.example.org': 'silence',
+  })
+  const zones = makeZones({ servers: [resolver.address], zonePort: zone.port, queryMs: 300 })
+  expect(await zones.ask('bounces.example.org', 'CNAME')).toMatchObject({ kind: 'found' })
+  resolver.asked.length = 0
+  expect(await zones.ask('silent.example.org', 'CNAME')).toMatchObject({ kind: 'unanswered' })
+  expect(resolver.asked).toEqual(['NS silent.example.org'])
+})

@@ -81,7 +81,8 @@ async function serversOf(dns: Dns, name: string, port: number, allowPrivate: boo
   for (let from = 0; from < labels.length; from++) {
     const zone = labels.slice(from).join('.')
     const answer = await dns.ask(zone, 'NS')
-    if (answer.kind === 'failure') return []
+    // Whoever says that it does not know has answered: were it a zone of its own, those of the zone above would only refer to it.
+    if (answer.kind === 'failure' && !answer.answered) return []
     if (answer.kind !== 'found' || answer.canonical !== zone) continue
     const names = answer.records
       .flatMap((record) => (record.type === 'NS' ? [record.data] : []))
