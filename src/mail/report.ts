@@ -353,7 +353,7 @@ function isAutomaticReply(message: MimeEntity): boolean {
 
 const replyFields = ['x-autoreply', 'x-autorespond', 'x-autoresponder', 'x-vacation']
 const replySubject =
-  /^(?:re: ?|aw: ?){0,3}(?:auto(?:matic|mated)?[- ]?(?:reply|response|antwort)|auto: |out of (?:the )?office|away from|vacation|on holiday|abwesen|r[eé]ponse automatique|risposta automatica|respuesta autom)/
+  /^(?:re: ?|aw: ?){0,3}(?:auto(?:matic|mated)?[- ]?(?:reply|response|antwort)|auto: |automati\S{0,6} (?:antwort|antwoord|svar|vastaus|válasz|odpověď)|autosvar|odpowiedź automatyczna|out of (?:the )?office|away from|vacation|on holiday|abwesen|r[eé]ponse automatique|risposta automatica|respuesta autom|resposta autom|otomatik yanıt|автоматический ответ|自动(?:答复|回复)|自動(?:回覆|回复|応答|返信))/
 
 function senderOf(message: MimeEntity): string {
   return `${fieldValue(message, 'from') ?? ''} ${fieldValue(message, 'sender') ?? ''}`.slice(0, 1_000).toLowerCase()
