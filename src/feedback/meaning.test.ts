@@ -72,3 +72,17 @@ test('nobody is suppressed for an address that was made of hers', () => {
   ])
     expect(recorded(own), own).toEqual([['hard_bounce', 'hard_bounce']])
 })
+
+// In free text an address at the beginning of a line may be anybody's: where a forwarding leads, or whom somebody who has left wants to be asked.
+test('words for people about another address suppress nobody', () => {
+  const away =
+    'From: "Anna" <anna.b@example.org>\nSubject: I have left\nAuto-Submitted: auto-generated\nReturn-Path: <>\n\nYour mail was not delivered: this mailbox is no longer valid. Please write to\nben@example.org\n'
+  const forwarded =
+    "From: MAILER-DAEMON@mx.example.org\nSubject: failure notice\n\nHi. This is the qmail-send program at mx.example.org.\nI'm afraid I wasn't able to deliver your message to the following addresses.\n\n<gone@far.example>:\nRemote host said: 550 5.1.1 user unknown\n"
+  const own = forwarded.replace('gone@far.example', message.recipient)
+  const suppressed = (mail: string) =>
+    ofMessage(mailReports(readReport(Buffer.from(mail)), message.recipient), message).map(
+      ({ report, maybeAnother }) => rowOf(report, message, maybeAnother)?.suppress,
+    )
+  expect([away, forwarded, own].map(suppressed)).toEqual([[undefined], [undefined], ['hard_bounce']])
+})

@@ -115,8 +115,8 @@ function codeApart({ code, text }: ReportedReply): { readonly code: number | und
 /**
  * Of the reports in one mail, those about this message, each with whether it may be about another address behind the recipient's: a
  * message has one recipient, so more than one means that somebody expanded it. Where one names the recipient, it alone counts; also where another
- * address has failed that was made of it. A single one under another name is believed, unless it says that it came of an expansion: providers
- * call the recipient's mailbox by names of their own, and the token says whose it is (decisions C).
+ * address has failed that was made of it. A single one under another name is believed, unless it says that it came of an expansion, or names it in
+ * words for people: providers call the recipient's mailbox by names of their own, and the token says whose it is (decisions C).
  */
 export function ofMessage(
   reports: readonly ProviderReport[],
@@ -129,6 +129,11 @@ export function ofMessage(
   if (named.length > 0) return named.map((report) => ({ report, maybeAnother: report.another === true }))
   return reports.map((report) => ({
     report,
-    maybeAnother: reports.length > 1 || report.expanded === true || report.another === true,
+    maybeAnother: reports.length > 1 || report.expanded === true || report.another === true || isNamedInProse(report),
   }))
+}
+
+/** An address in free text may be where a forwarding leads, or whom somebody who has left wants to be asked instead. */
+function isNamedInProse({ source, recipient }: ProviderReport): boolean {
+  return source === 'bounce_mail' && recipient !== undefined
 }
