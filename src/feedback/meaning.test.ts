@@ -86,3 +86,16 @@ test('words for people about another address suppress nobody', () => {
     )
   expect([away, forwarded, own].map(suppressed)).toEqual([[undefined], [undefined], ['hard_bounce']])
 })
+
+// Dovecot's redirect hands mail on as if it were new: the report about the other mailbox comes to our return path, and says of no expansion.
+test('a report about an address of another domain suppresses nobody; under another name of the same domain it is believed', () => {
+  const suppressed = (named: string) => {
+    const mail = families[0]?.mail.replaceAll('anna@example.org', named) ?? ''
+    return ofMessage(mailReports(readReport(Buffer.from(mail)), message.recipient), message).map(
+      ({ report, maybeAnother }) => rowOf(report, message, maybeAnother)?.suppress,
+    )
+  }
+  expect(suppressed('ben@far.example')).toEqual([undefined])
+  expect(suppressed('anna.b@Example.ORG')).toEqual(['hard_bounce'])
+  expect(suppressed('anna@mx.example.org')).toEqual(['hard_bounce'])
+})

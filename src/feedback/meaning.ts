@@ -115,8 +115,8 @@ function codeApart({ code, text }: ReportedReply): { readonly code: number | und
 /**
  * Of the reports in one mail, those about this message, each with whether it may be about another address behind the recipient's: a
  * message has one recipient, so more than one means that somebody expanded it. Where one names the recipient, it alone counts; also where another
- * address has failed that was made of it. A single one under another name is believed, unless it says that it came of an expansion, or names it in
- * words for people: providers call the recipient's mailbox by names of their own, and the token says whose it is (decisions C).
+ * address has failed that was made of it. A single one under another name of the domain is believed, unless it says that it came of an expansion, or
+ * names it in words for people: providers call the recipient's mailbox by names of their own, and the token says whose it is (decisions C).
  */
 export function ofMessage(
   reports: readonly ProviderReport[],
@@ -127,13 +127,19 @@ export function ofMessage(
     ({ recipient }) => recipient !== undefined && key !== undefined && parseAddress(recipient)?.key === key,
   )
   if (named.length > 0) return named.map((report) => ({ report, maybeAnother: report.another === true }))
-  return reports.map((report) => ({
-    report,
-    maybeAnother: reports.length > 1 || report.expanded === true || report.another === true || isNamedInProse(report),
-  }))
+  const isOther = (report: ProviderReport): boolean =>
+    report.expanded === true || report.another === true || isNamedInProse(report) || isElsewhere(report, message)
+  return reports.map((report) => ({ report, maybeAnother: reports.length > 1 || isOther(report) }))
 }
 
 /** An address in free text may be where a forwarding leads, or whom somebody who has left wants to be asked instead. */
 function isNamedInProse({ source, recipient }: ProviderReport): boolean {
   return source === 'bounce_mail' && recipient !== undefined
+}
+
+/** At another domain: where mail was handed on to, which many do without a word of it. Host names below the recipient's domain are its own. */
+function isElsewhere({ recipient = '' }: ProviderReport, message: Reported): boolean {
+  const domain = parseAddress(recipient)?.domain
+  const own = parseAddress(message.recipient)?.domain
+  return domain !== undefined && own !== undefined && !`.${domain}`.endsWith(`.${own}`)
 }
