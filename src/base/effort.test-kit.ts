@@ -7,3 +7,11 @@ export function effortOf(work: () => void): number {
   const { user, system } = process.threadCpuUsage(before)
   return (user + system) / 1_000
 }
+
+/** The same of work that waits in between; what else this thread does meanwhile is in it. */
+export async function effortOfWaiting(work: () => Promise<unknown>): Promise<number> {
+  const before = process.threadCpuUsage()
+  await work()
+  const { user, system } = process.threadCpuUsage(before)
+  return (user + system) / 1_000
+}

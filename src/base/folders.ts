@@ -1,5 +1,5 @@
-// Folders, with those above them where they are missing, and whom files in them belong to. Node's own `recursive` never returns where the kernel answers ENOENT although the
-// folder above is there, as it does below /proc; and a process that hangs so hears no signal either.
+// Folders, with those above them where they are missing, and the files in them that their owner must be able to use. Node's own `recursive` never returns
+// where the kernel answers ENOENT although the folder above is there, as it does below /proc; and a process that hangs so hears no signal either.
 import { closeSync, fchownSync, fsyncSync, mkdirSync, openSync, statSync, writeSync } from 'node:fs'
 import type { FileHandle } from 'node:fs/promises'
 import { dirname } from 'node:path'

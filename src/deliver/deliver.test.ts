@@ -794,7 +794,11 @@ describe('the lease', () => {
       () => held.length,
       (n) => n === 1,
     )
-    await setTimeout(2 * leaseMs) // how long the disk hangs
+    // While the disk hangs its lease is carried on, past where the first one would have ended.
+    const until = async () =>
+      (await world.value<Date>('select lease_until from outbound where message_id = $1', [id])).getTime()
+    const first = await until()
+    await eventually(until, (at) => at > first + 2 * leaseMs)
     expect(await statusOf(id)).toBe('sending')
     answers = true
     await holder.query('rollback')

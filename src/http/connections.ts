@@ -1,12 +1,9 @@
 // How much one caller's address may hold: without that one machine takes all the connections that there are, and needs no key for it.
 import type { Server, Socket } from 'node:net'
-import { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { sourceOf } from '../base/guesses.ts'
 import { among } from '../base/networks.ts'
-import { limits } from '../config.ts'
 import { callerAddress } from './caller-address.ts'
-import { SlowRoom } from './slow-room.ts'
 
 /** `most` from one IPv4 address, or one IPv6 /64. `free`: addresses and networks that speak for many, and are not counted. */
 export function boundConnections(server: Server, most: number, free: readonly string[]): void {
@@ -44,33 +41,6 @@ export function boundPipelines(most: number): (request: FastifyRequest, reply: F
     waiting.set(socket, before + 1)
     reply.raw.once('close', () => waiting.set(socket, (waiting.get(socket) ?? 1) - 1))
     return before < most
-  }
-}
-
-/**
- * Answers that are made and not read yet. One may have 48 MiB (a mail that is all control characters, in JSON), and whoever reads none would have one
- * here for each request of each of their connections, for as long as a connection may be silent. Beyond the bound, in bytes, the largest of the owner that holds most is given up with its connection, as slow
- * bodies are (decision 0075): so who holds little loses none. Strangers are given nothing large that is made for them alone.
- */
-export function boundAnswers(
-  bytesMax: number,
-): (request: FastifyRequest, reply: FastifyReply, payload: unknown) => void {
-  const room = new SlowRoom(bytesMax)
-  return ({ owner, socket }, { raw }, payload) => {
-    const isStream = payload instanceof Readable
-    const bytes = typeof payload === 'string' || Buffer.isBuffer(payload) ? Buffer.byteLength(payload) : 0
-    if (owner === '' || (bytes < limits.smallAnswerBytes && !isStream) || socket.destroyed) return
-    const answer = { owner, giveWay: () => socket.destroy() }
-    const hold = (held: number): void => room.hold(answer, Math.min(held, bytesMax))
-    const end = (): void => {
-      clearInterval(watch)
-      hold(0)
-    }
-    // Of a stream it is what stands before the connection, and no more is made until that is taken. An answer behind another one of its connection never
-    // hears that this is closed.
-    const watch = setInterval(() => (socket.destroyed ? end() : hold(raw.writableLength)), 1_000)
-    raw.once('finish', end).once('close', end)
-    hold(bytes)
   }
 }
 

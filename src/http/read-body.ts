@@ -6,7 +6,7 @@ import { release } from '../base/release.ts'
 import { limits } from '../config.ts'
 import { refuse } from '../domain/refusal.ts'
 import type { Refusal } from '../domain/refusal.ts'
-import { SlowRoom, type SlowBody } from './slow-room.ts'
+import { SlowRoom, type SlowTransfer } from './slow-room.ts'
 
 export const tooLarge = refuse(
   'payload_too_large',
@@ -127,7 +127,7 @@ function collect(
     let line: AbortController | undefined
     let seconds = 0
     let seenBytes = 0
-    const asSlow: SlowBody = { owner, giveWay: () => end(tooSlow) }
+    const asSlow: SlowTransfer = { owner, giveWay: () => end(tooSlow) }
     const end = (answer: Body | Refusal): void => {
       if (done) return
       done = true

@@ -1,22 +1,22 @@
 // Small bodies that are held back: bounded together, and whoever holds little is not the one who gives way.
 import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { SlowRoom, type SlowBody } from './slow-room.ts'
+import { SlowRoom, type SlowTransfer } from './slow-room.ts'
 
 function roomOf(bytesMax: number) {
   const room = new SlowRoom(bytesMax)
   const gone: string[] = []
-  const body = (name: string): SlowBody => ({ owner: name.charAt(0), giveWay: () => void gone.push(name) })
+  const body = (name: string): SlowTransfer => ({ owner: name.charAt(0), giveWay: () => void gone.push(name) })
   return { room, gone, body }
 }
 
 test('the largest body of the owner that holds most gives way, once, and holds nothing then', () => {
   const { room, gone, body } = roomOf(100)
   const bodies = ['a1', 'a2', 'a3', 'b1'].map(body)
-  for (const [index, bytes] of [20, 40, 20, 50].entries()) room.hold(bodies[index] as SlowBody, bytes)
+  for (const [index, bytes] of [20, 40, 20, 50].entries()) room.hold(bodies[index] as SlowTransfer, bytes)
   expect([gone, room.heldBytes]).toEqual([['a2'], 90])
-  room.hold(bodies[0] as SlowBody, 0)
-  room.hold(bodies[3] as SlowBody, 90)
+  room.hold(bodies[0] as SlowTransfer, 0)
+  room.hold(bodies[3] as SlowTransfer, 90)
   expect([gone, room.heldBytes]).toEqual([['a2', 'b1'], 20])
 })
 
@@ -36,7 +36,7 @@ test('whatever comes, no more is held than there is room for, and a body below i
       }))
       for (const [n, bytes] of all) {
         held.set(n, bytes)
-        room.hold(bodies[n] as SlowBody, bytes)
+        room.hold(bodies[n] as SlowTransfer, bytes)
         expect(room.heldBytes).toBe([...held.values()].reduce((sum, each) => sum + each, 0))
         expect(room.heldBytes).toBeLessThanOrEqual(100)
       }

@@ -2,8 +2,8 @@
 // for a body that waits holds what it has. Beyond the bound the largest body of the owner that holds most gives way: so who holds little is sent
 // away for nobody, however many others hold theirs back (decision 0075).
 
-/** Or an answer that is read slowly (connections.ts). */
-export interface SlowBody {
+/** A body that comes slowly, or an answer that is read slowly (unread-answers.ts). */
+export interface SlowTransfer {
   /** A workspace, a person, or the address of somebody whom nobody knows. */
   readonly owner: string
   /** Hears that it holds nothing any more, once. */
@@ -12,7 +12,7 @@ export interface SlowBody {
 
 interface Owner {
   bytes: number
-  readonly bodies: Map<SlowBody, number>
+  readonly bodies: Map<SlowTransfer, number>
 }
 
 export class SlowRoom {
@@ -29,7 +29,7 @@ export class SlowRoom {
   }
 
   /** Notes how much a body holds by now; 0 for one that has ended. */
-  hold(body: SlowBody, bytes: number): void {
+  hold(body: SlowTransfer, bytes: number): void {
     this.#set(body, bytes)
     while (this.#heldBytes > this.#bytesMax) {
       const owner = most(this.#owners.values(), (each) => each.bytes)
@@ -39,8 +39,8 @@ export class SlowRoom {
     }
   }
 
-  #set(body: SlowBody, bytes: number): void {
-    const owner = this.#owners.get(body.owner) ?? { bytes: 0, bodies: new Map<SlowBody, number>() }
+  #set(body: SlowTransfer, bytes: number): void {
+    const owner = this.#owners.get(body.owner) ?? { bytes: 0, bodies: new Map<SlowTransfer, number>() }
     const change = bytes - (owner.bodies.get(body) ?? 0)
     owner.bytes += change
     this.#heldBytes += change

@@ -4,7 +4,7 @@ import type { Socket } from 'node:net'
 import { TLSSocket, type SecureContext } from 'node:tls'
 import { SmtpSession } from './engine.ts'
 import type { SessionLimits, Wire } from './session-parts.ts'
-import type { Room } from './content.ts'
+import type { Room } from './room.ts'
 import type { Client, Offer, Policy } from './policy.ts'
 import { replies } from './reply.ts'
 

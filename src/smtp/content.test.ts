@@ -1,6 +1,7 @@
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { ChunkReader, Content, DataReader, YieldingRoom, Room } from './content.ts'
+import { ChunkReader, Content, DataReader } from './content.ts'
+import { Room, YieldingRoom } from './room.ts'
 
 const plenty = 1_000_000
 

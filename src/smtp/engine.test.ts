@@ -1,7 +1,7 @@
 // The engine alone, without a socket: what the dialogues in test/dialogues cannot show.
 import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { Room } from './content.ts'
+import { Room } from './room.ts'
 import { SmtpSession } from './engine.ts'
 import type { SessionLimits } from './session-parts.ts'
 import { openOffer, type Policy } from './policy.ts'

@@ -4,7 +4,7 @@
 import { limits } from '../config.ts'
 import type { Log } from '../base/log.ts'
 import type { Addressee, Feedback } from '../feedback/feedback.ts'
-import { YieldingRoom } from './content.ts'
+import { YieldingRoom } from './room.ts'
 import { openOffer, type Client, type Envelope, type Policy } from './policy.ts'
 import { replies, type Answer, type Reply } from './reply.ts'
 import { networkOf, smtpServer, type SmtpServer, type SmtpServerOptions } from './server.ts'

@@ -1,5 +1,5 @@
 // What a session is made of, given by whoever opens it.
-import type { Room } from './content.ts'
+import type { Room } from './room.ts'
 import type { Offer, Policy } from './policy.ts'
 
 /** The way out to the peer. */

@@ -11,7 +11,7 @@ import { refuse } from '../domain/refusal.ts'
 import { storeWorld, type StoreWorld } from '../store/store.test-kit.ts'
 import { createSmtpCredential } from '../workspace/smtp-credentials.ts'
 import { makeSubmitters } from '../workspace/submitters.ts'
-import { Room, YieldingRoom } from './content.ts'
+import { Room, YieldingRoom } from './room.ts'
 import { smtpServer, type ServerLimits, type SmtpServer } from './server.ts'
 import { submissionOffer, submissionPolicies } from './submission.ts'
 

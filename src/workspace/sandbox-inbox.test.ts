@@ -1,6 +1,7 @@
 // The sandbox's inbox says of a mail what the record says of the message.
 import { buffer } from 'node:stream/consumers'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { effortOfWaiting } from '../base/effort.test-kit.ts'
 import { limits } from '../config.ts'
 import { readSubmittedMail } from '../mail/submitted-mail.ts'
 import { storeWorld, type StoreWorld } from '../store/store.test-kit.ts'
@@ -112,11 +113,12 @@ test.each([
     [workspaceId, mail],
   )
   const { items } = await listSandbox(world.db, workspaceId, { most: 1 })
-  const begun = performance.now()
-  const shown = await showSandboxMail(world.db, workspaceId, items[0]?.id ?? '')
-  expect(shown.whole).toBe(true)
+  const effort = await effortOfWaiting(async () => {
+    const shown = await showSandboxMail(world.db, workspaceId, items[0]?.id ?? '')
+    expect(shown.whole).toBe(true)
+  })
   // A second or less. With a reader that takes each line by itself it was a minute, and some gigabytes.
-  expect(performance.now() - begun).toBeLessThan(5_000)
+  expect(effort).toBeLessThan(5_000)
 })
 
 test('a mail is told with its fields as they stand, its forms and its files', async () => {
