@@ -168,6 +168,9 @@ test('backups that are made each night: the newest stay, old ones go, and nothin
   const made = readdirSync(backups).filter(isNew)
   expect(made).toHaveLength(1)
   expect(readdirSync(backups).toSorted()).toEqual([...others, ...old.slice(2), ...made, underWay].toSorted())
+  // A backup is named by its second.
+  const second = () => new Date().toISOString().replace(/[-:]|\.\d+/g, '')
+  await expect.poll(() => made[0]?.includes(second())).toBe(false)
   await promisify(execFile)(join(root, 'ops/backup-and-rotate'), [backups, '3'], { env: posthorn.env })
   expect(readdirSync(backups)).toHaveLength(6)
   const { checks } = await posthorn.cli<{ checks: { name: string; detail: string; status: string }[] }>('doctor')
