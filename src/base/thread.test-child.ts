@@ -1,4 +1,5 @@
 // A thread for the tests of threads: says what it is told, breaks, or never comes back.
+import { getPriority } from 'node:os'
 import { serveThread } from './thread.ts'
 
 export type TestOrder =
@@ -6,10 +7,12 @@ export type TestOrder =
   | { readonly fail: string }
   | { readonly hang: true }
   | { readonly exit: true }
+  | { readonly priority: true }
 
 serveThread((order: TestOrder) => {
   if ('hang' in order) for (;;);
   if ('exit' in order) process.exit(1)
+  if ('priority' in order) return { answer: `${getPriority()}`, transfer: [] }
   if ('fail' in order) throw new Error(order.fail)
   return { answer: order.say, transfer: [] }
 })

@@ -1,4 +1,7 @@
 // A thread for heavy work: whatever it does to itself, every order gets an answer or an error, and the next one is served.
+import { execFile } from 'node:child_process'
+import { getPriority } from 'node:os'
+import { promisify } from 'node:util'
 import { afterEach, expect, test } from 'vitest'
 import type { TestOrder } from './thread.test-child.ts'
 import { Thread, ThreadTrouble } from './thread.ts'
@@ -73,3 +76,23 @@ test('a stop leaves nobody waiting', async () => {
   await told
   await trouble(ask({ say: 'afterwards' }))
 })
+
+test.runIf(process.platform === 'linux')(
+  'it stands behind its process, also where that was started behind others, by whomever',
+  async () => {
+    const program = `import { Thread } from '${new URL('thread.ts', import.meta.url).href}'
+    const module = new URL('${new URL('thread.test-child.ts', import.meta.url).href}')
+    const thread = new Thread({ module, name: 'test', waitingMax: 1, heapMegabytesMax: 64 })
+    console.log(await thread.ask(() => ({ order: { priority: true }, transfer: [] }), 20_000))`
+    const started = async (more: number) => {
+      const args = ['-n', `${more}`, process.execPath, '-e', program]
+      // It ends by itself: the thread does not keep it.
+      return Number((await promisify(execFile)('nice', args, { timeout: 20_000 })).stdout)
+    }
+    const own = getPriority()
+    const behind = (priority: number) => Math.min(priority, 19)
+    expect(await started(0)).toBe(behind(own + 5))
+    expect(await started(8)).toBe(behind(behind(own + 8) + 5))
+    expect(await started(19)).toBe(19)
+  },
+)

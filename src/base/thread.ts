@@ -1,7 +1,7 @@
 // Work that would hold up the event loop, in a thread of its own: one order at a time, owners by turns, each with a deadline. A
 // thread that is late or broken is ended, and the next order starts another; whoever waited gets an error. It starts at the first
 // order, and does not keep the process alive.
-import { setPriority } from 'node:os'
+import { getPriority, setPriority } from 'node:os'
 import { parentPort, Worker } from 'node:worker_threads'
 import type { Transferable } from 'node:worker_threads'
 import { Line } from './line.ts'
@@ -94,7 +94,6 @@ export class Thread<Order, Answer> {
       name,
       resourceLimits: { maxOldGenerationSizeMb: heapMegabytesMax, maxYoungGenerationSizeMb: youngMegabytesMax },
     })
-    worker.unref()
     worker.on('message', (reply: Reply<Answer>) => {
       if (worker !== this.#worker) return // it was given up meanwhile
       if ('answer' in reply) this.#end((current) => current.resolve(reply.answer))
@@ -102,6 +101,7 @@ export class Thread<Order, Answer> {
     })
     worker.on('error', (error) => this.#broke(worker, `broke: ${error instanceof Error ? error.message : 'error'}`))
     worker.on('exit', () => this.#broke(worker, 'ended'))
+    worker.unref() // behind `on`, which takes it back
     return (this.#worker = worker)
   }
 
@@ -144,14 +144,14 @@ export class Thread<Order, Answer> {
   }
 }
 
+/** By so much behind the rest of its process, as far as there is room; 19 is the last. */
 const niceness = 5
 
 /** The other side, called once by the thread's module. */
 export function serveThread(
   work: (order: never) => { readonly answer: unknown; readonly transfer: readonly Transferable[] },
 ): void {
-  // On Linux a thread has a priority of its own: what can wait does not take the processor from what answers callers.
-  if (process.platform === 'linux') setPriority(niceness)
+  giveWay()
   parentPort?.on('message', (order: unknown) => {
     try {
       const { answer, transfer } = work(order as never)
@@ -160,4 +160,16 @@ export function serveThread(
       parentPort?.postMessage({ fault: error instanceof Error ? (error.stack ?? error.message) : String(error) })
     }
   })
+}
+
+/**
+ * On Linux a thread has a priority of its own: what can wait does not take the processor from what answers callers. It begins with that of its
+ * process, which may itself be started with another one (`nice`, `Nice=` of systemd): nobody but root may go before that. It is a wish: a sandbox
+ * that refuses it must not cost the work.
+ */
+function giveWay(): void {
+  if (process.platform !== 'linux') return
+  try {
+    setPriority(Math.min(getPriority() + niceness, 19))
+  } catch {}
 }
