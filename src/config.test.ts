@@ -1,5 +1,5 @@
 import * as fc from 'fast-check'
-import { readFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { settingsPage } from './config-page.ts'
 import {
@@ -352,6 +352,19 @@ describe('routes', () => {
   )
 })
 
+test.each([
+  ['smtp://me:4711#x@relay.example:587', 'cannot be read: user and password need percent codes'],
+  ['smtps://me:12/34+5@relay.example:465', 'cannot be read: user and password need percent codes'],
+  ['smtps://me:ab/34+5@relay.example:465', 'cannot be read: user and password need percent codes'],
+  ['smtp://me:p?w@relay.example', 'cannot be read: user and password need percent codes'],
+  ['smtp://relay.example/#x', 'may have nothing behind the host and port'],
+  ['smtp://relay.example?tls=required#x', 'may have nothing behind the host and port'],
+])('a login that would be taken for a host is no route: %s', (given, words) => {
+  const [mistake] = mistakes({ POSTHORN_ROUTE: given })
+  expect(mistake).toContain(words)
+  expect(mistake).not.toMatch(/4711|34/)
+})
+
 test('a relay has a port, and the system mailbox an id or an address', () => {
   expect(() => parseRoute('smtp://relay.example:0')).toThrow('has no port between 1 and 65535')
   expect(mistakes({ POSTHORN_ROUTE: 'smtp://relay.example:0' })).toHaveLength(1)
@@ -366,6 +379,22 @@ test('a relay has a port, and the system mailbox an id or an address', () => {
 describe('docs/config.md', () => {
   test('it is the table of config.ts (npm run golden renews it)', () => {
     expect(readFileSync(new URL('../docs/config.md', import.meta.url), 'utf8')).toBe(settingsPage())
+  })
+
+  test('no page tells of a setting that there is not, or has a program read a name that would stop the start', () => {
+    const pages = [
+      'README.md',
+      'sdk/README.md',
+      ...readdirSync(new URL('../docs', import.meta.url)).map((name) => `docs/${name}`),
+    ]
+    const told = pages
+      .filter((page) => page.endsWith('.md'))
+      .flatMap(
+        (page) => readFileSync(new URL(`../${page}`, import.meta.url), 'utf8').match(/\bPOSTHORN_[A-Z_]+[A-Z]/g) ?? [],
+      )
+    // What Kubernetes tells of a service with our name, which docs/production.md warns of.
+    const known = new Set([...Object.keys(settingTable), 'POSTHORN_PORT'])
+    expect(told.filter((name) => !known.has(name))).toEqual([])
   })
 
   test('it names every setting once', () => {

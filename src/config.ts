@@ -127,12 +127,12 @@ function baseUrl(value: string): string {
     throw new Wrong('must be a URL without a login, "?", "#" or spaces')
   return base
 }
+const escapes =
+  'user and password need percent codes for what has a meaning in a URL: @ is %40, / %2F, : %3A, # %23, ? %3F, % %25'
 /** PostgreSQL's `user:password@/database?host=/folder`, a socket, is no URL without a host. */
 function databaseUrl(value: string): string {
   const [, authority, behind = ''] = /^postgres(?:ql)?:\/\/([^/?#]*)(.*)/.exec(value) ?? []
   if (authority === undefined) throw new Wrong('must be a URL that begins with postgres:// or postgresql://')
-  const escapes =
-    'user and password need percent codes for what has a meaning in a URL: @ is %40, / %2F, : %3A, # %23, ? %3F, % %25'
   const whole = value.replace('@/', '@localhost/')
   if (/,/.test(authority.replace(/.*@/, '')) || /[?&]host=[^&]*(?:,|%2C)/i.test(value))
     throw new Wrong('names several hosts: give one name or address that leads to the primary')
@@ -245,10 +245,12 @@ function mailbox(value: string): string {
 export function parseRoute(value: string): Route {
   if (value === 'sandbox' || value === 'mx') return { kind: value }
   if (value === 'mx?tls=required') return { kind: 'mx', tlsRequired: true }
+  // A password with one of these in it, as many are that somebody's machine has drawn: what stands before it is no host.
+  if (/^smtps?:\/\/[^@]*[/?#][^]*@/i.test(value)) throw new Wrong(`cannot be read: ${escapes}`)
   const parsed = URL.canParse(value) ? new URL(value) : undefined
   if (parsed === undefined || !['smtp:', 'smtps:'].includes(parsed.protocol) || parsed.hostname === '')
     throw new Wrong('must be sandbox, mx, or a relay such as smtp://user:password@host:587 or smtps://host:465')
-  if (!['', '?tls=required'].includes(parsed.search) || !['', '/'].includes(parsed.pathname))
+  if (!['', '?tls=required'].includes(parsed.search + parsed.hash) || !['', '/'].includes(parsed.pathname))
     throw new Wrong('may have nothing behind the host and port but ?tls=required')
   if (Number(parsed.port) === 0 && parsed.port !== '') throw new Wrong('has no port between 1 and 65535')
   const implicitTls = parsed.protocol === 'smtps:'

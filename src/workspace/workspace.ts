@@ -220,7 +220,7 @@ function sealRoute(vault: Vault, id: WorkspaceId, route: string): Buffer | null 
   try {
     parseRoute(route)
   } catch (error) {
-    throw new Mistake(`The route ${(error as Error).message}, or default for the installation's.`, { field: 'route' })
+    throw new Mistake(`The route ${(error as Error).message}; default is the installation's.`, { field: 'route' })
   }
   return vault.seal(route, sealedAs.route(id))
 }
