@@ -496,10 +496,12 @@ test('a feed is made with its secret shown once, listed without it, and removed'
   for (const args of [
     ['remove', id],
     ['remove', 'x'],
-    ['add', 'ses'],
     ['add', 'mailgun', '--key-file', '/nowhere'],
   ])
     expect(await posthorn(['feed', ...args])).toMatchObject({ status: 1, out: '' })
+  for (const args of [['ses'], ['mailgun'], ['postmark', '--topic', 'arn:aws:sns:eu-west-1:123456789012:mail']])
+    expect(await posthorn(['feed', 'add', ...args])).toMatchObject({ status: 2, out: '' })
+  expect(await answer('feed', 'list')).toHaveLength(1)
 })
 
 test('the login of a relay needs not stand on a command line, where everybody on the machine can read it', async () => {

@@ -24,7 +24,7 @@ export function feedCommands(program: Command, desk: Desk): void {
     .option('--workspace <workspace>', "speaks for this workspace's own route instead of the installation's")
     .option('--topic <arn>', 'ses: the SNS topic')
     .option('--key-file <file>', 'mailgun: webhook signing key; sendgrid: public key; - reads standard input')
-    .action((provider: string, options: AddOptions) =>
+    .action((provider: string, options: AddOptions, command: Command) =>
       desk.with(async (tools) => {
         const workspace =
           options.workspace === undefined
@@ -33,7 +33,7 @@ export function feedCommands(program: Command, desk: Desk): void {
         const key = options.keyFile === undefined ? undefined : await readSecret(options.keyFile)
         const add = async (db: Db) => {
           const added = await addFeed({ ...tools, db }, { provider, ...workspace, topic: options.topic, key })
-          if (typeof added === 'string') throw new Mistake(added)
+          if (typeof added === 'string') return command.error(`error: ${added}`)
           return added
         }
         const added = await audited(tools.db, tools, 'feed.added', add, told)
