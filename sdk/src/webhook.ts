@@ -46,6 +46,7 @@ export async function verifyWebhook(options: VerifyOptions): Promise<WebhookEven
   const { headers, toleranceSeconds = 300, now = Date.now() } = options
   const secrets = secretsOf(options.secret)
   const bytes = bytesOf(options.body)
+  if (Object(headers) !== headers) throw new TypeError('headers must be the headers of the request')
   const id = read(headers, 'webhook-id')
   const timestamp = read(headers, 'webhook-timestamp')
   const signatures = signatureHeaders.flatMap((name) => read(headers, name) ?? [])
@@ -127,5 +128,7 @@ function eventOf(bytes: Uint8Array, id: string): WebhookEvent {
 function read(headers: HeaderSource, name: string): string | undefined {
   if (typeof headers.get === 'function') return (headers as Headers).get(name) ?? undefined
   const found = Object.entries(headers).find(([given]) => given.toLowerCase() === name)?.[1]
-  return typeof found === 'string' ? found : undefined
+  // Some hosts of functions give a list for each name. Of several values none is the one that was signed.
+  const [only, ...more] = typeof found === 'string' ? [found] : (found ?? [])
+  return more.length === 0 ? only : undefined
 }

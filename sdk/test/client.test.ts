@@ -1,6 +1,6 @@
 // The client against the real service, and against a line that breaks: whatever goes wrong in between, there is one message.
 import { execFile } from 'node:child_process'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { createServer, request as forward } from 'node:http'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -212,6 +212,15 @@ describe('over a line that breaks', () => {
     expect(line.asked()).toBe(1)
     line.close()
   })
+})
+
+test('compilers and loaders that do not read exports find the same files: TypeScript that makes CommonJS, above all', () => {
+  const { main, types, exports } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as {
+    main: string
+    types: string
+    exports: { '.': object }
+  }
+  expect(exports).toEqual({ '.': { types, default: main } })
 })
 
 test('the package that is published works in plain JavaScript, without anything of ours beside it', async () => {

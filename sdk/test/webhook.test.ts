@@ -32,10 +32,22 @@ describe('a webhook is believed exactly when it is genuine and fresh', () => {
   test('headers may come as Headers or as any record, in any case', async () => {
     const { headers, body, secrets, now } = vectors[0] as Vector
     const shouted = Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toUpperCase(), value]))
-    for (const source of [new Headers(headers), shouted])
+    const listed = Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, [value]]))
+    for (const source of [new Headers(headers), shouted, listed])
       expect(await verifyWebhook({ body, headers: source, secret: secrets, now: now * 1000 })).toMatchObject({
         type: 'message.delivered',
       })
+  })
+
+  test('headers that are none are a mistake of the program, and of a name with several values none is believed', async () => {
+    const { headers, body, secrets, now } = vectors[0] as Vector
+    const options = { body, secret: secrets, now: now * 1000 }
+    for (const none of [undefined as never, null as never, 'Webhook-Id: 1' as never])
+      await expect(verifyWebhook({ ...options, headers: none })).rejects.toThrow(
+        new TypeError('headers must be the headers of the request'),
+      )
+    const twice = Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, [value, value]]))
+    await expect(verifyWebhook({ ...options, headers: twice })).rejects.toMatchObject({ mistake: 'missing_header' })
   })
 
   test.each(['', [], undefined, [''], 'whsec_with-a-line-end\n', [undefined as never]])(
