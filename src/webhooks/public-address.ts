@@ -86,7 +86,7 @@ function parseTarget(text: string, allowPrivate: boolean): URL | string {
   url.hostname = url.hostname.replace(/\.$/, '')
   if (allowPrivate) return url
   if (url.protocol !== 'https:')
-    return 'must begin with https:// (http only for local development, where POSTHORN_ALLOW_PRIVATE_WEBHOOKS is set)'
+    return 'must begin with https:// (http only for local development, where POSTHORN_ALLOW_PRIVATE_WEBHOOKS=true is set for the service, and for the command that sets the address)'
   if (url.port !== '') return 'must use port 443, which needs no mention'
   const host = url.hostname.replace(/^\[|\]$/g, '')
   if (isIP(host) !== 0) return 'must name its host; an IP address is not accepted'
