@@ -14,7 +14,7 @@ import { storeWorld, type Sender, type StoreWorld } from './store.test-kit.ts'
 import { readWebhookQueueFacts } from './queue-facts.ts'
 import { pageSandbox } from './sandbox.ts'
 import { readRefusalFacts } from './refusal-facts.ts'
-import { searchSuppressions } from './suppressions.ts'
+import { searchSuppressions, undoSuppressions } from './suppressions.ts'
 import { makeFold } from './usage.ts'
 import { pageMessages } from './views/message-list.ts'
 import { readLaneReasons } from './views/operations.ts'
@@ -104,6 +104,30 @@ test('a page of suppressions, of a workspace with very many', async () => {
   )
   const page = { after: '', prefix: '', most: 50 }
   expect(await pagesOf((db) => searchSuppressions(db, sender.workspaceId, page))).toBeLessThan(100)
+})
+
+test('a search in the suppressions of a workspace with very many ends behind what begins so, and looks at a bounded number of others', async () => {
+  const own = sender.workspaceId
+  const search = (wish: { prefix?: string; reason?: 'complaint'; after?: string }) => (db: Db) =>
+    searchSuppressions(db, own, { after: '', prefix: '', most: 50, ...wish })
+  await world.db.run(
+    `insert into suppressions (workspace_id, recipient_key, recipient, reason, rule) values ($1, '5z@b.example', '5z@b.example', 'complaint', 'wrong')`,
+    [own],
+  )
+  expect(await pagesOf(search({ prefix: '1@' }))).toBeLessThan(100)
+  expect(await search({ prefix: '1@' })(world.db)).toMatchObject({ rows: [{ recipient: '1@b.example' }] })
+  expect(await search({ prefix: '1@' })(world.db)).not.toHaveProperty('next')
+  // The first half of the list, and nothing in it.
+  const complaint = search({ reason: 'complaint' })
+  expect(await pagesOf(complaint)).toBeLessThan(2 * limits.suppressionsScannedMax)
+  const { rows, next = '' } = await complaint(world.db)
+  expect(rows).toEqual([])
+  expect(await search({ reason: 'complaint', after: next })(world.db)).toMatchObject({ rows: [{ rule: 'wrong' }] })
+
+  const bite = { rule: 'wrong', since: new Date(0), after: '' }
+  const undo = (after: string) => (db: Db) => undoSuppressions(db, own, { ...bite, after }, 'x', 1_000)
+  expect(await pagesOf(undo(''))).toBeLessThan(2 * limits.suppressionsScannedMax)
+  expect(await undo('')(world.db)).toEqual({ removed: 0, last: next })
 })
 
 test('a page of the audit log, in an installation with many people', async () => {

@@ -1,6 +1,7 @@
 // Recipients that a workspace does not write to. Compared by the address in lower case (decisions D), never expiring by themselves. Who
 // adds or removes by hand is written down in the same statement.
 import { randomUUIDv7 } from 'node:crypto'
+import { limits } from '../config.ts'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import { dated, sql, type Db } from './database.ts'
 
@@ -66,12 +67,27 @@ const page = sql(
   'page-suppressions',
   `select ${columns} from suppressions where workspace_id = $1 and recipient_key > $2 order by recipient_key limit $3`,
 )
-// $2 is where the page begins, $3 what the addresses begin with.
-const pageFrom = sql(
-  'page-suppressions-from',
-  `select ${columns} from suppressions where workspace_id = $1 and recipient_key > $2 and recipient_key >= $3
-      and starts_with(recipient_key, $3) and reason = coalesce($4, reason)
-    order by recipient_key limit $5`,
+/**
+ * Walks at most $6 of them, in steps of 100, from $2 on and from where addresses begin with $3; the row without a recipient says where it ended. It ends
+ * behind these addresses, where the database orders as bytes do: in the order of a language nobody knows where that is.
+ */
+const searched = sql(
+  'search-suppressions',
+  `with recursive walk (last, looked, found, hits, within) as (
+     select $2::text, 0::bigint, 0, null::text[], true
+     union all
+     select step.last, w.looked + step.looked, w.found + coalesce(cardinality(step.hits), 0), step.hits, starts_with(step.last, $3) or 'a' < 'Z'
+       from walk w cross join lateral (
+         select (array_agg(s.recipient_key order by s.recipient_key desc))[1] last, count(*) looked,
+                array_agg(s.recipient_key) filter (where starts_with(s.recipient_key, $3) and s.reason = coalesce($4, s.reason)) hits
+           from (select x.recipient_key, x.reason from suppressions x
+                  where x.workspace_id = $1 and x.recipient_key > w.last and x.recipient_key >= $3 order by x.recipient_key limit 100) s) step
+      where w.looked < $6 and w.found < $5 and w.within and step.looked > 0)
+   (select ${columns} from walk w cross join lateral unnest(w.hits) hit
+      cross join lateral (select * from suppressions x where x.workspace_id = $1 and x.recipient_key = hit limit 1) s
+     order by recipient_key limit $5)
+   union all
+   (select w.last, null, null, null, null, null, null, null from walk w where w.looked >= $6 and w.within limit 1)`,
 )
 const remove = sql(
   'delete-suppression',
@@ -84,12 +100,17 @@ const remove = sql(
        from gone g)
    select * from gone`,
 )
+/** Of the next $9 behind $8. `last` is where the next bite begins; null at the end of the list. */
 const undo = sql(
   'undo-suppressions',
-  `with chosen as (
-     select s.recipient_key from suppressions s
-      where s.workspace_id = $1 and s.rule = $2 and s.created_at >= $3 and s.created_at < coalesce($4::timestamptz, 'infinity')
-      order by s.recipient_key limit $7 for update),
+  `with seen as materialized (
+     select s.recipient_key, s.rule, s.created_at from suppressions s where s.workspace_id = $1 and s.recipient_key > $8 order by s.recipient_key limit $9),
+   meant as materialized (
+     select s.recipient_key from seen s where s.rule = $2 and s.created_at >= $3 and s.created_at < coalesce($4::timestamptz, 'infinity')
+      order by s.recipient_key limit $7),
+   chosen as (
+     select own.recipient_key from meant m cross join lateral (
+       select s.recipient_key from suppressions s where s.workspace_id = $1 and s.recipient_key = m.recipient_key for update) own),
    gone as (
      delete from suppressions s using chosen c where s.workspace_id = $1 and s.recipient_key = c.recipient_key and s.rule = $2
      returning s.recipient_key, s.recipient),
@@ -99,7 +120,8 @@ const undo = sql(
             json_build_object('since', ${utc('$3::timestamptz')}, 'until', ${utc('$4::timestamptz')},
                               'recipients', json_agg(g.recipient order by g.recipient_key))
        from gone g having count(*) > 0)
-   select recipient from gone order by recipient_key`,
+   select (select count(*) from gone)::integer removed,
+          case when (select count(*) from meant) = $7 then (select max(m.recipient_key) from meant m) else (select max(s.recipient_key) from seen s) end last`,
 )
 
 const allKeys = sql('suppressed-keys', 'select recipient_key from suppressions where workspace_id = $1 limit $2')
@@ -174,12 +196,26 @@ export const pageSuppressions = (
   most: number,
 ): Promise<SuppressionRow[]> => db.rows<SuppressionRow>(page, [workspace, after, most])
 
-/** The next ones after a key that begin with `prefix`, in the order of keys. */
-export const searchSuppressions = (
+/**
+ * As `pageSuppressions`, of those that begin with `prefix` and have the reason; `next` is the key behind which the next page begins, which may be behind a
+ * page with nothing on it.
+ */
+export async function searchSuppressions(
   db: Db,
   workspace: WorkspaceId,
   { after, prefix, reason, most }: { after: string; prefix: string; reason?: string | undefined; most: number },
-): Promise<SuppressionRow[]> => db.rows<SuppressionRow>(pageFrom, [workspace, after, prefix, reason ?? null, most])
+): Promise<{ readonly rows: readonly SuppressionRow[]; readonly next?: string }> {
+  const isPlain = prefix === '' && reason === undefined
+  const wanted = [workspace, after, prefix, reason ?? null, most + 1, limits.suppressionsScannedMax]
+  const rows = await (isPlain
+    ? pageSuppressions(db, workspace, after, most + 1)
+    : db.rows<SuppressionRow>(searched, wanted))
+  const found = rows.filter((row) => row.recipient !== null)
+  const shown = found.slice(0, most)
+  const next =
+    found.length > most ? shown.at(-1)?.recipient_key : rows.find((row) => row.recipient === null)?.recipient_key
+  return { rows: shown, ...(next !== undefined && { next }) }
+}
 
 export async function deleteSuppression(
   db: Db,
@@ -197,16 +233,22 @@ export interface UndoRange {
   readonly until?: Date
 }
 
-/** Removes up to `most` of what one rule did in that time; answers whom. */
+/** Removes up to `most` of what one rule did in that time among the next ones after a key; `last` is the key to go on behind, undefined at the end. */
 export async function undoSuppressions(
   db: Db,
   workspace: WorkspaceId,
-  { rule, since, until }: UndoRange,
+  { rule, since, until, after }: UndoRange & { readonly after: string },
   actor: string,
   most: number,
-): Promise<string[]> {
-  const values = [workspace, rule, since, until ?? null, actor, randomUUIDv7(), most]
-  return (await db.rows<{ recipient: string }>(undo, values)).map(({ recipient }) => recipient)
+): Promise<{ readonly removed: number; readonly last?: string }> {
+  const range = [workspace, rule, since, until ?? null, actor, randomUUIDv7()]
+  const [row] = await db.rows<{ removed: number; last: string | null }>(undo, [
+    ...range,
+    most,
+    after,
+    limits.suppressionsScannedMax,
+  ])
+  return { removed: row?.removed ?? 0, ...(typeof row?.last === 'string' && { last: row.last }) }
 }
 
 const among = sql(

@@ -204,7 +204,7 @@ export function revokeCredentialFor({ db }: Tools, by: By, id: string): Promise<
 
 // ---------------------------------------------------------------------------------------------------------------- suppressions
 
-/** In the order of addresses. The cursor is the last address of the page before. */
+/** In the order of addresses. The cursor is the last address that the page before looked at: of those with a prefix or reason it looks at a bounded number. */
 export async function pageSuppressionsOf(
   { db }: Tools,
   workspace: WorkspaceId,
@@ -216,14 +216,11 @@ export async function pageSuppressionsOf(
   },
 ): Promise<Page<Suppression>> {
   const { most, reason } = wish
-  const prefix = (wish.prefix ?? '').trim().toLowerCase()
-  const rows = await searchSuppressions(db, workspace, { after: wish.after ?? '', prefix, reason, most: most + 1 })
-  const shown = rows.slice(0, most)
-  const last = shown.at(-1)
-  return {
-    items: shown.map(presentSuppression),
-    ...(rows.length > most && last !== undefined && { next: last.recipient_key }),
-  }
+  const text = (wish.prefix ?? '').trim()
+  // A whole address is looked for as it is compared.
+  const prefix = parseAddress(text)?.key ?? text.toLowerCase().normalize('NFC')
+  const { rows, next } = await searchSuppressions(db, workspace, { after: wish.after ?? '', prefix, reason, most })
+  return { items: rows.map(presentSuppression), ...(next !== undefined && { next }) }
 }
 
 // Suppressions write down who did it in their own statements.

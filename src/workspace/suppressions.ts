@@ -68,11 +68,13 @@ export async function undoRule(
   const parsed = { rule: range.rule, since: parseTime(range.since, 'since'), ...(until !== undefined && { until }) }
   if (until !== undefined && parsed.since >= until)
     throw new Mistake('"since" must be before "until".', { field: 'since' })
-  for (let removed = 0; ;) {
-    const gone = await undoSuppressions(db, workspace, parsed, actor, limits.suppressionImportRows)
-    removed += gone.length
-    if (gone.length < limits.suppressionImportRows) return { removed }
+  let removed = 0
+  for (let after: string | undefined = ''; after !== undefined;) {
+    const bite = await undoSuppressions(db, workspace, { ...parsed, after }, actor, limits.suppressionImportRows)
+    removed += bite.removed
+    after = bite.last
   }
+  return { removed }
 }
 
 /** A date, or a time with its zone. */

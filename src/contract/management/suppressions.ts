@@ -24,6 +24,8 @@ export const suppressions = {
     operationId: 'listSuppressions',
     tag,
     summary: 'List and search suppressions',
+    description:
+      'Each page of a search looks at up to 10,000 suppressions; it may then hold fewer items than asked for, or none, and `next` goes on behind them.',
     scope: 'suppressions.read',
     query: closed({
       prefix: Type.Optional(
