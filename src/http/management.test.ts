@@ -124,7 +124,10 @@ describe('messages', () => {
           }),
         )
       made = answers.map((answer) => answer.json<{ id: string }>().id)
-      await office.world.db.run(`update messages set provider_message_id = '4XyZ' where id = $1`, [made[2]])
+      await office.world.db.run(
+        `update messages set provider_message_id = '4XyZ', subject = 'İSTANBUL, ΟΔΟΣ' where id = $1`,
+        [made[2]],
+      )
     })
     const found = async (query: string) => {
       const answer = await reader.ask('GET', `/messages?${query}`)
@@ -149,6 +152,7 @@ describe('messages', () => {
       ['words: their whole reply', { text: '250 2.0.0 Ok: queued as 4XyZ' }, [2]],
       ['words: a reply that is long', { text: `250 2.0.0 ${'we took it, '.repeat(75)}queued as 4XyZ` }, [2]],
       ['words: no part of their id', { text: '4xy' }, []],
+      ['words: as the subject has them, whose capitals others make small otherwise', { text: 'İSTANBUL, ΟΔΟΣ' }, [2]],
       ['with a state', { metadataValue: 'ORD-4711', status: 'sent' }, []],
       ['with a recipient', { metadataValue: 'ORD-4711', recipient: 'ann@example.org' }, [1, 0]],
       ['with another recipient', { providerMessageId: '4XyZ', recipient: 'bob@example.org' }, []],
@@ -1531,7 +1535,7 @@ describe('the sandbox', () => {
       )
       for (const [at, recipient] of recipients.entries()) {
         const message = claims[at]?.id ?? ''
-        await office.world.db.run(`update messages set subject = $2 where id = $1`, [message, `Invoice Nº ${at}`])
+        await office.world.db.run(`update messages set subject = $2 where id = $1`, [message, `Invoice Nº ${at} ΟΔΟΣ`])
         const token = makeToken(await keys.at(new Date()), message, place.workspaceId)
         await keep({ envelopeFrom: `${token}@node.test`, recipient, content: Buffer.from('Subject: x\r\n\r\n') })
         const [newest] = (await find('limit=1')).items
@@ -1546,6 +1550,7 @@ describe('the sandbox', () => {
       ['text=carol', [2]],
       ['text=invoice%20n%C2%BA%201', [1]],
       ['text=INVOICE', [2, 1, 0]],
+      ['text=%CE%9F%CE%94%CE%9F%CE%A3', [2, 1, 0]],
       ['text=%25', []],
       ['text=invoice&recipient=bob%40example.org', [1]],
     ])('by %s', async (query, expected) => {
@@ -1621,5 +1626,9 @@ describe('operators', () => {
     expect(again.json()).toMatchObject({ code: 'conflict', field: 'name' })
     expect((await setPlan({ daily: 7 })).json()).toMatchObject({ ...limits, daily: 7 })
     expect((await operator.ask('GET', '/operator/workspaces?text=W')).json<Listed>().items.length).toBeGreaterThan(0)
+    const capitals = { name: 'İSTANBUL ΟΔΟΣ' }
+    await operator.ask('POST', '/operator/workspaces', { body: capitals })
+    const named = await operator.ask('GET', `/operator/workspaces?text=${encodeURIComponent(capitals.name)}`)
+    expect(named.json()).toMatchObject({ items: [capitals] })
   })
 })

@@ -51,13 +51,14 @@ const page = sql(
  */
 const searched = sql(
   'search-sandbox',
-  `with walk as materialized (
+  `with asked as materialized (select normalize(lower($5::text)) recipient, lower($7::text) words),
+   walk as materialized (
      select m.id, m.recipient, m.message_id from sandbox_mail m where ${walk} limit $4),
    found as (
-     select w.id from walk w
-      where ($5::text is null or normalize(lower(w.recipient)) = $5) and ($6::uuid is null or w.message_id = $6)
-        and ($7::text is null or position($7 in lower(w.recipient)) > 0
-             or position($7 in (select lower(r.subject) from messages r where r.workspace_id = $1 and r.id = w.message_id)) > 0)
+     select w.id from walk w cross join asked a
+      where (a.recipient is null or normalize(lower(w.recipient)) = a.recipient) and ($6::uuid is null or w.message_id = $6)
+        and (a.words is null or position(a.words in lower(w.recipient)) > 0
+             or position(a.words in (select lower(r.subject) from messages r where r.workspace_id = $1 and r.id = w.message_id)) > 0)
       order by w.id desc limit $3)
    (select ${columns}, substr(m.content, 1, 16384) head
       from sandbox_mail m where m.workspace_id = $1 and m.id in (select id from found) order by m.id desc)
@@ -93,8 +94,8 @@ export interface SandboxRow {
 
 /** Which mails are looked for. */
 export interface SandboxFilter {
-  /** The key of a whole address: compared as suppressions are. */
-  readonly recipientKey?: string
+  /** A whole address, in any case. */
+  readonly recipient?: string
   readonly messageId?: string
   /** Somewhere in the subject or the recipient, in any case. */
   readonly text?: string
@@ -118,11 +119,11 @@ export async function pageSandbox(
   db: Db,
   workspace: WorkspaceId,
   { before = greatest, most }: { readonly before?: string | undefined; readonly most: number },
-  { recipientKey, messageId, text }: SandboxFilter = {},
+  { recipient, messageId, text }: SandboxFilter = {},
 ): Promise<SandboxPage> {
   const bounds = [workspace, before, most + 1]
-  const isFiltered = [recipientKey, messageId, text].some((each) => each !== undefined)
-  const wanted = [limits.sandboxScannedMax, recipientKey ?? null, messageId ?? null, text?.toLowerCase() ?? null]
+  const isFiltered = [recipient, messageId, text].some((each) => each !== undefined)
+  const wanted = [limits.sandboxScannedMax, recipient ?? null, messageId ?? null, text ?? null]
   const rows = await (isFiltered ? db.rows<PageRow>(searched, [...bounds, ...wanted]) : db.rows<PageRow>(page, bounds))
   const found = rows.filter((row) => row.recipient !== null)
   const end = rows.find((row) => row.recipient === null)?.id

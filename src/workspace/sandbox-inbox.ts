@@ -57,7 +57,7 @@ export async function listSandbox(
     throw new Mistake('"recipient" must be one whole e-mail address; "text" finds parts of one.', {
       field: 'recipient',
     })
-  const wanted = { ...filter, ...(address !== undefined && { recipientKey: address.key }) }
+  const wanted = { ...filter, ...(address !== undefined && { recipient: address.text }) }
   const { mails, next } = await pageSandbox(db, workspace, { before, most }, wanted)
   const items = mails.map((row) => ({ ...present(row), ...subjectOf(readMime(headOf(row.head))) }))
   return { items, ...(next !== undefined && { next }) }

@@ -231,7 +231,7 @@ export async function pageWorkspaces(
   { db, vault }: { readonly db: Db; readonly vault: Vault },
   wish: { readonly before?: string; readonly text?: string; readonly most: number },
 ): Promise<Page<Workspace>> {
-  const rows = await pageWorkspaceRows(db, wish.before, (wish.text ?? '').trim().toLowerCase(), wish.most + 1)
+  const rows = await pageWorkspaceRows(db, wish.before, (wish.text ?? '').trim(), wish.most + 1)
   const shown = rows.slice(0, wish.most)
   return {
     items: shown.map((row) => presentWorkspace(vault, row)),

@@ -83,20 +83,21 @@ const all = sql('page-messages', `select ${columns} from messages m where ${walk
 /**
  * Walks at most $4 messages, and no further than where $6 bytes of subjects and metadata were read: of metadata that are as large as they may be there
  * would be some hundred megabytes. In steps of 100, so that it can end where enough was read or found; the row without a recipient says where the walk
- * ended. Words are looked for only where all else fits. `offset 0`: metadata are unpacked once, not once for each condition.
+ * ended. Words are looked for only where all else fits; what is compared is made small by one hand, for there are letters of which we and the database make others.
+ * `offset 0`: metadata are unpacked once, not once for each condition.
  */
 const walked = (name: string, along: (before: string) => string) =>
   sql(
     name,
-    `with recursive walk (id, looked, bytes, found, hits) as (
-       select $2::uuid, 0::bigint, 0::bigint, 0, null::uuid[]
+    `with recursive walk (id, looked, bytes, found, hits, words, value) as (
+       select $2::uuid, 0::bigint, 0::bigint, 0, null::uuid[], lower($10::text), lower($12::text)
        union all
-       select step.id, w.looked + step.looked, w.bytes + step.bytes, w.found + coalesce(cardinality(step.hits), 0), step.hits
+       select step.id, w.looked + step.looked, w.bytes + step.bytes, w.found + coalesce(cardinality(step.hits), 0), step.hits, w.words, w.value
          from walk w cross join lateral (
            select (array_agg(m.id order by m.id))[1] id, count(*) looked, coalesce(sum(octet_length(m.subject) + octet_length(said.metadata)), 0)::bigint bytes,
                   array_agg(m.id) filter (where m.fits
-                    and ($10::text is null or position($10 in lower(m.subject)) > 0 or position($10 in lower(m.recipient)) > 0
-                         or lower(m.provider_message_id) = any ($11::text[]) or position($12 in lower(said.metadata)) > 0)
+                    and (w.words is null or position(w.words in lower(m.subject)) > 0 or position(w.words in lower(m.recipient)) > 0
+                         or lower(m.provider_message_id) = any ($11::text[]) or position(w.value in lower(said.metadata)) > 0)
                     and ($14::text is null or position($14 in said.metadata) > 0 and ($15::text is null or m.metadata ->> $15 = $16))) hits
              from (
                select m.id, m.subject, m.recipient, m.provider_message_id, m.metadata,
@@ -133,17 +134,16 @@ export async function pageMessages(
     const shown = rows.slice(0, most)
     return { messages: shown.map(present), ...(rows.length > most && { next: shown.at(-1)?.id as string }) }
   }
-  const words = text?.toLowerCase()
   const ids = [text, copiedId].flatMap((id) => id?.toLowerCase() ?? [])
   const { messagesScannedMax, messagesScannedBytesMax } = limits
   const bounds = [workspace, before, since, messagesScannedMax, most + 1, messagesScannedBytesMax]
-  const inText = words === undefined ? null : valueInJson(words)
+  const inText = text === undefined ? null : valueInJson(text)
   const inMetadata = metadata === undefined ? null : valueInJson(metadata.value)
   const wanted = [
     status ?? null,
     ranks ?? null,
     mailboxId ?? null,
-    words ?? null,
+    text ?? null,
     ids,
     inText,
     providerMessageId ?? null,
