@@ -140,7 +140,7 @@ function readLine(places: Places, cells: readonly string[], { now, otherwise }: 
     return at === undefined ? '' : (cells[at] ?? '')
   }
   const cell = (column: Column): string => written(column).trim()
-  const recipient = cell('recipient')
+  const recipient = fromWords(cell('recipient'))
   const address = parseAddress(recipient)
   if (address === undefined) return `"${recipient.slice(0, 100)}" ${unsupportedForm(recipient) ?? 'is not an address'}`
   const given = cell('reason')
@@ -218,7 +218,7 @@ function readOrigin({
 
 /**
  * What a stranger's server said, written so that no spreadsheet takes it for a formula (OWASP, CSV injection): an apostrophe more than it had, also before
- * such words that had one already.
+ * such words that had one already. And an address, which anybody may have given: in `=cmd|'/cx'!A0+@a.b` all signs are those of an address.
  */
 export const asWords = (text = ''): string => (/^'*[=+\-@\t\r]/.test(text) ? `'${text}` : text)
 const fromWords = (text: string): string => text.replace(/^'(?='*[=+\-@\t\r])/, '')

@@ -105,6 +105,7 @@ export async function* exportSuppressions(db: Db, workspace: WorkspaceId): Async
   for await (const { createdAt, ...row } of listSuppressions(db, workspace)) {
     const cells: Partial<Record<(typeof columns)[number], string>> = {
       ...row,
+      recipient: asWords(row.recipient),
       createdAt: createdAt.toISOString(),
       evidence: asWords(row.evidence),
     }

@@ -455,6 +455,29 @@ describe('suppressions', () => {
     expect(await undoRule(db, to.id, range, 'operator:test')).toEqual({ removed: 1 })
   })
 
+  test('addresses that begin like a formula go out as words, and come in as they were', async () => {
+    const [from, to] = [
+      await createWorkspace(db, vault, 'Formulas', 'free'),
+      await createWorkspace(db, vault, 'Formulas of others', 'free'),
+    ]
+    const addresses = [
+      `=cmd|'/cx'!A0+@b.example`,
+      '+15550100@b.example',
+      '-x@b.example',
+      `'=x@b.example`,
+      `'x@b.example`,
+    ]
+    for (const address of addresses) await addSuppression(db, from.id, address, 'operator:test')
+    let file = ''
+    for await (const line of exportSuppressions(db, from.id)) file += line
+    expect(file).not.toMatch(/^[=+-]/m)
+    await importSuppressions(db, to.id, file, 'operator:test')
+    const recipients = (id: string) =>
+      db.run('select recipient from suppressions where workspace_id = $1 order by 1', [id])
+    expect(await recipients(to.id)).toEqual(await recipients(from.id))
+    expect(await recipients(to.id)).toHaveLength(addresses.length)
+  })
+
   test.each([
     ['a reply as long as sessions keep it', `550 ${'x'.repeat(limits.replyTextCharactersMax)}`],
     ['words that begin like a formula behind an apostrophe', "'=see policy"],

@@ -83,7 +83,11 @@ export const suppressions = {
     tag,
     summary: 'Export all suppressions as CSV',
     scope: 'suppressions.read',
-    ok: [200, 'RFC 4180, with a head line. What it writes, the import reads.', Type.String()],
+    ok: [
+      200,
+      'RFC 4180, with a head line. What it writes, the import reads. Addresses and evidence that begin like a formula have an apostrophe before them, for spreadsheets.',
+      Type.String(),
+    ],
     contentType: 'text/csv',
   }),
   importSuppressions: managed({
