@@ -5,7 +5,7 @@ import { cannotListen } from './base/listening.ts'
 import type { Metrics } from './base/metrics.ts'
 import { limits, type Settings } from './config.ts'
 import type { DeliveryChild } from './delivery-child.ts'
-import { readinessOf } from './readiness.ts'
+import { watchReadiness } from './readiness.ts'
 import { openDatabase, type Connection } from './store/database.ts'
 
 interface Monitored {
@@ -29,6 +29,7 @@ export async function serveMonitoring({
   child,
 }: Monitored): Promise<() => Promise<void>> {
   const db = openDatabase(connection, { name: 'posthorn ready', connectionsMax: 1, answerMs: limits.databaseAnswerMs })
+  const readiness = watchReadiness(db, child?.answers)
   const json = (status: number, value: object): Page => ({
     status,
     type: 'application/json',
@@ -42,7 +43,7 @@ export async function serveMonitoring({
     }),
     '/healthz': () => Promise.resolve(json(200, { status: 'ok' })),
     '/readyz': async () => {
-      const { ready, detail } = await readinessOf(db, child?.answers)
+      const { ready, detail } = await readiness()
       return json(ready ? 200 : 503, { status: ready ? 'ready' : 'not_ready', detail })
     },
   }

@@ -1,4 +1,5 @@
 // Whether a node can do its work (operating contract, /readyz): its database answers and takes writes, its delivery process answers.
+import { remembered } from './base/remembered.ts'
 import { limits } from './config.ts'
 import { answeredWithin, type Db } from './store/database.ts'
 import { readStops } from './store/fence.ts'
@@ -9,8 +10,16 @@ export interface Readiness {
   readonly detail: Readonly<Record<string, string>>
 }
 
-/** `deliveryAnswers`: left out where delivery has no process of its own. */
-export async function readinessOf(db: Db, deliveryAnswers?: () => Promise<boolean>): Promise<Readiness> {
+/**
+ * Strangers may ask as often as they like: whoever comes while a question is under way shares it, so that the database hears one at a time.
+ * `deliveryAnswers`: left out where delivery has no process of its own.
+ */
+export function watchReadiness(db: Db, deliveryAnswers?: () => Promise<boolean>): () => Promise<Readiness> {
+  const ask = remembered(() => readinessOf(db, deliveryAnswers), { keepMs: () => 0, most: 1 })
+  return () => ask('')
+}
+
+async function readinessOf(db: Db, deliveryAnswers?: () => Promise<boolean>): Promise<Readiness> {
   const [known, answers = true] = await Promise.all([databaseState(db), deliveryAnswers?.()])
   const delivery = answers ? known.delivery : 'its process does not answer'
   // Acceptance goes on while delivery is stopped: mail is kept, and waits.

@@ -13,7 +13,7 @@ import { makeAwsFetch, makeFeeds } from './feeds/feeds.ts'
 import { folding } from './folding.ts'
 import { httpServer } from './http/server.ts'
 import { openFeedback } from './open-feedback.ts'
-import { readinessOf } from './readiness.ts'
+import { watchReadiness } from './readiness.ts'
 import { closeAll, type Role, type RoleTools } from './role.ts'
 import { answeredWithin, isDatabaseAway, listen, openDatabase } from './store/database.ts'
 import { makeRefusalBook } from './store/refused-submissions.ts'
@@ -137,7 +137,7 @@ export function api(tools: RoleTools): Role {
         now: () => new Date(ids.now()),
         record: (from, reports) => recorder.feedback.receiveFed(from, reports),
       }),
-      ready: () => readinessOf(readDb, deliveryAnswers),
+      ready: watchReadiness(readDb, deliveryAnswers),
     },
   })
   const told = () => {
