@@ -137,10 +137,12 @@ test.each([
   ['<iframe src=//evil.example>', '<x-iframe src=//evil.example>'],
   ['<Object data=//evil.example>', '<x-Object data=//evil.example>'],
   ['<embed src=//evil.example>', '<x-embed src=//evil.example>'],
+  ['<a><set attributeName=href to=//evil.example />', '<a><x-set attributeName=href'],
+  ['<a><Animate attributeName="xlink:href" values=//evil.example />', '<a><x-Animate attributeName'],
 ])('what speaks before a policy is asked has no name in the frame: %s', (html, tame) => {
   const page = framedHtml(html)
   expect(page).toContain(tame)
-  expect(page.match(/<(?:link|meta|base|iframe|frame|object|embed)/gi)).toEqual(['<meta'])
+  expect(page.match(/<(?:link|meta|base|iframe|frame|object|embed|set|animate)/gi)).toEqual(['<meta'])
   expect(page.startsWith('<!doctype html><html><head><meta charset="utf-8">')).toBe(true)
 })
 

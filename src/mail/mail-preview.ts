@@ -79,9 +79,10 @@ function filesOf(root: MimeEntity, shown: readonly (MimeEntity | undefined)[]): 
 
 /**
  * What a browser already speaks to other hosts for before any policy is asked: names are looked up and connections made for a `link`, a frame, a
- * link that is followed, though nothing is then loaded; and what speaks for the page itself.
+ * link that is followed, though nothing is then loaded; and what speaks for the page itself. What moves in a drawing (SVG 2, SMIL) may give a link its
+ * address without ever writing `href=`.
  */
-const connecting = /<(?=link|meta|base|i?frame|fencedframe|object|embed|portal)/gi
+const connecting = /<(?=link|meta|base|i?frame|fencedframe|object|embed|portal|set|animate)/gi
 const leading = /href(?=\s*=)/gi
 
 /** RFC 2392: the Content-ID without its brackets, percent-encoded. Where it ends depends on who wrote the HTML. */

@@ -128,6 +128,7 @@ describe('the mail itself', () => {
         <body><h1 onclick=alert(1)>Thank you</h1>${script}<svg onload=alert(3)></svg><img src="${away}/pixel.png"><img src="/api/v1/session">
         <iframe src="${away}/frame"></iframe><object data="${away}/object"></object><video src="${away}/video" autoplay></video>
         <form action="${away}/form"><button id=send>Send</button></form><a id=link href="${away}/link">Pay</a>
+        <svg width="99" height="99"><a><set attributeName="href" to="${away}/drawn"/><rect id=drawn width="99" height="99"/></a></svg>
         <script>parent.document.title = 'taken'; fetch('${away}/script')</script></body></html>`,
     })
     await reader.goto(`${visit.origin}/messages/${id}`)
@@ -143,6 +144,7 @@ describe('the mail itself', () => {
     expect(await inside?.evaluate(`getComputedStyle(document.querySelector('h1')).color`)).toBe('rgb(1, 2, 3)')
     await frame.locator('#send').click()
     await frame.locator('#link').click()
+    await frame.locator('#drawn').click()
     await reader.keyboard.press('Enter')
     await title.waitFor()
     expect(await reader.title()).toBe('Your invoice · Posthorn')
