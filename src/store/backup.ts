@@ -284,7 +284,7 @@ async function insertPage(client: Client, { name, columns }: Table, page: readon
   const list = columns.map(quoted).join(', ')
   await client.query(
     `insert into ${quoted(name)} (${list}) overriding system value
-     select ${name === 'events' ? list.replace('"tx"', ofAnotherCluster) : list} from unnest($1::text[]) with ordinality given (line, n)
+     select ${name === 'events' ? list.replace('"tx"', ofAnotherCluster('"message_id"')) : list} from unnest($1::text[]) with ordinality given (line, n)
        cross join lateral json_populate_record(null::${quoted(name)}, given.line::json)`,
     [page],
   )

@@ -4,8 +4,11 @@
 import { limits } from '../config.ts'
 import { repeating, sql, type Db } from './database.ts'
 
-/** The number of events that were written elsewhere: they are older than all that come. */
-export const ofAnotherCluster = `'3'::xid8`
+/**
+ * The number of an event that was written elsewhere: older than all that come, since every cluster has spent more of them on itself. One for each message,
+ * whose events stay in their order by it; and some hundreds for all, because each page that is read goes along all events of its number.
+ */
+export const ofAnotherCluster = (messageId: string): string => `(3 + (hashtext(${messageId}::text) & 511))::text::xid8`
 
 /** Readers notice by it that their place in the order is gone. */
 export const renewMarkText = `insert into installation (name, value) values ('restored', gen_random_uuid()::text)
@@ -20,7 +23,7 @@ const adopt = sql(
        select e.workspace_id, e.message_id, e.sequence from events e
         where e.workspace_id = w.id and e.tx >= pg_snapshot_xmax(pg_current_snapshot()) order by e.tx desc limit $1) x limit $1),
    adopted as (
-     update events e set tx = ${ofAnotherCluster} from strange s
+     update events e set tx = ${ofAnotherCluster('e.message_id')} from strange s
       where e.workspace_id = s.workspace_id and e.message_id = s.message_id and e.sequence = s.sequence returning 1)
    select count(*)::integer many from adopted`,
 )

@@ -7,6 +7,7 @@ import { pageAudit, pageInstallationAudit } from './audit.ts'
 import { claimDue, firstSpace } from './claim.ts'
 import { makeAdmitter } from './admit.ts'
 import { openDatabase, type Db, type Statement } from './database.ts'
+import { beginOrderAnew } from './commit-order.ts'
 import { expireSome } from './expire.ts'
 import { makeRecorder, reap, type Armable } from './outbound.ts'
 import { listMailboxRows } from './senders.ts'
@@ -18,6 +19,7 @@ import { searchSuppressions, undoSuppressions } from './suppressions.ts'
 import { makeFold } from './usage.ts'
 import { pageMessages } from './views/message-list.ts'
 import { readLaneReasons } from './views/operations.ts'
+import { readInCommitOrder } from './views/webhook-events.ts'
 import { claimWebhooks, firstWorkspace, makeWebhookRecorder } from './webhooks.ts'
 
 let world: StoreWorld
@@ -418,6 +420,41 @@ test('why mail waits, of lanes with very many messages that were tried many time
   }))
   expect(await pagesOf((db) => readLaneReasons(db, lanes))).toBeLessThan(10 * 150)
   expect((await readLaneReasons(world.db, lanes)).map(({ reason }) => reason)).toEqual(lanes.map(() => 'rcpt_4xx'))
+})
+
+test('a page of events that were written elsewhere, behind a restore of very many', async () => {
+  const few = await world.sender()
+  await world.db.run('truncate events')
+  await world.db.run('alter table events disable trigger user')
+  // As a dump brings them along.
+  await world.db.run(
+    `with mail as materialized (
+       select (left(uuid_floor(app_now() - n * interval '1 second')::text, 13) || substr(gen_random_uuid()::text, 14))::uuid id from generate_series(1, 20000) n)
+     insert into events (workspace_id, message_id, sequence, type, status, delivery_rank, occurred_at, tx)
+     select $1, id, sequence, 'message.sent', 'sent', 0, app_now(), '900000000' from mail, generate_series(1, 2) sequence`,
+    [few.workspaceId],
+  )
+  await world.db.run('alter table events enable trigger user')
+  await beginOrderAnew(world.db)
+  await world.settled()
+  const start = { tx: '0', messageId: firstWorkspace, sequence: 0 }
+  expect(await pagesOf((db) => readInCommitOrder(db, few.workspaceId, start, 20))).toBeLessThan(400)
+  const seen: string[] = []
+  for (let after = start, more = true; more;) {
+    const rows = await readInCommitOrder(world.db, few.workspaceId, after, 5_000)
+    seen.push(...rows.map(({ message_id, sequence }) => `${message_id} ${sequence}`))
+    const last = rows.at(-1)
+    more = last !== undefined
+    if (last !== undefined) after = { tx: last.tx, messageId: last.message_id, sequence: last.sequence }
+  }
+  expect(new Set(seen).size).toBe(40_000)
+  expect(seen).toHaveLength(40_000)
+  const first = new Set<string>()
+  for (const each of seen) {
+    const [id = '', sequence] = each.split(' ')
+    if (sequence === '1') first.add(id)
+    else expect(first.has(id)).toBe(true)
+  }
 })
 
 test('what receivers said of the last day, in an installation that sends very much', async () => {
