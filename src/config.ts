@@ -679,6 +679,8 @@ export const limits = {
   suppressionImportRows: 1_000,
   /** What an import may make them; mail that is refused for good, complaints and single ones always have room. */
   suppressionsPerWorkspaceMax: 5_000_000,
+  /** So long a count of them holds for those that are added one by one. */
+  suppressionsCountedMs: 60_000,
   /** One page of a search among them, and one bite of what takes back a rule, look at so many. */
   suppressionsScannedMax: 10_000,
   importMistakesShownMax: 20,

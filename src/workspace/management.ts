@@ -1,5 +1,6 @@
 // What members and keys change in their workspace: the same acts as the operator's commands, on somebody's behalf, each with its audit row in
 // one transaction. Whether the caller's scopes allow the act has been asked before; what only the values can tell is asked here.
+import { remembered } from '../base/remembered.ts'
 import type { Vault } from '../base/secret.ts'
 import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
@@ -11,7 +12,12 @@ import { dropUnwantedContents } from '../store/housekeeping.ts'
 import { lockMembers } from '../store/members.ts'
 import { deleteDomain, findDomainById, listDomainRows, takeBackWord } from '../store/senders.ts'
 import { listCredentialRows, makeRoomForCredential, revokeCredentialRow } from '../store/smtp-credentials.ts'
-import { searchSuppressions, type SuppressionReason } from '../store/suppressions.ts'
+import {
+  countSuppressions,
+  countSuppressionsAmong,
+  searchSuppressions,
+  type SuppressionReason,
+} from '../store/suppressions.ts'
 import { changeOwnWorkspace, workspaceById, type WorkspaceRow } from '../store/workspaces.ts'
 import { audited, stillBy, type By } from './by.ts'
 import { addDomain, presentDomain, rotateDkim, type Domain } from './domains.ts'
@@ -224,8 +230,23 @@ export async function pageSuppressionsOf(
 }
 
 // Suppressions write down who did it in their own statements.
-export const suppressFor = ({ db }: Tools, by: By, recipient: string): Promise<Suppression> =>
-  addSuppression(db, by.workspaceId, recipient, by.actor)
+
+/** How many a workspace has is counted now and then: whoever has very many adds some more before the count is felt. */
+export function suppressing(
+  { db }: Pick<Tools, 'db'>,
+  most: number = limits.suppressionsPerWorkspaceMax,
+): (by: By, recipient: string) => Promise<Suppression> {
+  // A count that takes too long refuses nobody.
+  const count = (workspace: string) => countSuppressions(db, workspace as WorkspaceId, most).catch(() => 0)
+  const counted = remembered(count, { keepMs: () => limits.suppressionsCountedMs, most: limits.suppressionAskersMax })
+  return async (by, recipient) => {
+    const key = parseAddress(recipient)?.key
+    const isFull = key !== undefined && (await counted(by.workspaceId)) >= most
+    if (isFull && (await countSuppressionsAmong(db, by.workspaceId, [key])) === 0)
+      throw new Mistake(`A workspace has at most ${most} suppressed recipients.`, { code: 'conflict' })
+    return addSuppression(db, by.workspaceId, recipient, by.actor)
+  }
+}
 
 export async function unsuppressFor({ db }: Tools, by: By, recipient: string): Promise<void> {
   if (parseAddress(recipient) === undefined) throw notThere('suppression')

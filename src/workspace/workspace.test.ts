@@ -35,6 +35,7 @@ import {
   makeAuthenticator,
   Mistake,
   removeSuppression,
+  suppressing,
   undoRule,
   changeMailboxFor,
   revokeKeyFor,
@@ -409,8 +410,11 @@ describe('suppressions', () => {
     })
     expect(await go('x@b.example')).toMatchObject({ added: 0, alreadyThere: page.length + 1 })
     await expect(go('z@b.example')).rejects.toThrow(`this one has ${most}, and the file has 1 more.`)
-    // What a receiver has refused for good is none of an import's.
-    await addSuppression(db, ninth.id, 'z@b.example', 'operator:test')
+    // Nor one by one, for those who are there already go on being told so.
+    const suppress = suppressing({ db }, most)
+    await expect(suppress(by(ninth.id), 'z@b.example')).rejects.toThrow(`at most ${most} suppressed recipients.`)
+    expect(await suppress(by(ninth.id), 'X@b.example')).toMatchObject({ recipient: 'x@b.example' })
+    expect(await suppressing({ db }, most + 1)(by(ninth.id), 'z@b.example')).toMatchObject({ reason: 'manual' })
   })
 
   test('plain lists and CSV with a head come in, and what goes out comes in again', async () => {

@@ -56,7 +56,7 @@ export {
   rotateDkimFor,
   showDomain,
   showWorkspace,
-  suppressFor,
+  suppressing,
   undoRuleFor,
   unvouchDomain,
   unsuppressFor,

@@ -46,7 +46,7 @@ export const suppressions = {
     scope: 'suppressions.write',
     body: closed({ recipient: email('The address.') }),
     ok: [201, 'The suppression.', Suppression],
-    may: { 409: 'It was removed meanwhile (`conflict`).' },
+    may: { 409: 'The workspace has too many, or it was removed meanwhile (`conflict`).' },
   }),
   removeSuppression: managed({
     method: 'delete',

@@ -14,7 +14,7 @@ import {
   readSeries,
   readUsage,
   showSandboxMail,
-  suppressFor,
+  suppressing,
   undoRuleFor,
   unsuppressFor,
 } from '../../workspace/workspace.ts'
@@ -30,7 +30,8 @@ export function listRoutes({ member, office }: Desk): void {
     const wish = { most, ...(after && { after }), ...(prefix && { prefix }), ...(reason && { reason }) }
     return presentPage(await pageSuppressionsOf(office, by.workspaceId, wish))
   })
-  member(operations.addSuppression, ({ by, body }) => suppressFor(office, by, body.recipient))
+  const suppress = suppressing(office)
+  member(operations.addSuppression, ({ by, body }) => suppress(by, body.recipient))
   member(operations.removeSuppression, async ({ by, path }) => {
     await unsuppressFor(office, by, path['recipient'] as string)
   })
