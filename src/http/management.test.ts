@@ -375,6 +375,13 @@ describe('the content of a message', () => {
     expect((await page(id)).body).toContain('Hello')
   })
 
+  test('of a long text the beginning is shown, and said to be one', async () => {
+    const bodyText = `a${'ü'.repeat(2_300_000)}`
+    const { text, whole } = (await content(await send('ann@example.org', { bodyText }))).json<Record<string, unknown>>()
+    expect(whole).toBe(false)
+    expect(text).toBe(bodyText.slice(0, limits.previewBytesMax / 2))
+  })
+
   test('is not there after it has expired', async () => {
     const id = await submitted(`Subject: Hi\nContent-Type: text/html\n\n${html}\n`)
     await office.world.db.run('delete from outbound where message_id = $1', [id])

@@ -20,7 +20,7 @@ export async function contentOf(db: Db, workspace: WorkspaceId, id: MessageId): 
   if (kept === 'unknown') throw new Mistake('No message with this id exists in your workspace.', { code: 'not_found' })
   if (kept === undefined) throw new Mistake('The content of this message has expired.', { code: 'not_found' })
   if (kept.kind === 'text')
-    return { text: kept.text, attachments: kept.files.slice(0, limits.previewFilesMax), whole: true }
+    return { text: kept.text, attachments: kept.files.slice(0, limits.previewFilesMax), whole: kept.whole }
   const { files, ...shown } = previewOf(kept.mail)
   return { ...shown, attachments: files, whole: kept.whole }
 }

@@ -129,7 +129,7 @@ export const MessageContent = Type.Object(
       }),
       { description: 'The files it brings; at most 100.' },
     ),
-    whole: Type.Boolean({ description: 'False where the mail is so large that only its beginning was looked at.' }),
+    whole: Type.Boolean({ description: 'False where it is so large that only its beginning was looked at.' }),
   },
   { description: 'The content of a message while it is kept.' },
 )

@@ -24,6 +24,7 @@ export type KeptContent =
   | {
       readonly kind: 'text'
       readonly text: string
+      readonly whole: boolean
       readonly files: readonly { readonly filename: string; readonly contentType: string; readonly sizeBytes: number }[]
     }
   | undefined
@@ -45,14 +46,20 @@ export async function readContent(db: Db, workspace: WorkspaceId, id: MessageId)
   if (row.expired) return undefined
   const { form, body_text, body_blob, files } = row
   if (row.source !== 'smtp') {
-    const text =
-      body_text ??
-      (body_blob === null ? '' : (await readBlobStart(db, body_blob, limits.previewBytesMax))?.toString('utf8'))
-    if (text === undefined) return undefined
-    return { kind: 'text', text, files: files.map(({ blob: _blob, ...file }) => file) }
+    const shown = body_blob === null ? { text: body_text ?? '', whole: true } : await readTextStart(db, body_blob)
+    return shown && { kind: 'text', ...shown, files: files.map(({ blob: _blob, ...file }) => file) }
   }
   if (form === 'mail') return { kind: 'mail', mail: Buffer.from(body_text ?? ''), whole: true }
   const [file] = files
   const mail = file && (await readBlobStart(db, file.blob, limits.previewBytesMax))
   return mail && { kind: 'mail', mail, whole: mail.length >= file.sizeBytes }
+}
+
+async function readTextStart(db: Db, blob: string): Promise<{ text: string; whole: boolean } | undefined> {
+  const most = limits.previewBytesMax
+  const bytes = await readBlobStart(db, blob, most + 1)
+  if (bytes === undefined || bytes.length <= most) return bytes && { text: bytes.toString('utf8'), whole: true }
+  let end: number = most
+  while (((bytes[end] ?? 0) & 0xc0) === 0x80) end-- // within a character
+  return { text: bytes.toString('utf8', 0, end), whole: false }
 }
