@@ -3,7 +3,8 @@ import { Clock, Send, Webhook } from 'lucide-react'
 import { lazy, Suspense, useState } from 'react'
 import { useMay } from '../session.tsx'
 import type { TimelineEvent } from '../shapes.ts'
-import { ClockTime, duration, Time } from '../ui/time.tsx'
+import { duration } from '../ui/span.ts'
+import { ClockTime, Time } from '../ui/time.tsx'
 
 const EventDialog = lazy(async () => ({ default: (await import('./webhook-event.tsx')).EventDialog }))
 

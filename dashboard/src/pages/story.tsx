@@ -4,7 +4,8 @@ import { Ban, ChevronRight, type LucideIcon } from 'lucide-react'
 import { Fragment, type ReactNode } from 'react'
 import type { BounceClass, EndReason, MessageTimeline, TimelineAttempt, TimelineEvent } from '../shapes.ts'
 import { states, tones, type Tone } from '../ui/badge.tsx'
-import { ClockTime, duration, Time } from '../ui/time.tsx'
+import { duration } from '../ui/span.ts'
+import { ClockTime, Time } from '../ui/time.tsx'
 import { Posts } from './posts.tsx'
 
 interface Smtp {

@@ -9,7 +9,8 @@ import { Button } from '../ui/button.tsx'
 import { Dialog, DialogActions } from '../ui/dialog.tsx'
 import { Done, FormMistake } from '../ui/field.tsx'
 import { Answered } from '../ui/states.tsx'
-import { ClockTime, duration } from '../ui/time.tsx'
+import { duration } from '../ui/span.ts'
+import { ClockTime } from '../ui/time.tsx'
 
 export const logStates: Readonly<Record<WebhookLogEntry['state'], { tone: Tone; icon: typeof Clock; word: string }>> = {
   waiting: { tone: 'idle', icon: Clock, word: 'Waiting' },

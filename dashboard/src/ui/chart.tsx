@@ -120,9 +120,7 @@ export function Chart({ series }: { readonly series: UsageSeries }) {
             <tbody>
               {rows.map((each) => (
                 <tr key={each.at}>
-                  <td className="pr-3 whitespace-nowrap">
-                    {pointStep === 'day' ? utcDay(new Date(each.at)) : new Date(each.at).toLocaleString()}
-                  </td>
+                  <td className="pr-3 whitespace-nowrap">{covered(each, pointStep)}</td>
                   {lines.map(([name]) => (
                     <td key={name} className="pr-3 text-right">
                       {each[name]}

@@ -1,8 +1,8 @@
 // Times as people say them, the exact one on hover, and a reading that keeps up with the clock.
 import { useEffect, useState } from 'react'
+import { said } from './span.ts'
 
-// In the language of the sentences around it; how dates are written is the reader's.
-const relative = new Intl.RelativeTimeFormat('en', { numeric: 'auto', style: 'long' })
+// How dates are written is the reader's.
 const exact = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'long' })
 const clockParts = {
   hour: '2-digit',
@@ -14,25 +14,6 @@ const clockParts = {
 const clock = new Intl.DateTimeFormat(undefined, clockParts)
 const dayAndClock = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short', ...clockParts })
 const dayInUtc = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeZone: 'UTC' })
-const steps = [
-  ['second', 60],
-  ['minute', 60],
-  ['hour', 24],
-  ['day', 30],
-  ['month', 12],
-  ['year', Infinity],
-] as const
-
-export function said(at: Date, now: number): string {
-  let amount = (at.getTime() - now) / 1000
-  if (Math.abs(amount) < 2) return 'just now'
-  for (const [unit, length] of steps) {
-    if (Math.abs(amount) < length) return relative.format(Math.round(amount), unit)
-    amount /= length
-  }
-  return exact.format(at)
-}
-
 export const exactly = (at: Date): string => exact.format(at)
 
 const toTheMinute = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit' })
@@ -57,7 +38,7 @@ export function Time({ at }: { readonly at: string }) {
   const now = useNow(Math.abs(Date.now() - date.getTime()) < 120_000 ? 1_000 : 30_000)
   return (
     <time dateTime={at} title={exact.format(date)} className="whitespace-nowrap">
-      {said(date, now)}
+      {said(date.getTime() - now)}
     </time>
   )
 }
@@ -71,13 +52,4 @@ export function ClockTime({ at }: { readonly at: string }) {
       {(isToday ? clock : dayAndClock).format(date)}
     </time>
   )
-}
-
-/** `1.2 s`, `3 min 20 s`. */
-export function duration(ms: number): string {
-  if (ms < 1_000) return `${Math.max(0, Math.round(ms))} ms`
-  if (ms < 60_000) return `${(ms / 1_000).toFixed(ms < 10_000 ? 1 : 0)} s`
-  const minutes = Math.floor(ms / 60_000)
-  if (minutes < 60) return `${minutes} min ${Math.round((ms % 60_000) / 1_000)} s`
-  return `${Math.floor(minutes / 60)} h ${minutes % 60} min`
 }
