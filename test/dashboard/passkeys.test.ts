@@ -4,6 +4,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { CDPSession, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { startBrowser } from '../world/browser.ts'
 import { heading, press, signIn, startVisit, type Login, type Visit } from './visit.ts'
 
 /** A laptop's own: it keeps its keys, and knows its person. */
@@ -78,6 +79,22 @@ describe('a passkey', () => {
     await press(page, 'Go on')
     await page.getByRole('region', { name: 'Passkeys' }).getByRole('listitem').waitFor()
     expect(await kept()).toEqual([expect.objectContaining({ rpId: 'localhost', isResidentCredential: true })])
+    await page.getByRole('button', { name: 'Remove Chrome on Linux' }).waitFor()
+    // A device keeps one of them, and says so.
+    await press(page, 'Add a passkey…')
+    await page.getByRole('dialog').getByLabel('Password').fill(login.password)
+    await press(page, 'Go on')
+    await page.getByRole('dialog').getByText('has a passkey for your account already').waitFor()
+    await page.keyboard.press('Escape')
+  })
+
+  test('belongs to one host, and who asks for it at another is told at which', async () => {
+    const browser = await startBrowser(visit.posthorn.url)
+    const stranger = await browser.person()
+    await stranger.goto(`${visit.posthorn.url}/sign-in`)
+    await press(stranger, 'Sign in with a passkey')
+    await stranger.getByRole('alert').getByText('good at localhost alone').waitFor()
+    await browser.close()
   })
 
   test('signs in without a name and a password', async () => {
