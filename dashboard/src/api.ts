@@ -23,10 +23,17 @@ export class UnreachableError extends Error {
   override readonly name = 'UnreachableError'
 }
 
+/** Nobody answered, or a proxy did. */
+export const isSilence = (error: Error): boolean =>
+  error instanceof UnreachableError || (error instanceof ApiError && [502, 503, 504].includes(error.status))
+export const isSignedOut = (error: unknown): boolean => error instanceof ApiError && error.status === 401
+
 let workspaceId: string | undefined
-/** The workspace that is looked at; every request on its behalf names it. */
-export function lookAt(id: string | undefined): void {
+/** The workspace that is looked at; every request on its behalf names it. Whether it is another one than before. */
+export function lookAt(id: string | undefined): boolean {
+  const isAnother = id !== workspaceId
   workspaceId = id
+  return isAnother
 }
 
 type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'

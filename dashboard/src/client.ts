@@ -1,21 +1,20 @@
 // What was read from the service, for the whole page.
 import { MutationCache, notifyManager, QueryCache, QueryClient } from '@tanstack/react-query'
-import { ApiError, UnreachableError } from './api.ts'
+import { ApiError, isSilence } from './api.ts'
 import { makeFlag } from './flag.ts'
 
 // A change that is under way shows at its button before the next press is heard: the second press of a double click made another key.
 notifyManager.setScheduler(queueMicrotask)
 
-/** Whatever is told that the session has ended lets the page look, which then leads to the sign-in (session.tsx). */
+const aboutSession: ReadonlySet<string | undefined> = new Set(['not_signed_in', 'insufficient_scope'])
+/** Whatever is told that the session has ended, or that one may not do this any more, lets the page look who one is now (session.tsx). */
 function lookForSession(error: Error): void {
-  if (error instanceof ApiError && error.code === 'not_signed_in')
+  if (error instanceof ApiError && aboutSession.has(error.code))
     void client.invalidateQueries({ queryKey: ['session'] })
 }
 
 /** Nobody answered the last reading, or a proxy did: what is shown may be old. */
 export const silence = makeFlag()
-const isSilence = (error: Error): boolean =>
-  error instanceof UnreachableError || (error instanceof ApiError && [502, 503, 504].includes(error.status))
 
 export const client = new QueryClient({
   queryCache: new QueryCache({

@@ -7,7 +7,7 @@ import { isLong, useIntervalOf } from './live.ts'
 import { worded } from './filters.ts'
 import { Button } from './ui/button.tsx'
 import { FormMistake } from './ui/field.tsx'
-import { Failed, Loading } from './ui/states.tsx'
+import { Failed, Loading, Outdated } from './ui/states.tsx'
 import { Table, type Column } from './ui/table.tsx'
 
 type Answer<Item> = Readonly<Record<string, readonly Item[] | string>> & {
@@ -80,14 +80,24 @@ export function PagedTable<Item>({
   if (items.length === 0)
     return (
       <>
+        <Outdated query={pages} />
         {!isLooking && empty}
         {more}
       </>
     )
   return (
     <>
+      <Outdated query={pages} />
       <Table label={label} columns={columns} rows={items} keyOf={keyOf} />
       {more}
+      {refreshMs !== undefined && isLong(pages.data) && (
+        <div className="flex flex-wrap items-center justify-center gap-x-3 border-t border-line p-2 text-sm text-soft">
+          <span>A list of several pages does not follow by itself.</span>
+          <Button look="quiet" busy={pages.isRefetching} onClick={() => void pages.refetch()}>
+            Read it again
+          </Button>
+        </div>
+      )}
     </>
   )
 }

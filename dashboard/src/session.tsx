@@ -2,7 +2,7 @@
 import { queryOptions, useQuery, useQueryClient, type QueryClient } from '@tanstack/react-query'
 import { redirect, type ParsedLocation } from '@tanstack/react-router'
 import { createContext, useContext, useEffect, useRef, useState, type ReactNode } from 'react'
-import { ApiError, get, lookAt } from './api.ts'
+import { get, isSignedOut, lookAt } from './api.ts'
 import type { Account } from './shapes.ts'
 import { Failed, Loading } from './ui/states.tsx'
 
@@ -41,7 +41,6 @@ const sessionQuery = queryOptions({
   // In another tab somebody may have signed out, or somebody else in.
   refetchOnWindowFocus: 'always',
 })
-const isSignedOut = (error: unknown): boolean => error instanceof ApiError && error.status === 401
 
 /** What a sign-in answered, where the browser has kept the session: a cookie for HTTPS is dropped over plain HTTP, and some take none at all. */
 export async function kept<Answer>(signedIn: Promise<Answer>): Promise<Answer> {
@@ -98,13 +97,11 @@ export function SignedIn({ children }: { readonly children: ReactNode }) {
   }
   if (query.data === undefined)
     return query.isError ? <Failed error={query.error} again={() => void query.refetch()} /> : <Loading />
-  lookAt(workspace?.workspaceId)
+  // What was read belongs to the other workspace: another one was chosen here, or somebody was taken out of the one that they looked at.
+  if (lookAt(workspace?.workspaceId)) client.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== 'session' })
   const choose = (id: string) => {
     remember(id)
-    lookAt(id)
     set(id)
-    // What was read belongs to the other workspace.
-    client.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== 'session' })
   }
   return <Context value={{ session: query.data, workspace, choose }}>{children}</Context>
 }

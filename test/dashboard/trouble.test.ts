@@ -42,6 +42,30 @@ test('what is pressed twice is done once', async () => {
   await dialog().getByRole('button', { name: 'Create' }).dblclick()
   await dialog().getByText('shown this once').waitFor()
   expect(await keysNamed('twice')).toBe(1)
+  // An invitation that is taken back twice was not missing the second time.
+  await go('/members')
+  await press(page, 'Invite')
+  await dialog().getByLabel('E-mail').fill('twice@people.example')
+  await dialog().getByRole('button', { name: 'Invite' }).click()
+  const withdraw = page.getByRole('button', { name: 'Withdraw the invitation of twice@people.example' })
+  await withdraw.dblclick()
+  await withdraw.waitFor({ state: 'detached' })
+  expect(await page.getByRole('alert').count()).toBe(0)
+})
+
+test('a dialog that works stays until its answer: closing would not call it off', async () => {
+  await visit.posthorn.cli('suppression', 'add', shop.id, 'slow@example.com')
+  await go('/suppressions')
+  const answered = Promise.withResolvers<void>()
+  await page.route('**/api/v1/suppressions/slow*', (route) => answered.promise.then(() => route.continue()))
+  await press(page, 'Remove slow@example.com')
+  await dialog().getByRole('button', { name: 'Remove' }).click()
+  await dialog().getByRole('button', { name: 'Cancel' }).click()
+  await page.keyboard.press('Escape')
+  await page.keyboard.press('Escape')
+  expect(await dialog().isVisible()).toBe(true)
+  answered.resolve()
+  await dialog().waitFor({ state: 'detached' })
 })
 
 describe('without a network', () => {
@@ -95,6 +119,13 @@ test('what is shown says that it may be old while the service is silent, and no 
   await page.route('**/api/**', (route) => route.abort())
   await note.waitFor({ timeout: 45_000 })
   await page.unroute('**/api/**')
+  await note.waitFor({ state: 'detached', timeout: 45_000 })
+  // So it does where the service answers, and cannot tell.
+  const answer = { status: 500, json: { error: 'Something is broken here.', code: 'internal_error' } }
+  await page.route('**/api/v1/refused-submissions*', (route) => route.fulfill(answer))
+  await page.getByRole('main').getByText('Something is broken here.').waitFor({ timeout: 45_000 })
+  await note.waitFor()
+  await page.unroute('**/api/v1/refused-submissions*')
   await note.waitFor({ state: 'detached', timeout: 45_000 })
 })
 
@@ -237,6 +268,20 @@ test('the log of another workspace is never left under the name of this one', { 
   await choose('Bakery')
   await here.waitFor({ state: 'detached' })
   await person.getByRole('cell', { name: 'key.created' }).waitFor()
+  // Nor where somebody is taken out of the one that they look at.
+  await choose('Shop')
+  await here.waitFor()
+  const answered = Promise.withResolvers<void>()
+  await person.route('**/api/v1/audit*', (route) => answered.promise.then(() => route.continue()))
+  await visit.posthorn.query(
+    'delete from members where workspace_id = $1 and user_id = (select id from users where email = $2)',
+    [shop.id, login.email],
+  )
+  await person.evaluate(`window.dispatchEvent(new Event('visibilitychange'))`)
+  await person.getByRole('complementary').getByText('Bakery', { exact: true }).waitFor()
+  expect(await here.count()).toBe(0)
+  answered.resolve()
+  await person.getByRole('cell', { name: 'key.created' }).waitFor()
 })
 
 describe('a long list', () => {
@@ -277,6 +322,11 @@ describe('a long list', () => {
     await page.getByRole('alert').getByText('cannot be reached').waitFor()
     expect(asked.filter((url) => !url.includes('cursor='))).toEqual([])
     expect(await rows()).toBe(100)
+    // But says so, with the way to the newest.
+    await page.unroute('**/api/v1/messages?*')
+    await page.getByText('does not follow by itself').waitFor()
+    await press(page, 'Read it again')
+    await page.getByRole('main').getByRole('link', { name: 'ann@example.com' }).first().waitFor()
   })
 
   test('that was looked through far back is not read again because somebody comes back to it: the log of webhooks, too', async () => {

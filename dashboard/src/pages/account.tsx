@@ -146,7 +146,6 @@ function Guarded({
         action={action}
         by={by}
         fields={['password']}
-        close={() => onOpenChange(false)}
         onSubmit={(form) => by.mutate(textIn(form, 'password'))}
       >
         <LoginName email={session.email} />
@@ -180,8 +179,6 @@ function SecondFactor() {
     () => setOpen(false),
   )
   const close = (to: boolean) => {
-    // Its answer is shown this once: whoever closed now would have made what nobody knows.
-    if (confirm.isPending) return
     setOpen(to)
     if (to) return
     begin.reset()
@@ -367,12 +364,16 @@ function Sessions() {
               {
                 head: '',
                 align: 'right',
-                cell: ({ id, current }) =>
+                cell: ({ id, current, agent, address }) =>
                   current ? (
                     <Badge tone="accent">This one</Badge>
                   ) : (
-                    <Button look="quiet" onClick={() => end.mutate(id)}>
-                      End<span className="sr-only"> this session</span>
+                    <Button look="quiet" busy={end.isPending && end.variables === id} onClick={() => end.mutate(id)}>
+                      End
+                      <span className="sr-only">
+                        {' '}
+                        the session of {browserIn(agent)} at {address}
+                      </span>
                     </Button>
                   ),
               },

@@ -76,7 +76,6 @@ export function Domains() {
           action="Add"
           by={add}
           fields={['name']}
-          close={() => setAdding(false)}
           onSubmit={(form) => add.mutate(textIn(form, 'name').trim())}
         >
           <TextField

@@ -164,7 +164,6 @@ export function Mailboxes() {
             action="Save"
             by={rename}
             fields={['name']}
-            close={() => setNaming(undefined)}
             onSubmit={(form) => rename.mutate({ id: naming.id, name: textIn(form, 'name').trim() })}
           >
             <TextField
@@ -182,7 +181,6 @@ export function Mailboxes() {
           action="Add"
           by={add}
           fields={['address', 'name']}
-          close={() => setAdding(false)}
           onSubmit={(form) => {
             const name = textIn(form, 'name').trim()
             add.mutate({ address: textIn(form, 'address').trim(), ...(name !== '' && { name }) })

@@ -36,8 +36,12 @@ export function Members() {
     queryFn: ({ signal }) => get<Invitations>('/api/v1/invitations', signal),
   })
   const mail = invitations.data?.mail
-  const { session } = useLooking()
+  const { session, workspace } = useLooking()
+  const isOwner = workspace?.role === 'owner'
   const mayWrite = useMay('members.write')
+  /** Only owners make, change and remove owners. */
+  const mayChange = ({ role }: Member) => mayWrite && (isOwner || role !== 'owner')
+  const givable = isOwner ? roles : roles.filter(([role]) => role !== 'owner')
   const [inviting, setInviting] = useState(false)
   const [removing, setRemoving] = useState<Member>()
   const [changing, setChanging] = useState<{ readonly member: Member; readonly role: string }>()
@@ -98,7 +102,7 @@ export function Members() {
                 {
                   head: 'Role',
                   cell: (member) =>
-                    mayWrite ? (
+                    mayChange(member) ? (
                       <select
                         aria-label={`Role of ${member.email}`}
                         value={member.role}
@@ -106,7 +110,7 @@ export function Members() {
                         onChange={(event) => setChanging({ member, role: event.target.value })}
                         className="h-8 rounded-md border border-line bg-card px-2"
                       >
-                        {roles.map(([value, words]) => (
+                        {givable.map(([value, words]) => (
                           <option key={value} value={value}>
                             {words}
                           </option>
@@ -126,7 +130,7 @@ export function Members() {
                   head: '',
                   align: 'right',
                   cell: (member) =>
-                    mayWrite &&
+                    mayChange(member) &&
                     member.userId !== session.id && (
                       <Button look="quiet" onClick={() => setRemoving(member)}>
                         Remove<span className="sr-only"> {member.email}</span>
@@ -158,7 +162,11 @@ export function Members() {
                 align: 'right',
                 cell: ({ id, email }) =>
                   mayWrite && (
-                    <Button look="quiet" onClick={() => withdraw.mutate(id)}>
+                    <Button
+                      look="quiet"
+                      busy={withdraw.isPending && withdraw.variables === id}
+                      onClick={() => withdraw.mutate(id)}
+                    >
                       Withdraw<span className="sr-only"> the invitation of {email}</span>
                     </Button>
                   ),
@@ -181,7 +189,6 @@ export function Members() {
           action="Invite"
           by={invite}
           fields={['email', 'role']}
-          close={() => setInviting(false)}
           onSubmit={(form) => invite.mutate({ email: textIn(form, 'email').trim(), role: textIn(form, 'role') })}
         >
           {mail !== undefined && mail.goes !== 'out' && <NoMail mail={mail} />}
@@ -189,7 +196,7 @@ export function Members() {
           <Choice
             label="Role"
             name="role"
-            options={roles}
+            options={givable}
             defaultValue="developer"
             hint={meanings}
             mistake={mistakeIn(invite.error, 'role')}

@@ -120,7 +120,6 @@ function MakeWorkspace({ done }: { readonly done: () => void }) {
         action="Make"
         by={make}
         fields={['name', 'plan']}
-        close={done}
         onSubmit={(form) => make.mutate({ name: textIn(form, 'name').trim(), plan: textIn(form, 'plan') })}
       >
         <TextField label="Name" name="name" required mistake={mistakeIn(make.error, 'name')} />
@@ -140,6 +139,7 @@ function MakeWorkspace({ done }: { readonly done: () => void }) {
 
 function ChangeWorkspace({ workspace, done }: { readonly workspace: OperatorWorkspace; readonly done: () => void }) {
   const plans = usePlans()
+  const [status, setStatus] = useState<string>(workspace.status)
   const change = useChange(
     (given: Partial<Record<'name' | 'plan' | 'status' | 'route', string>>) =>
       ask('PATCH', `/api/v1/operator/workspaces/${workspace.id}`, given),
@@ -152,7 +152,6 @@ function ChangeWorkspace({ workspace, done }: { readonly workspace: OperatorWork
         action="Save"
         by={change}
         fields={['name', 'plan', 'route']}
-        close={done}
         onSubmit={(form) => {
           const route = textIn(form, 'route').trim()
           const given = {
@@ -197,8 +196,13 @@ function ChangeWorkspace({ workspace, done }: { readonly workspace: OperatorWork
             ['active', 'Active'],
             ['blocked', 'Blocked: may read, but not send'],
           ]}
-          defaultValue={workspace.status}
+          value={status}
+          onChange={({ target }) => setStatus(target.value)}
         />
+        {status === 'blocked' && workspace.status !== 'blocked' && (
+          // Nothing brings it back, and an arrow key is enough to choose that state.
+          <Check required label="What it has accepted and not sent yet fails for good, also if it is unblocked later" />
+        )}
         <TextField
           label="Route"
           name="route"
@@ -291,7 +295,6 @@ function PlanDialog({ plan, done }: { readonly plan?: Plan; readonly done: () =>
         action={plan === undefined ? 'Make' : 'Save'}
         by={save}
         fields={['name', 'hourly', 'daily', 'monthly', 'upgradeUrl']}
-        close={done}
         onSubmit={(form) => {
           const name = plan?.name ?? textIn(form, 'name').trim()
           save.mutate({

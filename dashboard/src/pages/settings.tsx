@@ -3,6 +3,7 @@ import { useQuery } from '@tanstack/react-query'
 import { KeyRound } from 'lucide-react'
 import { useState } from 'react'
 import { ask, get, useChange } from '../api.ts'
+import { midnight } from '../filters.ts'
 import { NoSender, useSender } from '../sender.tsx'
 import { useLooking, useMay } from '../session.tsx'
 import type { ApiKey, ApiKeyCreated, ListOf } from '../shapes.ts'
@@ -93,13 +94,6 @@ const commonScopes: Readonly<Record<string, string>> = {
   'mail.status.read': 'Read the status of messages',
 }
 
-/** The midnight behind it, of the browser's own. */
-function endOf(day: string): string {
-  const at = new Date(`${day}T00:00:00`)
-  at.setDate(at.getDate() + 1)
-  return at.toISOString()
-}
-
 function CreateKey({ open, onOpenChange }: { readonly open: boolean; readonly onOpenChange: (open: boolean) => void }) {
   const { workspace } = useLooking()
   const own = workspace?.scopes ?? []
@@ -110,8 +104,6 @@ function CreateKey({ open, onOpenChange }: { readonly open: boolean; readonly on
     ['keys'],
   )
   const close = (to: boolean) => {
-    // Its answer is shown this once: whoever closed now would have made what nobody knows.
-    if (make.isPending) return
     onOpenChange(to)
     if (!to) make.reset()
   }
@@ -137,13 +129,12 @@ function CreateKey({ open, onOpenChange }: { readonly open: boolean; readonly on
         action="Create"
         by={make}
         fields={['name', 'expiresAt']}
-        close={() => close(false)}
         onSubmit={(form) => {
           const lastDay = textIn(form, 'lastDay')
           make.mutate({
             name: textIn(form, 'name'),
             scopes: form.getAll('scope').map(String),
-            ...(lastDay !== '' && { expiresAt: endOf(lastDay) }),
+            ...(lastDay !== '' && { expiresAt: midnight(lastDay, 1) }),
           })
         }}
       >

@@ -3,6 +3,7 @@ import { useQuery } from '@tanstack/react-query'
 import { Server } from 'lucide-react'
 import { useState } from 'react'
 import { ask, get, useChange } from '../api.ts'
+import { quoted } from '../quoted.ts'
 import { useMay } from '../session.tsx'
 import type { SmtpCredential, SmtpCredentialCreated, SmtpCredentials as Credentials } from '../shapes.ts'
 import { Button } from '../ui/button.tsx'
@@ -103,8 +104,6 @@ function CreateCredential({
     ['smtp-credentials'],
   )
   const close = (to: boolean) => {
-    // Its answer is shown this once: whoever closed now would have made what nobody knows.
-    if (make.isPending) return
     onOpenChange(to)
     if (!to) make.reset()
   }
@@ -115,7 +114,6 @@ function CreateCredential({
         action="Create"
         by={make}
         fields={['name']}
-        close={() => close(false)}
         onSubmit={(form) => make.mutate(textIn(form, 'name').trim())}
       >
         <TextField
@@ -171,5 +169,5 @@ const swaks = (
   sender: string,
 ) => `swaks --server ${server.host} --port ${server.port} --tls \\
   --auth PLAIN --auth-user ${username} --auth-password ${password} \\
-  --from ${sender} --to delivered@simulator.posthorn.test \\
+  --from ${quoted(sender)} --to delivered@simulator.posthorn.test \\
   --header 'Subject: Hello' --body 'It works.'`

@@ -161,7 +161,6 @@ export function Suppressions() {
           action="Suppress"
           by={add}
           fields={['recipient']}
-          close={() => setAdding(false)}
           onSubmit={(form) => add.mutate(textIn(form, 'recipient').trim())}
         >
           <TextField
@@ -300,7 +299,6 @@ function Undo() {
         look="danger"
         by={undo}
         fields={['rule']}
-        close={() => close(false)}
         cancel="Close"
         onSubmit={(form) => undo.mutate({ rule: textIn(form, 'rule').trim(), hours: Number(textIn(form, 'hours')) })}
       >

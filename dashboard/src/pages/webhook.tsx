@@ -222,16 +222,13 @@ function SetEndpoint({ endpoint, done }: { readonly endpoint: WebhookEndpoint | 
     ['webhook'],
     (answer) => (answer.secret === undefined ? done() : setSecret(answer.secret)),
   )
-  // A new secret is shown this once: whoever closed now would have made what nobody knows.
-  const close = () => save.isPending || done()
   if (secret !== undefined) return <SecretDialog secret={secret} done={done} />
   return (
-    <Dialog title={endpoint === null ? 'Set the endpoint' : 'Change the endpoint'} open onOpenChange={close}>
+    <Dialog title={endpoint === null ? 'Set the endpoint' : 'Change the endpoint'} open onOpenChange={done}>
       <DialogForm
         action="Save"
         by={save}
         fields={['url']}
-        close={close}
         onSubmit={(form) =>
           save.mutate({ url: textIn(form, 'url').trim(), events: all ? null : form.getAll('event').map(String) })
         }
@@ -433,7 +430,6 @@ function Replay() {
         <DialogForm
           action="Send again"
           by={replay}
-          close={() => close(false)}
           cancel="Close"
           onSubmit={(form) => replay.mutate(Number(textIn(form, 'hours')))}
         >

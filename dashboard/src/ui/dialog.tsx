@@ -1,5 +1,5 @@
 // A question or a form before the page: focus stays inside and begins in the first field, Escape closes, and the page behind is out of reach. A
-// press beside it does nothing: what was typed, or a secret that is shown this once, would be gone.
+// press beside it does nothing: what was typed, or a secret that is shown this once, would be gone. While it works it does not close at all.
 import { Dialog as Base } from '@base-ui/react/dialog'
 import { X } from 'lucide-react'
 import { useRef, type ReactElement, type ReactNode } from 'react'
@@ -23,8 +23,12 @@ export function Dialog({
   readonly children: ReactNode
 }) {
   const popup = useRef<HTMLDivElement>(null)
+  // Closing would not call off what is under way, and its answer may be shown this once.
+  const change = (to: boolean) => {
+    if (to || popup.current?.querySelector('[aria-busy=true]') == null) onOpenChange(to)
+  }
   return (
-    <Base.Root open={open} onOpenChange={onOpenChange} disablePointerDismissal>
+    <Base.Root open={open} onOpenChange={change} disablePointerDismissal>
       {trigger !== undefined && <Base.Trigger render={trigger} />}
       <Base.Portal>
         <Base.Backdrop className="fixed inset-0 z-40 bg-black/45" />
@@ -35,7 +39,7 @@ export function Dialog({
             (by !== 'touch' && popup.current?.querySelector<HTMLElement>('input:not([hidden]), select, textarea')) ||
             true
           }
-          className="fixed top-1/2 left-1/2 z-50 grid max-h-[calc(100dvh-2rem)] w-[min(32rem,calc(100vw-2rem))] -translate-x-1/2 -translate-y-1/2 gap-4 overflow-y-auto rounded-xl border border-line bg-card p-5 shadow-xl"
+          className="fixed top-1/2 left-1/2 z-50 grid max-h-[calc(100dvh-2rem)] w-[min(32rem,calc(100vw-2rem))] -translate-x-1/2 -translate-y-1/2 gap-4 overflow-y-auto rounded-xl border border-line bg-card p-5 wrap-anywhere shadow-xl"
         >
           <div className="flex items-start justify-between gap-3">
             <div className="grid gap-1">
@@ -46,7 +50,7 @@ export function Dialog({
             </div>
             <Base.Close
               aria-label="Close"
-              className="inline-flex size-8 items-center justify-center rounded-md text-soft hover:bg-sunken hover:text-ink"
+              className="inline-flex size-8 shrink-0 items-center justify-center rounded-md text-soft hover:bg-sunken hover:text-ink"
             >
               <X aria-hidden className="size-4" />
             </Base.Close>
@@ -56,6 +60,11 @@ export function Dialog({
       </Base.Portal>
     </Base.Root>
   )
+}
+
+/** Closes the dialog that it stands in. */
+function Cancel({ children }: { readonly children: ReactNode }) {
+  return <Base.Close render={<Button />}>{children}</Base.Close>
 }
 
 /** The row of buttons at the end of a dialog. */
@@ -76,7 +85,6 @@ export function DialogForm({
   look = 'primary',
   by,
   fields,
-  close,
   cancel = 'Cancel',
   onSubmit,
   children,
@@ -86,7 +94,6 @@ export function DialogForm({
   readonly by: Pick<Change, 'isPending' | 'error'>
   /** Those that say themselves what is wrong with them. */
   readonly fields?: readonly string[]
-  readonly close: () => void
   readonly cancel?: string
   readonly onSubmit: (form: FormData) => void
   readonly children: ReactNode
@@ -102,7 +109,7 @@ export function DialogForm({
       {children}
       <FormMistake error={by.error} {...(fields && { fields })} />
       <DialogActions>
-        <Button onClick={close}>{cancel}</Button>
+        <Cancel>{cancel}</Cancel>
         <Button look={look} type="submit" busy={by.isPending}>
           {action}
         </Button>
@@ -137,7 +144,7 @@ export function Confirm<Of>({
       <div className="text-sm text-soft">{children}</div>
       <FormMistake error={by.error} />
       <DialogActions>
-        <Button onClick={close}>Cancel</Button>
+        <Cancel>Cancel</Cancel>
         <Button look="danger" busy={by.isPending} onClick={() => of !== undefined && onConfirm(of)}>
           {action}
         </Button>

@@ -1,8 +1,8 @@
 // What stands where the data would: it comes, there is none, or something is wrong, each with the way on.
-import type { UseQueryResult } from '@tanstack/react-query'
+import type { UseBaseQueryResult, UseQueryResult } from '@tanstack/react-query'
 import { CircleAlert, Inbox, type LucideIcon } from 'lucide-react'
 import { useEffect, useState, type ReactNode } from 'react'
-import { ApiError } from '../api.ts'
+import { ApiError, isSignedOut, isSilence } from '../api.ts'
 import { Button } from './button.tsx'
 
 /** When somebody wonders whether anything will come at all. */
@@ -58,6 +58,16 @@ export function Failed({ error, again }: { readonly error: Error; readonly again
   )
 }
 
+/** What is shown could not be read again: it may be old. That nobody answers stands above the whole page (client.ts). */
+export function Outdated({ query: { isRefetchError, error } }: { readonly query: UseBaseQueryResult }) {
+  if (!isRefetchError || error === null || isSilence(error) || isSignedOut(error)) return null
+  return (
+    <p role="status" className="m-2 rounded-lg bg-warn-wash px-3 py-2 text-sm text-warn">
+      What stands here may be old; when it was read again, the answer was: {error.message}
+    </p>
+  )
+}
+
 /** The three of them around the data of a query. */
 export function Answered<Data>({
   query,
@@ -68,7 +78,13 @@ export function Answered<Data>({
   readonly rows?: number
   readonly children: (data: Data) => ReactNode
 }) {
-  if (query.data !== undefined) return <>{children(query.data)}</>
+  if (query.data !== undefined)
+    return (
+      <>
+        <Outdated query={query} />
+        {children(query.data)}
+      </>
+    )
   if (query.isError) return <Failed error={query.error} again={() => void query.refetch()} />
   return <Loading {...(rows !== undefined && { rows })} />
 }
