@@ -5,3 +5,6 @@ export function tokenInLink({ hash, search }: Pick<Location, 'hash' | 'search'>)
   const given = [hash.slice(1), search].map((text) => new URLSearchParams(text).get('token'))
   return given.find((token) => token !== null) ?? ''
 }
+
+/** Said where there is none: the mail program, or whoever copied the link, has left out its end. */
+export const linkIsCut = 'The end of this link is missing. Open it from the mail once more, or copy all of it.'

@@ -103,6 +103,7 @@ function Frame({ children }: { readonly children: ReactNode }) {
   useKeptFocus()
   const isSilent = silence.use()
   const [open, setOpen] = useState(false)
+  const done = () => setOpen(false)
   const [helping, help] = useShortcuts()
   const path = useRouterState({ select: ({ location }) => location.pathname })
   useEffect(() => setOpen(false), [path])
@@ -143,9 +144,9 @@ function Frame({ children }: { readonly children: ReactNode }) {
         <div className="hidden px-2 pt-1 lg:block">
           <Brand />
         </div>
-        <WorkspaceMenu />
-        <Navigation done={() => setOpen(false)} />
-        <PersonMenu help={() => help(true)} />
+        <WorkspaceMenu done={done} />
+        <Navigation done={done} />
+        <PersonMenu done={done} help={() => help(true)} />
       </aside>
       <main id="content" className="min-w-0" inert={open}>
         <div role="status">
@@ -235,17 +236,20 @@ function Navigation({ done }: { readonly done: () => void }) {
   )
 }
 
-const menu = 'z-50 min-w-52 rounded-lg border border-line bg-card p-1 text-sm shadow-lg'
+/** As large as the screen has room for, beyond that it scrolls: somebody may be in a hundred workspaces, and names are long. */
+const menu =
+  'max-h-(--available-height) max-w-[min(28rem,var(--available-width))] min-w-52 overflow-y-auto rounded-lg border border-line bg-card p-1 text-sm wrap-anywhere shadow-lg'
 const item =
   'flex w-full cursor-pointer items-center gap-2 rounded-md px-2 py-1.5 text-left outline-none data-highlighted:bg-sunken'
 
-function WorkspaceMenu() {
+function WorkspaceMenu({ done }: { readonly done: () => void }) {
   const { session, workspace, choose } = useLooking()
   const navigate = useNavigate()
   const path = useRouterState({ select: ({ location }) => location.pathname })
   if (workspace === undefined) return null
   const change = (id: string) => {
     choose(id)
+    done()
     // One thing of the other workspace is not here; its list is.
     const [, list] = /^(\/(?:messages|domains|sandbox))\/./.exec(path) ?? []
     if (list !== undefined) void navigate({ to: list })
@@ -260,7 +264,7 @@ function WorkspaceMenu() {
         <span className="sr-only">Change the workspace</span>
       </Menu.Trigger>
       <Menu.Portal>
-        <Menu.Positioner sideOffset={4} align="start">
+        <Menu.Positioner className="z-50" sideOffset={4} align="start">
           <Menu.Popup className={menu}>
             {session.workspaces.map(({ workspaceId, name }) => (
               <Menu.Item key={workspaceId} className={item} onClick={() => change(workspaceId)}>
@@ -274,10 +278,14 @@ function WorkspaceMenu() {
   )
 }
 
-function PersonMenu({ help }: { readonly help: () => void }) {
+function PersonMenu({ done, help }: { readonly done: () => void; readonly help: () => void }) {
   const { session } = useLooking()
   const client = useQueryClient()
   const navigate = useNavigate()
+  const toAccount = () => {
+    done()
+    void navigate({ to: '/account' })
+  }
   const signOut = useChange(
     async () => {
       try {
@@ -303,10 +311,10 @@ function PersonMenu({ help }: { readonly help: () => void }) {
             <span className="truncate">{session.name ?? session.email}</span>
           </Menu.Trigger>
           <Menu.Portal>
-            <Menu.Positioner side="top" sideOffset={4} align="start">
+            <Menu.Positioner className="z-50" side="top" sideOffset={4} align="start">
               <Menu.Popup className={menu}>
                 <p className="truncate px-2 py-1.5 text-soft">{session.email}</p>
-                <Menu.Item className={item} onClick={() => void navigate({ to: '/account' })}>
+                <Menu.Item className={item} onClick={toAccount}>
                   <UserRound aria-hidden className="size-4" /> Account
                 </Menu.Item>
                 <Menu.Item className={item} onClick={help}>

@@ -154,6 +154,15 @@ describe('a workspace', () => {
     await choose('Shop')
   })
 
+  test('without the domain or the mail that an address names offers nothing to do with it', async () => {
+    for (const path of ['domains', 'sandbox']) {
+      await go(`/${path}/${crypto.randomUUID()}`)
+      await page.getByRole('alert').waitFor()
+      expect(await page.getByRole('button', { name: /Check|DKIM|Remove/ }).count()).toBe(0)
+      expect(await page.getByRole('link', { name: 'Download' }).count()).toBe(0)
+    }
+  })
+
   test('that somebody does not have is said so, with the way on', async () => {
     const person = await visit.browser.person()
     const { password } = await visit.posthorn.cli<Login>('user', 'create', '--email', 'nobody@people.example')
@@ -207,6 +216,22 @@ describe('a workspace', () => {
     await operator.getByRole('dialog').getByLabel('Name').fill('Bakery in Bern')
     await operator.getByRole('dialog').getByRole('button', { name: 'Save' }).click()
     await operator.getByRole('cell', { name: 'Bakery in Bern its members say “Our bakery”' }).waitFor()
+    // Blocking one loses its waiting mail: that is said, and agreed to.
+    await press(operator, 'Change Bakery in Bern')
+    await operator.getByLabel('State').selectOption('blocked')
+    const agreed = operator.getByLabel('What it has accepted and not sent yet fails for good')
+    const save = operator.getByRole('dialog').getByRole('button', { name: 'Save' })
+    await save.click()
+    expect(await agreed.evaluate((box) => (box as unknown as { validity: { valid: boolean } }).validity.valid)).toBe(
+      false,
+    )
+    await agreed.check()
+    await save.click()
+    await operator
+      .getByRole('row', { name: /Bakery in Bern/ })
+      .getByText('Blocked')
+      .waitFor()
+    await visit.posthorn.cli('workspace', 'set', bakery.id, '--status', 'active')
     await visit.posthorn.query(
       `update workspaces set status = 'blocked', removing_since = now() where name = 'Many 1'`,
       [],
@@ -285,6 +310,18 @@ test('a role is changed after a question, because an arrow key is enough to choo
   await dialog().getByRole('button', { name: 'Change' }).click()
   await dialog().getByRole('alert').getByText('keeps at least one owner').waitFor()
   await page.keyboard.press('Escape')
+  // Only owners make, change and remove owners.
+  const admin = await visit.browser.person()
+  await signIn(admin, visit.origin, await visit.makeLogin('adam@people.example', shop.id, 'admin'))
+  await heading(admin, 'Overview')
+  await admin.goto(`${visit.origin}/members`)
+  await admin.getByRole('button', { name: 'Remove rob@people.example' }).waitFor()
+  expect(await admin.getByLabel('Role of rob@people.example').locator('option').allInnerTexts()).not.toContain('Owner')
+  expect(await admin.getByLabel(`Role of ${login.email}`).count()).toBe(0)
+  expect(await admin.getByRole('button', { name: `Remove ${login.email}` }).count()).toBe(0)
+  await press(admin, 'Invite')
+  const roles = admin.getByRole('dialog').getByLabel('Role').locator('option')
+  expect(await roles.allInnerTexts()).toEqual(['Admin', 'Developer', 'Viewer'])
 })
 
 test('who is removed leaves keys behind, and the question says so, and which', async () => {
@@ -314,6 +351,15 @@ test('a workspace gets another name, which the menu says at once, and drops what
   await page.getByLabel('Keep texts and attachments').uncheck()
   await press(page, 'Save')
   await page.getByRole('status').getByText('Saved.').waitFor()
+  await menu.getByText('Other Shop').waitFor()
+  // Another person has renamed it since: who saves the rest takes nothing back.
+  await visit.posthorn.query(`update workspaces set own_name = 'Their Shop' where id = $1`, [shop.id])
+  await page.getByLabel('Keep texts and attachments').check()
+  await press(page, 'Save')
+  await menu.getByText('Their Shop').waitFor()
+  await name.fill('Other Shop')
+  await page.getByLabel('Keep texts and attachments').uncheck()
+  await press(page, 'Save')
   await menu.getByText('Other Shop').waitFor()
   await page.reload()
   expect(await name.inputValue()).toBe('Other Shop')
@@ -349,7 +395,7 @@ describe('words that are too long, or none, or turned around', () => {
 
   test('fit the screen, and all of them can be read', async () => {
     const subject = 'A very long subject '.repeat(45).trim()
-    const metadata = { From: 'mallory@example.com' }
+    const metadata = { From: 'mallory@example.com', ['n'.repeat(40)]: 'a value of some words' }
     const id = await shop.accepted({ recipient: long, subject, metadata })
     await go(`/messages/${id}`)
     await heading(page, subject)
@@ -360,7 +406,21 @@ describe('words that are too long, or none, or turned around', () => {
     for (const size of [phone, { width: 1280, height: 900 }]) {
       await page.setViewportSize(size)
       expect(await page.evaluate<number>('document.documentElement.scrollWidth')).toBeLessThanOrEqual(size.width)
+      // A value keeps its lines however long its name is.
+      const value = page.getByRole('region', { name: 'Metadata' }).getByText('a value of some words')
+      expect((await value.boundingBox())?.width).toBeGreaterThan(120)
     }
+    // A question names in full what it is about, and can be closed.
+    await visit.posthorn.cli('suppression', 'add', shop.id, long)
+    await page.setViewportSize(phone)
+    await go('/suppressions')
+    await press(page, `Remove ${long}`)
+    expect(await dialog().evaluate((box) => box.scrollWidth - box.clientWidth)).toBe(0)
+    expect((await dialog().getByRole('button', { name: 'Close' }).boundingBox())?.width).toBe(32)
+    await dialog().getByRole('button', { name: 'Cancel' }).click()
+    await dialog().waitFor({ state: 'detached' })
+    await page.setViewportSize({ width: 1280, height: 900 })
+    await visit.posthorn.cli('suppression', 'remove', shop.id, long)
   })
 
   test('a mail without a subject has a name, and a file is called as it ends', async () => {
@@ -429,6 +489,33 @@ describe('words that are too long, or none, or turned around', () => {
       .getByRole('tab')
       .or(person.getByRole('button', { name: '30 days' }))
       .click()
+    // What opens out of it lies above it, fits the screen, and shows what it led to. However many workspaces there are, and whatever they are called.
+    await visit.posthorn.query(
+      `insert into workspaces (id, name, status, plan) select gen_random_uuid(), repeat('W', 100) || i, 'active', 'free' from generate_series(1, 60) i`,
+      [],
+    )
+    await visit.posthorn.query(
+      `insert into members (workspace_id, user_id, role) select w.id, u.id, 'viewer' from workspaces w, users u where w.name like 'WWW%' and u.email = $1`,
+      [login.email],
+    )
+    await person.reload()
+    await press(person, 'Open the menu')
+    await person.getByRole('button', { name: 'Change the workspace' }).click()
+    const last = person.getByRole('menuitem').last()
+    expect((await person.getByRole('menu').boundingBox())?.width).toBeLessThanOrEqual(phone.width)
+    await last.scrollIntoViewIfNeeded()
+    await last.click()
+    await person.getByText('No message yet.').waitFor()
+    await press(person, 'Open the menu')
+    await person.getByRole('button', { name: login.email }).click()
+    await person.getByRole('menuitem', { name: 'Account' }).click()
+    await heading(person, 'Account')
+    await person.getByRole('button', { name: 'Save' }).click({ trial: true })
+    await visit.posthorn.query(
+      `delete from members where workspace_id in (select id from workspaces where name like 'WWW%')`,
+      [],
+    )
+    await visit.posthorn.query(`delete from workspaces where name like 'WWW%'`, [])
   })
 })
 
@@ -515,5 +602,11 @@ describe('an account', () => {
     await own.goto(`${visit.origin}/accept-invitation?token=stale`)
     await own.getByRole('link', { name: 'To the sign-in' }).click()
     await heading(own, 'Sign in')
+    // One that lost its end on the way says so before anything is filled in.
+    for (const path of ['reset-password', 'accept-invitation']) {
+      await own.goto(`${visit.origin}/${path}`)
+      await own.getByText('The end of this link is missing').waitFor()
+      expect(await own.getByRole('textbox').count()).toBe(0)
+    }
   })
 })

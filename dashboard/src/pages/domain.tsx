@@ -52,7 +52,8 @@ export function DomainPage() {
       title={query.data?.name ?? 'Domain'}
       about={query.data !== undefined && <Standing domain={query.data} />}
       actions={
-        mayWrite && (
+        mayWrite &&
+        query.data !== undefined && (
           <>
             <Button look="primary" busy={check.isPending} onClick={() => check.mutate(undefined)}>
               Check now

@@ -3,7 +3,7 @@ import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import { ask, useChange } from '../api.ts'
-import { tokenInLink } from '../link-token.ts'
+import { linkIsCut, tokenInLink } from '../link-token.ts'
 import { kept, remember } from '../session.tsx'
 import type { Account } from '../shapes.ts'
 import { Button } from '../ui/button.tsx'
@@ -24,7 +24,10 @@ export function InvitationPage() {
   const client = useQueryClient()
   const query = useQuery({
     queryKey: ['invitation', token],
-    queryFn: () => ask<Invited>('POST', '/api/v1/invitations/lookup', { token }),
+    queryFn: () =>
+      token === ''
+        ? Promise.reject(new Error(linkIsCut))
+        : ask<Invited>('POST', '/api/v1/invitations/lookup', { token }),
     retry: false,
   })
   const accept = useChange(

@@ -2,7 +2,7 @@
 import { Link, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import { ask, useChange } from '../api.ts'
-import { tokenInLink } from '../link-token.ts'
+import { linkIsCut, tokenInLink } from '../link-token.ts'
 import { Button } from '../ui/button.tsx'
 import { FormMistake, mistakeIn, TextField, textIn } from '../ui/field.tsx'
 import { Outside } from './outside.tsx'
@@ -58,6 +58,17 @@ export function ResetPassword() {
     [],
     () => void navigate({ to: '/sign-in', search: { why: 'reset' }, replace: true }),
   )
+  const another = (
+    <Link to="/forgot-password" className="justify-self-center text-sm text-soft underline">
+      Ask for another link
+    </Link>
+  )
+  if (token === '')
+    return (
+      <Outside title="Choose a new password" about={linkIsCut}>
+        {another}
+      </Outside>
+    )
   return (
     <Outside title="Choose a new password" about="All your sessions end; then sign in with the new one.">
       <form
@@ -82,9 +93,7 @@ export function ResetPassword() {
         <Button look="primary" type="submit" busy={reset.isPending}>
           Change it
         </Button>
-        <Link to="/forgot-password" className="justify-self-center text-sm text-soft underline">
-          Ask for another link
-        </Link>
+        {another}
       </form>
     </Outside>
   )

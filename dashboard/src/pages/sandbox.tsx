@@ -138,13 +138,15 @@ export function SandboxMailPage() {
     <Page
       title={query.data === undefined ? 'Mail' : titleOf(query.data.subject)}
       actions={
-        <a
-          href={withQuery(`/api/v1/sandbox/${mailId}/raw`, { workspace: workspaceId })}
-          download={`${mailId}.eml`}
-          className={buttonClass()}
-        >
-          <Download aria-hidden className="size-4" /> Download
-        </a>
+        query.data !== undefined && (
+          <a
+            href={withQuery(`/api/v1/sandbox/${mailId}/raw`, { workspace: workspaceId })}
+            download={`${mailId}.eml`}
+            className={buttonClass()}
+          >
+            <Download aria-hidden className="size-4" /> Download
+          </a>
+        )
       }
     >
       <Answered query={query} rows={8}>

@@ -42,7 +42,7 @@ export function WorkspacePage() {
 function Settings({ workspace: { name, keepsContent } }: { readonly workspace: Workspace }) {
   const mayWrite = useMay('workspace.write')
   const change = useChange(
-    (given: Pick<Workspace, 'name' | 'keepsContent'>) => ask('PATCH', '/api/v1/workspace', given),
+    (given: Partial<Pick<Workspace, 'name' | 'keepsContent'>>) => ask('PATCH', '/api/v1/workspace', given),
     ['workspace', 'session'],
   )
   return (
@@ -54,7 +54,12 @@ function Settings({ workspace: { name, keepsContent } }: { readonly workspace: W
         onSubmit={(event) => {
           event.preventDefault()
           const form = new FormData(event.currentTarget)
-          change.mutate({ name: textIn(form, 'name'), keepsContent: form.has('keepsContent') })
+          const given = { name: textIn(form, 'name'), keepsContent: form.has('keepsContent') }
+          // What was not touched may be another's by now, and a name that is sent becomes the workspace's own.
+          change.mutate({
+            ...(given.name !== name && { name: given.name }),
+            ...(given.keepsContent !== keepsContent && { keepsContent: given.keepsContent }),
+          })
         }}
       >
         <TextField

@@ -79,13 +79,13 @@ export function Card({
   )
 }
 
-/** Names and values, one below the other. */
+/** Names and values, one below the other. However long a name is (metadata has any), its value keeps the larger part of the line. */
 export function Facts({ rows }: { readonly rows: readonly (readonly [name: string, value: ReactNode])[] }) {
   return (
-    <dl className="grid grid-cols-[minmax(5rem,auto)_minmax(0,1fr)] items-baseline gap-x-4 gap-y-2 text-sm">
+    <dl className="grid grid-cols-[fit-content(40%)_minmax(0,1fr)] items-baseline gap-x-4 gap-y-2 text-sm">
       {rows.map(([name, value]) => (
         <div key={name} className="contents">
-          <dt className="text-soft">{name}</dt>
+          <dt className="min-w-20 wrap-anywhere text-soft">{name}</dt>
           <dd className="min-w-0 break-words">{value}</dd>
         </div>
       ))}
