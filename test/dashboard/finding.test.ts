@@ -239,4 +239,7 @@ test('a message is found by a value of its metadata, and by the id or the whole 
   await metadata.press('Enter')
   await press(page, 'Show all')
   expect(await metadata.inputValue()).toBe('')
+  // What can be nowhere is not searched for, and the field says so.
+  await metadata.fill('order=')
+  await page.getByRole('alert').getByText('It needs a value').waitFor()
 })

@@ -48,7 +48,7 @@ export function FirstMessage({
               </Button>
             </div>
           ) : (
-            <p className="text-sm text-soft">Your role cannot make keys; ask an owner or an admin for one.</p>
+            <p className="text-sm text-soft">Your role cannot make keys; an owner, an admin or a developer can.</p>
           )}
           <FormMistake error={make.error} />
         </li>

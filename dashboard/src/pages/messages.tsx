@@ -189,6 +189,11 @@ export function Messages() {
             title="A name and its value, or a value under any name, exactly"
             value={metadata}
             onChange={(event) => setMetadata(event.target.value)}
+            mistake={
+              metadata.trim() === '' || metadataIn(metadata) !== undefined
+                ? undefined
+                : 'It needs a value, of at most 500 characters; a name has at most 40.'
+            }
           />
         </div>
       </form>

@@ -10,7 +10,7 @@ import {
 import { ApiError } from '../api.ts'
 
 const control =
-  'w-full rounded-lg border border-strong-line/60 bg-card px-3 text-base text-ink placeholder:text-soft/70 hover:border-strong-line disabled:opacity-60 aria-invalid:border-bad'
+  'w-full rounded-lg border border-strong-line/60 bg-card px-3 text-base text-ink placeholder:text-soft hover:border-strong-line disabled:opacity-60 aria-invalid:border-bad'
 
 interface Frame {
   readonly label: string
