@@ -83,6 +83,8 @@ function Password() {
     <Card title="Password" about="Changing it ends all your other sessions.">
       <form
         className="grid gap-4"
+        // What is typed now is not what was saved.
+        onChange={() => change.isSuccess && change.reset()}
         onSubmit={(event) => {
           event.preventDefault()
           const form = event.currentTarget
@@ -201,6 +203,7 @@ function SecondFactor() {
         {session.twoFactor && (
           <p className="text-sm text-soft">
             {session.recoveryCodesLeft === 1 ? '1 recovery code' : `${session.recoveryCodesLeft} recovery codes`} left.
+            {session.recoveryCodesLeft === 0 && ' Switched off and set up again, it gives new ones.'}
           </p>
         )}
         <div>

@@ -255,7 +255,8 @@ function Import() {
       )}
       {send.data !== undefined && (
         <p role="status" className="text-sm text-good">
-          {send.data.added} added, {send.data.alreadyThere} were there already.
+          {send.data.added} added, {send.data.alreadyThere} {send.data.alreadyThere === 1 ? 'was' : 'were'} there
+          already.
           {send.data.ignoredColumns.length > 0 && ` Not read: ${send.data.ignoredColumns.join(', ')}.`}
         </p>
       )}
