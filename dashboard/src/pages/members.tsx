@@ -40,7 +40,7 @@ export function Members() {
   const isOwner = workspace?.role === 'owner'
   const mayWrite = useMay('members.write')
   /** Only owners make, change and remove owners. */
-  const mayChange = ({ role }: Member) => mayWrite && (isOwner || role !== 'owner')
+  const mayChange = ({ role }: { readonly role: string }) => mayWrite && (isOwner || role !== 'owner')
   const givable = isOwner ? roles : roles.filter(([role]) => role !== 'owner')
   const [inviting, setInviting] = useState(false)
   const [removing, setRemoving] = useState<Member>()
@@ -160,8 +160,8 @@ export function Members() {
               {
                 head: '',
                 align: 'right',
-                cell: ({ id, email }) =>
-                  mayWrite && (
+                cell: ({ id, email, role }) =>
+                  mayChange({ role }) && (
                     <Button
                       look="quiet"
                       busy={withdraw.isPending && withdraw.variables === id}
