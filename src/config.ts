@@ -1175,7 +1175,6 @@ export const limits = {
   passwordResetsUnderWayMax: 100,
   recoveryCodes: 10,
   passkeyChallengeMs: 300_000,
-  passkeyChallengesMax: 10_000,
   passkeysPerUserMax: 20,
   /** Wrong passwords of one account from devices that it never signed in on; half are forgotten every `guessForgottenMs`. */
   accountGuessesMax: 60,

@@ -1,4 +1,4 @@
-// Passkeys (WebAuthn credentials) of people, and the questions to their authenticators, each good for one answer.
+// Passkeys (WebAuthn credentials) of people, and which questions to their authenticators were answered: each is good for one answer.
 import { sql, type Db } from './database.ts'
 
 export interface PasskeyRow {
@@ -25,20 +25,13 @@ const one = sql('find-passkey', `select ${columns} from passkeys where id = $1`)
 const used = sql('passkey-used', 'update passkeys set counter = $2, last_used_at = app_now() where id = $1')
 const removeAll = sql('delete-passkeys', 'delete from passkeys where user_id = $1')
 const remove = sql('delete-passkey', 'delete from passkeys where user_id = $1 and id = $2 returning name')
-const ask = sql(
-  'ask-passkey',
-  `insert into passkey_challenges (id, challenge, user_id, expires_at) values ($1, $2, $3, app_now() + $4 * interval '1 millisecond')`,
+// Without its challenge: a release that kept open questions here would take it for one.
+const note = sql(
+  'note-passkey-answer',
+  `insert into passkey_challenges (id, challenge, user_id, expires_at) values ($1, '', $2, app_now() + $3 * interval '1 millisecond')
+   on conflict (id) do nothing returning id`,
 )
-// Ids are in the order of time.
-const prune = sql(
-  'prune-passkey-challenges',
-  `delete from passkey_challenges where expires_at <= app_now()
-       or id <= (select p.id from passkey_challenges p order by p.id desc offset $1::integer limit 1)`,
-)
-const answer = sql(
-  'answer-passkey',
-  'delete from passkey_challenges where id = $1 and expires_at > app_now() returning challenge, user_id',
-)
+const prune = sql('prune-passkey-answers', 'delete from passkey_challenges where expires_at <= app_now()')
 
 export interface NewPasskey {
   readonly id: string
@@ -68,24 +61,8 @@ export async function deletePasskeys(db: Db, user: string): Promise<void> {
 export async function deletePasskey(db: Db, user: string, id: string): Promise<string | undefined> {
   return (await db.rows<{ name: string }>(remove, [user, id]))[0]?.name
 }
-let kept = 0
-/**
- * A question that is open for `ms`; of more than `most`, and a hundredth, the oldest are forgotten. Anybody may ask, without being anybody: what walks
- * along all of them is not done for each, which cost ten times as much.
- */
-export async function keepChallenge(
-  db: Db,
-  question: { readonly id: string; readonly challenge: string; readonly user: string | null },
-  ms: number,
-  most: number,
-): Promise<void> {
-  await db.rows(ask, [question.id, question.challenge, question.user, ms])
-  if (++kept % Math.max(1, Math.floor(most / 100)) === 0) await db.rows(prune, [most])
-}
-/** The question, once; undefined where it was answered or is too old. */
-export async function takeChallenge(
-  db: Db,
-  id: string,
-): Promise<{ readonly challenge: string; readonly user_id: string | null } | undefined> {
-  return (await db.rows<{ challenge: string; user_id: string | null }>(answer, [id]))[0]
+/** False where this question was answered before. Remembered for `ms`. */
+export async function noteAnswer(db: Db, question: string, user: string, ms: number): Promise<boolean> {
+  await db.rows(prune)
+  return (await db.rows(note, [question, user, ms])).length === 1
 }

@@ -1,16 +1,17 @@
 // Passkeys (WebAuthn): a person adds one after another look at the password, and signs in with it alone. What an authenticator may answer is
-// judged by @simplewebauthn/server; each question is good for one answer, and only for the address of this installation.
-import { randomUUIDv7 } from 'node:crypto'
+// judged by @simplewebauthn/server; each question is good for one answer, and only for the address of this installation. A question is computed
+// from its id and kept nowhere, so that strangers, who may ask as often as they like, make no other's go.
+import { createHmac, randomUUIDv7 } from 'node:crypto'
+import type { Vault } from '../base/secret.ts'
 import { limits } from '../config.ts'
-import type { Db } from '../store/database.ts'
+import { databaseNow, type Db } from '../store/database.ts'
 import {
   deletePasskey,
   findPasskey,
   insertPasskey,
-  keepChallenge,
   listPasskeyRows,
+  noteAnswer,
   notePasskey,
-  takeChallenge,
   type PasskeyRow,
 } from '../store/passkeys.ts'
 import { userById, type UserRow } from '../store/people.ts'
@@ -34,6 +35,7 @@ export interface PasskeyQuestion {
 
 interface Tools {
   readonly db: Db
+  readonly vault: Vault
   readonly publicUrl: string
   readonly people: Pick<People, 'proved' | 'welcome'>
 }
@@ -51,15 +53,17 @@ export async function listPasskeys(db: Db, userId: string): Promise<Passkey[]> {
 }
 
 export async function beginPasskey(
-  { db, publicUrl, people }: Tools,
+  { db, vault, publicUrl, people }: Tools,
   holder: Holder,
   password: string,
 ): Promise<PasskeyQuestion> {
   const user = await people.proved(holder, password)
   const known = await listPasskeyRows(db, user.id)
+  const id = await newQuestion(db)
   const options = await (
     await webAuthn()
   ).generateRegistrationOptions({
+    challenge: challengeOf(vault, id, user.id),
     rpName: 'Posthorn',
     rpID: new URL(publicUrl).hostname,
     userName: user.email,
@@ -69,26 +73,25 @@ export async function beginPasskey(
     excludeCredentials: known.map(({ id }) => ({ id })),
     authenticatorSelection: { residentKey: 'required', userVerification: 'required' },
   })
-  return question(db, options, user.id)
+  return { id, options }
 }
 
 export async function addPasskey(
-  { db, publicUrl }: Pick<Tools, 'db' | 'publicUrl'>,
+  { db, vault, publicUrl }: Omit<Tools, 'people'>,
   holder: Holder,
   answer: { readonly id: string; readonly name: string; readonly response: object },
 ): Promise<Passkey> {
-  const asked = await take(db, answer.id)
-  if (asked.user_id !== holder.userId) throw refused()
+  await mustBeOpen(db, answer.id)
   const name = parseName(answer.name, 'passkey')
   const { verifyRegistrationResponse } = await webAuthn()
   const verdict = await verifyRegistrationResponse({
     response: answer.response as Parameters<typeof verifyRegistrationResponse>[0]['response'],
-    expectedChallenge: asked.challenge,
+    expectedChallenge: base64url(challengeOf(vault, answer.id, holder.userId)),
     expectedOrigin: new URL(publicUrl).origin,
     expectedRPID: new URL(publicUrl).hostname,
     requireUserVerification: true,
   }).catch(() => undefined)
-  if (verdict?.verified !== true) throw refused()
+  if (verdict?.verified !== true || !(await isFirstAnswer(db, answer.id, holder.userId))) throw refused()
   const { id, publicKey, counter, transports = [] } = verdict.registrationInfo.credential
   const passkey = { id, userId: holder.userId, name, publicKey: Buffer.from(publicKey), counter, transports }
   const row = await audited(
@@ -120,30 +123,32 @@ export async function removePasskey(db: Db, holder: Holder, id: string): Promise
 }
 
 /** For a sign-in with a passkey: says nothing about who has one. */
-export async function askForPasskey({ db, publicUrl }: Pick<Tools, 'db' | 'publicUrl'>): Promise<PasskeyQuestion> {
+export async function askForPasskey({ db, vault, publicUrl }: Omit<Tools, 'people'>): Promise<PasskeyQuestion> {
+  const id = await newQuestion(db)
   const options = await (
     await webAuthn()
   ).generateAuthenticationOptions({
+    challenge: challengeOf(vault, id, nobody),
     rpID: new URL(publicUrl).hostname,
     userVerification: 'required',
   })
-  return question(db, options, null)
+  return { id, options }
 }
 
 export async function signInWithPasskey(
-  { db, publicUrl, people }: Tools,
+  { db, vault, publicUrl, people }: Tools,
   answer: { readonly id: string; readonly response: object },
   browser: Browser,
 ): Promise<SignedIn> {
-  const asked = await take(db, answer.id)
+  await mustBeOpen(db, answer.id)
   const response = answer.response as AuthenticationResponse['response']
   const row = typeof response.id === 'string' ? await findPasskey(db, response.id) : undefined
   const user: UserRow | undefined = row === undefined ? undefined : await userById(db, row.user_id)
-  if (row === undefined || user === undefined || asked.user_id !== null) throw refused()
+  if (row === undefined || user === undefined) throw refused()
   const { verifyAuthenticationResponse } = await webAuthn()
   const verdict = await verifyAuthenticationResponse({
     response,
-    expectedChallenge: asked.challenge,
+    expectedChallenge: base64url(challengeOf(vault, answer.id, nobody)),
     expectedOrigin: new URL(publicUrl).origin,
     expectedRPID: new URL(publicUrl).hostname,
     requireUserVerification: true,
@@ -154,23 +159,34 @@ export async function signInWithPasskey(
       transports: row.transports as Transports,
     },
   }).catch(() => undefined)
-  if (verdict?.verified !== true) throw refused()
+  if (verdict?.verified !== true || !(await isFirstAnswer(db, answer.id, user.id))) throw refused()
   await notePasskey(db, row.id, verdict.authenticationInfo.newCounter)
   return people.welcome(user, browser, 'passkey')
 }
 
-async function question(db: Db, options: { readonly challenge: string }, user: string | null) {
-  const id = randomUUIDv7()
-  const asked = { id, challenge: options.challenge, user }
-  await keepChallenge(db, asked, limits.passkeyChallengeMs, limits.passkeyChallengesMax)
-  return { id, options }
+/** The id of a question: a UUIDv7 of the database's time, so that it also says until when it is open. */
+async function newQuestion(db: Db): Promise<string> {
+  const time = (await databaseNow(db)).getTime().toString(16).padStart(12, '0')
+  return `${time.slice(0, 8)}-${time.slice(8)}${randomUUIDv7().slice(13)}`
 }
 
-async function take(db: Db, id: string) {
-  const asked = isUuid(id) ? await takeChallenge(db, id) : undefined
-  if (asked === undefined) throw refused()
-  return asked
+/** To whom a question for a sign-in is put. */
+const nobody = 'nobody'
+
+/** What is to be signed: nobody else can compute it, and only for ids that we have given out has anybody heard it. Bound to its person, and so to its purpose. */
+function challengeOf(vault: Vault, id: string, person: string): Uint8Array<ArrayBuffer> {
+  return Uint8Array.from(createHmac('sha256', vault.macKey('passkey-question')).update(`${id} ${person}`).digest())
 }
+const base64url = (octets: Uint8Array): string => Buffer.from(octets).toString('base64url')
+
+async function mustBeOpen(db: Db, id: string): Promise<void> {
+  const askedAt = isUuid(id) ? Number.parseInt(id.slice(0, 13).replace('-', ''), 16) : 0
+  if ((await databaseNow(db)).getTime() - askedAt >= limits.passkeyChallengeMs) throw refused()
+}
+
+/** Only what is proved is kept, so strangers cannot fill it; and for twice as long as its question may be open. */
+const isFirstAnswer = (db: Db, id: string, userId: string): Promise<boolean> =>
+  noteAnswer(db, id, userId, 2 * limits.passkeyChallengeMs)
 
 function present({ id, name, created_at, last_used_at }: PasskeyRow): Passkey {
   return { id, name, createdAt: created_at, ...(last_used_at !== null && { lastUsedAt: last_used_at }) }

@@ -1,0 +1,120 @@
+// Passkeys as an authenticator of our own meets them, which signs as most devices do (ES256): what a question is bound to, and that nobody's is lost
+// by what others ask. In a real browser, whose authenticator chooses Ed25519: test/dashboard/passkeys.test.ts.
+import { createHash, generateKeyPairSync, sign } from 'node:crypto'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { officeWorld, type BrowserOf, type Login, type OfficeWorld } from './office.test-kit.ts'
+
+const origin = 'http://localhost:3000'
+let office: OfficeWorld
+let person: BrowserOf & { readonly login: Login }
+beforeAll(async () => {
+  office = await officeWorld(origin)
+  person = await office.signedIn('developer', (await office.sender()).workspaceId)
+})
+afterAll(() => office.close())
+
+const sha256 = (octets: string | Buffer): Buffer => createHash('sha256').update(octets).digest()
+const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
+const { x = '', y = '' } = publicKey.export({ format: 'jwk' })
+/** COSE (RFC 9053 7.1): EC2, ES256, P-256. */
+const cose = Buffer.concat([
+  Buffer.from('a5010203262001215820', 'hex'),
+  Buffer.from(x, 'base64url'),
+  Buffer.from('225820', 'hex'),
+  Buffer.from(y, 'base64url'),
+])
+const credentialId = Buffer.alloc(16, 7)
+const id = credentialId.toString('base64url')
+let counter = 0
+
+interface Question {
+  readonly id: string
+  readonly options: { readonly challenge: string }
+}
+function dataOf(flags: number, ...more: readonly Buffer[]): Buffer {
+  const head = Buffer.alloc(5)
+  head[0] = flags
+  head.writeUInt32BE(++counter, 1)
+  return Buffer.concat([sha256('localhost'), head, ...more])
+}
+const clientData = (type: string, challenge: string): Buffer =>
+  Buffer.from(JSON.stringify({ type: `webauthn.${type}`, challenge, origin, crossOrigin: false }))
+const credential = (response: Readonly<Record<string, Buffer>>) => ({
+  id,
+  rawId: id,
+  type: 'public-key',
+  clientExtensionResults: {},
+  response: Object.fromEntries(Object.entries(response).map(([name, value]) => [name, value.toString('base64url')])),
+})
+
+/** A new key, without attestation. */
+function made({ options: { challenge } }: Question): object {
+  const length = Buffer.alloc(2)
+  length.writeUInt16BE(credentialId.length)
+  const authData = dataOf(0x45, Buffer.alloc(16), length, credentialId, cose)
+  const attestationObject = Buffer.concat([
+    Buffer.from('a363666d74646e6f6e656761747453746d74a068617574684461746158', 'hex'),
+    Buffer.of(authData.length),
+    authData,
+  ])
+  return credential({ attestationObject, clientDataJSON: clientData('create', challenge) })
+}
+function signed({ options: { challenge } }: Question): object {
+  const authenticatorData = dataOf(0x05)
+  const clientDataJSON = clientData('get', challenge)
+  const signature = sign('sha256', Buffer.concat([authenticatorData, sha256(clientDataJSON)]), privateKey)
+  return credential({ authenticatorData, clientDataJSON, signature })
+}
+
+const begin = async (who = person): Promise<Question> =>
+  (await who.ask('POST', '/account/passkeys/options', { body: { password: who.login.password } })).json()
+const add = async (question: Question, response = made(question), who: BrowserOf = person): Promise<number> =>
+  (await who.ask('POST', '/account/passkeys', { body: { id: question.id, name: 'key', response } })).statusCode
+const askAnyone = async (): Promise<Question> => (await office.browser().ask('POST', '/session/passkey/options')).json()
+const enter = async (question: Question, response = signed(question)): Promise<number> =>
+  (await office.browser().ask('POST', '/session/passkey', { body: { id: question.id, response } })).statusCode
+const later = (ms: number) => office.world.setClock(new Date(Date.now() + ms).toISOString())
+
+test('a question to add a passkey is good for its person, once', async () => {
+  const question = await begin()
+  const other = await office.signedIn('viewer', (await office.sender()).workspaceId)
+  expect(await add(question, made(question), other)).toBe(401)
+  expect(await add(await askAnyone())).toBe(401)
+  expect(await add(question)).toBe(201)
+  await person.ask('DELETE', `/account/passkeys/${id}`)
+  expect(await add(question)).toBe(401)
+  expect(await add(await begin())).toBe(201)
+})
+
+test('what strangers ask makes no question go, and leaves nothing behind', async () => {
+  const rows = 'select count(*)::integer from passkey_challenges'
+  const before = await office.world.value<number>(rows)
+  const question = await askAnyone()
+  for (let n = 0; n < 100; n++) await askAnyone()
+  expect(await office.world.value<number>(rows)).toBe(before)
+  expect(await enter(question)).toBe(200)
+})
+
+test('a question to sign in is good once, whatever is signed for it, and not one for another purpose', async () => {
+  const question = await askAnyone()
+  const response = signed(question)
+  expect(await enter(await begin())).toBe(401)
+  expect(await enter(await askAnyone(), response)).toBe(401)
+  const both = await Promise.all([enter(question, response), enter(question, response)])
+  expect(both.toSorted()).toEqual([200, 401])
+  expect(await enter(question)).toBe(401)
+})
+
+test('a question is open for five minutes by the clock of the database; one that nobody was asked is none', async () => {
+  const question = await askAnyone()
+  const stale = await askAnyone()
+  await later(299_000)
+  expect(await enter(question)).toBe(200)
+  await later(301_000)
+  expect(await enter(stale)).toBe(401)
+  expect(await enter(question)).toBe(401)
+  const fresh = await askAnyone()
+  // The time in it is part of what is signed.
+  expect(await enter({ ...stale, id: `${fresh.id.slice(0, 13)}${stale.id.slice(13)}` })).toBe(401)
+  expect(await enter(fresh)).toBe(200)
+})
