@@ -1082,6 +1082,9 @@ export const limits = {
   unmatchedFeedbackMs: 30 * 24 * 3600_000,
   unmatchedContentBytesMax: 64 * 1024,
   unmatchedPerMinuteMax: 600,
+  /** What a feed says may come before the relay's reply is written down: it is looked at again this often, for so long. */
+  unmatchedAgainMs: 15_000,
+  unmatchedLateMs: 3600_000,
   relayedMs: 30 * 24 * 3600_000,
   prunedAtOnce: 1_000,
   /** Reports that the simulator still has to hand in. */

@@ -11,6 +11,7 @@ import { examine } from './doctor/doctor.ts'
 import type { WorkspaceId } from './domain/message.ts'
 import { makeAwsFetch, makeFeeds } from './feeds/feeds.ts'
 import { folding } from './folding.ts'
+import { matching } from './matching.ts'
 import { httpServer } from './http/server.ts'
 import { openFeedback } from './open-feedback.ts'
 import { watchReadiness } from './readiness.ts'
@@ -157,6 +158,7 @@ export function api(tools: RoleTools): Role {
         })
       }),
       folding(manageDb, log),
+      matching(recorder.feedback, log),
       domainWatch(domains, log),
       webhookNotices({ db: manageDb, notify, publicUrl: publicUrl(settings), log }),
       http,

@@ -121,6 +121,27 @@ describe('a report of a feed', () => {
     expect(await unmatched()).toEqual([['unknown_message', 'ses']])
   })
 
+  test("waits where it overtakes our own record of the relay's reply, for an hour, and is no unmatched one any more", async () => {
+    const occurredAt = new Date('2026-11-21T05:00:00.000Z')
+    const overtakes = { ...bounce(byId('R-late \0"é')), occurredAt }
+    const early = { ...bounce(byId('R-late')), occurredAt }
+    const receive = (route: RelayRoute, report = early) => feedback.receiveFed({ name: 'ses', route }, [report])
+    expect(await receive('installation', overtakes)).toEqual(['unknown_message'])
+    expect(await receive('installation')).toEqual(['unknown_message'])
+    expect(await receive(sender.workspaceId)).toEqual(['unknown_message'])
+    await feedback.matchLate()
+    expect(await unmatched()).toHaveLength(3)
+    const id = await relayed('installation', 'R-late')
+    await feedback.matchLate()
+    expect(await types(id)).toEqual(['message.queued', 'message.sending', 'message.sent', 'message.hard_bounced'])
+    // What another route's feed said, and what names no message, stays.
+    expect(await unmatched()).toHaveLength(2)
+    await world.db.run(`update unmatched_feedback set received_at = app_now() - interval '61 minutes'`)
+    await relayed(sender.workspaceId, 'R-late')
+    await feedback.matchLate()
+    expect(await unmatched()).toHaveLength(2)
+  })
+
   test.each(['mx', 'sandbox', 'installation', 'workspace'] as const)(
     'finds by our token what went over its own route, whatever route the workspace has now: %s',
     async (taken) => {

@@ -17,7 +17,14 @@ import {
   type ReportAnswer,
 } from '../store/reports.ts'
 import type { ReportRow } from '../store/reports.ts'
-import { keepUnmatched, type NewUnmatched, type UnmatchedReason } from '../store/unmatched.ts'
+import {
+  findLateRelayed,
+  forgetUnmatched,
+  keepUnmatched,
+  unmatchedReasons,
+  type NewUnmatched,
+  type UnmatchedReason,
+} from '../store/unmatched.ts'
 import type { Db } from '../store/database.ts'
 import type { ReturnPathKeys } from '../store/return-path-keys.ts'
 import { mailReports } from './mail-reports.ts'
@@ -77,6 +84,8 @@ export interface Feedback {
   receive(mail: ReceivedMail): Promise<'kept' | 'later'>
   /** The same for reports of a feed, one answer each. */
   receiveFed(feed: Feed, reports: readonly ProviderReport[]): Promise<FeedAnswer[]>
+  /** Records what feeds said about messages before it was written down what their relays call them: an event may overtake our own record. */
+  matchLate(): Promise<void>
 }
 
 const complaintsLocal = 'complaints'
@@ -193,11 +202,24 @@ export function makeFeedback(tools: FeedbackTools): Feedback {
     return taken.length > 0 ? taken.includes(own) : message.hasOwnRoute === (own === 'workspace')
   }
 
-  const receiveOneFed = async (feed: Feed, report: ProviderReport): Promise<FeedAnswer> => {
+  const receiveOneFed = async (
+    feed: Feed,
+    report: ProviderReport,
+    keepOne: (row: NewUnmatched) => Promise<unknown> = keep,
+  ): Promise<FeedAnswer> => {
     const unmatched = async (reason: UnmatchedReason, facts: object): Promise<UnmatchedReason> => {
-      const { evidence: _, ...said } = report
+      const { evidence, ...said } = report
       const content = Buffer.from(JSON.stringify(report))
-      await keep({ reason, source: feed.name, sender: '', addressee: '', facts: { ...facts, ...said }, content })
+      const providerMessageIds = evidence.flatMap((each) => ('providerMessageId' in each ? each.providerMessageId : []))
+      const named = { route: feed.route, providerMessageIds }
+      await keepOne({
+        reason,
+        source: feed.name,
+        sender: '',
+        addressee: '',
+        facts: { ...facts, ...said, ...named },
+        content,
+      })
       return reason
     }
     const elsewhere: Reported[] = []
@@ -212,7 +234,9 @@ export function makeFeedback(tools: FeedbackTools): Feedback {
     const [other] = elsewhere
     if (message === undefined && other !== undefined) return unmatched('other_route', about(other))
     if (message === undefined)
-      return (await isAboutRemoved(report)) ? 'unknown_message' : unmatched('unknown_message', {})
+      return (await isAboutRemoved(report))
+        ? 'unknown_message'
+        : unmatched('unknown_message', feed.route === 'installation' ? {} : { workspaceId: feed.route })
     const row = rowOf(report, message)
     if (row === undefined) return 'no_event'
     const answer = await record(row, message, { route: feed.name })
@@ -240,7 +264,22 @@ export function makeFeedback(tools: FeedbackTools): Feedback {
       }
       return answers
     },
+    matchLate: async () => {
+      for (const { id, source: name, route, content } of await findLateRelayed(db)) {
+        const report = reportKept(content)
+        if (report === undefined) continue
+        const answer = await receiveOneFed({ name, route }, report, () => Promise.resolve())
+        if (!unmatchedReasons.some((reason) => reason === answer)) await forgetUnmatched(db, id)
+      }
+    },
   }
+}
+
+/** As it was kept by us; undefined where it was too long to be kept whole. */
+function reportKept(content: Buffer): ProviderReport | undefined {
+  if (content.length >= limits.unmatchedContentBytesMax) return undefined
+  const { occurredAt, ...report } = JSON.parse(content.toString()) as ProviderReport & { readonly occurredAt?: string }
+  return { ...report, ...(occurredAt !== undefined && { occurredAt: new Date(occurredAt) }) }
 }
 
 /** The complaint address is one, whatever stands behind its plus; and a message's return path, in whatever case. */

@@ -9,7 +9,7 @@ import { repeating, sql, mayBlameRows, type Ask, type Db } from './database.ts'
 
 /** Whose relay an id came from: a workspace's own, or the installation's. */
 export type RelayRoute = WorkspaceId | 'installation'
-const installationRoute = '00000000-0000-0000-0000-000000000000'
+export const installationRoute = '00000000-0000-0000-0000-000000000000'
 export const routeColumn = (route: RelayRoute): string => (route === 'installation' ? installationRoute : route)
 
 /** The message that a report may be about. */

@@ -2,8 +2,9 @@
 import { randomUUIDv7 } from 'node:crypto'
 import { limits } from '../config.ts'
 import { dated, sql, type Db } from './database.ts'
+import { installationRoute, type RelayRoute } from './reports.ts'
 
-const unmatchedReasons = [
+export const unmatchedReasons = [
   'no_report', // it was no report that anybody can read: a vacation note, an answer of a person
   'not_armed', // nothing was ever transmitted for that message
   'unknown_message', // no token or id in it names a message of ours
@@ -46,6 +47,18 @@ const page = sql(
   `select ${columns} from unmatched_feedback where id < coalesce($1::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff') order by id desc limit $2`,
 )
 const one = sql('find-unmatched', `select ${columns}, content from unmatched_feedback where id = $1`)
+// What other releases kept names no route, and PostgreSQL may not be able to read it: in somebody's words a quotation mark stands behind a backslash.
+const late = sql(
+  'late-relayed',
+  `select u.id, u.source, u.facts ->> 'route' route, u.content from unmatched_feedback u
+    where u.received_at > app_now() - $1 * interval '1 millisecond' and u.reason = 'unknown_message'
+      and case when position('"route":' in u.facts::text) > 0 then exists (
+        select from json_array_elements_text(u.facts -> 'providerMessageIds') as said (id)
+          join relayed r on r.provider_id = said.id
+           and r.route = coalesce(nullif(u.facts ->> 'route', 'installation')::uuid, '${installationRoute}')) end
+    order by u.received_at limit $2`,
+)
+const forget = sql('forget-unmatched', 'delete from unmatched_feedback where id = $1')
 const pruneOld = sql(
   'prune-unmatched-old',
   `delete from unmatched_feedback where id = any (array(
@@ -84,6 +97,16 @@ export async function findUnmatched(
   id: string,
 ): Promise<(Unmatched & { readonly content: Buffer }) | undefined> {
   return (await db.rows<Unmatched & { readonly content: Buffer }>(one, [id]))[0]
+}
+
+/** Of a feed, and about no known message when it came; of its ids a relay has meanwhile given us one. Only of the last hour. */
+export const findLateRelayed = (
+  db: Db,
+): Promise<{ readonly id: string; readonly source: string; readonly route: RelayRoute; readonly content: Buffer }[]> =>
+  db.rows(late, [limits.unmatchedLateMs, limits.reportsPerStatementMax])
+
+export async function forgetUnmatched(db: Db, id: string): Promise<void> {
+  await db.rows(forget, [id])
 }
 
 /** Removes what is too old, and the oldest beyond the bound. */
