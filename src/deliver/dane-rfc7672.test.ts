@@ -272,6 +272,18 @@ describe('a resolver whose self-test meets', () => {
   })
 })
 
+test('trouble of this machine with the question is no answer, and none that is kept', async () => {
+  const asking = makeDns({ servers: ['127.0.0.1:65536'], queryMs: 50, tries: 1 }) // no port: a question throws
+  const probes = { signed: 'probe.test', forged: 'forged.test' }
+  const policies = makeTlsPolicies(asking, { policyFor: async () => undefined }, probes)
+  const host = { host: 'mx.test', address: '8.8.8.8', secure: true, canonical: 'mx.test' }
+  for (let n = 0; n < 2; n++)
+    expect((await policies.policiesFor('d.test', [host], 25)).get('mx.test')).toEqual({
+      kind: 'opportunistic',
+      unsure: true,
+    })
+})
+
 test('only signed TLSA records count, and a host whose records nobody tells is not spoken to: an attacker could be why (RFC 7672 2.1.2)', async () => {
   const tlsa = [{ usage: 3, selector: 1, matchingType: 1, certificate: Buffer.alloc(32, 1) }]
   const dns = await startDnsServer({

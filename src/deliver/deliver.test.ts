@@ -1233,6 +1233,24 @@ describe('a stop of delivery everywhere', () => {
     for (const id of ids) await becomes(id, 'sent')
   })
 
+  test('uses no try of a message whose content cannot be read any more', async () => {
+    const gate = openGate()
+    const id = await withFile(await senderOf(), 100_000)
+    const holder = await holderOf()
+    await holder.query('begin')
+    await holder.query('lock table blobs in access exclusive mode')
+    await started({ db: pool(4), gate })
+    await waitsFor(holder)
+    gate.open(false)
+    await endWhoWaitsFor(holder)
+    await becomes(id, 'retrying')
+    expect(await queueRow(id)).toMatchObject({ attempts: 0, lease_until: null })
+    expect(faults()).toContain('attempt')
+    await holder.query('rollback')
+    gate.open(true)
+    await becomes(id, 'sent')
+  })
+
   test('hands back what is not armed, claims nothing, and goes on when it is over', async () => {
     const held: Socket[] = []
     const peer = await peerOf({ EHLO: withoutPipelining, RCPT: (socket) => void held.push(socket) })

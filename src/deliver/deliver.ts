@@ -352,6 +352,7 @@ export function deliverer(
       tools.log.fault('attempt', error, { messageId: claimed.id })
       // Perhaps armed, perhaps past the dot: without the heartbeat the lease runs out, and the reaper goes by the row.
       if (flight.armAsked) return undefined
+      if (giveUp.signal.aborted) return handedBack()
       // What else went wrong, in the database or on this machine, is no fault of the message.
       const hopeless = claimed.attempt >= composeTriesMax && error instanceof NotComposable
       const outcome = hopeless
