@@ -39,6 +39,16 @@ export async function giveToOwner(file: FileHandle, folder: string): Promise<voi
   if (owner !== undefined) await file.chown(owner.uid, owner.gid)
 }
 
+/** Puts on the disk which names are in it. */
+export function syncFolder(path: string): void {
+  const folder = openSync(path, 'r')
+  try {
+    fsyncSync(folder)
+  } finally {
+    closeSync(folder)
+  }
+}
+
 /** Makes a 0600 file whose bytes are on the disk before anybody gives it its name. Throws the system's error, also where it is there. */
 export function writeDurably(path: string, text: string): void {
   const owner = ownerIn(dirname(path))

@@ -1,10 +1,10 @@
 // Where the installation key comes from: the environment, or a file in the data folder that is made once and never replaced by itself. While
 // the key is being rotated there are two: the first seals, both open. The file then has a line for each, the new one first.
 import { randomBytes } from 'node:crypto'
-import { closeSync, fsyncSync, linkSync, openSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs'
+import { linkSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Settings } from '../config.ts'
-import { makeFolders, writeDurably } from './folders.ts'
+import { makeFolders, syncFolder, writeDurably } from './folders.ts'
 import type { KeyRing } from './secret.ts'
 import { Trouble } from './trouble.ts'
 
@@ -67,6 +67,7 @@ function replaceKeyFile(folder: string, path: string, keys: readonly string[]): 
   try {
     writeDurably(draft, keys.map((key) => `${key}\n`).join(''))
     renameSync(draft, path)
+    // A key that seals rows must not be lost with a name that never reached the disk.
     syncFolder(folder)
   } finally {
     rmSync(draft, { force: true })
@@ -102,13 +103,3 @@ function makeKeyFile(folder: string, path: string): void {
 }
 
 const isRoot = (): boolean => process.getuid?.() === 0
-
-/** A key that seals rows must not be lost with a name that never reached the disk. */
-function syncFolder(path: string): void {
-  const folder = openSync(path, 'r')
-  try {
-    fsyncSync(folder)
-  } finally {
-    closeSync(folder)
-  }
-}

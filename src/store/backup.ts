@@ -4,12 +4,13 @@ import { createReadStream, createWriteStream } from 'node:fs'
 import { open, rename, rm } from 'node:fs/promises'
 import { Socket } from 'node:net'
 import { hostname } from 'node:os'
-import { resolve } from 'node:path'
+import { dirname, resolve } from 'node:path'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { constants, createZstdCompress, createZstdDecompress } from 'node:zlib'
 import { Client } from 'pg'
 import { to as copyTo } from 'pg-copy-streams'
+import { syncFolder } from '../base/folders.ts'
 import { Trouble } from '../base/trouble.ts'
 import { limits } from '../config.ts'
 import { ofAnotherCluster, renewMarkText } from './commit-order.ts'
@@ -126,12 +127,22 @@ export async function backUp(connection: Connection, file: string): Promise<Back
       await handle.sync()
       await handle.close()
       await rename(unfinished, file)
+      syncName(file)
     } catch (error) {
       await rm(unfinished, { force: true }).catch(() => undefined)
       throw cannotWrite(file, error)
     }
     return { tables: tables.length, rows, takenAt: new Date(head.takenAt) }
   })
+}
+
+/** Older ones are removed when the new one is there: its name, too, must outlast a power cut. Some file systems, such as those of a network, cannot say so. */
+function syncName(file: string): void {
+  try {
+    syncFolder(dirname(resolve(file)))
+  } catch (error) {
+    if (!['EACCES', 'EBADF', 'EINVAL', 'ENOTSUP'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
+  }
 }
 
 const whyUnwritable: Readonly<Record<string, string>> = {

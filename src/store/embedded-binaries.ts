@@ -5,7 +5,8 @@ import { spawnSync } from 'node:child_process'
 import * as fs from 'node:fs'
 import { createRequire } from 'node:module'
 import { basename, dirname, join } from 'node:path'
-import { codeOf, EmbeddedTrouble, identity, makeMachineFolder, runsAs, syncFolder } from './embedded-place.ts'
+import { syncFolder } from '../base/folders.ts'
+import { codeOf, EmbeddedTrouble, identity, makeMachineFolder, runsAs } from './embedded-place.ts'
 import type { Place } from './embedded-place.ts'
 
 export interface Binaries {

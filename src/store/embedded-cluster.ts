@@ -3,11 +3,12 @@ import { spawn, spawnSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import * as fs from 'node:fs'
 import { basename, dirname, join } from 'node:path'
+import { syncFolder } from '../base/folders.ts'
 import type { Log } from '../base/log.ts'
 import { limits } from '../config.ts'
 import { isPlain, type Binaries } from './embedded-binaries.ts'
 import { isAlive } from './embedded-hold.ts'
-import { codeOf, EmbeddedTrouble, identity, recall, remember, syncFolder } from './embedded-place.ts'
+import { codeOf, EmbeddedTrouble, identity, recall, remember } from './embedded-place.ts'
 import type { Place } from './embedded-place.ts'
 
 interface Wishes {

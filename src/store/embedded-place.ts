@@ -5,7 +5,7 @@ import { execFileSync, spawnSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import * as fs from 'node:fs'
 import { dirname, isAbsolute, join, resolve } from 'node:path'
-import { makeFolders } from '../base/folders.ts'
+import { makeFolders, syncFolder } from '../base/folders.ts'
 import { Trouble } from '../base/trouble.ts'
 
 /** Something about this machine keeps the embedded database from starting; the message is one sentence for the operator. */
@@ -154,12 +154,6 @@ function unwritable(path: string, error: unknown): EmbeddedTrouble {
   return new EmbeddedTrouble(`The data folder ${path} cannot be written (${codeOf(error)}): ${wayOut(error)}`, {
     cause: error,
   })
-}
-
-export function syncFolder(path: string): void {
-  const handle = fs.openSync(path, 'r')
-  fs.fsyncSync(handle)
-  fs.closeSync(handle)
 }
 
 /** A folder below /var/lib that everyone may pass through and nobody but root may change. */

@@ -2,11 +2,11 @@
 // seat is held by a lock of the kernel, as the embedded database is; who delivers also looks after the seats that nobody holds any more.
 import * as fs from 'node:fs'
 import { join } from 'node:path'
-import { makeFolders } from '../base/folders.ts'
+import { makeFolders, syncFolder } from '../base/folders.ts'
 import { Trouble } from '../base/trouble.ts'
 import { limits } from '../config.ts'
 import { tryLock } from './embedded-hold.ts'
-import { openDataFolder, syncFolder } from './embedded-place.ts'
+import { openDataFolder } from './embedded-place.ts'
 
 export interface Seat {
   readonly folder: string

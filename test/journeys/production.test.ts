@@ -173,6 +173,11 @@ test('backups that are made each night: the newest stay, old ones go, and nothin
   await expect.poll(() => made[0]?.includes(second())).toBe(false)
   await promisify(execFile)(join(root, 'ops/backup-and-rotate'), [backups, '3'], { env: posthorn.env })
   expect(readdirSync(backups)).toHaveLength(6)
+  // As soon as there are enough of the right time, those go first that the clock has named ahead of it.
+  await expect.poll(() => readdirSync(backups).some((name) => name.includes(second()))).toBe(false)
+  await promisify(execFile)(join(root, 'ops/backup-and-rotate'), [backups, '3'], { env: posthorn.env })
+  expect(readdirSync(backups).filter(isNew)).toHaveLength(3)
+  expect(readdirSync(backups)).not.toContain(old[2])
   const { checks } = await posthorn.cli<{ checks: { name: string; detail: string; status: string }[] }>('doctor')
   expect(checks.find(({ name }) => name === 'backup')).toMatchObject({
     status: 'ok',
