@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { connect, createServer } from 'node:tls'
 import { afterAll, expect, test } from 'vitest'
-import { mistakesInTlsFiles, selfSigned, staleCertificate, renewals, tlsCertificate } from './certificate.ts'
+import { keptUntil, mistakesInTlsFiles, selfSigned, staleCertificate, renewals, tlsCertificate } from './certificate.ts'
 import { silentLog } from './log.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'posthorn-certificate-'))
@@ -90,6 +90,24 @@ test('it is made anew for another full name that was set, and kept where the mac
   expect(new X509Certificate(tlsCertificate(settings('example.org')).cert).checkHost('example.org')).toBe('example.org')
   expect(statSync(join(folder, 'renamed', 'smtp-tls.pem')).mode & 0o777).toBe(0o600)
   expect(readdirSync(join(folder, 'renamed'))).toEqual(['smtp-tls.pem'])
+})
+
+test('it is made anew out of its time, after ten years or by a clock that was wrong when it was made', () => {
+  const settings = {
+    POSTHORN_DATA_DIR: join(folder, 'aged'),
+    POSTHORN_HOSTNAME: 'node.test',
+    POSTHORN_TLS_CERT: undefined,
+    POSTHORN_TLS_KEY: undefined,
+  }
+  const at = (year: number) => tlsCertificate(settings, new Date(`${year}-06-01T00:00:00Z`))
+  const first = at(1970)
+  expect(keptUntil(settings)).toEqual(new Date('1980-05-29T00:00:00Z'))
+  expect(at(1980 - 1)).toEqual(first)
+  const second = at(2026)
+  expect(new X509Certificate(second.cert).validToDate.getFullYear()).toBe(2036)
+  expect(at(2036 - 1)).toEqual(second)
+  // A clock that was ahead.
+  expect(new X509Certificate(at(2025).cert).validToDate.getFullYear()).toBe(2035)
 })
 
 test('files that are set are used, and what is wrong with them is said by their names', () => {

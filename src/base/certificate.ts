@@ -20,8 +20,8 @@ export interface TlsCertificate {
 type From = Pick<Settings, 'POSTHORN_TLS_CERT' | 'POSTHORN_TLS_KEY' | 'POSTHORN_DATA_DIR' | 'POSTHORN_HOSTNAME'>
 
 /** Throws, with the setting's name, where the files cannot be used. */
-export function tlsCertificate(settings: From): TlsCertificate {
-  return givenCertificate(settings) ?? keptCertificate(settings)
+export function tlsCertificate(settings: From, now = new Date()): TlsCertificate {
+  return givenCertificate(settings) ?? keptCertificate(settings, now)
 }
 
 type Files = Pick<Settings, 'POSTHORN_TLS_CERT' | 'POSTHORN_TLS_KEY'>
@@ -124,18 +124,30 @@ function whyUnusable(pem: string, holds: string): string {
     : `which holds no ${holds} in PEM`
 }
 
+const keptFile = (folder: string): string => join(folder, 'smtp-tls.pem')
+
+/** Until when the self-signed one is good; undefined where there is none. */
+export function keptUntil({ POSTHORN_DATA_DIR: folder }: From): Date | undefined {
+  const path = keptFile(folder)
+  const kept = readIfThere(path)
+  return kept === undefined ? undefined : new X509Certificate(parted(kept, path).cert).validToDate
+}
+
 /**
- * Made anew only for another full name, that is one that somebody has set: machines change their short ones by themselves (a container at every
- * update, a laptop with its network), and clients that trust the certificate under `localhost` would lose it.
+ * Made anew only out of its time, which is a clock that was wrong or ten years, and for another full name, that is one that somebody has set: machines
+ * change their short ones by themselves (a container at every update, a laptop with its network), and clients that trust the certificate under
+ * `localhost` would lose it.
  */
-function keptCertificate({ POSTHORN_DATA_DIR: folder, POSTHORN_HOSTNAME: hostname }: From): TlsCertificate {
-  const path = join(folder, 'smtp-tls.pem')
+function keptCertificate({ POSTHORN_DATA_DIR: folder, POSTHORN_HOSTNAME: hostname }: From, now: Date): TlsCertificate {
+  const path = keptFile(folder)
   const kept = readIfThere(path)
   if (kept !== undefined) {
     const both = parted(kept, path)
-    if (!isFullName(hostname) || namesIn(both.cert).includes(hostname)) return both
+    const { validFromDate, validToDate } = new X509Certificate(both.cert)
+    const isGood = validFromDate <= now && now < validToDate
+    if (isGood && (!isFullName(hostname) || namesIn(both.cert).includes(hostname))) return both
   }
-  const { key, cert } = selfSigned(hostname, new Date())
+  const { key, cert } = selfSigned(hostname, now)
   makeFolders(folder, 0o700)
   const draft = `${path}.${process.pid}.${randomBytes(6).toString('hex')}`
   try {

@@ -9,7 +9,7 @@ import { once } from 'node:events'
 import { Client } from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startDnsServer, type DnsServer } from '../../test/world/dns-server.ts'
-import { selfSigned } from '../base/certificate.ts'
+import { selfSigned, tlsCertificate } from '../base/certificate.ts'
 import { makeVault, sealedAs } from '../base/secret.ts'
 import { limits, readSettings, type Settings } from '../config.ts'
 import { providerOf } from '../deliver/deliver.ts'
@@ -373,6 +373,17 @@ describe('what is broken is found, and what to do is said', () => {
       'fail',
       /renew it/,
       () => ({ now: () => new Date(Date.now() + 4_000 * 86_400_000) }),
+    ],
+    [
+      'a self-signed certificate whose ten years are nearly over',
+      'tls',
+      'warn',
+      /self-signed certificate.* It is good until \d{4}-\d\d-\d\d: the first start after that makes another/,
+      () => {
+        const unset = { ...settings(), POSTHORN_TLS_CERT: undefined, POSTHORN_TLS_KEY: undefined }
+        tlsCertificate(unset)
+        return { settings: unset, now: () => new Date(Date.now() + 3_640 * 86_400_000) }
+      },
     ],
     [
       'a certificate that is not there',

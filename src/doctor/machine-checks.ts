@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs'
 import { open, readFile, rm, stat, statfs } from 'node:fs/promises'
 import { join } from 'node:path'
 import { limits, type Settings } from '../config.ts'
-import { mistakesInTlsFiles } from '../base/certificate.ts'
+import { keptUntil, mistakesInTlsFiles } from '../base/certificate.ts'
 import { installationKeys } from '../base/installation-key.ts'
 import { clusterElsewhere, codeOf, wayOut } from '../store/embedded-place.ts'
 import { fail, ok, skipped, warn, type Finding } from './finding.ts'
@@ -14,7 +14,7 @@ export async function checkCertificate(settings: Settings, now: Date): Promise<F
   if (!settings.POSTHORN_ROLES.includes('smtp')) return skipped('This node does not take mail over SMTP.')
   if (certPath === undefined || keyPath === undefined)
     return warn(
-      'SMTP submission shows a self-signed certificate, which programs refuse unless they are told to trust it. Set POSTHORN_TLS_CERT and POSTHORN_TLS_KEY.',
+      `SMTP submission shows a self-signed certificate, which programs refuse unless they are told to trust it. Set POSTHORN_TLS_CERT and POSTHORN_TLS_KEY.${endOfKept(settings, now)}`,
     )
   const mistakes = mistakesInTlsFiles(settings)
   if (mistakes.length > 0)
@@ -32,6 +32,19 @@ export async function checkCertificate(settings: Settings, now: Date): Promise<F
   return days < limits.doctorCertificateDays
     ? warn(`The certificate of ${hostname} ends in ${days} days: renew it.`)
     : ok(`The certificate of ${hostname} is valid until ${until.toISOString().slice(0, 10)}.`)
+}
+
+/** Of the self-signed one, when its ten years are nearly over. A data folder that cannot be read has a finding of its own. */
+function endOfKept(settings: Settings, now: Date): string {
+  let until: Date | undefined
+  try {
+    until = keptUntil(settings)
+  } catch (error) {
+    if (codeOf(error) === undefined) throw error
+  }
+  const soon = now.getTime() + limits.doctorCertificateDays * 86_400_000
+  if (until === undefined || until.getTime() > soon) return ''
+  return ` It is good until ${until.toISOString().slice(0, 10)}: the first start after that makes another, which whoever trusts this one must be given.`
 }
 
 /** Kinds of file systems that forget (statfs(2)). */

@@ -213,7 +213,8 @@ function forget(place: Place, stranger: number): void {
   if (text.startsWith(`${stranger}\n`)) fs.writeFileSync(file, text.replace(/^\d+/, '2147483646'))
 }
 
-function signalTo(pid: number, signal: NodeJS.Signals): void {
+/** One that has just gone needs none. */
+export function signalTo(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal)
   } catch (error) {

@@ -12,7 +12,7 @@ import type { Log } from '../base/log.ts'
 import { usableMemory } from '../base/memory.ts'
 import { limits } from '../config.ts'
 import type { Binaries } from './embedded-binaries.ts'
-import { postmasterPid } from './embedded-cluster.ts'
+import { postmasterPid, signalTo } from './embedded-cluster.ts'
 import { canEnter, codeOf, EmbeddedTrouble, identity } from './embedded-place.ts'
 import type { Place } from './embedded-place.ts'
 
@@ -274,5 +274,5 @@ async function within(ended: Promise<unknown>, ms: number): Promise<boolean> {
 
 function signalPostmaster(place: Place, signal: NodeJS.Signals): void {
   const pid = postmasterPid(place.cluster)
-  if (pid !== undefined) process.kill(pid, signal)
+  if (pid !== undefined) signalTo(pid, signal)
 }
