@@ -4,6 +4,8 @@
 const LF = 10
 const CR = 13
 const nothing = Buffer.alloc(0)
+/** Of these many pieces one is made: a piece of one byte costs hundreds. */
+const piecesMax = 64
 
 export class Input {
   readonly #lineBytesMax: number
@@ -24,6 +26,7 @@ export class Input {
   add(piece: Buffer): void {
     this.#arrived.push(piece)
     this.#arrivedBytes += piece.length
+    if (this.#arrived.length === piecesMax) this.join()
   }
 
   /** Makes one buffer of what is left and what has come. */
