@@ -1025,6 +1025,8 @@ export const limits = {
   drainWaitMs: 10 * 60_000,
   // Reports about mail (mail/report.ts)
   /** Of each text in a report; what stands behind is not looked at. */
+  /** What a report says stands before the mail that it returns: beyond, strangers' lines would only hold up everybody. */
+  reportBytesMax: 4 * 1024 * 1024,
   reportTextBytesMax: 256 * 1024,
   reportLinesMax: 5_000,
   reportLineCharactersMax: 1_000,

@@ -168,7 +168,7 @@ class Reader {
     while (this.#stop.level === level && !this.#stop.closing) {
       if (this.#progress.parts >= this.#progress.bounds.parts) {
         this.#progress.exceeded.add('parts')
-        this.#skim()
+        this.#stopAtEnd()
       } else parts.push(this.#entity(depth + 1, type === 'multipart/digest' ? 'message/rfc822' : 'text/plain'))
     }
     const closed = this.#stop.level === level

@@ -47,7 +47,7 @@ const bounds = { ...mimeBounds, decodedBytes: limits.mimeHeaderBytesMax }
 
 export function readReport(bytes: Buffer): Report {
   const mail = withoutLineEndsBefore(bytes)
-  const message = readMime(mail, bounds)
+  const message = readMime(mail.subarray(0, limits.reportBytesMax), bounds)
   const parts = outermostLeaves(message)
   const returned = returnedFields(message)
   const notice = noticeOf(message, parts)
@@ -118,7 +118,7 @@ function withoutCutParagraph(notice: string): string {
 /** A mail that begins with empty lines has its header behind them. */
 function withoutLineEndsBefore(bytes: Buffer): Buffer {
   let at = 0
-  while (bytes[at] === 10 || bytes[at] === 13) at++
+  while (at < limits.reportBytesMax && (bytes[at] === 10 || bytes[at] === 13)) at++
   return bytes.subarray(at)
 }
 

@@ -1,0 +1,38 @@
+// What reading a report may cost: anybody may write to the complaint address, with mail as large as any that we send.
+import { expect, test } from 'vitest'
+import { effortOf } from '../base/effort.test-kit.ts'
+import { limits } from '../config.ts'
+import { readReport } from './report.ts'
+
+const report = [
+  'Content-Type: multipart/report; report-type=delivery-status; boundary=x\r\n\r\n--x\r\n\r\nIt failed.\r\n--x',
+  'Content-Type: message/delivery-status\r\n\r\nReporting-MTA: dns;mx.example\r\n\r\nFinal-Recipient: rfc822;ann@example.org',
+  'Action: failed\r\nStatus: 5.1.1\r\nDiagnostic-Code: smtp;550 5.1.1 no such user\r\n\r\n--x',
+  'Content-Type: message/rfc822\r\n\r\nX-Posthorn-Token: t\r\n\r\n',
+].join('\r\n')
+const filled = (bytes: number, head: string, line: string) =>
+  Buffer.from(head + line.repeat((bytes - head.length) / line.length), 'latin1')
+
+test.each([
+  ['of the mail that it returns', report, 'a\r\n'],
+  ['of nothing', '', '\r\n'],
+  ['of delimiters', report, '--x\r\n'],
+  ['that are nearly delimiters', report, '--y\r\n'],
+  ['of a header', '', 'a: b\r\n'],
+])('lines without end, %s, cost no more than the first four megabytes', (_, head, line) => {
+  const [short, long] = [limits.reportBytesMax, limits.feedbackBytesMax].map((bytes) => filled(bytes, head, line))
+  for (const warm of [short, long]) readReport(warm as Buffer)
+  const costs = effortOf(() => void readReport(long as Buffer))
+  expect(costs).toBeLessThan(3 * effortOf(() => void readReport(short as Buffer)) + 20)
+})
+
+test('a large mail that is returned takes nothing from what is said about it', () => {
+  const { returned: short, ...facts } = readReport(Buffer.from(`${report}Hello\r\n--x--\r\n`))
+  const { returned, ...same } = readReport(Buffer.from(`${report}${'Hello\r\n'.repeat(1_000_000)}--x--\r\n`))
+  expect(same).toEqual(facts)
+  expect(facts.recipients).toMatchObject([{ recipient: 'ann@example.org', action: 'failed', status: '5.1.1' }])
+  expect([short, returned].map((fields) => fields.map(({ name }) => name))).toEqual([
+    ['x-posthorn-token'],
+    ['x-posthorn-token'],
+  ])
+})
