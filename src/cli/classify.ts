@@ -17,7 +17,10 @@ export function classifyCommand(program: Command, desk: Desk): void {
     .description('say what a reply of a mail server, or a bounce or complaint in a file, means')
     .argument('[text]', 'the reply: "550 5.1.1 User unknown"')
     .addOption(new Option('--stage <stage>', 'the command that was answered').choices(stages).default('rcpt'))
-    .option('--report <file>', 'a raw bounce or complaint instead of a reply; - reads standard input')
+    .option(
+      '--report <file>',
+      'a raw bounce or complaint instead of a reply, of whichever message; - reads standard input',
+    )
     .action(async (text: string | undefined, options: { stage: (typeof stages)[number]; report?: string }) => {
       if ((text === undefined) === (options.report === undefined))
         command.error('error: give either a reply or --report FILE', { exitCode: 2 })

@@ -94,7 +94,7 @@ interface Rule {
 const afterVetoes: readonly BounceStage[] = ['rcpt', 'data', 'eod', 'report']
 
 /** Raised with every change of the table: what is kept beside a rule's name says which table it was. */
-export const bounceRulesVersion = 4
+export const bounceRulesVersion = 5
 
 export const bounceRules: readonly Rule[] = [
   // Not a refusal at all
@@ -138,6 +138,14 @@ export const bounceRules: readonly Rule[] = [
     stages: afterVetoes,
     code: /^554$/,
     raw: /\buser doesn'?t have an? \S{1,255} account\b/,
+  },
+  // Also where AOL's mail is: whether there is such an account is said behind DATA alone.
+  {
+    name: 'yahoo-mailbox-not-found',
+    class: 'bad_mailbox',
+    stages: afterVetoes,
+    code: /^55[24]$/,
+    raw: /\brequested mail action aborted, mailbox not found\b|\bdelivery error: dd not a valid recipient\b/,
   },
   { name: 'yahoo-blocklist', class: 'policy', code: /^553$/, raw: /\[bl\d{0,4}\]/ },
   { name: 'orange-mailbox-full', class: 'capacity', enhanced: /^5\.1\.1$/, raw: /\bofr_?417\b/ },
@@ -221,6 +229,7 @@ export const bounceRules: readonly Rule[] = [
   { name: 'relaying-denied', class: 'sender', words: words.relaying },
   { name: 'mailbox-full-code', class: 'capacity', enhanced: /^5\.2\.2$/ },
   { name: 'mailbox-full-words', class: 'capacity', words: words.full },
+  { name: 'mailbox-full-elsewhere', class: 'capacity', words: words.fullElsewhere },
   { name: 'content-code', class: 'content', enhanced: /^5\.(2\.3|3\.4|6\.\d+)$/ },
   { name: 'message-size-words', class: 'content', words: words.size },
   { name: 'content-words', class: 'content', words: words.content },
