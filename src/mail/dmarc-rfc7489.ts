@@ -26,6 +26,13 @@ export function readDmarc(texts: readonly string[], domain: string, at: string):
   const above = at !== `_dmarc.${domain}`
   const policy = ((above ? tags.get('sp') : undefined) ?? tags.get('p') ?? '').toLowerCase()
   const said = policies[policy]
+  // RFC 7489 6.6.3: who asks for reports has p=none at least.
+  if (said === undefined && /(?:^|,)\s*mailto:[^\s,@]+@[^\s,@]/i.test(tags.get('rua') ?? ''))
+    return {
+      works: true,
+      words:
+        'The DMARC record has no policy that can be read, and receivers take it for p=none: write p=none, quarantine or reject.',
+    }
   if (said === undefined)
     return { works: false, words: 'The DMARC record has no policy: p must be none, quarantine or reject.' }
   const more = [

@@ -334,6 +334,18 @@ describe('what is wrong is said in words', () => {
       /p=none: receivers report/,
     ],
     [
+      'DMARC without a policy, that asks for reports',
+      'dmarc',
+      (d) => set(`_dmarc.${d.name}`, { txt: ['v=DMARC1; rua=mailto:reports@example.org'] }),
+      /receivers take it for p=none/,
+    ],
+    [
+      'DMARC without a policy, that asks nobody',
+      'dmarc',
+      (d) => set(`_dmarc.${d.name}`, { txt: ['v=DMARC1; rua=reports'] }),
+      /has no policy: p must be/,
+    ],
+    [
       'two DMARC records',
       'dmarc',
       (d) => set(`_dmarc.${d.name}`, { txt: ['v=DMARC1; p=none', 'v=DMARC1; p=reject'] }),
