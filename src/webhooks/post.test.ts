@@ -164,7 +164,7 @@ describe('the SSRF table, with the development setting off', () => {
     for (const found of await Promise.all(silent)) expect(found).toEqual({ trouble: 'dns_failure' })
   })
 
-  test('a resolver with DNS64 has every host twice: the same address in other words is passed over, and any other is no way around', async () => {
+  test('a resolver with DNS64 has every host twice: the same address in other words is another way to it, the last one to be tried, and any other is no way around', async () => {
     const [host, translated, elsewhere] = ['93.184.216.34', '64:ff9b::5db8:d822', '64:ff9b::808:808']
     Object.assign(dns.zone, {
       'translated.example': { a: [host], aaaa: [translated] },
@@ -172,7 +172,7 @@ describe('the SSRF table, with the development setting off', () => {
       'elsewhere.example': { a: [host], aaaa: [elsewhere] },
       'alone.example': { aaaa: [translated] },
     })
-    expect(await strict().find('translated.example')).toEqual({ addresses: [host] })
+    expect(await strict().find('translated.example')).toEqual({ addresses: [host, translated] })
     for (const name of ['inside', 'elsewhere', 'alone'])
       expect(await strict().find(`${name}.example`), name).toEqual({ trouble: 'blocked_address' })
   })

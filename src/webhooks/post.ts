@@ -4,6 +4,7 @@
 // environment means nothing here.
 import { buildConnector, Pool, type Dispatcher } from 'undici'
 import { isIP, type LookupFunction } from 'node:net'
+import { translatedV4 } from '../base/private-address.ts'
 import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import type { WebhookTrouble } from '../domain/webhook.ts'
@@ -132,7 +133,8 @@ function guardedConnector(targets: Targets, ca: string | undefined): buildConnec
     if (isIP(host) !== 0 && !targets.isAllowed(host)) return callback(new NotAllowed('blocked_address'), null)
     connect(options, (error, socket) => {
       if (error !== null) return callback(error, null)
-      if (targets.isAllowed(socket.remoteAddress ?? '')) return callback(null, socket)
+      const { remoteAddress: at = '' } = socket
+      if (targets.isAllowed(translatedV4(at) ?? at)) return callback(null, socket)
       socket.destroy()
       callback(new NotAllowed('blocked_address'), null)
     })

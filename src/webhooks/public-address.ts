@@ -50,10 +50,12 @@ export function makeTargets(
     find: async (host) => {
       if (isIP(host) !== 0) return isAllowed(host) ? { addresses: [host] } : { trouble: 'blocked_address' }
       const { addresses: found } = await addressesOf(host)
-      // A resolver with DNS64 tells each IPv4 address of a host a second time (RFC 6147 5.1.7).
-      const addresses = found.filter((address) => !found.includes(translatedV4(address) ?? ''))
+      // A resolver with DNS64 tells each IPv4 address of a host a second time (RFC 6147 5.1.7): by that one a machine that has IPv6 alone gets there.
+      const isSaidTwice = (address: string): boolean => found.includes(translatedV4(address) ?? '')
+      const addresses = found.filter((address) => !isSaidTwice(address))
       if (addresses.length === 0) return { trouble: 'dns_failure' }
-      return addresses.every(isAllowed) ? { addresses } : { trouble: 'blocked_address' }
+      if (!addresses.every(isAllowed)) return { trouble: 'blocked_address' }
+      return { addresses: [...addresses, ...found.filter(isSaidTwice)] }
     },
   }
 }
