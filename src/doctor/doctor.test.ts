@@ -552,6 +552,18 @@ describe('what is broken is found, and what to do is said', () => {
     }
     await routed('mx')
     expect(await look()).toMatchObject({ status: 'skipped' })
+    // What the route mx asks of this machine is looked at, though it is a workspace's alone.
+    for (const route of ['sandbox', 'smtp://relay.example']) {
+      const {
+        outbound,
+        hostname: name,
+        dnssec,
+      } = await found({
+        settings: settings({ POSTHORN_ROUTE: route, POSTHORN_HOSTNAME: 'alias.shop.example' }),
+      })
+      expect(outbound.detail).toMatch(/answered on port \d+\.$/)
+      expect([name.status, dnssec.status]).toEqual(['fail', 'ok'])
+    }
     await routed('smtp://one:a@good.example')
     await routed('smtp://one:a@good.example')
     await routed('smtp://two:b@good.example')

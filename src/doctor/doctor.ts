@@ -5,7 +5,7 @@ import { makeDns } from '../base/dns.ts'
 import { usableMemory } from '../base/memory.ts'
 import type { Vault } from '../base/secret.ts'
 import type { Db } from '../store/database.ts'
-import { isMailReal } from '../store/real-mail.ts'
+import { boldestRoute, isMailReal } from '../store/real-mail.ts'
 import {
   checkBackup,
   checkClock,
@@ -115,6 +115,13 @@ export async function examine(tools: DoctorTools): Promise<readonly Check[]> {
   const asking = (look: (db: Db, vault: Vault) => Promise<Finding>) => (): Promise<Finding> =>
     'trouble' in database ? Promise.resolve(notLookedAt) : look(database.db, database.vault)
   const isReal = (db: Db, vault: Vault) => () => isMailReal(db, vault, settings.POSTHORN_ROUTE)
+  // Without the database, what the settings say.
+  const ownKind = settings.POSTHORN_ROUTE.kind
+  const asked =
+    'trouble' in database
+      ? ownKind
+      : boldestRoute(database.db, database.vault, settings.POSTHORN_ROUTE).catch(() => ownKind)
+  const boldest = () => asked
   const connectMs = Math.min(limits.doctorConnectMs, checkMs / 2)
   const looks = {
     database: () =>
@@ -132,10 +139,10 @@ export async function examine(tools: DoctorTools): Promise<readonly Check[]> {
     system_mailbox: asking(async (db, vault) => checkSystemMailbox(settings, await tools.systemSender(db, vault))),
     first_secrets: asking((db, vault) => checkFirstSecrets(db, isReal(db, vault))),
     scanner: () => checkScanner(tools.scanner, settings),
-    outbound: () => checkOutbound(settings, dns, tools.visit, connectMs),
+    outbound: async () => checkOutbound(settings, dns, tools.visit, connectMs, await boldest()),
     workspace_routes: asking((db, vault) => checkWorkspaceRoutes(db, vault, (relay) => tools.visit(relay, connectMs))),
-    hostname: () => checkHostname(settings, dns),
-    dnssec: () => checkDnssec(settings, dns),
+    hostname: async () => checkHostname(settings, dns, await boldest()),
+    dnssec: async () => checkDnssec(settings, dns, await boldest()),
     tls: () => checkCertificate(settings, now()),
     data_folder: () => checkDataFolder(settings),
     disk: () => checkDisk(settings),

@@ -1,6 +1,6 @@
 // What the doctor tries in the network: the way out to mail hosts, the name by which receivers know this machine, and the name servers.
 import { connect, isIP, type Socket } from 'node:net'
-import { limits, parseRoute, type Relay, type Settings } from '../config.ts'
+import { limits, parseRoute, type Relay, type Route, type Settings } from '../config.ts'
 import type { Dns } from '../base/dns.ts'
 import { validation } from '../base/dnssec.ts'
 import { isFullName } from '../base/full-name.ts'
@@ -21,17 +21,29 @@ export interface SeenRelay {
   readonly tls?: string
 }
 
-/** `connectMs`: how long one mail host may take to greet, and a relay to let us in. */
+/**
+ * `connectMs`: how long one mail host may take to greet, and a relay to let us in. `boldest`: the kind of route that asks most of this machine, which may be
+ * a workspace's; relays of workspaces are visited apart.
+ */
 export async function checkOutbound(
   settings: Settings,
   dns: Dns,
   visit: (relay: Relay, withinMs: number) => Promise<SeenRelay>,
   connectMs: number,
+  boldest: Route['kind'],
 ): Promise<Finding> {
   const route = settings.POSTHORN_ROUTE
-  if (route.kind === 'sandbox')
+  if (route.kind === 'sandbox' && boldest !== 'mx')
     return skipped('The route of the installation is sandbox: nothing leaves this machine over it.')
-  if (route.kind === 'relay') return checkRelay(route, await visit(route, connectMs), 'POSTHORN_ROUTE')
+  if (route.kind !== 'relay') return checkMailHosts(settings, dns, connectMs)
+  const relay = checkRelay(route, await visit(route, connectMs), 'POSTHORN_ROUTE')
+  if (boldest !== 'mx') return relay
+  // Workspaces have the route mx.
+  const direct = await checkMailHosts(settings, dns, connectMs)
+  return { status: relay.status === 'ok' ? direct.status : relay.status, detail: `${relay.detail} ${direct.detail}` }
+}
+
+async function checkMailHosts(settings: Settings, dns: Dns, connectMs: number): Promise<Finding> {
   const domain = settings.POSTHORN_DOCTOR_DOMAIN
   const mx = await dns.ask(domain, 'MX')
   if (mx.kind === 'failure') return fail(`The mail hosts of ${domain}: ${noDns}`)
@@ -150,17 +162,17 @@ function greetingOf(open: () => Socket, ms: number): Promise<string> {
  * On every route the name stands in return path, Received and Message-ID, and in the DNS records that users copy. On the route mx it is also the
  * name in EHLO: it must lead here, and the address must lead back to it, because many receivers refuse what does not.
  */
-export async function checkHostname(settings: Settings, dns: Dns): Promise<Finding> {
-  const { POSTHORN_HOSTNAME: hostname, POSTHORN_ROUTE: route } = settings
+export async function checkHostname(settings: Settings, dns: Dns, boldest: Route['kind']): Promise<Finding> {
+  const { POSTHORN_HOSTNAME: hostname } = settings
   if (!isFullName(hostname)) {
     const why = `POSTHORN_HOSTNAME ${hostname} is no full name, and it stands in return paths and in the DNS records that domains are given`
-    if (route.kind === 'sandbox')
+    if (boldest === 'sandbox')
       return warn(`${why}: set one such as mail.example.org before you add a domain or send real mail.`)
     const set = 'Set one such as mail.example.org.'
-    return route.kind === 'mx' ? fail(`${why}, and receivers refuse it in EHLO. ${set}`) : warn(`${why}. ${set}`)
+    return boldest === 'mx' ? fail(`${why}, and receivers refuse it in EHLO. ${set}`) : warn(`${why}. ${set}`)
   }
-  if (route.kind === 'sandbox') return skipped('From the sandbox no mail leaves: nobody looks this name up yet.')
-  if (route.kind !== 'mx')
+  if (boldest === 'sandbox') return skipped('From the sandbox no mail leaves: nobody looks this name up yet.')
+  if (boldest !== 'mx')
     return ok(`${hostname} is a full name. Receivers look up the relay's name instead; this one is in the return path.`)
   const [four, six] = await Promise.all([dns.ask(hostname, 'A'), dns.ask(hostname, 'AAAA')])
   const addresses = [...four.records, ...six.records].flatMap((record) =>
@@ -214,8 +226,8 @@ export function reverseName(address: string): string {
   return `${nibbles.split('').toReversed().join('.')}.ip6.arpa`
 }
 
-export async function checkDnssec(settings: Settings, dns: Dns): Promise<Finding> {
-  if (settings.POSTHORN_ROUTE.kind !== 'mx') return skipped('Only the route mx asks for DANE records.')
+export async function checkDnssec(settings: Settings, dns: Dns, boldest: Route['kind']): Promise<Finding> {
+  if (boldest !== 'mx') return skipped('Only the route mx asks for DANE records.')
   if (!dns.near)
     return warn(
       "The name servers are the system's, and not on this machine: their word about DNSSEC can be forged on the way, so DANE is off. Run a validating resolver here (unbound, knot-resolver), or name one in POSTHORN_DNS_SERVERS.",

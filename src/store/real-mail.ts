@@ -5,6 +5,19 @@ import { limits, parseRoute, type Route } from '../config.ts'
 import type { Db } from './database.ts'
 import { listRoutes } from './workspaces.ts'
 
+/** The kind of way that asks most of this machine, of the installation's and of those that workspaces have of their own: `mx` before a relay before the sandbox. */
+export async function boldestRoute(db: Db, vault: Vault, route: Route): Promise<Route['kind']> {
+  const kinds = new Set<Route['kind']>([route.kind])
+  for (const { id, route_sealed: sealed } of await listRoutes(db, limits.doctorRoutesRead)) {
+    try {
+      kinds.add(parseRoute(vault.open(sealed, sealedAs.route(id))).kind)
+    } catch {
+      // One that does not open is told where the routes of workspaces are looked at.
+    }
+  }
+  return (['mx', 'relay'] as const).find((kind) => kinds.has(kind)) ?? 'sandbox'
+}
+
 /** `route`: the installation's. Of the routes of workspaces, one that does not open is none of the sandbox for all we know. */
 export async function isMailReal(db: Db, vault: Vault, route: Route): Promise<boolean> {
   if (route.kind !== 'sandbox') return true
