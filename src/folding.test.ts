@@ -1,28 +1,49 @@
-import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest'
 import { silentLog } from './base/log.ts'
 import { folding } from './folding.ts'
 import type { Db } from './store/database.ts'
+import { storeWorld, type StoreWorld } from './store/store.test-kit.ts'
 
+let world: StoreWorld
+beforeAll(async () => {
+  world = await storeWorld()
+})
+afterAll(() => world.close())
 beforeEach(() => {
-  vi.useFakeTimers()
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
 })
 afterEach(() => {
   vi.useRealTimers()
 })
 
-test('behind an hour in which the database hangs one round follows, and a stop waits for no other', async () => {
-  const waiting: ((rows: never[]) => void)[] = []
-  const rows = () => new Promise<never[]>((resolve) => waiting.push(resolve))
-  const service = folding({ rows } as unknown as Db, silentLog)
+test('behind ten seconds in which the database hangs one round follows, and a stop waits for no other', async () => {
+  const rounds: Promise<unknown>[] = []
+  const watched: Db = {
+    ...world.db,
+    rows: (statement, values) => {
+      const answer = world.db.rows<never>(statement, values)
+      rounds.push(answer)
+      return answer
+    },
+  }
+  const holder = await world.session()
+  const hang = () => holder.query('begin; lock table fresh_counts in access exclusive mode')
+  const service = folding(watched, silentLog)
+  await hang()
   await service.start()
-  await vi.advanceTimersByTimeAsync(3_600_000)
-  expect(waiting).toHaveLength(1)
-  waiting[0]?.([])
   await vi.advanceTimersByTimeAsync(1_000)
-  expect(waiting).toHaveLength(2)
+  await world.untilSomebodyWaits()
+  await vi.advanceTimersByTimeAsync(10_000)
+  expect(rounds).toHaveLength(1)
+  await holder.query('rollback')
+  await rounds[0]
+  await hang()
+  await vi.advanceTimersByTimeAsync(1_000)
+  await world.untilSomebodyWaits()
+  expect(rounds).toHaveLength(2)
   const stopped = service.stop()
-  waiting[1]?.([])
+  await holder.query('rollback')
   await stopped
   await vi.advanceTimersByTimeAsync(60_000)
-  expect(waiting).toHaveLength(2)
+  expect(rounds).toHaveLength(2)
 })
