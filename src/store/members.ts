@@ -29,7 +29,9 @@ const memberColumns = `m.user_id, u.email, u.name, m.role,
   u.totp_sealed is not null or exists (select from passkeys p where p.user_id = u.id) two_factor, m.created_at, u.last_sign_in_at`
 const invitationColumns = 'workspace_id, id, email, email_key, role, invited_by, created_at, expires_at'
 
-const lockWorkspace = sql('lock-members', 'select id from workspaces where id = $1 for update')
+// Against each other, and against whoever blocks or removes the workspace; not against rows that refer to it: an ending that suppresses somebody would
+// wait behind a node that stands still in the middle of this, and with it the endings of everybody that came in its statement.
+const lockWorkspace = sql('lock-members', 'select id from workspaces where id = $1 for no key update')
 const membersOf = sql(
   'list-members',
   `select ${memberColumns} from members m join users u on u.id = m.user_id where m.workspace_id = $1 order by u.email_key`,

@@ -2,7 +2,8 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { WorkspaceId } from '../domain/message.ts'
-import { saveInvitation } from './members.ts'
+import { lockMembers, saveInvitation } from './members.ts'
+import { makeRecorder } from './outbound.ts'
 import { insertPasskey } from './passkeys.ts'
 import { insertUser, replaceRecoveryCodes, takeRecoveryCode } from './people.ts'
 import { insertSession, listSessionRows } from './sessions.ts'
@@ -63,4 +64,29 @@ test('a recovery code is good once, and for its own person', async () => {
   const answers: boolean[] = []
   for (const user of [bob, ada, ada]) answers.push(await takeRecoveryCode(world.db, user, code))
   expect(answers).toEqual([false, true, false])
+})
+
+test('a node that stands still while it changes members of a workspace holds up no ending, nor what is suppressed by it', async () => {
+  const shop = await world.sender()
+  const [claim] = await world.claimed(shop, [{}])
+  if (claim === undefined) throw new Error('nothing was claimed')
+  const other = world.anotherNode()
+  const recorder = makeRecorder(other, other, await world.node())
+  const bounce = { rule: 'rcpt-5.1.1' }
+  await world.db.transaction(async (tx) => {
+    await lockMembers(tx, shop.workspaceId)
+    const report = {
+      type: 'hard_bounce',
+      rank: 4,
+      detail: '550 no such user',
+      bounce,
+      suppress: true,
+      facts: {},
+    } as const
+    const smtp = { host: 'mx.example.org', stage: 'rcpt', code: 550 }
+    const said = { attempt: { attempt: 1, phase: 'rcpt', smtp }, event: { attempt: 1 }, report }
+    const ending = { ...claim, ...said, workspaceId: shop.workspaceId, usesTry: true, outcome: 'failed' }
+    expect(await recorder.finish({ ...ending, status: 'failed' })).toBe(true)
+  })
+  expect(await world.value('select recipient_key from suppressions where workspace_id = $1', [shop.workspaceId])).toBe('ann@example.org') // prettier-ignore
 })
