@@ -36,6 +36,7 @@ export function smtp({ settings, connection, vault, log, metrics }: RoleTools): 
     doors: { ...submitters, acceptMail, noteRefused: (refused) => refusals.note(refused) },
     guesses: new Guesses(),
     log,
+    now: () => acceptance.tools.ids.now(),
   })
   const tls = tlsCertificate(settings)
   const certificate = renewals(settings, tls, log)

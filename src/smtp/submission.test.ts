@@ -25,6 +25,8 @@ let world: StoreWorld
 let policy: ReturnType<typeof submissionPolicies>
 /** Says `left` when a session has ended on our side: its places are free. */
 const sessionsOfOurs = new EventEmitter()
+/** What the database's clock says. */
+let databaseMs = Date.now()
 let login: Login & { readonly id: string }
 let other: Login
 const refused: string[] = []
@@ -61,6 +63,7 @@ beforeEach(async () => {
     },
     guesses: new Guesses(),
     log,
+    now: () => databaseMs,
   })
   policy = (client) => {
     client.gone.addEventListener('abort', () => sessionsOfOurs.emit('left'))
@@ -366,4 +369,24 @@ test('a return path of ours is refused at its RCPT, as over REST; other recipien
   expect(told).toEqual([
     expect.stringMatching(`^${login.id} The recipient is a return path, which takes reports only\\.`),
   ])
+})
+
+test('how far ahead a mail may end is measured by the clock of the database: a node whose own is wrong refuses nothing for it', async () => {
+  const client = await dial(await started())
+  const [mailbox] = await world.db.run<{ address: string }>(
+    `select m.address from mailboxes m join smtp_credentials c using (workspace_id) where c.username = $1`,
+    [login.username],
+  )
+  await client.auth(login)
+  databaseMs = Date.parse('2031-01-01T00:00:00Z')
+  const endingAt = async (time: string): Promise<string> => {
+    for (const line of [`MAIL FROM:<${mailbox?.address}>`, 'RCPT TO:<a@b.example>', 'DATA']) await client.say(line)
+    return client.say(`From: ${mailbox?.address}\r\nX-Posthorn-Expires-At: ${time}\r\n\r\nx\r\n.`)
+  }
+  try {
+    expect(await endingAt('2031-01-07T23:00:00Z')).toMatch(/^451 \S+ .*Nothing is sent here/)
+    expect(await endingAt('2031-01-08T01:00:00Z')).toMatch(/^5\d\d .*at most 7 days ahead/)
+  } finally {
+    databaseMs = Date.now()
+  }
 })

@@ -44,6 +44,8 @@ export interface SubmissionTools {
   readonly doors: SubmissionDoors
   readonly guesses: Guesses
   readonly log: Log
+  /** The database's clock, as well as this node knows it: what a mail may ask for ends by that one. */
+  readonly now: () => number
 }
 
 export const submissionOffer = (hostname: string, startTls: boolean): Offer => ({
@@ -150,7 +152,7 @@ class SubmissionPolicy implements Policy {
     const { workspaceId, credentialId } = this.#known()
     const recipients = differentOf(envelope.recipients)
     const about: About = recipients.length === 1 && recipients[0] ? { recipientDomain: recipients[0].domain } : {}
-    const mail = readSubmittedMail(bytes, envelope.smtputf8, Date.now())
+    const mail = readSubmittedMail(bytes, envelope.smtputf8, this.#tools.now())
     if (isMailMistake(mail)) {
       this.#note(mistakes[mail.mistake].counts, mail.words, about)
       return replyToMistake(mail)

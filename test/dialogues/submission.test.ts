@@ -83,6 +83,7 @@ describe.each(readdirSync(folder))('%s', (file) => {
         },
         guesses: new Guesses(),
         log: silentLog,
+        now: () => ids.now(),
       })
       const server = smtpServer({
         name: 'submission',
