@@ -366,7 +366,7 @@ async function one<Row extends object>(client: Client, text: string, values: unk
 
 async function over<T>(connection: Connection, work: (client: Client) => Promise<T>): Promise<T> {
   const socket = new Socket()
-  const settings = { application_name: 'posthorn backup', keepAlive: true, stream: () => socket }
+  const settings = { application_name: 'posthorn backup', stream: () => socket }
   const client = new Client({ ...serverOf(connection), ...settings })
   client.on('error', () => undefined) // the query that waits for an answer hears it
   await client.connect()

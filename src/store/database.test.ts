@@ -234,6 +234,24 @@ test('a line that lies idle is looked after by the kernel within seconds, so tha
   expect(Number.parseInt(fires[0]?.[1] ?? '', 16)).toBeLessThan(1_100)
 })
 
+test('either end asks within a minute whether the other is still there: by itself a server would hold the places of a machine that vanished for two hours', async () => {
+  const fresh = await freshDatabase()
+  const db = openDatabase(fresh.connection, { name: 'test', connectionsMax: 1, answerMs: 5_000 })
+  // Over a Unix socket they count for nothing, and are told as 0.
+  const rows = await db.run<{ name: string; reset_val: string }>(
+    `select name, reset_val from pg_settings where name like 'tcp_keepalives_%' and source = 'client'`,
+  )
+  await db.close()
+  await fresh.drop()
+  const {
+    tcp_keepalives_idle: idle,
+    tcp_keepalives_interval: interval,
+    tcp_keepalives_count: count,
+  } = Object.fromEntries(rows.map((row) => [row.name, Number(row.reset_val)]))
+  expect(serverOf(fresh.connection)).toMatchObject({ keepAlive: true, keepAliveInitialDelayMillis: 10_000 })
+  expect((idle ?? Infinity) + (interval ?? Infinity) * (count ?? Infinity)).toBeLessThanOrEqual(60)
+})
+
 test('a machine that stalls for ten seconds ends no start, which nobody would try again; a request is answered long before', async () => {
   const fresh = await freshDatabase()
   const proxy = await startPostgresProxy(fresh.connection)

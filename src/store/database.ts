@@ -56,15 +56,29 @@ export const sql = (name: string, text: string): Statement => ({ name, text })
  * the suppression that was committed meanwhile; the driver reads times in ISO alone; times that
  * are written as JSON are told in UTC, and a day has 24 hours where a zone has summer time; and a backup, or a migration, takes as long as it takes.
  */
-const ourSession =
+const ofAdministrators =
   '-c client_encoding=UTF8 -c DateStyle=ISO -c TimeZone=UTC -c default_transaction_isolation=read\\ committed -c statement_timeout=0 -c lock_timeout=0 -c idle_in_transaction_session_timeout=0 -c idle_session_timeout=0'
+
+/**
+ * A line that lies idle while its other end vanishes is found out within half a minute, by the kernel: a pool would ask one after the other of
+ * its dead lines, and wait for each as long as for a slow statement; a backup would wait for hours.
+ */
+const keptAlive = { keepAlive: true, keepAliveInitialDelayMillis: 10_000 }
+
+/**
+ * The same from the other side. A machine that vanishes (its power, its network) says no goodbye, and by itself a server asks after two hours whether
+ * somebody is there: until then the sessions of such a node would hold their places among `max_connections`, and their locks. A Unix socket needs none of it.
+ */
+const askedAfter = '-c tcp_keepalives_idle=20 -c tcp_keepalives_interval=10 -c tcp_keepalives_count=4'
+const ourSession = `${ofAdministrators} ${askedAfter}`
 
 /**
  * Where to connect, with every part said, so that PGHOST, PGPORT, PGSSLMODE and the like in the environment mean nothing here. Only a
  * password that the URL leaves out may come from PGPASSWORD or ~/.pgpass, as for psql.
  */
 export function serverOf(connection: Connection, more: readonly string[] = []): ClientConfig {
-  const plain = { ssl: false, sslnegotiation: 'postgres' as const, options: [ourSession, ...more].join(' ') }
+  const options = [ourSession, ...more].join(' ')
+  const plain = { ssl: false, sslnegotiation: 'postgres' as const, options, ...keptAlive }
   if (!('url' in connection)) {
     const { host, port, user, password, database } = connection
     return { ...plain, host, port, user, password, database }
@@ -120,12 +134,6 @@ export function linesOf({ patience }: Connection) {
   }
 }
 
-/**
- * A line that lies idle while its other end vanishes is found out within half a minute, by the kernel: a pool would ask one after the other of
- * its dead lines, and wait for each as long as for a slow statement.
- */
-const keptAlive = { keepAlive: true, keepAliveInitialDelayMillis: 10_000 }
-
 /** The pool's client options. Plans never depend on statistics: every statement here is a walk over indexes. */
 function clientOptions(connection: Connection, kind: PoolKind): PoolConfig {
   const server = [
@@ -136,7 +144,7 @@ function clientOptions(connection: Connection, kind: PoolKind): PoolConfig {
     '-c enable_bitmapscan=off',
     `-c statement_timeout=${kind.answerMs} -c idle_in_transaction_session_timeout=30000`,
   ]
-  return { ...serverOf(connection, server), application_name: kind.name, ...keptAlive }
+  return { ...serverOf(connection, server), application_name: kind.name }
 }
 
 /** Plans live as long as their connection: none is kept that was made for a much smaller table (docs/decisions/0006). */
