@@ -35,6 +35,24 @@ test('what fails on its way leaves nothing, and the next start makes it; of two 
   expect(await make()).toBeUndefined()
 })
 
+test('of two nodes that start at the same time one makes the first login, and the other starts all the same', async () => {
+  const vault = await openVault({ all: () => ['k'.repeat(32)] }, db)
+  const waits =
+    'select count(*)::integer many from pg_locks l where not l.granted and pg_backend_pid() = any (pg_blocking_pids(l.pid))'
+  const other = db.transaction(async (tx) => {
+    await tx.run(
+      `insert into users (id, email, email_key) values (gen_random_uuid(), 'owner@posthorn.localhost', 'owner@posthorn.localhost')`,
+    )
+    const made = expect(makeFirstLogin(db, vault)).resolves.toBeUndefined()
+    while ((await tx.run<{ many: number }>(waits))[0]?.many === 0) continue
+    return { made }
+  })
+  await (
+    await other
+  ).made
+  await db.run('delete from users')
+})
+
 test('what the first start printed is told until it is good no more: the login with its first password, the key, the SMTP credential', async () => {
   const vault = await openVault({ all: () => ['k'.repeat(32)] }, db)
   const login = await makeFirstLogin(db, vault)

@@ -90,14 +90,19 @@ export async function aWorkspace(db: Db, vault: Vault): Promise<string> {
 export async function makeFirstLogin(db: Db, vault: Vault): Promise<FirstLogin | undefined> {
   if (await isAnybodyThere(db)) return undefined
   const workspace = await firstOf(db, vault)
-  return db.transaction(async (tx) => {
-    const { id, email, password } = await createUser(tx, 'posthorn', {
-      email: firstEmail,
-      operator: true,
-      ...(workspace !== undefined && { member: { workspace: workspace.id, role: 'owner' as const } }),
+  try {
+    return await db.transaction(async (tx) => {
+      const { id, email, password } = await createUser(tx, 'posthorn', {
+        email: firstEmail,
+        operator: true,
+        ...(workspace !== undefined && { member: { workspace: workspace.id, role: 'owner' as const } }),
+      })
+      if (password === undefined) return undefined
+      await noteFirstLogin(tx, id)
+      return { email, password }
     })
-    if (password === undefined) return undefined
-    await noteFirstLogin(tx, id)
-    return { email, password }
-  })
+  } catch (error) {
+    if (await isAnybodyThere(db)) return undefined // by another node, which starts at the same time
+    throw error
+  }
 }
