@@ -601,3 +601,12 @@ describe('nobody who sends waits for it', () => {
     expect(ahead.getTime()).toBeGreaterThan(Date.now() + 133 * day)
   })
 })
+
+test('counts come together also where no node serves the API, whose work that is', async () => {
+  await world.claimed(sender, [{}, {}])
+  const fresh = () => world.value<number>('select count(*)::integer from fresh_counts')
+  expect(await fresh()).toBeGreaterThan(0)
+  await keep()
+  expect(await fresh()).toBe(0)
+  expect(await world.value<number>(`select many::integer from hourly_counts where kind = 'queued'`)).toBe(2)
+})

@@ -15,7 +15,7 @@ import { pruneSandbox } from './sandbox.ts'
 import { pruneUnmatched } from './unmatched.ts'
 import { sweepSessions } from './sessions.ts'
 import { pruneGuesses } from './sign-in-guesses.ts'
-import { pruneCounts } from './usage.ts'
+import { makeFold, pruneCounts } from './usage.ts'
 
 /** How long things are kept, in days (decisions K). */
 export interface Retention {
@@ -168,6 +168,8 @@ export async function keepHouse(
     () => db.rows(hastenChecks, [limits.domainFailedMs]),
     () => dropUnwantedContents(db),
     () => pruneSandbox(db),
+    // Nodes that serve the API do it every second; where there is none, counts would come together without end.
+    () => makeFold()(db),
   ]
   const byAge: readonly (() => Promise<unknown>)[] = [
     () => dropExpired(db, retention, pause),
