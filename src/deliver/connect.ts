@@ -6,6 +6,7 @@ import type { Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import type { DetailedPeerCertificate, TLSSocket } from 'node:tls'
 import { setMaxListeners } from 'node:events'
+import { afterPoll } from '../base/after-poll.ts'
 import { limits } from '../config.ts'
 import { satisfiesDane } from './dane-rfc7672.ts'
 import { ReplyReader } from '../mail/smtp-reply.ts'
@@ -184,9 +185,14 @@ export class Line {
     this.#timer = setTimeout(() => {
       this.#timer = undefined
       const left = this.#until - performance.now()
-      if (left <= 0) this.close('timeout')
+      if (left <= 0) void afterPoll().then(this.#tooLong)
       else if (left !== Infinity) this.#limit(left)
     }, ms)
+  }
+
+  /** What came in time is heard first, above all the answer to a dot. */
+  readonly #tooLong = (): void => {
+    if (this.#end === undefined && this.#until <= performance.now()) this.close('timeout')
   }
 }
 
@@ -241,14 +247,6 @@ export function shownBy(socket: TLSSocket): Buffer[] {
     at = at.issuerCertificate
   }
   return shown
-}
-
-/** Resolves after the event loop has looked at every socket once more. */
-export function afterPoll(): Promise<void> {
-  // The first setImmediate may come from within the current poll; between it and the second lies a whole one.
-  return new Promise((resolve) => {
-    setImmediate(() => setImmediate(resolve))
-  })
 }
 
 const nothing = (): void => undefined

@@ -31,6 +31,9 @@ import type { Target } from './route.ts'
 // Connect 150 ms, commands 1.5 s, DATA 600 ms, block 900 ms, reply to the dot 3 s.
 const manner = { hostname: 'out.sender.test', timeoutScale: 200 }
 
+/** As a process that is stopped for so long: it sees and hears nothing, and its time goes on. */
+const standStill = (ms: number) => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms)
+
 interface Seen {
   readonly peer: Peer
   readonly end: Transaction | Facts
@@ -393,6 +396,18 @@ describe.concurrent('byte discipline', () => {
     )
     await promiseHolds(seen)
     expect(outcomeOf(seen.end)).toEqual({ kind: 'accepted' })
+  })
+
+  test('what was answered while this process stood still is heard, though its time is over by then', async () => {
+    const peer = await peerOf({})
+    const line = await dial(targetOf(peer), 5_000)
+    if ('trouble' in line) throw new Error(line.trouble)
+    expect(await line.reply(5_000)).toMatchObject({ code: 220 })
+    const reply = line.reply(50)
+    for (const socket of peer.sockets) socket.write('250 2.0.0 Ok\r\n')
+    standStill(100)
+    expect(await reply).toMatchObject({ code: 250 })
+    line.close('closed')
   })
 
   test('a server that stops reading is given up; one that refuses meanwhile is heard', async () => {

@@ -1,12 +1,13 @@
 // Our side of an SMTP conversation (RFC 5321), one connection, mail after mail. What this product promises is decided here: nothing but
 // the last five octets is written after the arm, they are written only after a sure arm, and whatever the peer does, the answer says
 // how far it got and whether the dot was written (delivery-semantics: byte discipline, failure matrix 20 to 36).
+import { afterPoll } from '../base/after-poll.ts'
 import { limits } from '../config.ts'
 import type { Facts, Peer, Phase, Trouble } from '../domain/attempt.ts'
 import type { EmailAddress } from '../mail/address.ts'
 import type { SmtpReply } from '../mail/smtp-reply.ts'
 import { armTrouble, askToArm, type ArmAnswer } from './arm.ts'
-import { afterPoll, dial, whenAborted } from './connect.ts'
+import { dial, whenAborted } from './connect.ts'
 import type { Line, LineTrouble } from './connect.ts'
 import { finalDot, wireBlocks, type Content } from './content.ts'
 import { note, type Said } from './dialogue.ts'

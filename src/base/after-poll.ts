@@ -1,0 +1,10 @@
+// A look at what has come before saying that nothing came. Timers come before sockets: a process that stood still (stopped, paused with its container, out
+// of memory) wakes up with its time limits over, and what others have answered meanwhile lies in the kernel, unread.
+
+/** Resolves after the event loop has looked at every socket once more. */
+export function afterPoll(): Promise<void> {
+  // The first setImmediate may come from within the current poll; between it and the second lies a whole one.
+  return new Promise((resolve) => {
+    setImmediate(() => setImmediate(resolve))
+  })
+}
