@@ -992,6 +992,9 @@ export const limits = {
   webhookClaimMost: 500,
   webhookClaimLeast: 50,
   webhookLanesPerClaimMax: 200,
+  /** How long an endpoint is remembered, and for an event that was claimed longer ago than the second, and waited behind another one of its message. */
+  webhookEndpointKeptMs: 60_000,
+  webhookClaimFreshMs: 1_000,
   /** Events of one endpoint in flight: from the first to the last, up with each success, halved with each failure. */
   webhookShareFirst: 32,
   webhookShareLeast: 4,

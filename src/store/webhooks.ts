@@ -161,19 +161,23 @@ const heartbeat = sql(
       cross join lateral (
         select x.ctid row from webhook_queue x
          where x.workspace_id = a.w and x.message_id = a.m and x.sequence = a.s and x.lease_owner = $4::uuid limit 1 for update) q)
-   update webhook_queue q set lease_until = app_now() + $5 * interval '1 millisecond' from mine where q.ctid = mine.row`,
+   update webhook_queue q set lease_until = app_now() + $5 * interval '1 millisecond' from mine where q.ctid = mine.row
+   returning q.workspace_id "workspaceId", q.message_id "messageId", q.sequence, q.round, q.attempts attempt`,
 )
 
-/** Extends the leases of these claims. What has been taken away meanwhile does not come back. */
+export const webhookClaimName = ({ workspaceId, messageId, sequence, round, attempt }: WebhookClaim): string =>
+  `${workspaceId} ${messageId} ${sequence} ${round} ${attempt}`
+
+/** Extends the leases of these claims; answers those that are still ours, as `webhookClaimName`. What has been taken away meanwhile does not come back. */
 export async function extendWebhookLeases(
   db: Db,
   claims: readonly WebhookClaim[],
   owner: string,
   leaseMs: number,
-): Promise<void> {
+): Promise<ReadonlySet<string>> {
   const inOrder = claims.toSorted(byKey)
-  await repeating(() =>
-    db.rows(heartbeat, [
+  const rows = await repeating(() =>
+    db.rows<WebhookClaim>(heartbeat, [
       inOrder.map((each) => each.workspaceId),
       inOrder.map((each) => each.messageId),
       inOrder.map((each) => each.sequence),
@@ -181,6 +185,7 @@ export async function extendWebhookLeases(
       leaseMs,
     ]),
   )
+  return new Set(rows.map(webhookClaimName))
 }
 
 /** Rows are locked in the order of their keys. */

@@ -1,5 +1,5 @@
 // Endpoints as a sender needs them: the URL parsed, the secrets opened into keys, once for each version of the row. A claim tells which
-// version it has seen, so what is kept is never older than that.
+// version it has seen, so what is kept is never older than that; and not for long, since a failover may have lost what made it so.
 import { limits } from '../config.ts'
 import { sealedAs, type Vault } from '../base/secret.ts'
 import type { WorkspaceId } from '../domain/message.ts'
@@ -17,13 +17,14 @@ export interface KnownEndpoint {
 }
 
 export function makeKnownEndpoints(db: Db, vault: Vault) {
-  const known = new Map<WorkspaceId, KnownEndpoint>()
+  const known = new Map<WorkspaceId, KnownEndpoint & { readonly askedAt: number }>()
   const asked = new Map<string, Promise<KnownEndpoint | undefined>>()
 
   const read = async (workspace: WorkspaceId): Promise<KnownEndpoint | undefined> => {
+    const askedAt = performance.now()
     const row = await findEndpoint(db, workspace)
     if (row === undefined) return undefined
-    const endpoint = open(workspace, row, vault)
+    const endpoint = { ...open(workspace, row, vault), askedAt }
     known.delete(workspace)
     const oldest = known.size >= limits.webhookEndpointsKnownMax ? known.keys().next().value : undefined
     if (oldest !== undefined) known.delete(oldest)
@@ -32,10 +33,11 @@ export function makeKnownEndpoints(db: Db, vault: Vault) {
   }
 
   return {
-    /** At least as new as `version`; undefined where there is none. */
-    get: (workspace: WorkspaceId, version: number): Promise<KnownEndpoint | undefined> => {
+    /** At least as new as `version`, and as it was so long ago at most; undefined where there is none. */
+    get: (workspace: WorkspaceId, version: number, keptMs: number): Promise<KnownEndpoint | undefined> => {
       const have = known.get(workspace)
-      if (have !== undefined && have.version >= version) return Promise.resolve(have)
+      if (have !== undefined && have.version >= version && performance.now() - have.askedAt <= keptMs)
+        return Promise.resolve(have)
       const name = `${workspace} ${version}`
       const underWay = asked.get(name)
       if (underWay !== undefined) return underWay

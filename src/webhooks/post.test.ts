@@ -44,8 +44,8 @@ function poster(tools: Partial<PosterTools> = {}): Poster {
   return made
 }
 const body = Buffer.from('{"id":"x","data":{}}')
-const post = (url: string, with_: Poster = poster()): Promise<PostFacts> =>
-  with_.post({ workspaceId, url: new URL(url), headers: ['content-type', 'application/json'], body })
+const post = (url: string, with_: Poster = poster(), now = Date.now): Promise<PostFacts> =>
+  with_.post({ workspaceId, url: new URL(url), headers: ['content-type', 'application/json'], body, now })
 
 /** A server that does with each connection what it is told, once the request has begun to arrive. */
 async function raw(handle: (socket: Socket) => void): Promise<string> {
@@ -265,6 +265,19 @@ describe('what answers is bounded', () => {
   test.each([307, 429, 503])('how long a %i asks to wait is heard', async (code) => {
     there.answer = status(code, { 'retry-after': '7' })
     expect(await post(there.url)).toMatchObject({ status: code, retryAfterSeconds: 7 })
+  })
+
+  test('what was answered while this process stood still is heard, though its time is over by then', async () => {
+    const url = await raw((socket) => {
+      socket.write('HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n')
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 600)
+    })
+    expect(await post(url, poster({ postMs: 500 }))).toMatchObject({ status: 200 })
+  })
+
+  test("a date in Retry-After is read by the database's clock, whatever this machine's own says", async () => {
+    there.answer = status(503, { 'retry-after': 'Wed, 01 Jan 2031 00:01:00 GMT' })
+    expect(await post(there.url, poster(), () => Date.UTC(2031, 0, 1))).toMatchObject({ retryAfterSeconds: 60 })
   })
 
   test('one byte at a time, in the head or in the body, ends with its time', async () => {

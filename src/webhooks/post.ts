@@ -4,6 +4,7 @@
 // environment means nothing here.
 import { buildConnector, Pool, type Dispatcher } from 'undici'
 import { isIP, type LookupFunction } from 'node:net'
+import { afterPoll } from '../base/after-poll.ts'
 import { translatedV4 } from '../base/private-address.ts'
 import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
@@ -17,6 +18,8 @@ export interface Post {
   /** Names and values in turn. */
   readonly headers: readonly string[]
   readonly body: Buffer
+  /** The clock by which a date in `Retry-After` is read, in milliseconds. */
+  readonly now: () => number
 }
 
 export interface Poster {
@@ -76,10 +79,10 @@ export function makePoster({ targets, ca, postMs = limits.webhookPostMs }: Poste
   }
 
   return {
-    post: ({ workspaceId, url, headers, body }) =>
+    post: ({ workspaceId, url, headers, body, now }) =>
       new Promise((resolve) => {
         const request = { method: 'POST' as const, path: url.pathname + url.search, headers: [...headers], body }
-        const answer: Answer = new Answer(postMs, (facts) => {
+        const answer: Answer = new Answer(postMs, now, (facts) => {
           underWay.delete(answer)
           resolve(facts)
         })
@@ -144,6 +147,7 @@ function guardedConnector(targets: Targets, ca: string | undefined): buildConnec
 /** Reads one answer as far as it is wanted. Whatever ends it first decides; the rest is destroyed. */
 class Answer implements Dispatcher.DispatchHandler {
   readonly #resolve: (facts: PostFacts) => void
+  readonly #now: () => number
   readonly #startedAt = performance.now()
   readonly #timer: NodeJS.Timeout
   #controller: Dispatcher.DispatchController | undefined
@@ -154,9 +158,10 @@ class Answer implements Dispatcher.DispatchHandler {
   #bytes = 0
   #start: Buffer[] = []
 
-  constructor(postMs: number, resolve: (facts: PostFacts) => void) {
+  constructor(postMs: number, now: () => number, resolve: (facts: PostFacts) => void) {
+    this.#now = now
     this.#resolve = resolve
-    this.#timer = setTimeout(() => this.end('timeout'), postMs)
+    this.#timer = setTimeout(() => void afterPoll().then(() => this.end('timeout')), postMs)
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
@@ -171,7 +176,7 @@ class Answer implements Dispatcher.DispatchHandler {
       return
     }
     this.#status = status
-    if (status >= 300) this.#retryAfterSeconds = parseRetryAfter(headers['retry-after'] as string, Date.now())
+    if (status >= 300) this.#retryAfterSeconds = parseRetryAfter(headers['retry-after'] as string, this.#now())
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {

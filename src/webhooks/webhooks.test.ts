@@ -1,6 +1,6 @@
 // The sender against a real database and a receiver of the tests' own: nothing lost, at most eight requests, in order, and nobody waits for
 // somebody else's receiver (issue 3, delivery-semantics 49).
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
 import {
   ok,
   silence,
@@ -10,6 +10,7 @@ import {
   type WebhookReceiver,
 } from '../../test/world/webhook-receiver.ts'
 import { survivesItsLife } from '../base/service.test-kit.ts'
+import { limits } from '../config.ts'
 import { eventId } from '../domain/event.ts'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import type { Db } from '../store/database.ts'
@@ -427,6 +428,150 @@ test('an endpoint that is disabled behind a claim gets nothing of it, and no try
   )
   expect(there.received).toEqual([])
   expect(await world.value('select count(*)::integer from webhook_attempts where workspace_id = $1', [shop.workspaceId])).toBe(0) // prettier-ignore
+})
+
+/** Its first request waits for an answer until `open`. */
+function hanging(there: WebhookReceiver): { open: () => void } {
+  const first = { open: (): void => undefined }
+  there.answer = (one, response) => {
+    there.answer = ok
+    first.open = () => ok(one, response)
+  }
+  return first
+}
+const leased = () => world.value<number>('select count(*)::integer from webhook_queue where lease_until is not null')
+
+test.each([
+  ['disabled', (shop: WorkspaceId) => world.desk.disable(shop, 'operator:test')],
+  ['moved', async (shop: WorkspaceId) => world.desk.set(shop, { url: (await receiver()).url }, 'operator:test')],
+] as const)(
+  'an endpoint that is %s while an event waits behind one that hangs gets that event no more',
+  async (_how, change) => {
+    const there = await receiver()
+    const first = hanging(there)
+    const shop = await world.customer(there.url)
+    await world.started()
+    const [id = ''] = await world.admit(shop)
+    await there.count(1)
+    await world.event(shop, id, 2)
+    await world.eventually(leased, (many) => many === 2)
+    await change(shop.workspaceId)
+    // It has waited for a while.
+    const now = performance.now.bind(performance)
+    const later = vi.spyOn(performance, 'now').mockImplementation(() => now() + 5_000)
+    try {
+      first.open()
+      await world.eventually(
+        () => world.queued(shop.workspaceId),
+        (many) => many === 0,
+      )
+    } finally {
+      later.mockRestore()
+    }
+    expect(sequences(there.received)).toEqual([1])
+  },
+)
+
+test('a sender that wakes up behind its lease takes its own tries for lost only where somebody else did', async () => {
+  const there = await receiver()
+  const first = hanging(there)
+  const shop = await world.customer(there.url)
+  const db = world.anotherNode()
+  const date = Date.now.bind(Date)
+  const asked: string[] = []
+  let sleeps = false
+  const sleepy: Db = {
+    ...db,
+    rows: async (statement, values) => {
+      if (sleeps || asked.length > 0) asked.push(statement.name)
+      if (sleeps && statement.name === 'webhook-reap') {
+        sleeps = false
+        await db.run(
+          `update webhook_queue set lease_until = app_now() - interval '1 hour' where lease_until is not null`,
+        )
+        vi.spyOn(Date, 'now').mockImplementation(() => date() + 3600_000)
+        throw new Error('the line is down')
+      }
+      return db.rows(statement, values)
+    },
+  }
+  await world.started({ db: sleepy })
+  await world.admit(shop)
+  await there.count(1)
+  sleeps = true
+  try {
+    await world.eventually(
+      () => asked.filter((name) => name === 'webhook-reap').length,
+      (many) => many > 2,
+    )
+    first.open()
+    await world.eventually(
+      () => world.queued(shop.workspaceId),
+      (many) => many === 0,
+    )
+  } finally {
+    vi.restoreAllMocks()
+  }
+  expect(there.received).toHaveLength(1)
+  const [id] = there.received.map(({ event }) => event.data.messageId)
+  expect(
+    await world.db.run('select attempt, delivered, trouble from webhook_attempts where message_id = $1', [id]),
+  ).toEqual([{ attempt: 1, delivered: true, trouble: null }])
+})
+
+test('an endpoint whose last change a failover has lost is not remembered as it was before that', async () => {
+  const [lost, there] = [await receiver(), await receiver()]
+  const shop = await world.customer(there.url)
+  await world.desk.set(shop.workspaceId, { url: lost.url }, 'operator:test')
+  await world.started()
+  await world.admit(shop)
+  await lost.count(1)
+  await world.db.run('update webhook_endpoints set url = $2, version = version - 1 where workspace_id = $1', [
+    shop.workspaceId,
+    there.url,
+  ])
+  const now = performance.now.bind(performance)
+  const later = vi.spyOn(performance, 'now').mockImplementation(() => now() + limits.webhookEndpointKeptMs)
+  try {
+    await world.admit(shop)
+    await there.count(1)
+  } finally {
+    later.mockRestore()
+  }
+  expect(lost.received).toHaveLength(1)
+})
+
+test("a sender that is cut off from the database for longer than its lease posts nothing of what is others' by now", async () => {
+  const there = await receiver()
+  const first = hanging(there)
+  const shop = await world.customer(there.url)
+  const db = world.anotherNode()
+  let isCut = true
+  const cut: Db = {
+    ...db,
+    rows: (statement, values) =>
+      isCut && statement.name === 'webhook-heartbeat'
+        ? Promise.reject(new Error('the line is down'))
+        : db.rows(statement, values),
+  }
+  await world.started({ db: cut, leaseMs: 2_000 })
+  const [id = ''] = await world.admit(shop)
+  await there.count(1)
+  await world.event(shop, id, 2)
+  await world.eventually(leased, (many) => many === 2)
+  // Both were taken away from it. It has claimed them anew, and keeps the order: they wait behind what hangs.
+  const lost = `select count(*)::integer from webhook_attempts where message_id = $1 and trouble = 'worker_lost' and attempt = 1`
+  await world.eventually(
+    () => world.value<number>(lost, [id]),
+    (many) => many === 2,
+  )
+  isCut = false
+  first.open()
+  await world.eventually(
+    () => world.queued(shop.workspaceId),
+    (many) => many === 0,
+  )
+  expect(sequences(there.received)).toEqual([1, 1, 2])
 })
 
 test('what retention has taken away meanwhile leaves the queue, and is not claimed for ever', async () => {

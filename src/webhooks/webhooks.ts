@@ -16,6 +16,7 @@ import {
   firstWorkspace,
   makeWebhookRecorder,
   reapWebhooks,
+  webhookClaimName,
   type ClaimedWebhook,
   type WebhookResult,
 } from '../store/webhooks.ts'
@@ -50,6 +51,13 @@ export interface WebhookTools {
   onDue(wake: () => void): { stop(): Promise<void> }
 }
 
+interface Flight extends ClaimedWebhook {
+  /** On the clock of `performance.now()`, as what follows. */
+  readonly claimedAt: number
+  /** Moved on by the heartbeat. From then on somebody else may be posting it. */
+  leaseEndsAt: number
+}
+
 const idleMs = 1_000
 /** How often the database may refuse to write one result before its claim is left to the reaper. */
 const refusalsMax = 5
@@ -58,7 +66,7 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
   const owner = randomUUID()
   const endpoints = makeKnownEndpoints(tools.db, tools.vault)
   const shares = makeShares()
-  const flights = new Set<ClaimedWebhook>()
+  const flights = new Set<Flight>()
   /** The last one under way of each message, for the next one to wait for. */
   const tails = new Map<string, Promise<void>>()
   let running = false
@@ -69,8 +77,11 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
   let wake: () => void = () => undefined
   let due: { stop(): Promise<void> } | undefined
   let giveUpAt = Infinity
+  /** When leases were looked at last, by the date: other clocks stand still while the machine sleeps. */
+  let lookedAt = 0
   /** Database time less `performance.now()`, as the last claim told it: receivers refuse what this machine's own date may say. */
   let databaseClockMs = 0
+  const now = () => databaseClockMs + performance.now()
 
   const poke = () => {
     stale = true
@@ -111,7 +122,7 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
     const tookMs = performance.now() - startedAt
     floor.walked(answer, cursor === firstWorkspace, tookMs)
     databaseClockMs = answer.now.getTime() - startedAt
-    for (const claimed of answer.claimed) launch(claimed)
+    for (const claimed of answer.claimed) launch(claimed, startedAt)
     if (answer.claimed.length > 0) foundInWalk = true
     const found = answer.claimed.length
     // Fewer, fuller claims: an event that comes after a pause still goes at once.
@@ -120,17 +131,18 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
     return foundInWalk || stale ? Math.max(spacingMs, claimPauseMs(found, tookMs)) : 'rest'
   }
 
-  const launch = (claimed: ClaimedWebhook): void => {
+  const launch = (claimed: ClaimedWebhook, claimedAt: number): void => {
     const before = tails.get(claimed.messageId)
-    flights.add(claimed)
+    const flight: Flight = { ...claimed, claimedAt, leaseEndsAt: claimedAt + tools.leaseMs }
+    flights.add(flight)
     shares.begin(claimed.workspaceId)
-    const posted = before === undefined ? post(claimed) : before.then(() => post(claimed))
+    const posted = before === undefined ? post(flight) : before.then(() => post(flight))
     const tail = posted.then(() => {
       if (tails.get(claimed.messageId) === tail) tails.delete(claimed.messageId)
     })
     tails.set(claimed.messageId, tail)
     void posted.then(recordSurely).finally(() => {
-      flights.delete(claimed)
+      flights.delete(flight)
       const wanted = shares.end(claimed.workspaceId)
       if (wanted || freeSlots() === limits.webhookClaimLeast) poke()
       if (!running && flights.size === 0) quiet()
@@ -138,13 +150,16 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
   }
 
   /** One try. Never rejects; what could not even begin gives its try back. */
-  const post = async (claimed: ClaimedWebhook): Promise<WebhookResult> => {
+  const post = async ({ claimedAt, leaseEndsAt, ...claimed }: Flight): Promise<WebhookResult> => {
     const unasked = { ...claimed, asked: false, delivered: false }
-    if (!running) return unasked
+    if (!running || performance.now() >= leaseEndsAt) return unasked
     try {
       // Retention was quicker: there is nothing to tell any more.
       if (claimed.event === null) return { ...unasked, asked: true, trouble: 'worker_lost' }
-      const endpoint = await endpoints.get(claimed.workspaceId, claimed.version)
+      // Behind a receiver that hangs it may have waited for long: since then the endpoint may have been disabled, or got another URL or secret.
+      const isLate = performance.now() - claimedAt > limits.webhookClaimFreshMs
+      const keptMs = isLate ? limits.webhookClaimFreshMs : limits.webhookEndpointKeptMs
+      const endpoint = await endpoints.get(claimed.workspaceId, claimed.version, keptMs)
       if (endpoint === undefined || !endpoint.active) return unasked
       const event = webhookEventOf(claimed.workspaceId, claimed.event, endpoint.apiVersion)
       const body = Buffer.from(JSON.stringify(event))
@@ -156,14 +171,10 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
           'application/json',
           'User-Agent',
           `Posthorn/${tools.version}`,
-          ...signedHeaders(
-            endpoint.signers(),
-            event.id,
-            Math.floor((databaseClockMs + performance.now()) / 1000),
-            body,
-          ),
+          ...signedHeaders(endpoint.signers(), event.id, Math.floor(now() / 1000), body),
         ],
         body,
+        now,
       })
       const verdict = verdictOf(facts, claimed.attempt, tools.timeScale)
       if (verdict.delivered) shares.grow(claimed.workspaceId)
@@ -228,10 +239,17 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
   }
 
   const heartbeat = async (): Promise<void> => {
-    if (flights.size > 0) await extendWebhookLeases(tools.db, [...flights], owner, tools.leaseMs)
+    const held = [...flights]
+    if (held.length === 0) return
+    const askedAt = performance.now()
+    const ours = await extendWebhookLeases(tools.db, held, owner, tools.leaseMs)
+    for (const flight of held) if (ours.has(webhookClaimName(flight))) flight.leaseEndsAt = askedAt + tools.leaseMs
   }
   const reapSome = async (): Promise<void> => {
+    // Behind an outage, or a time in which this machine stood still, our own have run out, too; and what was answered is about to be written.
+    if (Math.abs(Date.now() - lookedAt) > tools.leaseMs / 2) await heartbeat()
     if ((await reapWebhooks(tools.db, ladderMs(tools.timeScale))) > 0) poke()
+    lookedAt = Date.now()
   }
   const trouble = (what: string) => (error: unknown) => tools.log.fault(what, error)
 
@@ -246,6 +264,7 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
     () => {
       running = true
       giveUpAt = Infinity
+      lookedAt = Date.now()
       cursor = firstWorkspace
       due = tools.onDue(poke)
       for (const timer of timers) timer.start()
