@@ -694,6 +694,8 @@ export const limits = {
   admitRowsMax: 500,
   admitBytesMax: 4 * 1024 * 1024,
   admitWaitingMax: 20_000,
+  /** Between the starts of two admissions of few submissions while the event loop hardly rests; it is no more than a slow disk takes. */
+  admitSpacingBusyMs: 15,
   /** Content above this is staged in chunks before the admission, which only refers to it. */
   contentInlineBytesMax: 64 * 1024,
   contentChunkBytes: 512 * 1024,

@@ -63,7 +63,8 @@ export async function runSubmission(options: Options, temporary: string): Promis
     if (plain !== undefined)
       note('Postfix, kept, TLS', postfix.keptTls, await accepts(smtpLoad, plain, true, count / 4, true))
     note('ours, kept, many', ours.many, await smtpLoad(target, steady, manyConnections, true))
-    note('ours, single', ours.single, await smtpLoad(target, count / 4, connections, false))
+    await smtpLoad(target, count / 4, connections, false) // as above, for what connections cost
+    note('ours, single', ours.single, await smtpLoad(target, count / 2, connections, false))
     if (plain !== undefined)
       note('Postfix, single', postfix.single, await accepts(smtpLoad, plain, true, count / 8, false))
     const idle = await holdIdle(service, target, options.smoke ? 200 : 5_000)

@@ -277,7 +277,7 @@ test('taking turns, a crowd is remembered when fewer come for a moment, and forg
   for (let n = 0; n < 120; n++) await together(1)
   batches.length = 0
   await together(150)
-  expect(batches.map((rows) => rows.length)).toEqual([76, 74])
+  expect(batches.map((rows) => rows.length)).toEqual([75, 75])
 })
 
 test('with spacing, a statement waits for company after the last one; after a pause a row goes at once', async () => {
@@ -300,6 +300,47 @@ test('with spacing, a statement waits for company after the last one; after a pa
   } finally {
     vi.useRealTimers()
   }
+})
+
+test('while the loop is busy, few of many callers wait for company, until they are enough or their time has come', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
+  try {
+    const sizes: number[] = []
+    const run = (rows: readonly number[]) => Promise.resolve(void sizes.push(rows.length)).then(() => rows)
+    let busy = true
+    const batch = new Batch(run, { ...roomy, whenBusy: { isBusy: () => busy, spacingMs: 10 } }, never)
+    const add = (many: number) => Promise.all(Array.from({ length: many }, (_, n) => batch.add(n)))
+    const passes = async (ms: number) => {
+      vi.advanceTimersByTime(ms)
+      await new Promise((resolve) => setImmediate(resolve))
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+    await add(20)
+    const few = add(3)
+    await passes(9)
+    const more = add(2)
+    await passes(0)
+    expect(sizes).toEqual([20])
+    await passes(1)
+    await Promise.all([few, more])
+    const first = add(10)
+    await passes(1)
+    expect(sizes).toEqual([20, 5])
+    await Promise.all([first, add(6)])
+    busy = false
+    await add(2)
+    expect(sizes).toEqual([20, 5, 16, 2])
+  } finally {
+    vi.useRealTimers()
+  }
+})
+
+test('while the loop is busy, callers who are few, and all there, wait for nobody', async () => {
+  const sizes: number[] = []
+  const run = (rows: readonly number[]) => Promise.resolve(void sizes.push(rows.length)).then(() => rows)
+  const batch = new Batch(run, { ...roomy, whenBusy: { isBusy: () => true, spacingMs: 1e9 } }, never)
+  for (let n = 0; n < 3; n++) await Promise.all([1, 2, 3].map((row) => batch.add(row)))
+  expect(sizes).toEqual([3, 3, 3])
 })
 
 test('where many come, the spacing grows with the rows of the last statement, up to its most', async () => {

@@ -1,6 +1,6 @@
 // Group commit in the application: while one statement is in flight, callers collect; the next statement takes all of them,
-// bounded in rows and bytes. Alone, a caller's row goes at once: there is no timer (a waiting window halves throughput, see
-// docs/decisions). Each caller gets its own answer.
+// bounded in rows and bytes. Alone, a caller's row goes at once: there is no timer (a waiting window halves throughput, docs/decisions/0009)
+// but for those who can bear it. Each caller gets its own answer.
 
 /** Callers that are few share one statement, also where statements take turns (`BatchLimits.takingTurns`): two small ones cost more than one. */
 const fewRows = 16
@@ -27,7 +27,15 @@ export interface BatchLimits {
    * (docs/decisions/0009).
    */
   readonly takingTurns?: boolean
+  /**
+   * While the event loop hardly rests, a statement of few rows starts no sooner than this behind the start of the last: what it costs before its
+   * first row is taken from those who wait (docs/decisions/0009). Left out: at once.
+   */
+  readonly whenBusy?: { readonly isBusy: () => boolean; readonly spacingMs: number }
 }
+
+const nothing = (): void => undefined
+const neverBusy = { isBusy: () => false, spacingMs: 0 }
 
 /** Thrown to the caller when too many rows are waiting, or one waited too long: the database is slower than the arrivals. */
 export class BatchFull extends Error {
@@ -60,7 +68,10 @@ export class Batch<Row, Answer> {
   #lastRows = 0
   /** Rows in flight and waiting at once, the most that lately were: about as many as there are callers. */
   #callers = 0
+  /** Rows of the statement that has just ended, whose callers may come again: 0 where it kept nobody waiting. */
+  #answered = 0
   #idle: (() => void)[] = []
+  #enough = nothing
 
   constructor(run: (rows: readonly Row[]) => Promise<readonly Answer[]>, limits: BatchLimits, aborted: Aborted) {
     this.#run = run
@@ -74,6 +85,7 @@ export class Batch<Row, Answer> {
       return Promise.reject(new BatchFull('too many rows wait for the database'))
     return new Promise((resolve, reject) => {
       this.#waiting.push({ row, bytes, since: performance.now(), resolve, reject })
+      if (this.#isEnough()) this.#enough()
       if (this.#busy) return
       this.#busy = true
       // setImmediate, not at once: everything that arrived in the same turn of the event loop shares the first statement.
@@ -97,13 +109,36 @@ export class Batch<Row, Answer> {
       const early = this.#startedAt + Math.min(spacingMostMs, Math.max(spacingMs, this.#lastRows)) - performance.now()
       if (spacingMs > 0 && early > 0 && this.#waiting.length < this.#limits.rowsMax)
         await new Promise((resolve) => setTimeout(resolve, early))
+      await this.#company()
       this.#startedAt = performance.now()
       const batch = this.#take()
-      this.#lastRows = batch.length
+      this.#answered = this.#lastRows = batch.length
       if (batch.length > 0) await this.#execute(batch)
     }
+    this.#answered = 0
     this.#busy = false
     for (const resolve of this.#idle.splice(0)) resolve()
+  }
+
+  /** Those who wait are not few, or all who lately came are among them. */
+  #isEnough(): boolean {
+    return this.#waiting.length >= Math.min(fewRows, this.#callers)
+  }
+
+  /** Where few wait and the loop is busy: until there are enough, or their time has come. */
+  async #company(): Promise<void> {
+    const { isBusy, spacingMs } = this.#limits.whenBusy ?? neverBusy
+    if (this.#isEnough() || !isBusy()) return
+    const early = this.#startedAt + spacingMs - performance.now()
+    if (early <= 0) return
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, early)
+      this.#enough = () => {
+        clearTimeout(timer)
+        resolve()
+      }
+    })
+    this.#enough = nothing
   }
 
   #take(): Waiting<Row, Answer>[] {
@@ -125,8 +160,8 @@ export class Batch<Row, Answer> {
 
   #rowsOfTurn(): number {
     const { rowsMax, takingTurns = false } = this.#limits
+    this.#callers = Math.max(this.#answered + this.#waiting.length, this.#callers * callersKept)
     if (!takingTurns) return rowsMax
-    this.#callers = Math.max(this.#lastRows + this.#waiting.length, this.#callers * callersKept)
     return Math.min(rowsMax, Math.max(fewRows, Math.ceil(this.#callers / 2)))
   }
 

@@ -3,6 +3,7 @@
 import { limits } from '../config.ts'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import { Batch, BatchFull } from '../base/batch.ts'
+import { watchLoop } from '../base/busy-loop.ts'
 import { mayBlameRows, repeating, sql, surelyAborted, type Db } from './database.ts'
 
 /** One submission as the statement wants it; `json` is its row, written once, when it is queued. */
@@ -208,6 +209,7 @@ export function makeAdmitter(db: Db): Admitter {
     waitingMax: limits.admitWaitingMax,
     patienceMs: limits.admissionMs,
     takingTurns: true,
+    whenBusy: { isBusy: watchLoop(), spacingMs: limits.admitSpacingBusyMs },
   }
   const batch = (commit: boolean) => {
     const pace = { needMs: 0 }
