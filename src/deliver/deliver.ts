@@ -3,8 +3,7 @@
 import { randomUUID } from 'node:crypto'
 import { limits } from '../config.ts'
 import type { Route } from '../config.ts'
-import { claimPauseMs, pause } from '../base/backoff.ts'
-import { makeFloor } from '../base/floor.ts'
+import { makeClaimLoop } from '../base/claim-loop.ts'
 import type { Facts, Log } from '../base/log.ts'
 import { repeating } from '../base/repeating.ts'
 import type { Trouble } from '../domain/attempt.ts'
@@ -12,11 +11,10 @@ import type { MessageStatus } from '../domain/message.ts'
 import { lifecycle, type Service } from '../base/service.ts'
 import type { Vault } from '../base/secret.ts'
 import type { Sign } from '../mail/dkim.ts'
-import { databaseNow, isDatabaseAway, surelyAborted, type Db } from '../store/database.ts'
-import { claimDue, firstSpace, placeOf } from '../store/claim.ts'
+import { databaseNow, isDatabaseAway, type Db } from '../store/database.ts'
+import { claimDue, firstSpace, placeOf, type ClaimAnswer } from '../store/claim.ts'
 import { listDestinationLimits } from '../store/destinations.ts'
 import { expireSome } from '../store/expire.ts'
-import { replayEndings } from '../store/fence.ts'
 import { hastenBacklog } from '../store/housekeeping.ts'
 import {
   claimName,
@@ -39,6 +37,7 @@ import { endingOf, gaveWay, gaveWayMs, isReplyToDot, putOff, unattempted } from 
 import { makeRoom, type Guest } from './room.ts'
 import { makeSlots, untilClaim, type Landing } from './slots.ts'
 import type { Transmitter, TransmitJob } from './transmit.ts'
+import { makeUnheard } from './unheard.ts'
 
 export { makeFence } from './fence.ts'
 export type { Fence } from './fence.ts'
@@ -95,14 +94,10 @@ interface InFlight extends Guest {
   leaseEndsAt: number
   /** The other side has answered the dot: worth a line in the journal. */
   replied: boolean
-  /** What the database has not heard yet, since when, and whether the journal has it. */
-  unheard?: { readonly ending: Ending; readonly since: number; journalled: boolean }
 }
 
 const idleMs = 1_000
 const composeTriesMax = 3
-/** How often the database may refuse to write one ending before its claim is left to the reaper. */
-const refusedEndingsMax = 5
 
 /** What becomes of a message whose worker was lost, in the words of attempts: alerts and metrics count those. */
 const reapedAs: Partial<Record<MessageStatus, string>> = { retrying: 'retry', delivery_unknown: 'unknown' }
@@ -121,16 +116,9 @@ export function deliverer(
   const contentRoom = makeRoom<InFlight>(limits.contentInFlightBytesMax, limits.contentOfWorkspaceBytesMax)
   /** What of it exists a second time, for a host without 8BITMIME. Whoever holds some of it waits for nobody: it is given back before the next host. */
   const convertedRoom = makeRoom<InFlight>(limits.convertedInFlightBytesMax, limits.convertedOfWorkspaceBytesMax)
-  let running = false
-  let cursor = firstSpace
-  const floor = makeFloor()
+  const unheard = makeUnheard(tools)
   /** Where the walk over the lanes of a workspace goes on. */
   const cursors = new Map<string, string>()
-  let lastClaimAt = -Infinity
-  let foundInWalk = false
-  /** Something may have become due since the walk over the lanes began, perhaps in one that it had passed already. */
-  let stale = false
-  let wake: () => void = () => undefined
   let due: { stop(): Promise<void> } | undefined
   let outages = makeOutages(tools.leaseMs)
   let lookedAt = -Infinity
@@ -138,21 +126,6 @@ export function deliverer(
   let beatingSince = Infinity
   /** A heartbeat waits for rows that are locked. */
   let lingering = false
-  let giveUpAt = Infinity
-
-  const poke = () => {
-    stale = true
-    wake()
-  }
-
-  const sleep = (ms: number): Promise<void> =>
-    new Promise((resolve) => {
-      const timer = setTimeout(resolve, ms)
-      wake = () => {
-        clearTimeout(timer)
-        resolve()
-      }
-    })
 
   const trouble = (what: string) => (error: unknown) => {
     tools.log.fault(what, error)
@@ -161,40 +134,35 @@ export function deliverer(
 
   const freeSlots = () => limits.messagesInFlightMax - flights.size
 
-  /** One claim, and when the next one should be: after so many ms, or when something comes. */
-  const claimSome = async (): Promise<number | 'rest'> => {
-    const claimedAt = (lastClaimAt = performance.now())
-    if (cursor === firstSpace) {
-      stale = false
-      foundInWalk = false
-      floor.begin()
-    }
-    const answer = await claimDue(tools.db, {
-      cursor,
-      since: floor.since,
-      cursors: Object.fromEntries(cursors),
-      most: Math.min(freeSlots(), limits.claimMost, slots.mostOfOne()),
-      ...slots.rooms(),
-      roomElse: limits.slotsAtFirst,
-      crowded: slots.crowded(),
-      leaseMs: tools.leaseMs,
-      owner,
-    })
-    cursor = answer.cursor
-    floor.walked(answer, cursor === firstSpace, performance.now() - claimedAt)
-    for (const [workspace, lane] of Object.entries(answer.cursors))
-      if (lane === '') cursors.delete(workspace)
-      else cursors.set(workspace, lane)
-    if (cursors.size > limits.destinationsKnownMax) cursors.clear()
-    for (const refused of answer.refused)
-      tools.log.attempted({ messageId: refused.id, outcome: 'failed', reason: refused.reason })
-    for (const claimed of answer.claimed) launch(claimed, claimedAt)
-    if (answer.claimed.length + answer.refused.length > 0) foundInWalk = true
-    const found = answer.claimed.length
-    if (cursor !== firstSpace || found >= limits.claimLeast) return 0
-    // A whole walk over the workspaces without anything due: rest.
-    return foundInWalk || stale ? claimPauseMs(found, performance.now() - claimedAt) : 'rest'
-  }
+  const claims = makeClaimLoop<ClaimAnswer>({
+    first: firstSpace,
+    least: limits.claimLeast,
+    // A look at very many workspaces is not free.
+    restMs: (walkMs) => Math.max(20, idleMs / tools.timeScale, walkMs / limits.idleLookPart),
+    waitMs: (sinceLastMs) => (tools.gate.isOpen() ? untilClaim(freeSlots(), sinceLastMs) : Infinity),
+    claim: (cursor, since) =>
+      claimDue(tools.db, {
+        cursor,
+        since,
+        cursors: Object.fromEntries(cursors),
+        most: Math.min(freeSlots(), limits.claimMost, slots.mostOfOne()),
+        ...slots.rooms(),
+        roomElse: limits.slotsAtFirst,
+        crowded: slots.crowded(),
+        leaseMs: tools.leaseMs,
+        owner,
+      }),
+    launch: ({ claimed, refused, cursors: lanes }, askedAt) => {
+      for (const [workspace, lane] of Object.entries(lanes))
+        if (lane === '') cursors.delete(workspace)
+        else cursors.set(workspace, lane)
+      if (cursors.size > limits.destinationsKnownMax) cursors.clear()
+      for (const { id, reason } of refused) tools.log.attempted({ messageId: id, outcome: 'failed', reason })
+      for (const each of claimed) launch(each, askedAt)
+      return claimed.length + refused.length > 0
+    },
+    trouble: trouble('claim'),
+  })
 
   const launch = (claimed: Claimed, claimedAt: number) => {
     const name = claimName(claimed)
@@ -219,8 +187,8 @@ export function deliverer(
     void attempt(flight).finally(() => {
       flights.delete(name)
       const opened = slots.landed(placeOf(claimed), claimed.workspaceId, flight.landing)
-      if (opened || freeSlots() === limits.claimLeast || freeSlots() === limits.claimMany) poke()
-      if (!running && flights.size === 0) quiet()
+      if (opened || freeSlots() === limits.claimLeast || freeSlots() === limits.claimMany) claims.poke()
+      if (flights.size === 0) quiet()
     })
   }
 
@@ -238,7 +206,7 @@ export function deliverer(
     } finally {
       leave()
     }
-    if (ending !== undefined) await recordSurely(flight, ending)
+    if (ending !== undefined) await unheard.tell(ending, flight)
   }
 
   /**
@@ -373,72 +341,6 @@ export function deliverer(
     }
   }
 
-  /**
-   * Writes the end of a claim until the database has heard it. What the database refuses to write, and what is still unheard when the time
-   * for a shutdown is over, is left to the reaper; but for a reply to a dot, which the journal keeps for the next start.
-   */
-  const recordSurely = async (flight: InFlight, ending: Ending): Promise<void> => {
-    const unheard = { ending, since: performance.now(), journalled: false }
-    flight.unheard = unheard
-    let refusals = 0
-    // Several times within the lease that reapers wait after an outage.
-    const delayMostMs = Math.min(2_000, tools.leaseMs / 4)
-    for (let delayMs = 50, asked = 1; ; delayMs = Math.min(delayMs * 2, delayMostMs), asked++) {
-      try {
-        const done = await tools.recorder.finish(ending)
-        // Asked again after an answer that never came, "not yours any more" may be our own doing.
-        if (!done && asked === 1)
-          tools.log.fault('finish', new Error('the claim was decided elsewhere'), {
-            messageId: ending.id,
-            epoch: ending.epoch,
-          })
-        if (!done && flight.replied) await keepEvidence(ending)
-        break
-      } catch (error) {
-        tools.log.fault('finish', error, { messageId: ending.id })
-        if (surelyAborted(error) && !isDatabaseAway(error) && ++refusals === refusedEndingsMax) return journal(flight)
-        const isOver = tools.patience.aborted || performance.now() > Math.min(flight.leaseEndsAt, giveUpAt)
-        if (!running && isOver) return journal(flight)
-        await pause(delayMs)
-      }
-    }
-    delete flight.unheard
-    if (unheard.journalled) tools.journal.settle(ending)
-  }
-
-  /**
-   * A database that was restored under us has forgotten the claim, and takes the message for unsent: the reply is told like one out of a
-   * journal, so that it is kept there and stops delivery, whatever the fence makes of the counters.
-   */
-  const keepEvidence = async (ending: Ending): Promise<void> => {
-    const [answer] = await replayEndings(tools.db.rows, [ending])
-    if (answer !== 'known')
-      tools.log.fault(
-        'finish',
-        new Error(`a server has answered ${ending.id}, which the database has forgotten (${answer})`),
-        {
-          messageId: ending.id,
-          outcome: ending.outcome,
-        },
-      )
-  }
-
-  const journal = async ({ replied, unheard }: InFlight): Promise<void> => {
-    if (!replied || unheard === undefined || unheard.journalled) return
-    unheard.journalled = true
-    try {
-      await tools.journal.keep(unheard.ending)
-    } catch (error) {
-      unheard.journalled = false
-      tools.log.fault('journal', error, { messageId: unheard.ending.id })
-    }
-  }
-
-  const journalLate = async (): Promise<void> => {
-    const late = performance.now() - limits.journalAfterMs
-    await Promise.all([...flights.values()].filter(({ unheard }) => (unheard?.since ?? Infinity) < late).map(journal))
-  }
-
   const heartbeat = async (): Promise<void> => {
     const held = [...flights.values()].filter((flight) => !flight.lost)
     if (held.length === 0) return
@@ -468,39 +370,12 @@ export function deliverer(
     }
   }
 
-  const isRunning = () => running
-  const claimLoop = async (): Promise<void> => {
-    while (isRunning()) {
-      // Between the look and the sleep nothing can land.
-      const waitMs = tools.gate.isOpen() ? untilClaim(freeSlots(), performance.now() - lastClaimAt) : Infinity
-      if (waitMs > 0) {
-        await sleep(Math.min(waitMs, idleMs))
-        continue
-      }
-      try {
-        const next = await claimSome()
-        if (next !== 'rest') {
-          if (next > 0) await pause(next)
-          continue
-        }
-        // A look at very many workspaces is not free.
-        const looked = floor.tookMs / limits.idleLookPart
-        if (isRunning() && !stale) await sleep(Math.max(20, idleMs / tools.timeScale, looked))
-      } catch (error) {
-        trouble('claim')(error)
-        cursor = firstSpace
-        if (isRunning()) await sleep(500)
-      }
-    }
-  }
-
   const reapSome = async (): Promise<void> => {
     if (!tools.gate.knowsDatabase()) return
     const at = await databaseNow(tools.db)
     if (at.getTime() < lookedAt) {
       await hastenBacklog(tools.db).catch(trouble('backlog'))
-      floor.forget()
-      poke()
+      claims.lookAnew()
     }
     lookedAt = at.getTime()
     // While one hangs the leases of all that we have run out, though we live.
@@ -514,7 +389,7 @@ export function deliverer(
       before,
     })) {
       tools.log.attempted({ messageId: id, outcome: reapedAs[becomes] ?? becomes, reason: 'worker_lost' })
-      poke()
+      claims.poke()
     }
   }
 
@@ -558,12 +433,11 @@ export function deliverer(
   const readLimits = async (): Promise<void> =>
     tools.transmitter.configure(await listDestinationLimits(tools.db, limits.destinationLimitsMax))
 
-  let claiming: Promise<void> = Promise.resolve()
   let quiet: () => void = () => undefined
   const timers = [
     repeating(() => tools.leaseMs / 3, heartbeat, trouble('heartbeat')),
     repeating(() => Math.min(1_000, tools.leaseMs / 4), reapSome, trouble('reap')),
-    repeating(() => limits.journalAfterMs / 4, journalLate, trouble('journal')),
+    repeating(() => limits.journalAfterMs / 4, unheard.journalLate, trouble('journal')),
     repeating(() => limits.slotsLookMs, makeWay, trouble('slots')),
     // It hears of outages that others see, too, and waits on: what it looks for has waited for long.
     repeating(
@@ -579,31 +453,27 @@ export function deliverer(
   }
   tools.gate.onChange(() => {
     if (!tools.gate.isOpen()) giveUpAll()
-    floor.forget()
-    poke()
+    claims.lookAnew()
   })
   const service = lifecycle(
     'deliver',
     async () => {
       await tools.transmitter.service.start()
       await readLimits().catch(trouble('destinations'))
-      running = true
-      giveUpAt = Infinity
+      unheard.stopAt(Infinity)
       outages = makeOutages(tools.leaseMs)
-      cursor = firstSpace
-      due = tools.onDue(poke)
+      due = tools.onDue(claims.poke)
       for (const timer of timers) timer.start()
-      claiming = claimLoop()
+      claims.start()
     },
     async () => {
-      running = false
-      giveUpAt = performance.now() + limits.shutdownMs
+      unheard.stopAt(performance.now() + limits.shutdownMs)
       // Unarmed work is handed back; past the dot an attempt goes on to its reply, within the time for a shutdown, and its lease with it.
       giveUpAll()
-      poke()
+      const claimed = claims.stop()
       // Its time for replies counts from here, and not from the end of a claim that hangs.
       const spoken = tools.transmitter.service.stop()
-      await claiming
+      await claimed
       giveUpAll() // what the last claim brought
       await due?.stop()
       const landed = flights.size === 0 ? Promise.resolve() : new Promise<void>((resolve) => (quiet = resolve))

@@ -3,8 +3,8 @@
 // earlier one waits for a retry. One loop claims, and a heartbeat keeps what is claimed.
 import { randomUUID } from 'node:crypto'
 import { limits } from '../config.ts'
-import { claimPauseMs, pause } from '../base/backoff.ts'
-import { makeFloor } from '../base/floor.ts'
+import { pause } from '../base/backoff.ts'
+import { makeClaimLoop } from '../base/claim-loop.ts'
 import type { Log } from '../base/log.ts'
 import { repeating } from '../base/repeating.ts'
 import { lifecycle, type Service } from '../base/service.ts'
@@ -18,6 +18,7 @@ import {
   reapWebhooks,
   webhookClaimName,
   type ClaimedWebhook,
+  type WebhookClaimAnswer,
   type WebhookResult,
 } from '../store/webhooks.ts'
 import { sendersThere } from '../store/webhook-senders.ts'
@@ -70,11 +71,6 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
   /** The last one under way of each message, for the next one to wait for. */
   const tails = new Map<string, Promise<void>>()
   let running = false
-  let cursor = firstWorkspace
-  const floor = makeFloor()
-  let stale = false
-  let foundInWalk = false
-  let wake: () => void = () => undefined
   let due: { stop(): Promise<void> } | undefined
   let giveUpAt = Infinity
   /** When leases were looked at last, by the date: other clocks stand still while the machine sleeps. */
@@ -83,53 +79,37 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
   let databaseClockMs = 0
   const now = () => databaseClockMs + performance.now()
 
-  const poke = () => {
-    stale = true
-    wake()
-  }
-  const sleep = (ms: number): Promise<void> =>
-    new Promise((resolve) => {
-      const timer = setTimeout(resolve, ms)
-      wake = () => {
-        clearTimeout(timer)
-        resolve()
-      }
-    })
   const there = sendersThere(tools.db)
   const recorder = makeWebhookRecorder(tools.resultDb, {
     owner,
     there,
     failingMs: limits.webhookFailingMs / tools.timeScale,
     disabled: (workspaceId, reason) => tools.log.notified({ workspaceId, outcome: 'endpoint_disabled', reason }),
-    more: poke,
+    more: () => claims.poke(),
   })
   const freeSlots = () => limits.webhooksInFlightMax - flights.size
 
-  /** One claim, and when the next one should be: after so many ms, or when something comes. */
-  const claimSome = async (): Promise<number | 'rest'> => {
-    const startedAt = performance.now()
-    if (cursor === firstWorkspace) {
-      stale = false
-      foundInWalk = false
-      floor.begin()
-    }
-    const most = Math.min(freeSlots(), limits.webhookClaimMost)
-    const share = limits.webhookShareFirst
-    const request = { cursor, since: floor.since, rooms: shares.rooms(), share, most, leaseMs: tools.leaseMs, owner }
-    await there()
-    const answer = await claimWebhooks(tools.db, request)
-    cursor = answer.cursor
-    const tookMs = performance.now() - startedAt
-    floor.walked(answer, cursor === firstWorkspace, tookMs)
-    databaseClockMs = answer.now.getTime() - startedAt
-    for (const claimed of answer.claimed) launch(claimed, startedAt)
-    if (answer.claimed.length > 0) foundInWalk = true
-    const found = answer.claimed.length
+  const claims = makeClaimLoop<WebhookClaimAnswer>({
+    first: firstWorkspace,
+    least: limits.webhookClaimLeast,
     // Fewer, fuller claims: an event that comes after a pause still goes at once.
-    const spacingMs = limits.webhookSpacingMs - tookMs
-    if (cursor !== firstWorkspace || found >= limits.webhookClaimLeast) return spacingMs
-    return foundInWalk || stale ? Math.max(spacingMs, claimPauseMs(found, tookMs)) : 'rest'
-  }
+    spacingMs: limits.webhookSpacingMs,
+    restMs: () => Math.max(20, idleMs / tools.timeScale),
+    waitMs: () => (freeSlots() < limits.webhookClaimLeast ? Infinity : 0),
+    claim: async (cursor, since) => {
+      const most = Math.min(freeSlots(), limits.webhookClaimMost)
+      const share = limits.webhookShareFirst
+      const request = { cursor, since, rooms: shares.rooms(), share, most, leaseMs: tools.leaseMs, owner }
+      await there()
+      return claimWebhooks(tools.db, request)
+    },
+    launch: (part, askedAt) => {
+      databaseClockMs = part.now.getTime() - askedAt
+      for (const claimed of part.claimed) launch(claimed, askedAt)
+      return part.claimed.length > 0
+    },
+    trouble: (error) => tools.log.fault('webhook claim', error),
+  })
 
   const launch = (claimed: ClaimedWebhook, claimedAt: number): void => {
     const before = tails.get(claimed.messageId)
@@ -144,8 +124,8 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
     void posted.then(recordSurely).finally(() => {
       flights.delete(flight)
       const wanted = shares.end(claimed.workspaceId)
-      if (wanted || freeSlots() === limits.webhookClaimLeast) poke()
-      if (!running && flights.size === 0) quiet()
+      if (wanted || freeSlots() === limits.webhookClaimLeast) claims.poke()
+      if (flights.size === 0) quiet()
     })
   }
 
@@ -219,25 +199,6 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
     }
   }
 
-  const isRunning = () => running
-  const claimLoop = async (): Promise<void> => {
-    while (isRunning()) {
-      if (freeSlots() < limits.webhookClaimLeast) {
-        await sleep(idleMs)
-        continue
-      }
-      try {
-        const next = await claimSome()
-        if (next !== 'rest') await pause(Math.max(0, next))
-        else if (isRunning() && !stale) await sleep(Math.max(20, idleMs / tools.timeScale))
-      } catch (error) {
-        tools.log.fault('webhook claim', error)
-        cursor = firstWorkspace
-        if (isRunning()) await sleep(500)
-      }
-    }
-  }
-
   const heartbeat = async (): Promise<void> => {
     const held = [...flights]
     if (held.length === 0) return
@@ -248,12 +209,11 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
   const reapSome = async (): Promise<void> => {
     // Behind an outage, or a time in which this machine stood still, our own have run out, too; and what was answered is about to be written.
     if (Math.abs(Date.now() - lookedAt) > tools.leaseMs / 2) await heartbeat()
-    if ((await reapWebhooks(tools.db, ladderMs(tools.timeScale))) > 0) poke()
+    if ((await reapWebhooks(tools.db, ladderMs(tools.timeScale))) > 0) claims.poke()
     lookedAt = Date.now()
   }
   const trouble = (what: string) => (error: unknown) => tools.log.fault(what, error)
 
-  let claiming: Promise<void> = Promise.resolve()
   let quiet: () => void = () => undefined
   const timers = [
     repeating(() => tools.leaseMs / 3, heartbeat, trouble('webhook heartbeat')),
@@ -265,17 +225,15 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
       running = true
       giveUpAt = Infinity
       lookedAt = Date.now()
-      cursor = firstWorkspace
-      due = tools.onDue(poke)
+      due = tools.onDue(claims.poke)
       for (const timer of timers) timer.start()
-      claiming = claimLoop()
+      claims.start()
       return Promise.resolve()
     },
     async () => {
       running = false
       giveUpAt = performance.now() + limits.webhookPostMs
-      poke()
-      await claiming
+      await claims.stop()
       await due?.stop()
       const landed = flights.size === 0 ? Promise.resolve() : new Promise<void>((resolve) => (quiet = resolve))
       const impatience = setTimeout(() => tools.poster.giveUp(), limits.webhookQuietMs)
