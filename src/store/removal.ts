@@ -3,7 +3,7 @@
 // rows that name no workspace goes behind them.
 import { together, wordsOf } from '../base/trouble.ts'
 import { limits } from '../config.ts'
-import type { MailboxId, WorkspaceId } from '../domain/message.ts'
+import type { WorkspaceId } from '../domain/message.ts'
 import { writeAudit } from './audit.ts'
 import { repeating, sql, type Db } from './database.ts'
 
@@ -41,7 +41,6 @@ const unfinished = sql(
           count(*) filter (where o.armed_epoch is null)::integer sending, count(o.armed_epoch)::integer armed
      from outbound o where o.workspace_id = $1 and o.lease_until is not null`,
 )
-const ownerOfMailbox = sql('owner-of-mailbox', 'select workspace_id from mailboxes where id = $1')
 const cancel = sql('cancel-waiting', 'select cancel_waiting_1($1, $2) many')
 const begin = sql('begin-removal', 'select begin_removal_1($1) answer')
 const end = sql('end-removal', 'select end_removal_1($1) answer')
@@ -60,10 +59,6 @@ export const readRemovalView = async (db: Db, workspace: WorkspaceId): Promise<R
 
 export const readUnfinished = async (db: Db, workspace: WorkspaceId): Promise<Unfinished> =>
   (await db.rows<Unfinished>(unfinished, [workspace]))[0] as Unfinished
-
-export async function workspaceOfMailbox(db: Db, mailbox: MailboxId): Promise<WorkspaceId | undefined> {
-  return (await db.rows<{ workspace_id: WorkspaceId }>(ownerOfMailbox, [mailbox]))[0]?.workspace_id
-}
 
 /** Of a blocked workspace, what nobody has claimed: a bite of it becomes `failed`, with its events. Answers how many. */
 export async function cancelWaiting(db: Db, workspace: WorkspaceId): Promise<number> {

@@ -2,7 +2,7 @@
 // cancelled where the operator says so and nobody can have sent it. From the first commit on nothing gets in any more; what follows is carried on by the
 // same command, or by housekeeping.
 import { limits } from '../config.ts'
-import type { MailboxId, WorkspaceId } from '../domain/message.ts'
+import type { WorkspaceId } from '../domain/message.ts'
 import type { Db } from '../store/database.ts'
 import { readStops } from '../store/fence.ts'
 import {
@@ -11,10 +11,10 @@ import {
   carryOnRemoval,
   readRemovalView,
   readUnfinished,
-  workspaceOfMailbox,
   type RemovalView,
   type Unfinished,
 } from '../store/removal.ts'
+import { workspaceOfMailbox } from '../store/senders.ts'
 import { updateWorkspace } from '../store/workspaces.ts'
 import { audited } from './by.ts'
 import { Mistake } from './mistake.ts'
@@ -71,10 +71,7 @@ async function refuseSystems(
   { id, name }: Removable,
 ): Promise<void> {
   const made = await readSystemMailbox(db)
-  const owners = [
-    (await findSender(db, systemMailbox))?.workspaceId,
-    made && (await workspaceOfMailbox(db, made as MailboxId)),
-  ]
+  const owners = [(await findSender(db, systemMailbox))?.workspaceId, made && (await workspaceOfMailbox(db, made))]
   if (owners.includes(id))
     throw new Mistake(
       `The installation sends its own mail, such as password resets, from a mailbox of "${name}"; it stays.`,
