@@ -12,9 +12,9 @@ import { remembered } from '../base/remembered.ts'
 import { sealedAs, type Vault } from '../base/secret.ts'
 import { doneFor, turns } from '../base/turns.ts'
 import type { WorkspaceId } from '../domain/message.ts'
-import { readBlob } from '../store/blobs.ts'
+import { readBlob, readFiles } from '../store/blobs.ts'
 import type { Db } from '../store/database.ts'
-import { readAttachments, readSigningKeys, type Claimed, type SigningRow } from '../store/outbound.ts'
+import { readSigningKeys, type Claimed, type SigningRow } from '../store/outbound.ts'
 import { makeReturnPathKeys } from '../store/return-path-keys.ts'
 import { whenAborted } from './connect.ts'
 import type { Content } from './content.ts'
@@ -187,8 +187,7 @@ const addedHeaderBytesMax = 1_024
 
 async function readMail(db: Db, claimed: Claimed): Promise<Buffer | undefined> {
   if (!claimed.hasAttachments) return claimed.bodyText === null ? undefined : Buffer.from(claimed.bodyText)
-  const [file] = await readAttachments(db, claimed)
-  return file && readBlob(db, file.blobId)
+  return (await readFiles(db, claimed.workspaceId, claimed.id))?.[0]?.bytes
 }
 
 async function compose(db: Db, claimed: Claimed): Promise<ComposedMail | undefined> {
@@ -196,13 +195,8 @@ async function compose(db: Db, claimed: Claimed): Promise<ComposedMail | undefin
     claimed.bodyText ??
     (claimed.bodyBlob === null ? undefined : (await readBlob(db, claimed.bodyBlob))?.toString('utf8'))
   if (bodyText === undefined) return undefined
-  const attachments: { filename: string; contentType: string; bytes: Buffer }[] = []
-  if (claimed.hasAttachments)
-    for (const { blobId, ...file } of await readAttachments(db, claimed)) {
-      const bytes = await readBlob(db, blobId)
-      if (bytes === undefined) return undefined
-      attachments.push({ ...file, bytes })
-    }
+  const attachments = claimed.hasAttachments ? await readFiles(db, claimed.workspaceId, claimed.id) : []
+  if (attachments === undefined) return undefined
   const draft = {
     messageId: claimed.id,
     hostname: hostOf(claimed.sender),

@@ -3,12 +3,17 @@
 // within an hour is swept.
 import { setTimeout } from 'node:timers/promises'
 import { limits } from '../config.ts'
+import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import { answeredWithin, sql, type Db, type Statement } from './database.ts'
 
 const announce = sql('stage-blob', 'insert into staged_blobs (id) values ($1)')
 const chunk = sql('stage-chunk', 'insert into blobs (id, part, bytes) values ($1, $2, $3)')
 const parts = sql('read-blob', 'select bytes from blobs where id = $1 order by part')
 const firstParts = sql('read-blob-start', 'select bytes from blobs where id = $1 and part < $2 order by part')
+const files = sql(
+  'attachments-of-message',
+  `select filename, content_type "contentType", blob_id "blobId" from attachments where workspace_id = $1 and message_id = $2 order by position`,
+)
 const sweep = sql(
   'sweep-blobs',
   `with orphans as materialized (
@@ -55,6 +60,24 @@ export async function readBlob(db: Db, id: string): Promise<Buffer | undefined> 
 export async function readBlobStart(db: Db, id: string, most: number): Promise<Buffer | undefined> {
   const rows = await db.rows<{ bytes: Buffer }>(firstParts, [id, Math.ceil(most / limits.contentChunkBytes)])
   return rows.length === 0 ? undefined : Buffer.concat(rows.map((row) => row.bytes))
+}
+
+export interface AttachedFile {
+  readonly filename: string
+  readonly contentType: string
+  readonly bytes: Buffer
+}
+
+/** What is kept beside the record of a message: its attachments, or the whole mail as it came over SMTP. Undefined where the bytes of one are gone. */
+export async function readFiles(db: Db, workspace: WorkspaceId, id: MessageId): Promise<AttachedFile[] | undefined> {
+  const rows = await db.rows<{ filename: string; contentType: string; blobId: string }>(files, [workspace, id])
+  const read: AttachedFile[] = []
+  for (const { filename, contentType, blobId } of rows) {
+    const bytes = await readBlob(db, blobId)
+    if (bytes === undefined) return undefined
+    read.push({ filename, contentType, bytes })
+  }
+  return read
 }
 
 /** Removes up to 100 blobs that were staged and never referred to; returns how many. */

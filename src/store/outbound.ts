@@ -283,18 +283,6 @@ export async function reap(
   return db.rows(reapExpired, [triesMax, 500, armedToo, before ?? 'infinity'])
 }
 
-const attached = sql(
-  'attachments',
-  `select filename, content_type "contentType", blob_id "blobId" from attachments where workspace_id = $1 and message_id = $2 order by position`,
-)
-
-export function readAttachments(
-  db: Db,
-  claim: { workspaceId: WorkspaceId; id: MessageId },
-): Promise<{ filename: string; contentType: string; blobId: string }[]> {
-  return db.rows(attached, [claim.workspaceId, claim.id])
-}
-
 const signingKeys = sql(
   'signing-keys',
   `select d.name domain, d.return_path_host "returnPathHost", k.selector, k.private_key_sealed sealed,

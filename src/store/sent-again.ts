@@ -9,7 +9,7 @@ import type {
   MessageStatus,
   WorkspaceId,
 } from '../domain/message.ts'
-import { readBlob } from './blobs.ts'
+import { readBlob, readFiles } from './blobs.ts'
 import { sql, type Db } from './database.ts'
 
 interface Row {
@@ -56,10 +56,6 @@ const record = sql(
      from messages m left join contents c on c.workspace_id = $1 and c.message_id = $2
     where m.workspace_id = $1 and m.id = $2`,
 )
-const files = sql(
-  'attachments-of-message',
-  `select filename, content_type "contentType", blob_id "blobId" from attachments where workspace_id = $1 and message_id = $2 order by position`,
-)
 const links = sql(
   'sent-again',
   `select (select again_id from sent_again where workspace_id = $1 and message_id = $2) "sentAgainAs",
@@ -93,24 +89,6 @@ export async function readReplaceable(
     mail: async () =>
       row.form === 'mail' ? Buffer.from(row.body_text ?? '') : (await readFiles(db, workspace, id))?.[0]?.bytes,
   }
-}
-
-export interface AttachedFile {
-  readonly filename: string
-  readonly contentType: string
-  readonly bytes: Buffer
-}
-
-/** Undefined where the bytes of one are gone. */
-export async function readFiles(db: Db, workspace: WorkspaceId, id: MessageId): Promise<AttachedFile[] | undefined> {
-  const rows = await db.rows<{ filename: string; contentType: string; blobId: string }>(files, [workspace, id])
-  const read: AttachedFile[] = []
-  for (const { filename, contentType, blobId } of rows) {
-    const bytes = await readBlob(db, blobId)
-    if (bytes === undefined) return undefined
-    read.push({ filename, contentType, bytes })
-  }
-  return read
 }
 
 export interface SentAgain {
