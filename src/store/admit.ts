@@ -4,7 +4,7 @@ import { limits } from '../config.ts'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import { Batch, BatchFull } from '../base/batch.ts'
 import { watchLoop } from '../base/busy-loop.ts'
-import { mayBlameRows, repeating, sql, surelyAborted, type Db } from './database.ts'
+import { mayBlameRows, repeating, sql, sqlState, surelyAborted, type Db } from './database.ts'
 
 /** One submission as the statement wants it; `json` is its row, written once, when it is queued. */
 export interface AdmissionRow {
@@ -95,11 +95,9 @@ const forgetKey = sql(
   'forget-key',
   `delete from idempotency_keys where workspace_id = $1 and endpoint = $2 and key = $3 and message_id = $4 returning message_id`,
 )
-const hasCode = (error: unknown, code: string): boolean =>
-  error instanceof Error && (error as { code?: unknown }).code === code
-const isTooLate = (error: unknown): boolean => hasCode(error, 'PH002')
+const isTooLate = (error: unknown): boolean => sqlState(error) === 'PH002'
 /** Its content was staged so long ago that it is gone (migration 0066). */
-const isSwept = (error: unknown): boolean => hasCode(error, 'PH003')
+const isSwept = (error: unknown): boolean => sqlState(error) === 'PH003'
 
 /** What a caller hears whose workspace was removed since its key was looked at: it has no row of quota, so nothing is answered for it. */
 const ofNoWorkspace: Admission = {

@@ -314,7 +314,7 @@ export function listen(
 }
 
 /** What the server said. EPIPE and EROFS have five letters too: an error of this system names its call, and is no word of the server's. */
-const sqlState = (error: unknown): string | undefined => {
+export const sqlState = (error: unknown): string | undefined => {
   const code = error instanceof Error && !('syscall' in error) ? (error as { code?: unknown }).code : undefined
   return typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code) ? code : undefined
 }

@@ -6,7 +6,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import { Pool } from 'pg'
 import { Trouble, wordsOf } from '../base/trouble.ts'
 import { limits } from '../config.ts'
-import { isDatabaseAway, linesOf, over, serverOf, type Connection } from './database.ts'
+import { isDatabaseAway, linesOf, over, serverOf, sqlState, type Connection } from './database.ts'
 import { databaseAway, embeddedAway, whyUnfit } from './server-facts.ts'
 
 const folder = new URL('./migrations/', import.meta.url)
@@ -91,4 +91,4 @@ async function doneIn(pool: Pool): Promise<readonly string[]> {
 }
 
 /** A lock was not to be had: the migrations are undone, and nobody waits behind them. */
-const isBusy = (error: unknown): boolean => error instanceof Error && (error as { code?: unknown }).code === '55P03'
+const isBusy = (error: unknown): boolean => sqlState(error) === '55P03'

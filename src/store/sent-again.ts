@@ -10,7 +10,7 @@ import type {
   WorkspaceId,
 } from '../domain/message.ts'
 import { readBlob, readFiles } from './blobs.ts'
-import { sql, type Db } from './database.ts'
+import { sql, sqlState, type Db } from './database.ts'
 
 interface Row {
   readonly status: MessageStatus
@@ -109,5 +109,5 @@ export async function readSentAgain(
 
 /** True for the error with which the database refuses to send a message again. */
 export function isNotReplaceable(error: unknown): boolean {
-  return error instanceof Error && (error as { code?: unknown }).code === 'PH001'
+  return sqlState(error) === 'PH001'
 }
