@@ -39,11 +39,15 @@ export interface MailboxRow {
   readonly created_at: Date
 }
 
-// Active, pending, retired: also the order of the alphabet.
-const keysOfDomain = `coalesce((select json_agg(json_build_object('selector', k.selector, 'public_key', k.public_key, 'state', k.state,
+// The keys: active, pending, retired, which is also the order of the alphabet.
+const domainColumns = `d.id, d.name, d.status, d.ownership_token, d.created_at, d.verified_at,
+   coalesce((select json_agg(json_build_object('selector', k.selector, 'public_key', k.public_key, 'state', k.state,
      'retired_at', k.retired_at) order by k.state, k.selector)
    from dkim_keys k where k.workspace_id = d.workspace_id and k.domain_id = d.id), '[]') keys, d.vouched, d.degraded_at, d.checked_at,
    d.check_due_at, d.checks_unanswered, d.return_path_host, d.found`
+
+/** Of a mailbox `m` on a domain `d`. */
+const mailboxColumns = 'm.id, m.address, m.name, m.status, m.created_at, d.name as domain'
 
 const insertOne = sql(
   'insert-domain',
@@ -67,17 +71,17 @@ const unvouch = sql(
 )
 const domainByName = sql(
   'domain-by-name',
-  `select d.id, d.name, d.status, d.ownership_token, d.created_at, d.verified_at, ${keysOfDomain}
+  `select ${domainColumns}
      from domains d where d.workspace_id = $1 and d.name = $2`,
 )
 const domainsOf = sql(
   'list-domains',
-  `select d.id, d.name, d.status, d.ownership_token, d.created_at, d.verified_at, ${keysOfDomain}
+  `select ${domainColumns}
      from domains d where d.workspace_id = $1 order by d.name`,
 )
 const domainById = sql(
   'domain-by-id',
-  `select d.id, d.name, d.status, d.ownership_token, d.created_at, d.verified_at, ${keysOfDomain}
+  `select ${domainColumns}
      from domains d where d.workspace_id = $1 and d.id = $2`,
 )
 // A statement of its own, before the one that looks at mailboxes and keys: what was added meanwhile is seen by it, and nothing is added after.
@@ -103,14 +107,14 @@ const mailbox = sql(
 )
 const mailboxesOf = sql(
   'list-mailboxes',
-  `select m.id, m.address, m.name, m.status, m.created_at, d.name as domain
+  `select ${mailboxColumns}
      from mailboxes m
      cross join lateral (select x.name from domains x where x.workspace_id = m.workspace_id and x.id = m.domain_id limit 1) d
     where m.workspace_id = $1 order by m.address_key`,
 )
 const mailboxById = sql(
   'mailbox-by-id',
-  `select m.id, m.address, m.name, m.status, m.created_at, d.name as domain
+  `select ${mailboxColumns}
      from mailboxes m join domains d on d.workspace_id = m.workspace_id and d.id = m.domain_id
     where m.workspace_id = $1 and m.id = $2`,
 )
@@ -118,7 +122,7 @@ const change = sql(
   'change-mailbox',
   `update mailboxes m set status = coalesce($3, m.status), name = case when $4 then $5 else m.name end from domains d
     where m.workspace_id = $1 and m.id = $2 and d.workspace_id = m.workspace_id and d.id = m.domain_id
-   returning m.id, m.address, m.name, m.status, m.created_at, d.name as domain`,
+   returning ${mailboxColumns}`,
 )
 const removeMailbox = sql(
   'delete-mailbox',

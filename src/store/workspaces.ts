@@ -27,26 +27,24 @@ export interface PlanRow {
   readonly upgrade_url: string | null
 }
 
+export const workspaceColumns =
+  'id, name, own_name, status, plan, route_sealed, keeps_content, created_at, removing_since'
+const planColumns = 'name, api_sending, hourly, daily, monthly, upgrade_url'
+
 // Admission charges the usage row: there is no workspace without one.
 const insert = sql(
   'insert-workspace',
   `with made as (
      insert into workspaces (id, name, plan) values ($1, $2, $3) on conflict (name) do nothing
-     returning id, name, own_name, status, plan, route_sealed, keeps_content, created_at, removing_since),
+     returning ${workspaceColumns}),
    counted as (insert into usage (workspace_id) select id from made)
    select * from made`,
 )
-const all = sql(
-  'list-workspaces',
-  'select id, name, own_name, status, plan, route_sealed, keeps_content, created_at, removing_since from workspaces order by name',
-)
-const byId = sql(
-  'workspace-by-id',
-  'select id, name, own_name, status, plan, route_sealed, keeps_content, created_at, removing_since from workspaces where id = $1',
-)
+const all = sql('list-workspaces', `select ${workspaceColumns} from workspaces order by name`)
+const byId = sql('workspace-by-id', `select ${workspaceColumns} from workspaces where id = $1`)
 const byName = sql(
   'workspace-by-name',
-  'select id, name, own_name, status, plan, route_sealed, keeps_content, created_at, removing_since from workspaces where name = $1 or own_name = $1 order by name = $1 desc, id limit 3',
+  `select ${workspaceColumns} from workspaces where name = $1 or own_name = $1 order by name = $1 desc, id limit 3`,
 )
 const routes = sql(
   'list-routes',
@@ -59,28 +57,22 @@ const update = sql(
           keeps_content = coalesce($6, keeps_content), name = coalesce($7, name),
           own_name = case when $7 is null then own_name else nullif(own_name, $7) end
     where id = $1 and removing_since is null
-   returning id, name, own_name, status, plan, route_sealed, keeps_content, created_at, removing_since`,
+   returning ${workspaceColumns}`,
 )
 const rename = sql(
   'rename-workspace',
   `update workspaces w
       set own_name = case when $2::text is null then w.own_name else nullif($2, w.name) end, keeps_content = coalesce($3, w.keeps_content)
     where w.id = $1
-   returning id, name, own_name, status, plan, route_sealed, keeps_content, created_at, removing_since`,
+   returning ${workspaceColumns}`,
 )
 const readFact = sql('read-installation', 'select value from installation where name = $1')
 const writeFact = sql(
   'write-installation',
   'insert into installation (name, value) values ($1, $2) on conflict (name) do nothing returning name',
 )
-const plans = sql(
-  'list-plans',
-  'select name, api_sending, hourly, daily, monthly, upgrade_url from plans order by name',
-)
-const plan = sql(
-  'find-plan',
-  'select name, api_sending, hourly, daily, monthly, upgrade_url from plans where name = $1',
-)
+const plans = sql('list-plans', `select ${planColumns} from plans order by name`)
+const plan = sql('find-plan', `select ${planColumns} from plans where name = $1`)
 const upsertPlan = sql(
   'upsert-plan',
   `insert into plans as p (name, api_sending, hourly, daily, monthly, upgrade_url)
@@ -90,7 +82,7 @@ const upsertPlan = sql(
          daily = nullif(coalesce($4, p.daily), -1), monthly = nullif(coalesce($5, p.monthly), -1),
          upgrade_url = nullif(coalesce($6, p.upgrade_url), '')
    where not $7::boolean
-   returning name, api_sending, hourly, daily, monthly, upgrade_url`,
+   returning ${planColumns}`,
 )
 const plansUsed = sql('who-uses-plan', 'select name from workspaces where plan = $1 order by name')
 const removePlan = sql(

@@ -2,11 +2,11 @@
 import { limits } from '../../config.ts'
 import type { MessageId, WorkspaceId } from '../../domain/message.ts'
 import { sql, type Db } from '../database.ts'
-import type { WorkspaceRow } from '../workspaces.ts'
+import { workspaceColumns, type WorkspaceRow } from '../workspaces.ts'
 
 const page = sql(
   'page-workspaces',
-  `select id, name, own_name, status, plan, route_sealed, keeps_content, created_at, removing_since from workspaces
+  `select ${workspaceColumns} from workspaces
     where id < coalesce($1::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff') and ($2 = '' or position(lower($2) in lower(name)) > 0 or position(lower($2) in lower(own_name)) > 0)
     order by id desc limit $3`,
 )
