@@ -3,7 +3,8 @@ import type { Vault } from '../base/secret.ts'
 import type { Route } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import type { Refusal } from '../domain/refusal.ts'
-import type { Accepted, AcceptedMail, MailSubmission, Principal, Submission } from '../domain/submission.ts'
+import type { Standing } from '../domain/standing.ts'
+import type { Accepted, AcceptedMail, MailSubmission, Submission } from '../domain/submission.ts'
 import type { Db } from '../store/database.ts'
 import type { DomainChecker } from './domain-check.ts'
 import type { Live } from './live.ts'
@@ -33,7 +34,5 @@ export interface Office {
   /** A mail as it is: what came over SMTP, when it is sent again. */
   readonly acceptMail: (submission: MailSubmission) => Promise<AcceptedMail | Refusal>
   /** Whether a workspace may send at all; undefined where there is none. */
-  readonly standing: (
-    workspace: WorkspaceId,
-  ) => Promise<Pick<Principal, 'blocked' | 'apiSending' | 'upgradeUrl'> | undefined>
+  readonly standing: (workspace: WorkspaceId) => Promise<Standing | undefined>
 }

@@ -8,6 +8,7 @@ import type { Principal } from '../domain/submission.ts'
 import { findHolder, noteUse } from '../store/access.ts'
 import type { HolderRow } from '../store/access.ts'
 import type { Db } from '../store/database.ts'
+import { standingIn } from './standing.ts'
 
 export interface Authenticator {
   /** Undefined where the key is unknown, revoked or expired. Throws when the database cannot tell. */
@@ -26,7 +27,6 @@ interface Asked {
   readonly answer: Promise<Principal | undefined>
 }
 
-/** `publicUrl` stands before upgrade URLs that are paths. */
 export function makeAuthenticator(tools: {
   readonly db: Db
   readonly log: Log
@@ -89,14 +89,11 @@ export function makeAuthenticator(tools: {
 }
 
 function presentHolder(row: HolderRow, publicUrl: string): Principal {
-  const url = row.upgrade_url
   return {
     actor: `key:${row.id}`,
     keyId: row.id,
     workspaceId: row.workspace_id,
     scopes: new Set(row.scopes),
-    blocked: row.blocked,
-    apiSending: row.api_sending,
-    ...(url !== null && { upgradeUrl: url.startsWith('/') ? publicUrl + url : url }),
+    ...standingIn(row, publicUrl),
   }
 }

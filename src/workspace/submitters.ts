@@ -12,6 +12,7 @@ import type { Db } from '../store/database.ts'
 import { findActiveMailbox } from '../store/senders.ts'
 import { findSubmitter, noteCredentialUse, type SubmitterRow } from '../store/smtp-credentials.ts'
 import { passwordHasher } from './smtp-credentials.ts'
+import { standingIn } from './standing.ts'
 import { suppressionLookUp } from './suppressed.ts'
 
 export interface Submitters {
@@ -73,13 +74,10 @@ export function makeSubmitters(tools: {
 }
 
 function present(row: SubmitterRow, publicUrl: string): Submitter {
-  const url = row.upgrade_url
   return {
     credentialId: row.id,
     workspaceId: row.workspace_id,
-    blocked: row.blocked,
-    apiSending: row.api_sending,
-    ...(url !== null && { upgradeUrl: url.startsWith('/') ? publicUrl + url : url }),
+    ...standingIn(row, publicUrl),
   }
 }
 

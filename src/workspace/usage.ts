@@ -1,10 +1,8 @@
 // How much a workspace has sent: its quota windows, and the points of the charts with the time that delivery took.
 import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
-import type { Principal } from '../domain/submission.ts'
 import { databaseNow, type Db } from '../store/database.ts'
 import { readCounts, readWindows, type CountRow } from '../store/usage.ts'
-import { workspaceById } from '../store/workspaces.ts'
 import { Mistake, notThere } from './mistake.ts'
 
 export interface UsageWindow {
@@ -44,22 +42,6 @@ export async function readUsage(db: Db, workspace: WorkspaceId): Promise<Usage> 
       window('month', row.month_used, row.monthly, row.month_resets),
     ],
     ...(row.stopped_since !== null && { deliveryStoppedSince: row.stopped_since }),
-  }
-}
-
-/** Whether the workspace may send at all: what a key's holder knows already, for a person. */
-export async function standingOf(
-  db: Db,
-  workspace: WorkspaceId,
-  publicUrl: string,
-): Promise<Pick<Principal, 'blocked' | 'apiSending' | 'upgradeUrl'> | undefined> {
-  const [row, plan] = await Promise.all([workspaceById(db, workspace), readWindows(db, workspace)])
-  if (row === undefined || plan === undefined) return undefined
-  const url = plan.upgrade_url
-  return {
-    blocked: row.status === 'blocked',
-    apiSending: plan.api_sending,
-    ...(url !== null && { upgradeUrl: url.startsWith('/') ? publicUrl + url : url }),
   }
 }
 

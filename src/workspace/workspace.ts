@@ -112,7 +112,8 @@ export {
 } from './suppressions.ts'
 export type { Imported, ImportWish, Suppression } from './suppressions.ts'
 export { suppressionReasons } from '../store/suppressions.ts'
-export { readSeries, readUsage, standingOf } from './usage.ts'
+export { standingOf } from './standing.ts'
+export { readSeries, readUsage } from './usage.ts'
 
 export interface Workspace {
   readonly id: WorkspaceId
