@@ -1,4 +1,5 @@
 // Work that is done again and again while a service runs: heartbeats, reapers, housekeeping.
+import { lifecycle, type Service } from './service.ts'
 
 /** Runs `work` again and again, `pause` milliseconds after it has ended; `stop` waits for the one under way. */
 export function repeating(pause: () => number, work: () => Promise<void>, trouble: (error: unknown) => void) {
@@ -25,4 +26,19 @@ export function repeating(pause: () => number, work: () => Promise<void>, troubl
       return working
     },
   }
+}
+
+/** The same as a service of its own. */
+export function repeatingService(
+  name: string,
+  pause: () => number,
+  work: () => Promise<void>,
+  trouble: (error: unknown) => void,
+): Service {
+  const rounds = repeating(pause, work, trouble)
+  return lifecycle(
+    name,
+    () => Promise.resolve(rounds.start()),
+    () => rounds.stop(),
+  )
 }

@@ -2,8 +2,8 @@
 // Every node that serves the API looks now and then; one of them takes it. Whatever dies in between, each owner gets it once: what is owed
 // stands in the endpoint's row until all were told, and a mail that was accepted is accepted no second time.
 import type { Log } from '../base/log.ts'
-import { repeating } from '../base/repeating.ts'
-import { lifecycle, type Service } from '../base/service.ts'
+import { repeatingService } from '../base/repeating.ts'
+import type { Service } from '../base/service.ts'
 import { limits } from '../config.ts'
 import type { Db } from '../store/database.ts'
 import { listMemberRows } from '../store/members.ts'
@@ -23,19 +23,11 @@ export interface WebhookNoticeTools {
 }
 
 export function webhookNotices(tools: WebhookNoticeTools): Service {
-  const trouble = (error: unknown) => tools.log.fault('webhook notices', error)
-  const look = repeating(
+  return repeatingService(
+    'webhook notices',
     () => limits.webhookNoticesLookMs,
     () => tellUntold(tools),
-    trouble,
-  )
-  return lifecycle(
-    'webhook notices',
-    () => {
-      look.start()
-      return Promise.resolve()
-    },
-    () => look.stop(),
+    (error) => tools.log.fault('webhook notices', error),
   )
 }
 
