@@ -4,6 +4,7 @@ import type { Vault } from './base/secret.ts'
 import { parseAddress } from './mail/address.ts'
 import type { Db } from './store/database.ts'
 import { noteFirstLogin, noteFirstSecrets } from './store/first-secrets.ts'
+import { isAnyUser } from './store/people.ts'
 import {
   addDomain,
   addMailbox,
@@ -11,7 +12,6 @@ import {
   createSmtpCredential,
   createUser,
   createWorkspace,
-  isAnybodyThere,
   listAllWorkspaces,
   Mistake,
   readSystemMailbox,
@@ -88,7 +88,7 @@ export async function aWorkspace(db: Db, vault: Vault): Promise<string> {
 
 /** An operator who owns the first workspace; undefined when there is anybody already. */
 export async function makeFirstLogin(db: Db, vault: Vault): Promise<FirstLogin | undefined> {
-  if (await isAnybodyThere(db)) return undefined
+  if (await isAnyUser(db)) return undefined
   const workspace = await firstOf(db, vault)
   try {
     return await db.transaction(async (tx) => {
@@ -102,7 +102,7 @@ export async function makeFirstLogin(db: Db, vault: Vault): Promise<FirstLogin |
       return { email, password }
     })
   } catch (error) {
-    if (await isAnybodyThere(db)) return undefined // by another node, which starts at the same time
+    if (await isAnyUser(db)) return undefined // by another node, which starts at the same time
     throw error
   }
 }

@@ -12,7 +12,6 @@ import { deletePasskeys } from '../store/passkeys.ts'
 import {
   deleteUser,
   dropPasswordResets,
-  isAnyUser,
   listUserRows,
   removeTotp,
   setOperator,
@@ -37,8 +36,6 @@ export interface Login {
   readonly createdAt: Date
   readonly lastSignInAt?: Date
 }
-
-export const isAnybodyThere = (db: Db): Promise<boolean> => isAnyUser(db)
 
 const passwordBytes = 15
 
