@@ -2,6 +2,7 @@
 import { makeAccept, makeAcceptMail, openAcceptance, type Scanner } from './accept/accept.ts'
 import type { Log } from './base/log.ts'
 import { say } from './base/log-lines.ts'
+import { remembered } from './base/remembered.ts'
 import { makeZones } from './base/zones.ts'
 import type { Service } from './base/service.ts'
 import { limits, publicUrl, submissionServer } from './config.ts'
@@ -78,6 +79,18 @@ export function api(tools: RoleTools): Role {
     tell: makeDomainNotices({ db: manageDb, notify, publicUrl: publicUrl(settings), log }),
   })
   const heardLive = listen(connection, 'posthorn_live', (_ask, workspaces) => live.heard(workspaces ?? '*'))
+  const examined = remembered(
+    () =>
+      examine({
+        settings,
+        database: { db: manageDb, vault },
+        scanner,
+        visit: (...relay) => visitRelay(settings, ...relay),
+        systemSender: (db, vault) => readSystemSender({ db, vault, settings }),
+        providerOf,
+      }),
+    { keepMs: () => limits.doctorKeptMs, most: 1 },
+  )
   const office = {
     db: manageDb,
     vault,
@@ -90,16 +103,7 @@ export function api(tools: RoleTools): Role {
     route: settings.POSTHORN_ROUTE,
     live,
     domains,
-    doctor: shared(limits.doctorKeptMs, () =>
-      examine({
-        settings,
-        database: { db: manageDb, vault },
-        scanner,
-        visit: (...relay) => visitRelay(settings, ...relay),
-        systemSender: (db, vault) => readSystemSender({ db, vault, settings }),
-        providerOf,
-      }),
-    ),
+    doctor: () => examined(''),
     accept,
     acceptMail: makeAcceptMail(acceptance.tools),
     standing: (workspace: WorkspaceId) => standingOf(manageDb, workspace, publicUrl(settings)),
@@ -185,15 +189,4 @@ async function tellScanner(asked: Scanner, log: Log): Promise<void> {
 /** Work that must be done once before what follows can start. */
 function starting(name: string, work: () => Promise<void>): Service {
   return { name, start: work, stop: () => Promise.resolve() }
-}
-
-/** One answer for all who ask at the same time, and for a while after. */
-function shared<T>(keptMs: number, ask: () => Promise<T>): () => Promise<T> {
-  let last: { readonly at: number; readonly answer: Promise<T> } | undefined
-  return () => {
-    if (last !== undefined && performance.now() - last.at < keptMs) return last.answer
-    const answer = ask()
-    last = { at: performance.now(), answer }
-    return answer
-  }
 }
