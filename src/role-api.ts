@@ -4,7 +4,6 @@ import type { Log } from './base/log.ts'
 import { say } from './base/log-lines.ts'
 import { remembered } from './base/remembered.ts'
 import { makeZones } from './base/zones.ts'
-import type { Service } from './base/service.ts'
 import { limits, publicUrl, submissionServer } from './config.ts'
 import { builtDashboard } from './dashboard-build.ts'
 import { providerOf, visitRelay } from './deliver/deliver.ts'
@@ -16,7 +15,7 @@ import { matching } from './matching.ts'
 import { httpServer } from './http/server.ts'
 import { openFeedback } from './open-feedback.ts'
 import { watchReadiness } from './readiness.ts'
-import { closeAll, type Role, type RoleTools } from './role.ts'
+import { closeAll, starting, type Role, type RoleTools } from './role.ts'
 import { answeredWithin, isDatabaseAway, listen, openDatabase } from './store/database.ts'
 import { makeRefusalBook } from './store/refused-submissions.ts'
 import { readStatus } from './store/views/message-status.ts'
@@ -184,9 +183,4 @@ async function tellScanner(asked: Scanner, log: Log): Promise<void> {
   const { description: scanner, ...versions } = known
   if (trouble === undefined) log.started({ scanner, ...versions })
   else log.fault('scanner: no file is accepted until this is mended', new Error(trouble), { scanner })
-}
-
-/** Work that must be done once before what follows can start. */
-function starting(name: string, work: () => Promise<void>): Service {
-  return { name, start: work, stop: () => Promise.resolve() }
 }

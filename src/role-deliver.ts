@@ -18,7 +18,7 @@ import {
 } from './deliver/deliver.ts'
 import { simulatorDomain } from './domain/simulator.ts'
 import { housekeeper } from './housekeeper.ts'
-import { closeAll, type Role, type RoleTools } from './role.ts'
+import { closeAll, starting, type Role, type RoleTools } from './role.ts'
 import { sandboxServer } from './smtp/sandbox.ts'
 import { listen, openDatabase, type PoolKind } from './store/database.ts'
 import type { Retention } from './store/housekeeping.ts'
@@ -172,12 +172,11 @@ const pauseGauges = {
 /** Ready when the fence has looked once, so that the start can say what it has stopped; not much later, since a look may wait for others' locks. */
 function firstLook(fence: Fence): Service {
   const looked = new Promise<void>((resolve) => fence.onChange(resolve))
-  const start = async (): Promise<void> => {
+  return starting('first look', async () => {
     const late = new AbortController()
     await Promise.race([looked, wait(limits.fenceLookMs, undefined, late).catch(() => undefined)])
     late.abort()
-  }
-  return { name: 'first look', start, stop: () => Promise.resolve() }
+  })
 }
 
 type OpenSeat = Awaited<ReturnType<typeof openSeat>>

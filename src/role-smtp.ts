@@ -4,7 +4,7 @@ import { makeAcceptMail, openAcceptance } from './accept/accept.ts'
 import { renewals, tlsCertificate } from './base/certificate.ts'
 import { Guesses } from './base/guesses.ts'
 import { limits, publicUrl } from './config.ts'
-import { closeAll, type Role, type RoleTools } from './role.ts'
+import { closeAll, starting, type Role, type RoleTools } from './role.ts'
 import { YieldingRoom } from './smtp/room.ts'
 import { smtpServer } from './smtp/server.ts'
 import { submissionOffer, submissionPolicies } from './smtp/submission.ts'
@@ -61,7 +61,7 @@ export function smtp({ settings, connection, vault, log, metrics }: RoleTools): 
   }
   return {
     services: [
-      { name: 'smtp ids', start: () => acceptance.tools.ids.synchronize(), stop: () => Promise.resolve() },
+      starting('smtp ids', () => acceptance.tools.ids.synchronize()),
       smtpServer({
         ...shared,
         name: 'submission',

@@ -31,3 +31,8 @@ export interface Role {
 export function closeAll(...databases: readonly Db[]): Closing[] {
   return [async () => void (await Promise.all(databases.map((db) => db.close())))]
 }
+
+/** Work that must be done once before what follows can start. */
+export function starting(name: string, work: () => Promise<void>): Service {
+  return { name, start: work, stop: () => Promise.resolve() }
+}
