@@ -107,7 +107,7 @@ export function isBrokenTls({ phase, trouble, peer }: Facts): boolean {
 }
 
 /** What the receiving provider said in the session, for `events`, `deliveryStatus` and suppressions. */
-export interface ProviderReport {
+export interface SessionReport {
   readonly type: DeliveryEventType
   /** Their word ends it. A soft bounce that is not final becomes so when the tries are used up. */
   readonly final: boolean
@@ -133,7 +133,7 @@ const stages: Partial<Record<Phase, Stage>> = {
 }
 
 /** The report in one host's facts. None on a relay: its replies are not the receiving provider's. */
-export function reports({ phase, reply, trouble }: Facts, routeKind: RouteKind): ProviderReport | undefined {
+export function reports({ phase, reply, trouble }: Facts, routeKind: RouteKind): SessionReport | undefined {
   const stage = stages[phase]
   if (routeKind === 'relay' || stage === undefined || reply === undefined || trouble !== undefined) return undefined
   if (reply.code < 300) return stage === 'eod' ? { type: 'delivered', final: true, suppress: false } : undefined

@@ -8,7 +8,7 @@ import { providerMessageId } from '../mail/queue-id.ts'
 import { retryDelayMs } from '../base/backoff.ts'
 import type { Claimed, Deferral, Ending } from '../store/outbound.ts'
 import type { Said } from './dialogue.ts'
-import { outcomeOf, reports, type ProviderReport } from './outcome.ts'
+import { outcomeOf, reports, type SessionReport } from './outcome.ts'
 import { slowDownAskedBy } from './slow-down.ts'
 import type { TransmitResult } from './transmit.ts'
 
@@ -221,7 +221,7 @@ function smtpOf({ peer, phase, reply }: Facts): object | undefined {
 
 function reportOf(
   claimed: Claimed,
-  report: ProviderReport,
+  report: SessionReport,
   result: TransmitResult,
   ends: boolean,
   common: object,
