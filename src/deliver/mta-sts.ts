@@ -9,6 +9,7 @@ import { currentOwner } from '../base/turns.ts'
 import { parseStsPolicy, stsId, type StsPolicy } from './mta-sts-rfc8461.ts'
 import { isPrivateAddress } from '../base/private-address.ts'
 import { remembered } from '../base/remembered.ts'
+import { textOf } from '../base/zones.ts'
 import { someOf } from './reachability.ts'
 
 export interface KeptPolicy extends StsPolicy {
@@ -83,7 +84,7 @@ export function makeStsPolicies(dns: Dns, settings: StsSettings): StsPolicies {
 
   const find = async (domain: string): Promise<StsPolicy | undefined> => {
     const [before, txt] = await Promise.all([known(domain), dns.ask(`_mta-sts.${domain}`, 'TXT')])
-    const id = stsId(txt.records.flatMap((record) => (record.type === 'TXT' ? [textOf(record.data)] : [])))
+    const id = stsId(txt.records.flatMap((record) => textOf(record) ?? []))
     if (id === undefined) return before?.policy
     if (before === undefined || before.policy.id !== id) return (await renew(domain, id))?.policy ?? before?.policy
     // The same id: renewed on the side well before its end, so that it never runs out while the domain is written to.
@@ -104,11 +105,6 @@ export function makeStsPolicies(dns: Dns, settings: StsSettings): StsPolicies {
       owner: currentOwner,
     }),
   }
-}
-
-/** The strings of one TXT record belong together without anything between (RFC 7208 3.3, as everywhere). */
-function textOf(data: unknown): string {
-  return (Array.isArray(data) ? data : [data]).map((part) => String(part)).join('')
 }
 
 /** The file at the well-known place (3.3): a valid certificate for that very name, no redirect, plain text, small, and soon. */
