@@ -5,7 +5,7 @@ import { open, readFile, rename, type FileHandle } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { crc32 } from 'node:zlib'
 import { limits } from '../config.ts'
-import { giveToOwner } from '../base/folders.ts'
+import { giveToOwner, syncFolder } from '../base/folders.ts'
 import type { Log } from '../base/log.ts'
 import type { Claim } from '../domain/message.ts'
 import { claimName, type Ending } from '../store/outbound.ts'
@@ -48,7 +48,7 @@ export async function openJournal(folder: string, log: Log): Promise<Journal> {
   }
   const handle = await open(path, 'a', 0o600)
   await giveToOwner(handle, folder)
-  await syncFolder(folder)
+  syncFolder(folder)
   return makeJournal(handle, endings, Buffer.byteLength(good))
 }
 
@@ -165,14 +165,5 @@ async function writeDurably(path: string, text: string): Promise<void> {
     await file.sync()
   } finally {
     await file.close()
-  }
-}
-
-async function syncFolder(path: string): Promise<void> {
-  const folder = await open(path, 'r')
-  try {
-    await folder.sync()
-  } finally {
-    await folder.close()
   }
 }

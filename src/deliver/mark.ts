@@ -5,7 +5,7 @@ import { constants } from 'node:fs'
 import { open, type FileHandle } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { crc32 } from 'node:zlib'
-import { giveToOwner } from '../base/folders.ts'
+import { giveToOwner, syncFolder } from '../base/folders.ts'
 import type { Mark } from '../store/outbound.ts'
 import type { NodeMark } from '../store/fence.ts'
 
@@ -33,7 +33,8 @@ export async function openMark(folder: string): Promise<NodeFile> {
   // One system call writes and syncs: one turn on the thread pool, which the signatures use too.
   const handle = await open(join(folder, 'mark'), constants.O_RDWR | constants.O_CREAT | constants.O_DSYNC, 0o600)
   await giveToOwner(handle, folder)
-  await syncName(folder)
+  syncFolder(folder)
+  syncFolder(dirname(folder))
   const records = await readRecords(handle)
   const last = newest(records)
   let turn = last === undefined ? 0 : records.indexOf(last) + 1
@@ -127,15 +128,4 @@ async function readRecords(handle: FileHandle): Promise<MarkRecord[]> {
       ? [{ node, era: Number(era), counter: Number(counter) }]
       : []
   })
-}
-
-async function syncName(folder: string): Promise<void> {
-  for (const path of [folder, dirname(folder)]) {
-    const handle = await open(path, 'r')
-    try {
-      await handle.sync()
-    } finally {
-      await handle.close()
-    }
-  }
 }
