@@ -8,6 +8,7 @@ import type { WorkspaceId } from '../domain/message.ts'
 import type { RefusalCode } from '../domain/refusal.ts'
 import { Batch } from '../base/batch.ts'
 import { dated, sql, mayBlameRows, type Db } from './database.ts'
+import { cutPage } from './page.ts'
 import { idFloor } from './views/message-list.ts'
 
 export interface RefusedSubmission {
@@ -196,10 +197,8 @@ export async function searchRefusals(
   const rows = await (isPlain
     ? db.rows<RefusalRow>(latest, [...bounds, most + 1])
     : db.rows<RefusalRow>(searched, [...bounds, limits.refusalsScannedMax, most + 1, code ?? null, source ?? null]))
-  const found = rows.filter((row) => row.code !== null)
-  const shown = found.slice(0, most)
-  const next = found.length > most ? shown.at(-1)?.id : rows.find((row) => row.code === null)?.id
-  return { rows: shown, ...(next !== undefined && { next }) }
+  const { shown, last } = cutPage(rows, most, (row) => row.code === null)
+  return { rows: shown, ...(last !== undefined && { next: last.id }) }
 }
 
 /** Removes up to 1,000 that are older than they are kept; returns how many. */

@@ -6,6 +6,7 @@ import { doneFor } from '../base/turns.ts'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import { isGenuine, readToken, type ReturnPathKey } from '../mail/return-path.ts'
 import { dated, sql, mayBlameRows, type Db } from './database.ts'
+import { cutPage } from './page.ts'
 import type { ReturnPathKeys } from './return-path-keys.ts'
 
 interface Kept {
@@ -125,11 +126,8 @@ export async function pageSandbox(
   const isFiltered = [recipient, messageId, text].some((each) => each !== undefined)
   const wanted = [limits.sandboxScannedMax, recipient ?? null, messageId ?? null, text ?? null]
   const rows = await (isFiltered ? db.rows<PageRow>(searched, [...bounds, ...wanted]) : db.rows<PageRow>(page, bounds))
-  const found = rows.filter((row) => row.recipient !== null)
-  const end = rows.find((row) => row.recipient === null)?.id
-  const mails = found.slice(0, most)
-  const next = found.length > most ? mails.at(-1)?.id : end
-  return { mails, ...(next !== undefined && { next }) }
+  const { shown, last } = cutPage(rows, most, (row) => row.recipient === null)
+  return { mails: shown, ...(last !== undefined && { next: last.id }) }
 }
 
 /** The mail that a message became, where the sandbox keeps it. */

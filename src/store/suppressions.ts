@@ -4,6 +4,7 @@ import { randomUUIDv7 } from 'node:crypto'
 import { limits } from '../config.ts'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import { dated, sql, type Db } from './database.ts'
+import { cutPage } from './page.ts'
 
 export const suppressionReasons = ['hard_bounce', 'complaint', 'manual'] as const
 export type SuppressionReason = (typeof suppressionReasons)[number]
@@ -210,11 +211,8 @@ export async function searchSuppressions(
   const rows = await (isPlain
     ? pageSuppressions(db, workspace, after, most + 1)
     : db.rows<SuppressionRow>(searched, wanted))
-  const found = rows.filter((row) => row.recipient !== null)
-  const shown = found.slice(0, most)
-  const next =
-    found.length > most ? shown.at(-1)?.recipient_key : rows.find((row) => row.recipient === null)?.recipient_key
-  return { rows: shown, ...(next !== undefined && { next }) }
+  const { shown, last } = cutPage(rows, most, (row) => row.recipient === null)
+  return { rows: shown, ...(last !== undefined && { next: last.recipient_key }) }
 }
 
 export async function deleteSuppression(

@@ -12,6 +12,7 @@ import type {
 } from '../../domain/message.ts'
 import { limits } from '../../config.ts'
 import { sql, type Db } from '../database.ts'
+import { cutPage } from '../page.ts'
 
 export interface MessageListRow {
   readonly id: MessageId
@@ -130,9 +131,7 @@ export async function pageMessages(
 ): Promise<MessagePage> {
   const { status, ranks, mailboxId, recipientKey, text, copiedId, providerMessageId, metadata } = filter
   if (Object.values(filter).every((each) => each === undefined)) {
-    const rows = await db.rows<Row>(all, [workspace, before, since, most + 1])
-    const shown = rows.slice(0, most)
-    return { messages: shown.map(present), ...(rows.length > most && { next: shown.at(-1)?.id as string }) }
+    return pageOf(await db.rows<Row>(all, [workspace, before, since, most + 1]), most)
   }
   const ids = [text, copiedId].flatMap((id) => id?.toLowerCase() ?? [])
   const { messagesScannedMax, messagesScannedBytesMax } = limits
@@ -154,11 +153,12 @@ export async function pageMessages(
   const rows = await (recipientKey === undefined
     ? db.rows<Row>(searched, [...bounds, ...wanted])
     : db.rows<Row>(searchedOfRecipient, [...bounds, ...wanted, recipientKey]))
-  const found = rows.filter((row) => row.recipient !== null)
-  const end = rows.find((row) => row.recipient === null)?.id as string | undefined
-  const shown = found.slice(0, most)
-  const next = found.length > most ? (shown.at(-1)?.id as string) : end
-  return { messages: shown.map(present), ...(next !== undefined && { next }) }
+  return pageOf(rows, most)
+}
+
+function pageOf(rows: readonly Row[], most: number): MessagePage {
+  const { shown, last } = cutPage(rows, most, (row) => row.recipient === null)
+  return { messages: shown.map(present), ...(last !== undefined && { next: last.id }) }
 }
 
 function present(row: Row): MessageListRow {

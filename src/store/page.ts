@@ -1,0 +1,14 @@
+// Pages of lists that look through a bounded number of rows: one row more than a page is asked for, and where a walk ended before it found
+// enough, its last row says only how far it came.
+
+export interface Page<Row> {
+  readonly shown: readonly Row[]
+  /** The next page begins behind this one; undefined where there is none. */
+  readonly last: Row | undefined
+}
+
+export function cutPage<Row>(rows: readonly Row[], most: number, isEnd: (row: Row) => boolean): Page<Row> {
+  const found = rows.filter((row) => !isEnd(row))
+  const shown = found.slice(0, most)
+  return { shown, last: found.length > most ? shown.at(-1) : rows.find(isEnd) }
+}
