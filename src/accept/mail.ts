@@ -9,6 +9,7 @@ import type { AcceptedMail, MailSubmission, MessageRecord } from '../domain/subm
 import { textOfMail } from '../mail/mail-text.ts'
 import { AdmissionTooLate, surelyNotAdmitted, type Admission, type AdmissionRow } from '../store/admit.ts'
 import { isDatabaseAway } from '../store/database.ts'
+import { timeOfId } from '../store/message-id.ts'
 import type { AcceptTools } from './accept.ts'
 import { judge, roundsMax, tooSlow } from './checks.ts'
 import { equalKeysInTurn } from './equal-keys.ts'
@@ -247,7 +248,7 @@ function completed(mail: MailSubmission, ids: readonly MessageId[]): Buffer {
 function fieldsLacking({ lacks, senderDomain }: MailSubmission, [id = '' as MessageId]: readonly MessageId[]): string {
   if (lacks.length === 0) return ''
   // The id's own time is the database's (store/message-id.ts).
-  const date = new Date(Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16)).toUTCString().replace('GMT', '+0000')
+  const date = timeOfId(id).toUTCString().replace('GMT', '+0000')
   const values = { Date: date, 'Message-ID': `<${id}@${senderDomain}>` }
   return lacks.map((name) => `${name}: ${values[name]}\r\n`).join('')
 }

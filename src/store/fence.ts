@@ -4,6 +4,7 @@ import { limits } from '../config.ts'
 import { beginOrderAnew } from './commit-order.ts'
 import { claimName, type Ending, endingJson, relayedOf } from './outbound.ts'
 import { databaseNow, repeating, sql, type Ask, type Db } from './database.ts'
+import { leastId } from './message-id.ts'
 
 /** Why nobody delivers. `fence`: an operator decides; `pause`: other nodes must confirm; `drain`: an operator wished it. */
 export interface DeliveryStop {
@@ -152,7 +153,7 @@ export async function assumeSentSince(db: Db, since: Date): Promise<number> {
   await db.rows(stopByOperator) // where nothing has stopped it yet
   const till = (await readStops(db.rows)).find(({ kind }) => kind === 'fence')?.since ?? (await databaseNow(db))
   let moved = 0
-  for (let after: string | null = '00000000-0000-0000-0000-000000000000'; after !== null;) {
+  for (let after: string | null = leastId; after !== null;) {
     const [step]: { moved: number; last: string | null }[] = await repeating(() =>
       db.rows<{ moved: number; last: string | null }>(assumeSent, [
         since,

@@ -70,3 +70,15 @@ export function makeIds(db: Db): IdMaker {
   }
   return { next, sure, now, synchronize, stop: () => clearInterval(timer) }
 }
+
+/** When a message got this id: its first 48 bits count milliseconds (RFC 9562, version 7). */
+export const timeOfId = (id: string): Date => new Date(Number.parseInt(id.replaceAll('-', '').slice(0, 12), 16))
+
+/** The least id of an instant, as `uuid_floor` makes it. */
+export function idFloor(at: Date): string {
+  const ms = Math.max(0, at.getTime()).toString(16).padStart(12, '0')
+  return `${ms.slice(0, 8)}-${ms.slice(8)}-7000-8000-000000000000`
+}
+
+export const leastId = '00000000-0000-0000-0000-000000000000'
+export const greatestId = 'ffffffff-ffff-ffff-ffff-ffffffffffff'

@@ -8,8 +8,8 @@ import type { WorkspaceId } from '../domain/message.ts'
 import type { RefusalCode } from '../domain/refusal.ts'
 import { Batch } from '../base/batch.ts'
 import { dated, sql, mayBlameRows, type Db } from './database.ts'
+import { greatestId, idFloor, leastId } from './message-id.ts'
 import { cutPage } from './page.ts'
-import { idFloor } from './views/message-list.ts'
 
 export interface RefusedSubmission {
   readonly workspaceId: WorkspaceId
@@ -177,22 +177,19 @@ export function withoutAddresses(text: string, charactersMax: number): string {
     .join(' ')
 }
 
-const greatest = 'ffffffff-ffff-ffff-ffff-ffffffffffff'
-const least = '00000000-0000-0000-0000-000000000000'
-
 /** Newest first; `before` is the id of the last one of the page before. */
 export const listRefusals = (db: Db, workspace: WorkspaceId, most: number, before?: string): Promise<RefusalRow[]> =>
-  db.rows<RefusalRow>(latest, [workspace, before ?? greatest, least, most])
+  db.rows<RefusalRow>(latest, [workspace, before ?? greatestId, leastId, most])
 
 /** As `listRefusals`, of those that are wanted; `next` is where the next page begins, which may be behind a page with nothing on it. */
 export async function searchRefusals(
   db: Db,
   workspace: WorkspaceId,
   { source, code, from, to }: RefusalFilter,
-  { before = greatest, most }: { readonly before?: string | undefined; readonly most: number },
+  { before = greatestId, most }: { readonly before?: string | undefined; readonly most: number },
 ): Promise<{ readonly rows: readonly RefusalRow[]; readonly next?: string }> {
-  const until = to === undefined ? greatest : idFloor(to)
-  const bounds = [workspace, before < until ? before : until, from === undefined ? least : idFloor(from)]
+  const until = to === undefined ? greatestId : idFloor(to)
+  const bounds = [workspace, before < until ? before : until, from === undefined ? leastId : idFloor(from)]
   const isPlain = source === undefined && code === undefined
   const rows = await (isPlain
     ? db.rows<RefusalRow>(latest, [...bounds, most + 1])

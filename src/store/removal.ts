@@ -6,6 +6,7 @@ import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { writeAudit } from './audit.ts'
 import { repeating, sql, type Db } from './database.ts'
+import { leastId } from './message-id.ts'
 
 /** What would go with a workspace. `messages` stops at `limits.removalMessagesCounted`. */
 export interface RemovalView {
@@ -133,8 +134,6 @@ const eraseAudit = sql(
    select (select p.id from page p order by p.id desc limit 1) last, (select count(*) from gone)::integer many`,
 )
 
-const beforeAll = '00000000-0000-0000-0000-000000000000'
-
 /** Where a bite ended: in this table or partition, at these keys. */
 interface Bitten {
   readonly many: number
@@ -173,7 +172,7 @@ async function* people(db: Db, workspace: WorkspaceId): AsyncGenerator<number> {
     if (found.length === 0 && !first) return
     const ids = found.map(({ id }) => id)
     const named = [ids.map((id) => `user:${id}`), found.map(({ email }) => email)]
-    for (let after: string | null = beforeAll; after !== null;) {
+    for (let after: string | null = leastId; after !== null;) {
       const page: { last: string | null; many: number }[] = await repeating(() =>
         db.rows(eraseAudit, [workspace, ...named, after, limits.removalRows]),
       )
@@ -199,7 +198,7 @@ async function* relayed(db: Db, workspace: WorkspaceId): AsyncGenerator<number> 
 }
 
 async function* unmatched(db: Db, workspace: WorkspaceId): AsyncGenerator<number> {
-  for (let after: string | null = beforeAll; after !== null;) {
+  for (let after: string | null = leastId; after !== null;) {
     const [page]: { last: string | null; ids: string[] }[] = await db.rows(unmatchedPage, [
       workspace,
       after,

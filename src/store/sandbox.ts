@@ -6,6 +6,7 @@ import { doneFor } from '../base/turns.ts'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import { isGenuine, readToken, type ReturnPathKey } from '../mail/return-path.ts'
 import { dated, sql, mayBlameRows, type Db } from './database.ts'
+import { greatestId } from './message-id.ts'
 import { cutPage } from './page.ts'
 import type { ReturnPathKeys } from './return-path-keys.ts'
 
@@ -113,13 +114,11 @@ export interface SandboxPage {
   readonly next?: string
 }
 
-const greatest = 'ffffffff-ffff-ffff-ffff-ffffffffffff'
-
 /** Newest first, from before an id; a search looks at a bounded number of them (decision 0027). */
 export async function pageSandbox(
   db: Db,
   workspace: WorkspaceId,
-  { before = greatest, most }: { readonly before?: string | undefined; readonly most: number },
+  { before = greatestId, most }: { readonly before?: string | undefined; readonly most: number },
   { recipient, messageId, text }: SandboxFilter = {},
 ): Promise<SandboxPage> {
   const bounds = [workspace, before, most + 1]

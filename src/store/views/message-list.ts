@@ -12,6 +12,7 @@ import type {
 } from '../../domain/message.ts'
 import { limits } from '../../config.ts'
 import { sql, type Db } from '../database.ts'
+import { greatestId, leastId } from '../message-id.ts'
 import { cutPage } from '../page.ts'
 
 export interface MessageListRow {
@@ -116,9 +117,6 @@ const walked = (name: string, along: (before: string) => string) =>
 const searched = walked('search-messages', walk)
 const searchedOfRecipient = walked('search-messages-of-recipient', walkOfRecipient)
 
-const greatest = 'ffffffff-ffff-ffff-ffff-ffffffffffff'
-const least = '00000000-0000-0000-0000-000000000000'
-
 /** As a value stands in the metadata, which are kept as they were written here: a quote within one has a backslash before it, so nothing else looks so. */
 const valueInJson = (value: string): string => `:${JSON.stringify(value)}`
 
@@ -127,7 +125,7 @@ export async function pageMessages(
   db: Db,
   workspace: WorkspaceId,
   filter: MessageFilter,
-  { before = greatest, since = least, most }: { before?: string; since?: string; most: number },
+  { before = greatestId, since = leastId, most }: { before?: string; since?: string; most: number },
 ): Promise<MessagePage> {
   const { status, ranks, mailboxId, recipientKey, text, copiedId, providerMessageId, metadata } = filter
   if (Object.values(filter).every((each) => each === undefined)) {
@@ -176,13 +174,4 @@ function present(row: Row): MessageListRow {
     createdAt: row.created_at,
     ...(row.finished_at !== null && { finishedAt: row.finished_at }),
   }
-}
-
-/** When a message got this id: its first 48 bits count milliseconds (RFC 9562, version 7). */
-export const timeOfId = (id: string): Date => new Date(Number.parseInt(id.replaceAll('-', '').slice(0, 12), 16))
-
-/** The least id of an instant, as `uuid_floor` makes it. */
-export function idFloor(at: Date): string {
-  const ms = Math.max(0, at.getTime()).toString(16).padStart(12, '0')
-  return `${ms.slice(0, 8)}-${ms.slice(8)}-7000-8000-000000000000`
 }
