@@ -1194,7 +1194,6 @@ export const limits = {
   // Management
   suppressionRequestBytesMax: 16 * 1024 * 1024,
   pageDefault: 50,
-  pageMax: 200,
   /** Messages that one page of a search without an index looks at; the cursor goes on from there. */
   messagesScannedMax: 10_000,
   /** Of their subjects and metadata: what a database unpacks and compares in a tenth of a second, or several where it is busy. */
