@@ -2,7 +2,6 @@
 import { limits } from '../config.ts'
 import type { DeliveryStatus, MessageId, MessageStatus, WorkspaceId } from '../domain/message.ts'
 import { ranksOf } from '../domain/delivery-status.ts'
-import { parseAddress } from '../mail/address.ts'
 import { copiedMessageId } from '../mail/queue-id.ts'
 import type { Db } from '../store/database.ts'
 import { idFloor, timeOfId } from '../store/message-id.ts'
@@ -11,7 +10,7 @@ import { readSentAgain, type SentAgain } from '../store/sent-again.ts'
 import { readTimeline, workspaceOfMessage, type Timeline } from '../store/views/message-timeline.ts'
 import type { By } from './by.ts'
 import type { Page } from './management.ts'
-import { Mistake, parseId } from './mistake.ts'
+import { checkTimes, Mistake, parseId, parseRecipient } from './mistake.ts'
 import { mayBeSentAgain } from './send-again.ts'
 
 export type { Timeline } from '../store/views/message-timeline.ts'
@@ -94,13 +93,8 @@ export async function searchMessages(
   workspace: WorkspaceId,
   { recipient, deliveryStatus, metadataName, metadataValue, from, to, before, most, ...filter }: MessageWish,
 ): Promise<FoundMessages> {
-  if (from !== undefined && to !== undefined && from >= to)
-    throw new Mistake('"from" must be before "to".', { field: 'from' })
-  const address = recipient === undefined ? undefined : parseAddress(recipient.trim())
-  if (recipient !== undefined && address === undefined)
-    throw new Mistake('"recipient" must be one whole e-mail address; "text" finds parts of one.', {
-      field: 'recipient',
-    })
+  checkTimes({ from, to })
+  const address = recipient === undefined ? undefined : parseRecipient(recipient)
   if (metadataName !== undefined && metadataValue === undefined)
     throw new Mistake('"metadataName" goes with "metadataValue": messages are found by a value.', {
       field: 'metadataValue',

@@ -1,6 +1,7 @@
 // What somebody asked for and cannot have: one sentence, shown as it is. And what people name things by.
 import { limits } from '../config.ts'
 import type { Refusal, RefusalCode } from '../domain/refusal.ts'
+import { parseAddress, type EmailAddress } from '../mail/address.ts'
 
 export interface MistakeFacts {
   /** How a face says it; `invalid_request` where nothing is said. */
@@ -42,6 +43,19 @@ export function parseId(text: string, what: string): string {
   if (!isUuid(text))
     throw new Mistake(`"${text}" is not the id of a ${what}: an id looks like 0199f1c2-7a4e-7c3b-9d52-6f1e8a0b4c7d.`)
   return text.toLowerCase()
+}
+
+/** Whom a list is searched for. */
+export function parseRecipient(text: string): EmailAddress {
+  const address = parseAddress(text.trim())
+  if (address !== undefined) return address
+  throw new Mistake('"recipient" must be one whole e-mail address; "text" finds parts of one.', { field: 'recipient' })
+}
+
+/** Between which a list is searched. */
+export function checkTimes({ from, to }: { readonly from?: Date | undefined; readonly to?: Date | undefined }): void {
+  if (from !== undefined && to !== undefined && from >= to)
+    throw new Mistake('"from" must be before "to".', { field: 'from' })
 }
 
 /** Joiners are no tricks of the eye like the other invisible characters: Persian is not written without them, nor are some emoji. */

@@ -4,7 +4,7 @@ import type { WorkspaceId } from '../domain/message.ts'
 import type { Db } from '../store/database.ts'
 import { searchRefusals, type RefusalFilter, type RefusalRow } from '../store/refused-submissions.ts'
 import type { Page } from './management.ts'
-import { Mistake } from './mistake.ts'
+import { checkTimes, Mistake } from './mistake.ts'
 
 export type { RefusalFilter } from '../store/refused-submissions.ts'
 
@@ -51,11 +51,6 @@ export async function pageRefused(
   checkTimes(filter)
   const { rows, next } = await searchRefusals(db, workspace, filter, { before, most })
   return { items: rows.map(shown), ...(next !== undefined && { next }) }
-}
-
-function checkTimes({ from, to }: RefusalFilter): void {
-  if (from !== undefined && to !== undefined && from >= to)
-    throw new Mistake('"from" must be before "to".', { field: 'from' })
 }
 
 function shown({

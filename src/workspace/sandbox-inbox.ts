@@ -4,7 +4,6 @@ import { buffer } from 'node:stream/consumers'
 import { limits } from '../config.ts'
 import { turns } from '../base/turns.ts'
 import type { WorkspaceId } from '../domain/message.ts'
-import { parseAddress } from '../mail/address.ts'
 import { previewOf, type MailPreview, type PreviewedFile } from '../mail/mail-preview.ts'
 import { fieldValue, readMime, type MimeEntity } from '../mail/mime-entity.ts'
 import { decodeWords, unfolded, type MimeField } from '../mail/mime-field.ts'
@@ -13,7 +12,7 @@ import { recordedSubject } from '../mail/submitted-mail.ts'
 import type { Db } from '../store/database.ts'
 import { pageSandbox, readSandboxContent, readSandboxMail, type SandboxRow } from '../store/sandbox.ts'
 import type { Page } from './management.ts'
-import { Mistake, notThere } from './mistake.ts'
+import { notThere, parseRecipient } from './mistake.ts'
 
 export interface SandboxMail {
   readonly id: string
@@ -52,11 +51,7 @@ export async function listSandbox(
   workspace: WorkspaceId,
   { recipient, before, most, ...filter }: SandboxWish,
 ): Promise<Page<SandboxMail>> {
-  const address = recipient === undefined ? undefined : parseAddress(recipient.trim())
-  if (recipient !== undefined && address === undefined)
-    throw new Mistake('"recipient" must be one whole e-mail address; "text" finds parts of one.', {
-      field: 'recipient',
-    })
+  const address = recipient === undefined ? undefined : parseRecipient(recipient)
   const wanted = { ...filter, ...(address !== undefined && { recipient: address.text }) }
   const { mails, next } = await pageSandbox(db, workspace, { before, most }, wanted)
   const items = mails.map((row) => ({ ...present(row), ...subjectOf(readMime(headOf(row.head))) }))
