@@ -7,6 +7,7 @@ import { databaseNow, type Db } from '../store/database.ts'
 import { suppressionReasons } from '../store/suppressions.ts'
 import type { NewSuppression, SuppressionReason } from '../store/suppressions.ts'
 import { readCsv, separatorOf, type Separator } from './csv-rfc4180.ts'
+import { isUuid } from './mistake.ts'
 
 export const columns = ['recipient', 'reason', 'createdAt', 'sourceMessageId', 'rule', 'evidence'] as const
 type Column = (typeof columns)[number]
@@ -195,8 +196,7 @@ function readOrigin({
 }: Readonly<Record<'sourceMessageId' | 'rule' | 'evidence' | 'createdAt', string>> & { readonly now: number }):
   | Origin
   | string {
-  if (sourceMessageId !== '' && !/^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/i.test(sourceMessageId))
-    return 'the sourceMessageId must be the id of a message'
+  if (sourceMessageId !== '' && !isUuid(sourceMessageId)) return 'the sourceMessageId must be the id of a message'
   if (rule.length > limits.importedRuleCharactersMax || !/^[\w.:-]*$/.test(rule))
     return `the rule must be a name of at most ${limits.importedRuleCharactersMax} letters, digits and hyphens`
   // Before anything is made of it: a cell may be the whole file.
