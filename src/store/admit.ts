@@ -4,7 +4,7 @@ import { limits } from '../config.ts'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import { Batch, BatchFull } from '../base/batch.ts'
 import { watchLoop } from '../base/busy-loop.ts'
-import { mayBlameRows, repeating, sql, sqlState, surelyAborted, type Db } from './database.ts'
+import { mayBlameRows, despiteDeadlocks, sql, sqlState, surelyAborted, type Db } from './database.ts'
 
 /** One submission as the statement wants it; `json` is its row, written once, when it is queued. */
 export interface AdmissionRow {
@@ -156,7 +156,7 @@ async function admitBatch(
   const values = [`${json}]`, [...workspaces], commit, files]
   // Said when a line is there to say it on, which may be long after it was asked for.
   const leftMs = { toPostgres: () => until - performance.now() }
-  const told = await repeating(() =>
+  const told = await despiteDeadlocks(() =>
     verdicts.length === 0
       ? db.rows<Told>(statement, [...values, leftMs])
       : db.rows<Told>(withScans, [...values, JSON.stringify(verdicts), leftMs]),

@@ -2,7 +2,7 @@
 // database that is put back. Then all readers begin anew: better twice than never. Who stood at a commit
 // that a failover has lost notices by its event, which is gone.
 import { limits } from '../config.ts'
-import { repeating, sql, type Db } from './database.ts'
+import { despiteDeadlocks, sql, type Db } from './database.ts'
 
 /**
  * The number of an event that was written elsewhere: older than all that come, since every cluster has spent more of them on itself. One for each message,
@@ -30,7 +30,7 @@ const adopt = sql(
 
 export async function beginOrderAnew(db: Db): Promise<void> {
   const most: number = limits.eventsAdoptedSlice
-  const adoptSome = async () => (await repeating(() => db.rows<{ many: number }>(adopt, [most])))[0]?.many ?? 0
+  const adoptSome = async () => (await despiteDeadlocks(() => db.rows<{ many: number }>(adopt, [most])))[0]?.many ?? 0
   while ((await adoptSome()) === most) continue
-  await repeating(() => db.rows(renewMark))
+  await despiteDeadlocks(() => db.rows(renewMark))
 }

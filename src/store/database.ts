@@ -383,7 +383,7 @@ export async function answeredWithin<T>(ms: number, work: Promise<T>): Promise<T
 }
 
 /** Runs a statement again after a deadlock or serialization failure, a few times. */
-export async function repeating<T>(run: () => Promise<T>): Promise<T> {
+export async function despiteDeadlocks<T>(run: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {
       return await run()

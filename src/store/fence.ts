@@ -3,7 +3,7 @@
 import { limits } from '../config.ts'
 import { beginOrderAnew } from './commit-order.ts'
 import { claimName, type Ending, endingJson, relayedOf } from './outbound.ts'
-import { databaseNow, repeating, sql, type Ask, type Db } from './database.ts'
+import { databaseNow, despiteDeadlocks, sql, type Ask, type Db } from './database.ts'
 import { leastId } from './message-id.ts'
 
 /** Why nobody delivers. `fence`: an operator decides; `pause`: other nodes must confirm; `drain`: an operator wished it. */
@@ -40,7 +40,7 @@ const checkIn = sql(
 /** Compares a node with the database on the connection that `ask` speaks over. Trouble has stopped delivery everywhere when this answers. */
 export async function checkInNode(ask: Ask, node: string, name: string, mark: NodeMark | undefined): Promise<CheckIn> {
   const values = [node, name, mark?.counter ?? null, mark?.era ?? null, limits.nodeForgottenMs]
-  const [answer] = await repeating(() => ask<CheckIn>(checkIn, values))
+  const [answer] = await despiteDeadlocks(() => ask<CheckIn>(checkIn, values))
   if (answer === undefined) throw new Error('the check-in was not answered')
   return answer
 }
@@ -96,7 +96,7 @@ export type ReplayAnswer = 'known' | 'gone' | 'orphan'
 export async function replayEndings(ask: Ask, endings: readonly Ending[]): Promise<ReplayAnswer[]> {
   const batch = `[${endings.map(endingJson).join(',')}]`
   const values = [batch, JSON.stringify(endings.flatMap((ending) => relayedOf(ending) ?? []))]
-  const rows = await repeating(() => ask<{ id: string; epoch: number; answer: ReplayAnswer }>(replayed, values))
+  const rows = await despiteDeadlocks(() => ask<{ id: string; epoch: number; answer: ReplayAnswer }>(replayed, values))
   const answers = new Map(rows.map((row) => [claimName(row), row.answer]))
   return endings.map((ending) => answers.get(claimName(ending)) ?? 'gone')
 }
@@ -154,7 +154,7 @@ export async function assumeSentSince(db: Db, since: Date): Promise<number> {
   const till = (await readStops(db.rows)).find(({ kind }) => kind === 'fence')?.since ?? (await databaseNow(db))
   let moved = 0
   for (let after: string | null = leastId; after !== null;) {
-    const [step]: { moved: number; last: string | null }[] = await repeating(() =>
+    const [step]: { moved: number; last: string | null }[] = await despiteDeadlocks(() =>
       db.rows<{ moved: number; last: string | null }>(assumeSent, [
         since,
         till,
@@ -173,6 +173,6 @@ export async function liftFence(db: Db): Promise<number> {
   // `posthorn restore` has seen to it itself.
   const stops = await readStops(db.rows)
   if (stops.some(({ kind, reason }) => kind === 'fence' && reason !== 'restored')) await beginOrderAnew(db)
-  const [row] = await repeating(() => db.rows<{ settled: number }>(lift))
+  const [row] = await despiteDeadlocks(() => db.rows<{ settled: number }>(lift))
   return row?.settled ?? 0
 }

@@ -12,7 +12,7 @@ import type {
 } from '../domain/message.ts'
 import type { moves } from '../domain/moves.ts'
 import { Batch } from '../base/batch.ts'
-import { repeating, sql, mayBlameRows, type Db, type Statement } from './database.ts'
+import { despiteDeadlocks, sql, mayBlameRows, type Db, type Statement } from './database.ts'
 import { routeColumn, type RelayRoute } from './reports.ts'
 
 /** A claim, with what an arm looks up in the list of suppressions. */
@@ -80,7 +80,9 @@ async function extend(
   leaseMs: number,
 ): Promise<ReadonlySet<string>> {
   const inOrder = claims.toSorted((one, other) => (one.id < other.id ? -1 : 1)) // rows are locked in the order of their ids
-  const rows = await repeating(() => db.rows<{ id: string; epoch: number }>(statement, [...columns(inOrder), leaseMs]))
+  const rows = await despiteDeadlocks(() =>
+    db.rows<{ id: string; epoch: number }>(statement, [...columns(inOrder), leaseMs]),
+  )
   return new Set(rows.map(claimName))
 }
 
@@ -114,7 +116,7 @@ const arm = sql('arm', 'select * from arm_5($1::uuid[], $2::integer[], $3::bigin
 
 async function armBatch(db: Db, claims: readonly Armable[], { node, counter }: Mark): Promise<Armed[]> {
   const values = [...columns(claims), claims.map((claim) => claim.recipientKey), node, counter]
-  const rows = await repeating(() => db.rows<Armed & { id: string; epoch: number }>(arm, values))
+  const rows = await despiteDeadlocks(() => db.rows<Armed & { id: string; epoch: number }>(arm, values))
   const answers = new Map(rows.map((row) => [claimName(row), row]))
   return claims.map((claim) => answers.get(claimName(claim)) ?? { answer: 'lost', counter: null })
 }
@@ -192,7 +194,7 @@ async function finishBatch(db: Db, endings: readonly QueuedEnding[]): Promise<bo
     relayed.length === 0
       ? db.rows<{ id: string; epoch: number }>(finish, [batch, ids])
       : db.rows<{ id: string; epoch: number }>(finishRelayed, [batch, ids, JSON.stringify(relayed)])
-  const rows = await repeating(ask)
+  const rows = await despiteDeadlocks(ask)
   const done = new Set(rows.map((row) => claimName(row)))
   return endings.map(({ claim }) => done.has(claimName(claim)))
 }

@@ -5,7 +5,7 @@ import { together, wordsOf } from '../base/trouble.ts'
 import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { writeAudit } from './audit.ts'
-import { repeating, sql, type Db } from './database.ts'
+import { despiteDeadlocks, sql, type Db } from './database.ts'
 import { leastId } from './message-id.ts'
 
 /** What would go with a workspace. `messages` stops at `limits.removalMessagesCounted`. */
@@ -64,7 +64,7 @@ export const readUnfinished = async (db: Db, workspace: WorkspaceId): Promise<Un
 /** Of a blocked workspace, what nobody has claimed: a bite of it becomes `failed`, with its events. Answers how many. */
 export async function cancelWaiting(db: Db, workspace: WorkspaceId): Promise<number> {
   const run = () => db.rows<{ many: number }>(cancel, [workspace, limits.removalRows])
-  return (await repeating(run))[0]?.many ?? 0
+  return (await despiteDeadlocks(run))[0]?.many ?? 0
 }
 
 /** From there on nothing is admitted for it, on any node. False where some of its mail is not final. */
@@ -143,7 +143,7 @@ interface Bitten {
 /** Bites of up to a number of rows, until one finds none. */
 async function* bites(bite: (from: Bitten) => Promise<Bitten[]>): AsyncGenerator<number> {
   for (let at: Bitten = { many: 0, leaf: null, last: null }; ;) {
-    const [next] = await repeating(() => bite(at))
+    const [next] = await despiteDeadlocks(() => bite(at))
     if (next === undefined || next.many === 0) return
     yield next.many
     at = next
@@ -173,7 +173,7 @@ async function* people(db: Db, workspace: WorkspaceId): AsyncGenerator<number> {
     const ids = found.map(({ id }) => id)
     const named = [ids.map((id) => `user:${id}`), found.map(({ email }) => email)]
     for (let after: string | null = leastId; after !== null;) {
-      const page: { last: string | null; many: number }[] = await repeating(() =>
+      const page: { last: string | null; many: number }[] = await despiteDeadlocks(() =>
         db.rows(eraseAudit, [workspace, ...named, after, limits.removalRows]),
       )
       after = page[0]?.last ?? null
@@ -181,7 +181,7 @@ async function* people(db: Db, workspace: WorkspaceId): AsyncGenerator<number> {
     }
     if (found.length === 0) return
     // Locked before they are looked at again: somebody may make one a member elsewhere.
-    yield await repeating(() =>
+    yield await despiteDeadlocks(() =>
       db.transaction(async (tx) => {
         await tx.rows(lockPeople, [ids])
         return (await tx.rows(erasePeople, [workspace, ids])).length
@@ -194,7 +194,8 @@ async function* relayed(db: Db, workspace: WorkspaceId): AsyncGenerator<number> 
   const pages = (await db.rows<{ pages: number }>(relayedPages))[0]?.pages ?? 0
   const width = limits.housekeepingPages
   for (let page = 0; page < pages; page += width)
-    yield (await repeating(() => db.rows(eraseRelayed, [workspace, `(${page},0)`, `(${page + width},0)`]))).length
+    yield (await despiteDeadlocks(() => db.rows(eraseRelayed, [workspace, `(${page},0)`, `(${page + width},0)`])))
+      .length
 }
 
 async function* unmatched(db: Db, workspace: WorkspaceId): AsyncGenerator<number> {
@@ -291,7 +292,7 @@ export async function carryOnRemoval(
   let left = ''
   for (let round = 0; round < limits.removalRounds; round++) {
     if (!(await erase(db, workspace, pace))) return false
-    left = await repeating(() =>
+    left = await despiteDeadlocks(() =>
       db.transaction(async (tx) => {
         const answer = (await tx.rows<{ answer: string }>(end, [workspace]))[0]?.answer ?? 'gone'
         if (answer === 'removed') await writeAudit(tx, { actor, action: 'workspace.removed', target: workspace })

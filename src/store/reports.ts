@@ -5,7 +5,7 @@ import { Batch } from '../base/batch.ts'
 import { reportEvents } from '../domain/event.ts'
 import type { RouteTaken } from '../domain/attempt.ts'
 import type { DeliveryEventType, MessageId, WorkspaceId } from '../domain/message.ts'
-import { repeating, sql, mayBlameRows, type Ask, type Db } from './database.ts'
+import { despiteDeadlocks, sql, mayBlameRows, type Ask, type Db } from './database.ts'
 
 /** Whose relay an id came from: a workspace's own, or the installation's. */
 export type RelayRoute = WorkspaceId | 'installation'
@@ -127,7 +127,7 @@ function rowText(row: ReportRow): string {
 export function makeReportRecorder(db: Db): (row: ReportRow) => Promise<ReportAnswer> {
   const recordBatch = async (rows: readonly string[]): Promise<ReportAnswer[]> => {
     const batch = `[${rows.map((row, n) => `{"n":${n},${row.slice(1)}`).join(',')}]`
-    const answers = await repeating(() =>
+    const answers = await despiteDeadlocks(() =>
       db.rows<{ n: number; answer: ReportAnswer }>(record, [batch, limits.eventsPerMessageMax]),
     )
     const byNumber = new Map(answers.map(({ n, answer }) => [n, answer]))

@@ -1,6 +1,6 @@
 // Whether anybody posts webhooks at all: the time in which no sender was there (the service off, the machine asleep) is none in which an endpoint failed.
 import { limits } from '../config.ts'
-import { repeating, sql, type Db } from './database.ts'
+import { despiteDeadlocks, sql, type Db } from './database.ts'
 
 const there = sql(
   'webhook-senders-there',
@@ -21,7 +21,7 @@ export function sendersThere(db: Db): () => Promise<unknown> {
     // By the date: other clocks stand still while the machine sleeps.
     if (Math.abs(Date.now() - saidAt) >= limits.webhookThereMs) {
       saidAt = Date.now()
-      said = repeating(() => db.rows(there, [limits.webhookAwayMs]))
+      said = despiteDeadlocks(() => db.rows(there, [limits.webhookAwayMs]))
       said.catch(() => (saidAt = -Infinity))
     }
     return said

@@ -5,7 +5,7 @@ import { limits } from '../config.ts'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import type { DisableReason, WebhookTrouble } from '../domain/webhook.ts'
 import { Batch } from '../base/batch.ts'
-import { dated, repeating, sql, mayBlameRows, type Db } from './database.ts'
+import { dated, despiteDeadlocks, sql, mayBlameRows, type Db } from './database.ts'
 import { eventColumns, eventJoins, type EventRow } from './views/webhook-events.ts'
 
 /** One try at one event. Round and attempt are its fence: nothing else ever has both. */
@@ -176,7 +176,7 @@ export async function extendWebhookLeases(
   leaseMs: number,
 ): Promise<ReadonlySet<string>> {
   const inOrder = claims.toSorted(byKey)
-  const rows = await repeating(() =>
+  const rows = await despiteDeadlocks(() =>
     db.rows<WebhookClaim>(heartbeat, [
       inOrder.map((each) => each.workspaceId),
       inOrder.map((each) => each.messageId),
@@ -234,7 +234,7 @@ export function makeWebhookRecorder(
 ): WebhookRecorder {
   const write = async (rows: readonly string[]): Promise<readonly void[]> => {
     await tools.there?.()
-    const answers = await repeating(() =>
+    const answers = await despiteDeadlocks(() =>
       db.rows<{ workspace_id: WorkspaceId | null; reason: DisableReason }>(ended, [
         `[${rows.join(',')}]`,
         tools.owner,
@@ -364,7 +364,7 @@ export async function replayRange(db: Db, workspace: WorkspaceId, range: ReplayR
   let many = 0
   for (;;) {
     const values = [workspace, at.message, at.sequence, range.from, range.to, range.undelivered]
-    const [slice] = await repeating(() => db.rows<Slice>(replaySome, [...values, limits.webhookReplaySlice]))
+    const [slice] = await despiteDeadlocks(() => db.rows<Slice>(replaySome, [...values, limits.webhookReplaySlice]))
     many += slice?.many ?? 0
     if ((slice?.many ?? 0) > 0) await db.rows(tell)
     if (slice === undefined || slice.message_id === null || slice.sequence === null) return many

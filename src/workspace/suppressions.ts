@@ -4,7 +4,7 @@ import { limits } from '../config.ts'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import { parseAddress, unsupportedForm } from '../mail/address.ts'
 import type { EmailAddress } from '../mail/address.ts'
-import { repeating, type Db } from '../store/database.ts'
+import { despiteDeadlocks, type Db } from '../store/database.ts'
 import {
   countOwnSuppressions,
   countSuppressions,
@@ -177,7 +177,7 @@ async function write(db: Db, workspace: WorkspaceId, file: ImportFile, actor: st
   const transactions: string[] = []
   for await (const rows of readBites(db, file)) {
     // Mail that is refused meanwhile suppresses in an order of its own: PostgreSQL may end one of two that wait in a circle.
-    const { added, by } = await repeating(() => insertSuppressions(db, workspace, rows, actor))
+    const { added, by } = await despiteDeadlocks(() => insertSuppressions(db, workspace, rows, actor))
     if (by !== undefined) transactions.push(by)
     sum.added += added
     if (added === rows.length) continue
