@@ -6,6 +6,7 @@ import { isIP } from 'node:net'
 import { resolve } from 'node:path'
 import { likelyNames } from './base/likely-names.ts'
 import { usableMemory } from './base/memory.ts'
+import { isUuid } from './base/uuid.ts'
 
 export const roleNames = ['api', 'smtp', 'deliver', 'feedback', 'webhooks'] as const
 export type RoleName = (typeof roleNames)[number]
@@ -234,7 +235,7 @@ function clamdAddress(value: string): ClamdAddress {
 
 /** Whether there is such a mailbox is the database's to say. */
 function mailbox(value: string): string {
-  if (/^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(value) || /^[^@\s]+@[^@\s]+$/.test(value)) return value
+  if (isUuid(value) || /^[^@\s]+@[^@\s]+$/.test(value)) return value
   throw new Wrong('must be the id or the address of a mailbox')
 }
 

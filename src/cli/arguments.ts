@@ -1,7 +1,8 @@
 // Values of options, read strictly: what is none is wrong usage.
 import { createReadStream } from 'node:fs'
 import { InvalidArgumentError } from 'commander'
-import { isUuid, Mistake } from '../workspace/workspace.ts'
+import { isUuid } from '../base/uuid.ts'
+import { Mistake } from '../workspace/workspace.ts'
 
 export function positive(text: string): number {
   if (!/^[1-9]\d{0,8}$/.test(text)) throw new InvalidArgumentError('It must be a number above 0.')

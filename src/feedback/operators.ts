@@ -1,11 +1,10 @@
 // What operators ask of feedback: what came and matched nothing, and a new key for return paths.
+import { isUuid } from '../base/uuid.ts'
 import { limits } from '../config.ts'
 import { writeAudit } from '../store/audit.ts'
 import type { Db } from '../store/database.ts'
 import { rotateReturnPathKey } from '../store/return-path-keys.ts'
 import { findUnmatched, pageUnmatched, type Unmatched } from '../store/unmatched.ts'
-
-const isUuid = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 
 /** Newest first, from before an id; `next` is the last one's, where there are more. */
 export async function pageUnmatchedFeedback(
@@ -24,7 +23,7 @@ export async function findUnmatchedFeedback(
   db: Db,
   id: string,
 ): Promise<(Unmatched & { readonly content: string }) | undefined> {
-  const found = isUuid.test(id) ? await findUnmatched(db, id) : undefined
+  const found = isUuid(id) ? await findUnmatched(db, id) : undefined
   return found && { ...found, content: found.content.toString('latin1') }
 }
 

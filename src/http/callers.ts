@@ -12,7 +12,7 @@ import { gate, type Gate } from './authenticate.ts'
 import type { Jar } from './cookies.ts'
 import type { Face } from './face.ts'
 import type { Guesses } from '../base/guesses.ts'
-import { parseUuid } from './send-request.ts'
+import { parseUuid } from '../base/uuid.ts'
 
 export interface Caller {
   /** Of endpoints of a workspace. */

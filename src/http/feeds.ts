@@ -2,6 +2,7 @@
 // the body is kept as it came, because signatures are over its octets.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { sourceOf } from '../base/guesses.ts'
+import { parseUuid } from '../base/uuid.ts'
 import { limits } from '../config.ts'
 import { isRefusal, refuse, type Refusal } from '../domain/refusal.ts'
 import type { FeedAnswer } from '../feeds/feeds.ts'
@@ -9,7 +10,6 @@ import { callerAddress } from './caller-address.ts'
 import { answerRefusal } from './face.ts'
 import type { Face } from './face.ts'
 import { readBody, type BodyRooms } from './read-body.ts'
-import { parseUuid } from './send-request.ts'
 
 const url = '/feeds/:feedId'
 const tooLarge = refuse('payload_too_large', 'The body is larger than 2 MiB; send fewer events at once.')

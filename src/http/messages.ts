@@ -9,8 +9,8 @@ import { answerRefusal } from './face.ts'
 import type { Face } from './face.ts'
 import type { Guesses } from '../base/guesses.ts'
 import { doneFor } from '../base/turns.ts'
+import { parseUuid } from '../base/uuid.ts'
 import { presentStatus } from './present.ts'
-import { parseUuid } from './send-request.ts'
 
 const operation = operations.readStatus
 /** As Fastify writes it. */

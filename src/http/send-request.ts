@@ -4,6 +4,7 @@
 import type { TSchema } from 'typebox'
 import { Compile } from 'typebox/compile'
 import type { TLocalizedValidationError } from 'typebox/error'
+import { parseUuid } from '../base/uuid.ts'
 import { limits } from '../config.ts'
 import { SendMessageRequest } from '../contract/message.ts'
 import type { MailboxId } from '../domain/message.ts'
@@ -80,11 +81,6 @@ export const notJson = refuse(
 export function isJson(header: string | undefined): boolean {
   if (header === undefined) return false
   return header === 'application/json' || /^application\/json[ \t]*(;[ \t]*charset=("?)utf-8\2[ \t]*)?$/i.test(header)
-}
-
-/** Lower case, or undefined. Any version and variant. */
-export function parseUuid(text: string): string | undefined {
-  return /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i.test(text) ? text.toLowerCase() : undefined
 }
 
 export const wrong = (field: string, sentence: string): Refusal =>

@@ -2,9 +2,10 @@
 // document publishes. Ids come out in lower case, times in UTC.
 import type { Static, TObject, TSchema } from 'typebox'
 import { Compile } from 'typebox/compile'
+import { parseUuid } from '../base/uuid.ts'
 import type { Refusal } from '../domain/refusal.ts'
 import { parseDateTime } from '../mail/date-time-rfc3339.ts'
-import { misshapen, parseUuid, withoutFormats, wrong } from './send-request.ts'
+import { misshapen, withoutFormats, wrong } from './send-request.ts'
 
 export type Reader<S extends TSchema> = (value: unknown) => { readonly value: Static<S> } | Refusal
 

@@ -3,6 +3,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Compile } from 'typebox/compile'
 import { doneFor } from '../base/turns.ts'
+import { parseUuid } from '../base/uuid.ts'
 import { limits } from '../config.ts'
 import { logFilter, ReplayRequest, SetWebhookRequest, webhooks as operations } from '../contract/management/webhooks.ts'
 import type { Operation, Scope } from '../contract/operation.ts'
@@ -15,7 +16,7 @@ import { readPage } from './page-query.ts'
 import type { BodyRooms } from './read-body.ts'
 import { makeQueryReader } from './shape.ts'
 import { parseDateTime } from '../mail/date-time-rfc3339.ts'
-import { misshapen, parseUuid, withoutFormats } from './send-request.ts'
+import { misshapen, withoutFormats } from './send-request.ts'
 
 const wholeSet = Compile(withoutFormats(SetWebhookRequest))
 const wholeReplay = Compile(withoutFormats(ReplayRequest))

@@ -2,6 +2,7 @@
 // one transaction. Whether the caller's scopes allow the act has been asked before; what only the values can tell is asked here.
 import { remembered } from '../base/remembered.ts'
 import type { Vault } from '../base/secret.ts'
+import { isUuid } from '../base/uuid.ts'
 import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { parseAddress } from '../mail/address.ts'
@@ -23,7 +24,7 @@ import { audited, stillBy, type By } from './by.ts'
 import { addDomain, presentDomain, rotateDkim, type Domain } from './domains.ts'
 import { createKey, presentKey, withinItsMaker, type ApiKey, type KeyWish, type RevokedKey } from './keys.ts'
 import { withdrawInvitationsOf } from './members.ts'
-import { isUuid, Mistake, notThere, parseName } from './mistake.ts'
+import { Mistake, notThere, parseName } from './mistake.ts'
 import type { Office } from './office.ts'
 import { createSmtpCredential, presentCredential, type SmtpCredential } from './smtp-credentials.ts'
 import {

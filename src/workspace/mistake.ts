@@ -1,4 +1,5 @@
 // What somebody asked for and cannot have: one sentence, shown as it is. And what people name things by.
+import { parseUuid } from '../base/uuid.ts'
 import { limits } from '../config.ts'
 import type { Refusal, RefusalCode } from '../domain/refusal.ts'
 import { parseAddress, type EmailAddress } from '../mail/address.ts'
@@ -32,17 +33,11 @@ export const notThere = (what: string): Mistake =>
 /** What a refusal says, where nobody but a mistake is heard. */
 export const asMistake = ({ words, code }: Refusal): Mistake => new Mistake(words, { code })
 
-const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
-
-export function isUuid(text: string): boolean {
-  return uuid.test(text)
-}
-
 /** The id as the database wants it. */
 export function parseId(text: string, what: string): string {
-  if (!isUuid(text))
-    throw new Mistake(`"${text}" is not the id of a ${what}: an id looks like 0199f1c2-7a4e-7c3b-9d52-6f1e8a0b4c7d.`)
-  return text.toLowerCase()
+  const id = parseUuid(text)
+  if (id !== undefined) return id
+  throw new Mistake(`"${text}" is not the id of a ${what}: an id looks like 0199f1c2-7a4e-7c3b-9d52-6f1e8a0b4c7d.`)
 }
 
 /** Whom a list is searched for. */

@@ -3,6 +3,7 @@
 // from its id and kept nowhere, so that strangers, who may ask as often as they like, make no other's go.
 import { createHmac, randomUUIDv7 } from 'node:crypto'
 import type { Vault } from '../base/secret.ts'
+import { isUuid } from '../base/uuid.ts'
 import { limits } from '../config.ts'
 import { databaseNow, type Db } from '../store/database.ts'
 import {
@@ -16,7 +17,7 @@ import {
 } from '../store/passkeys.ts'
 import { userById, type UserRow } from '../store/people.ts'
 import { audited } from './by.ts'
-import { isUuid, Mistake, notThere, parseName } from './mistake.ts'
+import { Mistake, notThere, parseName } from './mistake.ts'
 import type { Browser, People, SignedIn } from './people.ts'
 import type { Holder } from './sessions.ts'
 

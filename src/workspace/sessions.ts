@@ -2,6 +2,7 @@
 // every node at once. Each sign-in makes a new one: a token that somebody planted before is worth nothing after.
 import { randomBytes, randomUUIDv7 } from 'node:crypto'
 import { hashSecret } from '../base/secret.ts'
+import { isUuid } from '../base/uuid.ts'
 import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { scopesOfRole, type MemberRole, type Scope } from '../domain/scopes.ts'
@@ -16,7 +17,7 @@ import {
   noteSession,
 } from '../store/sessions.ts'
 import { audited } from './by.ts'
-import { isUuid, Mistake, notThere } from './mistake.ts'
+import { Mistake, notThere } from './mistake.ts'
 
 /** Where a request comes from: shown to the person in the list of sessions. */
 export interface Origin {

@@ -1,13 +1,13 @@
 // Suppressed recipients as files have them: our own export, what other services export (docs/moving.md), or one address a line. Every line becomes
 // a row, or what is wrong with it, in words.
 import { setImmediate } from 'node:timers/promises'
+import { isUuid } from '../base/uuid.ts'
 import { limits } from '../config.ts'
 import { parseAddress, unsupportedForm } from '../mail/address.ts'
 import { databaseNow, type Db } from '../store/database.ts'
 import { suppressionReasons } from '../store/suppressions.ts'
 import type { NewSuppression, SuppressionReason } from '../store/suppressions.ts'
 import { readCsv, separatorOf, type Separator } from './csv-rfc4180.ts'
-import { isUuid } from './mistake.ts'
 
 export const columns = ['recipient', 'reason', 'createdAt', 'sourceMessageId', 'rule', 'evidence'] as const
 type Column = (typeof columns)[number]

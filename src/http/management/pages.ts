@@ -1,9 +1,9 @@
 // Cursors of lists: opaque to callers, the last item's place to us.
 import { isUtf8 } from 'node:buffer'
+import { parseUuid } from '../../base/uuid.ts'
 import { limits } from '../../config.ts'
 import { refuse } from '../../domain/refusal.ts'
 import type { Refusal } from '../../domain/refusal.ts'
-import { parseUuid } from '../send-request.ts'
 
 const wrong: Refusal = refuse('invalid_request', '"cursor" must be the "next" of the page before, as it was given.', {
   field: 'cursor',
