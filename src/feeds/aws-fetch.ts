@@ -1,6 +1,7 @@
 // The only requests that feeds make: for the certificate that SNS signs with, and to confirm a subscription. HTTPS alone, to a host
 // that the reader has checked, without redirects, bounded in bytes, time and number; certificates are kept for a day.
 import { request } from 'node:https'
+import { remembered } from '../base/remembered.ts'
 import { limits } from '../config.ts'
 
 export interface AwsFetch {
@@ -17,7 +18,6 @@ export interface AwsFetchOptions {
 }
 
 export function makeAwsFetch(options: AwsFetchOptions = {}): AwsFetch {
-  const certificates = new Map<string, { readonly text: Promise<string>; readonly until: number }>()
   let minuteEndsAt = 0
   let asked = 0
   const get = (url: string): Promise<string> => {
@@ -30,15 +30,8 @@ export function makeAwsFetch(options: AwsFetchOptions = {}): AwsFetch {
     return fetchText(url, options)
   }
   return {
-    certificate: (url) => {
-      const known = certificates.get(url)
-      if (known !== undefined && known.until > performance.now()) return known.text
-      if (certificates.size >= limits.feedCertificatesMax) certificates.clear()
-      const text = get(url)
-      certificates.set(url, { text, until: performance.now() + limits.feedCertificateMs })
-      text.catch(() => certificates.delete(url))
-      return text
-    },
+    // What went wrong is not kept.
+    certificate: remembered(get, { keepMs: () => limits.feedCertificateMs, most: limits.feedCertificatesMax }),
     confirm: async (url) => {
       await get(url)
     },
