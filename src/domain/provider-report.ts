@@ -1,6 +1,7 @@
 // What a receiving provider says about one message to one recipient, whichever way it came (decisions C): a report by mail to our
 // return path, a complaint that carries our token, or a relay provider's own feed. Facts and evidence; who it concerns, and whether it
 // counts, is decided where it is recorded (`feedback`).
+import { createHash } from 'node:crypto'
 import type { ReportAction } from './bounce-rules.ts'
 
 export const reportSources = ['dsn', 'arf', 'bounce_mail', 'feed'] as const
@@ -44,4 +45,11 @@ export interface ReportedReply {
   /** Words that name the command which was answered, where the text does not. */
   readonly command?: string
   readonly remoteMta?: string
+}
+
+/** Over what is reported, not over the mail or the request: the same report takes another way and another time when it comes again. */
+export function fingerprintOf(...facts: readonly (string | undefined)[]): string {
+  return createHash('sha256')
+    .update(JSON.stringify(facts.map((fact) => fact ?? '')))
+    .digest('hex')
 }

@@ -1,7 +1,6 @@
 // From a mail to the reports in it: what mail/report.ts read, as the facts that are recorded. A mail that is no report gives none:
 // automatic replies, receipts (RFC 8098), complaints that are none (RFC 5965: `not-spam`, `auth-failure` and the like).
-import { createHash } from 'node:crypto'
-import type { MessageEvidence, ProviderReport } from '../domain/provider-report.ts'
+import { fingerprintOf, type MessageEvidence, type ProviderReport } from '../domain/provider-report.ts'
 import { complaintTypes } from '../mail/arf-rfc5965.ts'
 import { returnedField, type Report, type ReportedRecipient } from '../mail/report.ts'
 
@@ -72,11 +71,4 @@ function evidenceIn(report: Report): MessageEvidence[] {
 function detailOf({ text, status, action }: ReportedRecipient): string {
   const words = text.trim() === '' ? action : text.trim()
   return status === undefined || words.includes(status) ? words : `${status} ${words}`
-}
-
-/** Over what is reported, not over the mail: the same report takes another way and another time when it comes again. */
-function fingerprintOf(...facts: readonly (string | undefined)[]): string {
-  return createHash('sha256')
-    .update(JSON.stringify(facts.map((fact) => fact ?? '')))
-    .digest('hex')
 }

@@ -71,12 +71,6 @@ export function isFresh(seconds: string, now: Date, ageMsMax: number): boolean {
   return age <= ageMsMax && age >= -300_000
 }
 
-export function fingerprintOf(...facts: readonly (string | undefined)[]): string {
-  return createHash('sha256')
-    .update(JSON.stringify(facts.map((fact) => fact ?? '')))
-    .digest('hex')
-}
-
 /** Our signed token where the provider hands it back, then the id that it gave the mail. */
 export function evidenceOf(tokens: readonly (string | undefined)[], ids: readonly (string | undefined)[]) {
   const evidence: MessageEvidence[] = []

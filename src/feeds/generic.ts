@@ -1,7 +1,7 @@
 // The feed for everything else (docs/feeds.md): signed like our own webhooks (specification 6.2), with the events in our own words.
 import { createHmac } from 'node:crypto'
 import { limits } from '../config.ts'
-import type { ProviderReport } from '../domain/provider-report.ts'
+import { fingerprintOf, type ProviderReport } from '../domain/provider-report.ts'
 import * as feed from './feed-request.ts'
 import type { FeedProvider, Json } from './feed-request.ts'
 
@@ -35,7 +35,7 @@ function reportOf(event: Json): ProviderReport | undefined {
   return feed.report({
     kind,
     evidence,
-    fingerprint: feed.fingerprintOf('generic', id),
+    fingerprint: fingerprintOf('generic', id),
     reporter: feed.textOf(event['reporter']) ?? 'generic',
     recipient: feed.textOf(event['recipient']),
     occurredAt: feed.timeOf(event['occurredAt']),

@@ -2,7 +2,7 @@
 // event, so a token that comes again with another body is refused: whoever saw one request could else write others.
 import { createHmac } from 'node:crypto'
 import { limits } from '../config.ts'
-import type { ProviderReport } from '../domain/provider-report.ts'
+import { fingerprintOf, type ProviderReport } from '../domain/provider-report.ts'
 import * as feed from './feed-request.ts'
 import type { FeedProvider, Json } from './feed-request.ts'
 
@@ -31,7 +31,7 @@ function reportOf(event: Json): ProviderReport | undefined {
   const messageId = feed.textOf(feed.objectOf(feed.objectOf(event['message'])?.['headers'])?.['message-id'])
   const about = {
     evidence: feed.evidenceOf([token, feed.localPartOf(sender)], [messageId]),
-    fingerprint: feed.fingerprintOf('mailgun', id),
+    fingerprint: fingerprintOf('mailgun', id),
     reporter: 'mailgun',
     recipient: feed.textOf(event['recipient']),
     occurredAt: feed.timeOf(event['timestamp']),

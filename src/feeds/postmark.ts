@@ -1,6 +1,6 @@
 // Postmark's Bounce, Delivery and SpamComplaint webhooks. Postmark does not sign: it authenticates with the HTTP Basic credentials that
 // stand in the URL, which is therefore a secret.
-import type { ProviderReport } from '../domain/provider-report.ts'
+import { fingerprintOf, type ProviderReport } from '../domain/provider-report.ts'
 import * as feed from './feed-request.ts'
 import type { FeedProvider, Json } from './feed-request.ts'
 
@@ -29,7 +29,7 @@ function reportOf(event: Json): ProviderReport | undefined {
       const recipient = feed.textOf(event['Recipient'])
       const detail = feed.textOf(event['Details'])
       const occurredAt = feed.timeOf(event['DeliveredAt'])
-      const fingerprint = feed.fingerprintOf('postmark', 'delivery', messageId, recipient, occurredAt?.toISOString())
+      const fingerprint = fingerprintOf('postmark', 'delivery', messageId, recipient, occurredAt?.toISOString())
       return feed.report({ kind: 'delivered', evidence, fingerprint, reporter, recipient, detail, occurredAt, reply: feed.reply('delivered', detail) }) // prettier-ignore
     }
     case 'SpamComplaint':
@@ -43,7 +43,7 @@ function reportOf(event: Json): ProviderReport | undefined {
 
 function complaintOf(event: Json, messageId: string, evidence: ProviderReport['evidence']): ProviderReport {
   const recipient = feed.textOf(event['Email'])
-  const fingerprint = feed.fingerprintOf('postmark', 'complaint', messageId, recipient)
+  const fingerprint = fingerprintOf('postmark', 'complaint', messageId, recipient)
   const detail = feed.textOf(event['Description']) ?? 'The recipient complained'
   return feed.report({ kind: 'complaint', evidence, fingerprint, reporter: 'postmark', recipient, detail, occurredAt: feed.timeOf(event['BouncedAt']) }) // prettier-ignore
 }
@@ -75,7 +75,7 @@ function bounceOf(event: Json, messageId: string, evidence: ProviderReport['evid
   return feed.report({
     kind: 'bounce',
     evidence,
-    fingerprint: feed.fingerprintOf('postmark', 'bounce', messageId, recipient, id === undefined ? undefined : String(id)), // prettier-ignore
+    fingerprint: fingerprintOf('postmark', 'bounce', messageId, recipient, id === undefined ? undefined : String(id)), // prettier-ignore
     reporter: 'postmark',
     recipient,
     detail: said ?? feed.textOf(event['Description']),

@@ -1,7 +1,7 @@
 // SendGrid's signed event webhook: ECDSA (P-256, SHA-256) over timestamp and raw body, with the public key that SendGrid shows once.
 import { createPublicKey, createVerify, type KeyObject } from 'node:crypto'
 import { limits } from '../config.ts'
-import type { ProviderReport } from '../domain/provider-report.ts'
+import { fingerprintOf, type ProviderReport } from '../domain/provider-report.ts'
 import * as feed from './feed-request.ts'
 import type { FeedProvider, Json } from './feed-request.ts'
 
@@ -50,7 +50,7 @@ function reportOf(event: Json): ProviderReport | undefined {
   return feed.report({
     kind,
     evidence: feed.evidenceOf([feed.textOf(event['posthorn-token'])], [queued, messageId]),
-    fingerprint: feed.fingerprintOf('sendgrid', id),
+    fingerprint: fingerprintOf('sendgrid', id),
     reporter: 'sendgrid',
     recipient: feed.textOf(event['email']),
     occurredAt: feed.timeOf(event['timestamp']),

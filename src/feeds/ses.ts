@@ -4,7 +4,7 @@ import { createVerify, X509Certificate } from 'node:crypto'
 import { limits } from '../config.ts'
 import { complaintTypes } from '../mail/arf-rfc5965.ts'
 import { readSesNotification, type SesNotification } from '../mail/ses-notification.ts'
-import type { ProviderReport } from '../domain/provider-report.ts'
+import { fingerprintOf, type ProviderReport } from '../domain/provider-report.ts'
 import * as feed from './feed-request.ts'
 import type { FeedProvider, FeedReading, Json } from './feed-request.ts'
 
@@ -112,7 +112,7 @@ function reportsOf(notification: SesNotification): ProviderReport[] {
       recipient,
       reporter: 'ses',
       occurredAt,
-      fingerprint: feed.fingerprintOf('ses', messageId, kind, feedbackId ?? occurredAt?.toISOString(), recipient),
+      fingerprint: fingerprintOf('ses', messageId, kind, feedbackId ?? occurredAt?.toISOString(), recipient),
       ...(kind === 'complaint'
         ? { detail: `The recipient complained${feedbackType === undefined ? '' : `: ${feedbackType}`}` }
         : { detail: diagnostic, reply: feed.reply(actionOf[kind], diagnostic, { enhancedCode: status }) }),
