@@ -9,6 +9,7 @@ import type { Refusal } from '../domain/refusal.ts'
 import { mayNotSend } from '../domain/standing.ts'
 import type { Accepted, Principal, Submission } from '../domain/submission.ts'
 import { gate, type Gate } from './authenticate.ts'
+import { isIdempotencyKey } from '../mail/control-fields.ts'
 import { answerRefusal } from './face.ts'
 import type { Face, QuotaRefusal } from './face.ts'
 import type { Guesses } from '../base/guesses.ts'
@@ -139,11 +140,8 @@ function wrongHeaders(request: FastifyRequest): Refusal | undefined {
   if (!isJson(headers['content-type'])) return notJson
   if (headers['content-encoding'] !== undefined && headers['content-encoding'] !== 'identity') return contentEncoding
   const key = headers['idempotency-key']
-  return key === undefined || isIdempotencyKey(key) ? undefined : idempotencyKey
+  return key === undefined || (typeof key === 'string' && isIdempotencyKey(key)) ? undefined : idempotencyKey
 }
-
-const isIdempotencyKey = (key: string | string[]): key is string =>
-  typeof key === 'string' && key.length <= limits.idempotencyKeyCharactersMax && /^[!-~]+$/.test(key)
 
 async function readSubmission(
   bodies: SendBodies,

@@ -26,7 +26,7 @@ export function readControlFields(fields: ReadonlyMap<string, HeaderLine>, now: 
     const line = fields.get(name)
     return line && decodeWords(lineText(line))
   })
-  if (key !== undefined && !isKey(key))
+  if (key !== undefined && !isIdempotencyKey(key))
     return `X-Idempotency-Key must have 1 to ${limits.idempotencyKeyCharactersMax} visible ASCII characters`
   const time = expiry === undefined ? undefined : parseDateTime(expiry)
   if (expiry !== undefined && time === undefined)
@@ -42,7 +42,9 @@ export function readControlFields(fields: ReadonlyMap<string, HeaderLine>, now: 
   }
 }
 
-const isKey = (text: string): boolean => text.length <= limits.idempotencyKeyCharactersMax && /^[!-~]+$/.test(text)
+/** Of a caller, over SMTP as over HTTP. */
+export const isIdempotencyKey = (text: string): boolean =>
+  text.length <= limits.idempotencyKeyCharactersMax && /^[!-~]+$/.test(text)
 
 const charactersIn = (text: string): number => Array.from(text).length
 
