@@ -2,7 +2,6 @@
 // one transaction. Whether the caller's scopes allow the act has been asked before; what only the values can tell is asked here.
 import { remembered } from '../base/remembered.ts'
 import type { Vault } from '../base/secret.ts'
-import { isUuid } from '../base/uuid.ts'
 import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { parseAddress } from '../mail/address.ts'
@@ -24,7 +23,7 @@ import { audited, stillBy, type By } from './by.ts'
 import { addDomain, presentDomain, rotateDkim, type Domain } from './domains.ts'
 import { createKey, presentKey, withinItsMaker, type ApiKey, type KeyWish, type RevokedKey } from './keys.ts'
 import { withdrawInvitationsOf } from './members.ts'
-import { Mistake, notThere, parseName } from './mistake.ts'
+import { Mistake, notThere, parseWorkspaceName } from './mistake.ts'
 import type { Office } from './office.ts'
 import { createSmtpCredential, presentCredential, type SmtpCredential } from './smtp-credentials.ts'
 import {
@@ -288,9 +287,7 @@ export async function changeWorkspace(
   changes: { readonly name?: string; readonly keepsContent?: boolean },
 ): Promise<OwnWorkspace> {
   const { keepsContent } = changes
-  const name = changes.name === undefined ? undefined : parseName(changes.name, 'workspace')
-  if (name !== undefined && isUuid(name))
-    throw new Mistake('A workspace cannot be named like an id.', { field: 'name' })
+  const name = changes.name === undefined ? undefined : parseWorkspaceName(changes.name)
   // What has been dropped so far, perhaps only by name, does not come back with the switch. In bites that are committed each: there may be many.
   if (keepsContent === true) await dropUnwantedContents(db)
   return audited(

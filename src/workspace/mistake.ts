@@ -1,5 +1,5 @@
 // What somebody asked for and cannot have: one sentence, shown as it is. And what people name things by.
-import { parseUuid } from '../base/uuid.ts'
+import { isUuid, parseUuid } from '../base/uuid.ts'
 import { limits } from '../config.ts'
 import type { Refusal, RefusalCode } from '../domain/refusal.ts'
 import { parseAddress, type EmailAddress } from '../mail/address.ts'
@@ -64,5 +64,12 @@ export function parseName(text: string, what: string): string {
       `The name of a ${what} has 1 to ${limits.nameCharactersMax} characters and no control or invisible characters.`,
       { field: 'name' },
     )
+  return name
+}
+
+/** What a command takes for an id must name no other. */
+export function parseWorkspaceName(text: string): string {
+  const name = parseName(text, 'workspace')
+  if (isUuid(name)) throw new Mistake('A workspace cannot be named like an id.', { field: 'name' })
   return name
 }

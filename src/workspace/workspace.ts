@@ -19,7 +19,7 @@ import type { WorkspaceRow } from '../store/workspaces.ts'
 import { pageWorkspaceRows } from '../store/views/operations.ts'
 import { audited } from './by.ts'
 import type { Page } from './management.ts'
-import { Mistake, parseName } from './mistake.ts'
+import { Mistake, parseWorkspaceName } from './mistake.ts'
 import { requirePlan } from './plans.ts'
 
 export { audited } from './by.ts'
@@ -130,12 +130,6 @@ export interface Workspace {
   readonly createdAt: Date
   /** It is being removed: blocked for good, and gone when that has ended. */
   readonly removingSince?: Date
-}
-
-function parseWorkspaceName(name: string): string {
-  const clean = parseName(name, 'workspace')
-  if (isUuid(clean)) throw new Mistake('A workspace cannot be named like an id.', { field: 'name' })
-  return clean
 }
 
 const nameTaken = (name: string): Mistake =>
