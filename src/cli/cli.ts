@@ -19,6 +19,7 @@ import { hasDatabase, noDatabase, withTools, type Desk } from './tools.ts'
 import { webhookCommands } from './webhooks.ts'
 import { userCommands } from './users.ts'
 import { planCommands, workspaceCommands } from './workspaces.ts'
+import { findWorkspace } from '../workspace/workspace.ts'
 
 const more = `
 Commands find the database by the settings of the server (environment; docs/config.md), whether it runs or not.
@@ -36,6 +37,11 @@ To send a first message:
 export async function runCli(args: readonly string[], settings: () => Settings): Promise<number> {
   const json = args.includes('--json')
   const write = (text: string): void => void process.stdout.write(text)
+  const withExisting: Desk['withExisting'] = async (work) => {
+    const all = settings()
+    if (!hasDatabase(all)) throw new Error(`${noDatabase(all)}.`)
+    await withTools(all, work)
+  }
   const program = buildProgram({
     json,
     write,
@@ -46,11 +52,12 @@ export async function runCli(args: readonly string[], settings: () => Settings):
       if (!hasDatabase(all)) process.stderr.write(`posthorn: ${noDatabase(all)}. A new one is made.\n`)
       await withTools(all, work)
     },
-    withExisting: async (work) => {
-      const all = settings()
-      if (!hasDatabase(all)) throw new Error(`${noDatabase(all)}.`)
-      await withTools(all, work)
-    },
+    withExisting,
+    inWorkspace: (idOrName, work) =>
+      withExisting(async (tools) => {
+        const { id } = await findWorkspace(tools.db, tools.vault, idOrName)
+        await work(tools, tools.by(id))
+      }),
   })
   try {
     await program.parseAsync(

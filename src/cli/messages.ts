@@ -2,7 +2,7 @@
 import { Option, type Command } from 'commander'
 import { deliveryStatuses, processingStatuses } from '../contract/words.ts'
 import { copiedMessageId } from '../mail/queue-id.ts'
-import { findWorkspace, listMessagesOf, showMessage } from '../workspace/workspace.ts'
+import { listMessagesOf, showMessage } from '../workspace/workspace.ts'
 import type { MessageWish } from '../workspace/workspace.ts'
 import { idOf, instant, positive } from './arguments.ts'
 import { table } from './print.ts'
@@ -50,8 +50,7 @@ export function messageCommands(program: Command, desk: Desk): void {
     .option('--to <time>', 'accepted before this time', instant)
     .option('--limit <messages>', 'how many', positive, 50)
     .action((workspace: string, { limit, mailbox, providerId, metadata, ...wish }: ListWish) =>
-      desk.withExisting(async ({ db, vault }) => {
-        const { id } = await findWorkspace(db, vault, workspace)
+      desk.inWorkspace(workspace, async ({ db }, { workspaceId: id }) => {
         const filter = {
           ...wish,
           ...metadata,

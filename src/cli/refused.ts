@@ -1,6 +1,6 @@
 // `posthorn message refused`: what to tell somebody whose mail never became a message.
 import { Option, type Command } from 'commander'
-import { findWorkspace, listRefusedOf, type RefusalFilter } from '../workspace/workspace.ts'
+import { listRefusedOf, type RefusalFilter } from '../workspace/workspace.ts'
 import { instant, positive } from './arguments.ts'
 import { table } from './print.ts'
 import type { Desk } from './tools.ts'
@@ -20,8 +20,7 @@ export function refusedCommand(group: Command, desk: Desk): void {
     .option('--from <time>', 'only from this time on', instant)
     .option('--to <time>', 'only before this time', instant)
     .action((workspace: string, { limit, ...filter }: Given) =>
-      desk.withExisting(async ({ db, vault }) => {
-        const { id } = await findWorkspace(db, vault, workspace)
+      desk.inWorkspace(workspace, async ({ db }, { workspaceId: id }) => {
         const all = await listRefusedOf(db, id, limit, filter)
         const rows = () =>
           all.map((each) => {

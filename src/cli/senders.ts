@@ -7,7 +7,6 @@ import {
   changeMailboxFor,
   createKeyFor,
   domainNamed,
-  findWorkspace,
   listDomains,
   listKeys,
   listMailboxes,
@@ -21,8 +20,7 @@ import {
   whoseKey,
   whoseMailbox,
 } from '../workspace/workspace.ts'
-import type { ApiKey, Domain, Mailbox } from '../workspace/workspace.ts'
-import type { WorkspaceId } from '../domain/message.ts'
+import type { ApiKey, By, Domain, Mailbox } from '../workspace/workspace.ts'
 import { scopes } from '../domain/scopes.ts'
 import type { MadeRow } from '../store/access.ts'
 import { instant } from './arguments.ts'
@@ -33,6 +31,13 @@ const workspaceArgument = ['<workspace>', 'its id or exact name'] as const
 
 export function domainCommands(program: Command, desk: Desk): void {
   const group = program.command('domain').description('domains that a workspace sends from')
+  /** Does something with a domain, and shows it as it is then. */
+  const shown = (act: (tools: Tools, by: By, id: string) => Promise<Domain>) => (workspace: string, name: string) =>
+    desk.inWorkspace(workspace, async (tools, by) => {
+      const { id } = await domainNamed(tools.db, by.workspaceId, name)
+      const domain = await act(tools, by, id)
+      desk.show(domain, () => describeDomain(domain))
+    })
 
   group
     .command('add')
@@ -41,9 +46,8 @@ export function domainCommands(program: Command, desk: Desk): void {
     .argument('<name>', 'the domain, such as example.org')
     .option('--verified', 'take it as verified on your word (tests, migrations)', false)
     .action((workspace: string, name: string, { verified }: { verified: boolean }) =>
-      desk.withExisting(async (tools) => {
-        const { id } = await findWorkspace(tools.db, tools.vault, workspace)
-        const domain = await addDomainFor(tools, tools.by(id), name, verified)
+      desk.inWorkspace(workspace, async (tools, by) => {
+        const domain = await addDomainFor(tools, by, name, verified)
         desk.show(domain, () => `${describeDomain(domain)}\n\n${stepsAfter(domain, workspace)}`)
       }),
     )
@@ -52,32 +56,19 @@ export function domainCommands(program: Command, desk: Desk): void {
     .description('look at the DNS now, and say what is there and what is wrong')
     .argument(...workspaceArgument)
     .argument('<name>', 'the domain')
-    .action((workspace: string, name: string) =>
-      desk.withExisting(async (tools) => {
-        const { id } = await findWorkspace(tools.db, tools.vault, workspace)
-        const domain = await checkDomain(tools, id, (await domainNamed(tools.db, id, name)).id)
-        desk.show(domain, () => describeDomain(domain))
-      }),
-    )
+    .action(shown(checkDomain))
   group
     .command('rotate-dkim')
     .description('make a new DKIM key; when its record was seen, it signs what is accepted from two minutes later on')
     .argument(...workspaceArgument)
     .argument('<name>', 'the domain')
-    .action((workspace: string, name: string) =>
-      desk.withExisting(async (tools) => {
-        const { id } = await findWorkspace(tools.db, tools.vault, workspace)
-        const domain = await rotateDkimFor(tools, tools.by(id), (await domainNamed(tools.db, id, name)).id)
-        desk.show(domain, () => describeDomain(domain))
-      }),
-    )
+    .action(shown(rotateDkimFor))
   group
     .command('list')
     .description('list the domains of a workspace with their DNS records')
     .argument(...workspaceArgument)
     .action((workspace: string) =>
-      desk.withExisting(async ({ db, vault, hostname }) => {
-        const { id } = await findWorkspace(db, vault, workspace)
+      desk.inWorkspace(workspace, async ({ db, hostname }, { workspaceId: id }) => {
         const domains = await listDomains(db, id, hostname)
         desk.show(domains, () => domains.map(describeDomain).join('\n\n') || 'The workspace has no domain yet.')
       }),
@@ -87,32 +78,25 @@ export function domainCommands(program: Command, desk: Desk): void {
     .description('take back the word of `add --verified`: the domain keeps its state, and from now on the DNS decides')
     .argument(...workspaceArgument)
     .argument('<name>', 'the domain')
-    .action((workspace: string, name: string) =>
-      desk.withExisting(async (tools) => {
-        const { id } = await findWorkspace(tools.db, tools.vault, workspace)
-        const domain = await unvouchDomain(tools, tools.by(id), (await domainNamed(tools.db, id, name)).id)
-        desk.show(domain, () => describeDomain(domain))
-      }),
-    )
+    .action(shown(unvouchDomain))
   group
     .command('remove')
     .description('remove a domain that has no mailboxes, with its DKIM keys')
     .argument(...workspaceArgument)
     .argument('<name>', 'the domain')
     .action((workspace: string, name: string) =>
-      desk.withExisting(async (tools) => {
-        const { id: workspaceId } = await findWorkspace(tools.db, tools.vault, workspace)
-        const { id } = await domainNamed(tools.db, workspaceId, name)
-        const removed = await removeDomain(tools, tools.by(workspaceId), id)
+      desk.inWorkspace(workspace, async (tools, by) => {
+        const { id } = await domainNamed(tools.db, by.workspaceId, name)
+        const removed = await removeDomain(tools, by, id)
         desk.show({ removed }, () => `Removed: ${removed}`)
       }),
     )
 }
 
-/** Looks at the DNS now, and shows what is there. */
-async function checkDomain({ db, hostname, settings }: Tools, id: WorkspaceId, domainId: string): Promise<Domain> {
+/** Looks at the DNS now. */
+async function checkDomain({ db, hostname, settings }: Tools, { workspaceId }: By, id: string): Promise<Domain> {
   const checker = makeDomainChecker({ db, hostname, zones: makeZones({ servers: settings.POSTHORN_DNS_SERVERS }) })
-  const domain = await checker.check(id, domainId)
+  const domain = await checker.check(workspaceId, id)
   if (domain === undefined) throw new Mistake('The domain was removed meanwhile.')
   return domain
 }
@@ -127,10 +111,9 @@ export function mailboxCommands(program: Command, desk: Desk): void {
     .argument('<address>', 'such as shop@example.org')
     .option('--name <name>', 'the display name that recipients see')
     .action((workspace: string, address: string, { name }: { name?: string }) =>
-      desk.withExisting(async (tools) => {
-        const { id } = await findWorkspace(tools.db, tools.vault, workspace)
-        const mailbox = await addMailboxFor(tools, tools.by(id), address, name)
-        const { status } = await domainNamed(tools.db, id, mailbox.domain)
+      desk.inWorkspace(workspace, async (tools, by) => {
+        const mailbox = await addMailboxFor(tools, by, address, name)
+        const { status } = await domainNamed(tools.db, by.workspaceId, mailbox.domain)
         desk.show(mailbox, () => `${describeMailbox(mailbox)}${waitingFor(mailbox.domain, status, workspace)}`)
       }),
     )
@@ -139,8 +122,7 @@ export function mailboxCommands(program: Command, desk: Desk): void {
     .description('list the mailboxes of a workspace')
     .argument(...workspaceArgument)
     .action((workspace: string) =>
-      desk.withExisting(async ({ db, vault }) => {
-        const { id } = await findWorkspace(db, vault, workspace)
+      desk.inWorkspace(workspace, async ({ db }, { workspaceId: id }) => {
         const all = await listMailboxes(db, id)
         const rows = () => all.map((each) => [each.id, each.address, each.name, each.status])
         desk.show(all, () => table(['ID', 'ADDRESS', 'NAME', 'STATUS'], rows(), 'The workspace has no mailbox yet.'))
@@ -186,11 +168,10 @@ export function keyCommands(program: Command, desk: Desk): void {
     .option('--expires <time>', 'until when, such as 2027-01-31T00:00:00Z', instant)
     .addHelpText('after', `\nScopes: ${scopes.join(', ')}`)
     .action((workspace: string, options: { name: string; scope: readonly string[]; expires?: Date }) =>
-      desk.withExisting(async (tools) => {
-        const { id } = await findWorkspace(tools.db, tools.vault, workspace)
+      desk.inWorkspace(workspace, async (tools, by) => {
         const { name, scope: scopes, expires: expiresAt } = options
         const wish = { name, scopes, ...(expiresAt !== undefined && { expiresAt }) }
-        const made = await createKeyFor(tools, tools.by(id), wish)
+        const made = await createKeyFor(tools, by, wish)
         const once = 'This key is shown once and kept only as a hash: store it now.'
         desk.show(made, () => `${describeKey(made)}\nkey: ${made.key}\n\n${once}`)
       }),
@@ -200,8 +181,7 @@ export function keyCommands(program: Command, desk: Desk): void {
     .description('list the keys of a workspace')
     .argument(...workspaceArgument)
     .action((workspace: string) =>
-      desk.withExisting(async ({ db, vault }) => {
-        const { id } = await findWorkspace(db, vault, workspace)
+      desk.inWorkspace(workspace, async ({ db }, { workspaceId: id }) => {
         const keys = await listKeys(db, id)
         const rows = () =>
           keys.map((key) => [

@@ -2,7 +2,6 @@
 import type { Command } from 'commander'
 import {
   createCredentialFor,
-  findWorkspace,
   listSmtpCredentials,
   revokeCredentialFor,
   whoseCredential,
@@ -20,9 +19,8 @@ export function smtpCredentialCommands(program: Command, desk: Desk): void {
     .argument('<workspace>', 'its id or exact name')
     .option('--name <name>', 'what it is for', 'SMTP')
     .action((workspace: string, { name }: { name: string }) =>
-      desk.withExisting(async (tools) => {
-        const { id } = await findWorkspace(tools.db, tools.vault, workspace)
-        const made = await createCredentialFor(tools, tools.by(id), name)
+      desk.inWorkspace(workspace, async (tools, by) => {
+        const made = await createCredentialFor(tools, by, name)
         const once = 'The password is shown once and kept only as a hash: store it now.'
         desk.show(made, () => `${describe(made)}\npassword: ${made.password}\n\n${once}`)
       }),
@@ -32,8 +30,7 @@ export function smtpCredentialCommands(program: Command, desk: Desk): void {
     .description('list the credentials of a workspace')
     .argument('<workspace>', 'its id or exact name')
     .action((workspace: string) =>
-      desk.withExisting(async ({ db, vault }) => {
-        const { id } = await findWorkspace(db, vault, workspace)
+      desk.inWorkspace(workspace, async ({ db }, { workspaceId: id }) => {
         const all = await listSmtpCredentials(db, id)
         const rows = () =>
           all.map((each) => [each.id, each.name, each.username, each.lastUsedAt ?? 'never', endOf(each)])

@@ -4,7 +4,6 @@ import { limits } from '../config.ts'
 import {
   addSuppression,
   exportSuppressions,
-  findWorkspace,
   importSuppressions,
   listSuppressions,
   removeSuppression,
@@ -25,8 +24,7 @@ export function suppressionCommands(program: Command, desk: Desk): void {
   command('add', 'suppress a recipient')
     .argument('<address>')
     .action((workspace: string, address: string) =>
-      desk.withExisting(async ({ db, vault, actor }) => {
-        const { id } = await findWorkspace(db, vault, workspace)
+      desk.inWorkspace(workspace, async ({ db }, { workspaceId: id, actor }) => {
         const added = await addSuppression(db, id, address, actor)
         desk.show(added, () => facts({ recipient: added.recipient, reason: added.reason, since: added.createdAt }))
       }),
@@ -34,15 +32,13 @@ export function suppressionCommands(program: Command, desk: Desk): void {
   command('remove', 'write to a recipient again')
     .argument('<address>')
     .action((workspace: string, address: string) =>
-      desk.withExisting(async ({ db, vault, actor }) => {
-        const { id } = await findWorkspace(db, vault, workspace)
+      desk.inWorkspace(workspace, async ({ db }, { workspaceId: id, actor }) => {
         const removed = await removeSuppression(db, id, address, actor)
         desk.show(removed, () => `${removed.recipient} is no longer suppressed.`)
       }),
     )
   command('list', 'list suppressed recipients').action((workspace: string) =>
-    desk.withExisting(async ({ db, vault }) => {
-      const { id } = await findWorkspace(db, vault, workspace)
+    desk.inWorkspace(workspace, async ({ db }, { workspaceId: id }) => {
       const all = await gather(listSuppressions(db, id))
       const rows = () =>
         all.map((each) => [each.recipient, each.reason, each.createdAt, each.rule ?? each.createdBy, each.evidence])
@@ -62,8 +58,7 @@ export function suppressionCommands(program: Command, desk: Desk): void {
     )
     .option('--dry-run', 'say what would happen, and write nothing')
     .action((workspace: string, file: string, wish: ImportWish) =>
-      desk.withExisting(async ({ db, vault, actor }) => {
-        const { id } = await findWorkspace(db, vault, workspace)
+      desk.inWorkspace(workspace, async ({ db }, { workspaceId: id, actor }) => {
         const text = (await readGiven(file, limits.suppressionImportBytesMax)).toString('utf8')
         const result = await importSuppressions(db, id, text, actor, wish)
         desk.show(result, () => describeImport(result, wish))
@@ -74,15 +69,13 @@ export function suppressionCommands(program: Command, desk: Desk): void {
     .requiredOption('--since <time>', '2026-11-01, or 2026-11-01T08:30:00Z')
     .option('--until <time>', 'instead of now')
     .action((workspace: string, range: { rule: string; since: string; until?: string }) =>
-      desk.withExisting(async ({ db, vault, actor }) => {
-        const { id } = await findWorkspace(db, vault, workspace)
+      desk.inWorkspace(workspace, async ({ db }, { workspaceId: id, actor }) => {
         const result = await undoRule(db, id, range, actor)
         desk.show(result, () => `${result.removed} recipients are no longer suppressed.`)
       }),
     )
   command('export', 'write all suppressed recipients as CSV').action((workspace: string) =>
-    desk.withExisting(async ({ db, vault }) => {
-      const { id } = await findWorkspace(db, vault, workspace)
+    desk.inWorkspace(workspace, async ({ db }, { workspaceId: id }) => {
       if (desk.json) desk.show(await gather(listSuppressions(db, id)), () => '')
       else for await (const line of exportSuppressions(db, id)) desk.write(line)
     }),

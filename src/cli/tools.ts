@@ -47,6 +47,8 @@ export interface Desk extends Printer {
    * installation would otherwise be told as that of the service, whose settings were forgotten.
    */
   withExisting(work: (tools: Tools) => Promise<void>): Promise<void>
+  /** The same, for what is done in one workspace. */
+  inWorkspace(idOrName: string, work: (tools: Tools, by: By) => Promise<void>): Promise<void>
 }
 
 /** `DATABASE_URL` or a data folder with a database in it. */

@@ -11,7 +11,7 @@ import {
 } from '../domain/webhook.ts'
 import { databaseNow, type Db } from '../store/database.ts'
 import type { WebhookDesk } from '../webhooks/webhooks.ts'
-import { findWorkspace, Mistake } from '../workspace/workspace.ts'
+import { Mistake } from '../workspace/workspace.ts'
 import { idOf, instant } from './arguments.ts'
 import { asWord, facts, table } from './print.ts'
 import type { Desk } from './tools.ts'
@@ -40,9 +40,7 @@ export function webhookCommands(program: Command, desk: Desk): void {
     workspace: string,
     work: (webhooks: WebhookDesk, id: WorkspaceId, actor: string, db: Db) => Promise<void>,
   ): Promise<void> =>
-    desk.withExisting(async ({ db, vault, webhooks, actor }) =>
-      work(webhooks, (await findWorkspace(db, vault, workspace)).id, actor, db),
-    )
+    desk.inWorkspace(workspace, ({ db, webhooks }, { workspaceId, actor }) => work(webhooks, workspaceId, actor, db))
   const show = (answer: WebhookEndpointWithSecret | Refusal): void => {
     const endpoint = allowed(answer)
     const secret = endpoint.secret === undefined ? '' : `\nsecret: ${endpoint.secret}\n\n${once}`

@@ -5,7 +5,6 @@ import {
   changeWorkspaceAsOperator,
   createWorkspaceAsOperator,
   findAnyWorkspace,
-  findWorkspace,
   listAllWorkspaces,
   listPlans,
   removePlanAsOperator,
@@ -78,8 +77,7 @@ export function workspaceCommands(program: Command, desk: Desk): void {
       if (Object.keys(wish).length === 0)
         command.error('error: give --name, --plan, --status, --route or --keep-content')
       const { keepContent, ...rest } = wish
-      return desk.withExisting(async (tools) => {
-        const { id } = await findWorkspace(tools.db, tools.vault, name)
+      return desk.inWorkspace(name, async (tools, { workspaceId: id }) => {
         const changes = {
           ...rest,
           ...(keepContent !== undefined && { keepsContent: keepContent === 'true' }),
