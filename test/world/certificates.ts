@@ -14,7 +14,6 @@ export interface Certificate {
   readonly certFile: string
   /** The authority, for whoever is to trust the certificate. */
   readonly ca: string
-  readonly caFile: string
 }
 
 let folder: string | undefined
@@ -44,7 +43,6 @@ function make(names: readonly string[]): Certificate {
     keyFile: file('key'),
     certFile: file('crt'),
     ca: readFileSync(join(home, 'ca.crt'), 'utf8'),
-    caFile: join(home, 'ca.crt'),
   }
 }
 

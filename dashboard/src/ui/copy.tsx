@@ -3,7 +3,7 @@ import { Check, Copy as CopyIcon } from 'lucide-react'
 import { useEffect, useState } from 'react'
 import { IconButton } from './button.tsx'
 
-export function useCopied(): readonly [copied: boolean, copy: (text: string) => void] {
+function useCopied(): readonly [copied: boolean, copy: (text: string) => void] {
   const [copied, setCopied] = useState(false)
   useEffect(() => {
     if (!copied) return

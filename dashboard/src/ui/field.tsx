@@ -1,12 +1,5 @@
 // Things to fill in: a label, the control, a hint, and what is wrong with it, tied together for those who listen.
-import {
-  useId,
-  type InputHTMLAttributes,
-  type ReactNode,
-  type Ref,
-  type SelectHTMLAttributes,
-  type TextareaHTMLAttributes,
-} from 'react'
+import { useId, type InputHTMLAttributes, type ReactNode, type Ref, type SelectHTMLAttributes } from 'react'
 import { ApiError } from '../api.ts'
 
 const control =
@@ -56,26 +49,6 @@ export function TextField({
   return (
     <Framed {...{ label, hint, mistake, id }}>
       <input {...rest} id={id} {...described({ label, hint, mistake }, id)} className={`${control} h-9 ${className}`} />
-    </Framed>
-  )
-}
-
-export function TextArea({
-  label,
-  hint,
-  mistake,
-  className = '',
-  ...rest
-}: Frame & TextareaHTMLAttributes<HTMLTextAreaElement>) {
-  const id = useId()
-  return (
-    <Framed {...{ label, hint, mistake, id }}>
-      <textarea
-        {...rest}
-        id={id}
-        {...described({ label, hint, mistake }, id)}
-        className={`${control} py-2 ${className}`}
-      />
     </Framed>
   )
 }
