@@ -1,38 +1,42 @@
-// Every setting and every limit, once. Settings come from the environment, are parsed here and nowhere else, and are handed to the
-// rooms as plain values; `docs/config.md` is made from these tables (npm run golden).
+// Every setting and every limit, once. Settings come from the environment, are read here and nowhere else, and are handed to the
+// rooms as plain values (setting-values.ts); `docs/config.md` is made from these tables (npm run golden).
 import { readFileSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { isIP } from 'node:net'
 import { resolve } from 'node:path'
 import { likelyNames } from './base/likely-names.ts'
 import { usableMemory } from './base/memory.ts'
-import { isUuid } from './base/uuid.ts'
+import {
+  addresses,
+  baseUrl,
+  clamdAddress,
+  databaseUrl,
+  days,
+  dnsServers,
+  flag,
+  hostName,
+  leaseSeconds,
+  listenHost,
+  mailbox,
+  namedPort,
+  ofKubernetes,
+  oneOf,
+  parseRoute,
+  port,
+  positive,
+  probeNames,
+  retrySchedule,
+  roleNames,
+  roles,
+  secretKey,
+  Wrong,
+  type ClamdAddress,
+  type RoleName,
+  type Route,
+} from './setting-values.ts'
 
-export const roleNames = ['api', 'smtp', 'deliver', 'feedback', 'webhooks'] as const
-export type RoleName = (typeof roleNames)[number]
-
-export interface Relay {
-  readonly kind: 'relay'
-  readonly host: string
-  readonly port: number
-  /** `smtps://`: TLS from the first byte. Else STARTTLS where the relay offers it, and always before a login. */
-  readonly implicitTls: boolean
-  readonly login?: { readonly user: string; readonly password: string }
-  /** STARTTLS with a valid certificate or nothing; with a login that is so anyway. */
-  readonly tlsRequired?: true
-}
-export interface MailExchanges {
-  readonly kind: 'mx'
-  /** No mail host is spoken to in clear text, also where no policy of its own asks for more. */
-  readonly tlsRequired?: true
-}
-/** Where ClamAV's daemon listens. */
-export type ClamdAddress = { readonly path: string } | { readonly host: string; readonly port: number }
-/** Where mail goes (decisions J). */
-export type Route = { readonly kind: 'sandbox' } | MailExchanges | Relay
-
-/** Says why a text is not a value; the setting's name is put before it. */
-class Wrong extends Error {}
+export { parseRoute, roleNames } from './setting-values.ts'
+export type { ClamdAddress, Relay, RoleName, Route } from './setting-values.ts'
 
 interface Setting<T> {
   readonly parse: (text: string) => T
@@ -49,226 +53,6 @@ function setting<T>(parse: (text: string) => T, fallback: T, sentence: string, s
 }
 function secret<T>(parse: (text: string) => T, fallback: T, sentence: string, shown: string): Setting<T> {
   return { ...setting(parse, fallback, sentence, shown), secret: true }
-}
-
-function port(value: string): number {
-  if (/^(?:tcp|udp|sctp):\/\//.test(value)) throw new Wrong(ofKubernetes)
-  const number = Number(value)
-  if (!/^\d{1,5}$/.test(value) || number > 65_535) throw new Wrong('must be a port from 0 to 65535')
-  return number
-}
-/** One that others are told; none is any that is free. */
-function namedPort(value: string): number {
-  const number = port(value)
-  if (number === 0) throw new Wrong('must be a port from 1 to 65535')
-  return number
-}
-/** It tells every pod of every service, by variables that begin with the service's name. */
-const ofKubernetes =
-  'comes from Kubernetes, which tells so of a service with such a name: set enableServiceLinks: false for the pod, or name the service otherwise'
-function flag(value: string): boolean {
-  if (value !== 'true' && value !== 'false') throw new Wrong('must be true or false')
-  return value === 'true'
-}
-const positive =
-  (max: number) =>
-  (value: string): number => {
-    const number = Number(value)
-    if (!(number > 0 && number <= max)) throw new Wrong(`must be a number above 0 and at most ${max}`)
-    return number
-  }
-/** Below a second no heartbeat comes in time, and whatever is being sent would be taken for lost. */
-function leaseSeconds(value: string): number {
-  const seconds = positive(86_400)(value)
-  if (seconds < 1) throw new Wrong('must be 1 at least')
-  return seconds
-}
-const unitSeconds = { s: 1, m: 60, h: 3_600 } as const
-/** In seconds. Together no longer than a message is tried at most: what waits beyond that end would never be tried. */
-function retrySchedule(value: string): readonly number[] {
-  const waits = value.split(',').map((each) => {
-    const [, digits, unit] = /^\s*(\d{1,6})([smh])\s*$/.exec(each) ?? []
-    return Number(digits) * unitSeconds[(unit ?? 's') as keyof typeof unitSeconds]
-  })
-  const wrong = waits.findIndex((seconds) => !(seconds >= 1))
-  if (wrong !== -1)
-    throw new Wrong(`must be waits such as 30s, 5m or 1h with commas between; number ${wrong + 1} is none`)
-  if (waits.length > limits.retriesMax) throw new Wrong(`must be ${limits.retriesMax} waits at most`)
-  if (waits.reduce((sum, seconds) => sum + seconds, 0) > limits.retrySpanSecondsMax)
-    throw new Wrong(`must be ${limits.retrySpanSecondsMax / 3_600} hours together at most`)
-  return waits
-}
-const days =
-  (max: number) =>
-  (value: string): number => {
-    const number = Number(value)
-    if (!/^\d+$/.test(value) || number < 1 || number > max)
-      throw new Wrong(`must be a whole number of days from 1 to ${max}`)
-    return number
-  }
-const oneOf =
-  <const T extends string>(...values: readonly T[]) =>
-  (value: string): T => {
-    const found = values.find((candidate) => candidate === value)
-    if (found === undefined) throw new Wrong(`must be one of ${values.join(', ')}`)
-    return found
-  }
-function url(...protocols: readonly string[]): (value: string) => string {
-  return (value) => {
-    if (!URL.canParse(value) || !protocols.includes(new URL(value).protocol))
-      throw new Wrong(`must be a URL that begins with ${protocols.map((protocol) => `${protocol}//`).join(' or ')}`)
-    return value.replace(/\/+$/, '')
-  }
-}
-/** Links are made by putting a path behind it. */
-function baseUrl(value: string): string {
-  const base = url('http:', 'https:')(value)
-  const { search, hash, username, password } = new URL(base)
-  if (search + hash + username + password !== '' || /[\s?#]/.test(base))
-    throw new Wrong('must be a URL without a login, "?", "#" or spaces')
-  return base
-}
-const escapes =
-  'user and password need percent codes for what has a meaning in a URL: @ is %40, / %2F, : %3A, # %23, ? %3F, % %25'
-/** PostgreSQL's `user:password@/database?host=/folder`, a socket, is no URL without a host. */
-function databaseUrl(value: string): string {
-  const [, authority, behind = ''] = /^postgres(?:ql)?:\/\/([^/?#]*)(.*)/.exec(value) ?? []
-  if (authority === undefined) throw new Wrong('must be a URL that begins with postgres:// or postgresql://')
-  const whole = value.replace('@/', '@localhost/')
-  if (/,/.test(authority.replace(/.*@/, '')) || /[?&]host=[^&]*(?:,|%2C)/i.test(value))
-    throw new Wrong('names several hosts: give one name or address that leads to the primary')
-  const [, ownPort = ''] = /:([^:\]]*)$/.exec(authority.replace(/.*@/, '')) ?? []
-  if (!URL.canParse(whole)) {
-    // A password with a "/" has its "@" behind it, and what looks like a port is its beginning.
-    if (behind.includes('@')) throw new Wrong(`cannot be read: ${escapes}`)
-    checkDatabasePort(ownPort)
-    throw new Wrong(`cannot be read: the host is a name or an address (IPv6 in brackets), and ${escapes}`)
-  }
-  const { username, password, hostname, pathname, searchParams } = new URL(whole)
-  try {
-    for (const part of [username, password, hostname, pathname]) decodeURIComponent(part)
-  } catch {
-    throw new Wrong(`has a broken percent code: ${escapes}`)
-  }
-  for (const each of [ownPort, searchParams.get('port') ?? '']) checkDatabasePort(each)
-  const mode = searchParams.get('sslmode')
-  if (mode !== null && !sslModes.has(mode))
-    throw new Wrong(`has the sslmode "${mode}", and must have one of ${[...sslModes].join(', ')}`)
-  return value
-}
-function checkDatabasePort(text: string): void {
-  const isPort = /^\d{1,5}$/.test(text) && Number(text) >= 1 && Number(text) <= 65_535
-  // Not told: where the host was left out, it is the password.
-  if (text !== '' && !isPort) throw new Wrong('has a port that is none: a port is a number from 1 to 65535')
-}
-const sslModes: ReadonlySet<string> = new Set(['disable', 'no-verify', 'prefer', 'require', 'verify-ca', 'verify-full'])
-function roles(value: string): readonly RoleName[] {
-  if (value === 'all') return roleNames
-  const named = value.split(',').map((each) => {
-    const found = roleNames.find((name) => name === each.trim())
-    if (found === undefined)
-      throw new Wrong(`has "${each.trim()}": it must be all, or a comma list of ${roleNames.join(', ')}`)
-    return found
-  })
-  return [...new Set(named)] // each runs once
-}
-function dnsServers(value: string): readonly string[] {
-  return value.split(',').map((entry) => {
-    const server = entry.trim()
-    const match = /^(?:\[(.+)\]|([^:]+)):(\d{1,5})$/.exec(server)
-    if (isIP(match?.[1] ?? match?.[2] ?? server) === 0)
-      throw new Wrong(`"${server}" must be an address, or address:port`)
-    if (match !== null && (Number(match[3]) < 1 || Number(match[3]) > 65_535))
-      throw new Wrong(`"${server}" has no port between 1 and 65535`)
-    return server
-  })
-}
-function probeNames(value: string): readonly string[] {
-  const names = value.split(',').map((name) => name.trim().toLowerCase())
-  if (names.length !== 2 || !names.every((name) => name === '.' || /^[a-z0-9._-]{1,253}$/.test(name)))
-    throw new Wrong('must be two names with a comma between')
-  return names
-}
-function addresses(value: string): readonly string[] {
-  return value.split(',').map((entry) => {
-    const [address, bits, more] = entry.trim().split('/')
-    const family = isIP(address ?? '')
-    const isNetwork = bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (family === 6 ? 128 : 32))
-    if (family === 0 || !isNetwork || more !== undefined)
-      throw new Wrong(`"${entry.trim()}" must be an address or a network such as 10.0.0.0/8`)
-    return entry.trim()
-  })
-}
-function hostName(value: string): string {
-  if (
-    value.length > 253 ||
-    !value.split('.').every((label) => /^[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?$/.test(label))
-  )
-    throw new Wrong('must be a host name of letters, digits, dots and hyphens')
-  if (isIP(value) !== 0) throw new Wrong('must be a name, and not an address')
-  return value.toLowerCase()
-}
-/** What a server listens on: an address, also with its zone, or a name. */
-function listenHost(value: string): string {
-  if (isIP(value) === 0 && !/^[\w.-]{1,253}$/.test(value))
-    throw new Wrong('must be an address, without brackets, or a host name')
-  return value
-}
-function secretKey(value: string): string {
-  if (Buffer.byteLength(value) < 32)
-    throw new Wrong('must be at least 32 characters; `openssl rand -base64 32` makes one')
-  return value
-}
-
-function clamdAddress(value: string): ClamdAddress {
-  const parsed = URL.canParse(value) ? new URL(value) : undefined
-  if (parsed?.protocol === 'unix:' && parsed.host === '' && parsed.pathname.length > 1)
-    try {
-      return { path: decodeURIComponent(parsed.pathname) }
-    } catch {
-      throw new Wrong('has a broken percent sign: write % as %25')
-    }
-  if (parsed?.protocol === 'tcp:' && parsed.hostname !== '' && /^\/?$/.test(parsed.pathname))
-    return { host: parsed.hostname.replace(/^\[|\]$/g, ''), port: Number(parsed.port) || 3310 }
-  throw new Wrong('must be unix:/path/to/clamd.sock or tcp://host:3310')
-}
-
-/** Whether there is such a mailbox is the database's to say. */
-function mailbox(value: string): string {
-  if (isUuid(value) || /^[^@\s]+@[^@\s]+$/.test(value)) return value
-  throw new Wrong('must be the id or the address of a mailbox')
-}
-
-/**
- * A route as written in `POSTHORN_ROUTE` and `workspace set --route`: `sandbox`, `mx`, `mx?tls=required`, `smtp://user:password@host:587`,
- * `smtp://host?tls=required`, `smtps://host:465`. Throws an `Error` whose message says what is wrong.
- */
-export function parseRoute(value: string): Route {
-  if (value === 'sandbox' || value === 'mx') return { kind: value }
-  if (value === 'mx?tls=required') return { kind: 'mx', tlsRequired: true }
-  // A password with one of these in it, as many are that somebody's machine has drawn: what stands before it is no host.
-  if (/^smtps?:\/\/[^@]*[/?#][^]*@/i.test(value)) throw new Wrong(`cannot be read: ${escapes}`)
-  const parsed = URL.canParse(value) ? new URL(value) : undefined
-  if (parsed === undefined || !['smtp:', 'smtps:'].includes(parsed.protocol) || parsed.hostname === '')
-    throw new Wrong('must be sandbox, mx, or a relay such as smtp://user:password@host:587 or smtps://host:465')
-  if (!['', '?tls=required'].includes(parsed.search + parsed.hash) || !['', '/'].includes(parsed.pathname))
-    throw new Wrong('may have nothing behind the host and port but ?tls=required')
-  if (Number(parsed.port) === 0 && parsed.port !== '') throw new Wrong('has no port between 1 and 65535')
-  const implicitTls = parsed.protocol === 'smtps:'
-  const relay = {
-    kind: 'relay' as const,
-    host: parsed.hostname.replace(/^\[|\]$/g, ''),
-    port: parsed.port === '' ? (implicitTls ? 465 : 587) : Number(parsed.port),
-    implicitTls,
-    ...(parsed.search !== '' && { tlsRequired: true as const }),
-  }
-  if (parsed.username === '') return relay
-  try {
-    const login = { user: decodeURIComponent(parsed.username), password: decodeURIComponent(parsed.password) }
-    return { ...relay, login }
-  } catch {
-    throw new Wrong('has a user or password with a broken percent sign: write % as %25')
-  }
 }
 
 /** The table: `docs/config.md` has one row for each. */
@@ -429,7 +213,7 @@ export const settingTable = {
     'How long the audit log is kept: who changed what, and sign-ins.',
   ),
   POSTHORN_RETRY_SCHEDULE: setting<readonly number[]>(
-    retrySchedule,
+    (value) => retrySchedule(value, limits.retriesMax, limits.retrySpanSecondsMax),
     [60, 300, 900, 1_800, 3_600, 7_200, 14_400, 28_800, 28_800],
     'The waits between the tries of a message, each 10 % more or less: `s`, `m` or `h`, 50 at most, 24 hours together at most. Behind the last one it is failed. The same on every node.',
     '`1m,5m,15m,30m,1h,2h,4h,8h,8h`',
