@@ -4,6 +4,7 @@ import { Resolver } from 'node:dns/promises'
 import { Readable } from 'node:stream'
 import { setImmediate } from 'node:timers/promises'
 import { limits } from '../config.ts'
+import { countFields } from '../mail/header-block.ts'
 
 export interface ReporterSettings {
   /** `ip` or `ip:port`; none: the system's. */
@@ -16,7 +17,8 @@ export type ReporterCheck = (mail: Buffer) => Promise<Reporter>
 
 export function makeReporterCheck({ dnsServers }: ReporterSettings): ReporterCheck {
   return async (mail) => {
-    if (signatureFields(mail) > limits.reporterSignaturesMax) return 'unproven'
+    // Before anything is parsed: each one costs a look-up and a hash over the whole mail.
+    if (countFields(mail, 'dkim-signature') > limits.reporterSignaturesMax) return 'unproven'
     const dns = new Resolver({ timeout: limits.dnsQueryMs, tries: limits.dnsTries })
     if (dnsServers.length > 0) dns.setServers(dnsServers)
     const bound = setTimeout(() => dns.cancel(), limits.reporterLookupMs)
@@ -48,17 +50,4 @@ async function* inPieces(mail: Buffer): AsyncGenerator<Buffer> {
     yield mail.subarray(at, at + pieceBytes)
     await setImmediate()
   }
-}
-
-/** Counted before anything is parsed: each one costs a look-up and a hash over the whole mail. */
-function signatureFields(mail: Buffer): number {
-  const head = headOf(mail)
-  return head.match(/^dkim-signature:/gim)?.length ?? 0
-}
-
-/** The header block as far as anybody needs it. */
-function headOf(mail: Buffer): string {
-  const text = mail.toString('latin1', 0, limits.mimeHeaderBytesMax)
-  const end = text.indexOf('\r\n\r\n')
-  return end < 0 ? text : text.slice(0, end)
 }

@@ -1,5 +1,6 @@
 // The header of a mail whose lines end with CRLF (RFC 5322 2.2), read strictly: every line is a field or its continuation, so that no
 // reader finds another end of the header than we do. A character is an octet (latin1), whatever the octets mean.
+import { limits } from '../config.ts'
 
 export interface HeaderLine {
   /** Lower case. */
@@ -66,4 +67,11 @@ export function withoutBlanks(text: string): string {
   while (start < end && isBlank(start)) start++
   while (end > start && isBlank(end - 1)) end--
   return text.slice(start, end)
+}
+
+/** How many fields have this name, in the header as far as it is read. */
+export function countFields(mail: Buffer, name: string): number {
+  const text = mail.toString('latin1', 0, limits.mimeHeaderBytesMax)
+  const end = text.indexOf('\r\n\r\n')
+  return (end < 0 ? text : text.slice(0, end)).match(new RegExp(`^${name}:`, 'gim'))?.length ?? 0
 }

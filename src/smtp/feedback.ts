@@ -4,6 +4,7 @@
 import { limits } from '../config.ts'
 import type { Log } from '../base/log.ts'
 import type { Addressee, Feedback } from '../feedback/feedback.ts'
+import { countFields } from '../mail/header-block.ts'
 import { YieldingRoom } from './room.ts'
 import { openOffer, type Client, type Envelope, type Policy } from './policy.ts'
 import { replies, type Answer, type Reply } from './reply.ts'
@@ -32,7 +33,7 @@ export function feedbackServer(options: FeedbackServerOptions): SmtpServer {
     const network = networkOf(client.address)
     let addressees = new Map<string, Addressee>()
     const take = async (content: Buffer, envelope: Envelope): Promise<Answer> => {
-      if (receivedFields(content) > limits.feedbackReceivedFieldsMax) return looping
+      if (countFields(content, 'received') > limits.feedbackReceivedFieldsMax) return looping // RFC 5321 6.3
       const known = envelope.recipients.map((recipient) => addressees.get(recipient))
       if (known.includes(undefined)) throw new Error('a recipient that was never looked up')
       const mail = { sender: envelope.from, addressees: known.filter((each) => each !== undefined), content }
@@ -76,13 +77,6 @@ export function feedbackServer(options: FeedbackServerOptions): SmtpServer {
       sessionsPerAddressMax: limits.feedbackSessionsPerAddressMax,
     },
   })
-}
-
-/** RFC 5321 6.3: counted in the header alone. */
-function receivedFields(content: Buffer): number {
-  const end = content.indexOf('\r\n\r\n')
-  const head = content.toString('latin1', 0, Math.min(end < 0 ? content.length : end, limits.mimeHeaderBytesMax))
-  return head.match(/^received:/gim)?.length ?? 0
 }
 
 /** Unknown addresses by network, forgotten together when their time is over. Bounded: who comes when it is full waits with the others. */
