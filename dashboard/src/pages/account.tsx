@@ -180,13 +180,9 @@ function SecondFactor() {
     ['session'],
     () => setOpen(false),
   )
-  const close = (to: boolean) => {
-    setOpen(to)
-    if (to) return
-    begin.reset()
-    confirm.reset()
-    end.reset()
-  }
+  useForgetting(open, begin)
+  useForgetting(open, confirm)
+  useForgetting(open, end)
   return (
     <Card
       title="Second factor"
@@ -207,7 +203,7 @@ function SecondFactor() {
           </p>
         )}
         <div>
-          <Button onClick={() => close(true)}>{session.twoFactor ? 'Switch it off…' : 'Set it up…'}</Button>
+          <Button onClick={() => setOpen(true)}>{session.twoFactor ? 'Switch it off…' : 'Set it up…'}</Button>
         </div>
       </div>
       {confirm.data !== undefined ? (
@@ -215,11 +211,11 @@ function SecondFactor() {
           title="Keep these codes"
           description="Each opens your account once when the phone is lost. They are shown this once."
           open={open}
-          onOpenChange={close}
+          onOpenChange={setOpen}
         >
           <Snippet text={confirm.data.recoveryCodes.join('\n')} label="recovery codes" />
           <DialogActions>
-            <Button look="primary" onClick={() => close(false)}>
+            <Button look="primary" onClick={() => setOpen(false)}>
               I have them
             </Button>
           </DialogActions>
@@ -229,7 +225,7 @@ function SecondFactor() {
           title="Add it to your app"
           description="Scan this with an authenticator app, or give it the secret below. Then type the code that it shows."
           open={open}
-          onOpenChange={close}
+          onOpenChange={setOpen}
         >
           {/* Dark on light with its margin in the dark theme, too: else some cameras do not see it. */}
           <QRCodeSVG
@@ -269,9 +265,9 @@ function SecondFactor() {
           </form>
         </Dialog>
       ) : session.twoFactor ? (
-        <Guarded title="Switch the second factor off" open={open} onOpenChange={close} by={end} action="Switch off" />
+        <Guarded title="Switch the second factor off" open={open} onOpenChange={setOpen} by={end} action="Switch off" />
       ) : (
-        <Guarded title="Set up a second factor" open={open} onOpenChange={close} by={begin} action="Go on" />
+        <Guarded title="Set up a second factor" open={open} onOpenChange={setOpen} by={begin} action="Go on" />
       )}
     </Card>
   )

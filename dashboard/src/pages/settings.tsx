@@ -2,7 +2,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { KeyRound } from 'lucide-react'
 import { useState } from 'react'
-import { ask, get, useChange } from '../api.ts'
+import { ask, get, useChange, useForgetting } from '../api.ts'
 import { midnight } from '../filters.ts'
 import { NoSender, useSender } from '../sender.tsx'
 import { useLooking, useMay } from '../session.tsx'
@@ -103,28 +103,25 @@ function CreateKey({ open, onOpenChange }: { readonly open: boolean; readonly on
       ask<ApiKeyCreated>('POST', '/api/v1/keys', given),
     ['keys'],
   )
-  const close = (to: boolean) => {
-    onOpenChange(to)
-    if (!to) make.reset()
-  }
+  useForgetting(open, make)
   if (make.data !== undefined)
     return (
       <Dialog
         title="Your new key"
         description="Copy it now. It is shown this once and cannot be read again."
         open={open}
-        onOpenChange={close}
+        onOpenChange={onOpenChange}
       >
         <CopyLine text={make.data.key} secret />
         <DialogActions>
-          <Button look="primary" onClick={() => close(false)}>
+          <Button look="primary" onClick={() => onOpenChange(false)}>
             I have it
           </Button>
         </DialogActions>
       </Dialog>
     )
   return (
-    <Dialog title="Create a key" open={open} onOpenChange={close}>
+    <Dialog title="Create a key" open={open} onOpenChange={onOpenChange}>
       <DialogForm
         action="Create"
         by={make}

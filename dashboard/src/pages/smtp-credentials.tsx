@@ -2,7 +2,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { Server } from 'lucide-react'
 import { useState } from 'react'
-import { ask, get, useChange } from '../api.ts'
+import { ask, get, useChange, useForgetting } from '../api.ts'
 import { quoted } from '../quoted.ts'
 import { useMay } from '../session.tsx'
 import type { SmtpCredential, SmtpCredentialCreated, SmtpCredentials as Credentials } from '../shapes.ts'
@@ -103,13 +103,10 @@ function CreateCredential({
     (name: string) => ask<SmtpCredentialCreated>('POST', '/api/v1/smtp-credentials', { name }),
     ['smtp-credentials'],
   )
-  const close = (to: boolean) => {
-    onOpenChange(to)
-    if (!to) make.reset()
-  }
-  if (make.data !== undefined) return <Made made={make.data} sender={sender} open={open} close={close} />
+  useForgetting(open, make)
+  if (make.data !== undefined) return <Made made={make.data} sender={sender} open={open} close={onOpenChange} />
   return (
-    <Dialog title="Create an SMTP credential" open={open} onOpenChange={close}>
+    <Dialog title="Create an SMTP credential" open={open} onOpenChange={onOpenChange}>
       <DialogForm
         action="Create"
         by={make}

@@ -213,10 +213,7 @@ function Import() {
       ),
     ['suppressions'],
   )
-  const close = (to: boolean) => {
-    setOpen(to)
-    if (!to) send.reset()
-  }
+  useForgetting(open, send)
   return (
     <Dialog
       title="Import suppressions"
@@ -227,7 +224,7 @@ function Import() {
         </button>
       }
       open={open}
-      onOpenChange={close}
+      onOpenChange={setOpen}
     >
       <Choice
         label="Where the file tells no reason"
@@ -262,7 +259,7 @@ function Import() {
       )}
       <FormMistake error={send.error} />
       <DialogActions>
-        <Button onClick={() => close(false)}>Close</Button>
+        <Button onClick={() => setOpen(false)}>Close</Button>
       </DialogActions>
     </Dialog>
   )
@@ -279,10 +276,7 @@ function Undo() {
       }),
     ['suppressions'],
   )
-  const close = (to: boolean) => {
-    setOpen(to)
-    if (!to) undo.reset()
-  }
+  useForgetting(open, undo)
   return (
     <Dialog
       title="Take back what a rule did"
@@ -293,7 +287,7 @@ function Undo() {
         </button>
       }
       open={open}
-      onOpenChange={close}
+      onOpenChange={setOpen}
     >
       <DialogForm
         action="Take back"

@@ -2,7 +2,7 @@
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import { RotateCw, Webhook as WebhookIcon } from 'lucide-react'
 import { useState } from 'react'
-import { ask, useChange } from '../api.ts'
+import { ask, useChange, useForgetting } from '../api.ts'
 import { PagedTable, useTyped } from '../list.tsx'
 import { narrowed, readWebhookFilter, type WebhookFilter } from '../filters.ts'
 import { useMay } from '../session.tsx'
@@ -412,10 +412,7 @@ function Replay() {
       }),
     ['webhook-log'],
   )
-  const close = (to: boolean) => {
-    setOpen(to)
-    if (!to) replay.reset()
-  }
+  useForgetting(open, replay)
   return (
     <>
       <Button icon={<RotateCw aria-hidden className="size-4" />} onClick={() => setOpen(true)}>
@@ -425,7 +422,7 @@ function Replay() {
         title="Send undelivered events again"
         description="Same ids, same bytes, eight new tries each."
         open={open}
-        onOpenChange={close}
+        onOpenChange={setOpen}
       >
         <DialogForm
           action="Send again"
