@@ -9,7 +9,7 @@ export const generic: FeedProvider = {
   read: ({ header, body }, { secret }, now) => {
     const id = header('webhook-id')
     const timestamp = header('webhook-timestamp') ?? ''
-    const wanted = createHmac('sha256', secret).update(`${timestamp}.`).update(body).digest('hex') // prettier-ignore
+    const wanted = createHmac('sha256', secret).update(`${timestamp}.`).update(body).digest('hex')
     if (!feed.isSame(header('webhook-signature') ?? '', `v1=${wanted}`)) return { refused: 'signature' }
     if (!feed.isFresh(timestamp, now, limits.feedGenericAgeMsMax)) return { refused: 'stale' }
     const events = feed.objectOf(feed.parseJson(body))?.['events']

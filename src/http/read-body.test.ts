@@ -186,7 +186,6 @@ describe('a small body that does not come at once', () => {
       [one, 60_000],
       [more, 60_000],
     ] as const) {
-      // prettier-ignore
       socket.write(Buffer.alloc(200_000 - bytes))
       expect(bodyOf(await answer).bytes).toHaveLength(200_000)
     }

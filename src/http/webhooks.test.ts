@@ -165,7 +165,6 @@ test('the log and the events come in pages', async () => {
     ['messageId=1', 'messageId'],
     ['colour=red', 'colour'],
   ])
-    // prettier-ignore
     expect(await ask('GET', `/webhook/events?${query}`)).toMatchObject({ status: 400, body: { field } })
   expect(await ask('GET', `/webhook/events/${eventId}`)).toMatchObject({ status: 200 })
   expect(await ask('GET', '/webhook/events/none')).toMatchObject({ status: 400, body: { field: 'eventId' } })
