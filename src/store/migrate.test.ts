@@ -1,7 +1,7 @@
 import { readdirSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import type { Db } from './database.ts'
-import { storeWorld } from './store.test-kit.ts'
+import { storeWorld, type StoreWorld } from './store.test-kit.ts'
 import { migrate } from './migrate.ts'
 
 test.each([
@@ -59,20 +59,24 @@ test('a database that a newer release has migrated is refused in one sentence wi
   await world.close()
 })
 
-const columnsOf0049 = 'drop column field, drop column error, drop column caller_id, drop column request_id'
-const columnOf0058 = 'drop column sender'
-const undo0051 = 'alter table workspaces drop column removing_since; drop table removed_workspaces'
-
-test('a migration that needs a table which a backup reads holds up nobody behind it, and is made when that is over', async () => {
+/** As the release left it that had no 0027 yet, as far as the migrations since then notice. */
+async function worldBefore0027(): Promise<StoreWorld> {
   const world = await storeWorld()
-  // As the release before left it.
   await world.db.run(`delete from kysely_migration where name >= '0027'`)
+  await world.db.run('create index idempotency_keys_age on idempotency_keys using brin (created_at)')
   await world.db.run('drop function arm_4, arm_5')
   await world.db.run('drop index usage_newest')
   await world.db.run('alter table delivering_nodes drop column thousand')
-  await world.db.run(`alter table refused_submissions ${columnsOf0049}, ${columnOf0058}`)
-  await world.db.run(undo0051)
-  await world.db.run('create index idempotency_keys_age on idempotency_keys using brin (created_at)')
+  await world.db.run(
+    'alter table refused_submissions drop column field, drop column error, drop column caller_id, drop column request_id, drop column sender',
+  )
+  await world.db.run('alter table workspaces drop column removing_since')
+  await world.db.run('drop table removed_workspaces')
+  return world
+}
+
+test('a migration that needs a table which a backup reads holds up nobody behind it, and is made when that is over', async () => {
+  const world = await worldBefore0027()
   const [backup, sender] = [await world.session(), await world.session()]
   await backup.query('begin')
   await backup.query('select from idempotency_keys')
@@ -93,14 +97,7 @@ test('a migration that needs a table which a backup reads holds up nobody behind
 })
 
 test('a migration that never gets its table gives up with the reason, and has changed nothing', async () => {
-  const world = await storeWorld()
-  await world.db.run(`delete from kysely_migration where name >= '0027'`)
-  await world.db.run('drop function arm_4, arm_5')
-  await world.db.run('drop index usage_newest')
-  await world.db.run('alter table delivering_nodes drop column thousand')
-  await world.db.run(`alter table refused_submissions ${columnsOf0049}, ${columnOf0058}`)
-  await world.db.run(undo0051)
-  await world.db.run('create index idempotency_keys_age on idempotency_keys using brin (created_at)')
+  const world = await worldBefore0027()
   const backup = await world.session()
   await backup.query('begin')
   await backup.query('select from idempotency_keys')
