@@ -13,7 +13,6 @@ import { isRefusal, type Refusal } from '../domain/refusal.ts'
 import type { Accepted, Attachment, MailSubmission, Submission } from '../domain/submission.ts'
 import { parseAddress, type EmailAddress } from '../mail/address.ts'
 import { makeToken } from '../mail/return-path.ts'
-import { makeAdmitter } from '../store/admit.ts'
 import { readBlob, stageBlob } from '../store/blobs.ts'
 import { isDatabaseAway, openDatabase, type Db } from '../store/database.ts'
 import type { EmbeddedConnection } from '../store/embedded.ts'
@@ -22,6 +21,7 @@ import { storeWorld, type Sender, type StoreWorld } from '../store/store.test-ki
 import { readRecord } from '../store/views/message-status.ts'
 import { readTimeline } from '../store/views/message-timeline.ts'
 import { makeAccept, makeAcceptMail, makeScanner, type Accept, type AcceptTools } from './accept.ts'
+import { acceptTools } from './accept.test-kit.ts'
 
 const builtIn = makeScanner(undefined)
 const away = makeScanner({ path: '/nonexistent/clamd.sock' })
@@ -48,16 +48,8 @@ async function toolsOn(db: Db, changes: Partial<AcceptTools> = {}): Promise<Acce
   const ids = makeIds(world.db)
   await ids.synchronize()
   ids.stop()
-  return {
-    ids,
-    admitter: makeAdmitter(db),
-    scanner: builtIn,
-    hostname: 'node.test',
-    log: silentLog,
-    stage: (id, bytes) => stageBlob(db, id, bytes),
-    readRecord: (workspace, id) => readRecord(world.db, workspace, id),
-    ...changes,
-  }
+  const record: AcceptTools['readRecord'] = (workspace, id) => readRecord(world.db, workspace, id)
+  return acceptTools(world, { ids, scanner: builtIn, readRecord: record, ...changes }, db)
 }
 
 const address = (text: string): EmailAddress => {

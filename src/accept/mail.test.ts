@@ -1,19 +1,19 @@
 // A mail for several recipients against a real database: all or none, the quota shared with REST, the same mail again, and never too late.
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { limits } from '../config.ts'
-import { silentLog } from '../base/log.ts'
 import type { MessageId } from '../domain/message.ts'
 import { isRefusal, type Refusal } from '../domain/refusal.ts'
 import type { AcceptedMail, MailSubmission } from '../domain/submission.ts'
 import { parseAddress, type EmailAddress } from '../mail/address.ts'
 import { makeAdmitter, type AdmissionRow } from '../store/admit.ts'
-import { readBlob, stageBlob } from '../store/blobs.ts'
+import { readBlob } from '../store/blobs.ts'
 import { makeIds } from '../store/message-id.ts'
 import { databaseNow } from '../store/database.ts'
 import { sweepRepeats } from '../store/repeats.ts'
 import { storeWorld, type Sender, type StoreWorld } from '../store/store.test-kit.ts'
 import { readRecord } from '../store/views/message-status.ts'
-import { makeAccept, makeAcceptMail, makeScanner, type Accept, type AcceptMail, type AcceptTools } from './accept.ts'
+import { makeAccept, makeAcceptMail, type Accept, type AcceptMail, type AcceptTools } from './accept.ts'
+import { acceptTools } from './accept.test-kit.ts'
 
 let world: StoreWorld
 let tools: AcceptTools
@@ -24,15 +24,7 @@ beforeAll(async () => {
   const ids = makeIds(world.db)
   await ids.synchronize()
   ids.stop()
-  tools = {
-    ids,
-    admitter: makeAdmitter(world.db),
-    scanner: makeScanner(undefined),
-    hostname: 'node.test',
-    log: silentLog,
-    stage: (id, bytes) => stageBlob(world.db, id, bytes),
-    readRecord: (workspace, id) => readRecord(world.db, workspace, id),
-  }
+  tools = acceptTools(world, { ids })
   acceptMail = makeAcceptMail(tools)
   accept = makeAccept({ ...tools, admitter: makeAdmitter(world.anotherNode()) })
 })

@@ -3,21 +3,18 @@ import { generateKeyPairSync } from 'node:crypto'
 import PostalMime from 'postal-mime'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { limits } from '../config.ts'
-import { silentLog } from '../base/log.ts'
 import { makeVault, sealedAs } from '../base/secret.ts'
 import { isRefusal } from '../domain/refusal.ts'
-import { makeAccept, makeScanner } from '../accept/accept.ts'
+import { makeAccept } from '../accept/accept.ts'
+import { acceptTools } from '../accept/accept.test-kit.ts'
 import type { MessageSource } from '../domain/message.ts'
 import { parseAddress, type EmailAddress } from '../mail/address.ts'
 import { makeToken } from '../mail/return-path.ts'
-import { makeAdmitter } from '../store/admit.ts'
-import { stageBlob } from '../store/blobs.ts'
 import { claimDue, firstSpace } from '../store/claim.ts'
 import { prepareDkimKey, switchDkimKey } from '../store/domain-checks.ts'
 import type { Claimed } from '../store/outbound.ts'
 import { makeReturnPathKeys, rotateReturnPathKey } from '../store/return-path-keys.ts'
 import { storeWorld, type Sender, type StoreWorld } from '../store/store.test-kit.ts'
-import { readRecord } from '../store/views/message-status.ts'
 import { makePreparer, type Prepared } from './prepare.ts'
 
 const vault = makeVault('a key for the tests of prepare')
@@ -62,22 +59,7 @@ async function accepted(
   recipient = 'ann@example.org',
   source: MessageSource = 'rest',
 ): Promise<Claimed> {
-  const accept = makeAccept({
-    ids: {
-      next: () => world.nextId(),
-      sure: () => Promise.resolve(),
-      now: Date.now,
-      synchronize: () => Promise.resolve(),
-      stop: () => undefined,
-    },
-    admitter: makeAdmitter(world.db),
-    scanner: makeScanner(undefined),
-    hostname: 'node.test',
-    log: silentLog,
-    stage: (id, bytes) => stageBlob(world.db, id, bytes),
-    readRecord: (workspace, id) => readRecord(world.db, workspace, id),
-  })
-  const answer = await accept({
+  const answer = await makeAccept(acceptTools(world))({
     workspaceId: sender.workspaceId,
     mailboxId: sender.mailboxId,
     source,

@@ -3,7 +3,8 @@
 import { randomBytes } from 'node:crypto'
 import type { FastifyInstance, LightMyRequestResponse } from 'fastify'
 import { startDnsServer, type DnsServer } from '../../test/world/dns-server.ts'
-import { makeAccept, makeAcceptMail, makeScanner, type AcceptTools } from '../accept/accept.ts'
+import { makeAccept, makeAcceptMail, makeScanner } from '../accept/accept.ts'
+import { acceptTools } from '../accept/accept.test-kit.ts'
 import { silentLog } from '../base/log.ts'
 import { makeVault, type Vault } from '../base/secret.ts'
 import { makeZones } from '../base/zones.ts'
@@ -12,12 +13,10 @@ import { providerOf } from '../deliver/deliver.ts'
 import { examine } from '../doctor/doctor.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import type { MemberRole, Scope } from '../domain/scopes.ts'
-import { makeAdmitter } from '../store/admit.ts'
-import { stageBlob } from '../store/blobs.ts'
 import { isDatabaseAway } from '../store/database.ts'
 import { makeIds } from '../store/message-id.ts'
 import { storeWorld, type Sender, type StoreWorld } from '../store/store.test-kit.ts'
-import { readRecord, readStatus } from '../store/views/message-status.ts'
+import { readStatus } from '../store/views/message-status.ts'
 import { makeTargets, makeWebhookDesk } from '../webhooks/webhooks.ts'
 import { createUser } from '../workspace/logins.ts'
 import type { Notice } from '../workspace/notices.ts'
@@ -89,16 +88,8 @@ export async function officeWorld(publicUrl = 'http://localhost:3000'): Promise<
   }
   const scanner = makeScanner(undefined)
   const targets = makeTargets({ POSTHORN_DNS_SERVERS: [dns.address], POSTHORN_ALLOW_PRIVATE_WEBHOOKS: true })
-  const acceptTools: AcceptTools = {
-    ids,
-    admitter: makeAdmitter(db),
-    scanner,
-    hostname: 'node.test',
-    log: silentLog,
-    stage: (id, bytes) => stageBlob(db, id, bytes),
-    readRecord: (workspace, id) => readRecord(db, workspace, id),
-  }
-  const accept = makeAccept(acceptTools)
+  const tools = acceptTools(world, { ids, scanner })
+  const accept = makeAccept(tools)
   const live = makeLive()
   const office: Office = {
     db,
@@ -121,7 +112,7 @@ export async function officeWorld(publicUrl = 'http://localhost:3000'): Promise<
         providerOf,
       }),
     accept,
-    acceptMail: makeAcceptMail(acceptTools),
+    acceptMail: makeAcceptMail(tools),
     standing: (workspace) => standingOf(db, workspace, publicUrl),
   }
   const authenticator = makeAuthenticator({ db, publicUrl, log: silentLog })

@@ -1,11 +1,10 @@
 // An SMTP client knows its envelope and its mail, and no field of the REST API: what acceptance refuses is told in those words.
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { makeAcceptMail, makeScanner } from '../accept/accept.ts'
-import { silentLog } from '../base/log.ts'
+import { acceptTools } from '../accept/accept.test-kit.ts'
 import { isRefusal, refusalCodes, refuse } from '../domain/refusal.ts'
 import type { MailSubmission } from '../domain/submission.ts'
 import { parseAddress, type EmailAddress } from '../mail/address.ts'
-import { makeAdmitter } from '../store/admit.ts'
 import { storeWorld, type StoreWorld } from '../store/store.test-kit.ts'
 import { replyTo } from './refusals.ts'
 
@@ -21,21 +20,7 @@ afterAll(async () => {
 
 async function answerTo(changes: Partial<MailSubmission>): Promise<string> {
   const { workspaceId, mailboxId } = await world.sender()
-  const answer = await makeAcceptMail({
-    ids: {
-      next: () => world.nextId(),
-      sure: () => Promise.resolve(),
-      now: Date.now,
-      synchronize: () => Promise.resolve(),
-      stop: () => undefined,
-    },
-    admitter: makeAdmitter(world.db),
-    scanner,
-    hostname: 'node.test',
-    log: silentLog,
-    stage: () => Promise.resolve(),
-    readRecord: () => Promise.resolve(undefined),
-  })({
+  const answer = await makeAcceptMail(acceptTools(world, { scanner }))({
     workspaceId,
     mailboxId,
     recipients: [parseAddress('anna@receiver.test') as EmailAddress],

@@ -1,13 +1,11 @@
 // Owners hear once of an endpoint that was disabled by itself, through the real acceptance, whatever dies in between and however many look.
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { makeAccept, makeScanner, type Accept } from '../accept/accept.ts'
+import { acceptTools } from '../accept/accept.test-kit.ts'
 import { silentLog } from '../base/log.ts'
 import { limits } from '../config.ts'
-import { makeAdmitter } from '../store/admit.ts'
-import { stageBlob } from '../store/blobs.ts'
 import type { Db } from '../store/database.ts'
 import { storeWorld, type Sender, type StoreWorld } from '../store/store.test-kit.ts'
-import { readRecord } from '../store/views/message-status.ts'
 import { disableEndpoint, enableEndpoint, insertEndpoint } from '../store/webhook-endpoints.ts'
 import { createUser } from './logins.ts'
 import { makeNotifier, type Notify } from './notices.ts'
@@ -41,22 +39,7 @@ async function member(role: 'owner' | 'admin', email = `${role}-${++people}@peop
   return email
 }
 
-const acceptOn = (db: Db): Accept =>
-  makeAccept({
-    ids: {
-      next: () => world.nextId(),
-      sure: () => Promise.resolve(),
-      now: Date.now,
-      synchronize: () => Promise.resolve(),
-      stop: () => undefined,
-    },
-    admitter: makeAdmitter(db),
-    scanner,
-    hostname: 'node.test',
-    log: silentLog,
-    stage: (id, bytes) => stageBlob(db, id, bytes),
-    readRecord: (workspace, id) => readRecord(db, workspace, id),
-  })
+const acceptOn = (db: Db): Accept => makeAccept(acceptTools(world, { scanner }, db))
 
 /** A node with a pool of its own; `around` may stand between its notices and the acceptance. */
 function node(around: (notify: Notify) => Notify = (notify) => notify): () => Promise<void> {
