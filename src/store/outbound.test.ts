@@ -731,6 +731,11 @@ describe('reap', () => {
 
 describe('claim', () => {
   const owner = '00000000-0000-4000-8000-000000000001'
+  const simulated = {
+    recipient: 'delivered@simulator.posthorn.test',
+    recipient_key: 'delivered@simulator.posthorn.test',
+    destination: 'simulator.posthorn.test',
+  }
   const request: ClaimRequest = {
     cursor: firstSpace,
     cursors: {},
@@ -824,16 +829,20 @@ describe('claim', () => {
     ],
     ['mailbox_not_active', () => world.db.run(`update domains set status = 'failed' where id = $1`, [sender.domainId])],
     ['recipient_suppressed', () => suppressed('ann@example.org')],
+    ['recipient_suppressed', () => suppressed(simulated.recipient), simulated],
     ['content_lost', () => world.db.run(`delete from contents where workspace_id = $1`, [sender.workspaceId])],
-  ])('a message that may not be sent any more becomes failed: %s', async (reason, happen) => {
-    const [id] = await submit(1)
-    await happen()
-    const answer = await claimDue(world.db, request)
-    expect(mine(answer.claimed)).toEqual([])
-    expect(mine(answer.refused)).toEqual([{ id, workspaceId: sender.workspaceId, reason }])
-    expect((await world.history(id as MessageId)).slice(1)).toEqual(['2 message.failed failed 0'])
-    expect(await world.value('select count(*)::integer from outbound where message_id = $1', [id])).toBe(0)
-  })
+  ] as [string, () => Promise<unknown>, object?][])(
+    'a message that may not be sent any more becomes failed: %s',
+    async (reason, happen, fields = {}) => {
+      const [id] = await submit(1, { ...fields })
+      await happen()
+      const answer = await claimDue(world.db, request)
+      expect(mine(answer.claimed)).toEqual([])
+      expect(mine(answer.refused)).toEqual([{ id, workspaceId: sender.workspaceId, reason }])
+      expect((await world.history(id as MessageId)).slice(1)).toEqual(['2 message.failed failed 0'])
+      expect(await world.value('select count(*)::integer from outbound where message_id = $1', [id])).toBe(0)
+    },
+  )
 
   test.each([
     ['that waits for nobody', extendLeases],
