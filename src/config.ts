@@ -804,7 +804,6 @@ export const limits = {
   // Result journal and restore fence (delivery-semantics)
   /** A reply to a dot that the database has not heard after this long goes to the journal. */
   journalAfterMs: 1_000,
-  journalEntriesMax: 10_000,
   journalBytesMax: 64 * 1024 * 1024,
   /** Processes that deliver from one data folder. */
   nodesPerFolderMax: 16,

@@ -107,7 +107,7 @@ export function makeJournal(handle: JournalFile, found: readonly Ending[], found
       const body = JSON.stringify(ending)
       const text = `${crc32(body).toString(16).padStart(8, '0')} ${body}\n`
       const size = Buffer.byteLength(text)
-      if (live.size >= limits.journalEntriesMax || bytes + size > limits.journalBytesMax)
+      if (bytes + size > limits.journalBytesMax)
         return Promise.reject(new JournalFull(`the journal holds ${live.size} replies and ${bytes} bytes`))
       live.set(keyOf(ending), ending)
       bytes += size
