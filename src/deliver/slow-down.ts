@@ -12,7 +12,7 @@ export interface SlowDown {
 }
 
 interface Row {
-  readonly scope: SlowDown['scope'] | 'nothing'
+  readonly scope: SlowDown['scope']
   readonly code?: number
   readonly enhanced?: RegExp
   readonly text?: RegExp
@@ -46,7 +46,7 @@ export function slowDownAskedBy({ phase, reply, trouble }: Facts): SlowDown | un
       (enhanced === undefined || enhanced.test(reply.enhancedCode ?? '')) &&
       (text === undefined || text.test(reply.text)),
   )
-  if (found === undefined || found.scope === 'nothing') return undefined
+  if (found === undefined) return undefined
   const ms = waitSaid(reply.text)
   const fewerConnections =
     found.scope === 'destination' &&
