@@ -829,6 +829,45 @@ describe('the lease', () => {
     expect(leftMs).toBeGreaterThan(44_000)
   })
 
+  // What the database says was true when it said so. Counted from when that arrives, a dot could be written behind the reaper's decision.
+  test('begins when the database is asked, at the claim as at each heartbeat, however late the answer comes', async () => {
+    const db = pool(2)
+    const lateMs = 1_000
+    const asked = { claim: 0, heartbeat: 0 }
+    const rows: Db['rows'] = async (statement, values) => {
+      const at = performance.now()
+      const answer = await db.rows<never>(statement, values)
+      const what = statement.name === 'claim' && answer.length > 1 ? 'claim' : statement.name
+      if (what !== 'claim' && what !== 'heartbeat') return answer
+      await setTimeout(lateMs)
+      asked[what] = at
+      return answer
+    }
+    const real = makeTransmitter({
+      hostname: 'out.test',
+      timeoutScale: 1,
+      mxPort: 25,
+      sandboxPort: () => receiver.port,
+      dnsServers: [],
+      allowPrivateMx: false,
+    })
+    const [began, go] = [Promise.withResolvers<() => number>(), Promise.withResolvers<void>()]
+    const transmit: typeof real.transmit = async (job) => {
+      began.resolve(() => job.deadline())
+      await go.promise
+      return real.transmit(job)
+    }
+    const id = await one(await senderOf(), 'ok')
+    await started({ db: { ...db, rows }, transmitter: { ...real, transmit }, leaseMs })
+    const deadline = await began.promise
+    const first = deadline()
+    expect(first - asked.claim).toBeLessThan(0.9 * leaseMs + 1)
+    const next = await eventually(deadline, (at) => at > first)
+    expect(next - asked.heartbeat).toBeLessThan(0.9 * leaseMs + 1)
+    go.resolve()
+    await becomes(id, 'sent')
+  })
+
   test('lost: the connection is closed without a dot, and the row left to whoever has it', async () => {
     const held: Socket[] = []
     const peer = await peerOf({ EHLO: withoutPipelining, RCPT: (socket) => void held.push(socket) })
@@ -1169,6 +1208,38 @@ describe('trouble with the database', () => {
     expect(faults()).toEqual([])
   })
 
+  test('while its own heartbeat gets no answer a node reaps nobody: its own leases have run out, too', async () => {
+    const proxy = await startPostgresProxy(connection)
+    ends.unshift(() => proxy.stop())
+    const held: Socket[] = []
+    const peer = await peerOf({ dot: (socket) => void held.push(socket) })
+    const sender = await senderOf()
+    const [early] = await world.claimed(sender, [{ armed: true, leaseSeconds: -1 }])
+    const db = pool(3, { ...connection, host: '127.0.0.1', port: proxy.port }, 10_000)
+    await started({ leaseMs, db, route: relay(peer) })
+    await becomes(early?.id as MessageId, 'delivery_unknown', patienceMs) // its first lease is over
+    const id = await one(sender, 'ok')
+    await eventually(
+      () => held.length,
+      (n) => n === 1,
+    )
+    await proxy.silence('heartbeat', 'before')
+    await eventually(
+      () => queueRow(id),
+      (row) => row?.['held'] !== true,
+    )
+    const since = performance.now()
+    await eventually(
+      () => performance.now() - since,
+      (ms) => ms > leaseMs / 2, // twice as long as a reaper rests
+    )
+    expect(await statusOf(id)).toBe('sending')
+    held[0]?.write('250 2.0.0 ok\r\n')
+    await becomes(id, 'sent')
+    expect(await types(id)).toEqual(['queued', 'sending', 'sent'])
+    proxy.away(true) // a stop would wait for that answer
+  })
+
   test('a row that somebody has locked for long costs nobody who lives what he has armed: reapers here and at another node find the other leases extended', async () => {
     const holder = await holderOf()
     const held: Socket[] = []
@@ -1273,6 +1344,24 @@ describe('a stop of delivery everywhere', () => {
     gate.open(false)
     await becomes(id, 'retrying')
     expect([peer.dots, await types(next)]).not.toContain('sent')
+  })
+
+  test('hands back what a claim brings that was on its way: nobody is called', async () => {
+    const peer = await peerOf()
+    const id = await one(await senderOf(), 'ok')
+    const gate = openGate()
+    gate.open(false)
+    const holder = await holderOf()
+    await holder.query('begin')
+    await holder.query('lock table attachments in access exclusive mode')
+    await started({ route: relay(peer), gate })
+    gate.open(true)
+    await waitsFor(holder)
+    gate.open(false)
+    await holder.query('rollback')
+    await becomes(id, 'retrying')
+    expect(await queueRow(id)).toMatchObject({ attempts: 0, lease_until: null })
+    expect([peer.connections, await facts(id)]).toMatchObject([0, { reason: 'shutdown' }])
   })
 
   test('that the database knows first: the arm is halted, the claim handed back, and no dot is written', async () => {
@@ -1445,6 +1534,8 @@ test('a fault of ours behind the arm proves nothing, however often it was tried:
   await started({ transmitter, leaseMs })
   await becomes(id, 'delivery_unknown', patienceMs)
   expect([await receipts(id), await types(id)]).toEqual([1, ['queued', 'sending', 'delivery_unknown']])
+  // The database would not have let it be tried again; nobody has asked.
+  expect(faults()).toEqual(['attempt'])
 })
 
 test('a message that cannot be composed fails after three tries, while others flow', async () => {
