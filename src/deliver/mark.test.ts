@@ -1,5 +1,15 @@
 // The node's own counter on its disk: nothing that was kept is forgotten, whatever a write that was cut off left behind.
-import { chownSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import {
+  chownSync,
+  constants,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, expect, test } from 'vitest'
@@ -47,6 +57,23 @@ test('many keeps at once are on the disk when they resolve, and never go back', 
   expect(mark.known).toMatchObject({ counter: 9, era: 4 })
   await mark.close()
 })
+
+// What the kernel alone has reads like what is on the disk, until the power fails.
+test.runIf(process.platform === 'linux')('a write is not told as done before it is on the disk', async () => {
+  const path = folder()
+  const mark = await openMark(path)
+  const descriptor = readdirSync('/proc/self/fd').find((name) => isOpenAs(name, join(path, 'mark')))
+  const [, flags = ''] = /^flags:\s*([0-7]+)$/m.exec(readFileSync(`/proc/self/fdinfo/${descriptor}`, 'utf8')) ?? []
+  expect(Number.parseInt(flags, 8) & constants.O_DSYNC).toBe(constants.O_DSYNC)
+  await mark.close()
+})
+const isOpenAs = (descriptor: string, path: string): boolean => {
+  try {
+    return realpathSync(`/proc/self/fd/${descriptor}`) === realpathSync(path)
+  } catch {
+    return false // a socket, or closed since
+  }
+}
 
 test('an operator’s later decision counts for more than a higher counter, also for the next life', async () => {
   const path = folder()
