@@ -255,6 +255,14 @@ describe('an endpoint whose receiver is gone for good', () => {
     expect(disabled).toEqual([[shop.workspaceId, 'receiver_gone']])
   })
 
+  test('stays active where the event was sent again meanwhile: its eighth try is still to come', async () => {
+    const { shop, owner, version, gone, state } = await lastTry()
+    const range = { from: new Date(Date.now() - 60_000), to: new Date(Date.now() + 60_000), undelivered: false }
+    expect(await replayRange(world.db, shop.workspaceId, range)).toBe(1)
+    await recorderOf(owner).record({ ...gone, version })
+    expect(await state()).toBe('active')
+  })
+
   test('stays active where its owner has given another address meanwhile: that one has not answered', async () => {
     const { shop, owner, version, gone, state, change } = await lastTry()
     await change('https://new.example.com/')
@@ -338,6 +346,30 @@ describe('what is said twice, or too late, does nothing to the claim that came a
     await recorderOf(owner).record({ ...first, asked: true, delivered: false, status: 500, delayMs: 3_600_000 })
     expect(await held(shop)).toBe(`1 2 ${owner}`)
   })
+})
+
+test('a try whose node was lost counts, and takes no other one with it: eight, and then none', async () => {
+  const shop = await customer()
+  await admit(shop)
+  const waits = Array.from({ length: 7 }, () => 0)
+  for (let attempt = 1; attempt <= 8; attempt++) {
+    expect(named(await claim(randomUUID()))).toEqual([`1.${attempt}`])
+    await world.db.run(`update webhook_queue set lease_until = app_now() - interval '1 second'`)
+    expect(await reapWebhooks(world.db, waits)).toBe(1)
+  }
+  expect(await queue(shop)).toEqual([])
+})
+
+test('a heartbeat keeps what is claimed from the reaper', async () => {
+  const shop = await customer()
+  const owner = randomUUID()
+  await admit(shop)
+  const [claimed] = await claim(owner)
+  if (claimed === undefined) throw new Error('nothing was claimed')
+  await world.db.run(`update webhook_queue set lease_until = app_now() - interval '1 second'`)
+  await extendWebhookLeases(world.db, [claimed], owner, 30_000)
+  expect(await reapWebhooks(world.db, [0])).toBe(0)
+  expect(await claim(randomUUID())).toEqual([])
 })
 
 test('what was tried in vain is sent again with a range of what nobody has; what happened after its end is not', async () => {

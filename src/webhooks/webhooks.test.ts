@@ -306,6 +306,45 @@ describe('a worker that dies', () => {
   })
 })
 
+test('what waits for its answer longer than a lease is nobody else’s meanwhile: one request', async () => {
+  const there = await receiver()
+  const shop = await world.customer(there.url)
+  const go = Promise.withResolvers<void>()
+  there.answer = (one, response) => void go.promise.then(() => ok(one, response))
+  const leaseMs = 3_000
+  for (let node = 1; node <= 2; node++) await world.started({ leaseMs })
+  await world.admit(shop)
+  await there.count(1)
+  const leases = () =>
+    world.db.run<{ lease_until: Date | null }>('select lease_until from webhook_queue where workspace_id = $1', [
+      shop.workspaceId,
+    ])
+  const first = Number((await leases())[0]?.lease_until)
+  // Kept once more after the first one would have run out.
+  await world.eventually(leases, ([row]) => Number(row?.lease_until) > first + leaseMs || there.received.length > 1)
+  go.resolve()
+  await world.eventually(
+    () => world.queued(shop.workspaceId),
+    (many) => many === 0,
+  )
+  expect(there.received).toHaveLength(1)
+})
+
+test('what goes wrong on our side takes one of the eight tries, too: nothing is claimed for ever', async () => {
+  const there = await receiver()
+  const shop = await world.customer(there.url)
+  await world.db.run(`update webhook_endpoints set secret_sealed = '\\x00' where workspace_id = $1`, [shop.workspaceId])
+  await world.started()
+  await world.admit(shop)
+  await world.eventually(
+    () => world.queued(shop.workspaceId),
+    (many) => many === 0,
+  )
+  expect(faults()).toHaveLength(8)
+  expect(there.received).toEqual([])
+  expect(await world.value(`select count(*)::integer from webhook_attempts where workspace_id = $1 and trouble = 'worker_lost'`, [shop.workspaceId])).toBe(8) // prettier-ignore
+})
+
 test('what the filter does not want, or a disabled endpoint, is kept, and sent on request: same id, same bytes, eight new tries', async () => {
   const there = await receiver()
   const shop = await world.customer(there.url, ['message.sent'])
