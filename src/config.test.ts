@@ -376,6 +376,60 @@ test('a relay has a port, and the system mailbox an id or an address', () => {
     expect(mistakes({ POSTHORN_SYSTEM_MAILBOX: value })).toEqual([])
 })
 
+describe('what is promised in numbers', () => {
+  const [second, minute, hour, day] = [1_000, 60_000, 3600_000, 86_400_000] as const
+  const promised = {
+    // The specification 2.1, decisions D
+    attachmentsMax: 10,
+    attachmentsBytesMax: 20 * mebibyte,
+    bodyTextBytesMax: 5 * mebibyte,
+    subjectCodePointsMax: 998,
+    filenameBytesMax: 255,
+    addressOctetsMax: 254,
+    localPartOctetsMax: 64,
+    metadataPairsMax: 20,
+    metadataKeyCharactersMax: 40,
+    metadataValueCharactersMax: 500,
+    expiresAheadMsMax: 7 * day,
+    idempotencyKeyCharactersMax: 255,
+    idempotencyWaitMs: 5 * second,
+    requestBytesMax: 48 * mebibyte,
+    // Decisions B, RFC 5321 4.5.3.2
+    smtpConnectMs: 30 * second,
+    smtpCommandMs: 5 * minute,
+    smtpDataMs: 2 * minute,
+    smtpBlockMs: 3 * minute,
+    smtpEodMs: 10 * minute,
+    retryJitter: 0.1,
+    // Delivery semantics 9
+    submissionAnswerMs: 30 * second,
+    repeatKeptMs: hour,
+    // Decisions G
+    webhookScheduleSeconds: [5, 300, 1_800, 7_200, 18_000, 36_000, 36_000],
+    webhookJitter: 0.2,
+    webhookPostMs: 15 * second,
+    webhookExcerptBytesMax: 1_024,
+    webhookFailingMs: 120 * hour,
+    webhookPreviousSecretMs: day,
+    // Decisions H: a revocation counts within a second
+    domainDegradedMsMax: 72 * hour,
+    principalCacheMs: 900,
+    refusalsKeptMs: 30 * day,
+    // docs/delivery.md
+    messageAgeMsMax: 26 * hour,
+    sendAgainGraceSeconds: 900,
+    unmatchedFeedbackMs: 30 * day,
+    // docs/people.md
+    passwordResetMs: hour,
+    codeGuessesMax: 10,
+    recoveryCodes: 10,
+  } satisfies Partial<Record<keyof typeof limits, unknown>>
+
+  test.each(Object.entries(promised))('%s is %j', (name, value) => {
+    expect(limits[name as keyof typeof promised]).toEqual(value)
+  })
+})
+
 describe('docs/config.md', () => {
   test('it is the table of config.ts (npm run golden renews it)', () => {
     expect(readFileSync(new URL('../docs/config.md', import.meta.url), 'utf8')).toBe(settingsPage())

@@ -358,7 +358,7 @@ describe('the second factor', () => {
   })
 })
 
-test('a code is right by the database’s clock, at every node', async () => {
+test('a code is right by the database’s clock, at every node, and a minute beside it wrong', async () => {
   const browser = await office.signedIn('owner', shop.workspaceId)
   const { email, password } = browser.login
   const begun = await browser.ask('POST', '/account/two-factor', { body: { password } })
@@ -366,9 +366,12 @@ test('a code is right by the database’s clock, at every node', async () => {
   const hence = new Date(Date.now() + 6 * 3600_000)
   const code = (steps: number) => totp.generate({ timestamp: hence.getTime() + steps * 30_000 })
   await office.world.setClock(hence.toISOString())
-  const confirmed = await browser.ask('POST', '/account/two-factor/confirm', { body: { code: code(-1) } })
-  expect(confirmed.statusCode).toBe(200)
-  expect((await office.browser().ask('POST', '/session', signIn(email, password, code(0)))).statusCode).toBe(200)
+  const confirm = async (steps: number) =>
+    (await browser.ask('POST', '/account/two-factor/confirm', { body: { code: code(steps) } })).statusCode
+  expect([await confirm(-2), await confirm(2), await confirm(-1)]).toEqual([400, 400, 200])
+  const enter = async (steps: number) =>
+    (await office.browser().ask('POST', '/session', signIn(email, password, code(steps)))).statusCode
+  expect([await enter(2), await enter(0)]).toEqual([401, 200])
 })
 
 test('whoever has the password gets few guesses at the code, for hours, and where one signed in before is not shut out', async () => {

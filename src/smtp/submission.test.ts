@@ -35,6 +35,8 @@ const noted: string[] = []
 const told: string[] = []
 /** Of whose mail, and what of it was wrong. */
 const senders: string[] = []
+/** How long acceptance may still keep it. */
+const leftMs: number[] = []
 const log: Log = {
   ...silentLog,
   refused: ({ code, client }) => void refused.push([code, client].filter(Boolean).join(' from ')),
@@ -51,10 +53,14 @@ beforeEach(async () => {
   noted.length = 0
   told.length = 0
   senders.length = 0
+  leftMs.length = 0
   const policies = submissionPolicies({
     doors: {
       ...makeSubmitters({ db: world.db, vault, log, publicUrl: 'http://localhost' }),
-      acceptMail: () => Promise.resolve(refuse('service_unavailable', 'Nothing is sent here.')),
+      acceptMail: ({ until }) => {
+        leftMs.push(until - performance.now())
+        return Promise.resolve(refuse('service_unavailable', 'Nothing is sent here.'))
+      },
       noteRefused: ({ code, sender, field, recipientDomain, error, callerId }) => {
         noted.push(`${code} ${recipientDomain ?? ''}`.trim())
         senders.push(`${sender} ${field ?? ''}`.trim())
@@ -351,6 +357,19 @@ test('the record says which sender was refused: of the envelope, or that of the 
   expect(told.at(-1)).toBe(
     `${login.id} The mail has no From; give it one, with the address of a mailbox of this workspace`,
   )
+})
+
+test('what cannot be kept within the patience of its client is not kept: there is time left to say so', async () => {
+  const client = await dial(await started())
+  const [mailbox] = await world.db.run<{ address: string }>(
+    `select m.address from mailboxes m join smtp_credentials c using (workspace_id) where c.username = $1`,
+    [login.username],
+  )
+  await client.auth(login)
+  for (const line of [`MAIL FROM:<${mailbox?.address}>`, 'RCPT TO:<a@b.example>', 'DATA']) await client.say(line)
+  expect(await client.say(`From: ${mailbox?.address}\r\n\r\nx\r\n.`)).toMatch(/^451 4\.3\.0 /)
+  // The last statement may take all of its time, and so may the two looks at what became of it.
+  expect((leftMs[0] ?? Infinity) + 3 * limits.databaseAnswerMs).toBeLessThanOrEqual(limits.submissionAnswerMs)
 })
 
 test('a return path of ours is refused at its RCPT, as over REST; other recipients go on', async () => {

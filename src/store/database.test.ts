@@ -148,6 +148,14 @@ test.each([
   expect([surelyAborted(error), isDatabaseAway(error), mayBlameRows(error)]).toEqual([true, true, false])
 })
 
+test.each(['57P01', '57P02', '57P03', '57P05', '08006'])(
+  'a session that the server has ended (%s) is an outage, and proves nothing: it may have been on the way back from its commit',
+  (code) => {
+    const error = Object.assign(new Error('terminating connection'), { code, severity: 'FATAL' })
+    expect([surelyAborted(error), isDatabaseAway(error), mayBlameRows(error)]).toEqual([false, true, false])
+  },
+)
+
 test.each(['23505', '22P05', '57014', '40P01'])('a statement that failed with %s may be tried in halves', (code) => {
   expect(mayBlameRows(Object.assign(new Error('no'), { code, severity: 'ERROR' }))).toBe(true)
 })
