@@ -158,6 +158,21 @@ test('a workspace whose recipients’ name servers say nothing does not hold up 
   expect((await Promise.all(silent)).map(kind).every((each) => each === 'retry dns')).toBe(true)
 })
 
+test('a workspace’s own relay has a line of its own, also where others have the same one: mail that it holds up delays that workspace alone', async () => {
+  const peer = await peerOf((connection) => (connection === 1 ? { EHLO: withoutPipelining, RCPT: silence } : {}))
+  const transmitter = await transmitterOf({
+    timeoutScale: 1,
+    pool: { stopMs: 50, perDestinationMax: 1, lineMs: 2_000 },
+  })
+  const route = parseRoute(`smtp://127.0.0.1:${peer.port}`)
+  const of = (workspaceId: string) => transmitter.transmit({ ...mailOf(), route, workspaceId, ownRoute: true })
+  const held = of('one')
+  await until(() => peer.heard.some((line) => line.startsWith('RCPT')))
+  expect(kind(await of('other'))).toBe('accepted')
+  for (const socket of peer.sockets) socket.destroy()
+  expect(kind(await held)).toBe('retry lost_before_eod')
+})
+
 describe('several hosts', () => {
   const broken: Script = { greeting: close }
 

@@ -443,6 +443,12 @@ describe('sending a message again', () => {
     expect(answer.statusCode).toBe(409)
     expect(answer.json<{ error: string }>().error).toMatch(/too early/)
     expect(Number(answer.headers['retry-after'])).toBeGreaterThan(limits.sendAgainGraceSeconds - 60)
+    // Nor does the transaction let it, whoever asks.
+    const admitted = office.world.db.run(
+      `insert into idempotency_keys (workspace_id, endpoint, key, body_hash, message_id) values ($1, 'send_again', $2, '', $3)`,
+      [shop.workspaceId, `${id}+${limits.sendAgainGraceSeconds}`, id],
+    )
+    await expect(admitted).rejects.toThrow('may not be sent again')
     expect(await messages()).toBe(before)
     // What the page of the message says of it.
     const { sendAgainAt } = (await owner.ask('GET', `/messages/${id}/timeline`)).json<{ sendAgainAt?: string }>()

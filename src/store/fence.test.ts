@@ -435,6 +435,8 @@ describe('the operator decides', () => {
     await world.db.run(`update outbound set due_at = app_now() + interval '1 hour' where message_id = $1`, [armed?.id])
     await world.db.run(`select stop_delivery_1('fence', 'behind', null)`)
     const [fresh] = await queued()
+    // As a backlog is made due where the clock was set back.
+    await world.db.run(`update outbound set due_at = app_now() - interval '1 hour' where message_id = $1`, [fresh])
     const since = new Date(Date.now() - 60_000)
     expect(await assumeSentSince(world.db, since)).toBe(3)
     const statuses = [waiting, armed?.id, unarmed?.id, later, old, fresh].map((id) => statusOf(id as string))
