@@ -370,10 +370,15 @@ describe('windows', () => {
     ])
     expect(await here.look(world.submission(sender))).toMatchObject({ hour_used: 3, day_used: 3, month_used: 3 })
   })
-  test('a clock that is set back by more than an hour does not lock a workspace out until it catches up', () =>
+  test('a clock that is set back by an hour or more does not lock a workspace out until it catches up', () =>
     story({ daily: 1 }, [
       ['2030-04-01T00:00:00Z', 1, 1],
       ['2026-04-01T00:00:00Z', 2, 1],
+    ]))
+  test('nor where it is an hour and no more', () =>
+    story({ hourly: 3 }, [
+      ['2026-04-01T12:00:00Z', 3, 3],
+      ['2026-04-01T11:00:00Z', 4, 3],
     ]))
 
   test('the answer says in how many seconds each window gives room', async () => {

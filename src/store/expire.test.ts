@@ -4,6 +4,7 @@ import type { MessageId } from '../domain/message.ts'
 import { limits } from '../config.ts'
 import { makeAdmitter } from './admit.ts'
 import { claimDue, firstSpace } from './claim.ts'
+import type { Db } from './database.ts'
 import { expireSome } from './expire.ts'
 import { storeWorld, type StoreWorld } from './store.test-kit.ts'
 
@@ -77,6 +78,19 @@ test('while delivery is stopped nothing is judged: perhaps it was sent before th
   expect(await walk()).toEqual([])
   await world.db.run('delete from delivery_stops')
   expect(await walk()).toEqual([id])
+})
+
+test('nor where that comes between the look and the end', async () => {
+  const id = await submit()
+  await age(id)
+  const rows: Db['rows'] = async (statement, values) => {
+    const found = await world.db.rows<never>(statement, values)
+    await world.db.run(`insert into delivery_stops (kind, reason) values ('drain', 'operator') on conflict do nothing`)
+    return found
+  }
+  expect((await expireSome({ ...world.db, rows }, 0)).expired).toEqual([])
+  expect(await standing(id)).toBe('queued message.queued')
+  await world.db.run('delete from delivery_stops')
 })
 
 test('a long queue is looked through in steps, and none is left out', async () => {

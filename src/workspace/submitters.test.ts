@@ -4,6 +4,7 @@ import { silentLog } from '../base/log.ts'
 import { makeVault } from '../base/secret.ts'
 import { limits } from '../config.ts'
 import { parseAddress, type EmailAddress } from '../mail/address.ts'
+import type { Db } from '../store/database.ts'
 import { storeWorld, type Sender, type StoreWorld } from '../store/store.test-kit.ts'
 import { revokeCredentialRow } from '../store/smtp-credentials.ts'
 import { createSmtpCredential, listSmtpCredentials } from './smtp-credentials.ts'
@@ -60,6 +61,29 @@ test('also where no change was heard, within a second', async () => {
   const clock = vi.spyOn(performance, 'now').mockImplementation(() => now() + limits.principalCacheMs)
   try {
     expect(await submitters.standing(made.username)).toBeUndefined()
+  } finally {
+    clock.mockRestore()
+  }
+})
+
+test('nor for a second more where the answer was long on its way: it is as old as its question', async () => {
+  const made = await createSmtpCredential(world.db, vault, sender.workspaceId, 'to go slowly')
+  let laterMs = 0
+  const slow: Db = {
+    ...world.db,
+    rows: async (statement, values) => {
+      const rows = await world.db.rows(statement, values)
+      if (statement.name === 'submitter') laterMs += limits.principalCacheMs
+      return rows as never
+    },
+  }
+  const now = performance.now.bind(performance)
+  const clock = vi.spyOn(performance, 'now').mockImplementation(() => now() + laterMs)
+  try {
+    const own = makeSubmitters({ db: slow, vault, log: silentLog, publicUrl: '' })
+    expect(await own.standing(made.username)).toBeDefined()
+    await revokeCredentialRow(world.db, sender.workspaceId, made.id)
+    expect(await own.standing(made.username)).toBeUndefined()
   } finally {
     clock.mockRestore()
   }

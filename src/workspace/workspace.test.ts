@@ -2,7 +2,7 @@
 import { randomBytes, randomUUIDv7 } from 'node:crypto'
 import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { freshDatabase, type FreshDatabase } from '../../test/world/postgres.ts'
 import { silentLog } from '../base/log.ts'
 import { makeVault, sealedAs } from '../base/secret.ts'
@@ -735,6 +735,44 @@ describe('keys', () => {
     expect(await after).toBeUndefined()
     expect(await authenticate(made.key)).toBeUndefined()
   })
+
+  test.each(['was long on its way', 'is still on its way'])(
+    'an answer that %s is as old as its question: a key that was revoked since is refused, also where no change was heard',
+    async (how) => {
+      const [asked, gate] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+      let [questions, laterMs] = [0, 0]
+      const slow: Db = {
+        ...db,
+        rows: async (statement, values) => {
+          const rows = await db.rows(statement, values)
+          if (statement.name === 'key-holder' && ++questions === 1) {
+            asked.resolve()
+            await gate.promise
+          }
+          return rows as never
+        },
+      }
+      const now = performance.now.bind(performance)
+      const clock = vi.spyOn(performance, 'now').mockImplementation(() => now() + laterMs)
+      try {
+        const { authenticate } = makeAuthenticator({ db: slow, log: silentLog, publicUrl: '' })
+        const made = await createKey(db, shop.id, { name: 'k', scopes: ['mail.send'] })
+        const before = authenticate(made.key)
+        await asked.promise
+        await revokeKeyFor(tools, by(shop.id), made.id)
+        laterMs = limits.principalCacheMs
+        if (how === 'was long on its way') {
+          gate.resolve()
+          await before
+        }
+        expect(await authenticate(made.key)).toBeUndefined()
+        gate.resolve()
+        await before
+      } finally {
+        clock.mockRestore()
+      }
+    },
+  )
 
   test('it tells blocked workspaces and where to upgrade, as an absolute URL', async () => {
     const poor = await createWorkspace(db, vault, 'Poor', 'free')
