@@ -272,6 +272,13 @@ describe('a policy', () => {
     delete world.dns.zone['_mta-sts.sts.test']
     delete world.dns.zone['mta-sts.sts.test']
     expect(await policiesAt({ now: 0 }, { store }).policyFor('sts.test')).toMatchObject({ id: '1', mode: 'enforce' })
+    // It gets no younger by that.
+    await database.setClock(new Date(Date.now() + 80_000_000).toISOString())
+    const clock = { now: 0 }
+    const restarted = policiesAt(clock, { store })
+    expect(await restarted.policyFor('sts.test')).toMatchObject({ id: '1' })
+    later(clock, 6_500_000)
+    expect(await restarted.policyFor('sts.test')).toBeUndefined()
     for (let each = 0; each < 5; each++)
       await store.keep(`d${each}.test`, { id: '1', mode: 'none', mx: [], maxAgeSeconds: 60 + each })
     await pruneStsPolicies(db, 3)
