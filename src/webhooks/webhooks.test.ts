@@ -613,6 +613,28 @@ test("a sender that is cut off from the database for longer than its lease posts
   expect(sequences(there.received)).toEqual([1, 1, 2])
 })
 
+test('what a receiver has answered is written down when the database answers again, and the event is not posted again for it', async () => {
+  const there = await receiver()
+  const shop = await world.customer(there.url)
+  const db = world.anotherNode()
+  let refusals = 0
+  const away: Db = {
+    ...db,
+    rows: (statement, values) =>
+      statement.name === 'webhook-end' && ++refusals <= 2
+        ? Promise.reject(Object.assign(new Error('the line was cut'), { code: 'ECONNRESET' }))
+        : db.rows(statement, values),
+  }
+  await world.started({ resultDb: away })
+  await world.admit(shop)
+  await world.eventually(
+    () => world.queued(shop.workspaceId),
+    (many) => many === 0,
+  )
+  expect(refusals).toBeGreaterThan(2)
+  expect(there.received).toHaveLength(1)
+})
+
 test('what retention has taken away meanwhile leaves the queue, and is not claimed for ever', async () => {
   const there = await receiver()
   const shop = await world.customer(there.url)
