@@ -115,13 +115,12 @@ export async function examine(tools: DoctorTools): Promise<readonly Check[]> {
   const asking = (look: (db: Db, vault: Vault) => Promise<Finding>) => (): Promise<Finding> =>
     'trouble' in database ? Promise.resolve(notLookedAt) : look(database.db, database.vault)
   const isReal = (db: Db, vault: Vault) => () => isMailReal(db, vault, settings.POSTHORN_ROUTE)
-  // Without the database, what the settings say.
   const ownKind = settings.POSTHORN_ROUTE.kind
-  const asked =
+  // Without the database, what the settings say. Asked once, for three checks.
+  const boldest =
     'trouble' in database
       ? ownKind
       : boldestRoute(database.db, database.vault, settings.POSTHORN_ROUTE).catch(() => ownKind)
-  const boldest = () => asked
   const connectMs = Math.min(limits.doctorConnectMs, checkMs / 2)
   const looks = {
     database: () =>
@@ -139,10 +138,10 @@ export async function examine(tools: DoctorTools): Promise<readonly Check[]> {
     system_mailbox: asking(async (db, vault) => checkSystemMailbox(settings, await tools.systemSender(db, vault))),
     first_secrets: asking((db, vault) => checkFirstSecrets(db, isReal(db, vault))),
     scanner: () => checkScanner(tools.scanner, settings),
-    outbound: async () => checkOutbound(settings, dns, tools.visit, connectMs, await boldest()),
+    outbound: async () => checkOutbound(settings, dns, tools.visit, connectMs, await boldest),
     workspace_routes: asking((db, vault) => checkWorkspaceRoutes(db, vault, (relay) => tools.visit(relay, connectMs))),
-    hostname: async () => checkHostname(settings, dns, await boldest()),
-    dnssec: async () => checkDnssec(settings, dns, await boldest()),
+    hostname: async () => checkHostname(settings, dns, await boldest),
+    dnssec: async () => checkDnssec(settings, dns, await boldest),
     tls: () => checkCertificate(settings, now()),
     data_folder: () => checkDataFolder(settings),
     disk: () => checkDisk(settings),

@@ -42,6 +42,11 @@ const log: Log = {
   refused: ({ code, client }) => void refused.push([code, client].filter(Boolean).join(' from ')),
 }
 const cleanups: (() => unknown)[] = []
+/** Of a mailbox that this credential may send from. */
+const addressOf = ({ username }: Login): Promise<string> =>
+  world.value('select m.address from mailboxes m join smtp_credentials c using (workspace_id) where c.username = $1', [
+    username,
+  ])
 beforeAll(async () => {
   world = await storeWorld()
 })
@@ -276,13 +281,10 @@ async function firstChunks(server: SmtpServer, chunks: readonly (readonly [Login
   const answers: string[] = []
   for (const [each, bytes] of chunks) {
     const client = await dial(server)
-    const [mailbox] = await world.db.run<{ address: string }>(
-      `select m.address from mailboxes m join smtp_credentials c using (workspace_id) where c.username = $1`,
-      [each.username],
-    )
+    const address = await addressOf(each)
     await client.say('EHLO x')
     await client.auth(each)
-    expect(await client.say(`MAIL FROM:<${mailbox?.address}>`)).toMatch(/^250 /)
+    expect(await client.say(`MAIL FROM:<${address}>`)).toMatch(/^250 /)
     expect(await client.say('RCPT TO:<a@b.example>')).toMatch(/^250 /)
     answers.push((await client.say(`BDAT ${bytes}\r\n${'x'.repeat(bytes - 2)}`)).slice(0, 9))
   }
@@ -313,11 +315,8 @@ test('a small mail finds room beside two workspaces that hold all of it', async 
 
 test('what the protocol refuses stands in the record of refused submissions, too; what came in the wrong order does not', async () => {
   const client = await dial(await started({ messageBytesMax: 1_000 }))
-  const [mailbox] = await world.db.run<{ address: string }>(
-    `select m.address from mailboxes m join smtp_credentials c using (workspace_id) where c.username = $1`,
-    [login.username],
-  )
-  const from = `MAIL FROM:<${mailbox?.address}>`
+  const address = await addressOf(login)
+  const from = `MAIL FROM:<${address}>`
   expect(await client.say('RCPT TO:<nobody>')).toMatch(/^550 /)
   await client.auth(login)
   const codes: string[] = []
@@ -332,17 +331,13 @@ test('what the protocol refuses stands in the record of refused submissions, too
   const expected = ['payload_too_large', 'invalid_request', 'invalid_request', 'invalid_request utf8.example']
   expected.push('invalid_request b.example', 'invalid_request b.example', 'payload_too_large')
   expect(noted).toEqual(expected)
-  expect(senders).toEqual(Array.from({ length: expected.length }, () => mailbox?.address))
+  expect(senders).toEqual(Array.from({ length: expected.length }, () => address))
   expect(refused).toEqual(expected.map((line) => line.split(' ')[0]))
 })
 
 test('the record says which sender was refused: of the envelope, or that of the mail', async () => {
   const client = await dial(await started())
-  const [mailbox] = await world.db.run<{ address: string }>(
-    `select m.address from mailboxes m join smtp_credentials c using (workspace_id) where c.username = $1`,
-    [login.username],
-  )
-  const own = mailbox?.address ?? ''
+  const own = await addressOf(login)
   await client.auth(login)
   for (const from of ['', 'www-data@web01', 'Visitor@example.org'])
     expect(await client.say(`MAIL FROM:<${from}>`)).toMatch(/^550 5\.7\.1 mailbox_not_active/)
@@ -361,25 +356,19 @@ test('the record says which sender was refused: of the envelope, or that of the 
 
 test('what cannot be kept within the patience of its client is not kept: there is time left to say so', async () => {
   const client = await dial(await started())
-  const [mailbox] = await world.db.run<{ address: string }>(
-    `select m.address from mailboxes m join smtp_credentials c using (workspace_id) where c.username = $1`,
-    [login.username],
-  )
+  const address = await addressOf(login)
   await client.auth(login)
-  for (const line of [`MAIL FROM:<${mailbox?.address}>`, 'RCPT TO:<a@b.example>', 'DATA']) await client.say(line)
-  expect(await client.say(`From: ${mailbox?.address}\r\n\r\nx\r\n.`)).toMatch(/^451 4\.3\.0 /)
+  for (const line of [`MAIL FROM:<${address}>`, 'RCPT TO:<a@b.example>', 'DATA']) await client.say(line)
+  expect(await client.say(`From: ${address}\r\n\r\nx\r\n.`)).toMatch(/^451 4\.3\.0 /)
   // The last statement may take all of its time, and so may the two looks at what became of it.
   expect((leftMs[0] ?? Infinity) + 3 * limits.databaseAnswerMs).toBeLessThanOrEqual(limits.submissionAnswerMs)
 })
 
 test('a return path of ours is refused at its RCPT, as over REST; other recipients go on', async () => {
   const client = await dial(await started())
-  const [mailbox] = await world.db.run<{ address: string }>(
-    `select m.address from mailboxes m join smtp_credentials c using (workspace_id) where c.username = $1`,
-    [login.username],
-  )
+  const address = await addressOf(login)
   await client.auth(login)
-  await client.say(`MAIL FROM:<${mailbox?.address}>`)
+  await client.say(`MAIL FROM:<${address}>`)
   expect(await client.say(`RCPT TO:<ba${'a'.repeat(42)}@bounces.w.example>`)).toMatch(
     /^550 \S+ invalid_request: The recipient is a return path, which takes reports only\./,
   )
@@ -392,15 +381,12 @@ test('a return path of ours is refused at its RCPT, as over REST; other recipien
 
 test('how far ahead a mail may end is measured by the clock of the database: a node whose own is wrong refuses nothing for it', async () => {
   const client = await dial(await started())
-  const [mailbox] = await world.db.run<{ address: string }>(
-    `select m.address from mailboxes m join smtp_credentials c using (workspace_id) where c.username = $1`,
-    [login.username],
-  )
+  const address = await addressOf(login)
   await client.auth(login)
   databaseMs = Date.parse('2031-01-01T00:00:00Z')
   const endingAt = async (time: string): Promise<string> => {
-    for (const line of [`MAIL FROM:<${mailbox?.address}>`, 'RCPT TO:<a@b.example>', 'DATA']) await client.say(line)
-    return client.say(`From: ${mailbox?.address}\r\nX-Posthorn-Expires-At: ${time}\r\n\r\nx\r\n.`)
+    for (const line of [`MAIL FROM:<${address}>`, 'RCPT TO:<a@b.example>', 'DATA']) await client.say(line)
+    return client.say(`From: ${address}\r\nX-Posthorn-Expires-At: ${time}\r\n\r\nx\r\n.`)
   }
   try {
     expect(await endingAt('2031-01-07T23:00:00Z')).toMatch(/^451 \S+ .*Nothing is sent here/)

@@ -6,6 +6,7 @@ import type { Vault } from '../base/secret.ts'
 import { isUuid } from '../base/uuid.ts'
 import { limits } from '../config.ts'
 import { databaseNow, type Db } from '../store/database.ts'
+import { idFloor, timeOfId } from '../store/message-id.ts'
 import {
   deletePasskey,
   findPasskey,
@@ -167,8 +168,7 @@ export async function signInWithPasskey(
 
 /** The id of a question: a UUIDv7 of the database's time, so that it also says until when it is open. */
 async function newQuestion(db: Db): Promise<string> {
-  const time = (await databaseNow(db)).getTime().toString(16).padStart(12, '0')
-  return `${time.slice(0, 8)}-${time.slice(8)}${randomUUIDv7().slice(13)}`
+  return `${idFloor(await databaseNow(db)).slice(0, 13)}${randomUUIDv7().slice(13)}`
 }
 
 /** To whom a question for a sign-in is put. */
@@ -181,8 +181,9 @@ function challengeOf(vault: Vault, id: string, person: string): Uint8Array<Array
 const base64url = (octets: Uint8Array): string => Buffer.from(octets).toString('base64url')
 
 async function mustBeOpen(db: Db, id: string): Promise<void> {
-  const askedAt = isUuid(id) ? Number.parseInt(id.slice(0, 13).replace('-', ''), 16) : 0
-  if ((await databaseNow(db)).getTime() - askedAt >= limits.passkeyChallengeMs) throw refused()
+  if (!isUuid(id)) throw refused()
+  const openMs = (await databaseNow(db)).getTime() - timeOfId(id).getTime()
+  if (openMs >= limits.passkeyChallengeMs) throw refused()
 }
 
 /** Only what is proved is kept, so strangers cannot fill it; and for twice as long as its question may be open. */
