@@ -43,6 +43,8 @@ export interface Refusal {
   /** When trying again makes sense, in whole seconds. */
   readonly retryAfterSeconds?: number
   readonly upgradeUrl?: string
+  /** What the operators' log says beside; never an answer to anybody. */
+  readonly why?: string
   /** The limited windows of the workspace, where they have been looked at. */
   readonly quota?: readonly QuotaState[]
 }

@@ -120,6 +120,7 @@ export function answerRefusal(face: Face, request: FastifyRequest, reply: Fastif
     status,
     code: refusal.code,
     field: refusal.field,
+    why: refusal.why,
     ms: Math.round(ms * 10) / 10,
     workspaceId: request.principal?.workspaceId,
     keyId: request.principal?.keyId,

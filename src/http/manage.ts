@@ -171,10 +171,11 @@ function unread(answer: Readable): Readable {
   return Readable.from([])
 }
 
-function refusalOf({ message, code, field, retryAfterSeconds }: Mistake): Refusal {
+function refusalOf({ message, code, field, retryAfterSeconds, why }: Mistake): Refusal {
   return refuse(code, message, {
     ...(field !== undefined && { field }),
     ...(retryAfterSeconds !== undefined && { retryAfterSeconds }),
+    ...(why !== undefined && { why }),
   })
 }
 

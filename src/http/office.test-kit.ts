@@ -5,7 +5,7 @@ import type { FastifyInstance, LightMyRequestResponse } from 'fastify'
 import { startDnsServer, type DnsServer } from '../../test/world/dns-server.ts'
 import { makeAccept, makeAcceptMail, makeScanner } from '../accept/accept.ts'
 import { acceptTools } from '../accept/accept.test-kit.ts'
-import { silentLog } from '../base/log.ts'
+import { silentLog, type Facts } from '../base/log.ts'
 import { makeVault, type Vault } from '../base/secret.ts'
 import { makeZones } from '../base/zones.ts'
 import { readSettings } from '../config.ts'
@@ -59,6 +59,8 @@ export interface OfficeWorld {
   readonly dns: DnsServer
   /** Mail that the installation sent. */
   readonly sent: Notice[]
+  /** What the operators' log says of refused requests. */
+  readonly refusals: Facts[]
   browser(workspace?: string): BrowserOf
   login(role?: MemberRole, workspace?: WorkspaceId, operator?: boolean): Promise<Login>
   /** A browser in which somebody with this role is signed in. */
@@ -116,8 +118,9 @@ export async function officeWorld(publicUrl = 'http://localhost:3000'): Promise<
     standing: (workspace) => standingOf(db, workspace, publicUrl),
   }
   const authenticator = makeAuthenticator({ db, publicUrl, log: silentLog })
+  const refusals: Facts[] = []
   const app = buildApp({
-    log: silentLog,
+    log: { ...silentLog, refused: (facts) => void refusals.push(facts) },
     trustProxy: [],
     publicUrl,
     dashboard: () => undefined,
@@ -178,6 +181,7 @@ export async function officeWorld(publicUrl = 'http://localhost:3000'): Promise<
     vault,
     dns,
     sent,
+    refusals,
     browser,
     login,
     signedIn: async (role, workspace, operator = false) => {

@@ -37,8 +37,8 @@ function dataOf(flags: number, ...more: readonly Buffer[]): Buffer {
   head.writeUInt32BE(++counter, 1)
   return Buffer.concat([sha256('localhost'), head, ...more])
 }
-const clientData = (type: string, challenge: string): Buffer =>
-  Buffer.from(JSON.stringify({ type: `webauthn.${type}`, challenge, origin, crossOrigin: false }))
+const clientData = (type: string, challenge: string, at = origin): Buffer =>
+  Buffer.from(JSON.stringify({ type: `webauthn.${type}`, challenge, origin: at, crossOrigin: false }))
 const credential = (response: Readonly<Record<string, Buffer>>) => ({
   id,
   rawId: id,
@@ -59,9 +59,9 @@ function made({ options: { challenge } }: Question): object {
   ])
   return credential({ attestationObject, clientDataJSON: clientData('create', challenge) })
 }
-function signed({ options: { challenge } }: Question): object {
+function signed({ options: { challenge } }: Question, at = origin): object {
   const authenticatorData = dataOf(0x05)
-  const clientDataJSON = clientData('get', challenge)
+  const clientDataJSON = clientData('get', challenge, at)
   const signature = sign('sha256', Buffer.concat([authenticatorData, sha256(clientDataJSON)]), privateKey)
   return credential({ authenticatorData, clientDataJSON, signature })
 }
@@ -117,4 +117,17 @@ test('a question is open for five minutes by the clock of the database; one that
   // The time in it is part of what is signed.
   expect(await enter({ ...stale, id: `${fresh.id.slice(0, 13)}${stale.id.slice(13)}` })).toBe(401)
   expect(await enter(fresh)).toBe(200)
+})
+
+// Whoever opens the dashboard at another address than POSTHORN_PUBLIC_URL could only guess.
+test('why a passkey does not fit stands in the log of the operators, and in no answer', async () => {
+  const question = await askAnyone()
+  const response = signed(question, 'http://127.0.0.1:3000')
+  const answer = await office.browser().ask('POST', '/session/passkey', { body: { id: question.id, response } })
+  expect(answer.statusCode).toBe(401)
+  expect(answer.body).not.toContain('127.0.0.1')
+  expect(office.refusals.at(-1)).toMatchObject({
+    code: 'wrong_credentials',
+    why: expect.stringContaining('http://127.0.0.1:3000'),
+  })
 })

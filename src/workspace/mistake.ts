@@ -10,6 +10,8 @@ export interface MistakeFacts {
   /** The member that is wrong. */
   readonly field?: string
   readonly retryAfterSeconds?: number
+  /** For the operators' log, never for the caller. */
+  readonly why?: string
 }
 
 export class Mistake extends Error {
@@ -17,12 +19,14 @@ export class Mistake extends Error {
   readonly code: RefusalCode
   readonly field: string | undefined
   readonly retryAfterSeconds: number | undefined
+  readonly why: string | undefined
 
-  constructor(words: string, { code = 'invalid_request', field, retryAfterSeconds }: MistakeFacts = {}) {
+  constructor(words: string, { code = 'invalid_request', field, retryAfterSeconds, why }: MistakeFacts = {}) {
     super(words)
     this.code = code
     this.field = field
     this.retryAfterSeconds = retryAfterSeconds
+    this.why = why
   }
 }
 

@@ -47,8 +47,16 @@ type WebAuthn = Awaited<ReturnType<typeof webAuthn>>
 type AuthenticationResponse = Parameters<WebAuthn['verifyAuthenticationResponse']>[0]
 type Transports = NonNullable<AuthenticationResponse['credential']['transports']>
 
-const refused = (): Mistake =>
-  new Mistake('This passkey does not fit; try again, or sign in with your password.', { code: 'wrong_credentials' })
+/** `why` tells the operator of an address that is not the one in POSTHORN_PUBLIC_URL, for one. */
+const refused = (why?: string): Mistake =>
+  new Mistake('This passkey does not fit; try again, or sign in with your password.', {
+    code: 'wrong_credentials',
+    ...(why !== undefined && { why }),
+  })
+/** The library throws whatever is wrong with an answer, and plain errors at that. */
+const doesNotFit = (error: unknown): never => {
+  throw refused(String(error).slice(0, limits.refusalErrorCharactersMax))
+}
 
 export async function listPasskeys(db: Db, userId: string): Promise<Passkey[]> {
   return (await listPasskeyRows(db, userId)).map(present)
@@ -92,8 +100,8 @@ export async function addPasskey(
     expectedOrigin: new URL(publicUrl).origin,
     expectedRPID: new URL(publicUrl).hostname,
     requireUserVerification: true,
-  }).catch(() => undefined)
-  if (verdict?.verified !== true || !(await isFirstAnswer(db, answer.id, holder.userId))) throw refused()
+  }).catch(doesNotFit)
+  if (!verdict.verified || !(await isFirstAnswer(db, answer.id, holder.userId))) throw refused()
   const { id, publicKey, counter, transports = [] } = verdict.registrationInfo.credential
   const passkey = { id, userId: holder.userId, name, publicKey: Buffer.from(publicKey), counter, transports }
   const row = await audited(
@@ -160,8 +168,8 @@ export async function signInWithPasskey(
       counter: Number(row.counter),
       transports: row.transports as Transports,
     },
-  }).catch(() => undefined)
-  if (verdict?.verified !== true || !(await isFirstAnswer(db, answer.id, user.id))) throw refused()
+  }).catch(doesNotFit)
+  if (!verdict.verified || !(await isFirstAnswer(db, answer.id, user.id))) throw refused()
   await notePasskey(db, row.id, verdict.authenticationInfo.newCounter)
   return people.welcome(user, browser, 'passkey')
 }
