@@ -112,6 +112,11 @@ test.each([[['--roles', 'api,smpt']], [['--roles=api, smpt']]])(
   },
 )
 
+test('help is of the command that was asked for, however deep', async () => {
+  const { status, out } = await posthorn(['help', 'message', 'send-again'])
+  expect([status, out.split('\n')[0]]).toEqual([0, 'Usage: posthorn message send-again [options] <id>'])
+})
+
 test.each([
   [['workspace', 'create'], 'posthorn workspace create'],
   [['workspace', 'nope'], 'posthorn workspace'],

@@ -60,10 +60,10 @@ export async function runCli(args: readonly string[], settings: () => Settings):
       }),
   })
   try {
-    await program.parseAsync(
-      args.filter((arg) => arg !== '--json'),
-      { from: 'user' },
-    )
+    const given = args.filter((arg) => arg !== '--json')
+    // Commander's own `help` goes one word deep.
+    const asked = given[0] === 'help' && given.length > 2 ? [...given.slice(1), '--help'] : given
+    await program.parseAsync(asked, { from: 'user' })
     return 0
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2
