@@ -16,7 +16,8 @@ test('however many addresses strangers come from, whom we know finds a place, an
   const outcomes = Promise.allSettled(flood)
   await expect(flood.at(-1)).rejects.toMatchObject({ code: 'service_unavailable' })
   await guess({ name: 'ada', isKnown: true })
-  expect(ended.length).toBeLessThanOrEqual(2 * passwordHashesMax)
+  // Behind those who were at it, and beside whoever is quicker; before most of those who came earlier.
+  expect(ended.length).toBeLessThan(many / 2)
   await outcomes
 })
 
