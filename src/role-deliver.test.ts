@@ -98,7 +98,7 @@ test('every new connection that claims or arms asks which database it leads to; 
   const sender = await world.sender()
   const name = await world.value<string>('select name from domains where id = $1', [sender.domainId])
   await world.db.run(
-    `insert into dkim_keys (workspace_id, domain_id, selector, algorithm, public_key, private_key_sealed)
+    `insert into dkim_key_pairs (workspace_id, domain_id, selector, algorithm, public_key, private_key_sealed)
      values ($1, $2, 's1', 'rsa-sha256', 'x', $3)`,
     [sender.workspaceId, sender.domainId, vault.seal(pem, sealedAs.dkimKey(sender.workspaceId, name))],
   )

@@ -45,6 +45,9 @@ const triggers = `
     from pg_trigger t join pg_class c on c.oid = t.tgrelid
    where ${isOurs} and not t.tgisinternal order by t.tgrelid, t.tgname collate "C"`
 
+const views = `
+  select c.relname name, pg_get_viewdef(c.oid) definition from pg_class c where c.relkind = 'v' and ${isOurs} order by c.relname collate "C"`
+
 const functions = `
   select pg_get_functiondef(p.oid) definition from pg_proc p
    where p.pronamespace = 'public'::regnamespace and p.prokind = 'f'
@@ -87,7 +90,10 @@ export async function schemaDump(connection: Connection): Promise<string> {
     }
     const bodies = (await read<Part>(functions)).map(({ definition }) => definition.trimEnd() + ';')
     const shapes = (await read<Table>(tables)).map((table) => shapeOf(table, parts))
-    return [head, ...shapes, ...bodies].join('\n').trimEnd() + '\n'
+    const lenses = (await read<Omit<Part, 'table'>>(views)).map(
+      ({ name, definition }) => `create view ${name} as\n${definition}\n`,
+    )
+    return [head, ...shapes, ...lenses, ...bodies].join('\n').trimEnd() + '\n'
   } finally {
     await client.end()
   }

@@ -6,6 +6,7 @@ import {
   addMailboxFor,
   changeMailboxFor,
   createKeyFor,
+  endEd25519For,
   domainNamed,
   listDomains,
   listKeys,
@@ -62,7 +63,19 @@ export function domainCommands(program: Command, desk: Desk): void {
     .description('make a new DKIM key; when its record was seen, it signs what is accepted from two minutes later on')
     .argument(...workspaceArgument)
     .argument('<name>', 'the domain')
-    .action(shown(rotateDkimFor))
+    .option('--ed25519', 'an Ed25519 key, which signs beside the RSA key (RFC 8463)', false)
+    .action((workspace: string, name: string, { ed25519 }: { ed25519: boolean }) =>
+      shown((tools, by, id) => rotateDkimFor(tools, by, id, ed25519 ? 'ed25519-sha256' : 'rsa-sha256'))(
+        workspace,
+        name,
+      ),
+    )
+  group
+    .command('end-ed25519')
+    .description('sign with RSA alone again: the Ed25519 key is kept for mail under way, as one that was replaced is')
+    .argument(...workspaceArgument)
+    .argument('<name>', 'the domain')
+    .action(shown(endEd25519For))
   group
     .command('list')
     .description('list the domains of a workspace with their DNS records')

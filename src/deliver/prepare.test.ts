@@ -38,7 +38,7 @@ async function addKey(
 ): Promise<void> {
   const name = await world.value<string>('select name from domains where id = $1', [sender.domainId])
   await world.db.run(
-    `insert into dkim_keys (workspace_id, domain_id, selector, algorithm, public_key, private_key_sealed) values ($1, $2, 's1', 'rsa-sha256', 'x', $3)`,
+    `insert into dkim_key_pairs (workspace_id, domain_id, selector, algorithm, public_key, private_key_sealed) values ($1, $2, 's1', 'rsa-sha256', 'x', $3)`,
     [sender.workspaceId, sender.domainId, sealed(name)],
   )
 }
@@ -47,7 +47,12 @@ async function addKey(
 async function switchKey(selector: string): Promise<void> {
   const name = await world.value<string>('select name from domains where id = $1', [sender.domainId])
   const privateKeySealed = vault.seal(pem, sealedAs.dkimKey(sender.workspaceId, name))
-  await prepareDkimKey(world.db, sender.workspaceId, sender.domainId, { selector, publicKey: 'x', privateKeySealed })
+  await prepareDkimKey(world.db, sender.workspaceId, sender.domainId, {
+    selector,
+    algorithm: 'rsa-sha256',
+    publicKey: 'x',
+    privateKeySealed,
+  })
   await world.db.transaction((tx) => switchDkimKey(tx, sender.workspaceId, sender.domainId, selector))
 }
 const selectorOf = (mail: Buffer) => /^DKIM-Signature: [^]*?\bs=(\w+);/m.exec(mail.toString('latin1'))?.[1]
@@ -154,13 +159,13 @@ describe('what is prepared', () => {
     const claimed = await accepted('Hello')
     await switchKey('s2')
     await world.db.run(
-      `update dkim_keys set retired_at = app_now() - interval '8 days' where domain_id = $1 and selector = 's1'`,
+      `update dkim_key_pairs set retired_at = app_now() - interval '8 days' where domain_id = $1 and selector = 's1'`,
       [sender.domainId],
     )
     expect(selectorOf(bytesOf(await prepare(claimed)))).toBe('s2')
     await switchKey('s3')
     expect(selectorOf(bytesOf(await prepare(claimed)))).toBe('s2')
-    await world.db.run(`delete from dkim_keys where domain_id = $1 and selector = 's2'`, [sender.domainId])
+    await world.db.run(`delete from dkim_key_pairs where domain_id = $1 and selector = 's2'`, [sender.domainId])
     expect(selectorOf(bytesOf(await prepare(claimed)))).toBe('s3')
   })
 
@@ -226,7 +231,7 @@ describe('what cannot be prepared', () => {
     const error = await preparer.prepare(claimed).catch((thrown: unknown) => thrown)
     expect(String(error)).toMatch(words)
     expect(String(error)).not.toContain('PRIVATE')
-    await world.db.run('delete from dkim_keys where workspace_id = $1', [sender.workspaceId])
+    await world.db.run('delete from dkim_key_pairs where workspace_id = $1', [sender.workspaceId])
     await addKey()
     expect(await preparer.prepare(claimed)).toMatchObject({ recipient: { text: claimed.recipient } })
   })

@@ -5,7 +5,7 @@ import { limits } from '../config.ts'
 import { parseAddress, type EmailAddress } from '../mail/address.ts'
 import { composeMail, headerBlock, type ComposedMail, type HeaderField } from '../mail/compose.ts'
 import { readHeaderBlock } from '../mail/header-block.ts'
-import { dkimHeader, signingKey, type Sign, type SigningKey } from '../mail/dkim.ts'
+import { dkimHeaders, signingKey, type DkimAlgorithm, type Sign, type SigningKey } from '../mail/dkim.ts'
 import { makeToken } from '../mail/return-path.ts'
 import { inSevenBit } from '../mail/seven-bit-rfc6152.ts'
 import { remembered } from '../base/remembered.ts'
@@ -52,8 +52,8 @@ export class GivenUp extends Error {
 
 /** What a sending domain adds to its mail. */
 interface DomainOf {
-  /** The key of mail that was accepted then. */
-  readonly keyAt: (accepted: Date) => SigningKey
+  /** The keys of mail that was accepted then, one of an algorithm at most. */
+  readonly keysAt: (accepted: Date) => readonly SigningKey[]
   /** All of them can be used. */
   readonly isWhole: boolean
   /** Its own, where it is verified. */
@@ -87,15 +87,15 @@ export function makePreparer(db: Db, vault: Vault, sign?: Sign): Preparer {
     const fetched = cameWhole(claimed) ? undefined : await fetch()
     if (fetched === undefined && !cameWhole(claimed)) return undefined
     // Nearly always both are known already.
-    const { keyAt, returnPathHost } = await domains(`${claimed.workspaceId} ${claimed.domainId}`)
+    const { keysAt, returnPathHost } = await domains(`${claimed.workspaceId} ${claimed.domainId}`)
     const tokenKey = await returnPathKeys.at(claimed.createdAt)
     const token = makeToken(tokenKey, claimed.id, claimed.workspaceId)
-    const key = keyAt(claimed.createdAt)
+    const keys = keysAt(claimed.createdAt)
     const signedForm = async ({ fields, body, signsMore, head: ownHead, rest }: Signable) => {
       const all = [[tokenField, token] as const, ...fields]
       const signedAt = Math.floor(claimed.createdAt.getTime() / 1000)
-      const signature = await dkimHeader(key, all, body, signedAt, [...signsMore, ...alsoSigned], sign)
-      const head = Buffer.from(`${trace(claimed)}${signature}${tokenField}: ${token}\r\n${ownHead}`, 'latin1')
+      const signatures = await dkimHeaders(keys, all, body, signedAt, [...signsMore, ...alsoSigned], sign)
+      const head = Buffer.from(`${trace(claimed)}${signatures}${tokenField}: ${token}\r\n${ownHead}`, 'latin1')
       const small = rest.length <= limits.smtpBlockBytes
       return { content: small ? [Buffer.concat([head, rest])] : [head, rest], size: head.length + rest.length }
     }
@@ -218,27 +218,43 @@ async function compose(db: Db, claimed: Claimed): Promise<ComposedMail | undefin
 /** A new key signs what is accepted so long after the switch: no node goes by what it read before it any more. */
 const keyWaitsMs = 2 * limits.dkimKeysKeptMs
 
+interface OpenedKey {
+  readonly algorithm: DkimAlgorithm
+  /** What it signs, by the time of acceptance. */
+  readonly from: number
+  readonly until: number
+  readonly key?: SigningKey
+  /** Why there is none. */
+  readonly error?: unknown
+}
+
 async function loadDomain(db: Db, vault: Vault, name: string): Promise<DomainOf> {
   const [workspaceId = '', domainId = ''] = name.split(' ')
   const rows = await readSigningKeys(db, workspaceId as WorkspaceId, domainId)
-  const [first] = rows
+  const first = rows.find(({ algorithm }) => algorithm === 'rsa-sha256')
   if (first === undefined) throw new Error(`domain ${domainId} has no DKIM key`)
-  const open = ({ domain, selector, sealed, since }: SigningRow) => {
+  const open = ({ domain, selector, algorithm, sealed, since, retiredAt }: SigningRow): OpenedKey => {
     const from = since.getTime() + keyWaitsMs
+    const until = retiredAt === null ? Infinity : retiredAt.getTime() + keyWaitsMs
     try {
       const privateKeyPem = vault.open(sealed, sealedAs.dkimKey(workspaceId, domain))
-      return { from, key: signingKey({ domain, selector, privateKeyPem }) }
+      return { algorithm, from, until, key: signingKey({ domain, selector, privateKeyPem }) }
     } catch (error) {
-      return { from, error }
+      return { algorithm, from, until, error }
     }
   }
   const keys = rows.map(open)
+  const required = keys.filter(({ algorithm }) => algorithm === 'rsa-sha256')
+  const beside = keys.filter(({ algorithm }) => algorithm === 'ed25519-sha256')
   return {
-    keyAt: (accepted) => {
+    keysAt: (accepted) => {
+      const at = accepted.getTime()
       // Where the key of its time is gone, the oldest one that is left.
-      const { key, error } = keys.findLast(({ from }) => from <= accepted.getTime()) ?? keys[0] ?? {}
-      if (key === undefined) throw error
-      return key
+      const own = required.findLast(({ from }) => from <= at) ?? required[0]
+      if (own?.key === undefined) throw own?.error
+      // Here none stands in for another: the mail is signed, and that of its first attempt may have had no second signature.
+      const second = beside.findLast(({ from }) => from <= at)
+      return second?.key === undefined || second.until <= at ? [own.key] : [own.key, second.key]
     },
     isWhole: keys.every(({ key }) => key !== undefined),
     returnPathHost: first.returnPathHost ?? undefined,

@@ -1,5 +1,6 @@
 // What the TXT records at a DKIM selector say about our key (RFC 6376 3.6.1): whether receivers will find it, and if not, what is wrong
 // with the record, in words for whoever edits the zone.
+import { keyTypes, type DkimAlgorithm } from './dkim.ts'
 
 /** `tag=value` pairs (RFC 6376 3.2); a tag that comes twice spoils the list. Undefined where the text is none. */
 export function tagsOf(text: string): ReadonlyMap<string, string> | undefined {
@@ -19,7 +20,11 @@ const orAnother =
   'If another workspace or installation signs with the other key, leave the record and make a new key here (`posthorn domain rotate-dkim`, or "New DKIM key" on its page), which gets a name of its own'
 
 /** Undefined: the record is right. */
-export function whyNotDkim(texts: readonly string[], publicKey: string): string | undefined {
+export function whyNotDkim(
+  texts: readonly string[],
+  publicKey: string,
+  algorithm: DkimAlgorithm = 'rsa-sha256',
+): string | undefined {
   const records = texts.filter((text) => /\bp\s*=/.test(text))
   if (records.length === 0) return 'The TXT record here is no DKIM key: it has no "p=".'
   if (records.length > 1)
@@ -37,7 +42,9 @@ export function whyNotDkim(texts: readonly string[], publicKey: string): string 
     return publicKey.startsWith(found)
       ? `The key is cut off after ${found.length} of ${publicKey.length} characters: long values are entered as several strings of at most 255.`
       : `The record has another key: an old one, or somebody else's. ${orAnother}; if nobody does, replace its whole value.`
-  if ((tags.get('k') ?? 'rsa') !== 'rsa') return `The record says k=${tags.get('k')}; the key is k=rsa.`
+  const [type, ours] = [tags.get('k'), keyTypes[algorithm]]
+  if ((type ?? 'rsa') !== ours)
+    return `The record says ${type === undefined ? 'no k=, which means rsa' : `k=${type}`}; the key is k=${ours}.`
   const hashes = tags.get('h')
   if (hashes !== undefined && !hashes.split(':').some((hash) => hash.trim() === 'sha256'))
     return 'The record allows other hashes than sha256 only ("h="): remove that tag.'

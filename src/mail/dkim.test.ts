@@ -4,7 +4,7 @@ import { dkimVerify } from 'mailauth/lib/dkim/verify.js'
 import { describe, expect, test } from 'vitest'
 import { composeMail, headerBlock } from './compose.ts'
 import type { HeaderField } from './compose.ts'
-import { canonicalBody, dkimHeader, dkimRecord, generateDkimKey, signingKey } from './dkim.ts'
+import { canonicalBody, dkimHeaders, dkimRecord, generateDkimKey, signingKey } from './dkim.ts'
 
 const rsa = await generateDkimKey()
 const key = signingKey({ domain: 'example.com', selector: 's1', privateKeyPem: rsa.privateKeyPem })
@@ -34,7 +34,7 @@ const fields: readonly HeaderField[] = [
 ]
 
 async function signed(given: readonly HeaderField[], body: Buffer, more?: readonly string[]): Promise<Buffer> {
-  const header = await dkimHeader(key, given, body, signedAt, more)
+  const header = await dkimHeaders([key], given, body, signedAt, more)
   return Buffer.concat([Buffer.from(header + headerBlock(given), 'latin1'), body])
 }
 
@@ -99,10 +99,10 @@ describe('an independent verifier accepts the signature', () => {
     const pem = pair.privateKey.export({ type: 'pkcs8', format: 'pem' }).toString()
     const edwards = signingKey({ domain: 'example.com', selector: 's1', privateKeyPem: pem })
     const body = Buffer.from('Hello.\r\n')
-    const header = await dkimHeader(edwards, fields, body, signedAt)
+    const header = await dkimHeaders([edwards], fields, body, signedAt)
     const publicKey = pair.publicKey.export({ type: 'spki', format: 'der' }).subarray(-32).toString('base64')
     const wire = Buffer.concat([Buffer.from(header + headerBlock(fields), 'latin1'), body])
-    expect(await verify(wire, dkimRecord(publicKey, 'ed25519'))).toBe('pass')
+    expect(await verify(wire, dkimRecord(publicKey, 'ed25519-sha256'))).toBe('pass')
   })
 
   test('whatever stands in fields and body', async () => {
@@ -163,7 +163,7 @@ describe('tampering breaks the signature', () => {
 })
 
 test('the field stays within 78 columns and ends its line', async () => {
-  const header = await dkimHeader(key, fields, Buffer.from('x'), signedAt, ['list-unsubscribe', 'x-posthorn-token'])
+  const header = await dkimHeaders([key], fields, Buffer.from('x'), signedAt, ['list-unsubscribe', 'x-posthorn-token'])
   expect(header).toMatch(/^DKIM-Signature: v=1; [\t\x20-\x7e\r\n]*\r\n$/)
   expect(header.slice(0, -2).replaceAll('\r\n ', '')).not.toMatch(/[\r\n]/)
   for (const line of header.split('\r\n')) expect(line.length).toBeLessThanOrEqual(78)

@@ -6,10 +6,13 @@ import type { KeyObject } from 'node:crypto'
 import { promisify } from 'node:util'
 import type { HeaderField } from './compose.ts'
 
+/** As `a=` has it. */
+export type DkimAlgorithm = 'rsa-sha256' | 'ed25519-sha256'
+
 export interface SigningKey {
   readonly domain: string
   readonly selector: string
-  readonly algorithm: 'rsa-sha256' | 'ed25519-sha256'
+  readonly algorithm: DkimAlgorithm
   readonly privateKey: KeyObject
 }
 
@@ -54,32 +57,39 @@ const oversigned = new Set(['from', 'to', 'cc', 'reply-to', 'subject', 'date', '
 const oversignedOnceThere = new Set(['mime-version', 'content-type', 'content-transfer-encoding'])
 
 /**
- * The complete field, folded, with its CRLF: it goes before the header block. `fields` are raw pairs as written (compose.ts), `body` is
- * what follows the empty line, without dot-stuffing; `moreNames`, in lower case, are signed where they occur.
+ * The complete fields, one for each key and in their order, folded, with their CRLF: they go before the header block. `fields` are raw pairs as
+ * written (compose.ts), `body` is what follows the empty line, without dot-stuffing; `moreNames`, in lower case, are signed where they occur.
  */
-export async function dkimHeader(
-  key: SigningKey,
+export async function dkimHeaders(
+  keys: readonly SigningKey[],
   fields: readonly HeaderField[],
   body: Buffer,
   signedAtSeconds: number,
   moreNames: readonly string[] = [],
   signed: Sign = signOnPool,
 ): Promise<string> {
-  const { unsigned, input } = prepareSignature(key, fields, body, signedAtSeconds, moreNames)
-  return unsigned + foldSignature(await signed(key, input))
+  const names = moreNames.length === 0 ? signedNames : [...new Set([...signedNames, ...moreNames])]
+  const content = { ...selectFields(fields, names), bodyHash: hash('sha256', canonicalBody(body), 'base64') }
+  const each = async (key: SigningKey): Promise<string> => {
+    const { unsigned, input } = prepareSignature(key, content, signedAtSeconds)
+    return unsigned + foldSignature(await signed(key, input))
+  }
+  return (await Promise.all(keys.map(each))).join('')
+}
+
+interface SignedContent {
+  /** The names for h= and the canonical fields, in the same order. */
+  readonly listed: readonly string[]
+  readonly canonical: string
+  readonly bodyHash: string
 }
 
 /** Everything but the key operation: the field up to `b=`, and the octets that it signs. */
 function prepareSignature(
   key: SigningKey,
-  fields: readonly HeaderField[],
-  body: Buffer,
+  { listed, canonical, bodyHash }: SignedContent,
   signedAtSeconds: number,
-  moreNames: readonly string[] = [],
 ): { readonly unsigned: string; readonly input: string } {
-  const names = moreNames.length === 0 ? signedNames : [...new Set([...signedNames, ...moreNames])]
-  const { listed, canonical } = selectFields(fields, names)
-  const bodyHash = hash('sha256', canonicalBody(body), 'base64')
   const unsigned =
     fold([
       'DKIM-Signature: v=1;',
@@ -96,11 +106,11 @@ function prepareSignature(
   return { unsigned, input: canonical + own }
 }
 
-/** The names for h= and the canonical fields, in the same order; of equal names the lowest field comes first (RFC 6376 5.4.2). */
+/** Of equal names the lowest field comes first (RFC 6376 5.4.2). */
 function selectFields(
   fields: readonly HeaderField[],
   names: readonly string[],
-): { readonly listed: readonly string[]; readonly canonical: string } {
+): Pick<SignedContent, 'listed' | 'canonical'> {
   const byName = new Map<string, string[]>()
   for (const [written, value] of fields) {
     const name = written.trimEnd().toLowerCase()
@@ -225,16 +235,27 @@ function reduceBlanks(body: Buffer): Buffer {
 
 const generate = promisify(generateKeyPair)
 
-export async function generateDkimKey(): Promise<{ privateKeyPem: string; publicKeyBase64: string }> {
-  const { privateKey, publicKey } = await generate('rsa', {
-    modulusLength: 2_048,
-    publicKeyEncoding: { type: 'spki', format: 'der' },
-    privateKeyEncoding: { type: 'pkcs8', format: 'pem' },
-  })
-  return { privateKeyPem: privateKey, publicKeyBase64: publicKey.toString('base64') }
+/** The public key as `p=` has it. */
+export async function generateDkimKey(
+  algorithm: DkimAlgorithm = 'rsa-sha256',
+): Promise<{ privateKeyPem: string; publicKeyBase64: string }> {
+  const isRsa = algorithm === 'rsa-sha256'
+  const { privateKey, publicKey } = isRsa ? await generate('rsa', { modulusLength: 2_048 }) : await generate('ed25519')
+  const spki = publicKey.export({ type: 'spki', format: 'der' })
+  return {
+    privateKeyPem: privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(),
+    // RFC 8463 4: of Ed25519 the 32 octets of the key alone, which are the end of its SubjectPublicKeyInfo (RFC 8410 4).
+    publicKeyBase64: (isRsa ? spki : spki.subarray(-32)).toString('base64'),
+  }
 }
 
+/** As `k=` has it. */
+export const keyTypes = { 'rsa-sha256': 'rsa', 'ed25519-sha256': 'ed25519' } as const satisfies Record<
+  DkimAlgorithm,
+  string
+>
+
 /** The TXT record at `<selector>._domainkey.<domain>`. DNS carries it in strings of at most 255 octets. */
-export function dkimRecord(publicKeyBase64: string, keyType: 'rsa' | 'ed25519' = 'rsa'): string {
-  return `v=DKIM1; k=${keyType}; p=${publicKeyBase64}`
+export function dkimRecord(publicKeyBase64: string, algorithm: DkimAlgorithm = 'rsa-sha256'): string {
+  return `v=DKIM1; k=${keyTypes[algorithm]}; p=${publicKeyBase64}`
 }

@@ -2,6 +2,7 @@
 // check by moving its due time ahead, so that nodes share the work and a node that dies leaves it to the next one.
 import type { DomainStatus } from '../domain/domain-state.ts'
 import type { WorkspaceId } from '../domain/message.ts'
+import type { DkimAlgorithm } from '../mail/dkim.ts'
 import { sql, type Db } from './database.ts'
 
 export interface DueDomain {
@@ -63,29 +64,81 @@ export async function recordDomainCheck(db: Db, check: CheckedDomain): Promise<b
   return (await db.rows(record, values)).length === 1
 }
 
-// In this order, since one key at most is active.
+// In this order, since one key of an algorithm at most is active.
 const retire = sql(
   'retire-dkim-key',
-  `update dkim_keys k set state = 'retired', retired_at = app_now()
+  `update dkim_key_pairs k set state = 'retired', retired_at = app_now()
     where k.workspace_id = $1 and k.domain_id = $2 and k.state = 'active'
-      and exists (select from dkim_keys p where p.workspace_id = $1 and p.domain_id = $2 and p.selector = $3 and p.state = 'pending')
+      and exists (select from dkim_key_pairs p where p.workspace_id = $1 and p.domain_id = $2 and p.selector = $3 and p.state = 'pending'
+                     and p.algorithm = k.algorithm)
    returning k.selector`,
 )
 const activate = sql(
   'activate-dkim-key',
-  `update dkim_keys k set state = 'active', activated_at = app_now()
+  `update dkim_key_pairs k set state = 'active', activated_at = app_now()
     where k.workspace_id = $1 and k.domain_id = $2 and k.selector = $3 and k.state = 'pending' returning k.selector`,
 )
 
-/** Signing goes over to a key whose record was seen. To be called in a transaction. */
-export async function switchDkimKey(tx: Db, workspace: WorkspaceId, domain: string, selector: string): Promise<void> {
+/** Signing goes over to a key whose record was seen; false where it is gone meanwhile. To be called in a transaction. */
+export async function switchDkimKey(
+  tx: Db,
+  workspace: WorkspaceId,
+  domain: string,
+  selector: string,
+): Promise<boolean> {
   await tx.rows(retire, [workspace, domain, selector])
-  await tx.rows(activate, [workspace, domain, selector])
+  return (await tx.rows(activate, [workspace, domain, selector])).length === 1
+}
+
+// One that waits already takes its place: then it is retired, to be forgotten as all that were withdrawn.
+const suspend = sql(
+  'suspend-dkim-key',
+  `with waiting as (
+     select from dkim_key_pairs p
+      where p.workspace_id = $1 and p.domain_id = $2 and p.algorithm = 'ed25519-sha256' and p.state = 'pending')
+   update dkim_key_pairs k
+      set state = case when exists (select from waiting) then 'retired' else 'pending' end,
+          retired_at = case when exists (select from waiting) then app_now() end, activated_at = null
+    where k.workspace_id = $1 and k.domain_id = $2 and k.selector = any ($3) and k.algorithm = 'ed25519-sha256' and k.state = 'active'
+   returning k.selector`,
+)
+
+/** Ed25519 keys whose record is gone sign no more until it is seen again: there is an RSA key beside them. To be called in a transaction. */
+export async function suspendEd25519(
+  tx: Db,
+  workspace: WorkspaceId,
+  domain: string,
+  selectors: readonly string[],
+): Promise<string[]> {
+  const rows = await tx.rows<{ selector: string }>(suspend, [workspace, domain, selectors])
+  return rows.map(({ selector }) => selector)
+}
+
+const dropPending = sql(
+  'drop-pending-ed25519',
+  `delete from dkim_key_pairs k
+    where k.workspace_id = $1 and k.domain_id = $2 and k.algorithm = 'ed25519-sha256' and k.state = 'pending' returning k.selector`,
+)
+const retireActive = sql(
+  'retire-ed25519',
+  `update dkim_key_pairs k set state = 'retired', retired_at = app_now()
+    where k.workspace_id = $1 and k.domain_id = $2 and k.algorithm = 'ed25519-sha256' and k.state = 'active' returning k.selector`,
+)
+
+/** A domain's mail is signed with RSA alone from now on; answers which keys that ended. To be called in a transaction. */
+export async function endEd25519(tx: Db, workspace: WorkspaceId, domain: string): Promise<string[]> {
+  const ended = [
+    ...(await tx.rows<{ selector: string }>(dropPending, [workspace, domain])),
+    ...(await tx.rows<{ selector: string }>(retireActive, [workspace, domain])),
+  ]
+  // Also where nobody looks at the domain by itself: what is retired is to be forgotten.
+  await tx.rows(lookSoon, [workspace, domain])
+  return ended.map(({ selector }) => selector)
 }
 
 const forget = sql(
   'forget-dkim-keys',
-  `delete from dkim_keys k where k.workspace_id = $1 and k.domain_id = $2 and k.state = 'retired'
+  `delete from dkim_key_pairs k where k.workspace_id = $1 and k.domain_id = $2 and k.state = 'retired'
       and (k.retired_at < app_now() - $3 * interval '1 millisecond' or k.selector = any ($4)) returning k.selector`,
 )
 
@@ -103,6 +156,7 @@ export async function forgetDkimKeys(
 
 export interface NewDkimKey {
   readonly selector: string
+  readonly algorithm: DkimAlgorithm
   readonly publicKey: string
   readonly privateKeySealed: Buffer
 }
@@ -110,8 +164,8 @@ export interface NewDkimKey {
 // Waits for whoever removes the domain.
 const prepare = sql(
   'prepare-dkim-key',
-  `insert into dkim_keys (workspace_id, domain_id, selector, algorithm, public_key, private_key_sealed, state)
-   select d.workspace_id, d.id, $3, 'rsa-sha256', $4, $5, 'pending' from domains d where d.workspace_id = $1 and d.id = $2 for key share
+  `insert into dkim_key_pairs (workspace_id, domain_id, selector, algorithm, public_key, private_key_sealed, state)
+   select d.workspace_id, d.id, $3, $6, $4, $5, 'pending' from domains d where d.workspace_id = $1 and d.id = $2 for key share
    on conflict do nothing returning selector`,
 )
 const lookSoon = sql(
@@ -119,14 +173,14 @@ const lookSoon = sql(
   'update domains set check_due_at = app_now() where workspace_id = $1 and id = $2 returning id',
 )
 
-/** False where another key is waiting already. */
+/** False where another key of the algorithm is waiting already. */
 export async function prepareDkimKey(
   db: Db,
   workspace: WorkspaceId,
   domain: string,
-  { selector, publicKey, privateKeySealed }: NewDkimKey,
+  { selector, algorithm, publicKey, privateKeySealed }: NewDkimKey,
 ): Promise<boolean> {
-  const made = await db.rows(prepare, [workspace, domain, selector, publicKey, privateKeySealed])
+  const made = await db.rows(prepare, [workspace, domain, selector, publicKey, privateKeySealed, algorithm])
   await db.rows(lookSoon, [workspace, domain])
   return made.length === 1
 }

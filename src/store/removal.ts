@@ -249,7 +249,7 @@ export const removedFrom: Readonly<Record<string, Step>> = {
   hourly_counts: rowsOf('hourly_counts', ['hour']),
   usage: rowsOf('usage', []),
   mailboxes: rowsOf('mailboxes', ['id']),
-  dkim_keys: rowsOf('dkim_keys', ['domain_id']),
+  dkim_key_pairs: rowsOf('dkim_key_pairs', ['domain_id']),
   domains: rowsOf('domains', ['id']),
   audit_log: rowsOf('audit_log', ['id']),
 }

@@ -105,7 +105,7 @@ create table destination_limits (
   constraint destination_limits_per_minute_check CHECK ((per_minute > (0)::double precision))
 );
 
-create table dkim_keys (
+create table dkim_key_pairs (
   workspace_id uuid not null,
   domain_id uuid not null,
   selector text not null,
@@ -117,12 +117,12 @@ create table dkim_keys (
   activated_at timestamp with time zone,
   retired_at timestamp with time zone,
   constraint dkim_keys_pkey PRIMARY KEY (workspace_id, domain_id, selector),
-  constraint dkim_keys_workspace_id_domain_id_fkey FOREIGN KEY (workspace_id, domain_id) REFERENCES domains(workspace_id, id),
+  constraint dkim_key_pairs_workspace_id_domain_id_fkey FOREIGN KEY (workspace_id, domain_id) REFERENCES domains(workspace_id, id) ON DELETE CASCADE,
   constraint dkim_keys_algorithm_check CHECK ((algorithm = ANY (ARRAY['rsa-sha256'::text, 'ed25519-sha256'::text]))),
   constraint dkim_keys_state_check CHECK ((state = ANY (ARRAY['pending'::text, 'active'::text, 'retired'::text]))),
   constraint retired_since CHECK (((state = 'retired'::text) = (retired_at IS NOT NULL)))
 );
-CREATE UNIQUE INDEX dkim_keys_signing ON public.dkim_keys USING btree (workspace_id, domain_id, algorithm, state) WHERE (state <> 'retired'::text);
+CREATE UNIQUE INDEX dkim_keys_signing ON public.dkim_key_pairs USING btree (workspace_id, domain_id, algorithm, state) WHERE (state <> 'retired'::text);
 
 create table domains (
   workspace_id uuid not null,
@@ -667,6 +667,20 @@ create table workspaces (
 );
 CREATE INDEX workspaces_removing ON public.workspaces USING btree (id) WHERE (removing_since IS NOT NULL);
 CREATE TRIGGER access_changed AFTER DELETE OR UPDATE ON public.workspaces FOR EACH STATEMENT EXECUTE FUNCTION tell_access_changed();
+
+create view dkim_keys as
+ SELECT workspace_id,
+    domain_id,
+    selector,
+    algorithm,
+    public_key,
+    private_key_sealed,
+    created_at,
+    state,
+    activated_at,
+    retired_at
+   FROM dkim_key_pairs
+  WHERE (algorithm = 'rsa-sha256'::text);
 
 CREATE OR REPLACE FUNCTION public.admit_2(batch json, charged uuid[], commit_them boolean, with_files boolean)
  RETURNS TABLE(n integer, admitted boolean, sender text, suppressed boolean, repeated_id uuid, repeated_ids uuid[], repeated_hash text, workspace_id uuid, at timestamp with time zone, hourly integer, daily integer, monthly integer, hour_used integer, day_used integer, month_used integer, hour_resets integer, day_resets integer, month_resets integer)

@@ -16,7 +16,7 @@ interface Sealed {
 /** A test compares it with the columns of the schema. */
 export const sealedColumns: readonly Sealed[] = [
   {
-    table: 'dkim_keys',
+    table: 'dkim_key_pairs',
     column: 'private_key_sealed',
     key: { workspace_id: 'uuid', domain_id: 'uuid', selector: 'text' },
     more: `, (select d.name from domains d where d.workspace_id = t.workspace_id and d.id = t.domain_id) domain`,

@@ -1,6 +1,7 @@
 // Domains with their DKIM keys, and mailboxes: one function per statement, each naming the workspace.
 import type { DomainStatus } from '../domain/domain-state.ts'
 import type { MailboxId, WorkspaceId } from '../domain/message.ts'
+import type { DkimAlgorithm } from '../mail/dkim.ts'
 import { sql, type Db } from './database.ts'
 
 export interface DomainRow {
@@ -10,7 +11,7 @@ export interface DomainRow {
   readonly ownership_token: string
   readonly created_at: Date
   readonly verified_at: Date | null
-  /** Those that sign or wait first, then the retired ones. */
+  /** RSA before Ed25519; of each those that sign or wait first, then the retired ones. */
   readonly keys: readonly DkimKeyRow[]
   readonly vouched: boolean
   readonly degraded_at: Date | null
@@ -24,6 +25,7 @@ export interface DomainRow {
 
 export interface DkimKeyRow {
   readonly selector: string
+  readonly algorithm: DkimAlgorithm
   readonly public_key: string
   readonly state: 'pending' | 'active' | 'retired'
   /** As JSON has it. */
@@ -41,9 +43,9 @@ export interface MailboxRow {
 
 // The keys: active, pending, retired, which is also the order of the alphabet.
 const domainColumns = `d.id, d.name, d.status, d.ownership_token, d.created_at, d.verified_at,
-   coalesce((select json_agg(json_build_object('selector', k.selector, 'public_key', k.public_key, 'state', k.state,
-     'retired_at', k.retired_at) order by k.state, k.selector)
-   from dkim_keys k where k.workspace_id = d.workspace_id and k.domain_id = d.id), '[]') keys, d.vouched, d.degraded_at, d.checked_at,
+   coalesce((select json_agg(json_build_object('selector', k.selector, 'algorithm', k.algorithm, 'public_key', k.public_key,
+     'state', k.state, 'retired_at', k.retired_at) order by k.algorithm desc, k.state, k.selector)
+   from dkim_key_pairs k where k.workspace_id = d.workspace_id and k.domain_id = d.id), '[]') keys, d.vouched, d.degraded_at, d.checked_at,
    d.check_due_at, d.checks_unanswered, d.return_path_host, d.found`
 
 /** Of a mailbox `m` on a domain `d`. */
@@ -56,7 +58,7 @@ const insertOne = sql(
      values ($1, $2, $3, $4, $5, case when $4 = 'verified' then app_now() end, $4 = 'verified', case when $4 = 'pending' then app_now() end)
      on conflict (workspace_id, name) do nothing
      returning workspace_id, id)
-   insert into dkim_keys (workspace_id, domain_id, selector, algorithm, public_key, private_key_sealed, activated_at)
+   insert into dkim_key_pairs (workspace_id, domain_id, selector, algorithm, public_key, private_key_sealed, activated_at)
    select workspace_id, id, $6, 'rsa-sha256', $7, $8, app_now() from made returning domain_id`,
 )
 const verify = sql(
@@ -92,7 +94,7 @@ const removeDomain = sql(
   `with free as (
      select d.id from domains d where d.workspace_id = $1 and d.id = $2
         and not exists (select from mailboxes m where m.workspace_id = d.workspace_id and m.domain_id = d.id)),
-   keys as (delete from dkim_keys k using free f where k.workspace_id = $1 and k.domain_id = f.id returning k.domain_id)
+   keys as (delete from dkim_key_pairs k using free f where k.workspace_id = $1 and k.domain_id = f.id returning k.domain_id)
    delete from domains d using free f where d.workspace_id = $1 and d.id = f.id and (select count(*) from keys) >= 0 returning d.name`,
 )
 // Waits for whoever removes the domain.

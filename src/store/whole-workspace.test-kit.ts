@@ -93,7 +93,7 @@ async function contents(db: Db, w: string, first: MessageId, second: MessageId):
 
 async function access(db: Db, w: string, name: string, domainId: string): Promise<void> {
   await db.run(
-    `insert into dkim_keys (workspace_id, domain_id, selector, algorithm, public_key, private_key_sealed) values ($1, $2, 's', 'ed25519-sha256', 'p', 'k')`,
+    `insert into dkim_key_pairs (workspace_id, domain_id, selector, algorithm, public_key, private_key_sealed) values ($1, $2, 's', 'ed25519-sha256', 'p', 'k')`,
     [w, domainId],
   )
   await db.run(

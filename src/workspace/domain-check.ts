@@ -11,11 +11,12 @@ import { databaseNow, type Db } from '../store/database.ts'
 import {
   forgetDkimKeys,
   recordDomainCheck,
+  suspendEd25519,
   switchDkimKey,
   takeDueDomains,
   type CheckedDomain,
 } from '../store/domain-checks.ts'
-import { findDomainById, type DomainRow } from '../store/senders.ts'
+import { findDomainById, type DkimKeyRow, type DomainRow } from '../store/senders.ts'
 import { lookAtDomain, type DomainSight } from './domain-sight.ts'
 import { presentDomain, type Domain } from './domains.ts'
 
@@ -118,7 +119,11 @@ async function writeDown(
     : returnPath.sight.status === 'verified'
       ? returnPathName(name)
       : null
-  const seen = sight.keys.find(({ key, sight: { status } }) => key.state === 'pending' && status === 'verified')
+  const seen = sight.keys.flatMap(({ key, sight: { status } }) =>
+    key.state === 'pending' && status === 'verified' ? [key.selector] : [],
+  )
+  // A key whose record is gone signs nothing that anybody can verify, whatever its time.
+  const withdrawn = sight.keys.flatMap((k) => (k.answered && k.sight.status !== 'verified' ? [k.key.selector] : []))
   const check: CheckedDomain = {
     workspaceId,
     id,
@@ -126,7 +131,7 @@ async function writeDown(
     ...next,
     // The operator's word stands, whatever the DNS says.
     ...(row.vouched && { status: row.status, degradedAt: null }),
-    checkInMs: checkInMs(row, row.vouched ? null : next.checkInMs, seen !== undefined),
+    checkInMs: checkInMs(row, row.vouched ? null : next.checkInMs, seen, withdrawn),
     returnPathHost: host,
     found: sight.found,
   }
@@ -136,12 +141,10 @@ async function writeDown(
       writeAudit(tx, { workspaceId, actor: 'posthorn', action, target: name, facts })
     if (check.status !== row.status) await audit(`domain.${check.status}`, { from: row.status })
     if (check.returnPathHost !== row.return_path_host) await audit('domain.return_path', { host: check.returnPathHost })
-    if (seen !== undefined) {
-      await switchDkimKey(tx, workspaceId, id, seen.key.selector)
-      await audit('domain.dkim_switched', { selector: seen.key.selector })
-    }
-    // A key whose record is gone signs nothing that anybody can verify, whatever its time.
-    const withdrawn = sight.keys.flatMap((k) => (k.answered && k.sight.status !== 'verified' ? [k.key.selector] : []))
+    for (const selector of seen)
+      if (await switchDkimKey(tx, workspaceId, id, selector)) await audit('domain.dkim_switched', { selector })
+    const suspended = await suspendEd25519(tx, workspaceId, id, withdrawn)
+    if (suspended.length > 0) await audit('domain.dkim_suspended', { selectors: suspended })
     const forgotten = await forgetDkimKeys(tx, workspaceId, id, limits.dkimRetiredMs, withdrawn)
     if (forgotten.length > 0) await audit('domain.dkim_forgotten', { selectors: forgotten })
     return check.status
@@ -149,14 +152,26 @@ async function writeDown(
 }
 
 /** Keys that wait for their record are looked for soon, and those that are to be forgotten are not forgotten. */
-function checkInMs({ keys }: DomainRow, usually: number | null, switches: boolean): number | null {
+function checkInMs(
+  { keys }: DomainRow,
+  usually: number | null,
+  seen: readonly string[],
+  withdrawn: readonly string[],
+): number | null {
   const soonest = (ms: number): number => Math.min(usually ?? ms, ms)
-  if (!switches && keys.some(({ state }) => state === 'pending')) return soonest(limits.domainDegradedMs)
-  return switches || keys.some(({ state }) => state === 'retired') ? soonest(limits.domainVerifiedMs) : usually
+  const isBeside = ({ algorithm }: DkimKeyRow) => algorithm === 'ed25519-sha256'
+  const waits = (key: DkimKeyRow) =>
+    !seen.includes(key.selector) &&
+    (key.state === 'pending' || (isBeside(key) && key.state === 'active' && withdrawn.includes(key.selector)))
+  if (keys.some(waits)) return soonest(limits.domainDegradedMs)
+  // The one beside is no longer used where its record is gone, also of a domain whose own state no check changes.
+  const isWatched = (key: DkimKeyRow) => key.state === 'retired' || isBeside(key)
+  return seen.length > 0 || keys.some(isWatched) ? soonest(limits.domainVerifiedMs) : usually
 }
 
-/** Ownership, and a DKIM key that signs or can begin to. */
-function shownBy({ ownership, keys }: DomainSight): DomainVerdict {
+/** Ownership, and an RSA key that signs or can begin to: most receivers verify no other. */
+function shownBy({ ownership, keys: all }: DomainSight): DomainVerdict {
+  const keys = all.filter(({ key }) => key.algorithm === 'rsa-sha256')
   const waiting = keys.find(({ key, sight }) => key.state === 'pending' && sight.status === 'verified')
   const signing = waiting ?? keys.find(({ key }) => key.state === 'active')
   const needed = [ownership, ...(signing === undefined ? [] : [signing])]

@@ -6,7 +6,8 @@ import { dkimRecord } from '../mail/dkim.ts'
 import { returnPathName } from '../mail/return-path.ts'
 import type { DkimKeyRow, DomainRow } from '../store/senders.ts'
 
-export type RecordPurpose = 'ownership' | 'dkim' | 'return_path' | 'dmarc'
+/** `dkim_ed25519`: of a key beside the RSA one, which nothing depends on (docs/decisions/0079). */
+export type RecordPurpose = 'ownership' | 'dkim' | 'dkim_ed25519' | 'return_path' | 'dmarc'
 
 export interface DnsRecord {
   readonly purpose: RecordPurpose
@@ -86,18 +87,24 @@ function named(record: DnsRecord, hostname: string): DnsRecord {
 }
 
 function keyRecord(key: DkimKeyRow, domain: string, seen: (wanted: Wanted) => DnsRecord): DnsRecord {
+  const isBeside = key.algorithm === 'ed25519-sha256'
   const wanted: Wanted = {
-    purpose: 'dkim',
+    purpose: isBeside ? 'dkim_ed25519' : 'dkim',
     type: 'TXT',
     name: dkimName(key.selector, domain),
-    value: dkimRecord(key.public_key),
+    value: dkimRecord(key.public_key, key.algorithm),
   }
-  if (key.state !== 'retired' || key.retired_at === null) return seen(wanted)
+  if (key.state !== 'retired' || key.retired_at === null) {
+    const record = seen(wanted)
+    if (!isBeside || key.state === 'active') return record
+    const finding = [record.finding, 'Until a check has seen it, mail is signed with RSA alone.']
+    return { ...record, finding: finding.filter((words) => words !== undefined).join(' ') }
+  }
   const until = new Date(Date.parse(key.retired_at) + limits.dkimRetiredMs).toISOString().slice(0, 10)
   return {
     ...wanted,
     status: 'retiring',
-    finding: `This key signs only what was accepted before the switch. Leave the record until ${until}, for mail that is under way; then remove it.`,
+    finding: `This key signs only what was accepted before ${isBeside ? 'it was replaced or ended' : 'the switch'}. Leave the record until ${until}, for mail that is under way; then remove it.`,
   }
 }
 

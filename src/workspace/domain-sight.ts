@@ -31,7 +31,16 @@ export async function lookAtDomain(zones: Zones, row: DomainRow, hostname: strin
     Promise.all(
       row.keys.map(async (key) => {
         const at = records.dkimName(key.selector, name)
-        return { key, ...(await lookAtText(zones, at, name, (texts) => whyNotDkim(texts, key.public_key), dkimAdvice)) }
+        return {
+          key,
+          ...(await lookAtText(
+            zones,
+            at,
+            name,
+            (texts) => whyNotDkim(texts, key.public_key, key.algorithm),
+            dkimAdvice,
+          )),
+        }
       }),
     ),
     lookAtReturnPath(zones, returnPathName(name), hostname),

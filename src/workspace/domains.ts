@@ -6,7 +6,7 @@ import type { DomainStatus } from '../domain/domain-state.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { simulatorDomain } from '../domain/simulator.ts'
 import { parseAddress } from '../mail/address.ts'
-import { generateDkimKey } from '../mail/dkim.ts'
+import { generateDkimKey, type DkimAlgorithm } from '../mail/dkim.ts'
 import { returnPathName } from '../mail/return-path.ts'
 import type { Db } from '../store/database.ts'
 import { prepareDkimKey } from '../store/domain-checks.ts'
@@ -97,24 +97,30 @@ export async function domainNamed(db: Db, workspace: WorkspaceId, text: string):
 }
 
 /**
- * Makes a second DKIM key, whose record is to be set beside the first one's. The next check that sees it lets it sign; one that waits already
- * is shown again. Undefined where the workspace has no such domain.
+ * Makes another DKIM key, whose record is to be set beside the others'. The next check that sees it lets it sign, in place of the one of its algorithm
+ * that does; one that waits already is shown again. Undefined where the workspace has no such domain.
  */
-export async function rotateDkim(tools: Tools, workspace: WorkspaceId, id: string): Promise<Domain | undefined> {
+export async function rotateDkim(
+  tools: Tools,
+  workspace: WorkspaceId,
+  id: string,
+  algorithm: DkimAlgorithm = 'rsa-sha256',
+): Promise<Domain | undefined> {
   const { db, vault, hostname } = tools
   const row = await findDomainById(db, workspace, id)
   if (row === undefined) return undefined
-  if (!row.keys.some(({ state }) => state === 'pending'))
+  if (!row.keys.some((key) => key.state === 'pending' && key.algorithm === algorithm))
     await prepareDkimKey(db, workspace, id, {
       selector: newSelector(),
-      ...(await makeKey(vault, workspace, row.name)),
+      algorithm,
+      ...(await makeKey(vault, workspace, row.name, algorithm)),
     })
   const after = await findDomainById(db, workspace, id)
   return after && presentDomain(after, hostname)
 }
 
-async function makeKey(vault: Vault, workspace: WorkspaceId, domain: string) {
-  const { privateKeyPem, publicKeyBase64 } = await generateDkimKey()
+async function makeKey(vault: Vault, workspace: WorkspaceId, domain: string, algorithm?: DkimAlgorithm) {
+  const { privateKeyPem, publicKeyBase64 } = await generateDkimKey(algorithm)
   return {
     publicKey: publicKeyBase64,
     privateKeySealed: vault.seal(privateKeyPem, sealedAs.dkimKey(workspace, domain)),

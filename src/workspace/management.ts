@@ -5,9 +5,11 @@ import type { Vault } from '../base/secret.ts'
 import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { parseAddress } from '../mail/address.ts'
+import type { DkimAlgorithm } from '../mail/dkim.ts'
 import { listKeyRows, listMadeByKey, makeRoomForKey, revokeKeyRow } from '../store/access.ts'
 import { pageAudit, pageInstallationAudit, type AuditRow } from '../store/audit.ts'
 import type { Db } from '../store/database.ts'
+import { endEd25519 } from '../store/domain-checks.ts'
 import { dropUnwantedContents } from '../store/housekeeping.ts'
 import { lockMembers } from '../store/members.ts'
 import { deleteDomain, findDomainById, listDomainRows, takeBackWord } from '../store/senders.ts'
@@ -74,19 +76,46 @@ export async function showDomain(
   return presentDomain(row, hostname)
 }
 
-/** Makes a second DKIM key; `rotateDkim` says when it begins to sign. */
-export function rotateDkimFor({ db, vault, hostname }: Tools, by: By, id: string): Promise<Domain> {
+/** Makes another DKIM key; `rotateDkim` says when it begins to sign. */
+export function rotateDkimFor(
+  { db, vault, hostname }: Tools,
+  by: By,
+  id: string,
+  algorithm: DkimAlgorithm = 'rsa-sha256',
+): Promise<Domain> {
   return audited(
     db,
     by,
     'domain.dkim_prepared',
     async (tx) => {
-      const domain = await rotateDkim({ db: tx, vault, hostname }, by.workspaceId, id)
+      const domain = await rotateDkim({ db: tx, vault, hostname }, by.workspaceId, id, algorithm)
       if (domain === undefined) throw notThere('domain')
       return domain
     },
-    (domain) => ({ target: domain.name }),
+    (domain) => ({ target: domain.name, facts: { algorithm } }),
   )
+}
+
+/** The domain signs with RSA alone: a key that waits is gone, one that signs is kept as a replaced one is. */
+export async function endEd25519For(
+  { db, hostname }: Pick<Tools, 'db' | 'hostname'>,
+  by: By,
+  id: string,
+): Promise<Domain> {
+  const { domain } = await audited(
+    db,
+    by,
+    'domain.dkim_ended',
+    async (tx) => {
+      const selectors = await endEd25519(tx, by.workspaceId, id)
+      const domain = await showDomain({ db: tx, hostname }, by.workspaceId, id)
+      if (selectors.length === 0)
+        throw new Mistake(`${domain.name} has no Ed25519 key that signs or waits.`, { code: 'not_found' })
+      return { domain, selectors }
+    },
+    ({ domain: { name }, selectors }) => ({ target: name, facts: { selectors } }),
+  )
+  return domain
 }
 
 export async function checkDomainFor(office: Pick<Office, 'domains'>, by: By, id: string): Promise<Domain> {

@@ -8,7 +8,7 @@ import { silentLog } from '../base/log.ts'
 import { makeVault, sealedAs } from '../base/secret.ts'
 import { limits, parseRoute } from '../config.ts'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
-import { dkimHeader, signingKey } from '../mail/dkim.ts'
+import { dkimHeaders, signingKey } from '../mail/dkim.ts'
 import { listen, openDatabase, type Db } from '../store/database.ts'
 import { saveInvitation } from '../store/members.ts'
 import { mailboxNamed } from '../store/senders.ts'
@@ -198,7 +198,7 @@ describe('domains and mailboxes', () => {
     expect(domain.records[2]?.value).toBe('mail.example.net')
     expect(await listDomains(db, other.id, 'mail.example.net')).toEqual([domain])
     const [row] = await db.run<{ private_key_sealed: Buffer }>(
-      'select private_key_sealed from dkim_keys where workspace_id = $1',
+      'select private_key_sealed from dkim_key_pairs where workspace_id = $1',
       [other.id],
     )
     const privateKeyPem = vault.open(
@@ -206,7 +206,7 @@ describe('domains and mailboxes', () => {
       sealedAs.dkimKey(other.id, domain.name),
     )
     const key = signingKey({ domain: domain.name, selector, privateKeyPem })
-    expect(await dkimHeader(key, [['From', ' a@b.example']], Buffer.from('x\r\n'), 0)).toContain(`s=${selector}`)
+    expect(await dkimHeaders([key], [['From', ' a@b.example']], Buffer.from('x\r\n'), 0)).toContain(`s=${selector}`)
   })
 
   test("the operator's word verifies a domain, also one that waits", async () => {

@@ -47,6 +47,7 @@ export {
   changeWorkspace,
   createCredentialFor,
   createKeyFor,
+  endEd25519For,
   importSuppressionsFor,
   pageSuppressionsOf,
   readAudit,

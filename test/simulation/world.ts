@@ -143,7 +143,15 @@ export async function runSchedule({ chance, code, edges, mutation, vault, sealed
     now: () => kernel.now + skewMs,
     token: () => String(chance.below(2 ** 31) * 1_000 + chance.below(1_000)),
     flaw: mutation.flaw,
-    sender: { domain: 'shop.example', returnPathHost: null, selector: 's', sealed, since: new Date(0) },
+    sender: {
+      domain: 'shop.example',
+      returnPathHost: null,
+      selector: 's',
+      algorithm: 'rsa-sha256',
+      sealed,
+      since: new Date(0),
+      retiredAt: null,
+    },
   })
   database.onArmed = (row, record) => {
     tell(undefined, `${record.recipient} armed, epoch ${row.epoch}`)

@@ -21,6 +21,7 @@ type DnsRecord = Domain['records'][number]
 const purposes = {
   ownership: 'Proves that the domain is yours',
   dkim: 'Signs your mail (DKIM)',
+  dkim_ed25519: 'Signs your mail a second time (DKIM, Ed25519)',
   return_path: 'Where bounces come back to',
   dmarc: 'Says what others do with forged mail (DMARC)',
 } as const
@@ -35,10 +36,20 @@ export function DomainPage() {
   })
   const mayWrite = useMay('domains.write')
   const navigate = useNavigate()
-  const [asking, setAsking] = useState<'remove' | 'rotate'>()
+  const [asking, setAsking] = useState<'remove' | 'rotate' | 'rotate_ed25519' | 'end_ed25519'>()
   const check = useChange(() => ask('POST', `${path}/check`), ['domains'])
   const rotate = useChange(
     () => ask('POST', `${path}/dkim/rotate`),
+    ['domains'],
+    () => setAsking(undefined),
+  )
+  const rotateEd25519 = useChange(
+    () => ask('POST', `${path}/dkim/rotate?algorithm=ed25519-sha256`),
+    ['domains'],
+    () => setAsking(undefined),
+  )
+  const endEd25519 = useChange(
+    () => ask('DELETE', `${path}/dkim/ed25519`),
     ['domains'],
     () => setAsking(undefined),
   )
@@ -80,6 +91,7 @@ export function DomainPage() {
                 ))}
               </ul>
             </Card>
+            {mayWrite && <Ed25519 records={records} choose={setAsking} />}
             {advice.length > 0 && (
               <Card title="Worth knowing">
                 <ul className="grid gap-2 text-sm">
@@ -111,6 +123,27 @@ export function DomainPage() {
         You get another record to set. The present key signs until the new record is seen, so no mail goes unsigned.
       </Confirm>
       <Confirm
+        title="Make an Ed25519 key?"
+        action="Make it"
+        of={asking === 'rotate_ed25519' || undefined}
+        close={() => setAsking(undefined)}
+        by={rotateEd25519}
+        onConfirm={() => rotateEd25519.mutate(undefined)}
+      >
+        You get another record to set. When it is seen, the key signs your mail beside the RSA key.
+      </Confirm>
+      <Confirm
+        title="End the Ed25519 key?"
+        action="End it"
+        of={asking === 'end_ed25519' || undefined}
+        close={() => setAsking(undefined)}
+        by={endEd25519}
+        onConfirm={() => endEd25519.mutate(undefined)}
+      >
+        Your mail is signed with RSA alone from then on. If the key has signed mail, its record says how long it must
+        stay.
+      </Confirm>
+      <Confirm
         title="Remove this domain?"
         action="Remove"
         of={asking === 'remove' || undefined}
@@ -121,6 +154,33 @@ export function DomainPage() {
         Its DKIM key is deleted with it. A domain that has mailboxes stays until they are removed.
       </Confirm>
     </Page>
+  )
+}
+
+/** Nothing depends on it, and so nothing asks for it. */
+function Ed25519({
+  records,
+  choose,
+}: {
+  readonly records: readonly DnsRecord[]
+  readonly choose: (what: 'rotate_ed25519' | 'end_ed25519') => void
+}) {
+  const isThere = records.some(({ purpose, status }) => purpose === 'dkim_ed25519' && status !== 'retiring')
+  return (
+    <Card
+      title="Second signature"
+      actions={
+        <>
+          <Button onClick={() => choose('rotate_ed25519')}>{isThere ? 'New Ed25519 key…' : 'Add Ed25519 key…'}</Button>
+          {isThere && <Button onClick={() => choose('end_ed25519')}>End it…</Button>}
+        </>
+      }
+    >
+      <p className="max-w-3xl text-sm">
+        An Ed25519 key beside the RSA key (RFC 8463). Few receivers look at it yet, and nothing depends on it: while its
+        record is not there, your mail is signed with RSA alone.
+      </p>
+    </Card>
   )
 }
 

@@ -2,17 +2,22 @@
 import { Type } from 'typebox'
 import { closed, email, list, managed, name, oneOf, time, uuid } from './managed.ts'
 
+const dkimAlgorithm = oneOf(
+  ['rsa-sha256', 'ed25519-sha256'],
+  'Of the key: `rsa-sha256` where nothing is said, or `ed25519-sha256` (RFC 8463), which signs beside it.',
+)
+
 const DnsRecord = Type.Object({
   purpose: oneOf(
-    ['ownership', 'dkim', 'return_path', 'dmarc'],
-    'What it is for. The domain sends when `ownership` and `dkim` are there.',
+    ['ownership', 'dkim', 'dkim_ed25519', 'return_path', 'dmarc'],
+    'What it is for. The domain sends when `ownership` and `dkim` are there. `dkim_ed25519` is that of an optional Ed25519 key: where it is not there, mail is signed with RSA alone.',
   ),
   type: oneOf(['TXT', 'CNAME', 'MX'], 'The type of the record.'),
   name: Type.String({ description: 'Where to set it.', examples: ['_posthorn.example.org'] }),
   value: Type.String({ description: 'What to set.' }),
   status: oneOf(
     ['pending', 'verified', 'wrong', 'advised', 'retiring'],
-    '`pending`: not seen yet; `wrong`: something else stands there; `advised`: worth having, but nothing waits for it; `retiring`: of a DKIM key that signs only what was accepted before the switch.',
+    '`pending`: not seen yet; `wrong`: something else stands there; `advised`: worth having, but nothing waits for it; `retiring`: of a DKIM key that signs only what was accepted before it was replaced or ended.',
   ),
   found: Type.Optional(
     Type.Array(Type.String(), { description: 'What stands there instead, cut to 300 characters each.' }),
@@ -153,9 +158,21 @@ export const senders = {
     tag: 'Domains',
     summary: 'Make a new DKIM key',
     description:
-      'Adds a key with a selector of its own (such as `ph202611-k7q2`), whose record is to be set beside the first. When a check has seen the record it signs what is accepted from two minutes later on; the old record must stay for a week after that. A key that waits already is shown again.',
+      'Adds a key with a selector of its own (such as `ph202611-k7q2`), whose record is to be set beside the first. When a check has seen the record it signs what is accepted from two minutes later on; the old record must stay for a week after that. A key that waits already is shown again. With `algorithm=ed25519-sha256` it is a key beside the RSA one: mail then has two signatures. Each algorithm has its own keys, and a new one replaces only the one of its algorithm.',
     scope: 'domains.write',
+    query: closed({ algorithm: Type.Optional(dkimAlgorithm) }),
     ok: [200, 'The domain, with the record to set.', Domain],
+  }),
+  endEd25519: managed({
+    method: 'delete',
+    path: '/api/v1/domains/{domainId}/dkim/ed25519',
+    operationId: 'endEd25519',
+    tag: 'Domains',
+    summary: 'Sign with RSA alone again',
+    description:
+      'Ends the Ed25519 DKIM key of a domain. One that waits for its record is gone at once; one that signs does so for what was accepted until now (and two minutes from now), and its record must stay for a week.',
+    scope: 'domains.write',
+    ok: [200, 'The domain.', Domain],
   }),
   removeDomain: managed({
     method: 'delete',

@@ -8,6 +8,7 @@ import {
   checkDomainFor,
   createCredentialFor,
   createKeyFor,
+  endEd25519For,
   listDomains,
   listKeys,
   listMailboxes,
@@ -33,7 +34,10 @@ export function senderRoutes({ member, office }: Desk): void {
   member(operations.addDomain, ({ by, body }) => addDomainFor(office, by, body.name))
   member(operations.readDomain, ({ by, path }) => showDomain(office, by.workspaceId, path['domainId'] as string))
   member(operations.checkDomain, ({ by, path }) => checkDomainFor(office, by, path['domainId'] as string))
-  member(operations.rotateDkim, ({ by, path }) => rotateDkimFor(office, by, path['domainId'] as string))
+  member(operations.rotateDkim, ({ by, path, query }) =>
+    rotateDkimFor(office, by, path['domainId'] as string, query.algorithm),
+  )
+  member(operations.endEd25519, ({ by, path }) => endEd25519For(office, by, path['domainId'] as string))
   member(operations.removeDomain, async ({ by, path }) => {
     await removeDomain(office, by, path['domainId'] as string)
   })
