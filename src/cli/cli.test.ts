@@ -584,6 +584,9 @@ test('every change is in the audit log under the name of whoever is at the keybo
   await ran('workspace', 'set', 'Watched', '--route', 'smtp://user:hidden@relay.example:25', '--keep-content', 'false')
   await ran('domain', 'add', 'Watched', 'watched.example')
   await ran('domain', 'rotate-dkim', 'Watched', 'watched.example')
+  const beside = await answer('domain', 'rotate-dkim', 'Watched', 'watched.example', '--ed25519')
+  expect(JSON.stringify(beside)).toContain('v=DKIM1; k=ed25519; p=')
+  expect(JSON.stringify(await answer('domain', 'end-ed25519', 'Watched', 'watched.example'))).not.toContain('k=ed25519')
   const mailbox = await ran('mailbox', 'add', 'Watched', 'a@watched.example')
   await ran('mailbox', 'set', String(mailbox['id']).toUpperCase(), '--status', 'disabled')
   expect(await ran('mailbox', 'remove', String(mailbox['id']).toUpperCase())).toEqual({ removed: 'a@watched.example' })
@@ -613,6 +616,8 @@ test('every change is in the audit log under the name of whoever is at the keybo
       ['workspace.changed', workspace],
       ['domain.added', 'watched.example'],
       ['domain.dkim_prepared', 'watched.example'],
+      ['domain.dkim_prepared', 'watched.example'],
+      ['domain.dkim_ended', 'watched.example'],
       ['mailbox.added', 'a@watched.example'],
       ['mailbox.changed', 'a@watched.example'],
       ['mailbox.removed', 'a@watched.example'],

@@ -2,6 +2,7 @@
 import { generateKeyPairSync } from 'node:crypto'
 import PostalMime from 'postal-mime'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { dkimVerdicts } from '../../test/world/dkim-verdict.ts'
 import { limits } from '../config.ts'
 import { makeVault, sealedAs } from '../base/secret.ts'
 import { isRefusal } from '../domain/refusal.ts'
@@ -9,9 +10,10 @@ import { makeAccept } from '../accept/accept.ts'
 import { acceptTools } from '../accept/accept.test-kit.ts'
 import type { MessageSource } from '../domain/message.ts'
 import { parseAddress, type EmailAddress } from '../mail/address.ts'
+import { dkimRecord, generateDkimKey, type DkimAlgorithm } from '../mail/dkim.ts'
 import { makeToken } from '../mail/return-path.ts'
 import { claimDue, firstSpace } from '../store/claim.ts'
-import { prepareDkimKey, switchDkimKey } from '../store/domain-checks.ts'
+import { endEd25519, prepareDkimKey, suspendEd25519, switchDkimKey } from '../store/domain-checks.ts'
 import type { Claimed } from '../store/outbound.ts'
 import { makeReturnPathKeys, rotateReturnPathKey } from '../store/return-path-keys.ts'
 import { storeWorld, type Sender, type StoreWorld } from '../store/store.test-kit.ts'
@@ -29,6 +31,7 @@ beforeAll(async () => {
   world = await storeWorld()
 })
 beforeEach(async () => {
+  await world.setClock()
   sender = await world.sender()
 })
 afterAll(() => world.close())
@@ -44,18 +47,16 @@ async function addKey(
 }
 
 /** As a check does that has seen the record of a new key. */
-async function switchKey(selector: string): Promise<void> {
+async function switchKey(selector: string, algorithm: DkimAlgorithm = 'rsa-sha256', text = pem): Promise<void> {
   const name = await world.value<string>('select name from domains where id = $1', [sender.domainId])
-  const privateKeySealed = vault.seal(pem, sealedAs.dkimKey(sender.workspaceId, name))
-  await prepareDkimKey(world.db, sender.workspaceId, sender.domainId, {
-    selector,
-    algorithm: 'rsa-sha256',
-    publicKey: 'x',
-    privateKeySealed,
-  })
+  const privateKeySealed = vault.seal(text, sealedAs.dkimKey(sender.workspaceId, name))
+  const key = { selector, algorithm, publicKey: 'x', privateKeySealed }
+  await prepareDkimKey(world.db, sender.workspaceId, sender.domainId, key)
   await world.db.transaction((tx) => switchDkimKey(tx, sender.workspaceId, sender.domainId, selector))
 }
-const selectorOf = (mail: Buffer) => /^DKIM-Signature: [^]*?\bs=(\w+);/m.exec(mail.toString('latin1'))?.[1]
+const selectorsOf = (mail: Buffer) =>
+  [...mail.toString('latin1').matchAll(/^DKIM-Signature: [^]*?\bs=(\w+);/gm)].map(([, selector]) => selector)
+const selectorOf = (mail: Buffer) => selectorsOf(mail)[0]
 
 /** Accepted through the door, and claimed by a worker. */
 async function accepted(
@@ -167,6 +168,55 @@ describe('what is prepared', () => {
     expect(selectorOf(bytesOf(await prepare(claimed)))).toBe('s2')
     await world.db.run(`delete from dkim_key_pairs where domain_id = $1 and selector = 's2'`, [sender.domainId])
     expect(selectorOf(bytesOf(await prepare(claimed)))).toBe('s3')
+  })
+
+  test('with an Ed25519 key of its time it has a second signature, the same at every attempt, and each passes by its own record', async () => {
+    const domain = await world.value<string>('select name from domains where id = $1', [sender.domainId])
+    const pairs = { rsa: await generateDkimKey(), edwards: await generateDkimKey('ed25519-sha256') }
+    const seal = (text: string) => vault.seal(text, sealedAs.dkimKey(sender.workspaceId, domain))
+    const rsa = { privateKeyPem: pairs.rsa.privateKeyPem, record: dkimRecord(pairs.rsa.publicKeyBase64) }
+    await addKey(() => seal(rsa.privateKeyPem))
+    const early = await accepted('Hello')
+    await switchKey('e1', 'ed25519-sha256', pairs.edwards.privateKeyPem)
+    const value = dkimRecord(pairs.edwards.publicKeyBase64, 'ed25519-sha256')
+    const records = [
+      { type: 'TXT', name: `s1._domainkey.${domain}`, value: rsa.record },
+      { type: 'TXT', name: `e1._domainkey.${domain}`, value },
+    ]
+    const node = makePreparer(world.db, vault)
+    const begun = Date.now()
+    const at = (minutes: number) => ({ ...early, createdAt: new Date(begun + minutes * 60_000) })
+    const selectorsAt = async (minutes: number) => selectorsOf(bytesOf(await prepare(at(minutes))))
+    for (const each of [early, at(1)]) expect(selectorsOf(bytesOf(await node.prepare(each)))).toEqual(['s1'])
+    const later = at(3)
+    const first = bytesOf(await node.prepare(later))
+    expect(selectorsOf(first)).toEqual(['s1', 'e1'])
+    expect(await dkimVerdicts(first, records)).toEqual([`pass ${domain}`, `pass ${domain}`])
+    for (const one of records)
+      expect((await dkimVerdicts(first, [one])).toSorted()).toEqual([`neutral ${domain}`, `pass ${domain}`])
+    // And on the other side of new keys of both algorithms, and of the end of this one.
+    await world.setClock(new Date(begun + 6 * 60_000).toISOString())
+    await switchKey('s2')
+    await switchKey('e2', 'ed25519-sha256', pairs.edwards.privateKeyPem)
+    for (const each of [node, makePreparer(world.db, vault)])
+      expect(bytesOf(await each.prepare(later)).equals(first)).toBe(true)
+    expect([await selectorsAt(7), await selectorsAt(9)]).toEqual([
+      ['s1', 'e1'],
+      ['s2', 'e2'],
+    ])
+    await endEd25519(world.db, sender.workspaceId, sender.domainId)
+    expect(bytesOf(await prepare(later)).equals(first)).toBe(true)
+    expect([await selectorsAt(0), await selectorsAt(7), await selectorsAt(9)]).toEqual([['s1'], ['s1', 'e1'], ['s2']])
+  })
+
+  test('an Ed25519 key that is gone or cannot be opened costs its signature, and no mail', async () => {
+    await addKey()
+    const claimed = await accepted('Hello')
+    await switchKey('e1', 'ed25519-sha256', 'no key')
+    const later = { ...claimed, createdAt: new Date(Date.now() + 3 * limits.dkimKeysKeptMs) }
+    expect(selectorsOf(bytesOf(await prepare(later)))).toEqual(['s1'])
+    await suspendEd25519(world.db, sender.workspaceId, sender.domainId, ['e1'])
+    expect(selectorsOf(bytesOf(await prepare(later)))).toEqual(['s1'])
   })
 
   test('the return path is a token of ours, which stands in the signed header too', async () => {

@@ -54,6 +54,31 @@ test('a domain is added, found, and gets a new DKIM key, each with its line in t
   ])
 })
 
+test('an Ed25519 key is asked for, ended, and only by whoever may change the domain', async () => {
+  const { workspaceId, domainId } = await office.sender()
+  const admin = await office.signedIn('admin', workspaceId)
+  const viewer = await office.signedIn('viewer', workspaceId)
+  const keys = ({ records }: Domain) =>
+    records.filter(({ purpose }) => purpose.startsWith('dkim')).map(({ purpose, status }) => `${purpose} ${status}`)
+  const rotate = `/domains/${domainId}/dkim/rotate?algorithm=`
+  const end = `/domains/${domainId}/dkim/ed25519`
+  expect((await viewer.ask('POST', `${rotate}ed25519-sha256`)).statusCode).toBe(403)
+  expect((await admin.ask('POST', `${rotate}ed448`)).json()).toMatchObject({
+    code: 'invalid_request',
+    field: 'algorithm',
+  })
+  expect((await admin.ask('DELETE', end)).json()).toMatchObject({ code: 'not_found' })
+  expect(keys((await admin.ask('POST', `${rotate}ed25519-sha256`)).json<Domain>())).toEqual(['dkim_ed25519 pending'])
+  expect((await viewer.ask('DELETE', end)).statusCode).toBe(403)
+  expect(keys((await admin.ask('DELETE', end)).json<Domain>())).toEqual([])
+  const audit = (await admin.ask('GET', '/audit')).json<{ items: { action: string; facts?: object }[] }>()
+  const lines = audit.items.filter(({ action }) => action.startsWith('domain.'))
+  expect(lines.map(({ action, facts }) => [action, facts])).toEqual([
+    ['domain.dkim_ended', { selectors: [expect.stringMatching(/^ph/)] }],
+    ['domain.dkim_prepared', { algorithm: 'ed25519-sha256' }],
+  ])
+})
+
 test('domains and mailboxes of a workspace are bounded, as its keys are', async () => {
   const place = await office.sender()
   const developer = await office.signedIn('developer', place.workspaceId)

@@ -20,3 +20,10 @@ test.each([
 ])('a record that no receiver can read is not right: %s', (_name, text, why) =>
   expect(whyNotDkim([text], key)).toMatch(why),
 )
+
+test('an Ed25519 key is right where the record says so, and not where it says or leaves out what means RSA', () => {
+  const [edwards, why] = ['A'.repeat(43) + '=', (text: string) => whyNotDkim([text], edwards, 'ed25519-sha256')]
+  expect(why(dkimRecord(edwards, 'ed25519-sha256'))).toBeUndefined()
+  expect(why(`v=DKIM1; k=rsa; p=${edwards}`)).toMatch(/k=rsa; the key is k=ed25519/)
+  expect(why(`v=DKIM1; p=${edwards}`)).toMatch(/no k=, which means rsa; the key is k=ed25519/)
+})

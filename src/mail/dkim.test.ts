@@ -2,6 +2,7 @@ import * as fc from 'fast-check'
 import { createPublicKey, generateKeyPairSync } from 'node:crypto'
 import { dkimVerify } from 'mailauth/lib/dkim/verify.js'
 import { describe, expect, test } from 'vitest'
+import { dkimVerdicts } from '../../test/world/dkim-verdict.ts'
 import { composeMail, headerBlock } from './compose.ts'
 import type { HeaderField } from './compose.ts'
 import { canonicalBody, dkimHeaders, dkimRecord, generateDkimKey, signingKey } from './dkim.ts'
@@ -94,15 +95,30 @@ describe('an independent verifier accepts the signature', () => {
     expect(await verify(await signed(submitted, Buffer.from('x\r\n'), more))).toBe('pass')
   })
 
-  test('with Ed25519', async () => {
-    const pair = generateKeyPairSync('ed25519')
-    const pem = pair.privateKey.export({ type: 'pkcs8', format: 'pem' }).toString()
-    const edwards = signingKey({ domain: 'example.com', selector: 's1', privateKeyPem: pem })
+  test('with Ed25519 beside RSA: each of two signatures is that of its own record, and stands without the other (RFC 8463 3)', async () => {
+    const made = await generateDkimKey('ed25519-sha256')
+    const edwards = signingKey({ domain: 'example.com', selector: 's2', privateKeyPem: made.privateKeyPem })
     const body = Buffer.from('Hello.\r\n')
-    const header = await dkimHeaders([edwards], fields, body, signedAt)
-    const publicKey = pair.publicKey.export({ type: 'spki', format: 'der' }).subarray(-32).toString('base64')
+    const header = await dkimHeaders([key, edwards], fields, body, signedAt)
+    expect([...header.matchAll(/^DKIM-Signature: v=1; a=([\w-]+);/gm)].map(([, algorithm]) => algorithm)).toEqual([
+      'rsa-sha256',
+      'ed25519-sha256',
+    ])
     const wire = Buffer.concat([Buffer.from(header + headerBlock(fields), 'latin1'), body])
-    expect(await verify(wire, dkimRecord(publicKey, 'ed25519-sha256'))).toBe('pass')
+    const at = (selector: string, value: string) =>
+      ({ type: 'TXT', name: `${selector}._domainkey.example.com`, value }) as const
+    const records = [
+      at('s1', dkimRecord(rsa.publicKeyBase64)),
+      at('s2', dkimRecord(made.publicKeyBase64, 'ed25519-sha256')),
+    ]
+    const verdicts = async (published: typeof records) => (await dkimVerdicts(wire, published)).toSorted()
+    expect(await verdicts(records)).toEqual(['pass example.com', 'pass example.com'])
+    for (const one of records) expect(await verdicts([one])).toEqual(['neutral example.com', 'pass example.com'])
+    expect(made.publicKeyBase64).toBe(
+      Buffer.from(createPublicKey(made.privateKeyPem).export({ format: 'jwk' }).x ?? '', 'base64url').toString(
+        'base64',
+      ),
+    )
   })
 
   test('whatever stands in fields and body', async () => {

@@ -8,7 +8,7 @@ import type { WorkspaceId } from '../domain/message.ts'
 import { readSigningKeys } from '../store/outbound.ts'
 import { storeWorld, type StoreWorld } from '../store/store.test-kit.ts'
 import { makeDomainChecker, type DomainChange, type DomainChecker } from './domain-check.ts'
-import { unvouchDomain } from './management.ts'
+import { endEd25519For, unvouchDomain } from './management.ts'
 import { addDomain, rotateDkim, type Domain } from './domains.ts'
 
 const hostname = 'node.test'
@@ -540,5 +540,158 @@ describe('a new DKIM key', () => {
     expect(switched.status).toBe('verified')
     // And nobody is told to take the other one's record away.
     expect(selectors(switched)).toEqual([selectors(rotated)[1]])
+  })
+})
+
+describe('an Ed25519 key beside the RSA key', () => {
+  const by = { workspaceId: '' as WorkspaceId, actor: 'operator:test', scopes: new Set<string>() }
+  const end = ({ id }: Domain) => endEd25519For({ db: world.db, hostname }, { ...by, workspaceId: workspace }, id)
+  const rotate = async ({ id }: Domain, algorithm: 'rsa-sha256' | 'ed25519-sha256' = 'ed25519-sha256') =>
+    (await rotateDkim({ db: world.db, vault, hostname }, workspace, id, algorithm)) as Domain
+  const signing = async ({ id }: Domain) =>
+    (await readSigningKeys(world.db, workspace, id))
+      .map(({ algorithm, retiredAt }) => `${algorithm.split('-')[0]}${retiredAt === null ? '' : ' retired'}`)
+      .toSorted()
+      .toReversed()
+  const shown = ({ records }: Domain) =>
+    records.filter(({ purpose }) => purpose.startsWith('dkim')).map(({ purpose, status }) => `${purpose} ${status}`)
+  const verified = async (): Promise<Domain> => {
+    const domain = await add()
+    await clockAt(domain, 0)
+    publish(domain)
+    return check(domain)
+  }
+  /** With a key that signs. */
+  const both = async (): Promise<Domain> => {
+    const domain = await verified()
+    publish(await rotate(domain), ['dkim_ed25519'])
+    return check(domain)
+  }
+  const actions = (domain: Domain) =>
+    world.db.run<{ action: string }>(
+      'select action from audit_log where workspace_id = $1 and target = $2 order by id',
+      [workspace, domain.name],
+    )
+
+  test('signs beside it once its record is seen, and no sooner', async () => {
+    const domain = await verified()
+    const made = await rotate(domain)
+    expect(shown(made)).toEqual(['dkim verified', 'dkim_ed25519 pending'])
+    expect(record(made, 'dkim_ed25519')?.value).toMatch(/^v=DKIM1; k=ed25519; p=[A-Za-z0-9+/]{43}=$/)
+    expect(made.zoneFile).toContain('k=ed25519')
+    expect((await rotate(domain)).records).toEqual(made.records) // asked twice, made once
+    const looked = await check(domain)
+    expect(looked.status).toBe('verified')
+    expect(record(looked, 'dkim_ed25519')?.finding).toMatch(/no such record yet.*signed with RSA alone/)
+    expect(await signing(domain)).toEqual(['rsa'])
+    publish(made, ['dkim_ed25519'])
+    expect(shown(await check(domain))).toEqual(['dkim verified', 'dkim_ed25519 verified'])
+    expect(await signing(domain)).toEqual(['rsa', 'ed25519'])
+  })
+
+  test('never makes a domain verified, and never keeps one from it', async () => {
+    const domain = await add()
+    const made = await rotate(domain)
+    publish(made, ['ownership', 'dkim_ed25519'])
+    expect(await check(domain)).toMatchObject({ status: 'pending' })
+    for (const { name, purpose } of made.records) if (purpose === 'dkim_ed25519') delete dns.zone[name]
+    publish(made, ['dkim'])
+    expect(await check(domain)).toMatchObject({ status: 'verified' })
+  })
+
+  test('whose record is gone signs no more, and the domain is what it was; seen again, it signs again', async () => {
+    const domain = await both()
+    const { name, value } = record(domain, 'dkim_ed25519') ?? { name: '', value: '' }
+    set(name, 'servfail')
+    await check(domain)
+    expect(await signing(domain)).toEqual(['rsa', 'ed25519']) // silence says nothing
+    delete dns.zone[name]
+    const lost = await check(domain)
+    expect(lost.status).toBe('verified')
+    expect(record(lost, 'dkim_ed25519')).toMatchObject({
+      status: 'pending',
+      finding: expect.stringMatching(/signed with RSA alone/) as string,
+    })
+    expect(await signing(domain)).toEqual(['rsa'])
+    expect((lost.nextCheckAt?.getTime() ?? 0) - domain.createdAt.getTime()).toBe(15 * 60_000)
+    set(name, { txt: ['v=DKIM1; k=ed25519; p='] })
+    expect(record(await check(domain), 'dkim_ed25519')).toMatchObject({ status: 'wrong' })
+    set(name, { txt: [value] })
+    expect((await check(domain)).records.find(({ purpose }) => purpose === 'dkim_ed25519')).not.toHaveProperty(
+      'finding',
+    )
+    expect(await signing(domain)).toEqual(['rsa', 'ed25519'])
+    expect(told).toHaveLength(1) // that it was verified
+    expect((await actions(domain)).map(({ action }) => action)).toContain('domain.dkim_suspended')
+  })
+
+  test('is watched also where an operator vouches for the domain', async () => {
+    const domain = await add(true)
+    await clockAt(domain, 1)
+    publish(await rotate(domain), ['dkim_ed25519'])
+    const seen = await check(domain)
+    expect((seen.nextCheckAt?.getTime() ?? 0) - domain.createdAt.getTime()).toBe(7 * 3600_000)
+    for (const name of Object.keys(dns.zone)) delete dns.zone[name]
+    await clockAt(domain, 8)
+    expect(await checker.checkDue()).toBe(1)
+    expect(await signing(domain)).toEqual(['rsa'])
+  })
+
+  test.each([
+    ['rsa-sha256', ['dkim verified', 'dkim retiring', 'dkim_ed25519 verified']],
+    ['ed25519-sha256', ['dkim verified', 'dkim_ed25519 verified', 'dkim_ed25519 retiring']],
+  ] as const)('a new key of one algorithm leaves the other alone: %s', async (algorithm, after) => {
+    const domain = await both()
+    publish(await rotate(domain, algorithm), ['dkim', 'dkim_ed25519'])
+    await clockAt(domain, 1)
+    expect(shown(await check(domain))).toEqual(after)
+    const retired = `${algorithm.split('-')[0]} retired`
+    expect(await signing(domain)).toEqual(['rsa', 'ed25519', retired].toSorted().toReversed())
+    await clockAt(domain, 1 + 7 * 24 + 1)
+    expect(shown(await check(domain))).toEqual(['dkim verified', 'dkim_ed25519 verified'])
+  })
+
+  test('of both algorithms a new key may wait, and both begin with one look', async () => {
+    const domain = await both()
+    await rotate(domain, 'rsa-sha256')
+    const made = await rotate(domain)
+    expect(shown(made)).toEqual(['dkim verified', 'dkim pending', 'dkim_ed25519 verified', 'dkim_ed25519 pending'])
+    publish(made, ['dkim', 'dkim_ed25519'])
+    expect(shown(await check(domain)).filter((each) => each.endsWith('verified'))).toEqual([
+      'dkim verified',
+      'dkim_ed25519 verified',
+    ])
+    expect(await signing(domain)).toHaveLength(4)
+  })
+
+  test('whose record was taken away while its follower waits is gone at once, and the follower waits on', async () => {
+    const domain = await both()
+    const made = await rotate(domain)
+    delete dns.zone[record(domain, 'dkim_ed25519')?.name as string]
+    expect(shown(await check(domain))).toEqual(['dkim verified', 'dkim_ed25519 pending'])
+    expect(await signing(domain)).toEqual(['rsa'])
+    publish(made, ['dkim_ed25519'])
+    await check(domain)
+    expect(await signing(domain)).toEqual(['rsa', 'ed25519'])
+  })
+
+  test('ends: one that signs is kept for a week as a replaced one is, one that waits is gone', async () => {
+    const domain = await both()
+    await rotate(domain)
+    await clockAt(domain, 1)
+    const ended = await end(domain)
+    expect(shown(ended)).toEqual(['dkim verified', 'dkim_ed25519 retiring'])
+    expect(record(ended, 'dkim_ed25519')?.finding).toMatch(/only what was accepted before it was replaced or ended/)
+    expect(await signing(domain)).toEqual(['rsa', 'ed25519 retired'])
+    await expect(end(domain)).rejects.toThrow('no Ed25519 key')
+    // And another one may be made meanwhile.
+    publish(await rotate(domain), ['dkim_ed25519'])
+    await check(domain)
+    expect(await signing(domain)).toEqual(['rsa', 'ed25519 retired', 'ed25519'])
+    await end(domain)
+    await clockAt(domain, 1 + 7 * 24 + 1)
+    expect(await checker.checkDue()).toBe(1)
+    expect(shown(await check(domain))).toEqual(['dkim verified'])
+    expect(await signing(domain)).toEqual(['rsa'])
   })
 })
