@@ -252,7 +252,7 @@ describe('members that a request should not have', () => {
 
   test('unknown members of a query are refused, too', async () => {
     const operator = await office.signedIn('owner', ours.workspaceId, true)
-    for (const { path, query } of all) {
+    for (const { method, path, query } of all) {
       if (query === undefined) continue
       for (const text of [
         'workspaceId=x',
@@ -269,7 +269,7 @@ describe('members that a request should not have', () => {
         `cursor=${Buffer.from('a@example.org').toString('base64url')}!`,
         `cursor=${Buffer.from('no address').toString('base64url')}`,
       ]) {
-        const answer = await operator.ask('GET', `${pathWith(path, {})}?${text}`)
+        const answer = await operator.ask(method.toUpperCase(), `${pathWith(path, {})}?${text}`)
         expect([path, text, answer.statusCode]).toEqual([path, text, 400])
       }
     }

@@ -258,6 +258,25 @@ test('a domain is added, its records are set as they are shown, and a look says 
   await press('New DKIM key…')
   await press('Make it')
   await expect.poll(() => page.getByText('Signs your mail (DKIM)').count(), { timeout: 30_000 }).toBe(2)
+
+  await press('Add Ed25519 key…')
+  await press('Make it')
+  const second = page.getByRole('listitem').filter({ hasText: 'Signs your mail a second time' })
+  await second.getByText('Not seen yet').waitFor()
+  await inspect(page, screenshots, 'domain-ed25519')
+  const [name = '', value = ''] = await second.locator('code').allTextContents()
+  expect(value).toContain('k=ed25519')
+  dns.zone[name] = { txt: [value] }
+  await press('Check now')
+  await second.getByText('Verified').waitFor()
+  delete dns.zone[name]
+  await press('Check now')
+  await second.getByText('signed with RSA alone').waitFor()
+  await page.getByRole('main').getByText('Verified').first().waitFor()
+  await press('End it…')
+  await press('End it')
+  await expect.poll(() => second.count(), { timeout: 30_000 }).toBe(0)
+  await page.getByRole('button', { name: 'Add Ed25519 key…' }).waitFor()
 })
 
 describe('whom not to write to', () => {
