@@ -1,5 +1,6 @@
 // What a release before migration 0067 does beside this one, while a domain has an Ed25519 key: its statements, word for word, over the view that has
 // its table's name. It goes with that view, one release after this one.
+import { readFile } from 'node:fs/promises'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { prepareDkimKey, switchDkimKey } from './domain-checks.ts'
 import { readSigningKeys } from './outbound.ts'
@@ -37,15 +38,32 @@ const keys = async () =>
     )
   ).map(({ key: each }) => each)
 
+const signing = `select d.name domain, d.return_path_host "returnPathHost", k.selector, k.private_key_sealed sealed,
+          coalesce(k.activated_at, k.created_at) since
+     from dkim_keys k join domains d on d.workspace_id = k.workspace_id and d.id = k.domain_id
+    where k.workspace_id = $1 and k.domain_id = $2
+      and (k.state = 'active' or k.retired_at > app_now() - $3 * interval '1 millisecond') order by since, k.selector`
+
+test('what it prepared before the migration reads on behind it', async () => {
+  const node = await world.session()
+  const ask = async () => {
+    const { rows } = await node.query<{ selector: string }>({
+      name: 'signing-keys',
+      text: signing,
+      values: [sender.workspaceId, sender.domainId, 1_000],
+    })
+    return rows.map(({ selector }) => selector)
+  }
+  await world.db.run('drop view dkim_keys')
+  await world.db.run('alter table dkim_key_pairs rename to dkim_keys')
+  expect(await ask()).toEqual(['rsa1', 'ed1']) // no such key can be there yet
+  const migration = await readFile(new URL('migrations/0067-an-ed25519-key-beside.sql', import.meta.url), 'utf8')
+  await (await world.session()).query(migration)
+  expect(await ask()).toEqual(['rsa1'])
+})
+
 test('it signs with the RSA key, and shows and checks no other', async () => {
-  const signs = await run(
-    `select d.name domain, d.return_path_host "returnPathHost", k.selector, k.private_key_sealed sealed,
-            coalesce(k.activated_at, k.created_at) since
-       from dkim_keys k join domains d on d.workspace_id = k.workspace_id and d.id = k.domain_id
-      where k.workspace_id = $1 and k.domain_id = $2
-        and (k.state = 'active' or k.retired_at > app_now() - $3 * interval '1 millisecond') order by since, k.selector`,
-    1_000,
-  )
+  const signs = await run(signing, 1_000)
   expect(signs.map(({ selector }) => selector)).toEqual(['rsa1'])
   const here = await readSigningKeys(world.db, sender.workspaceId, sender.domainId)
   expect(here.map(({ selector }) => selector)).toEqual(['rsa1', 'ed1'])

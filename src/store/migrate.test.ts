@@ -72,6 +72,8 @@ async function worldBefore0027(): Promise<StoreWorld> {
   )
   await world.db.run('alter table workspaces drop column removing_since')
   await world.db.run('drop table removed_workspaces')
+  await world.db.run('drop view dkim_keys')
+  await world.db.run('alter table dkim_key_pairs rename to dkim_keys')
   return world
 }
 

@@ -117,7 +117,7 @@ create table dkim_key_pairs (
   activated_at timestamp with time zone,
   retired_at timestamp with time zone,
   constraint dkim_keys_pkey PRIMARY KEY (workspace_id, domain_id, selector),
-  constraint dkim_key_pairs_workspace_id_domain_id_fkey FOREIGN KEY (workspace_id, domain_id) REFERENCES domains(workspace_id, id) ON DELETE CASCADE,
+  constraint dkim_keys_workspace_id_domain_id_fkey FOREIGN KEY (workspace_id, domain_id) REFERENCES domains(workspace_id, id) ON DELETE CASCADE,
   constraint dkim_keys_algorithm_check CHECK ((algorithm = ANY (ARRAY['rsa-sha256'::text, 'ed25519-sha256'::text]))),
   constraint dkim_keys_state_check CHECK ((state = ANY (ARRAY['pending'::text, 'active'::text, 'retired'::text]))),
   constraint retired_since CHECK (((state = 'retired'::text) = (retired_at IS NOT NULL)))

@@ -656,6 +656,7 @@ describe('an Ed25519 key beside the RSA key', () => {
     await rotate(domain, 'rsa-sha256')
     const made = await rotate(domain)
     expect(shown(made)).toEqual(['dkim verified', 'dkim pending', 'dkim_ed25519 verified', 'dkim_ed25519 pending'])
+    expect(JSON.stringify(made.records)).not.toContain('RSA alone') // the first Ed25519 key signs
     publish(made, ['dkim', 'dkim_ed25519'])
     expect(shown(await check(domain)).filter((each) => each.endsWith('verified'))).toEqual([
       'dkim verified',

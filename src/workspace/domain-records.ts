@@ -73,7 +73,7 @@ export function recordsOf(row: DomainRow, hostname: string): readonly DnsRecord[
   const dmarc = { purpose: 'dmarc', type: 'TXT', name: dmarcName(name), value: 'v=DMARC1; p=none' } as const
   return [
     seen({ purpose: 'ownership', type: 'TXT', name: ownershipName(name), value: ownershipValue(row.ownership_token) }),
-    ...row.keys.map((key) => keyRecord(key, name, seen)),
+    ...row.keys.map((key) => keyRecord(key, row, seen)),
     ...returnPath.map((wanted) => named(seen(wanted), hostname)),
     { ...dmarc, status: 'advised', ...found?.sights[sightName(dmarc)] },
   ]
@@ -86,17 +86,18 @@ function named(record: DnsRecord, hostname: string): DnsRecord {
   return { ...record, waitsFor: 'hostname', finding }
 }
 
-function keyRecord(key: DkimKeyRow, domain: string, seen: (wanted: Wanted) => DnsRecord): DnsRecord {
+function keyRecord(key: DkimKeyRow, { name, keys }: DomainRow, seen: (wanted: Wanted) => DnsRecord): DnsRecord {
   const isBeside = key.algorithm === 'ed25519-sha256'
   const wanted: Wanted = {
     purpose: isBeside ? 'dkim_ed25519' : 'dkim',
     type: 'TXT',
-    name: dkimName(key.selector, domain),
+    name: dkimName(key.selector, name),
     value: dkimRecord(key.public_key, key.algorithm),
   }
   if (key.state !== 'retired' || key.retired_at === null) {
     const record = seen(wanted)
-    if (!isBeside || key.state === 'active') return record
+    if (!isBeside || keys.some(({ algorithm, state }) => algorithm === key.algorithm && state === 'active'))
+      return record
     const finding = [record.finding, 'Until a check has seen it, mail is signed with RSA alone.']
     return { ...record, finding: finding.filter((words) => words !== undefined).join(' ') }
   }

@@ -4,6 +4,6 @@
 alter table dkim_keys rename to dkim_key_pairs;
 alter table dkim_key_pairs
   drop constraint dkim_keys_workspace_id_domain_id_fkey,
-  add constraint dkim_key_pairs_workspace_id_domain_id_fkey
+  add constraint dkim_keys_workspace_id_domain_id_fkey
     foreign key (workspace_id, domain_id) references domains (workspace_id, id) on delete cascade;
 create view dkim_keys as select * from dkim_key_pairs where algorithm = 'rsa-sha256';
