@@ -176,6 +176,26 @@ test('where no connection is free for long, fewer are under way to that provider
   expect(slots.rooms().rations.left).toEqual({})
 })
 
+test('the claims are told when half of what a provider may have is free again, whichever of its destinations that comes from', () => {
+  const { clock, slots, launch, room } = slotsAt()
+  const at = (from: number, many: number) => Array.from({ length: many }, (_, each) => `d${from + each}`)
+  const take = (name: string) => {
+    launch(name, 1)
+    slots.heading(name, 'slow')
+  }
+  for (const name of at(0, 100)) take(name)
+  clock.now = 1
+  const told = (name: string, landing: 'answered' | 'late' = 'answered') => slots.landed(name, 'w', landing)
+  expect(at(0, 60).filter((name) => told(name, 'late'))).toEqual([])
+  // It may have 50 from then on, and one more with each answer: 40 of them are there.
+  at(100, 10).forEach(take)
+  expect(room('d0')).toBe(0)
+  expect(at(60, 16).filter((name) => told(name))).toEqual([])
+  expect(told('d76')).toBe(true)
+  expect(slots.rooms().rations.left).toEqual({ slow: 67 - 33 })
+  expect(at(77, 20).filter((name) => told(name))).toEqual([])
+})
+
 test('a workspace never has all slots', () => {
   const { slots, launch } = slotsAt()
   launch('a', limits.workspaceSlotsMax)

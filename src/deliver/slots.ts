@@ -9,7 +9,7 @@ export interface Slots {
   launched(destination: string, workspace: string): void
   /** Whose pace counts there, as soon as that is known. */
   heading(destination: string, provider: string): void
-  /** True when the destination or the workspace can take more by that. */
+  /** True when the destination, its provider or the workspace can take more by that. */
   landed(destination: string, workspace: string, landing: Landing): boolean
   /**
    * How many more each destination may have. What is not named may have `limits.slotsAtFirst`. What a provider takes by its rate is a ration of all
@@ -106,7 +106,9 @@ export function makeSlots(roomOf: (provider: string) => number, now: () => numbe
     return mayProbe(state) ? Math.max(0, Math.min(free, limits.slotsAtLeast, limits.slotsAtFirst - state.inFlight)) : 0
   }
 
-  const landedAt = (state: Provider, landing: Landing) => {
+  /** True when much of what it may have is free again: what was due at any of its destinations has been left out, and nobody else would tell the claims. */
+  const landedAt = (state: Provider, landing: Landing): boolean => {
+    const hadRoom = hasRoom(state)
     if (landing === 'answered') {
       state.movedAt = now()
       if (++state.allowance >= limits.messagesInFlightMax) state.allowance = Infinity
@@ -115,6 +117,7 @@ export function makeSlots(roomOf: (provider: string) => number, now: () => numbe
       state.allowance = Math.max(limits.slotsAtFirst, Math.min(state.allowance, state.inFlight) / 2)
     }
     state.inFlight = Math.max(0, state.inFlight - 1)
+    return !hadRoom && hasRoom(state)
   }
 
   /** True when it is not crowded any more: nobody else would tell the claims, which left it out. */
@@ -146,14 +149,14 @@ export function makeSlots(roomOf: (provider: string) => number, now: () => numbe
       const state = stateOf(destination)
       const before = freeOf(state)
       state.inFlight = Math.max(0, state.inFlight - 1)
-      if (state.provider !== undefined) landedAt(providerOf(state.provider), landing)
+      const eased = state.provider !== undefined && landedAt(providerOf(state.provider), landing)
       if (landing !== 'answered') {
         state.allowance = Math.max(state.allowance / 2, limits.slotsAtLeast)
         return thinned
       }
       state.movedAt = now()
       state.allowance = Math.min(state.allowance + 1, limits.claimShareMax)
-      return thinned || (before === 0 && freeOf(state) > 0)
+      return thinned || eased || (before === 0 && freeOf(state) > 0)
     },
     rooms: () => {
       const of: Record<string, string> = {}
@@ -234,6 +237,9 @@ function forgetOne(states: Map<string, State>, most: number): void {
       return
     }
 }
+
+/** As for a destination, few claims of many. */
+const hasRoom = ({ allowance, inFlight }: State): boolean => allowance - inFlight >= allowance / 2
 
 /** Without room for a whole claim: a few slots for one workspace would make small claims for all. */
 const isCrowded = (inFlight: number): boolean => inFlight > limits.workspaceSlotsMax - limits.claimMany

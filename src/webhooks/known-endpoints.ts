@@ -24,7 +24,7 @@ export function makeKnownEndpoints(db: Db, vault: Vault) {
     const askedAt = performance.now()
     const row = await findEndpoint(db, workspace)
     if (row === undefined) return undefined
-    const endpoint = { ...open(workspace, row, vault), askedAt }
+    const endpoint = { ...open(workspace, row, vault, askedAt), askedAt }
     known.delete(workspace)
     const oldest = known.size >= limits.webhookEndpointsKnownMax ? known.keys().next().value : undefined
     if (oldest !== undefined) known.delete(oldest)
@@ -48,13 +48,14 @@ export function makeKnownEndpoints(db: Db, vault: Vault) {
   }
 }
 
-function open(workspace: WorkspaceId, row: EndpointRow, vault: Vault): KnownEndpoint {
+function open(workspace: WorkspaceId, row: EndpointRow, vault: Vault, askedAt: number): KnownEndpoint {
   const key = (sealed: Buffer) => signingKey(vault.open(sealed, sealedAs.webhookSecret(workspace)))
   const current = key(row.secret_sealed)
   const always: Signers = { current, ...(row.next_sealed !== null && { next: key(row.next_sealed) }) }
   const withPrevious: Signers =
     row.previous_sealed === null ? always : { ...always, previous: key(row.previous_sealed) }
-  const previousUntil = performance.now() + (row.previous_ms ?? 0)
+  // From the question on: by the answer, however late, a part of it is over.
+  const previousUntil = askedAt + (row.previous_ms ?? 0)
   return {
     url: new URL(row.url),
     apiVersion: row.api_version,

@@ -17,6 +17,7 @@ import type { Db } from '../store/database.ts'
 import { readWebhooksOfMessage } from '../store/views/message-webhooks.ts'
 import { reapWebhooks } from '../store/webhooks.ts'
 import { anywhere, vault, webhookWorld, type WebhookWorld } from './sender.test-kit.ts'
+import { makeKnownEndpoints } from './known-endpoints.ts'
 import { makeWebhookDesk } from './webhooks.ts'
 
 const scale = 100_000
@@ -786,6 +787,31 @@ test('a rotation while events flow: every one proves a secret that its receiver 
   )
   expect((await flow(1))[0]?.proved).toEqual({ current: fresh, next: undefined, previous: undefined })
   expect(await desk.promote(shop.workspaceId, 'operator:test')).toMatchObject({ code: 'conflict' })
+})
+
+// What is left of it was true when the database was asked.
+test('a replaced secret signs no longer than it should, however late the database answers', async () => {
+  const late: Db = {
+    ...world.db,
+    rows: async (statement, values) => {
+      const answer = await world.db.rows(statement, values)
+      await new Promise((resolve) => setTimeout(resolve, 150))
+      return answer as never
+    },
+  }
+  const shop = await world.customer('http://127.0.0.1:9/')
+  const desk = makeWebhookDesk({ db: world.db, vault, targets: anywhere, timeScale: 1 })
+  await desk.rotate(shop.workspaceId, 'operator:test')
+  await desk.promote(shop.workspaceId, 'operator:test')
+  const endpoint = async (forMs: number) => {
+    await world.db.run(
+      `update webhook_endpoints set previous_until = app_now() + $2 * interval '1 millisecond' where workspace_id = $1`,
+      [shop.workspaceId, forMs],
+    )
+    return makeKnownEndpoints(late, vault).get(shop.workspaceId, 0, 0)
+  }
+  expect((await endpoint(60_000))?.signers().previous).toBeDefined()
+  expect((await endpoint(140))?.signers().previous).toBeUndefined()
 })
 
 test('10 hanging endpoints of 100: the others hear of everything within 2 seconds', async () => {

@@ -125,7 +125,7 @@ describe('programs that people use', () => {
     'attachments have the limits that they have over REST: 10 of them, 20 MiB together',
     { timeout: 180_000 },
     async () => {
-      const send = (...files: (number | Buffer)[]): Promise<string> =>
+      const sendOnce = (...files: (number | Buffer)[]): Promise<string> =>
         transport()
           .sendMail({
             from: shop.address,
@@ -144,6 +144,13 @@ describe('programs that people use', () => {
             ({ response }) => response,
             (error: { response?: string; message: string }) => error.response ?? error.message,
           )
+      // As a mail program does: scanning stands behind all else, and on a busy machine it may not be done in time with 20 MB.
+      const send = async (...files: (number | Buffer)[]): Promise<string> => {
+        for (;;) {
+          const answer = await sendOnce(...files)
+          if (!answer.startsWith('451 4.3.0 scanner_unavailable')) return answer
+        }
+      }
       const kept = async () =>
         (
           await posthorn.query<{ n: number }>(
@@ -160,10 +167,13 @@ describe('programs that people use', () => {
       expect(await kept()).toBe(0)
       expect(await send(...Array.from({ length: 10 }, () => 10))).toMatch(/^250 2\.0\.0 Accepted as /)
       expect(await send(limit - 10, 10)).toMatch(/^250 2\.0\.0 Accepted as /)
-      const refused = () => posthorn.cli<{ code: string }[]>('message', 'refused', shop.id)
-      let rows = await refused()
-      while (rows.length < 2) rows = await refused()
-      expect(new Set(rows.map(({ code }) => code))).toEqual(new Set(['too_many_attachments', 'attachments_too_large']))
+      const refused = async () =>
+        (await posthorn.cli<{ code: string }[]>('message', 'refused', shop.id))
+          .map(({ code }) => code)
+          .filter((code) => code !== 'scanner_unavailable')
+      let codes = await refused()
+      while (codes.length < 2) codes = await refused()
+      expect(codes.toSorted()).toEqual(['attachments_too_large', 'too_many_attachments'])
     },
   )
 
