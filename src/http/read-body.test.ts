@@ -206,7 +206,7 @@ describe('a small body that does not come at once', () => {
     expect([room.waiting, room.heldBytes, both.slow.heldBytes]).toEqual([0, most, 0])
   })
 
-  test('in pieces of one byte does not take hundreds of times its bytes in memory', async () => {
+  test('in pieces of one byte takes no more memory than in one', async () => {
     const both = rooms(roomOf(0))
     const { socket, incoming, outgoing } = await request(chunked)
     const many = 200_000
@@ -215,7 +215,8 @@ describe('a small body that does not come at once', () => {
     const before = usedMemory()
     socket.write('1\r\nx\r\n'.repeat(many))
     await came
-    expect(usedMemory() - before).toBeLessThan(40 * many)
+    // What is collected is given back a moment later, on a busy machine.
+    await expect.poll(() => usedMemory() - before).toBeLessThan(4 * many)
     socket.write('0\r\n\r\n')
     expect(bodyOf(await answer).bytes.equals(Buffer.alloc(many, 'x'))).toBe(true)
   })

@@ -8,14 +8,14 @@ import { Input } from './input.ts'
 setFlagsFromString('--expose-gc')
 const collect = runInNewContext('gc') as () => void
 
-test('does not cost hundreds of times its bytes, though they come one by one', () => {
+test('costs no more than a few times its bytes, though they come one by one', async () => {
   const heldBytes = limits.smtpHeldInputBytesMax
   const used = () => {
     collect()
     const { heapUsed, arrayBuffers } = process.memoryUsage()
     return heapUsed + arrayBuffers
   }
-  // Of several sessions together, and with room: what else grows in a busy process is a dozen megabytes. Kept one by one they cost 240 times their bytes.
+  // Of several sessions together: what else grows in a process, some megabytes, is then no part of it that counts.
   const inputs = Array.from({ length: 16 }, () => new Input(1_000))
   const before = used()
   for (const input of inputs)
@@ -24,7 +24,8 @@ test('does not cost hundreds of times its bytes, though they come one by one', (
       piece[0] = n % 100 === 98 ? 13 : n % 100 === 99 ? 10 : 97
       input.add(piece)
     }
-  expect(used() - before).toBeLessThan(60 * heldBytes * inputs.length)
+  // What is collected is given back a moment later, on a busy machine.
+  await expect.poll(() => used() - before).toBeLessThan(10 * heldBytes * inputs.length)
   const [input = new Input(1_000)] = inputs
   expect(input.heldBytes).toBe(heldBytes)
   input.join()
