@@ -869,6 +869,12 @@ export const limits = {
   /** For the DKIM keys of a reporter, all together. */
   reporterLookupMs: 10_000,
   reporterSignaturesMax: 5,
+  // What a reporter's mail may be for its signatures to be looked at.
+  reporterHeaderBytesMax: 128 * 1024,
+  reporterHeaderLinesMax: 1_000,
+  reporterFieldBytesMax: 16 * 1024,
+  reporterSignatureBytesMax: 4 * 1024,
+  reporterLineBytesMax: 16 * 1024,
   unmatchedFeedbackMax: 10_000,
   unmatchedFeedbackMs: 30 * 24 * 3600_000,
   unmatchedContentBytesMax: 64 * 1024,

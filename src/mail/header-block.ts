@@ -69,6 +69,17 @@ export function withoutBlanks(text: string): string {
   return text.slice(start, end)
 }
 
+/** Whether a line has more than so many octets, its CRLF apart. Every line ends within each window of the limit: no need to look at lines one by one. */
+export function hasLongLine(mail: Buffer, octetsMax: number): boolean {
+  const window = octetsMax + 2
+  for (let at = 0; mail.length - at > window;) {
+    const end = mail.lastIndexOf(10, at + window - 1)
+    if (end < at) return true
+    at = end + 1
+  }
+  return false
+}
+
 /** How many fields have this name, in the header as far as it is read. */
 export function countFields(mail: Buffer, name: string): number {
   const text = mail.toString('latin1', 0, limits.mimeHeaderBytesMax)

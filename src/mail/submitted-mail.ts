@@ -6,7 +6,7 @@ import { limits } from '../config.ts'
 import { parseAddress, type EmailAddress } from './address.ts'
 import { addressSpecs } from './address-list.ts'
 import { controlFieldNames, isControlField, readControlFields, type ControlFields } from './control-fields.ts'
-import { headerEnd, lineText, readHeaderBlock, type HeaderLine } from './header-block.ts'
+import { hasLongLine, headerEnd, lineText, readHeaderBlock, type HeaderLine } from './header-block.ts'
 import { quotedPrintable } from './lenient-decoding.ts'
 import { decodeWords } from './mime-field.ts'
 import { mayHoldUuencode } from './mime-leaves.ts'
@@ -57,7 +57,7 @@ const isOurs = (name: string): boolean =>
 /** `now`: the time in milliseconds, to the second or so. */
 export function readSubmittedMail(mail: Buffer, smtputf8: boolean, now: number): SubmittedMail | MailMistake {
   if (mail.includes(0)) return mistake('malformed', 'The message holds a NUL octet; encode what is binary')
-  if (hasLongLine(mail))
+  if (hasLongLine(mail, limits.mailLineOctetsMax))
     return mistake('malformed', `A line has more than ${limits.mailLineOctetsMax} octets; fold or encode it`)
   const header = readHeaderBlock(mail, limits.submissionHeaderBytesMax)
   if (header === undefined)
@@ -170,17 +170,6 @@ function without(mail: Buffer, lines: readonly HeaderLine[]): Buffer {
     }
   }
   return from === 0 ? mail : Buffer.concat([...pieces, mail.subarray(from)])
-}
-
-/** Every line ends within each window of the limit: no need to look at lines one by one. */
-function hasLongLine(mail: Buffer): boolean {
-  const window = limits.mailLineOctetsMax + 2
-  for (let at = 0; mail.length - at > window;) {
-    const end = mail.lastIndexOf(10, at + window - 1)
-    if (end < at) return true
-    at = end + 1
-  }
-  return false
 }
 
 /** Without comments and escapes, which not all readers know: behind them some would find a file name. */
