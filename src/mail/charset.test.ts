@@ -103,3 +103,13 @@ test.each(['utf-8', 'gbk', 'utf-16', 'iso-2022-jp', 'utf-7', 'no-such'])(
     }
   },
 )
+
+test('text in UTF-7 costs no more than its octets, whatever its runs are', () => {
+  for (const run of ['+', "'+", '+-', '+A', '+AA-', '+AGE-', '+AGE', '+2D3eAA', 'a+b']) {
+    const text = Buffer.from(run.repeat(Math.ceil(4_000_000 / run.length)))
+    expect(
+      effortOf(() => decodeCharset(text, 'utf-7')),
+      run,
+    ).toBeLessThan(400)
+  }
+})

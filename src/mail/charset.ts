@@ -3,6 +3,7 @@
 // Not yet: the code pages of DOS (cp437, cp850), hz-gb-2312, iso-2022-kr, iso-2022-cn, utf-32, which no mailer of today writes.
 import { isUtf8 } from 'node:buffer'
 import { TextDecoder } from 'node:util'
+import { sextets } from './lenient-decoding.ts'
 
 interface Reader {
   readonly decode: (bytes: Buffer) => string
@@ -152,11 +153,43 @@ function tells(octet: number): boolean {
   return octet > 0 && octet < 0x80 && octet !== 0x30 && octet !== 0x4e
 }
 
-/** RFC 2152: runs of base64 between `+` and `-` are UTF-16, big endian. One too short for a character is a plus that nobody encoded. */
+const plus = 0x2b
+const dash = 0x2d
+const byteOrderMark = 0xfeff
+
+/**
+ * RFC 2152: runs of base64 between `+` and `-` are UTF-16, big endian. One too short for a character is a plus that nobody encoded. All into one place,
+ * which is large enough: a mail may be nothing but runs, and a text for each of them would hold up everybody for a second.
+ */
 function utf7(bytes: Buffer): string {
-  return utf8OrWindows1252(bytes).replace(/\+([A-Za-z0-9+/]*)-?/g, (whole, run: string) => {
-    const units = Buffer.from(run, 'base64')
-    if (run === '') return '+'
-    return units.length < 2 ? whole : utf16be.decode(units.subarray(0, units.length & ~1))
-  })
+  const text = utf8OrWindows1252(bytes)
+  if (!text.includes('+')) return text
+  const units = new Uint16Array(text.length)
+  let filled = 0
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at)
+    if (code !== plus) {
+      units[filled++] = code
+      continue
+    }
+    const start = at + 1
+    let end = start
+    for (let held = 0, bits = 0; ; end++) {
+      const sextet = sextets[text.charCodeAt(end)] ?? -1
+      if (sextet < 0) break
+      held = ((held << 6) | sextet) & 0x3f_ffff
+      bits += 6
+      if (bits < 16) continue
+      bits -= 16
+      const unit = (held >> bits) & 0xffff
+      if (unit !== byteOrderMark || end > start + 2) units[filled++] = unit
+    }
+    const closed = text.charCodeAt(end) === dash ? end + 1 : end
+    if (end === start) units[filled++] = plus
+    else if (end < start + 3) for (let each = at; each < closed; each++) units[filled++] = text.charCodeAt(each)
+    at = closed - 1
+  }
+  return Buffer.from(units.buffer, 0, 2 * filled)
+    .toString('utf16le')
+    .toWellFormed()
 }
