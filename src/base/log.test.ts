@@ -6,6 +6,9 @@ import { describe, expect, test } from 'vitest'
 
 const log = fileURLToPath(new URL('./log.ts', import.meta.url))
 
+/** As it stood on standard error the last time. */
+let raw = ''
+
 /** The lines that this program leaves on standard error. */
 async function linesOf(program: string, level = 'info'): Promise<Record<string, unknown>[]> {
   const text = `import { makeLog } from ${JSON.stringify(log)}; const log = makeLog(${JSON.stringify(level)}); ${program}`
@@ -13,6 +16,7 @@ async function linesOf(program: string, level = 'info'): Promise<Record<string, 
     (error: { stdout: string; stderr: string }) => error,
   )
   expect(stdout).toBe('')
+  raw = stderr
   return stderr
     .split('\n')
     .filter((line) => line !== '')
@@ -29,6 +33,20 @@ describe('the log', () => {
       { event: 'attempted', outcome: 'sent' },
     ])
     for (const line of lines) expect(new Date(String(line['time'])).getTime()).toBeGreaterThan(Date.now() - 60_000)
+  })
+
+  test('holds nothing that a terminal obeys, whoever wrote it, and says the same to its collector', async () => {
+    const words = '\u009b2J\u009d0;title\u0007 \u007f \u202e \u2066 \u0085 grün €'
+    const text = JSON.stringify(words).replace(
+      /[^ -~]/g,
+      (each) => `\\u${each.charCodeAt(0).toString(16).padStart(4, '0')}`,
+    )
+    const seen = await linesOf(`
+      log.refused({ field: ${text} })
+      log.fault('attempt', new Error(${text}))`)
+    expect(seen).toMatchObject([{ field: words }, { error: { message: words } }])
+    expect(raw).not.toMatch(/[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]/)
+    expect(raw).toContain('grün €')
   })
 
   test('tells a fault at once, with its causes, before a kill that lets nothing be flushed', async () => {

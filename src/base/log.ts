@@ -4,6 +4,7 @@
 import pino from 'pino'
 import { limits } from '../config.ts'
 import { lines } from './log-lines.ts'
+import { escapedJson } from './terminal-controls.ts'
 
 export type Facts = Readonly<Record<string, string | number | boolean | undefined>>
 
@@ -30,7 +31,11 @@ export interface Log {
 export function makeLog(level: string): Log {
   // Routine lines are written in blocks, at least once a second; a fault, and the end of the process, flush them.
   const destination = lines(2)
-  const out = pino({ level, base: null, timestamp: pino.stdTimeFunctions.isoTime, messageKey: 'event' }, destination)
+  const out = pino(
+    { level, base: null, timestamp: pino.stdTimeFunctions.isoTime, messageKey: 'event' },
+    // The name of a member in a body, for one, is anybody's, and a log is looked at in a terminal.
+    { write: (line) => destination.write(escapedJson(line)) },
+  )
   const verb = (event: string) => (facts: Facts) => out.info(facts, event)
   const sparing = spare()
   return {

@@ -1,4 +1,5 @@
 // What a command answers: one JSON value with --json, else short text for people. Nothing else goes to standard output.
+import { escapedJson, terminalControls } from '../base/terminal-controls.ts'
 import { Trouble, wordsOf } from '../base/trouble.ts'
 
 export interface Printer {
@@ -9,21 +10,14 @@ export interface Printer {
 export function makePrinter(json: boolean, write: (text: string) => void): Printer {
   return {
     show: (value, text) => {
-      const words = json ? escaped(JSON.stringify(value, undefined, 2)) : plain(text())
+      const words = json ? escapedJson(JSON.stringify(value, undefined, 2)) : plain(text())
       if (words !== '') write(words.endsWith('\n') ? words : `${words}\n`)
     },
   }
 }
 
-/** What terminals obey, and what turns the reading direction for what stands behind it (Unicode TR 36, 3.2); line ends and tabs are ours. */
-const controls = /[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]/g
-
 /** Text of strangers must not move the cursor. */
-const plain = (text: string): string => text.replace(controls, ' ')
-
-/** JSON escapes C0 alone. */
-const escaped = (json: string): string =>
-  json.replace(controls, (control) => `\\u${control.charCodeAt(0).toString(16).padStart(4, '0')}`)
+const plain = (text: string): string => text.replace(terminalControls, ' ')
 
 type Cell = string | number | boolean | Date | undefined | null
 
