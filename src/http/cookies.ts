@@ -13,6 +13,8 @@ export interface Jar {
   /** What a sign-in wants to know of the browser. */
   browser(request: FastifyRequest): Browser
   give(reply: FastifyReply, signedIn: SignedIn): void
+  /** Of somebody who has not signed in by it. */
+  giveDevice(reply: FastifyReply, device: string): void
   takeBack(reply: FastifyReply): void
 }
 
@@ -27,6 +29,8 @@ export function makeJar(app: FastifyInstance, publicUrl: string): Jar {
     const header = request.headers.cookie
     return header === undefined ? {} : app.parseCookie(header)
   }
+  const deviceCookie = (device: string) =>
+    app.serializeCookie(names.device, device, { ...options, maxAge: yearSeconds })
   return {
     token: (request) => read(request)[names.session],
     browser: (request) => {
@@ -41,8 +45,11 @@ export function makeJar(app: FastifyInstance, publicUrl: string): Jar {
     give: (reply, { token, device }) => {
       reply.header('set-cookie', [
         app.serializeCookie(names.session, token, { ...options, maxAge: limits.sessionMs / 1000 }),
-        app.serializeCookie(names.device, device, { ...options, maxAge: yearSeconds }),
+        deviceCookie(device),
       ])
+    },
+    giveDevice: (reply, device) => {
+      reply.header('set-cookie', deviceCookie(device))
     },
     takeBack: (reply) => {
       reply.header('set-cookie', app.serializeCookie(names.session, '', { ...options, maxAge: 0 }))

@@ -117,21 +117,24 @@ export function makePeople(tools: PeopleTools) {
     emailKey: string,
     user: UserRow | undefined,
     device: string | undefined,
-  ): Promise<{ readonly name: string; readonly isKnown: boolean }> => {
-    const isKnown = user !== undefined && device !== undefined && opensDevice(vault, device, user)
-    const name = isKnown ? `device ${hashSecret(device).toString('base64')}` : `account ${emailKey}`
+  ): Promise<{ readonly name: string; readonly codesOf: string; readonly isKnown: boolean }> => {
+    const account = `account ${emailKey}`
+    const proof = user === undefined || device === undefined ? undefined : proofOf(vault, device, user)
+    const isKnown = proof !== undefined && device !== undefined
+    const name = isKnown ? `device ${hashSecret(device).toString('base64')}` : account
     if ((await guesses.count(name)) > limits.accountGuessesMax)
       throw new Mistake(
         'Too many wrong passwords for this account; wait a minute, or sign in where you were signed in before.',
         { code: 'too_many_attempts', retryAfterSeconds: 60 },
       )
-    return { name, isKnown }
+    // A new password, and with it a new device, may be had by a link as often as one likes: that must bring no more guesses at the code.
+    return { name, codesOf: proof === 'signed_in' ? name : account, isKnown }
   }
 
   const welcome = async (user: UserRow, browser: Browser, how: string): Promise<SignedIn> => ({
     userId: user.id,
     token: await openSession(db, user, browser, browser.token, how),
-    device: makeDevice(vault, user),
+    device: makeDevice(vault, user, 'signed_in'),
   })
 
   /** The person behind a session, after another look at the password: for what a stolen cookie must not be enough for. */
@@ -163,7 +166,7 @@ export function makePeople(tools: PeopleTools) {
     signIn: async ({ email, password, code }: Credentials, browser: Browser): Promise<SignedIn> => {
       const emailKey = (parseAddress(email.trim())?.key ?? email.trim().toLowerCase()).slice(0, limits.addressOctetsMax)
       const user = await userByEmail(db, emailKey)
-      const { name, isKnown } = await countedAs(emailKey, user, browser.device)
+      const { name, codesOf, isKnown } = await countedAs(emailKey, user, browser.device)
       const asker = { name: isKnown ? name : sourceOf(browser.address), isKnown }
       const fits = await passwords.fits(password, user?.password_hash, asker)
       if (user === undefined || !fits) return wrongGuess(name, user, browser)
@@ -174,7 +177,7 @@ export function makePeople(tools: PeopleTools) {
             field: 'code',
           })
         // Whoever comes this far knows the password: the few digits that are left are what has to last.
-        const codes = `code ${name}`
+        const codes = `code ${codesOf}`
         if ((await guesses.count(codes, limits.codeGuessForgottenMs)) > limits.codeGuessesMax)
           throw new Mistake(
             'Too many wrong codes for this account; wait an hour, or sign in where you were signed in before.',
@@ -222,7 +225,8 @@ export function makePeople(tools: PeopleTools) {
       )
     },
 
-    changePassword: async (holder: Holder, before: string, after: string): Promise<void> => {
+    /** The device on which it was chosen: the old password's are worthless, and strangers who go on guessing would keep everybody else out. */
+    changePassword: async (holder: Holder, before: string, after: string): Promise<string> => {
       const user = await proved(holder, before)
       const hash = await passwords.hash(after, user.email, 'newPassword')
       const by = { actor: `user:${user.id}` }
@@ -231,6 +235,7 @@ export function makePeople(tools: PeopleTools) {
         if (!(await replacePasswordHash(tx, user.id, user.password_hash, hash))) throw changedMeanwhile()
         await endWhatItOpened(tx, user, holder.sessionId)
       })
+      return makeDevice(vault, { ...user, password_hash: hash }, 'chose_password')
     },
 
     /** Always the same answer, and no waiting for the mail: who has an account here is nobody's business. Nobody waits, so they are bounded here. */
@@ -272,7 +277,8 @@ export function makePeople(tools: PeopleTools) {
         .finally(() => resets--)
     },
 
-    resetPassword: async (token: string, password: string): Promise<void> => {
+    /** The device on which it was chosen, as above. */
+    resetPassword: async (token: string, password: string): Promise<string> => {
       const stale = (): Mistake =>
         new Mistake('This link was used before or has expired; ask for a new one.', { code: 'wrong_credentials' })
       const userId = await findPasswordReset(db, hashSecret(token))
@@ -287,6 +293,7 @@ export function makePeople(tools: PeopleTools) {
         await endWhatItOpened(tx, user)
         await writeAudit(tx, { actor: `user:${user.id}`, action: 'password.reset' })
       })
+      return makeDevice(vault, { ...user, password_hash: hash }, 'chose_password')
     },
 
     beginTwoFactor: async (holder: Holder, password: string) => beginTwoFactor(tools, await proved(holder, password)),
@@ -297,18 +304,23 @@ export function makePeople(tools: PeopleTools) {
   }
 }
 
-/** For the device on which somebody has signed in; a new password makes it worthless. */
-function makeDevice(vault: Vault, user: UserRow): string {
-  const text = `${user.id} ${stamp(user)} ${randomUUIDv7()}`
+/** What somebody has proved on a device: all that a sign-in asks for, or that the password is theirs to choose. */
+type DeviceProof = 'signed_in' | 'chose_password'
+
+/** For such a device; a new password makes it worthless. */
+function makeDevice(vault: Vault, user: UserRow, proof: DeviceProof): string {
+  const text = `${user.id} ${stamp(user)} ${randomUUIDv7()}${proof === 'chose_password' ? ' chose_password' : ''}`
   return vault.seal(text, sealedAs.device()).toString('base64url')
 }
 
-function opensDevice(vault: Vault, device: string, user: UserRow): boolean {
-  if (device.length > 400) return false
+function proofOf(vault: Vault, device: string, user: UserRow): DeviceProof | undefined {
+  if (device.length > 400) return undefined
   try {
-    return vault.open(Buffer.from(device, 'base64url'), sealedAs.device()).startsWith(`${user.id} ${stamp(user)} `)
+    const text = vault.open(Buffer.from(device, 'base64url'), sealedAs.device())
+    if (!text.startsWith(`${user.id} ${stamp(user)} `)) return undefined
+    return text.endsWith(' chose_password') ? 'chose_password' : 'signed_in'
   } catch {
-    return false
+    return undefined
   }
 }
 

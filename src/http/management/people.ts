@@ -40,7 +40,9 @@ export function peopleRoutes(desk: Desk): void {
     people.askForReset(body.email)
     return Promise.resolve(undefined)
   })
-  anyone(operations.resetPassword, ({ body }) => people.resetPassword(body.token, body.password))
+  anyone(operations.resetPassword, async ({ body, reply }) => {
+    jar.giveDevice(reply, await people.resetPassword(body.token, body.password))
+  })
   anyone(operations.showInvitation, ({ body }) => showInvitation(office.db, body.token))
   anyone(operations.acceptInvitation, async ({ body: { token, ...wish }, browser, holder, reply }) => {
     const signedIn = await acceptInvitation(office, token, wish, holder, browser)
@@ -62,9 +64,9 @@ export function peopleRoutes(desk: Desk): void {
     await people.rename(holder, body.name)
     return people.account(holder.userId)
   })
-  person(operations.changePassword, ({ holder, body }) =>
-    people.changePassword(holder, body.password, body.newPassword),
-  )
+  person(operations.changePassword, async ({ holder, body, reply }) => {
+    jar.giveDevice(reply, await people.changePassword(holder, body.password, body.newPassword))
+  })
   person(operations.beginTwoFactor, ({ holder, body }) => people.beginTwoFactor(holder, body.password))
   person(operations.confirmTwoFactor, async ({ holder, body }) => ({
     recoveryCodes: await people.confirmTwoFactor(holder, body.code),
