@@ -75,7 +75,7 @@ export const operations = {
         ['Retry-After', ...rateLimits],
       ),
       500: anyway[500],
-      503: anyway[503],
+      503: no(anyway[503].description, ['Retry-After', ...rateLimits]),
     },
   },
   readStatus: {

@@ -1,10 +1,12 @@
-// Holds answers against the OpenAPI document: the status must be documented, and the body must fit its schema. The judge of the schemas is
-// Ajv, which the service does not use.
+// Holds answers against the OpenAPI document: the status must be documented, every header that the document has a name for must be among those of
+// that answer, and the body must fit its schema. The judge of the schemas is Ajv, which the service does not use.
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { fullFormats } from 'ajv-formats/dist/formats.js'
 import { openapiJson } from '../contract/openapi.ts'
+import { responseHeaders } from '../contract/operation.ts'
 
 interface Documented {
+  readonly headers?: Readonly<Record<string, object>>
   readonly content?: Readonly<Record<string, object>>
 }
 interface Document {
@@ -36,6 +38,9 @@ export function judgeDocumented(method: string, url: string, answer: Answered): 
   const name = `${method} ${found} ${answer.statusCode}`
   const documented = responses[answer.statusCode]
   if (documented === undefined) throw new Error(`${name} is not documented: ${answer.body}`)
+  for (const header of Object.keys(responseHeaders))
+    if (answer.headers[header.toLowerCase()] !== undefined && documented.headers?.[header] === undefined)
+      throw new Error(`${name} has the header ${header}, which is not documented`)
   if (documented.content?.['application/json'] === undefined) return
   const place = ['paths', found, method.toLowerCase(), 'responses', String(answer.statusCode), 'content']
   const pointer = [...place, 'application/json', 'schema'].map((part) => encodeURIComponent(part.replaceAll('/', '~1')))

@@ -1,12 +1,13 @@
 // The served OpenAPI document is held against the service: requests made from its schemas are accepted, spoiled ones
-// are refused, every status that comes back is documented, and every body fits its documented schema. The judge of the
-// schemas is Ajv, which the service does not use.
+// are refused, every status that comes back is documented with its headers, and every body fits its documented schema. The judge
+// of the schemas is Ajv, which the service does not use.
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { fullFormats } from 'ajv-formats/dist/formats.js'
 import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { refuse, refusalCodes } from '../domain/refusal.ts'
-import type { Accepted } from '../domain/submission.ts'
+import { responseHeaders } from '../contract/operation.ts'
+import { refuse, refusalCodes, type RefusalCode } from '../domain/refusal.ts'
+import type { Accepted, Submission } from '../domain/submission.ts'
 import { appWith, goodKey, messageId, recordOf, sending, workspaceId, mailboxId } from './face.test-kit.ts'
 import type { HttpDoors, QuotaRefusal } from './face.ts'
 
@@ -33,6 +34,7 @@ interface Served {
   readonly components: { readonly schemas: Readonly<Record<string, Schema>> }
 }
 interface Documented {
+  readonly headers?: Readonly<Record<string, object>>
   readonly content: { readonly 'application/json': { readonly schema: Schema } }
 }
 
@@ -112,15 +114,26 @@ const spoiled = (schema: Schema): fc.Arbitrary<unknown> =>
     )
     .map(([value, key, instead]) => ({ ...(value as object), [key]: instead }))
 
-function judge(path: string, method: string, status: number, body: unknown): void {
+interface Answer {
+  readonly statusCode: number
+  readonly headers: Readonly<Record<string, unknown>>
+  json(): unknown
+}
+
+function judge(path: string, method: string, answer: Answer): void {
+  const { statusCode: status, headers } = answer
   const documented = served.paths[path]?.[method]?.responses[status]
   if (documented === undefined) throw new Error(`${method} ${path} answered ${status}, which is not documented`)
+  for (const header of Object.keys(responseHeaders))
+    if (headers[header.toLowerCase()] !== undefined && documented.headers?.[header] === undefined)
+      throw new Error(`${status} of ${path} has the header ${header}, which is not documented`)
   const pointer = ['paths', path, method, 'responses', String(status), 'content', 'application/json', 'schema']
   const fits = ajv.getSchema(
     `served#/${pointer.map((part) => encodeURIComponent(part.replaceAll('/', '~1'))).join('/')}`,
   )
   if (fits === undefined) throw new Error(`${status} of ${path} has no schema`)
-  if (!(fits(body) as boolean)) throw new Error(`the body of ${status} does not fit: ${ajv.errorsText(fits.errors)}`)
+  if (!(fits(answer.json()) as boolean))
+    throw new Error(`the body of ${status} does not fit: ${ajv.errorsText(fits.errors)}`)
 }
 
 const sendSchema = served.paths['/api/v1/send']?.['post']?.requestBody?.content['application/json'].schema ?? {}
@@ -128,7 +141,7 @@ const sendSchema = served.paths['/api/v1/send']?.['post']?.requestBody?.content[
 async function send(body: unknown, accept?: () => Promise<Accepted | QuotaRefusal>): Promise<number> {
   const { app } = accept === undefined ? shared : appWith({ accept })
   const response = await app.inject(sending(body))
-  judge('/api/v1/send', 'post', response.statusCode, response.json())
+  judge('/api/v1/send', 'post', response)
   return response.statusCode
 }
 const shared = appWith()
@@ -168,6 +181,26 @@ test('every refusal of the other rooms is a documented answer', async () => {
     await send({ mailboxId, recipient: 'ada@example.com', subject: 's', bodyText: 'b' }, () =>
       Promise.resolve(refuse(code, 'No.', { field: 'x', upgradeUrl: 'https://example.org/' })),
     )
+})
+
+test('whatever acceptance says, the headers of its quota are documented', async () => {
+  const quota = [{ window: 'hour', limit: 5, remaining: 4, resetSeconds: 60 }] as const
+  const body = { mailboxId, recipient: 'ada@example.com', subject: 's', bodyText: 'b' }
+  const says = (refusal: QuotaRefusal) => send(body, () => Promise.resolve({ ...refusal, quota }))
+  for (const [code, status] of Object.entries({
+    attachment_infected: 400,
+    mailbox_not_active: 400,
+    idempotency_in_progress: 409,
+    idempotency_key_reused: 409,
+    recipient_suppressed: 422,
+    hourly_limit_reached: 429,
+    scanner_unavailable: 503,
+  } as const))
+    expect(await says(refuse(code as RefusalCode, 'No.'))).toBe(status)
+  await send(body)
+  const message = shared.seen.submissions.at(-1) as Submission
+  const accepted = () => Promise.resolve({ message: recordOf(message), replayed: true, quota })
+  expect(await send(body, accepted)).toBe(202)
 })
 
 test('every status read fits the document', async () => {
@@ -213,7 +246,7 @@ test('every status read fits the document', async () => {
       const response = await app.inject({ url, headers: { authorization: `Bearer ${goodKey}` } })
       // Dots are steps in a path, and lead elsewhere.
       if (/^\.{1,2}$/.test(id)) expect([400, 404]).toContain(response.statusCode)
-      else judge('/api/v1/messages/{messageId}', 'get', response.statusCode, response.json())
+      else judge('/api/v1/messages/{messageId}', 'get', response)
       expect(response.statusCode).toBeLessThan(500)
     }),
     { numRuns: 200 },

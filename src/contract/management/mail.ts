@@ -2,6 +2,7 @@
 import { Type } from 'typebox'
 import { pairs } from '../pairs.ts'
 import { DeliveryEvent, Message, SendMessageResponse } from '../message.ts'
+import { rateLimits } from '../operation.ts'
 import { deliveryStatuses, processingStatuses, webhookStates } from '../words.ts'
 import { TimelinePost } from './webhooks.ts'
 import { closed, email, managed, oneOf, page, paging, time, uuid } from './managed.ts'
@@ -288,6 +289,14 @@ export const mail = {
       422: 'Recipient is suppressed (`recipient_suppressed`).',
       429: 'Sending limit reached (`hourly_limit_reached`, `daily_limit_reached`, `monthly_limit_reached`).',
       503: 'The database or the malware scanner cannot be reached (`service_unavailable`, `scanner_unavailable`).',
+    },
+    headers: {
+      202: ['Idempotent-Replayed'],
+      400: rateLimits,
+      409: ['Retry-After'],
+      422: rateLimits,
+      429: rateLimits,
+      503: rateLimits,
     },
   }),
 }

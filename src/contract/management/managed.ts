@@ -41,6 +41,8 @@ interface Wish<Body extends TSchema | undefined, Query extends TObject | undefin
   readonly contentType?: string
   /** Other refusals than those that every such endpoint has. */
   readonly may?: Readonly<Record<number, string>>
+  /** Headers that this endpoint's answers have beside those that every such answer has. */
+  readonly headers?: Readonly<Record<number, readonly ResponseHeader[]>>
 }
 
 export function managed<
@@ -48,7 +50,7 @@ export function managed<
   Query extends TObject | undefined = undefined,
   Ok extends TSchema | undefined = undefined,
 >(wish: Wish<Body, Query, Ok>): Managed<Body, Query, Ok> {
-  const { texts = {}, ok, may = {}, contentType, access = 'member', description = '', ...rest } = wish
+  const { texts = {}, ok, may = {}, headers = {}, contentType, access = 'member', description = '', ...rest } = wish
   const [status, said, schema] = ok
   const textOf = (name: string): (TSchema & { description?: string }) | undefined => texts[name]
   const names = [...wish.path.matchAll(/\{(\w+)\}/g)].map((match) => match[1] as string)
@@ -59,7 +61,12 @@ export function managed<
     description: textOf(name)?.description ?? 'An id of your workspace.',
     schema: textOf(name) ?? uuid('An id of your workspace.'),
   }))
-  const success: Answer = { description: said, ...(schema && { schema }), ...(contentType && { contentType }) }
+  const success: Answer = {
+    description: said,
+    ...(schema && { schema }),
+    ...(contentType && { contentType }),
+    ...(headers[status] && { headers: headers[status] }),
+  }
   const takes = names.length > 0 || wish.query !== undefined || wish.body !== undefined
   const refusals: Record<number, Answer> = {
     // A person of several workspaces must name one.
@@ -73,7 +80,8 @@ export function managed<
     500: anyway[500],
     503: no('The database cannot be reached, or too much is under way (`service_unavailable`).', ['Retry-After']),
   }
-  for (const [code, words] of Object.entries(may)) refusals[Number(code)] = no(words, carried[Number(code)])
+  for (const [code, words] of Object.entries(may))
+    refusals[Number(code)] = no(words, [...(carried[Number(code)] ?? []), ...(headers[Number(code)] ?? [])])
   return {
     ...rest,
     access,
