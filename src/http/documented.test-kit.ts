@@ -1,5 +1,6 @@
 // Holds answers against the OpenAPI document: the status must be documented, every header that the document has a name for must be among those of
-// that answer, and the body must fit its schema. The judge of the schemas is Ajv, which the service does not use.
+// that answer, the body must fit its schema, and a member without a value is left out. The judge of the schemas is Ajv, which the service does
+// not use.
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { fullFormats } from 'ajv-formats/dist/formats.js'
 import { openapiJson } from '../contract/openapi.ts'
@@ -48,4 +49,17 @@ export function judgeDocumented(method: string, url: string, answer: Answered): 
   if (fits === undefined) throw new Error(`${name} has no schema`)
   if (!(fits(JSON.parse(answer.body)) as boolean))
     throw new Error(`${name} does not fit the document: ${ajv.errorsText(fits.errors)}: ${answer.body}`)
+  const empty = emptyMember(JSON.parse(answer.body))
+  if (empty !== undefined) throw new Error(`${name} has null in ${empty}: ${answer.body}`)
+}
+
+/** Where null stands and should not: the limits of a plan alone have it, as "no limit". */
+function emptyMember(value: unknown, path = ''): string | undefined {
+  if (value === null) return /\.(hourly|daily|monthly)$/.test(path) ? undefined : path
+  if (typeof value !== 'object') return undefined
+  for (const [key, member] of Object.entries(value)) {
+    const found = emptyMember(member, `${path}.${key}`)
+    if (found !== undefined) return found
+  }
+  return undefined
 }

@@ -1139,6 +1139,8 @@ describe('suppressions', () => {
     expect((await undo('2099-01-01T00:00:00Z')).json()).toEqual({ removed: 0 })
     expect((await undo('2020-01-01T00:00:00Z')).json()).toEqual({ removed: 1 })
     expect((await undo('2020-13-01T00:00:00Z')).json()).toMatchObject({ field: 'since' })
+    const [entry] = (await list('/audit?limit=1')).items
+    expect(entry?.['facts']).toEqual({ since: '2020-01-01T00:00:00.000Z', recipients: ['u@b.co'] })
   })
 
   test('are removed with what is known about them written down', async () => {

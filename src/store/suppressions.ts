@@ -118,8 +118,8 @@ const undo = sql(
    audit as (
      insert into audit_log (id, workspace_id, actor, action, target, facts)
      select ${dated('$6')}, $1, $5, 'suppression.undone', $2,
-            json_build_object('since', ${utc('$3::timestamptz')}, 'until', ${utc('$4::timestamptz')},
-                              'recipients', json_agg(g.recipient order by g.recipient_key))
+            json_strip_nulls(json_build_object('since', ${utc('$3::timestamptz')}, 'until', ${utc('$4::timestamptz')},
+                                               'recipients', json_agg(g.recipient order by g.recipient_key)))
        from gone g having count(*) > 0)
    select (select count(*) from gone)::integer removed,
           case when (select count(*) from meant) = $7 then (select max(m.recipient_key) from meant m) else (select max(s.recipient_key) from seen s) end last`,
