@@ -77,11 +77,12 @@ export const notJson = refuse(
   '"Content-Type" must be application/json, with no parameter but charset=utf-8.',
   { field: 'Content-Type' },
 )
-/** application/json, with no other parameter than charset=utf-8. */
+/** application/json, with no other parameter than charset=utf-8; a semicolon may stand alone (RFC 9110, 5.6.6). */
 export function isJson(header: string | undefined): boolean {
   if (header === undefined) return false
-  return header === 'application/json' || /^application\/json[ \t]*(;[ \t]*charset=("?)utf-8\2[ \t]*)?$/i.test(header)
+  return header === 'application/json' || jsonType.test(header)
 }
+const jsonType = /^application\/json[ \t]*(?:(?:;[ \t]*)+(?:charset=("?)utf-8\1[ \t]*(?:;[ \t]*)*)?)?$/i
 
 export const wrong = (field: string, sentence: string): Refusal =>
   refuse('invalid_request', `"${field}" ${sentence}.`, { field })

@@ -263,6 +263,9 @@ describe('POST /api/v1/send, specification 4.1', () => {
     '',
     'application/json; charset=utf-16',
     'application/json; charset=utf-8; x=y',
+    'application/json; charset=utf-8; charset=utf-8',
+    'application/json; charset="utf-8',
+    'application/json charset=utf-8',
     'application/json, application/json',
     'application/jsonp',
     'multipart/form-data; boundary=x',
@@ -274,10 +277,16 @@ describe('POST /api/v1/send, specification 4.1', () => {
     ])
   })
 
-  test.each(['application/json', 'application/json;charset=UTF-8', 'Application/JSON ; charset="utf-8"'])(
-    'content type %j is taken',
-    async (type) =>
-      expect((await appWith().app.inject(sending(validBody, { 'content-type': type }))).statusCode).toBe(202),
+  // RFC 9110, 5.6.6: a parameter may be missing behind its semicolon.
+  test.each([
+    'application/json',
+    'application/json;charset=UTF-8',
+    'Application/JSON ; charset="utf-8"',
+    'application/json;',
+    'application/json; charset=utf-8;',
+    'application/json ; ; charset=utf-8 ; ',
+  ])('content type %j is taken', async (type) =>
+    expect((await appWith().app.inject(sending(validBody, { 'content-type': type }))).statusCode).toBe(202),
   )
 
   test('no content type, no body, and a compressed body are refused', async () => {
