@@ -875,6 +875,8 @@ export const limits = {
   reporterFieldBytesMax: 16 * 1024,
   reporterSignatureBytesMax: 4 * 1024,
   reporterLineBytesMax: 16 * 1024,
+  /** Each signature may cover another part of the body, which is then hashed once for each: all together, no more than the largest mail once. */
+  reporterHashedBytesMax: 40 * 1024 * 1024,
   unmatchedFeedbackMax: 10_000,
   unmatchedFeedbackMs: 30 * 24 * 3600_000,
   unmatchedContentBytesMax: 64 * 1024,

@@ -51,6 +51,10 @@ describe('a mail that is made to cost the verifier seconds is not given to it', 
       () => mailOf(`${signature('s', `${'a:'.repeat(60_000)}from`)}${from}${'X:\r\n'.repeat(900)}`),
     ],
     ['a From of thirty thousand groups', () => mailOf(`${signature()}From: ${'a:'.repeat(30_000)}\r\n`)],
+    [
+      'five signatures over ten megabytes of blanks',
+      () => mailOf(`${signatures(5)}${from}`, '\t\r\n'.repeat(3_500_000)),
+    ],
     ['a line of ten megabytes', () => mailOf(`${signature()}${from}`, 'a'.repeat(10_000_000))],
   ] as const)('%s', async ([, mail]) => {
     const check = asking()

@@ -63,6 +63,7 @@ function isVerifiable(mail: Buffer): boolean {
     fields.every(({ start, end }) => end - start <= limits.reporterFieldBytesMax) &&
     signatures.every(({ start, end }) => end - start <= limits.reporterSignatureBytesMax) &&
     signatures.length <= limits.reporterSignaturesMax &&
+    signatures.length * mail.length <= limits.reporterHashedBytesMax &&
     fields.filter(({ name }) => name === 'from').length === 1
   )
 }
