@@ -98,6 +98,7 @@ const rows: Record<string, [BounceClass, permanent: boolean, ...BounceEvidence[]
     reply(['eod', 552, '', '1 Requested mail action aborted, mailbox not found']),
     report('5.0.0', 'smtp; 552 1 Requested mail action aborted, mailbox not found (in reply to end of DATA command)'),
     reply(['eod', 554, '', 'delivery error: dd Not a valid recipient - atlas114.aol.mail.ne1.yahoo.com']),
+    reply(['eod', 554, '', 'delivery error: dd a@yahoo.com is no longer valid. [-20] - mta1168.mail.ne1.yahoo.com']),
   ],
   'yahoo-blocklist': ['policy', true, reply(['mail', 553, '5.7.1', '[BL21] Connections will not be accepted'])],
   'orange-mailbox-full': ['capacity', true, reply(['rcpt', 550, '5.1.1', 'Boite pleine. OFR_417 [417]'])],
@@ -164,6 +165,15 @@ const rows: Record<string, [BounceClass, permanent: boolean, ...BounceEvidence[]
     reply(['rcpt', 550, '', 'Envelope sender mailbox unknown']),
     reply(['rcpt', 550, '', 'Bad return address: user unknown']),
     reply(['rcpt', 550, '5.1.1', 'reverse-path: user unknown']),
+    // Whoever asks the sender's host in vain says so in the words that others have for the recipient.
+    reply(['rcpt', 550, '5.1.1', 'Sender domain does not exist']),
+    reply(['rcpt', 550, '', 'Sender mailbox does not exist']),
+    reply(['rcpt', 550, '', 'sender account unknown']),
+    reply(['rcpt', 550, '', 'Return-path mailbox does not exist']),
+    reply(['rcpt', 550, '', 'Your e-mail address <a@b.example> does not exist']),
+    reply(['rcpt', 550, '', 'your mailbox is unknown']),
+    reply(['rcpt', 550, '', 'Sender callback verification failed\nmailbox unknown']),
+    report('5.1.1', 'smtp; 550 5.1.1 Sender mailbox not found'),
   ],
   'relaying-denied': [
     'sender',
@@ -185,6 +195,14 @@ const rows: Record<string, [BounceClass, permanent: boolean, ...BounceEvidence[]
     reply(['rcpt', 550, '5.1.1', 'quota_exceeded']),
     reply(['rcpt', 550, '5.1.1', 'mailbox has exceeded its limit']),
     reply(['rcpt', 550, '5.1.1', 'no space left on device']),
+    reply(['rcpt', 550, '5.2.1', 'Mailbox does not have enough space']),
+    reply(['rcpt', 550, '5.1.1', 'Full mailbox']),
+    reply(['rcpt', 550, '5.2.1', 'The recipient mailbox has exceeded its disk space limit']),
+    reply(['rcpt', 550, '5.1.1', "The user's space has been used up."]),
+    reply(['rcpt', 550, '5.2.1', 'mailfolder is full']),
+    reply(['eod', 550, '5.1.1', 'too much mail data']),
+    reply(['rcpt', 550, '5.2.1', "the user's mailbox has reached its limit"]),
+    report('5.2.1', 'smtp; 550 5.2.1 mailbox exceeded the local limit'),
     report('5.0.0', "smtp; 5.1.0 - Unknown address error 550-'5.2.0 <a@b.example>... Mailbox Full'"),
   ],
   'mailbox-full-elsewhere': [
@@ -232,6 +250,7 @@ const rows: Record<string, [BounceClass, permanent: boolean, ...BounceEvidence[]
     reply(['eod', 554, '', 'virus found']),
     reply(['eod', 550, '', 'attachments of this kind are refused']),
     reply(['eod', 550, '', 'duplicate header']),
+    reply(['eod', 550, '5.2.1', 'Content Filter agent quarantined this message']),
   ],
   'policy-code': [
     'policy',
@@ -269,6 +288,10 @@ const rows: Record<string, [BounceClass, permanent: boolean, ...BounceEvidence[]
     reply(['rcpt', 550, '5.1.1', 'User temporarily unavailable']),
     reply(['rcpt', 550, '', 'this account is temporarily disabled']),
     reply(['rcpt', 550, '', 'Requested action not taken: mailbox unavailable, try again later']),
+    reply(['rcpt', 550, '5.2.1', 'Account disabled temporarly for exceeding receiving limits']),
+    reply(['rcpt', 550, '5.2.1', 'The recipient has exceeded the hourly limit']),
+    reply(['rcpt', 550, '5.2.1', 'daily receive limit reached']),
+    reply(['rcpt', 550, '5.1.1', 'message count limit exceeded']),
     report('5.1.1', 'smtp; 550 5.1.1 no such user: directory down, please retry'),
   ],
   'list-expansion-code': ['system', true, reply(['rcpt', 550, '5.2.4', 'user unknown'])],
@@ -283,6 +306,7 @@ const rows: Record<string, [BounceClass, permanent: boolean, ...BounceEvidence[]
     true,
     reply(['rcpt', 550, '5.4.4', 'host not found']),
     reply(['rcpt', 554, '5.4.6', 'Too many hops']),
+    reply(['rcpt', 554, '5.4.6', 'Hop limit exceeded']),
     reply(['rcpt', 550, '5.4.1', 'user unknown']),
     report('5.4.4', ''),
   ],
@@ -291,6 +315,7 @@ const rows: Record<string, [BounceClass, permanent: boolean, ...BounceEvidence[]
     true,
     reply(['rcpt', 550, '5.1.1', '<a@b.example>: Recipient address rejected: undeliverable address: mail for b.example loops back to myself']), // prettier-ignore
     reply(['rcpt', 550, '5.1.1', '<a@b.example>: Recipient address rejected: undeliverable address: connect to c.b.example[192.0.2.1]:25: Connection timed out']), // prettier-ignore
+    reply(['rcpt', 550, '5.1.1', '<a@b.example>: Recipient address rejected: undeliverable address: Host or domain name not found. Name service error for name=c.b.example type=A: Host not found']), // prettier-ignore
   ],
   'mail-system-code': ['system', true, reply(['rcpt', 550, '5.3.0', 'user unknown'])],
   'protocol-code': ['system', true, reply(['rcpt', 550, '5.5.0', 'mailbox unavailable']), report('5.5.0', '')],
@@ -303,6 +328,9 @@ const rows: Record<string, [BounceClass, permanent: boolean, ...BounceEvidence[]
     reply(['mail', 550, '', 'no such user']),
     reply(['mail', 525, '5.7.13', 'disabled']),
     // Of a sender whom the next host has asked for, and not found.
+    // A gateway asks the host behind it, which refused the gateway before it was asked.
+    reply(['rcpt', 550, '5.1.1', '<a@b.example>: Recipient address rejected: undeliverable address: host c.b.example[192.0.2.1] said: 550 no (in reply to MAIL FROM command)']), // prettier-ignore
+    reply(['rcpt', 550, '5.1.1', '<a@b.example>: Recipient address rejected: undeliverable address: host c.b.example[192.0.2.1] refused to talk to me: 554 no']), // prettier-ignore
     report('5.1.1', 'smtp; 550 5.1.1 User unknown (in reply to MAIL FROM command)'),
     report('5.0.0', 'SMTP error from remote mail server after pipelined MAIL FROM:<a@b.example> SIZE=123: 550 unknown user'), // prettier-ignore
     report('5.0.0', 'host mx.b.example[192.0.2.1] refused to talk to me: 550 Requested action not taken: mailbox unavailable'), // prettier-ignore
@@ -312,6 +340,7 @@ const rows: Record<string, [BounceClass, permanent: boolean, ...BounceEvidence[]
     true,
     reply(['rcpt', 550, '5.1.1', 'The email account that you tried to reach\ndoes not exist']),
     reply(['rcpt', 553, '5.1.3', 'bad syntax']),
+    reply(['rcpt', 550, '5.1.1', '<a@b.example>: Recipient address rejected: undeliverable address: host c.b.example[192.0.2.1] said: 550 5.1.1 no such user (in reply to RCPT TO command)']), // prettier-ignore
     reply(['eod', 551, '5.1.6', 'moved']),
     reply(['eod', 550, '5.1.1', 'x']),
     report('5.1.1', ''),
@@ -335,6 +364,8 @@ const rows: Record<string, [BounceClass, permanent: boolean, ...BounceEvidence[]
     true,
     reply(['rcpt', 550, '', 'User unknown']),
     reply(['rcpt', 550, '', 'No such user here']),
+    reply(['rcpt', 550, '', "your recipient's mailbox does not exist"]),
+    report('', 'smtp; 550 Your mail was not delivered: user unknown'),
     reply(['rcpt', 551, '', 'User a@b.example does not exist']),
     reply(['rcpt', 553, '', 'recipient not found']),
     reply(['rcpt', 550, '5.0.0', 'unknown user']),

@@ -94,7 +94,7 @@ interface Rule {
 const afterVetoes: readonly BounceStage[] = ['rcpt', 'data', 'eod', 'report']
 
 /** Raised with every change of the table: what is kept beside a rule's name says which table it was. */
-export const bounceRulesVersion = 5
+export const bounceRulesVersion = 6
 
 export const bounceRules: readonly Rule[] = [
   // Not a refusal at all
@@ -145,7 +145,7 @@ export const bounceRules: readonly Rule[] = [
     class: 'bad_mailbox',
     stages: afterVetoes,
     code: /^55[24]$/,
-    raw: /\brequested mail action aborted, mailbox not found\b|\bdelivery error: dd not a valid recipient\b/,
+    raw: /\brequested mail action aborted, mailbox not found\b|\bdelivery error: dd (not a valid recipient|\S{1,255} is no longer valid)\b/,
   },
   { name: 'yahoo-blocklist', class: 'policy', code: /^553$/, raw: /\[bl\d{0,4}\]/ },
   { name: 'orange-mailbox-full', class: 'capacity', enhanced: /^5\.1\.1$/, raw: /\bofr_?417\b/ },
@@ -351,7 +351,7 @@ function factsOf(evidence: BounceEvidence): BounceFacts {
   const code = evidence.code ?? (inReport ? Number(codeInText.exec(raw)?.[1] ?? 0) : 0)
   const enhanced = enhancedOf(given, raw, inReport)
   return {
-    stage: inReport ? stageInReport(`${raw} ${(evidence.command ?? '').toLowerCase()}`) : evidence.stage,
+    stage: stageOf(evidence, raw),
     action: evidence.action,
     namesNobody: evidence.namesNobody === true,
     code,
@@ -371,10 +371,10 @@ const beforeRecipient =
 const behindData =
   /\bdata command\b|\bend of (data|message)\b|\bafter (pipelined )?data:|\bfailed after i sent the message\b/
 
-/** A report that names the command speaks of a refusal there: before RCPT nobody had heard of the recipient, behind DATA a filter has read all. */
-function stageInReport(raw: string): BounceStage {
-  if (beforeRecipient.test(raw)) return 'mail'
-  return behindData.test(raw) ? 'eod' : 'report'
+/** A report, or a gateway that quotes the host behind it, may name a command before RCPT: nobody had heard of the recipient. Behind DATA a filter has read all. */
+function stageOf({ stage, command = '' }: BounceEvidence, raw: string): BounceStage {
+  const words = stage === 'report' || stage === 'rcpt' ? `${raw} ${command.toLowerCase()}` : ''
+  return beforeRecipient.test(words) ? 'mail' : stage === 'report' && behindData.test(words) ? 'eod' : stage
 }
 
 /** The one that the remote server wrote behind its code, then the given one, then any in the text; specific ones first. */
