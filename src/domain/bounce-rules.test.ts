@@ -347,6 +347,10 @@ const rows: Record<string, [BounceClass, permanent: boolean, ...BounceEvidence[]
     report('5.0.0', 'smtp; 550 5.1.1 <a@b.example>'),
     report('5.0.0', 'smtp; 550 Requested action not taken (#5.1.1)'),
     report('5.1.1 (bad destination mailbox address)', 'X-Unix; 67'),
+    // A relay's own word for it, where the reply says nothing.
+    report('5.1.1', 'smtp; 550 no'),
+    { ...report('5.1.1', 'smtp; 550 sorry (#5.1.1)'), isStatus: true },
+    { ...report('5.1.1', 'smtp; 554 no'), isStatus: true },
   ],
   'bad-domain-code': ['bad_domain', true, report('5.1.2', ''), report('5.1.10', 'smtp; 550 5.1.10 null MX')],
   'bad-domain-reply': ['bad_domain', true, report('', 'smtp; 556 domain does not accept mail')],
@@ -406,6 +410,7 @@ const rows: Record<string, [BounceClass, permanent: boolean, ...BounceEvidence[]
     'unknown',
     true,
     reply(['rcpt', 550, '', 'no']),
+    { ...report('5.1.1', 'smtp; 550 no'), isStatus: true },
     reply(['rcpt', 554, '', 'user unknown']),
     reply(['rcpt', 552, '', 'no such user']),
     reply(['rcpt', 550, '5.1.2', 'bad destination system']), // only a remote report may say so

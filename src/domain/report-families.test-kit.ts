@@ -79,6 +79,20 @@ export const families: readonly FamilyCase[] = [
     want: [['anna@example.org', 'hard_bounce', 'user-unknown-words']],
   },
   {
+    // Of each 550 without a status of its own it makes 5.1.1; the first line of Exim's refusal of a sender names the sender, and what is wrong comes behind it.
+    name: 'sendmail, a status that it made of the basic code alone',
+    mail: dsn(
+      `${failed('5.1.1', '550 Administrative prohibition')}\nFinal-Recipient: rfc822;ben@example.com\nAction: failed\nStatus: 5.1.1\nDiagnostic-Code: SMTP; 550-Verification failed for <b1abc@shop.example>\n\nFinal-Recipient: rfc822;eve@example.com\nAction: failed\nStatus: 5.1.3\nDiagnostic-Code: SMTP; 553 no\n\nFinal-Recipient: rfc822;dan@example.com\nAction: failed\nStatus: 5.1.1\nDiagnostic-Code: SMTP; 550 <dan@example.com> unknown user account\n\nFinal-Recipient: rfc822;kim@example.com\nAction: failed\nStatus: 5.1.1\nDiagnostic-Code: SMTP; 550 sorry (#5.1.1)\n`,
+    ),
+    want: [
+      ['anna@example.org', 'soft_bounce', 'no-rule'],
+      ['ben@example.com', 'soft_bounce', 'no-rule'],
+      ['eve@example.com', 'soft_bounce', 'no-rule'],
+      ['dan@example.com', 'hard_bounce', 'user-unknown-words'],
+      ['kim@example.com', 'hard_bounce', 'bad-mailbox-code'],
+    ],
+  },
+  {
     name: 'qmail, refused behind DATA',
     mail: `${daemon('failure notice')}\nHi. This is the qmail-send program at mx.example.net.\nI'm afraid I wasn't able to deliver your message to the following addresses.\n\n<anna@example.org>:\n192.0.2.1 failed after I sent the message.\nRemote host said: 550 no such user\n\n--- Below this line is a copy of the message.\n\n${original}`,
     want: [['anna@example.org', 'soft_bounce', 'user-unknown-after-data']],

@@ -38,6 +38,7 @@ function evidenceOf(kind: ReportKind, reported: Report['recipients'][number]): B
     stage: 'report',
     action: reported.action,
     enhancedCode: reported.status,
+    ...(kind === 'dsn' && { isStatus: true }),
     text: reported.text,
     command: reported.command,
     ...(kind === 'bounce_text' && reported.recipient === undefined && { namesNobody: true }),

@@ -67,6 +67,7 @@ function evidenceOf({ kind, reply, source, recipient }: ProviderReport): BounceE
     text: reply?.text ?? '',
     ...(reply?.code !== undefined && { code: reply.code }),
     ...(reply?.enhancedCode !== undefined && { enhancedCode: reply.enhancedCode }),
+    ...(source === 'dsn' && { isStatus: true }),
     ...(reply?.command !== undefined && { command: reply.command }),
     ...(source === 'bounce_mail' && recipient === undefined && { namesNobody: true }),
   }
