@@ -36,7 +36,7 @@ export interface BounceFacts {
 }
 
 const textCharactersMax = 2_000
-const codeInText = /(?:^|[^\d.])([45]\d\d)(?=[ \-:]|$)/
+const codeInText = /(?:^|[^\d.])([45]\d\d)(?=[ \-:,]|$)/
 const enhancedBehindCode = /(?:^|[^\d.])[45]\d\d[ -]{1,3}['"#(]?([45]\.\d{1,3}\.\d{1,3})(?![\d.]\d|\d)/
 /** `5.1.1 text`, `text (#5.1.1)`, `smtp; 5.1.0 - text`; not the version of somebody's software. */
 const enhancedInText = /(?:^|[#(;:] ?)([45]\.\d{1,3}\.\d{1,3})(?!\.?\d)/
@@ -46,9 +46,10 @@ export function factsOf(evidence: BounceEvidence): BounceFacts {
   const inReport = evidence.stage === 'report'
   const given = /^[245]\.\d{1,3}\.\d{1,3}/.exec(evidence.enhancedCode ?? '')?.[0] ?? ''
   const code = evidence.code ?? (inReport ? Number(codeInText.exec(raw)?.[1] ?? 0) : 0)
-  const enhanced = enhancedOf(evidence.isStatus === true && isTranslated(given, raw) ? '' : given, raw, inReport)
+  const made = evidence.isStatus === true ? translationOf(given, raw) : undefined
+  const enhanced = enhancedOf(made === undefined ? given : '', raw, inReport)
   return {
-    stage: stageOf(evidence, raw),
+    stage: made === 'behindData' ? 'eod' : stageOf(evidence, raw),
     action: evidence.action,
     namesNobody: evidence.namesNobody === true,
     code,
@@ -84,19 +85,25 @@ function enhancedOf(given: string, raw: string, inReport: boolean): string {
 }
 
 /**
- * sendmail, and what is made of it (Proofpoint), writes a status for each basic code that came without one: "550 Administrative prohibition" becomes 5.1.1. It says
- * no more than the code.
+ * sendmail, and what is made of it (Proofpoint), writes a status for each basic code that came without one: "550 Administrative prohibition" becomes 5.1.1 in reply
+ * to RCPT, and 5.2.0 behind DATA, whatever the words are. It says no more than the code, and where that came.
  */
-function isTranslated(given: string, raw: string): boolean {
+function translationOf(given: string, raw: string): keyof typeof translations | undefined {
   const code = /^(?:smtp; ?)?(55[013])(?=[ -]|$)/.exec(raw)?.[1]
-  return code !== undefined && translations.get(code) === given
+  if (code === undefined || enhancedBehindCode.test(raw)) return undefined
+  const names = ['anywhere', 'behindData'] as const
+  return names.find((name) => translations[name].get(code) === given)
 }
 
-const translations: ReadonlyMap<string, string> = new Map([
-  ['550', '5.1.1'],
-  ['551', '5.1.6'],
-  ['553', '5.1.3'],
-])
+/** Its functions smtprcptstat and smtptodsn. */
+const translations = {
+  anywhere: new Map([
+    ['550', '5.1.1'],
+    ['551', '5.1.6'],
+    ['553', '5.1.3'],
+  ]),
+  behindData: new Map([['550', '5.2.0']]),
+}
 
 function isSpecific(enhanced: string): boolean {
   return /^[45]\.[1-9]\d*\.[1-9]\d*$/.test(enhanced)

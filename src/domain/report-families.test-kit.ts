@@ -93,6 +93,15 @@ export const families: readonly FamilyCase[] = [
     ],
   },
   {
+    // As docomo and au answer for a recipient who takes mail from those he knows alone.
+    name: 'sendmail, refused behind DATA as only its status says',
+    mail: dsn(
+      failed('5.2.0', '550 Unknown user anna@example.org'),
+      '   ----- Transcript of session follows -----\n... while talking to mx.example.org.:\n>>> DATA\n<<< 550 Unknown user anna@example.org\n554 5.0.0 Service unavailable',
+    ),
+    want: [['anna@example.org', 'soft_bounce', 'user-unknown-after-data']],
+  },
+  {
     name: 'qmail, refused behind DATA',
     mail: `${daemon('failure notice')}\nHi. This is the qmail-send program at mx.example.net.\nI'm afraid I wasn't able to deliver your message to the following addresses.\n\n<anna@example.org>:\n192.0.2.1 failed after I sent the message.\nRemote host said: 550 no such user\n\n--- Below this line is a copy of the message.\n\n${original}`,
     want: [['anna@example.org', 'soft_bounce', 'user-unknown-after-data']],
@@ -269,6 +278,11 @@ export const families: readonly FamilyCase[] = [
     name: 'KDDI',
     mail: `From: <Postmaster@mobile.example>\nTo: sender@shop.example\nSubject: Mail System Error - Returned Mail\n\nThe user(s) account is disabled.\n\n<anna@mobile.example>: 550 user unknown (in reply to RCPT TO command)\n`,
     want: [['anna@mobile.example', 'hard_bounce', 'user-unknown-words']],
+  },
+  {
+    name: 'Zoho, its codes between commas',
+    mail: `${daemon('Undelivered Mail Returned to Sender')}\nThis message was created automatically by mail delivery software.\nA message that you sent could not be delivered to one or more of its recipients. This is a permanent error. \n\nanna@example.org Invalid Address, ERROR_CODE :550, ERROR_CODE :Requested action not taken: mailbox unavailable\n\n\n${original}`,
+    want: [['anna@example.org', 'hard_bounce', 'mailbox-unavailable-words']],
   },
   {
     name: 'words that no rule knows',
