@@ -112,6 +112,7 @@ function isSpecific(enhanced: string): boolean {
 /** Without addresses, URLs and host names: `noreply@spam-report.example` is not about spam. */
 function withoutNames(raw: string): string {
   return raw
+    .replace(/(@[^ @:]{1,255}):(?=[a-z])/g, '$1: ')
     .split(' ')
     .filter((token) => !token.includes('@') && !token.includes('/') && !/[a-z0-9-]\.[a-z]/.test(token))
     .join(' ')
