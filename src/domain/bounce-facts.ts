@@ -77,7 +77,9 @@ function stageOf({ stage, command = '' }: BounceEvidence, raw: string): BounceSt
 
 /** The one that the remote server wrote behind its code, then the given one, then any in the text; specific ones first. */
 function enhancedOf(given: string, raw: string, inReport: boolean): string {
-  const behindCode = inReport ? (enhancedBehindCode.exec(raw)?.[1] ?? '') : ''
+  // Exchange Online has a code of its own before the reply that it quotes: `550 5.1.351 Remote server returned ... -> 550 5.7.1 ...`.
+  const quoted = enhancedBehindCode.exec(raw.slice(raw.lastIndexOf(' -> ') + 1))
+  const behindCode = inReport ? ((quoted ?? enhancedBehindCode.exec(raw))?.[1] ?? '') : ''
   const anywhere = enhancedInText.exec(raw)?.[1] ?? ''
   return (
     [behindCode, given, anywhere].find(isSpecific) ?? [behindCode, given, anywhere].find((each) => each !== '') ?? ''

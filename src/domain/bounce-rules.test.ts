@@ -122,11 +122,6 @@ const rows: Record<string, [BounceClass, permanent: boolean, ...BounceEvidence[]
     report('5.5.0', 'smtp;550 5.5.0 Requested action not taken: mailbox unavailable. [x.outlook.com]'),
   ],
   'yandex-no-such-user': ['bad_mailbox', true, reply(['rcpt', 550, '5.7.1', 'No such user!'])],
-  'exchange-unknown-recipient': [
-    'bad_mailbox',
-    true,
-    report('5.1.351', 'smtp;550 5.1.351 Remote server returned unknown recipient or mailbox unavailable -> 550'),
-  ],
   'exchange-domain-does-not-exist': [
     'bad_domain',
     true,
@@ -176,6 +171,10 @@ const rows: Record<string, [BounceClass, permanent: boolean, ...BounceEvidence[]
     reply(['rcpt', 550, '', 'your mailbox is unknown']),
     reply(['rcpt', 550, '', 'Sender callback verification failed\nmailbox unknown']),
     report('5.1.1', 'smtp; 550 5.1.1 Sender mailbox not found'),
+    report(
+      '5.1.351',
+      'smtp;550 5.1.351 Remote server returned unknown recipient or mailbox unavailable -> 550 Requested action not taken: mailbox unavailable Sender address is not allowed.',
+    ),
   ],
   'relaying-denied': [
     'sender',
@@ -206,6 +205,10 @@ const rows: Record<string, [BounceClass, permanent: boolean, ...BounceEvidence[]
     reply(['rcpt', 550, '5.2.1', 'Mailbox space not enough (space limit is 10240KB)']),
     reply(['rcpt', 550, '5.2.1', "the user's mailbox has reached its limit"]),
     report('5.2.1', 'smtp; 550 5.2.1 mailbox exceeded the local limit'),
+    report(
+      '5.1.351',
+      'smtp;550 5.1.351 Remote server returned unknown recipient or mailbox unavailable -> 550 Mailbox full',
+    ),
     report('5.0.0', "smtp; 5.1.0 - Unknown address error 550-'5.2.0 <a@b.example>... Mailbox Full'"),
   ],
   'mailbox-full-elsewhere': [
@@ -262,6 +265,10 @@ const rows: Record<string, [BounceClass, permanent: boolean, ...BounceEvidence[]
     reply(['eod', 550, '5.7.0', 'x']),
     reply(['rcpt', 550, '5.7.133', 'x']),
     report('5.1.1', 'SMTP; 550 5.7.1 IP address is bad'),
+    report(
+      '5.1.351',
+      'smtp;550 5.1.351 Remote server returned unknown recipient or mailbox unavailable -> 550 5.7.1 no',
+    ),
   ],
   'policy-words': [
     'policy',
@@ -349,12 +356,18 @@ const rows: Record<string, [BounceClass, permanent: boolean, ...BounceEvidence[]
     reply(['eod', 550, '5.1.1', 'x']),
     report('5.1.1', ''),
     report('5.0.0', 'smtp; 550 5.1.1 <a@b.example>'),
+    report('5.0.350', 'smtp;550 5.0.350 Remote server returned an error -> 550 5.1.1 no'),
     report('5.0.0', 'smtp; 550 Requested action not taken (#5.1.1)'),
     report('5.1.1 (bad destination mailbox address)', 'X-Unix; 67'),
     // A relay's own word for it, where the reply says nothing.
     report('5.1.1', 'smtp; 550 no'),
     { ...report('5.1.1', 'smtp; 550 sorry (#5.1.1)'), isStatus: true },
     { ...report('5.1.1', 'smtp; 554 no'), isStatus: true },
+  ],
+  'exchange-unknown-recipient': [
+    'bad_mailbox',
+    true,
+    report('5.1.351', 'smtp;550 5.1.351 Remote server returned unknown recipient or mailbox unavailable -> 550'),
   ],
   'bad-domain-code': ['bad_domain', true, report('5.1.2', ''), report('5.1.10', 'smtp; 550 5.1.10 null MX')],
   'bad-domain-reply': ['bad_domain', true, report('', 'smtp; 556 domain does not accept mail')],

@@ -175,14 +175,6 @@ export const bounceRules: readonly Rule[] = [
     enhanced: /^5\.7\.1$/,
     words: /^(550[ -])?(5\.7\.1 )?no such user!/,
   },
-  // Exchange Online hands on in its own words what the other side said.
-  {
-    name: 'exchange-unknown-recipient',
-    class: 'bad_mailbox',
-    stages: ['report'],
-    enhanced: /^5\.1\.351$/,
-    words: /\bunknown recipient\b/,
-  },
   {
     name: 'exchange-domain-does-not-exist',
     class: 'bad_domain',
@@ -239,6 +231,14 @@ export const bounceRules: readonly Rule[] = [
 
   // The recipient itself
   { name: 'bad-mailbox-code', class: 'bad_mailbox', enhanced: /^5\.1\.[136]$/ },
+  // Exchange Online's own words for what the other side said, which stands behind them and may be something else.
+  {
+    name: 'exchange-unknown-recipient',
+    class: 'bad_mailbox',
+    stages: ['report'],
+    enhanced: /^5\.1\.351$/,
+    words: /\bunknown recipient\b/,
+  },
   { name: 'bad-domain-code', class: 'bad_domain', stages: ['report'], enhanced: /^5\.1\.(2|10)$/ },
   { name: 'bad-domain-reply', class: 'bad_domain', stages: ['report'], code: /^556$/ },
   { name: 'inactive-code', class: 'inactive', enhanced: /^5\.(2\.1|7\.13)$/ },
