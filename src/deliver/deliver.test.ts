@@ -727,7 +727,9 @@ describe('turns', () => {
   test('very many lanes with nothing due cost one look, and then comes a rest', async () => {
     const sender = await senderOf()
     await submit(sender, 'ok', {}, limits.lanesPerClaimMax + 60)
-    await world.db.run(`update outbound set due_at = app_now() + interval '1 hour', destination = message_id::text`)
+    await world.db.run(
+      `update outbound set status = 'retrying', due_at = app_now() + interval '1 hour', destination = message_id::text`,
+    )
     const claims: number[] = []
     const db = pool(1)
     const counted: Db = {
@@ -949,7 +951,10 @@ describe('a stop', () => {
 
   test('in the middle of a claim hands back what the claim brings', async () => {
     const id = await one(await senderOf(), 'ok')
-    await world.db.run(`update outbound set due_at = app_now() + interval '1 hour' where message_id = $1`, [id])
+    await world.db.run(
+      `update outbound set status = 'retrying', due_at = app_now() + interval '1 hour' where message_id = $1`,
+      [id],
+    )
     const service = await started()
     const holder = await holderOf()
     await holder.query('begin')
@@ -981,6 +986,18 @@ test('a backlog does not wait for the time that it came from when the clock of t
     await looked.promise
     await world.setClock()
     gate.open(true)
+    await becomes(id, 'sent')
+  } finally {
+    await world.setClock()
+  }
+})
+
+test('nor when it was set back while nobody delivered', async () => {
+  try {
+    await world.setClock(new Date(Date.now() + 3600_000).toISOString())
+    const id = await one(await senderOf(), 'ok')
+    await world.setClock()
+    await started()
     await becomes(id, 'sent')
   } finally {
     await world.setClock()

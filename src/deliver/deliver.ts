@@ -121,7 +121,8 @@ export function deliverer(
   const cursors = new Map<string, string>()
   let due: { stop(): Promise<void> } | undefined
   let outages = makeOutages(tools.leaseMs)
-  let lookedAt = -Infinity
+  /** Nobody here knows whether the clock was set back before the first look. */
+  let lookedAt = Infinity
   /** Since when a heartbeat of ours waits for its answer. */
   let beatingSince = Infinity
   /** A heartbeat waits for rows that are locked. */
@@ -375,7 +376,7 @@ export function deliverer(
     const at = await databaseNow(tools.db)
     if (at.getTime() < lookedAt) {
       await hastenBacklog(tools.db).catch(trouble('backlog'))
-      claims.lookAnew()
+      if (lookedAt < Infinity) claims.lookAnew()
     }
     lookedAt = at.getTime()
     // While one hangs the leases of all that we have run out, though we live.
@@ -462,6 +463,7 @@ export function deliverer(
       await readLimits().catch(trouble('destinations'))
       unheard.stopAt(Infinity)
       outages = makeOutages(tools.leaseMs)
+      lookedAt = Infinity
       due = tools.onDue(claims.poke)
       for (const timer of timers) timer.start()
       claims.start()

@@ -182,6 +182,9 @@ export class ModelDatabase {
         return this.#reap(Number(values[0]), values[2] === true, values[3] as Date | string)
       case 'database-now':
         return () => [{ now: new Date(this.#options.now()) }]
+      // Its clock is never set back.
+      case 'hasten-untried':
+        return () => []
       case 'replay':
         return () => this.#replay(JSON.parse(String(values[0])) as FinishRow[])
       case 'check-in':
