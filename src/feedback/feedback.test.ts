@@ -142,6 +142,24 @@ describe('a report of a feed', () => {
     expect(await unmatched()).toHaveLength(2)
   })
 
+  test('waits for its second look behind nobody’s that find no message for good', async () => {
+    await relayed(sender.workspaceId, 'R-both')
+    await relayed(sender.workspaceId, 'R-both')
+    const many = Array.from({ length: limits.reportsPerStatementMax }, () => bounce(byId('R-both')))
+    await feedback.receiveFed({ name: 'generic', route: sender.workspaceId }, many)
+    await feedback.receiveFed({ name: 'ses', route: 'installation' }, [bounce(byId('R-behind'))])
+    const id = await relayed('installation', 'R-behind')
+    await feedback.matchLate()
+    await feedback.matchLate()
+    expect(await types(id)).toContain('message.hard_bounced')
+    // What stays is looked at again: the next may find one.
+    await world.db.run(`delete from unmatched_feedback where source = 'generic'`)
+    await feedback.receiveFed({ name: 'ses', route: 'installation' }, [bounce(byId('R-next'))])
+    const next = await relayed('installation', 'R-next')
+    await feedback.matchLate()
+    expect(await types(next)).toContain('message.hard_bounced')
+  })
+
   test.each(['mx', 'sandbox', 'installation', 'workspace'] as const)(
     'finds by our token what went over its own route, whatever route the workspace has now: %s',
     async (taken) => {

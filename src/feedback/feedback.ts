@@ -18,6 +18,7 @@ import {
 } from '../store/reports.ts'
 import type { ReportRow } from '../store/reports.ts'
 import {
+  beforeAllLate,
   findLateRelayed,
   forgetUnmatched,
   keepUnmatched,
@@ -95,6 +96,8 @@ const postmasterLocal = 'postmaster'
 export function makeFeedback(tools: FeedbackTools): Feedback {
   const { db, log } = tools
   const keep = boundedKeeper(db, log)
+  /** Each look goes on behind the last: what finds no message for good would hold up all that came later. */
+  let lookedUpTo = beforeAllLate
 
   const messageOfToken = async (text: string): Promise<Reported | undefined> => {
     const token = readToken(text)
@@ -265,7 +268,10 @@ export function makeFeedback(tools: FeedbackTools): Feedback {
       return answers
     },
     matchLate: async () => {
-      for (const { id, source: name, route, content } of await findLateRelayed(db)) {
+      const most = limits.reportsPerStatementMax
+      const found = await findLateRelayed(db, lookedUpTo, most)
+      lookedUpTo = found[most - 1] ?? beforeAllLate
+      for (const { id, source: name, route, content } of found) {
         const report = reportKept(content)
         if (report === undefined) continue
         const answer = await receiveOneFed({ name, route }, report, () => Promise.resolve())

@@ -2,6 +2,7 @@
 import { randomUUIDv7 } from 'node:crypto'
 import { limits } from '../config.ts'
 import { dated, sql, type Db } from './database.ts'
+import { leastId } from './message-id.ts'
 import { installationRoute, type RelayRoute } from './reports.ts'
 
 export const unmatchedReasons = [
@@ -50,13 +51,14 @@ const one = sql('find-unmatched', `select ${columns}, content from unmatched_fee
 // What other releases kept names no route, and PostgreSQL may not be able to read it: in somebody's words a quotation mark stands behind a backslash.
 const late = sql(
   'late-relayed',
-  `select u.id, u.source, u.facts ->> 'route' route, u.content from unmatched_feedback u
+  `select u.id, u.received_at::text "at", u.source, u.facts ->> 'route' route, u.content from unmatched_feedback u
     where u.received_at > app_now() - $1 * interval '1 millisecond' and u.reason = 'unknown_message'
+      and (u.received_at, u.id) > ($3::timestamptz, $4::uuid)
       and case when position('"route":' in u.facts::text) > 0 then exists (
         select from json_array_elements_text(u.facts -> 'providerMessageIds') as said (id)
           join relayed r on r.provider_id = said.id
            and r.route = coalesce(nullif(u.facts ->> 'route', 'installation')::uuid, '${installationRoute}')) end
-    order by u.received_at limit $2`,
+    order by u.received_at, u.id limit $2`,
 )
 const forget = sql('forget-unmatched', 'delete from unmatched_feedback where id = $1')
 const pruneOld = sql(
@@ -99,11 +101,25 @@ export async function findUnmatched(
   return (await db.rows<Unmatched & { readonly content: Buffer }>(one, [id]))[0]
 }
 
-/** Of a feed, and about no known message when it came; of its ids a relay has meanwhile given us one. Only of the last hour. */
-export const findLateRelayed = (
-  db: Db,
-): Promise<{ readonly id: string; readonly source: string; readonly route: RelayRoute; readonly content: Buffer }[]> =>
-  db.rows(late, [limits.unmatchedLateMs, limits.reportsPerStatementMax])
+/** Where a look at them ended: with this one, or before the first. */
+export interface LateCursor {
+  readonly at: string
+  readonly id: string
+}
+export const beforeAllLate: LateCursor = { at: '-infinity', id: leastId }
+
+export interface LateRelayed extends LateCursor {
+  readonly source: string
+  readonly route: RelayRoute
+  readonly content: Buffer
+}
+
+/**
+ * Of a feed, and about no known message when it came; of its ids a relay has meanwhile given us one. Only of the last hour, behind the cursor, so many
+ * at once.
+ */
+export const findLateRelayed = (db: Db, behind: LateCursor, most: number): Promise<LateRelayed[]> =>
+  db.rows(late, [limits.unmatchedLateMs, most, behind.at, behind.id])
 
 export async function forgetUnmatched(db: Db, id: string): Promise<void> {
   await db.rows(forget, [id])
