@@ -13,7 +13,7 @@ import { storeWorld } from '../store/store.test-kit.ts'
 import { limits } from '../config.ts'
 import { makeDns } from '../base/dns.ts'
 import { parseStsPolicy, stsAllows, stsId, type StsPolicy } from './mta-sts-rfc8461.ts'
-import { makeStsPolicies, type PolicyStore, type StsSettings } from './mta-sts.ts'
+import { makeStsPolicies, type KeptPolicy, type PolicyStore, type StsSettings } from './mta-sts.ts'
 import { outcomeOf } from './outcome.ts'
 import { addressOf, mailOf } from './peer.test-kit.ts'
 import { makeTransmitter } from './transmit.ts'
@@ -261,6 +261,22 @@ describe('a policy', () => {
     expect(world.asked).toHaveLength(3)
   })
 
+  test('that another node has fetched since counts, where ours is over and nobody answers', async () => {
+    const kept = new Map<string, KeptPolicy>()
+    const store: PolicyStore = {
+      read: (domain) => Promise.resolve(kept.get(domain)),
+      keep: (domain, policy) => Promise.resolve(void kept.set(domain, { ...policy, ageMs: 0 })),
+    }
+    const clock = { now: 0 }
+    const idle = policiesAt(clock, { store })
+    await idle.policyFor('sts.test')
+    later(clock, 86_400_001)
+    await policiesAt({ now: 0 }, { store }).policyFor('sts.test')
+    delete world.dns.zone['_mta-sts.sts.test']
+    delete world.dns.zone['mta-sts.sts.test']
+    expect(await idle.policyFor('sts.test')).toMatchObject({ mode: 'enforce' })
+  })
+
   test('survives a restart in the database, and those whose time is over are swept', async () => {
     const database = await storeWorld()
     const { db } = database
@@ -273,19 +289,22 @@ describe('a policy', () => {
     delete world.dns.zone['mta-sts.sts.test']
     expect(await policiesAt({ now: 0 }, { store }).policyFor('sts.test')).toMatchObject({ id: '1', mode: 'enforce' })
     // It gets no younger by that.
-    await database.setClock(new Date(Date.now() + 80_000_000).toISOString())
+    const inMs = (ms: number) => database.setClock(new Date(Date.now() + ms).toISOString())
+    await inMs(80_000_000)
     const clock = { now: 0 }
     const restarted = policiesAt(clock, { store })
     expect(await restarted.policyFor('sts.test')).toMatchObject({ id: '1' })
     later(clock, 6_500_000)
+    await inMs(86_500_000)
     expect(await restarted.policyFor('sts.test')).toBeUndefined()
+    await inMs(80_000_000)
     for (let each = 0; each < 5; each++)
       await store.keep(`d${each}.test`, { id: '1', mode: 'none', mx: [], maxAgeSeconds: 60 + each })
     await pruneStsPolicies(db, 3)
     expect(await db.run('select domain from mta_sts_policies order by domain')).toEqual(
       ['d3.test', 'd4.test', 'sts.test'].map((domain) => ({ domain })),
     )
-    await database.setClock(new Date(Date.now() + 86_500_000).toISOString())
+    await inMs(86_500_000)
     await pruneStsPolicies(db, 3)
     expect(await db.run('select domain from mta_sts_policies')).toEqual([])
     await database.close()

@@ -59,7 +59,8 @@ export function makeStsPolicies(dns: Dns, settings: StsSettings): StsPolicies {
 
   const known = async (domain: string): Promise<Held | undefined> => {
     const here = held.get(domain)
-    if (here !== undefined) return isOver(here) ? undefined : here
+    if (here !== undefined && !isOver(here)) return here
+    // Another node may have fetched it since.
     // Without the database there may be a policy that we cannot see: a TXT record then leads to a fetch, as at the first time.
     const stored = await store?.read(domain).catch(() => undefined)
     if (stored === undefined) return undefined
