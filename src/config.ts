@@ -863,8 +863,8 @@ export const limits = {
   reportsBytesMax: 4 * 1024 * 1024,
   /** Recorded of one mail. */
   reportsPerMailMax: 100,
-  /** From there on reports about a message are not recorded. */
-  eventsPerMessageMax: 500,
+  /** From there on reports about a message are not recorded. What was said in its sessions does not count. */
+  reportsPerMessageMax: 500,
   reportDetailCharactersMax: 1_024,
   /** For the DKIM keys of a reporter, all together. */
   reporterLookupMs: 10_000,

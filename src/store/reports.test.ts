@@ -223,13 +223,31 @@ describe('whom a report is believed about', () => {
     expect(await standing(id)).toBe('sent 0 2')
   })
 
-  test('a message has an end to its events, whoever writes reports about it', async () => {
+  test('a message has an end to its reports, whoever writes them', async () => {
     const id = await message()
-    await world.db.run('update messages set sequence = $2 where id = $1', [id, limits.eventsPerMessageMax - 1])
+    const write = (many: number, name: string) =>
+      Promise.all(Array.from({ length: many }, (_, at) => record(report(id, 'soft_bounce', false, `${name} ${at}`))))
+    await write(limits.reportsPerMessageMax - 1, 'delayed')
     expect(await record(report(id, 'delivered'))).toBe('recorded')
     expect(await record(report(id, 'complaint'))).toBe('too_many')
-    expect(await record(report(id, 'delivered'))).toBe('too_many')
-    expect(await standing(id)).toBe(`sent 2 ${limits.eventsPerMessageMax}`)
+    expect(await write(2, 'again')).toEqual(['too_many', 'too_many'])
+    expect(await standing(id)).toBe(`sent 2 ${2 + limits.reportsPerMessageMax}`)
+    expect(await suppressed()).toEqual([])
+  })
+
+  test('events of our own leave room for reports: a message that was put off very often has very many', async () => {
+    const id = await message()
+    await world.db.run('update messages set sequence = $2 where id = $1', [id, 3 * limits.reportsPerMessageMax])
+    await world.db.run(
+      `insert into reports (workspace_id, message_id, sequence, type, source, created_at)
+       select $1, $2, n, 'soft_bounce', 'session', app_now() from generate_series(1, $3) n`,
+      [sender.workspaceId, id, limits.reportsPerMessageMax],
+    )
+    const both = [report(id, 'delivered'), report(id, 'complaint')]
+    expect(await Promise.all(both.map(record))).toEqual(['recorded', 'recorded'])
+    expect(await record(report(id, 'complaint'))).toBe('repeated')
+    expect(await standing(id)).toBe(`sent 5 ${3 * limits.reportsPerMessageMax + 2}`)
+    expect(await suppressed()).toHaveLength(1)
   })
 
   test('a suppression that is there keeps its reason', async () => {

@@ -99,12 +99,20 @@ export interface ReportRow {
 }
 
 /**
- * `not_armed`: nothing was ever transmitted, so nobody can have received it. `too_many`: the message has all the events that it may have; its
+ * `not_armed`: nothing was ever transmitted, so nobody can have received it. `too_many`: the message has all the reports that it may have; its
  * recipient holds the token, and could write reports without end.
  */
 export type ReportAnswer = 'recorded' | 'repeated' | 'too_many' | 'not_armed'
 
+/** It knows a message with so many events for full. */
 const record = sql('record-reports', 'select * from record_report_1($1::text::json, $2)')
+const anyNumber = 2 ** 31 - 1
+// Of a message that was put off very often nearly all events are our own: they must not keep out the complaint that comes at last.
+const reportsOf = sql(
+  'count-reports-of-message',
+  `select count(*)::integer many from (
+     select from reports r where r.workspace_id = $1 and r.message_id = $2 and r.source <> 'session' limit $3) r`,
+)
 
 function rowText(row: ReportRow): string {
   return JSON.stringify({
@@ -125,15 +133,34 @@ function rowText(row: ReportRow): string {
 
 /** Resolves when the report is committed. Rejects when that is not known: the same report again does no harm. */
 export function makeReportRecorder(db: Db): (row: ReportRow) => Promise<ReportAnswer> {
-  const recordBatch = async (rows: readonly string[]): Promise<ReportAnswer[]> => {
-    const batch = `[${rows.map((row, n) => `{"n":${n},${row.slice(1)}`).join(',')}]`
+  const recordAll = async (rows: readonly Recordable[], eventsMost: number): Promise<ReportAnswer[]> => {
+    const batch = `[${rows.map(({ text }, n) => `{"n":${n},${text.slice(1)}`).join(',')}]`
     const answers = await despiteDeadlocks(() =>
-      db.rows<{ n: number; answer: ReportAnswer }>(record, [batch, limits.eventsPerMessageMax]),
+      db.rows<{ n: number; answer: ReportAnswer }>(record, [batch, eventsMost]),
     )
     const byNumber = new Map(answers.map(({ n, answer }) => [n, answer]))
     return rows.map((_, n) => byNumber.get(n) ?? 'not_armed')
   }
-  const batch = new Batch<string, ReportAnswer>(
+  const roomOf = async ({ workspaceId, id }: Recordable): Promise<number> => {
+    const most = limits.reportsPerMessageMax
+    const [counted] = await db.rows<{ many: number }>(reportsOf, [workspaceId, id, most])
+    return most - (counted?.many ?? most)
+  }
+  const recordBatch = async (rows: readonly Recordable[]): Promise<ReportAnswer[]> => {
+    const answers = await recordAll(rows, limits.reportsPerMessageMax)
+    const full = rows.flatMap((row, n) => (answers[n] === 'too_many' ? [{ row, n }] : []))
+    for (const of of Map.groupBy(full, ({ row }) => row.id).values()) {
+      const some = of.slice(0, of[0] && (await roomOf(of[0].row)))
+      if (some.length === 0) continue
+      const anyway = await recordAll(
+        some.map(({ row }) => row),
+        anyNumber,
+      )
+      for (const [at, { n }] of some.entries()) answers[n] = anyway[at] ?? 'too_many'
+    }
+    return answers
+  }
+  const batch = new Batch<Recordable, ReportAnswer>(
     recordBatch,
     {
       rowsMax: limits.reportsPerStatementMax,
@@ -144,8 +171,12 @@ export function makeReportRecorder(db: Db): (row: ReportRow) => Promise<ReportAn
   )
   return (row) => {
     const text = rowText(row)
-    return batch.add(text, text.length)
+    return batch.add({ id: row.id, workspaceId: row.workspaceId, text }, text.length)
   }
+}
+
+interface Recordable extends Pick<ReportRow, 'id' | 'workspaceId'> {
+  readonly text: string
 }
 
 // Records go by whole partitions: the oldest of one lives so much longer than asked.
