@@ -78,7 +78,7 @@ describe('hostile reports', () => {
       Buffer.from(
         `From: a@b.example\nContent-Type: multipart/report; boundary=b\n\n--b\nContent-Type: ${type}\nContent-Transfer-Encoding: ${encoding}\n\n${`${line}\n`.repeat(limits.feedbackBytesMax / (line.length + 1))}--b--\n`,
       )
-    const least = (mail: Buffer): number => Math.min(...[1, 2].map(() => effortOf(() => readReport(mail))))
+    const least = (mail: Buffer): number => Math.min(...[1, 2, 3, 4, 5].map(() => effortOf(() => readReport(mail))))
     const plain = least(large('text/plain', '7bit', 'a'))
     for (const [type, encoding, line] of [
       ['message/feedback-report; charset=utf-7', '7bit', '+AGEAYQ-'],
