@@ -1,6 +1,6 @@
 // The HTTP API, as the dashboard asks it: the person's session is a cookie, the workspace a header, and a no is an error with the service's own words.
 import { useMutation, useQueryClient } from '@tanstack/react-query'
-import { useEffect } from 'react'
+import { useCallback, useEffect, useState } from 'react'
 
 export class ApiError extends Error {
   override readonly name = 'ApiError'
@@ -114,20 +114,34 @@ export function withQuery(path: string, query: Readonly<Record<string, string | 
   return text === '' ? path : `${path}?${text}`
 }
 
-/** A change, after which what it may have changed is read again. */
+/**
+ * A change, after which what it may have changed is read again. Its answer is there as soon as it has come: it may hold a secret that is shown this
+ * once, and who waits on a bad line loses it with a reload. It is busy until that was read, so that nobody presses for what is done.
+ */
 export function useChange<Given, Answer = unknown>(
   change: (given: Given) => Promise<Answer>,
   changes: readonly string[],
   done?: (answer: Answer) => void,
 ) {
   const client = useQueryClient()
-  return useMutation<Answer, Error, Given>({
+  const [reading, setReading] = useState<Promise<unknown>>()
+  const readAgain = () => Promise.all(changes.map((key) => client.invalidateQueries({ queryKey: [key] })))
+  const made = useMutation<Answer, Error, Given>({
     mutationFn: change,
-    onSuccess: async (answer) => {
+    onSuccess: (answer) => {
       done?.(answer)
-      await Promise.all(changes.map((key) => client.invalidateQueries({ queryKey: [key] })))
+      const all = readAgain()
+      setReading(all)
+      // Another change may have begun meanwhile.
+      void all.finally(() => setReading((now) => (now === all ? undefined : now)))
     },
   })
+  const { reset } = made
+  const forget = useCallback(() => {
+    reset()
+    setReading(undefined)
+  }, [reset])
+  return { ...made, isPending: made.isPending || reading !== undefined, reset: forget }
 }
 
 /** When a dialog closes, what was said to its change is forgotten: the next time it is about another try, or another row. */

@@ -148,6 +148,25 @@ test('what is shown once cannot be closed before it is there', async () => {
   await page.unroute('**/api/v1/keys')
 })
 
+test('what is shown once is there as soon as it was made, however long its list takes to be read again', async () => {
+  await go('/settings')
+  await page.getByRole('cell', { name: 'slow', exact: true }).waitFor()
+  await press(page, 'Create a key')
+  await dialog().getByLabel('Name').fill('on a train')
+  await page.route('**/api/v1/keys', (route) => (route.request().method() === 'POST' ? route.continue() : undefined))
+  await dialog().getByRole('button', { name: 'Create' }).click()
+  await dialog().getByText('shown this once').waitFor()
+  await press(page, 'I have it')
+  await dialog().waitFor({ state: 'detached' })
+  // The next one does not wait for that list either.
+  await press(page, 'Create a key')
+  await dialog().getByLabel('Name').fill('on a ship')
+  await dialog().getByRole('button', { name: 'Create' }).click()
+  await dialog().getByText('shown this once').waitFor()
+  await press(page, 'I have it')
+  await page.unroute('**/api/v1/keys')
+})
+
 test('"Saved" is not said of what is typed afterwards', async () => {
   await go('/workspace')
   await press(page, 'Save')

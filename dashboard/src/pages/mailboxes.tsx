@@ -114,7 +114,7 @@ export function Mailboxes() {
                         <span className="flex flex-wrap justify-end">
                           <Button
                             look="quiet"
-                            busy={change.isPending && change.variables.id === mailbox.id}
+                            busy={change.isPending && change.variables?.id === mailbox.id}
                             onClick={() =>
                               mailbox.status === 'active' ? setDisabling(mailbox) : change.mutate(mailbox)
                             }

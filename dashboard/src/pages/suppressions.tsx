@@ -245,9 +245,9 @@ function Import() {
           event.target.value = ''
         }}
       />
-      {send.isPending && (
+      {send.isPending && send.data === undefined && (
         <p role="status" className="text-sm text-soft">
-          {send.variables.name} is being read…
+          {send.variables?.name} is being read…
         </p>
       )}
       {send.data !== undefined && (
