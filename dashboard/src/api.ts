@@ -135,6 +135,9 @@ export function useChange<Given, Answer = unknown>(
       // Another change may have begun meanwhile.
       void all.finally(() => setReading((now) => (now === all ? undefined : now)))
     },
+    onError: (error) => {
+      if (isNews(error)) void readAgain()
+    },
   })
   const { reset } = made
   const forget = useCallback(() => {
@@ -143,6 +146,10 @@ export function useChange<Given, Answer = unknown>(
   }, [reset])
   return { ...made, isPending: made.isPending || reading !== undefined, reset: forget }
 }
+
+/** What is shown may not be so: nobody answered, and it may have happened; or somebody else was there before. */
+const isNews = (error: Error): boolean =>
+  isSilence(error) || (error instanceof ApiError && [404, 409].includes(error.status))
 
 /** When a dialog closes, what was said to its change is forgotten: the next time it is about another try, or another row. */
 export function useForgetting(open: boolean, { reset }: { readonly reset: () => void }): void {

@@ -70,6 +70,35 @@ test('a dialog that works stays until its answer: closing would not call it off'
   await dialog().waitFor({ state: 'detached' })
 })
 
+describe('after a change that did not succeed the page shows what is so', () => {
+  test('where its answer was lost, and it happened', async () => {
+    await go('/settings')
+    await press(page, 'Create a key')
+    await dialog().getByLabel('Name').fill('answer lost')
+    await page.route('**/api/v1/keys', async (route) => {
+      if (route.request().method() !== 'POST') return route.continue()
+      await route.fetch()
+      await route.abort()
+    })
+    await dialog().getByRole('button', { name: 'Create' }).click()
+    await dialog().getByRole('alert').getByText('cannot be reached').waitFor()
+    await page.locator('td').getByText('answer lost').first().waitFor()
+    await page.keyboard.press('Escape')
+  })
+
+  test('where it is refused for what somebody else did meanwhile', async () => {
+    const [, domain = ''] = shop.address.split('@')
+    const mailbox = await visit.posthorn.cli<{ id: string }>('mailbox', 'add', shop.id, `gone@${domain}`)
+    await go('/mailboxes')
+    await press(page, `Disable gone@${domain}`)
+    await visit.posthorn.cli('mailbox', 'remove', mailbox.id)
+    await dialog().getByRole('button', { name: 'Disable' }).click()
+    await dialog().getByRole('alert').waitFor()
+    await page.locator('td').getByText(`gone@${domain}`).waitFor({ state: 'detached' })
+    await page.keyboard.press('Escape')
+  })
+})
+
 describe('without a network', () => {
   test('a change says so, and does not happen by itself when somebody has given it up', async () => {
     await go('/settings')
