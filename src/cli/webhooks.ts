@@ -127,7 +127,7 @@ export function webhookCommands(program: Command, desk: Desk): void {
         desk.show(items, () => table(heads, rows(), 'There are no events yet.'))
       }),
     )
-  command('replay', 'send an event again, or all of a time: same ids, same bytes, eight tries')
+  command('replay', 'send an event again, or of a time all that the endpoint wants: same ids, same bytes, eight tries')
     .option('--event <id>', 'the id of one event')
     .option('--from <time>', 'from this time on, such as 2027-01-31T00:00:00Z', instant)
     .option('--to <time>', 'up to this time; now, where it is left out', instant)

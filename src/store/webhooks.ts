@@ -335,6 +335,7 @@ const replaySome = sql(
    wanted as materialized (
      select l.* from looked l
       where l.occurred_at >= $4 and l.occurred_at < $5 and l.type <> 'webhook.test'
+        and exists (select from webhook_endpoints p where p.workspace_id = l.workspace_id and (p.types is null or l.type = any (p.types)))
         and not ($6 and exists (
           select from webhook_attempts a
            where a.workspace_id = l.workspace_id and a.message_id = l.message_id and a.sequence = l.sequence and a.delivered))
@@ -357,7 +358,10 @@ export interface ReplayRange {
   readonly undelivered: boolean
 }
 
-/** A new ladder for every event of the range; answers how many. In slices, each its own transaction. */
+/**
+ * A new ladder for every event of the range that the filter wants now; answers how many. In slices, each its own transaction. Without the filter, what
+ * was never delivered would be all that nobody had asked for.
+ */
 export async function replayRange(db: Db, workspace: WorkspaceId, range: ReplayRange): Promise<number> {
   type Slice = { many: number; message_id: string | null; sequence: number | null }
   let at: { message: string; sequence: number } = { message: firstWorkspace, sequence: 0 }

@@ -236,7 +236,7 @@ export function makeWebhookDesk({ db, vault, targets, timeScale }: WebhookDeskTo
       })
     },
 
-    /** Sends the messages' events of a time again. */
+    /** Sends the messages' events of a time again, those that the filter wants now. */
     replayRange: async (
       workspace: WorkspaceId,
       range: ReplayRange,

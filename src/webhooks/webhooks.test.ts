@@ -419,6 +419,28 @@ test('what the filter does not want, or a disabled endpoint, is kept, and sent o
   ])
 })
 
+test('what is sent again of a time is what the filter wants: an outage does not end in a flood of what nobody asked for', async () => {
+  const there = await receiver()
+  const shop = await world.customer(there.url, ['message.failed'])
+  const [id = ''] = await world.admit(shop)
+  await world.event(shop, id, 2, 'message.failed')
+  await world.db.run('delete from webhook_queue')
+  const range = { from: new Date(Date.now() - 60_000), to: new Date(Date.now() + 60_000) }
+  const again = async (undelivered: boolean) => {
+    const answer = await world.desk.replayRange(shop.workspaceId, { ...range, undelivered }, 'operator:test')
+    const queued = await world.value('select array_agg(sequence) from webhook_queue where workspace_id = $1', [
+      shop.workspaceId,
+    ])
+    await world.db.run('delete from webhook_queue')
+    return { answer, queued }
+  }
+  expect(await again(true)).toEqual({ answer: { replayed: 1 }, queued: [2] })
+  expect(await again(false)).toEqual({ answer: { replayed: 1 }, queued: [2] })
+  // Who has asked for more since gets the earlier ones, too.
+  await world.desk.set(shop.workspaceId, { url: there.url, events: null }, 'operator:test')
+  expect((await again(true)).answer).toEqual({ replayed: 2 })
+})
+
 test('what waits for its next try waits no more while the endpoint is disabled, in the log and in the story of the message', async () => {
   const there = await receiver()
   const shop = await world.customer(there.url)

@@ -122,7 +122,7 @@ export const SetWebhookRequest = Type.Object(
 export const ReplayRequest = Type.Object(
   {
     eventId: Type.Optional(uuid('One event.')),
-    from: Type.Optional(time('Or all events of messages from this time on ...')),
+    from: Type.Optional(time('Or the events of messages from this time on ...')),
     to: Type.Optional(time('... up to this one.')),
     undelivered: Type.Optional(
       Type.Boolean({ description: 'Of the time, only what was never delivered and is not on its way.' }),
@@ -281,7 +281,7 @@ export const webhooks = {
     access,
     summary: 'Send events again',
     description:
-      'One event, or all of a time: the same ids and the same bytes, and a new ladder of eight tries for each. Also what the filter or a disabled endpoint had kept back.',
+      'One event, whatever the filter says, or of a time all that the filter wants now: the same ids and the same bytes, and a new ladder of eight tries for each. Also what a disabled endpoint, or an earlier filter, had kept back.',
     scope: write,
     body: ReplayRequest,
     example: { eventId: '0199f1c2-7a4e-8c3b-9d52-6f1e8a0b4c7c' },
