@@ -6,7 +6,7 @@ import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { inspect } from '../world/browser.ts'
 import type { JourneyWorkspace } from '../world/journey-workspace.ts'
-import { startWebhookReceiver, status, type WebhookReceiver } from '../world/webhook-receiver.ts'
+import { ok, startWebhookReceiver, status, type WebhookReceiver } from '../world/webhook-receiver.ts'
 import { heading, loaded, signIn, startVisit, type Visit } from './visit.ts'
 
 const screenshots = fileURLToPath(new URL('screenshots-trouble-shown', import.meta.url))
@@ -123,4 +123,28 @@ test('a receiver that takes nothing is seen at once on its page, and after an ho
   await heading(page, 'Webhook')
   await region('Webhook failing').waitFor()
   expect(await look('webhook-failing-page')).toEqual([])
+})
+
+test('an endpoint that was disabled says that what happens meanwhile is not posted later, and how it is, with the secret until when it still signs', async () => {
+  const person = await visit.browser.person()
+  await signIn(person, visit.origin, await visit.makeLogin('dora@people.example', shop.id, 'developer'))
+  await heading(person, 'Overview')
+  receiver.answer = ok
+  await visit.posthorn.cli('webhook', 'set', shop.id, '--url', receiver.url)
+  await visit.posthorn.cli('webhook', 'rotate', shop.id)
+  await visit.posthorn.cli('webhook', 'promote', shop.id)
+  await person.goto(`${visit.origin}/webhook`)
+  const endpoint = region('Endpoint', person)
+  await endpoint.getByText(/still signs along until \d+ \w+ \d{4}/).waitFor()
+  await endpoint.getByRole('button', { name: 'Disable' }).click()
+  await endpoint.getByText('not posted by itself later').waitFor()
+  await endpoint.getByRole('button', { name: 'Enable' }).click()
+  await endpoint.getByRole('status').getByText('posts those that happened meanwhile').waitFor()
+  // A form speaks in its own words, not in those of the API.
+  await person.getByRole('button', { name: 'Change', exact: true }).click()
+  const dialog = person.getByRole('dialog')
+  await dialog.getByLabel('All of them').uncheck()
+  await dialog.getByRole('button', { name: 'Save' }).click()
+  await dialog.getByRole('group', { name: 'Events' }).getByText('Choose at least one.').waitFor()
+  await person.context().close()
 })

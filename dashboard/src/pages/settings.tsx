@@ -10,7 +10,7 @@ import type { ApiKey, ApiKeyCreated, ListOf } from '../shapes.ts'
 import { Button } from '../ui/button.tsx'
 import { CopyLine } from '../ui/copy.tsx'
 import { Dialog, DialogActions, DialogForm } from '../ui/dialog.tsx'
-import { Check, mistakeIn, TextField, textIn } from '../ui/field.tsx'
+import { Check, Checks, mistakeIn, TextField, textIn } from '../ui/field.tsx'
 import { Card, Page } from '../ui/page.tsx'
 import { Answered, Empty, Loading } from '../ui/states.tsx'
 import { Table } from '../ui/table.tsx'
@@ -125,7 +125,7 @@ function CreateKey({ open, onOpenChange }: { readonly open: boolean; readonly on
       <DialogForm
         action="Create"
         by={make}
-        fields={['name', 'expiresAt']}
+        fields={['name', 'expiresAt', 'scopes']}
         onSubmit={(form) => {
           const lastDay = textIn(form, 'lastDay')
           make.mutate({
@@ -151,8 +151,7 @@ function CreateKey({ open, onOpenChange }: { readonly open: boolean; readonly on
           hint="It ends by itself at the end of this day. Left empty, it works until it is revoked."
           mistake={mistakeIn(make.error, 'expiresAt')}
         />
-        <fieldset className="grid gap-2">
-          <legend className="pb-1 text-sm font-medium">It may</legend>
+        <Checks legend="It may" chosen={make.variables?.scopes} mistake={mistakeIn(make.error, 'scopes')}>
           {Object.entries(commonScopes).map(
             ([scope, words]) =>
               own.includes(scope) && (
@@ -167,7 +166,7 @@ function CreateKey({ open, onOpenChange }: { readonly open: boolean; readonly on
               ))}
             </div>
           </details>
-        </fieldset>
+        </Checks>
       </DialogForm>
     </Dialog>
   )

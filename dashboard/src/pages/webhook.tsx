@@ -12,10 +12,10 @@ import { Badge, StateBadge } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
 import { CopyLine, Id } from '../ui/copy.tsx'
 import { Confirm, Dialog, DialogActions, DialogForm } from '../ui/dialog.tsx'
-import { Check, Choice, FormMistake, mistakeIn, TextField, textIn } from '../ui/field.tsx'
+import { Check, Checks, Choice, Done, FormMistake, mistakeIn, TextField, textIn } from '../ui/field.tsx'
 import { Card, Facts, Page } from '../ui/page.tsx'
 import { Answered, Empty } from '../ui/states.tsx'
-import { Time } from '../ui/time.tsx'
+import { exactly, Time } from '../ui/time.tsx'
 import { Receivers } from './receivers.tsx'
 import { EventDialog, logStates } from './webhook-event.tsx'
 import { disableReasons, useEndpoint, WebhookTrouble } from './webhook-trouble.tsx'
@@ -139,7 +139,13 @@ function Endpoint({ endpoint }: { readonly endpoint: WebhookEndpoint }) {
             state={endpoint.state === 'active' && endpoint.failingSince !== undefined ? 'failing' : endpoint.state}
           />
           {endpoint.reason !== undefined && (
-            <span className="text-sm text-soft">{disableReasons[endpoint.reason]} Events are kept meanwhile.</span>
+            <span className="text-sm text-soft">
+              {disableReasons[endpoint.reason]} What happens meanwhile is kept, and not posted by itself later: when it
+              is enabled, send it again in the log.
+            </span>
+          )}
+          {act.isSuccess && act.variables === 'enable' && (
+            <Done>Events are posted from now on. “Send again…” in the log posts those that happened meanwhile.</Done>
           )}
         </div>
         <FormMistake error={act.error} />
@@ -154,10 +160,7 @@ function Endpoint({ endpoint }: { readonly endpoint: WebhookEndpoint }) {
             <p className="text-sm text-soft">
               It was shown once. Changing it takes two steps, so that no event is refused in between.
               {endpoint.previousUntil !== undefined && (
-                <>
-                  {' '}
-                  The one before still signs along until <Time at={endpoint.previousUntil} />.
-                </>
+                <> The one before still signs along until {exactly(new Date(endpoint.previousUntil))}.</>
               )}
             </p>
           )}
@@ -228,7 +231,7 @@ function SetEndpoint({ endpoint, done }: { readonly endpoint: WebhookEndpoint | 
       <DialogForm
         action="Save"
         by={save}
-        fields={['url']}
+        fields={['url', 'events']}
         onSubmit={(form) =>
           save.mutate({ url: textIn(form, 'url').trim(), events: all ? null : form.getAll('event').map(String) })
         }
@@ -243,8 +246,7 @@ function SetEndpoint({ endpoint, done }: { readonly endpoint: WebhookEndpoint | 
           hint="Public HTTPS. A new address keeps the secret."
           mistake={mistakeIn(save.error, 'url')}
         />
-        <fieldset className="grid gap-2">
-          <legend className="pb-1 text-sm font-medium">Events</legend>
+        <Checks legend="Events" chosen={save.variables?.events} mistake={mistakeIn(save.error, 'events')}>
           <Check
             label="All of them, also new ones to come"
             checked={all}
@@ -263,7 +265,7 @@ function SetEndpoint({ endpoint, done }: { readonly endpoint: WebhookEndpoint | 
               ))}
             </div>
           )}
-        </fieldset>
+        </Checks>
       </DialogForm>
     </Dialog>
   )

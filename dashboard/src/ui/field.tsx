@@ -96,6 +96,34 @@ export function Check({ label, hint, ...rest }: Omit<Frame, 'mistake'> & InputHT
   )
 }
 
+/** Several to check, of which the service may want one. */
+export function Checks({
+  legend,
+  chosen,
+  mistake,
+  children,
+}: {
+  readonly legend: string
+  /** Those that were sent. */
+  readonly chosen: readonly unknown[] | null | undefined
+  readonly mistake: string | undefined
+  readonly children: ReactNode
+}) {
+  const id = useId()
+  return (
+    <fieldset className="grid gap-2" aria-describedby={mistake && id}>
+      <legend className="pb-1 text-sm font-medium">{legend}</legend>
+      {children}
+      {mistake !== undefined && (
+        <p id={id} role="alert" className="text-sm text-bad">
+          {/* The service speaks of a list and its items. */}
+          {chosen?.length === 0 ? 'Choose at least one.' : mistake}
+        </p>
+      )}
+    </fieldset>
+  )
+}
+
 /** What the service said about one member of a form. */
 export function mistakeIn(error: Error | null, field: string): string | undefined {
   return error instanceof ApiError && error.field === field ? error.message : undefined
