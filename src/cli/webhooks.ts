@@ -131,7 +131,7 @@ export function webhookCommands(program: Command, desk: Desk): void {
     .option('--event <id>', 'the id of one event')
     .option('--from <time>', 'from this time on, such as 2027-01-31T00:00:00Z', instant)
     .option('--to <time>', 'up to this time; now, where it is left out', instant)
-    .option('--undelivered', 'of the time, only what was never delivered', false)
+    .option('--undelivered', 'of the time, only what was never delivered, also what waits for its next try', false)
     .action((workspace: string, wish: Replay, command: Command) => {
       if ((wish.event === undefined) === (wish.from === undefined))
         command.error('error: give either --event, or --from and perhaps --to')

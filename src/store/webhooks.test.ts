@@ -391,6 +391,29 @@ test('what was tried in vain is sent again with a range of what nobody has; what
   expect(await queue(shop)).toEqual([{ sequence: 1 }])
 })
 
+test('what waits for a later try was not delivered: it is sent again at once, and what is being posted, or due, is left alone', async () => {
+  const shop = await customer()
+  const [waiting, leased, due] = await admit(shop, 3)
+  await world.db.run(
+    `update webhook_queue set attempts = 5, due_at = app_now() + interval '10 hours' where workspace_id = $1 and message_id = any ($2)`,
+    [shop.workspaceId, [waiting, leased]],
+  )
+  await world.db.run(
+    `update webhook_queue set lease_owner = $2, lease_until = app_now() + interval '1 minute' where message_id = $1`,
+    [leased, randomUUID()],
+  )
+  const range = { from: new Date(Date.now() - 60_000), to: new Date(Date.now() + 60_000), undelivered: true }
+  expect(await replayRange(world.db, shop.workspaceId, range)).toBe(1)
+  const rows = await world.db.run<{ id: string }>(
+    `select message_id id, round, attempts, due_at <= app_now() due from webhook_queue where workspace_id = $1`,
+    [shop.workspaceId],
+  )
+  const rowOf = (message: string | undefined) => rows.find(({ id }) => id === message)
+  expect(rowOf(waiting)).toMatchObject({ round: 2, attempts: 0, due: true })
+  expect(rowOf(leased)).toMatchObject({ round: 1, attempts: 5, due: false })
+  expect(rowOf(due)).toMatchObject({ round: 1, attempts: 0, due: true })
+})
+
 test('a time range is sent again in slices, whole', async () => {
   const shop = await customer()
   const many = limits.webhookReplaySlice + 7

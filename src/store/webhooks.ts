@@ -341,7 +341,7 @@ const replaySome = sql(
            where a.workspace_id = l.workspace_id and a.message_id = l.message_id and a.sequence = l.sequence and a.delivered))
         and not ($6 and exists (
           select from webhook_queue q
-           where q.workspace_id = l.workspace_id and q.message_id = l.message_id and q.sequence = l.sequence))),
+           where q.workspace_id = l.workspace_id and q.message_id = l.message_id and q.sequence = l.sequence and (q.lease_until is not null or q.due_at <= app_now())))),
    queued as (${again} returning 1)
    select (select count(*) from queued)::integer many, last.message_id, last.sequence
      from (select l.message_id, l.sequence, count(*) over () looked from looked l order by l.message_id desc, l.sequence desc limit 1) last
@@ -354,14 +354,11 @@ const tell = sql('webhook-tell', told)
 export interface ReplayRange {
   readonly from: Date
   readonly to: Date
-  /** Only what no attempt has delivered, and what is not on its way. */
+  /** Only what no attempt has delivered, and what is not being posted or due: who waits for a try in ten hours has it not. */
   readonly undelivered: boolean
 }
 
-/**
- * A new ladder for every event of the range that the filter wants now; answers how many. In slices, each its own transaction. Without the filter, what
- * was never delivered would be all that nobody had asked for.
- */
+/** A new ladder for every event of the range that the filter wants now; answers how many. In slices, each its own transaction. */
 export async function replayRange(db: Db, workspace: WorkspaceId, range: ReplayRange): Promise<number> {
   type Slice = { many: number; message_id: string | null; sequence: number | null }
   let at: { message: string; sequence: number } = { message: firstWorkspace, sequence: 0 }

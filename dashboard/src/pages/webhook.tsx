@@ -422,7 +422,7 @@ function Replay() {
       </Button>
       <Dialog
         title="Send undelivered events again"
-        description="Same ids, same bytes, eight new tries each."
+        description="Also those that wait for their next try. Same ids, same bytes, eight new tries each."
         open={open}
         onOpenChange={setOpen}
       >

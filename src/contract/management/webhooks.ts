@@ -125,7 +125,10 @@ export const ReplayRequest = Type.Object(
     from: Type.Optional(time('Or the events of messages from this time on ...')),
     to: Type.Optional(time('... up to this one.')),
     undelivered: Type.Optional(
-      Type.Boolean({ description: 'Of the time, only what was never delivered and is not on its way.' }),
+      Type.Boolean({
+        description:
+          'Of the time, only what was never delivered: also what waits for its next try, and not what is due or being posted.',
+      }),
     ),
   },
   { additionalProperties: false, description: 'Either `eventId`, or `from` and `to`.' },
