@@ -41,11 +41,14 @@ import type {
 } from '../../src/contract/management/webhooks.ts'
 import type { FailReason, RetryReason, UnknownReason } from '../../src/domain/attempt.ts'
 import type { BounceClass as BounceClassShape } from '../../src/domain/bounce-rules.ts'
+import type { WebhookTrouble as WebhookTroubleShape } from '../../src/domain/webhook.ts'
 
 /** Why an attempt ended without a yes: `facts.reason` of its event. */
 export type EndReason = FailReason | RetryReason | UnknownReason
 /** What a refusal was about: `bounce.class`. */
 export type BounceClass = BounceClassShape
+/** What kept a webhook from its receiver, where its answer does not say it. */
+export type WebhookTrouble = WebhookTroubleShape
 export type WebhookEndpoint = Static<typeof WebhookEndpointShape>
 export type WebhookLogEntry = Static<typeof WebhookLogEntryShape>
 export type WebhookEventDetail = Static<typeof WebhookEventDetailShape>

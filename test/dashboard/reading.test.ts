@@ -65,6 +65,32 @@ describe('the story of a message', () => {
     await page.keyboard.press('Escape')
   })
 
+  test('says why a webhook failed where the answer of its receiver does not, and which try was sent again', async () => {
+    receiver.answer = (request, response) => {
+      if (request.event.type === 'message.queued') return void response.writeHead(302, { location: '/there' }).end()
+      if (request.event.type === 'message.sending') return void response.writeHead(200).end('x'.repeat(2_000_000))
+      response.writeHead(204).end()
+    }
+    const id = await shop.accepted({ recipient: 'delivered@simulator.posthorn.test' })
+    await go(`/messages/${id}`)
+    const dialog = page.getByRole('dialog')
+    const webhook = (index: number) => page.getByRole('list', { name: 'Webhook' }).nth(index)
+    const open = (index: number) => webhook(index).getByRole('button', { name: 'Webhook', exact: true }).click()
+    // The answer was 200, and yet it failed.
+    await webhook(1).getByText('failed: too large').first().waitFor()
+    await open(1)
+    await dialog.getByText('longer than 1 MB').first().waitFor()
+    await page.keyboard.press('Escape')
+    await webhook(0).getByText('failed: 302').first().waitFor()
+    await open(0)
+    await dialog.getByText('Redirects are not followed').first().waitFor()
+    receiver.answer = status(200)
+    await dialog.getByRole('button', { name: 'Send again' }).click()
+    await dialog.getByText('sent again, try 1').waitFor()
+    await page.keyboard.press('Escape')
+    await webhook(0).getByRole('button', { name: 'Webhook, sent again', exact: true }).waitFor()
+  })
+
   test('has no webhooks for a key that may not read their log', async () => {
     const args = ['key', 'create', shop.id, '--name', 'reader', '--scope', 'mail.read']
     const { key } = await visit.posthorn.cli<{ key: string }>(...args)

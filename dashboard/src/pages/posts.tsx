@@ -5,6 +5,7 @@ import { useMay } from '../session.tsx'
 import type { TimelineEvent } from '../shapes.ts'
 import { duration } from '../ui/span.ts'
 import { ClockTime, Time } from '../ui/time.tsx'
+import { numberOf, outcomeOf } from './webhook-outcome.ts'
 
 const EventDialog = lazy(async () => ({ default: (await import('./webhook-event.tsx')).EventDialog }))
 
@@ -26,10 +27,10 @@ export function Posts({ id, webhook }: { readonly id: string; readonly webhook: 
               className="underline decoration-line underline-offset-2 hover:text-ink hover:decoration-current"
               onClick={() => setOpen(true)}
             >
-              Webhook{post.attempt > 1 && `, try ${post.attempt}`}
+              Webhook{numberOf(post)}
             </button>
             <span className={post.delivered ? 'text-good' : 'text-bad'}>
-              {post.delivered ? 'delivered' : 'failed'}: {post.status ?? post.trouble?.replaceAll('_', ' ')}
+              {post.delivered ? 'delivered' : 'failed'}: {outcomeOf(post)}
             </span>
             {post.durationMs !== undefined && <span>in {duration(post.durationMs)}</span>}
             <span className="ml-auto">

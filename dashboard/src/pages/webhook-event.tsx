@@ -11,6 +11,7 @@ import { Done, FormMistake } from '../ui/field.tsx'
 import { Answered } from '../ui/states.tsx'
 import { duration } from '../ui/span.ts'
 import { ClockTime } from '../ui/time.tsx'
+import { meaningOf, outcomeOf } from './webhook-outcome.ts'
 
 export const logStates: Readonly<Record<WebhookLogEntry['state'], { tone: Tone; icon: typeof Clock; word: string }>> = {
   waiting: { tone: 'idle', icon: Clock, word: 'Waiting' },
@@ -19,6 +20,8 @@ export const logStates: Readonly<Record<WebhookLogEntry['state'], { tone: Tone; 
   failed: { tone: 'bad', icon: X, word: 'Failed' },
   not_sent: { tone: 'idle', icon: CircleDashed, word: 'Not sent' },
 }
+
+type Attempt = WebhookEventDetail['attempts'][number]
 
 export function EventDialog({
   id,
@@ -44,24 +47,8 @@ export function EventDialog({
               <p className="text-sm text-soft">No try has ended yet.</p>
             ) : (
               <ol className="grid gap-2">
-                {attempts.map(({ round, attempt, endedAt, delivered, status, trouble, durationMs, excerpt }) => (
-                  <li key={`${round} ${attempt}`} className="grid gap-1 rounded-lg border border-line p-2.5 text-sm">
-                    <span className="flex flex-wrap items-center gap-2">
-                      <Badge tone={delivered ? 'good' : 'bad'} icon={delivered ? Check : X}>
-                        {status ?? trouble?.replaceAll('_', ' ') ?? (delivered ? 'Delivered' : 'Failed')}
-                      </Badge>
-                      <span className="text-soft">try {attempt}</span>
-                      <span className="ml-auto text-xs text-soft">
-                        {durationMs !== undefined && `${duration(durationMs)} · `}
-                        <ClockTime at={endedAt} />
-                      </span>
-                    </span>
-                    {excerpt !== undefined && excerpt !== '' && (
-                      <pre className="max-h-24 overflow-auto font-mono text-xs break-words whitespace-pre-wrap text-soft">
-                        {excerpt}
-                      </pre>
-                    )}
-                  </li>
+                {attempts.map((attempt) => (
+                  <Try key={`${attempt.round} ${attempt.attempt}`} attempt={attempt} />
                 ))}
               </ol>
             )}
@@ -101,5 +88,32 @@ export function EventDialog({
         </Button>
       </DialogActions>
     </Dialog>
+  )
+}
+
+function Try({ attempt }: { readonly attempt: Attempt }) {
+  const { round, attempt: number, endedAt, delivered, durationMs, excerpt } = attempt
+  const meaning = meaningOf(attempt)
+  return (
+    <li className="grid gap-1 rounded-lg border border-line p-2.5 text-sm">
+      <span className="flex flex-wrap items-center gap-2">
+        <Badge tone={delivered ? 'good' : 'bad'} icon={delivered ? Check : X}>
+          {outcomeOf(attempt) ?? (delivered ? 'Delivered' : 'Failed')}
+        </Badge>
+        <span className="text-soft">
+          {round > 1 && 'sent again, '}try {number}
+        </span>
+        <span className="ml-auto text-xs text-soft">
+          {durationMs !== undefined && `${duration(durationMs)} · `}
+          <ClockTime at={endedAt} />
+        </span>
+      </span>
+      {meaning !== undefined && <p>{meaning}</p>}
+      {excerpt !== undefined && excerpt !== '' && (
+        <pre className="max-h-24 overflow-auto font-mono text-xs break-words whitespace-pre-wrap text-soft">
+          {excerpt}
+        </pre>
+      )}
+    </li>
   )
 }
