@@ -109,6 +109,30 @@ describe.each(languages.filter(isInstalled).map((language) => [language.fence, l
   },
 )
 
+// Work of some length is asynchronous there: what nobody waits for is lost when it fails, and ends the process.
+test('the receiver in js waits for work that takes a while: what failed comes again, and what comes meanwhile is the same work', async () => {
+  const [language] = languages
+  if (language === undefined) throw new Error('there is no such receiver')
+  const slow = `async function handle(event) {
+  console.log(event.type, event.id)
+  await new Promise((resolve) => setTimeout(resolve, 300))
+  if (globalThis.isMended) return
+  globalThis.isMended = true
+  throw new Error('the database is away')
+}`
+  running = await start(language, secret, (program) =>
+    program.replace(/^(?:async )?function handle\(event\) \{[\s\S]*?^\}/m, slow),
+  )
+  const { url, heard } = running
+  const { headers, body } = signed({ id: crypto.randomUUID(), type: 'message.sent' }, secret)
+  const post = async () => (await fetch(url, { method: 'POST', headers, body })).status
+  expect(await Promise.all([post(), post()])).toEqual([500, 500])
+  expect(heard).toHaveLength(1)
+  expect(await Promise.all([post(), post()])).toEqual([204, 204])
+  expect(await post()).toBe(204)
+  expect(heard).toHaveLength(2)
+})
+
 interface Receiver {
   readonly url: string
   /** The lines in which it told what it handled. */
@@ -117,10 +141,10 @@ interface Receiver {
   stop(): Promise<void>
 }
 
-async function start(language: Language, key = secret): Promise<Receiver> {
+async function start(language: Language, key = secret, change = (program: string) => program): Promise<Receiver> {
   const folder = mkdtempSync(join(tmpdir(), 'posthorn-receiver-'))
   const file = join(folder, language.file)
-  writeFileSync(file, programOf(language))
+  writeFileSync(file, change(programOf(language)))
   const port = await freePort()
   const child = spawn(language.program[0], language.args(file, port), {
     cwd: folder,
