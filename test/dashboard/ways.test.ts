@@ -292,6 +292,24 @@ describe('a dialog', () => {
   })
 })
 
+test('what a browser did not let us copy says so: a secret would be gone with its dialog', async () => {
+  const person = await visit.browser.person()
+  await person.addInitScript(
+    `Object.defineProperty(navigator, 'clipboard', { value: undefined }); document.execCommand = () => true`,
+  )
+  await signIn(person, visit.origin, await visit.makeLogin('nocopy@people.example', shop.id, 'developer'))
+  await heading(person, 'Overview')
+  await person.goto(`${visit.origin}/settings`)
+  await press(person, 'Create a credential')
+  const box = person.getByRole('dialog')
+  await box.getByLabel('Name').fill('no clipboard')
+  await box.getByRole('button', { name: 'Create', exact: true }).click()
+  await box.getByRole('button', { name: /^Copy/ }).first().click()
+  await box.getByText('Not copied').waitFor()
+  expect(await box.getByText('Copied', { exact: true }).count()).toBe(0)
+  await person.context().close()
+})
+
 test('a role is changed after a question, because an arrow key is enough to choose one', async () => {
   await visit.makeLogin('rob@people.example', shop.id, 'viewer')
   await go('/members')

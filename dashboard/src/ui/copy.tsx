@@ -3,14 +3,14 @@ import { Check, Copy as CopyIcon } from 'lucide-react'
 import { useEffect, useState } from 'react'
 import { IconButton } from './button.tsx'
 
-function useCopied(): readonly [copied: boolean, copy: (text: string) => void] {
-  const [copied, setCopied] = useState(false)
+function useCopied(): readonly [state: 'copied' | 'failed' | undefined, copy: (text: string) => void] {
+  const [state, setState] = useState<'copied' | 'failed'>()
   useEffect(() => {
-    if (!copied) return
-    const timer = setTimeout(() => setCopied(false), 1_600)
+    if (state !== 'copied') return
+    const timer = setTimeout(() => setState(undefined), 1_600)
     return () => clearTimeout(timer)
-  }, [copied])
-  return [copied, (text) => void write(text).then(setCopied)]
+  }, [state])
+  return [state, (text) => void write(text).then((done) => setState(done ? 'copied' : 'failed'))]
 }
 
 /** Over plain HTTP browsers have no clipboard to write to; there the old way is left. */
@@ -24,27 +24,34 @@ async function write(text: string): Promise<boolean> {
 }
 
 function writeOldWay(text: string): boolean {
+  let isGiven = false
   const give = (event: ClipboardEvent) => {
     event.preventDefault()
     event.clipboardData?.setData('text/plain', text)
+    isGiven = event.clipboardData !== null
   }
   document.addEventListener('copy', give, { once: true })
   try {
-    return document.execCommand('copy')
+    return document.execCommand('copy') && isGiven
   } finally {
     document.removeEventListener('copy', give)
   }
 }
 
 export function CopyButton({ text, label = 'Copy' }: { readonly text: string; readonly label?: string }) {
-  const [copied, copy] = useCopied()
+  const [state, copy] = useCopied()
   return (
     <>
       <IconButton label={label} onClick={() => copy(text)}>
-        {copied ? <Check aria-hidden className="size-4 text-good" /> : <CopyIcon aria-hidden className="size-4" />}
+        {state === 'copied' ? (
+          <Check aria-hidden className="size-4 text-good" />
+        ) : (
+          <CopyIcon aria-hidden className="size-4" />
+        )}
       </IconButton>
-      <span role="status" className="sr-only">
-        {copied ? 'Copied' : ''}
+      {/* A secret that is shown this once would be gone with the dialog. */}
+      <span role="status" className={state === 'failed' ? 'text-xs text-bad' : 'sr-only'}>
+        {state === 'copied' ? 'Copied' : state === 'failed' ? 'Not copied: select it and copy it by hand' : ''}
       </span>
     </>
   )
@@ -68,7 +75,10 @@ export function CopyLine({ text, secret = false }: { readonly text: string; read
     <div
       className={`flex items-center gap-1 rounded-lg border pr-1 ${secret ? 'border-warn/50 bg-warn-wash' : 'border-line bg-sunken'}`}
     >
-      <code tabIndex={0} className="min-w-0 flex-1 overflow-x-auto px-3 py-2 font-mono text-sm whitespace-nowrap">
+      <code
+        tabIndex={0}
+        className="min-w-0 flex-1 overflow-x-auto px-3 py-2 font-mono text-sm whitespace-nowrap select-all"
+      >
         {text}
       </code>
       <CopyButton text={text} />
