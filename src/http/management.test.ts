@@ -1226,6 +1226,7 @@ describe('members', () => {
     expect((await browser.ask('POST', '/invitations/lookup', { body: { token } })).json()).toMatchObject({
       email: 'new@people.example',
       role: 'developer',
+      workspaceId: shop.workspaceId,
       hasAccount: false,
     })
     expect((await accept({})).json()).toMatchObject({ field: 'password' })

@@ -202,6 +202,7 @@ const belowOwner = memberRoles.filter((role) => role !== 'owner')
 export interface InvitationShown {
   readonly email: string
   readonly role: MemberRole
+  readonly workspaceId: WorkspaceId
   readonly workspaceName: string
   /** The address has an account: sign in with it before accepting. */
   readonly hasAccount: boolean
@@ -210,7 +211,8 @@ export interface InvitationShown {
 export async function showInvitation(db: Db, token: string): Promise<InvitationShown> {
   const row = await requireInvitation(db, token)
   const hasAccount = (await userByEmail(db, row.email_key)) !== undefined
-  return { email: row.email, role: row.role, workspaceName: row.workspace_name, hasAccount }
+  const { email, role, workspace_id: workspaceId, workspace_name: workspaceName } = row
+  return { email, role, workspaceId, workspaceName, hasAccount }
 }
 
 /** The token proves the address. Who has an account is signed in with it; who has none chooses a password and has one then. */

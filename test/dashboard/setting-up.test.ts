@@ -120,9 +120,12 @@ test('somebody with an account who accepts an invitation sees the workspace that
   await signIn(person, visit.origin, bob)
   await heading(person, 'Overview')
   await person.goto(`${visit.origin}/accept-invitation#token=${token}`)
+  // Names change, and two workspaces may have the same.
+  await person.getByText('To Studio as').waitFor()
+  await visit.posthorn.query(`update workspaces set own_name = 'Studio two' where id = $1`, [workspace])
   await press(person, 'Accept')
   await heading(person, 'Overview')
-  await person.getByRole('button', { name: /^Studio/ }).waitFor()
+  await person.getByRole('button', { name: /^Studio two/ }).waitFor()
 })
 
 test('an address beyond ASCII, which browsers do not know, is suppressed by hand', async () => {

@@ -5,7 +5,6 @@ import { useState } from 'react'
 import { ask, useChange } from '../api.ts'
 import { linkIsCut, tokenInLink } from '../link-token.ts'
 import { kept, remember } from '../session.tsx'
-import type { Account } from '../shapes.ts'
 import { Button } from '../ui/button.tsx'
 import { FormMistake, LoginName, mistakeIn, TextField, textIn } from '../ui/field.tsx'
 import { Answered } from '../ui/states.tsx'
@@ -14,6 +13,7 @@ import { Outside } from './outside.tsx'
 interface Invited {
   readonly email: string
   readonly role: string
+  readonly workspaceId: string
   readonly workspaceName: string
   readonly hasAccount: boolean
 }
@@ -32,13 +32,12 @@ export function InvitationPage() {
   })
   const accept = useChange(
     (given: { name?: string; password?: string }) =>
-      kept(ask<Account>('POST', '/api/v1/invitations/accept', { token, ...given })),
+      kept(ask('POST', '/api/v1/invitations/accept', { token, ...given })),
     [],
-    ({ workspaces }) => {
+    () => {
       client.clear()
       // Who is in several sees the one that this is about.
-      const joined = workspaces.find(({ name }) => name === query.data?.workspaceName)
-      if (joined !== undefined) remember(joined.workspaceId)
+      if (query.data !== undefined) remember(query.data.workspaceId)
       void navigate({ to: '/', replace: true })
     },
   )

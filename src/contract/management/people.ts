@@ -287,7 +287,8 @@ export const people = {
       Type.Object({
         email: email('Who is invited.'),
         role,
-        workspaceName: Type.String(),
+        workspaceId: uuid('The workspace.'),
+        workspaceName: Type.String({ description: 'What its members call it; another may be called so, too.' }),
         hasAccount: Type.Boolean({ description: 'Sign in with it before accepting; else choose a password.' }),
       }),
     ],
