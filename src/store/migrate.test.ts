@@ -118,6 +118,24 @@ test('a migration that never gets its table gives up with the reason, and has ch
   await world.close()
 })
 
+test('a signal that ends the start, or a server that goes, in the middle of a migration is told to whoever waits, and ends no process by itself', async () => {
+  const world = await worldBefore0027()
+  const backup = await world.session()
+  await backup.query('begin')
+  await backup.query('select from idempotency_keys')
+  const given = new AbortController()
+  const migrated = migrate({ ...world.connection, patience: given.signal })
+  const refused = expect(migrated).rejects.toMatchObject({
+    name: 'Trouble',
+    message: 'Connection terminated unexpectedly: the database cannot be reached',
+  })
+  await untilAsked(world.db, 'AccessExclusiveLock')
+  given.abort()
+  await refused
+  await backup.query('commit')
+  await world.close()
+})
+
 async function untilAsked(db: Db, mode: string): Promise<void> {
   const asked = `select from pg_locks where mode = $1 and not granted and database = (select oid from pg_database where datname = current_database())`
   while ((await db.run(asked, [mode])).length === 0) continue

@@ -29,7 +29,12 @@ export async function migrate(
   const pool = new Pool({ ...server, stream, max: 1, connectionTimeoutMillis: limits.databasePatientWaitMs })
   pool.on('error', () => undefined)
   let reached = false
-  pool.on('connect', () => (reached = true))
+  const lost: Error[] = []
+  pool.on('connect', (client) => {
+    reached = true
+    // In the migrator's hands the pool does not listen, and the process would end here. What the migrator tells of it are words of its own.
+    client.on('error', (error) => lost.push(error))
+  })
   try {
     const names = await releaseMigrations()
     let error = await bringUp(pool, names)
@@ -45,8 +50,8 @@ export async function migrate(
     // A command asks no server whether it is good enough. Where it fails for that, those are the words.
     const unfit = error !== undefined && reached ? await over(connection, whyUnfit).catch(() => undefined) : undefined
     if (unfit !== undefined) throw new Trouble(unfit, { cause: error })
-    if (error !== undefined && (!reached || isDatabaseAway(error)))
-      throw new Trouble(('url' in connection ? databaseAway : embeddedAway)(wordsOf(error)), { cause: error })
+    if (error !== undefined && (!reached || lost.length > 0 || isDatabaseAway(error)))
+      throw new Trouble(('url' in connection ? databaseAway : embeddedAway)(wordsOf(lost.at(-1) ?? error)), { cause: error })
     if (error !== undefined) {
       const known = names.at(-1) ?? ''
       const newer = (await doneIn(pool).catch(() => [])).findLast((name) => name > known)
