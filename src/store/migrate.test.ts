@@ -1,6 +1,7 @@
 import { readdirSync } from 'node:fs'
 import { expect, test } from 'vitest'
-import type { Db } from './database.ts'
+import { emptyDatabase } from '../../test/world/postgres.ts'
+import { over, type Db } from './database.ts'
 import { storeWorld, type StoreWorld } from './store.test-kit.ts'
 import { migrate } from './migrate.ts'
 
@@ -58,6 +59,30 @@ test('a database that a newer release has migrated is refused in one sentence wi
   })
   await world.close()
 })
+
+test.each([
+  ['tables', 'create table messages (a int)', /relation "messages" already exists/],
+  [
+    'migrations by the same library',
+    `create table kysely_migration as select '2024-init' name, '2024-02-01' timestamp`,
+    /2024-init/,
+  ],
+])(
+  'a database in which another program has %s is refused in one sentence, and what is there stays',
+  async (_, theirs, why) => {
+    const database = await emptyDatabase()
+    const run = (text: string) => over(database.connection, (db) => db.run(text))
+    await run(theirs)
+    const error = await migrate(database.connection).catch((error: unknown) => error as Error)
+    expect(error).toMatchObject({
+      name: 'Trouble',
+      message: expect.stringMatching(/^this database is not empty, .* name it in DATABASE_URL/) as string,
+    })
+    expect(error).toMatchObject({ message: expect.stringMatching(why) as string })
+    expect(await run(`select from pg_tables where tablename = 'workspaces'`)).toEqual([])
+    await database.drop()
+  },
+)
 
 /** As the release left it that had no 0027 yet, as far as the migrations since then notice. */
 async function worldBefore0027(): Promise<StoreWorld> {

@@ -51,10 +51,18 @@ export async function migrate(
     const unfit = error !== undefined && reached ? await over(connection, whyUnfit).catch(() => undefined) : undefined
     if (unfit !== undefined) throw new Trouble(unfit, { cause: error })
     if (error !== undefined && (!reached || lost.length > 0 || isDatabaseAway(error)))
-      throw new Trouble(('url' in connection ? databaseAway : embeddedAway)(wordsOf(lost.at(-1) ?? error)), { cause: error })
+      throw new Trouble(('url' in connection ? databaseAway : embeddedAway)(wordsOf(lost.at(-1) ?? error)), {
+        cause: error,
+      })
     if (error !== undefined) {
+      const done = await doneIn(pool).catch((): readonly string[] => [])
+      if (!names.some((name) => done.includes(name)) && (done.length > 0 || isTaken(error)))
+        throw new Trouble(
+          `this database is not empty, and what is there is not Posthorn's (${wordsOf(error)}): make an empty one for Posthorn alone (create database), and name it in DATABASE_URL. Nothing that was there is changed`,
+          { cause: error },
+        )
       const known = names.at(-1) ?? ''
-      const newer = (await doneIn(pool).catch(() => [])).findLast((name) => name > known)
+      const newer = done.findLast((name) => name > known)
       if (newer !== undefined)
         throw new Trouble(
           `the database belongs to a newer release: it has the schema ${newer}, and this one ends with ${known}; start the newer one here, and use its commands (docs/production.md, Upgrade)`,
@@ -97,3 +105,6 @@ async function doneIn(pool: Pool): Promise<readonly string[]> {
 
 /** A lock was not to be had: the migrations are undone, and nobody waits behind them. */
 const isBusy = (error: unknown): boolean => sqlState(error) === '55P03'
+
+/** Somebody else has something of the name: a table, a type, an index or a function. */
+const isTaken = (error: unknown): boolean => ['42P07', '42710', '42723'].includes(sqlState(error) ?? '')
