@@ -404,6 +404,23 @@ describe('mistakes', () => {
     expect(said).not.toContain('    at ')
   })
 
+  test('whose line to the database breaks under the question is told that nobody knows, and what to do', async () => {
+    const db = openDatabase({ url }, { name: 'test', connectionsMax: 2, answerMs: 15_000 })
+    const cut = `select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'posthorn command' and wait_event_type = 'Lock' and datname = current_database()`
+    const ended = await db.transaction(async (tx) => {
+      await tx.run('lock table workspaces in access exclusive mode')
+      const command = posthorn(['workspace', 'create', '--name', 'Half'])
+      while ((await db.run(cut)).length === 0) continue
+      return command
+    })
+    await db.close()
+    expect(ended).toEqual({
+      status: 1,
+      out: '',
+      err: 'posthorn: terminating connection due to administrator command: the database went away on the way. Where the command changes something, look whether it has before you give it again\n',
+    })
+  })
+
   test('to forget an old key where there is none is no mistake, and is not said to be done', async () => {
     const { status, out } = await posthorn(['rotate-key', '--finish'])
     expect({ status, out }).toEqual({ status: 0, out: expect.stringMatching(/There is no old key/) as string })

@@ -1,6 +1,7 @@
 // The `posthorn` command: its words, and what it answers to mistakes. Standard output is the answer and nothing else; errors go to
 // standard error with status 1, wrong usage with 2 (operating contract, "The posthorn command").
 import { Command, CommanderError } from 'commander'
+import { Trouble } from '../base/trouble.ts'
 import { version, whyWrong, type Settings } from '../config.ts'
 import { backupCommands } from './backup.ts'
 import { doctorCommand } from './doctor.ts'
@@ -19,6 +20,7 @@ import { hasDatabase, noDatabase, withTools, type Desk } from './tools.ts'
 import { webhookCommands } from './webhooks.ts'
 import { userCommands } from './users.ts'
 import { planCommands, workspaceCommands } from './workspaces.ts'
+import { isDatabaseAway, surelyAborted } from '../store/database.ts'
 import { findWorkspace } from '../workspace/workspace.ts'
 
 const more = `
@@ -67,9 +69,16 @@ export async function runCli(args: readonly string[], settings: () => Settings):
     return 0
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2
-    process.stderr.write(`posthorn: ${sentenceOf(error)}\n`)
+    process.stderr.write(`posthorn: ${sentenceOf(error)}${lostOnTheWay(error)}\n`)
     return 1
   }
+}
+
+/** Behind the words of a line that broke while the server was asked: nobody knows what it still did. Trouble is found before anything is done. */
+function lostOnTheWay(error: unknown): string {
+  const { path }: Partial<NodeJS.ErrnoException> = error instanceof Error ? error : {}
+  if (error instanceof Trouble || path !== undefined || surelyAborted(error) || !isDatabaseAway(error)) return ''
+  return ': the database went away on the way. Where the command changes something, look whether it has before you give it again'
 }
 
 function buildProgram(desk: Desk): Command {
