@@ -2,6 +2,7 @@
 import { createReadStream } from 'node:fs'
 import { InvalidArgumentError } from 'commander'
 import { isUuid } from '../base/uuid.ts'
+import { parseDateTime } from '../mail/date-time-rfc3339.ts'
 import { Mistake } from '../workspace/workspace.ts'
 
 export function positive(text: string): number {
@@ -17,14 +18,15 @@ export function idOf(what: string): (text: string) => string {
   }
 }
 
-/** With its zone: a bare number would be a year of its own making, and a time without one another at each machine. */
+/**
+ * With its zone: a bare number would be a year of its own making, and a time without one another at each machine. Of a day that there is: 31 November
+ * would be the first of December.
+ */
 export function instant(text: string): Date {
-  const time = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2})$/.test(text)
-    ? new Date(text)
-    : undefined
-  if (time === undefined || Number.isNaN(time.getTime()))
+  const time = parseDateTime(text.replace(/^([^T]+T\d\d:\d\d)(?=Z|[+-])/, '$1:00'))
+  if (time === undefined)
     throw new InvalidArgumentError('It must be a time with its zone, such as 2026-11-01T03:00:00Z.')
-  return time
+  return new Date(time)
 }
 
 /** `-` is standard input: what it is, a file, a pipe or a socket, makes no difference. No more than `bytesMax` is ever held. */

@@ -361,6 +361,7 @@ describe('mistakes', () => {
     ['a provider that is none', ['feed', 'add', 'nope'], 2, /Allowed choices are ses, postmark/],
     ['neither an event nor a time', ['webhook', 'replay', 'Shop'], 2, /give either --event, or --from/],
     ['no choice where one must be made', ['recover'], 2, /give one of --resume and --assume-sent-since TIME/],
+    ['a day that there is not', ['recover', '--assume-sent-since', '2026-02-30T03:00:00Z'], 2, /must be a time/],
     ['two choices', ['recover', '--resume', '--assume-sent-since', '2026-11-01T03:00:00Z'], 2, /give one of/],
     ['a role of nothing', ['user', 'create', '--email', 'a@b.example', '--role', 'owner'], 2, /give --workspace, too/],
     [

@@ -4,6 +4,7 @@ import { limits } from '../config.ts'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import { parseAddress, unsupportedForm } from '../mail/address.ts'
 import type { EmailAddress } from '../mail/address.ts'
+import { parseDateTime } from '../mail/date-time-rfc3339.ts'
 import { despiteDeadlocks, type Db } from '../store/database.ts'
 import {
   countOwnSuppressions,
@@ -77,13 +78,14 @@ export async function undoRule(
   return { removed }
 }
 
-/** A date, or a time with its zone. */
+/** A date, or a time with its zone; of a day that there is. */
 function parseTime(text: string, name: string): Date {
-  const time = new Date(text)
-  const isWritten = /^\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?(?:Z|[+-]\d\d:\d\d))?$/.test(text)
-  if (!isWritten || Number.isNaN(time.getTime()))
+  const [, date = '', clock, seconds = ':00', zone] =
+    /^(\d{4}-\d\d-\d\d)(?:T(\d\d:\d\d)(:\d\d(?:\.\d{1,3})?)?(Z|[+-]\d\d:\d\d))?$/.exec(text) ?? []
+  const time = parseDateTime(clock === undefined ? `${date}T00:00:00Z` : `${date}T${clock}${seconds}${zone}`)
+  if (time === undefined)
     throw new Mistake(`"${name}" must be a date, or a time with its zone, such as 2026-11-01 or 2026-11-01T08:30:00Z.`)
-  return time
+  return new Date(time)
 }
 
 /** All of them, in the order of their addresses, page by page. */

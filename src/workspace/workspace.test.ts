@@ -540,7 +540,10 @@ describe('suppressions', () => {
     expect(await undoRule(db, other.id, { rule: 'wrong-rule', since: '2026-11-01' }, 'operator:ada')).toEqual({
       removed: 0,
     })
-    await expect(undoRule(db, fourth.id, { rule: 'x', since: 'yesterday' }, 'x')).rejects.toThrow('"since" must be')
+    for (const since of ['yesterday', '2026-02-30', '2026-11-31T00:00Z', '2026-11-01T24:00:00Z', '2026-11-01T08:30'])
+      await expect(undoRule(db, fourth.id, { rule: 'x', since }, 'x')).rejects.toThrow('"since" must be')
+    for (const since of ['2026-02-28', '2026-11-30T00:00Z', '2026-11-01T08:30:00.5+05:30'])
+      expect(await undoRule(db, fourth.id, { rule: 'x', since }, 'x')).toEqual({ removed: 0 })
     // A range that can hold nothing was meant otherwise.
     for (const until of ['2026-11-02', '2026-11-01T23:00:00Z'])
       await expect(undoRule(db, fourth.id, { ...range, until }, 'x')).rejects.toThrow('"since" must be before "until".')
