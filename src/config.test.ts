@@ -27,6 +27,12 @@ function mistakes(environment: Record<string, string>): string[] {
   }
 }
 
+test('who keeps records for a shorter time alone is told what goes with them, and both ways out', () => {
+  expect(mistakes({ POSTHORN_KEEP_RECORDS_DAYS: '14' })).toEqual([
+    'POSTHORN_KEEP_EVENTS_DAYS is 30, but records go after 14 days: set it to 14 or less, or raise POSTHORN_KEEP_RECORDS_DAYS',
+  ])
+})
+
 describe('where programs are told to hand mail in over SMTP', () => {
   test('in production: the name of the certificate, and the ports that are published', () => {
     const production = {
@@ -47,6 +53,10 @@ describe('where programs are told to hand mail in over SMTP', () => {
     expect(mistakes({ POSTHORN_SMTP_PUBLIC_PORT: '0' })).toEqual([
       'POSTHORN_SMTP_PUBLIC_PORT must be a port from 1 to 65535',
     ])
+  })
+
+  test('and so is that of the mail hosts', () => {
+    expect(mistakes({ POSTHORN_MX_PORT: '0' })).toEqual(['POSTHORN_MX_PORT must be a port from 1 to 65535'])
   })
 })
 

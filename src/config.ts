@@ -169,7 +169,7 @@ export const settingTable = {
     'Two names by which the start of DANE tests whether the name servers validate: one that is signed, one whose signatures are broken.',
     '.,dnssec-failed.org',
   ),
-  POSTHORN_MX_PORT: setting(port, 25, 'Port of the MX hosts (tests use another).'),
+  POSTHORN_MX_PORT: setting(namedPort, 25, 'Port of the MX hosts (tests use another).'),
   POSTHORN_DOCTOR_DOMAIN: setting(
     hostName,
     'gmail.com',
@@ -269,7 +269,9 @@ export function readSettings(
   const keptDays = settings.POSTHORN_KEEP_RECORDS_DAYS
   for (const name of ['POSTHORN_KEEP_EVENTS_DAYS', 'POSTHORN_KEEP_CONTENT_DAYS'] as const)
     if (settings[name] > keptDays)
-      mistakes.push(`${name} is ${settings[name]}, but records go after ${keptDays}: raise POSTHORN_KEEP_RECORDS_DAYS`)
+      mistakes.push(
+        `${name} is ${settings[name]}, but records go after ${keptDays} days: set it to ${keptDays} or less, or raise POSTHORN_KEEP_RECORDS_DAYS`,
+      )
   mistakes.push(...portsTakenTwice(settings), ...alsoWrong(settings))
   if (mistakes.length > 0) throw new WrongSettings(mistakes.join('\n'))
   return settings

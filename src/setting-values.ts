@@ -37,7 +37,7 @@ export function port(value: string): number {
   return number
 }
 
-/** One that others are told; none is any that is free. */
+/** One that others are told, or that we connect to; none is any that is free. */
 export function namedPort(value: string): number {
   const number = port(value)
   if (number === 0) throw new Wrong('must be a port from 1 to 65535')
