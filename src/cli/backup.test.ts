@@ -58,6 +58,10 @@ test('a backup that other tools have made is noted, and no file written; it is o
       status: 2,
       err: expect.stringContaining('either a file or --noted') as string,
     })
+  expect(await posthorn(over(full, oldKey), 'backup', '-')).toMatchObject({
+    status: 2,
+    err: expect.stringContaining('a backup is a file') as string,
+  })
   const { checks } = JSON.parse((await posthorn(over(full, oldKey), 'doctor', '--json')).out) as { checks: Check[] }
   expect(checks.find(({ name }) => name === 'backup')?.detail).toBe('The last backup is 0 hours old.')
 })

@@ -23,6 +23,8 @@ export function backupCommands(program: Command, desk: Desk): void {
     .option('--noted', 'write no file: only note that other tools have just made a backup of the database')
     .action((file: string | undefined, { noted = false }: { noted?: boolean }, command: Command) => {
       if ((file === undefined) !== noted) command.error('error: give either a file or --noted')
+      // Whoever means standard output would keep the words that are printed beside a file of this name.
+      if (file === '-') command.error('error: a backup is a file: give its name')
       return desk.withExisting(async ({ connection, db }) => {
         if (file === undefined) {
           await noteBackup(db, undefined)

@@ -1,4 +1,13 @@
-import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  mkdtempSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib'
@@ -216,6 +225,15 @@ describe('a backup', () => {
     const copying = `select from pg_stat_activity where application_name = 'posthorn backup' and datname = current_database()`
     while ((await world.db.run(copying)).length > 0) continue
     expect(existsSync(full)).toBe(false)
+  })
+
+  test('takes the place of a file alone, and never that of a device', async () => {
+    const device = join(folder, 'null')
+    symlinkSync('/dev/null', device)
+    await expect(backUp(world.connection, device)).rejects.toThrow(`${device} cannot be written: it is a device`)
+    expect(readlinkSync(device)).toBe('/dev/null')
+    await expect(backUp(world.connection, folder)).rejects.toThrow(`${folder} cannot be written: it is a folder.`)
+    expect(existsSync(`${folder}.unfinished`)).toBe(false)
   })
 
   test('that is cut off, or no backup at all, changes nothing', async () => {

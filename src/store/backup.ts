@@ -1,7 +1,7 @@
 // Online backup without PostgreSQL's own tools (operating contract): everything as of one instant, as lines of JSON, compressed (Zstandard,
 // RFC 8878). PostgreSQL itself writes and reads the rows, so every value comes back as it was. The installation key is not in it.
 import { createReadStream, createWriteStream } from 'node:fs'
-import { open, rename, rm } from 'node:fs/promises'
+import { open, rename, rm, stat } from 'node:fs/promises'
 import { Socket } from 'node:net'
 import { hostname } from 'node:os'
 import { dirname, resolve } from 'node:path'
@@ -87,6 +87,12 @@ const claimFile = `select pg_try_advisory_lock(hashtext('posthorn backup'), hash
  * pieces of each other.
  */
 export async function backUp(connection: Connection, file: string): Promise<BackupReport> {
+  // The rename puts a file in place of whatever is there: also of /dev/null, for the whole machine.
+  const there = await stat(file).catch(() => undefined)
+  if (there?.isFile() === false) {
+    const what = there.isDirectory() ? whyUnwritable['EISDIR'] : 'it is a device or the like, and a backup is a file'
+    throw new Trouble(`${file} cannot be written: ${what}.`)
+  }
   const unfinished = `${file}.unfinished`
   return over(connection, async (client) => {
     const { claimed } = await one<{ claimed: boolean }>(client, claimFile, [`${hostname()} ${resolve(file)}`])
