@@ -4,9 +4,10 @@
 // What is installed is known by content, never by time stamps: node_modules/.posthorn-lock-hash holds the hash of package-lock.json
 // and the level, `prod` or `full`. `full` satisfies both questions, and a stale `full` is renewed as `full`, so `npm start` and
 // `npm test` in turn do not install for ever.
-import { spawnSync } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import * as fs from 'node:fs'
+import { constants } from 'node:os'
 import { delimiter, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
@@ -35,10 +36,10 @@ async function bootstrap() {
     if (complete(wanted)) return
     stop(`Posthorn must install its dependencies, but the folder ${root} cannot be written: run npm ci there as its owner.`)
   }
-  await withLock(() => {
+  await withLock(async () => {
     if (satisfied(hash)) return // another bootstrap did it while we waited
-    const level = wanted === 'full' || !fs.existsSync(modules) ? wanted : levelBefore()
-    if (!complete(level)) install(level)
+    const level = wanted === 'full' || !isWhole() ? wanted : levelBefore()
+    if (!complete(level)) await install(level)
     checkNode()
     fs.writeFileSync(`${marker}.new`, `${hash} ${level}\n`)
     fs.renameSync(`${marker}.new`, marker)
@@ -56,6 +57,11 @@ function readMarker() {
   } catch {
     return [] // not installed by us, or not to the end
   }
+}
+
+/** npm writes this file last: without it an installation was cut off, and holds nobody's tools. */
+function isWhole() {
+  return fs.existsSync(join(modules, '.package-lock.json'))
 }
 
 /**
@@ -85,21 +91,35 @@ function complete(level) {
   }
 }
 
-function install(level) {
+async function install(level) {
   process.stderr.write(`posthorn: installing dependencies${level === 'full' ? ' (with those of the tests)' : ''}, once...\n`)
   // Our own node_modules/.bin must not lend npm the node that it is about to replace.
   const path = (process.env.PATH || '').split(delimiter).filter((entry) => !entry.startsWith(modules))
   const args = ['ci', '--no-audit', '--no-fund', '--loglevel=error', '--ignore-scripts', '--no-update-notifier']
-  const result = spawnSync('npm', level === 'prod' ? [...args, '--omit=dev'] : [...args, '--include=dev'], {
+  const npm = spawn('npm', level === 'prod' ? [...args, '--omit=dev'] : [...args, '--include=dev'], {
     cwd: root,
     env: { ...process.env, PATH: path.join(delimiter), NODE_ENV: '' },
     stdio: ['ignore', process.stderr.fd, 'inherit'],
   })
-  if (result.error && result.error.code === 'ENOENT')
+  // Asked to end, it goes on writing for up to 20 seconds, and whoever starts again meanwhile would install into the same folder. What is cut off here
+  // is begun anew.
+  let asked
+  const giveUp = (signal) => {
+    asked = signal
+    npm.kill('SIGKILL')
+  }
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, giveUp)
+  const [status, signal, error] = await new Promise((resolve) => {
+    npm.on('error', (error) => resolve([null, null, error]))
+    npm.on('close', (status, signal) => resolve([status, signal]))
+  })
+  if (asked) process.exit(128 + constants.signals[asked])
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.off(signal, giveUp)
+  if (error && error.code === 'ENOENT')
     stop('Posthorn needs npm to install its dependencies, and there is none in PATH: install it (it comes with Node).')
-  if (result.error) throw result.error
-  if (result.status !== 0)
-    stop(`npm ci failed (${result.signal || `status ${result.status}`}) in ${root}: its words above say why; try again when that is mended.`)
+  if (error) throw error
+  if (status !== 0)
+    stop(`npm ci failed (${signal || `status ${status}`}) in ${root}: its words above say why; try again when that is mended.`)
 }
 
 /** The Node that will run Posthorn: from npm where there is a package for this platform, else the machine's. */
@@ -142,7 +162,7 @@ async function withLock(work) {
   process.on('exit', release) // stop() ends the process
   fs.writeFileSync(join(lock, 'life'), lifeOf(process.pid))
   fs.writeFileSync(join(lock, 'pid'), String(process.pid))
-  work()
+  await work()
   process.off('exit', release) // by then the lock may be another's
   release()
 }

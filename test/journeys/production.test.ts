@@ -1,6 +1,7 @@
 // The production guide as somebody follows it: every block of it that is marked is run, line by line, against a real installation; the unit file is
 // understood by systemd; alerts and dashboard name only numbers that exist.
-import { execFile, spawnSync } from 'node:child_process'
+import { execFile, spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
 import {
   chmodSync,
   cpSync,
@@ -98,6 +99,30 @@ test('an installation that a power cut has ended holds up no start, whoever has 
   const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()
   const start = readFileSync(`/proc/${process.pid}/stat`, 'utf8').split(') ').at(-1)?.split(' ')[19]
   expect(bootstrap(`${boot} ${start}`)).toMatchObject({ status: null, signal: 'SIGTERM' })
+})
+
+test('Ctrl-C in the first installation ends npm too, and the next one brings what a server needs and no more', async () => {
+  const checkout = filledCheckout('given-up')
+  rmSync(join(checkout, 'node_modules/.package-lock.json')) // npm writes it last
+  const tools = join(folder, 'slow-npm')
+  mkdirSync(tools)
+  const npm = `#!/bin/sh\ntrap '' INT TERM\necho "$@ $$" >../said\necho began\nfor i in 1 2 3 4 5 6 7 8 9; do sleep 1; done\n`
+  writeFileSync(join(tools, 'npm'), npm, { mode: 0o755 })
+  const env = { PATH: `${tools}:${process.env['PATH']}` }
+  const child = spawn(process.execPath, [join(checkout, 'bin/bootstrap.mjs')], {
+    env,
+    stdio: ['ignore', 'ignore', 'pipe'],
+  })
+  let said = ''
+  for await (const text of child.stderr.setEncoding('utf8')) {
+    said += text
+    if (said.includes('began') && !child.killed) child.kill('SIGINT')
+  }
+  expect(said).toMatch(/^posthorn: installing dependencies, once\.\.\.$/m)
+  expect(child.exitCode ?? (await once(child, 'exit'))[0]).toBe(130)
+  const [, npmId] = / --omit=dev (\d+)\n$/.exec(readFileSync(join(folder, 'said'), 'utf8')) ?? []
+  expect(existsSync(`/proc/${npmId}`)).toBe(false)
+  expect(existsSync(join(checkout, '.installing'))).toBe(false)
 })
 
 test('what must not get into an image, the installation key first, is named where Docker and podman both look', () => {
