@@ -60,7 +60,7 @@ const claim = async (owner: string, changes: Partial<Parameters<typeof claimWebh
   (
     await claimWebhooks(world.db, {
       cursor: firstWorkspace,
-      rooms: new Map(),
+      rooms: {},
       share: 32,
       most: 500,
       leaseMs: 30_000,
@@ -134,7 +134,7 @@ describe('a claim', () => {
     for (const other of others) await admit(other, 2)
     const claimed = await claim(randomUUID(), { most: 6 })
     expect(new Set(claimed.map(({ workspaceId }) => workspaceId)).size).toBe(6)
-    const rooms = new Map([[busy.workspaceId as string, 3]])
+    const rooms = { [busy.workspaceId]: 3 }
     const next = await claim(randomUUID(), { rooms })
     expect(next.filter(({ workspaceId }) => workspaceId === busy.workspaceId)).toHaveLength(3)
     expect(next.filter(({ workspaceId }) => workspaceId !== busy.workspaceId)).toHaveLength(5)
@@ -188,7 +188,7 @@ describe('a claim', () => {
       [spare + 10],
     )
     const ask = (cursor: string) =>
-      claimWebhooks(world.db, { cursor, rooms: new Map(), share: 32, most: 500, leaseMs: 1, owner: randomUUID() })
+      claimWebhooks(world.db, { cursor, rooms: {}, share: 32, most: 500, leaseMs: 1, owner: randomUUID() })
     const first = await ask(firstWorkspace)
     expect(first.cursor).not.toBe(firstWorkspace)
     expect((await ask(first.cursor)).cursor).toBe(firstWorkspace)

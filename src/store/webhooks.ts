@@ -34,24 +34,23 @@ export const firstWorkspace = '00000000-0000-0000-0000-000000000000'
  * try, unless this claim takes both, or is under way at another node; one of ours that is under way is no hindrance: the sender keeps the order.
  * What an endpoint that is no longer active left in the queue is dropped: the events stay.
  * Rows are locked by a function, because of what PostgreSQL does with rows that change meanwhile (docs/decisions/0064).
- * Rows due before $9 are passed over, unseen in the index; and what is due is looked for from the first row on that the walk has found: under an
+ * Rows due before $8 are passed over, unseen in the index; and what is due is looked for from the first row on that the walk has found: under an
  * open snapshot there are very many ended ones before them.
  */
 const claim = sql(
   'webhook-claim',
   `with recursive lane (workspace_id, due_at, n) as (
-    (select q.workspace_id, q.due_at, 1 from webhook_queue q where q.lease_until is null and q.workspace_id > $1::uuid and q.due_at >= $9
+    (select q.workspace_id, q.due_at, 1 from webhook_queue q where q.lease_until is null and q.workspace_id > $1::uuid and q.due_at >= $8
       order by q.workspace_id, q.due_at limit 1)
     union all
     select next.workspace_id, next.due_at, lane.n + 1 from lane cross join lateral (
-      select q.workspace_id, q.due_at from webhook_queue q where q.lease_until is null and q.workspace_id > lane.workspace_id and q.due_at >= $9
+      select q.workspace_id, q.due_at from webhook_queue q where q.lease_until is null and q.workspace_id > lane.workspace_id and q.due_at >= $8
        order by q.workspace_id, q.due_at limit 1) next
      where lane.n < $2),
   walked as materialized (select * from lane),
   shared as materialized (
-    select w.workspace_id, w.due_at, coalesce(r.room, $5) room, e.version
+    select w.workspace_id, w.due_at, coalesce(($3::jsonb ->> w.workspace_id::text)::integer, $4) room, e.version
       from walked w
-      left join lateral (select x.room from unnest($3::uuid[], $4::integer[]) x (id, room) where x.id = w.workspace_id limit 1) r on true
       left join lateral (
         select x.version from webhook_endpoints x where x.workspace_id = w.workspace_id and x.state = 'active' limit 1) e on true),
   due as materialized (
@@ -60,18 +59,18 @@ const claim = sql(
   chosen as materialized (
     select c.*, sum(case when c.attempts = 0 then 1 else 0 end)
              over (partition by c.workspace_id, c.message_id order by c.sequence) - case when c.attempts = 0 then 1 else 0 end firsts
-      from (select * from due order by turn, due_at limit $6) c),
+      from (select * from due order by turn, due_at limit $5) c),
   free as materialized (
     select c.* from chosen c cross join lateral (
       select count(*) filter (where q.lease_until is null and q.attempts = 0) firsts,
-             count(*) filter (where q.lease_until is not null and q.lease_owner <> $8::uuid) elsewhere
+             count(*) filter (where q.lease_until is not null and q.lease_owner <> $7::uuid) elsewhere
         from webhook_queue q
        where q.workspace_id = c.workspace_id and q.message_id = c.message_id and q.sequence < c.sequence) before
      where c.version is null or (c.firsts >= before.firsts and before.elsewhere = 0)),
   dropped as (delete from webhook_queue q using free f where q.ctid = f.row and f.version is null),
   taken as (
     update webhook_queue q
-       set attempts = q.attempts + 1, lease_until = app_now() + $7 * interval '1 millisecond', lease_owner = $8::uuid
+       set attempts = q.attempts + 1, lease_until = app_now() + $6 * interval '1 millisecond', lease_owner = $7::uuid
       from free f where q.ctid = f.row and f.version is not null
     returning q.workspace_id, q.message_id, q.sequence, q.round, q.attempts, f.version)
   select t.workspace_id, t.message_id, t.sequence, t.round, t.attempts, t.version,
@@ -93,7 +92,7 @@ export interface WebhookClaimRequest {
   /** Rows due before are passed over; left out: none (base/floor.ts). */
   readonly since?: Date | undefined
   /** How many events of these workspaces may be claimed; of the others, `share`. */
-  readonly rooms: ReadonlyMap<string, number>
+  readonly rooms: Readonly<Record<string, number>>
   readonly share: number
   readonly most: number
   readonly leaseMs: number
@@ -126,8 +125,7 @@ export async function claimWebhooks(db: Db, request: WebhookClaimRequest): Promi
   const rows = await db.rows<Row>(claim, [
     request.cursor,
     limits.webhookLanesPerClaimMax,
-    [...request.rooms.keys()],
-    [...request.rooms.values()],
+    JSON.stringify(request.rooms),
     request.share,
     request.most,
     request.leaseMs,

@@ -6,7 +6,7 @@ describe('the shares of endpoints', () => {
   it('a share that was full at a claim asks for another one when half of it is free, also while it grows', () => {
     const shares = makeShares()
     for (let begun = 0; begun < limits.webhookShareFirst; begun++) shares.begin('w')
-    expect(shares.rooms().get('w')).toBe(0)
+    expect(shares.rooms()['w']).toBe(0)
     const asked: number[] = []
     for (let ended = 1; ended <= limits.webhookShareFirst; ended++) {
       shares.grow('w')
@@ -27,6 +27,6 @@ describe('the shares of endpoints', () => {
     const shares = makeShares()
     shares.begin('w')
     for (let failed = 0; failed < 10; failed++) shares.shrink('w')
-    expect(shares.rooms().get('w')).toBe(limits.webhookShareLeast - 1)
+    expect(shares.rooms()['w']).toBe(limits.webhookShareLeast - 1)
   })
 })

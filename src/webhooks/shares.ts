@@ -11,7 +11,7 @@ interface Share {
 
 export interface Shares {
   /** What may still be claimed for each workspace that is known here. */
-  rooms(): ReadonlyMap<string, number>
+  rooms(): Readonly<Record<string, number>>
   begin(workspace: string): void
   /** True where a claim found no room, and half of the share is free by now: few claims of many rather than many of few. */
   end(workspace: string): boolean
@@ -31,11 +31,11 @@ export function makeShares(): Shares {
   }
   return {
     rooms: () => {
-      const rooms = new Map<string, number>()
+      const rooms: Record<string, number> = {}
       for (const [workspace, share] of shares) {
         const room = Math.max(0, share.size - share.inFlight)
         if (room === 0) share.wanting = true
-        rooms.set(workspace, room)
+        rooms[workspace] = room
       }
       return rooms
     },
