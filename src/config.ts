@@ -1011,7 +1011,7 @@ export const limits = {
   chartPointsMax: 800,
   foldCountsMs: 1_000,
   foldCountsRows: 20_000,
-  loginsListedMax: 1_000,
+  loginsListedAtOnce: 1_000,
   keysPerWorkspaceMax: 1_000,
   domainsPerWorkspaceMax: 1_000,
   mailboxesPerWorkspaceMax: 10_000,

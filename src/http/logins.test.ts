@@ -1,6 +1,7 @@
 // What operators do with the logins of others, and that it is felt in every browser at once.
 import { TOTP, Secret } from 'otpauth'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { limits } from '../config.ts'
 import { beginLoginAnew, createUser, listLogins, removeLogin, setLogin } from '../workspace/workspace.ts'
 import { officeWorld, tokenOf, type OfficeWorld } from './office.test-kit.ts'
 
@@ -111,6 +112,17 @@ test('the rights of an operator are given and taken, also of one who is signed i
   await expect(setLogin(office.office.db, actor, 'nobody@people.example', { operator: true })).rejects.toThrow(
     'There is no user "nobody@people.example"',
   )
+})
+
+test('a list of logins has them all, however many there are', async () => {
+  const many = limits.loginsListedAtOnce + 1
+  await office.world.db.run(
+    `insert into users (id, email, email_key) select gen_random_uuid(), n || '@many.example', n || '@many.example' from generate_series(1, $1::integer) n`,
+    [many],
+  )
+  const emails = (await listLogins(office.office.db)).map(({ email }) => email)
+  expect(emails.filter((email) => email.endsWith('@many.example'))).toHaveLength(many)
+  expect(new Set(emails).size).toBe(emails.length)
 })
 
 test('a login is removed with all that is theirs, but for the only owner of a workspace', async () => {

@@ -19,7 +19,7 @@ export interface UserRow {
 /** With the workspaces that the person is a member of. */
 export interface ListedUserRow extends Pick<
   UserRow,
-  'id' | 'email' | 'name' | 'operator' | 'created_at' | 'last_sign_in_at'
+  'id' | 'email' | 'email_key' | 'name' | 'operator' | 'created_at' | 'last_sign_in_at'
 > {
   readonly two_factor: boolean
   readonly workspaces: readonly { readonly id: WorkspaceId; readonly name: string; readonly role: MemberRole }[]
@@ -44,14 +44,15 @@ const replace = sql(
 )
 const operatorFlag = sql('set-operator', 'update users set operator = $2 where id = $1')
 const removal = sql('delete-user', 'delete from users where id = $1')
-const listed = sql(
-  'list-users',
-  `select u.id, u.email, u.name, u.operator, u.created_at, u.last_sign_in_at,
+const listedColumns = `u.id, u.email, u.email_key, u.name, u.operator, u.created_at, u.last_sign_in_at,
           u.totp_sealed is not null or exists (select from passkeys p where p.user_id = u.id) two_factor,
           coalesce((select json_agg(json_build_object('id', w.id, 'name', w.name, 'role', m.role) order by w.id)
-                      from members m join workspaces w on w.id = m.workspace_id where m.user_id = u.id), '[]') workspaces
-     from users u where u.id = coalesce($2::uuid, u.id) order by u.email_key limit $1`,
+                      from members m join workspaces w on w.id = m.workspace_id where m.user_id = u.id), '[]') workspaces`
+const listed = sql(
+  'list-users',
+  `select ${listedColumns} from users u where u.email_key > $1 order by u.email_key limit $2`,
 )
+const listedOne = sql('list-user', `select ${listedColumns} from users u where u.id = $1`)
 const signedIn = sql(
   'note-sign-in',
   'update users set last_sign_in_at = app_now() where id = $1 and password_hash is not distinct from $2 returning id',
@@ -98,9 +99,12 @@ export async function deleteUser(db: Db, id: string): Promise<void> {
   await db.rows(removal, [id])
 }
 /** All of them, or one. */
-export const listUserRows = (db: Db, most: number, id?: string): Promise<ListedUserRow[]> =>
-  db.rows<ListedUserRow>(listed, [most, id ?? null])
-/** Locks the person as a change of the password does. False where they are gone, or the password is another one than that. */
+/** The next ones behind a key, in the order of keys. */
+export const listUserRows = (db: Db, after: string, most: number): Promise<ListedUserRow[]> =>
+  db.rows<ListedUserRow>(listed, [after, most])
+export async function listUserRow(db: Db, id: string): Promise<ListedUserRow | undefined> {
+  return (await db.rows<ListedUserRow>(listedOne, [id]))[0]
+}
 export async function noteSignIn(db: Db, id: string, passwordHash: string | null): Promise<boolean> {
   return (await db.rows(signedIn, [id, passwordHash])).length === 1
 }

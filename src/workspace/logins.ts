@@ -12,6 +12,7 @@ import { deletePasskeys } from '../store/passkeys.ts'
 import {
   deleteUser,
   dropPasswordResets,
+  listUserRow,
   listUserRows,
   removeTotp,
   setOperator,
@@ -85,9 +86,16 @@ export async function createUser(
   })
 }
 
-/** In the order of addresses; the first thousand. */
+/** All of them, in the order of addresses. */
 export async function listLogins(db: Db): Promise<Login[]> {
-  return (await listUserRows(db, limits.loginsListedMax)).map(presentLogin)
+  const most = limits.loginsListedAtOnce
+  const logins: Login[] = []
+  for (let after: string | undefined = ''; after !== undefined;) {
+    const rows: ListedUserRow[] = await listUserRows(db, after, most)
+    logins.push(...rows.map(presentLogin))
+    after = rows[most - 1]?.email_key
+  }
+  return logins
 }
 
 /** Gives the rights of an operator, or takes them: what is open in a browser loses them with the next request. */
@@ -130,8 +138,7 @@ export async function beginLoginAnew(
 export async function removeLogin(db: Db, actor: string, email: string): Promise<Login> {
   return db.transaction(async (tx) => {
     const { id } = await requireUser(tx, email)
-    const [row] = await listUserRows(tx, 1, id)
-    const login = presentLogin(row as ListedUserRow)
+    const login = presentLogin((await listUserRow(tx, id)) as ListedUserRow)
     // In the order of their ids, as every transaction that locks several.
     for (const workspace of login.workspaces) await lockMembers(tx, workspace.id)
     for (const { id: workspace, name, role } of login.workspaces)
