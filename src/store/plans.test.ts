@@ -10,7 +10,7 @@ import { openDatabase, type Db, type Statement } from './database.ts'
 import { beginOrderAnew } from './commit-order.ts'
 import { expireSome } from './expire.ts'
 import { makeRecorder, reap, type Armable } from './outbound.ts'
-import { listMailboxRows } from './senders.ts'
+import { listMailboxRows, mailboxNamed } from './senders.ts'
 import { storeWorld, type Sender, type StoreWorld } from './store.test-kit.ts'
 import { readWebhookQueueFacts } from './queue-facts.ts'
 import { pageSandbox } from './sandbox.ts'
@@ -162,6 +162,25 @@ test('the mailboxes of a workspace with many domains', async () => {
     below.reduce((sum, each) => sum + compared(each), plan['Rows Removed by Join Filter'] ?? 0)
   expect(compared(await planOf((db) => listMailboxRows(db, sender.workspaceId)))).toBe(0)
   expect(await listMailboxRows(world.db, sender.workspaceId)).toHaveLength(501)
+})
+
+test('the sender of the installation’s own mail, by id or by address, in an installation with very many mailboxes', async () => {
+  await world.db.run(
+    `with made as (
+       insert into domains (workspace_id, id, name, status, ownership_token)
+       select id, gen_random_uuid(), 'many.example', 'verified', '' from workspaces where name like 'small%' returning workspace_id, id)
+     insert into mailboxes (workspace_id, id, domain_id, address, address_key)
+     select workspace_id, gen_random_uuid(), id, n || '@many.example', n || '@many.example' from made, generate_series(1, 100) n`,
+  )
+  const own = { workspaceId: sender.workspaceId, mailboxId: sender.mailboxId }
+  const address = await world.value<string>('select address_key from mailboxes where id = $1', [own.mailboxId])
+  for (const [name, pages] of [
+    [own.mailboxId, 10],
+    [address, 2_000],
+  ] as const) {
+    expect(await pagesOf((db) => mailboxNamed(db, name))).toBeLessThan(pages)
+    expect(await mailboxNamed(world.db, name)).toEqual(own)
+  }
 })
 
 test('a look for leases that have run out, beside a long queue', async () => {

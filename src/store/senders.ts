@@ -1,4 +1,5 @@
 // Domains with their DKIM keys, and mailboxes: one function per statement, each naming the workspace.
+import { isUuid } from '../base/uuid.ts'
 import type { DomainStatus } from '../domain/domain-state.ts'
 import type { MailboxId, WorkspaceId } from '../domain/message.ts'
 import type { DkimAlgorithm } from '../mail/dkim.ts'
@@ -132,10 +133,18 @@ const removeMailbox = sql(
 )
 // The installation's own sender, named by an operator: by id, or by an address from which only one workspace may send. Anybody may make a
 // mailbox of that address on a domain that is not theirs.
-const named = sql(
-  'mailbox-by-name',
-  `select m.workspace_id, m.id from mailboxes m join domains d on d.workspace_id = m.workspace_id and d.id = m.domain_id
-    where m.id::text = $1 or (m.address_key = $1 and m.status = 'active' and d.status in ('verified', 'degraded')) limit 2`,
+const byAnyId = sql('any-mailbox-by-id', 'select m.workspace_id, m.id from mailboxes m where m.id = $1::uuid')
+// No index has addresses alone: one look-up in each workspace, however many mailboxes they have. It is ordered so that only the key by address fits
+// (decision 0006).
+const byAnyAddress = sql(
+  'mailboxes-of-address',
+  `select own.workspace_id, own.id from workspaces w
+     cross join lateral (
+       select x.workspace_id, x.id, x.domain_id, x.status from mailboxes x
+        where x.workspace_id = w.id and x.address_key between $1 and $1 order by x.workspace_id, x.address_key limit 1) own
+     cross join lateral (
+       select from domains d where d.workspace_id = own.workspace_id and d.id = own.domain_id and d.status in ('verified', 'degraded') limit 1) sends
+    where own.status = 'active' limit 2`,
 )
 const ownerOfMailbox = sql('owner-of-mailbox', 'select workspace_id from mailboxes where id = $1')
 
@@ -248,7 +257,10 @@ export async function mailboxNamed(
   db: Db,
   idOrAddress: string,
 ): Promise<{ readonly workspaceId: WorkspaceId; readonly mailboxId: MailboxId } | undefined> {
-  const rows = await db.rows<{ workspace_id: WorkspaceId; id: MailboxId }>(named, [idOrAddress.toLowerCase()])
+  const name = idOrAddress.toLowerCase()
+  const rows = await db.rows<{ workspace_id: WorkspaceId; id: MailboxId }>(isUuid(name) ? byAnyId : byAnyAddress, [
+    name,
+  ])
   const [row] = rows
   return rows.length === 1 && row !== undefined ? { workspaceId: row.workspace_id, mailboxId: row.id } : undefined
 }
