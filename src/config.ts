@@ -1044,6 +1044,8 @@ export const limits = {
   domainChecksPerRound: 50,
   domainChecksOfWorkspacePerRound: 12,
   domainLookMs: 30_000,
+  /** Behind a round that was full: the next one. */
+  domainLookOnMs: 1_000,
   // The doctor, and metrics that ask the database
   doctorCheckMs: 20_000,
   doctorKeptMs: 10_000,

@@ -5,11 +5,16 @@ import type { Service } from '../base/service.ts'
 import { limits } from '../config.ts'
 import type { DomainChecker } from './domain-check.ts'
 
-export function domainWatch(checker: DomainChecker, log: Log): Service {
+/** Where a look has found as many as it may take, more are due: behind weeks off, or an outage of the DNS, that is all that there are. */
+export function domainWatch(checker: Pick<DomainChecker, 'checkDue'>, log: Log): Service {
+  let isMoreDue = false
   return repeatingService(
     'domain checks',
-    () => limits.domainLookMs,
-    async () => void (await checker.checkDue()),
+    () => (isMoreDue ? limits.domainLookOnMs : limits.domainLookMs),
+    async () => {
+      isMoreDue = false
+      isMoreDue = (await checker.checkDue()) >= limits.domainChecksPerRound
+    },
     (error) => log.fault('domain checks', error),
   )
 }
