@@ -98,13 +98,13 @@ export async function setOperator(db: Db, id: string, operator: boolean): Promis
 export async function deleteUser(db: Db, id: string): Promise<void> {
   await db.rows(removal, [id])
 }
-/** All of them, or one. */
 /** The next ones behind a key, in the order of keys. */
 export const listUserRows = (db: Db, after: string, most: number): Promise<ListedUserRow[]> =>
   db.rows<ListedUserRow>(listed, [after, most])
 export async function listUserRow(db: Db, id: string): Promise<ListedUserRow | undefined> {
   return (await db.rows<ListedUserRow>(listedOne, [id]))[0]
 }
+/** Locks the person as a change of the password does. False where they are gone, or the password is another one than that. */
 export async function noteSignIn(db: Db, id: string, passwordHash: string | null): Promise<boolean> {
   return (await db.rows(signedIn, [id, passwordHash])).length === 1
 }
