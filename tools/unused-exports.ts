@@ -67,8 +67,11 @@ function usesOf(file: string, text: string): string[] {
 
 const used = new Set([...sources].filter(([file]) => !isBesideTest(file)).flatMap(([file, text]) => usesOf(file, text)))
 const shown = new Set([...sources].filter(([file]) => isBesideTest(file)).flatMap(([file, text]) => usesOf(file, text)))
+/** What is only spoken of is not used. */
+const withoutComments = (text: string): string => text.replace(/^\s*(?:\/\/|\/?\*).*$|\s\/\/ .*$/gm, '')
 const isBuiltOn = ({ file, name }: Export): boolean =>
-  (sources.get(file)?.match(new RegExp(`\\b${name.replaceAll('$', '\\$')}\\b`, 'g'))?.length ?? 0) > 1
+  (withoutComments(sources.get(file) ?? '').match(new RegExp(`\\b${name.replaceAll('$', '\\$')}\\b`, 'g'))?.length ??
+    0) > 1
 
 const unused = [...sources]
   .filter(([file]) => file.startsWith('src/') && !isBesideTest(file))

@@ -6,7 +6,7 @@ import { silentLog } from '../base/log.ts'
 import { makeVault } from '../base/secret.ts'
 import { countAudit, pageAudit, writeAudit } from './audit.ts'
 import { insertUser } from './people.ts'
-import { listRefusals, makeRefusalBook } from './refused-submissions.ts'
+import { makeRefusalBook, searchRefusals } from './refused-submissions.ts'
 import { makeReturnPathKeys } from './return-path-keys.ts'
 import { makeSandboxInbox } from './sandbox.ts'
 import { insertSession } from './sessions.ts'
@@ -58,10 +58,8 @@ test('refused submissions', async () => {
     book.note({ ...sender, source: 'rest', code: 'invalid_request', recipientDomain: name })
     await book.quiet()
   })
-  expect((await listRefusals(world.db, sender.workspaceId, 9)).map((each) => each.recipientDomain)).toEqual([
-    'later',
-    'earlier',
-  ])
+  const { rows } = await searchRefusals(world.db, sender.workspaceId, {}, { most: 9 })
+  expect(rows.map((each) => each.recipientDomain)).toEqual(['later', 'earlier'])
 })
 
 test('mail in the sandbox, and when it came', async () => {

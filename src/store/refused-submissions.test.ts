@@ -4,13 +4,7 @@ import { silentLog, type Log } from '../base/log.ts'
 import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { openDatabase } from './database.ts'
-import {
-  listRefusals,
-  makeRefusalBook,
-  pruneRefusals,
-  searchRefusals,
-  withoutAddresses,
-} from './refused-submissions.ts'
+import { makeRefusalBook, pruneRefusals, searchRefusals, withoutAddresses } from './refused-submissions.ts'
 import { storeWorld, type StoreWorld } from './store.test-kit.ts'
 
 let world: StoreWorld
@@ -18,6 +12,8 @@ beforeAll(async () => {
   world = await storeWorld()
 })
 afterAll(() => world.close())
+const latest = async (workspace: WorkspaceId, most = 9) =>
+  (await searchRefusals(world.db, workspace, {}, { most })).rows
 
 test('page by page, and nobody sees another workspace', async () => {
   const [one, other] = [await world.sender(), await world.sender()]
@@ -26,8 +22,8 @@ test('page by page, and nobody sees another workspace', async () => {
     book.note({ workspaceId: one.workspaceId, source: 'smtp', code, recipientDomain: 'receiver.test' })
   book.note({ workspaceId: other.workspaceId, source: 'rest', code: 'invalid_request' })
   await book.quiet()
-  const page = await listRefusals(world.db, one.workspaceId, 2)
-  const rest = await listRefusals(world.db, one.workspaceId, 2, page.at(-1)?.id)
+  const { rows: page, next: before } = await searchRefusals(world.db, one.workspaceId, {}, { most: 2 })
+  const { rows: rest } = await searchRefusals(world.db, one.workspaceId, {}, { before, most: 2 })
   // Of one millisecond, in any order.
   expect([...page, ...rest].map(({ code }) => code).toSorted()).toEqual([
     'hourly_limit_reached',
@@ -35,7 +31,7 @@ test('page by page, and nobody sees another workspace', async () => {
     'recipient_suppressed',
   ])
   expect(page[0]).toMatchObject({ source: 'smtp', recipientDomain: 'receiver.test' })
-  expect(await listRefusals(world.db, other.workspaceId, 9)).toMatchObject([{ source: 'rest', recipientDomain: null }])
+  expect(await latest(other.workspaceId)).toMatchObject([{ source: 'rest', recipientDomain: null }])
 })
 
 test('what the sender was told is kept, with the login and the request: bounded, without addresses, and whatever a caller has written', async () => {
@@ -53,7 +49,7 @@ test('what the sender was told is kept, with the login and the request: bounded,
     requestId: 'r-1',
   })
   await book.quiet()
-  const [row] = await listRefusals(world.db, workspaceId, 1)
+  const [row] = await latest(workspaceId, 1)
   expect(row).toMatchObject({ field: 'recipient', callerId, requestId: 'r-1' })
   expect(row?.error).toMatch(/^"recipient" must be one address; \(address\),   is none\. x/)
   expect(row?.error?.length).toBeLessThanOrEqual(limits.refusalErrorCharactersMax)
@@ -120,7 +116,7 @@ test('gone after 30 days, and not before', async () => {
   await book.quiet()
   await world.setClock('2030-01-30 23:59:59+00')
   await pruneRefusals(world.db)
-  expect(await listRefusals(world.db, workspaceId, 9)).toHaveLength(1)
+  expect(await latest(workspaceId)).toHaveLength(1)
   await world.setClock('2030-01-31 00:00:01+00')
   expect(await pruneRefusals(world.db)).toBe(1)
   await world.setClock()
@@ -165,5 +161,5 @@ test('a database that is away holds nobody up', async () => {
     book.note({ workspaceId, source: 'smtp', code: 'invalid_request' })
   await book.quiet()
   await db.close()
-  expect(await listRefusals(world.db, workspaceId, 9)).toEqual([])
+  expect(await latest(workspaceId)).toEqual([])
 })

@@ -177,11 +177,10 @@ export function withoutAddresses(text: string, charactersMax: number): string {
     .join(' ')
 }
 
-/** Newest first; `before` is the id of the last one of the page before. */
-export const listRefusals = (db: Db, workspace: WorkspaceId, most: number, before?: string): Promise<RefusalRow[]> =>
-  db.rows<RefusalRow>(latest, [workspace, before ?? greatestId, leastId, most])
-
-/** As `listRefusals`, of those that are wanted; `next` is where the next page begins, which may be behind a page with nothing on it. */
+/**
+ * Newest first, of those that are wanted. `next` is the `before` of the next page, which there may be behind a page with nothing on it: of those
+ * with one code or source a bounded number is looked at.
+ */
 export async function searchRefusals(
   db: Db,
   workspace: WorkspaceId,
