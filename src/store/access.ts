@@ -5,11 +5,8 @@ import { madeBy } from './audit.ts'
 import { sql, type Db } from './database.ts'
 import { findRole, lockMembers } from './members.ts'
 
-export interface KeyRow {
-  readonly id: string
-  readonly name: string
-  readonly prefix: string
-  readonly scopes: readonly string[]
+/** Of a key, and of an SMTP credential. */
+export interface TermRow {
   readonly created_at: Date
   readonly last_used_at: Date | null
   readonly expires_at: Date | null
@@ -18,6 +15,13 @@ export interface KeyRow {
   readonly expired: boolean
   /** In lists alone. */
   readonly made_by?: string | null
+}
+
+export interface KeyRow extends TermRow {
+  readonly id: string
+  readonly name: string
+  readonly prefix: string
+  readonly scopes: readonly string[]
 }
 
 /** All that a request needs to know before its body is read. */
@@ -34,8 +38,9 @@ export interface HolderRow {
   readonly unseen: boolean
 }
 
-const keyColumns = `id, name, prefix, scopes, created_at, last_used_at, expires_at, revoked_at,
-          coalesce(expires_at <= app_now(), false) expired`
+export const termColumns =
+  'created_at, last_used_at, expires_at, revoked_at, coalesce(expires_at <= app_now(), false) expired'
+const keyColumns = `id, name, prefix, scopes, ${termColumns}`
 
 // The one statement that names no workspace: the secret says which it is.
 const holder = sql(

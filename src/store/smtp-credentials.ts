@@ -1,20 +1,13 @@
 // SMTP credentials: whose they are, and what depends on them. A password is kept as a keyed hash alone.
 import type { WorkspaceId } from '../domain/message.ts'
+import { termColumns, type TermRow } from './access.ts'
 import { madeBy } from './audit.ts'
 import { sql, type Db } from './database.ts'
 
-export interface CredentialRow {
+export interface CredentialRow extends TermRow {
   readonly id: string
   readonly name: string
   readonly username: string
-  readonly created_at: Date
-  readonly last_used_at: Date | null
-  readonly expires_at: Date | null
-  readonly revoked_at: Date | null
-  /** By the database's clock, as it is refused. */
-  readonly expired: boolean
-  /** In lists alone. */
-  readonly made_by?: string | null
 }
 
 /** All that a session needs to know about its user. */
@@ -31,7 +24,7 @@ export interface SubmitterRow {
   readonly unseen: boolean
 }
 
-const columns = `id, name, username, created_at, last_used_at, expires_at, revoked_at, coalesce(expires_at <= app_now(), false) expired`
+const columns = `id, name, username, ${termColumns}`
 
 // The one statement that names no workspace: the username says which it is.
 const submitter = sql(

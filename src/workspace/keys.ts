@@ -7,20 +7,14 @@ import { insertKey, listKeyRows, workspaceOfKey } from '../store/access.ts'
 import type { KeyRow, MadeRow } from '../store/access.ts'
 import { databaseNow, type Db } from '../store/database.ts'
 import { Mistake, parseId, parseName } from './mistake.ts'
+import { presentTerm, type Term } from './term.ts'
 
-export interface ApiKey {
+export interface ApiKey extends Term {
   readonly id: string
   readonly name: string
   /** The visible beginning. */
   readonly prefix: string
   readonly scopes: readonly string[]
-  /** Where the audit log still knows. */
-  readonly createdBy?: string
-  readonly createdAt: Date
-  readonly lastUsedAt?: Date
-  readonly expiresAt?: Date
-  readonly expired: boolean
-  readonly revokedAt?: Date
 }
 
 /** What is left of a key behind its end: made by it, or by what it made. */
@@ -85,16 +79,5 @@ export async function whoseKey(db: Db, text: string): Promise<WorkspaceId> {
 }
 
 export function presentKey(row: KeyRow): ApiKey {
-  return {
-    id: row.id,
-    name: row.name,
-    prefix: row.prefix,
-    scopes: row.scopes,
-    ...(typeof row.made_by === 'string' && { createdBy: row.made_by }),
-    createdAt: row.created_at,
-    ...(row.last_used_at !== null && { lastUsedAt: row.last_used_at }),
-    ...(row.expires_at !== null && { expiresAt: row.expires_at }),
-    expired: row.expired,
-    ...(row.revoked_at !== null && { revokedAt: row.revoked_at }),
-  }
+  return { id: row.id, name: row.name, prefix: row.prefix, scopes: row.scopes, ...presentTerm(row) }
 }

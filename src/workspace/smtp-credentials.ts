@@ -7,19 +7,12 @@ import type { Db } from '../store/database.ts'
 import { insertCredential, listCredentialRows, workspaceOfCredential } from '../store/smtp-credentials.ts'
 import type { CredentialRow } from '../store/smtp-credentials.ts'
 import { Mistake, parseId, parseName } from './mistake.ts'
+import { presentTerm, type Term } from './term.ts'
 
-export interface SmtpCredential {
+export interface SmtpCredential extends Term {
   readonly id: string
   readonly name: string
   readonly username: string
-  /** Where the audit log still knows. */
-  readonly createdBy?: string
-  readonly createdAt: Date
-  readonly lastUsedAt?: Date
-  /** Where it was made by a key that ends: then, too. */
-  readonly expiresAt?: Date
-  readonly expired: boolean
-  readonly revokedAt?: Date
 }
 
 const passwordBytes = 24
@@ -63,15 +56,5 @@ export async function whoseCredential(db: Db, text: string): Promise<WorkspaceId
 }
 
 export function presentCredential(row: CredentialRow): SmtpCredential {
-  return {
-    id: row.id,
-    name: row.name,
-    username: row.username,
-    ...(typeof row.made_by === 'string' && { createdBy: row.made_by }),
-    createdAt: row.created_at,
-    ...(row.last_used_at !== null && { lastUsedAt: row.last_used_at }),
-    ...(row.expires_at !== null && { expiresAt: row.expires_at }),
-    expired: row.expired,
-    ...(row.revoked_at !== null && { revokedAt: row.revoked_at }),
-  }
+  return { id: row.id, name: row.name, username: row.username, ...presentTerm(row) }
 }

@@ -1,22 +1,12 @@
 // SMTP credentials: made with their password shown once, listed, revoked.
 import { Type } from 'typebox'
-import { closed, managed, name, time, uuid } from './managed.ts'
+import { closed, managed, name, termOf, uuid } from './managed.ts'
 
 const properties = {
   id: uuid('The credential.'),
   name: Type.String({ description: 'What it is for.' }),
   username: Type.String({ description: 'For AUTH.' }),
-  createdBy: Type.Optional(
-    Type.String({
-      description:
-        'Who made it, as in the audit log (`user:` and an id, `key:` and an id, ...), for as long as that is kept.',
-    }),
-  ),
-  createdAt: time('When it was made.'),
-  lastUsedAt: Type.Optional(time('When it was last used, to the minute.')),
-  expiresAt: Type.Optional(time('When it ends by itself: with the key that made it.')),
-  expired: Type.Boolean({ description: 'That time has come: it is refused.' }),
-  revokedAt: Type.Optional(time('When it was revoked.')),
+  ...termOf('When it ends by itself: with the key that made it.'),
 }
 export const SmtpCredential = Type.Object(properties, { description: 'An SMTP login, without its password.' })
 /** Where programs hand mail in: the answers carry it, so that nobody has to look for it. */

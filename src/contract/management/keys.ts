@@ -1,7 +1,7 @@
 // API keys: made with their secret shown once, listed, revoked.
 import { Type } from 'typebox'
 import { scopes } from '../operation.ts'
-import { closed, list, managed, name, oneOf, time, uuid } from './managed.ts'
+import { closed, list, managed, name, oneOf, termOf, time, uuid } from './managed.ts'
 
 const scope = oneOf(Object.keys(scopes) as (keyof typeof scopes)[], 'A scope.')
 
@@ -10,17 +10,7 @@ const properties = {
   name: Type.String({ description: 'What it is for.' }),
   prefix: Type.String({ description: 'The visible beginning of the secret.', examples: ['ph_8Qm2xYk'] }),
   scopes: Type.Array(Type.String(), { description: 'What it may do.' }),
-  createdBy: Type.Optional(
-    Type.String({
-      description:
-        'Who made it, as in the audit log (`user:` and an id, `key:` and an id, ...), for as long as that is kept.',
-    }),
-  ),
-  createdAt: time('When it was made.'),
-  lastUsedAt: Type.Optional(time('When it was last used, to the minute.')),
-  expiresAt: Type.Optional(time('When it ends by itself.')),
-  expired: Type.Boolean({ description: 'That time has come: it is refused.' }),
-  revokedAt: Type.Optional(time('When it was revoked.')),
+  ...termOf('When it ends by itself.'),
 }
 export const ApiKey = Type.Object(properties, { description: 'An API key, without its secret.' })
 export const ApiKeyCreated = Type.Object(

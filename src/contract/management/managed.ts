@@ -123,6 +123,20 @@ export const uuid = (description: string) =>
   Type.String({ format: 'uuid', description, examples: ['0199f1c2-7a4e-7c3b-9d52-6f1e8a0b4c7d'] })
 export const time = (description: string) =>
   Type.String({ format: 'date-time', description, examples: ['2026-11-21T09:30:00.000Z'] })
+/** Of a key or an SMTP credential. */
+export const termOf = (ends: string) => ({
+  createdBy: Type.Optional(
+    Type.String({
+      description:
+        'Who made it, as in the audit log (`user:` and an id, `key:` and an id, ...), for as long as that is kept.',
+    }),
+  ),
+  createdAt: time('When it was made.'),
+  lastUsedAt: Type.Optional(time('When it was last used, to the minute.')),
+  expiresAt: Type.Optional(time(ends)),
+  expired: Type.Boolean({ description: 'That time has come: it is refused.' }),
+  revokedAt: Type.Optional(time('When it was revoked.')),
+})
 export const email = (description: string) =>
   Type.String({ format: 'email', maxLength: 254, description, examples: ['ada@example.com'] })
 export const name = (description: string) => Type.String({ minLength: 1, maxLength: 200, description })
