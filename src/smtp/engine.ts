@@ -158,7 +158,7 @@ export class SmtpSession {
     switch (command.verb) {
       case 'EHLO':
       case 'HELO':
-        return this.#greetClient(command.verb === 'EHLO', command.name)
+        return this.#greetClient(command.verb)
       case 'MAIL':
         return this.#beginMail(command)
       case 'RCPT':
@@ -191,12 +191,14 @@ export class SmtpSession {
     }
   }
 
-  #greetClient(esmtp: boolean, name: string): void {
+  #greetClient(hello: 'EHLO' | 'HELO'): void {
     this.#forget()
-    this.#standing.hello = { name, esmtp }
+    this.#standing.hello = hello
     const { offer, limits } = this.#parts
     this.#say(
-      esmtp ? ehloReply(offer, this.#standing.secure, limits.messageBytesMax) : { code: 250, text: offer.hostname },
+      hello === 'EHLO'
+        ? ehloReply(offer, this.#standing.secure, limits.messageBytesMax)
+        : { code: 250, text: offer.hostname },
     )
   }
 
@@ -204,8 +206,7 @@ export class SmtpSession {
     const { offer, policy, limits } = this.#parts
     const refusal = whyNotMail(this.#standing, offer)
     if (refusal !== undefined) return this.#object(refusal)
-    if (this.#standing.hello?.esmtp !== true && mail.parameters.length > 0)
-      return this.#object(replies.unknownParameter)
+    if (this.#standing.hello !== 'EHLO' && mail.parameters.length > 0) return this.#object(replies.unknownParameter)
     const parameters = readMailParameters(mail, offer, limits.messageBytesMax)
     if ('code' in parameters) return this.#object(parameters, [], mail.path)
     this.#decide(
@@ -272,16 +273,16 @@ export class SmtpSession {
 
   /** The content is complete, or spoiled; the transaction is over either way. */
   #finishMessage(content: Content): void {
-    const { transaction, hello, secure, user } = this.#standing
+    const { transaction } = this.#standing
     this.#standing.transaction = undefined
-    if (content.trouble !== undefined || transaction === undefined || hello === undefined) {
+    if (content.trouble !== undefined || transaction === undefined) {
       content.release()
       const reply = replies[content.trouble ?? 'outOfOrder']
       this.#parts.policy.refused?.(reply, transaction?.recipients ?? [], transaction?.from)
       return this.#say(reply)
     }
     const { from, parameters, recipients } = transaction
-    const envelope = { from, recipients, ...parameters, helo: hello.name, esmtp: hello.esmtp, secure, user }
+    const envelope = { from, recipients, ...parameters }
     // A scan may take its time: what was said before does not wait for it.
     this.#flush()
     this.#decide(

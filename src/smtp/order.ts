@@ -15,7 +15,7 @@ export interface Transaction {
 export interface Standing {
   greeted: boolean
   secure: boolean
-  hello: { readonly name: string; readonly esmtp: boolean } | undefined
+  hello: 'EHLO' | 'HELO' | undefined
   user: string | undefined
   transaction: Transaction | undefined
 }
@@ -44,7 +44,7 @@ export function whyNotContent({ transaction }: Standing): Reply | undefined {
 
 export function whyNotLogin({ secure, hello, user, transaction }: Standing, { auth }: Offer): Reply | undefined {
   if (auth === 'never') return replies.notOffered
-  if (hello?.esmtp !== true) return replies.sayEhlo
+  if (hello !== 'EHLO') return replies.sayEhlo
   if (auth === 'after_tls' && !secure) return replies.authNeedsTls
   if (user !== undefined) return replies.alreadyKnown
   return transaction && replies.outOfOrder

@@ -23,10 +23,6 @@ export interface Envelope extends MailParameters {
   readonly from: string
   /** Those that the policy took, as they were written, in order; at least one. */
   readonly recipients: readonly string[]
-  readonly helo: string
-  readonly esmtp: boolean
-  readonly secure: boolean
-  readonly user: string | undefined
 }
 
 export type Decision = Answer | Promise<Answer>
