@@ -1,8 +1,12 @@
 // Whether a workspace may send at all, whoever asks for it: over HTTP or SMTP, at the dashboard, or at the keyboard of the machine.
 import { refuse, type Refusal } from './refusal.ts'
-import type { Principal } from './submission.ts'
 
-export type Standing = Pick<Principal, 'blocked' | 'apiSending' | 'upgradeUrl'>
+export interface Standing {
+  readonly blocked: boolean
+  /** The plan's. */
+  readonly apiSending: boolean
+  readonly upgradeUrl?: string
+}
 
 const isBlocked = refuse(
   'workspace_blocked',

@@ -1,6 +1,7 @@
 // What a face hands to `accept`: typed values only. Whoever calls has proved who they are; nothing else is believed.
 import type { EmailAddress } from '../mail/address.ts'
 import type { MailboxId, MessageId, MessageSource, MessageStatus, DeliveryStatus, WorkspaceId } from './message.ts'
+import type { Standing } from './standing.ts'
 
 export interface Attachment {
   readonly filename: string
@@ -60,12 +61,9 @@ export interface AcceptedMail {
 }
 
 /** Who an SMTP session speaks for. */
-export interface Submitter {
+export interface Submitter extends Standing {
   readonly credentialId: string
   readonly workspaceId: WorkspaceId
-  readonly blocked: boolean
-  readonly apiSending: boolean
-  readonly upgradeUrl?: string
 }
 
 /** The record of a message: specification 2.3, and what our own additions need. */
@@ -107,14 +105,11 @@ export interface Accepted {
 }
 
 /** Who a key, or a member's session, speaks for. Everything needed before a body is read (decisions D). */
-export interface Principal {
+export interface Principal extends Standing {
   /** Who is written down in the audit log: `key:<id>` or `user:<id>`. */
   readonly actor: string
   /** Left out where a member came in. */
   readonly keyId?: string
   readonly workspaceId: WorkspaceId
   readonly scopes: ReadonlySet<string>
-  readonly blocked: boolean
-  readonly apiSending: boolean
-  readonly upgradeUrl?: string
 }
