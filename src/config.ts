@@ -815,9 +815,9 @@ export const limits = {
   fenceLookMs: 2_000,
   drainWaitMs: 10 * 60_000,
   // Reports about mail (mail/report.ts)
-  /** Of each text in a report; what stands behind is not looked at. */
   /** What a report says stands before the mail that it returns: beyond, strangers' lines would only hold up everybody. */
   reportBytesMax: 4 * 1024 * 1024,
+  /** Of each text in a report; what stands behind is not looked at. */
   reportTextBytesMax: 256 * 1024,
   reportLinesMax: 5_000,
   reportLineCharactersMax: 1_000,

@@ -179,7 +179,7 @@ export function api(tools: RoleTools): Role {
 
 /** Says in the log which scanner is at work, and whether the engine can do what we shall ask of it. The start does not wait for it. */
 async function tellScanner(asked: Scanner, log: Log): Promise<void> {
-  const { trouble, ...known } = await asked.facts(true)
+  const { trouble, ...known } = await asked.facts()
   const { description: scanner, ...versions } = known
   if (trouble === undefined) log.started({ scanner, ...versions })
   else log.fault('scanner: no file is accepted until this is mended', new Error(trouble), { scanner })

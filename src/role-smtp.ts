@@ -13,8 +13,8 @@ import { makeRefusalBook } from './store/refused-submissions.ts'
 import { makeSubmitters } from './workspace/workspace.ts'
 
 export function smtp({ settings, connection, vault, log, metrics }: RoleTools): Role {
-  const open = (what: string, connectionsMax: number, answerMs: number = limits.databaseAnswerMs) =>
-    openDatabase(connection, { name: `posthorn smtp ${what}`, connectionsMax, answerMs })
+  const open = (what: string, connectionsMax: number) =>
+    openDatabase(connection, { name: `posthorn smtp ${what}`, connectionsMax, answerMs: limits.databaseAnswerMs })
   const readDb = open('read', 3)
   const stageDb = open('stage', 2)
   const hostname = settings.POSTHORN_HOSTNAME

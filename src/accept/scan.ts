@@ -50,8 +50,8 @@ export interface Scanner {
   clears(text: Buffer): boolean
   /** Never throws for what the world does. Takes at most `scanMs`, waiting included; owners are served by turns. */
   scan(files: readonly ScanFile[], owner?: string): Promise<Verdict>
-  /** Asks the engine; with `thoroughly` also whether it takes streams as large as our largest message. */
-  facts(thoroughly?: boolean): Promise<ScannerFacts>
+  /** Asks the engine, also whether it takes streams as large as our largest message. */
+  facts(): Promise<ScannerFacts>
   stop(): Promise<void>
 }
 
@@ -116,11 +116,11 @@ function withEngine(
       if (infected !== undefined) return infected
       return version === undefined ? { kind: 'unavailable', reason: 'no version' } : clean(findings, version)
     },
-    facts: async (thoroughly = false) => {
+    facts: async () => {
       const signal = AbortSignal.timeout(times.scanMs)
       try {
         const version = await clamd.version(signal)
-        if (thoroughly) await clamd.scan(Buffer.alloc(limits.clamdStreamBytesMin), signal)
+        await clamd.scan(Buffer.alloc(limits.clamdStreamBytesMin), signal)
         return { description, ...version }
       } catch (error) {
         if (!(error instanceof EngineTrouble)) throw error

@@ -39,7 +39,7 @@ export interface Check extends Finding {
 
 /** What the doctor asks of the malware scanner. */
 export interface AskedScanner {
-  facts(thoroughly: boolean): Promise<{
+  facts(): Promise<{
     readonly description: string
     readonly trouble?: string
     readonly signatures?: string
@@ -174,7 +174,7 @@ async function bounded(look: () => Promise<Finding>, checkMs: number): Promise<F
 }
 
 async function checkScanner(scanner: AskedScanner, settings: Settings): Promise<Finding> {
-  const { description, trouble, signatures } = await scanner.facts(true)
+  const { description, trouble, signatures } = await scanner.facts()
   if (trouble !== undefined)
     return fail(
       `${description}: ${trouble}. Until this is mended every mail with attachments is answered 503, and 451 over SMTP.`,

@@ -2,7 +2,7 @@
 // automatic replies, receipts (RFC 8098), complaints that are none (RFC 5965: `not-spam`, `auth-failure` and the like).
 import { fingerprintOf, type MessageEvidence, type ProviderReport } from '../domain/provider-report.ts'
 import { complaintTypes } from '../mail/arf-rfc5965.ts'
-import { returnedField, type Report, type ReportedRecipient } from '../mail/report.ts'
+import { returnedToken, type Report, type ReportedRecipient } from '../mail/report.ts'
 
 const kindOf = {
   failed: 'bounce',
@@ -64,7 +64,7 @@ function deliveryOf(report: Report, said: ReportedRecipient): ProviderReport[] {
 
 /** The signed header of the mail that is returned, then the envelope id that we gave. */
 function evidenceIn(report: Report): MessageEvidence[] {
-  const tokens = [returnedField(report, 'x-posthorn-token')?.trim(), report.envelopeId?.trim()]
+  const tokens = [returnedToken(report)?.trim(), report.envelopeId?.trim()]
   return tokens.flatMap((token) => (token === undefined || token === '' ? [] : [{ by: 'token', token }]))
 }
 

@@ -194,9 +194,9 @@ export function misshapen([error, ...others]: readonly TLocalizedValidationError
     case 'maxProperties':
       return wrong(shown(path), `must have at most ${error.params.limit} members`)
     case 'minItems':
-      return wrong(shown(path), `must have at least ${counted(error.params.limit, 'item')}`)
+      return wrong(shown(path), `must have at least ${items(error.params.limit)}`)
     case 'maxItems':
-      return wrong(shown(path), `must have at most ${counted(error.params.limit, 'item')}`)
+      return wrong(shown(path), `must have at most ${items(error.params.limit)}`)
     case 'minimum':
       return wrong(shown(path), `must be at least ${error.params.limit}`)
     case 'maximum':
@@ -219,7 +219,7 @@ const isName = ({ instancePath }: TLocalizedValidationError, others: readonly TL
       other.keyword === 'propertyNames' &&
       other.params.propertyNames.some((name) => instancePath === `${other.instancePath}/${escapePointer(name)}`),
   )
-const counted = (many: number, noun: string): string => `${many} ${noun}${many === 1 ? '' : 's'}`
+const items = (many: number): string => `${many} item${many === 1 ? '' : 's'}`
 
 /** All of them, as far as a sentence can hold. */
 function anyOf(values: readonly unknown[]): string {

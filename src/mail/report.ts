@@ -88,9 +88,9 @@ export function readReport(bytes: Buffer): Report {
   }
 }
 
-/** The unfolded value of a field of the returned header: `x-posthorn-token`, `message-id`. */
-export function returnedField(report: Pick<Report, 'returned'>, name: string): string | undefined {
-  const field = report.returned.find((candidate) => candidate.name === name)
+/** What we wrote into the header of the mail that came back. */
+export function returnedToken(report: Pick<Report, 'returned'>): string | undefined {
+  const field = report.returned.find(({ name }) => name === 'x-posthorn-token')
   return field === undefined ? undefined : unfolded(field)
 }
 

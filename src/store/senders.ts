@@ -219,7 +219,7 @@ export async function workspaceOfMailbox(db: Db, id: string): Promise<WorkspaceI
 
 const activeMailbox = sql(
   'active-mailbox',
-  `select m.id, m.address from mailboxes m join domains d on d.workspace_id = m.workspace_id and d.id = m.domain_id
+  `select m.id from mailboxes m join domains d on d.workspace_id = m.workspace_id and d.id = m.domain_id
     where m.workspace_id = $1 and m.address_key = $2 and m.status = 'active' and d.status in ('verified', 'degraded')`,
 )
 
@@ -228,8 +228,8 @@ export async function findActiveMailbox(
   db: Db,
   workspace: WorkspaceId,
   addressKey: string,
-): Promise<{ readonly id: MailboxId; readonly address: string } | undefined> {
-  return (await db.rows<{ id: MailboxId; address: string }>(activeMailbox, [workspace, addressKey]))[0]
+): Promise<MailboxId | undefined> {
+  return (await db.rows<{ id: MailboxId }>(activeMailbox, [workspace, addressKey]))[0]?.id
 }
 
 export async function findMailbox(db: Db, workspace: WorkspaceId, id: string): Promise<MailboxRow | undefined> {

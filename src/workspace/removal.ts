@@ -102,8 +102,8 @@ async function cancelQueued(db: Db, actor: string, { id, name, status }: Removab
   return cancelled
 }
 
-const counted = (many: number, one: string, more = `${one}s`): string =>
-  `${many >= limits.removalMessagesCounted ? `${many} or more` : many} ${many === 1 ? one : more}`
+const counted = (many: number, thing: string): string =>
+  `${many >= limits.removalMessagesCounted ? `${many} or more` : many} ${many === 1 ? thing : `${thing}s`}`
 
 const sum = ({ waiting, sending, armed }: Unfinished): number => waiting + sending + armed
 

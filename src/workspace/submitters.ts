@@ -64,7 +64,7 @@ export function makeSubmitters(tools: {
       return row === undefined ? undefined : present(row, tools.publicUrl)
     },
     mailboxOf: async (workspace, sender) =>
-      mailboxes.get(`${workspace} ${sender.key}`, async () => (await findActiveMailbox(db, workspace, sender.key))?.id),
+      mailboxes.get(`${workspace} ${sender.key}`, () => findActiveMailbox(db, workspace, sender.key)),
     isSuppressed: (workspaceId, { key }) => isSuppressed(workspaceId, key),
     forget: () => {
       users.forget()
