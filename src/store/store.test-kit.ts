@@ -38,7 +38,7 @@ export interface StoreWorld {
   value<T>(text: string, values?: readonly unknown[]): Promise<T>
   /** Resolves when that session waits for a lock that another one holds. */
   untilBlocked(session: Client): Promise<void>
-  /** The same of any session. */
+  /** Resolves when somebody waits for a lock that a session of this world holds: short locks among others, as of vacuum, are no sign. */
   untilSomebodyWaits(): Promise<void>
   /** Months of messages of nobody, so that plans are those of large tables: they choose one partition for each message. */
   fillMonths(): Promise<void>
@@ -69,6 +69,7 @@ export async function storeWorld(): Promise<StoreWorld> {
   const database = await freshDatabase()
   const pools: Db[] = []
   const sessions: Client[] = []
+  const pidOf = (session: Client): number => (session as unknown as { processID: number }).processID
   const anotherNode = (): Db => {
     const pool = openDatabase(database.connection, { name: 'test', connectionsMax: 4, answerMs: 15_000 })
     pools.push(pool)
@@ -203,12 +204,12 @@ export async function storeWorld(): Promise<StoreWorld> {
     },
     value,
     untilBlocked: async (session) => {
-      const pid = (session as unknown as { processID: number }).processID
-      while (!(await value<boolean>('select cardinality(pg_blocking_pids($1)) > 0', [pid]))) continue
+      while (!(await value<boolean>('select cardinality(pg_blocking_pids($1)) > 0', [pidOf(session)]))) continue
     },
     untilSomebodyWaits: async () => {
-      const waiting = `select count(*) > 0 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
-      while (!(await value<boolean>(waiting))) continue
+      const waiting = `select count(*) > 0 from pg_stat_activity
+        where datname = current_database() and wait_event_type = 'Lock' and pg_blocking_pids(pid) && $1::integer[]`
+      while (!(await value<boolean>(waiting, [sessions.map(pidOf)]))) continue
     },
     fillMonths: async () => {
       const { workspaceId, mailboxId } = await sender()
