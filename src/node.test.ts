@@ -60,7 +60,7 @@ test('a start that fails at the last service closes what the ones before it had 
   busy.close()
 })
 
-test('what this release does not have yet is passed over', async () => {
+test('the roles that take mail run without the others, and a stop closes all that they opened', async () => {
   const running = await startRoles(['smtp', 'feedback'], tools(0))
   await running.stop()
   await sessionsBecome((names) => names.length === 0)

@@ -32,8 +32,7 @@ async function submit(sender: Sender, destination: string, n: number): Promise<v
   const admitter = makeAdmitter(world.db)
   await Promise.all(Array.from({ length: n }, () => admitter.admit(world.submission(sender, { destination }))))
 }
-/** Rows of the queue alone, whose messages nobody looks at: far too many to admit. */
-/** In bites that each fit into the time that a statement has. */
+/** Rows of the queue alone, whose messages nobody looks at: far too many to admit; in bites that each fit into the time that a statement has. */
 const fill = async (sender: Sender, rows: number, destination: string, dueIn = "interval '0'") => {
   for (let from = 1; from <= rows; from += 20_000)
     await world.db.run(
