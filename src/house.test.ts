@@ -209,21 +209,52 @@ describe('the house', () => {
   })
 })
 
-describe('docs/failure-matrix.md', () => {
-  test('the tests that it names are there', () => {
-    const rows = readFileSync(join(root, 'docs/failure-matrix.md'), 'utf8').split('\n')
-    // A row ends with files, and behind each the words that find its tests.
-    const named = rows.flatMap((row) => {
-      let text = ''
-      return [...(row.split('|').at(-2) ?? '').matchAll(/`([^`]+\.test\.ts)`|"([^"]+)"/g)].flatMap(
-        ([, file, words]) => {
-          if (file !== undefined) text = textOf(file.startsWith('test/') ? file : `src/${file}`)
-          return { what: file ?? words, isThere: file === undefined ? text.includes(words ?? '') : text !== '' }
-        },
-      )
+describe('what the documents name is there', () => {
+  test('docs/failure-matrix.md: the tests', () => {
+    const lines = textOf('docs/failure-matrix.md').split('\n')
+    // A row ends with files, and behind each the words that find its tests; the paragraphs below name them so, too.
+    const named = lines.flatMap((line) => {
+      let text: string | undefined
+      const cell = line.startsWith('|') ? (line.split('|').at(-2) ?? '') : line
+      return [...cell.matchAll(/`([^`]+\.test\.ts)`|"([^"]+)"/g)].flatMap(([, file, words = '']) => {
+        if (file !== undefined) {
+          text = textOf(file.startsWith('test/') ? file : `src/${file}`)
+          return { what: file, isThere: text !== '' }
+        }
+        return text === undefined ? [] : { what: words, isThere: text.includes(words) }
+      })
     })
-    expect(named.length).toBeGreaterThan(50)
+    expect(named.length).toBeGreaterThan(100)
     expect(named.filter(({ isThere }) => !isThere)).toEqual([])
+  })
+
+  const documents = globSync(['*.md', 'docs/*.md'], { cwd: root })
+  const everyFile = globSync('{src,test,bench,tools,sdk,dashboard}/**/*.{ts,tsx,sql,txt}', {
+    cwd: root,
+    exclude: (name) => /(?:^|\/)node_modules$/.test(name),
+  }).map((file) => `/${file}`)
+
+  test.each(documents)('%s: the files', (document) => {
+    const named = [...textOf(document).matchAll(/`([\w./-]+\.(?:ts|tsx|sql))`/g)].map(([, file]) => file ?? '')
+    const isExample = (file: string): boolean => /^x\.|\bNNNN-/.test(file)
+    expect(named.filter((file) => !isExample(file) && !everyFile.some((each) => each.endsWith(`/${file}`)))).toEqual([])
+  })
+
+  test('ARCHITECTURE.md: the functions of the database are those that this release asks', () => {
+    const store = [...code].filter(([file]) => roomOf(file) === 'store').map(([, text]) => text)
+    const named = [...textOf('ARCHITECTURE.md').matchAll(/`([a-z_]+_\d+)`/g)].map(([, name]) => name ?? '')
+    expect(named.length).toBeGreaterThan(5)
+    expect(named.filter((name) => !store.some((text) => text.includes(`${name}(`)))).toEqual([])
+  })
+
+  test('ARCHITECTURE.md: the tables are those of the schema', () => {
+    const section = textOf('ARCHITECTURE.md').split('\n## The tables\n')[1]?.split('\n## ')[0] ?? ''
+    const rows = section.split('\n').filter((line) => line.startsWith('| `'))
+    const named = rows.flatMap((row) =>
+      [...(row.split('|')[1] ?? '').matchAll(/`(\w+)`/g)].map(([, table = '']) => table),
+    )
+    const made = [...textOf('src/store/schema.sql').matchAll(/^create table (?:public\.)?(\w+)/gim)]
+    expect(named.sort()).toEqual(made.map(([, table = '']) => table).sort())
   })
 })
 
