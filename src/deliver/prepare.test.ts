@@ -12,18 +12,17 @@ import type { MessageSource } from '../domain/message.ts'
 import { parseAddress, type EmailAddress } from '../mail/address.ts'
 import { dkimRecord, generateDkimKey, type DkimAlgorithm } from '../mail/dkim.ts'
 import { makeToken } from '../mail/return-path.ts'
-import { claimDue, firstSpace } from '../store/claim.ts'
+import { claimDue } from '../store/claim.ts'
 import { endEd25519, prepareDkimKey, suspendEd25519, switchDkimKey } from '../store/domain-checks.ts'
 import type { Claimed } from '../store/outbound.ts'
 import { makeReturnPathKeys, rotateReturnPathKey } from '../store/return-path-keys.ts'
-import { storeWorld, type Sender, type StoreWorld } from '../store/store.test-kit.ts'
+import { storeWorld, wholeClaim, type Sender, type StoreWorld } from '../store/store.test-kit.ts'
 import { makePreparer, type Prepared } from './prepare.ts'
 
 const vault = makeVault('a key for the tests of prepare')
 const pem = generateKeyPairSync('rsa', { modulusLength: 2048 })
   .privateKey.export({ type: 'pkcs8', format: 'pem' })
   .toString()
-const owner = '00000000-0000-4000-8000-000000000001'
 
 let world: StoreWorld
 let sender: Sender
@@ -79,17 +78,7 @@ async function accepted(
     })),
   })
   if (isRefusal(answer)) throw new Error(answer.code)
-  const request = {
-    cursor: firstSpace,
-    cursors: {},
-    most: 100,
-    rooms: {},
-    roomElse: 100,
-    crowded: [],
-    leaseMs: 60_000,
-    owner,
-  }
-  const { claimed } = await claimDue(world.db, request)
+  const { claimed } = await claimDue(world.db, wholeClaim)
   return claimed.find(({ id }) => id === answer.message.id) as Claimed
 }
 const prepare = (claimed: Claimed) => makePreparer(world.db, vault).prepare(claimed)

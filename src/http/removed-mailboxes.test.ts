@@ -3,8 +3,8 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { limits } from '../config.ts'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
-import { claimDue, firstSpace } from '../store/claim.ts'
-import type { Sender } from '../store/store.test-kit.ts'
+import { claimDue } from '../store/claim.ts'
+import { wholeClaim, type Sender } from '../store/store.test-kit.ts'
 import { readStatus } from '../store/views/message-status.ts'
 import { removeMailbox, saveSystemMailbox } from '../workspace/workspace.ts'
 import { officeWorld, type Answer, type BrowserOf, type OfficeWorld } from './office.test-kit.ts'
@@ -29,17 +29,7 @@ afterAll(() => office.close())
 const remove = async (id: string = shop.mailboxId) => (await owner.ask('DELETE', `/mailboxes/${id}`)).statusCode
 const send = (mailboxId: string = shop.mailboxId) =>
   office.withKey(key, 'POST', '/send', { mailboxId, recipient: 'ada@example.com', subject: 'Hi', bodyText: 'Hello' })
-const claim = () =>
-  claimDue(office.world.db, {
-    cursor: firstSpace,
-    cursors: {},
-    most: 1_000,
-    rooms: {},
-    roomElse: 1_000,
-    crowded: [],
-    leaseMs: 60_000,
-    owner: shop.workspaceId,
-  })
+const claim = () => claimDue(office.world.db, wholeClaim)
 const idOf = (answer: Answer) => answer.json<{ id: string }>().id
 
 test('it is gone, sends from it are refused, and what was sent from it stays to be read; the audit log says who', async () => {

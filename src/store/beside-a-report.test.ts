@@ -2,10 +2,10 @@
 // changed (EvalPlanQual) loses it, or fails, for some shapes of a statement over partitions (docs/decisions/0064): none of ours may have one.
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import type { MessageId } from '../domain/message.ts'
-import { claimDue, firstSpace } from './claim.ts'
+import { claimDue } from './claim.ts'
 import { makeRecorder, reap, type Armable, type Ending, type Recorder } from './outbound.ts'
 import { makeReportRecorder } from './reports.ts'
-import { storeWorld, type ClaimedAs, type Sender, type StoreWorld } from './store.test-kit.ts'
+import { storeWorld, wholeClaim, type ClaimedAs, type Sender, type StoreWorld } from './store.test-kit.ts'
 
 let world: StoreWorld
 let sender: Sender
@@ -82,18 +82,7 @@ test('a claim takes all of them', async () => {
     `update outbound set status = 'retrying', lease_until = null, lease_owner = null, due_at = app_now()`,
   )
   await world.db.run(`update messages set status = 'retrying' where workspace_id = $1`, [sender.workspaceId])
-  const owner = '00000000-0000-4000-8000-000000000001'
-  const request = {
-    cursor: firstSpace,
-    cursors: {},
-    most: 100,
-    rooms: {},
-    roomElse: 100,
-    crowded: [],
-    leaseMs: 60_000,
-    owner,
-  }
-  const { claimed } = await besideReports(claims, () => claimDue(world.db, request))
+  const { claimed } = await besideReports(claims, () => claimDue(world.db, wholeClaim))
   expect(claimed.map(({ id }) => id).sort()).toEqual(claims.map(({ id }) => id))
   expect(await statuses()).toEqual(all('sending'))
 })

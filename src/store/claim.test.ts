@@ -6,7 +6,7 @@ import { makeAdmitter } from './admit.ts'
 import { claimDue, firstSpace, type ClaimAnswer, type ClaimRequest } from './claim.ts'
 import { listDestinationLimits, removeDestinationLimits, setDestinationLimits } from './destinations.ts'
 import type { Db, Statement } from './database.ts'
-import { storeWorld, type Sender, type StoreWorld } from './store.test-kit.ts'
+import { storeWorld, wholeClaim, type Sender, type StoreWorld } from './store.test-kit.ts'
 
 let world: StoreWorld
 beforeAll(async () => {
@@ -16,16 +16,7 @@ beforeAll(async () => {
 beforeEach(() => world.db.run('truncate outbound'))
 afterAll(() => world.close())
 
-const request: ClaimRequest = {
-  cursor: firstSpace,
-  cursors: {},
-  most: 100,
-  rooms: {},
-  roomElse: 1_000,
-  crowded: [],
-  leaseMs: 60_000,
-  owner: '00000000-0000-4000-8000-000000000001',
-}
+const request: ClaimRequest = { ...wholeClaim, most: 100 }
 const claim = (more: Partial<ClaimRequest> = {}): Promise<ClaimAnswer> => claimDue(world.db, { ...request, ...more })
 
 async function submit(sender: Sender, destination: string, n: number): Promise<void> {

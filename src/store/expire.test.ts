@@ -3,10 +3,10 @@ import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import type { MessageId } from '../domain/message.ts'
 import { limits } from '../config.ts'
 import { makeAdmitter } from './admit.ts'
-import { claimDue, firstSpace } from './claim.ts'
+import { claimDue } from './claim.ts'
 import type { Db } from './database.ts'
 import { expireSome } from './expire.ts'
-import { storeWorld, type StoreWorld } from './store.test-kit.ts'
+import { storeWorld, wholeClaim, type StoreWorld } from './store.test-kit.ts'
 
 let world: StoreWorld
 beforeAll(async () => {
@@ -50,16 +50,7 @@ test('a message that got no turn until its time was over is failed, and says why
 
 test('what somebody has taken is his, and nobody is waited for who holds a row', async () => {
   const [taken, held] = [await submit(), await submit('held.example')]
-  await claimDue(world.db, {
-    cursor: firstSpace,
-    cursors: {},
-    most: 10,
-    rooms: { 'held.example': 0 },
-    roomElse: 10,
-    crowded: [],
-    leaseMs: 60_000,
-    owner: firstSpace,
-  })
+  await claimDue(world.db, { ...wholeClaim, rooms: { 'held.example': 0 } })
   await age(taken)
   await age(held)
   const holder = await world.session()

@@ -14,12 +14,12 @@ import {
 } from './fence.ts'
 import { isRefusal } from '../domain/refusal.ts'
 import { catchUp } from '../webhooks/webhooks.ts'
-import { claimDue, firstSpace } from './claim.ts'
+import { claimDue } from './claim.ts'
 import { makeRecorder, reap, type Armable, type Ending, type Mark } from './outbound.ts'
 import { findRelayed } from './reports.ts'
 import { makeAdmitter } from './admit.ts'
 import type { Ask } from './database.ts'
-import { storeWorld, type Sender, type StoreWorld } from './store.test-kit.ts'
+import { storeWorld, wholeClaim, type Sender, type StoreWorld } from './store.test-kit.ts'
 
 let world: StoreWorld
 let sender: Sender
@@ -41,18 +41,7 @@ async function queued(n = 1): Promise<string[]> {
   return rows.map(({ fields }) => fields['id'] as string)
 }
 const claimAll = async (): Promise<readonly (Armable & { readonly workspaceId: string })[]> =>
-  (
-    await claimDue(world.db, {
-      cursor: firstSpace,
-      cursors: {},
-      most: 50,
-      rooms: {},
-      roomElse: 10,
-      crowded: [],
-      leaseMs: 60_000,
-      owner: uuid(),
-    })
-  ).claimed
+  (await claimDue(world.db, { ...wholeClaim, owner: uuid() })).claimed
 const endingOf = (claim: Armable, changes: Partial<Ending> = {}): Ending => ({
   ...claim,
   workspaceId: sender.workspaceId,

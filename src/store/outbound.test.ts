@@ -16,8 +16,8 @@ import {
   type Recorder,
 } from './outbound.ts'
 import { makeAdmitter } from './admit.ts'
-import { claimDue, firstSpace, type ClaimRequest } from './claim.ts'
-import { storeWorld, type ClaimedAs, type Sender, type StoreWorld } from './store.test-kit.ts'
+import { claimDue } from './claim.ts'
+import { storeWorld, wholeClaim, type ClaimedAs, type Sender, type StoreWorld } from './store.test-kit.ts'
 
 let world: StoreWorld
 let sender: Sender
@@ -730,21 +730,10 @@ describe('reap', () => {
 })
 
 describe('claim', () => {
-  const owner = '00000000-0000-4000-8000-000000000001'
   const simulated = {
     recipient: 'delivered@simulator.posthorn.test',
     recipient_key: 'delivered@simulator.posthorn.test',
     destination: 'simulator.posthorn.test',
-  }
-  const request: ClaimRequest = {
-    cursor: firstSpace,
-    cursors: {},
-    most: 600,
-    rooms: {},
-    roomElse: 500,
-    crowded: [],
-    leaseMs: 60_000,
-    owner,
   }
   const mine = <Row extends { workspaceId: WorkspaceId }>(rows: readonly Row[]) =>
     rows.filter(({ workspaceId }) => workspaceId === sender.workspaceId)
@@ -757,7 +746,7 @@ describe('claim', () => {
 
   test('takes what is due, with a new epoch, a lease and one try more', async () => {
     const [id] = await submit(1)
-    const [claimed] = mine((await claimDue(world.db, request)).claimed)
+    const [claimed] = mine((await claimDue(world.db, wholeClaim)).claimed)
     expect(claimed).toMatchObject({
       id,
       epoch: 1,
@@ -768,16 +757,16 @@ describe('claim', () => {
     })
     expect(await queueRow(claimed as Armable)).toMatchObject({ status: 'sending', armed_epoch: null, attempts: 1 })
     expect((await world.history(id as MessageId)).slice(1)).toEqual(['2 message.sending sending 0'])
-    expect(mine((await claimDue(world.db, request)).claimed)).toEqual([])
+    expect(mine((await claimDue(world.db, wholeClaim)).claimed)).toEqual([])
     expect(await recorder.arm(claimed as Armable)).toBe('armed')
   })
 
   test('a message that waits for its time is left alone, and its old proof does not outlive the next claim', async () => {
     const claim = await one({ armed: true })
     await recorder.finish(ending(claim, 'retrying', { delayMs: 60_000, evidence: 'eod_4xx' }))
-    expect(mine((await claimDue(world.db, request)).claimed)).toEqual([])
+    expect(mine((await claimDue(world.db, wholeClaim)).claimed)).toEqual([])
     await world.db.run('update outbound set due_at = app_now() where message_id = $1', [claim.id])
-    const [again] = mine((await claimDue(world.db, request)).claimed)
+    const [again] = mine((await claimDue(world.db, wholeClaim)).claimed)
     expect(again).toMatchObject({ id: claim.id, epoch: 2, attempt: 2 })
     expect(again?.token).not.toBe(claim.token)
     expect(await queueRow(claim)).toMatchObject({ evidence: null })
@@ -787,9 +776,9 @@ describe('claim', () => {
     const ids = await submit(60)
     const another = world.anotherNode()
     const taken = (
-      await Promise.all([claimDue(world.db, request), claimDue(another, request), claimDue(world.db, request)])
+      await Promise.all([claimDue(world.db, wholeClaim), claimDue(another, wholeClaim), claimDue(world.db, wholeClaim)])
     ).flatMap(({ claimed }) => mine(claimed))
-    const rest = mine((await claimDue(world.db, request)).claimed)
+    const rest = mine((await claimDue(world.db, wholeClaim)).claimed)
     expect([...taken, ...rest].map(({ id }) => id).sort()).toEqual([...ids].sort())
   })
 
@@ -802,16 +791,16 @@ describe('claim', () => {
       recipient_key: 'b@b.example',
       destination: 'b.example',
     })
-    const ids = (await claimDue(world.db, { ...request, most: 4 })).claimed.map(({ id }) => id)
+    const ids = (await claimDue(world.db, { ...wholeClaim, most: 4 })).claimed.map(({ id }) => id)
     expect(ids).toHaveLength(4)
     expect(ids).toEqual(expect.arrayContaining([single, elsewhere]))
-    await claimDue(world.db, request)
+    await claimDue(world.db, wholeClaim)
   })
 
   test('a busy destination is passed over', async () => {
     const [id] = await submit(1)
-    expect(mine((await claimDue(world.db, { ...request, rooms: { 'example.org': 0 } })).claimed)).toEqual([])
-    expect(mine((await claimDue(world.db, request)).claimed).map((claimed) => claimed.id)).toEqual([id])
+    expect(mine((await claimDue(world.db, { ...wholeClaim, rooms: { 'example.org': 0 } })).claimed)).toEqual([])
+    expect(mine((await claimDue(world.db, wholeClaim)).claimed).map((claimed) => claimed.id)).toEqual([id])
   })
 
   test.each([
@@ -836,7 +825,7 @@ describe('claim', () => {
     async (reason, happen, fields = {}) => {
       const [id] = await submit(1, { ...fields })
       await happen()
-      const answer = await claimDue(world.db, request)
+      const answer = await claimDue(world.db, wholeClaim)
       expect(mine(answer.claimed)).toEqual([])
       expect(mine(answer.refused)).toEqual([{ id, workspaceId: sender.workspaceId, reason }])
       expect((await world.history(id as MessageId)).slice(1)).toEqual(['2 message.failed failed 0'])

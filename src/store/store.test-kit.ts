@@ -5,6 +5,7 @@ import { Client } from 'pg'
 import { freshDatabase, type FreshDatabase } from '../../test/world/postgres.ts'
 import type { MailboxId, MessageId, WorkspaceId } from '../domain/message.ts'
 import type { AdmissionRow } from './admit.ts'
+import { firstSpace, type ClaimRequest } from './claim.ts'
 import { openDatabase, type Db } from './database.ts'
 import { makeIds } from './message-id.ts'
 import type { Armable, Mark } from './outbound.ts'
@@ -19,6 +20,18 @@ export interface Sender {
   readonly mailboxId: MailboxId
   readonly domainId: string
 }
+
+/** Whatever is due. */
+export const wholeClaim = {
+  cursor: firstSpace,
+  cursors: {},
+  most: 1_000,
+  rooms: {},
+  roomElse: 1_000,
+  crowded: [],
+  leaseMs: 60_000,
+  owner: '00000000-0000-4000-8000-000000000001',
+} satisfies ClaimRequest
 
 export interface StoreWorld {
   readonly db: Db
