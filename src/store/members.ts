@@ -20,14 +20,13 @@ export interface InvitationRow {
   readonly email: string
   readonly email_key: string
   readonly role: MemberRole
-  readonly invited_by: string
   readonly created_at: Date
   readonly expires_at: Date
 }
 
 const memberColumns = `m.user_id, u.email, u.name, m.role,
   u.totp_sealed is not null or exists (select from passkeys p where p.user_id = u.id) two_factor, m.created_at, u.last_sign_in_at`
-const invitationColumns = 'workspace_id, id, email, email_key, role, invited_by, created_at, expires_at'
+const invitationColumns = 'workspace_id, id, email, email_key, role, created_at, expires_at'
 
 // Against each other, and against whoever blocks or removes the workspace; not against rows that refer to it: an ending that suppresses somebody would
 // wait behind a node that stands still in the middle of this, and with it the endings of everybody that came in its statement.

@@ -6,7 +6,6 @@ import { sql, type Db } from './database.ts'
 export interface UserRow {
   readonly id: string
   readonly email: string
-  readonly email_key: string
   readonly name: string | null
   readonly password_hash: string | null
   readonly operator: boolean
@@ -19,14 +18,16 @@ export interface UserRow {
 /** With the workspaces that the person is a member of. */
 export interface ListedUserRow extends Pick<
   UserRow,
-  'id' | 'email' | 'email_key' | 'name' | 'operator' | 'created_at' | 'last_sign_in_at'
+  'id' | 'email' | 'name' | 'operator' | 'created_at' | 'last_sign_in_at'
 > {
+  /** Where the list goes on. */
+  readonly email_key: string
   readonly two_factor: boolean
   readonly workspaces: readonly { readonly id: WorkspaceId; readonly name: string; readonly role: MemberRole }[]
 }
 
 const userColumns =
-  'id, email, email_key, name, password_hash, operator, totp_sealed, totp_pending_sealed, created_at, last_sign_in_at'
+  'id, email, name, password_hash, operator, totp_sealed, totp_pending_sealed, created_at, last_sign_in_at'
 
 const insert = sql(
   'insert-user',
