@@ -148,7 +148,7 @@ test('what is shown once cannot be closed before it is there', async () => {
   letThrough()
   await dialog().getByText('shown this once').waitFor()
   await press(page, 'I have it')
-  await page.unroute('**/api/v1/keys')
+  await page.unrouteAll({ behavior: 'wait' })
 })
 
 test('what is shown once is there as soon as it was made, however long its list takes to be read again', async () => {

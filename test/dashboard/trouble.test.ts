@@ -83,6 +83,7 @@ describe('after a change that did not succeed the page shows what is so', () => 
     await dialog().getByRole('button', { name: 'Create' }).click()
     await dialog().getByRole('alert').getByText('cannot be reached').waitFor()
     await page.locator('td').getByText('answer lost').first().waitFor()
+    await page.unrouteAll({ behavior: 'wait' })
     await page.keyboard.press('Escape')
   })
 
@@ -94,7 +95,7 @@ describe('after a change that did not succeed the page shows what is so', () => 
     await visit.posthorn.cli('mailbox', 'remove', mailbox.id)
     await dialog().getByRole('button', { name: 'Disable' }).click()
     await dialog().getByRole('alert').waitFor()
-    await page.locator('td').getByText(`gone@${domain}`).waitFor({ state: 'detached' })
+    await page.locator('td').getByText(`gone@${domain}`).first().waitFor({ state: 'detached' })
     await page.keyboard.press('Escape')
   })
 })
