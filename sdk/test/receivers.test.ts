@@ -115,7 +115,7 @@ test('the receiver in js waits for work that takes a while: what failed comes ag
   if (language === undefined) throw new Error('there is no such receiver')
   const slow = `async function handle(event) {
   console.log(event.type, event.id)
-  await new Promise((resolve) => setTimeout(resolve, 300))
+  await new Promise((resolve) => setTimeout(resolve, 1_000))
   if (globalThis.isMended) return
   globalThis.isMended = true
   throw new Error('the database is away')

@@ -418,7 +418,7 @@ describe('mistakes', () => {
     expect(ended).toEqual({
       status: 1,
       out: '',
-      err: 'posthorn: terminating connection due to administrator command: the database went away on the way. Where the command changes something, look whether it has before you give it again\n',
+      err: 'posthorn: terminating connection due to administrator command: the connection to the database was lost meanwhile. Where the command changes something, look whether it has before you give it again\n',
     })
   })
 

@@ -78,7 +78,7 @@ export async function runCli(args: readonly string[], settings: () => Settings):
 function lostOnTheWay(error: unknown): string {
   const { path }: Partial<NodeJS.ErrnoException> = error instanceof Error ? error : {}
   if (error instanceof Trouble || path !== undefined || surelyAborted(error) || !isDatabaseAway(error)) return ''
-  return ': the database went away on the way. Where the command changes something, look whether it has before you give it again'
+  return ': the connection to the database was lost meanwhile. Where the command changes something, look whether it has before you give it again'
 }
 
 function buildProgram(desk: Desk): Command {

@@ -108,7 +108,7 @@ export type ReportAnswer = 'recorded' | 'repeated' | 'too_many' | 'not_armed'
 const record = sql('record-reports', 'select * from record_report_1($1::text::json, $2)')
 const anyNumber = 2 ** 31 - 1
 // Of a message that was put off very often nearly all events are our own: they must not keep out the complaint that comes at last.
-const reportsOf = sql(
+const countReports = sql(
   'count-reports-of-message',
   `select count(*)::integer many from (
      select from reports r where r.workspace_id = $1 and r.message_id = $2 and r.source <> 'session' limit $3) r`,
@@ -143,7 +143,7 @@ export function makeReportRecorder(db: Db): (row: ReportRow) => Promise<ReportAn
   }
   const roomOf = async ({ workspaceId, id }: Recordable): Promise<number> => {
     const most = limits.reportsPerMessageMax
-    const [counted] = await db.rows<{ many: number }>(reportsOf, [workspaceId, id, most])
+    const [counted] = await db.rows<{ many: number }>(countReports, [workspaceId, id, most])
     return most - (counted?.many ?? most)
   }
   const recordBatch = async (rows: readonly Recordable[]): Promise<ReportAnswer[]> => {
