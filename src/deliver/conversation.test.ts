@@ -616,6 +616,27 @@ describe('login', () => {
     expect(JSON.stringify(seen.dialogue)).not.toMatch(/c29tZW9u|dmVyeSBz/)
   })
 
+  test.each(['PLAIN', 'LOGIN'])(
+    'a host that says the login of %s back tells it to nobody: not the sender, not their webhook, not the log',
+    async (method) => {
+      const echo: Act = (socket, peer) => {
+        const line = peer.heard.at(-1) ?? ''
+        const isLast = method === 'PLAIN' || line === 'dmVyeSBzZWNyZXQ='
+        if (!isLast) return void socket.write('334 VXNlcm5hbWU6\r\n')
+        socket.write(
+          `500-5.5.1 Command unrecognized: "${line}"\r\n500 5.5.1 someone has not the password very secret\r\n`,
+        )
+      }
+      const seen = await converse({ EHLO: offering(` ${method}`), AUTH: echo, other: echo }, mailOf(), { login })
+      const told = JSON.stringify([seen.end, seen.dialogue])
+      for (const secret of ['\0someone\0very secret', 'very secret'])
+        for (const form of [secret, Buffer.from(secret).toString('base64')]) expect(told).not.toContain(form)
+      const said = method === 'PLAIN' ? 'AUTH PLAIN ********' : '********'
+      const text = `5.5.1 Command unrecognized: "${said}"\n5.5.1 someone has not the password ********`
+      expect(seen.end).toMatchObject({ phase: 'auth', reply: { code: 500, text } })
+    },
+  )
+
   test.each([
     ['refused', { EHLO: offering(' PLAIN'), AUTH: '535 5.7.8 wrong\r\n' }],
     ['refused for now', { EHLO: offering(' PLAIN'), AUTH: '454 4.7.0 later\r\n' }],

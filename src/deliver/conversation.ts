@@ -10,7 +10,7 @@ import { armTrouble, askToArm, type ArmAnswer } from './arm.ts'
 import { dial, whenAborted } from './connect.ts'
 import type { Line, LineTrouble } from './connect.ts'
 import { finalDot, wireBlocks, type Content } from './content.ts'
-import { note, type Said } from './dialogue.ts'
+import { hidden, note, withoutSecrets, type Said } from './dialogue.ts'
 import { extensionsOf, mailCommand, noExtensions, rcptCommand, sevenBitForm, takesAsItIs } from './extensions.ts'
 import type { Extensions } from './extensions.ts'
 import { isBrokenTls } from './outcome.ts'
@@ -222,7 +222,7 @@ export class Conversation {
     return undefined
   }
 
-  /** RFC 4954, PLAIN or LOGIN. Encrypted or on loopback by the target's rule; the dialogue never shows the secret. */
+  /** RFC 4954, PLAIN or LOGIN. Encrypted or on loopback by the target's rule; neither the dialogue nor a reply ever shows the secret. */
   async #authenticate({ user, password }: Login): Promise<Facts | undefined> {
     const { auth } = this.#offers
     const steps = auth.has('PLAIN')
@@ -235,9 +235,12 @@ export class Conversation {
           ]
         : []
     if (steps.length === 0) return { phase: 'auth', trouble: 'auth_unavailable' }
+    // The longest first, since one may hold another.
+    const secrets = [...steps.map(([, secret = '']) => secret), password].toSorted((a, b) => b.length - a.length)
     for (const [index, [command = '', secret = '']] of steps.entries()) {
       this.#line.write(`${command}${secret}\r\n`)
-      const reply = await this.#hear('auth', `${command}${secret === '' ? '' : '********'}`, limits.smtpCommandMs)
+      const said = `${command}${secret === '' ? '' : hidden}`
+      const reply = await this.#hear('auth', said, limits.smtpCommandMs, secrets)
       const expected = index === steps.length - 1 ? 235 : 334
       if (typeof reply === 'string' || reply.code !== expected) return notExpected('auth', reply)
     }
@@ -364,8 +367,9 @@ export class Conversation {
     return this.#hear(stage, command, limits.smtpCommandMs)
   }
 
-  #hear(stage: Phase, said: string, ms: number): Heard {
-    const noted = (reply: SmtpReply | LineTrouble): SmtpReply | LineTrouble => {
+  #hear(stage: Phase, said: string, ms: number, secrets: readonly string[] = []): Heard {
+    const noted = (answer: SmtpReply | LineTrouble): SmtpReply | LineTrouble => {
+      const reply = typeof answer === 'string' ? answer : withoutSecrets(answer, secrets)
       note(this.#dialogue, stage, said, reply)
       this.#heard?.()
       return reply

@@ -13,6 +13,15 @@ export interface Said {
   readonly cause?: string
 }
 
+/** What stands in the place of a secret. */
+export const hidden = '********'
+
+/** The reply without what we said in secret: some hosts say a command that they do not take back, login and all. */
+export function withoutSecrets(reply: SmtpReply, secrets: readonly string[]): SmtpReply {
+  const text = secrets.reduce((all, secret) => (secret === '' ? all : all.replaceAll(secret, hidden)), reply.text)
+  return text === reply.text ? reply : { ...reply, text }
+}
+
 /** Writes down what was said, up to a limit. */
 export function note(dialogue: Said[], stage: Phase, said: string, answer: SmtpReply | Trouble | Unreached): void {
   if (dialogue.length >= limits.dialogueLinesMax) return
