@@ -86,3 +86,36 @@ test('the alert for a failing webhook endpoint gives its receiver some hours, an
   )
   expect(run).not.toThrow()
 })
+
+test('a single bounce calls nobody where there is little traffic; several of a few mails do, in the session or by report', () => {
+  // Four mails an hour are taken, the first of them as well as all later ones.
+  const counted = (name: string, labels: string, ...byHour: readonly number[]) => ({
+    [`${name}{${labels}, job="posthorn"}`]: byHour
+      .flatMap((many, hour) => [`${hour === 0 ? 0 : byHour[hour - 1]}x4`, `${many}x6`])
+      .join(' '),
+  })
+  const taken = counted('posthorn_attempts_total', 'outcome="accepted"', 4, 8, 12, 16, 20, 24, 28)
+  const unknown = 'type="hard_bounce", class="bad_mailbox"'
+  const policy = 'type="soft_bounce", class="policy"'
+  const one = story(
+    {
+      ...taken,
+      ...counted('posthorn_bounces_total', unknown, 0, 1, 1, 1, 1, 1, 1),
+      ...counted('posthorn_reports_total', `${policy}, outcome="recorded"`, 0, 1, 1, 1, 1, 1, 1),
+    },
+    7,
+    { PosthornBounces: [], PosthornPolicy: [] },
+  )
+  expect(one).not.toThrow()
+  const several = story(
+    {
+      ...taken,
+      ...counted('posthorn_bounces_total', unknown, 0, 0, 4, 8, 8, 8, 8),
+      ...counted('posthorn_reports_total', `${unknown}, outcome="recorded"`, 0, 0, 4, 8, 8, 8, 8),
+      ...counted('posthorn_bounces_total', policy, 0, 0, 3, 6, 6, 6, 6),
+    },
+    7,
+    { PosthornBounces: [3, 4], PosthornPolicy: [3, 4] },
+  )
+  expect(several).not.toThrow()
+})
