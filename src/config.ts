@@ -1061,6 +1061,8 @@ export const limits = {
   doctorTransactionSeconds: 3_600,
   doctorBackupSeconds: 2 * 86_400,
   doctorCertificateDays: 14,
+  /** From then on ClamAV itself calls its signatures out of date. */
+  doctorSignaturesDays: 7,
   doctorDiskBytesMin: 500e6,
   doctorDiskBytesLow: 2e9,
   doctorDiskShareLow: 0.1,

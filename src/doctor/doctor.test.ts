@@ -449,6 +449,18 @@ describe('what is broken is found, and what to do is said', () => {
       () => ({ scanner: { facts: () => Promise.resolve({ description: 'ClamAV', trouble: 'refused' }) } }),
     ],
     [
+      'a scanner whose signatures nobody renews',
+      'scanner',
+      'warn',
+      /signatures 27000 \(Mon Nov 16 09:30:00 2026\): they are 8 days old.* freshclam/,
+      () => ({
+        scanner: {
+          facts: () => Promise.resolve({ description: 'ClamAV', signatures: '27000 (Mon Nov 16 09:30:00 2026)' }),
+        },
+        now: () => new Date('2026-11-25T00:00:00Z'),
+      }),
+    ],
+    [
       'a scanner without signatures',
       'scanner',
       'warn',

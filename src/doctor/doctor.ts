@@ -137,7 +137,7 @@ export async function examine(tools: DoctorTools): Promise<readonly Check[]> {
     webhooks: asking(checkWebhooks),
     system_mailbox: asking(async (db, vault) => checkSystemMailbox(settings, await tools.systemSender(db, vault))),
     first_secrets: asking((db, vault) => checkFirstSecrets(db, isReal(db, vault))),
-    scanner: () => checkScanner(tools.scanner, settings),
+    scanner: () => checkScanner(tools.scanner, settings, now()),
     outbound: async () => checkOutbound(settings, dns, tools.visit, connectMs, await boldest),
     workspace_routes: asking((db, vault) => checkWorkspaceRoutes(db, vault, (relay) => tools.visit(relay, connectMs))),
     hostname: async () => checkHostname(settings, dns, await boldest),
@@ -173,7 +173,7 @@ async function bounded(look: () => Promise<Finding>, checkMs: number): Promise<F
   }
 }
 
-async function checkScanner(scanner: AskedScanner, settings: Settings): Promise<Finding> {
+async function checkScanner(scanner: AskedScanner, settings: Settings, now: Date): Promise<Finding> {
   const { description, trouble, signatures } = await scanner.facts()
   if (trouble !== undefined)
     return fail(
@@ -181,5 +181,15 @@ async function checkScanner(scanner: AskedScanner, settings: Settings): Promise<
     )
   if (settings.POSTHORN_CLAMD === undefined)
     return warn(`${description}. Install ClamAV and set POSTHORN_CLAMD to look for known malware (docs/scanning.md).`)
-  return ok(signatures === undefined ? `${description}.` : `${description}, signatures ${signatures}.`)
+  if (signatures === undefined) return ok(`${description}.`)
+  const said = `${description}, signatures ${signatures}`
+  const days = Math.floor((now.getTime() - madeAt(signatures)) / 86_400_000)
+  return days > limits.doctorSignaturesDays
+    ? warn(
+        `${said}: they are ${days} days old, and what is newer is not recognised. Does freshclam run, and does clamd load what it brings (systemctl status clamav-freshclam)?`,
+      )
+    : ok(`${said}.`)
 }
+
+/** `27000 (Mon Nov 16 09:30:00 2026)`: in the zone of the engine's machine, which is near enough for days. NaN where there is no date. */
+const madeAt = (signatures: string): number => Date.parse(/\((.+)\)/.exec(signatures)?.[1] ?? '')
