@@ -119,3 +119,17 @@ test('a single bounce calls nobody where there is little traffic; several of a f
   )
   expect(several).not.toThrow()
 })
+
+test('a feed whose requests are refused is told of while its provider still tries, and one that is understood is not', () => {
+  // Each hour four of them for three hours, and then the feed is set up anew; another feed is well all the while.
+  const run = story(
+    {
+      'posthorn_reports_total{type="none", outcome="signature", job="posthorn"}': '0x12 0+0.5x36 18x48',
+      'posthorn_reports_total{type="none", outcome="received", job="posthorn"}': '0+5x96',
+      'posthorn_reports_total{type="none", outcome="unmatched", job="posthorn"}': '0+5x96',
+    },
+    8,
+    { PosthornFeedRefused: [2, 3, 4] },
+  )
+  expect(run).not.toThrow()
+})
