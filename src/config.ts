@@ -1059,6 +1059,8 @@ export const limits = {
   doctorQueueLateSeconds: 900,
   /** Nothing that was deleted since can be cleaned up. */
   doctorTransactionSeconds: 3_600,
+  /** By which it sees whether the database's disk has room: about 6 MB. */
+  doctorRoomRows: 400_000,
   doctorBackupSeconds: 2 * 86_400,
   doctorCertificateDays: 14,
   /** From then on ClamAV itself calls its signatures out of date. */

@@ -8,7 +8,7 @@ import { readFirstSecrets, type FirstSecret } from '../store/first-secrets.ts'
 import { readLastBackup } from '../store/last-backup.ts'
 import { readQueueFacts } from '../store/queue-facts.ts'
 import { readRefusalFacts } from '../store/refusal-facts.ts'
-import { oldestTransaction, readServerFacts, warningsAbout, whyUnfit } from '../store/server-facts.ts'
+import { hasRoom, oldestTransaction, readServerFacts, warningsAbout, whyUnfit } from '../store/server-facts.ts'
 import { countEndpoints, type EndpointState } from '../store/webhook-endpoints.ts'
 import { fail, ok, skipped, warn, type Finding } from './finding.ts'
 
@@ -24,6 +24,10 @@ export async function checkDatabase(db: Db, openSeconds: number = limits.doctorT
   if (connections > connectionsMax * 0.9)
     return warn(`${facts}. Almost all connections are taken: raise max_connections, or run fewer nodes.`)
   if (synchronousCommit === 'off') return fail(`${facts}, but synchronous_commit is off: accepted mail could be lost.`)
+  if (!(await hasRoom(db)))
+    return fail(
+      `${facts}, but its disk is full: mail is refused with 503 until there is room. Make some on that machine.`,
+    )
   const open = await oldestTransaction(db, openSeconds)
   if (open === undefined) return ok(`${facts}.`)
   return warn(

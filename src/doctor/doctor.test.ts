@@ -676,6 +676,37 @@ describe('what is broken is found, and what to do is said', () => {
     await setDrain(world.db, false)
   })
 
+  test('a database whose disk is full answers every question, and yet the doctor says that mail is refused', async () => {
+    const client = new Client(world.connection)
+    await client.connect()
+    const said = (code?: string) =>
+      checkDatabase({
+        ...world.db,
+        transaction: async (work) => {
+          if (code === undefined) return await world.db.transaction(work)
+          throw Object.assign(new Error('could not write to file "base/pgsql_tmp/pgsql_tmp1.0"'), { code })
+        },
+      })
+    const written = async () => {
+      const { rows } = await client.query<{ bytes: number }>(
+        'select temp_bytes::float8 bytes from pg_stat_database where datname = current_database()',
+      )
+      return rows[0]?.bytes ?? 0
+    }
+    try {
+      const before = await written()
+      expect((await said()).status).toBe('ok')
+      await expect.poll(written, { timeout: 20_000 }).toBeGreaterThan(before + 4e6) // it was really asked for
+      expect(await said('53100')).toMatchObject({
+        status: 'fail',
+        detail: expect.stringMatching(/disk is full: mail is refused/) as string,
+      })
+      expect((await said('53400')).status).toBe('ok')
+    } finally {
+      await client.end()
+    }
+  })
+
   test('a transaction that stays open, until it is ended', async () => {
     const client = new Client({ ...world.connection, application_name: 'forgotten' })
     await client.connect()

@@ -1,5 +1,6 @@
 // Whether a PostgreSQL server can keep the promise at all: the start refuses one that cannot.
-import { sql, type Ask, type Db } from './database.ts'
+import { limits } from '../config.ts'
+import { sql, sqlState, type Ask, type Db } from './database.ts'
 
 interface Fitness {
   readonly version: number
@@ -167,6 +168,28 @@ export async function oldestTransaction(
   )
   return oldest
 }
+
+/**
+ * Whether the disk of the database takes some megabytes, which those who accept ask for without a word beforehand. Nothing is kept: what does not fit
+ * into the memory of a query goes to a file of its own, which ends with it.
+ */
+export async function hasRoom(db: Db): Promise<boolean> {
+  try {
+    await db.transaction(async (tx) => {
+      await tx.run(`select set_config('work_mem', '64kB', true), set_config('temp_tablespaces', '', true)`)
+      await tx.run('select count(*) from generate_series(1, $1::integer)', [limits.doctorRoomRows])
+    })
+    return true
+  } catch (error) {
+    if (sqlState(error) === diskFull) return false
+    if (sqlState(error) === tooMuchForUs) return true
+    throw error
+  }
+}
+
+const diskFull = '53100'
+/** More than an administrator lets a query write (`temp_file_limit`): that there is no room is not said. */
+const tooMuchForUs = '53400'
 
 export interface ServerFacts {
   readonly version: string
