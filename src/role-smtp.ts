@@ -8,7 +8,7 @@ import { closeAll, starting, type Role, type RoleTools } from './role.ts'
 import { YieldingRoom } from './smtp/room.ts'
 import { smtpServer } from './smtp/server.ts'
 import { submissionOffer, submissionPolicies } from './smtp/submission.ts'
-import { listen, openDatabase } from './store/database.ts'
+import { isDatabaseAway, listen, openDatabase } from './store/database.ts'
 import { makeRefusalBook } from './store/refused-submissions.ts'
 import { makeSubmitters } from './workspace/workspace.ts'
 
@@ -35,6 +35,7 @@ export function smtp({ settings, connection, vault, log, metrics }: RoleTools): 
   const policy = submissionPolicies({
     doors: { ...submitters, acceptMail, noteRefused: (refused) => refusals.note(refused) },
     guesses: new Guesses(),
+    isDatabaseAway,
     log,
     now: () => acceptance.tools.ids.now(),
   })

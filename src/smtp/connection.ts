@@ -47,14 +47,18 @@ export class SmtpConnection implements Wire {
     this.#socket = socket
     this.#ended = ended
     this.#openedAt = this.#movedAt = performance.now()
+    const policy = parts.policy(this.#client(address))
     this.#session = new SmtpSession({
       offer: parts.offer,
-      policy: parts.policy(this.#client(address)),
+      policy,
       wire: this,
       limits: parts.limits,
       room: parts.room,
       secure: parts.implicitTls,
-      fault: parts.fault,
+      fault: (error) => {
+        parts.fault(error)
+        policy.failed?.(error)
+      },
     })
     socket.on('error', ignore)
     socket.once('close', () => this.#finish())

@@ -44,6 +44,8 @@ export interface Policy {
   message(content: Buffer, envelope: Envelope): Decision
   /** Told of a mail that the engine itself has refused, whole or for these recipients, with its sender where that could be read; before the login, too. */
   refused?(reply: Reply, recipients: readonly string[], from: string | undefined): void
+  /** Told that one of its methods has failed, to which the client was answered 451. */
+  failed?(error: unknown): void
   /** The connection is gone. */
   ended?(): void
 }

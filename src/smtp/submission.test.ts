@@ -8,6 +8,7 @@ import { silentLog, type Log } from '../base/log.ts'
 import { makeVault } from '../base/secret.ts'
 import { limits } from '../config.ts'
 import { refuse } from '../domain/refusal.ts'
+import { isDatabaseAway } from '../store/database.ts'
 import { storeWorld, type StoreWorld } from '../store/store.test-kit.ts'
 import { createSmtpCredential } from '../workspace/smtp-credentials.ts'
 import { makeSubmitters } from '../workspace/submitters.ts'
@@ -41,6 +42,8 @@ const log: Log = {
   ...silentLog,
   refused: ({ code, client }) => void refused.push([code, client].filter(Boolean).join(' from ')),
 }
+/** What acceptance fails with. */
+let trouble: Error | undefined
 const cleanups: (() => unknown)[] = []
 /** Of a mailbox that this credential may send from. */
 const addressOf = ({ username }: Login): Promise<string> =>
@@ -59,11 +62,13 @@ beforeEach(async () => {
   told.length = 0
   senders.length = 0
   leftMs.length = 0
+  trouble = undefined
   const policies = submissionPolicies({
     doors: {
       ...makeSubmitters({ db: world.db, vault, log, publicUrl: 'http://localhost' }),
       acceptMail: ({ until }) => {
         leftMs.push(until - performance.now())
+        if (trouble !== undefined) throw trouble
         return Promise.resolve(refuse('service_unavailable', 'Nothing is sent here.'))
       },
       noteRefused: ({ code, sender, field, recipientDomain, error, callerId }) => {
@@ -73,6 +78,7 @@ beforeEach(async () => {
       },
     },
     guesses: new Guesses(),
+    isDatabaseAway,
     log,
     now: () => databaseMs,
   })
@@ -353,6 +359,26 @@ test('the record says which sender was refused: of the envelope, or that of the 
     `${login.id} The mail has no From; give it one, with the address of a mailbox of this workspace`,
   )
 })
+
+test.each([
+  [
+    'a database whose disk is full',
+    Object.assign(new Error('could not extend file'), { code: '53100', severity: 'ERROR' }),
+    'service_unavailable',
+  ],
+  ['a fault of ours', new Error('a bug'), 'internal_error'],
+])(
+  '%s is counted as a refusal, as over HTTP: the alert for troubles of our own hears of mail over SMTP, too',
+  async (_, error, code) => {
+    const client = await dial(await started())
+    const address = await addressOf(login)
+    await client.auth(login)
+    for (const line of [`MAIL FROM:<${address}>`, 'RCPT TO:<a@b.example>', 'DATA']) await client.say(line)
+    trouble = error
+    expect(await client.say(`From: ${address}\r\n\r\nx\r\n.`)).toMatch(/^451 4\.3\.0 Local error/)
+    expect([refused, noted]).toEqual([[code], []])
+  },
+)
 
 test('what cannot be kept within the patience of its client is not kept: there is time left to say so', async () => {
   const client = await dial(await started())

@@ -43,6 +43,7 @@ type About = Partial<Record<'sender' | 'recipientDomain' | 'field', string>>
 export interface SubmissionTools {
   readonly doors: SubmissionDoors
   readonly guesses: Guesses
+  readonly isDatabaseAway: (error: unknown) => boolean
   readonly log: Log
   /** The database's clock, as well as this node knows it: what a mail may ask for ends by that one. */
   readonly now: () => number
@@ -195,6 +196,13 @@ class SubmissionPolicy implements Policy {
     const recipient = recipients.length === 1 ? parseAddress(recipients[0] ?? '') : undefined
     const counts = code === 552 ? 'payload_too_large' : 'invalid_request'
     this.#note(counts, text, recipient === undefined ? {} : { recipientDomain: recipient.domain })
+  }
+
+  /** Refused like any other: who counts refusals for troubles of our own looks at nothing else. */
+  failed(error: unknown): void {
+    const code = this.#tools.isDatabaseAway(error) ? 'service_unavailable' : 'internal_error'
+    const { workspaceId, credentialId } = this.#submitter ?? {}
+    this.#tools.log.refused({ source: 'smtp', code, workspaceId, credentialId })
   }
 
   ended(): void {

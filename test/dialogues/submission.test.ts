@@ -82,6 +82,7 @@ describe.each(readdirSync(folder))('%s', (file) => {
           noteRefused: (refused) => book.note(refused),
         },
         guesses: new Guesses(),
+        isDatabaseAway: () => false,
         log: silentLog,
         now: () => ids.now(),
       })
