@@ -594,6 +594,8 @@ export const limits = {
   policyWarnedAgainMs: 3600_000,
   /** A relay that refused a login takes it again when it has refused none for so long: one of its hosts may still be wrong. */
   loginTakenAfterMs: 60_000,
+  /** Between two looks at whether any mail still waits for such a relay. */
+  loginsLookMs: 60_000,
   /** Without news for so long no mail waits for it any more: longer than the longest pause between two tries. */
   loginForgottenMs: 9 * 3600_000,
   /** All mail to a provider was put off for so long, and in so many attempts, which are more than one message has. */

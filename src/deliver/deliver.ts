@@ -16,6 +16,7 @@ import { claimDue, firstSpace, placeOf, type ClaimAnswer } from '../store/claim.
 import { listDestinationLimits } from '../store/destinations.ts'
 import { expireSome } from '../store/expire.ts'
 import { hastenBacklog } from '../store/housekeeping.ts'
+import { routesWaitedFor } from '../store/queue-facts.ts'
 import {
   claimName,
   extendLeases,
@@ -434,6 +435,8 @@ export function deliverer(
   const readLimits = async (): Promise<void> =>
     tools.transmitter.configure(await listDestinationLimits(tools.db, limits.destinationLimitsMax))
 
+  const lookAtLogins = (): Promise<void> => logins.look((whose) => routesWaitedFor(tools.db, whose))
+
   let quiet: () => void = () => undefined
   const timers = [
     repeating(() => tools.leaseMs / 3, heartbeat, trouble('heartbeat')),
@@ -447,6 +450,7 @@ export function deliverer(
       (error) => tools.log.fault('expiry', error),
     ),
     repeating(() => limits.destinationLimitsReadMs, readLimits, trouble('destinations')),
+    repeating(() => limits.loginsLookMs, lookAtLogins, trouble('relay logins')),
   ]
   /** Hands back what is not armed; past the dot an attempt goes on to its reply. */
   const giveUpAll = () => {

@@ -136,3 +136,34 @@ test('a relay over which no mail waits any more is forgotten', () => {
   pass(limits.loginForgottenMs - longestMs + 1)
   expect(logins.refused).toBe(0)
 })
+
+test('a route that no mail waits for any more calls nobody: its workspace is removed, blocked, or has given up', async () => {
+  const { told, logins, attempt, pass } = watched()
+  const asked: (readonly string[])[] = []
+  const waiting =
+    (...still: string[]) =>
+    (whose: readonly string[]) => {
+      asked.push(whose)
+      return Promise.resolve(still)
+    }
+  await logins.look(waiting())
+  expect(asked).toEqual([])
+  attempt(refused)
+  attempt(refused, 'w1')
+  await logins.look(waiting('installation', 'w1'))
+  expect(logins.refused).toBe(2)
+  await logins.look(waiting('installation'))
+  expect(asked).toEqual([
+    ['installation', 'w1'],
+    ['installation', 'w1'],
+  ])
+  expect(logins.refused).toBe(1)
+  expect(told.slice(2)).toMatchObject([{ words: expect.stringMatching(/^No mail waits/) as string, route: 'w1' }])
+  // What is refused while the database is asked is news.
+  await logins.look(() => {
+    pass(1)
+    attempt(refused)
+    return Promise.resolve([])
+  })
+  expect(logins.refused).toBe(1)
+})

@@ -45,3 +45,22 @@ export async function readWebhookQueueFacts(
   const [row] = await db.rows<{ many: number; oldestDueSeconds: number }>(webhooks, [limits.queueFactsRowsMax])
   return row ?? { many: 0, oldestDueSeconds: 0 }
 }
+
+// One look-up in `outbound_turns` for each workspace, as a claim does; of what is in flight there are few.
+const waitedFor = sql(
+  'routes-waited-for',
+  `with sending as materialized (select o.workspace_id from outbound o where o.lease_until is not null),
+        waits as materialized (
+     select w.id, w.route_sealed is not null own from workspaces w
+      where (($2 and w.route_sealed is null) or (w.id = any ($1::uuid[]) and w.route_sealed is not null))
+        and (exists (select from outbound o where o.workspace_id = w.id and o.lease_until is null and o.attempts >= 0)
+             or w.id in (select s.workspace_id from sending s)))
+   select distinct case when own then id::text else 'installation' end whose from waits`,
+)
+
+/** Of these routes, told by the workspaces whose own they are and `installation`, those that mail which is not final goes over. */
+export async function routesWaitedFor(db: Db, whose: readonly string[]): Promise<readonly string[]> {
+  const own = whose.filter((each) => each !== 'installation')
+  const rows = await db.rows<{ whose: string }>(waitedFor, [own, own.length < whose.length])
+  return rows.map((row) => row.whose)
+}
