@@ -570,6 +570,9 @@ export const limits = {
   expiryRowsPerLook: 2_000,
   expiryLookPart: 0.05,
   expiryRestMs: 5_000,
+  /** A message whose rows contradict each other waits so long until it is looked at again; of so many one statement goes past. */
+  refusedRowRestMs: 3_600_000,
+  refusedRowsAtOnce: 100,
   // Fairness: slots are messages in flight
   /** One destination's, once it has answered often enough. */
   claimShareMax: 500,

@@ -143,17 +143,21 @@ export function deliverer(
     restMs: (walkMs) => Math.max(20, idleMs / tools.timeScale, walkMs / limits.idleLookPart),
     waitMs: (sinceLastMs) => (tools.gate.isOpen() ? untilClaim(freeSlots(), sinceLastMs) : Infinity),
     claim: (cursor, since) =>
-      claimDue(tools.db, {
-        cursor,
-        since,
-        cursors: Object.fromEntries(cursors),
-        most: Math.min(freeSlots(), limits.claimMost, slots.mostOfOne()),
-        ...slots.rooms(),
-        roomElse: limits.slotsAtFirst,
-        crowded: slots.crowded(),
-        leaseMs: tools.leaseMs,
-        owner,
-      }),
+      claimDue(
+        tools.db,
+        {
+          cursor,
+          since,
+          cursors: Object.fromEntries(cursors),
+          most: Math.min(freeSlots(), limits.claimMost, slots.mostOfOne()),
+          ...slots.rooms(),
+          roomElse: limits.slotsAtFirst,
+          crowded: slots.crowded(),
+          leaseMs: tools.leaseMs,
+          owner,
+        },
+        trouble('claim'),
+      ),
     launch: ({ claimed, refused, cursors: lanes }, askedAt) => {
       for (const [workspace, lane] of Object.entries(lanes))
         if (lane === '') cursors.delete(workspace)
@@ -389,6 +393,7 @@ export function deliverer(
     for (const { id, becomes } of await reap(tools.db, tools.retrySchedule.length + 1, {
       armedToo: believed === 'all',
       before,
+      refused: trouble('reap'),
     })) {
       tools.log.attempted({ messageId: id, outcome: reapedAs[becomes] ?? becomes, reason: 'worker_lost' })
       claims.poke()
@@ -425,7 +430,7 @@ export function deliverer(
   const expireOld = async (): Promise<void> => {
     if (!tools.gate.isOpen()) return
     const began = performance.now()
-    const { expired, next } = await expireSome(tools.db, expiryPage)
+    const { expired, next } = await expireSome(tools.db, expiryPage, (error) => tools.log.fault('expiry', error))
     for (const messageId of expired) tools.log.attempted({ messageId, outcome: 'failed', reason: 'expired' })
     expiryPage = next ?? 0
     const tookMs = performance.now() - began

@@ -4,6 +4,7 @@ import { limits } from '../config.ts'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import { sql, type Db } from './database.ts'
 import type { Claimed } from './outbound.ts'
+import { pastRefused, type Refused } from './refused-rows.ts'
 
 /**
  * Walks the workspaces from the cursor on, up to `most` and as many as `limits.workspacesPerClaimMax`, in the order of the index
@@ -215,7 +216,12 @@ export interface ClaimAnswer {
   readonly now: Date
 }
 
-export async function claimDue(db: Db, request: ClaimRequest): Promise<ClaimAnswer> {
+/** `refused` hears of rows that the database does not let it claim: they hold up nobody else. */
+export async function claimDue(
+  db: Db,
+  request: ClaimRequest,
+  refused: Refused = () => undefined,
+): Promise<ClaimAnswer> {
   type Row = Claimed & {
     verdict: string | null
     lastSpace: string | null
@@ -226,7 +232,7 @@ export async function claimDue(db: Db, request: ClaimRequest): Promise<ClaimAnsw
   const spacesMost = Math.min(request.most, limits.workspacesPerClaimMax)
   const { rations } = request
   const isRationed = rations !== undefined && Object.keys(rations.of).length > 0
-  const rows = await db.rows<Row>(isRationed ? rationed : plain, [
+  const values = [
     request.cursor,
     spacesMost,
     request.crowded,
@@ -239,7 +245,8 @@ export async function claimDue(db: Db, request: ClaimRequest): Promise<ClaimAnsw
     request.owner,
     request.since ?? '-infinity',
     ...(isRationed ? [JSON.stringify(rations.of), JSON.stringify(rations.left)] : []),
-  ])
+  ]
+  const rows = await pastRefused(db, () => db.rows<Row>(isRationed ? rationed : plain, values), refused)
   const end = rows.find((row) => row.spaces !== null)
   if (end === undefined) throw new Error('a claim without its end')
   const messages = rows.filter((row) => row.spaces === null)

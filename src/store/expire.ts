@@ -2,7 +2,8 @@
 // (a pause, a warm-up) would stay `queued` long after its time.
 import { limits } from '../config.ts'
 import type { MessageId } from '../domain/message.ts'
-import { sql, type Db } from './database.ts'
+import { mayBlameRows, sql, type Db } from './database.ts'
+import { setAsideRefused, type Refused } from './refused-rows.ts'
 
 /**
  * What has expired on these pages of the queue, and how many pages it has. No index knows when what expires, for each change of a row would write it; but
@@ -46,10 +47,37 @@ const expire = sql(
   select id from record`,
 )
 
+/** `passed`: that somebody else holds, or the database refuses to end; they are not among those that have `expired`. */
+interface Ended {
+  readonly expired: readonly MessageId[]
+  readonly passed: number
+}
+
+/** Where the database refuses them, each half of them alone, so that one message holds up no others. */
+async function end(db: Db, ids: readonly string[], refused: Refused): Promise<Ended> {
+  try {
+    return await db.transaction(async (tx) => {
+      const held = (await tx.rows<{ id: MessageId }>(holdOverdue, [ids])).map(({ id }) => id)
+      const expired = held.length === 0 ? [] : await tx.rows<{ id: MessageId }>(expire, [held])
+      return { expired: expired.map(({ id }) => id), passed: ids.length - held.length }
+    })
+  } catch (error) {
+    if (!mayBlameRows(error)) throw error
+    if (ids.length === 1) {
+      if ((await setAsideRefused(db, error, refused)) === 0) refused(error as Error)
+      return { expired: [], passed: 1 }
+    }
+    const half = ids.length >> 1
+    const [one, other] = [await end(db, ids.slice(0, half), refused), await end(db, ids.slice(half), refused)]
+    return { expired: [...one.expired, ...other.expired], passed: one.passed + other.passed }
+  }
+}
+
 /** One step of a walk over the queue, from this page on: what of it has expired is `failed`. `next`: where the walk goes on; undefined at its end. */
 export async function expireSome(
   db: Db,
   from: number,
+  refused: Refused = () => undefined,
 ): Promise<{ readonly expired: readonly MessageId[]; readonly next: number | undefined }> {
   const most = limits.expiryRowsPerLook
   const to = from + limits.expiryPagesPerLook
@@ -59,15 +87,8 @@ export async function expireSome(
     most,
   ])
   const { ids, pages } = row ?? { ids: [], pages: 0 }
-  let held: readonly { readonly id: MessageId }[] = []
-  const expired =
-    ids.length === 0
-      ? []
-      : await db.transaction(async (tx) => {
-          held = await tx.rows<{ id: MessageId }>(holdOverdue, [ids])
-          return held.length === 0 ? [] : tx.rows<{ id: MessageId }>(expire, [held.map(({ id }) => id)])
-        })
-  // Where others hold them all there is nothing to stay for.
-  const isLeft = ids.length === most && held.length > 0
-  return { expired: expired.map(({ id }) => id), next: isLeft ? from : to < pages ? to : undefined }
+  const { expired, passed } = ids.length === 0 ? { expired: [], passed: 0 } : await end(db, ids, refused)
+  // Where none of them could be ended there is nothing to stay for.
+  const isLeft = ids.length === most && passed < most
+  return { expired, next: isLeft ? from : to < pages ? to : undefined }
 }

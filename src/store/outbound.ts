@@ -14,6 +14,7 @@ import type { moves } from '../domain/moves.ts'
 import type { DkimAlgorithm } from '../mail/dkim.ts'
 import { Batch } from '../base/batch.ts'
 import { despiteDeadlocks, sql, mayBlameRows, type Db, type Statement } from './database.ts'
+import { pastRefused, type Refused } from './refused-rows.ts'
 import { routeColumn, type RelayRoute } from './reports.ts'
 
 /** A claim, with what an arm looks up in the list of suppressions. */
@@ -276,14 +277,19 @@ const reapExpired = sql(
 
 /**
  * Ends leases that ran out, of claims that are armed only where `armedToo`, and none from `before` on, by the database's clock; answers
- * what became of their messages. Not in a database that may have been restored: its rows prove nothing.
+ * what became of their messages. Not in a database that may have been restored: its rows prove nothing. `refused` hears of rows that the database
+ * does not let it end: they hold up no others.
  */
 export async function reap(
   db: Db,
   triesMax: number,
-  { armedToo = true, before }: { readonly armedToo?: boolean; readonly before?: Date } = {},
+  {
+    armedToo = true,
+    before,
+    refused = () => undefined,
+  }: { readonly armedToo?: boolean; readonly before?: Date; readonly refused?: Refused } = {},
 ): Promise<{ id: MessageId; becomes: MessageStatus }[]> {
-  return db.rows(reapExpired, [triesMax, 500, armedToo, before ?? 'infinity'])
+  return pastRefused(db, () => db.rows(reapExpired, [triesMax, 500, armedToo, before ?? 'infinity']), refused)
 }
 
 const signingKeys = sql(
