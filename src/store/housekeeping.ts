@@ -5,7 +5,7 @@ import { together } from '../base/trouble.ts'
 import { limits } from '../config.ts'
 import { pruneAudit } from './audit.ts'
 import { sweepStagedBlobs } from './blobs.ts'
-import { sql, type Db } from './database.ts'
+import { sql, type Db, type Statement } from './database.ts'
 import { carryOnRemovals, forgetRemovals } from './removal.ts'
 import { pruneRefusals } from './refused-submissions.ts'
 import { sweepRepeats } from './repeats.ts'
@@ -89,26 +89,31 @@ const hasten = (queue: 'outbound' | 'webhook_queue', index: string) =>
         limit $2))
      returning message_id`,
   )
-/** Never tried, it was due when it came: it was accepted just before the clock was set back. Walks along the index as `hasten` does. */
-const hastenUntried = sql(
-  'hasten-untried',
-  `update outbound set due_at = app_now()
-    where ctid = any (array(
-      select due.ctid from workspaces w cross join lateral (
-        select q.ctid from outbound q
-         where q.workspace_id = w.id and q.lease_until is null and q.attempts >= 0 and q.due_at > app_now() and q.status = 'queued'
-         order by q.due_at limit $1 for update skip locked) due
-      limit $1))
-   returning message_id`,
-)
+/** Never tried, it was due when it came: it was written just before the clock was set back. Walks along the index as `hasten` does. */
+const hastenUntried = (queue: 'outbound' | 'webhook_queue', index: string, untried: string) =>
+  sql(
+    `hasten-untried-${queue}`,
+    `update ${queue} set due_at = app_now()
+      where ctid = any (array(
+        select due.ctid from workspaces w cross join lateral (
+          select q.ctid from ${queue} q
+           where q.workspace_id = w.id and ${index} and q.due_at > app_now() and ${untried}
+           order by q.due_at limit $1 for update skip locked) due
+        limit $1))
+     returning message_id`,
+  )
 const hastenChecks = sql(
   'hasten-domain-checks',
   `update domains set check_due_at = app_now() where check_due_at > app_now() + $1 * interval '1 millisecond' returning id`,
 )
+const dueMail = 'q.lease_until is null and q.attempts >= 0'
+const dueWebhooks = 'q.lease_until is null'
 const hastened = [
-  [hasten('outbound', 'q.lease_until is null and q.attempts >= 0'), limits.messageAgeMsMax],
-  [hasten('webhook_queue', 'q.lease_until is null'), limits.webhookFailingMs],
+  [hasten('outbound', dueMail), limits.messageAgeMsMax],
+  [hasten('webhook_queue', dueWebhooks), limits.webhookFailingMs],
 ] as const
+const untriedMail = hastenUntried('outbound', dueMail, `q.status = 'queued'`)
+const untriedWebhooks = hastenUntried('webhook_queue', dueWebhooks, 'q.attempts = 0')
 
 // A clock that ran ahead makes everything look old, and what was dropped does not come back with the right time. So each round leaves its time
 // (`seen`), and behind a gap no age is believed until the clock has gone on for a while from there (`since`). Only one such wait: an installation
@@ -131,9 +136,12 @@ const look = sql(
 )
 
 /** For a clock that was set back: a backlog is not to wait for the time that it came from. What is tried again waits that much longer. */
-export async function hastenBacklog(db: Db): Promise<void> {
+export const hastenBacklog = (db: Db): Promise<void> => hastenAll(db, untriedMail)
+export const hastenWebhooks = (db: Db): Promise<void> => hastenAll(db, untriedWebhooks)
+
+async function hastenAll(db: Db, statement: Statement): Promise<void> {
   const most = limits.housekeepingRows
-  while ((await db.rows(hastenUntried, [most])).length === most);
+  while ((await db.rows(statement, [most])).length === most);
 }
 
 /** What workspaces that keep none still have of messages that are final: nobody may read it any more, and it goes for good. */

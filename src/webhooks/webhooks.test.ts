@@ -61,6 +61,43 @@ test('a try is signed with the time of the database: a node whose clock is wrong
   }
 })
 
+describe('events from while the clock was ahead are not told only when that time comes', () => {
+  const ahead = () => world.setClock(new Date(Date.now() + 3_600_000).toISOString())
+  afterEach(() => world.setClock())
+
+  test('where the clock is set back under a sender that runs', async () => {
+    const there = await receiver()
+    const shop = await world.customer(there.url)
+    await ahead()
+    // One that has no slot for it, for as long as the clock is ahead.
+    const { db } = world
+    let [most, sawAhead] = [0, Promise.withResolvers<void>()]
+    const rows: Db['rows'] = async (statement, values = []) => {
+      if (statement.name !== 'webhook-claim') return db.rows<never>(statement, values)
+      const answer = await db.rows<never>(statement, most === 0 ? values.with(4, 0) : values)
+      sawAhead.resolve()
+      return answer
+    }
+    await world.started({ db: { ...db, rows } })
+    await world.admit(shop)
+    sawAhead = Promise.withResolvers<void>()
+    await sawAhead.promise
+    await world.setClock()
+    most = 1
+    await there.count(1)
+  })
+
+  test('where it is set back before the sender starts', async () => {
+    const there = await receiver()
+    const shop = await world.customer(there.url)
+    await ahead()
+    await world.admit(shop)
+    await world.setClock()
+    await world.started()
+    await there.count(1)
+  })
+})
+
 test('an accepted message is told: body, headers and signature as the specification says', async () => {
   const there = await receiver()
   const shop = await world.customer(there.url)

@@ -21,6 +21,7 @@ import {
   type WebhookClaimAnswer,
   type WebhookResult,
 } from '../store/webhooks.ts'
+import { hastenWebhooks } from '../store/housekeeping.ts'
 import { sendersThere } from '../store/webhook-senders.ts'
 import { webhookEventOf } from './event-body.ts'
 import { makeKnownEndpoints } from './known-endpoints.ts'
@@ -78,6 +79,10 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
   /** Database time less `performance.now()`, as the last claim told it: receivers refuse what this machine's own date may say. */
   let databaseClockMs = 0
   const now = () => databaseClockMs + performance.now()
+  /** When the last claim was, by the database's clock. */
+  let lastNow = -Infinity
+  /** Nobody here knows whether that clock was set back before the first look. */
+  let wasSetBack = true
 
   const there = sendersThere(tools.db)
   const recorder = makeWebhookRecorder(tools.resultDb, {
@@ -105,6 +110,8 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
     },
     launch: (part, askedAt) => {
       databaseClockMs = part.now.getTime() - askedAt
+      wasSetBack ||= part.now.getTime() < lastNow
+      lastNow = part.now.getTime()
       for (const claimed of part.claimed) launch(claimed, askedAt)
       return part.claimed.length > 0
     },
@@ -199,6 +206,8 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
     }
   }
 
+  const trouble = (what: string) => (error: unknown) => tools.log.fault(what, error)
+
   const heartbeat = async (): Promise<void> => {
     const held = [...flights]
     if (held.length === 0) return
@@ -206,13 +215,22 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
     const ours = await extendWebhookLeases(tools.db, held, owner, tools.leaseMs)
     for (const flight of held) if (ours.has(webhookClaimName(flight))) flight.leaseEndsAt = askedAt + tools.leaseMs
   }
+  /** What was written while the clock was ahead is due now. */
+  const heedClock = async (): Promise<void> => {
+    wasSetBack = false
+    await hastenWebhooks(tools.db).catch((error: unknown) => {
+      wasSetBack = true
+      throw error
+    })
+    claims.lookAnew()
+  }
   const reapSome = async (): Promise<void> => {
+    if (wasSetBack) await heedClock().catch(trouble('webhook backlog'))
     // Behind an outage, or a time in which this machine stood still, our own have run out, too; and what was answered is about to be written.
     if (Math.abs(Date.now() - lookedAt) > tools.leaseMs / 2) await heartbeat()
     if ((await reapWebhooks(tools.db, ladderMs(tools.timeScale))) > 0) claims.poke()
     lookedAt = Date.now()
   }
-  const trouble = (what: string) => (error: unknown) => tools.log.fault(what, error)
 
   let quiet: () => void = () => undefined
   const timers = [
@@ -224,6 +242,7 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
     () => {
       running = true
       giveUpAt = Infinity
+      wasSetBack = true
       lookedAt = Date.now()
       due = tools.onDue(claims.poke)
       for (const timer of timers) timer.start()

@@ -183,7 +183,7 @@ export class ModelDatabase {
       case 'database-now':
         return () => [{ now: new Date(this.#options.now()) }]
       // Its clock is never set back.
-      case 'hasten-untried':
+      case 'hasten-untried-outbound':
         return () => []
       case 'replay':
         return () => this.#replay(JSON.parse(String(values[0])) as FinishRow[])
