@@ -795,6 +795,8 @@ export const limits = {
   webhookShareMax: 100,
   webhookEndpointsKnownMax: 10_000,
   webhookPoolIdleMs: 60_000,
+  /** Workspaces for which connections are kept: each takes 30 KB beside its connections. */
+  webhookPoolsMax: 2_000,
   webhookKeepAliveMs: 4_000,
   webhookSpacingMs: 5,
   webhookResultsPerStatementMax: 500,

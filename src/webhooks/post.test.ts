@@ -252,6 +252,35 @@ describe('what answers is bounded', () => {
     expect(there.received.map(({ path }) => path)).toEqual(['/next', '/last'])
   })
 
+  test('connections are kept for so many workspaces at most, those used last; and who has to go ends what is under way', async () => {
+    const few = poster({ poolsMax: 2 })
+    const of = (name: string) => ({
+      workspaceId: `0199f1c2-0000-7000-8000-00000000000${name}` as WorkspaceId,
+      url: new URL(there.url),
+      headers: ['content-type', 'application/json'],
+      body,
+      now: Date.now,
+    })
+    const connectionsOf = async (...names: readonly string[]) => {
+      const before = there.connections()
+      for (const name of names) expect(await few.post(of(name))).toMatchObject({ status: 200 })
+      return there.connections() - before
+    }
+    expect(await connectionsOf('a', 'b', 'a', 'c')).toBe(3)
+    expect(await connectionsOf('a', 'c')).toBe(0)
+    expect(await connectionsOf('b')).toBe(1)
+
+    const answers: (() => void)[] = []
+    there.answer = (received, response) => void answers.push(() => ok(received, response))
+    const many = there.received.length
+    const slow = few.post(of('d'))
+    await there.count(many + 1)
+    there.answer = ok
+    expect(await connectionsOf('e', 'f')).toBe(2)
+    answers[0]?.()
+    expect(await slow).toMatchObject({ status: 200 })
+  })
+
   test('a stop that waits no longer ends what is under way, and says so', async () => {
     let begun: () => void = () => undefined
     const reached = new Promise<void>((resolve) => (begun = resolve))

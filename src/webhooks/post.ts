@@ -35,33 +35,50 @@ export interface PosterTools {
   /** PEM of more authorities to trust, for tests. */
   readonly ca?: string
   readonly postMs?: number
+  /** For so many workspaces connections are kept at once. */
+  readonly poolsMax?: number
 }
 
 interface Kept {
   readonly origin: string
   readonly pool: Pool
-  usedAt: number
+  readonly usedAt: number
 }
 
-export function makePoster({ targets, ca, postMs = limits.webhookPostMs }: PosterTools): Poster {
+export function makePoster({
+  targets,
+  ca,
+  postMs = limits.webhookPostMs,
+  poolsMax = limits.webhookPoolsMax,
+}: PosterTools): Poster {
+  /** The one that was not used for the longest time first. */
   const kept = new Map<WorkspaceId, Kept>()
   const underWay = new Set<Answer>()
   const sweep = setInterval(() => {
     const longAgo = performance.now() - limits.webhookPoolIdleMs
-    for (const [workspace, { usedAt, pool }] of kept)
-      if (usedAt < longAgo) {
-        kept.delete(workspace)
-        pool.close().catch(() => undefined)
-      }
+    for (const [workspace, { usedAt }] of kept)
+      if (usedAt < longAgo) drop(workspace)
+      else break
   }, limits.webhookPoolIdleMs / 2).unref()
+
+  /** Requests that are under way over it have their time. */
+  const drop = (workspace: WorkspaceId): void => {
+    const { pool } = kept.get(workspace) ?? {}
+    kept.delete(workspace)
+    pool?.close().catch(() => undefined) // ended meanwhile
+  }
 
   const poolOf = (workspace: WorkspaceId, origin: string): Pool => {
     const known = kept.get(workspace)
     if (known?.origin === origin) {
-      known.usedAt = performance.now()
+      kept.delete(workspace)
+      kept.set(workspace, { ...known, usedAt: performance.now() })
       return known.pool
     }
-    known?.pool.close().catch(() => undefined) // ended meanwhile
+    drop(workspace)
+    for (const [longest] of kept)
+      if (kept.size >= poolsMax) drop(longest)
+      else break
     const pool = new Pool(origin, {
       connections: limits.webhookShareMax,
       pipelining: 1,
