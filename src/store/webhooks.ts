@@ -74,14 +74,15 @@ const claim = sql(
       from free f where q.ctid = f.row and f.version is not null
     returning q.workspace_id, q.message_id, q.sequence, q.round, q.attempts, f.version)
   select t.workspace_id, t.message_id, t.sequence, t.round, t.attempts, t.version,
-         null::integer lanes, null::timestamptz oldest, null::timestamptz now, ${eventColumns}
+         null::integer lanes, null::integer dropped, null::timestamptz oldest, null::timestamptz now, ${eventColumns}
     from taken t
     left join lateral (
       select * from events x where x.workspace_id = t.workspace_id and x.message_id = t.message_id and x.sequence = t.sequence limit 1) e on true
     ${eventJoins}
   union all
   (select (select w.workspace_id from walked w order by w.n desc limit 1), null, null, null, null, null,
-          (select count(*) from walked)::integer, (select min(w.due_at) from walked w), app_now(),
+          (select count(*) from walked)::integer, (select count(*) from free f where f.version is null)::integer,
+          (select min(w.due_at) from walked w), app_now(),
           null, null, null, null, null, null, null, null, null, null, null, null, null)
   order by 2, 3`,
 )
@@ -102,6 +103,8 @@ export interface WebhookClaimRequest {
 export interface WebhookClaimAnswer {
   /** Events of one message in the order of their sequence. */
   readonly claimed: readonly ClaimedWebhook[]
+  /** How many events of endpoints that are no longer active left the queue. */
+  readonly dropped: number
   /** Where the next claim goes on: at the first endpoint when this walk reached the last. */
   readonly cursor: string
   /** When the oldest row is due that was met; null: there was none. */
@@ -119,6 +122,7 @@ export async function claimWebhooks(db: Db, request: WebhookClaimRequest): Promi
     attempts: number
     version: number
     lanes: number | null
+    dropped: number | null
     oldest: Date | null
     now: Date
   }
@@ -146,6 +150,7 @@ export async function claimWebhooks(db: Db, request: WebhookClaimRequest): Promi
         version: row.version,
         event: row.type === null ? null : row,
       })),
+    dropped: end.dropped ?? 0,
     cursor: (end.lanes ?? 0) < limits.webhookLanesPerClaimMax ? firstWorkspace : end.workspace_id,
     oldest: end.oldest,
     now: end.now,

@@ -731,6 +731,21 @@ test('an endpoint that answers 410 to the last try of an event is disabled; the 
   expect(await world.value('select count(*)::integer from events where workspace_id = $1', [shop.workspaceId])).toBe(2)
 })
 
+test('what a disabled endpoint left in the queue goes in one walk after the other, with no rest between them', async () => {
+  const there = await receiver()
+  const shop = await world.customer(there.url)
+  await world.admit(shop, 10 * limits.webhookShareFirst)
+  await world.desk.disable(shop.workspaceId, 'operator:test')
+  // One that rests for longer than this test may take.
+  await world.started({ timeScale: 0.001 })
+  await world.eventually(
+    () => world.queued(shop.workspaceId),
+    (many) => many === 0,
+    20_000,
+  )
+  expect(there.received).toEqual([])
+})
+
 test('after 120 hours without one success an endpoint is disabled; a success before that starts anew', async () => {
   const there = await receiver()
   const shop = await world.customer(there.url)

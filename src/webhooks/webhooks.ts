@@ -113,7 +113,7 @@ export function webhookSender(tools: WebhookTools): Service & { readonly inFligh
       wasSetBack ||= part.now.getTime() < lastNow
       lastNow = part.now.getTime()
       for (const claimed of part.claimed) launch(claimed, askedAt)
-      return part.claimed.length > 0
+      return part.claimed.length + part.dropped > 0
     },
     trouble: (error) => tools.log.fault('webhook claim', error),
   })
