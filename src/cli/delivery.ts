@@ -84,19 +84,28 @@ async function recover(desk: Desk, { db, actor }: Tools, since: Date | undefined
   const before = (await readStops(db.rows)).filter(({ kind }) => kind !== 'drain').map(({ reason }) => reason)
   if (since !== undefined && since > (await databaseNow(db)))
     throw new Mistake('The time of --assume-sent-since lies in the future: it is when the backup was made, or earlier.')
-  const assumedSent = since === undefined ? 0 : await assumeSentSince(db, since)
-  const repliesWritten = await liftFence(db)
+  let wereOver = 0
+  const over = () => void wereOver++
+  const assumedSent = since === undefined ? 0 : await assumeSentSince(db, since, over)
+  const repliesWritten = await liftFence(db, over)
   // Behind it, not with it: what is repeated after a deadlock cannot stand in one transaction.
   const decided = { stoppedBy: before, assumedSent, ...(since !== undefined && { assumedSentSince: since }) }
   await writeAudit(db, { actor, action: 'delivery.recovered', facts: decided })
   const stillStoppedBy = await stopsNow(db)
   desk.show(
-    { stoppedBy: before, assumedSent, repliesWritten, ...(stillStoppedBy.length > 0 && { stillStoppedBy }) },
+    {
+      stoppedBy: before,
+      assumedSent,
+      repliesWritten,
+      ...(wereOver > 0 && { wereOver }),
+      ...(stillStoppedBy.length > 0 && { stillStoppedBy }),
+    },
     () =>
       facts({
         'delivery was stopped by': before.join(', ') || 'nothing',
         'messages assumed sent': assumedSent,
         'replies written down': repliesWritten,
+        ...(wereOver > 0 && { 'out of the queue, since they were over by their records': wereOver }),
         ...(stillStoppedBy.length > 0 && { 'delivery is still stopped by': stillStoppedBy.join(', ') }),
       }),
   )

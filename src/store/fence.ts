@@ -5,6 +5,7 @@ import { beginOrderAnew } from './commit-order.ts'
 import { claimName, type Ending, endingJson, relayedOf } from './outbound.ts'
 import { databaseNow, despiteDeadlocks, sql, type Ask, type Db } from './database.ts'
 import { leastId } from './message-id.ts'
+import { pastRefused, type Refused } from './refused-rows.ts'
 
 /** Why nobody delivers. `fence`: an operator decides; `pause`: other nodes must confirm; `drain`: an operator wished it. */
 export interface DeliveryStop {
@@ -148,19 +149,24 @@ export const stopRestored = sql(
   `select stop_delivery_1('fence', 'restored', null) where exists (select from messages)`,
 )
 
+/**
+ * A decision for every message but those that are over, whose rows in the queue go: of these `refused` hears. To put off any other would be to decide
+ * that it is sent.
+ */
+const decided = <T>(db: Db, ask: () => Promise<T>, refused: Refused = () => undefined): Promise<T> =>
+  pastRefused(db, () => despiteDeadlocks(ask), refused, true)
+
 /** What could be sent between `since` and the moment when delivery stopped becomes delivery_unknown; answers how many. */
-export async function assumeSentSince(db: Db, since: Date): Promise<number> {
+export async function assumeSentSince(db: Db, since: Date, refused?: Refused): Promise<number> {
   await db.rows(stopByOperator) // where nothing has stopped it yet
   const till = (await readStops(db.rows)).find(({ kind }) => kind === 'fence')?.since ?? (await databaseNow(db))
   let moved = 0
   for (let after: string | null = leastId; after !== null;) {
-    const [step]: { moved: number; last: string | null }[] = await despiteDeadlocks(() =>
-      db.rows<{ moved: number; last: string | null }>(assumeSent, [
-        since,
-        till,
-        after,
-        limits.claimsPerStatementMax * 5,
-      ]),
+    const values = [since, till, after, limits.claimsPerStatementMax * 5]
+    const [step]: { moved: number; last: string | null }[] = await decided(
+      db,
+      () => db.rows<{ moved: number; last: string | null }>(assumeSent, values),
+      refused,
     )
     moved += step?.moved ?? 0
     after = step?.last ?? null
@@ -169,10 +175,10 @@ export async function assumeSentSince(db: Db, since: Date): Promise<number> {
 }
 
 /** Delivery goes on; answers how many replies out of journals were waiting for this, and are written down now. */
-export async function liftFence(db: Db): Promise<number> {
+export async function liftFence(db: Db, refused?: Refused): Promise<number> {
   // `posthorn restore` has seen to it itself.
   const stops = await readStops(db.rows)
   if (stops.some(({ kind, reason }) => kind === 'fence' && reason !== 'restored')) await beginOrderAnew(db)
-  const [row] = await despiteDeadlocks(() => db.rows<{ settled: number }>(lift))
+  const [row] = await decided(db, () => db.rows<{ settled: number }>(lift), refused)
   return row?.settled ?? 0
 }

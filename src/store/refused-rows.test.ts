@@ -1,10 +1,11 @@
 // One message whose rows contradict each other (a restore of single tables, a hand) holds up nobody else: claims, reapers and the walk over what has
 // expired go past what the database refuses, on real PostgreSQL, and say so.
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { MessageId } from '../domain/message.ts'
 import { makeAdmitter } from './admit.ts'
 import { claimDue } from './claim.ts'
 import { expireSome } from './expire.ts'
+import { assumeSentSince, liftFence } from './fence.ts'
 import { reap } from './outbound.ts'
 import { storeWorld, wholeClaim, type ClaimedAs, type Sender, type StoreWorld } from './store.test-kit.ts'
 
@@ -132,5 +133,35 @@ describe('the walk over what has expired', () => {
     expect(said.toSorted()).toEqual([expect.stringContaining(over), expect.stringContaining(odd)].toSorted())
     expect([await queued(over), await queued(odd), await queued(fine)]).toEqual([false, true, false])
     expect(await statusOf(over)).toBe('sent')
+  })
+})
+
+describe('an operator’s decision behind a restore', () => {
+  afterEach(() => world.db.run('delete from delivery_stops'))
+
+  test('is one for all others, too, where a message is over', async () => {
+    const [over, fine] = [await submit(), await submit()]
+    await recordSays(over, 'sent')
+    expect(await assumeSentSince(world.db, new Date(Date.now() - 60_000), refused)).toBe(1)
+    expect(said).toEqual([expect.stringContaining(`${over} is sent`)])
+    expect([await statusOf(over), await statusOf(fine)]).toEqual(['sent', 'delivery_unknown'])
+
+    const again = await leased({})
+    await recordSays(again, 'failed')
+    await world.db.run(
+      `insert into orphaned_replies (workspace_id, message_id, epoch, token, ending)
+       values ($1::uuid, $2::uuid, 7, 7, json_build_object('id', $2::uuid, 'w', $1::uuid, 'epoch', 7, 'token', 7, 'status', 'sent'))`,
+      [sender.workspaceId, again],
+    )
+    await liftFence(world.db, refused)
+    expect(said).toEqual([expect.anything(), expect.stringContaining(`${again} is failed`)])
+    expect(await queued(again)).toBe(false)
+  })
+
+  test('is none that puts off what could be sent', async () => {
+    const odd = await submit()
+    await historyIsAhead(odd)
+    await expect(assumeSentSince(world.db, new Date(Date.now() - 60_000), refused)).rejects.toThrow('events')
+    expect(await world.value('select due_at <= app_now() from outbound where message_id = $1', [odd])).toBe(true)
   })
 })

@@ -23,7 +23,7 @@ const setAside = sql(
      update outbound o
         set due_at = case when n.leased then o.due_at else app_now() + $2 * interval '1 millisecond' end,
             lease_until = case when n.leased then app_now() + $2 * interval '1 millisecond' end
-       from named n where o.ctid = n.row and n.status is null and coalesce(o.lease_until, o.due_at) <= app_now()
+       from named n where o.ctid = n.row and n.status is null and not $3 and coalesce(o.lease_until, o.due_at) <= app_now()
      returning n.message_id, null)
    select message_id id, status from gone union all select * from later order by 1`,
 )
@@ -35,11 +35,11 @@ function idsIn(error: unknown): string[] {
   return `${message} ${detail ?? ''}`.match(/\b[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}\b/g) ?? []
 }
 
-/** Sets aside the rows that this error names; answers how many they were. */
-export async function setAsideRefused(db: Db, error: unknown, refused: Refused): Promise<number> {
+/** Sets aside the rows that this error names, where `endedOnly` those of final records alone; answers how many they were. */
+export async function setAsideRefused(db: Db, error: unknown, refused: Refused, endedOnly = false): Promise<number> {
   const ids = idsIn(error)
   if (ids.length === 0) return 0
-  const rows = await db.rows<{ id: string; status: string | null }>(setAside, [ids, limits.refusedRowRestMs])
+  const rows = await db.rows<{ id: string; status: string | null }>(setAside, [ids, limits.refusedRowRestMs, endedOnly])
   for (const { id, status } of rows) {
     const what =
       status === null ? 'is put off, because its rows contradict each other' : `is ${status}, and out of the queue now`
@@ -49,12 +49,13 @@ export async function setAsideRefused(db: Db, error: unknown, refused: Refused):
 }
 
 /** Asks again without the rows that the database refuses, a bounded number of times. */
-export async function pastRefused<T>(db: Db, ask: () => Promise<T>, refused: Refused): Promise<T> {
+export async function pastRefused<T>(db: Db, ask: () => Promise<T>, refused: Refused, endedOnly = false): Promise<T> {
   for (let times = 1; ; times++) {
     try {
       return await ask()
     } catch (error) {
-      if ((await setAsideRefused(db, error, refused)) === 0 || times === limits.refusedRowsAtOnce) throw error
+      if ((await setAsideRefused(db, error, refused, endedOnly)) === 0 || times === limits.refusedRowsAtOnce)
+        throw error
     }
   }
 }
