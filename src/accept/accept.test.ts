@@ -135,6 +135,24 @@ describe('the order of the checks', () => {
     if (isRefusal(answer) && code === 'hourly_limit_reached') expect(answer.retryAfterSeconds).toBeGreaterThan(0)
   })
 
+  test.each([
+    [{ hourly: 0 }, 'hourly_limit_reached', 'no messages in 60 minutes'],
+    [{ daily: 0 }, 'daily_limit_reached', 'no messages a day'],
+    [{ monthly: 0 }, 'monthly_limit_reached', 'no messages a month'],
+  ])('a plan with %j is told for what it is, and not for a limit that turns', async (plan, code, words) => {
+    const sender = await world.sender({ hourly: 1, daily: 1, monthly: 1 })
+    accepted(await accept(submission(sender)))
+    await world.db.run(
+      `update plans set hourly = coalesce($2, hourly), daily = coalesce($3, daily), monthly = coalesce($4, monthly)
+        where name = (select w.plan from workspaces w where w.id = $1)`,
+      [sender.workspaceId, ...['hourly', 'daily', 'monthly'].map((name) => (plan as Record<string, number>)[name])],
+    )
+    const answer = await accept(submission(sender))
+    expect(answer).toMatchObject({ code, words: expect.stringContaining(words) as string })
+    expect(answer).not.toMatchObject({ words: expect.stringMatching(/try again|turns/) as string })
+    if (isRefusal(answer)) expect(answer.retryAfterSeconds).toBeGreaterThan(0)
+  })
+
   test('the window to wait for longest is the one that is told', async () => {
     const sender = await world.sender({ hourly: 1, daily: 1, monthly: 1 })
     accepted(await accept(submission(sender)))

@@ -50,15 +50,16 @@ const recipientIsWelcome: Check = (_submission, { suppressed }) =>
 // Not admitted with room left: the next batch has it (`roundsMax`).
 const quotaIsLeft: Check = ({ messages = 1 }, known) => {
   if (known.admitted) return undefined
-  // The longest wait first: when the month is used up, waiting for the hour is no way out.
-  for (const window of [...quotaOf(known)].toReversed()) {
-    if (window.remaining >= messages) continue
-    const { code, words } = usedUp[window.window]
-    return refuse(code, `${shortOf(window, messages)}${words(window)}`, {
-      retryAfterSeconds: Math.max(1, window.resetSeconds),
-    })
-  }
-  return undefined
+  // The longest wait counts: when the month is used up, waiting for the hour is no way out; and where it would never fit, no wait is.
+  const short = quotaOf(known)
+    .toReversed()
+    .filter(({ remaining }) => remaining < messages)
+  const window = short.find(({ limit }) => limit < messages) ?? short[0]
+  if (window === undefined) return undefined
+  const { code, words } = usedUp[window.window]
+  const why = window.limit === 0 ? noneAllowed[window.window] : `${shortOf(window, messages)}${words(window)}`
+  // A wait stands beside it also where none helps: every 429 has one (decisions D).
+  return refuse(code, why, { retryAfterSeconds: Math.max(1, window.resetSeconds) })
 }
 
 /** Several messages need more room than one. */
@@ -86,6 +87,10 @@ const usedUp = {
       `The limit of ${limit} messages a month ${isReached(remaining)}; it turns with the month (UTC).`,
   },
 } as const
+
+const none = (inTime: string): string =>
+  `The plan of this workspace allows no messages ${inTime}: waiting is no way out, only another plan.`
+const noneAllowed = { hour: none('in 60 minutes'), day: none('a day'), month: none('a month') } as const
 
 const isReached = (remaining: number): string => (remaining === 0 ? 'is reached' : 'would be passed')
 
