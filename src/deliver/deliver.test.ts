@@ -1246,6 +1246,18 @@ describe('trouble with the database', () => {
     proxy.away(true) // a stop would wait for that answer
   })
 
+  test('while commits hang, as they do without their standby, a node that holds nothing reaps nobody, though it is answered whatever it asks', async () => {
+    const { proxy, sender } = await startedBehindProxy()
+    const [early] = await world.claimed(sender, [{ armed: true, leaseSeconds: -1 }])
+    await becomes(early?.id as MessageId, 'delivery_unknown', patienceMs) // its first lease is over
+    await proxy.silence('prove-commit', 'before')
+    await setTimeout(leaseMs) // how long this outage is
+    const [held] = await world.claimed(sender, [{ armed: true, leaseSeconds: -1 }])
+    await setTimeout(leaseMs / 2) // twice as long as a reaper rests
+    expect(await statusOf(held?.id as MessageId)).toBe('sending')
+    proxy.away(true) // a stop would wait for that answer
+  })
+
   test('a row that somebody has locked for long costs nobody who lives what he has armed: reapers here and at another node find the other leases extended', async () => {
     const holder = await holderOf()
     const held: Socket[] = []

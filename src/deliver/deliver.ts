@@ -19,6 +19,7 @@ import { hastenBacklog } from '../store/housekeeping.ts'
 import { routesWaitedFor } from '../store/queue-facts.ts'
 import {
   claimName,
+  commitSomething,
   extendLeases,
   extendLocked,
   reap,
@@ -124,7 +125,7 @@ export function deliverer(
   let outages = makeOutages(tools.leaseMs)
   /** Nobody here knows whether the clock was set back before the first look. */
   let lookedAt = Infinity
-  /** Since when a heartbeat of ours waits for its answer. */
+  /** Since when a heartbeat of ours, or the commit behind it, waits for its answer. */
   let beatingSince = Infinity
   /** A heartbeat waits for rows that are locked. */
   let lingering = false
@@ -347,11 +348,28 @@ export function deliverer(
     }
   }
 
+  /**
+   * Also of a node that holds nothing: whose own commits hang knows that the others' do. Reading goes on where commits wait for a standby or a disk,
+   * and a heartbeat that met no row has written nothing.
+   */
   const heartbeat = async (): Promise<void> => {
+    beatingSince = performance.now()
+    try {
+      await extendHeld()
+      await commitSomething(tools.db)
+    } finally {
+      if (isBeatingLate()) outages.failed()
+      beatingSince = Infinity
+    }
+  }
+
+  /** While one hangs leases run out, ours and those of others, though everybody lives. */
+  const isBeatingLate = (): boolean => performance.now() - beatingSince > tools.leaseMs / 4
+
+  const extendHeld = async (): Promise<void> => {
     const held = [...flights.values()].filter((flight) => !flight.lost)
     if (held.length === 0) return
-    beatingSince = performance.now()
-    const extended = await beat(held, extendLeases).finally(() => (beatingSince = Infinity))
+    const extended = await beat(held, extendLeases)
     const left = held.filter((flight) => !extended.has(claimName(flight.claimed)))
     if (left.length > 0 && !lingering) linger(left).catch(trouble('heartbeat'))
   }
@@ -384,8 +402,7 @@ export function deliverer(
       if (lookedAt < Infinity) claims.lookAnew()
     }
     lookedAt = at.getTime()
-    // While one hangs the leases of all that we have run out, though we live.
-    if (performance.now() - beatingSince > tools.leaseMs / 3) outages.failed()
+    if (isBeatingLate()) outages.failed()
     const believed = outages.heard(lookedAt)
     if (believed === 'none') return
     // A statement that hangs on its way, and meets a database that was away meanwhile, does nothing.

@@ -170,6 +170,8 @@ export class ModelDatabase {
       case 'heartbeat':
       case 'heartbeat-waiting':
         return () => this.#heartbeat(values as [MessageId[], number[], string[], number])
+      case 'prove-commit':
+        return () => []
       case 'arm':
         return this.#arm(values as [MessageId[], number[], string[], string[], string, number])
       case 'finish':
