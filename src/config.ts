@@ -510,6 +510,8 @@ export const limits = {
   rereadMs: 1_000,
   /** What asks for /readyz seldom waits longer than a few seconds, and should be told why not. */
   readyMs: 1_500,
+  /** For so long a commit may wait for a synchronous standby before a node says that it can do no work. */
+  commitsWaitMs: 5_000,
   idempotencyWaitMs: 5_000,
   // The malware scan: of one submission, all files together
   scanMs: 10_000,

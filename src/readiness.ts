@@ -3,7 +3,7 @@ import { remembered } from './base/remembered.ts'
 import { limits } from './config.ts'
 import { answeredWithin, type Db } from './store/database.ts'
 import { readStops } from './store/fence.ts'
-import { isReadOnly } from './store/server-facts.ts'
+import { whyNothingIsWritten } from './store/server-facts.ts'
 
 export interface Readiness {
   readonly ready: boolean
@@ -32,11 +32,10 @@ async function readinessOf(db: Db, deliveryAnswers?: () => Promise<boolean>): Pr
 /** Whether it can be worked with, and what stops delivery, which an operator must know. */
 async function databaseState(db: Db): Promise<{ ready: boolean; database: string; delivery?: string }> {
   // One after the other: where PostgreSQL has no connection to spare, one is enough.
-  const ask = async () => [await readStops(db.rows), await isReadOnly(db.rows)] as const
-  const [stops, closed] = await answeredWithin(limits.readyMs, ask()).catch(() => [undefined, false] as const)
+  const ask = async () => [await readStops(db.rows), await whyNothingIsWritten(db.rows)] as const
+  const [stops, closed] = await answeredWithin(limits.readyMs, ask()).catch(() => [undefined, undefined] as const)
   if (stops === undefined) return { ready: false, database: 'not reachable' }
   const said = stops.map(({ kind, reason }) => `${kind}: ${reason}`).join(', ')
   const delivery = said === '' ? 'not stopped' : `stopped (${said})`
-  const database = closed ? 'read-only: a standby, or default_transaction_read_only is on' : 'reachable'
-  return { ready: !closed, database, delivery }
+  return { ready: closed === undefined, database: closed ?? 'reachable', delivery }
 }

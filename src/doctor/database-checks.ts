@@ -8,7 +8,14 @@ import { readFirstSecrets, type FirstSecret } from '../store/first-secrets.ts'
 import { readLastBackup } from '../store/last-backup.ts'
 import { readQueueFacts } from '../store/queue-facts.ts'
 import { readRefusalFacts } from '../store/refusal-facts.ts'
-import { hasRoom, oldestTransaction, readServerFacts, warningsAbout, whyUnfit } from '../store/server-facts.ts'
+import {
+  hasRoom,
+  oldestTransaction,
+  readServerFacts,
+  warningsAbout,
+  whyCommitsWait,
+  whyUnfit,
+} from '../store/server-facts.ts'
 import { countEndpoints, type EndpointState } from '../store/webhook-endpoints.ts'
 import { fail, ok, skipped, warn, type Finding } from './finding.ts'
 
@@ -36,6 +43,8 @@ export async function checkDatabase(db: Db, openSeconds: number = limits.doctorT
 }
 
 export async function checkReplication(db: Db): Promise<Finding> {
+  const hanging = await whyCommitsWait(db)
+  if (hanging !== undefined) return fail(hanging)
   const warnings = await warningsAbout(db)
   if (warnings.length > 0) return warn(warnings.join(' '))
   const { standbys } = await readServerFacts(db)

@@ -121,15 +121,42 @@ export async function whyUnfit(db: Db): Promise<string | undefined> {
   return undefined
 }
 
-const readOnly = sql('read-only', `select current_setting('transaction_read_only') = 'on' "is"`)
+const writing = sql(
+  'writing',
+  `select current_setting('transaction_read_only') = 'on' closed,
+          coalesce((select max(extract(epoch from clock_timestamp() - a.state_change)) from pg_stat_activity a
+            where a.wait_event = 'SyncRep' and a.usename = current_user), 0)::float8 waiting`,
+)
 
-/** It answers and takes nothing: a standby, or a database that an administrator has closed. */
-export async function isReadOnly(ask: Ask): Promise<boolean> {
-  return (await ask<{ is: boolean }>(readOnly))[0]?.is === true
+/** It answers and takes nothing: a standby, a database that an administrator has closed, or one whose commits wait for another. */
+export async function whyNothingIsWritten(ask: Ask): Promise<string | undefined> {
+  const [found] = await ask<{ closed: boolean; waiting: number }>(writing)
+  if (found?.closed === true) return 'read-only: a standby, or default_transaction_read_only is on'
+  if (found !== undefined && found.waiting * 1000 > limits.commitsWaitMs)
+    return 'waiting for a synchronous standby: every commit does'
+  return undefined
+}
+
+/**
+ * Why every commit hangs while each question is answered; undefined where none does. That a standby is missing which must confirm is seen before anybody
+ * waits for it, but for one that this user may not look at.
+ */
+export async function whyCommitsWait(db: Db): Promise<string | undefined> {
+  const [facts] = await db.run<{ standbys: string; confirming: number; waiting: boolean }>(
+    `select current_setting('synchronous_standby_names') standbys,
+            (select count(*) from pg_stat_replication where coalesce(sync_state, 'sync') in ('sync', 'quorum'))::integer confirming,
+            exists (select from pg_stat_activity a where a.wait_event = 'SyncRep' and a.usename = current_user
+               and a.state_change < clock_timestamp() - $1 * interval '1 millisecond') waiting`,
+    [limits.commitsWaitMs],
+  )
+  if (facts === undefined || facts.standbys === '' || (facts.confirming > 0 && !facts.waiting)) return undefined
+  return `PostgreSQL lets each commit wait for a synchronous standby (synchronous_standby_names is ${facts.standbys}), and ${facts.confirming > 0 ? 'not enough of them confirm' : 'none is connected'}: until it is back nothing is accepted, sent or written down. Start it again; or take it out of synchronous_standby_names, and what is accepted until it has caught up may be lost with this server.`
 }
 
 /** What the operator should know about a server that is good enough, one sentence each. */
 export async function warningsAbout(db: Db): Promise<string[]> {
+  const hanging = await whyCommitsWait(db)
+  if (hanging !== undefined) return [hanging]
   const [facts] = await db.run<{ standbys: string; synchronous: number; asynchronous: number; hidden: number }>(
     `select current_setting('synchronous_standby_names') standbys,
             count(*) filter (where sync_state in ('sync', 'quorum'))::integer synchronous,

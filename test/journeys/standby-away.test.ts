@@ -1,0 +1,100 @@
+// The synchronous standby goes away: PostgreSQL answers every question and ends no commit. Nothing is accepted or sent meanwhile, the operator is told why, and
+// when it is over nobody has been taken for dead (failure matrix 39).
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { setTimeout as wait } from 'node:timers/promises'
+import type { JourneyWorkspace } from '../world/journey-workspace.ts'
+import { startCluster, type Cluster } from '../world/postgres-cluster.ts'
+import { startPosthorn, type Posthorn } from '../world/posthorn.ts'
+import { startReceiver, type Receiver } from '../world/receiver-process.ts'
+
+const leaseSeconds = 4
+let cluster: Cluster
+let receiver: Receiver
+let posthorn: Posthorn
+let idle: Posthorn
+let shop: JourneyWorkspace
+
+beforeAll(async () => {
+  ;[cluster, receiver] = await Promise.all([startCluster(), startReceiver()])
+  const { host, port } = cluster.primary
+  posthorn = await startPosthorn({
+    database: { url: `postgres://postgres@localhost/postgres?host=${host}&port=${port}` },
+    settings: {
+      POSTHORN_ROUTE: `smtp://127.0.0.1:${receiver.port}`,
+      POSTHORN_LEASE_SECONDS: String(leaseSeconds),
+    },
+  })
+  shop = await posthorn.workspace()
+}, 90_000)
+afterAll(async () => {
+  await confirming('') // no stop waits for that
+  await posthorn?.remove()
+  await Promise.all([cluster?.remove(), receiver?.stop()])
+})
+
+const confirming = async (standbys: string): Promise<void> => {
+  await cluster.primary.query(`alter system set synchronous_standby_names = '${standbys}'`)
+  await cluster.primary.query('select pg_reload_conf()')
+}
+
+interface Waiting {
+  readonly over: boolean
+  readonly behind: boolean
+}
+/** `over`: the lease has run out; `behind`: somebody waits for a row, and would be first when it is let go. */
+const look = async (): Promise<Waiting> => {
+  const [seen] = await cluster.primary.query<Waiting>(
+    `select exists (select from outbound where lease_until < now()) "over",
+            exists (select from pg_stat_activity where application_name like 'posthorn %' and wait_event_type = 'Lock') behind`,
+  )
+  return seen ?? { over: false, behind: true }
+}
+async function until(what: string, isSo: () => Promise<boolean>): Promise<void> {
+  const deadline = Date.now() + 60_000
+  while (!(await isSo())) {
+    if (Date.now() > deadline) throw new Error(`${what}: never\n${posthorn.said().slice(-4_000)}`)
+    await wait(20)
+  }
+}
+const ready = async (node: Posthorn): Promise<string> => {
+  const answer = await fetch(`${node.url}/readyz`)
+  return `${answer.status} ${((await answer.json()) as { detail: { database: string } }).detail.database}`
+}
+
+test('39: no commit ends while the standby is away: told to callers and operators, and nobody who lives is taken for dead', async () => {
+  const id = await shop.accepted({ recipient: 'slow-eod-45000ms@there.example' })
+  await until(
+    'armed',
+    async () => (await cluster.primary.query('select from outbound where armed_epoch is not null')).length === 1,
+  )
+  // Its first lease is over when it believes what it sees; it holds nothing itself.
+  idle = await posthorn.anotherNode({ POSTHORN_DATA_DIR: `${posthorn.dataDir}/idle` })
+  await wait((leaseSeconds + 1) * 1000)
+
+  await confirming('follower')
+  await wait(500) // until each backend has read it
+  const key = { 'idempotency-key': 'while-it-is-away' }
+  expect((await shop.send({ recipient: 'ok@there.example' }, key)).status).toBe(503)
+  const away = '503 waiting for a synchronous standby: every commit does'
+  for (const node of [posthorn, idle]) await until('told', async () => (await ready(node)) === away)
+  const { checks } = await posthorn.cli<{ checks: { name: string; status: string; detail: string }[] }>('doctor')
+  expect(checks.find(({ name }) => name === 'replication')).toMatchObject({
+    status: 'fail',
+    detail: expect.stringContaining('synchronous_standby_names is follower), and none is connected') as unknown,
+  })
+
+  // What is hardest: the lease ran out long ago, and nobody of those who would extend it stands in line for the row.
+  await wait(3 * leaseSeconds * 1000)
+  await until('nobody in line', async () => {
+    const { over, behind } = await look()
+    return over && !behind
+  })
+  await confirming('')
+  await until('over', async () => (await ready(idle)).startsWith('200'))
+  expect(await shop.settled(id)).toMatchObject({ processingStatus: 'sent' })
+  expect(await shop.events(id)).toEqual(['message.queued', 'message.sending', 'message.sent'])
+  const again = await shop.send({ recipient: 'ok@there.example' }, key)
+  expect(again.status).toBe(202)
+  expect(await shop.settled(again.body.id)).toMatchObject({ processingStatus: 'sent' })
+  expect((await receiver.ledger()).filter(({ messageId }) => messageId.includes(again.body.id))).toHaveLength(1)
+}, 180_000)
