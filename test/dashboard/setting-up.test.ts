@@ -170,6 +170,22 @@ test('what is shown once is there as soon as it was made, however long its list 
   await page.unroute('**/api/v1/keys')
 })
 
+test('what takes the place of what was filled in has the focus, and is read out', async () => {
+  await go('/settings')
+  await press(page, 'Create a key')
+  await dialog().getByLabel('Name').fill('by keys alone')
+  await page.keyboard.press('Enter')
+  await dialog().getByText('shown this once').waitFor()
+  const focused = () =>
+    page.evaluate<string>("document.activeElement.getAttribute('role') ?? document.activeElement.tagName")
+  await expect.poll(focused).toBe('dialog')
+  await page.getByRole('dialog', { name: 'Your new key' }).waitFor()
+  await page.keyboard.press('Tab')
+  expect(await page.evaluate("document.activeElement.closest('[role=dialog]') !== null")).toBe(true)
+  await page.keyboard.press('Escape')
+  await expect.poll(() => page.evaluate('document.activeElement.textContent')).toBe('Create a key')
+})
+
 test('"Saved" is not said of what is typed afterwards', async () => {
   await go('/workspace')
   await press(page, 'Save')

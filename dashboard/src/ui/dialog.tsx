@@ -2,7 +2,7 @@
 // press beside it does nothing: what was typed, or a secret that is shown this once, would be gone. While it works it does not close at all.
 import { Dialog as Base } from '@base-ui/react/dialog'
 import { X } from 'lucide-react'
-import { useRef, type ReactElement, type ReactNode } from 'react'
+import { useEffect, useRef, type ReactElement, type ReactNode, type RefObject } from 'react'
 import { useForgetting } from '../api.ts'
 import { Button } from './button.tsx'
 import { FormMistake } from './field.tsx'
@@ -23,6 +23,7 @@ export function Dialog({
   readonly children: ReactNode
 }) {
   const popup = useRef<HTMLDivElement>(null)
+  const heardFocus = useFocusKeptIn(popup)
   // Closing would not call off what is under way, and its answer may be shown this once.
   const change = (to: boolean) => {
     if (to || popup.current?.querySelector('[aria-busy=true]') == null) onOpenChange(to)
@@ -34,6 +35,7 @@ export function Dialog({
         <Base.Backdrop className="fixed inset-0 z-40 bg-black/45" />
         <Base.Popup
           ref={popup}
+          onFocus={heardFocus}
           // A finger does not want the keyboard before it asks for it.
           initialFocus={(by) =>
             (by !== 'touch' && popup.current?.querySelector<HTMLElement>('input:not([hidden]), select, textarea')) ||
@@ -60,6 +62,22 @@ export function Dialog({
       </Base.Portal>
     </Base.Root>
   )
+}
+
+/**
+ * What was filled in gives way to its answer, a secret perhaps, and the focus would go with it, behind the dialog, and say nothing. The dialog
+ * itself takes it: it is read out from its new title on, and the next key goes on inside.
+ */
+function useFocusKeptIn(popup: RefObject<HTMLElement | null>): (event: { readonly target: Element }) => void {
+  const last = useRef<Element>(null)
+  useEffect(() => {
+    if (last.current === null || last.current.isConnected || document.activeElement !== document.body) return
+    last.current = null
+    popup.current?.focus()
+  })
+  return ({ target }) => {
+    last.current = target
+  }
 }
 
 /** Closes the dialog that it stands in. */
