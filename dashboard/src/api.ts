@@ -127,7 +127,7 @@ export function useChange<Given, Answer = unknown>(
   const [reading, setReading] = useState<Promise<unknown>>()
   const readAgain = () => Promise.all(changes.map((key) => client.invalidateQueries({ queryKey: [key] })))
   const made = useMutation<Answer, Error, Given>({
-    mutationFn: change,
+    mutationFn: (given) => change(given).catch((cause: unknown) => Promise.reject(doubted(cause, changes))),
     onSuccess: (answer) => {
       done?.(answer)
       const all = readAgain()
@@ -146,6 +146,15 @@ export function useChange<Given, Answer = unknown>(
   }, [reset])
   return { ...made, isPending: made.isPending || reading !== undefined, reset: forget }
 }
+
+/** Nobody can know whether it happened. Where nothing is kept that it would have changed, as at a sign-in, it is simply tried again. */
+function doubted(cause: unknown, changes: readonly string[]): unknown {
+  if (changes.length === 0 || !(cause instanceof Error) || !isSilence(cause)) return cause
+  // A no of the service's own words is an answer.
+  if (cause instanceof ApiError && cause.code !== undefined) return cause
+  return new UnreachableError(`${cause.message} ${doubt}`, { cause })
+}
+const doubt = 'Whether this was done is not known: look before you do it again.'
 
 /** What is shown may not be so: nobody answered, and it may have happened; or somebody else was there before. */
 const isNews = (error: Error): boolean =>
