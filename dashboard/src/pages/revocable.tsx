@@ -6,7 +6,7 @@ import type { ApiKeyRevoked } from '../shapes.ts'
 import { StateBadge } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
 import { Confirm, Dialog, DialogActions } from '../ui/dialog.tsx'
-import type { Column } from '../ui/table.tsx'
+import { Table, type Column } from '../ui/table.tsx'
 import { Time } from '../ui/time.tsx'
 
 interface Revocable {
@@ -85,6 +85,35 @@ export function useRevoking<Item extends Revocable>(
       </>
     ),
   }
+}
+
+/** Those that may work, and behind them, to be opened, those that never will again: they are kept, because refusals name them, and are soon the most. */
+export function Revocables<Item extends Revocable>({
+  label,
+  items,
+  columns,
+  empty,
+}: {
+  readonly label: string
+  readonly items: readonly Item[]
+  readonly columns: readonly Column<Item>[]
+  /** In their place where there is none. */
+  readonly empty: ReactNode
+}) {
+  const revoked = items.filter(({ revokedAt }) => revokedAt !== undefined)
+  const others = items.filter(({ revokedAt }) => revokedAt === undefined)
+  const keyOf = ({ id }: Item) => id
+  return (
+    <>
+      {others.length === 0 ? empty : <Table label={label} rows={others} keyOf={keyOf} columns={columns} />}
+      {revoked.length > 0 && (
+        <details className="border-t border-line text-sm">
+          <summary className="px-4 py-2.5 text-soft sm:px-5">Revoked ({revoked.length.toLocaleString()})</summary>
+          <Table label={`${label} that are revoked`} rows={revoked} keyOf={keyOf} columns={columns} />
+        </details>
+      )}
+    </>
+  )
 }
 
 /** What was revoked, and what it had made. */

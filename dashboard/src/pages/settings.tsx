@@ -13,9 +13,8 @@ import { Dialog, DialogActions, DialogForm } from '../ui/dialog.tsx'
 import { Check, Checks, mistakeIn, TextField, textIn } from '../ui/field.tsx'
 import { Card, Page } from '../ui/page.tsx'
 import { Answered, Empty, Loading } from '../ui/states.tsx'
-import { Table } from '../ui/table.tsx'
 import { SendSnippets } from './first-message.tsx'
-import { useRevoking } from './revocable.tsx'
+import { Revocables, useRevoking } from './revocable.tsx'
 import { SmtpCredentials } from './smtp-credentials.tsx'
 
 export function Settings() {
@@ -57,31 +56,27 @@ function Keys() {
       }
     >
       <Answered query={query}>
-        {({ items }) =>
-          items.length === 0 ? (
-            <Empty icon={KeyRound} title="No key yet." />
-          ) : (
-            <Table
-              label="API keys"
-              rows={items}
-              keyOf={({ id }) => id}
-              columns={[
-                { head: 'Name', cell: ({ name }) => <span className="font-medium">{name}</span> },
-                {
-                  head: 'Key',
-                  cell: ({ prefix }) => <code className="font-mono text-xs text-soft">{prefix}…</code>,
-                  wideOnly: true,
-                },
-                {
-                  head: 'May',
-                  cell: ({ scopes }) => <span className="text-xs text-soft">{scopes.join(', ')}</span>,
-                  wideOnly: true,
-                },
-                ...revoking.columns,
-              ]}
-            />
-          )
-        }
+        {({ items }) => (
+          <Revocables
+            label="API keys"
+            items={items}
+            empty={<Empty icon={KeyRound} title={items.length === 0 ? 'No key yet.' : 'No key that works.'} />}
+            columns={[
+              { head: 'Name', cell: ({ name }) => <span className="font-medium">{name}</span> },
+              {
+                head: 'Key',
+                cell: ({ prefix }) => <code className="font-mono text-xs text-soft">{prefix}…</code>,
+                wideOnly: true,
+              },
+              {
+                head: 'May',
+                cell: ({ scopes }) => <span className="text-xs text-soft">{scopes.join(', ')}</span>,
+                wideOnly: true,
+              },
+              ...revoking.columns,
+            ]}
+          />
+        )}
       </Answered>
       <CreateKey open={making} onOpenChange={setMaking} />
       {revoking.question}

@@ -12,8 +12,7 @@ import { Dialog, DialogActions, DialogForm } from '../ui/dialog.tsx'
 import { mistakeIn, TextField, textIn } from '../ui/field.tsx'
 import { Card, Facts } from '../ui/page.tsx'
 import { Answered, Empty } from '../ui/states.tsx'
-import { Table } from '../ui/table.tsx'
-import { useRevoking } from './revocable.tsx'
+import { Revocables, useRevoking } from './revocable.tsx'
 
 export function SmtpCredentials({ sender }: { readonly sender?: string }) {
   const query = useQuery({
@@ -39,28 +38,29 @@ export function SmtpCredentials({ sender }: { readonly sender?: string }) {
             <div className="border-y border-line bg-sunken/50 px-4 py-3 sm:px-5">
               <Where server={server} />
             </div>
-            {items.length === 0 ? (
-              <Empty icon={Server} title="No SMTP credential yet." />
-            ) : (
-              <Table
-                label="SMTP credentials"
-                rows={items}
-                keyOf={({ id }) => id}
-                columns={[
-                  { head: 'Name', cell: ({ name }) => <span className="font-medium">{name}</span> },
-                  {
-                    head: 'Username',
-                    cell: ({ username }) => (
-                      <span className="flex items-center gap-1">
-                        <code className="font-mono text-xs text-soft">{username}</code>
-                        <CopyButton text={username} label="Copy the username" />
-                      </span>
-                    ),
-                  },
-                  ...revoking.columns,
-                ]}
-              />
-            )}
+            <Revocables
+              label="SMTP credentials"
+              items={items}
+              empty={
+                <Empty
+                  icon={Server}
+                  title={items.length === 0 ? 'No SMTP credential yet.' : 'No SMTP credential that works.'}
+                />
+              }
+              columns={[
+                { head: 'Name', cell: ({ name }) => <span className="font-medium">{name}</span> },
+                {
+                  head: 'Username',
+                  cell: ({ username }) => (
+                    <span className="flex items-center gap-1">
+                      <code className="font-mono text-xs text-soft">{username}</code>
+                      <CopyButton text={username} label="Copy the username" />
+                    </span>
+                  ),
+                },
+                ...revoking.columns,
+              ]}
+            />
           </>
         )}
       </Answered>
