@@ -1,6 +1,7 @@
 // The HTTP API, as the dashboard asks it: the person's session is a cookie, the workspace a header, and a no is an error with the service's own words.
 import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { useCallback, useEffect, useState } from 'react'
+import { hearClock } from './clock.ts'
 
 export class ApiError extends Error {
   override readonly name = 'ApiError'
@@ -74,6 +75,7 @@ async function answerTo(
       ...(signal !== undefined && { signal }),
     }),
   )
+  hearClock(response.headers.get('date'))
   const text = await unbroken(response.text())
   if (response.ok) return text
   const said = text === '' ? {} : ((parsed(text) ?? { error: unreadable }) as { readonly error?: string })

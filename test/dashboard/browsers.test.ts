@@ -4,7 +4,7 @@ import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { JourneyWorkspace } from '../world/journey-workspace.ts'
 import { startBrowser } from '../world/browser.ts'
-import { heading, loaded, signIn, startVisit, type Login, type Visit } from './visit.ts'
+import { heading, loaded, press, signIn, startVisit, type Login, type Visit } from './visit.ts'
 
 // Several people sign in, each of them after a costly look at the password.
 const slow = { timeout: 360_000 }
@@ -81,6 +81,33 @@ test('times are told in the language of the sentences around them, whatever the 
     .toMatch(/^(?:just now|\d+ \w+ ago)$/)
   await context?.close()
 })
+
+test(
+  'a clock that is wrong by a day makes nothing of another day, and takes back no more than it says',
+  slow,
+  async () => {
+    const day = 24 * 3600_000
+    await shop.accepted({ recipient: 'delivered@simulator.posthorn.test' })
+    for (const aheadMs of [day, -day]) {
+      const other = await visit.browser.person()
+      await other.clock.install({ time: Date.now() + aheadMs })
+      await signIn(other, visit.origin, login)
+      await heading(other, 'Overview')
+      await other.goto(`${visit.origin}/messages`)
+      await expect
+        .poll(() => other.evaluate<string | undefined>("document.querySelector('td time')?.textContent"))
+        .toMatch(/^(?:just now|\d+ (?:second|minute)s? ago)$/)
+      await other.goto(`${visit.origin}/suppressions`)
+      await press(other, 'Undo a rule')
+      await other.getByRole('dialog').getByLabel('Rule').fill('no-such-rule')
+      await other.getByLabel('Of the last hours').fill('2')
+      const asked = other.waitForRequest('**/suppressions/undo')
+      await press(other, 'Take back')
+      const { since } = (await asked).postDataJSON() as { readonly since: string }
+      expect(Math.abs(Date.now() - 2 * 3600_000 - Date.parse(since))).toBeLessThan(60_000)
+    }
+  },
+)
 
 test('letters are as large as somebody has set their browser', slow, async () => {
   const large = await startBrowser(visit.origin, ['--blink-settings=defaultFontSize=24'])

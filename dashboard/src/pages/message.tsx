@@ -4,6 +4,7 @@ import { Link, useNavigate, useParams } from '@tanstack/react-router'
 import { CircleHelp, CircleX } from 'lucide-react'
 import { useState } from 'react'
 import { ApiError, ask, get, useChange } from '../api.ts'
+import { serviceNow } from '../clock.ts'
 import { useIntervalOf } from '../live.ts'
 import { useMay } from '../session.tsx'
 import type { MessageTimeline } from '../shapes.ts'
@@ -32,7 +33,7 @@ const isMissing = (error: Error | null): boolean =>
 function postPauseMs(timeline: MessageTimeline | undefined): number {
   const pauses = (timeline?.events ?? []).flatMap(({ webhook }) => {
     if (webhook?.state === 'sending') return [0]
-    return webhook?.nextAttemptAt === undefined ? [] : [Date.parse(webhook.nextAttemptAt) - Date.now()]
+    return webhook?.nextAttemptAt === undefined ? [] : [Date.parse(webhook.nextAttemptAt) - serviceNow()]
   })
   return Math.max(1_000, Math.min(...pauses))
 }

@@ -1,6 +1,7 @@
 // The webhook of one event within the story: a line for each POST, and when the next is due. What the receiver said stands in the event's dialog.
 import { Clock, Send, Webhook } from 'lucide-react'
 import { lazy, Suspense, useState } from 'react'
+import { serviceNow } from '../clock.ts'
 import { useMay } from '../session.tsx'
 import type { TimelineEvent } from '../shapes.ts'
 import { duration } from '../ui/span.ts'
@@ -15,7 +16,7 @@ export function Posts({ id, webhook }: { readonly id: string; readonly webhook: 
   const [open, setOpen] = useState(false)
   const mayReplay = useMay('webhooks.write')
   const { attempts, state, nextAttemptAt } = webhook
-  const isDue = nextAttemptAt === undefined || Date.parse(nextAttemptAt) <= Date.now()
+  const isDue = nextAttemptAt === undefined || Date.parse(nextAttemptAt) <= serviceNow()
   return (
     <div className="flex gap-1.5 text-xs text-soft tabular-nums">
       <Webhook aria-hidden className="mt-px size-3.5 shrink-0" />

@@ -3,6 +3,7 @@ import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { Gauge } from 'lucide-react'
 import { get, withQuery } from '../api.ts'
+import { serviceNow } from '../clock.ts'
 import { useMay } from '../session.tsx'
 import type { PageOf, RefusedSubmission, Usage } from '../shapes.ts'
 import { Notice } from '../ui/notice.tsx'
@@ -116,7 +117,7 @@ const countedMost = 200
 /** Refused for this limit since midnight (UTC): one page of them, however many there are. */
 function RefusedToday({ name }: { readonly name: Window['window'] }) {
   const code = codes[name]
-  const from = `${new Date().toISOString().slice(0, 10)}T00:00:00.000Z`
+  const from = `${new Date(serviceNow()).toISOString().slice(0, 10)}T00:00:00.000Z`
   const { data } = useQuery({
     queryKey: ['refused-today', code, from],
     enabled: useMay('mail.read'),

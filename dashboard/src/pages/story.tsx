@@ -2,6 +2,7 @@
 // those who want them. Everything that comes from outside is text here, and never anything else.
 import { Ban, ChevronRight, type LucideIcon } from 'lucide-react'
 import { Fragment, type ReactNode } from 'react'
+import { serviceNow } from '../clock.ts'
 import type { BounceClass, EndReason, MessageTimeline, TimelineAttempt, TimelineEvent } from '../shapes.ts'
 import { states, tones, type Tone } from '../ui/badge.tsx'
 import { duration } from '../ui/span.ts'
@@ -284,7 +285,7 @@ function Words({
           {smtp?.code} {theirs}
         </blockquote>
       )}
-      {nextAttemptAt !== undefined && Date.parse(nextAttemptAt) > Date.now() && (
+      {nextAttemptAt !== undefined && Date.parse(nextAttemptAt) > serviceNow() && (
         <p className="text-sm text-soft">
           Next try <Time at={nextAttemptAt} />.
         </p>

@@ -3,6 +3,7 @@ import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import { Ban, Download, Flag, Hand, MailX, Search, Undo2, Upload } from 'lucide-react'
 import { useRef, useState } from 'react'
 import { ask, read, useChange, useForgetting } from '../api.ts'
+import { serviceNow } from '../clock.ts'
 import { PagedTable, useTyped } from '../list.tsx'
 import { narrowed, readSuppressionFilter, type SuppressionFilter } from '../filters.ts'
 import { useMay } from '../session.tsx'
@@ -272,7 +273,7 @@ function Undo() {
     ({ rule, hours }: { rule: string; hours: number }) =>
       ask<{ removed: number }>('POST', '/api/v1/suppressions/undo', {
         rule,
-        since: new Date(Date.now() - hours * 3_600_000).toISOString(),
+        since: new Date(serviceNow() - hours * 3_600_000).toISOString(),
       }),
     ['suppressions'],
   )

@@ -3,6 +3,7 @@ import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import { RotateCw, Webhook as WebhookIcon } from 'lucide-react'
 import { useState } from 'react'
 import { ask, useChange, useForgetting } from '../api.ts'
+import { serviceNow } from '../clock.ts'
 import { PagedTable, useTyped } from '../list.tsx'
 import { narrowed, readWebhookFilter, type WebhookFilter } from '../filters.ts'
 import { useMay } from '../session.tsx'
@@ -337,7 +338,7 @@ function Log({ isActive }: { readonly isActive: boolean }) {
                   <Badge tone={tone} icon={icon}>
                     {word}
                   </Badge>
-                  {nextAttemptAt !== undefined && Date.parse(nextAttemptAt) > Date.now() && (
+                  {nextAttemptAt !== undefined && Date.parse(nextAttemptAt) > serviceNow() && (
                     <span className="text-xs text-soft">
                       next <Time at={nextAttemptAt} />
                     </span>
@@ -408,8 +409,8 @@ function Replay() {
   const replay = useChange(
     (hours: number) =>
       ask<{ replayed: number }>('POST', '/api/v1/webhook/replay', {
-        from: new Date(Date.now() - hours * 3_600_000).toISOString(),
-        to: new Date().toISOString(),
+        from: new Date(serviceNow() - hours * 3_600_000).toISOString(),
+        to: new Date(serviceNow()).toISOString(),
         undelivered: true,
       }),
     ['webhook-log'],

@@ -1,5 +1,6 @@
 // Times as people say them, the exact one on hover, and a reading that keeps up with the clock.
 import { useEffect, useState } from 'react'
+import { serviceNow } from '../clock.ts'
 import { said } from './span.ts'
 
 // How dates are written is the reader's.
@@ -25,9 +26,9 @@ export const utcDay = (at: Date): string => `${dayInUtc.format(at)} (UTC)`
 
 /** `now`, once a second while it matters to somebody. */
 export function useNow(everyMs: number): number {
-  const [now, set] = useState(() => Date.now())
+  const [now, set] = useState(serviceNow)
   useEffect(() => {
-    const timer = setInterval(() => set(Date.now()), everyMs)
+    const timer = setInterval(() => set(serviceNow()), everyMs)
     return () => clearInterval(timer)
   }, [everyMs])
   return now
@@ -35,7 +36,7 @@ export function useNow(everyMs: number): number {
 
 export function Time({ at }: { readonly at: string }) {
   const date = new Date(at)
-  const now = useNow(Math.abs(Date.now() - date.getTime()) < 120_000 ? 1_000 : 30_000)
+  const now = useNow(Math.abs(serviceNow() - date.getTime()) < 120_000 ? 1_000 : 30_000)
   return (
     <time dateTime={at} title={exact.format(date)} className="whitespace-nowrap">
       {said(date.getTime() - now)}
