@@ -1,9 +1,11 @@
 // What the pages say: times and sizes at the borders between two units, never of another day than it was; and words for a shell.
 import { execFileSync } from 'node:child_process'
+import { domainToASCII } from 'node:url'
 import { expect, test } from 'vitest'
 import { quoted } from '../../dashboard/src/quoted.ts'
 import { bytes } from '../../dashboard/src/ui/size.ts'
 import { duration, said } from '../../dashboard/src/ui/span.ts'
+import { unicodeOf } from '../../dashboard/src/unicode.ts'
 
 const minute = 60_000
 const hour = 60 * minute
@@ -52,4 +54,23 @@ test.each(['hello@example.org', `o'neil@example.org`, '`id`$HOME&{a,b}|~#*?!@exa
   (word) => {
     expect(execFileSync('sh', ['-c', `printf %s ${quoted(word)}`], { encoding: 'utf8' })).toBe(word)
   },
+)
+
+test.each([
+  'müller.example',
+  'münchner-straßenbahn.example',
+  'a.ü.b-c.example',
+  '例え.テスト',
+  'яндекс.рф',
+  '😀.example',
+])('a domain beyond ASCII is told as people write it, too: %s', (name) => {
+  const ascii = domainToASCII(name)
+  expect(ascii).toContain('xn--')
+  expect(unicodeOf(ascii)).toBe(name)
+  expect(unicodeOf(`me@${ascii}`)).toBe(`me@${name}`)
+})
+
+test.each(['example.org', 'me@example.org', 'xn--99999999.example', 'xn--a-!.example', 'müller.example'])(
+  'beside %s no other form is told',
+  (name) => expect(unicodeOf(name)).toBeUndefined(),
 )

@@ -128,6 +128,18 @@ test('somebody with an account who accepts an invitation sees the workspace that
   await person.getByRole('button', { name: /^Studio two/ }).waitFor()
 })
 
+test('a domain beyond ASCII stands as DNS has it, and as people write it beside that', async () => {
+  await go('/domains')
+  await press(page, 'Add a domain')
+  await dialog().getByLabel('Domain').fill('münchner-straßenbahn.example')
+  await dialog().getByRole('button', { name: 'Add' }).click()
+  await heading(page, 'xn--mnchner-straenbahn-6qb28c.example')
+  await page.getByText('münchner-straßenbahn.example', { exact: true }).waitFor()
+  await go('/domains')
+  await page.getByRole('link', { name: 'xn--mnchner-straenbahn-6qb28c.example', exact: true }).waitFor()
+  await page.getByText('münchner-straßenbahn.example', { exact: true }).waitFor()
+})
+
 test('an address beyond ASCII, which browsers do not know, is suppressed by hand', async () => {
   await go('/suppressions')
   await press(page, 'Add')

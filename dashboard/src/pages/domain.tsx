@@ -15,6 +15,7 @@ import { Notice } from '../ui/notice.tsx'
 import { Card, Page } from '../ui/page.tsx'
 import { Answered } from '../ui/states.tsx'
 import { Time, useNow } from '../ui/time.tsx'
+import { UnicodeName } from '../ui/unicode-name.tsx'
 
 type DnsRecord = Domain['records'][number]
 
@@ -61,7 +62,14 @@ export function DomainPage() {
   return (
     <Page
       title={query.data?.name ?? 'Domain'}
-      about={query.data !== undefined && <Standing domain={query.data} />}
+      about={
+        query.data !== undefined && (
+          <>
+            <UnicodeName of={query.data.name} />
+            <Standing domain={query.data} />
+          </>
+        )
+      }
       actions={
         mayWrite &&
         query.data !== undefined && (

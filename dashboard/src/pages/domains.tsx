@@ -14,6 +14,7 @@ import { Card, Page } from '../ui/page.tsx'
 import { Answered, Empty } from '../ui/states.tsx'
 import { Table } from '../ui/table.tsx'
 import { Time } from '../ui/time.tsx'
+import { UnicodeName } from '../ui/unicode-name.tsx'
 
 export function Domains() {
   const query = useDomains()
@@ -55,9 +56,12 @@ export function Domains() {
                     head: 'Domain',
                     leads: true,
                     cell: ({ id, name }) => (
-                      <Link to="/domains/$domainId" params={{ domainId: id }} className="font-medium hover:underline">
-                        {name}
-                      </Link>
+                      <>
+                        <Link to="/domains/$domainId" params={{ domainId: id }} className="font-medium hover:underline">
+                          {name}
+                        </Link>
+                        <UnicodeName of={name} />
+                      </>
                     ),
                   },
                   {

@@ -15,6 +15,7 @@ import { FormMistake, mistakeIn, TextField, textIn } from '../ui/field.tsx'
 import { Card, Page } from '../ui/page.tsx'
 import { Answered, Empty } from '../ui/states.tsx'
 import { Table } from '../ui/table.tsx'
+import { UnicodeName } from '../ui/unicode-name.tsx'
 
 export function Mailboxes() {
   const query = useQuery({
@@ -85,6 +86,7 @@ export function Mailboxes() {
                     cell: ({ address, name }) => (
                       <span className="grid">
                         <span className="min-w-24 font-medium wrap-anywhere">{address}</span>
+                        <UnicodeName of={address} />
                         {name !== undefined && <span className="text-xs wrap-anywhere text-soft">{name}</span>}
                       </span>
                     ),

@@ -2,7 +2,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useParams } from '@tanstack/react-router'
 import { CircleHelp, CircleX } from 'lucide-react'
-import { useState } from 'react'
+import { Fragment, useState } from 'react'
 import { ApiError, ask, get, useChange } from '../api.ts'
 import { serviceNow } from '../clock.ts'
 import { useIntervalOf } from '../live.ts'
@@ -16,6 +16,7 @@ import { Confirm } from '../ui/dialog.tsx'
 import { Card, Facts, Page } from '../ui/page.tsx'
 import { Answered } from '../ui/states.tsx'
 import { exactly, notBefore, Time, useNow } from '../ui/time.tsx'
+import { UnicodeName } from '../ui/unicode-name.tsx'
 import { Elsewhere } from './elsewhere.tsx'
 import { titleOf } from './messages.tsx'
 import { Preview } from './preview.tsx'
@@ -257,13 +258,22 @@ const messagesTo = (recipient: string) => (addressIn(recipient) === undefined ? 
 function Details({ timeline: { message, queue, sandboxMailId } }: { readonly timeline: MessageTimeline }) {
   const rows: (readonly [string, React.ReactNode])[] = [
     ['Subject', titleOf(message.subject)],
-    ['From', message.sender],
+    [
+      'From',
+      <Fragment key="from">
+        {message.sender}
+        <UnicodeName of={message.sender} />
+      </Fragment>,
+    ],
     [
       'To',
-      <Link key="to" to="/messages" search={messagesTo(message.recipient)} className="text-accent underline">
-        {message.recipient}
-        <span className="sr-only">: all messages to it</span>
-      </Link>,
+      <Fragment key="to">
+        <Link to="/messages" search={messagesTo(message.recipient)} className="text-accent underline">
+          {message.recipient}
+          <span className="sr-only">: all messages to it</span>
+        </Link>
+        <UnicodeName of={message.recipient} />
+      </Fragment>,
     ],
     ['Accepted', exactly(new Date(message.createdAt))],
   ]

@@ -16,6 +16,7 @@ import { Card, Page } from '../ui/page.tsx'
 import { Empty } from '../ui/states.tsx'
 import type { Column } from '../ui/table.tsx'
 import { Time } from '../ui/time.tsx'
+import { UnicodeName } from '../ui/unicode-name.tsx'
 
 /** In words; a code that is not here speaks for itself. */
 const reasons: Readonly<Record<string, string>> = {
@@ -175,7 +176,18 @@ const columnsWith = (names: CallerNames): readonly Column<RefusedSubmission>[] =
     cell: ({ sender }) => (sender === undefined ? '–' : <span className="wrap-anywhere">{sender}</span>),
     wideOnly: true,
   },
-  { head: 'To a recipient at', cell: ({ recipientDomain }) => recipientDomain ?? '–' },
+  {
+    head: 'To a recipient at',
+    cell: ({ recipientDomain }) =>
+      recipientDomain === undefined ? (
+        '–'
+      ) : (
+        <>
+          {recipientDomain}
+          <UnicodeName of={recipientDomain} />
+        </>
+      ),
+  },
   { head: 'Over', cell: ({ source }) => (source === 'smtp' ? 'SMTP' : 'HTTP'), wideOnly: true },
   {
     head: 'Key or login',

@@ -16,6 +16,7 @@ import { Card, Page } from '../ui/page.tsx'
 import { Empty } from '../ui/states.tsx'
 import { Long } from '../ui/table.tsx'
 import { Time } from '../ui/time.tsx'
+import { UnicodeName } from '../ui/unicode-name.tsx'
 
 const reasons = {
   hard_bounce: { word: 'Hard bounce', icon: MailX, tone: 'bad' },
@@ -94,7 +95,12 @@ export function Suppressions() {
           columns={[
             {
               head: 'Recipient',
-              cell: ({ recipient }) => <span className="block min-w-24 font-medium wrap-anywhere">{recipient}</span>,
+              cell: ({ recipient }) => (
+                <span className="block min-w-24 font-medium wrap-anywhere">
+                  {recipient}
+                  <UnicodeName of={recipient} />
+                </span>
+              ),
             },
             {
               head: 'Reason',
