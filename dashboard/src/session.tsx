@@ -4,6 +4,7 @@ import { redirect, type ParsedLocation } from '@tanstack/react-router'
 import { createContext, useContext, useEffect, useRef, useState, type ReactNode } from 'react'
 import { get, isSignedOut, lookAt } from './api.ts'
 import type { Account } from './shapes.ts'
+import { endedBehind, shownOnce } from './ui/shown-once.tsx'
 import { Failed, Loading } from './ui/states.tsx'
 
 export type Workspace = Account['workspaces'][number]
@@ -89,7 +90,9 @@ export function SignedIn({ children }: { readonly children: ReactNode }) {
   const workspaces = query.data?.workspaces ?? []
   const workspace = workspaces.find(({ workspaceId }) => workspaceId === chosen) ?? workspaces[0]
   useRemembered(workspace?.workspaceId)
-  if (query.isError && isSignedOut(query.error)) {
+  const hasEnded = query.isError && isSignedOut(query.error)
+  const isHeld = useHeld(hasEnded)
+  if (hasEnded && !isHeld) {
     // The session has ended while somebody looked: nothing that was read may stay in the page.
     const to = location.href.slice(location.origin.length)
     location.replace(`/sign-in?${new URLSearchParams({ to, why: 'ended' }).toString()}`)
@@ -105,6 +108,20 @@ export function SignedIn({ children }: { readonly children: ReactNode }) {
   }
   return <Context value={{ session: query.data, workspace, choose }}>{children}</Context>
 }
+
+/** Whether the way to the sign-in waits, because something is shown this once: as long as somebody needs to copy it. */
+function useHeld(hasEnded: boolean): boolean {
+  const isShown = shownOnce.use()
+  const [isOver, setOver] = useState(false)
+  useEffect(() => {
+    endedBehind.set(hasEnded)
+    if (!hasEnded) return setOver(false)
+    const timer = setTimeout(() => setOver(true), holdMs)
+    return () => clearTimeout(timer)
+  }, [hasEnded])
+  return isShown && !isOver
+}
+const holdMs = 5 * 60_000
 
 /** Each tab has its own, and a new one begins with what was looked at last. */
 const memories = [() => sessionStorage, () => localStorage]

@@ -182,6 +182,28 @@ test('what is shown once is there as soon as it was made, however long its list 
   await page.unroute('**/api/v1/keys')
 })
 
+test('what is shown once outlives the session, and then comes the sign-in', async () => {
+  const person = await visit.browser.person()
+  await signIn(person, visit.origin, await visit.makeLogin('short@people.example', workspace, 'developer'))
+  await heading(person, 'Overview')
+  await person.goto(`${visit.origin}/settings`)
+  await press(person, 'Create a key')
+  await person.getByRole('dialog').getByLabel('Name').fill('session over')
+  await press(person, 'Create')
+  const key = person.getByRole('dialog').locator('code')
+  await key.waitFor()
+  await visit.posthorn.query(
+    `delete from sessions where user_id = (select id from users where email = 'short@people.example')`,
+    [],
+  )
+  await person.evaluate("document.dispatchEvent(new Event('visibilitychange', { bubbles: true }))")
+  await person.getByRole('status').getByText('Your session has ended').waitFor()
+  expect(await key.textContent()).toMatch(/^ph_/)
+  await press(person, 'I have it')
+  await heading(person, 'Sign in')
+  expect(new URL(person.url()).searchParams.get('to')).toBe('/settings')
+})
+
 test('what takes the place of what was filled in has the focus, and is read out', async () => {
   await go('/settings')
   await press(page, 'Create a key')

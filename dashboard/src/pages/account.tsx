@@ -14,6 +14,7 @@ import { CopyLine, Snippet } from '../ui/copy.tsx'
 import { Confirm, Dialog, DialogActions, DialogForm } from '../ui/dialog.tsx'
 import { Done, FormMistake, LoginName, mistakeIn, TextField, textIn } from '../ui/field.tsx'
 import { Card, Facts, Page } from '../ui/page.tsx'
+import { ShownOnce } from '../ui/shown-once.tsx'
 import { Answered } from '../ui/states.tsx'
 import { Table } from '../ui/table.tsx'
 import { Time } from '../ui/time.tsx'
@@ -213,7 +214,9 @@ function SecondFactor() {
           open={open}
           onOpenChange={setOpen}
         >
-          <Snippet text={confirm.data.recoveryCodes.join('\n')} label="recovery codes" />
+          <ShownOnce>
+            <Snippet text={confirm.data.recoveryCodes.join('\n')} label="recovery codes" />
+          </ShownOnce>
           <DialogActions>
             <Button look="primary" onClick={() => setOpen(false)}>
               I have them

@@ -12,6 +12,7 @@ import { CopyLine } from '../ui/copy.tsx'
 import { Dialog, DialogActions, DialogForm } from '../ui/dialog.tsx'
 import { Check, Checks, mistakeIn, TextField, textIn } from '../ui/field.tsx'
 import { Card, Page } from '../ui/page.tsx'
+import { ShownOnce } from '../ui/shown-once.tsx'
 import { Answered, Empty, Loading } from '../ui/states.tsx'
 import { SendSnippets } from './first-message.tsx'
 import { Revocables, useRevoking } from './revocable.tsx'
@@ -107,7 +108,9 @@ function CreateKey({ open, onOpenChange }: { readonly open: boolean; readonly on
         open={open}
         onOpenChange={onOpenChange}
       >
-        <CopyLine text={make.data.key} secret />
+        <ShownOnce>
+          <CopyLine text={make.data.key} secret />
+        </ShownOnce>
         <DialogActions>
           <Button look="primary" onClick={() => onOpenChange(false)}>
             I have it

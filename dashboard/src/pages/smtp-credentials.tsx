@@ -11,6 +11,7 @@ import { CopyButton, Snippet } from '../ui/copy.tsx'
 import { Dialog, DialogActions, DialogForm } from '../ui/dialog.tsx'
 import { mistakeIn, TextField, textIn } from '../ui/field.tsx'
 import { Card, Facts } from '../ui/page.tsx'
+import { ShownOnce } from '../ui/shown-once.tsx'
 import { Answered, Empty } from '../ui/states.tsx'
 import { Revocables, useRevoking } from './revocable.tsx'
 
@@ -145,13 +146,15 @@ function Made({
       onOpenChange={close}
     >
       <Where server={server} />
-      <Facts
-        rows={[
-          ['Username', <Copied key="username" text={username} />],
-          ['Password', <Copied key="password" text={password} />],
-        ]}
-      />
-      <Snippet text={swaks({ username, password, server }, sender)} label="a try with swaks" />
+      <ShownOnce>
+        <Facts
+          rows={[
+            ['Username', <Copied key="username" text={username} />],
+            ['Password', <Copied key="password" text={password} />],
+          ]}
+        />
+        <Snippet text={swaks({ username, password, server }, sender)} label="a try with swaks" />
+      </ShownOnce>
       <DialogActions>
         <Button look="primary" onClick={() => close(false)}>
           I have it

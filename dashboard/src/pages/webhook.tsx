@@ -15,6 +15,7 @@ import { CopyLine, Id } from '../ui/copy.tsx'
 import { Confirm, Dialog, DialogActions, DialogForm } from '../ui/dialog.tsx'
 import { Check, Checks, Choice, Done, FormMistake, mistakeIn, TextField, textIn } from '../ui/field.tsx'
 import { Card, Facts, Page } from '../ui/page.tsx'
+import { ShownOnce } from '../ui/shown-once.tsx'
 import { Answered, Empty } from '../ui/states.tsx'
 import { exactly, Time } from '../ui/time.tsx'
 import { Receivers } from './receivers.tsx'
@@ -208,7 +209,9 @@ function SecretDialog({ secret, done }: { readonly secret: string | undefined; r
       open={secret !== undefined}
       onOpenChange={done}
     >
-      <CopyLine text={secret ?? ''} secret />
+      <ShownOnce>
+        <CopyLine text={secret ?? ''} secret />
+      </ShownOnce>
       <DialogActions>
         <Button look="primary" onClick={done}>
           I have it

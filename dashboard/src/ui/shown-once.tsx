@@ -1,0 +1,29 @@
+// Around what is shown this once, in a dialog: it is not taken away by a session that ends meanwhile (session.tsx), and says so. What it guards exists
+// already, and nobody could read it again.
+import { useEffect, type ReactNode } from 'react'
+import { makeFlag } from '../flag.ts'
+
+/** Whether something of the kind stands in the page. */
+export const shownOnce = makeFlag()
+/** Whether the session has ended behind it. */
+export const endedBehind = makeFlag()
+
+export function ShownOnce({ children }: { readonly children: ReactNode }) {
+  useEffect(() => {
+    shownOnce.set(true)
+    return () => shownOnce.set(false)
+  }, [])
+  const hasEnded = endedBehind.use()
+  return (
+    <>
+      {children}
+      <div role="status">
+        {hasEnded && (
+          <p className="rounded-lg bg-warn-wash px-3 py-2 text-sm text-warn">
+            Your session has ended. Copy this now; what comes then is the sign-in.
+          </p>
+        )}
+      </div>
+    </>
+  )
+}
