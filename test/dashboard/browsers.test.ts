@@ -109,6 +109,17 @@ test(
   },
 )
 
+test('a page that is four times as large shows a day whole, where Firefox needs more room for it', slow, async () => {
+  await page.setViewportSize({ width: 320, height: 640 })
+  for (const path of ['messages', 'refused']) {
+    await page.goto(`${visit.origin}/${path}`)
+    await loaded(page)
+    for (const name of ['From', 'To'])
+      expect((await page.getByLabel(name, { exact: true }).boundingBox())?.width, path).toBeGreaterThan(150)
+  }
+  await page.setViewportSize({ width: 1280, height: 900 })
+})
+
 test('letters are as large as somebody has set their browser', slow, async () => {
   const large = await startBrowser(visit.origin, ['--blink-settings=defaultFontSize=24'])
   try {

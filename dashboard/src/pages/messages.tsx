@@ -160,7 +160,7 @@ export function Messages() {
             Search
           </Button>
         </div>
-        <div className="grid grid-cols-2 items-start gap-3 sm:grid-cols-3 xl:grid-cols-6">
+        <div className="grid items-start gap-3 min-[22rem]:grid-cols-2 sm:grid-cols-3 xl:grid-cols-6">
           <Choice
             label="State"
             options={statusChoices}

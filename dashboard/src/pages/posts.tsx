@@ -34,7 +34,7 @@ export function Posts({ id, webhook }: { readonly id: string; readonly webhook: 
               {post.delivered ? 'delivered' : 'failed'}: {outcomeOf(post)}
             </span>
             {post.durationMs !== undefined && <span>in {duration(post.durationMs)}</span>}
-            <span className="ml-auto">
+            <span className="max-sm:basis-full sm:ml-auto">
               <ClockTime at={post.endedAt} />
             </span>
           </li>

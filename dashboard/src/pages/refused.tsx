@@ -112,7 +112,7 @@ export function Refused() {
       title="Refused"
       about="What was handed in and refused, of the last 30 days. It never became a message, and the sender was told why."
     >
-      <form role="search" className="grid grid-cols-2 items-start gap-3 sm:grid-cols-4">
+      <form role="search" className="grid items-start gap-3 min-[22rem]:grid-cols-2 sm:grid-cols-4">
         <Choice
           label="Why"
           options={codeChoices}

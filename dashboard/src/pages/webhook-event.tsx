@@ -103,7 +103,7 @@ function Try({ attempt }: { readonly attempt: Attempt }) {
         <span className="text-soft">
           {round > 1 && 'sent again, '}try {number}
         </span>
-        <span className="ml-auto text-xs text-soft">
+        <span className="text-xs text-soft max-sm:basis-full sm:ml-auto">
           {durationMs !== undefined && `${duration(durationMs)} · `}
           <ClockTime at={endedAt} />
         </span>
