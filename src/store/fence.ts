@@ -162,10 +162,10 @@ export async function assumeSentSince(db: Db, since: Date, refused?: Refused): P
   const till = (await readStops(db.rows)).find(({ kind }) => kind === 'fence')?.since ?? (await databaseNow(db))
   let moved = 0
   for (let after: string | null = leastId; after !== null;) {
-    const values = [since, till, after, limits.claimsPerStatementMax * 5]
+    const values: unknown[] = [since, till, after, limits.claimsPerStatementMax * 5]
     const [step]: { moved: number; last: string | null }[] = await decided(
       db,
-      () => db.rows<{ moved: number; last: string | null }>(assumeSent, values),
+      () => db.rows(assumeSent, values),
       refused,
     )
     moved += step?.moved ?? 0
