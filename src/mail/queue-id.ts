@@ -4,11 +4,13 @@ import type { SmtpReply } from './smtp-reply.ts'
 /** How the known servers write their queue id into the reply to the dot. */
 const queueIds: readonly RegExp[] = [
   /\bqueued as ([^\s;,>)]+)/i, // Postfix, and many that copy it
+  /\bqueued with id ([^\s;,>)]+)/i, // Stalwart
+  /\bqueued \(([^\s()]+)\)/i, // Haraka
   /\bid=([^\s;,>)]+)/i, // Exim: OK id=1rABcd-000000001Ab-2xYz
   /\bInternalId=(\d+)/i, // Exchange
   /^(?:2\.\d\.\d )?(?:OK )?\s*(?:\d+ )?(\S+) - gsmtp/i, // Google
-  /^(?:2\.\d\.\d )?(\S+) message accepted/i, // Sendmail
-  /^(?:2\.\d\.\d )?(\S+) queued\b/i, // ours
+  /^(?:2\.\d\.\d )?(?!2\.\d\.\d )(?=\S*\d)(\S+) (?:message accepted|queued)\b/i, // Sendmail, OpenSMTPD; ours. No word of a sentence, and no code
+  /^ok\. ([0-9A-F]+\.[0-9A-F]+)$/i, // Courier
   /^ok \d+ qp (\d+)/i, // qmail
   /^(?:2\.\d\.\d )?ok (?=\S*\d)([A-Za-z0-9-]{16,})(?!\S)/i, // Amazon SES
 ]
