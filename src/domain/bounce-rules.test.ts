@@ -122,6 +122,12 @@ const rows: Record<string, [BounceClass, permanent: boolean, ...BounceEvidence[]
     report('5.5.0', 'smtp;550 5.5.0 Requested action not taken: mailbox unavailable. [x.outlook.com]'),
   ],
   'yandex-no-such-user': ['bad_mailbox', true, reply(['rcpt', 550, '5.7.1', 'No such user!'])],
+  'stalwart-no-mailbox': [
+    'bad_mailbox',
+    true,
+    reply(['rcpt', 550, '5.1.2', 'Mailbox does not exist.']),
+    report('5.1.2', 'smtp; 550 5.1.2 Mailbox does not exist.'),
+  ],
   'exchange-domain-does-not-exist': [
     'bad_domain',
     true,
@@ -179,6 +185,7 @@ const rows: Record<string, [BounceClass, permanent: boolean, ...BounceEvidence[]
   'relaying-denied': [
     'sender',
     true,
+    reply(['rcpt', 550, '5.1.2', 'Relay not allowed.']),
     reply(['rcpt', 550, '', 'relaying denied']),
     reply(['rcpt', 554, '5.7.1', '<a@b.example>: Relay access denied']),
     reply(['rcpt', 550, '5.1.1', 'not permitted to relay']),

@@ -78,7 +78,7 @@ interface Rule {
 const afterVetoes: readonly BounceStage[] = ['rcpt', 'data', 'eod', 'report']
 
 /** Raised with every change of the table: what is kept beside a rule's name says which table it was. */
-export const bounceRulesVersion = 6
+export const bounceRulesVersion = 7
 
 export const bounceRules: readonly Rule[] = [
   // Not a refusal at all
@@ -174,6 +174,15 @@ export const bounceRules: readonly Rule[] = [
     code: /^550$/,
     enhanced: /^5\.7\.1$/,
     words: /^(550[ -])?(5\.7\.1 )?no such user!/,
+  },
+  // Stalwart's code for both of its refusals is a domain's elsewhere; the other one is `Relay not allowed`.
+  {
+    name: 'stalwart-no-mailbox',
+    class: 'bad_mailbox',
+    stages: ['rcpt', 'report'],
+    code: /^550$/,
+    enhanced: /^5\.1\.2$/,
+    words: /^(smtp; ?)?(550[ -])?5\.1\.2 mailbox does not exist\b/,
   },
   {
     name: 'exchange-domain-does-not-exist',
