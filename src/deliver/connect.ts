@@ -3,7 +3,7 @@
 // second gains nothing by it.
 import { connect as connectTcp, isIP } from 'node:net'
 import type { Socket } from 'node:net'
-import { connect as connectTls } from 'node:tls'
+import { connect as connectTls, DEFAULT_CIPHERS } from 'node:tls'
 import type { DetailedPeerCertificate, TLSSocket } from 'node:tls'
 import { setMaxListeners } from 'node:events'
 import { afterPoll } from '../base/after-poll.ts'
@@ -227,6 +227,13 @@ export async function dial(target: Target, ms: number, signal?: AbortSignal): Pr
   })
 }
 
+/**
+ * Where clear text is the way out, weak TLS is better than none (RFC 7435 3): old keys and protocols of hosts that know no others. Who demands TLS
+ * means what deserves the name.
+ */
+const anyTls = { minVersion: 'TLSv1', ciphers: `${DEFAULT_CIPHERS}:@SECLEVEL=0` } as const
+const goodTls = { minVersion: 'TLSv1.2' } as const
+
 function encryptSocket(socket: Socket, target: Target): TLSSocket {
   return connectTls({
     socket,
@@ -234,7 +241,7 @@ function encryptSocket(socket: Socket, target: Target): TLSSocket {
     ...(isIP(target.host) === 0 && { servername: target.dane?.base ?? target.host }),
     rejectUnauthorized: target.verify,
     ...(target.trustedCa !== undefined && { ca: target.trustedCa }),
-    minVersion: 'TLSv1.2',
+    ...(target.tls === 'opportunistic' ? anyTls : goodTls),
   })
 }
 

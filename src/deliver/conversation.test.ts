@@ -506,6 +506,20 @@ describe.concurrent('TLS', () => {
     },
   )
 
+  test('an old host that knows no better TLS gets its mail over that, and not in clear text; none that was demanded', async () => {
+    const old: Act = (socket, peer) => {
+      socket.write('220 go\r\n')
+      encrypt(socket, peer, { minVersion: 'TLSv1', maxVersion: 'TLSv1.1', ciphers: 'ALL:@SECLEVEL=0' })
+    }
+    const script = { EHLO: withStartTls, STARTTLS: old }
+    const seen = await converse(script)
+    await promiseHolds(seen)
+    expect(seen.end).toMatchObject({ phase: 'eod', reply: { code: 250 }, peer: { tls: 'TLSv1.1' } })
+    expect(seen.peer.connections).toBe(1)
+    const required = await converse(script, mailOf(), { tls: 'required' })
+    expect(required.end).toMatchObject({ phase: 'tls', trouble: 'tls_failed' })
+  })
+
   // With TLS 1.3 a server's no to our side of the handshake comes when ours has ended.
   const untilEncrypted: Act = (socket) =>
     void (socket instanceof TLSSocket ? socket.destroy() : socket.write(withStartTls))

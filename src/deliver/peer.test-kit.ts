@@ -3,7 +3,7 @@
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 import type { AddressInfo, Socket } from 'node:net'
-import { TLSSocket } from 'node:tls'
+import { TLSSocket, type SecureContextOptions } from 'node:tls'
 import type { EmailAddress } from '../mail/address.ts'
 import type { ArmAnswer } from './arm.ts'
 import type { Mail } from './conversation.ts'
@@ -156,11 +156,11 @@ export function startTls(socket: Socket, peer: Peer): void {
   encrypt(socket, peer)
 }
 
-export function encrypt(socket: Socket, peer: Peer): Socket {
+export function encrypt(socket: Socket, peer: Peer, how: SecureContextOptions = {}): Socket {
   const script = scripts.get(socket)
   if (script === undefined) throw new Error('no script for this socket')
   socket.removeAllListeners('data')
-  const secured = new TLSSocket(socket, { isServer: true, key, cert: peerCertificate })
+  const secured = new TLSSocket(socket, { isServer: true, key, cert: peerCertificate, ...how })
   serve(secured, script, peer)
   return secured
 }
