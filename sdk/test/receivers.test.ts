@@ -12,17 +12,77 @@ import { signed } from './signed.ts'
 
 interface Language {
   readonly fence: string
+  /** Its `handle`, when the work takes a second and fails the first time. */
+  readonly slow: readonly [handle: RegExp, instead: string]
   readonly file: string
   /** The program, and what it is asked to see whether it is there. */
   readonly program: readonly [name: string, question: string]
   readonly args: (file: string, port: number) => readonly string[]
 }
 const languages: readonly Language[] = [
-  { fence: 'js', file: 'receiver.mjs', program: [process.execPath, '--version'], args: (file) => [file] },
-  { fence: 'python', file: 'receiver.py', program: ['python3', '--version'], args: (file) => [file] },
-  { fence: 'go', file: 'receiver.go', program: ['go', 'version'], args: (file) => ['run', file] },
+  {
+    fence: 'js',
+    slow: [
+      /^async function handle[\s\S]*?^\}/m,
+      `async function handle(event) {
+  console.log(event.type, event.id)
+  await new Promise((resolve) => setTimeout(resolve, 1_000))
+  if (globalThis.isMended) return
+  globalThis.isMended = true
+  throw new Error('the database is away')
+}`,
+    ],
+    file: 'receiver.mjs',
+    program: [process.execPath, '--version'],
+    args: (file) => [file],
+  },
+  {
+    fence: 'python',
+    slow: [
+      /^def handle[\s\S]*?^$/m,
+      `mended = False
+def handle(event):
+    global mended
+    print(event['type'], event['id'], flush=True)
+    time.sleep(1)
+    if not mended:
+        mended = True
+        raise OSError('the database is away')
+`,
+    ],
+    file: 'receiver.py',
+    program: ['python3', '--version'],
+    args: (file) => [file],
+  },
+  {
+    fence: 'go',
+    slow: [
+      /^func handle[\s\S]*?^\}/m,
+      `var mended = false
+func handle(event Event) error {
+	fmt.Println(event.Type, event.ID)
+	time.Sleep(time.Second)
+	if !mended {
+		mended = true
+		return fmt.Errorf("the database is away")
+	}
+	return nil
+}`,
+    ],
+    file: 'receiver.go',
+    program: ['go', 'version'],
+    args: (file) => ['run', file],
+  },
   {
     fence: 'php',
+    slow: [
+      /^function handle[\s\S]*?^\}/m,
+      `function handle(array $event): void {
+    error_log("{$event['type']} {$event['id']}");
+    sleep(1);
+    if (@mkdir(sys_get_temp_dir() . '/mended')) throw new RuntimeException('the database is away');
+}`,
+    ],
     file: 'receiver.php',
     program: ['php', '--version'],
     args: (file, port) => ['-S', `127.0.0.1:${port}`, file],
@@ -89,6 +149,19 @@ describe.each(languages.filter(isInstalled).map((language) => [language.fence, l
       expect(await good()).toBe(204)
     })
 
+    // A try that was not answered within 15 seconds comes again 5 seconds later, and its work may still go on.
+    test('does an event once that comes again while its work is under way, and again what failed', async () => {
+      running = await start(language, secret, (program) => program.replace(...language.slow))
+      const { url, heard } = running
+      const { headers, body } = signed({ id: crypto.randomUUID(), type: 'message.sent' }, secret)
+      const post = async () => (await fetch(url, { method: 'POST', headers, body })).status
+      expect(await post()).toBe(500)
+      expect(await Promise.all([post(), post(), post()])).toEqual([204, 204, 204])
+      expect(await post()).toBe(204)
+      await running.until(2)
+      expect(heard).toHaveLength(2)
+    }, 30_000)
+
     // Whoever takes it for "to the end" reads whatever a stranger sends.
     test('reads no body whose length is below zero', async () => {
       running = await start(language)
@@ -109,30 +182,6 @@ describe.each(languages.filter(isInstalled).map((language) => [language.fence, l
   },
 )
 
-// Work of some length is asynchronous there: what nobody waits for is lost when it fails, and ends the process.
-test('the receiver in js waits for work that takes a while: what failed comes again, and what comes meanwhile is the same work', async () => {
-  const [language] = languages
-  if (language === undefined) throw new Error('there is no such receiver')
-  const slow = `async function handle(event) {
-  console.log(event.type, event.id)
-  await new Promise((resolve) => setTimeout(resolve, 1_000))
-  if (globalThis.isMended) return
-  globalThis.isMended = true
-  throw new Error('the database is away')
-}`
-  running = await start(language, secret, (program) =>
-    program.replace(/^(?:async )?function handle\(event\) \{[\s\S]*?^\}/m, slow),
-  )
-  const { url, heard } = running
-  const { headers, body } = signed({ id: crypto.randomUUID(), type: 'message.sent' }, secret)
-  const post = async () => (await fetch(url, { method: 'POST', headers, body })).status
-  expect(await Promise.all([post(), post()])).toEqual([500, 500])
-  expect(heard).toHaveLength(1)
-  expect(await Promise.all([post(), post()])).toEqual([204, 204])
-  expect(await post()).toBe(204)
-  expect(heard).toHaveLength(2)
-})
-
 interface Receiver {
   readonly url: string
   /** The lines in which it told what it handled. */
@@ -148,7 +197,8 @@ async function start(language: Language, key = secret, change = (program: string
   const port = await freePort()
   const child = spawn(language.program[0], language.args(file, port), {
     cwd: folder,
-    env: { ...process.env, TMPDIR: folder, WEBHOOK_SECRET: key, PORT: String(port) },
+    // Without workers PHP's own server takes one request after the other, where others do not.
+    env: { ...process.env, PHP_CLI_SERVER_WORKERS: '3', TMPDIR: folder, WEBHOOK_SECRET: key, PORT: String(port) },
     stdio: ['ignore', 'pipe', 'pipe'],
     detached: true,
   })
