@@ -299,11 +299,22 @@ function inBase64(file: AttachmentInput, index: number): object {
   return { ...rest, contentBase64: base64(new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength)) }
 }
 
-function base64(bytes: Uint8Array): string {
+/** What an engine may have of its own for it, many times faster: the program stands still while a file is written. */
+interface Base64Makers {
+  readonly Buffer?: {
+    from(memory: ArrayBufferLike, offset: number, length: number): { toString(as: 'base64'): string }
+  }
+}
+
+function base64(bytes: Uint8Array & { toBase64?: () => string }): string {
+  if (bytes.toBase64 !== undefined) return bytes.toBase64()
+  const { Buffer } = globalThis as Base64Makers
+  if (Buffer !== undefined) return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('base64')
   // Pieces whose length is a multiple of three join without padding between them; one call has a limit of arguments.
   const piece = 3 * 8_192
   let text = ''
-  for (let at = 0; at < bytes.length; at += piece) text += btoa(String.fromCharCode(...bytes.subarray(at, at + piece)))
+  for (let at = 0; at < bytes.length; at += piece)
+    text += btoa(String.fromCharCode.apply(undefined, bytes.subarray(at, at + piece) as unknown as number[]))
   return text
 }
 

@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net'
 import { once } from 'node:events'
 import { text } from 'node:stream/consumers'
 import { afterEach, describe, expect, test, vi } from 'vitest'
+import { effortOf } from '../../src/base/effort.test-kit.ts'
 import { Posthorn, PosthornApiError, PosthornConnectionError, PosthornWaitError } from '../src/index.ts'
 import type { PosthornOptions } from '../src/index.ts'
 
@@ -68,6 +69,34 @@ test('a message that was kept is sent again with the same bytes, in whatever ord
   )
   expect(asked).toHaveLength(2)
   expect(asked[1]?.body).toBe(asked[0]?.body)
+})
+
+describe('a large file', () => {
+  afterEach(() => void vi.unstubAllGlobals())
+  const content = Uint8Array.from({ length: 4_000_001 }, (_, at) => (at * 7) % 256).subarray(1)
+  const expected = Buffer.from(content).toString('base64')
+  const whileNobodyAnswers = { retriesMax: 0, fetch: () => Promise.reject(new Error('away')) }
+
+  // Base64 is written at once: what else the program does waits for it.
+  test('does not hold up the program that sends it', async () => {
+    const { client } = await peer()
+    const send = () =>
+      void thrownBy(client(whileNobodyAnswers).send({ ...message, attachments: [{ filename: 'a', content }] }))
+    expect(effortOf(send)).toBeLessThan(5 * effortOf(() => JSON.stringify(expected)) + 20)
+  })
+
+  test.each(['the platform has no Buffer', 'it has'])('arrives whole where %s', async (which) => {
+    if (which !== 'it has') vi.stubGlobal('Buffer', undefined)
+    let body = ''
+    const fetch = (_: unknown, init?: RequestInit) => {
+      body = init?.body as string
+      return Promise.reject(new Error('away'))
+    }
+    const posthorn = new Posthorn({ baseUrl: 'http://localhost', apiKey, retriesMax: 0, fetch })
+    await thrownBy(posthorn.send({ ...message, attachments: [{ filename: 'a', content }] }))
+    const sent = JSON.parse(body) as { attachments: { contentBase64: string }[] }
+    expect(sent.attachments[0]?.contentBase64 === expected).toBe(true)
+  })
 })
 
 describe('what is no answer of Posthorn is no success', () => {
