@@ -68,6 +68,13 @@ test('only what the specification itself calls an email has that format, which i
   ])
 })
 
+test('every component is used, and nothing is described with an empty text', () => {
+  const text = openapiJson()
+  const isUsed = (name: string) => text.includes(`"$ref": "#/components/schemas/${name}"`)
+  expect(Object.keys(document.components.schemas).filter((name) => !isUsed(name))).toEqual([])
+  expect(text).not.toContain('"description": ""')
+})
+
 test('the version is 1.0.0 in OpenAPI 3.1, and every status of the specification is documented', () => {
   expect(document.openapi).toBe('3.1.0')
   expect(document.info.version).toBe('1.0.0')

@@ -87,13 +87,14 @@ const components: Readonly<Record<string, TSchema>> = {
   OperatorWorkspace,
   Plan,
 }
-const nameOf = new Map(Object.entries(components).map(([name, schema]) => [schema, name]))
+/** By what they say, because `Type.Optional` makes a copy. */
+const nameOf = new Map(Object.entries(components).map(([name, schema]) => [JSON.stringify(schema), name]))
 
 /** A copy in which every component is a reference; `root` itself is written out. */
 function refer(value: unknown, root?: TSchema): unknown {
   if (typeof value !== 'object' || value === null) return value
   if (Array.isArray(value)) return value.map((item) => refer(item))
-  const name = value === root ? undefined : nameOf.get(value)
+  const name = value === root ? undefined : nameOf.get(JSON.stringify(value))
   if (name !== undefined) return { $ref: `#/components/schemas/${name}` }
   return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, refer(member)]))
 }
@@ -141,12 +142,13 @@ const securityOf = {
 const parameter = ({ schema, ...rest }: Parameter) => ({ ...rest, schema: refer(schema) })
 
 function operation(entry: Operation) {
+  const description = [entry.description, entry.scope && `Required scope: \`${entry.scope}\`.`].filter(Boolean)
   const parameters = [...(entry.parameters ?? []), ...queryOf(entry)]
   return {
     operationId: entry.operationId,
     tags: [entry.tag],
     summary: entry.summary,
-    description: [entry.description, entry.scope && `Required scope: \`${entry.scope}\`.`].filter(Boolean).join('\n\n'),
+    ...(description.length > 0 && { description: description.join('\n\n') }),
     security: securityOf[entry.access ?? 'key'](entry.scope ?? ''),
     ...(parameters.length > 0 && { parameters: parameters.map(parameter) }),
     ...(entry.body && { requestBody: { required: true, content: json(entry.body, entry.example) } }),

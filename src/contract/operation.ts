@@ -40,6 +40,7 @@ export const responseHeaders = {
   'RateLimit-Limit': ['Messages that the tightest window of the plan admits.', Type.Integer({ minimum: 0 })],
   'RateLimit-Remaining': ['Messages left in that window.', Type.Integer({ minimum: 0 })],
   'RateLimit-Reset': ['Seconds until that window gives room again.', Type.Integer({ minimum: 0 })],
+  'Content-Disposition': ['`attachment`, with the name of the file.', Type.String()],
   'Idempotent-Replayed': [
     'Always `true`; present when this body answers an earlier request with the same idempotency key.',
     Type.String(),

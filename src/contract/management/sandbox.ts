@@ -93,5 +93,6 @@ export const sandbox = {
     query: byLink,
     ok: [200, 'The octets (RFC 5322).', Type.String()],
     contentType: 'message/rfc822',
+    headers: { 200: ['Content-Disposition'] },
   }),
 }

@@ -89,6 +89,7 @@ export const suppressions = {
       Type.String(),
     ],
     contentType: 'text/csv',
+    headers: { 200: ['Content-Disposition'] },
   }),
   importSuppressions: managed({
     method: 'post',
