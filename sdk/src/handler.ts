@@ -42,6 +42,9 @@ export function webhookHandler(options: WebhookHandlerOptions): (request: Reques
 
   return async (request) => {
     if (request.method !== 'POST') return new Response('Only POST.\n', { status: 405, headers: { allow: 'POST' } })
+    // Engines say no more of it than that a stream is locked.
+    if (request.bodyUsed)
+      throw new TypeError('the body of the request was read before; webhookHandler needs it as it arrived, unread')
     const body = await readBody(request, bodyBytesMax)
     if (body === undefined) return new Response('Too large.\n', { status: 413 })
     let event: WebhookEvent

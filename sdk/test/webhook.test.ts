@@ -186,6 +186,14 @@ describe('a handler does each event once, and has the service repeat what was no
     await expect(webhookHandler({ secret: undefined, onEvent })(old())).rejects.toThrow(TypeError)
   })
 
+  test('a request whose body somebody has read is a mistake of the program, and says which', async () => {
+    const { headers, body } = signed(event, secret)
+    const request = new Request('https://receiver.example/hook', { method: 'POST', headers, body })
+    await request.json()
+    const handled = webhookHandler({ secret, onEvent: () => undefined })(request)
+    await expect(handled).rejects.toThrow('the body of the request was read before')
+  })
+
   test('the memory of what was seen stays within its size', () => {
     const seen = memorySeen(2)
     for (const id of ['a', 'b', 'c']) void seen.add(id)
