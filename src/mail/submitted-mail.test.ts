@@ -118,6 +118,27 @@ describe('what is sent on', () => {
     expect(read(mail)).toMatchObject({ content: mail, lacks: [], messageId: 'foo bar' })
   })
 
+  test.each([
+    // Postfix, which gives mail of other machines no Message-ID; Exim; sendmail.
+    [
+      'from nas ([192.0.2.7])\r\n\tby mx.example (Postfix) with ESMTP id A0D07180A3C;\r\n\tFri, 20 Nov 2026 10:00:00 +0000',
+      true,
+    ],
+    [
+      'from nas by mx.example with esmtp (Exim 4.96)\r\n\t(envelope-from <a@b.example>)\r\n\tid 1xWehG-0004fr-0R; date',
+      true,
+    ],
+    ['from nas by mx.example (8.17.1/8.17.1) with ESMTP id 6AQIsn5r001146\r\n\tfor <a@b.example>; date', true],
+    ['by mx.google.com with SMTP id d2e1a-1.12.2026.11.20; date', true],
+    ['by box (sSMTP sendmail emulation); Thu, 26 Nov 2026 18:51:54 +0000', false],
+    ['(qmail 1042 invoked by uid 0); 20 Nov 2026 10:00:00 -0000', false],
+    ['from a by b with Microsoft SMTP Server id 15.2.1118.7; Fri, 20 Nov 2026 10:00:00 +0000', false],
+    ['from id by mx.example; date', false],
+  ])('a mail without a Message-ID has a name where a server has given it one: %s', (trace, named) => {
+    expect(read(mailOf([`Received: ${trace}`, from])).isNamed).toBe(named)
+    expect(read(mailOf([from, `X-Received: ${trace}`])).isNamed).toBe(false)
+  })
+
   test('a header without a body is a mail', () => {
     expect(read(Buffer.from(`${from}\r\nBcc: x@y.example\r\n`)).content.toString()).toBe(`${from}\r\n`)
   })

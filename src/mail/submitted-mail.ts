@@ -18,6 +18,8 @@ export interface SubmittedMail extends ControlFields {
   readonly subject: string
   /** Without its brackets, or as it stands where it cannot be read; left out where the mail has none. */
   readonly messageId?: string
+  /** Whether its octets tell it from another mail with the same words: by its Message-ID, or by what a mail server before us has called it. */
+  readonly isNamed: boolean
   /** Mandatory (RFC 5322 3.6) and not there, or empty. */
   readonly lacks: readonly ('Date' | 'Message-ID')[]
   /** Where it is nothing but a text for people: this text, decoded. */
@@ -93,6 +95,7 @@ export function readSubmittedMail(mail: Buffer, smtputf8: boolean, now: number):
     from,
     subject: recordedSubject(decodeWords(textOf(fields, 'subject'))),
     ...(messageId !== undefined && { messageId }),
+    isNamed: messageId !== undefined || lines.some(hasQueueId),
     ...control,
     lacks,
     ...(plainText !== undefined && { plainText }),
@@ -116,6 +119,12 @@ function isMissing(line: HeaderLine | undefined): boolean {
 
 const isReplaced = (line: HeaderLine): boolean =>
   (line.name === 'date' || line.name === 'message-id') && isMissing(line)
+
+/** The id of a mail in the trace of a server (RFC 5321 4.4), which no other mail gets; that of Exchange is its own version. */
+const queueId = /(?<!\b(?:from|by))[ \t]id[ \t]+(?!\d+(?:\.\d+)+(?![^ \t;]))[!-:<-~]/i
+
+/** A server repeats a mail under the same id, also one that came from a device without a Message-ID. */
+const hasQueueId = (line: HeaderLine): boolean => line.name === 'received' && queueId.test(lineText(line))
 
 const withoutBrackets = (text: string): string => /^<([!-~]+)>$/.exec(text)?.[1] ?? text
 

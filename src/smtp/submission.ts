@@ -268,7 +268,7 @@ function differentOf(texts: readonly string[]): EmailAddress[] {
 
 /**
  * The client's key, or else what makes the identical mail the same one for an hour (delivery-semantics 9): credential, sender and content,
- * to each recipient. Without a Message-ID nobody can tell a repeat from a second mail with the same words.
+ * to each recipient. Without a Message-ID, and without the id of a mail server, nobody can tell a repeat from a second mail with the same words.
  */
 async function idempotencyOf(
   mail: SubmittedMail,
@@ -276,8 +276,8 @@ async function idempotencyOf(
   { from }: Envelope,
   credentialId: string,
 ): Promise<MailSubmission['idempotency']> {
-  const { idempotencyKey: key, messageId } = mail
-  if (key === undefined && messageId === undefined) return undefined
+  const { idempotencyKey: key, isNamed } = mail
+  if (key === undefined && !isNamed) return undefined
   const content = await sha256(bytes)
   // Not the recipients: who comes again without an answer may come with fewer, or in another order (accept/mail.ts asks for them).
   if (key !== undefined) return { kind: 'key', key, hash: hash('sha256', [mail.from.key, content].join('\n')) }

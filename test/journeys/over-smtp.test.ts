@@ -214,6 +214,21 @@ describe('programs that people use', () => {
     expect([rejected, idsIn(response)]).toEqual([['again-1@receiver.test'], first.slice(1)])
   })
 
+  test('a mail of a device without a Message-ID, which its mail server hands in again: known by the id that the server has given it', async () => {
+    const raw = (trace: string) => `${trace}From: ${shop.address}\r\nSubject: Paper jam\r\n\r\nTray 2\r\n`
+    const send = async (mail: string) =>
+      idsIn(
+        (await transport().sendMail({ envelope: { from: shop.address, to: 'jam@receiver.test' }, raw: mail })).response,
+      )
+    const taken = (id: string) =>
+      raw(`Received: by mx.example (Postfix) with ESMTP id ${id};\r\n\tFri, 20 Nov 2026 10:00:00 +0000\r\n`)
+    const first = await send(taken('A0D07180A3C'))
+    expect(await send(taken('A0D07180A3C'))).toEqual(first)
+    // Another one, and two that nobody has given a name.
+    const others = [await send(taken('A0D07180A3D')), await send(raw('')), await send(raw(''))]
+    expect(new Set([first, ...others].flat()).size).toBe(4)
+  })
+
   test('a repeat is found by what an earlier release has written of it: these hashes stay as they are, or an upgrade sends it twice', async () => {
     const hash = (...lines: string[]) => createHash('sha256').update(lines.join('\n')).digest('hex')
     const to = ['kept-1@receiver.test', 'kept-2@receiver.test']
