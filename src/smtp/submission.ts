@@ -186,7 +186,7 @@ class SubmissionPolicy implements Policy {
     const ms = Math.round((performance.now() - began) * 10) / 10
     for (const messageId of answer.ids)
       this.#tools.log.accepted({ source: 'smtp', workspaceId, credentialId, messageId, ms, replayed: answer.replayed })
-    return { code: 250, enhanced: '2.0.0', text: answer.ids.map((id) => `Accepted as ${id}`).join('\n') }
+    return { code: 250, enhanced: '2.0.0', text: acceptedAs(answer.ids) }
   }
 
   /** Where nobody has logged in, nobody could be told; 4yz is our own trouble. */
@@ -249,6 +249,18 @@ class SubmissionPolicy implements Policy {
     })
   }
 }
+
+/**
+ * All ids, in few octets and lines (of 512 octets at most, RFC 5321 4.5.3.1.5): Exim has room for 4,096 octets of a reply, msmtp for 50 lines. To who
+ * cannot read our yes it is none, and a mail server hands the mail in again, for days.
+ */
+function acceptedAs(ids: readonly string[]): string {
+  const lines: string[] = []
+  for (let at = 0; at < ids.length; at += idsInLine) lines.push(ids.slice(at, at + idsInLine).join(' '))
+  return `Accepted as ${lines.join('\n')}`
+}
+
+const idsInLine = 13
 
 /** Of what passed `mail` or `rcpt`. */
 function addressOf(text: string): EmailAddress {

@@ -9,10 +9,12 @@ import { join } from 'node:path'
 import { connect } from 'node:tls'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { limits } from '../../src/config.ts'
 import { certificateFor } from '../world/certificates.ts'
 import { dkimVerdicts } from '../world/dkim-verdict.ts'
 import type { JourneyWorkspace } from '../world/journey-workspace.ts'
 import { startPosthorn, type Posthorn } from '../world/posthorn.ts'
+import { submitThroughExim } from '../world/exim.ts'
 import { startPostfix } from '../world/postfix.ts'
 import { startReceiver, type Receiver } from '../world/receiver-process.ts'
 import { makeSmtpLogin, submitterOf, type SmtpLogin } from '../world/submitter.ts'
@@ -280,6 +282,27 @@ with smtplib.SMTP('127.0.0.1', int(port)) as client:
     python.stdin.end(script)
     expect(await once(python, 'exit')).toEqual([0, null])
     expect(await delivered('python@receiver.test')).toContain('\r\nSubject: =?utf-8?')
+  })
+
+  test('Exim with as many recipients as we take: it understands our yes to all of them, and has nothing left to repeat', async () => {
+    const to = Array.from({ length: limits.smtpRecipientsMax }, (_, at) => `exim-${at}@receiver.test`)
+    const said = await submitThroughExim(
+      { port: posthorn.smtpPort, user: login.username, password: login.password },
+      { from: shop.address, to, mail: `From: ${shop.address}\nTo: all@receiver.test\nSubject: To all\n\nHello\n` },
+    )
+    // Each line tells the reply that it has read.
+    const taken = said
+      .split('\n')
+      .filter((line) => / [=-]> exim-\d+@receiver\.test .* C="250-2\.0\.0 Accepted as /.test(line))
+    expect([taken.length, said.match(/ (?:==|\*\*) .*/)]).toEqual([to.length, null])
+    // msmtp reads 50 lines.
+    const { response } = await transport().sendMail({
+      envelope: { from: shop.address, to },
+      raw: `From: ${shop.address}\r\n\r\nx\r\n`,
+    })
+    const lines = response.split('\n')
+    expect(Math.max(...lines.map((line) => line.length))).toBeLessThanOrEqual(510)
+    expect([lines.length < 50, new Set(idsIn(response)).size]).toEqual([true, to.length])
   })
 
   test('Postfix as a relay client with SASL hands on what it was given', { timeout: 270_000 }, async () => {

@@ -25,20 +25,7 @@ export interface Exim {
 
 /** `ann@` has a mailbox, `full@` one over its quota, `later@` is put off, `policy@` is refused; nobody else is known. */
 export async function startExim(options: EximOptions): Promise<Exim> {
-  if (process.getuid?.() !== 0 || !existsSync(exim))
-    throw new Error(`This journey needs Exim in ${exim} (bin/test-packages unpacks it there) and root.`)
-  const exec = promisify(execFile)
-  const [user, group] = await Promise.all(
-    ['-u', '-g'].map(async (what) => Number((await exec('id', [what, 'Debian-exim'])).stdout)),
-  )
-  const home = mkdtempSync(join(tmpdir(), 'posthorn-exim-'))
-  chownSync(home, user ?? 0, group ?? 0)
-  for (const name of ['spool', 'mail', 'log']) {
-    mkdirSync(join(home, name))
-    chownSync(join(home, name), user ?? 0, group ?? 0)
-  }
-  const config = join(home, 'exim.conf')
-  writeFileSync(config, configOf(home, options))
+  const { home, config } = await homeOf((folder) => configOf(folder, options))
   const port = await freePort()
   // -q1s: looks at its queue every second. In the foreground, so that it is ours to end.
   const child = spawn(exim, ['-C', config, '-bdf', '-q1s', '-oX', `127.0.0.1.${port}`], {
@@ -69,6 +56,44 @@ export async function startExim(options: EximOptions): Promise<Exim> {
   return { port, said, stop }
 }
 
+/**
+ * Hands a mail to an Exim whose smarthost asks for STARTTLS and a login, and lets it deliver. Answers its log. What it could not deliver it forgets.
+ */
+export async function submitThroughExim(
+  next: { readonly port: number; readonly user: string; readonly password: string },
+  { from, to, mail }: { readonly from: string; readonly to: readonly string[]; readonly mail: string },
+): Promise<string> {
+  const { home, config } = await homeOf((folder) => smarthostConfigOf(folder, next))
+  try {
+    // -odi: it comes back when it has tried.
+    const child = spawn(exim, ['-C', config, '-odi', '-i', '-f', from, ...to], { stdio: ['pipe', 'ignore', 'inherit'] })
+    child.stdin.end(mail)
+    await once(child, 'exit')
+    return readFileSync(join(home, 'log', 'main'), 'utf8')
+  } finally {
+    rmSync(home, { recursive: true, force: true, maxRetries: 20, retryDelay: 50 })
+  }
+}
+
+/** A folder of Exim's own, with its configuration. */
+async function homeOf(configIn: (home: string) => string): Promise<{ home: string; config: string }> {
+  if (process.getuid?.() !== 0 || !existsSync(exim))
+    throw new Error(`This journey needs Exim in ${exim} (bin/test-packages unpacks it there) and root.`)
+  const exec = promisify(execFile)
+  const [user, group] = await Promise.all(
+    ['-u', '-g'].map(async (what) => Number((await exec('id', [what, 'Debian-exim'])).stdout)),
+  )
+  const home = mkdtempSync(join(tmpdir(), 'posthorn-exim-'))
+  chownSync(home, user ?? 0, group ?? 0)
+  for (const name of ['spool', 'mail', 'log']) {
+    mkdirSync(join(home, name))
+    chownSync(join(home, name), user ?? 0, group ?? 0)
+  }
+  const config = join(home, 'exim.conf')
+  writeFileSync(config, configIn(home))
+  return { home, config }
+}
+
 /** Its listener comes a moment after its process. */
 async function greetingOf(port: number): Promise<void> {
   for (let tries = 0; ; tries++) {
@@ -81,9 +106,36 @@ async function greetingOf(port: number): Promise<void> {
   }
 }
 
-const configOf = (home: string, { domain, returnPath }: EximOptions) => `
+const smarthostConfigOf = (
+  home: string,
+  { port, user, password }: { port: number; user: string; password: string },
+) => `
+${mainOf(home)}
+primary_hostname = box.test
+begin routers
+next:
+  driver = manualroute
+  route_list = * 127.0.0.1 byname
+  self = send
+  transport = next
+begin transports
+next:
+  driver = smtp
+  port = ${port}
+  allow_localhost
+  hosts_require_tls = *
+  hosts_require_auth = *
+  tls_verify_hosts =
+  tls_try_verify_hosts =
+begin authenticators
+plain:
+  driver = plaintext
+  public_name = PLAIN
+  client_send = ^${user}^${password}
+`
+
+const mainOf = (home: string) => `
 exim_path = ${exim}
-primary_hostname = mx.${domain}
 spool_directory = ${home}/spool
 log_file_path = ${home}/log/%s
 pid_file_path =
@@ -92,6 +144,11 @@ exim_user = Debian-exim
 exim_group = Debian-exim
 never_users =
 deliver_drop_privilege
+`
+
+const configOf = (home: string, { domain, returnPath }: EximOptions) => `
+${mainOf(home)}
+primary_hostname = mx.${domain}
 tls_advertise_hosts =
 dsn_advertise_hosts = *
 acl_smtp_rcpt = accept
