@@ -341,3 +341,23 @@ test('32 MiB of stuffed dots cost time in proportion and memory of their size on
   expect(codes(heard())).toBe('220 250 250 250 354 250')
   expect(bytes).toEqual([24 * 1024 * 1024])
 })
+
+test('a login that nobody could look at is no reason to refuse its mail for good: whoever goes on without one is told to come again', async () => {
+  const offer = { ...openOffer('mx.test', true), auth: 'always', mailNeeds: { tls: false, auth: true } } as const
+  let database: 'away' | 'back' = 'away'
+  const auth = () => (database === 'away' ? Promise.reject(new Error('away')) : Promise.resolve(replies.authRefused))
+  const { say, heard } = open({ auth }, {}, 10_000, offer)
+  const login = `AUTH PLAIN ${Buffer.from('\0user\0password').toString('base64')}\r\n`
+  say(`EHLO c\r\nMAIL FROM:<a@b>\r\n`)
+  expect(heard()).toMatch(/530 5\.7\.0 .*\r\n$/)
+  say(login)
+  await turn()
+  say('MAIL FROM:<a@b>\r\n')
+  expect(codes(heard())).toBe('451 451')
+  // Now somebody can say: it is wrong.
+  database = 'back'
+  say(login)
+  await turn()
+  say('MAIL FROM:<a@b>\r\n')
+  expect(codes(heard())).toBe('535 530')
+})

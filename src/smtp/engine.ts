@@ -70,9 +70,7 @@ export class SmtpSession {
   secured(): void {
     if (this.#mode !== 'handshake') return
     this.#mode = 'command'
-    this.#standing.secure = true
-    this.#standing.hello = undefined
-    this.#standing.user = undefined
+    Object.assign(this.#standing, { ...newStanding(true), greeted: true })
     this.#forget()
   }
 
@@ -322,6 +320,7 @@ export class SmtpSession {
     this.#decide(
       () => this.#parts.policy.auth?.(step.user, step.password) ?? replies.authRefused,
       (reply) => {
+        this.#standing.loginTrouble = reply.code < 500 ? reply : undefined
         if (!isPositive(reply)) return this.#object(reply)
         this.#standing.user = step.user
         this.#say(reply)

@@ -17,6 +17,8 @@ export interface Standing {
   secure: boolean
   hello: 'EHLO' | 'HELO' | undefined
   user: string | undefined
+  /** Why nobody could say whether the login is right. */
+  loginTrouble: Reply | undefined
   transaction: Transaction | undefined
 }
 
@@ -25,13 +27,16 @@ export const newStanding = (secure: boolean): Standing => ({
   secure,
   hello: undefined,
   user: undefined,
+  loginTrouble: undefined,
   transaction: undefined,
 })
 
-export function whyNotMail({ secure, hello, user, transaction }: Standing, { mailNeeds }: Offer): Reply | undefined {
+export function whyNotMail(standing: Standing, { mailNeeds }: Offer): Reply | undefined {
+  const { secure, hello, user, loginTrouble, transaction } = standing
   if (hello === undefined) return replies.sayEhlo
   if (mailNeeds.tls && !secure) return replies.tlsFirst
-  if (mailNeeds.auth && user === undefined) return replies.loginFirst
+  // dma goes on without a login where that fails: a no for good would be the end of a mail that waits for us.
+  if (mailNeeds.auth && user === undefined) return loginTrouble ?? replies.loginFirst
   return transaction && replies.outOfOrder
 }
 
