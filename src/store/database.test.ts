@@ -156,6 +156,21 @@ test.each(['57P01', '57P02', '57P03', '57P05', '08006'])(
   },
 )
 
+test.each(['GetNewTransactionId', 'GetNewMultiXactId'])(
+  'a server that has no ids left for transactions (%s) is an outage until somebody vacuums: replies are kept for it, and no row is to blame',
+  (routine) => {
+    const words = 'database is not accepting commands to avoid wraparound data loss in database "posthorn"'
+    const error = Object.assign(new Error(words), { code: '54000', severity: 'ERROR', routine })
+    expect([surelyAborted(error), isDatabaseAway(error), mayBlameRows(error)]).toEqual([true, true, false])
+    const large = Object.assign(new Error('index row size 3000 exceeds btree version 4 maximum 2704'), {
+      code: '54000',
+      severity: 'ERROR',
+      routine: '_bt_check_third_page',
+    })
+    expect([surelyAborted(large), isDatabaseAway(large), mayBlameRows(large)]).toEqual([true, false, true])
+  },
+)
+
 test.each(['23505', '22P05', '57014', '40P01'])('a statement that failed with %s may be tried in halves', (code) => {
   expect(mayBlameRows(Object.assign(new Error('no'), { code, severity: 'ERROR' }))).toBe(true)
 })

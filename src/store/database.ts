@@ -334,8 +334,12 @@ export function surelyAborted(error: unknown): boolean {
  */
 export function mayBlameRows(error: unknown): boolean {
   const state = sqlState(error) ?? ''
-  return surelyAborted(error) && !/^(?:28|3D|531|533|58)/.test(state) && state !== '55000'
+  return surelyAborted(error) && !/^(?:28|3D|531|533|58)/.test(state) && state !== '55000' && !isOutOfIds(error)
 }
+
+/** Transaction ids have run out until somebody vacuums. A row that is too large has the same code (54000), so the place tells. */
+const isOutOfIds = (error: unknown): boolean =>
+  ['GetNewTransactionId', 'GetNewMultiXactId'].includes((error as { routine?: string }).routine ?? '')
 
 /** A session that transaction_timeout has ended, perhaps on the way back from its commit. */
 const timeIsUp = '25P04'
@@ -353,6 +357,7 @@ export function isDatabaseAway(error: unknown): boolean {
     return (
       ['08', '28', '3D', '53', '55', '57', '58'].includes(state.slice(0, 2)) ||
       mayRepeat(error) ||
+      isOutOfIds(error) ||
       ['25006', timeIsUp].includes(state)
     )
   if (!(error instanceof Error)) return false
