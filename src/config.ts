@@ -512,6 +512,8 @@ export const limits = {
   readyMs: 1_500,
   /** For so long a commit may wait for a synchronous standby before a node says that it can do no work. */
   commitsWaitMs: 5_000,
+  /** Of about 2,147 million; by itself PostgreSQL lets it come to 200. */
+  transactionIdsMost: 1_500_000_000,
   idempotencyWaitMs: 5_000,
   // The malware scan: of one submission, all files together
   scanMs: 10_000,

@@ -25,11 +25,12 @@ import { promisify } from 'node:util'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { freePorts } from './base/free-ports.ts'
 import { limits } from './config.ts'
+import { checkDatabase } from './doctor/database-checks.ts'
 import { emptyDatabase, freshDatabase, type FreshDatabase } from '../test/world/postgres.ts'
 import { noDatabase } from './start-trouble.ts'
 import { openDatabase, over } from './store/database.ts'
 import { migrate } from './store/migrate.ts'
-import { poolerBetween, whyUnfit } from './store/server-facts.ts'
+import { poolerBetween, warningsAboutUpkeep, whyUnfit } from './store/server-facts.ts'
 
 const binary = fileURLToPath(new URL('../bin/posthorn', import.meta.url))
 let database: FreshDatabase
@@ -310,6 +311,33 @@ test.each([
     expect(command).toMatchObject({ name: 'Trouble', message: told })
   },
 )
+
+test('what works today and ends badly is told: nothing swept up, ids that run out, texts sorted by another library', async () => {
+  const db = openDatabase(database.connection, { name: 'upkeep', connectionsMax: 1, answerMs: 5_000 })
+  try {
+    expect(await warningsAboutUpkeep(db)).toEqual([])
+    await db.run('create schema slow')
+    await db.run(`create function slow.current_setting(name text) returns text language sql as $$
+      select case name when 'autovacuum' then 'off' else pg_catalog.current_setting(name) end $$`)
+    await db.run(`create function slow.age(xid) returns integer language sql as 'select 1600000000'`)
+    await db.run(
+      `create function slow.pg_database_collation_actual_version(oid) returns text language sql as $$ select '2.41' $$`,
+    )
+    await db.run(`create view slow.pg_database as
+      select oid, datname, '2.36' datcollversion, datfrozenxid, datminmxid from pg_catalog.pg_database`)
+    await db.run('set search_path = slow, pg_catalog, public')
+    expect(await warningsAboutUpkeep(db)).toEqual([
+      expect.stringContaining('autovacuum or track_counts is off'),
+      expect.stringContaining('used 1600 million transaction ids'),
+      expect.stringContaining('(2.36 then, 2.41 now)'),
+    ])
+    expect((await checkDatabase(db)).detail).toContain('autovacuum')
+  } finally {
+    await db.run('reset search_path')
+    await db.run('drop schema if exists slow cascade')
+    await db.close()
+  }
+})
 
 test('a server that may lose commits is refused, and says which setting it is', async () => {
   // What PostgreSQL answers about itself cannot be changed for one database; so the question is asked of functions that stand before it.

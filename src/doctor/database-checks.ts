@@ -12,7 +12,8 @@ import {
   hasRoom,
   oldestTransaction,
   readServerFacts,
-  warningsAbout,
+  warningsAboutStandbys,
+  warningsAboutUpkeep,
   whyCommitsWait,
   whyUnfit,
 } from '../store/server-facts.ts'
@@ -35,6 +36,8 @@ export async function checkDatabase(db: Db, openSeconds: number = limits.doctorT
     return fail(
       `${facts}, but its disk is full: mail is refused with 503 until there is room. Make some on that machine.`,
     )
+  const upkeep = await warningsAboutUpkeep(db)
+  if (upkeep.length > 0) return warn([`${facts}.`, ...upkeep].join(' '))
   const open = await oldestTransaction(db, openSeconds)
   if (open === undefined) return ok(`${facts}.`)
   return warn(
@@ -45,7 +48,7 @@ export async function checkDatabase(db: Db, openSeconds: number = limits.doctorT
 export async function checkReplication(db: Db): Promise<Finding> {
   const hanging = await whyCommitsWait(db)
   if (hanging !== undefined) return fail(hanging)
-  const warnings = await warningsAbout(db)
+  const warnings = await warningsAboutStandbys(db)
   if (warnings.length > 0) return warn(warnings.join(' '))
   const { standbys } = await readServerFacts(db)
   return standbys === 0

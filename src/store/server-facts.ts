@@ -154,7 +154,12 @@ export async function whyCommitsWait(db: Db): Promise<string | undefined> {
 }
 
 /** What the operator should know about a server that is good enough, one sentence each. */
-export async function warningsAbout(db: Db): Promise<string[]> {
+export const warningsAbout = async (db: Db): Promise<string[]> => [
+  ...(await warningsAboutStandbys(db)),
+  ...(await warningsAboutUpkeep(db)),
+]
+
+export async function warningsAboutStandbys(db: Db): Promise<string[]> {
   const hanging = await whyCommitsWait(db)
   if (hanging !== undefined) return [hanging]
   const [facts] = await db.run<{ standbys: string; synchronous: number; asynchronous: number; hidden: number }>(
@@ -171,6 +176,29 @@ export async function warningsAbout(db: Db): Promise<string[]> {
       ? 'PostgreSQL has standbys, and this user may not see whether they are synchronous: the promise covers a failover only to a synchronous one (grant pg_monitor to see it).'
       : 'PostgreSQL has asynchronous standbys only: what was accepted or sent in the last moments before a failover may be lost, so the promise does not cover it. Set synchronous_standby_names.',
   ]
+}
+
+/** What works today, and ends badly: nothing is swept up, ids of transactions run out, texts are looked for where they do not stand any more. */
+export async function warningsAboutUpkeep(db: Db): Promise<string[]> {
+  const [facts] = await db.run<{ unswept: boolean; oldest: string; ids: number; us: string; collation: string | null }>(
+    `select 'off' in (current_setting('autovacuum'), current_setting('track_counts')) unswept, o.name oldest, o.ids, quote_ident(us.datname) us,
+            case when us.datcollversion <> pg_database_collation_actual_version(us.oid)
+              then us.datcollversion || ' then, ' || pg_database_collation_actual_version(us.oid) || ' now' end collation
+       from pg_database us cross join (
+         select quote_ident(d.datname) name, greatest(age(d.datfrozenxid), mxid_age(d.datminmxid))::float8 ids from pg_database d order by ids desc limit 1) o
+      where us.datname = current_database()`,
+  )
+  if (facts === undefined) return []
+  const { unswept, oldest, ids, us, collation } = facts
+  const warnings = [
+    unswept &&
+      'PostgreSQL sweeps nothing up by itself (autovacuum or track_counts is off): the tables of the queue grow with each message and slow down, and in the end it writes nothing any more. Turn both on.',
+    ids > limits.transactionIdsMost &&
+      `PostgreSQL has used ${Math.round(ids / 1e6)} million transaction ids since the database ${oldest} was last vacuumed as a whole, and writes nothing any more from about 2,140 on. Look for what holds that up (a transaction that is open or prepared, a replication slot), and vacuum that database.`,
+    collation !== null &&
+      `The texts in this database were sorted by another version of the system's collation (${collation}), as after an upgrade of the system under it or a failover to another one: what stands in an index may not be found, a suppressed address or a login. Do reindex database ${us}, then alter database ${us} refresh collation version.`,
+  ]
+  return warnings.filter((each) => each !== false)
 }
 
 /**
