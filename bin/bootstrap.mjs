@@ -5,7 +5,7 @@
 // and the level, `prod` or `full`. `full` satisfies both questions, and a stale `full` is renewed as `full`, so `npm start` and
 // `npm test` in turn do not install for ever.
 import { spawn, spawnSync } from 'node:child_process'
-import { createHash } from 'node:crypto'
+import * as crypto from 'node:crypto'
 import * as fs from 'node:fs'
 import { constants } from 'node:os'
 import { delimiter, dirname, join } from 'node:path'
@@ -27,7 +27,7 @@ try {
 }
 
 async function bootstrap() {
-  const hash = createHash('sha256').update(fs.readFileSync(join(root, 'package-lock.json'))).digest('hex')
+  const hash = crypto.createHash('sha256').update(fs.readFileSync(join(root, 'package-lock.json'))).digest('hex')
   if (satisfied(hash)) return
   try {
     fs.accessSync(root, fs.constants.W_OK)
@@ -126,12 +126,13 @@ async function install(level) {
 function checkNode() {
   const brought = fs.existsSync(projectNode)
   if (brought && spawnSync(projectNode, ['--version'], { stdio: 'ignore' }).status === 0) return
-  if (Number(process.versions.node.split('.')[0]) >= 24) {
+  // As bin/node asks: 24 has it from 24.16 on, and 26 from 26.1 on.
+  if (typeof crypto.randomUUIDv7 === 'function') {
     if (brought) fs.unlinkSync(projectNode) // made for another libc: bin/node then takes the machine's
     return
   }
   stop(
-    `npm brings no Node 24 that runs on this machine (${process.platform} ${process.arch}), and its own is ${process.version}: install Node 24 and start again.`,
+    `npm brings no Node 24 that runs on this machine (${process.platform} ${process.arch}), and its own is ${process.version}, where 24.16 or newer is needed: install the newest Node 24 and start again.`,
   )
 }
 
