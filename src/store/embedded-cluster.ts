@@ -10,6 +10,7 @@ import { isPlain, type Binaries } from './embedded-binaries.ts'
 import { isAlive } from './embedded-hold.ts'
 import { codeOf, EmbeddedTrouble, identity, recall, remember } from './embedded-place.ts'
 import type { Place } from './embedded-place.ts'
+import { sharedMemory } from './embedded-shared-memory.ts'
 
 interface Wishes {
   readonly log: Log
@@ -68,7 +69,7 @@ async function make(place: Place, binaries: Binaries, password: string, giveUp?:
     fs.writeFileSync(passwordFile, password, { mode: 0o600, flag: 'wx' })
     for (const each of [fresh, passwordFile])
       if (place.runAs !== undefined) fs.lchownSync(each, place.runAs.uid, place.runAs.gid)
-    await run('initdb', [...initdbOptions, `--pwfile=${passwordFile}`, '-D', fresh])
+    await run('initdb', [...initdbOptions, '-c', sharedMemory(place.runAs), `--pwfile=${passwordFile}`, '-D', fresh])
     await run('postgres', ['--single', '-D', fresh, 'postgres'], 'create database posthorn\n')
     fs.renameSync(fresh, place.cluster)
     syncFolder(dirname(place.cluster))

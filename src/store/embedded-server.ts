@@ -15,6 +15,7 @@ import type { Binaries } from './embedded-binaries.ts'
 import { postmasterPid, signalTo } from './embedded-cluster.ts'
 import { canEnter, codeOf, EmbeddedTrouble, identity } from './embedded-place.ts'
 import type { Place } from './embedded-place.ts'
+import { sharedMemory } from './embedded-shared-memory.ts'
 
 export interface RunningServer {
   readonly socketDir: string
@@ -179,7 +180,7 @@ function commandLine(place: Place, binaries: Binaries, socketDir: string, memory
     log_parameter_max_length_on_error: 0,
   }
   const args = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])
-  return [join(binaries.path, 'bin', 'postgres'), '-D', place.cluster, ...args]
+  return [join(binaries.path, 'bin', 'postgres'), '-D', place.cluster, '-c', sharedMemory(place.runAs), ...args]
 }
 
 /**

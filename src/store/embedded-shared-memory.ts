@@ -1,0 +1,23 @@
+// Where PostgreSQL shares what grows while it runs: in /dev/shm, or where that is missing (a bare chroot), small or not ours to write, in files of the
+// cluster. It is asked at each start: initdb looks once, and only whether there is any, and a cluster moves from one machine to another.
+import { statfsSync } from 'node:fs'
+import { runsAs, type Account } from './embedded-place.ts'
+
+/** Ours takes 100 KB, and its counts of tables grow by 1 MB at a time. Containers have 64 MB, if nobody says otherwise. */
+const leastBytes = 8 * 1024 * 1024
+const folder = '/dev/shm'
+
+/** A setting for initdb and for the server. */
+export function sharedMemory(runAs: Account | undefined): string {
+  const there = process.platform !== 'linux' || (hasRoom() && runsAs(runAs, 'test -w "$1"', folder))
+  return `dynamic_shared_memory_type=${there ? 'posix' : 'mmap'}`
+}
+
+function hasRoom(): boolean {
+  try {
+    const { bavail, bsize } = statfsSync(folder)
+    return bavail * bsize >= leastBytes
+  } catch {
+    return false // there is none
+  }
+}
