@@ -7,7 +7,7 @@
 import { spawn, spawnSync } from 'node:child_process'
 import * as crypto from 'node:crypto'
 import * as fs from 'node:fs'
-import { constants } from 'node:os'
+import { constants, homedir } from 'node:os'
 import { delimiter, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
@@ -17,6 +17,15 @@ const marker = join(modules, '.posthorn-lock-hash')
 const lock = join(root, '.installing')
 const projectNode = join(modules, '.bin', 'node')
 const wanted = process.argv.includes('--dev') ? 'full' : 'prod'
+
+/**
+ * What somebody's .npmrc says for other projects must not lay ours out otherwise, or leave a part of it out. Registry, proxies and certificates are theirs
+ * to say. Packages name the Node that is brought, and not the one that npm runs on: no engine is strict here.
+ */
+const ours = [
+  ...['--engine-strict=false', '--include=optional', '--bin-links=true', '--install-strategy=hoisted'],
+  ...['--global=false', '--dry-run=false', '--package-lock-only=false'],
+]
 
 if (Number(process.versions.node.split('.')[0]) < 20)
   stop(`Posthorn needs Node 20 or newer to install itself, and this is ${process.version}: install a newer Node (https://nodejs.org).`)
@@ -91,14 +100,27 @@ function complete(level) {
   }
 }
 
+/** npm fetches nothing where it cannot keep it, as for a user without a home: then it gets a folder that goes with our lock. */
+function hasCache() {
+  try {
+    let place = join(process.env.npm_config_cache || join(homedir(), '.npm'), '_cacache')
+    while (!fs.existsSync(place)) place = dirname(place)
+    fs.accessSync(`${place}/.`, fs.constants.W_OK)
+    return true
+  } catch {
+    return false
+  }
+}
+
 async function install(level) {
   process.stderr.write(`posthorn: installing dependencies${level === 'full' ? ' (with those of the tests)' : ''}, once...\n`)
   // Our own node_modules/.bin must not lend npm the node that it is about to replace.
   const path = (process.env.PATH || '').split(delimiter).filter((entry) => !entry.startsWith(modules))
-  const args = ['ci', '--no-audit', '--no-fund', '--loglevel=error', '--ignore-scripts', '--no-update-notifier']
+  const args = ['ci', '--no-audit', '--no-fund', '--loglevel=error', '--ignore-scripts', '--no-update-notifier', ...ours]
+  const cache = hasCache() ? {} : { npm_config_cache: join(lock, 'npm') }
   const npm = spawn('npm', level === 'prod' ? [...args, '--omit=dev'] : [...args, '--include=dev'], {
     cwd: root,
-    env: { ...process.env, PATH: path.join(delimiter), NODE_ENV: '' },
+    env: { ...process.env, ...cache, PATH: path.join(delimiter), NODE_ENV: '' },
     stdio: ['ignore', process.stderr.fd, 'inherit'],
   })
   // Asked to end, it goes on writing for up to 20 seconds, and whoever starts again meanwhile would install into the same folder. What is cut off here

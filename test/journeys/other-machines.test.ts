@@ -1,7 +1,7 @@
 // Machines that are set up otherwise than ours: what they have of Node and npm, and what they say of both, ends in an installation that works or in one
 // sentence that names the way out.
 import { spawnSync } from 'node:child_process'
-import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -45,4 +45,62 @@ test('a Node 24 that is older than the code needs is told apart from one that is
   const { status, stderr } = run(checkout, 'bin/node', env)
   expect({ status, stderr }).toEqual({ status: 1, stderr: words })
   expect(stderr).toContain(process.version)
+})
+
+test("an .npmrc for other projects leaves out nothing of ours, and npm has a place for what it fetches where nobody's home is", () => {
+  const checkout = checkoutOf('npmrc')
+  // It asks npm itself what is in force, and brings a Node so that the installation ends.
+  const npm = `#!/bin/sh
+shift
+PATH=${process.env['PATH']} npm config list --json "$@" >"${checkout}/said"
+mkdir -p node_modules/.bin && ln -s ${process.execPath} node_modules/.bin/node
+`
+  writeFileSync(join(checkout, 'tools/npm'), npm, { mode: 0o755 })
+  const npmrc =
+    'engine-strict=true\nomit[]=optional\nbin-links=false\ninstall-strategy=linked\ndry-run=true\npackage-lock-only=true\n'
+  writeFileSync(join(checkout, 'tools/npmrc'), npmrc)
+  const said = (env: NodeJS.ProcessEnv) => {
+    rmSync(join(checkout, 'node_modules'), { recursive: true, force: true })
+    run(checkout, 'bin/posthorn', {
+      POSTHORN_ROLES: 'nobody',
+      npm_config_userconfig: join(checkout, 'tools/npmrc'),
+      ...env,
+    })
+    expect(existsSync(join(checkout, '.installing'))).toBe(false)
+    return JSON.parse(readFileSync(join(checkout, 'said'), 'utf8')) as Record<string, unknown>
+  }
+  expect(said({ HOME: checkout })).toMatchObject({
+    'engine-strict': false,
+    omit: ['dev'],
+    'bin-links': true,
+    'install-strategy': 'hoisted',
+    global: false,
+    'dry-run': false,
+    'package-lock-only': false,
+    cache: join(checkout, '.npm'),
+  })
+  expect(said({ HOME: '/dev/null/home' })['cache']).toBe(join(checkout, '.installing/npm'))
+  expect(said({ HOME: checkout, npm_config_cache: '/dev/null/npm' })['cache']).toBe(join(checkout, '.installing/npm'))
+})
+
+test('what NODE_OPTIONS says to the Node that we bring holds up no start on a machine whose own Node knows it not', () => {
+  const checkout = checkoutOf('options')
+  const node = `#!/bin/sh
+[ -z "$NODE_OPTIONS" ] || { echo "node: $NODE_OPTIONS is not allowed in NODE_OPTIONS" >&2; exit 9; }
+exec ${process.execPath} "$@"
+`
+  writeFileSync(join(checkout, 'tools/node'), node, { mode: 0o755 })
+  writeFileSync(join(checkout, 'tools/npm'), '#!/bin/sh\necho "npm was asked"\nexit 1\n', { mode: 0o755 })
+  const { stderr } = run(checkout, 'bin/posthorn', { NODE_OPTIONS: '--use-system-ca' })
+  expect(stderr).toContain('npm was asked')
+  expect(stderr).not.toContain('not allowed')
+})
+
+test('a checkout that Node loads nothing from says so', () => {
+  expect(run(checkoutOf('back\\slash'), 'bin/posthorn', {})).toEqual({
+    status: 1,
+    stderr: expect.stringMatching(
+      /^Posthorn cannot run in .*back\\slash: .* Move the checkout to another folder\.\n$/,
+    ) as string,
+  })
 })
