@@ -53,7 +53,7 @@ process.on('message', (message: ToChild) => {
   if (message.say === 'start')
     starting = start(message.connection).catch((error: unknown) => {
       if (givingUp.signal.aborted) return
-      const { sentence, plain } = toldOf(error)
+      const { sentence, plain } = toldOf(error, !('url' in message.connection))
       tell({ say: 'failed', why: sentence, plain })
       if (!plain) log.fault('start', error)
       process.exitCode = 1

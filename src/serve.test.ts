@@ -304,7 +304,7 @@ test.each([
   async (_, change, words) => {
     const url = new URL(environment['DATABASE_URL'] ?? '')
     change(url)
-    const told = await over({ url: url.href }, whyUnfit).catch((error: unknown) => noDatabase(error).message)
+    const told = await over({ url: url.href }, whyUnfit).catch((error: unknown) => noDatabase(error, false).message)
     expect(told).toMatch(words)
     expect(told).not.toContain('cannot be reached')
     const command = await migrate({ url: url.href }).catch((error: unknown) => error)

@@ -35,7 +35,7 @@ export async function serve(settings: Settings, log: Log): Promise<number> {
   }
   const died = await end.promise
   if (died !== undefined) {
-    const { sentence, plain } = toldOf(died.error)
+    const { sentence, plain } = toldOf(died.error, settings.DATABASE_URL === undefined)
     if (!plain) log.fault('serve', died.error)
     say(2, `posthorn: ${sentence}\n`)
   }
@@ -197,7 +197,7 @@ function warn(log: Log, what: string, sentence: string): void {
 /** Refuses a server that cannot keep the promise, and migrates. */
 async function prepareDatabase(connection: Connection, log: Log): Promise<void> {
   const unfit = await over(connection, whyUnfit).catch((error: unknown) => {
-    throw noDatabase(error)
+    throw noDatabase(error, !('url' in connection))
   })
   if (unfit !== undefined) throw new Trouble(unfit)
   for (const warning of await over(connection, warningsAbout)) warn(log, 'database', warning)

@@ -11,8 +11,17 @@ test.each([
   ['a slow server', new Error('Query read timeout'), /did not answer in time/],
   ['a standby', said('25006', 'cannot execute INSERT in a read-only transaction'), /name the primary/],
 ])('a database that is there and of no use (%s) is not told as one that cannot be reached', (_, error, words) => {
-  const { sentence, plain } = toldOf(error)
+  const { sentence, plain } = toldOf(error, false)
   expect(plain).toBe(true)
   expect(sentence).toMatch(words)
   expect(sentence).not.toContain('cannot be reached')
+})
+
+test('a lost line to the embedded database leads to its log, and to no setting that nobody has set', () => {
+  const lost = Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET', syscall: 'read' })
+  expect(toldOf(lost, true)).toEqual({
+    sentence: 'read ECONNRESET: the database cannot be reached; postgresql.log in the data folder says why.',
+    plain: true,
+  })
+  expect(toldOf(lost, false).sentence).toContain('DATABASE_URL')
 })

@@ -23,18 +23,17 @@ export const poolerBetween =
   'A pooler (PgBouncer or one like it) stands before PostgreSQL and drops what each session asks for, synchronous_commit and the isolation of transactions too: mail could be lost or sent twice. DATABASE_URL must name PostgreSQL itself; Posthorn keeps its connections together by itself.'
 
 /** What a connection has died of, and the way out. `words` are the server's, or the system's. */
-export function databaseAway(words: string): string {
-  const [, way = 'the database cannot be reached; look at DATABASE_URL (docs/config.md).'] =
-    waysOut.find(([said]) => said.test(words)) ?? []
-  return `${words}: ${way}`
-}
-
-const fullDisk = /No space left on device|Disk quota exceeded/
-const makeRoom = 'the disk of the database is full; make room there, and start again.'
+export const databaseAway = (words: string): string =>
+  wayOutOf(words, 'the database cannot be reached; look at DATABASE_URL (docs/config.md).')
 
 /** The same of the embedded one, which no setting names. */
 export const embeddedAway = (words: string): string =>
-  `${words}: ${fullDisk.test(words) ? makeRoom : 'the database cannot be reached'}`
+  wayOutOf(words, 'the database cannot be reached; postgresql.log in the data folder says why.')
+
+function wayOutOf(words: string, otherwise: string): string {
+  const [, way = otherwise] = waysOut.find(([said]) => said.test(words)) ?? []
+  return `${words}: ${way}`
+}
 
 const waysOut: readonly (readonly [RegExp, string])[] = [
   [/^unsupported startup parameter/, poolerBetween],
@@ -71,7 +70,10 @@ const waysOut: readonly (readonly [RegExp, string])[] = [
     "the server's certificate cannot be trusted; in DATABASE_URL, sslrootcert= names the file of its authority, and the host must be one that it is for.",
   ],
   [/^E[A-Z]+: .*, open '/, 'a file that DATABASE_URL names (sslrootcert, sslcert, sslkey) cannot be read.'],
-  [fullDisk, makeRoom],
+  [
+    /No space left on device|Disk quota exceeded/,
+    'the disk of the database is full; make room there, and start again.',
+  ],
   [
     /(?:statement|lock) timeout|query read timeout/i,
     'PostgreSQL is there, and did not answer in time; look at what it is at, and at who holds a lock there, and start again.',
