@@ -6,7 +6,7 @@ import * as fs from 'node:fs'
 import { createRequire } from 'node:module'
 import { basename, dirname, join } from 'node:path'
 import { syncFolder } from '../base/folders.ts'
-import { codeOf, EmbeddedTrouble, identity, makeMachineFolder, runsAs } from './embedded-place.ts'
+import { codeOf, EmbeddedTrouble, identity, makeMachineFolder, runsAs, tooLittle } from './embedded-place.ts'
 import type { Place } from './embedded-place.ts'
 
 export interface Binaries {
@@ -34,11 +34,9 @@ export function usableBinaries(place: Place): Binaries {
   const path = reachable && !plainer && linkLibraries(packaged.path) ? packaged.path : copyOf(packaged, place)
   const said = spawnSync(join(path, 'bin', 'postgres'), ['--version'], { ...identity(place.runAs), encoding: 'utf8' })
   if (said.status !== 0)
-    throw new EmbeddedTrouble(
-      `The embedded PostgreSQL does not run on this system (${firstLine(said.stderr) ?? codeOf(said.error)}; ` +
-        'it needs glibc): set DATABASE_URL to a PostgreSQL 15 or newer',
-      { cause: said.error },
-    )
+    throw new EmbeddedTrouble(`The embedded PostgreSQL does not run on this system (${whyNot(path, said)}`, {
+      cause: said.error,
+    })
   return { path, version: /\d[\d.]*/.exec(said.stdout)?.[0] ?? packaged.packageVersion }
 }
 
@@ -111,6 +109,15 @@ function settle(path: string): void {
   fs.chmodSync(path, entry.isDirectory() || (entry.mode & 0o100) !== 0 ? 0o755 : 0o644)
   if (entry.isDirectory()) for (const name of fs.readdirSync(path)) settle(join(path, name))
   syncFolder(path)
+}
+
+function whyNot(path: string, { stderr, error }: { readonly stderr: string; readonly error?: Error }): string {
+  const words = firstLine(stderr) ?? codeOf(error)
+  const anotherServer = 'set DATABASE_URL to a PostgreSQL 15 or newer'
+  if (words === 'EACCES')
+    return `EACCES): nothing may be run from ${path}, as where it is mounted noexec; allow it there, or ${anotherServer}`
+  const short = tooLittle(words)
+  return short === undefined ? `${words}; it needs glibc): ${anotherServer}` : `${words}): ${short}`
 }
 
 function firstLine(text: string | null | undefined): string | undefined {

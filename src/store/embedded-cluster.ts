@@ -8,7 +8,7 @@ import type { Log } from '../base/log.ts'
 import { limits } from '../config.ts'
 import { isPlain, type Binaries } from './embedded-binaries.ts'
 import { isAlive } from './embedded-hold.ts'
-import { codeOf, EmbeddedTrouble, identity, recall, remember } from './embedded-place.ts'
+import { codeOf, EmbeddedTrouble, identity, recall, remember, tooLittle } from './embedded-place.ts'
 import type { Place } from './embedded-place.ts'
 import { sharedMemory } from './embedded-shared-memory.ts'
 
@@ -129,6 +129,9 @@ function cannotMake(place: Place, program: string, result: Result): EmbeddedTrou
     return new EmbeddedTrouble(
       `PostgreSQL needs a name for the user id ${process.getuid?.()}, and /etc/passwd has none: add one, or set DATABASE_URL`,
     )
+  const short = tooLittle(words)
+  if (short !== undefined)
+    return new EmbeddedTrouble(`The database cannot be created in ${place.cluster}: ${short}`, { cause: result.error })
   const last = words.split('\n').filter((line) => line.trim() !== '' && !line.startsWith('initdb: removing'))
   return new EmbeddedTrouble(
     `The database cannot be created in ${place.cluster}: ${program} ended with ${result.signal ?? result.status}: ${last.slice(-3).join(' / ')}`,

@@ -1,4 +1,4 @@
-// Containers have as much of /dev/shm as somebody gave them, a bare chroot has none: the embedded PostgreSQL is made and runs all the same.
+// Machines that give less than usual: the embedded PostgreSQL does with it, or one sentence says what is missing and where more of it is asked for.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import * as fs from 'node:fs'
@@ -6,38 +6,59 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
-import { afterAll, expect, test } from 'vitest'
+import { afterAll, describe, expect, test } from 'vitest'
 
-const folder = fs.mkdtempSync(join(tmpdir(), 'posthorn-shm-'))
+const folder = fs.mkdtempSync(join(tmpdir(), 'posthorn-machines-'))
 fs.chmodSync(folder, 0o711)
 afterAll(() => fs.rmSync(folder, { recursive: true, force: true }))
 
-/** Starts the database in a mount namespace whose /dev is changed by a line of shell, and stops it; what it said of its start. */
-async function startedWhere(line: string, dataDir: string): Promise<string> {
+/** Starts the database behind a command that changes what there is, and stops it; what it said of its start. */
+async function startedBehind([command, ...args]: readonly [string, ...string[]], dataDir: string): Promise<string> {
   const program = fileURLToPath(new URL('embedded.test-child.ts', import.meta.url))
-  const child = spawn(
-    'unshare',
-    ['--mount', 'sh', '-ec', `${line}; exec "$@"`, 'sh', process.execPath, program, dataDir, 'serve'],
-    { stdio: ['pipe', 'pipe', 'inherit'] },
-  )
+  const child = spawn(command, [...args, process.execPath, program, dataDir, 'serve'], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+  })
   const said = String((await once(createInterface(child.stdout), 'line'))[0])
   child.stdin.end()
   await once(child, 'exit')
   return said
 }
 
-const small = 'mount -t tmpfs -o size=64k shm /dev/shm'
-const none = `
+/** A mount namespace in which a line of shell has changed something: root's to make. */
+const where = (line: string) => ['unshare', '--mount', 'sh', '-ec', `${line}; exec "$@"`, 'sh'] as const
+
+describe.runIf(process.platform === 'linux' && process.getuid?.() === 0)('where there is', () => {
+  const small = 'mount -t tmpfs -o size=64k shm /dev/shm'
+  const none = `
 d=${join(folder, 'dev')}; mkdir -p "$d"; mount -t tmpfs dev "$d"
 for each in null zero random urandom; do touch "$d/$each"; mount --bind "/dev/$each" "$d/$each"; done
 mount --rbind "$d" /dev`
 
-// Namespaces are root's to make.
-test.runIf(process.platform === 'linux' && process.getuid?.() === 0)(
-  'with 64 KB of shared memory a database is made and starts, and the same one where there is none, or plenty',
-  { timeout: 120_000 },
-  async () => {
-    const dataDir = join(folder, 'data')
-    for (const line of [small, ':', none]) expect(await startedWhere(line, dataDir)).toContain('"connection"')
-  },
-)
+  test(
+    'hardly any shared memory, a database is made and starts, and the same one where there is none, or plenty',
+    { timeout: 120_000 },
+    async () => {
+      const dataDir = join(folder, 'data')
+      for (const line of [small, ':', none]) expect(await startedBehind(where(line), dataDir)).toContain('"connection"')
+    },
+  )
+
+  test('no place for a socket, the sentence says which path is too long, and both ways out', async () => {
+    const deep = join(folder, 'x'.repeat(120))
+    fs.mkdirSync(deep)
+    const closed = `
+for each in ${tmpdir()} /tmp; do mount --bind $each $each; mount -o remount,bind,ro $each; done
+mount --bind ${deep} ${deep}; mount -o remount,bind,rw ${deep}`
+    expect(await startedBehind(where(closed), deep)).toMatch(
+      /"The path .*x\/postgresql\.socket is too long for a socket, .* \(EROFS\): set POSTHORN_DATA_DIR to a shorter one, or TMPDIR/,
+    )
+  })
+})
+
+describe.runIf(process.platform === 'linux')('a limit is named, with the settings that raise it', () => {
+  test('too few files', async () => {
+    expect(await startedBehind(['prlimit', '--nofile=64'], join(folder, 'files'))).toMatch(
+      /"The database cannot be created in [^:]*: too few files .* \(ulimit -n, LimitNOFILE= of systemd, [^)]*\)"/,
+    )
+  })
+})

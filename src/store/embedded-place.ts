@@ -224,7 +224,10 @@ function ownerOf(cluster: string): Account | undefined {
   const owner = account(String(uid))
   if (owner === undefined || uid === 0)
     throw new EmbeddedTrouble(
-      `The database in ${cluster} belongs to the user id ${uid}, who cannot run PostgreSQL here`,
+      `The database in ${cluster} belongs to the user id ${uid}, ` +
+        (uid === 0
+          ? 'and PostgreSQL refuses root: give the folder back to the user who made it (chown -R)'
+          : 'of which this machine knows no name (id): add the user, or run Posthorn as that user'),
     )
   return owner
 }
@@ -264,3 +267,23 @@ export function wayOut(error: unknown): string {
       return 'run this as the user that it belongs to, change its owner or mode, or set POSTHORN_DATA_DIR to another folder'
   }
 }
+
+/** What the system has too little of for PostgreSQL, and the way out; undefined where its words (PostgreSQL's, or an error's of ours) are of something else. */
+export function tooLittle(words: string): string | undefined {
+  return shortages.find(([said]) => said.test(words))?.[1]
+}
+
+const shortages: readonly (readonly [RegExp, string])[] = [
+  [
+    /insufficient file descriptors|Too many open files|\bE[MN]FILE\b/,
+    'too few files may be open at once; raise the limit to 1024 or more (ulimit -n, LimitNOFILE= of systemd, --ulimit nofile= of a container)',
+  ],
+  [
+    /could not fork|\bEAGAIN\b/,
+    'too few processes may run at once; raise the limit to 200 or more (ulimit -u, TasksMax= of systemd, --pids-limit of a container)',
+  ],
+  [
+    /Cannot allocate memory|could not map anonymous shared memory|\bENOMEM\b/,
+    'there is too little memory; give it 1 GB or more (docs/production.md)',
+  ],
+]

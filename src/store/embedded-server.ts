@@ -13,7 +13,7 @@ import { usableMemory } from '../base/memory.ts'
 import { limits } from '../config.ts'
 import type { Binaries } from './embedded-binaries.ts'
 import { postmasterPid, signalTo } from './embedded-cluster.ts'
-import { canEnter, codeOf, EmbeddedTrouble, identity } from './embedded-place.ts'
+import { canEnter, codeOf, EmbeddedTrouble, identity, tooLittle } from './embedded-place.ts'
 import type { Place } from './embedded-place.ts'
 import { sharedMemory } from './embedded-shared-memory.ts'
 
@@ -137,9 +137,9 @@ async function ready({ child, ended, journal, place, giveUp }: Beginning): Promi
     throw new EmbeddedTrouble(`The disk that holds ${place.cluster} is full: make room and start again`)
   const inUse =
     journal.has('pre-existing shared memory block') || journal.has('lock file "postmaster.pid" already exists')
-  throw new (inUse ? StillInUse : EmbeddedTrouble)(
-    `PostgreSQL did not start in ${place.cluster} (${failure}): ${journal.lastLines()}`,
-  )
+  const words = `PostgreSQL did not start in ${place.cluster} (${failure}): ${journal.lastLines()}`
+  const short = tooLittle(words)
+  throw new (inUse ? StillInUse : EmbeddedTrouble)(short === undefined ? words : `${words}: ${short}`)
 }
 
 /** What our own processes take of a small machine; the database's cache is a quarter of the rest. */
@@ -199,6 +199,12 @@ function makeSocketDir(place: Place): string {
     if (path === beside) fs.mkdirSync(beside, { mode: 0o700 })
     if (place.runAs !== undefined) fs.lchownSync(path, place.runAs.uid, place.runAs.gid)
   } catch (error) {
+    if (!holdsSocket(path))
+      throw new EmbeddedTrouble(
+        `The path ${path} is too long for a socket, and no temporary folder takes one (${codeOf(error)}): ` +
+          'set POSTHORN_DATA_DIR to a shorter one, or TMPDIR to a folder that can be written',
+        { cause: error },
+      )
     throw new EmbeddedTrouble(`The folder ${path} for PostgreSQL's socket cannot be made (${codeOf(error)})`, {
       cause: error,
     })
