@@ -251,15 +251,17 @@ class SubmissionPolicy implements Policy {
 }
 
 /**
- * All ids, in few octets and lines (of 512 octets at most, RFC 5321 4.5.3.1.5): Exim has room for 4,096 octets of a reply, msmtp for 50 lines. To who
- * cannot read our yes it is none, and a mail server hands the mail in again, for days.
+ * All ids: one in a line, or where they are many as many as its 512 octets hold (RFC 5321 4.5.3.1.5). Exim has room for 4,096 octets of a reply, msmtp for 50
+ * lines. To who cannot read our yes it is none, and a mail server hands the mail in again, for days.
  */
 function acceptedAs(ids: readonly string[]): string {
+  const inLine = ids.length <= linesRead ? 1 : idsInLine
   const lines: string[] = []
-  for (let at = 0; at < ids.length; at += idsInLine) lines.push(ids.slice(at, at + idsInLine).join(' '))
-  return `Accepted as ${lines.join('\n')}`
+  for (let at = 0; at < ids.length; at += inLine) lines.push(`Accepted as ${ids.slice(at, at + inLine).join(' ')}`)
+  return lines.join('\n')
 }
 
+const linesRead = 48
 const idsInLine = 13
 
 /** Of what passed `mail` or `rcpt`. */
