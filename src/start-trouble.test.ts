@@ -24,4 +24,7 @@ test('a lost line to the embedded database leads to its log, and to no setting t
     plain: true,
   })
   expect(toldOf(lost, false).sentence).toContain('DATABASE_URL')
+  const stranger = said('28P01', 'password authentication failed for user "posthorn"')
+  expect(toldOf(stranger, true).sentence).toContain('postgresql.log')
+  expect(toldOf(stranger, false).sentence).toContain('user and password in DATABASE_URL')
 })

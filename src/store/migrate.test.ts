@@ -23,7 +23,8 @@ test('a database that its server does not have cannot be reached, in the words o
   const world = await storeWorld()
   await expect(migrate({ ...world.connection, database: 'nobody_has_this' })).rejects.toMatchObject({
     name: 'Trouble',
-    message: 'database "nobody_has_this" does not exist: the database cannot be reached',
+    message:
+      'database "nobody_has_this" does not exist: the database cannot be reached; postgresql.log in the data folder says why.',
   })
   await world.close()
 })
@@ -152,7 +153,8 @@ test('a signal that ends the start, or a server that goes, in the middle of a mi
   const migrated = migrate({ ...world.connection, patience: given.signal })
   const refused = expect(migrated).rejects.toMatchObject({
     name: 'Trouble',
-    message: 'Connection terminated unexpectedly: the database cannot be reached',
+    message:
+      'Connection terminated unexpectedly: the database cannot be reached; postgresql.log in the data folder says why.',
   })
   await untilAsked(world.db, 'AccessExclusiveLock')
   given.abort()

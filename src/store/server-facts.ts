@@ -24,14 +24,18 @@ export const poolerBetween =
 
 /** What a connection has died of, and the way out. `words` are the server's, or the system's. */
 export const databaseAway = (words: string): string =>
-  wayOutOf(words, 'the database cannot be reached; look at DATABASE_URL (docs/config.md).')
+  wayOutOf(words, () => true, 'the database cannot be reached; look at DATABASE_URL (docs/config.md).')
 
 /** The same of the embedded one, which no setting names. */
 export const embeddedAway = (words: string): string =>
-  wayOutOf(words, 'the database cannot be reached; postgresql.log in the data folder says why.')
+  wayOutOf(
+    words,
+    (way) => !way.includes('DATABASE_URL'),
+    'the database cannot be reached; postgresql.log in the data folder says why.',
+  )
 
-function wayOutOf(words: string, otherwise: string): string {
-  const [, way = otherwise] = waysOut.find(([said]) => said.test(words)) ?? []
+function wayOutOf(words: string, isOpen: (way: string) => boolean, otherwise: string): string {
+  const [, way = otherwise] = waysOut.find(([said, way]) => said.test(words) && isOpen(way)) ?? []
   return `${words}: ${way}`
 }
 
