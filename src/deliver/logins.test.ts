@@ -3,6 +3,7 @@ import { silentLog, type Facts as Line } from '../base/log.ts'
 import { limits, settingTable, type Route } from '../config.ts'
 import type { Facts } from '../domain/attempt.ts'
 import type { WorkspaceId } from '../domain/message.ts'
+import type { RelayRoute } from '../store/reports.ts'
 import { makeLogins } from './logins.ts'
 import type { RouteKind } from './route.ts'
 
@@ -141,8 +142,8 @@ test('a route that no mail waits for any more calls nobody: its workspace is rem
   const { told, logins, attempt, pass } = watched()
   const asked: (readonly string[])[] = []
   const waiting =
-    (...still: string[]) =>
-    (whose: readonly string[]) => {
+    (...still: RelayRoute[]) =>
+    (whose: readonly RelayRoute[]) => {
       asked.push(whose)
       return Promise.resolve(still)
     }
@@ -150,7 +151,7 @@ test('a route that no mail waits for any more calls nobody: its workspace is rem
   expect(asked).toEqual([])
   attempt(refused)
   attempt(refused, 'w1')
-  await logins.look(waiting('installation', 'w1'))
+  await logins.look(waiting('installation', 'w1' as WorkspaceId))
   expect(logins.refused).toBe(2)
   await logins.look(waiting('installation'))
   expect(asked).toEqual([

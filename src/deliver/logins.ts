@@ -4,6 +4,7 @@
 import { limits, type Route } from '../config.ts'
 import type { Log } from '../base/log.ts'
 import type { Claimed } from '../store/outbound.ts'
+import type { RelayRoute } from '../store/reports.ts'
 import { loginOf } from './outcome.ts'
 import type { TransmitResult } from './transmit.ts'
 
@@ -11,7 +12,7 @@ export interface Logins {
   /** `route`: where the mail was to go; `result` may tell of the sandbox instead, as for the simulator's addresses. */
   note(claimed: Pick<Claimed, 'workspaceId' | 'routeSealed' | 'claimedAt'>, route: Route, result: TransmitResult): void
   /** Forgets routes that no mail waits for. `waiting` is asked which of these it does, by whose each is; not at all where there are none. */
-  look(waiting: (whose: readonly string[]) => Promise<readonly string[]>): Promise<void>
+  look(waiting: (whose: readonly RelayRoute[]) => Promise<readonly RelayRoute[]>): Promise<void>
   /** Routes whose relay does not take our login, as far as mail of late has shown. */
   readonly refused: number
 }
@@ -25,7 +26,7 @@ interface Refusal {
 
 export function makeLogins(log: Log, now: () => number = () => performance.now()): Logins {
   /** By whose the route is. */
-  const refusals = new Map<string, Refusal>()
+  const refusals = new Map<RelayRoute, Refusal>()
   const forget = (): void => {
     for (const [whose, { at }] of refusals) if (now() - at > limits.loginForgottenMs) refusals.delete(whose)
   }
@@ -36,7 +37,7 @@ export function makeLogins(log: Log, now: () => number = () => performance.now()
       // It has another route by now. Mail that was claimed earlier, and ends later, says nothing of that.
       if (before !== undefined && claimedAt > before.claimedAt && (!isOwn || route.kind !== 'relay'))
         refusals.delete(workspaceId)
-      const whose = isOwn ? workspaceId : installation
+      const whose = isOwn ? workspaceId : 'installation'
       const login = loginOf(result, result.routeKind)
       if (login === undefined) return
       forget()
@@ -51,7 +52,7 @@ export function makeLogins(log: Log, now: () => number = () => performance.now()
       if (login === 'refused') {
         if (last === undefined) {
           say(refused)
-          if (refusals.size >= limits.providersKnownMax) refusals.delete(refusals.keys().next().value ?? '')
+          if (refusals.size >= limits.providersKnownMax) refusals.delete(refusals.keys().next().value ?? whose)
         }
         refusals.set(whose, { at: now(), claimedAt })
       } else if (last !== undefined && now() - last.at >= limits.loginTakenAfterMs) {
@@ -76,9 +77,6 @@ export function makeLogins(log: Log, now: () => number = () => performance.now()
     },
   }
 }
-
-/** In the place of a workspace. */
-const installation = 'installation'
 
 const refused =
   'The relay does not take our login, or wants one: its mail waits and is tried again. posthorn doctor tells what it says.'

@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { makeAdmitter } from './admit.ts'
 import { routesWaitedFor } from './queue-facts.ts'
+import type { RelayRoute } from './reports.ts'
 import { storeWorld, type Sender, type StoreWorld } from './store.test-kit.ts'
 
 let world: StoreWorld
@@ -13,7 +14,7 @@ afterAll(() => world.close())
 test('mail waits for the route of its workspace, or else for that of the installation, until it is final', async () => {
   const one = await world.sender()
   const own = await world.sender()
-  const asked = ['installation', one.workspaceId, own.workspaceId]
+  const asked: RelayRoute[] = ['installation', one.workspaceId, own.workspaceId]
   const waited = async () => (await routesWaitedFor(world.db, asked)).toSorted()
   const queue = async (sender: Sender) =>
     expect(await makeAdmitter(world.db).admit(world.submission(sender))).toMatchObject({ admitted: true })

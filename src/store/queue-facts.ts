@@ -1,6 +1,7 @@
 // How deep the queue is and how late: for metrics and the doctor. Looks at a bounded number of rows; a deeper queue is told as that deep.
 import { limits } from '../config.ts'
 import { sql, type Db } from './database.ts'
+import type { RelayRoute } from './reports.ts'
 
 export interface QueueFacts {
   readonly byStatus: readonly { readonly status: 'queued' | 'retrying' | 'sending'; readonly many: number }[]
@@ -58,9 +59,9 @@ const waitedFor = sql(
    select distinct case when own then id::text else 'installation' end whose from waits`,
 )
 
-/** Of these routes, told by the workspaces whose own they are and `installation`, those that mail which is not final goes over. */
-export async function routesWaitedFor(db: Db, whose: readonly string[]): Promise<readonly string[]> {
+/** Those of these routes that mail which is not final goes over. */
+export async function routesWaitedFor(db: Db, whose: readonly RelayRoute[]): Promise<readonly RelayRoute[]> {
   const own = whose.filter((each) => each !== 'installation')
-  const rows = await db.rows<{ whose: string }>(waitedFor, [own, own.length < whose.length])
+  const rows = await db.rows<{ whose: RelayRoute }>(waitedFor, [own, own.length < whose.length])
   return rows.map((row) => row.whose)
 }

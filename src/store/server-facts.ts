@@ -1,4 +1,5 @@
-// Whether a PostgreSQL server can keep the promise at all: the start refuses one that cannot.
+// What there is to know of a PostgreSQL server: whether it can keep the promise at all (the start refuses one that cannot), and what of it its operator should
+// hear, at the start, from the doctor and over /readyz.
 import { limits } from '../config.ts'
 import { sql, sqlState, type Ask, type Db } from './database.ts'
 

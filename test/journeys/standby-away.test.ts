@@ -72,7 +72,13 @@ test('39: no commit ends while the standby is away: told to callers and operator
   await wait((leaseSeconds + 1) * 1000)
 
   await confirming('follower')
-  await wait(500) // until each backend has read it
+  // A heartbeat is the first: the setting is read then.
+  await until('a commit waits', async () => {
+    const [seen] = await cluster.primary.query<{ is: boolean }>(
+      `select exists (select from pg_stat_activity where wait_event = 'SyncRep') "is"`,
+    )
+    return seen?.is === true
+  })
   const key = { 'idempotency-key': 'while-it-is-away' }
   expect((await shop.send({ recipient: 'ok@there.example' }, key)).status).toBe(503)
   const away = '503 waiting for a synchronous standby: every commit does'
