@@ -414,6 +414,7 @@ describe('what is promised in numbers', () => {
     // Delivery semantics 9
     submissionAnswerMs: 30 * second,
     repeatKeptMs: hour,
+    datedRepeatKeptMs: 6 * day,
     // Decisions G
     webhookScheduleSeconds: [5, 300, 1_800, 7_200, 18_000, 36_000, 36_000],
     webhookJitter: 0.2,

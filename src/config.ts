@@ -947,8 +947,12 @@ export const limits = {
   suppressionsTooManyMs: 60_000,
   /** So many workspaces are counted, and may have their lists remembered. */
   suppressionAskersMax: 100,
-  /** The identical message within this time is the same one. */
+  /** SMTP: the identical message within this time is the same one (delivery-semantics 9). */
   repeatKeptMs: 3600_000,
+  /** Where its octets tell when it was made: for as long as mail servers try (RFC 5321 4.5.4.1: 4 to 5 days), and a day more. */
+  datedRepeatKeptMs: 6 * 24 * 3600_000,
+  /** So many of those are remembered beyond `repeatKeptMs`, the newest: some 400 bytes each. */
+  datedRepeatsKept: 1_000_000,
   // The record of refused submissions (decisions H)
   refusalsWaitingMax: 5_000,
   refusalsSpacingMs: 250,

@@ -5,7 +5,7 @@ import { hash } from 'node:crypto'
 import { limits } from '../config.ts'
 import { isRefusal, refuse, type Refusal } from '../domain/refusal.ts'
 import type { MessageId } from '../domain/message.ts'
-import type { AcceptedMail, MailSubmission, MessageRecord } from '../domain/submission.ts'
+import type { AcceptedMail, MailIdempotency, MailSubmission, MessageRecord } from '../domain/submission.ts'
 import { textOfMail } from '../mail/mail-text.ts'
 import { AdmissionTooLate, surelyNotAdmitted, type Admission, type AdmissionRow } from '../store/admit.ts'
 import { isDatabaseAway } from '../store/database.ts'
@@ -178,7 +178,7 @@ const keySpaces = {
   key: 'smtp',
   repeat: 'smtp-repeat',
   again: 'send_again',
-} as const satisfies Record<NonNullable<MailSubmission['idempotency']>['kind'], string>
+} as const satisfies Record<MailIdempotency['kind'], string>
 
 /** The rows of the admission statement, without the content. A key of the whole stands in the first. */
 function rowsOf(tools: AcceptTools, mail: MailSubmission, ids: readonly MessageId[]): AdmissionRow[] {
@@ -204,7 +204,7 @@ function rowsOf(tools: AcceptTools, mail: MailSubmission, ids: readonly MessageI
           endpoint: keySpaces[idempotency.kind],
           idem: keys[at],
           hash: idempotency.hash,
-          ...(idempotency.kind === 'repeat' ? { keep_ms: limits.repeatKeptMs } : ids.length > 1 && { ids }),
+          ...(idempotency.kind === 'repeat' ? { keep_ms: idempotency.keptMs } : ids.length > 1 && { ids }),
         }),
     },
   }))

@@ -48,11 +48,19 @@ export interface MailSubmission {
   readonly subject: string
   readonly expiresAt?: Date
   readonly metadata?: Readonly<Record<string, string>>
-  /** `key` is the caller's; ours are `repeat`, the same mail again to a recipient within an hour, and `again`, in place of a message that failed or is unknown. */
-  readonly idempotency?: { readonly kind: 'key' | 'repeat' | 'again'; readonly key: string; readonly hash: string }
+  readonly idempotency?: MailIdempotency
   /** On the clock of `performance.now()`: nothing is admitted later. */
   readonly until: number
 }
+
+/**
+ * `key` is the caller's; ours are `again`, in place of a message that failed or is unknown, and `repeat`, the same mail again to a recipient
+ * within `keptMs` milliseconds.
+ */
+export type MailIdempotency = { readonly key: string; readonly hash: string } & (
+  | { readonly kind: 'key' | 'again' }
+  | { readonly kind: 'repeat'; readonly keptMs: number }
+)
 
 export interface AcceptedMail {
   /** In the order of the recipients. */

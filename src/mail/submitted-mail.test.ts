@@ -139,6 +139,22 @@ describe('what is sent on', () => {
     expect(read(mailOf([from, `X-Received: ${trace}`])).isNamed).toBe(false)
   })
 
+  test.each([
+    ['Tue, 24 Nov 2026 23:00:00 +0000', true],
+    ['Wed, 25 Nov 2026 02:00:00 +0200 (EET)', true],
+    ['19 Nov 2026 01:00:00 -0000', true],
+    ['18 Nov 2026 23:00:00 -0000', false],
+    ['Thu, 01 Jan 1970 00:00:00 +0000', false],
+    ['Fri, 27 Nov 2026 00:00:00 +0000', false], // nobody's clock is ahead by so much
+    ['x', false],
+    ['', false],
+  ])('a mail is of these days by its Date, and a file that is sent each night is not: %s', (date, expected) => {
+    const head = [from, `Date: ${date}`, 'Message-ID: <a@b.example>']
+    expect(read(mailOf(head))).toMatchObject({ isNamed: true, isDated: expected })
+    const trace = 'Received: by mx.example (Postfix) with ESMTP id A0D07180A3C; Tue, 24 Nov 2026 10:00:00 +0000'
+    expect(read(mailOf([trace, ...head])).isDated).toBe(true)
+  })
+
   test('a header without a body is a mail', () => {
     expect(read(Buffer.from(`${from}\r\nBcc: x@y.example\r\n`)).content.toString()).toBe(`${from}\r\n`)
   })

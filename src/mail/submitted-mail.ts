@@ -20,6 +20,8 @@ export interface SubmittedMail extends ControlFields {
   readonly messageId?: string
   /** Whether its octets tell it from another mail with the same words: by its Message-ID, or by what a mail server before us has called it. */
   readonly isNamed: boolean
+  /** Whether they also tell that it was made in these days, or that a mail server took it: what is equal days later is no second mail. */
+  readonly isDated: boolean
   /** Mandatory (RFC 5322 3.6) and not there, or empty. */
   readonly lacks: readonly ('Date' | 'Message-ID')[]
   /** Where it is nothing but a text for people: this text, decoded. */
@@ -88,6 +90,7 @@ export function readSubmittedMail(mail: Buffer, smtputf8: boolean, now: number):
   const control = readControlFields(fields, now)
   if (typeof control === 'string') return mistake('malformed', control)
   const lacks = mandatory.filter((name) => isMissing(fields.get(name.toLowerCase())))
+  const hasTrace = (): boolean => lines.some(hasQueueId)
   const plainText = plainTextOf(mail, header.bodyStart, fields)
   const messageId = lacks.includes('Message-ID') ? undefined : withoutBrackets(textOf(fields, 'message-id'))
   return {
@@ -95,7 +98,8 @@ export function readSubmittedMail(mail: Buffer, smtputf8: boolean, now: number):
     from,
     subject: recordedSubject(decodeWords(textOf(fields, 'subject'))),
     ...(messageId !== undefined && { messageId }),
-    isNamed: messageId !== undefined || lines.some(hasQueueId),
+    isNamed: messageId !== undefined || hasTrace(),
+    isDated: isOfTheseDays(Date.parse(textOf(fields, 'date')), now) || hasTrace(),
     ...control,
     lacks,
     ...(plainText !== undefined && { plainText }),
@@ -122,6 +126,10 @@ const isReplaced = (line: HeaderLine): boolean =>
 
 /** The id of a mail in the trace of a server (RFC 5321 4.4), which no other mail gets; that of Exchange is its own version. */
 const queueId = /(?<!\b(?:from|by))[ \t]id[ \t]+(?!\d+(?:\.\d+)+(?![^ \t;]))[!-:<-~]/i
+
+/** A file that a script sends each night has the Date of long ago, and is a new mail each time. No date (NaN) is of no day. */
+const isOfTheseDays = (date: number, now: number): boolean =>
+  date > now - limits.datedRepeatKeptMs && date < now + 24 * 3600_000
 
 /** A server repeats a mail under the same id, also one that came from a device without a Message-ID. */
 const hasQueueId = (line: HeaderLine): boolean => line.name === 'received' && queueId.test(lineText(line))

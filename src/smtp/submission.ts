@@ -281,7 +281,7 @@ function differentOf(texts: readonly string[]): EmailAddress[] {
 }
 
 /**
- * The client's key, or else what makes the identical mail the same one for an hour (delivery-semantics 9): credential, sender and content,
+ * The client's key, or else what makes the identical mail the same one (delivery-semantics 9, decision 0081): credential, sender and content,
  * to each recipient. Without a Message-ID, and without the id of a mail server, nobody can tell a repeat from a second mail with the same words.
  */
 async function idempotencyOf(
@@ -290,12 +290,13 @@ async function idempotencyOf(
   { from }: Envelope,
   credentialId: string,
 ): Promise<MailSubmission['idempotency']> {
-  const { idempotencyKey: key, isNamed } = mail
+  const { idempotencyKey: key, isNamed, isDated } = mail
   if (key === undefined && !isNamed) return undefined
   const content = await sha256(bytes)
   // Not the recipients: who comes again without an answer may come with fewer, or in another order (accept/mail.ts asks for them).
   if (key !== undefined) return { kind: 'key', key, hash: hash('sha256', [mail.from.key, content].join('\n')) }
-  return { kind: 'repeat', key: hash('sha256', [credentialId, from, content].join('\n')), hash: content }
+  const keptMs = isDated ? limits.datedRepeatKeptMs : limits.repeatKeptMs
+  return { kind: 'repeat', key: hash('sha256', [credentialId, from, content].join('\n')), hash: content, keptMs }
 }
 
 /** A big mail is hashed piece by piece, with the event loop free in between: beside it would need copies. */

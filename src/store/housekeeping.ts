@@ -184,7 +184,7 @@ export async function keepHouse(
     () => pruneKeys(db),
     () => all(most, async () => (await db.rows(links, [retention.recordsDays, most])).length),
     () => all(100, () => sweepStagedBlobs(db)),
-    () => all(1_000, () => sweepRepeats(db)),
+    () => sweepRepeats(db),
     () => all(1_000, () => pruneRefusals(db)),
     () => pruneReports(db, retention.recordsDays),
     () => pruneUnmatched(db),

@@ -231,6 +231,25 @@ describe('programs that people use', () => {
     expect(new Set([first, ...others].flat()).size).toBe(4)
   })
 
+  test('whose yes was lost in an outage of days: its mail server hands it in again, and there is one copy; a script that sends one file each night sends a mail each night', async () => {
+    const send = async (date: string) => {
+      const head = `From: ${shop.address}\r\nSubject: Nightly\r\nDate: ${date}\r\nMessage-ID: <nightly@client.example>`
+      const { response } = await transport().sendMail({
+        envelope: { from: shop.address, to: ['nightly@receiver.test'] },
+        raw: `${head}\r\n\r\nx\r\n`,
+      })
+      return idsIn(response)
+    }
+    const [today, longAgo] = [new Date().toUTCString(), 'Mon, 05 Oct 2026 03:00:00 +0000']
+    const first = [await send(today), await send(longAgo)]
+    await posthorn.query(
+      `update idempotency_keys set created_at = created_at - interval '5 days' where message_id = any ($1)`,
+      [first.flat()],
+    )
+    expect(await send(today)).toEqual(first[0])
+    expect(await send(longAgo)).not.toEqual(first[1])
+  })
+
   test('a repeat is found by what an earlier release has written of it: these hashes stay as they are, or an upgrade sends it twice', async () => {
     const hash = (...lines: string[]) => createHash('sha256').update(lines.join('\n')).digest('hex')
     const to = ['kept-1@receiver.test', 'kept-2@receiver.test']
