@@ -2,7 +2,8 @@
 // `--roles webhooks` (docs/decisions/0012).
 import { version } from './config.ts'
 import { closeAll, type Role, type RoleTools } from './role.ts'
-import { listen, openDatabase } from './store/database.ts'
+import { openDatabase } from './store/database.ts'
+import { listen } from './store/listen.ts'
 import type { Poster, PosterTools } from './webhooks/post.ts'
 import { makeTargets, webhookSender } from './webhooks/webhooks.ts'
 

@@ -2,6 +2,7 @@
 import { silentLog } from '../base/log.ts'
 import { makeAdmitter } from '../store/admit.ts'
 import { stageBlob } from '../store/blobs.ts'
+import { commitSomething } from '../store/database.ts'
 import type { StoreWorld } from '../store/store.test-kit.ts'
 import { readRecord } from '../store/views/message-status.ts'
 import { makeScanner, type AcceptTools } from './accept.ts'
@@ -26,6 +27,7 @@ export function acceptTools(
     log: silentLog,
     stage: (id, bytes) => stageBlob(db, id, bytes),
     readRecord: (workspace, id) => readRecord(db, workspace, id),
+    commitSomething: () => commitSomething(db),
     ...changes,
   }
 }

@@ -11,6 +11,7 @@ import { answeredWithin, isDatabaseAway } from '../store/database.ts'
 import type { IdMaker } from '../store/message-id.ts'
 import { judge, quotaOf, roundsMax, tooSlow } from './checks.ts'
 import { equalKeysInTurn } from './equal-keys.ts'
+import { isKept } from './kept.ts'
 import type { Scanner, ScanRecord } from './scan.ts'
 import { whyNoRecipient } from './recipient.ts'
 import { scanned } from './scanned.ts'
@@ -26,6 +27,8 @@ export interface AcceptTools {
   stage(id: string, bytes: Buffer): Promise<void>
   /** The record, over a connection that had no part in a failed admission. */
   readRecord(workspace: WorkspaceId, id: MessageId): Promise<MessageRecord | undefined>
+  /** Resolves when what can be read is kept as durably as what was accepted: it may lack a synchronous standby yet. Over such a connection, too. */
+  commitSomething(): Promise<void>
 }
 
 export { makeAcceptMail, type AcceptMail } from './mail.ts'
@@ -107,8 +110,7 @@ async function admit(tools: AcceptTools, row: AdmissionRow, id: MessageId, ms: n
     return await answeredWithin(ms, tools.admitter.admit(row))
   } catch (error) {
     if (surelyNotAdmitted(error) || !isDatabaseAway(error)) throw error
-    const read = answeredWithin(limits.rereadMs, tools.readRecord(row.workspaceId, id))
-    if ((await read.catch(() => undefined)) !== undefined) return 'found'
+    if (await answeredWithin(limits.rereadMs, isKept(tools, row.workspaceId, id)).catch(() => false)) return 'found'
     throw error
   }
 }

@@ -376,7 +376,10 @@ describe('the same mail again', () => {
     expect(await send('first')).toEqual({ ids: first.ids, replayed: true })
     // More than are remembered: the oldest goes, and nothing that is younger than an hour.
     const today = [await send('a'), await send('b')]
-    await world.db.run(`update idempotency_keys set created_at = created_at - interval '1 s' where message_id = $1`, old.ids)
+    await world.db.run(
+      `update idempotency_keys set created_at = created_at - interval '1 s' where message_id = $1`,
+      old.ids,
+    )
     expect(await swept(3)).toBe(1)
     expect(await swept(1)).toBe(1)
     expect(await send('a')).toEqual({ ids: today[0]?.ids, replayed: true })

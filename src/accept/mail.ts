@@ -13,6 +13,7 @@ import { timeOfId } from '../store/message-id.ts'
 import type { AcceptTools } from './accept.ts'
 import { judge, roundsMax, tooSlow } from './checks.ts'
 import { equalKeysInTurn } from './equal-keys.ts'
+import { isKept } from './kept.ts'
 import { whyNoRecipient } from './recipient.ts'
 import type { ScanRecord } from './scan.ts'
 import { scanned } from './scanned.ts'
@@ -168,7 +169,7 @@ async function admit(
     const workspace = rows[0]?.workspaceId
     const isUnknown = isDatabaseAway(error) && !surelyNotAdmitted(error)
     if (!isUnknown || workspace === undefined || first === undefined) throw error
-    if ((await tools.readRecord(workspace, first).catch(() => undefined)) !== undefined) return 'found'
+    if (await isKept(tools, workspace, first).catch(() => false)) return 'found'
     throw error
   }
 }

@@ -3,7 +3,7 @@ import type { Log } from '../base/log.ts'
 import { limits } from '../config.ts'
 import { makeAdmitter } from '../store/admit.ts'
 import { stageBlob } from '../store/blobs.ts'
-import { openDatabase, type Connection, type Db } from '../store/database.ts'
+import { commitSomething, openDatabase, type Connection, type Db } from '../store/database.ts'
 import { makeIds } from '../store/message-id.ts'
 import { makeNudges } from '../store/nudges.ts'
 import { readRecord } from '../store/views/message-status.ts'
@@ -48,6 +48,7 @@ export function openAcceptance(opened: {
       log,
       stage: (id, bytes) => stageBlob(stageDb, id, bytes, () => admitter.pressed),
       readRecord: (workspace, id) => readRecord(readDb, workspace, id),
+      commitSomething: () => commitSomething(readDb),
     },
     closing: [() => scanner.stop(), () => ids.stop(), () => admitDb.close(), () => nudges.close()],
   }

@@ -11,7 +11,7 @@ import type { MessageStatus } from '../domain/message.ts'
 import { lifecycle, type Service } from '../base/service.ts'
 import type { Vault } from '../base/secret.ts'
 import type { Sign } from '../mail/dkim.ts'
-import { databaseNow, isDatabaseAway, type Db } from '../store/database.ts'
+import { commitSomething, databaseNow, isDatabaseAway, type Db } from '../store/database.ts'
 import { claimDue, firstSpace, placeOf, type ClaimAnswer } from '../store/claim.ts'
 import { listDestinationLimits } from '../store/destinations.ts'
 import { expireSome } from '../store/expire.ts'
@@ -19,7 +19,6 @@ import { hastenBacklog } from '../store/housekeeping.ts'
 import { routesWaitedFor } from '../store/queue-facts.ts'
 import {
   claimName,
-  commitSomething,
   extendLeases,
   extendLocked,
   reap,

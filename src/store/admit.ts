@@ -4,7 +4,7 @@ import { limits } from '../config.ts'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import { Batch, BatchFull } from '../base/batch.ts'
 import { watchLoop } from '../base/busy-loop.ts'
-import { mayBlameRows, despiteDeadlocks, sql, sqlState, surelyAborted, type Db } from './database.ts'
+import { commitSomething, mayBlameRows, despiteDeadlocks, sql, sqlState, surelyAborted, type Db } from './database.ts'
 
 /** One submission as the statement wants it; `json` is its row, written once, when it is queued. */
 export interface AdmissionRow {
@@ -166,6 +166,8 @@ async function admitBatch(
     pace.needMs = Math.min(limits.admissionNeedMsMax, Math.max(limits.admissionNeedMsMax / 4, 2 * pace.needMs))
     throw new AdmissionTooLate('the admission came too late')
   })
+  // Who is told that it is there already is told that it is kept.
+  if (!commit && told.some((row) => row.n !== null && row.repeated_id !== null)) await commitSomething(db)
   pace.needMs = Math.min(limits.admissionNeedMsMax, performance.now() - now)
   const firstOf = new Map<number, number>()
   groupOf.forEach((at, n) => firstOf.has(at) || firstOf.set(at, n))

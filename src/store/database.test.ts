@@ -7,7 +7,6 @@ import { freshDatabase } from '../../test/world/postgres.ts'
 import { doneFor } from '../base/turns.ts'
 import {
   isDatabaseAway,
-  listen,
   mayBlameRows,
   openDatabase,
   over,
@@ -17,6 +16,7 @@ import {
   type Ask,
   type Db,
 } from './database.ts'
+import { listen } from './listen.ts'
 import { makeRecorder } from './outbound.ts'
 import { storeWorld } from './store.test-kit.ts'
 

@@ -2,7 +2,7 @@
 // for synchronous_commit itself, so that a server with another default cannot weaken the promise (decisions A1).
 import { Socket } from 'node:net'
 import { userInfo } from 'node:os'
-import { Client, Pool, type ClientBase, type ClientConfig, type PoolConfig } from 'pg'
+import { Pool, type ClientBase, type ClientConfig, type PoolConfig, type QueryConfig } from 'pg'
 import { TurnTooLate, turns } from '../base/turns.ts'
 import { limits } from '../config.ts'
 import type { EmbeddedConnection } from './embedded.ts'
@@ -54,10 +54,11 @@ export const sql = (name: string, text: string): Statement => ({ name, text })
 /**
  * What an administrator may have set otherwise for the database or the role. Under a stricter isolation an arm that waited for its row would not see
  * the suppression that was committed meanwhile; the driver reads times in ISO alone; times that
- * are written as JSON are told in UTC, and a day has 24 hours where a zone has summer time; and a backup, or a migration, takes as long as it takes.
+ * are written as JSON are told in UTC, and a day has 24 hours where a zone has summer time; a backup, or a migration, takes as long as it takes; and
+ * that a commit was let go without its standby is told in a warning (`listenForLetGo`).
  */
 const ofAdministrators =
-  '-c client_encoding=UTF8 -c DateStyle=ISO -c TimeZone=UTC -c default_transaction_isolation=read\\ committed -c statement_timeout=0 -c lock_timeout=0 -c idle_in_transaction_session_timeout=0 -c idle_session_timeout=0'
+  '-c client_encoding=UTF8 -c DateStyle=ISO -c TimeZone=UTC -c default_transaction_isolation=read\\ committed -c statement_timeout=0 -c lock_timeout=0 -c idle_in_transaction_session_timeout=0 -c idle_session_timeout=0 -c client_min_messages=warning'
 
 /**
  * A line that lies idle while its other end vanishes is found out within half a minute, by the kernel: a pool would ask one after the other of
@@ -135,7 +136,7 @@ export function linesOf({ patience }: Connection) {
 }
 
 /** The pool's client options. Plans never depend on statistics: every statement here is a walk over indexes. */
-function clientOptions(connection: Connection, kind: PoolKind): PoolConfig {
+export function clientOptions(connection: Connection, kind: PoolKind): PoolConfig {
   const server = [
     `-c synchronous_commit=${kind.mayForget ? 'off' : 'on'}`,
     ...(kind.nudge === undefined ? [] : ['-c posthorn.nudged=on']),
@@ -175,22 +176,37 @@ export function openDatabase(connection: Connection, kind: PoolKind): Db {
   // An idle connection that breaks is replaced at the next use; without a listener it would end the process. So would one that breaks in the hands of a
   // transaction, of which the pool takes its own listener away: whoever waits for an answer, or asks next, is told.
   pool.on('error', () => undefined)
-  pool.on('connect', (client) => client.on('error', () => undefined))
+  pool.on('connect', (client) => {
+    client.on('error', () => undefined)
+    listenForLetGo(client)
+  })
+  /** As `pool.query` does it: a connection on which something failed is not used again. */
+  const onLine = async <T>(work: (client: ClientBase) => Promise<T>): Promise<T> => {
+    const client = await pool.connect()
+    try {
+      const answer = await work(client)
+      client.release()
+      return answer
+    } catch (error) {
+      client.release(true)
+      throw error
+    }
+  }
   let closed: Promise<void> | undefined
   return {
-    rows: async <Row extends object>({ name, text }: Statement, values: readonly unknown[] = []) => {
+    rows: async <Row extends object>(statement: Statement, values: readonly unknown[] = []) => {
       // Without an answer, it may have been committed.
       let many = Infinity
       try {
-        const { rows } = await inTurn(() => pool.query<Row>({ name, text, values: values as unknown[] }))
+        const rows = await inTurn(() => onLine((client) => asking(client)<Row>(statement, values)))
         many = rows.length
         return rows
       } finally {
-        nudge?.(name, many)
+        nudge?.(statement.name, many)
       }
     },
-    run: async <Row extends object>(text: string, values: readonly unknown[] = []) =>
-      (await inTurn(() => pool.query<Row>(text, values as unknown[]))).rows,
+    run: <Row extends object>(text: string, values: readonly unknown[] = []) =>
+      inTurn(() => onLine((client) => answered<Row>(client, { text, values: values as unknown[] }))),
     transaction: (work) => inTurn(() => transaction(pool, work)),
     close: () => (closed ??= lines.ended(pool.end())),
   }
@@ -215,10 +231,44 @@ function hookOf(greet: (ask: Ask) => Promise<void>): object {
   return { onConnect: (client: ClientBase) => greet(asking(client)) }
 }
 
-const asking =
+export const asking =
   (client: ClientBase): Ask =>
-  async <Row extends object>({ name, text }: Statement, values: readonly unknown[] = []) =>
-    (await client.query<Row>({ name, text, values: values as unknown[] })).rows
+  <Row extends object>({ name, text }: Statement, values: readonly unknown[] = []) =>
+    answered<Row>(client, { name, text, values: values as unknown[] })
+
+/** Throws `LetGo` where its commit was let go. */
+async function answered<Row extends object>(client: ClientBase, question: QueryConfig): Promise<Row[]> {
+  const { rows } = await client.query<Row>(question)
+  if (letGo.delete(client)) throw new LetGo('the commit was let go before its synchronous standby had it')
+  return rows
+}
+
+/**
+ * What a server says, in any language, where somebody ends the wait of a commit for its synchronous standby (`pg_cancel_backend`; a tool that ends what
+ * takes long): it goes on as if all were well, and where that standby is promoted there was no commit. So to us nobody knows whether there was one.
+ */
+function listenForLetGo(client: ClientBase): void {
+  client.on('notice', ({ routine }) => {
+    if (routine === 'SyncRepWaitForLSN') letGo.add(client)
+  })
+}
+
+/** Connections whose question is answered by such a commit. */
+const letGo = new WeakSet<ClientBase>()
+
+class LetGo extends Error {
+  override readonly name = 'LetGo'
+}
+
+const prove = sql('prove-commit', `select pg_logical_emit_message(true, 'posthorn', ''::text)`)
+
+/**
+ * Resolves when the database has committed something, as durably as all that matters: that it answers questions proves nothing of the kind, nor
+ * does that a row is seen, while a standby that was to have it is away. What was committed before is kept as durably then.
+ */
+export async function commitSomething(db: Db): Promise<void> {
+  await db.rows(prove)
+}
 
 /** Work over a connection that is closed behind it. Nobody is there to try again: a machine that stalls for seconds is waited for. */
 export async function over<T>(connection: Connection, work: (db: Db) => Promise<T>): Promise<T> {
@@ -235,15 +285,14 @@ async function transaction<T>(pool: Pool, work: (tx: Db) => Promise<T>): Promise
   const client = await pool.connect()
   const tx: Db = {
     rows: asking(client),
-    run: async <Row extends object>(text: string, values: readonly unknown[] = []) =>
-      (await client.query<Row>(text, values as unknown[])).rows,
+    run: (text, values = []) => answered(client, { text, values: values as unknown[] }),
     transaction: (inner) => inner(tx),
     close: () => Promise.resolve(),
   }
   try {
     await client.query('begin')
     const result = await work(tx)
-    await client.query('commit')
+    await answered(client, { text: 'commit' })
     client.release()
     return result
   } catch (error) {
@@ -253,63 +302,6 @@ async function transaction<T>(pool: Pool, work: (tx: Db) => Promise<T>): Promise
       () => client.release(true),
     )
     throw error
-  }
-}
-
-const stillThere = sql('still-there', 'select')
-
-/**
- * A connection of its own that hears notifications, and comes back by itself after a loss. `heard` is also called after each reconnect, then
- * without a payload; it may ask on the very connection, for what belongs to the session. A host that is gone, or a network that drops everything,
- * closes no connection: only a question without an answer tells.
- */
-export function listen(
-  connection: Connection,
-  channel: string,
-  heard: (ask: Ask, payload?: string) => void,
-  { pulseMs, answerMs }: { readonly pulseMs: number; readonly answerMs: number } = limits.listening,
-): { stop(): Promise<void> } {
-  let client: Client | undefined
-  let timer: NodeJS.Timeout | undefined
-  let stopped = false
-  const lines = linesOf(connection)
-
-  const connect = async (): Promise<void> => {
-    const fresh = new Client({
-      stream: lines.stream,
-      ...clientOptions(connection, { name: `posthorn ${channel}`, connectionsMax: 1, answerMs }),
-      connectionTimeoutMillis: limits.databaseWaitMs,
-      query_timeout: answerMs + 500,
-    })
-    client = fresh
-    fresh.on('error', () => undefined)
-    const ask = asking(fresh)
-    fresh.on('notification', ({ payload }) => heard(ask, payload))
-    fresh.on('end', () => {
-      clearTimeout(timer)
-      if (!stopped && client === fresh) timer = setTimeout(() => void connect(), 250).unref()
-    })
-    const drop = () => fresh.end().catch(() => undefined)
-    const watch = (): void => {
-      if (stopped) return
-      timer = setTimeout(() => void ask(stillThere).then(watch, drop), pulseMs).unref()
-    }
-    try {
-      await fresh.connect()
-      await fresh.query(`listen ${channel}`)
-      watch()
-      heard(ask)
-    } catch {
-      await drop()
-    }
-  }
-  void connect()
-  return {
-    stop: async () => {
-      stopped = true
-      clearTimeout(timer)
-      await lines.ended(client?.end().catch(() => undefined) ?? Promise.resolve())
-    },
   }
 }
 
@@ -365,6 +357,7 @@ export function isDatabaseAway(error: unknown): boolean {
   return (
     ['BatchFull', 'AdmissionTooLate'].includes(error.name) ||
     error instanceof DatabaseSlow ||
+    error instanceof LetGo ||
     error instanceof TurnTooLate ||
     (typeof code === 'string' && /^E(CONN|PIPE|HOST|NET|ADDR|NOENT|ACCES|TIMEDOUT|NOTFOUND|AI_AGAIN)/.test(code)) ||
     /connection terminated|connection timeout|query read timeout|timeout exceeded when trying to connect|client has encountered a connection error|not queryable|client was closed/i.test(

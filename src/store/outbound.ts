@@ -269,13 +269,6 @@ export function makeRecorder(armDb: Db, finishDb: Db, mark: Mark): Recorder {
   }
 }
 
-const prove = sql('prove-commit', `select pg_logical_emit_message(true, 'posthorn', ''::text)`)
-
-/** Resolves when the database has committed something, as durably as all that matters: that it answers questions proves nothing of the kind. */
-export async function commitSomething(db: Db): Promise<void> {
-  await db.rows(prove)
-}
-
 const reapExpired = sql(
   'reap',
   `select r.* from reap_2($1, $2, $3) r

@@ -4,6 +4,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { makeAcceptMail, makeScanner } from '../../src/accept/accept.ts'
+import { acceptTools } from '../../src/accept/accept.test-kit.ts'
 import { Guesses } from '../../src/base/guesses.ts'
 import { silentLog } from '../../src/base/log.ts'
 import { makeVault } from '../../src/base/secret.ts'
@@ -12,13 +13,10 @@ import type { WorkspaceId } from '../../src/domain/message.ts'
 import { smtpServer } from '../../src/smtp/server.ts'
 import { refusals } from '../../src/smtp/refusals.ts'
 import { submissionOffer, submissionPolicies } from '../../src/smtp/submission.ts'
-import { makeAdmitter } from '../../src/store/admit.ts'
-import { stageBlob } from '../../src/store/blobs.ts'
 import { makeIds } from '../../src/store/message-id.ts'
 import { makeRefusalBook } from '../../src/store/refused-submissions.ts'
 import { insertCredential } from '../../src/store/smtp-credentials.ts'
 import { storeWorld, type StoreWorld } from '../../src/store/store.test-kit.ts'
-import { readRecord } from '../../src/store/views/message-status.ts'
 import { passwordHasher } from '../../src/workspace/smtp-credentials.ts'
 import { makeSubmitters } from '../../src/workspace/submitters.ts'
 import { certificateFor } from '../world/certificates.ts'
@@ -61,15 +59,7 @@ describe.each(readdirSync(folder))('%s', (file) => {
       await ids.synchronize()
       const scanner = makeScanner(undefined)
       const book = makeRefusalBook(world.db, silentLog)
-      const acceptMail = makeAcceptMail({
-        ids,
-        admitter: makeAdmitter(world.db),
-        scanner,
-        hostname: 'submit.test',
-        log: silentLog,
-        stage: (id, bytes) => stageBlob(world.db, id, bytes),
-        readRecord: (workspace, id) => readRecord(world.db, workspace, id),
-      })
+      const acceptMail = makeAcceptMail(acceptTools(world, { ids, scanner, hostname: 'submit.test' }))
       const policy = submissionPolicies({
         doors: {
           ...makeSubmitters({ db: world.db, vault, log: silentLog, publicUrl: 'http://localhost' }),

@@ -92,6 +92,11 @@ test('39: no commit ends while the standby is away: told to callers and operator
   // What is hardest: the lease ran out long ago, and nobody of those who would extend it stands in line for the row.
   await wait(3 * leaseSeconds * 1000)
   await until('nobody in line', async () => {
+    // As their own time limit does, a little later.
+    await cluster.primary.query(
+      `with line as materialized (select pid from pg_stat_activity where application_name like 'posthorn %' and wait_event_type = 'Lock')
+       select pg_cancel_backend(pid) from line`,
+    )
     const { over, behind } = await look()
     return over && !behind
   })

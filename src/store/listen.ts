@@ -1,0 +1,61 @@
+// Notifications of PostgreSQL, over a connection that is for nothing else.
+import { Client } from 'pg'
+import { limits } from '../config.ts'
+import { asking, clientOptions, linesOf, sql, type Ask, type Connection } from './database.ts'
+
+const stillThere = sql('still-there', 'select')
+
+/**
+ * A connection of its own that hears notifications, and comes back by itself after a loss. `heard` is also called after each reconnect, then
+ * without a payload; it may ask on the very connection, for what belongs to the session. A host that is gone, or a network that drops everything,
+ * closes no connection: only a question without an answer tells.
+ */
+export function listen(
+  connection: Connection,
+  channel: string,
+  heard: (ask: Ask, payload?: string) => void,
+  { pulseMs, answerMs }: { readonly pulseMs: number; readonly answerMs: number } = limits.listening,
+): { stop(): Promise<void> } {
+  let client: Client | undefined
+  let timer: NodeJS.Timeout | undefined
+  let stopped = false
+  const lines = linesOf(connection)
+
+  const connect = async (): Promise<void> => {
+    const fresh = new Client({
+      stream: lines.stream,
+      ...clientOptions(connection, { name: `posthorn ${channel}`, connectionsMax: 1, answerMs }),
+      connectionTimeoutMillis: limits.databaseWaitMs,
+      query_timeout: answerMs + 500,
+    })
+    client = fresh
+    fresh.on('error', () => undefined)
+    const ask = asking(fresh)
+    fresh.on('notification', ({ payload }) => heard(ask, payload))
+    fresh.on('end', () => {
+      clearTimeout(timer)
+      if (!stopped && client === fresh) timer = setTimeout(() => void connect(), 250).unref()
+    })
+    const drop = () => fresh.end().catch(() => undefined)
+    const watch = (): void => {
+      if (stopped) return
+      timer = setTimeout(() => void ask(stillThere).then(watch, drop), pulseMs).unref()
+    }
+    try {
+      await fresh.connect()
+      await fresh.query(`listen ${channel}`)
+      watch()
+      heard(ask)
+    } catch {
+      await drop()
+    }
+  }
+  void connect()
+  return {
+    stop: async () => {
+      stopped = true
+      clearTimeout(timer)
+      await lines.ended(client?.end().catch(() => undefined) ?? Promise.resolve())
+    },
+  }
+}
