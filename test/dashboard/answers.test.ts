@@ -1,5 +1,5 @@
 // What a page answers to somebody who looks for one thing, in a real browser over the whole binary: how many failed, why it was refused, when it can
-// be sent again, where the message of a link is. Pictures are left in test/dashboard/screenshots-answers.
+// be sent again, where the message of a link is. With PICTURES=1, pictures are left in test/dashboard/screenshots-answers.
 import { readFileSync, rmSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import type { Page } from 'playwright-core'

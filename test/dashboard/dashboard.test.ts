@@ -1,5 +1,5 @@
 // The dashboard in a real browser over the whole binary, as people use it: signing in, the first message, keys and logins that are shown once,
-// webhooks, suppressions, invitations, roles, the second factor. Whatever strangers write stays text. Pictures of every page are left in
+// webhooks, suppressions, invitations, roles, the second factor. Whatever strangers write stays text. With PICTURES=1, pictures of every page are left in
 // test/dashboard/screenshots.
 import { execFile, execFileSync } from 'node:child_process'
 import { rmSync } from 'node:fs'

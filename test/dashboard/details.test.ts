@@ -1,5 +1,5 @@
 // What lists and charts must not leave unsaid, in a real browser over the whole binary: which day a point is of, what a number counts, what a key
-// may, why somebody is suppressed. Pictures are left in test/dashboard/screenshots-details.
+// may, why somebody is suppressed. With PICTURES=1, pictures are left in test/dashboard/screenshots-details.
 import { rmSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import type { Page } from 'playwright-core'

@@ -1,5 +1,5 @@
 // Looking for a message and reading it, in a real browser over the whole binary: the story, the mail itself, the filters, the chart, the keys.
-// Pictures are left in test/dashboard/screenshots-reading.
+// With PICTURES=1, pictures are left in test/dashboard/screenshots-reading.
 import { rmSync } from 'node:fs'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'

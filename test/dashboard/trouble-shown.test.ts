@@ -1,5 +1,5 @@
 // What stops mail or events is seen on the first page, in words and with the way on: a plan that is used up, delivery that is stopped, a receiver
-// that takes nothing. Pictures are left in test/dashboard/screenshots-trouble-shown.
+// that takes nothing. With PICTURES=1, pictures are left in test/dashboard/screenshots-trouble-shown.
 import { rmSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import type { Page } from 'playwright-core'

@@ -82,11 +82,21 @@ async function violationsOn(page: Page, only?: readonly string[]): Promise<reado
   )
 }
 
-/** Pictures of a page as it is, for people to look at; what an accessibility checker finds in it; and whether a phone or a tablet must scroll sideways, the page or a list. */
+/** Of each page that is inspected, four: a sixth of what the browser does in these tests, for people who look at them, and CI does not. */
+const wantsPictures = process.env['PICTURES'] === '1'
+
+/**
+ * What an accessibility checker finds in a page as it is, and whether a phone or a tablet must scroll sideways, the page or a list. With PICTURES=1 the folder gets
+ * pictures of it, for people to look at.
+ */
 export async function inspect(page: Page, folder: string, name: string): Promise<string[]> {
-  mkdirSync(folder, { recursive: true })
+  if (wantsPictures) mkdirSync(folder, { recursive: true })
   const findings: string[] = []
-  const picture = (as: string) => page.screenshot({ path: join(folder, `${name}-${as}.png`), fullPage: true })
+  /** Or what it waits for at least. */
+  const picture = (as: string): Promise<unknown> =>
+    wantsPictures
+      ? page.screenshot({ path: join(folder, `${name}-${as}.png`), fullPage: true })
+      : page.evaluate(nextFrame)
   for (const colorScheme of ['dark', 'light'] as const) {
     await page.emulateMedia({ colorScheme })
     await picture(colorScheme)

@@ -56,31 +56,19 @@ export async function makeWorkspace(posthorn: Posthorn, options: WorkspaceOption
   const name = options.name ?? `Shop ${++made}`
   const domain = options.domain ?? `shop${made}.example`
   const plan = options.plan === undefined ? 'unlimited' : `plan-${made}`
-  if (options.plan !== undefined)
-    await posthorn.cli(
-      'plan',
-      'set',
-      plan,
-      ...Object.entries(options.plan).flatMap(([window, limit]) => [`--${window}`, String(limit)]),
-    )
-  const { id } = await posthorn.cli<{ id: string }>('workspace', 'create', '--name', name, '--plan', plan)
-  if (options.route !== undefined) await posthorn.cli('workspace', 'set', id, '--route', options.route)
+  const limits = Object.entries(options.plan ?? {}).flatMap(([window, limit]) => [`--${window}`, String(limit)])
+  if (options.plan !== undefined) await posthorn.cli('plan', 'set', plan, ...limits)
   const address = `post@${domain}`
-  const [{ records }, { key }] = await Promise.all([
-    posthorn.cli<{ records: DnsRecord[] }>('domain', 'add', id, domain, '--verified'),
-    posthorn.cli<{ key: string }>(
-      'key',
-      'create',
-      id,
-      '--name',
-      'test',
-      '--scope',
-      'mail.send',
-      '--scope',
-      'mail.status.read',
-    ),
-  ])
-  const mailbox = await posthorn.cli<{ id: string }>('mailbox', 'add', id, address, '--name', 'The Shop')
+  const scopes = ['mail.send', 'mail.status.read'].flatMap((scope) => ['--scope', scope])
+  const [{ id }, { records }, { key }, mailbox] = await posthorn.commands<
+    [{ id: string }, { records: DnsRecord[] }, { key: string }, { id: string }]
+  >(
+    ['workspace', 'create', '--name', name, '--plan', plan],
+    ['domain', 'add', '{id}', domain, '--verified'],
+    ['key', 'create', '{id}', '--name', 'test', ...scopes],
+    ['mailbox', 'add', '{id}', address, '--name', 'The Shop'],
+  )
+  if (options.route !== undefined) await posthorn.cli('workspace', 'set', id, '--route', options.route)
   const authorization = { authorization: `Bearer ${key}` }
 
   const workspace: JourneyWorkspace = {

@@ -46,6 +46,8 @@ export interface Posthorn {
   pids(): number[]
   /** Runs a command and answers what it printed with --json. */
   cli<Answer>(...args: readonly string[]): Promise<Answer>
+  /** Runs one after the other, and answers what each printed; `{id}` stands for the id in the first answer. */
+  commands<Answers extends readonly object[]>(...commands: readonly (readonly string[])[]): Promise<Answers>
   /** Rows straight from its database, for what only the database knows. */
   query<Row extends object>(text: string, values?: readonly unknown[]): Promise<Row[]>
   /** Ends the test's own session in its database. */
@@ -160,6 +162,7 @@ async function startNode(
     feedbackPort: Number(env.POSTHORN_FEEDBACK_PORT),
     pids: () => (running === undefined ? [] : familyOf(running.pid)),
     cli: (...args) => command(binary, env, args),
+    commands: (...all) => commands(binary, env, all),
     query: async (text, values = []) => (await (await (client ??= connect())).query(text, values as unknown[])).rows,
     disconnect: async () => {
       await (await client?.catch(() => undefined))?.end().catch(() => undefined)
@@ -262,6 +265,33 @@ function inherited(): Settings {
 async function command<Answer>(binary: string, env: Settings, args: readonly string[]): Promise<Answer> {
   const { stdout } = await promisify(execFile)(binary, [...args, '--json'], { env, maxBuffer: 64 * 1024 * 1024 })
   return JSON.parse(stdout) as Answer
+}
+
+async function commands<Answers extends readonly object[]>(
+  binary: string,
+  env: Settings,
+  all: readonly (readonly string[])[],
+): Promise<Answers> {
+  // Of this checkout in one process; another release may not have the program for it.
+  if (binary !== join(thisCheckout, 'bin/posthorn')) {
+    const answers: { readonly id?: string }[] = []
+    for (const words of all)
+      answers.push(
+        await command(
+          binary,
+          env,
+          words.map((word) => word.replace('{id}', answers[0]?.id ?? '')),
+        ),
+      )
+    return answers as readonly object[] as Answers
+  }
+  const compiled = { NODE_COMPILE_CACHE: join(thisCheckout, 'node_modules/.cache/posthorn') }
+  const running = promisify(execFile)(process.execPath, [join(thisCheckout, 'test/world/commands.ts')], {
+    env: { ...compiled, ...env },
+  })
+  running.child.stdin?.end(JSON.stringify(all))
+  const { stdout } = await running
+  return stdout.split('\n--\n').map((answer) => JSON.parse(answer) as object) as readonly object[] as Answers
 }
 
 /** The process, its group, and all that descend from them: PostgreSQL has a session of its own. */
