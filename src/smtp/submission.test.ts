@@ -307,6 +307,8 @@ test('of the room for content a workspace gets its share, with however many cred
     [await strangers('third'), 392],
   ] as const
   expect(await firstChunks(server, chunks)).toEqual(['250 2.0.0', '451 4.3.1', '250 2.0.0'])
+  // As over HTTP: the alert for troubles of our own hears of it.
+  expect([refused, noted]).toEqual([['service_unavailable'], []])
 })
 
 test('a small mail finds room beside two workspaces that hold all of it', async () => {

@@ -189,9 +189,12 @@ class SubmissionPolicy implements Policy {
     return { code: 250, enhanced: '2.0.0', text: acceptedAs(answer.ids) }
   }
 
-  /** Where nobody has logged in, nobody could be told; 4yz is our own trouble. */
-  refused({ code, text }: Reply, recipients: readonly string[], from: string | undefined): void {
-    if (this.#submitter === undefined || code < 500) return
+  /** Where nobody has logged in, nobody could be told; of what is 4yz one is our own trouble. */
+  refused(reply: Reply, recipients: readonly string[], from: string | undefined): void {
+    const { code, text } = reply
+    if (this.#submitter === undefined) return
+    if (reply === replies.noRoom) return this.#note('service_unavailable', text)
+    if (code < 500) return
     this.#from = from
     const recipient = recipients.length === 1 ? parseAddress(recipients[0] ?? '') : undefined
     const counts = code === 552 ? 'payload_too_large' : 'invalid_request'
