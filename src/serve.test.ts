@@ -368,6 +368,7 @@ test.each([
   ['search_path = other', freshDatabase, /^Posthorn's tables are in the schema public .*\(other\)/],
   ['default_transaction_read_only = on', emptyDatabase, /^PostgreSQL lets \S+ only read here/],
   ["transaction_timeout = '100s'", emptyDatabase, /^PostgreSQL ends every transaction of \S+ after 100s/],
+  ['session_replication_role = replica', emptyDatabase, /^PostgreSQL runs no triggers for \S+ \(session_repl/],
 ])(
   'a database where an administrator set something is refused in one sentence, by commands too (%s)',
   async (set, make, words) => {
@@ -383,7 +384,7 @@ test.each([
     const told = await migrate(made.connection).catch((error: unknown) => error)
     await made.drop()
     expect(unfit).toMatch(words)
-    if (set.startsWith('transaction_timeout')) expect(told).toHaveProperty('version')
+    if (/^(?:transaction_timeout|session_repl)/.test(set)) expect(told).toHaveProperty('version')
     else expect(told).toMatchObject({ name: 'Trouble', message: unfit })
   },
 )

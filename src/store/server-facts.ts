@@ -12,6 +12,7 @@ interface Fitness {
   readonly encoding: string
   readonly read_only: string
   readonly transactions_end: string
+  readonly triggers: string
   readonly us: string
   readonly path: string
   readonly schema: string | null
@@ -98,6 +99,7 @@ export async function whyUnfit(db: Db): Promise<string | undefined> {
             current_setting('plan_cache_mode') plans, current_setting('server_encoding') encoding,
             current_setting('transaction_read_only') read_only,
             coalesce(current_setting('transaction_timeout', true), '0') transactions_end,
+            current_setting('session_replication_role') triggers,
             quote_ident(current_user) us, current_setting('search_path') path, current_schema()::text as schema,
             has_schema_privilege(current_schema(), 'create') may_create,
             (select quote_ident(n.nspname) from pg_class c join pg_namespace n on n.oid = c.relnamespace
@@ -119,6 +121,8 @@ export async function whyUnfit(db: Db): Promise<string | undefined> {
     return `PostgreSQL lets ${us} only read here (default_transaction_read_only is on): nothing could be accepted. Turn it off for the user and for the database.`
   if (facts.transactions_end !== '0')
     return `PostgreSQL ends every transaction of ${us} after ${facts.transactions_end} (transaction_timeout), and a backup or a migration takes as long as it takes: alter role ${us} set transaction_timeout = 0.`
+  if (facts.triggers === 'replica')
+    return `PostgreSQL runs no triggers for ${us} (session_replication_role is replica): nothing would guard a message's state, and no webhook would hear of it: alter role ${us} reset session_replication_role, and the same for the database.`
   if (elsewhere !== null)
     return `Posthorn's tables are in the schema ${elsewhere} of this database, and the search_path of ${us} (${path}) does not lead there: alter role ${us} set search_path = ${elsewhere}, or name another database in DATABASE_URL.`
   if (schema === null)
