@@ -4,6 +4,9 @@ import { makeToken } from '../mail/return-path.ts'
 import type { Armable } from './outbound.ts'
 import { makeReturnPathKeys } from './return-path-keys.ts'
 import { makeSandboxInbox, pageSandbox, pruneSandbox } from './sandbox.ts'
+import { emptyDatabase } from '../../test/world/postgres.ts'
+import { openDatabase } from './database.ts'
+import { migrate } from './migrate.ts'
 import { storeWorld, type Sender, type StoreWorld } from './store.test-kit.ts'
 
 const vault = makeVault(Buffer.alloc(32, 7).toString('base64'))
@@ -89,4 +92,21 @@ test('the inbox keeps the newest mails, up to so many octets', async () => {
   expect(await world.value(`select string_agg(recipient, ' ' order by id) from sandbox_mail`)).toBe(
     [1202, 1203, 1204, 1205, 1206, 1207, 1208, 1209, 1210].map((n) => `${n}@example.org`).join(' '),
   )
+})
+
+test('a search finds its mail also in a database without an encoding, as servers that were made without a locale have it', async () => {
+  const made = await emptyDatabase('SQL_ASCII')
+  await migrate(made.connection)
+  const db = openDatabase(made.connection, { name: 'ascii', connectionsMax: 1, answerMs: 5_000 })
+  await db.run(
+    `insert into sandbox_mail (id, workspace_id, received_at, envelope_from, recipient, content)
+     values (uuid_floor(app_now()), $1, app_now(), '', 'Ann.Müller@example.org', '')`,
+    [shop.workspaceId],
+  )
+  for (const filter of [{ recipient: 'ann.müller@example.org' }, { text: 'MÜLLER@EXAMPLE' }, { text: 'ann.' }]) {
+    const { mails } = await pageSandbox(db, shop.workspaceId, { most: 10 }, filter)
+    expect(mails).toHaveLength(filter.text === 'MÜLLER@EXAMPLE' ? 0 : 1) // letters beyond ASCII have no case there
+  }
+  await db.close()
+  await made.drop()
 })

@@ -47,18 +47,22 @@ const page = sql(
   `select ${columns}, substr(m.content, 1, 16384) head
      from sandbox_mail m where ${walk} limit $3`,
 )
+/** PostgreSQL knows the forms of characters in UTF8 alone, and fails elsewhere. */
+function folded(text: string): string {
+  return `case when getdatabaseencoding() = 'UTF8' then normalize(lower(${text})) else lower(${text}) end`
+}
 /**
  * Walks at most $4 mails; the row without a recipient says where the walk ended. No subject is read out of a mail: that of its message's record is
  * looked at, and of what has no record any more the recipient alone.
  */
 const searched = sql(
   'search-sandbox',
-  `with asked as materialized (select normalize(lower($5::text)) recipient, lower($7::text) words),
+  `with asked as materialized (select ${folded('$5::text')} recipient, lower($7::text) words),
    walk as materialized (
      select m.id, m.recipient, m.message_id from sandbox_mail m where ${walk} limit $4),
    found as (
      select w.id from walk w cross join asked a
-      where (a.recipient is null or normalize(lower(w.recipient)) = a.recipient) and ($6::uuid is null or w.message_id = $6)
+      where (a.recipient is null or ${folded('w.recipient')} = a.recipient) and ($6::uuid is null or w.message_id = $6)
         and (a.words is null or position(a.words in lower(w.recipient)) > 0
              or position(a.words in (select lower(r.subject) from messages r where r.workspace_id = $1 and r.id = w.message_id)) > 0)
       order by w.id desc limit $3)

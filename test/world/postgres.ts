@@ -28,9 +28,10 @@ export async function freshDatabase(): Promise<FreshDatabase> {
 }
 
 /** A database without anything in it, for tests of the migrations themselves. */
-export async function emptyDatabase(): Promise<FreshDatabase> {
+export async function emptyDatabase(encoding?: string): Promise<FreshDatabase> {
   return makeDatabase(async (admin, database) => {
-    await admin.query(`create database ${database}`)
+    const other = encoding === undefined ? '' : `template template0 locale 'C' encoding '${encoding}'`
+    await admin.query(`create database ${database} ${other}`)
   })
 }
 
