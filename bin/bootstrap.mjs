@@ -118,19 +118,20 @@ async function install(level) {
   const path = (process.env.PATH || '').split(delimiter).filter((entry) => !entry.startsWith(modules))
   const args = ['ci', '--no-audit', '--no-fund', '--loglevel=error', '--ignore-scripts', '--no-update-notifier', ...ours]
   const cache = hasCache() ? {} : { npm_config_cache: join(lock, 'npm') }
-  const npm = spawn('npm', level === 'prod' ? [...args, '--omit=dev'] : [...args, '--include=dev'], {
-    cwd: root,
-    env: { ...process.env, ...cache, PATH: path.join(delimiter), NODE_ENV: '' },
-    stdio: ['ignore', process.stderr.fd, 'inherit'],
-  })
-  // Asked to end, it goes on writing for up to 20 seconds, and whoever starts again meanwhile would install into the same folder. What is cut off here
-  // is begun anew.
+  // Asked to end, npm goes on writing for up to 20 seconds, and whoever starts again meanwhile would install into the same folder. What is cut off here
+  // is begun anew. We listen before it begins: it is quick to say something, and whoever answers with Ctrl-C would end us alone.
+  let npm
   let asked
   const giveUp = (signal) => {
     asked = signal
     npm.kill('SIGKILL')
   }
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, giveUp)
+  npm = spawn('npm', level === 'prod' ? [...args, '--omit=dev'] : [...args, '--include=dev'], {
+    cwd: root,
+    env: { ...process.env, ...cache, PATH: path.join(delimiter), NODE_ENV: '' },
+    stdio: ['ignore', process.stderr.fd, 'inherit'],
+  })
   const [status, signal, error] = await new Promise((resolve) => {
     npm.on('error', (error) => resolve([null, null, error]))
     npm.on('close', (status, signal) => resolve([status, signal]))

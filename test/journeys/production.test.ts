@@ -113,13 +113,14 @@ test('Ctrl-C in the first installation ends npm too, and the next one brings wha
     env,
     stdio: ['ignore', 'ignore', 'pipe'],
   })
+  const ended = once(child, 'exit')
   let said = ''
   for await (const text of child.stderr.setEncoding('utf8')) {
     said += text
     if (said.includes('began') && !child.killed) child.kill('SIGINT')
   }
   expect(said).toMatch(/^posthorn: installing dependencies, once\.\.\.$/m)
-  expect(child.exitCode ?? (await once(child, 'exit'))[0]).toBe(130)
+  expect(await ended).toEqual([130, null])
   const [, npmId] = / --omit=dev (\d+)\n$/.exec(readFileSync(join(folder, 'said'), 'utf8')) ?? []
   expect(existsSync(`/proc/${npmId}`)).toBe(false)
   expect(existsSync(join(checkout, '.installing'))).toBe(false)
