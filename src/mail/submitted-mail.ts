@@ -129,7 +129,10 @@ const queueId = /(?<!\b(?:from|by))[ \t]id[ \t]+(?!\d+(?:\.\d+)+(?![^ \t;]))[!-:
 
 /** A file that a script sends each night has the Date of long ago, and is a new mail each time. No date (NaN) is of no day. */
 const isOfTheseDays = (date: number, now: number): boolean =>
-  date > now - limits.datedRepeatKeptMs && date < now + 24 * 3600_000
+  date > now - limits.datedRepeatKeptMs && date < now + clockAheadMs
+
+/** By which the clock of whoever wrote it may be ahead. */
+const clockAheadMs = 24 * 3600_000
 
 /** A server repeats a mail under the same id, also one that came from a device without a Message-ID. */
 const hasQueueId = (line: HeaderLine): boolean => line.name === 'received' && queueId.test(lineText(line))

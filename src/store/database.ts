@@ -173,8 +173,8 @@ export function openDatabase(connection: Connection, kind: PoolKind): Db {
     // A rejection closes the connection, whatever its types say.
     ...(greet !== undefined && hookOf(greet)),
   })
-  // An idle connection that breaks is replaced at the next use; without a listener it would end the process. So would one that breaks in the hands of a
-  // transaction, of which the pool takes its own listener away: whoever waits for an answer, or asks next, is told.
+  // An idle connection that breaks is replaced at the next use; without a listener it would end the process. So would one that breaks in somebody's
+  // hands, of which the pool takes its own listener away: whoever waits for an answer, or asks next, is told.
   pool.on('error', () => undefined)
   pool.on('connect', (client) => {
     client.on('error', () => undefined)

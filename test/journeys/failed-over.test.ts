@@ -113,8 +113,7 @@ test('38: PostgreSQL killed and started again, under load: the same', async () =
 
 test('39: a synchronous standby is promoted: the same, after each node has confirmed its mark', async () => {
   const standby = await cluster.standby('follower')
-  await cluster.primary.query(`alter system set synchronous_standby_names = '*'`)
-  await cluster.primary.query('select pg_reload_conf()')
+  await cluster.waitsFor('*')
   await until(
     'synchronous',
     async () => (await cluster.primary.query(`select from pg_stat_replication where sync_state = 'sync'`)).length === 1,

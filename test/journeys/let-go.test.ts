@@ -22,15 +22,10 @@ beforeAll(async () => {
   shop = await posthorn.workspace()
 }, 90_000)
 afterAll(async () => {
-  await confirmedBy('')
+  await cluster.waitsFor('')
   await posthorn?.remove()
   await Promise.all([cluster?.remove(), receiver?.stop()])
 })
-
-const confirmedBy = async (standbys: string): Promise<void> => {
-  await cluster.primary.query(`alter system set synchronous_standby_names = '${standbys}'`)
-  await cluster.primary.query('select pg_reload_conf()')
-}
 
 /** Ends every wait for the standby, which is away, until `over`; `seen` has the statements that were let go. */
 async function withoutStandby(how: 'cancel' | 'terminate', over: (seen: readonly string[]) => Promise<unknown>) {
@@ -46,7 +41,7 @@ async function withoutStandby(how: 'cancel' | 'terminate', over: (seen: readonly
       await wait(10)
     }
   }
-  await confirmedBy('follower')
+  await cluster.waitsFor('follower')
   const ending = ends()
   try {
     await expect.poll(() => seen.length).toBeGreaterThan(0) // the setting is read
@@ -54,7 +49,7 @@ async function withoutStandby(how: 'cancel' | 'terminate', over: (seen: readonly
   } finally {
     done.abort()
     await ending
-    await confirmedBy('')
+    await cluster.waitsFor('')
   }
 }
 

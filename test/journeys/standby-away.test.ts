@@ -27,15 +27,10 @@ beforeAll(async () => {
   shop = await posthorn.workspace()
 }, 90_000)
 afterAll(async () => {
-  await confirming('') // no stop waits for that
+  await cluster.waitsFor('') // no stop waits for that
   await posthorn?.remove()
   await Promise.all([cluster?.remove(), receiver?.stop()])
 })
-
-const confirming = async (standbys: string): Promise<void> => {
-  await cluster.primary.query(`alter system set synchronous_standby_names = '${standbys}'`)
-  await cluster.primary.query('select pg_reload_conf()')
-}
 
 interface Waiting {
   readonly over: boolean
@@ -71,7 +66,7 @@ test('39: no commit ends while the standby is away: told to callers and operator
   idle = await posthorn.anotherNode({ POSTHORN_DATA_DIR: `${posthorn.dataDir}/idle` })
   await wait((leaseSeconds + 1) * 1000)
 
-  await confirming('follower')
+  await cluster.waitsFor('follower')
   // A heartbeat is the first: the setting is read then.
   await until('a commit waits', async () => {
     const [seen] = await cluster.primary.query<{ is: boolean }>(
@@ -100,7 +95,7 @@ test('39: no commit ends while the standby is away: told to callers and operator
     const { over, behind } = await look()
     return over && !behind
   })
-  await confirming('')
+  await cluster.waitsFor('')
   await until('over', async () => (await ready(idle)).startsWith('200'))
   expect(await shop.settled(id)).toMatchObject({ processingStatus: 'sent' })
   expect(await shop.events(id)).toEqual(['message.queued', 'message.sending', 'message.sent'])

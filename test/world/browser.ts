@@ -92,7 +92,7 @@ const wantsPictures = process.env['PICTURES'] === '1'
 export async function inspect(page: Page, folder: string, name: string): Promise<string[]> {
   if (wantsPictures) mkdirSync(folder, { recursive: true })
   const findings: string[] = []
-  /** Or what it waits for at least. */
+  /** Without one a frame, for which a picture waits too: the page is then as it was asked to be. */
   const picture = (as: string): Promise<unknown> =>
     wantsPictures
       ? page.screenshot({ path: join(folder, `${name}-${as}.png`), fullPage: true })

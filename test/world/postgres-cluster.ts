@@ -26,6 +26,8 @@ export interface Cluster {
   /** A copy of a server, by default the primary, that follows it. */
   standby(name: string, of?: ClusterServer): Promise<ClusterServer>
   readonly standbys: readonly ClusterServer[]
+  /** Whose confirmation each commit of the primary waits for (`synchronous_standby_names`), there or not; '': nobody's. Sessions hear of it a moment later. */
+  waitsFor(standbys: string): Promise<void>
   remove(): Promise<void>
 }
 
@@ -90,6 +92,10 @@ export async function startCluster(): Promise<Cluster> {
       const standby = serverIn(name, port)
       await standby.start()
       return standby
+    },
+    waitsFor: async (standbys) => {
+      await primary.query(`alter system set synchronous_standby_names = '${standbys}'`)
+      await primary.query('select pg_reload_conf()')
     },
     remove: async () => {
       for (const server of servers) await server.kill().catch(() => undefined)

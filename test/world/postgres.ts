@@ -27,7 +27,7 @@ export async function freshDatabase(): Promise<FreshDatabase> {
   })
 }
 
-/** A database without anything in it, for tests of the migrations themselves. */
+/** A database without anything in it, for tests of the migrations themselves, or of an encoding that is not the template's. */
 export async function emptyDatabase(encoding?: string): Promise<FreshDatabase> {
   return makeDatabase(async (admin, database) => {
     const other = encoding === undefined ? '' : `template template0 locale 'C' encoding '${encoding}'`
