@@ -16,7 +16,7 @@ import {
   writeSync,
 } from 'node:fs'
 import { createServer, type AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
+import { constants as system, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import type { Readable } from 'node:stream'
@@ -502,6 +502,20 @@ describe('two processes', () => {
     run.child.kill(first)
     run.child.kill(second)
     expect(await run.exited).toBe(0)
+  })
+
+  // Node's own answer is a debugger on loopback: whoever is logged in on the machine would run code in the process, and read its keys.
+  test('SIGUSR1, as tools that turn logs send it, opens no debugger and ends nothing', async () => {
+    const run = await serve()
+    for (const pid of [run.pid, nodeChildOf(run.pid)]) {
+      const caught = /^SigCgt:\s*([0-9a-f]+)$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]
+      expect(BigInt(`0x${caught}`) & (1n << BigInt(system.signals.SIGUSR1 - 1))).toBe(0n)
+      process.kill(pid, 'SIGUSR1')
+    }
+    expect((await fetch(`${run.url}/readyz`)).status).toBe(200)
+    run.child.kill('SIGTERM')
+    expect(await run.exited).toBe(0)
+    expect(sentences(run)).toEqual([])
   })
 
   test('a delivery process that hangs is no readiness, and the answer names it; one that wakes up is', async () => {
