@@ -1,6 +1,10 @@
 import {
+  closeSync,
+  createWriteStream,
   existsSync,
+  lstatSync,
   mkdtempSync,
+  openSync,
   readFileSync,
   readlinkSync,
   rmSync,
@@ -93,6 +97,20 @@ describe('a backup', () => {
     const withoutTransaction = (rows: readonly string[]) => rows.map((row) => row.replace(/,\d+\)$/, ')'))
     expect(withoutTransaction(own)).toEqual(withoutTransaction(events))
     expect(facts.filter((fact) => !fact.startsWith('(restored,'))).toEqual(installation)
+  })
+
+  test('is for its owner alone also where something lay at the name that it is written under: readable by all, or leading elsewhere', async () => {
+    const [loose, led, foreign] = ['loose.backup', 'led.backup', 'foreign'].map((name) => join(folder, name)) as [string, string, string] // prettier-ignore
+    writeFileSync(`${loose}.unfinished`, 'cut off', { mode: 0o644 })
+    const reader = openSync(`${loose}.unfinished`, 'r') // somebody who waits for what will stand there
+    writeFileSync(foreign, 'of somebody')
+    symlinkSync(foreign, `${led}.unfinished`)
+    await backUp(world.connection, loose)
+    await backUp(world.connection, led)
+    expect([statSync(loose), lstatSync(led)].map(({ mode }) => mode & 0o170777)).toEqual([0o100600, 0o100600])
+    expect(readFileSync(reader, 'utf8')).toBe('cut off')
+    closeSync(reader)
+    expect(readFileSync(foreign, 'utf8')).toBe('of somebody')
   })
 
   test('fires no trigger when it is restored, and all of them afterwards', async () => {
@@ -220,8 +238,8 @@ describe('a backup', () => {
       [world.nextId()],
     )
     const full = join(folder, 'full')
-    symlinkSync('/dev/full', `${full}.unfinished`)
-    await expect(backUp(world.connection, full)).rejects.toThrow(`${full} cannot be written: the disk is full.`)
+    const backingUp = backUp(world.connection, full, () => createWriteStream('/dev/full'))
+    await expect(backingUp).rejects.toThrow(`${full} cannot be written: the disk is full.`)
     const copying = `select from pg_stat_activity where application_name = 'posthorn backup' and datname = current_database()`
     while ((await world.db.run(copying)).length > 0) continue
     expect(existsSync(full)).toBe(false)

@@ -1,7 +1,7 @@
 // Online backup without PostgreSQL's own tools (operating contract): everything as of one instant, as lines of JSON, compressed (Zstandard,
 // RFC 8878). PostgreSQL itself writes and reads the rows, so every value comes back as it was. The installation key is not in it.
 import { createReadStream, createWriteStream } from 'node:fs'
-import { open, rename, rm, stat } from 'node:fs/promises'
+import { open, rename, rm, stat, unlink } from 'node:fs/promises'
 import { Socket } from 'node:net'
 import { hostname } from 'node:os'
 import { dirname, resolve } from 'node:path'
@@ -86,7 +86,11 @@ const claimFile = `select pg_try_advisory_lock(hashtext('posthorn backup'), hash
  * Writes a backup beside `file` and puts it in its place when it is whole and on the disk. Throws where another one is writing the same: both would be of
  * pieces of each other.
  */
-export async function backUp(connection: Connection, file: string): Promise<BackupReport> {
+export async function backUp(
+  connection: Connection,
+  file: string,
+  writeTo: typeof createWriteStream = createWriteStream,
+): Promise<BackupReport> {
   // The rename puts a file in place of whatever is there: also of /dev/null, for the whole machine.
   const there = await stat(file).catch(() => undefined)
   if (there?.isFile() === false) {
@@ -124,10 +128,12 @@ export async function backUp(connection: Connection, file: string): Promise<Back
       yield asLine({ end: true, rows })
     }
     try {
+      // What is there, cut off or put there by somebody, would keep its rights, its owner and its readers, or lead into another file.
+      await unlink(unfinished).catch(unlessAbsent)
       await pipeline(
         Readable.from(inPieces(lines())),
         createZstdCompress({ chunkSize, params: fastest }),
-        createWriteStream(unfinished, { mode: 0o600 }),
+        writeTo(unfinished, { flags: 'wx', mode: 0o600 }),
       )
       const handle = await open(unfinished, 'r+')
       await handle.sync()
@@ -140,6 +146,10 @@ export async function backUp(connection: Connection, file: string): Promise<Back
     }
     return { tables: tables.length, rows, takenAt: new Date(head.takenAt) }
   })
+}
+
+function unlessAbsent(error: NodeJS.ErrnoException): void {
+  if (error.code !== 'ENOENT') throw error
 }
 
 /** Older ones are removed when the new one is there: its name, too, must outlast a power cut. Some file systems, such as those of a network, cannot say so. */
