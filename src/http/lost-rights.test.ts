@@ -1,6 +1,8 @@
 // Who is removed from a workspace, or gets another role, while they ask for something that lasts: nothing comes of it, as little as for a key that is
 // revoked meanwhile (revoked-keys.test.ts).
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { limits } from '../config.ts'
+import type { Statement } from '../store/database.ts'
 import type { Sender } from '../store/store.test-kit.ts'
 import { saveSystemMailbox } from '../workspace/workspace.ts'
 import { officeWorld, type BrowserOf, type OfficeWorld } from './office.test-kit.ts'
@@ -70,6 +72,35 @@ test('an admin who becomes a developer meanwhile makes no key that can do more t
     error: expect.stringContaining('members.write') as string,
   })
 })
+
+test.each(['a key that is revoked', 'somebody who is removed'])(
+  '%s while an export is read: it ends there, and not as a whole one',
+  async (who) => {
+    await office.world.db.run(
+      `insert into suppressions (workspace_id, recipient_key, recipient, reason)
+     select $1, a.address, a.address, 'manual' from (select 'ada' || n || '@example.com' address from generate_series(1, $2) n) a on conflict do nothing`,
+      [place.workspaceId, 3 * limits.suppressionImportRows],
+    )
+    const key = await office.key(place.workspaceId, 'suppressions.read')
+    const viewer = await office.signedIn('viewer', place.workspaceId)
+    const ends = who.startsWith('a key')
+      ? () => office.world.db.run('update api_keys set revoked_at = app_now() where revoked_at is null')
+      : () => office.world.db.run(removed, [viewer.login.id])
+    const { db } = office.office
+    const { rows } = db
+    let pages = 0
+    const spy = vi.spyOn(db, 'rows').mockImplementation(async (statement: Statement, values) => {
+      const answer = await rows(statement, values)
+      if (statement.name === 'page-suppressions' && ++pages === 1) await ends()
+      return answer
+    })
+    const path = '/suppressions.csv'
+    const reading = who.startsWith('a key') ? office.withKey(key, 'GET', path) : viewer.ask('GET', path)
+    await expect(reading).rejects.toThrow('response destroyed')
+    spy.mockRestore()
+    expect(pages).toBe(1)
+  },
+)
 
 test('who keeps a role that allows it is not hindered by a change that was under way', async () => {
   const admin = await office.signedIn('admin', place.workspaceId)

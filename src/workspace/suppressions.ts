@@ -88,10 +88,15 @@ function parseTime(text: string, name: string): Date {
   return new Date(time)
 }
 
-/** All of them, in the order of their addresses, page by page. */
-export async function* listSuppressions(db: Db, workspace: WorkspaceId): AsyncGenerator<Suppression> {
+/** All of them, in the order of their addresses, page by page; `mayGoOn` is asked between two, and throws where whoever reads may do so no longer. */
+export async function* listSuppressions(
+  db: Db,
+  workspace: WorkspaceId,
+  mayGoOn: () => Promise<void> = () => Promise.resolve(),
+): AsyncGenerator<Suppression> {
   let after = ''
   for (;;) {
+    if (after !== '') await mayGoOn()
     // Said with each page: an export is read by whoever sends it, when the request that asked for it has been let go.
     const rows = await doneFor(workspace, () => pageSuppressions(db, workspace, after, limits.suppressionImportRows))
     for (const row of rows) yield presentSuppression(row)
@@ -102,9 +107,13 @@ export async function* listSuppressions(db: Db, workspace: WorkspaceId): AsyncGe
 }
 
 /** CSV with a head line, line by line. What it writes, `importSuppressions` reads. */
-export async function* exportSuppressions(db: Db, workspace: WorkspaceId): AsyncGenerator<string> {
+export async function* exportSuppressions(
+  db: Db,
+  workspace: WorkspaceId,
+  mayGoOn?: () => Promise<void>,
+): AsyncGenerator<string> {
   yield writeCsv(columns)
-  for await (const { createdAt, ...row } of listSuppressions(db, workspace)) {
+  for await (const { createdAt, ...row } of listSuppressions(db, workspace, mayGoOn)) {
     const cells: Partial<Record<(typeof columns)[number], string>> = {
       ...row,
       recipient: asWords(row.recipient),

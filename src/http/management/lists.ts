@@ -2,6 +2,7 @@
 import { Readable } from 'node:stream'
 import { limits } from '../../config.ts'
 import { managementOperations as operations } from '../../contract/operations.ts'
+import type { Scope } from '../../contract/operation.ts'
 import { isRefusal, refuse } from '../../domain/refusal.ts'
 import {
   exportSuppressions,
@@ -22,7 +23,8 @@ import type { Desk } from '../manage.ts'
 import { framedMail } from './framed-mail.ts'
 import { addressPagingOf, pagingOf, presentPage } from './pages.ts'
 
-export function listRoutes({ member, office }: Desk): void {
+export function listRoutes({ member, office, gateOf }: Desk): void {
+  const mayExport = gateOf(operations.exportSuppressions.scope as Scope)
   member(operations.listSuppressions, async ({ by, query: { prefix, reason, ...asked } }) => {
     const paging = addressPagingOf(asked)
     if (isRefusal(paging)) return paging
@@ -36,12 +38,17 @@ export function listRoutes({ member, office }: Desk): void {
     await unsuppressFor(office, by, path['recipient'] as string)
   })
   member(operations.undoRule, ({ by, body }) => undoRuleFor(office, by, body))
-  member(operations.exportSuppressions, ({ by, reply }) => {
+  member(operations.exportSuppressions, ({ by, request, reply }) => {
+    // An export lasts as long as its reader likes: a key that is revoked meanwhile, or somebody who is removed, reads no further.
+    const mayGoOn = async (): Promise<void> => {
+      const caller = await mayExport(request)
+      if (isRefusal(caller) || caller.workspaceId !== by.workspaceId) throw new Error('an export whose reader has gone')
+    }
     reply.headers({
       'content-type': 'text/csv; charset=utf-8',
       'content-disposition': 'attachment; filename="suppressions.csv"',
     })
-    return Promise.resolve(Readable.from(exportSuppressions(office.db, by.workspaceId)))
+    return Promise.resolve(Readable.from(exportSuppressions(office.db, by.workspaceId, mayGoOn)))
   })
   member(
     operations.importSuppressions,
