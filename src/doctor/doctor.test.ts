@@ -181,6 +181,14 @@ function elsewhere(): string {
   return data
 }
 
+/** As `cp` makes it. */
+function openFolder(): string {
+  const data = join(folder, 'open')
+  mkdirSync(data, { recursive: true, mode: 0o711 })
+  writeFileSync(join(data, 'secret-key'), `${'k'.repeat(43)}\n`, { mode: 0o644 })
+  return data
+}
+
 test('the disk of a database that lies outside its data folder is looked at, too', async () => {
   const { disk } = await found({
     settings: settings({ POSTHORN_DATA_DIR: elsewhere(), POSTHORN_SECRET_KEY: 'k'.repeat(32) }),
@@ -475,6 +483,13 @@ describe('what is broken is found, and what to do is said', () => {
       () => ({
         settings: settings({ POSTHORN_SECRET_KEY: 'n'.repeat(32), POSTHORN_SECRET_KEYS_ACCEPTED: 'o'.repeat(32) }),
       }),
+    ],
+    [
+      'a key that everybody on the machine may read, as one that was copied back from a backup',
+      'installation_key',
+      'warn',
+      /^Whoever is logged in on this machine can read or replace \S+\/secret-key, .*: chmod 600 \S+\/secret-key; .* rotate-key\.$/,
+      () => ({ settings: settings({ POSTHORN_DATA_DIR: openFolder() }) }),
     ],
     [
       'a broken domain',

@@ -145,17 +145,25 @@ export function checkMemory(bytes: number): Promise<Finding> {
   )
 }
 
-export function checkKey(settings: Settings): Promise<Finding> {
+export async function checkKey(settings: Settings): Promise<Finding> {
   const { POSTHORN_SECRET_KEY: key, POSTHORN_DATA_DIR: folder } = settings
+  const file = join(folder, 'secret-key')
   // To look is not to make one.
-  if (key === undefined && !existsSync(join(folder, 'secret-key')))
-    return Promise.resolve(warn(`There is none in ${folder} yet: the first start makes it.`))
+  if (key === undefined && !existsSync(file)) return warn(`There is none in ${folder} yet: the first start makes it.`)
   const keys = installationKeys(settings).all()
-  return Promise.resolve(
-    keys.length > 1
-      ? warn(
-          'The installation key is being rotated, and the old one still opens: posthorn rotate-key, and then with --finish.',
-        )
-      : ok('There is one. Keep a copy of it apart from the backups: without it stored secrets cannot be opened.'),
-  )
+  if (key === undefined && (await isForAll(folder, file)))
+    return warn(
+      `Whoever is logged in on this machine can read or replace ${file}, which opens all stored secrets: chmod 600 ${file}; and if somebody may have read it, posthorn rotate-key.`,
+    )
+  return keys.length > 1
+    ? warn(
+        'The installation key is being rotated, and the old one still opens: posthorn rotate-key, and then with --finish.',
+      )
+    : ok('There is one. Keep a copy of it apart from the backups: without it stored secrets cannot be opened.')
+}
+
+/** We make it for its owner alone; what is copied back from a backup is often for everybody, and as root the folder lets everybody pass. */
+async function isForAll(folder: string, file: string): Promise<boolean> {
+  const [above, own] = await Promise.all([stat(folder), stat(file)])
+  return (above.mode & 0o001) !== 0 && (own.mode & 0o006) !== 0
 }
