@@ -85,7 +85,9 @@ async function serve(changes: Record<string, string> = {}): Promise<Running> {
     POSTHORN_FEEDBACK_PORT: String(feedback),
     ...changes,
   }
-  const child = spawn(binary, ['serve'], { env, stdio: ['ignore', 'pipe', 'pipe'] })
+  // As systemd and Docker start it: with leave to write core files.
+  const start = ['-c', 'ulimit -S -c "$(ulimit -H -c)"; exec "$0" serve', binary]
+  const child = spawn('/bin/sh', start, { env, stdio: ['ignore', 'pipe', 'pipe'] })
   children.push(child)
   let stdout = ''
   let stderr = ''
@@ -505,9 +507,10 @@ describe('two processes', () => {
   })
 
   // Node's own answer is a debugger on loopback: whoever is logged in on the machine would run code in the process, and read its keys.
-  test('SIGUSR1, as tools that turn logs send it, opens no debugger and ends nothing', async () => {
+  test('SIGUSR1, as tools that turn logs send it, opens no debugger and ends nothing; and no core file is left of what ends otherwise', async () => {
     const run = await serve()
     for (const pid of [run.pid, nodeChildOf(run.pid)]) {
+      expect(readFileSync(`/proc/${pid}/limits`, 'utf8')).toMatch(/^Max core file size +0 /m)
       const caught = /^SigCgt:\s*([0-9a-f]+)$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]
       expect(BigInt(`0x${caught}`) & (1n << BigInt(system.signals.SIGUSR1 - 1))).toBe(0n)
       process.kill(pid, 'SIGUSR1')
