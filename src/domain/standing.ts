@@ -8,7 +8,7 @@ export interface Standing {
   readonly upgradeUrl?: string
 }
 
-const isBlocked = refuse(
+export const isBlocked = refuse(
   'workspace_blocked',
   'This workspace is blocked and cannot send; ask the operator of this service.',
 )

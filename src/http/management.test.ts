@@ -1251,6 +1251,20 @@ describe('members', () => {
     expect((await inviting(known.email, 'viewer')).statusCode).toBe(409)
   })
 
+  test('a blocked workspace mails no invitations: they are its words, to whomever it likes, from the address of the installation', async () => {
+    const abusive = await office.sender()
+    const spammer = await office.signedIn('owner', abusive.workspaceId)
+    const ask = () => spammer.ask('POST', '/invitations', { body: { email: 'victim@people.example', role: 'viewer' } })
+    await office.world.db.run(`update workspaces set status = 'blocked' where id = $1`, [abusive.workspaceId])
+    const [many, answer] = [office.sent.length, await ask()]
+    expect([answer.statusCode, answer.json<{ code: string }>().code]).toEqual([403, 'workspace_blocked'])
+    expect((await spammer.ask('GET', '/invitations')).json()).toMatchObject({ items: [] })
+    await office.world.db.run(`update workspaces set status = 'active' where id = $1`, [abusive.workspaceId])
+    expect((await ask()).statusCode).toBe(201)
+    await office.mail(many + 1)
+    expect(office.sent).toHaveLength(many + 1)
+  })
+
   test('an invitation that was withdrawn, replaced or is too old is worth nothing', async () => {
     const many = office.sent.length
     await inviting('late@people.example', 'viewer')

@@ -5,6 +5,7 @@ import { hashSecret } from '../base/secret.ts'
 import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { covers, memberRoles, scopesOfRole, type MemberRole } from '../domain/scopes.ts'
+import { isBlocked } from '../domain/standing.ts'
 import { parseAddress } from '../mail/address.ts'
 import type { Db } from '../store/database.ts'
 import { countAudit, writeAudit } from '../store/audit.ts'
@@ -27,7 +28,7 @@ import {
 import { insertUser, userByEmail, type UserRow } from '../store/people.ts'
 import { workspaceById } from '../store/workspaces.ts'
 import { audited, stillBy, type By } from './by.ts'
-import { Mistake, notThere, parseName } from './mistake.ts'
+import { asMistake, Mistake, notThere, parseName } from './mistake.ts'
 import type { Notify } from './notices.ts'
 import type { Browser, People, SignedIn } from './people.ts'
 import type { Holder } from './sessions.ts'
@@ -117,6 +118,8 @@ export async function invite(
     'invitation.sent',
     async (tx) => {
       const { now } = await stillBy(tx, by, 'members.write')
+      // It is mail, in the workspace's own words and to whomever it likes.
+      if ((await workspaceById(tx, by.workspaceId))?.status === 'blocked') throw asMistake(isBlocked)
       mayHandle(now, role)
       if ((await countAudit(tx, by.workspaceId, 'invitation.sent', hourMs)) >= limits.invitationsPerHourMax)
         throw new Mistake(`At most ${limits.invitationsPerHourMax} invitations an hour; try again later.`, {

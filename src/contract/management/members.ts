@@ -101,6 +101,7 @@ export const members = {
     body: closed({ email: email('Whom.'), role }),
     ok: [201, 'The invitation.', Invitation],
     may: {
+      403: 'Lacks members.write, or the role can do more than the caller (`insufficient_scope`), workspace is blocked (`workspace_blocked`), or the request did not come from the dashboard (`cross_site_request`).',
       409: 'A member already, or too many open invitations (`conflict`).',
       429: 'Too many invitations in the last hour (`too_many_attempts`).',
     },
