@@ -395,6 +395,21 @@ test('whoever has the password gets few guesses at the code, for hours, and wher
   expect(await guess('abcdef')).toBe('too_many_attempts')
 }, 180_000)
 
+test('whoever has a session alone gets few guesses at a second factor that was begun and left, and who knows the password begins anew', async () => {
+  const browser = await office.signedIn('owner', shop.workspaceId)
+  const { password } = browser.login
+  const begin = async () =>
+    (await browser.ask('POST', '/account/two-factor', { body: { password } })).json<{ secret: string }>().secret
+  const confirm = (code: string) => browser.ask('POST', '/account/two-factor/confirm', { body: { code } })
+  const codeOf = (secret: string) => new TOTP({ secret: Secret.fromBase32(secret) }).generate()
+  const left = await begin()
+  for (let guesses = 0; guesses <= limits.codeGuessesMax; guesses++)
+    expect((await confirm('abcdef')).json()).toMatchObject({ code: 'invalid_request', field: 'code' })
+  expect((await confirm(codeOf(left))).json()).toMatchObject({ code: 'too_many_attempts' })
+  expect((await browser.ask('GET', '/session')).json()).toMatchObject({ twoFactor: false })
+  expect((await confirm(codeOf(await begin()))).statusCode).toBe(200)
+})
+
 describe('passwords', () => {
   test('a reset link is mailed, good once, and ends every session', async () => {
     const browser = await office.signedIn('owner', shop.workspaceId)

@@ -296,8 +296,21 @@ export function makePeople(tools: PeopleTools) {
       return makeDevice(vault, { ...user, password_hash: hash }, 'chose_password')
     },
 
-    beginTwoFactor: async (holder: Holder, password: string) => beginTwoFactor(tools, await proved(holder, password)),
-    confirmTwoFactor: (holder: Holder, code: string) => confirmTwoFactor(tools, holder.userId, code),
+    beginTwoFactor: async (holder: Holder, password: string) => {
+      const begun = await beginTwoFactor(tools, await proved(holder, password))
+      await guesses.forget(`confirm ${holder.userId}`)
+      return begun
+    },
+    /** A secret that was begun and left waits for its first code: with a stolen cookie alone a million guesses would put it in force, and give the recovery codes. */
+    confirmTwoFactor: async (holder: Holder, code: string): Promise<string[]> => {
+      const name = `confirm ${holder.userId}`
+      if ((await guesses.count(name, limits.codeGuessForgottenMs)) > limits.codeGuessesMax)
+        throw new Mistake('Too many wrong codes; begin to set up the second factor anew.', {
+          code: 'too_many_attempts',
+          retryAfterSeconds: limits.codeGuessForgottenMs / 1000,
+        })
+      return confirmTwoFactor(tools, holder.userId, code, () => guesses.add(name, limits.codeGuessForgottenMs))
+    },
     endTwoFactor: async (holder: Holder, password: string): Promise<void> => {
       await endTwoFactor(tools, (await proved(holder, password)).id)
     },

@@ -175,7 +175,10 @@ export const people = {
       'In force.',
       Type.Object({ recoveryCodes: Type.Array(Type.String(), { description: 'Each good once; shown this once.' }) }),
     ],
-    may: { 409: 'There is nothing to confirm (`conflict`).' },
+    may: {
+      409: 'There is nothing to confirm (`conflict`).',
+      429: 'Too many wrong codes; begin anew (`too_many_attempts`).',
+    },
   }),
   endTwoFactor: managed({
     method: 'post',
