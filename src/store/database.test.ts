@@ -220,6 +220,14 @@ test.each(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREAC
   },
 )
 
+test.each(['EMFILE', 'ENFILE', 'ENOBUFS', 'ENOMEM', 'EAGAIN'])(
+  'a machine with nothing left for one more connection (%s) is an outage: callers are told to come back, and not that something is broken',
+  (code) => {
+    const error = Object.assign(new Error(`connect ${code} 127.0.0.1:5432`), { code, syscall: 'connect' })
+    expect([surelyAborted(error), isDatabaseAway(error), mayBlameRows(error)]).toEqual([false, true, false])
+  },
+)
+
 test('of a pool with shares one workspace does not take all connections, and who waits too long hears what an outage sounds like', async () => {
   const fresh = await freshDatabase()
   const db = openDatabase(fresh.connection, { name: 'test', connectionsMax: 2, shareMax: 1, answerMs: 1_000 })
