@@ -560,6 +560,8 @@ export const limits = {
   claimPauseMsMax: 75,
   workspacesPerClaimMax: 200,
   lanesPerClaimMax: 200,
+  /** How long a workspace's place in the walk over its lanes is kept when no claim has walked on: longer than hosts that say nothing may keep it crowded. */
+  laneCursorKeptMs: 3600_000,
   /** An idle look at all workspaces may take this part of the time. */
   idleLookPart: 0.05,
   // Walks along a queue of mail or webhooks (base/floor.ts)

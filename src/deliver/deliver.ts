@@ -31,6 +31,7 @@ import type { SevenBit } from './conversation.ts'
 import type { Gate } from './fence.ts'
 import type { Journal } from './journal.ts'
 import { makeDeferrals } from './deferrals.ts'
+import { makeLaneCursors } from './lane-cursors.ts'
 import { makeLogins } from './logins.ts'
 import { makeOutages } from './outages.ts'
 import { GivenUp, makePreparer, NotComposable, type Prepared } from './prepare.ts'
@@ -118,8 +119,7 @@ export function deliverer(
   /** What of it exists a second time, for a host without 8BITMIME. Whoever holds some of it waits for nobody: it is given back before the next host. */
   const convertedRoom = makeRoom<InFlight>(limits.convertedInFlightBytesMax, limits.convertedOfWorkspaceBytesMax)
   const unheard = makeUnheard(tools)
-  /** Where the walk over the lanes of a workspace goes on. */
-  const cursors = new Map<string, string>()
+  const cursors = makeLaneCursors()
   let due: { stop(): Promise<void> } | undefined
   let outages = makeOutages(tools.leaseMs)
   /** Nobody here knows whether the clock was set back before the first look. */
@@ -148,7 +148,7 @@ export function deliverer(
         {
           cursor,
           since,
-          cursors: Object.fromEntries(cursors),
+          cursors: cursors.all(),
           most: Math.min(freeSlots(), limits.claimMost, slots.mostOfOne()),
           ...slots.rooms(),
           roomElse: limits.slotsAtFirst,
@@ -159,10 +159,7 @@ export function deliverer(
         trouble('claim'),
       ),
     launch: ({ claimed, refused, cursors: lanes }, askedAt) => {
-      for (const [workspace, lane] of Object.entries(lanes))
-        if (lane === '') cursors.delete(workspace)
-        else cursors.set(workspace, lane)
-      if (cursors.size > limits.destinationsKnownMax) cursors.clear()
+      cursors.moved(lanes)
       for (const { id, reason } of refused) tools.log.attempted({ messageId: id, outcome: 'failed', reason })
       for (const each of claimed) launch(each, askedAt)
       return claimed.length + refused.length > 0
