@@ -584,6 +584,8 @@ export const limits = {
   claimShareMax: 500,
   slotsAtFirst: 20,
   slotsAtLeast: 5,
+  /** What a destination has earned beyond `slotsAtFirst` counts at its first claim only so long after its last answer. */
+  slotsRestMs: 60_000,
   workspaceSlotsMax: 800,
   /** Without an answer for so long, a destination counts as stalled. */
   stalledAfterMs: 1_000,

@@ -29,6 +29,25 @@ test('a destination that answers soon has its full share, a new one begins with 
   expect(rounds).toBeLessThan(8)
 })
 
+test('what a claim is told does not grow with all who ever took much mail: who rests begins as one that is new does', () => {
+  const { clock, slots, launch, land, room } = slotsAt()
+  const earn = (destination: string) => {
+    launch(destination, limits.slotsAtFirst)
+    land(destination, limits.slotsAtFirst)
+  }
+  for (let n = 0; n < 3_000; n++) earn(`d${n}`)
+  expect(room('d7')).toBe(2 * limits.slotsAtFirst)
+  launch('slow', 1)
+  clock.now = limits.slotsRestMs + 1
+  earn('busy')
+  expect(slots.rooms().rooms).toEqual({ busy: 2 * limits.slotsAtFirst, slow: limits.slotsAtLeast })
+  // What it has earned is there again with its first messages.
+  launch('d7', limits.slotsAtFirst)
+  expect(room('d7')).toBe(limits.slotsAtFirst)
+  land('d7', limits.slotsAtFirst)
+  expect(room('d7')).toBe(3 * limits.slotsAtFirst)
+})
+
 test('one that does not answer gets a few now and then within what it may have, and less with every attempt that ends so', () => {
   const { clock, launch, land, room } = slotsAt()
   launch('a', 5)

@@ -162,6 +162,7 @@ export function makeSlots(roomOf: (provider: string) => number, now: () => numbe
       const of: Record<string, string> = {}
       const left = new Map<string, number>()
       const rooms: Record<string, number> = {}
+      const longAgo = now() - limits.slotsRestMs
       for (const [destination, state] of states) {
         let room = freeOf(state)
         const { provider } = state
@@ -171,8 +172,11 @@ export function makeSlots(roomOf: (provider: string) => number, now: () => numbe
           if (most <= 0) room = 0
           else if (most < Infinity) of[destination] = provider
         }
-        // Of those with nothing in flight only the busy ones are worth a word: there may be very many.
-        const idle = state.inFlight === 0 && room >= limits.slotsAtFirst && room < 2 * limits.slotsAtFirst
+        // There may be very many, and each claim carries what is named here: of those with nothing in flight only the busy ones are worth a word.
+        const idle =
+          state.inFlight === 0 &&
+          room >= limits.slotsAtFirst &&
+          (room < 2 * limits.slotsAtFirst || state.movedAt < longAgo)
         if (room !== limits.slotsAtFirst && !idle) rooms[destination] = room
       }
       return {

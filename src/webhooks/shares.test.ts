@@ -29,4 +29,24 @@ describe('the shares of endpoints', () => {
     for (let failed = 0; failed < 10; failed++) shares.shrink('w')
     expect(shares.rooms()['w']).toBe(limits.webhookShareLeast - 1)
   })
+
+  it('what a claim is told does not grow with all who ever took an event: who rests and did not fail is like a new one', () => {
+    let now = 0
+    const shares = makeShares(() => now)
+    const post = (workspace: string, verdict: 'grow' | 'shrink') => {
+      shares.begin(workspace)
+      shares[verdict](workspace)
+      shares.end(workspace)
+    }
+    for (let n = 0; n < 5_000; n++) post(`healthy ${n}`, 'grow')
+    post('failing', 'shrink')
+    shares.begin('slow')
+    now = limits.webhookPoolIdleMs + 1
+    post('busy', 'grow')
+    expect(shares.rooms()).toEqual({
+      failing: limits.webhookShareFirst / 2,
+      slow: limits.webhookShareFirst - 1,
+      busy: limits.webhookShareFirst + 1,
+    })
+  })
 })
