@@ -5,6 +5,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import { startPostgresProxy } from '../test/world/postgres-proxy.ts'
 import { silentLog } from './base/log.ts'
 import { makeMetrics } from './base/metrics.ts'
 import { makeVault, sealedAs } from './base/secret.ts'
@@ -32,10 +33,13 @@ afterEach(async () => {
   rmSync(folder, { recursive: true })
 })
 
-const started = (environment: Readonly<Record<string, string>> = {}): Promise<RunningRoles> =>
+const started = (
+  environment: Readonly<Record<string, string>> = {},
+  connection = world.connection,
+): Promise<RunningRoles> =>
   startRoles(['deliver'], {
     settings: readSettings({ POSTHORN_DATA_DIR: folder, POSTHORN_HOSTNAME: 'node.test', ...environment }),
-    connection: world.connection,
+    connection,
     vault,
     log: silentLog,
     metrics: makeMetrics('deliver'),
@@ -142,5 +146,24 @@ test('every new connection that claims or arms asks which database it leads to; 
     expect(await statusOf(id)).toBe('queued')
   } finally {
     await running.stop()
+  }
+})
+
+test('a heartbeat whose line fell silent is asked again over another while its lease lasts', async () => {
+  const proxy = await startPostgresProxy(world.connection)
+  const leaseMs = 12_000
+  const running = await started(
+    { POSTHORN_LEASE_SECONDS: String(leaseMs / 1_000) },
+    { ...world.connection, host: '127.0.0.1', port: proxy.port },
+  )
+  try {
+    await proxy.silence('prove-commit', 'before')
+    const since = performance.now()
+    await proxy.cut('prove-commit', 'before')
+    // The one before it may be a third of a lease ago.
+    expect(performance.now() - since).toBeLessThan((leaseMs * 2) / 3)
+  } finally {
+    await running.stop()
+    await proxy.stop()
   }
 })

@@ -6,6 +6,7 @@ import { sealedAs, type Vault } from './base/secret.ts'
 import type { Service } from './base/service.ts'
 import { limits, parseRoute, type Route, type Settings } from './config.ts'
 import {
+  beatAnswerMs,
   deliverer,
   makeFence,
   makeHandOver,
@@ -75,6 +76,12 @@ export async function deliver({ settings, connection, patience, vault, log, metr
   })
   const armDb = open('arm', 1, { greet })
   const finishDb = open('finish', 1, { nudge })
+  const leaseMs = settings.POSTHORN_LEASE_SECONDS * 1000
+  const leaseDb = openDatabase(connection, {
+    name: 'posthorn leases',
+    connectionsMax: 1,
+    answerMs: beatAnswerMs(leaseMs),
+  })
   const inboxDb = open('sandbox', 1)
   const houseDb = open('house', 1)
   // The simulator's reports go the way of any provider's: by SMTP to the bounce mailbox, wherever that runs.
@@ -107,6 +114,7 @@ export async function deliver({ settings, connection, patience, vault, log, metr
   const signers = makeSigners()
   const service = deliverer({
     db: queueDb,
+    leaseDb,
     recorder: makeRecorder(armDb, finishDb, own.mark),
     transmitter,
     gate: fence,
@@ -114,7 +122,7 @@ export async function deliver({ settings, connection, patience, vault, log, metr
     vault,
     sign: signers.sign,
     log,
-    leaseMs: settings.POSTHORN_LEASE_SECONDS * 1000,
+    leaseMs,
     timeScale: settings.POSTHORN_TIME_SCALE,
     retrySchedule: settings.POSTHORN_RETRY_SCHEDULE,
     patience,
@@ -155,7 +163,7 @@ export async function deliver({ settings, connection, patience, vault, log, metr
     services: [housekeeper(houseDb, retentionOf(settings), log), fence, reports.service, sandbox, service, looked],
     closing: [
       () => signers.stop(),
-      ...closeAll(queueDb, armDb, finishDb, inboxDb, houseDb),
+      ...closeAll(queueDb, leaseDb, armDb, finishDb, inboxDb, houseDb),
       () => nudges.close(),
       async () => void (await Promise.all([own, ...left].map((each) => each.release()))),
     ],

@@ -96,6 +96,7 @@ function deliver(changes: Partial<DeliverTools> = {}): Deliverer {
   const [db, armDb, finishDb] = [pool(2), pool(1), pool(1)]
   const service = deliverer({
     db,
+    leaseDb: changes.db ?? pool(1),
     recorder: makeRecorder(armDb, finishDb, mark),
     gate: openGate(),
     journal: memoryJournal(),
@@ -1245,6 +1246,34 @@ describe('trouble with the database', () => {
     await becomes(id, 'sent')
     expect(await types(id)).toEqual(['queued', 'sending', 'sent'])
     proxy.away(true) // a stop would wait for that answer
+  })
+
+  test('one line that fell silent, while the database and every other line live, costs nobody his lease: the heartbeat gives it up in time for another', async () => {
+    const proxy = await startPostgresProxy(connection)
+    ends.unshift(() => proxy.stop())
+    const held: Socket[] = []
+    const peer = await peerOf({ dot: (socket) => void held.push(socket) })
+    const behind = { ...connection, host: '127.0.0.1', port: proxy.port }
+    const leaseDb = openDatabase(behind, { name: 'leases', connectionsMax: 1, answerMs: leaseMs / 8 })
+    ends.unshift(() => leaseDb.close())
+    const sender = await senderOf()
+    await started({ leaseMs, leaseDb, route: relay(peer) })
+    const id = await one(sender, 'ok')
+    await eventually(
+      () => held.length,
+      (n) => n === 1,
+    )
+    await started({ leaseMs, route: relay(peer) }) // the node beside it, which has nothing to complain of
+    const [orphan] = await world.claimed(sender, [{ armed: true, leaseSeconds: -1 }])
+    await becomes(orphan?.id as MessageId, 'delivery_unknown', patienceMs)
+    await setTimeout(leaseMs) // by now that one, too, believes a lease that ran out
+    await proxy.silence('heartbeat', 'before')
+    await setTimeout(2 * leaseMs)
+    expect(await statusOf(id)).toBe('sending')
+    held[0]?.write('250 2.0.0 ok\r\n')
+    await becomes(id, 'sent')
+    expect(await types(id)).toEqual(['queued', 'sending', 'sent'])
+    expect(faults()).toEqual(['heartbeat'])
   })
 
   test('while commits hang, as they do without their standby, a node that holds nothing reaps nobody, though it is answered whatever it asks', async () => {

@@ -53,6 +53,8 @@ export { makeTransmitter } from './transmit.ts'
 
 export interface DeliverTools {
   readonly db: Db
+  /** For heartbeats alone: whatever hangs elsewhere, and however patient its asker is, holds up none. Its answers have `beatAnswerMs`. */
+  readonly leaseDb: Db
   readonly recorder: Recorder
   readonly transmitter: Transmitter
   readonly gate: Gate
@@ -101,6 +103,14 @@ interface InFlight extends Guest {
 const idleMs = 1_000
 const composeTriesMax = 3
 
+/**
+ * How long a heartbeat waits for an answer before it gives up its line for another: a line may be dead without anybody having said so, while the
+ * database and all other lines live. Between two heartbeats and a lease that runs out there must be time for that.
+ */
+export const beatAnswerMs = (leaseMs: number): number => Math.max(limits.databaseAnswerMs, leaseMs / 4)
+/** From one heartbeat to the next; behind one that got no answer there is no time to lose. */
+const beatPauseMs = (leaseMs: number, failed: boolean): number => leaseMs / (failed ? 20 : 3)
+
 /** What becomes of a message whose worker was lost, in the words of attempts: alerts and metrics count those. */
 const reapedAs: Partial<Record<MessageStatus, string>> = { retrying: 'retry', delivery_unknown: 'unknown' }
 /** Troubles that tell of nobody on the other side. */
@@ -126,6 +136,7 @@ export function deliverer(
   let lookedAt = Infinity
   /** Since when a heartbeat of ours, or the commit behind it, waits for its answer. */
   let beatingSince = Infinity
+  let beatFailed = false
   /** A heartbeat waits for rows that are locked. */
   let lingering = false
 
@@ -350,9 +361,11 @@ export function deliverer(
    */
   const heartbeat = async (): Promise<void> => {
     beatingSince = performance.now()
+    beatFailed = true
     try {
       await extendHeld()
-      await commitSomething(tools.db)
+      await commitSomething(tools.leaseDb)
+      beatFailed = false
     } finally {
       if (isBeatingLate()) outages.failed()
       beatingSince = Infinity
@@ -365,15 +378,15 @@ export function deliverer(
   const extendHeld = async (): Promise<void> => {
     const held = [...flights.values()].filter((flight) => !flight.lost)
     if (held.length === 0) return
-    const extended = await beat(held, extendLeases)
+    const extended = await beat(tools.leaseDb, held, extendLeases)
     const left = held.filter((flight) => !extended.has(claimName(flight.claimed)))
     if (left.length > 0 && !lingering) linger(left).catch(trouble('heartbeat'))
   }
 
-  const beat = async (held: readonly InFlight[], extend: typeof extendLeases): Promise<ReadonlySet<string>> => {
+  const beat = async (db: Db, held: readonly InFlight[], extend: typeof extendLeases): Promise<ReadonlySet<string>> => {
     const claims = held.map((flight) => flight.claimed)
     const askedAt = performance.now()
-    const ours = await extend(tools.db, claims, tools.leaseMs)
+    const ours = await extend(db, claims, tools.leaseMs)
     for (const flight of held) if (ours.has(claimName(flight.claimed))) flight.leaseEndsAt = askedAt + tools.leaseMs
     return ours
   }
@@ -381,7 +394,7 @@ export function deliverer(
   /** Behind whoever has these rows locked, so that no lock that somebody holds for long costs the others their leases. */
   const linger = async (left: readonly InFlight[]): Promise<void> => {
     lingering = true
-    const ours = await beat(left, extendLocked).finally(() => (lingering = false))
+    const ours = await beat(tools.db, left, extendLocked).finally(() => (lingering = false))
     for (const { claimed, giveUp } of left) {
       const flight = flights.get(claimName(claimed))
       if (flight === undefined || ours.has(claimName(claimed))) continue
@@ -457,7 +470,7 @@ export function deliverer(
 
   let quiet: () => void = () => undefined
   const timers = [
-    repeating(() => tools.leaseMs / 3, heartbeat, trouble('heartbeat')),
+    repeating(() => beatPauseMs(tools.leaseMs, beatFailed), heartbeat, trouble('heartbeat')),
     repeating(() => Math.min(1_000, tools.leaseMs / 4), reapSome, trouble('reap')),
     repeating(() => limits.journalAfterMs / 4, unheard.journalLate, trouble('journal')),
     repeating(() => limits.slotsLookMs, makeWay, trouble('slots')),

@@ -343,6 +343,7 @@ export async function runSchedule({ chance, code, edges, mutation, vault, sealed
       })
       const worker = code.deliver.deliverer({
         db: queue,
+        leaseDb: linkOf(process),
         recorder: mutation.recorder?.(recorder) ?? recorder,
         transmitter: mutation.transmitter?.(transmitter) ?? transmitter,
         gate: fence,
