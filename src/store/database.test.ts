@@ -380,3 +380,28 @@ test.each([
     await fresh.drop()
   }
 })
+
+test('a line that falls silent within a transaction is waited for once: its caller is told, and its place is free', async () => {
+  const fresh = await freshDatabase()
+  const proxy = await startPostgresProxy(fresh.connection)
+  const answerMs = 1_500
+  const behind = { ...fresh.connection, host: '127.0.0.1', port: proxy.port }
+  const db = openDatabase(behind, { name: 'test', connectionsMax: 1, answerMs, waitMs: 10_000 })
+  try {
+    const silenced = proxy.silence('test-silenced', 'before')
+    let askedAt = 0
+    const end = db.transaction(async (tx) => {
+      await tx.run('create table half_done ()')
+      askedAt = performance.now()
+      await tx.rows(sql('test-silenced', 'select 1'))
+    })
+    await silenced
+    expect(isDatabaseAway(await end.catch((error: unknown) => error))).toBe(true)
+    expect(performance.now() - askedAt).toBeLessThan(2 * answerMs)
+    expect(await db.run(`select to_regclass('half_done') "there"`)).toEqual([{ there: null }])
+  } finally {
+    await db.close()
+    await proxy.stop()
+    await fresh.drop()
+  }
+})

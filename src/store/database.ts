@@ -296,11 +296,14 @@ async function transaction<T>(pool: Pool, work: (tx: Db) => Promise<T>): Promise
     client.release()
     return result
   } catch (error) {
+    // Of a line that gave no answer none is awaited a second time; the server rolls back when it is gone.
+    if (sqlState(error) === undefined && isDatabaseAway(error)) client.release(true)
     // A connection whose rollback fails is not used again.
-    await client.query('rollback').then(
-      () => client.release(),
-      () => client.release(true),
-    )
+    else
+      await client.query('rollback').then(
+        () => client.release(),
+        () => client.release(true),
+      )
     throw error
   }
 }
