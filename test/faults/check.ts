@@ -21,6 +21,8 @@ export interface Ledgers {
   readonly told: readonly Told[]
   readonly faults: readonly Fault[]
   readonly shop: JourneyWorkspace
+  /** Recipients whose dot was on a wire that tore, or from which its reply did not come back. */
+  readonly torn: ReadonlySet<string>
   readonly receiver: Pick<Receiver, 'ledger'>
   readonly hook: Pick<WebhookReceiver, 'received'>
   readonly query: <Row extends object>(text: string) => Promise<Row[]>
@@ -44,7 +46,7 @@ interface Event {
 const dkimSample = 60
 const webhookTriesMax = 8
 
-export async function checkLedgers({ told, faults, shop, receiver, hook, query }: Ledgers): Promise<Findings> {
+export async function checkLedgers({ told, faults, shop, torn, receiver, hook, query }: Ledgers): Promise<Findings> {
   const breaches: string[] = []
   const breach = (kind: string, what: string): void => void breaches.push(`${kind}: ${what}`)
   const messages = await query<Message>('select id, recipient, status, sequence from messages')
@@ -101,10 +103,11 @@ export async function checkLedgers({ told, faults, shop, receiver, hook, query }
     } else if (status === 'delivery_unknown') {
       unknown.push(id)
       const unanswered = its.some(({ outcome }) => outcome === 'none')
-      if (!unanswered && wasArmed.length === 0)
+      if (!unanswered && wasArmed.length === 0 && !torn.has(recipient))
         breach('unexplained', `${name} (${reason}) was not armed at any fault: ${storyOf(history, its, faults)}`)
     } else breach('lost', `${name} has not ended`)
-    if (wanted !== status && wasArmed.length === 0) breach('wrong end', `${name} (${reason}) should be ${wanted}`)
+    const mayDiffer = wasArmed.length > 0 || (status === 'delivery_unknown' && torn.has(recipient))
+    if (wanted !== status && !mayDiffer) breach('wrong end', `${name} (${reason}) should be ${wanted}`)
   }
 
   await checkContent(told, lines, shop, breach)
@@ -128,6 +131,9 @@ export async function checkLedgers({ told, faults, shop, receiver, hook, query }
       failed: count('failed'),
       unknown: unknown.length,
       'unknown by a fault': byFault.size,
+      'unknown by a wire alone': messages.filter(
+        ({ id, status, recipient }) => status === 'delivery_unknown' && !byFault.has(id) && torn.has(recipient),
+      ).length,
       'armed at faults': faults.reduce((sum, { armed }) => sum + armed.size, 0),
       'faults that met armed messages': faults.filter(({ armed }) => armed.size > 0).length,
       'dots in the ledger': [...lines.values()].flat().length,

@@ -11,11 +11,12 @@ const { values } = parseArgs({
 })
 const options = { kills: Number(values.kills), messages: Number(values.messages), seed: Number(values.seed) }
 const say = (words: string) => process.stdout.write(`${words}\n`)
-const { counts, breaches, faults, seconds } = await runCampaign({ ...options, say })
+const { counts, breaches, faults, befell, seconds } = await runCampaign({ ...options, say })
 
 const byKind = new Map<string, number>()
 for (const { what } of faults) byKind.set(what, (byKind.get(what) ?? 0) + 1)
 say(`\nfaults: ${[...byKind].map(([what, times]) => `${times} ${what}`).join('; ')}`)
+say(`on rough wires: ${[...befell].map(([what, times]) => `${times} ${what}`).join('; ')}`)
 for (const [what, figure] of Object.entries(counts)) say(`${String(figure).padStart(8)} ${what}`)
 for (const words of breaches.slice(0, 50)) say(`BREACH ${words}`)
 say(

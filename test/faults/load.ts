@@ -3,8 +3,8 @@
 // must live with not knowing.
 import { createTransport, type Transporter } from 'nodemailer'
 import type { JourneyWorkspace } from '../world/journey-workspace.ts'
-import type { Posthorn } from '../world/posthorn.ts'
 import type { Chance } from '../world/random.ts'
+import type { Front } from './stage.ts'
 
 export interface Told {
   readonly recipient: string
@@ -59,7 +59,7 @@ const answerMs = 7_000
 
 interface LoadTools {
   readonly shop: JourneyWorkspace
-  readonly nodes: readonly Posthorn[]
+  readonly nodes: readonly Front[]
   readonly login: Login
   readonly messages: number
   /** The number of the first one, where it is not the first load of a campaign. */
@@ -199,7 +199,7 @@ async function overSmtp(transport: Transporter, one: Told, from: string): Promis
   }
 }
 
-function transportTo(node: Posthorn, login: Login): Transporter {
+function transportTo(node: Front, login: Login): Transporter {
   return createTransport({
     host: '127.0.0.1',
     port: node.smtpPort,
