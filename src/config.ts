@@ -1033,6 +1033,8 @@ export const limits = {
   loginsListedAtOnce: 1_000,
   keysPerWorkspaceMax: 1_000,
   domainsPerWorkspaceMax: 1_000,
+  /** How long somebody waits while keys are made for others. */
+  dkimKeyWaitMs: 10_000,
   mailboxesPerWorkspaceMax: 10_000,
   liveConnectionsMax: 500,
   liveConnectionsPerWorkspaceMax: 100,

@@ -1,5 +1,5 @@
 // Domains over the management API, against a name server of the tests' own; and what the doctor tells operators.
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { limits } from '../config.ts'
 import type { Domain } from '../workspace/workspace.ts'
 import { officeWorld, type BrowserOf, type OfficeWorld } from './office.test-kit.ts'
@@ -96,6 +96,27 @@ test('domains and mailboxes of a workspace are bounded, as its keys are', async 
   expect(domain.json()).toMatchObject({ code: 'conflict', error: expect.stringContaining('at most') as string })
   const mailbox = await developer.ask('POST', '/mailboxes', { body: { address: 'more@d2.example' } })
   expect(mailbox.json()).toMatchObject({ code: 'conflict', error: expect.stringContaining('at most') as string })
+})
+
+test('no connection to the database is held while a DKIM key is made: forty of them took those that the requests of everybody wait for', async () => {
+  const { db, vault } = office.office
+  const [transaction, seal] = [db.transaction.bind(db), vault.seal.bind(vault)]
+  let open = 0
+  const openAtSeal: number[] = []
+  const spies = [
+    vi.spyOn(db, 'transaction').mockImplementation((work) => {
+      open++
+      return transaction(work).finally(() => open--)
+    }),
+    vi.spyOn(vault, 'seal').mockImplementation((secret, purpose) => {
+      openAtSeal.push(open)
+      return seal(secret, purpose)
+    }),
+  ]
+  const added = (await owner.ask('POST', '/domains', { body: { name: 'keys.example' } })).json<Domain>()
+  expect((await owner.ask('POST', `/domains/${added.id}/dkim/rotate`)).statusCode).toBe(200)
+  for (const spy of spies) spy.mockRestore()
+  expect(openAtSeal).toEqual([0, 0])
 })
 
 test("the simulator's domain sends nothing: it is refused with its field", async () => {

@@ -9,7 +9,7 @@ import { readSigningKeys } from '../store/outbound.ts'
 import { storeWorld, type StoreWorld } from '../store/store.test-kit.ts'
 import { makeDomainChecker, type DomainChange, type DomainChecker } from './domain-check.ts'
 import { endEd25519For, unvouchDomain } from './management.ts'
-import { addDomain, rotateDkim, type Domain } from './domains.ts'
+import { addDomain, newDomainKey, rotateDkim, type Domain } from './domains.ts'
 
 const hostname = 'node.test'
 const vault = makeVault(randomBytes(32).toString('base64'))
@@ -431,8 +431,10 @@ describe('a new DKIM key', () => {
     (await readSigningKeys(world.db, workspace, id)).map(({ selector }) => selector)
   const selectors = ({ records }: Domain) =>
     records.filter(({ purpose }) => purpose === 'dkim').map(({ name }) => name.split('.')[0])
-  const rotate = async ({ id }: Domain) =>
-    (await rotateDkim({ db: world.db, vault, hostname }, workspace, id)) as Domain
+  const rotate = async ({ id }: Domain) => {
+    const key = await newDomainKey({ db: world.db, vault }, workspace, id)
+    return (await rotateDkim({ db: world.db, hostname }, workspace, id, key)) as Domain
+  }
 
   test('signs when its record is seen, not before; the old one stays in the DNS for a week', async () => {
     const domain = await add()
@@ -546,8 +548,10 @@ describe('a new DKIM key', () => {
 describe('an Ed25519 key beside the RSA key', () => {
   const by = { workspaceId: '' as WorkspaceId, actor: 'operator:test', scopes: new Set<string>() }
   const end = ({ id }: Domain) => endEd25519For({ db: world.db, hostname }, { ...by, workspaceId: workspace }, id)
-  const rotate = async ({ id }: Domain, algorithm: 'rsa-sha256' | 'ed25519-sha256' = 'ed25519-sha256') =>
-    (await rotateDkim({ db: world.db, vault, hostname }, workspace, id, algorithm)) as Domain
+  const rotate = async ({ id }: Domain, algorithm: 'rsa-sha256' | 'ed25519-sha256' = 'ed25519-sha256') => {
+    const key = await newDomainKey({ db: world.db, vault }, workspace, id, algorithm)
+    return (await rotateDkim({ db: world.db, hostname }, workspace, id, key)) as Domain
+  }
   const signing = async ({ id }: Domain) =>
     (await readSigningKeys(world.db, workspace, id))
       .map(({ algorithm, retiredAt }) => `${algorithm.split('-')[0]}${retiredAt === null ? '' : ' retired'}`)

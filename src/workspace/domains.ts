@@ -1,6 +1,7 @@
 // Sending domains, each with DKIM keys of its own: adding, listing, and a new key beside the one that signs (decisions H).
 import { randomBytes, randomInt, randomUUIDv7 } from 'node:crypto'
 import { sealedAs, type Vault } from '../base/secret.ts'
+import { doneFor, turns, TurnTooLate } from '../base/turns.ts'
 import { limits } from '../config.ts'
 import type { DomainStatus } from '../domain/domain-state.ts'
 import type { WorkspaceId } from '../domain/message.ts'
@@ -42,13 +43,12 @@ interface Tools {
   readonly hostname: string
 }
 
-/** `verified` is the operator's word, for tests and migrations; it also counts for a domain that is there already. */
-export async function addDomain(
-  tools: Tools,
-  workspace: WorkspaceId,
-  text: string,
-  verified: boolean,
-): Promise<Domain> {
+/** What a domain brings along. It is made before a transaction begins: a key takes as long as a hundred statements, and waits for its turn. */
+export interface NewDomain extends MadeKey {
+  readonly name: string
+}
+
+export async function newDomain(vault: Vault, workspace: WorkspaceId, text: string): Promise<NewDomain> {
   const name = parseAddress(`postmaster@${text}`)?.domain
   if (name === undefined)
     throw new Mistake(`"${text}" is not the name of a domain, such as example.org.`, { field: 'name' })
@@ -64,10 +64,19 @@ export async function addDomain(
         field: 'name',
       },
     )
-  const known = verified && (await verifyDomain(tools.db, workspace, name))
+  return { name, ...(await makeKey(vault, workspace, name)) }
+}
+
+/** `verified` is the operator's word, for tests and migrations; it also counts for a domain that is there already. */
+export async function insertNewDomain(
+  { db, hostname }: Pick<Tools, 'db' | 'hostname'>,
+  workspace: WorkspaceId,
+  { name, publicKey, privateKeySealed }: NewDomain,
+  verified: boolean,
+): Promise<Domain> {
+  const known = verified && (await verifyDomain(db, workspace, name))
   if (!known) {
-    const { publicKey, privateKeySealed } = await makeKey(tools.vault, workspace, name)
-    const inserted = await insertDomain(tools.db, workspace, {
+    const inserted = await insertDomain(db, workspace, {
       id: randomUUIDv7(),
       name,
       status: verified ? 'verified' : 'pending',
@@ -79,9 +88,19 @@ export async function addDomain(
     if (!inserted)
       throw new Mistake(`The workspace already has the domain ${name}.`, { code: 'conflict', field: 'name' })
   }
-  const row = await findDomain(tools.db, workspace, name)
+  const row = await findDomain(db, workspace, name)
   if (row === undefined) throw new Mistake(`The domain ${name} was removed meanwhile.`, { code: 'conflict' })
-  return presentDomain(row, tools.hostname)
+  return presentDomain(row, hostname)
+}
+
+/** Both, where nobody else waits for the connection. */
+export async function addDomain(
+  tools: Tools,
+  workspace: WorkspaceId,
+  text: string,
+  verified: boolean,
+): Promise<Domain> {
+  return insertNewDomain(tools, workspace, await newDomain(tools.vault, workspace, text), verified)
 }
 
 export async function listDomains(db: Db, workspace: WorkspaceId, hostname: string): Promise<Domain[]> {
@@ -96,31 +115,60 @@ export async function domainNamed(db: Db, workspace: WorkspaceId, text: string):
   return row
 }
 
-/**
- * Makes another DKIM key, whose record is to be set beside the others'. The next check that sees it lets it sign, in place of the one of its algorithm
- * that does; one that waits already is shown again. Undefined where the workspace has no such domain.
- */
-export async function rotateDkim(
-  tools: Tools,
+export interface NewDomainKey extends MadeKey {
+  readonly algorithm: DkimAlgorithm
+}
+
+/** Another key for a domain, as above; undefined where one of this algorithm waits already, or the workspace has no such domain. */
+export async function newDomainKey(
+  { db, vault }: Pick<Tools, 'db' | 'vault'>,
   workspace: WorkspaceId,
   id: string,
   algorithm: DkimAlgorithm = 'rsa-sha256',
-): Promise<Domain | undefined> {
-  const { db, vault, hostname } = tools
+): Promise<NewDomainKey | undefined> {
   const row = await findDomainById(db, workspace, id)
-  if (row === undefined) return undefined
-  if (!row.keys.some((key) => key.state === 'pending' && key.algorithm === algorithm))
-    await prepareDkimKey(db, workspace, id, {
-      selector: newSelector(),
-      algorithm,
-      ...(await makeKey(vault, workspace, row.name, algorithm)),
-    })
-  const after = await findDomainById(db, workspace, id)
-  return after && presentDomain(after, hostname)
+  if (row === undefined || row.keys.some((key) => key.state === 'pending' && key.algorithm === algorithm))
+    return undefined
+  return { algorithm, ...(await makeKey(vault, workspace, row.name, algorithm)) }
 }
 
-async function makeKey(vault: Vault, workspace: WorkspaceId, domain: string, algorithm?: DkimAlgorithm) {
-  const { privateKeyPem, publicKeyBase64 } = await generateDkimKey(algorithm)
+/**
+ * Gives the domain another DKIM key, whose record is to be set beside the others'. The next check that sees it lets it sign, in place of the one of its
+ * algorithm that does; one that waits already stays instead. Undefined where the workspace has no such domain.
+ */
+export async function rotateDkim(
+  { db, hostname }: Pick<Tools, 'db' | 'hostname'>,
+  workspace: WorkspaceId,
+  id: string,
+  key: NewDomainKey | undefined,
+): Promise<Domain | undefined> {
+  if (key !== undefined) await prepareDkimKey(db, workspace, id, { selector: newSelector(), ...key })
+  const row = await findDomainById(db, workspace, id)
+  return row && presentDomain(row, hostname)
+}
+
+interface MadeKey {
+  readonly publicKey: string
+  readonly privateKeySealed: Buffer
+}
+
+/** One at a time, by turns of the workspaces: each takes a processor for a tenth of a second, and a thread that passwords and signatures need too. */
+const turn = turns({ most: 1, share: 1, waitMs: limits.dkimKeyWaitMs })
+
+async function makeKey(
+  vault: Vault,
+  workspace: WorkspaceId,
+  domain: string,
+  algorithm?: DkimAlgorithm,
+): Promise<MadeKey> {
+  const leave = await doneFor(workspace, turn).catch((error: unknown) => {
+    if (!(error instanceof TurnTooLate)) throw error
+    throw new Mistake('Too many DKIM keys are being made at this moment; try again in a few seconds.', {
+      code: 'service_unavailable',
+      retryAfterSeconds: 3,
+    })
+  })
+  const { privateKeyPem, publicKeyBase64 } = await generateDkimKey(algorithm).finally(leave)
   return {
     publicKey: publicKeyBase64,
     privateKeySealed: vault.seal(privateKeyPem, sealedAs.dkimKey(workspace, domain)),

@@ -22,7 +22,7 @@ import {
 } from '../store/suppressions.ts'
 import { changeOwnWorkspace, workspaceById, type WorkspaceRow } from '../store/workspaces.ts'
 import { audited, stillBy, type By } from './by.ts'
-import { addDomain, presentDomain, rotateDkim, type Domain } from './domains.ts'
+import { insertNewDomain, newDomain, newDomainKey, presentDomain, rotateDkim, type Domain } from './domains.ts'
 import { createKey, presentKey, withinItsMaker, type ApiKey, type KeyWish, type RevokedKey } from './keys.ts'
 import { withdrawInvitationsOf } from './members.ts'
 import { Mistake, notThere, parseWorkspaceName } from './mistake.ts'
@@ -52,18 +52,30 @@ export interface Page<T> {
 
 // --------------------------------------------------------------------------------------------------------------------- domains
 
-export function addDomainFor({ db, vault, hostname }: Tools, by: By, name: string, vouched = false): Promise<Domain> {
+export async function addDomainFor(
+  { db, vault, hostname }: Tools,
+  by: By,
+  name: string,
+  vouched = false,
+): Promise<Domain> {
+  await roomForDomain(db, by.workspaceId)
+  const made = await newDomain(vault, by.workspaceId, name)
   return audited(
     db,
     by,
     'domain.added',
     async (tx) => {
-      if ((await listDomainRows(tx, by.workspaceId)).length >= limits.domainsPerWorkspaceMax)
-        throw new Mistake(`A workspace has at most ${limits.domainsPerWorkspaceMax} domains.`, { code: 'conflict' })
-      return addDomain({ db: tx, vault, hostname }, by.workspaceId, name, vouched)
+      await roomForDomain(tx, by.workspaceId)
+      return insertNewDomain({ db: tx, hostname }, by.workspaceId, made, vouched)
     },
     (domain) => ({ target: domain.name, ...(vouched && { facts: { vouched } }) }),
   )
+}
+
+/** Asked before a key is made, too. */
+async function roomForDomain(db: Db, workspace: WorkspaceId): Promise<void> {
+  if ((await listDomainRows(db, workspace)).length >= limits.domainsPerWorkspaceMax)
+    throw new Mistake(`A workspace has at most ${limits.domainsPerWorkspaceMax} domains.`, { code: 'conflict' })
 }
 
 export async function showDomain(
@@ -77,18 +89,19 @@ export async function showDomain(
 }
 
 /** Makes another DKIM key; `rotateDkim` says when it begins to sign. */
-export function rotateDkimFor(
+export async function rotateDkimFor(
   { db, vault, hostname }: Tools,
   by: By,
   id: string,
   algorithm: DkimAlgorithm = 'rsa-sha256',
 ): Promise<Domain> {
+  const key = await newDomainKey({ db, vault }, by.workspaceId, id, algorithm)
   return audited(
     db,
     by,
     'domain.dkim_prepared',
     async (tx) => {
-      const domain = await rotateDkim({ db: tx, vault, hostname }, by.workspaceId, id, algorithm)
+      const domain = await rotateDkim({ db: tx, hostname }, by.workspaceId, id, key)
       if (domain === undefined) throw notThere('domain')
       return domain
     },
