@@ -54,11 +54,11 @@ export const sql = (name: string, text: string): Statement => ({ name, text })
 /**
  * What an administrator may have set otherwise for the database or the role. Under a stricter isolation an arm that waited for its row would not see
  * the suppression that was committed meanwhile; the driver reads times in ISO alone; times that
- * are written as JSON are told in UTC, and a day has 24 hours where a zone has summer time; a backup, or a migration, takes as long as it takes; and
- * that a commit was let go without its standby is told in a warning (`listenForLetGo`).
+ * are written as JSON are told in UTC, and a day has 24 hours where a zone has summer time; a backslash in a text of our statements is one, and a pattern
+ * finds what it says; a backup, or a migration, takes as long as it takes; and that a commit was let go without its standby is told in a warning (`listenForLetGo`).
  */
 const ofAdministrators =
-  '-c client_encoding=UTF8 -c DateStyle=ISO -c TimeZone=UTC -c default_transaction_isolation=read\\ committed -c statement_timeout=0 -c lock_timeout=0 -c idle_in_transaction_session_timeout=0 -c idle_session_timeout=0 -c client_min_messages=warning'
+  '-c client_encoding=UTF8 -c DateStyle=ISO -c TimeZone=UTC -c standard_conforming_strings=on -c default_transaction_isolation=read\\ committed -c statement_timeout=0 -c lock_timeout=0 -c idle_in_transaction_session_timeout=0 -c idle_session_timeout=0 -c client_min_messages=warning'
 
 /**
  * A line that lies idle while its other end vanishes is found out within half a minute, by the kernel: a pool would ask one after the other of
