@@ -12,7 +12,7 @@ const head = `-- The schema that the migrations make: read it, never run it. Mad
 const isOurs = `c.relnamespace = 'public'::regnamespace and not c.relispartition and c.relname not like 'kysely%'`
 
 const tables = `
-  select c.oid, c.relname name, c.reloptions options,
+  select c.oid, c.relname name, c.reloptions options, c.relreplident = 'f' "wholeRows",
          case when c.relkind = 'p' then pg_get_partkeydef(c.oid) end partitioned
     from pg_class c where c.relkind in ('r', 'p') and ${isOurs} order by c.relname collate "C"`
 
@@ -58,6 +58,8 @@ interface Table {
   readonly oid: string
   readonly name: string
   readonly options: readonly string[] | null
+  /** Its rows are told apart by all their columns, for who copies changes. */
+  readonly wholeRows: boolean
   readonly partitioned: string | null
 }
 interface Column {
@@ -117,6 +119,7 @@ function shapeOf(table: Table, { columns, constraints, indexes, triggers }: Part
   const options = table.options === null ? '' : ` with (${[...table.options].sort().join(', ')})`
   return [
     `create table ${table.name} (\n  ${lines.join(',\n  ')}\n)${partitioned}${options};`,
+    ...(table.wholeRows ? [`alter table ${table.name} replica identity full;`] : []),
     ...[...mine(indexes), ...mine(triggers)].map(({ definition }) => `${definition};`),
     '',
   ].join('\n')

@@ -192,6 +192,7 @@ create table fresh_counts (
   bucket smallint not null,
   many bigint not null
 );
+alter table fresh_counts replica identity full;
 CREATE INDEX fresh_counts_workspace ON public.fresh_counts USING btree (workspace_id);
 
 create table hourly_counts (
@@ -1303,7 +1304,7 @@ AS $function$
          to_timestamp(('x' || substr(replace(bound[2], '-', ''), 1, 12))::bit(48)::bigint / 1000.0), bound[1]::uuid, bound[2]::uuid
     from pg_inherits i join pg_class p on p.oid = i.inhparent join pg_class c on c.oid = i.inhrelid
          cross join lateral regexp_match(pg_get_expr(c.relpartbound, c.oid), $re$FROM \('([0-9a-f-]{36})'\) TO \('([0-9a-f-]{36})'\)$re$) bound
-   where p.relnamespace = current_schema()::regnamespace and p.relname in (select d.parent from partition_days() d) and bound is not null
+   where p.relnamespace = quote_ident(current_schema())::regnamespace and p.relname in (select d.parent from partition_days() d) and bound is not null
    order by 3, 1
 $function$;
 CREATE OR REPLACE FUNCTION public.delete_astray_1(keep json, most integer)
@@ -1429,7 +1430,7 @@ declare
 begin
   if not pg_try_advisory_xact_lock(hashtext('posthorn retention')) then return null; end if;
   select c.relname into name from pg_class c
-   where c.relnamespace = current_schema()::regnamespace and c.relkind = 'r' and c.relname like 'expired\_%\_20%' order by 1 limit 1;
+   where c.relnamespace = quote_ident(current_schema())::regnamespace and c.relkind = 'r' and c.relname like 'expired\_%\_20%' order by 1 limit 1;
   if found then execute format('drop table %I', name); end if;
   return name;
 end $function$;
@@ -1477,7 +1478,7 @@ begin
     return 'outbound';
   end if;
   for name in select c.relname from pg_class c join pg_attribute a on a.attrelid = c.oid
-               where c.relnamespace = current_schema()::regnamespace and c.relkind = 'r' and a.attname = 'workspace_id' and not a.attisdropped
+               where c.relnamespace = quote_ident(current_schema())::regnamespace and c.relkind = 'r' and a.attname = 'workspace_id' and not a.attisdropped
                  and exists (select from pg_index i where i.indrelid = c.oid and i.indkey[0] = a.attnum and i.indpred is null)
                order by 1 loop
     begin
@@ -1915,7 +1916,7 @@ CREATE OR REPLACE FUNCTION public.leaves_of_1(parent text)
  STABLE
 AS $function$
   select c.relname::text from pg_class c
-   where c.relnamespace = current_schema()::regnamespace and c.relkind = 'r'
+   where c.relnamespace = quote_ident(current_schema())::regnamespace and c.relkind = 'r'
      and (c.relname = parent or c.relname like 'expired\_' || replace(parent, '_', '\_') || '\_20%'
           or c.oid in (select t.relid from pg_partition_tree(parent::regclass) t where t.isleaf))
    order by 1
