@@ -30,7 +30,7 @@ import { emptyDatabase, freshDatabase, type FreshDatabase } from '../test/world/
 import { noDatabase } from './start-trouble.ts'
 import { openDatabase, over } from './store/database.ts'
 import { migrate } from './store/migrate.ts'
-import { poolerBetween, warningsAboutUpkeep, whyUnfit } from './store/server-facts.ts'
+import { poolerBetween, warningsAboutUpkeep, whyNothingIsWritten, whyUnfit } from './store/server-facts.ts'
 
 const binary = fileURLToPath(new URL('../bin/posthorn', import.meta.url))
 let database: FreshDatabase
@@ -405,6 +405,56 @@ test('a user who may not make tables is told which right is missing', async () =
     name: 'Trouble',
     message: `PostgreSQL does not let "${database} Who" make tables in the schema public of this database: grant create on schema public to "${database} Who", or make it the database's owner.`,
   })
+})
+
+test('a user who may use the tables and does not own them is refused at the start: nobody would make the partitions of the weeks that come', async () => {
+  const fresh = await freshDatabase()
+  const { database: name, user } = fresh.connection
+  const owner = openDatabase(fresh.connection, { name: 'unfit', connectionsMax: 1, answerMs: 5_000 })
+  const login = `${name} Login`
+  await owner.run(`create role ${name}_owner`)
+  await owner.run(`create role "${login}" login password 'secret'`)
+  await owner.run(`grant create, usage on schema public to ${name}_owner, "${login}"`)
+  await owner.run(`grant all on all tables in schema public to "${login}"`)
+  const told = () => over({ ...fresh.connection, user: login, password: 'secret' }, whyUnfit)
+  const untilOwned = `Posthorn's tables belong to ${user}, and "${login}" is no member of that role: it could make no partitions for the weeks that come, and then nothing would be accepted. Do grant ${user} to "${login}", and alter role "${login}" set role ${user}, so that what it makes belongs to the same role.`
+  expect(await told()).toEqual(untilOwned)
+  await owner.run(`do $$ declare t regclass; begin
+    for t in select oid from pg_class where relnamespace = 'public'::regnamespace and relkind in ('r', 'p') loop
+      execute format('alter table %s owner to ${name}_owner', t);
+    end loop; end $$`)
+  expect(await told()).toContain(`grant ${name}_owner to "${login}"`)
+  await owner.run(`grant ${name}_owner to "${login}"`)
+  await owner.run(`alter role "${login}" set role ${name}_owner`)
+  expect(await told()).toBeUndefined()
+  await owner.close()
+  await fresh.drop()
+  const rest = openDatabase(database.connection, { name: 'unfit', connectionsMax: 1, answerMs: 5_000 })
+  await rest.run(`drop role "${login}", ${name}_owner`)
+  await rest.close()
+})
+
+test('that every commit waits is seen of sessions whose login acts as another role, too', async () => {
+  const db = openDatabase(database.connection, { name: 'test', connectionsMax: 1, answerMs: 5_000 })
+  try {
+    await db.transaction(async (tx) => {
+      await tx.run('create schema waiting')
+      // PostgreSQL tells the login, whatever role it acts as.
+      await tx.run(`create view waiting.pg_stat_activity as
+        select session_user usename, 'SyncRep' wait_event, now() - interval '1 minute' state_change`)
+      await tx.run('create role somebody_else')
+      await tx.run('grant usage on schema waiting to somebody_else')
+      await tx.run('grant select on waiting.pg_stat_activity to somebody_else')
+      await tx.run('set local search_path = waiting, pg_catalog, public')
+      await tx.run('set local role somebody_else')
+      expect(await whyNothingIsWritten(tx.rows)).toMatch(/^waiting for a synchronous standby/)
+      throw new Error('undo it')
+    })
+  } catch (error) {
+    expect(error).toMatchObject({ message: 'undo it' })
+  } finally {
+    await db.close()
+  }
 })
 
 describe('two processes', () => {

@@ -14,6 +14,10 @@ interface Fitness {
   readonly transactions_end: string
   readonly triggers: string
   readonly us: string
+  /** Whose settings they are: it may act as another role (`alter role login set role us`). */
+  readonly login: string
+  /** Whose tables they are, where that is somebody else. */
+  readonly owner: string | null
   readonly path: string
   readonly schema: string | null
   readonly may_create: boolean | null
@@ -100,13 +104,16 @@ export async function whyUnfit(db: Db): Promise<string | undefined> {
             current_setting('transaction_read_only') read_only,
             coalesce(current_setting('transaction_timeout', true), '0') transactions_end,
             current_setting('session_replication_role') triggers,
-            quote_ident(current_user) us, current_setting('search_path') path, current_schema()::text as schema,
+            quote_ident(current_user) us, quote_ident(session_user) login,
+            (select quote_ident(pg_get_userbyid(c.relowner)) from pg_class c join pg_namespace n on n.oid = c.relnamespace
+              where n.nspname = current_schema() and c.relkind in ('r', 'p') and (c.relname = 'delivering_nodes' or c.relkind = 'p' or c.relispartition)
+                and not pg_has_role(c.relowner, 'usage') limit 1) owner, current_setting('search_path') path, current_schema()::text as schema,
             has_schema_privilege(current_schema(), 'create') may_create,
             (select quote_ident(n.nspname) from pg_class c join pg_namespace n on n.oid = c.relnamespace
               where c.relname = 'delivering_nodes' and to_regclass('delivering_nodes') is null limit 1) elsewhere`,
   )
   if (facts === undefined) return 'PostgreSQL did not answer.'
-  const { us, path, schema, elsewhere } = facts
+  const { us, login, owner, path, schema, elsewhere } = facts
   if (facts.version < 150_000)
     return `PostgreSQL 15 or newer is needed; this server is ${Math.floor(facts.version / 10_000)}.`
   if (facts.fsync !== 'on') return 'PostgreSQL runs with fsync off: accepted mail could be lost. Turn it on.'
@@ -118,15 +125,17 @@ export async function whyUnfit(db: Db): Promise<string | undefined> {
   if (!['UTF8', 'SQL_ASCII'].includes(facts.encoding))
     return `The database has the encoding ${facts.encoding}, which cannot hold every mail: make one with encoding UTF8 (create database ... encoding 'UTF8' template template0), and name it in DATABASE_URL.`
   if (facts.read_only === 'on')
-    return `PostgreSQL lets ${us} only read here (default_transaction_read_only is on): nothing could be accepted. Turn it off for the user and for the database.`
+    return `PostgreSQL lets ${login} only read here (default_transaction_read_only is on): nothing could be accepted. Turn it off for the user and for the database.`
   if (facts.transactions_end !== '0')
-    return `PostgreSQL ends every transaction of ${us} after ${facts.transactions_end} (transaction_timeout), and a backup or a migration takes as long as it takes: alter role ${us} set transaction_timeout = 0.`
+    return `PostgreSQL ends every transaction of ${login} after ${facts.transactions_end} (transaction_timeout), and a backup or a migration takes as long as it takes: alter role ${login} set transaction_timeout = 0.`
   if (facts.triggers === 'replica')
-    return `PostgreSQL runs no triggers for ${us} (session_replication_role is replica): nothing would guard a message's state, and no webhook would hear of it: alter role ${us} reset session_replication_role, and the same for the database.`
+    return `PostgreSQL runs no triggers for ${login} (session_replication_role is replica): nothing would guard a message's state, and no webhook would hear of it: alter role ${login} reset session_replication_role, and the same for the database.`
   if (elsewhere !== null)
-    return `Posthorn's tables are in the schema ${elsewhere} of this database, and the search_path of ${us} (${path}) does not lead there: alter role ${us} set search_path = ${elsewhere}, or name another database in DATABASE_URL.`
+    return `Posthorn's tables are in the schema ${elsewhere} of this database, and the search_path of ${login} (${path}) does not lead there: alter role ${login} set search_path = ${elsewhere}, or name another database in DATABASE_URL.`
+  if (owner !== null)
+    return `Posthorn's tables belong to ${owner}, and ${us} is no member of that role: it could make no partitions for the weeks that come, and then nothing would be accepted. Do grant ${owner} to ${login}, and alter role ${login} set role ${owner}, so that what it makes belongs to the same role.`
   if (schema === null)
-    return `The search_path of ${us} (${path}) names no schema that exists in this database: create one, or alter role ${us} set search_path = public.`
+    return `The search_path of ${login} (${path}) names no schema that exists in this database: create one, or alter role ${login} set search_path = public.`
   if (facts.may_create === false)
     return `PostgreSQL does not let ${us} make tables in the schema ${schema} of this database: grant create on schema ${schema} to ${us}, or make it the database's owner.`
   return undefined
@@ -136,7 +145,7 @@ const writing = sql(
   'writing',
   `select current_setting('transaction_read_only') = 'on' closed,
           coalesce((select max(extract(epoch from clock_timestamp() - a.state_change)) from pg_stat_activity a
-            where a.wait_event = 'SyncRep' and a.usename = current_user), 0)::float8 waiting`,
+            where a.wait_event = 'SyncRep' and a.usename = session_user), 0)::float8 waiting`,
 )
 
 /** It answers and takes nothing: a standby, a database that an administrator has closed, or one whose commits wait for another. */
@@ -156,7 +165,7 @@ export async function whyCommitsWait(db: Db): Promise<string | undefined> {
   const [facts] = await db.run<{ standbys: string; confirming: number; waiting: boolean }>(
     `select current_setting('synchronous_standby_names') standbys,
             (select count(*) from pg_stat_replication where coalesce(sync_state, 'sync') in ('sync', 'quorum'))::integer confirming,
-            exists (select from pg_stat_activity a where a.wait_event = 'SyncRep' and a.usename = current_user
+            exists (select from pg_stat_activity a where a.wait_event = 'SyncRep' and a.usename = session_user
                and a.state_change < clock_timestamp() - $1 * interval '1 millisecond') waiting`,
     [limits.commitsWaitMs],
   )
