@@ -171,6 +171,35 @@ describe('reading the environment', () => {
     ['postgres://u:wo/rd@host/db', expect.stringMatching(/^cannot be read: .* \/ %2F/)],
     ['postgres://u:a@b:c/d@host/db', expect.stringMatching(/^cannot be read: .* \/ %2F/)],
     ['postgres://u:p@ho st/db', expect.stringMatching(/^cannot be read: the host is a name or an address/)],
+    ['postgres://u:1234?x@host/db', expect.stringMatching(/^cannot be read: .* \? %3F/)],
+    // What the driver passes over, or takes for more than what we ask of each connection.
+    ...[
+      'dbname=other',
+      'require_auth=scram-sha-256',
+      'sslcrl=/crl.pem',
+      'statement_timeout=5',
+      'query_timeout=5',
+      'schema=mail',
+    ].map((parameter): [string, unknown] => [
+      `postgres://u:p@host/db?${parameter}`,
+      expect.stringMatching(`^has ${parameter.replace(/=.*/, '')}, which nobody heeds here: take it away`),
+    ]),
+    [
+      'postgres://u:p@host/db?sslmode=verify-full&sslmode=off',
+      'has the sslmode "off", and must have one of disable, no-verify, prefer, require, verify-ca, verify-full',
+    ],
+    [
+      'postgres://u:p@host/db?target_session_attrs=standby',
+      'has the target_session_attrs "standby", and must have one of any, read-write, primary',
+    ],
+    ['postgres://u:p@host/db?target_session_attrs=read-write', undefined],
+    ...['', '&sslmode=disable', '&sslmode=no-verify', '&sslmode=require&uselibpqcompat=true'].map(
+      (tls): [string, unknown] => [
+        `postgres://u:p@host/db?channel_binding=require${tls}`,
+        'has channel_binding=require, and needs sslmode=verify-full with it',
+      ],
+    ),
+    ['postgres://u:p@host/db?sslmode=require&channel_binding=require', undefined],
     ['postgres://u:p@host:5432/a@b', undefined],
     ['postgres://u:p@host:/db', undefined],
   ])('what is wrong with DATABASE_URL is told of the part that it is about: %s', (url, words: unknown) => {

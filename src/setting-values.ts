@@ -135,10 +135,53 @@ export function databaseUrl(value: string): string {
     throw new Wrong(`has a broken percent code: ${escapes}`)
   }
   for (const each of [ownPort, searchParams.get('port') ?? '']) checkDatabasePort(each)
-  const mode = searchParams.get('sslmode')
-  if (mode !== null && !sslModes.has(mode))
-    throw new Wrong(`has the sslmode "${mode}", and must have one of ${[...sslModes].join(', ')}`)
+  checkDatabaseParameters(searchParams)
   return value
+}
+
+/**
+ * Of what may stand behind the `?`, with what it may be; an empty list: anything. What is not heeded here is refused: by the driver's rules it would pass
+ * without a word, though it may ask for safety (`require_auth`), or name another database (`dbname`); or change how long we wait for an answer.
+ */
+const databaseParameters: Readonly<Record<string, readonly string[]>> = {
+  host: [],
+  port: [],
+  user: [],
+  password: [],
+  sslmode: ['disable', 'no-verify', 'prefer', 'require', 'verify-ca', 'verify-full'],
+  sslrootcert: [],
+  sslcert: [],
+  sslkey: [],
+  sslnegotiation: ['postgres', 'direct'],
+  ssl: ['true'],
+  uselibpqcompat: ['true', 'false'],
+  channel_binding: ['disable', 'prefer', 'require'],
+  // There is one host, and it must be the primary.
+  target_session_attrs: ['any', 'read-write', 'primary'],
+  application_name: [],
+  options: [],
+}
+
+function checkDatabaseParameters(given: URLSearchParams): void {
+  const unknown = [...new Set(given.keys())].filter((name) => !Object.hasOwn(databaseParameters, name))
+  // A password with a "?" has what looks like a parameter behind it.
+  if (unknown.some((name) => !/^\w{1,64}$/.test(name))) throw new Wrong(`cannot be read: ${escapes}`)
+  if (unknown.length > 0)
+    throw new Wrong(
+      `has ${unknown.join(', ')}, which nobody heeds here: take it away. There may be ${Object.keys(databaseParameters).join(', ')}`,
+    )
+  for (const [name, text] of given) {
+    const may = databaseParameters[name] ?? []
+    if (may.length > 0 && !may.includes(text))
+      throw new Wrong(`has the ${name} "${text}", and must have one of ${may.join(', ')}`)
+  }
+  if (given.get('channel_binding') === 'require' && !checksCertificate(given))
+    throw new Wrong('has channel_binding=require, and needs sslmode=verify-full with it')
+}
+
+function checksCertificate(given: URLSearchParams): boolean {
+  const mode = given.get('sslmode') ?? (given.get('ssl') === 'true' ? 'verify-full' : 'disable')
+  return mode === 'verify-full' || (!['disable', 'no-verify'].includes(mode) && given.get('uselibpqcompat') !== 'true')
 }
 
 function checkDatabasePort(text: string): void {
@@ -147,7 +190,6 @@ function checkDatabasePort(text: string): void {
   if (text !== '' && !isPort) throw new Wrong('has a port that is none: a port is a number from 1 to 65535')
 }
 
-const sslModes: ReadonlySet<string> = new Set(['disable', 'no-verify', 'prefer', 'require', 'verify-ca', 'verify-full'])
 export function roles(value: string): readonly RoleName[] {
   if (value === 'all') return roleNames
   const named = value.split(',').map((each) => {

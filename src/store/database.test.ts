@@ -141,6 +141,18 @@ test.each(['prefer', 'require', 'verify-ca', 'verify-full'])(
 )
 
 test.each([
+  ['', false],
+  ['&channel_binding=disable', false],
+  ['&channel_binding=require', true],
+])(
+  'the login is bound to its connection where DATABASE_URL asks for that (sslmode=verify-full%s)',
+  (asked, isBound) => {
+    const client = new Client(serverOf({ url: `postgres://u:p@db.example/d?sslmode=verify-full${asked}` }))
+    expect(client).toMatchObject({ enableChannelBinding: isBound })
+  },
+)
+
+test.each([
   ['28000', 'role "posthorn" is not permitted to log in'],
   ['28P01', 'password authentication failed for user "posthorn"'],
   ['3D000', 'database "posthorn" does not exist'],

@@ -103,7 +103,8 @@ export function serverOf(connection: Connection, more: readonly string[] = []): 
   // The URL's own come first: what is said later counts.
   const theirs = url.searchParams.get('options') ?? ''
   url.searchParams.set('options', `${theirs} ${plain.options}`.trim())
-  return { ...plain, connectionString: url.href }
+  const enableChannelBinding = ['prefer', 'require'].includes(url.searchParams.get('channel_binding') ?? '')
+  return { ...plain, enableChannelBinding, connectionString: url.href }
 }
 
 /**
