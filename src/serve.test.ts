@@ -361,6 +361,17 @@ test('a server that may lose commits is refused, and says which setting it is', 
     expect(await whyUnfit(db)).toEqual(words)
     await db.run('delete from liar.settings')
   }
+  // Where recovery_target_time is all that somebody has said, it waits there for a word.
+  for (const [paused, words] of [
+    [false, 'PostgreSQL is a standby: DATABASE_URL must name the primary.'],
+    [true, expect.stringMatching(/^PostgreSQL is in a recovery that has paused.*pg_wal_replay_resume\(\)/)],
+  ]) {
+    await db.run(`create or replace function liar.pg_is_in_recovery() returns boolean language sql as 'select true'`)
+    await db.run(
+      `create or replace function liar.pg_is_wal_replay_paused() returns boolean language sql as 'select ${String(paused)}'`,
+    )
+    expect(await whyUnfit(db)).toEqual(words)
+  }
   await db.run('drop schema liar cascade')
   await db.close()
 })

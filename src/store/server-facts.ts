@@ -8,6 +8,7 @@ interface Fitness {
   readonly fsync: string
   readonly full_page_writes: string
   readonly recovery: boolean
+  readonly paused: boolean | null
   readonly plans: string
   readonly encoding: string
   readonly read_only: string
@@ -100,6 +101,7 @@ export async function whyUnfit(db: Db): Promise<string | undefined> {
   const [facts] = await db.run<Fitness>(
     `select current_setting('server_version_num')::integer as version, current_setting('fsync') fsync,
             current_setting('full_page_writes') full_page_writes, pg_is_in_recovery() recovery,
+            case when pg_is_in_recovery() then pg_is_wal_replay_paused() end paused,
             current_setting('plan_cache_mode') plans, current_setting('server_encoding') encoding,
             current_setting('transaction_read_only') read_only,
             coalesce(current_setting('transaction_timeout', true), '0') transactions_end,
@@ -119,6 +121,8 @@ export async function whyUnfit(db: Db): Promise<string | undefined> {
   if (facts.fsync !== 'on') return 'PostgreSQL runs with fsync off: accepted mail could be lost. Turn it on.'
   if (facts.full_page_writes !== 'on')
     return 'PostgreSQL runs with full_page_writes off: accepted mail could be lost. Turn it on.'
+  if (facts.paused === true)
+    return 'PostgreSQL is in a recovery that has paused, as one to a moment in the past does when it is there: look whether it is the right one, and end it (select pg_wal_replay_resume()), then start again. If it is a standby, DATABASE_URL must name the primary.'
   if (facts.recovery) return 'PostgreSQL is a standby: DATABASE_URL must name the primary.'
   // Of all that our sessions ask for, what no server is set to by itself.
   if (facts.plans !== 'force_generic_plan') return poolerBetween
