@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { toldOf } from './start-trouble.ts'
+import { noDatabase, toldOf } from './start-trouble.ts'
 
 /** As the driver gives it. */
 const said = (code: string, words: string): Error => Object.assign(new Error(words), { code })
@@ -27,4 +27,24 @@ test('a lost line to the embedded database leads to its log, and to no setting t
   const stranger = said('28P01', 'password authentication failed for user "posthorn"')
   expect(toldOf(stranger, true).sentence).toContain('postgresql.log')
   expect(toldOf(stranger, false).sentence).toContain('user and password in DATABASE_URL')
+})
+
+test.each([
+  ['28P01', 'Passwort-Authentifizierung für Benutzer »posthorn« fehlgeschlagen', /wants the right password/],
+  ['28000', 'Rolle »posthorn« existiert nicht', /pg_hba\.conf, or look at DATABASE_URL/],
+  ['3D000', 'Datenbank »mail« existiert nicht', /make the database/],
+  ['42501', 'keine Berechtigung für Datenbank mail', /grant connect on database/],
+  ['53300', 'tut mir leid, schon zu viele Verbindungen', /raise max_connections/],
+  [
+    '53100',
+    'konnte Datei »base/1/2« nicht erweitern: Auf dem Gerät ist kein Speicherplatz mehr verfügbar',
+    /make room/,
+  ],
+  ['57014', 'Anfrage wird abgebrochen wegen Zeitüberschreitung der Anfrage', /who holds a lock/],
+  ['25006', 'kann INSERT nicht in einer Read-Only-Transaktion ausführen', /name the primary/],
+  ['57P03', 'das Datenbanksystem startet', /is there and not ready/],
+])('a server that speaks another language (%s: %s) leads out by its codes', (code, words, way) => {
+  const { message } = noDatabase(said(code, words), false)
+  expect(message).toMatch(way)
+  expect(message.startsWith(`${words}: `)).toBe(true)
 })

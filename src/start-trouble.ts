@@ -1,6 +1,6 @@
 // What the operator reads when Posthorn cannot start, or cannot go on: one clear sentence.
 import { Trouble, wordsOf } from './base/trouble.ts'
-import { isDatabaseAway } from './store/database.ts'
+import { isDatabaseAway, sqlState } from './store/database.ts'
 import { databaseAway, embeddedAway } from './store/server-facts.ts'
 
 /** `plain`: the sentence says all there is to say, and nobody needs to know where in the code it came from. */
@@ -15,12 +15,13 @@ export function toldOf(error: unknown, embedded: boolean): Told {
   if (error instanceof Trouble) return { sentence, plain: true }
   // The system names the file; what has none is a connection.
   const { syscall, path }: Partial<NodeJS.ErrnoException> = error instanceof Error ? error : {}
-  if (path === undefined && isDatabaseAway(error)) return { sentence: awayOf(embedded)(sentence), plain: true }
+  if (path === undefined && isDatabaseAway(error))
+    return { sentence: awayOf(embedded)(sentence, sqlState(error)), plain: true }
   return { sentence, plain: syscall !== undefined }
 }
 
 /** The first question to the database: whatever comes back instead of an answer is about how it is reached. */
 export const noDatabase = (cause: unknown, embedded: boolean): Trouble =>
-  new Trouble(awayOf(embedded)(wordsOf(cause)), { cause })
+  new Trouble(awayOf(embedded)(wordsOf(cause), sqlState(cause)), { cause })
 
 const awayOf = (embedded: boolean) => (embedded ? embeddedAway : databaseAway)

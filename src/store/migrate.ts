@@ -51,9 +51,7 @@ export async function migrate(
     const unfit = error !== undefined && reached ? await over(connection, whyUnfit).catch(() => undefined) : undefined
     if (unfit !== undefined) throw new Trouble(unfit, { cause: error })
     if (error !== undefined && (!reached || lost.length > 0 || isDatabaseAway(error)))
-      throw new Trouble(('url' in connection ? databaseAway : embeddedAway)(wordsOf(lost.at(-1) ?? error)), {
-        cause: error,
-      })
+      throw awayFor(connection, lost.at(-1) ?? error, error)
     if (error !== undefined) {
       const done = await doneIn(pool).catch((): readonly string[] => [])
       if (!names.some((name) => done.includes(name)) && (done.length > 0 || isTaken(error)))
@@ -77,6 +75,9 @@ export async function migrate(
     await ended(pool.end())
   }
 }
+
+const awayFor = (connection: Connection, said: unknown, cause: unknown): Trouble =>
+  new Trouble(('url' in connection ? databaseAway : embeddedAway)(wordsOf(said), sqlState(said)), { cause })
 
 /** Answers what went wrong. Nearly always nothing is to be done, which is seen sooner than the migrator is loaded: each command comes this way. */
 async function bringUp(pool: Pool, names: readonly string[]): Promise<unknown> {
