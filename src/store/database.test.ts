@@ -20,7 +20,7 @@ import { listen } from './listen.ts'
 import { makeRecorder } from './outbound.ts'
 import { storeWorld } from './store.test-kit.ts'
 
-test('a server whose default is to commit without waiting for the disk cannot weaken an acceptance, or its staged content', async () => {
+test('a server whose default is to commit without waiting for the disk cannot weaken an acceptance, its staged content, or what a restore has put back', async () => {
   const fresh = await freshDatabase()
   const open = () => openDatabase(fresh.connection, { name: 'test', connectionsMax: 1, answerMs: 5_000 })
   const before = open()
@@ -34,11 +34,24 @@ test('a server whose default is to commit without waiting for the disk cannot we
     ),
   )
   await db.close()
+  const forgetful = openDatabase(fresh.connection, {
+    name: 'test',
+    connectionsMax: 1,
+    answerMs: 5_000,
+    mayForget: true,
+  })
+  const [forgets] = await forgetful.run(`select current_setting('synchronous_commit') at`)
+  await forgetful.close()
+  const other = new Client(serverOf(fresh.connection))
+  await other.connect()
+  const { rows } = await other.query(`select current_setting('synchronous_commit') at`)
+  await other.end()
   await fresh.drop()
   expect(settings.map(({ name, setting }) => [name, setting])).toEqual([
     ['plan_cache_mode', 'force_generic_plan'],
     ['synchronous_commit', 'on'],
   ])
+  expect([forgets, rows[0]]).toEqual([{ at: 'off' }, { at: 'on' }])
 })
 
 test("a server whose defaults are an administrator's own changes neither what statements see and mean, nor how times are read, nor how long a backup may take", async () => {

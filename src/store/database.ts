@@ -58,7 +58,7 @@ export const sql = (name: string, text: string): Statement => ({ name, text })
  * finds what it says; a backup, or a migration, takes as long as it takes; and that a commit was let go without its standby is told in a warning (`listenForLetGo`).
  */
 const ofAdministrators =
-  '-c client_encoding=UTF8 -c DateStyle=ISO -c TimeZone=UTC -c standard_conforming_strings=on -c default_transaction_isolation=read\\ committed -c statement_timeout=0 -c lock_timeout=0 -c idle_in_transaction_session_timeout=0 -c idle_session_timeout=0 -c client_min_messages=warning'
+  '-c synchronous_commit=on -c client_encoding=UTF8 -c DateStyle=ISO -c TimeZone=UTC -c standard_conforming_strings=on -c default_transaction_isolation=read\\ committed -c statement_timeout=0 -c lock_timeout=0 -c idle_in_transaction_session_timeout=0 -c idle_session_timeout=0 -c client_min_messages=warning'
 
 /**
  * A line that lies idle while its other end vanishes is found out within half a minute, by the kernel: a pool would ask one after the other of
@@ -139,7 +139,7 @@ export function linesOf({ patience }: Connection) {
 /** The pool's client options. Plans never depend on statistics: every statement here is a walk over indexes. */
 export function clientOptions(connection: Connection, kind: PoolKind): PoolConfig {
   const server = [
-    `-c synchronous_commit=${kind.mayForget ? 'off' : 'on'}`,
+    ...(kind.mayForget ? ['-c synchronous_commit=off'] : []),
     ...(kind.nudge === undefined ? [] : ['-c posthorn.nudged=on']),
     '-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off -c jit=off',
     // A page is read in the order of its index: a bitmap would fetch all that lies behind the cursor, and sort it, for each page.
