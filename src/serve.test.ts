@@ -30,7 +30,14 @@ import { emptyDatabase, freshDatabase, type FreshDatabase } from '../test/world/
 import { noDatabase } from './start-trouble.ts'
 import { openDatabase, over } from './store/database.ts'
 import { migrate } from './store/migrate.ts'
-import { poolerBetween, warningsAboutUpkeep, whyNothingIsWritten, whyUnfit } from './store/server-facts.ts'
+import {
+  poolerBetween,
+  readServerFacts,
+  warningsAboutStandbys,
+  warningsAboutUpkeep,
+  whyNothingIsWritten,
+  whyUnfit,
+} from './store/server-facts.ts'
 
 const binary = fileURLToPath(new URL('../bin/posthorn', import.meta.url))
 let database: FreshDatabase
@@ -416,6 +423,36 @@ test('a user who may not make tables is told which right is missing', async () =
     name: 'Trouble',
     message: `PostgreSQL does not let "${database} Who" make tables in the schema public of this database: grant create on schema public to "${database} Who", or make it the database's owner.`,
   })
+})
+
+test('who follows changes, or keeps the WAL, is no standby: nobody fails over to them', async () => {
+  const db = openDatabase(database.connection, { name: 'followers', connectionsMax: 1, answerMs: 5_000 })
+  try {
+    await db.run('create schema followed')
+    await db.run(`create table followed.pg_stat_replication (pid integer, sync_state text, replay_lsn pg_lsn)`)
+    await db.run(`create view followed.pg_replication_slots as
+      select 1 active_pid, 'logical' slot_type union all select 3, 'physical'`)
+    await db.run('set search_path = followed, pg_catalog, public')
+    const asynchronous = [expect.stringMatching(/^PostgreSQL has asynchronous standbys only/)]
+    for (const [what, standbys, warnings] of [
+      ["1, 'async', '0/1'", 0, []], // a subscriber
+      ["2, 'async', null", 0, []], // pg_receivewal
+      ['1, null, null', 0, []], // a subscriber, seen by a user who may not look
+      ["3, 'async', '0/1'", 1, asynchronous],
+      ['3, null, null', 1, asynchronous],
+    ] as const) {
+      await db.run(`insert into followed.pg_stat_replication values (${what})`)
+      expect([what, (await readServerFacts(db)).standbys, await warningsAboutStandbys(db)]).toEqual([
+        what,
+        standbys,
+        warnings,
+      ])
+      await db.run('delete from followed.pg_stat_replication')
+    }
+  } finally {
+    await db.run('drop schema followed cascade')
+    await db.close()
+  }
 })
 
 test('a user who may use the tables and does not own them is refused at the start: nobody would make the partitions of the weeks that come', async () => {

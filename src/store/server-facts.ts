@@ -204,6 +204,14 @@ export const warningsAbout = async (db: Db): Promise<string[]> => [
   ...(await warningsAboutUpkeep(db)),
 ]
 
+/**
+ * Nobody fails over to one who follows changes (a logical slot), keeps the WAL (pg_receivewal, barman) or takes a copy: none of those replays anything. Of what
+ * this user may not see, all counts.
+ */
+const standbys = `(select r.sync_state from pg_stat_replication r
+  where (r.sync_state is null or r.replay_lsn is not null)
+    and not exists (select from pg_replication_slots s where s.active_pid = r.pid and s.slot_type = 'logical')) standby`
+
 export async function warningsAboutStandbys(db: Db): Promise<string[]> {
   const hanging = await whyCommitsWait(db)
   if (hanging !== undefined) return [hanging]
@@ -212,7 +220,7 @@ export async function warningsAboutStandbys(db: Db): Promise<string[]> {
             count(*) filter (where sync_state in ('sync', 'quorum'))::integer synchronous,
             count(*) filter (where sync_state in ('async', 'potential'))::integer asynchronous,
             count(*) filter (where sync_state is null)::integer hidden
-       from pg_stat_replication`,
+       from ${standbys}`,
   )
   if (facts === undefined || facts.asynchronous + facts.hidden === 0) return []
   if (facts.synchronous > 0 && facts.standbys !== '') return []
@@ -308,7 +316,7 @@ export async function readServerFacts(db: Db): Promise<ServerFacts> {
             (select count(*)::integer from pg_stat_activity where backend_type = 'client backend') connections,
             current_setting('max_connections')::integer "connectionsMax",
             current_setting('synchronous_commit') "synchronousCommit",
-            (select count(*)::integer from pg_stat_replication) standbys, clock_timestamp() "now"`,
+            (select count(*)::integer from ${standbys}) standbys, clock_timestamp() "now"`,
   )
   if (facts === undefined) throw new Error('PostgreSQL did not answer')
   return facts
