@@ -200,6 +200,7 @@ describe('reading the environment', () => {
       ],
     ),
     ['postgres://u:p@host/db?sslmode=require&channel_binding=require', undefined],
+    ['postgres://u:p@host/db?connect_timeout=10&keepalives_idle=30&gssencmode=disable&client_encoding=UTF8', undefined],
     ['postgres://u:p@host:5432/a@b', undefined],
     ['postgres://u:p@host:/db', undefined],
   ])('what is wrong with DATABASE_URL is told of the part that it is about: %s', (url, words: unknown) => {

@@ -160,6 +160,16 @@ const databaseParameters: Readonly<Record<string, readonly string[]>> = {
   target_session_attrs: ['any', 'read-write', 'primary'],
   application_name: [],
   options: [],
+  // Whoever writes these is served without them: how long to wait, and that lines are kept alive, is settled here.
+  connect_timeout: [],
+  fallback_application_name: [],
+  keepalives: [],
+  keepalives_idle: [],
+  keepalives_interval: [],
+  keepalives_count: [],
+  tcp_user_timeout: [],
+  gssencmode: ['disable', 'prefer'],
+  client_encoding: ['utf8', 'UTF8'],
 }
 
 function checkDatabaseParameters(given: URLSearchParams): void {
