@@ -15,7 +15,7 @@ import { releaseMigrations } from '../store/migrate.ts'
 import { Mistake } from '../workspace/workspace.ts'
 import type { Desk } from './tools.ts'
 
-export function backupCommands(program: Command, desk: Desk): void {
+export function backupCommand(program: Command, desk: Desk): void {
   program
     .command('backup')
     .description('write everything in the database into one file, while the service runs')
@@ -41,6 +41,9 @@ export function backupCommands(program: Command, desk: Desk): void {
         )
       })
     })
+}
+
+export function restoreCommand(program: Command, desk: Desk): void {
   program
     .command('restore')
     .description(

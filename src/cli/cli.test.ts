@@ -4,10 +4,11 @@ import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'nod
 import { tmpdir, userInfo } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { freshDatabase, type FreshDatabase } from '../../test/world/postgres.ts'
 import { families } from '../domain/report-families.test-kit.ts'
 import { openDatabase, serverOf } from '../store/database.ts'
+import { runCli } from './cli.ts'
 
 const command = fileURLToPath(new URL('../../bin/posthorn', import.meta.url))
 let database: FreshDatabase
@@ -115,6 +116,25 @@ test.each([[['--roles', 'api,smpt']], [['--roles=api, smpt']]])(
 test('help is of the command that was asked for, however deep', async () => {
   const { status, out } = await posthorn(['help', 'message', 'send-again'])
   expect([status, out.split('\n')[0]]).toEqual([0, 'Usage: posthorn message send-again [options] <id>'])
+})
+
+test('a command that is loaded alone is the one of that name in the help of all', async () => {
+  const write = vi.spyOn(process.stdout, 'write').mockReturnValue(true)
+  const helpOf = async (...words: readonly string[]): Promise<string> => {
+    write.mockClear()
+    await runCli(['help', ...words], () => expect.unreachable())
+    return write.mock.calls.map(([text]) => text).join('')
+  }
+  try {
+    const listed = (await helpOf()).split('\nCommands:\n')[1]?.split('\n\n')[0] ?? ''
+    const names = [...listed.matchAll(/^ {2}([a-z-]+)/gm)]
+      .map(([, name = '']) => name)
+      .filter((name) => name !== 'help')
+    expect(names.length).toBeGreaterThan(20)
+    for (const name of names) expect(await helpOf(name)).toMatch(new RegExp(`^Usage: posthorn ${name}(?: |$)`, 'm'))
+  } finally {
+    write.mockRestore()
+  }
 })
 
 test.each([

@@ -3,25 +3,38 @@
 import { Command, CommanderError } from 'commander'
 import { Trouble } from '../base/trouble.ts'
 import { version, whyWrong, type Settings } from '../config.ts'
-import { backupCommands } from './backup.ts'
-import { doctorCommand } from './doctor.ts'
-import { deliveryCommands } from './delivery.ts'
-import { classifyCommand } from './classify.ts'
-import { feedbackCommands } from './feedback.ts'
-import { destinationCommands } from './destinations.ts'
-import { feedCommands } from './feeds.ts'
-import { messageCommands } from './messages.ts'
 import { makePrinter, sentenceOf } from './print.ts'
-import { rotateKeyCommand } from './rotate-key.ts'
-import { domainCommands, keyCommands, mailboxCommands } from './senders.ts'
-import { smtpCredentialCommands } from './smtp-credentials.ts'
-import { suppressionCommands } from './suppressions.ts'
 import { hasDatabase, noDatabase, withTools, type Desk } from './tools.ts'
-import { webhookCommands } from './webhooks.ts'
-import { userCommands } from './users.ts'
-import { planCommands, workspaceCommands } from './workspaces.ts'
 import { isDatabaseAway, surelyAborted } from '../store/database.ts'
 import { findWorkspace } from '../workspace/workspace.ts'
+
+type Make = (program: Command, desk: Desk) => void
+
+/** Every command by its first word, in the order of the help. Only the one that is asked for is loaded. */
+const commands: Readonly<Record<string, () => Promise<Make>>> = {
+  serve: async () => serveCommand,
+  migrate: async () => migrateCommand,
+  workspace: async () => (await import('./workspaces.ts')).workspaceCommands,
+  plan: async () => (await import('./workspaces.ts')).planCommands,
+  domain: async () => (await import('./senders.ts')).domainCommands,
+  mailbox: async () => (await import('./senders.ts')).mailboxCommands,
+  key: async () => (await import('./senders.ts')).keyCommands,
+  'smtp-credential': async () => (await import('./smtp-credentials.ts')).smtpCredentialCommands,
+  webhook: async () => (await import('./webhooks.ts')).webhookCommands,
+  suppression: async () => (await import('./suppressions.ts')).suppressionCommands,
+  message: async () => (await import('./messages.ts')).messageCommands,
+  backup: async () => (await import('./backup.ts')).backupCommand,
+  restore: async () => (await import('./backup.ts')).restoreCommand,
+  'rotate-key': async () => (await import('./rotate-key.ts')).rotateKeyCommand,
+  doctor: async () => (await import('./doctor.ts')).doctorCommand,
+  drain: async () => (await import('./delivery.ts')).drainCommand,
+  recover: async () => (await import('./delivery.ts')).recoverCommand,
+  feed: async () => (await import('./feeds.ts')).feedCommands,
+  classify: async () => (await import('./classify.ts')).classifyCommand,
+  feedback: async () => (await import('./feedback.ts')).feedbackCommands,
+  destination: async () => (await import('./destinations.ts')).destinationCommands,
+  user: async () => (await import('./users.ts')).userCommands,
+}
 
 const more = `
 Commands find the database by the settings of the server (environment; docs/config.md), whether it runs or not.
@@ -44,7 +57,7 @@ export async function runCli(args: readonly string[], settings: () => Settings):
     if (!hasDatabase(all)) throw new Error(`${noDatabase(all)}.`)
     await withTools(all, work)
   }
-  const program = buildProgram({
+  const desk: Desk = {
     json,
     write,
     ...makePrinter(json, write),
@@ -60,11 +73,12 @@ export async function runCli(args: readonly string[], settings: () => Settings):
         const { id } = await findWorkspace(tools.db, tools.vault, idOrName)
         await work(tools, tools.by(id))
       }),
-  })
+  }
   try {
     const given = args.filter((arg) => arg !== '--json')
     // Commander's own `help` goes one word deep.
     const asked = given[0] === 'help' && given.length > 2 ? [...given.slice(1), '--help'] : given
+    const program = await buildProgram(asked, desk)
     await program.parseAsync(asked, { from: 'user' })
     return 0
   } catch (error) {
@@ -81,7 +95,8 @@ function lostOnTheWay(error: unknown): string {
   return ': the connection to the database was lost meanwhile. Where the command changes something, look whether it has before you give it again'
 }
 
-function buildProgram(desk: Desk): Command {
+/** With the command that is asked for; with all, where none is. */
+async function buildProgram(asked: readonly string[], desk: Desk): Promise<Command> {
   const program = new Command('posthorn')
     .description('Transactional email of your own: accepted mail is never lost and never sent twice.')
     .version(version)
@@ -89,7 +104,17 @@ function buildProgram(desk: Desk): Command {
     .addHelpText('after', more)
     .exitOverride() // commands made from here on do the same
 
-  // Here for help and complaints alone: main.ts runs it without loading any of this, where its arguments are right.
+  const word = asked[0] === 'help' ? asked[1] : asked[0]
+  const all = Object.entries(commands)
+  const named = all.filter(([name]) => name === word)
+  const makes = await Promise.all((named.length > 0 ? named : all).map(([, load]) => load()))
+  for (const make of makes) make(program, desk)
+  pointToHelp(program, program.name())
+  return program
+}
+
+/** Here for help and complaints alone: main.ts runs it without loading any of this, where its arguments are right. */
+function serveCommand(program: Command): void {
   program
     .command('serve')
     .description('run the service')
@@ -100,6 +125,9 @@ function buildProgram(desk: Desk): Command {
         `error: ${wrong === undefined ? 'serve takes nothing but --roles ROLES, once' : `--roles ${wrong}`}`,
       )
     })
+}
+
+function migrateCommand(program: Command, desk: Desk): void {
   program
     .command('migrate')
     .description("bring the database to this release's schema")
@@ -108,26 +136,6 @@ function buildProgram(desk: Desk): Command {
         desk.show({ version }, () => `The database has the schema ${version}.`)
       }),
     )
-  workspaceCommands(program, desk)
-  planCommands(program, desk)
-  domainCommands(program, desk)
-  mailboxCommands(program, desk)
-  keyCommands(program, desk)
-  smtpCredentialCommands(program, desk)
-  webhookCommands(program, desk)
-  suppressionCommands(program, desk)
-  messageCommands(program, desk)
-  backupCommands(program, desk)
-  rotateKeyCommand(program, desk)
-  doctorCommand(program, desk)
-  deliveryCommands(program, desk)
-  feedCommands(program, desk)
-  classifyCommand(program, desk)
-  feedbackCommands(program, desk)
-  destinationCommands(program, desk)
-  userCommands(program, desk)
-  pointToHelp(program, program.name())
-  return program
 }
 
 /** Wrong usage of a command points to its own help. */

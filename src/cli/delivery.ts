@@ -9,7 +9,7 @@ import { instant } from './arguments.ts'
 import { facts } from './print.ts'
 import type { Desk, Tools } from './tools.ts'
 
-export function deliveryCommands(program: Command, desk: Desk): void {
+export function drainCommand(program: Command, desk: Desk): void {
   program
     .command('drain')
     .description(
@@ -18,7 +18,9 @@ export function deliveryCommands(program: Command, desk: Desk): void {
     .option('--off', 'deliver again')
     .option('--no-wait', 'return at once, not when nothing is in flight any more')
     .action((options: { off?: true; wait: boolean }) => desk.withExisting((tools) => drain(desk, tools, options)))
+}
 
+export function recoverCommand(program: Command, desk: Desk): void {
   program
     .command('recover')
     .description(
