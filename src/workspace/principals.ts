@@ -1,5 +1,4 @@
-// Who holds a key, asked by every request. Answers are remembered for less than a second, bounded, and forgotten at once when anything
-// that they depend on changes, so a revoked key is refused on every node (decisions H).
+// Who holds a key, asked by every request.
 import { hash } from 'node:crypto'
 import type { Log } from '../base/log.ts'
 import { looksLikeApiKey } from '../base/secret.ts'
@@ -8,6 +7,7 @@ import type { Principal } from '../domain/submission.ts'
 import { findHolder, noteUse } from '../store/access.ts'
 import type { HolderRow } from '../store/access.ts'
 import type { Db } from '../store/database.ts'
+import { RememberedAccess } from './remembered-access.ts'
 import { standingIn } from './standing.ts'
 
 export interface Authenticator {
@@ -17,14 +17,9 @@ export interface Authenticator {
   readonly forget: () => void
 }
 
-interface Remembered {
+interface Holder {
   readonly principal: Principal
-  /** On the clock of `performance.now()`. */
-  readonly until: number
-}
-interface Asked {
-  readonly since: number
-  readonly answer: Promise<Principal | undefined>
+  readonly endsInMs: number
 }
 
 export function makeAuthenticator(tools: {
@@ -33,10 +28,7 @@ export function makeAuthenticator(tools: {
   readonly publicUrl: string
 }): Authenticator {
   const { db, log } = tools
-  const remembered = new Map<string, Remembered>()
-  const asked = new Map<string, Asked>()
-  /** Counts changes of access: what was asked before one is not remembered after it. */
-  let changes = 0
+  const holders = new RememberedAccess<Holder>(limits.principalsMax, ({ endsInMs }) => endsInMs)
 
   // In the background: no request waits for it.
   const note = (row: HolderRow): void =>
@@ -44,47 +36,20 @@ export function makeAuthenticator(tools: {
       log.fault('keys: when a key was used could not be written down', error),
     )
 
-  const ask = async (secretHash: string, since: number): Promise<Principal | undefined> => {
-    const before = changes
+  const find = async (secretHash: string): Promise<Holder | undefined> => {
     const row = await findHolder(db, Buffer.from(secretHash, 'hex'))
     if (row === undefined) return undefined
     if (row.unseen) note(row)
-    const principal = presentHolder(row, tools.publicUrl)
-    if (changes === before) {
-      // From the start of the question: how old its answer is by now, nobody knows better.
-      const until = since + Math.min(limits.principalCacheMs, row.expires_in_ms ?? Infinity)
-      remembered.delete(secretHash)
-      remembered.set(secretHash, { principal, until })
-      if (remembered.size > limits.principalsMax) remembered.delete(remembered.keys().next().value as string)
-    }
-    return principal
-  }
-
-  const share = (secretHash: string, since: number): Promise<Principal | undefined> => {
-    const answer = ask(secretHash, since).finally(() => {
-      if (asked.get(secretHash)?.answer === answer) asked.delete(secretHash)
-    })
-    asked.set(secretHash, { since, answer })
-    return answer
+    return { principal: presentHolder(row, tools.publicUrl), endsInMs: row.expires_in_ms ?? Infinity }
   }
 
   return {
     authenticate: async (secret) => {
       if (!looksLikeApiKey(secret)) return undefined
       const secretHash = hash('sha256', secret)
-      const now = performance.now()
-      const known = remembered.get(secretHash)
-      if (known !== undefined && now < known.until) return known.principal
-      const question = asked.get(secretHash)
-      // An old question may have been answered before the key was revoked.
-      if (question !== undefined && now - question.since < limits.principalCacheMs) return question.answer
-      return share(secretHash, now)
+      return (await holders.get(secretHash, () => find(secretHash)))?.principal
     },
-    forget: () => {
-      changes++
-      remembered.clear()
-      asked.clear()
-    },
+    forget: () => holders.forget(),
   }
 }
 

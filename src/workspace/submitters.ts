@@ -1,6 +1,5 @@
 // What an SMTP session asks about its user: is the password right, does the credential still stand, which mailbox is this sender, is this
-// recipient suppressed. Standings and mailboxes are remembered for less than a second, bounded, and forgotten at once when access changes,
-// so a revoked credential is felt at the next MAIL of an open session. What decides in the end is the admission.
+// recipient suppressed. A revoked credential is felt at the next MAIL of an open session. What decides in the end is the admission.
 import { timingSafeEqual } from 'node:crypto'
 import type { Log } from '../base/log.ts'
 import type { Vault } from '../base/secret.ts'
@@ -11,6 +10,7 @@ import type { EmailAddress } from '../mail/address.ts'
 import type { Db } from '../store/database.ts'
 import { findActiveMailbox } from '../store/senders.ts'
 import { findSubmitter, noteCredentialUse, type SubmitterRow } from '../store/smtp-credentials.ts'
+import { RememberedAccess } from './remembered-access.ts'
 import { passwordHasher } from './smtp-credentials.ts'
 import { standingIn } from './standing.ts'
 import { suppressionLookUp } from './suppressed.ts'
@@ -37,8 +37,8 @@ export function makeSubmitters(tools: {
   const { db, log } = tools
   const hashOf = passwordHasher(tools.vault)
   const nobody = hashOf('', '')
-  const users = new Remembered<SubmitterRow>(limits.principalsMax, (row) => row.expires_in_ms ?? Infinity)
-  const mailboxes = new Remembered<MailboxId>(limits.sendersRememberedMax)
+  const users = new RememberedAccess<SubmitterRow>(limits.principalsMax, (row) => row.expires_in_ms ?? Infinity)
+  const mailboxes = new RememberedAccess<MailboxId>(limits.sendersRememberedMax, () => Infinity)
   const isSuppressed = suppressionLookUp(db)
 
   const userOf = (username: string): Promise<SubmitterRow | undefined> | SubmitterRow =>
@@ -78,40 +78,5 @@ function present(row: SubmitterRow, publicUrl: string): Submitter {
     credentialId: row.id,
     workspaceId: row.workspace_id,
     ...standingIn(row, publicUrl),
-  }
-}
-
-/** Answers by name, for less than a second from the start of their question. Only what exists is remembered: names are guessed. */
-class Remembered<Value> {
-  readonly #most: number
-  readonly #values = new Map<string, { readonly value: Value; readonly until: number }>()
-  readonly #goodForMs: (value: Value) => number
-  #changes = 0
-
-  constructor(most: number, goodForMs: (value: Value) => number = () => Infinity) {
-    this.#most = most
-    this.#goodForMs = goodForMs
-  }
-
-  get(name: string, ask: () => Promise<Value | undefined>): Promise<Value | undefined> | Value {
-    const known = this.#values.get(name)
-    const now = performance.now()
-    return known !== undefined && now < known.until ? known.value : this.#ask(name, ask, now)
-  }
-
-  forget(): void {
-    this.#changes++
-    this.#values.clear()
-  }
-
-  async #ask(name: string, ask: () => Promise<Value | undefined>, since: number): Promise<Value | undefined> {
-    const before = this.#changes
-    const value = await ask()
-    this.#values.delete(name)
-    if (value !== undefined && before === this.#changes) {
-      this.#values.set(name, { value, until: since + Math.min(limits.principalCacheMs, this.#goodForMs(value)) })
-      if (this.#values.size > this.#most) this.#values.delete(this.#values.keys().next().value as string)
-    }
-    return value
   }
 }
