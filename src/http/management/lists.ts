@@ -25,10 +25,8 @@ import { addressPagingOf, pagingOf, presentPage } from './pages.ts'
 
 export function listRoutes({ member, office, gateOf }: Desk): void {
   const mayExport = gateOf(operations.exportSuppressions.scope as Scope)
-  member(operations.listSuppressions, async ({ by, query: { prefix, reason, ...asked } }) => {
-    const paging = addressPagingOf(asked)
-    if (isRefusal(paging)) return paging
-    const { before: after, most } = paging
+  member(operations.listSuppressions, async ({ by, query }) => {
+    const { before: after, most, prefix, reason } = addressPagingOf(query)
     const wish = { most, ...(after && { after }), ...(prefix && { prefix }), ...(reason && { reason }) }
     return presentPage(await pageSuppressionsOf(office, by.workspaceId, wish))
   })
@@ -65,17 +63,13 @@ export function listRoutes({ member, office, gateOf }: Desk): void {
   )
 
   member(operations.readAudit, async ({ by, query }) => {
-    const paging = pagingOf(query)
-    if (isRefusal(paging)) return paging
-    return presentPage(await readAudit(office, by.workspaceId, paging.before, paging.most))
+    const { before, most } = pagingOf(query)
+    return presentPage(await readAudit(office, by.workspaceId, before, most))
   })
 
-  member(operations.listSandbox, async ({ by, query }) => {
-    const paging = pagingOf(query)
-    if (isRefusal(paging)) return paging
-    const { cursor: _cursor, limit: _limit, ...filter } = query
-    return presentPage(await listSandbox(office.db, by.workspaceId, { ...filter, ...paging }))
-  })
+  member(operations.listSandbox, async ({ by, query }) =>
+    presentPage(await listSandbox(office.db, by.workspaceId, pagingOf(query))),
+  )
   member(operations.readSandboxMail, ({ by, path }) =>
     showSandboxMail(office.db, by.workspaceId, path['mailId'] as string),
   )

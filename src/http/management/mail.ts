@@ -11,19 +11,15 @@ import { pagingOf, presentPage } from './pages.ts'
 
 export function mailRoutes({ member, office }: Desk): void {
   member(operations.listMessages, async ({ by, query }) => {
-    const paging = pagingOf(query)
-    if (isRefusal(paging)) return paging
-    const { cursor: _cursor, limit: _limit, from, to, ...filter } = query
-    const wish = { ...filter, ...paging, ...(from && { from: new Date(from) }), ...(to && { to: new Date(to) }) }
+    const { from, to, ...asked } = pagingOf(query)
+    const wish = { ...asked, ...(from && { from: new Date(from) }), ...(to && { to: new Date(to) }) }
     const { lookedBackTo, ...found } = await searchMessages(office.db, by.workspaceId, wish)
     return { ...presentPage(found), ...(lookedBackTo && { lookedBackTo }) }
   })
 
   member(operations.listRefused, async ({ by, query }) => {
-    const paging = pagingOf(query)
-    if (isRefusal(paging)) return paging
-    const { cursor: _cursor, limit: _limit, from, to, ...filter } = query
-    const wish = { ...filter, ...paging, ...(from && { from: new Date(from) }), ...(to && { to: new Date(to) }) }
+    const { from, to, ...asked } = pagingOf(query)
+    const wish = { ...asked, ...(from && { from: new Date(from) }), ...(to && { to: new Date(to) }) }
     return presentPage(await pageRefused(office.db, by.workspaceId, wish))
   })
 

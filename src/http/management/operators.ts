@@ -2,7 +2,7 @@
 import { version } from '../../config.ts'
 import { managementOperations as operations } from '../../contract/operations.ts'
 import type { WorkspaceId } from '../../domain/message.ts'
-import { isRefusal, refuse } from '../../domain/refusal.ts'
+import { refuse } from '../../domain/refusal.ts'
 import { findUnmatchedFeedback, pageUnmatchedFeedback } from '../../feedback/feedback.ts'
 import {
   changeWorkspaceAsOperator,
@@ -19,9 +19,8 @@ import type { Desk } from '../manage.ts'
 import { pagingOf, presentPage } from './pages.ts'
 
 export function operatorRoutes({ person, office }: Desk): void {
-  person(operations.listWorkspaces, async ({ query: { text, ...asked } }) => {
-    const paging = pagingOf(asked)
-    if (isRefusal(paging)) return paging
+  person(operations.listWorkspaces, async ({ query }) => {
+    const { text, ...paging } = pagingOf(query)
     return presentPage(await pageWorkspaces(office, { ...paging, ...(text && { text }) }))
   })
   person(operations.createWorkspace, ({ holder, body: { name, plan = 'unlimited' } }) =>
@@ -40,9 +39,8 @@ export function operatorRoutes({ person, office }: Desk): void {
   })
   person(operations.readQueue, () => readQueue(office.db))
   person(operations.listUnmatched, async ({ query }) => {
-    const paging = pagingOf(query)
-    if (isRefusal(paging)) return paging
-    const { items, ...more } = await pageUnmatchedFeedback(office.db, paging.most, paging.before)
+    const { before, most } = pagingOf(query)
+    const { items, ...more } = await pageUnmatchedFeedback(office.db, most, before)
     return presentPage({ items: items.map(presentUnmatched), ...more })
   })
   person(operations.readUnmatched, async ({ path }) => {
@@ -54,9 +52,8 @@ export function operatorRoutes({ person, office }: Desk): void {
   person(operations.readHealth, () => readHealth(office.db, version))
   person(operations.examine, async () => ({ checks: await office.doctor() }))
   person(operations.readInstallationAudit, async ({ query }) => {
-    const paging = pagingOf(query)
-    if (isRefusal(paging)) return paging
-    return presentPage(await readAudit(office, undefined, paging.before, paging.most))
+    const { before, most } = pagingOf(query)
+    return presentPage(await readAudit(office, undefined, before, most))
   })
 }
 

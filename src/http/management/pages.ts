@@ -2,40 +2,39 @@
 import { isUtf8 } from 'node:buffer'
 import { parseUuid } from '../../base/uuid.ts'
 import { limits } from '../../config.ts'
-import { refuse } from '../../domain/refusal.ts'
-import type { Refusal } from '../../domain/refusal.ts'
-
-const wrong: Refusal = refuse('invalid_request', '"cursor" must be the "next" of the page before, as it was given.', {
-  field: 'cursor',
-})
+import { Mistake } from '../../workspace/workspace.ts'
 
 interface Asked {
   readonly cursor?: string
   readonly limit?: number
 }
 
-export interface Paging {
+interface Paging {
   /** Where the page before ended. */
   readonly before?: string
   readonly most: number
 }
 
+/** The query of a list, with its place in place of the cursor. Throws a `Mistake` for a cursor that is none of this list's. */
+type PagingOf = <Query extends Asked>(query: Query) => Omit<Query, keyof Asked> & Paging
+
+const reading =
+  (placeIn: (text: string) => string | undefined): PagingOf =>
+  ({ cursor, limit = limits.pageDefault, ...rest }) => {
+    if (cursor === undefined) return { ...rest, most: limit }
+    const before = placeIn(decoded(cursor) ?? '')
+    if (before !== undefined) return { ...rest, before, most: limit }
+    throw new Mistake('"cursor" must be the "next" of the page before, as it was given.', { field: 'cursor' })
+  }
+
 /** Of lists whose place is an id. */
-export function pagingOf({ cursor, limit = limits.pageDefault }: Asked): Paging | Refusal {
-  if (cursor === undefined) return { most: limit }
-  const before = parseUuid(decoded(cursor) ?? '')
-  return before === undefined ? wrong : { before, most: limit }
-}
+export const pagingOf: PagingOf = reading(parseUuid)
 
 /** Looser than an address as we take it today: what was listed once must be a place for good. */
 const addressKey = /^[^\p{C}\p{Z}]+@[a-z0-9.-]+$/u
 
 /** Of lists whose place is the key of an address. */
-export function addressPagingOf({ cursor, limit = limits.pageDefault }: Asked): Paging | Refusal {
-  if (cursor === undefined) return { most: limit }
-  const before = decoded(cursor)
-  return before === undefined || !addressKey.test(before) ? wrong : { before, most: limit }
-}
+export const addressPagingOf: PagingOf = reading((text) => (addressKey.test(text) ? text : undefined))
 
 /** Undefined for what `presentPage` cannot have written: a damaged cursor must not look like the end of the list. */
 function decoded(cursor: string): string | undefined {
