@@ -2,13 +2,14 @@
 // nothing else (attacks T12). Never a relay; never answers mail with mail. A report is committed before its 250. Whoever tries addresses that are none
 // of ours has to wait.
 import { limits } from '../config.ts'
+import { sourceOf } from '../base/guesses.ts'
 import type { Log } from '../base/log.ts'
 import type { Addressee, Feedback } from '../feedback/feedback.ts'
 import { countFields } from '../mail/header-block.ts'
 import { YieldingRoom } from './room.ts'
 import { openOffer, type Client, type Envelope, type Policy } from './policy.ts'
 import { replies, type Answer, type Reply } from './reply.ts'
-import { networkOf, smtpServer, type SmtpServer, type SmtpServerOptions } from './server.ts'
+import { smtpServer, type SmtpServer, type SmtpServerOptions } from './server.ts'
 
 export interface FeedbackServerOptions extends Pick<
   SmtpServerOptions,
@@ -30,7 +31,7 @@ export function feedbackServer(options: FeedbackServerOptions): SmtpServer {
   const guesses = new Guesses(options.now ?? performance.now.bind(performance))
 
   const policy = (client: Client): Policy => {
-    const network = networkOf(client.address)
+    const network = sourceOf(client.address)
     let addressees = new Map<string, Addressee>()
     const take = async (content: Buffer, envelope: Envelope): Promise<Answer> => {
       if (countFields(content, 'received') > limits.feedbackReceivedFieldsMax) return looping // RFC 5321 6.3

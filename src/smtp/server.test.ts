@@ -9,7 +9,7 @@ import { certificateFor } from '../../test/world/certificates.ts'
 import { hearing } from './hearing.test-kit.ts'
 import { openOffer, type Client, type Policy } from './policy.ts'
 import { replies, type Answer } from './reply.ts'
-import { networkOf, smtpServer, type SmtpServer, type SmtpServerOptions } from './server.ts'
+import { smtpServer, type SmtpServer, type SmtpServerOptions } from './server.ts'
 
 const accepting: Policy = {
   mail: () => replies.senderOk,
@@ -308,20 +308,6 @@ describe('numbers', () => {
     // Not cut before it had said anything, which would show nothing.
     expect(asked).toBeGreaterThan(0)
   })
-})
-
-test.each([
-  ['192.0.2.7', '192.0.2.7'],
-  ['::ffff:192.0.2.7', '192.0.2.7'],
-  ['2001:db8::1', '2001:db8:0:0::/64'],
-  ['2001:DB8:0:0:ffff::1', '2001:db8:0:0::/64'],
-  ['2001:db8:0:1::1', '2001:db8:0:1::/64'],
-  ['2001:0db8:0000:0001:2:3:4:5', '2001:db8:0:1::/64'],
-  ['fe80::1%eth0', 'fe80:0:0:0::/64'],
-  ['::1', '0:0:0:0::/64'],
-  ['', ''],
-])('%s counts as a client of %s', (address, network) => {
-  expect(networkOf(address)).toBe(network)
 })
 
 test('a renewed certificate is shown to the next connections, and those that are open go on', async () => {

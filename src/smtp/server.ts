@@ -1,8 +1,9 @@
 // An SMTP server: listens, counts its clients, and gives each connection a session with a policy of its own. Greets at once.
 // `stop` says 421 to whoever is between two messages, waits for messages under way, and ends within `stopMs`.
-import { createServer, isIPv4, type AddressInfo, type Server, type Socket } from 'node:net'
+import { createServer, type AddressInfo, type Server, type Socket } from 'node:net'
 import { createSecureContext } from 'node:tls'
 import { limits as allLimits } from '../config.ts'
+import { sourceOf } from '../base/guesses.ts'
 import type { Log } from '../base/log.ts'
 import { cannotListen, type Address } from '../base/listening.ts'
 import { among } from '../base/networks.ts'
@@ -93,7 +94,7 @@ export function smtpServer(options: SmtpServerOptions): SmtpServer {
     throw new Error(`${name}: TLS needs a key and a certificate`)
 
   const connections = new Set<SmtpConnection>()
-  const perNetwork = options.sessions ?? new Map<string, number>()
+  const perSource = options.sessions ?? new Map<string, number>()
   let server: Server | undefined
   let sweeper: NodeJS.Timeout | undefined
   let renewer: NodeJS.Timeout | undefined
@@ -121,16 +122,16 @@ export function smtpServer(options: SmtpServerOptions): SmtpServer {
   }
 
   const welcome = (socket: Socket, address: string): void => {
-    const network = networkOf(address)
-    const sessions = perNetwork.get(network) ?? 0
-    const most = isLoopback(network) ? limits.sessionsPerLoopbackMax : limits.sessionsPerAddressMax
+    const source = sourceOf(address)
+    const sessions = perSource.get(source) ?? 0
+    const most = isLoopback(source) ? limits.sessionsPerLoopbackMax : limits.sessionsPerAddressMax
     if (connections.size >= limits.sessionsMax || sessions >= most) return turnAway(socket, parts.implicitTls)
-    perNetwork.set(network, sessions + 1)
+    perSource.set(source, sessions + 1)
     const connection = new SmtpConnection(socket, address, parts, () => {
       connections.delete(connection)
-      const left = (perNetwork.get(network) ?? 1) - 1
-      if (left === 0) perNetwork.delete(network)
-      else perNetwork.set(network, left)
+      const left = (perSource.get(source) ?? 1) - 1
+      if (left === 0) perSource.delete(source)
+      else perSource.set(source, left)
       if (connections.size === 0) quiet?.()
     })
     connections.add(connection)
@@ -202,19 +203,4 @@ function turnAway(socket: Socket, implicitTls: boolean): void {
   socket.destroySoon()
 }
 
-const isLoopback = (network: string): boolean => network.startsWith('127.') || network === '0:0:0:0::/64'
-
-/** What counts as one client: an IPv4 address, or the /64 that an IPv6 host has to itself. */
-export function networkOf(address: string): string {
-  const mapped = address.toLowerCase().replace(/^::ffff:/, '')
-  if (isIPv4(mapped) || !mapped.includes(':')) return mapped
-  const [head = '', tail] = mapped.split('%')[0]?.split('::') ?? []
-  const before = head === '' ? [] : head.split(':')
-  const after = tail === undefined || tail === '' ? [] : tail.split(':')
-  const gap = tail === undefined ? 0 : 8 - before.length - after.length
-  const groups = [...before, ...Array<string>(gap).fill('0'), ...after]
-  return `${groups
-    .slice(0, 4)
-    .map((group) => group.replace(/^0+(?=.)/, ''))
-    .join(':')}::/64`
-}
+const isLoopback = (source: string): boolean => source.startsWith('127.') || source === '0:0:0:0'
