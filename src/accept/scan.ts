@@ -106,15 +106,16 @@ function withEngine(
       const findings = await look(thread, files, true, owner, times)
       if (findings.kind !== 'clean') return findings
       const streams = [...files.map(({ bytes }, position) => ({ position, bytes })), ...findings.leaves]
-      const [infected, version] = await Promise.all([
-        firstInfected((bytes) => clamd.scan(bytes, signal, owner), streams),
-        clamd.version(signal),
-      ]).catch((error: unknown) => {
-        if (error instanceof EngineTrouble) return [{ kind: 'unavailable' as const, reason: error.message }] as const
+      try {
+        const [infected, version] = await Promise.all([
+          firstInfected((bytes) => clamd.scan(bytes, signal, owner), streams),
+          clamd.version(signal),
+        ])
+        return infected ?? clean(findings, version)
+      } catch (error) {
+        if (error instanceof EngineTrouble) return { kind: 'unavailable', reason: error.message }
         throw error
-      })
-      if (infected !== undefined) return infected
-      return version === undefined ? { kind: 'unavailable', reason: 'no version' } : clean(findings, version)
+      }
     },
     facts: async () => {
       const signal = AbortSignal.timeout(times.scanMs)
