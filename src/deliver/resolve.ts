@@ -1,9 +1,9 @@
 // Which hosts take a domain's mail: MX in order of preference, the domain itself where it has none (RFC 5321 5.1), null MX
 // (RFC 7505). Every failure is a typed trouble, because what DNS says decides between trying again and giving up (decisions B).
-import { lookup } from 'node:dns/promises'
 import { isIP } from 'node:net'
 import { limits } from '../config.ts'
 import type { Trouble } from '../domain/attempt.ts'
+import { systemAddresses } from '../base/addresses.ts'
 import type { Dns, DnsAnswer } from '../base/dns.ts'
 import { isPrivateAddress } from '../base/private-address.ts'
 import { remembered } from '../base/remembered.ts'
@@ -49,7 +49,7 @@ export function makeResolver(dns: Dns, settings: ResolverSettings): MailResolver
   const findRelayHosts = async (host: string): Promise<Resolved> => {
     if (isIP(host) !== 0) return literal(host, host)
     if (host === 'localhost' && ownServers) return literal(host, '127.0.0.1')
-    const found = ownServers ? await findAddresses(dns, host, false) : await systemAddresses(host)
+    const found = ownServers ? await findAddresses(dns, host, false) : await lookUp(host)
     const resolved = mailHostsOf([host], [found], true, { secure: false, keepMs: limits.mailHostsKeptMsMax })
     return 'hosts' in resolved ? resolved : { trouble: 'dns_failure', keepMs: 0 }
   }
@@ -130,18 +130,13 @@ async function findAddresses(dns: Dns, host: string, named: boolean): Promise<Ad
   }
 }
 
-async function systemAddresses(host: string): Promise<Addresses> {
-  const keepMs = limits.mailHostsKeptMsMax
-  try {
-    const found = await lookup(host, { all: true, order: 'ipv4first' })
-    return {
-      addresses: found.map(({ address }) => ({ address, secure: false })),
-      canonical: host,
-      failed: false,
-      keepMs,
-    }
-  } catch {
-    return { addresses: [], canonical: host, failed: true, keepMs }
+async function lookUp(host: string): Promise<Addresses> {
+  const { addresses, failed } = await systemAddresses(host)
+  return {
+    addresses: addresses.map((address) => ({ address, secure: false })),
+    canonical: host,
+    failed,
+    keepMs: limits.mailHostsKeptMsMax,
   }
 }
 
