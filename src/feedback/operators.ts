@@ -3,6 +3,7 @@ import { isUuid } from '../base/uuid.ts'
 import { limits } from '../config.ts'
 import { writeAudit } from '../store/audit.ts'
 import type { Db } from '../store/database.ts'
+import { cutPage } from '../store/page.ts'
 import { rotateReturnPathKey } from '../store/return-path-keys.ts'
 import { findUnmatched, pageUnmatched, type Unmatched } from '../store/unmatched.ts'
 
@@ -13,9 +14,8 @@ export async function pageUnmatchedFeedback(
   before?: string,
 ): Promise<{ readonly items: readonly Unmatched[]; readonly next?: string }> {
   const shownMax = Math.min(most, limits.unmatchedFeedbackMax)
-  const rows = await pageUnmatched(db, before, shownMax + 1)
-  const items = rows.slice(0, shownMax)
-  return { items, ...(rows.length > shownMax && { next: items.at(-1)?.id as string }) }
+  const { shown, last } = cutPage(await pageUnmatched(db, before, shownMax + 1), shownMax)
+  return { items: shown, ...(last !== undefined && { next: last.id }) }
 }
 
 /** With its beginning as text; undefined where there is none by this id. */

@@ -1,5 +1,5 @@
-// Pages of lists that look through a bounded number of rows: one row more than a page is asked for, and where a walk ended before it found
-// enough, its last row says only how far it came.
+// Pages of lists: one row more than a page is asked for. Where a walk through a bounded number of rows ended before it found enough, its last row says only
+// how far it came.
 
 export interface Page<Row> {
   readonly shown: readonly Row[]
@@ -7,7 +7,11 @@ export interface Page<Row> {
   readonly last: Row | undefined
 }
 
-export function cutPage<Row>(rows: readonly Row[], most: number, isEnd: (row: Row) => boolean): Page<Row> {
+export function cutPage<Row>(
+  rows: readonly Row[],
+  most: number,
+  isEnd: (row: Row) => boolean = () => false,
+): Page<Row> {
   const found = rows.filter((row) => !isEnd(row))
   const shown = found.slice(0, most)
   return { shown, last: found.length > most ? shown.at(-1) : rows.find(isEnd) }

@@ -12,6 +12,7 @@ import type { Db } from '../store/database.ts'
 import { endEd25519 } from '../store/domain-checks.ts'
 import { dropUnwantedContents } from '../store/housekeeping.ts'
 import { lockMembers } from '../store/members.ts'
+import { cutPage } from '../store/page.ts'
 import { deleteDomain, findDomainById, listDomainRows, takeBackWord } from '../store/senders.ts'
 import { listCredentialRows, makeRoomForCredential, revokeCredentialRow } from '../store/smtp-credentials.ts'
 import {
@@ -370,11 +371,8 @@ export async function readAudit(
   const rows = await (workspace === undefined
     ? pageInstallationAudit(db, before, most + 1)
     : pageAudit(db, workspace, before, most + 1))
-  const shown = rows.slice(0, most)
-  return {
-    items: shown.map(presentAudit),
-    ...(rows.length > most && { next: shown.at(-1)?.id as string }),
-  }
+  const { shown, last } = cutPage(rows, most)
+  return { items: shown.map(presentAudit), ...(last !== undefined && { next: last.id }) }
 }
 
 function presentAudit({ id, at, actor, action, target, facts, actor_name: actorName }: AuditRow): AuditLine {

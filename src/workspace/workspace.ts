@@ -16,6 +16,7 @@ import {
   workspacesByName,
 } from '../store/workspaces.ts'
 import type { WorkspaceRow } from '../store/workspaces.ts'
+import { cutPage } from '../store/page.ts'
 import { pageWorkspaceRows } from '../store/views/operations.ts'
 import { audited } from './by.ts'
 import type { Page } from './management.ts'
@@ -229,10 +230,10 @@ export async function pageWorkspaces(
   wish: { readonly before?: string; readonly text?: string; readonly most: number },
 ): Promise<Page<Workspace>> {
   const rows = await pageWorkspaceRows(db, wish.before, (wish.text ?? '').trim(), wish.most + 1)
-  const shown = rows.slice(0, wish.most)
+  const { shown, last } = cutPage(rows, wish.most)
   return {
     items: shown.map((row) => presentWorkspace(vault, row)),
-    ...(rows.length > wish.most && { next: shown.at(-1)?.id as string }),
+    ...(last !== undefined && { next: last.id }),
   }
 }
 
