@@ -34,8 +34,6 @@ export interface ComposedMail {
   readonly fields: readonly HeaderField[]
   /** Ends with CRLF. */
   readonly body: Buffer
-  /** Header block, empty line and body; before dot-stuffing. */
-  readonly sizeBytes: number
   /** True where From or To carries raw UTF-8 (RFC 6532): only a next hop with SMTPUTF8 may get it. */
   readonly needsSmtputf8: boolean
 }
@@ -63,7 +61,6 @@ export function composeMail(draft: Draft): ComposedMail {
   return {
     fields,
     body: content.body,
-    sizeBytes: headerBlockLength(fields) + content.body.length,
     needsSmtputf8: beyondAscii.test(draft.from.address) || beyondAscii.test(draft.to),
   }
 }
@@ -73,12 +70,6 @@ export function headerBlock(fields: readonly HeaderField[]): string {
   let block = ''
   for (const [name, value] of fields) block += `${name}: ${value}\r\n`
   return `${block}\r\n`
-}
-
-function headerBlockLength(fields: readonly HeaderField[]): number {
-  let length = 2
-  for (const [name, value] of fields) length += name.length + value.length + 4
-  return length
 }
 
 interface Content {

@@ -5,7 +5,7 @@ import type { Service } from '../base/service.ts'
 import { survivesItsLife } from '../base/service.test-kit.ts'
 import { parseDialogue, play } from '../../test/dialogues/dialogue.ts'
 import { limits } from '../config.ts'
-import { composeMail } from '../mail/compose.ts'
+import { composeMail, headerBlock } from '../mail/compose.ts'
 import { sandboxServer, type SandboxMail, type SandboxOptions } from './sandbox.ts'
 import type { SmtpServer } from './server.ts'
 import type { ReportMail } from './simulator-reports.ts'
@@ -107,7 +107,7 @@ S: 250 CHUNKING
 `
 
 test('the largest mail that can be accepted finds room', async () => {
-  const { sizeBytes } = composeMail({
+  const { fields, body } = composeMail({
     messageId: '0192f0c1-0000-7000-8000-000000000000',
     hostname: 'node.test',
     from: { address: 'a@example.com' },
@@ -119,7 +119,8 @@ test('the largest mail that can be accepted finds room', async () => {
   })
   const { follows } = await sandbox()
   // Trace and signature come on top.
-  await follows(`${greeting}C: MAIL FROM:<a@example.com> SIZE=${sizeBytes + 10_000}\nS: 250 *`)
+  const sizeBytes = headerBlock(fields).length + body.length + 10_000
+  await follows(`${greeting}C: MAIL FROM:<a@example.com> SIZE=${sizeBytes}\nS: 250 *`)
 })
 
 describe('the simulator', () => {
