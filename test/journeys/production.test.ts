@@ -151,6 +151,15 @@ test("a checkout that its owner's npm ci has filled, and the service's user may 
   for (const each of [folder, checkout]) chmodSync(each, 0o755)
 })
 
+test('what the service logs of a backlog is within what the journal takes of it, and no fault is lost among it', () => {
+  // systemd-journald drops what comes above a unit's LogRateLimitBurst in 30 seconds, whatever it says; a line is written for each attempt.
+  const [, most = ''] = /^\| delivery of a backlog +\| ([\d,]+) \/s/m.exec(read('bench/README.md')) ?? []
+  const linesPerSecond = Number(most.replace(',', ''))
+  expect(linesPerSecond).toBeGreaterThan(1_000)
+  const [, burst] = /^LogRateLimitBurst=(\d+)$/m.exec(read('ops/posthorn.service')) ?? []
+  expect(Number(burst ?? 10_000)).toBeGreaterThan(linesPerSecond * 30)
+})
+
 test('the container of the guide has inside what the settings of the guide name on the machine, and another proxy', () => {
   const guide = read('docs/production.md')
   const [recipe = ''] = /^podman run[^]*?```/m.exec(guide) ?? []
