@@ -151,6 +151,14 @@ test("a checkout that its owner's npm ci has filled, and the service's user may 
   for (const each of [folder, checkout]) chmodSync(each, 0o755)
 })
 
+test('who installs or upgrades as a root whose files are for root alone still has what the user of the service can read', () => {
+  const installs = [...read('docs/production.md').matchAll(/```sh\n([^]*?)```/g)].flatMap(([, block = '']) =>
+    /^git clone .* \/opt\//m.test(block) ? [block] : [],
+  )
+  expect(installs).toHaveLength(2)
+  for (const block of installs) expect(block).toMatch(/^umask 022\b/)
+})
+
 test('what the service logs of a backlog is within what the journal takes of it, and no fault is lost among it', () => {
   // systemd-journald drops what comes above a unit's LogRateLimitBurst in 30 seconds, whatever it says; a line is written for each attempt.
   const [, most = ''] = /^\| delivery of a backlog +\| ([\d,]+) \/s/m.exec(read('bench/README.md')) ?? []
