@@ -168,6 +168,26 @@ test('what the service logs of a backlog is within what the journal takes of it,
   expect(Number(burst ?? 10_000)).toBeGreaterThan(linesPerSecond * 30)
 })
 
+test('the image gets what a first start makes beside the code and nothing of its data, and is not made where none succeeds', async () => {
+  const [, run = ''] = /^RUN (export POSTHORN_DATA_DIR[^]*?[^\\])\n/m.exec(read('Containerfile')) ?? []
+  const tmp = mkdtempSync(join(tmpdir(), 'posthorn-image-'))
+  chmodSync(tmp, 0o755)
+  const script = run.replaceAll('\\\n', '').replaceAll('/tmp/', `${tmp}/`)
+  const build = (settings: Record<string, string>) =>
+    promisify(execFile)('/bin/sh', ['-c', script], {
+      cwd: root,
+      env: { PATH: process.env['PATH'], HOME: tmp, ...settings },
+    })
+  await build({})
+  expect(readdirSync(tmp)).toEqual([])
+  expect(readdirSync(join(root, 'dashboard/dist'))).not.toEqual([])
+  await expect(build({ POSTHORN_ROUTE: 'nowhere' })).rejects.toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining('POSTHORN_ROUTE') as string,
+  })
+  rmSync(tmp, { recursive: true })
+})
+
 test('the container of the guide has inside what the settings of the guide name on the machine, and another proxy', () => {
   const guide = read('docs/production.md')
   const [recipe = ''] = /^podman run[^]*?```/m.exec(guide) ?? []
