@@ -7,7 +7,7 @@ import { Trouble } from './base/trouble.ts'
 import { limits } from './config.ts'
 import type { FromChild, ToChild } from './delivery-process.ts'
 import type { RunningRoles } from './node.ts'
-import type { Connection } from './store/database.ts'
+import type { Connection } from './store/connection.ts'
 
 const metricsMs = 3_000
 /** How often it is asked whether it is there, and how many times in a row it may say nothing. Counted, so that a machine that slept is no reason to end it. */

@@ -8,7 +8,8 @@ import { readSettings } from './config.ts'
 import { knownLabels } from './known-labels.ts'
 import { startRoles, type RunningRoles } from './node.ts'
 import { toldOf } from './start-trouble.ts'
-import { over, type Connection } from './store/database.ts'
+import type { Connection } from './store/connection.ts'
+import { over } from './store/database.ts'
 import { openVault } from './store/mac-root.ts'
 
 /** What parent and child say to each other. */

@@ -6,7 +6,8 @@ import type { Metrics } from './base/metrics.ts'
 import { limits, type Settings } from './config.ts'
 import type { DeliveryChild } from './delivery-child.ts'
 import { watchReadiness } from './readiness.ts'
-import { openDatabase, type Connection } from './store/database.ts'
+import type { Connection } from './store/connection.ts'
+import { openDatabase } from './store/database.ts'
 
 interface Monitored {
   readonly settings: Settings

@@ -4,7 +4,8 @@ import type { Metrics } from './base/metrics.ts'
 import type { Vault } from './base/secret.ts'
 import type { Service } from './base/service.ts'
 import type { Settings } from './config.ts'
-import type { Connection, Db } from './store/database.ts'
+import type { Connection } from './store/connection.ts'
+import type { Db } from './store/database.ts'
 
 export interface RoleTools {
   readonly settings: Settings

@@ -7,7 +7,8 @@ import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { freshDatabase, type FreshDatabase } from '../../test/world/postgres.ts'
 import { families } from '../domain/report-families.test-kit.ts'
-import { openDatabase, serverOf } from '../store/database.ts'
+import { serverOf } from '../store/connection.ts'
+import { openDatabase } from '../store/database.ts'
 import { runCli } from './cli.ts'
 
 const command = fileURLToPath(new URL('../../bin/posthorn', import.meta.url))

@@ -14,7 +14,7 @@ import { syncFolder } from '../base/folders.ts'
 import { Trouble } from '../base/trouble.ts'
 import { limits } from '../config.ts'
 import { ofAnotherCluster, renewMarkText } from './commit-order.ts'
-import { serverOf, type Connection } from './database.ts'
+import { serverOf, type Connection } from './connection.ts'
 import { stopRestored } from './fence.ts'
 
 /** The first line of the file. */

@@ -5,17 +5,8 @@ import { expect, test, vi } from 'vitest'
 import { startPostgresProxy } from '../../test/world/postgres-proxy.ts'
 import { freshDatabase } from '../../test/world/postgres.ts'
 import { doneFor } from '../base/turns.ts'
-import {
-  isDatabaseAway,
-  mayBlameRows,
-  openDatabase,
-  over,
-  serverOf,
-  sql,
-  surelyAborted,
-  type Ask,
-  type Db,
-} from './database.ts'
+import { serverOf } from './connection.ts'
+import { isDatabaseAway, mayBlameRows, openDatabase, over, sql, surelyAborted, type Ask, type Db } from './database.ts'
 import { listen } from './listen.ts'
 import { makeRecorder } from './outbound.ts'
 import { storeWorld } from './store.test-kit.ts'

@@ -1,7 +1,8 @@
 // Notifications of PostgreSQL, over a connection that is for nothing else.
 import { Client } from 'pg'
 import { limits } from '../config.ts'
-import { asking, clientOptions, linesOf, sql, type Ask, type Connection } from './database.ts'
+import { linesOf, type Connection } from './connection.ts'
+import { asking, clientOptions, sql, type Ask } from './database.ts'
 
 const stillThere = sql('still-there', 'select')
 

@@ -6,7 +6,8 @@ import { readdir, readFile } from 'node:fs/promises'
 import { Pool } from 'pg'
 import { Trouble, wordsOf } from '../base/trouble.ts'
 import { limits } from '../config.ts'
-import { isDatabaseAway, linesOf, over, serverOf, sqlState, type Connection } from './database.ts'
+import { linesOf, serverOf, type Connection } from './connection.ts'
+import { isDatabaseAway, over, sqlState } from './database.ts'
 import { databaseAway, embeddedAway, whyUnfit } from './server-facts.ts'
 
 const folder = new URL('./migrations/', import.meta.url)

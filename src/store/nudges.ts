@@ -3,7 +3,8 @@
 // tells behind each statement, in a transaction that waits for no disk. One that was never told (the process died between the two) is found by
 // who looks once a second.
 import { limits } from '../config.ts'
-import { openDatabase, sql, type Connection } from './database.ts'
+import type { Connection } from './connection.ts'
+import { openDatabase, sql } from './database.ts'
 
 /** `posthorn_due`: mail may be due; `posthorn_webhooks`: a webhook may be. */
 export type Nudged = 'posthorn_due' | 'posthorn_webhooks'
