@@ -1,9 +1,9 @@
 // How fast each provider is written to: no faster than its manners allow, and slower when it says so. A refusal of the "slow down" kind
-// pauses the whole destination, longer each time that it comes again without a success between; "too many connections" halves
-// them, and successes bring them back. Each process keeps to the limits for itself.
+// pauses the whole destination, longer each time that it comes again without a success between; "too many connections", be it in words or by
+// greeting one more with a 4yz, halves them, and successes bring them back. Each process keeps to the limits for itself.
 import { limits } from '../config.ts'
-import type { Facts } from '../domain/attempt.ts'
 import type { DestinationLimits } from '../store/destinations.ts'
+import type { NoLease } from './pool.ts'
 import { builtInManners, nameOf, type Manners } from './providers.ts'
 import { slowDownAskedBy } from './slow-down.ts'
 
@@ -18,7 +18,7 @@ export interface Pace {
   /** Names of providers that are left alone for now, those first that are for longest; no more than so many. */
   paused(most: number): readonly string[]
   /** What a host of this provider said. */
-  learn(provider: string, facts: Facts): void
+  learn(provider: string, facts: NoLease): void
   /** What operators have set, instead of what is built in; `*` for whatever has no row of its own. */
   configure(rows: readonly DestinationLimits[]): void
 }
@@ -149,9 +149,11 @@ export function makePace(timeScale = 1, now: () => number = () => performance.no
     },
     learn: (provider, facts) => {
       const asked = slowDownAskedBy(facts)
-      if (asked?.scope === 'destination') {
+      const crowded = facts.crowded === true
+      if (asked !== undefined && (asked.scope === 'destination' || crowded)) {
         const state = stateOf(provider)
-        if (asked.fewerConnections && now() >= state.pausedUntil) state.part = Math.max(state.part / 2, 1 / 64)
+        if ((asked.fewerConnections || crowded) && now() >= state.pausedUntil)
+          state.part = Math.max(state.part / 2, 1 / 64)
         state.successes = 0
         return pause(state, facts.peer?.host ?? '', asked.ms)
       }

@@ -32,20 +32,26 @@ export interface Lease {
   readonly conversation: Conversation
   readonly reused: boolean
   /** In place of a kept connection that has turned out dead: a new one, without waiting in line again. */
-  renew(): Promise<Lease | Facts>
+  renew(): Promise<Lease | NoLease>
   /** Gives it back. A conversation that cannot go on is dropped. */
   release(reusable: boolean): void
 }
 
+/** Why there is no connection. */
+export interface NoLease extends Facts {
+  /** Their greeting was a 4yz beside other connections of ours to the same place: whatever the words are, it bears no more of them at once. */
+  readonly crowded?: true
+}
+
 /** No connection was free for `limits.connectionLineMs`. */
-export const lineTooLong: Facts = { phase: 'connect', trouble: 'paced' }
+export const lineTooLong: NoLease = { phase: 'connect', trouble: 'paced' }
 
 /** What a pause needs to know, and tells. */
 export interface Asking {
   /** Whether the place is to be left alone by now; asked behind the line. */
   isPaused(): boolean
   /** Why there is no connection, before whoever is next in line gets its place. */
-  heard(facts: Facts): void
+  heard(facts: NoLease): void
   /** A step was made towards a connection. */
   getsOn?(): void
 }
@@ -103,7 +109,7 @@ export class Pool {
     dialogue: Said[],
     signal?: AbortSignal,
     asking: Asking = nobodyAsks,
-  ): Promise<Lease | Facts> {
+  ): Promise<Lease | NoLease> {
     const kept = this.#slot(target, signal)
     const slot = kept instanceof Promise ? await kept : kept
     if (slot === 'late') return lineTooLong
@@ -117,7 +123,7 @@ export class Pool {
     return conversation === undefined ? this.#openFor(slot, wish) : this.#leaseOf(slot, conversation, wish)
   }
 
-  async #openFor(slot: Slot, wish: Wish): Promise<Lease | Facts> {
+  async #openFor(slot: Slot, wish: Wish): Promise<Lease | NoLease> {
     const { target, dialogue, signal, asking } = wish
     const { either, undo } = eitherOf(signal, this.#stopping.signal)
     const opened = await openConversation(target, this.#settings, dialogue, either, () => asking.getsOn?.())
@@ -127,9 +133,10 @@ export class Pool {
       })
       .finally(undo)
     if (!(opened instanceof Conversation)) {
-      asking.heard(opened)
+      const refused: NoLease = greetsLater(opened) && slot.place.open > 1 ? { ...opened, crowded: true } : opened
+      asking.heard(refused)
       this.#drop(slot)
-      return opened
+      return refused
     }
     slot.conversation = opened
     return this.#leaseOf(slot, opened, wish)
@@ -359,4 +366,9 @@ export class Pool {
     for (const place of this.#places.values())
       for (const slot of place.idle.filter(({ idleSince }) => idleSince <= since)) this.#evict(slot)
   }
+}
+
+function greetsLater({ phase, reply, trouble }: Facts): boolean {
+  const greets = phase === 'greeting' || phase === 'ehlo'
+  return greets && trouble === undefined && reply !== undefined && reply.code < 500
 }

@@ -389,6 +389,48 @@ test('a greeting that asks for less is heard by those who wait in line before on
   expect(peer.connections).toBe(1)
 })
 
+// Exim's smtp_accept_max_per_host and Postfix's anvil say what is the matter; others say no more than this.
+test('a host that bears one connection of ours is written to over one: whom it greets with 421 waits, and uses no try', async () => {
+  let open = 0
+  const peer = await peerOf({
+    greeting: (socket) => {
+      if (++open > 1) return void socket.end('421 mx.one.test Service not available\r\n', () => open--)
+      socket.once('close', () => open--)
+      socket.write('220 hello\r\n')
+    },
+    EHLO: withoutPipelining,
+  })
+  dns.zone['one.test'] = { mx: [{ preference: 0, exchange: 'h0.one.test' }] }
+  dns.zone['h0.one.test'] = { a: ['127.0.0.1'] }
+  const transmitter = await transmitterOf({ mxPort: peer.port, timeoutScale: 1 })
+  const wave = async (): Promise<readonly TransmitResult[]> => {
+    await until(() => transmitter.roomOf('one.test') > 0)
+    const mail = () => mailOf({ recipient: addressOf('someone@one.test') })
+    return Promise.all(Array.from({ length: 30 }, () => send(transmitter, mail(), { kind: 'mx' })))
+  }
+  const called: number[] = []
+  for (let taken = 0; taken < 30;) {
+    const before = peer.connections
+    const results = await wave()
+    called.push(peer.connections - before)
+    taken = results.filter((result) => kind(result) === 'accepted').length
+    const others = results.filter((result) => kind(result) !== 'accepted')
+    for (const result of others) expect(result).toMatchObject({ trouble: 'paced', armed: false })
+    const refused = others.filter(({ attemptsOnHosts }) => attemptsOnHosts[0]?.reply?.code === 421)
+    for (const result of refused) expect([result.late, (result.pacedMs ?? 0) >= limits.gaveWayMs]).toEqual([true, true])
+    expect(refused.length).toBeGreaterThanOrEqual((called.at(-1) ?? 0) - 1)
+  }
+  // Half as many each time: 20, 10, 5, 2, 1, but for what is kept.
+  expect(called.length).toBeLessThanOrEqual(6)
+  expect(called[0]).toBe(limits.connectionsPerDestinationMax)
+})
+
+test('a host that greets its only caller with 421 has been tried, whatever it will be next time', async () => {
+  const peer = await peerOf({ greeting: '421 later\r\n' })
+  const result = await send(await transmitterOf({ sandboxPort: () => peer.port }))
+  expect([kind(result), result.pacedMs]).toEqual(['retry greeting_4xx', undefined])
+})
+
 test('a host that is busy with others for as long as one waits is left for later, and nobody was asked', async () => {
   const held: Socket[] = []
   const peer = await peerOf({ MAIL: (socket) => void held.push(socket), EHLO: withoutPipelining })

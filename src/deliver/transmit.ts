@@ -10,7 +10,7 @@ import { whenAborted } from './connect.ts'
 import type { Mail, Manner, Transaction } from './conversation.ts'
 import { note, type Said } from './dialogue.ts'
 import { lineTooLong, Pool } from './pool.ts'
-import type { Asking, Lease, PoolSettings } from './pool.ts'
+import type { Asking, Lease, NoLease, PoolSettings } from './pool.ts'
 import { makeDns, type DnsSettings } from '../base/dns.ts'
 import { makeStsPolicies, type StsSettings } from './mta-sts.ts'
 import { makePace, type Pace } from './pace.ts'
@@ -46,7 +46,7 @@ export interface TransmitResult extends Facts {
   readonly provider?: string
   /** With the trouble `paced`: when a message may go there again. */
   readonly pacedMs?: number
-  /** With `paced`: all that its provider allows at once were busy for as long as one waits in line. */
+  /** With `paced`: all that its provider allows at once were busy for as long as one waits in line, or a host bears fewer than that. */
   readonly late?: true
 }
 
@@ -161,6 +161,7 @@ async function walk(towards: Towards, targets: readonly Target[], job: TransmitJ
   const attemptsOnHosts: Facts[] = []
   const waits = new Map<string, number>()
   let counts: Facts = { phase: 'route', trouble: 'no_mail_host' }
+  let crowdedBy: string | undefined
   for (const target of reachability.inOrder(targets)) {
     const { provider, address } = target
     if (!waits.has(provider)) waits.set(provider, pace.turn(provider))
@@ -183,6 +184,7 @@ async function walk(towards: Towards, targets: readonly Target[], job: TransmitJ
     }
     const facts = factsOf(end)
     attemptsOnHosts.push(facts)
+    if ('crowded' in end) crowdedBy ??= provider
     if (facts.trouble !== 'shutdown') reachability.note(address, facts.trouble !== 'connect_failed')
     if (isTransaction(end) && (end.armAsked || isRefusedForGood(end))) {
       const { dotWritten, armed, needsDisarm } = end
@@ -193,6 +195,11 @@ async function walk(towards: Towards, targets: readonly Target[], job: TransmitJ
       break
     }
     if (attemptsOnHosts.length === 1 || weightOf(facts) >= weightOf(counts)) counts = facts
+  }
+  if (crowdedBy !== undefined && weightOf(counts) < 2 && counts.trouble !== 'shutdown') {
+    // Its own connections were in the way, and nobody was asked about this mail.
+    const pacedMs = Math.max(limits.gaveWayMs, pace.pausedMs(crowdedBy))
+    return { ...lineTooLong, ...untouched, attemptsOnHosts, pacedMs, late: true }
   }
   if (attemptsOnHosts.length === 0 && waits.size > 0) {
     note(dialogue, 'connect', `wait for ${[...waits.keys()].map(nameOf).join(', ')}`, 'paced')
@@ -209,7 +216,7 @@ async function speak(
   job: TransmitJob,
   dialogue: Said[],
   asking: Asking,
-): Promise<Transaction | Facts> {
+): Promise<Transaction | NoLease> {
   const lease = await pool.take(target, dialogue, job.signal, asking)
   if ('phase' in lease) return lease
   const end = await send(lease, target, job, dialogue)
@@ -243,7 +250,7 @@ function wasDead({ phase, reply, trouble }: Transaction): boolean {
   return reply?.code === 421 || trouble === 'closed' || trouble === 'timeout'
 }
 
-function isTransaction(end: Transaction | Facts): end is Transaction {
+function isTransaction(end: Transaction | NoLease): end is Transaction {
   return 'armAsked' in end
 }
 
