@@ -180,6 +180,33 @@ test('a greylist slows its message only', () => {
   expect(pace.turn('a')).toBe(0)
 })
 
+// Gmail's 4.7.27 and the like: one customer without SPF must not cost all others the use of Gmail.
+test('a provider that wants less of one workspace gets everybody else’s mail as before', () => {
+  const { clock, pace } = paceAt()
+  const waits: number[] = []
+  for (let turn = 0; turn < 6; turn++) {
+    pace.learn('google', reply(421, 'rate limited because SPF does not pass', '4.7.27'), 'careless')
+    waits.push(pace.turn('google', 'careless'))
+    expect([pace.pausedMs('google', 'careless'), pace.pausedMs('google', 'other')]).toEqual([waits.at(-1), 0])
+    expect([pace.turn('google', 'other'), pace.roomOf('google'), pace.turn('apple', 'careless')]).toEqual([
+      0,
+      Infinity,
+      0,
+    ])
+    expect(pace.paused(10)).toEqual([])
+    // Nor does what is taken of others end it.
+    pace.learn('google', reply(250), 'other')
+    clock.now += pace.turn('google', 'careless')
+  }
+  expect(waits).toEqual([...limits.pauseStepsMs, limits.pauseStepsMs.at(-1)])
+  pace.learn('google', reply(250), 'careless')
+  pace.learn('google', reply(421, 'rate limited because SPF does not pass', '4.7.27'), 'careless')
+  expect(pace.turn('google', 'careless')).toBe(limits.pauseStepsMs[0])
+  pace.learn('google', reply(421, 'try again later', '4.7.0'), 'other')
+  clock.now += pace.turn('google', 'other') - 1
+  expect([pace.turn('google', 'other'), pace.turn('google', 'careless')]).toEqual([1, 1])
+})
+
 test('too many connections: half of them, and back with successes', () => {
   const { clock, pace } = paceAt()
   const { connections } = pace.mannersOf('google')

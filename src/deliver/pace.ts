@@ -9,16 +9,16 @@ import { slowDownAskedBy } from './slow-down.ts'
 
 export interface Pace {
   mannersOf(provider: string): Manners
-  /** Whether a message may go there now: 0, and it is counted; else after so many milliseconds. */
-  turn(provider: string): number
-  /** How long it is still left alone because it asked for that. Counts nothing. */
-  pausedMs(provider: string): number
+  /** Whether a message of this workspace may go there now: 0, and it is counted; else after so many milliseconds. */
+  turn(provider: string, workspace?: string): number
+  /** How long it is still left alone because it asked for that, be it for less of this workspace's mail. Counts nothing. */
+  pausedMs(provider: string, workspace?: string): number
   /** How many could go now. */
   roomOf(provider: string): number
   /** Names of providers that are left alone for now, those first that are for longest; no more than so many. */
   paused(most: number): readonly string[]
-  /** What a host of this provider said. */
-  learn(provider: string, facts: NoLease): void
+  /** What a host of this provider said to mail of this workspace. */
+  learn(provider: string, facts: NoLease, workspace?: string): void
   /** What operators have set, instead of what is built in; `*` for whatever has no row of its own. */
   configure(rows: readonly DestinationLimits[]): void
 }
@@ -118,12 +118,20 @@ export function makePace(timeScale = 1, now: () => number = () => performance.no
     state.pausedUntil = Math.max(state.pausedUntil, now() + Math.max(own, asked) / timeScale)
   }
 
+  const pausedMs = (provider: string, workspace: string): number => {
+    const until = Math.max(
+      states.get(provider)?.pausedUntil ?? 0,
+      states.get(ofSender(provider, workspace))?.pausedUntil ?? 0,
+    )
+    return Math.max(0, Math.ceil(until - now()))
+  }
+
   return {
     mannersOf,
-    turn: (provider) => {
+    turn: (provider, workspace = '') => {
       const state = stateOf(provider)
-      const rest = state.pausedUntil - now()
-      if (rest > 0) return Math.ceil(rest)
+      const rest = pausedMs(provider, workspace)
+      if (rest > 0) return rest
       const { perMinute } = allowed(provider)
       if (perMinute === undefined) return 0
       const tokens = tokensOf(state, perMinute)
@@ -131,7 +139,7 @@ export function makePace(timeScale = 1, now: () => number = () => performance.no
       state.tokens--
       return 0
     },
-    pausedMs: (provider) => Math.max(0, Math.ceil((states.get(provider)?.pausedUntil ?? 0) - now())),
+    pausedMs: (provider, workspace = '') => pausedMs(provider, workspace),
     roomOf: (provider) => {
       const state = states.get(provider)
       // Asked of thousands at each claim: the clock is read for those alone that ever had a pause.
@@ -142,26 +150,30 @@ export function makePace(timeScale = 1, now: () => number = () => performance.no
     paused: (most) => {
       const at = now()
       const names = [...states]
-        .filter(([, { pausedUntil }]) => pausedUntil > at)
+        .filter(([provider, { pausedUntil }]) => pausedUntil > at && !provider.includes(forSender))
         .sort(([, a], [, b]) => b.pausedUntil - a.pausedUntil)
         .map(([provider]) => nameOf(provider))
       return [...new Set(names)].slice(0, most)
     },
-    learn: (provider, facts) => {
+    learn: (provider, facts, workspace = '') => {
       const asked = slowDownAskedBy(facts)
       const crowded = facts.crowded === true
-      if (asked !== undefined && (asked.scope === 'destination' || crowded)) {
-        const state = stateOf(provider)
+      if (asked !== undefined && (asked.scope !== 'message' || crowded)) {
+        const state = stateOf(asked.scope === 'sender' && !crowded ? ofSender(provider, workspace) : provider)
         if ((asked.fewerConnections || crowded) && now() >= state.pausedUntil)
           state.part = Math.max(state.part / 2, 1 / 64)
         state.successes = 0
         return pause(state, facts.peer?.host ?? '', asked.ms)
       }
       if (facts.phase !== 'eod' || facts.trouble !== undefined || (facts.reply?.code ?? 500) >= 300) return
+      for (const key of [provider, ofSender(provider, workspace)]) {
+        const paused = states.get(key)
+        if (paused === undefined) continue
+        paused.pauses = 0
+        paused.longBy = undefined
+      }
       const state = states.get(provider)
       if (state === undefined) return
-      state.pauses = 0
-      state.longBy = undefined
       if (state.part < 1 && ++state.successes >= limits.successesPerStep) {
         state.successes = 0
         state.part = Math.min(1, state.part * 1.5)
@@ -173,3 +185,8 @@ export function makePace(timeScale = 1, now: () => number = () => performance.no
     },
   }
 }
+
+/** A provider may have had enough of one workspace's mail and be glad of everybody else's. */
+const ofSender = (provider: string, workspace: string): string => `${provider}${forSender}${workspace}`
+/** In no name of a host. */
+const forSender = ' for '

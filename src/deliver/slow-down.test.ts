@@ -17,6 +17,40 @@ test.each([
   ['421 4.2.2 This mailbox is full', 'message'],
   ['451 4.7.500 Server busy. Please try again later from [192.0.2.1]', 'destination'],
   ['451 4.7.650 The mail server [192.0.2.1] has been temporarily rate limited due to IP reputation', 'destination'],
+  // Gmail, since its rules of 2024 (support.google.com/a/answer/3726730): about a domain, and not about whoever else sends from here.
+  ['421 4.7.26 This mail has been rate limited because it is unauthenticated', 'sender'],
+  ['421 4.7.27 This mail has been rate limited because SPF does not pass', 'sender'],
+  ['421 4.7.30 This mail has been rate limited because DKIM does not pass', 'sender'],
+  [
+    "421 4.7.32 Your email has been rate limited because the From: header (RFC5322) in this message isn't aligned",
+    'sender',
+  ],
+  ['421 4.7.40 This mail has been rate limited because the sending domain has no DMARC record', 'sender'],
+  ['421 4.7.0 [192.0.2.1] This message is suspicious due to the very low reputation of the sending domain', 'sender'],
+  [
+    '421 4.7.0 [192.0.2.1] This message is suspicious due to the nature of the content and/or the links within',
+    'sender',
+  ],
+  [
+    '421 4.7.28 Gmail has detected an unusual rate of unsolicited email originating from your DKIM domain [a.test 36]',
+    'sender',
+  ],
+  [
+    '421 4.7.28 Gmail has detected an unusual rate of unsolicited email originating from your SPF domain [a.test 36]',
+    'sender',
+  ],
+  ['421 4.7.28 Gmail has detected an unusual rate of unsolicited email containing one of your URL domains', 'sender'],
+  [
+    '421 4.7.28 Gmail has detected an unusual rate of unsolicited email originating from your IP Netblock',
+    'destination',
+  ],
+  [
+    '421 4.7.0 [192.0.2.1] This message is suspicious due to the very low reputation of the sending IP address',
+    'destination',
+  ],
+  ['451 4.7.23 The sending IP address for this message has no PTR record', 'destination'],
+  ['421 4.7.1 Messages to ada@icloud.com deferred due to excessive volume. Try again later', 'message'],
+  ['450 4.7.3 Organization queue quota exceeded. [outlook.com]', 'message'],
   ['452 4.3.2 System not accepting network messages', 'destination'],
   ['451 4.4.5 Try again later', 'destination'],
   ['450 Too many concurrent connections from your address', 'destination'],
@@ -51,6 +85,11 @@ test.each([
 test('"too many connections" wants fewer of them', () => {
   expect(said('421 4.7.0 Too many connections from your host', 'greeting')?.fewerConnections).toBe(true)
   expect(said('421 4.7.0 try again later', 'greeting')?.fewerConnections).toBe(false)
+})
+
+test('before there is any mail nothing is about its sender', () => {
+  const reply = '421 4.7.0 very low reputation of the sending domain'
+  expect([said(reply, 'greeting')?.scope, said(reply, 'mail')?.scope]).toEqual(['destination', 'sender'])
 })
 
 test('a refused login is between the relay and us', () => {

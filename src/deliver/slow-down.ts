@@ -1,10 +1,10 @@
-// Does a reply ask us to send less, or just to bring this one message later? What it says decides whether the destination is paused or only
-// the message waits. Pure; the first row that fits counts.
-import type { Facts } from '../domain/attempt.ts'
+// Does a reply ask us to send less, or just to bring this one message later? What it says decides whether the destination is paused, only
+// whoever wrote such mail there, or nobody but the message waits. Pure; the first row that fits counts.
+import type { Facts, Phase } from '../domain/attempt.ts'
 
 export interface SlowDown {
-  /** `destination`: all of its mail waits. `message`: only this one. */
-  readonly scope: 'destination' | 'message'
+  /** `destination`: all of its mail waits. `sender`: that of this workspace, whose domain or content is the matter. `message`: only this one. */
+  readonly scope: 'destination' | 'sender' | 'message'
   /** How long, where they said it. */
   readonly ms?: number
   /** Fewer connections at once are wanted. */
@@ -25,6 +25,16 @@ const rows: readonly Row[] = [
   { scope: 'destination', code: 421, enhanced: /^4\.[12]\.0$/ },
   // About one mailbox: full, over its own rate, unknown for now.
   { scope: 'message', enhanced: /^4\.(?:1|2)\./ },
+  // The same in other codes: iCloud names the mailbox, and Exchange Online means the one customer of its many.
+  { scope: 'message', text: /\bmessages? to <?[^\s@]{1,64}@|\borganization queue quota\b/i },
+  // The sender's domain has not proved itself: what is wrong with SPF, DKIM or DMARC (IANA's registry of RFC 5248, and Gmail's own). But 4.7.23, which Gmail
+  // has for a reverse name, and 4.7.25 and 4.7.28, are about our address.
+  { scope: 'sender', enhanced: /^4\.7\.(?:2[0-24679]|3[0-2]|40)$/ },
+  // Gmail, of a domain that has a bad name, and of what the mail says.
+  {
+    scope: 'sender',
+    text: /\b(?:sending|sender|from|dkim|spf|url) domains?\b|\bnature of the content\b|\bsame message-id\b/i,
+  },
   { scope: 'destination', code: 421 },
   { scope: 'destination', enhanced: /^4\.7\./ },
   { scope: 'destination', enhanced: /^4\.(?:3\.2|4\.5)$/ },
@@ -35,13 +45,16 @@ const rows: readonly Row[] = [
   { scope: 'message' },
 ]
 
+/** Nobody has told them yet whose mail it is. */
+const knowsNobody: ReadonlySet<Phase> = new Set(['greeting', 'ehlo', 'tls'])
 const connectionWords = /connections?\b|sessions?\b|concurren/i
 
 export function slowDownAskedBy({ phase, reply, trouble }: Facts): SlowDown | undefined {
   if (reply === undefined || reply.code < 400 || reply.code > 499) return undefined
   if (trouble !== undefined || phase === 'auth') return undefined
   const found = rows.find(
-    ({ code, enhanced, text }) =>
+    ({ scope, code, enhanced, text }) =>
+      (scope !== 'sender' || !knowsNobody.has(phase)) &&
       (code === undefined || code === reply.code) &&
       (enhanced === undefined || enhanced.test(reply.enhancedCode ?? '')) &&
       (text === undefined || text.test(reply.text)),

@@ -355,6 +355,20 @@ test('whoever has asked for less is not even called: what was claimed before he 
   expect(peer.connections).toBe(1)
 })
 
+test('whoever asks for less of one workspace, because its domain has not proved itself, is written to by all others', async () => {
+  const reply = '421 4.7.27 This mail has been rate limited because SPF does not pass\r\n'
+  const peer = await peerOf((connection) => (connection === 1 ? { dot: reply } : {}))
+  dns.zone['proof.test'] = { mx: [{ preference: 0, exchange: 'h0.proof.test' }] }
+  dns.zone['h0.proof.test'] = { a: ['127.0.0.1'] }
+  const transmitter = await transmitterOf({ mxPort: peer.port })
+  const of = (workspaceId: string) =>
+    send(transmitter, Object.assign(mailOf({ recipient: addressOf('a@proof.test') }), { workspaceId }), { kind: 'mx' })
+  expect(kind(await of('careless'))).toBe('retry eod_4xx')
+  expect(kind(await of('careful'))).toBe('accepted')
+  const again = await of('careless')
+  expect([again.trouble, (again.pacedMs ?? 0) > 0, peer.dots]).toEqual(['paced', true, 2])
+})
+
 test('whoever asks for less while others wait in line has asked them, too: they wait, and use up nothing of their tries', async () => {
   const held: Socket[] = []
   const peer = await peerOf({ MAIL: (socket) => void held.push(socket), EHLO: withoutPipelining })

@@ -158,18 +158,19 @@ interface Towards {
 /** One target after the other, until one gives an answer that ends the attempt. A provider that wants a pause is not asked, nor when it began while the message waited in line. */
 async function walk(towards: Towards, targets: readonly Target[], job: TransmitJob, dialogue: Said[]): Promise<Walked> {
   const { pool, pace, reachability } = towards
+  const workspace = job.workspaceId ?? ''
   const attemptsOnHosts: Facts[] = []
   const waits = new Map<string, number>()
   let counts: Facts = { phase: 'route', trouble: 'no_mail_host' }
   let crowdedBy: string | undefined
   for (const target of reachability.inOrder(targets)) {
     const { provider, address } = target
-    if (!waits.has(provider)) waits.set(provider, pace.turn(provider))
+    if (!waits.has(provider)) waits.set(provider, pace.turn(provider, workspace))
     if (waits.get(provider) !== 0) continue
     const end = await speak(pool, target, job, dialogue, {
-      isPaused: () => pace.pausedMs(provider) > 0,
+      isPaused: () => pace.pausedMs(provider, workspace) > 0,
       // The simulator's refusals are about nobody.
-      heard: (said) => void (provider !== 'sandbox' && pace.learn(provider, said)),
+      heard: (said) => void (provider !== 'sandbox' && pace.learn(provider, said, workspace)),
       getsOn: () => job.heard?.(),
     })
     if (end === lineTooLong) {
@@ -179,7 +180,7 @@ async function walk(towards: Towards, targets: readonly Target[], job: TransmitJ
       return { ...lineTooLong, ...untouched, attemptsOnHosts, pacedMs: limits.gaveWayMs, late: true }
     }
     if (end.trouble === 'paced') {
-      waits.set(provider, Math.max(1, pace.pausedMs(provider)))
+      waits.set(provider, Math.max(1, pace.pausedMs(provider, workspace)))
       continue
     }
     const facts = factsOf(end)
