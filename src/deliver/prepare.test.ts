@@ -220,6 +220,24 @@ describe('what is prepared', () => {
     expect(head.replaceAll('\r\n ', '')).toMatch(/; h=[^;]*x-posthorn-token/i)
   })
 
+  // RFC 9477 (complaints), BIMI and RFC 8058 (unsubscribing) count for nothing unless they are signed; the others are RFC 6376's advice (5.4.1), and Gmail's feedback.
+  test('what a receiver acts upon is signed in a submitted mail, and what is not there is not named', async () => {
+    await addKey()
+    const acted =
+      'Sender In-Reply-To References List-Id List-Help List-Subscribe List-Unsubscribe List-Unsubscribe-Post List-Post List-Owner List-Archive Feedback-ID CFBL-Address CFBL-Feedback-ID BIMI-Selector'
+    const signedOf = async (names: string) => {
+      const added = names.split(' ').filter(Boolean)
+      const head = ['From: a@b.example', 'To: ann@example.org', 'Subject: x', ...added.map((name) => `${name}: x`)]
+      const bodyText = `${head.join('\r\n')}\r\n\r\nHello.\r\n`
+      const prepared = await prepare({ ...(await accepted('Hello')), source: 'smtp', bodyText })
+      const signed = /; h=([^;]*)/i.exec(bytesOf(prepared).toString('latin1').replaceAll('\r\n ', ''))?.[1]
+      return signed?.split(':') ?? []
+    }
+    const without = await signedOf('')
+    const more = (await signedOf(acted)).filter((name) => !without.includes(name))
+    expect(more.toSorted()).toEqual(acted.toLowerCase().split(' ').toSorted())
+  })
+
   test("a domain's own return path host is used once it is verified, and a new key from its time on", async () => {
     await addKey()
     await world.db.run(`update domains set return_path_host = 'bounces.shop.example' where id = $1`, [sender.domainId])

@@ -158,8 +158,24 @@ async function composed(db: Db, claimed: Claimed): Promise<Signable | undefined>
   return { fields, body, signsMore: [], head: headerBlock(fields), rest: body, needs8bit: false, needsSmtputf8 }
 }
 
-/** Fields of a mail that others wrote, which a receiver acts upon. */
-const signedToo = ['sender', 'in-reply-to', 'references', 'list-id', 'list-unsubscribe', 'list-unsubscribe-post']
+/** Fields of a mail that others wrote, which a receiver acts upon, some of them only where they are signed (RFC 6376 5.4.1, 8058 4, 9477 3; BIMI). */
+const signedToo = [
+  'sender',
+  'in-reply-to',
+  'references',
+  'list-id',
+  'list-help',
+  'list-subscribe',
+  'list-unsubscribe',
+  'list-unsubscribe-post',
+  'list-post',
+  'list-owner',
+  'list-archive',
+  'feedback-id',
+  'cfbl-address',
+  'cfbl-feedback-id',
+  'bimi-selector',
+]
 
 /** A mail that was submitted is sent as it is kept: not an octet of it is made anew, unless the next host takes 7 bits alone. */
 async function kept(db: Db, claimed: Claimed): Promise<Signable | undefined> {
