@@ -99,7 +99,8 @@ async function open(
 
 export class Conversation {
   peer: Peer
-  /** Mails whose dot was answered. */
+  /** Mails that were begun; those whose dot was answered. */
+  begun = 0
   sent = 0
   /** Mails that were refused since the last that was not. */
   refused = 0
@@ -108,7 +109,7 @@ export class Conversation {
   readonly #manner: Manner
   #dialogue: Said[]
   #heard: (() => void) | undefined
-  #offers: Extensions = noExtensions
+  offers: Extensions = noExtensions
   #needsReset = false
 
   constructor(line: Line, target: Target, manner: Manner, dialogue: Said[]) {
@@ -151,7 +152,7 @@ export class Conversation {
     if (typeof greeting === 'string' || greeting.code !== 220) return notExpected('greeting', greeting)
     const hello = await this.#hello()
     if (hello !== undefined) return hello
-    if (tls === 'required' || (tls === 'opportunistic' && this.#offers.startTls)) {
+    if (tls === 'required' || (tls === 'opportunistic' && this.offers.startTls)) {
       const trouble = await this.#startTls(tls === 'required')
       if (trouble !== undefined) return trouble
     }
@@ -167,7 +168,7 @@ export class Conversation {
     if (mail.signal?.aborted === true) this.#line.close('shutdown')
     const unwatch = whenAborted(mail.signal, () => void this.#line.close('shutdown'))
     try {
-      form = takesAsItIs(mail, this.#offers) ? mail : await sevenBitForm(mail)
+      form = takesAsItIs(mail, this.offers) ? mail : await sevenBitForm(mail)
       if (mail.signal?.aborted === true) return this.#ended('mail', 'shutdown')
       if (form === undefined) return this.#ended('mail', 'no_8bitmime', true)
       return (await this.#envelope(form)) ?? (await this.#content(form, unwatch))
@@ -185,13 +186,13 @@ export class Conversation {
   /** EHLO; HELO once where it is refused for good (matrix 23). */
   async #hello(): Promise<Facts | undefined> {
     const { hostname } = this.#manner
-    this.#offers = noExtensions
+    this.offers = noExtensions
     this.#line.textCharactersMax = limits.ehloTextCharactersMax
     this.#line.write(`EHLO ${hostname}\r\n`)
     const reply = await this.#hear('ehlo', `EHLO ${hostname}`, limits.smtpCommandMs)
     this.#line.textCharactersMax = limits.replyTextCharactersMax
     if (typeof reply !== 'string' && reply.code === 250) {
-      this.#offers = extensionsOf(reply.text)
+      this.offers = extensionsOf(reply.text)
       return undefined
     }
     if (typeof reply === 'string' || reply.code < 500) return notExpected('ehlo', reply)
@@ -200,7 +201,7 @@ export class Conversation {
   }
 
   async #startTls(required: boolean): Promise<Facts | undefined> {
-    if (!this.#offers.startTls) return { phase: 'tls', trouble: 'tls_failed' }
+    if (!this.offers.startTls) return { phase: 'tls', trouble: 'tls_failed' }
     const reply = await this.#ask('tls', 'STARTTLS')
     if (typeof reply === 'string') return { phase: 'tls', trouble: reply }
     if (reply.code !== 220) {
@@ -224,7 +225,7 @@ export class Conversation {
 
   /** RFC 4954, PLAIN or LOGIN. Encrypted or on loopback by the target's rule; neither the dialogue nor a reply ever shows the secret. */
   async #authenticate({ user, password }: Login): Promise<Facts | undefined> {
-    const { auth } = this.#offers
+    const { auth } = this.offers
     const steps = auth.has('PLAIN')
       ? [['AUTH PLAIN ', base64(`\0${user}\0${password}`)]]
       : auth.has('LOGIN')
@@ -251,7 +252,7 @@ export class Conversation {
 
   /** MAIL, RCPT, DATA. Returns what ended it, or nothing after a 354. */
   async #envelope(mail: Mail): Promise<Transaction | undefined> {
-    const offers = this.#offers
+    const offers = this.offers
     if (mail.needsSmtputf8 && !offers.utf8) return this.#ended('mail', 'smtputf8', true)
     if (offers.sizeMax > 0 && mail.size > offers.sizeMax) return this.#ended('mail', 'size', true)
     if (this.#needsReset) {
@@ -265,6 +266,7 @@ export class Conversation {
       ['rcpt', rcptCommand(mail, offers)],
       ['data', 'DATA'],
     ] as const
+    this.begun++
     if (offers.pipelining) this.#line.write(`${commands[0][1]}\r\n${commands[1][1]}\r\nDATA\r\n`)
     for (const [index, [stage, command]] of commands.entries()) {
       if (!offers.pipelining) this.#line.write(`${command}\r\n`)

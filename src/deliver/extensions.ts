@@ -10,6 +10,8 @@ export interface Extensions {
   readonly dsn: boolean
   /** 0: no limit told. */
   readonly sizeMax: number
+  /** Over one connection. */
+  readonly mailsMax: number
   readonly auth: ReadonlySet<string>
 }
 
@@ -20,6 +22,7 @@ export const noExtensions: Extensions = {
   startTls: false,
   dsn: false,
   sizeMax: 0,
+  mailsMax: Infinity,
   auth: new Set(),
 }
 
@@ -38,8 +41,17 @@ export function extensionsOf(text: string): Extensions {
     startTls: offers.has('STARTTLS'),
     dsn: offers.has('DSN'),
     sizeMax: /^\d{1,15}$/.test(size) ? Number(size) : 0,
+    mailsMax: mailsMaxOf(offers.get('LIMITS') ?? []),
     auth: new Set(offers.get('AUTH')),
   }
+}
+
+/** RFC 9422 4.1, 4.3. Each of our mails has one recipient, so as many of them have no more domains. */
+function mailsMaxOf(limits: readonly string[]): number {
+  const told = limits.flatMap((name, at) =>
+    name === 'MAILMAX' || name === 'RCPTDOMAINMAX' ? Number(limits[at + 1]) : [],
+  )
+  return Math.min(Infinity, ...told.filter((most) => most >= 1))
 }
 
 /** False where 8-bit content has to be converted for this server (RFC 6152 3), and nothing else stands against it. */

@@ -241,7 +241,8 @@ export class Pool {
     const mailsMax =
       this.#settings.mailsPerConnectionMax ?? this.#settings.mannersOf(slot.place.group.provider).messagesPerConnection
     const refusesAll = conversation.refused >= limits.refusalsPerConnectionMax
-    if (!this.#running || conversation.sent >= mailsMax || refusesAll) return this.#retire(slot)
+    const usedUp = conversation.sent >= mailsMax || conversation.begun >= conversation.offers.mailsMax
+    if (!this.#running || usedUp || refusesAll) return this.#retire(slot)
     slot.reused = true
     const rival = this.#rivalOf(slot)
     if (rival !== undefined) return this.#retire(slot, rival)

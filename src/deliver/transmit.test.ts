@@ -332,6 +332,25 @@ describe('kept connections', () => {
   })
 })
 
+test('a server that tells how many mails it takes over one connection gets no more over it (RFC 9422), refused ones counted', async () => {
+  let refuse = true
+  const rcpt = (socket: Socket) => {
+    socket.write(refuse ? '450 4.2.1 later\r\n' : '250 ok\r\n')
+    refuse = !refuse
+  }
+  for (const limit of ['MAILMAX=2 RCPTMAX=100', 'rcptmax=1 mailmax=100 RCPTDOMAINMAX=2']) {
+    const EHLO = `250-mx.posthorn.test\r\n250-LIMITS ${limit}\r\n250 8BITMIME\r\n`
+    const peer = await peerOf({ EHLO, RCPT: rcpt })
+    const transmitter = await transmitterOf({ sandboxPort: () => peer.port })
+    for (let mail = 0; mail < 5; mail++) await send(transmitter)
+    const said = peer.heard.map((line) => line.slice(0, 4).toUpperCase())
+    expect(said.filter((word) => ['EHLO', 'MAIL'].includes(word)).join(' ')).toBe(
+      'EHLO MAIL MAIL EHLO MAIL MAIL EHLO MAIL',
+    )
+    await until(() => peer.heard.filter((line) => line === 'QUIT').length === 2)
+  }
+})
+
 test('a fault of ours in the middle gives its connection back: the only one to that place is free again', async () => {
   const peer = await peerOf()
   const transmitter = await transmitterOf({
