@@ -658,6 +658,8 @@ export const limits = {
   mxHostsMax: 10,
   addressesPerHostMax: 4,
   addressesPerAttemptMax: 8,
+  /** Hosts of one domain that may say 4yz of a message in one attempt. */
+  putOffsPerAttemptMax: 3,
   dnsQueryMs: 4_000,
   dnsTries: 2,
   /** Found mail hosts are remembered as long as their records say, and at most this long: then equal ones are shuffled again. */

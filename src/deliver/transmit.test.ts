@@ -279,6 +279,25 @@ describe('several hosts', () => {
     },
   )
 
+  // A mailbox of Gmail's that is full said so eight times for each try, over as many connections.
+  test('of many hosts that put the same mail off, no more than a few are asked in one attempt', async () => {
+    const full: Script = { RCPT: '452 4.2.2 over quota\r\n', DATA: '503 no\r\n' }
+    const { peer, result } = await overHosts([broken, full, full, full, full, full])
+    expect([kind(result), peer.connections]).toEqual(['retry rcpt_4xx', 1 + limits.putOffsPerAttemptMax])
+  })
+
+  test.each([
+    ['MAIL', { MAIL: '421 4.7.0 slow down\r\n' }],
+    ['RCPT', { RCPT: '451 4.7.500 server busy\r\n', DATA: '503 no\r\n' }],
+    ['DATA', { DATA: '450 4.7.27 rate limited because SPF does not pass\r\n' }],
+  ] as [string, Script][])(
+    'one that wants less mail, as its reply to %s: no other of its provider',
+    async (_, script) => {
+      const { peer, result } = await overHosts([script, {}, {}])
+      expect([outcomeOf(result).kind, peer.connections, result.pacedMs]).toEqual(['retry', 1, undefined])
+    },
+  )
+
   test('a host that cannot take such a mail counts less than one that may take it later', async () => {
     const small: Script = { EHLO: '250-mx\r\n250 SIZE 10\r\n' }
     const later: Script = { greeting: '421 later\r\n' }
