@@ -38,8 +38,8 @@ export interface BounceFacts {
 const textCharactersMax = 2_000
 const codeInText = /(?:^|[^\d.])([45]\d\d)(?=[ \-:,]|$)/
 const enhancedBehindCode = /(?:^|[^\d.])[45]\d\d[ -]{1,3}['"#(]?([45]\.\d{1,3}\.\d{1,3})(?![\d.]\d|\d)/
-/** `5.1.1 text`, `text (#5.1.1)`, `smtp; 5.1.0 - text`; not the version of somebody's software. */
-const enhancedInText = /(?:^|[#(;:] ?)([45]\.\d{1,3}\.\d{1,3})(?!\.?\d)/
+/** `5.1.1 text`, `text (#5.1.1)`, `smtp; 5.1.0 - text`, and Barracuda's sign for "no such user" before the code; not the version of somebody's software. */
+const enhancedInText = /(?:^|[#(;:] ?|\bcuda_nsu )([45]\.\d{1,3}\.\d{1,3})(?!\.?\d)/
 
 export function factsOf(evidence: BounceEvidence): BounceFacts {
   const raw = evidence.text.slice(0, textCharactersMax).toLowerCase().replace(/\s+/g, ' ').trim()

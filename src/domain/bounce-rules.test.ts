@@ -78,6 +78,17 @@ const rows: Record<string, [BounceClass, permanent: boolean, ...BounceEvidence[]
     reply(['rcpt', 550, '5.4.1', 'Recipient address rejected: Access denied. AS(201806281) [x.outlook.com]']),
     report('5.4.1', 'smtp;550 5.4.1 Recipient address rejected: Access denied. [x.prod.protection.outlook.com]'),
     reply(['eod', 550, '5.4.1', 'All recipient addresses rejected : Access denied [x.prod.protection.outlook.com]']),
+    // Barracuda's gateways, of what Exchange Online says to them (ActiveCampaign/smtp-field-manual, 550.json).
+    reply([
+      'rcpt',
+      550,
+      '',
+      'cuda_nsu 5.4.1 [x@example.com]: Recipient address rejected: Access denied [x.outlook.com]',
+    ]),
+    report(
+      '5.0.0',
+      'smtp;550 cuda_nsu 5.4.1 [x@example.com]: Recipient address rejected: Access denied [x.outlook.com]',
+    ),
   ],
   'outlook-recipient-not-found': [
     'bad_mailbox',
