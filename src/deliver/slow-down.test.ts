@@ -50,6 +50,10 @@ test.each([
   ],
   ['451 4.7.23 The sending IP address for this message has no PTR record', 'destination'],
   ['421 4.7.1 Messages to ada@icloud.com deferred due to excessive volume. Try again later', 'message'],
+  [
+    '451 4.7.0 Temporary server error. Please try again later. PRX4 NextHop: mail.example.com [x.outlook.com]',
+    'message',
+  ],
   ['450 4.7.3 Organization queue quota exceeded. [outlook.com]', 'message'],
   ['452 4.3.2 System not accepting network messages', 'destination'],
   ['451 4.4.5 Try again later', 'destination'],
@@ -57,6 +61,10 @@ test.each([
   ['421 4.7.0 Too many connections from your host', 'destination'],
   ['450 4.7.1 Greylisted, please come back in 300 seconds', 'message'],
   ['451 4.7.1 Greylisting in action, please come back in 00:04:59', 'message'],
+  // Rspamd's greylist says no more than this (modules.d/greylist.conf), to a mail that it has read and half believes.
+  ['451 4.7.1 Try again later', 'message'],
+  ['451 4.7.1 Service unavailable - try again later', 'destination'],
+  ['421 4.7.0 Try again later, closing connection. gsmtp', 'destination'],
   ['450 4.2.1 The user you are trying to contact is receiving mail at a rate that prevents delivery', 'message'],
   ['452 4.2.2 Mailbox full', 'message'],
   ['450 4.1.2 Domain not found', 'message'],

@@ -21,12 +21,17 @@ interface Row {
 const rows: readonly Row[] = [
   // A greylist knows sender, recipient and us: other mail passes. Before 4.7.1, which it mostly carries.
   { scope: 'message', text: /gr[ae]y-?\s?list/i },
+  // Rspamd's, of a mail that it has read.
+  { scope: 'message', code: 451, enhanced: /^4\.7\.1$/, text: /^4\.7\.1 +try again later\.?$/i },
   // The host closes the line, and names no mailbox: 4.1.0 says no more than "an address" (Comcast: "Throttled").
   { scope: 'destination', code: 421, enhanced: /^4\.[12]\.0$/ },
   // About one mailbox: full, over its own rate, unknown for now.
   { scope: 'message', enhanced: /^4\.(?:1|2)\./ },
-  // The same in other codes: iCloud names the mailbox, and Exchange Online means the one customer of its many.
-  { scope: 'message', text: /\bmessages? to <?[^\s@]{1,64}@|\borganization queue quota\b/i },
+  // The same in other codes: iCloud names the mailbox, and Exchange Online means one customer of its many, or what it could not reach behind itself.
+  {
+    scope: 'message',
+    text: /\bmessages? to <?[^\s@]{1,64}@|\borganization queue quota\b|\btemporary server error\b.{0,40}\b(?:prx|attr)\d/i,
+  },
   // The sender's domain has not proved itself: what is wrong with SPF, DKIM or DMARC (IANA's registry of RFC 5248, and Gmail's own). But 4.7.23, which Gmail
   // has for a reverse name, and 4.7.25 and 4.7.28, are about our address.
   { scope: 'sender', enhanced: /^4\.7\.(?:2[0-24679]|3[0-2]|40)$/ },
