@@ -163,7 +163,8 @@ async function walk(towards: Towards, targets: readonly Target[], job: TransmitJ
   const waits = new Map<string, number>()
   let counts: Facts = { phase: 'route', trouble: 'no_mail_host' }
   let crowdedBy: string | undefined
-  let putOffs = 0
+  /** Hosts, not addresses: what IPv6 is refused for now, IPv4 may get. */
+  const putOffBy = new Set<string>()
   for (const target of reachability.inOrder(targets)) {
     const { provider, address } = target
     if (!waits.has(provider)) waits.set(provider, pace.turn(provider, workspace))
@@ -199,7 +200,7 @@ async function walk(towards: Towards, targets: readonly Target[], job: TransmitJ
     if (attemptsOnHosts.length === 1 || weightOf(facts) >= weightOf(counts)) counts = facts
     if (weightOf(facts) < 2) continue
     // They all know the same mailbox, and what asks for less means all of its provider's hosts: who goes on is a nuisance.
-    if (++putOffs >= limits.putOffsPerAttemptMax) break
+    if (putOffBy.add(target.host).size >= limits.putOffsPerAttemptMax) break
     waits.set(provider, pace.pausedMs(provider, workspace))
   }
   if (crowdedBy !== undefined && weightOf(counts) < 2 && counts.trouble !== 'shutdown') {
