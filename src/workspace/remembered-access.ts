@@ -46,10 +46,10 @@ export class RememberedAccess<Value> {
   async #ask(name: string, ask: () => Promise<Value | undefined>, since: number): Promise<Value | undefined> {
     const before = this.#changes
     const value = await ask()
+    this.#values.delete(name)
     if (value === undefined || before !== this.#changes) return value
     // From the start of the question: how old its answer is by now, nobody knows better.
     const until = since + Math.min(limits.principalCacheMs, this.#goodForMs(value))
-    this.#values.delete(name)
     this.#values.set(name, { value, until })
     if (this.#values.size > this.#most) this.#values.delete(this.#values.keys().next().value as string)
     return value
