@@ -805,6 +805,8 @@ export const limits = {
   webhookShareMax: 100,
   webhookEndpointsKnownMax: 10_000,
   webhookPoolIdleMs: 60_000,
+  /** An endpoint that has had nothing for so long is claimed for as a new one. */
+  webhookShareRestMs: 60_000,
   /** Workspaces for which connections are kept: each takes 30 KB beside its connections. */
   webhookPoolsMax: 2_000,
   webhookKeepAliveMs: 4_000,

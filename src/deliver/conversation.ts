@@ -11,8 +11,8 @@ import { dial, whenAborted } from './connect.ts'
 import type { Line, LineTrouble } from './connect.ts'
 import { finalDot, wireBlocks, type Content } from './content.ts'
 import { hidden, note, withoutSecrets, type Said } from './dialogue.ts'
-import { extensionsOf, mailCommand, noExtensions, rcptCommand, sevenBitForm, takesAsItIs } from './extensions.ts'
-import type { Extensions } from './extensions.ts'
+import { authCommands, extensionsOf, mailCommand, noExtensions, rcptCommand, sevenBitForm } from './extensions.ts'
+import { takesAsItIs, type Extensions } from './extensions.ts'
 import { isBrokenTls } from './outcome.ts'
 import type { Login, Target } from './route.ts'
 import { wantsTls } from './tls-wanted.ts'
@@ -99,8 +99,7 @@ async function open(
 
 export class Conversation {
   peer: Peer
-  /** Mails that were begun; those whose dot was answered. */
-  begun = 0
+  /** Mails whose dot was answered. */
   sent = 0
   /** Mails that were refused since the last that was not. */
   refused = 0
@@ -109,7 +108,9 @@ export class Conversation {
   readonly #manner: Manner
   #dialogue: Said[]
   #heard: (() => void) | undefined
-  offers: Extensions = noExtensions
+  #offers: Extensions = noExtensions
+  /** Mails that were begun. */
+  #begun = 0
   #needsReset = false
 
   constructor(line: Line, target: Target, manner: Manner, dialogue: Said[]) {
@@ -152,7 +153,7 @@ export class Conversation {
     if (typeof greeting === 'string' || greeting.code !== 220) return notExpected('greeting', greeting)
     const hello = await this.#hello()
     if (hello !== undefined) return hello
-    if (tls === 'required' || (tls === 'opportunistic' && this.offers.startTls)) {
+    if (tls === 'required' || (tls === 'opportunistic' && this.#offers.startTls)) {
       const trouble = await this.#startTls(tls === 'required')
       if (trouble !== undefined) return trouble
     }
@@ -168,7 +169,7 @@ export class Conversation {
     if (mail.signal?.aborted === true) this.#line.close('shutdown')
     const unwatch = whenAborted(mail.signal, () => void this.#line.close('shutdown'))
     try {
-      form = takesAsItIs(mail, this.offers) ? mail : await sevenBitForm(mail)
+      form = takesAsItIs(mail, this.#offers) ? mail : await sevenBitForm(mail)
       if (mail.signal?.aborted === true) return this.#ended('mail', 'shutdown')
       if (form === undefined) return this.#ended('mail', 'no_8bitmime', true)
       return (await this.#envelope(form)) ?? (await this.#content(form, unwatch))
@@ -181,18 +182,23 @@ export class Conversation {
     }
   }
 
+  /** The server told how many mails it takes over one connection, refused ones too (LIMITS, RFC 9422), and it has had them. */
+  get isUsedUp(): boolean {
+    return this.#begun >= this.#offers.mailsMax
+  }
+
   // Before the first mail
 
   /** EHLO; HELO once where it is refused for good (matrix 23). */
   async #hello(): Promise<Facts | undefined> {
     const { hostname } = this.#manner
-    this.offers = noExtensions
+    this.#offers = noExtensions
     this.#line.textCharactersMax = limits.ehloTextCharactersMax
     this.#line.write(`EHLO ${hostname}\r\n`)
     const reply = await this.#hear('ehlo', `EHLO ${hostname}`, limits.smtpCommandMs)
     this.#line.textCharactersMax = limits.replyTextCharactersMax
     if (typeof reply !== 'string' && reply.code === 250) {
-      this.offers = extensionsOf(reply.text)
+      this.#offers = extensionsOf(reply.text)
       return undefined
     }
     if (typeof reply === 'string' || reply.code < 500) return notExpected('ehlo', reply)
@@ -201,7 +207,7 @@ export class Conversation {
   }
 
   async #startTls(required: boolean): Promise<Facts | undefined> {
-    if (!this.offers.startTls) return { phase: 'tls', trouble: 'tls_failed' }
+    if (!this.#offers.startTls) return { phase: 'tls', trouble: 'tls_failed' }
     const reply = await this.#ask('tls', 'STARTTLS')
     if (typeof reply === 'string') return { phase: 'tls', trouble: reply }
     if (reply.code !== 220) {
@@ -224,21 +230,12 @@ export class Conversation {
   }
 
   /** RFC 4954, PLAIN or LOGIN. Encrypted or on loopback by the target's rule; neither the dialogue nor a reply ever shows the secret. */
-  async #authenticate({ user, password }: Login): Promise<Facts | undefined> {
-    const { auth } = this.offers
-    const steps = auth.has('PLAIN')
-      ? [['AUTH PLAIN ', base64(`\0${user}\0${password}`)]]
-      : auth.has('LOGIN')
-        ? [
-            ['AUTH LOGIN', ''],
-            ['', base64(user)],
-            ['', base64(password)],
-          ]
-        : []
+  async #authenticate(login: Login): Promise<Facts | undefined> {
+    const steps = authCommands(login, this.#offers)
     if (steps.length === 0) return { phase: 'auth', trouble: 'auth_unavailable' }
     // The longest first, since one may hold another.
-    const secrets = [...steps.map(([, secret = '']) => secret), password].toSorted((a, b) => b.length - a.length)
-    for (const [index, [command = '', secret = '']] of steps.entries()) {
+    const secrets = [...steps.map(([, secret]) => secret), login.password].toSorted((a, b) => b.length - a.length)
+    for (const [index, [command, secret]] of steps.entries()) {
       this.#line.write(`${command}${secret}\r\n`)
       const said = `${command}${secret === '' ? '' : hidden}`
       const reply = await this.#hear('auth', said, limits.smtpCommandMs, secrets)
@@ -252,7 +249,7 @@ export class Conversation {
 
   /** MAIL, RCPT, DATA. Returns what ended it, or nothing after a 354. */
   async #envelope(mail: Mail): Promise<Transaction | undefined> {
-    const offers = this.offers
+    const offers = this.#offers
     if (mail.needsSmtputf8 && !offers.utf8) return this.#ended('mail', 'smtputf8', true)
     if (offers.sizeMax > 0 && mail.size > offers.sizeMax) return this.#ended('mail', 'size', true)
     if (this.#needsReset) {
@@ -266,7 +263,7 @@ export class Conversation {
       ['rcpt', rcptCommand(mail, offers)],
       ['data', 'DATA'],
     ] as const
-    this.begun++
+    this.#begun++
     if (offers.pipelining) this.#line.write(`${commands[0][1]}\r\n${commands[1][1]}\r\nDATA\r\n`)
     for (const [index, [stage, command]] of commands.entries()) {
       if (!offers.pipelining) this.#line.write(`${command}\r\n`)
@@ -392,8 +389,4 @@ type Heard = SmtpReply | LineTrouble | Promise<SmtpReply | LineTrouble>
 function notExpected(phase: Phase, answer: SmtpReply | LineTrouble): Facts {
   if (typeof answer === 'string') return { phase, trouble: answer }
   return answer.code >= 400 ? { phase, reply: answer } : { phase, reply: answer, trouble: 'malformed' }
-}
-
-function base64(text: string): string {
-  return Buffer.from(text).toString('base64')
 }

@@ -1,6 +1,7 @@
-// What a server offers in its EHLO reply (RFC 5321 4.1.1.1), and the MAIL and RCPT commands that make use of it.
+// What a server offers in its EHLO reply (RFC 5321 4.1.1.1), and the commands that make use of it.
 import type { EmailAddress } from '../mail/address.ts'
 import type { Mail, SevenBit } from './conversation.ts'
+import type { Login } from './route.ts'
 
 export interface Extensions {
   readonly pipelining: boolean
@@ -88,6 +89,19 @@ export async function sevenBitForm(mail: Mail): Promise<(Mail & SevenBit) | unde
     arm,
   }
 }
+
+/** RFC 4954: PLAIN, else LOGIN; each command with the secret behind it. None where neither is offered. */
+export function authCommands({ user, password }: Login, { auth }: Extensions): (readonly [string, string])[] {
+  if (auth.has('PLAIN')) return [['AUTH PLAIN ', base64(`\0${user}\0${password}`)]]
+  if (!auth.has('LOGIN')) return []
+  return [
+    ['AUTH LOGIN', ''],
+    ['', base64(user)],
+    ['', base64(password)],
+  ]
+}
+
+const base64 = (text: string): string => Buffer.from(text).toString('base64')
 
 /** 8-bit content comes here only where 8BITMIME is offered. What we compose ourselves is 7-bit (decisions B). */
 export function mailCommand(mail: Mail, offers: Extensions): string {

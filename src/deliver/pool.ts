@@ -241,7 +241,7 @@ export class Pool {
     const mailsMax =
       this.#settings.mailsPerConnectionMax ?? this.#settings.mannersOf(slot.place.group.provider).messagesPerConnection
     const refusesAll = conversation.refused >= limits.refusalsPerConnectionMax
-    const usedUp = conversation.sent >= mailsMax || conversation.begun >= conversation.offers.mailsMax
+    const usedUp = conversation.sent >= mailsMax || conversation.isUsedUp
     if (!this.#running || usedUp || refusesAll) return this.#retire(slot)
     slot.reused = true
     const rival = this.#rivalOf(slot)

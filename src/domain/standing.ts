@@ -8,14 +8,14 @@ export interface Standing {
   readonly upgradeUrl?: string
 }
 
-export const isBlocked = refuse(
+export const workspaceBlocked = refuse(
   'workspace_blocked',
   'This workspace is blocked and cannot send; ask the operator of this service.',
 )
 
 /** Blocked, or on a plan without sending. */
 export function mayNotSend({ blocked, apiSending, upgradeUrl }: Standing): Refusal | undefined {
-  if (blocked) return isBlocked
+  if (blocked) return workspaceBlocked
   if (apiSending) return undefined
   return refuse(
     'upgrade_required',

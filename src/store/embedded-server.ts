@@ -152,7 +152,7 @@ function commandLine(place: Place, binaries: Binaries, socketDir: string, memory
     unix_socket_directories: `"${socketDir.replaceAll('"', '""')}"`, // a list: a comma would begin another
     unix_socket_permissions: '0700',
     port,
-    max_connections: 200, // a node with all roles takes at most 46, a command 3; each costs a few KB until it is used
+    max_connections: 200, // a node with all roles takes at most 47, a command 3; each costs a few KB until it is used
     shared_buffers: `${megabytes}MB`,
     max_wal_size: '4GB',
     checkpoint_timeout: '15min',

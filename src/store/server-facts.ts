@@ -59,7 +59,7 @@ const waysOut: readonly (readonly [RegExp, string, string?])[] = [
   [/^unsupported startup parameter/, poolerBetween],
   [
     /too many connections for|too many clients|connection slots are reserved/,
-    'PostgreSQL has no connection left; raise max_connections, or the limit of the user or the database (a node uses at most 46, README.md), or end what holds them.',
+    'PostgreSQL has no connection left; raise max_connections, or the limit of the user or the database (a node uses at most 47, README.md), or end what holds them.',
     '53300',
   ],
   [

@@ -41,7 +41,7 @@ describe('the shares of endpoints', () => {
     for (let n = 0; n < 5_000; n++) post(`healthy ${n}`, 'grow')
     post('failing', 'shrink')
     shares.begin('slow')
-    now = limits.webhookPoolIdleMs + 1
+    now = limits.webhookShareRestMs + 1
     post('busy', 'grow')
     expect(shares.rooms()).toEqual({
       failing: limits.webhookShareFirst / 2,

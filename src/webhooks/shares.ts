@@ -34,7 +34,7 @@ export function makeShares(now: () => number = () => performance.now()): Shares 
   return {
     rooms: () => {
       const rooms: Record<string, number> = {}
-      const longAgo = now() - limits.webhookPoolIdleMs
+      const longAgo = now() - limits.webhookShareRestMs
       for (const [workspace, share] of shares) {
         // There may be very many, and each claim would carry them all: of those that rest only the ones that failed are worth a word.
         if (share.usedAt < longAgo && share.inFlight === 0 && share.size >= limits.webhookShareFirst) continue

@@ -5,7 +5,7 @@ import { hashSecret } from '../base/secret.ts'
 import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { covers, memberRoles, scopesOfRole, type MemberRole } from '../domain/scopes.ts'
-import { isBlocked } from '../domain/standing.ts'
+import { workspaceBlocked } from '../domain/standing.ts'
 import { parseAddress } from '../mail/address.ts'
 import type { Db } from '../store/database.ts'
 import { countAudit, writeAudit } from '../store/audit.ts'
@@ -119,7 +119,7 @@ export async function invite(
     async (tx) => {
       const { now } = await stillBy(tx, by, 'members.write')
       // It is mail, in the workspace's own words and to whomever it likes.
-      if ((await workspaceById(tx, by.workspaceId))?.status === 'blocked') throw asMistake(isBlocked)
+      if ((await workspaceById(tx, by.workspaceId))?.status === 'blocked') throw asMistake(workspaceBlocked)
       mayHandle(now, role)
       if ((await countAudit(tx, by.workspaceId, 'invitation.sent', hourMs)) >= limits.invitationsPerHourMax)
         throw new Mistake(`At most ${limits.invitationsPerHourMax} invitations an hour; try again later.`, {
