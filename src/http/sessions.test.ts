@@ -395,7 +395,7 @@ test('whoever has the password gets few guesses at the code, for hours, and wher
   expect(await guess('abcdef')).toBe('too_many_attempts')
 }, 180_000)
 
-test('whoever has a session alone gets few guesses at a second factor that was begun and left, and who knows the password begins anew', async () => {
+test('whoever has a session alone gets few guesses at a second factor that was begun and left, also all at once, and who knows the password begins anew', async () => {
   const browser = await office.signedIn('owner', shop.workspaceId)
   const { password } = browser.login
   const begin = async () =>
@@ -407,6 +407,11 @@ test('whoever has a session alone gets few guesses at a second factor that was b
     expect((await confirm('abcdef')).json()).toMatchObject({ code: 'invalid_request', field: 'code' })
   expect((await confirm(codeOf(left))).json()).toMatchObject({ code: 'too_many_attempts' })
   expect((await browser.ask('GET', '/session')).json()).toMatchObject({ twoFactor: false })
+  const anew = await begin()
+  const atOnce = await Promise.all(Array.from({ length: 5 * limits.codeGuessesMax }, () => confirm('abcdef')))
+  const lookedAt = atOnce.filter((answer) => answer.json<{ code: string }>().code === 'invalid_request')
+  expect(lookedAt.length).toBeLessThanOrEqual(limits.codeGuessesMax + 1)
+  expect((await confirm(codeOf(anew))).json()).toMatchObject({ code: 'too_many_attempts' })
   expect((await confirm(codeOf(await begin()))).statusCode).toBe(200)
 })
 

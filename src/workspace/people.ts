@@ -304,12 +304,15 @@ export function makePeople(tools: PeopleTools) {
     /** A secret that was begun and left waits for its first code: with a stolen cookie alone a million guesses would put it in force, and give the recovery codes. */
     confirmTwoFactor: async (holder: Holder, code: string): Promise<string[]> => {
       const name = `confirm ${holder.userId}`
-      if ((await guesses.count(name, limits.codeGuessForgottenMs)) > limits.codeGuessesMax)
+      // Counted before it is looked at: thousands may come at once.
+      if ((await guesses.add(name, limits.codeGuessForgottenMs)) > limits.codeGuessesMax + 1)
         throw new Mistake('Too many wrong codes; begin to set up the second factor anew.', {
           code: 'too_many_attempts',
           retryAfterSeconds: limits.codeGuessForgottenMs / 1000,
         })
-      return confirmTwoFactor(tools, holder.userId, code, () => guesses.add(name, limits.codeGuessForgottenMs))
+      const codes = await confirmTwoFactor(tools, holder.userId, code)
+      await guesses.forget(name)
+      return codes
     },
     endTwoFactor: async (holder: Holder, password: string): Promise<void> => {
       await endTwoFactor(tools, (await proved(holder, password)).id)

@@ -34,21 +34,14 @@ export async function beginTwoFactor({ db, vault }: Tools, user: UserRow): Promi
   return { secret: secret.base32, uri: totpOf(secret.base32, user.email).toString() }
 }
 
-/** The code of the app puts the pending secret in force. Returns the recovery codes, shown once. `wrong` is told of a code that does not fit. */
-export async function confirmTwoFactor(
-  { db, vault }: Tools,
-  userId: string,
-  code: string,
-  wrong: () => Promise<unknown>,
-): Promise<string[]> {
+/** The code of the app puts the pending secret in force. Returns the recovery codes, shown once. */
+export async function confirmTwoFactor({ db, vault }: Tools, userId: string, code: string): Promise<string[]> {
   const user = await userById(db, userId)
   if (user?.totp_pending_sealed == null)
     throw new Mistake('There is nothing to confirm; begin to set up the second factor first.', { code: 'conflict' })
   const step = stepOf(vault.open(user.totp_pending_sealed, sealedAs.totp(userId)), code, await databaseNow(db))
-  if (step === undefined) {
-    await wrong()
+  if (step === undefined)
     throw new Mistake('"code" does not fit; check the clock of the phone and take the newest code.', { field: 'code' })
-  }
   const codes = Array.from({ length: limits.recoveryCodes }, recoveryCode)
   return audited(db, { actor: `user:${userId}` }, 'two_factor.enabled', async (tx) => {
     if (!(await confirmPendingTotp(tx, userId, step)))
