@@ -168,14 +168,18 @@ class LetGo extends Error {
   override readonly name = 'LetGo'
 }
 
-const prove = sql('prove-commit', `select pg_logical_emit_message(true, 'posthorn', ''::text)`)
+/** A session of ours waits for a synchronous standby, and has done so for longer than that takes. */
+export const commitsHang = `exists (select from pg_stat_activity a where a.wait_event = 'SyncRep' and a.usename = session_user
+  and a.state_change < clock_timestamp() - interval '${limits.commitsWaitMs} milliseconds')`
+const prove = sql('prove-commit', `select pg_logical_emit_message(true, 'posthorn', ''::text) where not ${commitsHang}`)
 
 /**
  * Resolves when the database has committed something, as durably as all that matters: that it answers questions proves nothing of the kind, nor
- * does that a row is seen, while a standby that was to have it is away. What was committed before is kept as durably then.
+ * does that a row is seen, while a standby that was to have it is away. What was committed before is kept as durably then. Where a commit of ours hangs
+ * already none is asked for: its session stays with the server however soon it is given up here, until the standby is back, and they would take all connections.
  */
 export async function commitSomething(db: Db): Promise<void> {
-  await db.rows(prove)
+  if ((await db.rows(prove)).length === 0) throw new DatabaseSlow('commits wait for a synchronous standby')
 }
 
 /** Work over a connection that is closed behind it. Nobody is there to try again: a machine that stalls for seconds is waited for. */

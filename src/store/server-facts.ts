@@ -1,7 +1,7 @@
 // What there is to know of a PostgreSQL server: whether it can keep the promise at all (the start refuses one that cannot), and what of it its operator should
 // hear, at the start, from the doctor and over /readyz.
 import { limits } from '../config.ts'
-import { sql, sqlState, type Ask, type Db } from './database.ts'
+import { commitsHang, sql, sqlState, type Ask, type Db } from './database.ts'
 
 interface Fitness {
   readonly version: number
@@ -190,9 +190,7 @@ export async function whyCommitsWait(db: Db): Promise<string | undefined> {
   const [facts] = await db.run<{ standbys: string; confirming: number; waiting: boolean }>(
     `select current_setting('synchronous_standby_names') standbys,
             (select count(*) from pg_stat_replication where coalesce(sync_state, 'sync') in ('sync', 'quorum'))::integer confirming,
-            exists (select from pg_stat_activity a where a.wait_event = 'SyncRep' and a.usename = session_user
-               and a.state_change < clock_timestamp() - $1 * interval '1 millisecond') waiting`,
-    [limits.commitsWaitMs],
+            ${commitsHang} waiting`,
   )
   if (facts === undefined || facts.standbys === '' || (facts.confirming > 0 && !facts.waiting)) return undefined
   return `PostgreSQL lets each commit wait for a synchronous standby (synchronous_standby_names is ${facts.standbys}), and ${facts.confirming > 0 ? 'not enough of them confirm' : 'none is connected'}: until it is back nothing is accepted, sent or written down. Start it again; or take it out of synchronous_standby_names, and what is accepted until it has caught up may be lost with this server.`

@@ -95,6 +95,12 @@ test('39: no commit ends while the standby is away: told to callers and operator
     const { over, behind } = await look()
     return over && !behind
   })
+  // What each heartbeat would leave with the server is there until the standby is back, and would take all connections of an hour's outage.
+  const left = await cluster.primary.query(
+    `select from pg_stat_activity where application_name = 'posthorn leases' and wait_event = 'SyncRep'`,
+  )
+  expect(left.length).toBeGreaterThan(0)
+  expect(left.length).toBeLessThanOrEqual(2) // nodes
   await cluster.waitsFor('')
   await until('over', async () => (await ready(idle)).startsWith('200'))
   expect(await shop.settled(id)).toMatchObject({ processingStatus: 'sent' })

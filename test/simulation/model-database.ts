@@ -171,7 +171,7 @@ export class ModelDatabase {
       case 'heartbeat-waiting':
         return () => this.#heartbeat(values as [MessageId[], number[], string[], number])
       case 'prove-commit':
-        return () => []
+        return () => [{}]
       case 'arm':
         return this.#arm(values as [MessageId[], number[], string[], string[], string, number])
       case 'finish':
