@@ -219,6 +219,21 @@ test('too many connections: half of them, and back with successes', () => {
   expect(pace.mannersOf('google').connections).toBe(connections)
 })
 
+test('a greeting of 4yz to one connection more is about their number, whatever it says', () => {
+  for (const words of ['450 4.2.0 greylisted, try again later', '450 come back another time']) {
+    const { pace } = paceAt()
+    const { connections } = pace.mannersOf('google')
+    const greeting = { phase: 'greeting', reply: { code: 450, text: words.slice(4) } } as const
+    pace.learn('google', greeting)
+    expect([pace.pausedMs('google'), pace.mannersOf('google').connections]).toEqual([0, connections])
+    pace.learn('google', { ...greeting, crowded: true })
+    expect([pace.pausedMs('google'), pace.mannersOf('google').connections]).toEqual([
+      limits.pauseStepsMs[0],
+      connections / 2,
+    ])
+  }
+})
+
 test('too many connections, said over all of them at the same time, is said once', () => {
   const { pace } = paceAt()
   const { connections } = pace.mannersOf('google')

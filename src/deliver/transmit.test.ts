@@ -293,7 +293,8 @@ describe('several hosts', () => {
   ] as [string, Script][])(
     'one that wants less mail, as its reply to %s: no other of its provider',
     async (_, script) => {
-      const { peer, result } = await overHosts([script, {}, {}])
+      const mail = mailOf({ recipient: addressOf('someone@several.test') })
+      const { peer, result } = await overHosts([script, {}, {}], Object.assign(mail, { workspaceId: 'careless' }))
       expect([outcomeOf(result).kind, peer.connections, result.pacedMs]).toEqual(['retry', 1, undefined])
     },
   )
@@ -430,6 +431,31 @@ test('whoever asks for less while others wait in line has asked them, too: they 
   expect(held).toHaveLength(2)
 })
 
+test('whoever asks for less of one workspace while others wait in line has asked those of that workspace alone', async () => {
+  const held: Socket[] = []
+  const hold = (socket: Socket) => void (held.length < 2 ? held.push(socket) : socket.write('250 ok\r\n'))
+  const peer = await peerOf({ MAIL: hold, EHLO: withoutPipelining })
+  dns.zone['line.test'] = { mx: [{ preference: 0, exchange: 'h0.line.test' }] }
+  dns.zone['h0.line.test'] = { a: ['127.0.0.1'] }
+  const transmitter = await transmitterOf({
+    mxPort: peer.port,
+    timeoutScale: 1,
+    pool: { stopMs: 50, perDestinationMax: 2 },
+  })
+  const of = (workspaceId: string) =>
+    send(transmitter, Object.assign(mailOf({ recipient: addressOf('a@line.test') }), { workspaceId }), { kind: 'mx' })
+  const careless = Array.from({ length: 10 }, () => of('careless'))
+  await until(() => held.length === 2)
+  const careful = Array.from({ length: 10 }, () => of('careful'))
+  held[0]?.write('451 4.7.27 SPF does not pass, try again in 100 seconds\r\n')
+  await until(() => peer.heard.includes('RSET'))
+  held[1]?.write('451 4.7.27 SPF does not pass, try again in 100 seconds\r\n')
+  const waiting = (await Promise.all(careless)).filter(({ trouble }) => trouble === 'paced')
+  expect(waiting).toHaveLength(8)
+  for (const { pacedMs = 0 } of waiting) expect(pacedMs).toBeGreaterThan(90_000)
+  expect((await Promise.all(careful)).map(kind)).toEqual(Array(10).fill('accepted'))
+})
+
 test('a greeting that asks for less is heard by those who wait in line before one of them gets its place', async () => {
   const peer = await peerOf({ greeting: '421 4.7.0 slow down, try again in 100 seconds\r\n' })
   dns.zone['greets.test'] = { mx: [{ preference: 0, exchange: 'h0.greets.test' }] }
@@ -475,6 +501,61 @@ test('a host that bears one connection of ours is written to over one: whom it g
   // Half as many each time: 20, 10, 5, 2, 1, but for what is kept.
   expect(called.length).toBeLessThanOrEqual(6)
   expect(called[0]).toBe(limits.connectionsPerDestinationMax)
+})
+
+describe('beside another connection of ours to the same place', () => {
+  /** What becomes of a mail for a domain of two hosts while another one holds a connection to them; each host gets a connection of its own. */
+  async function whileBusy(...hosts: readonly Script[]): Promise<TransmitResult> {
+    let isHeld = false
+    const hold = () => void (isHeld = true)
+    const peer = await peerOf((connection) =>
+      connection === 1 ? { MAIL: hold, EHLO: withoutPipelining } : (hosts[connection - 2] ?? {}),
+    )
+    dns.zone['two.test'] = { mx: hosts.map((_, at) => ({ preference: at, exchange: `h${at}.two.test` })) }
+    for (const at of hosts.keys()) dns.zone[`h${at}.two.test`] = { a: ['127.0.0.1'] }
+    const transmitter = await transmitterOf({ mxPort: peer.port, timeoutScale: 1 })
+    const mail = () => mailOf({ recipient: addressOf('someone@two.test') })
+    void send(transmitter, mail(), { kind: 'mx' })
+    await until(() => isHeld)
+    return send(transmitter, mail(), { kind: 'mx' })
+  }
+
+  test.each([
+    ['greeting', { greeting: '450 come back in 100 seconds\r\n' }],
+    ['EHLO', { EHLO: '421 4.3.2 come back in 100 seconds\r\n' }],
+  ] as [string, Script][])('a 4yz to %s puts a mail off for as long as it says', async (_, script) => {
+    const result = await whileBusy(script)
+    expect(result).toMatchObject({ trouble: 'paced', late: true })
+    expect(result.pacedMs).toBeGreaterThan(90_000)
+  })
+
+  test('a no for good in the greeting is an answer: who refuses us altogether ends the tries of his mail', async () => {
+    const result = await whileBusy({ greeting: '554 5.7.1 not you\r\n' })
+    expect([kind(result), result.late]).toEqual(['retry greeting_5xx', undefined])
+  })
+
+  test('what the next host says of the mail counts', async () => {
+    const result = await whileBusy({ greeting: '421 later\r\n' }, { RCPT: '450 4.2.1 busy\r\n', DATA: '503 no\r\n' })
+    expect([kind(result), result.late, result.attemptsOnHosts.length]).toEqual(['retry rcpt_4xx', undefined, 2])
+  })
+})
+
+test('what a host has said of a mail counts, also where the line for the next one is too long', async () => {
+  const asked: Socket[] = []
+  const peer = await peerOf({ RCPT: (socket) => void asked.push(socket), EHLO: withoutPipelining })
+  dns.zone['long.test'] = { mx: [0, 1].map((at) => ({ preference: at, exchange: `h${at}.long.test` })) }
+  for (const at of [0, 1]) dns.zone[`h${at}.long.test`] = { a: ['127.0.0.1'] }
+  const pool = { stopMs: 50, perDestinationMax: 1, lineMs: 300 }
+  const transmitter = await transmitterOf({ mxPort: peer.port, timeoutScale: 1, pool })
+  const mail = () => mailOf({ recipient: addressOf('someone@long.test') })
+  const first = send(transmitter, mail(), { kind: 'mx' })
+  await until(() => asked.length === 1)
+  let waits = false
+  // Has the connection next, and keeps it.
+  void send(transmitter, Object.assign(mail(), { heading: () => void (waits = true) }), { kind: 'mx' })
+  await until(() => waits)
+  asked[0]?.write('450 4.2.1 busy\r\n')
+  expect(kind(await first)).toBe('retry rcpt_4xx')
 })
 
 test('a host that greets its only caller with 421 has been tried, whatever it will be next time', async () => {
