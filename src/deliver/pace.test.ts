@@ -241,17 +241,20 @@ test('too many connections, said over all of them at the same time, is said once
   expect(pace.mannersOf('google').connections).toBe(connections / 2)
 })
 
-test('however often it is said, there is one connection left, and soon all of them after successes', () => {
-  const { clock, pace } = paceAt()
-  const { connections } = pace.mannersOf('google')
-  for (let turn = 0; turn < 40; turn++) {
-    pace.learn('google', reply(421, 'Too many connections', '4.7.0'))
-    clock.now += pace.turn('google')
-  }
-  expect(pace.mannersOf('google').connections).toBe(1)
-  for (let mail = 0; mail < 12 * limits.successesPerStep; mail++) pace.learn('google', reply(250))
-  expect(pace.mannersOf('google').connections).toBe(connections)
-})
+test.each(['google', 'relay mail.example.org', ofOwner('relay mail.example.org', 'w')])(
+  'however often it is said, there is one connection left, and soon all of them after successes: %s',
+  (provider) => {
+    const { clock, pace } = paceAt()
+    const { connections } = pace.mannersOf(provider)
+    for (let turn = 0; turn < 40; turn++) {
+      pace.learn(provider, reply(421, 'Too many connections', '4.7.0'))
+      clock.now += pace.turn(provider)
+    }
+    expect(pace.mannersOf(provider).connections).toBe(1)
+    for (let mail = 0; mail < 14 * limits.successesPerStep; mail++) pace.learn(provider, reply(250))
+    expect(pace.mannersOf(provider).connections).toBe(connections)
+  },
+)
 
 test('only mail that was taken is a success: a yes on the way there does not make the next pause a first one', () => {
   const { clock, pace } = paceAt()

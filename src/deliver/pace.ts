@@ -161,7 +161,7 @@ export function makePace(timeScale = 1, now: () => number = () => performance.no
       if (asked !== undefined && (asked.scope !== 'message' || crowded)) {
         const state = stateOf(asked.scope === 'sender' && !crowded ? ofSender(provider, workspace) : provider)
         if ((asked.fewerConnections || crowded) && now() >= state.pausedUntil)
-          state.part = Math.max(state.part / 2, 1 / 64)
+          state.part = Math.max(state.part / 2, 1 / allowed(provider).connections)
         state.successes = 0
         return pause(state, facts.peer?.host ?? '', asked.ms)
       }
