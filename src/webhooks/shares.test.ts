@@ -39,6 +39,7 @@ describe('the shares of endpoints', () => {
       shares.end(workspace)
     }
     for (let n = 0; n < 5_000; n++) post(`healthy ${n}`, 'grow')
+    post('busy', 'grow')
     post('failing', 'shrink')
     shares.begin('slow')
     now = limits.webhookShareRestMs + 1
@@ -46,7 +47,7 @@ describe('the shares of endpoints', () => {
     expect(shares.rooms()).toEqual({
       failing: limits.webhookShareFirst / 2,
       slow: limits.webhookShareFirst - 1,
-      busy: limits.webhookShareFirst + 1,
+      busy: limits.webhookShareFirst + 2,
     })
   })
 })
