@@ -147,6 +147,7 @@ test.each(['prefer', 'require', 'verify-ca', 'verify-full'])(
 test.each([
   ['', false],
   ['&channel_binding=disable', false],
+  ['&channel_binding=prefer', true],
   ['&channel_binding=require', true],
 ])(
   'the login is bound to its connection where DATABASE_URL asks for that (sslmode=verify-full%s)',
