@@ -595,6 +595,9 @@ export const limits = {
   /** How long a message that gave its slot back waits: the first time, and twice as long each time that it comes back without a try, up to a limit. */
   gaveWayMs: 10_000,
   gaveWayMsMax: 600_000,
+  /** The same where the database, or this process, was away when it was to be sent. */
+  ourLackMs: 1_000,
+  ourLackMsMax: 60_000,
   slotsLookMs: 250,
   /** Whose host says nothing for so long gives its content's room to those who wait for some. */
   contentPatienceMs: 15_000,

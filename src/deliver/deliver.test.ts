@@ -1054,6 +1054,47 @@ describe('trouble with the database', () => {
     expect(await types(id)).toEqual(['queued', 'sending', 'retrying', 'sending', 'sent'])
   })
 
+  test.each(['arm', 'content'])(
+    'an outage at the %s of a message costs it a moment, and neither a try nor the pause behind one',
+    async (what) => {
+      const holder = await holderOf()
+      const held: Socket[] = []
+      const peer = await peerOf({ EHLO: withoutPipelining, RCPT: (socket) => void held.push(socket) })
+      const id = await withFile(await senderOf(), 100_000)
+      if (what === 'content') {
+        await holder.query('begin')
+        await holder.query('lock table blobs in access exclusive mode')
+      }
+      await started({ route: relay(peer), timeScale: 1 })
+      if (what === 'arm') {
+        await eventually(
+          () => held.length,
+          (n) => n === 1,
+        )
+        await holder.query('begin')
+        await holder.query('select from outbound where message_id = $1 for update', [id])
+        held[0]?.write('250 ok\r\n')
+      }
+      await endWhoWaitsFor(holder)
+      await eventually(faults, (seen) => seen.includes(what === 'arm' ? 'arm' : 'attempt'))
+      await holder.query('rollback')
+      await becomes(id, 'retrying')
+      expect(await queueRow(id)).toMatchObject({ attempts: 0 })
+      const waits = await world.value<number>(
+        `select extract(epoch from due_at - app_now())::float8 from outbound where message_id = $1`,
+        [id],
+      )
+      expect(waits).toBeLessThan(2)
+      await eventually(
+        () => held.length,
+        (n) => n === (what === 'arm' ? 2 : 1),
+      )
+      held.at(-1)?.write('250 ok\r\n')
+      await becomes(id, 'sent')
+      expect(peer.dots).toBe(1)
+    },
+  )
+
   test('a finish whose end is not known is repeated until it is', async () => {
     const holder = await holderOf()
     const held: Socket[] = []

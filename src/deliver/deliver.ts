@@ -35,7 +35,7 @@ import { makeLaneCursors } from './lane-cursors.ts'
 import { makeLogins } from './logins.ts'
 import { makeOutages } from './outages.ts'
 import { GivenUp, makePreparer, NotComposable, type Prepared } from './prepare.ts'
-import { endingOf, gaveWay, gaveWayMs, isReplyToDot, putOff, unattempted } from './record.ts'
+import { endingOf, gaveWay, gaveWayMs, isReplyToDot, ourLackMs, putOff, unattempted, unread } from './record.ts'
 import { makeRoom, type Guest } from './room.ts'
 import { makeSlots, untilClaim, type Landing } from './slots.ts'
 import type { Transmitter, TransmitJob } from './transmit.ts'
@@ -94,6 +94,8 @@ interface InFlight extends Guest {
   landing: Landing
   /** From here on the row may be armed, so that a fault of ours proves nothing. */
   armAsked: boolean
+  /** The database was away at its arm, or its answer came when the lease was over: no word about the message. */
+  armLacked: boolean
   /** On the clock of `performance.now()`; moved on by the heartbeat. */
   leaseEndsAt: number
   /** The other side has answered the dot: worth a line in the journal. */
@@ -191,6 +193,7 @@ export function deliverer(
       gaveWay: false,
       landing: 'silent',
       armAsked: false,
+      armLacked: false,
       leaseEndsAt: claimedAt + tools.leaseMs,
       replied: false,
     }
@@ -307,7 +310,14 @@ export function deliverer(
       flight.landing = result.late === true ? 'late' : answered ? 'answered' : 'silent'
       // Whoever asked to arm has to say what became of it.
       const madeWay = flight.gaveWay && trouble === 'shutdown' && !flight.armAsked
-      const waits = madeWay ? gaveWayMs(claimed, now()) : flight.armAsked ? undefined : result.pacedMs
+      const lacked = flight.armLacked || trouble === 'too_late'
+      const waits = madeWay
+        ? gaveWayMs(claimed, now())
+        : lacked
+          ? ourLackMs(claimed, schedule())
+          : flight.armAsked
+            ? undefined
+            : result.pacedMs
       const seen = madeWay ? gaveWay(result) : result
       const ending =
         waits === undefined ? endingOf(claimed, seen, schedule()) : putOff(claimed, waits, seen, schedule())
@@ -335,7 +345,8 @@ export function deliverer(
       // Perhaps armed, perhaps past the dot: without the heartbeat the lease runs out, and the reaper goes by the row.
       if (flight.armAsked) return undefined
       if (giveUp.signal.aborted) return handedBack()
-      // What else went wrong, in the database or on this machine, is no fault of the message.
+      if (isDatabaseAway(error)) return putOff(claimed, ourLackMs(claimed, schedule()), unread, schedule())
+      // What else went wrong on this machine is no fault of the message.
       const hopeless = claimed.attempt >= composeTriesMax && error instanceof NotComposable
       const outcome = hopeless
         ? ({ kind: 'failed', reason: 'not_composable' } as const)
@@ -351,6 +362,7 @@ export function deliverer(
     } catch (error) {
       // Committed or not, nobody knows: the dot is renounced for good, and the record says so until it is heard.
       tools.log.fault('arm', error, { messageId: flight.claimed.id })
+      flight.armLacked = isDatabaseAway(error)
       return 'failed'
     }
   }

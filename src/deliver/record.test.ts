@@ -4,7 +4,7 @@ import { limits, settingTable } from '../config.ts'
 import { phases, troubles, type FailReason } from '../domain/attempt.ts'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import type { Claimed, Ending } from '../store/outbound.ts'
-import { endingOf, gaveWay, gaveWayMs, isReplyToDot, putOff, unattempted, type Schedule } from './record.ts'
+import { endingOf, gaveWay, gaveWayMs, isReplyToDot, ourLackMs, putOff, unattempted, type Schedule } from './record.ts'
 import type { TransmitResult } from './transmit.ts'
 
 const now = new Date('2026-11-21T12:00:00.000Z')
@@ -115,7 +115,7 @@ describe('every kind of end', () => {
       'a claim that may be armed',
       { phase: 'arm', trouble: 'arm_failed', needsDisarm: true },
       ['retrying', 'arm_failed', 'not_written', undefined, undefined, undefined],
-      'The database could not record that the message is about to be sent. (mx.example.org, arm)',
+      'The database could not be asked for the message, or record that it is about to be sent. (mx.example.org, arm)',
     ],
     [
       'armed too late',
@@ -535,6 +535,24 @@ describe('an attempt that is put off', () => {
       error: `The message would expire before the next try. ${words}`,
       event: { reason: 'expired' },
     })
+  })
+
+  test.each([
+    ['arm_failed', { needsDisarm: true }],
+    ['too_late', disarmed],
+  ] as const)('by a lack of our own (%s) says so, and where it was armed that no dot was written', (trouble, seen) => {
+    expect(putOff(claimed(), 1_000, result({ phase: 'arm', trouble, ...seen }), schedule)).toMatchObject({
+      status: 'retrying',
+      usesTry: false,
+      delayMs: 1_000,
+      evidence: 'not_written',
+      event: { reason: 'arm_failed' },
+    })
+  })
+
+  test('again and again waits twice as long each time, up to the first pause of the schedule', () => {
+    const waits = (epoch: number) => ourLackMs(claimed({ epoch, attempt: 1 }), { ...schedule, timeScale: 1 })
+    expect([1, 2, 3, 7, 8, 5_000].map(waits)).toEqual([1_000, 2_000, 4_000, 60_000, 60_000, 60_000])
   })
 
   const made = 'The message made way for others while it waited for an answer, or for room.'

@@ -140,9 +140,16 @@ export function unattempted(
   }
 }
 
-/** A claim whose attempt was put off (`paced`, `gave_way`): it uses no try, and waits for `delayMs`; where it would expire before, it keeps to the schedule. */
+/**
+ * A claim whose attempt was put off (`paced`, `gave_way`, or a lack of our own): it uses no try, and waits for `delayMs`; where it would expire
+ * before, it keeps to the schedule.
+ */
 export function putOff(claimed: Claimed, delayMs: number, result: TransmitResult, schedule: Schedule): Ending {
-  const outcome = { kind: 'retry', reason: 'connect' } as const
+  const { trouble } = result
+  const outcome = {
+    kind: 'retry',
+    reason: trouble === 'arm_failed' || trouble === 'too_late' ? 'arm_failed' : 'connect',
+  } as const
   if (schedule.now.getTime() + delayMs >= claimed.expiresAt.getTime()) {
     const settled = settle(outcome, claimed, schedule)
     return settled.kind === 'decided'
@@ -169,6 +176,17 @@ export function gaveWay(seen: TransmitResult = nothing): TransmitResult {
 export function gaveWayMs({ epoch, attempt, expiresAt }: Claimed, now: Date): number {
   const grown = Math.min(limits.gaveWayMs * 2 ** (epoch - attempt), limits.gaveWayMsMax)
   return Math.ceil(Math.max(limits.gaveWayMs, Math.min(grown, (expiresAt.getTime() - now.getTime()) / 2)))
+}
+
+/** The database was away before anything of the content was read. */
+export const unread: TransmitResult = { ...nothing, trouble: 'arm_failed' }
+
+/**
+ * How long it waits where the database, or this process, was away at its turn, and nobody outside was to blame: that it waits is written down when the
+ * database is back, so it goes at once then; where it happens again and again, twice as long each time.
+ */
+export function ourLackMs({ epoch, attempt }: Claimed, { timeScale }: Schedule): number {
+  return Math.ceil(Math.min(limits.ourLackMs * 2 ** (epoch - attempt), limits.ourLackMsMax) / timeScale)
 }
 
 type Settled =
@@ -269,7 +287,7 @@ const troubleWords = {
   smtputf8: 'The address, or a header field, needs SMTPUTF8, which the next host does not offer.',
   no_8bitmime:
     'The message has 8-bit content that cannot be converted, such as raw header fields, and the next host does not offer 8BITMIME: encode it.',
-  arm_failed: 'The database could not record that the message is about to be sent.',
+  arm_failed: 'The database could not be asked for the message, or record that it is about to be sent.',
   claim_lost: 'Another worker took over.',
   too_late: 'The lease ran out before the message could be sent.',
   expired: 'The message expired before it could be delivered.',
