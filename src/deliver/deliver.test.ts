@@ -1026,6 +1026,24 @@ async function waitsItsLease(sender: Sender, orphan: MessageId, leastMs: number)
   expect(performance.now() - healed).toBeGreaterThan(leastMs)
 }
 
+test('what a relay that was away for a moment has put off goes when it is there again, and not a minute later; and no try is lost by it', async () => {
+  const there = { now: false }
+  const peer = await peerOf({
+    greeting: (socket) => void (there.now ? socket.write('220 mx.posthorn.test ESMTP\r\n') : socket.destroy()),
+  })
+  const sender = await senderOf()
+  const id = await one(sender, 'ok')
+  // Six seconds between two tries.
+  await started({ route: relay(peer), timeScale: 10 })
+  await becomes(id, 'retrying')
+  there.now = true
+  const began = performance.now()
+  await becomes(await one(sender, 'ok'), 'sent')
+  await becomes(id, 'sent')
+  expect(performance.now() - began).toBeLessThan(4_500)
+  expect((await facts(id))['attempt']).toBe(1)
+})
+
 describe('trouble with the database', () => {
   test('an arm whose end is not known: the dot is renounced, the claim disarmed, and the next try is the only transmission', async () => {
     const holder = await holderOf()

@@ -21,6 +21,7 @@ import {
   claimName,
   extendLeases,
   extendLocked,
+  hastenPutOff,
   reap,
   type Claimed,
   type Ending,
@@ -30,6 +31,7 @@ import type { ArmAnswer } from './arm.ts'
 import type { SevenBit } from './conversation.ts'
 import type { Gate } from './fence.ts'
 import type { Journal } from './journal.ts'
+import { makeBackAgain } from './back-again.ts'
 import { makeDeferrals } from './deferrals.ts'
 import { makeLaneCursors } from './lane-cursors.ts'
 import { makeLogins } from './logins.ts'
@@ -38,7 +40,7 @@ import { GivenUp, makePreparer, NotComposable, type Prepared } from './prepare.t
 import { endingOf, gaveWay, gaveWayMs, isReplyToDot, ourLackMs, putOff, unattempted, unread } from './record.ts'
 import { makeRoom, type Guest } from './room.ts'
 import { makeSlots, untilClaim, type Landing } from './slots.ts'
-import type { Transmitter, TransmitJob } from './transmit.ts'
+import type { Transmitter, TransmitJob, TransmitResult } from './transmit.ts'
 import { makeUnheard } from './unheard.ts'
 
 export { makeFence } from './fence.ts'
@@ -96,6 +98,7 @@ interface InFlight extends Guest {
   armAsked: boolean
   /** The database was away at its arm, or its answer came when the lease was over: no word about the message. */
   armLacked: boolean
+  result: TransmitResult | undefined
   /** On the clock of `performance.now()`; moved on by the heartbeat. */
   leaseEndsAt: number
   /** The other side has answered the dot: worth a line in the journal. */
@@ -126,6 +129,15 @@ export function deliverer(
   const flights = new Map<string, InFlight>()
   const logins = makeLogins(tools.log)
   const deferrals = makeDeferrals(tools.log)
+  const backAgain = makeBackAgain({
+    timeScale: tools.timeScale,
+    hasten: async (some) => {
+      const hastened = await hastenPutOff(tools.db, some)
+      if (hastened.size > 0) claims.poke()
+      return hastened
+    },
+    namesAnswer: () => tools.transmitter.namesAnswer(),
+  })
   const slots = makeSlots((provider) => tools.transmitter.roomOf(provider))
   const contentRoom = makeRoom<InFlight>(limits.contentInFlightBytesMax, limits.contentOfWorkspaceBytesMax)
   /** What of it exists a second time, for a host without 8BITMIME. Whoever holds some of it waits for nobody: it is given back before the next host. */
@@ -194,6 +206,7 @@ export function deliverer(
       landing: 'silent',
       armAsked: false,
       armLacked: false,
+      result: undefined,
       leaseEndsAt: claimedAt + tools.leaseMs,
       replied: false,
     }
@@ -224,6 +237,7 @@ export function deliverer(
       leave()
     }
     if (ending !== undefined) await unheard.tell(ending, flight)
+    if (flight.result !== undefined) backAgain.note(flight.claimed, flight.result, ending)
   }
 
   /**
@@ -304,6 +318,7 @@ export function deliverer(
       const job = await jobOf(flight, leave)
       if (job === undefined) return unattempted(claimed, { kind: 'failed', reason: 'content_lost' }, schedule())
       const result = await tools.transmitter.transmit(job)
+      flight.result = result
       flight.replied = isReplyToDot(result)
       const { phase, reply, trouble, peer } = result
       const answered = trouble === undefined || !silences.has(trouble)
@@ -492,6 +507,7 @@ export function deliverer(
       expireOld,
       (error) => tools.log.fault('expiry', error),
     ),
+    repeating(() => Math.max(20, limits.backAgainLookMs / tools.timeScale), backAgain.look, trouble('back again')),
     repeating(() => limits.destinationLimitsReadMs, readLimits, trouble('destinations')),
     repeating(() => limits.loginsLookMs, lookAtLogins, trouble('relay logins')),
   ]

@@ -69,6 +69,8 @@ export interface Transmitter {
   roomOf(provider: string): number
   /** Providers that asked for less and are left alone for now: so many of them. */
   paused(most: number): readonly string[]
+  /** Whether any name server answers what every one knows. */
+  namesAnswer(): Promise<boolean>
   /** What operators have set about destinations. */
   configure(rows: readonly DestinationLimits[]): void
   readonly service: Service
@@ -119,6 +121,10 @@ export function makeTransmitter(settings: TransmitterSettings): Transmitter {
     transmit,
     roomOf: (provider) => pace.roomOf(provider),
     paused: (most) => pace.paused(most),
+    namesAnswer: async () => {
+      const answers = await Promise.all(dns.servers.map((server) => dns.askServer(server, '.', 'SOA')))
+      return answers.some(({ kind }) => kind !== 'failure')
+    },
     configure: (rows) => {
       pace.configure(rows)
       pool.mannersChanged()

@@ -8,6 +8,7 @@ import { openDatabase, type Db, type Statement } from './database.ts'
 import {
   extendLeases,
   extendLocked,
+  hastenPutOff,
   makeRecorder,
   reap,
   type Armable,
@@ -388,6 +389,26 @@ describe('finish', () => {
     const claim = await one({ attempts: 3 })
     await recorder.finish(ending(claim, 'retrying', { delayMs: 0, usesTry: false }))
     expect(await queueRow(claim)).toMatchObject({ status: 'retrying', attempts: 2, evidence: null })
+  })
+
+  test('what waits as its claim has left it can be made due, and gets its try back, once; nothing else can', async () => {
+    const [waits, other, held, armed] = await world.claimed(sender, [
+      { attempts: 3 },
+      { attempts: 3 },
+      {},
+      { armed: true },
+    ])
+    const claims = [waits, other, held, armed] as Armable[]
+    for (const claim of claims.slice(0, 2)) await recorder.finish(ending(claim, 'retrying', { delayMs: 60_000 }))
+    const lately = { ...(other as Armable), epoch: 2 }
+    const asked = claims.map((claim) => (claim === other ? lately : claim))
+    expect([...(await hastenPutOff(world.db, asked))]).toEqual([waits?.id])
+    expect([...(await hastenPutOff(world.db, asked))]).toEqual([])
+    expect(await queueRow(waits as Armable)).toMatchObject({ status: 'retrying', attempts: 2, due_in: 0 })
+    expect(await queueRow(other as Armable)).toMatchObject({ status: 'retrying', attempts: 3, due_in: 60 })
+    expect(await queueRow(held as Armable)).toMatchObject({ status: 'sending', armed_epoch: null })
+    expect(await queueRow(armed as Armable)).toMatchObject({ status: 'sending', armed_epoch: 1 })
+    await world.db.run('delete from outbound where message_id = any ($1)', [[waits?.id, other?.id]]) // they would come between others later
   })
 
   test('an armed claim without proof cannot be tried again, and its neighbours are not hurt', async () => {

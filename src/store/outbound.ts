@@ -95,6 +95,29 @@ function columns(claims: readonly Claim[]): [string[], number[], string[]] {
   return [claims.map((claim) => claim.id), claims.map((claim) => claim.epoch), claims.map((claim) => claim.token)]
 }
 
+const hasten = sql(
+  'hasten-put-off',
+  `with mine as materialized (
+     select o.* from unnest($1::uuid[], $2::integer[], $3::bigint[]) as a (id, epoch, token)
+      cross join lateral (
+        select x.ctid row, x.epoch from outbound x
+         where x.message_id = a.id and x.epoch = a.epoch and x.token = a.token and x.status = 'retrying' and x.attempts > 0
+           and x.due_at > app_now() limit 1 for update skip locked) o)
+   update outbound o set due_at = app_now(), attempts = o.attempts - 1 from mine
+    where o.ctid = mine.row and o.epoch = mine.epoch and o.status = 'retrying'
+   returning o.message_id id`,
+)
+
+/**
+ * Makes messages due that wait as these claims have left them, gives back the try of each, and answers which; passes over whom somebody has locked. In
+ * the order of their ids.
+ */
+export async function hastenPutOff(db: Db, claims: readonly Claim[]): Promise<ReadonlySet<MessageId>> {
+  const inOrder = claims.toSorted((one, other) => (one.id < other.id ? -1 : 1))
+  const rows = await despiteDeadlocks(() => db.rows<{ id: MessageId }>(hasten, columns(inOrder)))
+  return new Set(rows.map(({ id }) => id))
+}
+
 /** Why a message that was claimed may not be sent any more: what the claim looks at has changed since. */
 export type ArmRefusal = 'expired' | 'workspace_blocked' | 'mailbox_not_active' | 'suppressed'
 /** `halted`: delivery is stopped, so that the claim is to be handed back. */

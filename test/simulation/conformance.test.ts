@@ -9,6 +9,7 @@ import { checkInNode, replayEndings, setDrain } from '../../src/store/fence.ts'
 import {
   extendLeases,
   extendLocked,
+  hastenPutOff,
   makeRecorder,
   reap,
   type Armable,
@@ -318,6 +319,14 @@ test.each([1, 2, 3, 4])(
         run: () => {
           const endings = some(3).map((claim) => endingFor(claim, sender.workspaceId, dice))
           return same('finish', (side) => Promise.all(endings.map((ending) => answerOf(side.recorder.finish(ending)))))
+        },
+      },
+      {
+        weight: 2,
+        name: 'hasten',
+        run: () => {
+          const these = some(4)
+          return same('hasten', async (side) => [...(await hastenPutOff(side.db, these))].sort())
         },
       },
       {

@@ -187,6 +187,8 @@ export class ModelDatabase {
       // Its clock is never set back.
       case 'hasten-untried-outbound':
         return () => []
+      case 'hasten-put-off':
+        return () => this.#hasten(values as [MessageId[], number[], string[]])
       case 'replay':
         return () => this.#replay(JSON.parse(String(values[0])) as FinishRow[])
       case 'check-in':
@@ -213,6 +215,18 @@ export class ModelDatabase {
       default:
         throw new Error(`the model does not know the statement ${name}`)
     }
+  }
+
+  #hasten([ids, epochs, tokens]: readonly [readonly MessageId[], readonly number[], readonly string[]]): object[] {
+    const now = this.#options.now()
+    return ids.flatMap((id, at) => {
+      const row = this.outbound.get(id)
+      if (row === undefined || row.epoch !== epochs[at] || row.token !== tokens[at]) return []
+      if (row.status !== 'retrying' || row.attempts <= 0 || row.dueAt <= now) return []
+      row.dueAt = now
+      row.attempts--
+      return [{ id }]
+    })
   }
 
   #stop(kind: string, reason: string): object[] {
