@@ -500,6 +500,9 @@ export const limits = {
   databaseAnswerMs: 5_000,
   databaseWaitMs: 4_000,
   databasePatientWaitMs: 20_000,
+  /** Without an answer for so long the server is asked, over another line, whether it is still at work; where it is not, an answer has so long to come. */
+  silentLineMs: 4_000,
+  silentLineAnswerMs: 1_000,
   /** A database that hangs is told to the caller within 5 seconds, all three together (delivery-semantics 5). */
   authenticationMs: 1_500,
   admissionMs: 2_300,

@@ -401,6 +401,32 @@ test.each([
   }
 })
 
+test('a line that died in silence is given up within seconds, and one over which a statement takes long is not', async () => {
+  const fresh = await freshDatabase()
+  const proxy = await startPostgresProxy(fresh.connection)
+  const behind = { ...fresh.connection, host: '127.0.0.1', port: proxy.port }
+  const db = openDatabase(behind, { name: 'test', connectionsMax: 2, answerMs: 30_000 })
+  const asked = sql('test-asked', 'select 1 one')
+  try {
+    await db.rows(asked)
+    const slow = db.run('select pg_sleep(9)')
+    for (const moment of ['before', 'after'] as const) {
+      const began = performance.now()
+      const silent = proxy.silence('test-asked', moment)
+      const error: unknown = await db.rows(asked).catch((why: unknown) => why)
+      await silent
+      expect(isDatabaseAway(error)).toBe(true)
+      expect(performance.now() - began).toBeLessThan(9_000)
+      expect(await db.rows(asked)).toEqual([{ one: 1 }])
+    }
+    expect(await slow).toHaveLength(1)
+  } finally {
+    await db.close()
+    await proxy.stop()
+    await fresh.drop()
+  }
+})
+
 test('a line that falls silent within a transaction is waited for once: its caller is told, and its place is free', async () => {
   const fresh = await freshDatabase()
   const proxy = await startPostgresProxy(fresh.connection)

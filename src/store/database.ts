@@ -4,6 +4,7 @@ import { Pool, type ClientBase, type PoolConfig, type QueryConfig } from 'pg'
 import { TurnTooLate, turns } from '../base/turns.ts'
 import { limits } from '../config.ts'
 import { linesOf, serverOf, type Connection } from './connection.ts'
+import { watchSilence } from './silent-lines.ts'
 
 export interface PoolKind {
   /** Shown by PostgreSQL as application_name. */
@@ -69,6 +70,8 @@ export function openDatabase(connection: Connection, kind: PoolKind): Db {
     return work().finally(leave)
   }
   const lines = linesOf(connection)
+  // Who gives up sooner needs nobody to look.
+  const watch = kind.answerMs > limits.databaseAnswerMs ? watchSilence(connection) : undefined
   const pool = new Pool({
     ...clientOptions(connection, kind),
     stream: lines.stream,
@@ -91,11 +94,14 @@ export function openDatabase(connection: Connection, kind: PoolKind): Db {
   /** As `pool.query` does it: a connection on which something failed is not used again. */
   const onLine = async <T>(work: (client: ClientBase) => Promise<T>): Promise<T> => {
     const client = await pool.connect()
+    const heard = watch?.(client)
     try {
       const answer = await work(client)
+      heard?.()
       client.release()
       return answer
     } catch (error) {
+      heard?.()
       client.release(true)
       throw error
     }
