@@ -154,6 +154,42 @@ test('more than may wait are refused at once, and those who wait are served all 
   expect(await Promise.all(waiting)).toEqual([20, 30])
 })
 
+test('where more wait than one statement takes, owners come in by turns, and each gets its own answer', async () => {
+  const { batches, run, inFlight, letGo, letGoUntil } = gate()
+  const batch = new Batch(run, { ...roomy, rowsMax: 4 }, never)
+  const first = batch.add(0)
+  await inFlight()
+  const add = (owner: string, rows: readonly number[]) => rows.map((row) => batch.add(row, 0, { owner, rows: 1 }))
+  const answers = [...add('busy', [1, 2, 3, 4, 5, 6]), ...add('small', [7]), ...add('other', [8, 9])]
+  letGo()
+  await first
+  await letGoUntil(Promise.all(answers))
+  expect(batches).toEqual([[0], [1, 7, 8, 2], [3, 9, 4, 5], [6]])
+  expect(await Promise.all(answers)).toEqual([10, 20, 30, 40, 50, 60, 70, 80, 90])
+})
+
+test('what stands for many rows counts as so many', async () => {
+  const { batches, run, letGoUntil } = gate()
+  const batch = new Batch(run, { ...roomy, rowsMax: 10 }, never)
+  const group = (row: number, rows: number) => batch.add(row, 0, { owner: 'busy', rows })
+  await letGoUntil(Promise.all([group(1, 6), group(2, 4), group(3, 1), group(4, 100), group(5, 1)]))
+  expect(batches).toEqual([[1, 2], [3], [4], [5]])
+})
+
+test('an owner fills half of the line', async () => {
+  const { run, inFlight, letGoUntil } = gate()
+  const batch = new Batch(run, { ...roomy, waitingMax: 4 }, never)
+  const add = (row: number, owner: string) => batch.add(row, 0, { owner, rows: 1 })
+  const first = add(1, 'busy')
+  await inFlight()
+  const waiting = [add(2, 'busy'), add(3, 'busy')]
+  await expect(add(4, 'busy')).rejects.toBeInstanceOf(BatchFull)
+  const small = add(5, 'small')
+  await letGoUntil(Promise.all([first, ...waiting, small]))
+  expect(await small).toBe(50)
+  await Promise.all([add(6, 'busy'), letGoUntil(batch.quiet())])
+})
+
 test('whoever has waited longer than anybody listens is refused and never executed, alone or before others', async () => {
   const now = vi.spyOn(performance, 'now')
   const at = (ms: number) => void now.mockReturnValue(ms)

@@ -1,6 +1,6 @@
 // Group commit in the application: while one statement is in flight, callers collect; the next statement takes all of them,
 // bounded in rows and bytes. Alone, a caller's row goes at once: there is no timer (a waiting window halves throughput, docs/decisions/0009)
-// but for those who can bear it. Each caller gets its own answer.
+// but for those who can bear it. Where more wait than one statement takes, owners come in by turns. Each caller gets its own answer.
 
 /** Callers that are few share one statement, also where statements take turns (`BatchLimits.takingTurns`): two small ones cost more than one. */
 const fewRows = 16
@@ -10,7 +10,7 @@ const callersKept = 0.99
 export interface BatchLimits {
   readonly rowsMax: number
   readonly bytesMax: number
-  /** How many rows may wait for their batch; more are refused with `BatchFull`. */
+  /** How many callers may wait for their batch; more are refused with `BatchFull`. An owner may fill half of the line. */
   readonly waitingMax: number
   /**
    * The least time between the starts of two statements, for rows whose callers can bear it: fewer, fuller statements. A row that comes after a
@@ -35,6 +35,7 @@ export interface BatchLimits {
 }
 
 const nothing = (): void => undefined
+const ofNobody: Belonging = { owner: '', rows: 1 }
 const neverBusy = { isBusy: () => false, spacingMs: 0 }
 
 /** Thrown to the caller when too many rows are waiting, or one waited too long: the database is slower than the arrivals. */
@@ -42,12 +43,27 @@ export class BatchFull extends Error {
   override readonly name = 'BatchFull'
 }
 
+function* byTurns<Item extends { readonly owner: string }>(waiting: readonly Item[]): Generator<Item> {
+  const lines = [...Map.groupBy(waiting, ({ owner }) => owner).values()]
+  const longest = Math.max(...lines.map(({ length }) => length))
+  for (let turn = 0; turn < longest; turn++) for (const line of lines) if (turn < line.length) yield line[turn] as Item
+}
+
 /** Says of an error whether its statement surely took no effect, so that the rows may be tried one by one. */
 export type Aborted = (error: unknown) => boolean
+
+/** What a caller's row is in its statement, where it is not one row of nobody. */
+export interface Belonging {
+  readonly owner: string
+  /** It stands for so many. */
+  readonly rows: number
+}
 
 interface Waiting<Row, Answer> {
   readonly row: Row
   readonly bytes: number
+  readonly owner: string
+  readonly rows: number
   readonly since: number
   resolve(answer: Answer): void
   reject(error: unknown): void
@@ -63,6 +79,8 @@ export class Batch<Row, Answer> {
   readonly #limits: BatchLimits
   readonly #aborted: Aborted
   #waiting: Waiting<Row, Answer>[] = []
+  /** How many of those are whose. */
+  readonly #waitingOf = new Map<string, number>()
   #busy = false
   #startedAt = -Infinity
   #lastRows = 0
@@ -80,11 +98,14 @@ export class Batch<Row, Answer> {
   }
 
   /** Adds a row to the next batch. `bytes` is its approximate size in the statement. */
-  add(row: Row, bytes = 0): Promise<Answer> {
-    if (this.#waiting.length >= this.#limits.waitingMax)
+  add(row: Row, bytes = 0, { owner, rows }: Belonging = ofNobody): Promise<Answer> {
+    const { waitingMax } = this.#limits
+    const own = this.#waitingOf.get(owner) ?? 0
+    if (this.#waiting.length >= waitingMax || (owner !== '' && own >= waitingMax / 2))
       return Promise.reject(new BatchFull('too many rows wait for the database'))
     return new Promise((resolve, reject) => {
-      this.#waiting.push({ row, bytes, since: performance.now(), resolve, reject })
+      this.#waiting.push({ row, bytes, owner, rows, since: performance.now(), resolve, reject })
+      this.#waitingOf.set(owner, own + 1)
       if (this.#isEnough()) this.#enough()
       if (this.#busy) return
       this.#busy = true
@@ -145,17 +166,50 @@ export class Batch<Row, Answer> {
     const { patienceMs = Infinity } = this.#limits
     const oldest = performance.now() - patienceMs
     const late = this.#waiting.findIndex(({ since }) => since >= oldest)
-    for (const waiting of this.#waiting.splice(0, late < 0 ? this.#waiting.length : late))
+    for (const waiting of this.#leave(late < 0 ? this.#waiting.length : late))
       waiting.reject(new BatchFull('the database was too slow'))
-    const rowsMax = this.#rowsOfTurn()
-    let rows = 0
-    let bytes = 0
-    for (const next of this.#waiting) {
-      if (rows > 0 && (rows >= rowsMax || bytes + next.bytes > this.#limits.bytesMax)) break
-      rows++
-      bytes += next.bytes
+    const room = this.#roomOfTurn()
+    const first = this.#waiting.findIndex((next) => !room(next))
+    if (first < 0) return this.#leave(this.#waiting.length)
+    return this.#waitingOf.size < 2 ? this.#leave(first) : this.#takeByTurns()
+  }
+
+  /** The first so many, who wait no longer. */
+  #leave(many: number): Waiting<Row, Answer>[] {
+    const gone = this.#waiting.splice(0, many)
+    for (const { owner } of gone) {
+      const left = (this.#waitingOf.get(owner) ?? 1) - 1
+      if (left > 0) this.#waitingOf.set(owner, left)
+      else this.#waitingOf.delete(owner)
     }
-    return this.#waiting.splice(0, rows)
+    return gone
+  }
+
+  /** One of each owner before the second of any, those first who have waited longest: who sends very many delays the others by a statement. */
+  #takeByTurns(): Waiting<Row, Answer>[] {
+    const room = this.#roomOfTurn()
+    const taken = new Set<Waiting<Row, Answer>>()
+    for (const next of byTurns(this.#waiting)) {
+      if (!room(next)) break
+      taken.add(next)
+    }
+    this.#waiting = [...taken, ...this.#waiting.filter((waiting) => !taken.has(waiting))]
+    return this.#leave(taken.size)
+  }
+
+  /** Whether one more has room in the next statement; whatever it is, the first one has. */
+  #roomOfTurn(): (next: Waiting<Row, Answer>) => boolean {
+    const { rowsMax, bytesMax } = this.#limits
+    const callersMax = this.#rowsOfTurn()
+    let [callers, rows, bytes] = [0, 0, 0]
+    return (next) => {
+      if (callers > 0 && (callers >= callersMax || rows + next.rows > rowsMax || bytes + next.bytes > bytesMax))
+        return false
+      callers++
+      rows += next.rows
+      bytes += next.bytes
+      return true
+    }
   }
 
   #rowsOfTurn(): number {

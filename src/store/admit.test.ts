@@ -62,6 +62,27 @@ describe('an admission', () => {
     expect(await world.value('select body_text from contents where message_id = $1', [idOf(row)])).toBe('Good morning')
   })
 
+  test('of a small workspace does not wait behind all that a busy one hands in at once, to a hundred recipients a mail', async () => {
+    const [busy, small] = [await world.sender(), await world.sender()]
+    const rowsOf: number[] = []
+    const counting: Db = {
+      ...world.db,
+      rows: (statement, values) => {
+        rowsOf.push((JSON.parse(values?.[0] as string) as unknown[]).length)
+        return world.db.rows(statement, values)
+      },
+    }
+    const admitter = makeAdmitter(counting)
+    const mail = () => Array.from({ length: 100 }, () => world.submission(busy))
+    const groups = Array.from({ length: 60 }, () => admitter.admitGroup(mail(), performance.now() + 60_000))
+    const alone = await admitter.admit(world.submission(small))
+    expect(alone.admitted).toBe(true)
+    expect(rowsOf.length).toBeLessThanOrEqual(2)
+    const answers = (await Promise.all(groups)).flat()
+    expect([admittedOf(answers), await recordsOf(busy)]).toEqual([6_000, 6_000])
+    expect(Math.max(...rowsOf)).toBeLessThanOrEqual(limits.admitRowsMax)
+  })
+
   test('that its caller has stopped waiting for is not tried again when a lock has ended its statement', async () => {
     const sender = await world.sender()
     const holder = await world.session()

@@ -228,7 +228,9 @@ export function makeAdmitter(db: Db): Admitter {
     const scans = rows.map(({ fields, scan }) => (scan === undefined ? undefined : { id: fields['id'], record: scan }))
     const withFiles = rows.some(({ fields }) => apart.some((name) => fields[name] !== undefined))
     const bytes = texts.reduce((sum, text) => sum + text.length, 0)
-    const answers = await to.add({ workspaceId: first.workspaceId, rows: texts, withFiles, scans, until }, bytes)
+    const { workspaceId } = first
+    const whose = { owner: workspaceId, rows: rows.length }
+    const answers = await to.add({ workspaceId, rows: texts, withFiles, scans, until }, bytes, whose)
     if (answers.length !== rows.length) throw new AdmissionTooLate('the admission came too late')
     return answers
   }

@@ -50,7 +50,7 @@ export function suppressionLookUp(
 
   return async (workspaceId, key) => {
     if (asksOften(workspaceId) && (await lists(workspaceId))?.has(key) === false) return false
-    return questions.add({ workspaceId, key }, key.length)
+    return questions.add({ workspaceId, key }, key.length, { owner: workspaceId, rows: 1 })
   }
 }
 
