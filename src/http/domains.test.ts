@@ -98,6 +98,35 @@ test('domains and mailboxes of a workspace are bounded, as its keys are', async 
   expect(mailbox.json()).toMatchObject({ code: 'conflict', error: expect.stringContaining('at most') as string })
 })
 
+test('those who come together do not all find room for the last domain, or the last mailbox', async () => {
+  const place = await office.sender()
+  const developer = await office.signedIn('developer', place.workspaceId)
+  await office.world.db.run(
+    `insert into domains (workspace_id, id, name, ownership_token)
+     select $1, gen_random_uuid(), 'd' || n || '.example', '' from generate_series(3, $2::integer) n`,
+    [place.workspaceId, limits.domainsPerWorkspaceMax],
+  )
+  await office.world.db.run(
+    `insert into mailboxes (workspace_id, id, domain_id, address, address_key)
+     select $1, gen_random_uuid(), $2, a, a from generate_series(3, $3::integer) n, concat('m', n, '@d3.example') a`,
+    [place.workspaceId, place.domainId, limits.mailboxesPerWorkspaceMax],
+  )
+  // None is committed before the others have come.
+  const holder = await office.world.session()
+  await holder.query('begin')
+  await holder.query('lock table audit_log in share mode')
+  const four = [1, 2, 3, 4]
+  const asked = [
+    ...four.map((n) => developer.ask('POST', '/domains', { body: { name: `more${n}.example` } })),
+    ...four.map((n) => developer.ask('POST', '/mailboxes', { body: { address: `more${n}@d3.example` } })),
+  ]
+  const waiting = `select count(*)::integer many from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+  while (((await holder.query<{ many: number }>(waiting)).rows[0]?.many ?? 0) < 2) continue
+  await holder.query('commit')
+  const statuses = (await Promise.all(asked)).map(({ statusCode }) => statusCode)
+  expect(statuses.toSorted((one, other) => one - other)).toEqual([201, 201, 409, 409, 409, 409, 409, 409])
+})
+
 test('no connection to the database is held while a DKIM key is made: forty of them took those that the requests of everybody wait for', async () => {
   const { db, vault } = office.office
   const [transaction, seal] = [db.transaction.bind(db), vault.seal.bind(vault)]

@@ -102,6 +102,35 @@ test.each(['a key that is revoked', 'somebody who is removed'])(
   },
 )
 
+test.each([
+  ['a key that is revoked', 401],
+  ['somebody who is removed', 403],
+])('%s while a file is imported: it ends there, and they are told', async (who, status) => {
+  const own = await office.sender()
+  const key = await office.key(own.workspaceId, 'suppressions.write')
+  const developer = await office.signedIn('developer', own.workspaceId)
+  const ends = who.startsWith('a key')
+    ? () => office.world.db.run('update api_keys set revoked_at = app_now() where workspace_id = $1', [own.workspaceId])
+    : () => office.world.db.run(removed, [developer.login.id])
+  const { db } = office.office
+  const { rows } = db
+  let bites = 0
+  const spy = vi.spyOn(db, 'rows').mockImplementation(async (statement: Statement, values) => {
+    const answer = await rows(statement, values)
+    if (statement.name === 'insert-suppressions' && ++bites === 1) await ends()
+    return answer
+  })
+  const csv = Array.from({ length: 3 * limits.suppressionImportRows }, (_, n) => `eve${n}@example.com`).join('\n')
+  const path = '/suppressions/import'
+  const answer = who.startsWith('a key')
+    ? await office.withKey(key, 'POST', path, { csv })
+    : await developer.ask('POST', path, { body: { csv } })
+  spy.mockRestore()
+  expect([answer.statusCode, bites]).toEqual([status, 1])
+  const kept = 'select count(*)::integer from suppressions where workspace_id = $1'
+  expect(await office.world.value<number>(kept, [own.workspaceId])).toBe(limits.suppressionImportRows)
+})
+
 test('who keeps a role that allows it is not hindered by a change that was under way', async () => {
   const admin = await office.signedIn('admin', place.workspaceId)
   expect(await asks(admin, becomes('developer'), 'PUT', '/webhook', endpoint)).toMatchObject(endpoint)

@@ -4,6 +4,7 @@ import { limits } from '../config.ts'
 import type { MailboxId, WorkspaceId } from '../domain/message.ts'
 import { parseAddress, unsupportedForm } from '../mail/address.ts'
 import type { Db } from '../store/database.ts'
+import { lockMembers } from '../store/members.ts'
 import {
   changeMailbox,
   deleteMailbox,
@@ -84,6 +85,8 @@ export function addMailboxFor(
     by,
     'mailbox.added',
     async (tx) => {
+      // One at a time, or those who come together would all find room for one more.
+      await lockMembers(tx, by.workspaceId)
       if ((await listMailboxRows(tx, by.workspaceId)).length >= limits.mailboxesPerWorkspaceMax)
         throw new Mistake(
           `A workspace has at most ${limits.mailboxesPerWorkspaceMax} mailboxes; remove one that is not needed any more.`,

@@ -66,6 +66,8 @@ export async function addDomainFor(
     by,
     'domain.added',
     async (tx) => {
+      // One at a time, or those who come together would all find room for one more.
+      await lockMembers(tx, by.workspaceId)
       await roomForDomain(tx, by.workspaceId)
       return insertNewDomain({ db: tx, hostname }, by.workspaceId, made, vouched)
     },
@@ -297,7 +299,7 @@ export async function unsuppressFor({ db }: Tools, by: By, recipient: string): P
 }
 
 /** Nothing, where a line is wrong. */
-export const importSuppressionsFor = ({ db }: Tools, by: By, csv: string, wish: ImportWish = {}) =>
+export const importSuppressionsFor = ({ db }: Pick<Tools, 'db'>, by: By, csv: string, wish: ImportWish = {}) =>
   importSuppressions(db, by.workspaceId, csv, by.actor, wish)
 
 export const undoRuleFor = (

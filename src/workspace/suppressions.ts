@@ -130,6 +130,8 @@ export interface ImportWish {
   /** Says what would happen, and writes nothing. */
   readonly dryRun?: boolean | undefined
   readonly most?: number
+  /** Asked between two bites; throws where whoever imports may do so no longer. */
+  readonly mayGoOn?: () => Promise<void>
 }
 
 export interface Imported {
@@ -159,7 +161,7 @@ export async function importSuppressions(
   workspace: WorkspaceId,
   text: string,
   actor: string,
-  { reason, dryRun = false, most = limits.suppressionsPerWorkspaceMax }: ImportWish = {},
+  { reason, dryRun = false, most = limits.suppressionsPerWorkspaceMax, mayGoOn }: ImportWish = {},
 ): Promise<Imported> {
   if (text.length > limits.suppressionImportBytesMax)
     throw new Mistake(`The file is larger than ${limits.suppressionImportBytesMax} bytes: split it.`, { field: 'csv' })
@@ -178,15 +180,22 @@ export async function importSuppressions(
       )
     if (dryRun) return { ...would, ...facts }
   }
-  return { ...(await write(db, workspace, file, actor)), ...facts }
+  return { ...(await write(db, workspace, file, actor, mayGoOn)), ...facts }
 }
 
 type Counts = Pick<Imported, 'added' | 'alreadyThere'>
 
-async function write(db: Db, workspace: WorkspaceId, file: ImportFile, actor: string): Promise<Counts> {
+async function write(
+  db: Db,
+  workspace: WorkspaceId,
+  file: ImportFile,
+  actor: string,
+  mayGoOn: ImportWish['mayGoOn'],
+): Promise<Counts> {
   const sum = { added: 0, alreadyThere: 0 }
   const transactions: string[] = []
   for await (const rows of readBites(db, file)) {
+    await mayGoOn?.()
     // Mail that is refused meanwhile suppresses in an order of its own: PostgreSQL may end one of two that wait in a circle.
     const { added, by } = await despiteDeadlocks(() => insertSuppressions(db, workspace, rows, actor))
     if (by !== undefined) transactions.push(by)

@@ -8,6 +8,7 @@ import {
   exportSuppressions,
   importSuppressionsFor,
   listSandbox,
+  Mistake,
   pageSuppressionsOf,
   previewSandboxMail,
   readAudit,
@@ -25,6 +26,7 @@ import { addressPagingOf, pagingOf, presentPage } from './pages.ts'
 
 export function listRoutes({ member, office, gateOf }: Desk): void {
   const mayExport = gateOf(operations.exportSuppressions.scope as Scope)
+  const mayImport = gateOf(operations.importSuppressions.scope as Scope)
   member(operations.listSuppressions, async ({ by, query }) => {
     const { before: after, most, prefix, reason } = addressPagingOf(query)
     const wish = { most, ...(after && { after }), ...(prefix && { prefix }), ...(reason && { reason }) }
@@ -50,7 +52,14 @@ export function listRoutes({ member, office, gateOf }: Desk): void {
   })
   member(
     operations.importSuppressions,
-    ({ by, body: { csv, reason, dryRun } }) => importSuppressionsFor(office, by, csv, { reason, dryRun }),
+    ({ by, body: { csv, reason, dryRun }, request }) => {
+      // It may write for minutes: what is there by then stays, and the rest is not for whoever has lost the right.
+      const mayGoOn = async (): Promise<void> => {
+        const caller = await mayImport(request)
+        if (isRefusal(caller)) throw new Mistake(caller.words, { code: caller.code })
+      }
+      return importSuppressionsFor(office, by, csv, { reason, dryRun, mayGoOn })
+    },
     limits.suppressionRequestBytesMax,
   )
 
