@@ -971,7 +971,7 @@ export const limits = {
   repeatKeptMs: 3600_000,
   /** Where its octets tell when it was made: for as long as mail servers try (RFC 5321 4.5.4.1: 4 to 5 days), and a day more. */
   datedRepeatKeptMs: 6 * 24 * 3600_000,
-  /** So many of those are remembered beyond `repeatKeptMs`, the newest: some 400 bytes each. */
+  /** So many of those are remembered beyond `repeatKeptMs`, the newest of each workspace: some 400 bytes each. */
   datedRepeatsKept: 1_000_000,
   // The record of refused submissions (decisions H)
   refusalsWaitingMax: 5_000,

@@ -393,6 +393,27 @@ describe('the same mail again', () => {
     await world.setClock()
   })
 
+  test('of a workspace that sends little is remembered beside one that sends very much', async () => {
+    const [busy, small] = [await world.sender(), await world.sender()]
+    const send = async (sender: typeof busy, name: string) =>
+      taken(await acceptMail(mailTo(sender, names(1), repeat(name, limits.datedRepeatKeptMs))))
+    await world.db.run('delete from idempotency_keys')
+    await world.setClock('2026-11-21 10:00:00+00')
+    const reset = await send(small, 'reset')
+    const news = []
+    for (let n = 0; n < 6; n++) {
+      await world.setClock(`2026-11-21 10:00:1${n}+00`)
+      news.push(await send(busy, `news${n}`))
+    }
+    await world.setClock('2026-11-22 10:00:00+00')
+    expect(await sweepRepeats(world.db, 4)).toBe(3)
+    expect(await sweepRepeats(world.db, 4)).toBe(0)
+    expect(await send(small, 'reset')).toEqual({ ids: reset.ids, replayed: true })
+    expect(await send(busy, 'news3')).toEqual({ ids: news[3]?.ids, replayed: true })
+    expect((await send(busy, 'news2')).replayed).toBe(false)
+    await world.setClock()
+  })
+
   test('a key with other content is refused; keys of REST are others', async () => {
     const sender = await world.sender()
     const key = (hash: string): Partial<MailSubmission> => ({ idempotency: { kind: 'key', key: 'k', hash } })

@@ -94,6 +94,26 @@ test('the inbox keeps the newest mails, up to so many octets', async () => {
   )
 })
 
+test('the mails of a workspace are pushed out by its own, and not by those of a busy one', async () => {
+  await world.db.run('delete from sandbox_mail')
+  const fill = (workspace: string | null, from: number, until: number) =>
+    world.db.run(
+      `insert into sandbox_mail (id, received_at, envelope_from, recipient, content, workspace_id)
+       select (substr(uuid_floor(now())::text, 1, 24) || lpad(to_hex(i), 12, '0'))::uuid, now(), '', i::text,
+              convert_to(repeat('x', 1000), 'UTF8'), $1::uuid from generate_series($2::integer, $3::integer) i`,
+      [workspace, from, until],
+    )
+  await fill(shop.workspaceId, 1, 3)
+  await fill(null, 4, 5)
+  await fill(bakery.workspaceId, 6, 10_100)
+  await pruneSandbox(world.db)
+  const kept = `select string_agg(n || ' from ' || least, ', ' order by least) from (
+    select count(*) n, min(recipient::integer) least from sandbox_mail group by workspace_id) w`
+  expect(await world.value(kept)).toBe('3 from 1, 2 from 4, 9995 from 106')
+  await pruneSandbox(world.db, 9_999)
+  expect(await world.value(kept)).toBe('3 from 1, 2 from 4, 4 from 10097')
+})
+
 test('a search finds its mail also in a database without an encoding, as servers that were made without a locale have it', async () => {
   const made = await emptyDatabase('SQL_ASCII')
   await migrate(made.connection)

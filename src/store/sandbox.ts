@@ -156,16 +156,19 @@ export async function* readSandboxContent(
   }
 }
 
+/** The newest of each workspace, as many for each, and more where others have fewer: nobody's mails push out those of another. */
 const prune = sql(
   'sandbox-prune',
   `delete from sandbox_mail where id in (
-     select id from sandbox_mail order by id desc offset $1 limit 5000) returning id`,
+     select o.id from (select id, row_number() over (partition by workspace_id order by id desc) nth from sandbox_mail) o
+      order by o.nth, o.id desc offset $1 limit 5000) returning id`,
 )
 const pruneBytes = sql(
   'sandbox-prune-bytes',
-  `delete from sandbox_mail where id in (
-     select id from (select id, sum(octet_length(content)) over (order by id desc) bytes from sandbox_mail) newest
-      where bytes > $1 limit 1000) returning id`,
+  `with sized as (select id, workspace_id, octet_length(content)::bigint size from sandbox_mail),
+   own as (select id, size, sum(size) over (partition by workspace_id order by id desc) bytes from sized),
+   shared as (select id, sum(size) over (order by bytes, id desc) bytes from own)
+   delete from sandbox_mail where id in (select id from shared where bytes > $1 limit 1000) returning id`,
 )
 
 /**
@@ -213,7 +216,7 @@ export function makeSandboxInbox(db: Db, keys: Pick<ReturnPathKeys, 'named'>): (
   return (mail) => batch.add(mail, mail.content.length)
 }
 
-/** Removes the oldest mails beyond the inbox's size. */
+/** Removes the oldest mails beyond the inbox's size, of those who have most. */
 export async function pruneSandbox(db: Db, bytesMax: number = limits.sandboxInboxBytesMax): Promise<void> {
   while ((await db.rows(prune, [limits.sandboxInboxMax])).length === 5_000);
   while ((await db.rows(pruneBytes, [bytesMax])).length === 1_000);

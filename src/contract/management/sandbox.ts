@@ -40,7 +40,7 @@ export const sandbox = {
     tag,
     summary: "List the sandbox's inbox",
     description: [
-      "What the sandbox received of the workspace's own messages; the newest 10,000 mails of the installation are kept, up to 2 GB of them.",
+      "What the sandbox received of the workspace's own messages; 10,000 mails of the installation are kept, up to 2 GB of them, the newest of each workspace.",
       '',
       'Each page of a search looks at up to 5,000 mails; it may then hold fewer items than asked for, or none, and `next` goes on behind them.',
     ].join('\n'),
