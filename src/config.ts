@@ -661,6 +661,8 @@ export const limits = {
   connectionsMax: 1_000,
   /** How long a message waits in line for a connection, before it goes back to the queue. */
   connectionLineMs: 30_000,
+  /** So long a host that hung up in place of a greeting, beside other connections, has no more than those. */
+  connectionsBorneMs: 300_000,
   /** So long a place keeps its only connection where others wait for it. */
   connectionTurnMs: 1_000,
   messagesPerConnectionMax: 100,

@@ -1,4 +1,5 @@
 // Where connections lead, and who has the next turn there: a place is one host, spoken to in one way; a group is all places of one provider. Pure.
+import { limits } from '../config.ts'
 import type { Conversation } from './conversation.ts'
 
 /** The right to one connection to a place, with a conversation or, at first, without one. */
@@ -22,16 +23,42 @@ export interface Group {
   open: number
 }
 
+/** How many at once a place was seen to bear, and until when that is believed. */
+export interface Borne {
+  readonly connections: number
+  readonly until: number
+}
+
 /** All connections under one key. */
 export interface Place {
   readonly key: string
   readonly group: Group
   readonly connectionsMax: number
+  borne: Borne
   readonly idle: Slot[]
   open: number
   /** When it last got a connection, or was first asked for. */
   servedAt: number
   readonly waiting: ((slot: Slot | NoSlot) => void)[]
+}
+
+export function mayOpenOneMore({ open, connectionsMax, borne }: Place): boolean {
+  return open < connectionsMax && (open < borne.connections || performance.now() >= borne.until)
+}
+
+/** Kept beyond the place itself, else everybody who comes together would be one too many, again and again, and nobody have been tried. */
+export function makeBorne(most: number = limits.providersKnownMax) {
+  const known = new Map<string, Borne>()
+  return {
+    of: (key: string): Borne => known.get(key) ?? { connections: Infinity, until: 0 },
+    noMoreThan: (connections: number, place: Place, ms: number): void => {
+      place.borne = { connections, until: performance.now() + ms }
+      known.delete(place.key)
+      known.set(place.key, place.borne)
+      const oldest = known.size > most ? known.keys().next().value : undefined
+      if (oldest !== undefined) known.delete(oldest)
+    },
+  }
 }
 
 export function longestIdle(places: Iterable<Place>): Slot | undefined {
@@ -55,7 +82,7 @@ export function nextInLine(
     if (
       place !== leaving &&
       place.waiting.length > 0 &&
-      place.open < place.connectionsMax &&
+      mayOpenOneMore(place) &&
       (place.group === leaving?.group || !isFull(place.group)) &&
       (next === undefined || place.open < next.open || (place.open === next.open && place.servedAt < next.servedAt))
     )

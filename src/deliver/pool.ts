@@ -7,7 +7,8 @@ import { lifecycle, type Service } from '../base/service.ts'
 import { eitherOf, whenAborted } from './connect.ts'
 import { Conversation, openConversation, type Manner } from './conversation.ts'
 import type { Said } from './dialogue.ts'
-import { longestIdle, nextInLine, type Group, type NoSlot, type Place, type Slot } from './places.ts'
+import { longestIdle, makeBorne, mayOpenOneMore, nextInLine } from './places.ts'
+import type { Group, NoSlot, Place, Slot } from './places.ts'
 import type { Target } from './route.ts'
 
 export interface PoolSettings extends Manner {
@@ -22,6 +23,8 @@ export interface PoolSettings extends Manner {
   /** Instead of `limits.connectionTurnMs` and `limits.connectionLineMs` (tests). */
   readonly turnMs?: number
   readonly lineMs?: number
+  /** Instead of `limits.connectionsBorneMs` (tests). */
+  readonly bearsMs?: number
   /** How long a stop waits for the conversations under way before it cuts them. */
   readonly stopMs?: number
 }
@@ -39,7 +42,7 @@ export interface Lease {
 
 /** Why there is no connection. */
 export interface NoLease extends Facts {
-  /** Their greeting was a 4yz beside other connections of ours to the same place: whatever the words are, it bears no more of them at once. */
+  /** In place of a greeting a 4yz, or nothing but the end, beside other connections of ours to the same place: whatever the words are, it bears no more of them at once. */
   readonly crowded?: true
 }
 
@@ -68,6 +71,7 @@ export class Pool {
   readonly #settings: Required<Omit<PoolSettings, Optional>> & Pick<PoolSettings, Optional>
   readonly #places = new Map<string, Place>()
   readonly #groups = new Map<string, Group>()
+  readonly #bears = makeBorne()
   readonly #busy = new Set<Slot>()
   readonly #leaving = new Set<Promise<void>>()
   #stopping = new AbortController()
@@ -83,6 +87,7 @@ export class Pool {
       idleMs: limits.connectionIdleMs,
       turnMs: limits.connectionTurnMs,
       lineMs: limits.connectionLineMs,
+      bearsMs: limits.connectionsBorneMs,
       stopMs: limits.shutdownMs,
       ...settings,
     }
@@ -133,7 +138,10 @@ export class Pool {
       })
       .finally(undo)
     if (!(opened instanceof Conversation)) {
-      const refused: NoLease = greetsLater(opened) && slot.place.open > 1 ? { ...opened, crowded: true } : opened
+      const { place } = slot
+      const isCrowded = place.open > 1 && (greetsLater(opened) || hangsUp(opened))
+      const refused: NoLease = isCrowded ? { ...opened, crowded: true } : opened
+      if (isCrowded && hangsUp(opened)) this.#bears.noMoreThan(place.open - 1, place, this.#settings.bearsMs)
       asking.heard(refused)
       this.#drop(slot)
       return refused
@@ -190,6 +198,7 @@ export class Pool {
       key: target.key,
       group,
       connectionsMax,
+      borne: this.#bears.of(target.key),
       idle: [],
       open: 0,
       servedAt: performance.now(),
@@ -214,7 +223,7 @@ export class Pool {
 
   /** A slot for a new connection, where the limits allow one; an idle connection elsewhere gives way. */
   #newSlot(place: Place): Slot | undefined {
-    if (place.open >= place.connectionsMax) return undefined
+    if (!mayOpenOneMore(place)) return undefined
     if (this.#isFull(place.group)) {
       const beside = longestIdle(place.group.places)
       if (beside === undefined) return undefined
@@ -367,6 +376,11 @@ export class Pool {
     for (const place of this.#places.values())
       for (const slot of place.idle.filter(({ idleSince }) => idleSince <= since)) this.#evict(slot)
   }
+}
+
+/** It names no reason: a wrapper that counts connections (xinetd, a firewall) has none to give. */
+function hangsUp({ phase, trouble }: Facts): boolean {
+  return phase === 'greeting' && trouble === 'closed'
 }
 
 function greetsLater({ phase, reply, trouble }: Facts): boolean {

@@ -558,6 +558,44 @@ test('what a host has said of a mail counts, also where the line for the next on
   expect(kind(await first)).toBe('retry rcpt_4xx')
 })
 
+// What counts connections before the mail server does (xinetd, a firewall, a proxy) has no words to give.
+test('a host that hangs up on the fourth connection is written to over three: nobody has used a try by it, and no other host of its provider waits', async () => {
+  let open = 0
+  const peer = await peerOf({
+    greeting: (socket) => {
+      if (open >= 3) return void socket.end()
+      open++
+      socket.once('close', () => open--)
+      socket.write('220 hello\r\n')
+    },
+    EHLO: withoutPipelining,
+  })
+  dns.zone['three.test'] = { mx: [{ preference: 0, exchange: 'h0.three.test' }] }
+  dns.zone['h0.three.test'] = { a: ['127.0.0.1'] }
+  const transmitter = await transmitterOf({ mxPort: peer.port, timeoutScale: 1 })
+  const wave = () => {
+    const mail = () => mailOf({ recipient: addressOf('someone@three.test') })
+    return Promise.all(Array.from({ length: 60 }, () => send(transmitter, mail(), { kind: 'mx' })))
+  }
+  const results = await wave()
+  expect(transmitter.roomOf('three.test')).toBe(Infinity)
+  const others = results.filter((result) => kind(result) !== 'accepted')
+  for (const result of others)
+    expect(result).toMatchObject({ trouble: 'paced', late: true, armed: false, pacedMs: limits.gaveWayMs })
+  expect(others.length).toBeLessThanOrEqual(limits.connectionsPerDestinationMax - 3)
+  expect((await wave()).map(kind)).toEqual(Array(60).fill('accepted'))
+  expect(peer.connections).toBe(limits.connectionsPerDestinationMax)
+})
+
+test('a host that hangs up on everybody has been tried, by one at first, and by all who come together again', async () => {
+  const peer = await peerOf({ greeting: (socket) => void socket.end() })
+  const transmitter = await transmitterOf({ sandboxPort: () => peer.port })
+  const wave = async () =>
+    (await Promise.all(Array.from({ length: 10 }, () => send(transmitter)))).map(({ trouble }) => trouble)
+  expect((await wave()).filter((trouble) => trouble !== 'paced')).toEqual(['closed'])
+  expect(await wave()).toEqual(Array(10).fill('closed'))
+})
+
 test('a host that greets its only caller with 421 has been tried, whatever it will be next time', async () => {
   const peer = await peerOf({ greeting: '421 later\r\n' })
   const result = await send(await transmitterOf({ sandboxPort: () => peer.port }))
