@@ -32,6 +32,15 @@ const rows: readonly Row[] = [
     scope: 'message',
     text: /\bmessages? to <?[^\s@]{1,64}@|\borganization queue quota\b|\btemporary server error\b.{0,40}\b(?:prx|attr)\d/i,
   },
+  // Postfix puts the party first that its rule was about, and 4.7.1 behind whatever rule it was: `<ada@example.com>: Recipient address rejected`. A domain that
+  // points at a host which does not serve it ("Relay access denied") is nothing to those that it does serve.
+  {
+    scope: 'message',
+    text: /\brecipient address\b.{0,300}\b(?:rejected|blocked)\b|\brelay(?:ing)?\b.{0,20}\bdenied\b/i,
+  },
+  { scope: 'sender', text: /\bsender address\b.{0,300}\b(?:rejected|blocked)\b/i },
+  // The name servers of the sender's domain have not answered whoever checked it.
+  { scope: 'sender', text: /\b(?:spf|dkim|dmarc)\b/i },
   // The sender's domain has not proved itself: what is wrong with SPF, DKIM or DMARC (IANA's registry of RFC 5248, and Gmail's own). But 4.7.23, which Gmail
   // has for a reverse name, and 4.7.25 and 4.7.28, are about our address.
   { scope: 'sender', enhanced: /^4\.7\.(?:2[0-24679]|3[0-2]|40)$/ },
