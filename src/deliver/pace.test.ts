@@ -21,6 +21,8 @@ test.each([
   ['aspmx.l.google.com', 'google'],
   ['customer-example.mail.protection.outlook.com', 'microsoft'],
   ['customer.p-v1.mx.microsoft', 'microsoft'],
+  ['hotmail-com.olc.protection.outlook.com', 'outlook'],
+  ['mx1.hotmail.com', 'outlook'],
   ['mta5.am0.yahoodns.net', 'yahoo'],
   ['mx01.mail.icloud.com', 'apple'],
   ['mx1h1.comcast.net', 'comcast'],

@@ -24,12 +24,14 @@ interface Provider extends Partial<Manners> {
 /** Recipients at Microsoft 365 and Google Workspace have domains of their own; their mail hosts tell. */
 export const providers: readonly Provider[] = [
   { name: 'google', hosts: ['google.com', 'googlemail.com', 'smtp.goog'], connections: 20, messagesPerConnection: 100 },
+  // Consumers' mailboxes have hosts, and an opinion of a sender, of their own; so has whoever pays for Microsoft 365.
   {
-    name: 'microsoft',
-    hosts: ['outlook.com', 'hotmail.com', 'mx.microsoft'],
+    name: 'outlook',
+    hosts: ['olc.protection.outlook.com', 'hotmail.com'],
     connections: 15,
     messagesPerConnection: 50,
   },
+  { name: 'microsoft', hosts: ['outlook.com', 'mx.microsoft'], connections: 15, messagesPerConnection: 50 },
   {
     name: 'yahoo',
     hosts: ['yahoodns.net', 'yahoo.com', 'mx.aol.com'],
