@@ -626,6 +626,8 @@ export const limits = {
   deferralsLeast: 12,
   /** So many providers at once are told of. */
   deferralsToldMax: 20,
+  /** Beyond those, one with so many times the attempts of the one that has fewest takes its place. */
+  deferralsOutdone: 10,
   /** As with logins. */
   deferralsForgottenMs: 9 * 3600_000,
   destinationLimitsMax: 1_000,

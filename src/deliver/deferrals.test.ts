@@ -100,3 +100,18 @@ test('where the machine has no network, a few names tell it; and what waits no m
   goingOn(away, 'later')
   expect(told).toHaveLength(limits.deferralsToldMax + 1)
 })
+
+test('hosts that are dead for good, and little is sent to, do not hide a provider that is written to much', () => {
+  const { told, attempt, goingOn, pass } = watched()
+  for (let round = 0; round < limits.deferralsLeast; round++) {
+    for (let n = 0; n < limits.deferralsToldMax + 10; n++) attempt(away, `dead${n}.example`)
+    pass(limits.deferralsToldAfterMs)
+  }
+  expect(told).toHaveLength(limits.deferralsToldMax)
+  goingOn(notNow)
+  expect(told).toHaveLength(limits.deferralsToldMax)
+  for (let n = 0; n < limits.deferralsLeast * limits.deferralsOutdone; n++) attempt(notNow)
+  expect(told.slice(limits.deferralsToldMax)).toMatchObject([{ what: 'deferred', provider: 'google' }])
+  attempt(sent)
+  expect(told.at(-1)).toMatchObject({ provider: 'google', words: 'It takes mail again.' })
+})

@@ -19,7 +19,6 @@ interface Silence {
   /** Of the first attempt; of look-ups, one domain alone may be the one that is broken. */
   readonly destination: string
   several: boolean
-  told: boolean
 }
 
 /** Reasons of ours, which say nothing of the other side. */
@@ -27,21 +26,34 @@ const ours: ReadonlySet<RetryReason> = new Set(['arm_failed', 'worker_lost', 'sh
 
 export function makeDeferrals(log: Log, now: () => number = () => performance.now()): Deferrals {
   const silent = new Map<string, Silence>()
-  let told = 0
+  const told = new Set<Silence>()
   const forget = (who: string): Silence | undefined => {
     const known = silent.get(who)
     silent.delete(who)
-    if (known?.told === true) told--
+    if (known !== undefined) told.delete(known)
     return known
   }
   const forgetOld = () => {
     for (const [who, { lastAt }] of silent) if (now() - lastAt > limits.deferralsForgottenMs) forget(who)
   }
+  /** Where the machine has no network it is so with everybody at once: a few names tell that. But dead hosts that little is sent to hide nobody who is written to much. */
+  const hasRoomFor = ({ attempts }: Silence): boolean => {
+    if (told.size < limits.deferralsToldMax) return true
+    forgetOld()
+    if (told.size < limits.deferralsToldMax) return true
+    let [least] = told
+    for (const each of told) if (least !== undefined && each.attempts < least.attempts) least = each
+    if (least === undefined || attempts < limits.deferralsOutdone * least.attempts) return false
+    told.delete(least)
+    return true
+  }
 
   const ends = (who: string) => {
     if (silent.size === 0) return
-    const known = forget(who)
-    if (known?.told !== true) return
+    const known = silent.get(who)
+    const wasTold = known !== undefined && told.has(known)
+    forget(who)
+    if (!wasTold) return
     log.warned('deferred', 'It takes mail again.', { provider: who, minutes: minutesSince(known, now()) })
   }
 
@@ -50,20 +62,21 @@ export function makeDeferrals(log: Log, now: () => number = () => performance.no
     if (known === undefined || now() - known.lastAt > limits.deferralsForgottenMs) {
       forget(who)
       if (silent.size >= limits.providersKnownMax) forget(silent.keys().next().value ?? '')
-      silent.set(who, { beganAt: now(), lastAt: now(), attempts: 1, destination, several: false, told: false })
+      silent.set(who, { beganAt: now(), lastAt: now(), attempts: 1, destination, several: false })
       return
     }
     known.lastAt = now()
     known.attempts++
     known.several ||= known.destination !== destination
-    if (known.told || known.attempts < limits.deferralsLeast || now() - known.beganAt < limits.deferralsToldAfterMs)
+    if (
+      told.has(known) ||
+      known.attempts < limits.deferralsLeast ||
+      now() - known.beganAt < limits.deferralsToldAfterMs
+    )
       return
     if (who === nameServers.mx && !known.several) return
-    // Where the machine has no network it is so with everybody at once: a few names tell that.
-    if (told >= limits.deferralsToldMax) forgetOld()
-    if (told >= limits.deferralsToldMax) return
-    known.told = true
-    told++
+    if (!hasRoomFor(known)) return
+    told.add(known)
     log.warned('deferred', words, {
       provider: who,
       attempts: known.attempts,
