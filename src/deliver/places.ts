@@ -1,5 +1,6 @@
 // Where connections lead, and who has the next turn there: a place is one host, spoken to in one way; a group is all places of one provider. Pure.
 import { limits } from '../config.ts'
+import type { Facts } from '../domain/attempt.ts'
 import type { Conversation } from './conversation.ts'
 
 /** The right to one connection to a place, with a conversation or, at first, without one. */
@@ -23,6 +24,15 @@ export interface Group {
   open: number
 }
 
+/** With its connections. */
+export function moveTo(group: Group, place: Place): void {
+  place.group.places.delete(place)
+  place.group.open -= place.open
+  place.group = group
+  group.places.add(place)
+  group.open += place.open
+}
+
 /** How many at once a place was seen to bear, and until when that is believed. */
 export interface Borne {
   readonly connections: number
@@ -32,7 +42,7 @@ export interface Borne {
 /** All connections under one key. */
 export interface Place {
   readonly key: string
-  readonly group: Group
+  group: Group
   readonly connectionsMax: number
   borne: Borne
   readonly idle: Slot[]
@@ -44,6 +54,17 @@ export interface Place {
 
 export function mayOpenOneMore({ open, connectionsMax, borne }: Place): boolean {
   return open < connectionsMax && (open < borne.connections || performance.now() >= borne.until)
+}
+
+/** In place of a greeting it asks us to come later. */
+export function greetsLater({ phase, reply, trouble }: Facts): boolean {
+  const greets = phase === 'greeting' || phase === 'ehlo'
+  return greets && trouble === undefined && reply !== undefined && reply.code < 500
+}
+
+/** It names no reason: a wrapper that counts connections (xinetd, a firewall) has none to give. */
+export function hangsUp({ phase, trouble }: Facts): boolean {
+  return phase === 'greeting' && trouble === 'closed'
 }
 
 /** Kept beyond the place itself, else everybody who comes together would be one too many, again and again, and nobody have been tried. */

@@ -41,6 +41,24 @@ describe('a provider', () => {
   })
   const at = (peer: Peer, key: string, provider = 'big') => targetOf(peer, 'clear', { key, provider })
 
+  test('of the well-known ones has the limits of its own at its hosts, whatever name was there first', async () => {
+    const mannersOf = (provider: string) => ({
+      connections: provider === 'google' ? 3 : 1,
+      messagesPerConnection: 100,
+    })
+    const [peer, pool] = [await peerOf(), await poolOf({ mannersOf, lineMs: 50 })]
+    const take = (provider: string) => pool.take(at(peer, 'a', provider), [])
+    const taken = [await take('vanity.example'), await take('google'), await take('google')]
+    expect(taken.map((lease) => 'phase' in lease)).toEqual([false, false, false])
+    expect(await Promise.all([take('google'), take('vanity.example')])).toEqual([lineTooLong, lineTooLong])
+    // The name has its own limit elsewhere again.
+    const elsewhere = await pool.take(at(peer, 'b', 'vanity.example'), [])
+    expect('phase' in elsewhere).toBe(false)
+    for (const lease of [...taken, elsewhere]) if (!('phase' in lease)) lease.release(true)
+    await until(() => pool.open === 4)
+    expect(peer.connections).toBe(4)
+  })
+
   test('has so many connections over all of its hosts, and whoever waits gets the next that is free', async () => {
     const [peer, pool] = [await peerOf(), await poolOf(bounded(2))]
     const taken = async (key: string, provider?: string) => {

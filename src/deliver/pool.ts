@@ -7,8 +7,9 @@ import { lifecycle, type Service } from '../base/service.ts'
 import { eitherOf, whenAborted } from './connect.ts'
 import { Conversation, openConversation, type Manner } from './conversation.ts'
 import type { Said } from './dialogue.ts'
-import { longestIdle, makeBorne, mayOpenOneMore, nextInLine } from './places.ts'
+import { greetsLater, hangsUp, longestIdle, makeBorne, mayOpenOneMore, moveTo, nextInLine } from './places.ts'
 import type { Group, NoSlot, Place, Slot } from './places.ts'
+import { isWellKnown } from './providers.ts'
 import type { Target } from './route.ts'
 
 export interface PoolSettings extends Manner {
@@ -191,9 +192,16 @@ export class Pool {
 
   #placeOf(target: Target): Place {
     const known = this.#places.get(target.key)
-    if (known !== undefined) return known
+    const group = known?.group ?? this.#groupOf(target.provider)
+    if (known !== undefined) {
+      // Anybody may give one of Gmail's addresses a name, and be the first to come; the limits of that name are not for Gmail's mail.
+      if (group.provider === target.provider || !isWellKnown(target.provider) || isWellKnown(group.provider))
+        return known
+      moveTo(this.#groupOf(target.provider), known)
+      if (group.places.size === 0) this.#groups.delete(group.provider)
+      return known
+    }
     const connectionsMax = this.#settings.perDestinationMax ?? target.connectionsMax
-    const group = this.#groups.get(target.provider) ?? { provider: target.provider, places: new Set(), open: 0 }
     const place: Place = {
       key: target.key,
       group,
@@ -205,9 +213,14 @@ export class Pool {
       waiting: [],
     }
     this.#places.set(target.key, place)
-    this.#groups.set(target.provider, group)
     group.places.add(place)
     return place
+  }
+
+  #groupOf(provider: string): Group {
+    const group = this.#groups.get(provider) ?? { provider, places: new Set(), open: 0 }
+    this.#groups.set(provider, group)
+    return group
   }
 
   readonly #isFull = ({ provider, open }: Group): boolean => open >= this.#settings.mannersOf(provider).connections
@@ -376,14 +389,4 @@ export class Pool {
     for (const place of this.#places.values())
       for (const slot of place.idle.filter(({ idleSince }) => idleSince <= since)) this.#evict(slot)
   }
-}
-
-/** It names no reason: a wrapper that counts connections (xinetd, a firewall) has none to give. */
-function hangsUp({ phase, trouble }: Facts): boolean {
-  return phase === 'greeting' && trouble === 'closed'
-}
-
-function greetsLater({ phase, reply, trouble }: Facts): boolean {
-  const greets = phase === 'greeting' || phase === 'ehlo'
-  return greets && trouble === undefined && reply !== undefined && reply.code < 500
 }

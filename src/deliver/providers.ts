@@ -91,6 +91,9 @@ export function providerOf(host: string): string {
   return line.test(before(whole, domain)) ? whole : domain
 }
 
+/** It stands in the table: its hosts are its own, whatever other names anybody gives to their addresses. */
+export const isWellKnown = (provider: string): boolean => byName.has(provider)
+
 /** Whose pace counts over a route that is a workspace's own: its relay's, for that workspace alone. */
 export function ofOwner(provider: string, workspaceId: string): string {
   return provider.startsWith('relay ') ? `${provider}${ownedBy}${workspaceId}` : provider
