@@ -149,8 +149,14 @@ export async function deliver({ settings, connection, patience, vault, log, metr
     'Replies to final dots that the database has not heard yet.',
     () => own.journal.size,
   )
-  const paused = () =>
-    transmitter.paused(limits.pausesShown).map((label) => ({ name: 'posthorn_destination_paused', label, value: 1 }))
+  const paused = () => [
+    ...transmitter
+      .paused(limits.pausesShown)
+      .map((label) => ({ name: 'posthorn_destination_paused', label, value: 1 })),
+    ...transmitter
+      .pausedSenders(limits.pausesShown)
+      .map(([label, value]) => ({ name: 'posthorn_destination_paused_workspaces', label, value })),
+  ]
   metrics.measure(pauseGauges, () => Promise.resolve(paused()), limits.pausesKeptMs)
   metrics.measure(
     queueGauges,
@@ -174,6 +180,10 @@ export async function deliver({ settings, connection, patience, vault, log, metr
 const pauseGauges = {
   posthorn_destination_paused: {
     help: '1 for each provider, or relay, that asked for less and is left alone by this process for now; the 50 longest.',
+    label: 'provider',
+  },
+  posthorn_destination_paused_workspaces: {
+    help: 'For how many workspaces this process leaves a provider alone for now, which asked for less of their mail only; the 50 that have most.',
     label: 'provider',
   },
 } as const satisfies Record<string, Measured>

@@ -209,6 +209,26 @@ test('a provider that wants less of one workspace gets everybody else’s mail a
   expect([pace.turn('google', 'other'), pace.turn('google', 'careless')]).toEqual([1, 1])
 })
 
+test('operators are told whom a provider wants less of, in numbers, and apart from pauses of everybody', () => {
+  const { clock, pace } = paceAt()
+  const careless = (provider: string, workspace: string) =>
+    pace.learn(provider, reply(421, 'rate limited because SPF does not pass', '4.7.27'), workspace)
+  careless('apple', 'one')
+  careless('google', 'one')
+  careless('google', 'two')
+  pace.learn('yahoo', reply(421, 'try again later', '4.7.0'), 'one')
+  expect([pace.pausedSenders(10), pace.pausedSenders(1), pace.paused(10)]).toEqual([
+    [
+      ['google', 2],
+      ['apple', 1],
+    ],
+    [['google', 2]],
+    ['yahoo'],
+  ])
+  clock.now += limits.pauseStepsMs[0]
+  expect(pace.pausedSenders(10)).toEqual([])
+})
+
 test('too many connections: half of them, and back with successes', () => {
   const { clock, pace } = paceAt()
   const { connections } = pace.mannersOf('google')

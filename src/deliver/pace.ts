@@ -17,6 +17,8 @@ export interface Pace {
   roomOf(provider: string): number
   /** Names of providers that are left alone for now, those first that are for longest; no more than so many. */
   paused(most: number): readonly string[]
+  /** For how many workspaces each provider is left alone that asked for less of their mail alone; those first that have most, no more than so many. */
+  pausedSenders(most: number): readonly (readonly [provider: string, workspaces: number])[]
   /** What a host of this provider said to mail of this workspace. */
   learn(provider: string, facts: NoLease, workspace?: string): void
   /** What operators have set, instead of what is built in; `*` for whatever has no row of its own. */
@@ -154,6 +156,17 @@ export function makePace(timeScale = 1, now: () => number = () => performance.no
         .sort(([, a], [, b]) => b.pausedUntil - a.pausedUntil)
         .map(([provider]) => nameOf(provider))
       return [...new Set(names)].slice(0, most)
+    },
+    pausedSenders: (most) => {
+      const at = now()
+      const many = new Map<string, number>()
+      for (const [key, { pausedUntil }] of states) {
+        const end = key.indexOf(forSender)
+        if (end === -1 || pausedUntil <= at) continue
+        const name = nameOf(key.slice(0, end))
+        many.set(name, (many.get(name) ?? 0) + 1)
+      }
+      return [...many].sort(([, a], [, b]) => b - a).slice(0, most)
     },
     learn: (provider, facts, workspace = '') => {
       const asked = slowDownAskedBy(facts)

@@ -71,6 +71,8 @@ export interface Transmitter {
   paused(most: number): readonly string[]
   /** Whether any name server answers what every one knows. */
   namesAnswer(): Promise<boolean>
+  /** And those that asked for less of some workspaces' mail alone: of how many. */
+  pausedSenders(most: number): readonly (readonly [provider: string, workspaces: number])[]
   /** What operators have set about destinations. */
   configure(rows: readonly DestinationLimits[]): void
   readonly service: Service
@@ -125,6 +127,7 @@ export function makeTransmitter(settings: TransmitterSettings): Transmitter {
       const answers = await Promise.all(dns.servers.map((server) => dns.askServer(server, '.', 'SOA')))
       return answers.some(({ kind }) => kind !== 'failure')
     },
+    pausedSenders: (most) => pace.pausedSenders(most),
     configure: (rows) => {
       pace.configure(rows)
       pool.mannersChanged()
