@@ -93,6 +93,9 @@ export function buildApp(options: HttpOptions): FastifyInstance {
     },
   })
   app.server.maxConnections = limits.httpConnectionsMax
+  // Who has sent all that they will and says so (a half-closed connection) still wants to hear whether their mail was accepted. Node has no public
+  // name for this either.
+  Object.assign(app.server, { httpAllowHalfOpen: true })
   // Whatever runs on this machine may be a proxy that nobody named.
   const proxies = ['127.0.0.0/8', '::1', ...options.trustProxy]
   boundConnections(app.server, limits.httpConnectionsPerAddressMax, proxies)

@@ -111,9 +111,9 @@ test('who has gone before the key was looked up leaves nothing behind', async ()
     const asked = new Promise<IncomingMessage>((resolve) => server.once('request', resolve))
     socket.write(`GET /api/v1/live HTTP/1.1\r\nHost: localhost\r\nAuthorization: ${authorization}\r\n\r\n`)
     const request = await asked
-    const closed = once(request.socket, 'close')
+    const left = once(request.socket, 'end')
     socket.destroy()
-    await closed
+    await left
   }
   await slow.query('rollback')
   const status = async () => {
@@ -122,6 +122,20 @@ test('who has gone before the key was looked up leaves nothing behind', async ()
     return response.status
   }
   for (let n = 0; n < 2; n++) expect(await status()).toBe(200)
+})
+
+test('who goes while it listens leaves nothing behind', async () => {
+  const authorization = `Bearer ${await office.key(shop.workspaceId, 'mail.read')}`
+  for (let n = 0; n < limits.liveConnectionsPerUserMax + 2; n++) {
+    const socket = connect((office.app.server.address() as AddressInfo).port, '127.0.0.1')
+    const asked = new Promise<IncomingMessage>((resolve) => office.app.server.once('request', resolve))
+    socket.write(`GET /api/v1/live HTTP/1.1\r\nHost: localhost\r\nAuthorization: ${authorization}\r\n\r\n`)
+    const [bytes] = (await once(socket, 'data')) as [Buffer]
+    expect(bytes.toString()).toMatch(/^HTTP\/1\.1 200 /)
+    const closed = once((await asked).socket, 'close')
+    socket.end()
+    await closed
+  }
 })
 
 test.each(['key', 'session'])('a stream ends with what opened it: a %s', async (how) => {

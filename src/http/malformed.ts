@@ -20,8 +20,16 @@ const answers: Readonly<Record<string, Answer>> = {
 }
 
 export function answerMalformed(error: { readonly code?: string }, socket: Socket, requestId: string): void {
-  if (!socket.writable || error.code === 'ECONNRESET' || owesAnswer(socket)) {
+  if (!socket.writable || error.code === 'ECONNRESET') {
     socket.destroy()
+    return
+  }
+  const owed = owedAnswer(socket)
+  if (owed !== undefined) {
+    // Whatever comes meanwhile is no request either, and Node tells of each piece of it.
+    if (waiting.has(owed)) return
+    waiting.add(owed)
+    owed.once('close', () => answerMalformed(error, socket, requestId))
     return
   }
   const { status, words } = answers[error.code ?? ''] ?? malformed
@@ -40,12 +48,15 @@ export function answerMalformed(error: { readonly code?: string }, socket: Socke
   )
 }
 
+const waiting = new WeakSet<ServerResponse>()
+
 /**
- * An earlier request on this connection has arrived whole and waits for its answer: the caller would take ours for it,
- * and a message that was accepted would look refused. Better no answer than a false one.
+ * Of an earlier request on this connection, which has arrived whole: its caller would take ours for it, and a message that was accepted would look
+ * refused. It goes first, or whoever sent a byte too many would never hear what became of their mail, and send it again.
  */
-function owesAnswer(socket: Socket): boolean {
+function owedAnswer(socket: Socket): ServerResponse | undefined {
   // Node keeps the response under way here; there is no public name for it.
   const { _httpMessage: response } = socket as Socket & { _httpMessage?: ServerResponse | null }
-  return response !== undefined && response !== null && (response.headersSent || response.req.complete)
+  if (response === undefined || response === null) return undefined
+  return response.headersSent || response.req.complete ? response : undefined
 }

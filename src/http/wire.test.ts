@@ -149,15 +149,49 @@ test('two requests at once on one connection get their answers in order', async 
   expect(text.match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 202', 'HTTP/1.1 400', 'HTTP/1.1 202'])
 })
 
-test('garbage behind a request that is being accepted does not make it look refused', async () => {
+/** A send that is decided when the test says so. */
+async function undecided() {
+  let decide: () => void = () => undefined
   let arrived: () => void = () => undefined
   const reached = new Promise<void>((resolve) => (arrived = resolve))
-  const { port } = await listening({ accept: () => (arrived(), new Promise(() => undefined)) })
+  const { port } = await listening({
+    accept: (submission) =>
+      new Promise((resolve) => {
+        decide = () => resolve({ message: recordOf(submission), replayed: false, quota: [] })
+        arrived()
+      }),
+  })
   const line = dial(port)
-  line.socket.write(request)
-  await reached
-  line.socket.write('garbage\r\n\r\n')
-  expect(await line.end()).toBe('')
+  return { line, reached, decide: () => decide() }
+}
+
+describe('who has sent a whole message hears that it was accepted', () => {
+  test.each(['garbage\r\n\r\n', '\0', '}'])('whatever comes behind it (%j), and however often', async (garbage) => {
+    const { line, reached, decide } = await undecided()
+    line.socket.write(request + garbage)
+    await reached
+    line.socket.write(garbage)
+    decide()
+    const text = await line.end()
+    expect(text.match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 202', 'HTTP/1.1 400'])
+  })
+
+  test('with garbage behind several of them', async () => {
+    const { port } = await listening()
+    const line = dial(port)
+    line.socket.write(request + request + request + 'garbage\r\n\r\n')
+    const statuses = (await line.end()).match(/HTTP\/1\.1 \d+/g)
+    expect(statuses).toEqual([...Array<string>(3).fill('HTTP/1.1 202'), 'HTTP/1.1 400'])
+  })
+
+  test.each([1, 3])('when it says that no more comes (%i at once)', async (times) => {
+    const { line, reached, decide } = await undecided()
+    line.socket.end(times === 1 ? request : `GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n`.repeat(times - 1) + request)
+    await reached
+    decide()
+    const statuses = (await line.end()).match(/HTTP\/1\.1 \d+/g)
+    expect(statuses).toEqual([...Array<string>(times - 1).fill('HTTP/1.1 200'), 'HTTP/1.1 202'])
+  })
 })
 
 describe('a body that is not wanted is not read, and the caller still sees the answer', () => {
@@ -289,21 +323,11 @@ test('a caller that leaves in the middle of its body leaves nothing behind', asy
 })
 
 test('a stop waits for the answer of a request under way', async () => {
-  let admit: () => void = () => undefined
-  let arrived: () => void = () => undefined
-  const reached = new Promise<void>((resolve) => (arrived = resolve))
-  const { port } = await listening({
-    accept: (submission) =>
-      new Promise((resolve) => {
-        admit = () => resolve({ message: recordOf(submission), replayed: false, quota: [] })
-        arrived()
-      }),
-  })
-  const line = dial(port)
+  const { line, reached, decide } = await undecided()
   line.socket.write(request)
   await reached
   const stopped = servers[0]?.stop()
-  admit()
+  decide()
   expect(status(await line.until(/\}\}$/))).toBe(202)
   await stopped
   await line.end()

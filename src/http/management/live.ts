@@ -42,7 +42,11 @@ export function liveRoute({ app, member, office, gateOf }: Desk): void {
     }
     const timer = setInterval(() => void beat().catch(() => stream.end()), limits.liveHeartbeatMs)
     const stop = office.live.watch(by.workspaceId, () => say('event: changed\ndata: {}\n\n'))
+    const { socket } = request
+    // Every other answer has an end of its own; this one would be kept for somebody who has gone.
+    const leave = (): void => void stream.end()
     const close = (): void => {
+      socket.off('end', leave)
       clearInterval(timer)
       stop()
       open.delete(stream)
@@ -50,6 +54,7 @@ export function liveRoute({ app, member, office, gateOf }: Desk): void {
     stream.once('finish', close)
     // Who left while we asked who it is: the response had been closed before, and the stream is destroyed without an end.
     stream.once('close', close)
+    socket.once('end', leave)
     reply.raw.once('close', () => {
       close()
       stream.destroy()
@@ -61,6 +66,7 @@ export function liveRoute({ app, member, office, gateOf }: Desk): void {
       connection: 'close',
     })
     say('event: ready\ndata: {}\n\n')
+    if (socket.readableEnded) leave()
     return Promise.resolve(stream)
   })
 }
