@@ -424,6 +424,8 @@ export const limits = {
   silentConnectionMs: 600_000,
   /** What a smaller answer takes is little beside its connection. */
   smallAnswerBytes: 4 * 1024,
+  /** How often a stop closes connections that nobody uses. */
+  httpGoodbyeMs: 100,
   httpQuietMs: 10_000,
   apiKeyCharactersMax: 200,
   /** After a refusal the rest of a body is still read for this long, so that the caller gets to see the answer; or until nothing comes for so long. */

@@ -131,14 +131,18 @@ export function buildApp(options: HttpOptions): FastifyInstance {
     }
   })
 
+  let stopping = false
   const holdAnswer = boundAnswers(limits.unreadAnswersBytesMax)
   app.addHook('onSend', (request, reply, payload, done) => {
     holdAnswer(request, reply, payload)
+    // Of requests that began before the stop; Fastify says it to those that come after.
+    if (stopping) reply.header('connection', 'close')
     done()
   })
 
-  // Whoever waits for room would wait for longer than a stop does.
   app.addHook('preClose', (done) => {
+    stopping = true
+    // Whoever waits for room would wait for longer than a stop does.
     for (const { large } of Object.values(rooms)) large.close()
     done()
   })

@@ -14,8 +14,6 @@ export interface HttpServer extends Service {
   readonly port: number
 }
 
-const idleLookMs = 50
-
 /** The server as a service. `port` 0 takes a free one. */
 export function httpServer({ host, port, from, ...options }: HttpOptions & Address): HttpServer {
   let app: FastifyInstance | undefined
@@ -32,10 +30,14 @@ export function httpServer({ host, port, from, ...options }: HttpOptions & Addre
       const ending = app
       app = undefined
       if (ending === undefined) return
-      // Requests under way get their answers, within bounds; idle connections are closed at once, and those that become idle meanwhile too:
-      // nobody else does that, and a client may keep its connection for a minute.
-      const idle = setInterval(() => ending.server.closeIdleConnections(), idleLookMs)
-      const impatience = setTimeout(() => ending.server.closeAllConnections(), limits.httpQuietMs)
+      // Requests under way get their answers, within bounds, and each says that it is the last one of its connection. What is idle then is closed, and
+      // what becomes idle meanwhile: nobody else does that, and a client may keep its connection for a minute. Node alone would close it at once, also
+      // where a request lies before it unread, and nobody could tell whether that mail was accepted.
+      const { server } = ending
+      const closeIdle = server.closeIdleConnections.bind(server)
+      server.closeIdleConnections = () => undefined
+      const idle = setInterval(closeIdle, limits.httpGoodbyeMs)
+      const impatience = setTimeout(() => server.closeAllConnections(), limits.httpQuietMs)
       await ending.close().finally(() => {
         clearInterval(idle)
         clearTimeout(impatience)

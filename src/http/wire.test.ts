@@ -162,7 +162,7 @@ async function undecided() {
       }),
   })
   const line = dial(port)
-  return { line, reached, decide: () => decide() }
+  return { port, line, reached, decide: () => decide() }
 }
 
 describe('who has sent a whole message hears that it was accepted', () => {
@@ -323,14 +323,37 @@ test('a caller that leaves in the middle of its body leaves nothing behind', asy
 })
 
 test('a stop waits for the answer of a request under way', async () => {
-  const { line, reached, decide } = await undecided()
+  const { port, line, reached, decide } = await undecided()
   line.socket.write(request)
   await reached
   const stopped = servers[0]?.stop()
+  const letsIn = () =>
+    new Promise<boolean>((resolve) => {
+      const socket = connect(port, '127.0.0.1', () => resolve(true))
+      sockets.push(socket.on('error', () => resolve(false)))
+    })
+  await expect.poll(letsIn).toBe(false)
   decide()
-  expect(status(await line.until(/\}\}$/))).toBe(202)
+  const text = await line.until(/\}\}$/)
+  expect(status(text)).toBe(202)
+  expect(text).toMatch(/\r\nConnection: close\r\n/i)
   await stopped
   await line.end()
+})
+
+test('a request that a kept connection brings in the moment of a stop is answered like any other, as the last one', async () => {
+  const { port, seen } = await listening()
+  const line = dial(port)
+  line.socket.write(request)
+  await line.until(/\}\}$/)
+  const stopped = servers[0]?.stop()
+  line.socket.write(request)
+  const [first = '', second = ''] = (await line.end()).split(/(?<=\}\})/)
+  expect([status(first), status(second)]).toEqual([202, 202])
+  expect(first).not.toMatch(/\r\nConnection: close\r\n/i)
+  expect(second).toMatch(/\r\nConnection: close\r\n/i)
+  expect(seen.submissions).toHaveLength(2)
+  await stopped
 })
 
 test('a stop sends away at once who waits for room: what would let them in ends with it', async () => {
