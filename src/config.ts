@@ -1018,6 +1018,8 @@ export const limits = {
   passwordResetMs: 3600_000,
   passwordResetsPerUserMax: 3,
   passwordResetsUnderWayMax: 100,
+  /** Of one stranger's address, or person. */
+  passwordResetsOfAskerMax: 10,
   recoveryCodes: 10,
   passkeyChallengeMs: 300_000,
   passkeysPerUserMax: 20,

@@ -7,6 +7,7 @@ import { sourceOf } from '../base/guesses.ts'
 import { hashSecret, sealedAs, type Vault } from '../base/secret.ts'
 import type { Log } from '../base/log.ts'
 import { limits } from '../config.ts'
+import { currentOwner } from '../base/turns.ts'
 import { parseAddress } from '../mail/address.ts'
 import { writeAudit } from '../store/audit.ts'
 import type { Db } from '../store/database.ts'
@@ -94,7 +95,7 @@ export function makePeople(tools: PeopleTools) {
     forget: (name: string) => forgetGuesses(db, hashSecret(name)),
   }
   let held = 0
-  let resets = 0
+  const resets = new Map<string, number>()
 
   /** A wrong guess: counted, written down, answered late. */
   const wrongGuess = async (name: string, user: UserRow | undefined, { address }: Origin): Promise<never> => {
@@ -238,7 +239,7 @@ export function makePeople(tools: PeopleTools) {
       return makeDevice(vault, { ...user, password_hash: hash }, 'chose_password')
     },
 
-    /** Always the same answer, and no waiting for the mail: who has an account here is nobody's business. Nobody waits, so they are bounded here. */
+    /** Always the same answer, and no waiting for the mail: who has an account here is nobody's business. Nobody waits, so they are bounded here, and of one address to few. */
     askForReset: (email: string): void => {
       const send = async (): Promise<void> => {
         const key = parseAddress(email.trim())?.key
@@ -266,15 +267,22 @@ export function makePeople(tools: PeopleTools) {
             ].join('\n'),
           })
       }
-      if (resets >= limits.passwordResetsUnderWayMax)
+      const asker = currentOwner()
+      const ofAsker = resets.get(asker) ?? 0
+      const ofAll = [...resets.values()].reduce((sum, each) => sum + each, 0)
+      if (ofAll >= limits.passwordResetsUnderWayMax || ofAsker >= limits.passwordResetsOfAskerMax)
         throw new Mistake('Too many people ask for a new password at this moment; try again in a few seconds.', {
           code: 'service_unavailable',
           retryAfterSeconds: 3,
         })
-      resets++
+      resets.set(asker, ofAsker + 1)
       send()
         .catch((error: unknown) => log.fault('people: a password reset', error))
-        .finally(() => resets--)
+        .finally(() => {
+          const left = (resets.get(asker) ?? 1) - 1
+          if (left > 0) resets.set(asker, left)
+          else resets.delete(asker)
+        })
     },
 
     /** The device on which it was chosen, as above. */
