@@ -20,7 +20,6 @@ import type {
 } from '../domain/webhook.ts'
 import type { Feeds } from '../feeds/feeds.ts'
 import { rateLimitHeaders } from './rate-limit.ts'
-import { waitsForContinue } from './read-body.ts'
 import { refusals, retryAfterSeconds } from './refusals.ts'
 
 /** A refusal for a used-up quota tells the state of its windows. */
@@ -178,7 +177,8 @@ function hasUnreadBody(request: FastifyRequest): boolean {
 /**
  * Writes the whole answer, then lets the rest of the body run into the void while it comes, within bounds, before the connection closes:
  * closing at once would reset the connection under a caller that is still sending, and the answer would be lost with
- * it. Many callers read nothing before they have sent everything.
+ * it. Many callers read nothing before they have sent everything, also of those that first asked whether they may (`Expect`): they have heard that
+ * they may, or have waited for a second and gone on (RFC 9110 10.1.1).
  */
 function answerUnread(request: FastifyRequest, reply: FastifyReply, status: number, body: string): FastifyReply {
   reply.hijack()
@@ -189,10 +189,6 @@ function answerUnread(request: FastifyRequest, reply: FastifyReply, status: numb
     'content-length': Buffer.byteLength(body),
     connection: 'close',
   })
-  if (waitsForContinue(incoming)) {
-    outgoing.end(body) // the caller waits for our word before it sends
-    return reply
-  }
   outgoing.write(body)
   let left = limits.lingerBytesMax
   const end = (): void => {

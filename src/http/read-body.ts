@@ -64,7 +64,7 @@ export function declaredLength(incoming: IncomingMessage): number | undefined {
 }
 
 /** The sender holds its body back until it hears that it is wanted; of HTTP/1.0 this must be ignored (RFC 9110 10.1.1). */
-export function waitsForContinue({ headers, httpVersionMinor }: IncomingMessage): boolean {
+function waitsForContinue({ headers, httpVersionMinor }: IncomingMessage): boolean {
   return headers.expect !== undefined && httpVersionMinor > 0
 }
 

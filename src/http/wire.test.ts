@@ -224,6 +224,28 @@ describe('a body that is not wanted is not read, and the caller still sees the a
     expect([status(text), body(text).code]).toEqual([401, 'invalid_api_key'])
   })
 
+  test.each([
+    ['who was told to send it', 413, goodKey, `Transfer-Encoding: chunked`],
+    ['who was not, and went on', 401, 'wrong', `Content-Length: ${60 * (1024 * 1024 + 10)}`],
+  ])(
+    'a caller that expects 100 Continue sees it, too, after it has poured it all: one %s',
+    async (_, expected, key, length) => {
+      const { port } = await listening()
+      const line = dial(port)
+      line.socket.write(head('Expect: 100-continue', length).replace(goodKey, key))
+      await line.until(/\r\n\r\n/)
+      line.socket.pause() // it reads when it has sent everything
+      const faults: unknown[] = []
+      line.socket.on('error', (error) => faults.push(error))
+      const chunk = Buffer.from(`100000\r\n${' '.repeat(1024 * 1024)}\r\n`)
+      for (let each = 0; each < 60; each++) await new Promise((sent) => line.socket.write(chunk, sent))
+      line.socket.resume()
+      const text = await line.end()
+      expect(faults).toEqual([])
+      expect(text).toContain(`HTTP/1.1 ${expected}`)
+    },
+  )
+
   test('Expect: 100-continue is answered only when the body is wanted', async () => {
     const { port } = await listening()
     const refused = dial(port)
