@@ -1,7 +1,7 @@
 // A new installation is ready to send and to be looked at: one workspace with a verified domain, a mailbox, a key and an SMTP credential, so that
 // the first mail is one paste away; a workspace of its own for the installation's mail; and a login for the dashboard.
 import type { Vault } from './base/secret.ts'
-import { parseAddress } from './mail/address.ts'
+import { parseDomain } from './mail/address.ts'
 import type { Db } from './store/database.ts'
 import { noteFirstLogin, noteFirstSecrets } from './store/first-secrets.ts'
 import { isAnyUser } from './store/people.ts'
@@ -60,7 +60,7 @@ export async function makeFirstWorkspace(db: Db, vault: Vault, hostname: string)
 /** The sender of the installation's own mail, where none is set and none was made before. */
 export async function makeSystemMailbox(db: Db, vault: Vault, hostname: string): Promise<void> {
   if ((await readSystemMailbox(db)) !== undefined) return
-  const domain = parseAddress(`no-reply@${hostname}`) === undefined ? 'posthorn.localhost' : hostname
+  const domain = parseDomain(hostname) === undefined ? 'posthorn.localhost' : hostname
   try {
     await db.transaction(async (tx) => {
       const { id } = await createWorkspace(tx, vault, systemName, 'unlimited')

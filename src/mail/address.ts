@@ -21,6 +21,8 @@ const dotAtomUtf8 = new RegExp(`^[\\u{80}-\\u{10ffff}${atext}]+(?:\\.[\\u{80}-\\
 
 /** At least two LDH labels of 1 to 63. The last begins with a letter: an all-numeric or hexadecimal one reads as an IP address. */
 const hostName = /^(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?$/
+/** A country's top-level domain: the only ones that may have mailboxes themselves (`ada@ai`; ICANN forbids it to all others). */
+const countryName = /^[a-z]{2}$/
 const hostCharacters = /^[A-Za-z0-9.\u{80}-\u{10ffff}-]+$/u
 const ascii = /^[\x21-\x7e]*$/
 /** Controls, bidirectional and other format characters, lone surrogates, private and unassigned code points, all white space. */
@@ -39,7 +41,7 @@ export function parseAddress(text: string): EmailAddress | undefined {
   if (needsSmtputf8 ? !isUtf8Local(local) : local.length > limits.localPartOctetsMax || !dotAtom.test(local))
     return undefined
   if (local.includes('=?') && encodedWord.test(local)) return undefined
-  const domain = parseDomain(text.slice(at + 1))
+  const domain = parseDomain(text.slice(at + 1)) ?? countryDomain(text.slice(at + 1))
   if (domain === undefined) return undefined
   const clean = `${local}@${domain}`
   if ((needsSmtputf8 ? Buffer.byteLength(clean) : clean.length) > limits.addressOctetsMax) return undefined
@@ -72,8 +74,14 @@ function isUtf8Local(local: string): boolean {
   return dotAtomUtf8.test(local.normalize('NFKC'))
 }
 
+function countryDomain(text: string): string | undefined {
+  const domain = text.toLowerCase()
+  return countryName.test(domain) ? domain : undefined
+}
+
 /** Lower case, A-labels; undefined where it is not a host name below a top-level domain. */
-function parseDomain(text: string): string | undefined {
+export function parseDomain(text: string): string | undefined {
+  if (text.length > limits.addressOctetsMax) return undefined
   const domain = ascii.test(text) ? text.toLowerCase() : toALabels(text)
   if (!hostName.test(domain)) return undefined
   return domain.includes('xn--') && !hasValidALabels(domain) ? undefined : domain

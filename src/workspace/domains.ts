@@ -6,7 +6,7 @@ import { limits } from '../config.ts'
 import type { DomainStatus } from '../domain/domain-state.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { simulatorDomain } from '../domain/simulator.ts'
-import { parseAddress } from '../mail/address.ts'
+import { parseDomain } from '../mail/address.ts'
 import { generateDkimKey, type DkimAlgorithm } from '../mail/dkim.ts'
 import { returnPathName } from '../mail/return-path.ts'
 import type { Db } from '../store/database.ts'
@@ -49,7 +49,7 @@ export interface NewDomain extends MadeKey {
 }
 
 export async function newDomain(vault: Vault, workspace: WorkspaceId, text: string): Promise<NewDomain> {
-  const name = parseAddress(`postmaster@${text}`)?.domain
+  const name = parseDomain(text)
   if (name === undefined)
     throw new Mistake(`"${text}" is not the name of a domain, such as example.org.`, { field: 'name' })
   if (`.${name}`.endsWith(`.${simulatorDomain}`))
@@ -108,7 +108,7 @@ export async function listDomains(db: Db, workspace: WorkspaceId, hostname: stri
 }
 
 export async function domainNamed(db: Db, workspace: WorkspaceId, text: string): Promise<DomainRow> {
-  const name = parseAddress(`postmaster@${text}`)?.domain
+  const name = parseDomain(text)
   const row = name === undefined ? undefined : await findDomain(db, workspace, name)
   if (row === undefined)
     throw new Mistake(`The workspace has no domain "${text}"; \`posthorn domain list\` shows those it has.`)
