@@ -89,6 +89,7 @@ const garbage: Record<string, Act> = {
   '25': '25\r\n',
   '999': '999 x\r\n',
   NUL: '\0\0\0\r\n',
+  'NUL in the text': '250 a\0b\r\n',
   'differing codes': '250-a\r\n550 b\r\n',
   'a 1yz': '150 wait\r\n',
   'a line of 5,000 bytes': `250 ${'x'.repeat(5000)}\r\n`,

@@ -42,7 +42,7 @@ describe('a well-formed reply is read', () => {
     ['enhanced code of another class', '550 4.1.1 hm\r\n', [{ code: 550, text: '4.1.1 hm' }]],
     ['a number that is no enhanced code', '550 5.1.1.7 hm\r\n', [{ code: 550, text: '5.1.1.7 hm' }]],
     ['enhanced code on the second line only', '550-x\r\n550 5.1.1 y\r\n', [{ code: 550, text: 'x\n5.1.1 y' }]],
-    ['controls', '250 a\0b\x1bc\rd\te\r\n', [{ code: 250, text: 'a\ufffdb\ufffdc\ufffdd e' }]],
+    ['controls', '250 a\x1bb\rc\td\r\n', [{ code: 250, text: 'a\ufffdb\ufffdc d' }]],
     ['UTF-8', '250 grüße\r\n', [{ code: 250, text: 'grüße' }]],
     [
       'lowest and highest code',
@@ -75,6 +75,8 @@ describe('anything else is malformed, and what came before it still counts', () 
     ['letters', '2x0 ok\r\n', 0],
     ['empty line', '\r\n', 0],
     ['NUL', '\0\0\0\r\n', 0],
+    ['NUL in the text', '250 a\0b\r\n', 0],
+    ['NUL at the end', '250 ok\r\n250-a\r\n250 b\0\r\n', 1],
     ['no separator', '250ok\r\n', 0],
     ['four digits', '2500\r\n', 0],
     ['differing codes', '250-a\r\n550 b\r\n', 0],

@@ -40,9 +40,10 @@ export class ReplyReader {
     const replies: SmtpReply[] = []
     if (this.malformed !== undefined) return replies
     const bytes = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk])
+    const nul = bytes.indexOf(0)
     let start = 0
     for (let end = bytes.indexOf(LF); end !== -1; end = bytes.indexOf(LF, start)) {
-      const last = this.#line(bytes, start, end)
+      const last = nul === -1 || nul > end ? this.#line(bytes, start, end) : this.#refuse('a NUL')
       if (this.malformed !== undefined) return replies
       start = end + 1
       if (last) replies.push(this.#finish())
