@@ -519,6 +519,8 @@ export const limits = {
   commitsWaitMs: 5_000,
   /** Of about 2,147 million; by itself PostgreSQL lets it come to 200. */
   transactionIdsMost: 1_500_000_000,
+  /** Of the write-ahead log for one replication slot. By itself, without any, PostgreSQL has about 1 GB of it on the disk. */
+  logKeptBytesMost: 4_000_000_000,
   idempotencyWaitMs: 5_000,
   // The malware scan: of one submission, all files together
   scanMs: 10_000,

@@ -348,6 +348,46 @@ test('what works today and ends badly is told: nothing swept up, ids that run ou
   }
 })
 
+test('a write-ahead log that nobody takes is told before it fills the disk: for a slot without a bound, and where it cannot be archived', async () => {
+  const db = openDatabase(database.connection, { name: 'upkeep', connectionsMax: 1, answerMs: 5_000 })
+  const slot = (name: string, behind: number, bound = 'null', temporary = false) =>
+    `select '${name}' slot_name, false active, null::integer active_pid, 'physical' slot_type, ${temporary} temporary, ${bound}::bigint safe_wal_size,
+            '2/80000000'::pg_lsn - ${behind}::numeric restart_lsn`
+  const slots = [slot(`gone''s`, 5e9), slot('near', 3e9), slot('bounded', 9e9, '1'), slot('copy', 9e9, 'null', true)]
+  try {
+    await db.run('create schema kept')
+    await db.run(`create view kept.pg_replication_slots as ${slots.join(' union all ')}`)
+    await db.run(
+      `create function kept.pg_current_wal_lsn() returns pg_lsn language sql as $$ select '2/80000000'::pg_lsn $$`,
+    )
+    await db.run(`create function kept.current_setting(name text) returns text language sql as $$
+      select case name when 'archive_mode' then 'on' else pg_catalog.current_setting(name) end $$`)
+    await db.run(`create view kept.pg_stat_archiver as
+      select '000000010000000000000003' last_failed_wal, now() last_failed_time, now() - interval '1 minute' last_archived_time`)
+    await db.run('set search_path = kept, pg_catalog, public')
+    const told = await warningsAboutUpkeep(db)
+    expect(told).toEqual([
+      expect.stringMatching(
+        /keeps 5\.0 GB .* slot 'gone''s', which nobody reads, .*pg_drop_replication_slot\('gone''s'\)/,
+      ),
+      expect.stringContaining('could not archive its write-ahead log when it last tried (000000010000000000000003)'),
+    ])
+    expect((await checkDatabase(db)).detail).toContain(told[0])
+    await db.run(`create or replace view kept.pg_stat_archiver as
+      select '000000010000000000000003' last_failed_wal, now() - interval '1 minute' last_failed_time, now() last_archived_time`)
+    expect(await warningsAboutUpkeep(db)).toEqual(told.slice(0, 1))
+    // A service that does not say where its log ends.
+    await db.run(
+      `create or replace function kept.pg_current_wal_lsn() returns pg_lsn language sql as $$ select 'none'::text::pg_lsn $$`,
+    )
+    expect(await warningsAboutUpkeep(db)).toEqual([])
+  } finally {
+    await db.run('reset search_path')
+    await db.run('drop schema if exists kept cascade')
+    await db.close()
+  }
+})
+
 test('a server that may lose commits is refused, and says which setting it is', async () => {
   // What PostgreSQL answers about itself cannot be changed for one database; so the question is asked of functions that stand before it.
   const db = openDatabase(database.connection, { name: 'unfit', connectionsMax: 1, answerMs: 5_000 })

@@ -1,7 +1,7 @@
 // What there is to know of a PostgreSQL server: whether it can keep the promise at all (the start refuses one that cannot), and what of it its operator should
 // hear, at the start, from the doctor and over /readyz.
 import { limits } from '../config.ts'
-import { commitsHang, sql, sqlState, type Ask, type Db } from './database.ts'
+import { commitsHang, sql, sqlState, surelyAborted, type Ask, type Db } from './database.ts'
 
 interface Fitness {
   readonly version: number
@@ -229,7 +229,10 @@ export async function warningsAboutStandbys(db: Db): Promise<string[]> {
   ]
 }
 
-/** What works today, and ends badly: nothing is swept up, ids of transactions run out, texts are looked for where they do not stand any more. */
+/**
+ * What works today, and ends badly: nothing is swept up, ids of transactions run out, texts are looked for where they do not stand any more, the disk fills
+ * with a log that nobody takes.
+ */
 export async function warningsAboutUpkeep(db: Db): Promise<string[]> {
   const [facts] = await db.run<{ unswept: boolean; oldest: string; ids: number; us: string; collation: string | null }>(
     `select 'off' in (current_setting('autovacuum'), current_setting('track_counts')) unswept, o.name oldest, o.ids, quote_ident(us.datname) us,
@@ -248,6 +251,39 @@ export async function warningsAboutUpkeep(db: Db): Promise<string[]> {
       `PostgreSQL has used ${Math.round(ids / 1e6)} million transaction ids since the database ${oldest} was last vacuumed as a whole, and writes nothing any more from about 2,140 on. Look for what holds that up (a transaction that is open or prepared, a replication slot), and vacuum that database.`,
     collation !== null &&
       `The texts in this database were sorted by another version of the system's collation (${collation}), as after an upgrade of the system under it or a failover to another one: what stands in an index may not be found, a suppressed address or a login. Do reindex database ${us}, then alter database ${us} refresh collation version.`,
+  ]
+  return [...warnings.filter((each) => each !== false), ...(await warningsAboutKeptLog(db))]
+}
+
+/**
+ * For whom the write-ahead log is kept, without an end: a standby, or a follower of changes, that does not come back for it, and an archive that does not take
+ * it. A slot with `safe_wal_size` has its bound, and one that is temporary ends with its copy.
+ */
+async function warningsAboutKeptLog(db: Db): Promise<string[]> {
+  const ask = db.run<{ slot: string | null; active: boolean; bytes: number; file: string | null }>(
+    `select quote_literal(s.slot_name) slot, s.active, s.bytes, a.file
+       from (select) us
+       left join (
+         select last_failed_wal file from pg_stat_archiver
+          where current_setting('archive_mode') <> 'off' and last_failed_time > coalesce(last_archived_time, '-infinity')) a on true
+       left join (
+         select slot_name, active, pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn)::float8 bytes from pg_replication_slots
+          where restart_lsn is not null and safe_wal_size is null and not temporary order by bytes desc limit 1) s on true
+      where a.file is not null or s.bytes > $1`,
+    [limits.logKeptBytesMost],
+  )
+  // There are services that keep it elsewhere, and do not say where it ends.
+  const [kept] = await ask.catch((error: unknown) => {
+    if (surelyAborted(error)) return []
+    throw error
+  })
+  if (kept === undefined) return []
+  const warnings = [
+    kept.slot !== null &&
+      kept.bytes > limits.logKeptBytesMost &&
+      `PostgreSQL keeps ${(kept.bytes / 1e9).toFixed(1)} GB of its write-ahead log for the replication slot ${kept.slot}, ${kept.active ? 'whose reader falls behind' : 'which nobody reads'}, and goes on until the disk is full; then nothing is accepted or written down any more. Bring its reader back; for one that will not come, select pg_drop_replication_slot(${kept.slot}). max_slot_wal_keep_size sets a bound.`,
+    kept.file !== null &&
+      `PostgreSQL could not archive its write-ahead log when it last tried (${kept.file}): it keeps all of it until it can, so that the disk fills, and the archive has nothing since. Look at archive_command, and at PostgreSQL's log.`,
   ]
   return warnings.filter((each) => each !== false)
 }
