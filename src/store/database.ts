@@ -133,6 +133,12 @@ export function openDatabase(connection: Connection, kind: PoolKind): Db {
 export const dated = (id: string): string =>
   `(left(uuid_floor(app_now() + (clock_timestamp() - now()))::text, 13) || substr(${id}::uuid::text, 14))::uuid`
 
+/**
+ * Addresses and ids as they are compared in any case: an I and an i are one letter there, whatever the language of the database, and in Turkish they are two.
+ * The other letters are made small as it makes them.
+ */
+export const inAnyCase = (text: string): string => `lower(lower(${text} collate "C") collate "default")`
+
 const nowInDatabase = sql('database-now', 'select app_now() now')
 /** By the database's own clock, which leases and everything that nodes share run by. */
 export async function databaseNow(db: Db): Promise<Date> {

@@ -8,6 +8,7 @@ import { emptyDatabase } from '../../test/world/postgres.ts'
 import { openDatabase } from './database.ts'
 import { migrate } from './migrate.ts'
 import { storeWorld, type Sender, type StoreWorld } from './store.test-kit.ts'
+import { pageMessages } from './views/message-list.ts'
 
 const vault = makeVault(Buffer.alloc(32, 7).toString('base64'))
 let world: StoreWorld
@@ -115,7 +116,7 @@ test('the mails of a workspace are pushed out by its own, and not by those of a 
 })
 
 test('a search finds its mail also in a database without an encoding, as servers that were made without a locale have it', async () => {
-  const made = await emptyDatabase('SQL_ASCII')
+  const made = await emptyDatabase(`locale_provider libc encoding 'SQL_ASCII'`)
   await migrate(made.connection)
   const db = openDatabase(made.connection, { name: 'ascii', connectionsMax: 1, answerMs: 5_000 })
   await db.run(
@@ -126,6 +127,38 @@ test('a search finds its mail also in a database without an encoding, as servers
   for (const filter of [{ recipient: 'ann.müller@example.org' }, { text: 'MÜLLER@EXAMPLE' }, { text: 'ann.' }]) {
     const { mails } = await pageSandbox(db, shop.workspaceId, { most: 10 }, filter)
     expect(mails).toHaveLength(filter.text === 'MÜLLER@EXAMPLE' ? 0 : 1) // letters beyond ASCII have no case there
+  }
+  await db.close()
+  await made.drop()
+})
+
+test('an address is found in any case also in a database whose language has another i', async () => {
+  const made = await emptyDatabase(`locale_provider icu icu_locale 'tr'`)
+  await migrate(made.connection)
+  const db = openDatabase(made.connection, { name: 'turkish', connectionsMax: 1, answerMs: 5_000 })
+  await db.run(
+    `insert into sandbox_mail (id, workspace_id, received_at, envelope_from, recipient, content)
+     values (uuid_floor(app_now()), $1, app_now(), '', 'INFO.MÜLLER@Istanbul.example', '')`,
+    [shop.workspaceId],
+  )
+  for (const filter of [
+    { recipient: 'info.müller@istanbul.example' },
+    { text: 'info.müller' },
+    { text: 'MÜLLER@IST' },
+  ]) {
+    const { mails } = await pageSandbox(db, shop.workspaceId, { most: 10 }, filter)
+    expect(mails, JSON.stringify(filter)).toHaveLength(1)
+  }
+  await db.run(`insert into plans (name) values ('shop')`)
+  await db.run(`insert into workspaces (id, name, plan) values ($1, 'Shop', 'shop')`, [shop.workspaceId])
+  await db.run(
+    `insert into messages (workspace_id, id, mailbox_id, source, status, sequence, sender, recipient, recipient_key, subject, provider_message_id, accepted_by, created_at)
+     values ($1, uuid_floor(app_now()), $1, 'rest', 'queued', 1, 'a@b.example', 'INFO@Istanbul.example', 'info@istanbul.example', 'FIYAT', '4XIZ', 'node', app_now())`,
+    [shop.workspaceId],
+  )
+  for (const text of ['info@ist', 'INFO@IST', '4xiz', '4XIZ', 'FIYAT', 'fıyat']) {
+    const { messages } = await pageMessages(db, shop.workspaceId, { text }, { most: 10 })
+    expect(messages, text).toHaveLength(1)
   }
   await db.close()
   await made.drop()

@@ -5,7 +5,7 @@ import { Batch } from '../base/batch.ts'
 import { doneFor } from '../base/turns.ts'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import { isGenuine, readToken, type ReturnPathKey } from '../mail/return-path.ts'
-import { dated, sql, mayBlameRows, type Db } from './database.ts'
+import { dated, inAnyCase, sql, mayBlameRows, type Db } from './database.ts'
 import { greatestId } from './message-id.ts'
 import { cutPage } from './page.ts'
 import type { ReturnPathKeys } from './return-path-keys.ts'
@@ -49,7 +49,7 @@ const page = sql(
 )
 /** PostgreSQL knows the forms of characters in UTF8 alone, and fails elsewhere. */
 function folded(text: string): string {
-  return `case when getdatabaseencoding() = 'UTF8' then normalize(lower(${text})) else lower(${text}) end`
+  return `case when getdatabaseencoding() = 'UTF8' then normalize(${inAnyCase(text)}) else ${inAnyCase(text)} end`
 }
 /**
  * Walks at most $4 mails; the row without a recipient says where the walk ended. No subject is read out of a mail: that of its message's record is
@@ -57,13 +57,13 @@ function folded(text: string): string {
  */
 const searched = sql(
   'search-sandbox',
-  `with asked as materialized (select ${folded('$5::text')} recipient, lower($7::text) words),
+  `with asked as materialized (select ${folded('$5::text')} recipient, lower($7::text) words, ${inAnyCase('$7::text')} address),
    walk as materialized (
      select m.id, m.recipient, m.message_id from sandbox_mail m where ${walk} limit $4),
    found as (
      select w.id from walk w cross join asked a
       where (a.recipient is null or ${folded('w.recipient')} = a.recipient) and ($6::uuid is null or w.message_id = $6)
-        and (a.words is null or position(a.words in lower(w.recipient)) > 0
+        and (a.words is null or position(a.address in ${inAnyCase('w.recipient')}) > 0
              or position(a.words in (select lower(r.subject) from messages r where r.workspace_id = $1 and r.id = w.message_id)) > 0)
       order by w.id desc limit $3)
    (select ${columns}, substr(m.content, 1, 16384) head

@@ -27,10 +27,10 @@ export async function freshDatabase(): Promise<FreshDatabase> {
   })
 }
 
-/** A database without anything in it, for tests of the migrations themselves, or of an encoding that is not the template's. */
-export async function emptyDatabase(encoding?: string): Promise<FreshDatabase> {
+/** A database without anything in it, for tests of the migrations themselves, or of an encoding or a language (`made`) that is not the template's. */
+export async function emptyDatabase(made?: string): Promise<FreshDatabase> {
   return makeDatabase(async (admin, database) => {
-    const other = encoding === undefined ? '' : `template template0 locale 'C' encoding '${encoding}'`
+    const other = made === undefined ? '' : `template template0 locale 'C' ${made}`
     await admin.query(`create database ${database} ${other}`)
   })
 }

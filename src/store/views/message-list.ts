@@ -11,7 +11,7 @@ import type {
   WorkspaceId,
 } from '../../domain/message.ts'
 import { limits } from '../../config.ts'
-import { sql, type Db } from '../database.ts'
+import { inAnyCase, sql, type Db } from '../database.ts'
 import { greatestId, leastId } from '../message-id.ts'
 import { cutPage } from '../page.ts'
 
@@ -91,15 +91,15 @@ const all = sql('page-messages', `select ${columns} from messages m where ${walk
 const walked = (name: string, along: (before: string) => string) =>
   sql(
     name,
-    `with recursive walk (id, looked, bytes, found, hits, words, value) as (
-       select $2::uuid, 0::bigint, 0::bigint, 0, null::uuid[], lower($10::text), lower($12::text)
+    `with recursive walk (id, looked, bytes, found, hits, words, address, value) as (
+       select $2::uuid, 0::bigint, 0::bigint, 0, null::uuid[], lower($10::text), ${inAnyCase('$10::text')}, lower($12::text)
        union all
-       select step.id, w.looked + step.looked, w.bytes + step.bytes, w.found + coalesce(cardinality(step.hits), 0), step.hits, w.words, w.value
+       select step.id, w.looked + step.looked, w.bytes + step.bytes, w.found + coalesce(cardinality(step.hits), 0), step.hits, w.words, w.address, w.value
          from walk w cross join lateral (
            select (array_agg(m.id order by m.id))[1] id, count(*) looked, coalesce(sum(octet_length(m.subject) + octet_length(said.metadata)), 0)::bigint bytes,
                   array_agg(m.id) filter (where m.fits
-                    and (w.words is null or position(w.words in lower(m.subject)) > 0 or position(w.words in lower(m.recipient)) > 0
-                         or lower(m.provider_message_id) = any ($11::text[]) or position(w.value in lower(said.metadata)) > 0)
+                    and (w.words is null or position(w.words in lower(m.subject)) > 0 or position(w.address in ${inAnyCase('m.recipient')}) > 0
+                         or ${inAnyCase('m.provider_message_id')} = any ($11::text[]) or position(w.value in lower(said.metadata)) > 0)
                     and ($14::text is null or position($14 in said.metadata) > 0 and ($15::text is null or m.metadata ->> $15 = $16))) hits
              from (
                select m.id, m.subject, m.recipient, m.provider_message_id, m.metadata,
