@@ -1,5 +1,7 @@
 // The entry: reads arguments and environment, then serves or runs one command. Each loads only its own half of the house.
+import { writeFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
+import { join } from 'node:path'
 import { mistakesInTlsFiles } from './base/certificate.ts'
 import { freePorts } from './base/free-ports.ts'
 import { listeningPorts, readSettings, whyWrong, WrongSettings } from './config.ts'
@@ -37,12 +39,18 @@ async function main(args: readonly string[]): Promise<number> {
         read.POSTHORN_ROLES.some((role) => role === 'smtp' || role === 'feedback') ? mistakesInTlsFiles(read) : [],
     )
     const [{ serve }, { makeLog }] = await Promise.all([import('./serve.ts'), import('./base/log.ts')])
-    return await serve(settings, makeLog(settings.POSTHORN_LOG_LEVEL))
+    return await serve(settings, makeLog(settings.POSTHORN_LOG_LEVEL), tellReady)
   } catch (error) {
     if (!(error instanceof WrongSettings)) throw error
     process.stderr.write(`${error.message}\n`)
     return 1
   }
+}
+
+/** In the folder that systemd makes for one run of the service: ops/wait-until-ready waits for it. */
+function tellReady(): void {
+  const folder = process.env['RUNTIME_DIRECTORY']
+  if (folder) writeFileSync(join(folder, 'ready'), `${process.pid}\n`)
 }
 
 /** Before anything is read: what is printed, and the origin that browsers are held to, must name the port that was taken, in both processes. */

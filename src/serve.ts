@@ -25,12 +25,20 @@ import { warningsAbout, whyUnfit } from './store/server-facts.ts'
 import { welcome } from './welcome.ts'
 import { readSystemSender } from './workspace/workspace.ts'
 
-/** Runs until a signal, or until something that cannot be replaced here has died. A signal during the start ends that. */
-export async function serve(settings: Settings, log: Log): Promise<number> {
+/**
+ * Runs until a signal, or until something that cannot be replaced here has died. A signal during the start ends that. `ready` is called when all of it
+ * has started; the service goes on where it fails.
+ */
+export async function serve(settings: Settings, log: Log, ready: () => void): Promise<number> {
   const end = ending()
   const running: Running = { settings, log, end, stops: [], databaseMs: limits.stopMs }
   try {
     await start(running)
+    try {
+      ready()
+    } catch (error) {
+      log.fault('ready', error)
+    }
   } catch (error) {
     end.fail(error) // where an end has come already, this is only what giving up has led to
   }

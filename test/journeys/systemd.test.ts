@@ -1,0 +1,71 @@
+// What the unit file starts beside the service: `systemctl start` and `restart` return, and whatever is ordered behind the service begins, when it is ready.
+import { spawn, type ChildProcess } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as wait } from 'node:timers/promises'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { freePorts } from '../../src/base/free-ports.ts'
+import { freshDatabase } from '../world/postgres.ts'
+
+const root = join(import.meta.dirname, '../..')
+const started: ChildProcess[] = []
+let run: string
+
+beforeEach(() => {
+  run = mkdtempSync(join(tmpdir(), 'posthorn-systemd-'))
+})
+afterEach(async () => {
+  for (const child of started.splice(0)) {
+    if (child.exitCode !== null || child.signalCode !== null) continue
+    child.kill()
+    await once(child, 'exit')
+  }
+  rmSync(run, { recursive: true, force: true })
+})
+
+function start(program: string, args: readonly string[], settings: Record<string, string | undefined>): ChildProcess {
+  const env = { PATH: process.env['PATH'], HOME: process.env['HOME'], RUNTIME_DIRECTORY: run, ...settings }
+  const child = spawn(program, args, { env, stdio: 'ignore' })
+  started.push(child)
+  return child
+}
+
+const waitFor = (process: ChildProcess, settings: Record<string, string | undefined> = {}): ChildProcess =>
+  start(join(root, 'ops/wait-until-ready'), [], { MAINPID: String(process.pid), ...settings })
+
+const statusOf = async (child: ChildProcess): Promise<number> => ((await once(child, 'exit')) as [number])[0]
+
+test('whoever waits for a start waits until the service answers, and no longer', async () => {
+  const fresh = await freshDatabase()
+  const { host, port, user, password, database } = fresh.connection
+  const [http = 0, metrics = 0] = await freePorts(2)
+  const service = start(join(root, 'bin/posthorn'), ['serve', '--roles', 'api'], {
+    DATABASE_URL: `postgres://${user}:${encodeURIComponent(password)}@/${database}?host=${encodeURIComponent(host)}&port=${port}`,
+    POSTHORN_SECRET_KEY: randomBytes(32).toString('base64'),
+    POSTHORN_DATA_DIR: join(run, 'data'),
+    POSTHORN_HTTP_PORT: String(http),
+    POSTHORN_METRICS_PORT: String(metrics),
+  })
+  expect(await statusOf(waitFor(service))).toBe(0)
+  expect((await fetch(`http://127.0.0.1:${http}/readyz`)).status).toBe(200)
+  service.kill()
+  expect(await statusOf(service)).toBe(0)
+  await fresh.drop()
+}, 60_000)
+
+test('a start that ends without success is waited for until then, and the word of an earlier run is none', async () => {
+  const service = start('sleep', ['60'], {})
+  writeFileSync(join(run, 'ready'), `${process.pid}\n`)
+  const waiting = waitFor(service)
+  await wait(600) // two of its looks
+  expect(waiting.exitCode).toBeNull()
+  service.kill()
+  expect(await statusOf(waiting)).toBe(1)
+})
+
+test('where systemd makes no folder for it, as before 240, nothing is waited for', async () => {
+  expect(await statusOf(waitFor(start('sleep', ['60'], {}), { RUNTIME_DIRECTORY: undefined }))).toBe(0)
+})
