@@ -1,6 +1,7 @@
 // The addresses of a host, for whoever connects to strangers: over the name servers that are set, or the system's way. A failure is told
 // apart from "there is none", because only the latter is an answer.
 import { lookup, type Resolver } from 'node:dns/promises'
+import { isNothingLeft } from './nothing-left.ts'
 
 export interface Addresses {
   readonly addresses: readonly string[]
@@ -23,11 +24,13 @@ export async function findAddresses(dns: Resolver, host: string): Promise<Addres
   return { addresses, failed: four?.failed === true || six?.failed === true }
 }
 
+/** Throws where nothing is left here to ask with. */
 export async function systemAddresses(host: string): Promise<Addresses> {
   try {
     const found = await lookup(host, { all: true, order: 'ipv4first' })
     return { addresses: found.map((entry) => entry.address), failed: false }
-  } catch {
+  } catch (error) {
+    if (isNothingLeft(error)) throw error
     return { addresses: [], failed: true }
   }
 }

@@ -8,6 +8,7 @@ import { Resolver } from 'node:dns'
 import { connect, isIP } from 'node:net'
 import packet from 'dns-packet'
 import { limits } from '../config.ts'
+import { isNothingLeft } from './nothing-left.ts'
 import { isLoopback } from './private-address.ts'
 import { remembered } from './remembered.ts'
 import { currentOwner, turns } from './turns.ts'
@@ -30,6 +31,7 @@ export interface DnsAnswer {
   readonly authoritative: boolean
 }
 
+/** A question fails with an error only where nothing is left here to ask it with; whatever others do is an answer. */
 export interface Dns {
   ask(name: string, type: RecordType): Promise<DnsAnswer>
   /** One question to one server, not remembered. `own`: what it knows by itself, without asking others. */
@@ -247,7 +249,7 @@ function overUdp(
   ms: number,
   signal: AbortSignal,
 ): ReturnType<typeof overTcp> {
-  return new Promise((resolve) => {
+  return new Promise((resolve, reject) => {
     if (signal.aborted) return resolve(undefined)
     const socket = createSocket(isIP(place.address) === 6 ? 'udp6' : 'udp4')
     const settle = (answer?: packet.DecodedPacket) => {
@@ -260,7 +262,11 @@ function overUdp(
     const giveUp = () => settle()
     const timer = setTimeout(giveUp, ms)
     signal.addEventListener('abort', giveUp)
-    socket.on('error', giveUp).on('message', (bytes) => {
+    const failed = (error: Error) => {
+      if (isNothingLeft(error)) reject(error)
+      settle()
+    }
+    socket.on('error', failed).on('message', (bytes) => {
       const answer = read(bytes)
       if (answer !== undefined) settle(answer)
     })
@@ -277,7 +283,7 @@ function overTcp(
   ms: number,
   signal: AbortSignal,
 ): Promise<packet.DecodedPacket | undefined> {
-  return new Promise((resolve) => {
+  return new Promise((resolve, reject) => {
     if (signal.aborted) return resolve(undefined)
     const socket = connect({ host: place.address, port: place.port })
     const settle = (answer?: packet.DecodedPacket) => {
@@ -292,7 +298,11 @@ function overTcp(
     let bytes = Buffer.alloc(0)
     const length = Buffer.alloc(2)
     length.writeUInt16BE(question.length)
-    socket.on('error', giveUp).on('close', giveUp)
+    socket.on('error', (error) => {
+      if (isNothingLeft(error)) reject(error)
+      settle()
+    })
+    socket.on('close', giveUp)
     socket.on('connect', () => socket.write(Buffer.concat([length, question])))
     socket.on('data', (chunk: Buffer) => {
       bytes = Buffer.concat([bytes, chunk])

@@ -1,5 +1,5 @@
 // A connection to another server, below SMTP's meaning: dialling, TLS, replies as they come, and time limits. Waiting ends with a reply or
-// with a typed trouble, never with a thrown error. Limits run from the start of a wait to its end, so a peer that sends one byte a
+// with a typed trouble, never with a thrown error, but for a lack of our own. Limits run from the start of a wait to its end, so a peer that sends one byte a
 // second gains nothing by it.
 import { connect as connectTcp, isIP } from 'node:net'
 import type { Socket } from 'node:net'
@@ -7,6 +7,7 @@ import { connect as connectTls, DEFAULT_CIPHERS } from 'node:tls'
 import type { DetailedPeerCertificate, TLSSocket } from 'node:tls'
 import { setMaxListeners } from 'node:events'
 import { afterPoll } from '../base/after-poll.ts'
+import { isNothingLeft } from '../base/nothing-left.ts'
 import { limits } from '../config.ts'
 import { satisfiesDane } from './dane-rfc7672.ts'
 import { ReplyReader } from '../mail/smtp-reply.ts'
@@ -203,11 +204,11 @@ export interface Unreached {
   readonly cause?: string
 }
 
-/** Opens a TCP connection. */
+/** Opens a TCP connection. Throws where nothing is left here to open one with, which tells nothing of the other side. */
 export async function dial(target: Target, ms: number, signal?: AbortSignal): Promise<Line | Unreached> {
   if (signal?.aborted === true) return { trouble: 'shutdown' }
   const socket = connectTcp({ host: target.address, port: target.port, noDelay: true })
-  return new Promise((resolve) => {
+  return new Promise((resolve, reject) => {
     const settle = (unreached?: Unreached) => {
       clearTimeout(timer)
       undo()
@@ -218,6 +219,7 @@ export async function dial(target: Target, ms: number, signal?: AbortSignal): Pr
       resolve(unreached)
     }
     const failed = (why: NodeJS.ErrnoException | boolean) => {
+      if (isNothingLeft(why)) reject(why)
       const cause = typeof why === 'boolean' ? undefined : why.code
       settle({ trouble: 'connect_failed', ...(cause !== undefined && { cause }) })
     }

@@ -1192,20 +1192,32 @@ describe('trouble with the database', () => {
     await world.db.run(`drop role ${role}`)
   })
 
-  test('a machine out of files while a message is composed is no fault of the message, however often it was tried', async () => {
-    const db = pool(2)
+  test('a machine out of files while a message is composed, or its host is called, uses none of its tries', async () => {
+    const outOfFiles = () => Promise.reject(Object.assign(new Error('connect EMFILE'), { code: 'EMFILE' }))
+    const [db, transmitter] = [pool(2), toReceiver()]
     let left = 1
     const rows: Db['rows'] = (statement, values) =>
-      statement.name === 'read-blob' && left-- > 0
-        ? Promise.reject(Object.assign(new Error('connect EMFILE'), { code: 'EMFILE', syscall: 'connect' }))
-        : db.rows<never>(statement, values)
+      statement.name === 'read-blob' && left-- > 0 ? outOfFiles() : db.rows<never>(statement, values)
+    let calls = 0
+    const transmit: DeliverTools['transmitter']['transmit'] = (job) =>
+      calls++ === 0 ? outOfFiles() : transmitter.transmit(job)
     const blob = world.nextId()
     await stageBlob(world.db, blob, Buffer.from('Hello'))
     const id = await one(await senderOf(), 'ok', { body: undefined, body_blob: blob })
     await world.db.run('update outbound set attempts = 5 where message_id = $1', [id])
-    await started({ db: { ...db, rows } })
+    await started({ db: { ...db, rows }, transmitter: { ...transmitter, transmit } })
+    for (let lack = 1; lack <= 2; lack++) {
+      await becomes(id, 'retrying')
+      expect(await queueRow(id)).toMatchObject({ attempts: 5 })
+      await world.db.run('update outbound set due_at = app_now() where message_id = $1', [id])
+      await eventually(
+        () => calls,
+        (many) => many === lack,
+      )
+    }
     await becomes(id, 'sent')
-    expect(await types(id)).toEqual(['queued', 'sending', 'retrying', 'sending', 'sent'])
+    expect(await types(id)).toEqual(['queued', 'sending', 'retrying', 'sending', 'retrying', 'sending', 'sent'])
+    expect(faults()).toEqual(['attempt', 'attempt'])
   })
 
   test('while a message is composed is no fault of the message, however often it was tried', async () => {

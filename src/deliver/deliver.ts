@@ -5,6 +5,7 @@ import { limits } from '../config.ts'
 import type { Route } from '../config.ts'
 import { makeClaimLoop } from '../base/claim-loop.ts'
 import type { Facts, Log } from '../base/log.ts'
+import { isNothingLeft } from '../base/nothing-left.ts'
 import { repeating } from '../base/repeating.ts'
 import type { Trouble } from '../domain/attempt.ts'
 import type { MessageStatus } from '../domain/message.ts'
@@ -356,10 +357,15 @@ export function deliverer(
       return ending
     } catch (error) {
       if (error instanceof GivenUp) return handedBack()
-      tools.log.fault('attempt', error, { messageId: claimed.id })
+      const lacking = isNothingLeft(error)
+      // Told in the same words for all, however many there are.
+      const fault = lacking ? new Error('nothing is left here for one more connection', { cause: error }) : error
+      tools.log.fault('attempt', fault, { messageId: claimed.id })
       // Perhaps armed, perhaps past the dot: without the heartbeat the lease runs out, and the reaper goes by the row.
       if (flight.armAsked) return undefined
       if (giveUp.signal.aborted) return handedBack()
+      // Nobody was asked about it.
+      if (lacking) return putOff(claimed, gaveWayMs(claimed, now()), gaveWay(), schedule())
       if (isDatabaseAway(error)) return putOff(claimed, ourLackMs(claimed, schedule()), unread, schedule())
       // What else went wrong on this machine is no fault of the message.
       const hopeless = claimed.attempt >= composeTriesMax && error instanceof NotComposable

@@ -1,4 +1,6 @@
 // The whole way from a job to its facts, over real sockets and a real name server.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import type { Socket } from 'node:net'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { startDnsServer } from '../../test/world/dns-server.ts'
@@ -651,6 +653,39 @@ test('where no connection is made, the facts say what was in the way', async () 
   const result = await send(await transmitterOf(), mailOf(), parseRoute(`smtp://127.0.0.1:${peer.port}`))
   expect(result).toMatchObject({ phase: 'connect', trouble: 'connect_failed', cause: 'ECONNREFUSED' })
 })
+
+test('where this process may open no more files, nobody is to blame: neither name servers nor hosts were asked', async () => {
+  const peer = await peerOf()
+  dns.zone['files.test'] = { mx: [{ preference: 0, exchange: 'mx.files.test' }] }
+  dns.zone['mx.files.test'] = { a: ['127.0.0.1'] }
+  const transmitter = await transmitterOf({ mxPort: peer.port })
+  const relayed = parseRoute(`smtp://127.0.0.1:${peer.port}`)
+  const mail = () => mailOf({ recipient: addressOf('someone@files.test') })
+  const allow = allowedFiles()
+  await allow('10')
+  const ended = await Promise.allSettled([
+    send(transmitter, mail(), { kind: 'mx' }),
+    send(transmitter, mail(), relayed),
+  ])
+  await allow('')
+  expect(ended).toMatchObject([{ reason: { code: 'EMFILE' } }, { reason: { code: 'EMFILE' } }])
+  const after = await Promise.all([send(transmitter, mail(), { kind: 'mx' }), send(transmitter, mail(), relayed)])
+  expect(after.map(kind)).toEqual(['accepted', 'accepted'])
+})
+
+/** Sets how many files this process may have open at once; nothing: as many as ever. A shell that is there already does it, since none could be started. */
+function allowedFiles(): (most: string) => Promise<void> {
+  const command = `while read -r most; do prlimit --pid ${process.pid} --nofile="\${most:-$(ulimit -n)}:" && echo done; done`
+  const shell = spawn('/bin/sh', ['-c', command], { stdio: ['pipe', 'pipe', 'inherit'] })
+  ends.push(async () => {
+    shell.stdin.end()
+    await once(shell, 'exit')
+  })
+  return async (most) => {
+    shell.stdin.write(`${most}\n`)
+    await once(shell.stdout, 'data')
+  }
+}
 
 test('it is heard that a host gets on, from the connection over its greeting, EHLO and TLS on', async () => {
   let heard = 0

@@ -1,6 +1,7 @@
 // Connections to PostgreSQL and what their errors mean. Statements are named and prepared once per connection; every connection asks
 // for synchronous_commit itself, so that a server with another default cannot weaken the promise (decisions A1).
 import { Pool, type ClientBase, type PoolConfig, type QueryConfig } from 'pg'
+import { isNothingLeft } from '../base/nothing-left.ts'
 import { TurnTooLate, turns } from '../base/turns.ts'
 import { limits } from '../config.ts'
 import { linesOf, serverOf, type Connection } from './connection.ts'
@@ -266,9 +267,6 @@ const timeIsUp = '25P04'
 /** A deadlock or a serialization failure: the same batch again, whole. */
 const mayRepeat = (error: unknown): boolean => ['40P01', '40001', '55P03'].includes(sqlState(error) ?? '')
 
-/** This machine has no file, no memory, no place in a server's line for one more connection; until somebody gives one back. */
-const nothingLeft: readonly string[] = ['EMFILE', 'ENFILE', 'ENOBUFS', 'ENOMEM', 'EAGAIN']
-
 /**
  * True when the database cannot be reached, lets nobody in, is too slow, full or going down: callers are told to come back. A login that is refused
  * (28, 3D) is no answer to what was asked: behind a failover, or while a password is changed, it may be let in a moment later.
@@ -289,9 +287,8 @@ export function isDatabaseAway(error: unknown): boolean {
     error instanceof DatabaseSlow ||
     error instanceof LetGo ||
     error instanceof TurnTooLate ||
-    (typeof code === 'string' &&
-      (/^E(CONN|PIPE|HOST|NET|ADDR|NOENT|ACCES|TIMEDOUT|NOTFOUND|AI_AGAIN)/.test(code) ||
-        nothingLeft.includes(code))) ||
+    (typeof code === 'string' && /^E(CONN|PIPE|HOST|NET|ADDR|NOENT|ACCES|TIMEDOUT|NOTFOUND|AI_AGAIN)/.test(code)) ||
+    isNothingLeft(error) ||
     /connection terminated|connection timeout|query read timeout|timeout exceeded when trying to connect|client has encountered a connection error|not queryable|client was closed/i.test(
       error.message,
     )
