@@ -29,6 +29,18 @@ test('a database that its server does not have cannot be reached, in the words o
   await world.close()
 })
 
+test('in a database that the service would refuse nothing is made, by a command neither', async () => {
+  const empty = await emptyDatabase('LATIN1')
+  const { connection } = empty
+  await expect(migrate(connection)).rejects.toThrow(
+    /^The database has the encoding LATIN1, which cannot hold every mail/,
+  )
+  expect(await over(connection, (db) => db.run('select from pg_tables where schemaname = current_schema()'))).toEqual(
+    [],
+  )
+  await empty.drop()
+})
+
 test('the version is the newest migration, also where nothing is to be done', async () => {
   const world = await storeWorld()
   const newest = readdirSync(new URL('./migrations/', import.meta.url))

@@ -38,17 +38,17 @@ export async function migrate(
   })
   try {
     const names = await releaseMigrations()
-    let error = await bringUp(pool, names)
+    let error = await bringUp(pool, names, connection)
     for (let tries = 1; isBusy(error) && tries < triesMax; tries += 1) {
       await pause(limits.migrationPauseMs)
-      error = await bringUp(pool, names)
+      error = await bringUp(pool, names, connection)
     }
     if (isBusy(error))
       throw new Trouble(
         'the database cannot be migrated now: for a minute somebody has been using a table that must change (a backup, or a transaction that was left open), or another node has been migrating. Nothing is changed; start again when it has ended',
         { cause: error },
       )
-    // A command asks no server whether it is good enough. Where it fails for that, those are the words.
+    // Where it fails because the server is not good enough, those are the words.
     const unfit = error !== undefined && reached ? await over(connection, whyUnfit).catch(() => undefined) : undefined
     if (unfit !== undefined) throw new Trouble(unfit, { cause: error })
     if (error !== undefined && (!reached || lost.length > 0 || isDatabaseAway(error)))
@@ -80,11 +80,16 @@ export async function migrate(
 const awayFor = (connection: Connection, said: unknown, cause: unknown): Trouble =>
   new Trouble(('url' in connection ? databaseAway : embeddedAway)(wordsOf(said), sqlState(said)), { cause })
 
-/** Answers what went wrong. Nearly always nothing is to be done, which is seen sooner than the migrator is loaded: each command comes this way. */
-async function bringUp(pool: Pool, names: readonly string[]): Promise<unknown> {
+/**
+ * Answers what went wrong. Nearly always nothing is to be done, which is seen sooner than the migrator is loaded: each command comes this way. Nothing is
+ * made where the service would not start then, also by a command.
+ */
+async function bringUp(pool: Pool, names: readonly string[], connection: Connection): Promise<unknown> {
   try {
     const done = await doneIn(pool)
     if (done.length === names.length && names.every((name, at) => name === done[at])) return undefined
+    const unfit = await over(connection, whyUnfit)
+    if (unfit !== undefined) return new Trouble(unfit)
   } catch (error) {
     return error
   }
