@@ -200,6 +200,11 @@ describe('reading the environment', () => {
       ],
     ),
     ['postgres://u:p@host/db?sslmode=require&channel_binding=require', undefined],
+    ['postgres://u:p@host/db?sslrootcert=system&channel_binding=require', undefined],
+    [
+      'postgres://u:p@host/db?sslrootcert=system&sslmode=require',
+      'has sslrootcert=system, and needs sslmode=verify-full with it',
+    ],
     ['postgres://u:p@host/db?connect_timeout=10&keepalives_idle=30&gssencmode=disable&client_encoding=UTF8', undefined],
     ['postgres://u:p@host:5432/a@b', undefined],
     ['postgres://u:p@host:/db', undefined],

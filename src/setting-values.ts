@@ -185,12 +185,15 @@ function checkDatabaseParameters(given: URLSearchParams): void {
     if (may.length > 0 && !may.includes(text))
       throw new Wrong(`has the ${name} "${text}", and must have one of ${may.join(', ')}`)
   }
+  if (given.get('sslrootcert') === 'system' && (given.get('sslmode') ?? 'verify-full') !== 'verify-full')
+    throw new Wrong('has sslrootcert=system, and needs sslmode=verify-full with it')
   if (given.get('channel_binding') === 'require' && !checksCertificate(given))
     throw new Wrong('has channel_binding=require, and needs sslmode=verify-full with it')
 }
 
 function checksCertificate(given: URLSearchParams): boolean {
-  const mode = given.get('sslmode') ?? (given.get('ssl') === 'true' ? 'verify-full' : 'disable')
+  const isAsked = given.get('ssl') === 'true' || given.get('sslrootcert') === 'system'
+  const mode = given.get('sslmode') ?? (isAsked ? 'verify-full' : 'disable')
   return mode === 'verify-full' || (!['disable', 'no-verify'].includes(mode) && given.get('uselibpqcompat') !== 'true')
 }
 

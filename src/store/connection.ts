@@ -57,6 +57,11 @@ export function serverOf(connection: Connection, more: readonly string[] = []): 
   const name = decodeURIComponent(url.pathname.slice(1)) || (url.searchParams.get('user') ?? '')
   url.hostname = 'localhost'
   url.pathname = `/${encodeURI(name)}`
+  // As PostgreSQL's own clients read it, and no file: the certificates of well-known authorities, and nothing less than the whole check.
+  if (url.searchParams.get('sslrootcert') === 'system') {
+    url.searchParams.delete('sslrootcert')
+    url.searchParams.set('sslmode', 'verify-full')
+  }
   // What the driver means by them today, said in the one word that it does not warn of.
   const mode = url.searchParams.get('sslmode') ?? ''
   if (['prefer', 'require', 'verify-ca'].includes(mode) && !url.searchParams.has('uselibpqcompat'))

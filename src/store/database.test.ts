@@ -144,6 +144,14 @@ test.each(['prefer', 'require', 'verify-ca', 'verify-full'])(
   },
 )
 
+test.each(['', '&sslmode=verify-full'])(
+  'sslrootcert=system%s is no file: the certificate is checked against the well-known authorities',
+  (mode) => {
+    const client = new Client(serverOf({ url: `postgres://u:p@db.example/d?sslrootcert=system${mode}` }))
+    expect([client.ssl, client.host]).toEqual([{}, 'db.example'])
+  },
+)
+
 test.each([
   ['', false],
   ['&channel_binding=disable', false],
