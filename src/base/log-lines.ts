@@ -13,6 +13,17 @@ export interface Lines {
 const blockCharacters = 8_192
 const everyMs = 1_000
 
+/** What a pipe takes as a whole or not at all (PIPE_BUF of Linux): of more it may take a part, and the other process of the service write between. */
+const wholeOctets = 4_096
+
+/** How many octets are written at once: whole lines, and of a longer one all. */
+function wholeLines(left: Buffer): number {
+  if (left.length <= wholeOctets) return left.length
+  const within = left.lastIndexOf('\n', wholeOctets - 1)
+  const end = within === -1 ? left.indexOf('\n') : within
+  return end === -1 ? left.length : end + 1
+}
+
 const all = new Map<number, Lines>()
 
 /** The one of this descriptor: 2 for the log, 1 for standard output. */
@@ -39,7 +50,7 @@ function makeLines(fd: number): Lines {
     if (fresh !== '') left = Buffer.concat([left, Buffer.from(fresh)])
     fresh = ''
     try {
-      while (left.length > 0) left = left.subarray(writeSync(fd, left))
+      while (left.length > 0) left = left.subarray(writeSync(fd, left, 0, wholeLines(left)))
     } catch (error) {
       const waits = (error as NodeJS.ErrnoException).code === 'EAGAIN'
       if (!waits || left.length > limits.logHeldBytesMax) left = Buffer.alloc(0)
