@@ -38,6 +38,9 @@ export async function builtDashboard(
   return folder
 }
 
+// As a program, for an upgrade: built beside the release that still serves, and not while nobody does (docs/production.md).
+if (import.meta.main) await builtDashboard(source, (sentence) => process.stderr.write(`posthorn: ${sentence}\n`))
+
 /** Of everything that the build reads: names and bytes of the sources, and the versions of its tools. */
 function sourceHash(): string {
   const hash = createHash('sha256').update(readFileSync(join(root, 'package-lock.json')))

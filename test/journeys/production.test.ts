@@ -159,6 +159,15 @@ test('who installs or upgrades as a root whose files are for root alone still ha
   for (const block of installs) expect(block).toMatch(/^umask 022\b/)
 })
 
+test('an upgrade builds the dashboard before the restart, while the release before still serves', async () => {
+  const [, block = ''] =
+    /```sh\n(umask 022\ngit clone [^]*?systemctl restart posthorn\n)```/.exec(read('docs/production.md')) ?? []
+  const [build = ''] = /^bin\/node src\/dashboard-build\.ts/m.exec(block) ?? []
+  await promisify(execFile)('/bin/sh', ['-c', build], { cwd: root, env: { PATH: process.env['PATH'] } })
+  expect(build).not.toBe('')
+  expect(readdirSync(join(root, 'dashboard/dist'))).not.toEqual([])
+})
+
 test('what the service logs of a backlog is within what the journal takes of it, and no fault is lost among it', () => {
   // systemd-journald drops what comes above a unit's LogRateLimitBurst in 30 seconds, whatever it says; a line is written for each attempt.
   const [, most = ''] = /^\| delivery of a backlog +\| ([\d,]+) \/s/m.exec(read('bench/README.md')) ?? []
