@@ -258,6 +258,48 @@ describe('what the documents name is there', () => {
   })
 })
 
+interface Package {
+  readonly link?: boolean
+  readonly inBundle?: boolean
+  readonly integrity?: string
+  readonly hasInstallScript?: boolean
+  readonly dependencies?: Readonly<Record<string, string>>
+  readonly devDependencies?: Readonly<Record<string, string>>
+  readonly optionalDependencies?: Readonly<Record<string, string>>
+}
+
+describe('what is installed is what somebody has looked at', () => {
+  const { packages } = JSON.parse(textOf('package-lock.json')) as { packages: Readonly<Record<string, Package>> }
+  const entries = Object.entries(packages)
+  const ours = entries.filter(([folder]) => !folder.includes('node_modules/'))
+
+  test('each package has an exact version', () => {
+    expect(ours.map(([folder]) => folder).sort()).toEqual(['', 'dashboard', 'sdk'])
+    const asked = ours.flatMap(([, { dependencies, devDependencies, optionalDependencies }]) =>
+      Object.entries({ ...dependencies, ...devDependencies, ...optionalDependencies }),
+    )
+    expect(asked.length).toBeGreaterThan(20)
+    expect(asked.filter(([, version]) => !/^\d+\.\d+\.\d+(?:-[\w.]+)?$/.test(version))).toEqual([])
+  })
+
+  test('and its hash; what lies inside another package is under that one’s', () => {
+    const foreign = entries.filter(
+      ([folder, { link, inBundle }]) => folder.includes('node_modules/') && !(link || inBundle),
+    )
+    expect(foreign.length).toBeGreaterThan(100)
+    expect(foreign.filter(([, { integrity }]) => !integrity?.startsWith('sha512-'))).toEqual([])
+  })
+
+  test('and runs nothing while it is installed: PostgreSQL’s would only make links, and is switched off', () => {
+    const names = entries
+      .filter(([, { hasInstallScript }]) => hasInstallScript)
+      .map(([folder]) => folder.replace(/^.*node_modules\//, ''))
+    const { allowScripts } = JSON.parse(textOf('package.json')) as { allowScripts: Readonly<Record<string, boolean>> }
+    expect(Object.fromEntries(names.map((name) => [name, false]))).toEqual(allowScripts)
+    expect(textOf('bin/bootstrap.mjs')).toMatch(/\['ci',[^\]]*'--ignore-scripts'/)
+  })
+})
+
 /** Empty where there is no such file. */
 function textOf(file: string): string {
   return existsSync(join(root, file)) ? readFileSync(join(root, file), 'utf8') : ''
