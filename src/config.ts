@@ -837,7 +837,6 @@ export const limits = {
   /** Posts of all events of one message that its timeline shows; the log has every one. */
   timelinePostsMax: 200,
   managementRequestBytesMax: 64 * 1024,
-  eventsPageMax: 500,
   eventsPage: 100,
   /** Events that one page of a search in the webhook log looks at; its cursor goes on from there. */
   webhookLogScannedMax: 2_000,

@@ -1,4 +1,8 @@
 // The words of webhooks: what an endpoint is, what can go wrong with a try at posting an event, and where an event stands. Decisions G.
+import type { EventType } from './event.ts'
+
+/** Specification 6.1. */
+export type WebhookEventType = EventType | 'webhook.test'
 
 /** What went wrong where no answer came, or none that we read. */
 export const webhookTroubles = {
@@ -35,7 +39,7 @@ export function webhookStateOf(row: {
 export interface WebhookEndpoint {
   readonly url: string
   /** Left out: all types. */
-  readonly events?: readonly string[]
+  readonly events?: readonly WebhookEventType[]
   readonly apiVersion: string
   readonly state: 'active' | 'disabled'
   readonly reason?: DisableReason

@@ -5,7 +5,6 @@ import type { Socket } from 'node:net'
 import { fastify } from 'fastify'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { limits } from '../config.ts'
-import type { Scope } from '../contract/operation.ts'
 import { isRefusal, refuse } from '../domain/refusal.ts'
 import type { Office } from '../workspace/workspace.ts'
 import { gate } from './authenticate.ts'
@@ -15,7 +14,6 @@ import type { Face } from './face.ts'
 import { Guesses } from '../base/guesses.ts'
 import { oneOf } from './caller-address.ts'
 import { boundConnections, boundPipelines, boundRequests } from './connections.ts'
-import { eventRoutes } from './events.ts'
 import { feedRoute } from './feeds.ts'
 import { healthRoutes } from './health.ts'
 import { boundAnswers } from './unread-answers.ts'
@@ -28,17 +26,17 @@ import { mailRoutes } from './management/mail.ts'
 import { operatorRoutes } from './management/operators.ts'
 import { memberRoutes, peopleRoutes } from './management/people.ts'
 import { senderRoutes } from './management/senders.ts'
+import { webhookRoutes } from './management/webhooks.ts'
 import { roomsOfCallers, roomsOfStrangers } from './read-body.ts'
 import { referenceRoutes } from './reference.ts'
 import { SendBodies } from './send-body.ts'
 import { sendRoute } from './send.ts'
-import { webhookRoutes } from './webhooks.ts'
 
 export interface HttpOptions extends Face {
   /** Addresses of proxies whose forwarding headers count. */
   readonly trustProxy: readonly string[]
-  /** What the management endpoints work with; without it there are none. */
-  readonly office?: Office
+  /** What the management endpoints work with. */
+  readonly office: Office
   /** The clock by which messages expire. */
   readonly now?: () => number
 }
@@ -150,19 +148,24 @@ export function buildApp(options: HttpOptions): FastifyInstance {
   sendRoute(app, face, guesses, rooms.callers, bodies)
   statusRoute(app, face, guesses)
   feedRoute(app, face, rooms.strangers)
-  const desk = options.office && makeDesk({ app, face, office: options.office, guesses, rooms })
-  const gateOf = desk?.gateOf ?? ((scope: Scope) => gate(face, guesses, scope))
-  webhookRoutes(app, face, gateOf, rooms.callers)
-  eventRoutes(app, face, gateOf)
-  if (desk !== undefined) {
-    for (const routes of [mailRoutes, senderRoutes, listRoutes, liveRoute, peopleRoutes, memberRoutes, operatorRoutes])
-      routes(desk)
-  }
+  const desk = makeDesk({ app, face, office: options.office, guesses, rooms })
+  for (const routes of managementRoutes) routes(desk)
   referenceRoutes(app, face)
   healthRoutes(app, face)
   dashboardRoutes(app, face)
   return app
 }
+
+const managementRoutes = [
+  mailRoutes,
+  senderRoutes,
+  listRoutes,
+  webhookRoutes,
+  liveRoute,
+  peopleRoutes,
+  memberRoutes,
+  operatorRoutes,
+]
 
 /** What every response carries. The reference page loosens the policy for itself. */
 const everywhere = {

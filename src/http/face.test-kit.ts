@@ -5,6 +5,7 @@ import type { Log } from '../base/log.ts'
 import type { MailboxId, MessageId, WorkspaceId } from '../domain/message.ts'
 import type { MessageRecord, Principal, Submission } from '../domain/submission.ts'
 import { refuse } from '../domain/refusal.ts'
+import type { Office } from '../workspace/office.ts'
 import type { HttpDoors, WebhookDoors } from './face.ts'
 import { buildApp } from './app.ts'
 import type { HttpOptions } from './app.ts'
@@ -38,6 +39,9 @@ const closedWebhooks: WebhookDoors = {
   replayEvent: noEndpoint,
   replayRange: noEndpoint,
 }
+
+/** Nobody signs in at this face: who asks has a key. */
+const closedOffice = { live: {}, people: {} } as Office
 
 /** Thrown by a door: the database cannot be reached. */
 export class Away extends Error {}
@@ -86,6 +90,7 @@ export function optionsWith(doors: Partial<HttpDoors> = {}): HttpOptions & Seen 
     trustProxy: [],
     dashboard: () => undefined,
     publicUrl: 'http://localhost:3000',
+    office: closedOffice,
     isDatabaseAway: (error) => error instanceof Away,
     doors: {
       authenticate: (secret) => Promise.resolve(secret === goodKey ? principal : undefined),

@@ -13,7 +13,7 @@ import type { Gate } from './authenticate.ts'
 import { callerAddress } from './caller-address.ts'
 import { entrance, memberGate, type Caller } from './callers.ts'
 import { makeJar } from './cookies.ts'
-import { answerRefusal, jsonType, type Face } from './face.ts'
+import { answerRefusal, jsonType, type Face, type HttpDoors } from './face.ts'
 import { sourceOf, type Guesses } from '../base/guesses.ts'
 import { doneFor } from '../base/turns.ts'
 import { parseUuid } from '../base/uuid.ts'
@@ -47,8 +47,9 @@ type Handler<O, Who> = (ask: Ask<O> & Who) => Answering<O>
 export interface Desk {
   readonly app: FastifyInstance
   readonly office: Office
+  readonly doors: HttpDoors
   readonly jar: ReturnType<typeof makeJar>
-  /** For endpoints that answer in their own way. */
+  /** For endpoints that ask again while they answer. */
   readonly gateOf: (scope: Scope) => Gate
   /** A key or a member of a workspace. */
   readonly member: <O extends Managed>(
@@ -151,6 +152,7 @@ export function makeDesk(tools: {
   return {
     app,
     office,
+    doors: face.doors,
     jar,
     gateOf: memberGate(entranceOf),
     member: (operation, handle, bytesMax) => route(operation, handle as never, bytesMax),
@@ -196,7 +198,7 @@ function pathReader({ parameters = [] }: Managed): (given: Record<string, string
 }
 
 /** A JSON body of at most so many bytes; more is not read. `done` gives back the room that it takes. */
-export async function bodyOf(
+async function bodyOf(
   request: FastifyRequest,
   reply: FastifyReply,
   rooms: BodyRooms,

@@ -1,12 +1,12 @@
 // The one webhook endpoint of a workspace: one function per statement. What a sender must know changes `version` with it.
 import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
-import type { DisableReason } from '../domain/webhook.ts'
+import type { DisableReason, WebhookEventType } from '../domain/webhook.ts'
 import { sql, type Db } from './database.ts'
 
 export interface EndpointRow {
   readonly url: string
-  readonly types: readonly string[] | null
+  readonly types: readonly WebhookEventType[] | null
   readonly api_version: string
   readonly state: 'active' | 'disabled'
   readonly reason: DisableReason | null

@@ -101,11 +101,10 @@ const carried: Readonly<Record<number, readonly ResponseHeader[]>> = {
   503: ['Retry-After'],
 }
 
-export const notKnown = no(
-  'Missing, invalid or revoked API key (`invalid_api_key`), or no session (`not_signed_in`).',
-  ['WWW-Authenticate'],
-)
-export const forbidden = {
+const notKnown = no('Missing, invalid or revoked API key (`invalid_api_key`), or no session (`not_signed_in`).', [
+  'WWW-Authenticate',
+])
+const forbidden = {
   key: 'The key lacks the scope (`insufficient_scope`).',
   member:
     'The key, or the role of the member, lacks the scope (`insufficient_scope`); or the request did not come from the dashboard (`cross_site_request`).',

@@ -1,12 +1,9 @@
 // The webhook endpoint of a workspace, its log, sending again, and reading events in the order in which they were committed: decisions G.
-import { Type } from 'typebox'
-import { anyway, no, type Answer, type Operation, type Parameter } from '../operation.ts'
+import { Type, type TSchema } from 'typebox'
 import { WebhookEvent } from '../webhook-event.ts'
 import { webhookEventTypeNames, webhookStates } from '../words.ts'
-import { forbidden, notKnown } from './managed.ts'
+import { closed, managed, time } from './managed.ts'
 
-const time = (description: string) =>
-  Type.String({ format: 'date-time', description, examples: ['2026-11-21T09:30:00.000Z'] })
 const uuid = (description: string) =>
   Type.String({ format: 'uuid', description, examples: ['0199f1c2-7a4e-8c3b-9d52-6f1e8a0b4c7c'] })
 
@@ -119,7 +116,7 @@ export const SetWebhookRequest = Type.Object(
   },
   { additionalProperties: false, description: 'Where to post. A new URL keeps the secret.' },
 )
-export const ReplayRequest = Type.Object(
+const ReplayRequest = Type.Object(
   {
     eventId: Type.Optional(uuid('One event.')),
     from: Type.Optional(time('Or the events of messages from this time on ...')),
@@ -135,222 +132,163 @@ export const ReplayRequest = Type.Object(
 )
 
 const tag = 'Webhooks'
-const access = 'member'
 const read = 'webhooks.read' as const
 const write = 'webhooks.write' as const
-const missing = 'The workspace has no webhook endpoint (`not_found`).'
 const path = '/api/v1/webhook' as const
-
-const answers = (ok: Answer, more: Readonly<Record<number, string>> = {}) => ({
-  200: ok,
-  400: no('Several workspaces, and none is named (`invalid_request`).'),
-  ...Object.fromEntries(
-    Object.entries(more).map(([status, words]) => [status, no(words, status === '429' ? ['Retry-After'] : [])]),
-  ),
-  401: notKnown,
-  403: no(forbidden.member),
-  500: anyway[500],
-  503: anyway[503],
-})
-const endpoint = { description: 'The endpoint.', schema: WebhookEndpoint }
+const missing = 'The workspace has no webhook endpoint (`not_found`).'
+const disabled = 'The endpoint is disabled (`conflict`).'
 const wrong = 'A member is wrong (`invalid_request`, `invalid_json`), or the URL leads to a place that is not public.'
-const large = 'The body is too large (`payload_too_large`).'
 
-const page = (what: string): Parameter[] => [
-  {
-    name: 'after',
-    in: 'query',
-    required: false,
-    description: 'The `next` of the page before.',
-    schema: Type.String({ maxLength: 200 }),
-  },
-  {
-    name: 'limit',
-    in: 'query',
-    required: false,
-    description: `How many ${what} at most.`,
-    schema: Type.Integer({ minimum: 1, maximum: 500, default: 100 }),
-  },
-]
-/** What of the log is wanted. */
-export const logFilter = Type.Object(
-  {
-    state: Type.Optional(Type.Enum(webhookStates, { type: 'string', description: 'Where it stands.' })),
-    type: Type.Optional(Type.Enum(webhookEventTypeNames, { type: 'string', description: 'Its type.' })),
-    messageId: Type.Optional(uuid('The message: all that is kept of it, however old it is.')),
-  },
-  { additionalProperties: false },
-)
-const wantedOfLog = Object.entries(logFilter.properties).map(([name, schema]): Parameter => {
-  const { description = '' } = schema as { description?: string }
-  return { name, in: 'query', required: false, description, schema }
+/** Events are told as they are posted: no schema stands over what was written down. */
+const asPosted = (schema: TSchema) => Type.Unsafe<object>(schema)
+
+const pageOf = (what: string) => ({
+  after: Type.Optional(Type.String({ maxLength: 200, description: 'The `next` of the page before.' })),
+  limit: Type.Optional(
+    Type.Integer({ minimum: 1, maximum: 500, default: 100, description: `How many ${what} at most.` }),
+  ),
 })
-const pageWrong = 'A parameter is wrong (`invalid_request`).'
 
 export const webhooks = {
-  readWebhook: {
+  readWebhook: managed({
     method: 'get',
     path,
     operationId: 'getWebhook',
     tag,
-    access,
     summary: 'Read the endpoint',
     description: 'Never its secret.',
     scope: read,
-    answers: answers(endpoint, { 404: missing }),
-  },
-  setWebhook: {
+    ok: [200, 'The endpoint.', WebhookEndpoint],
+    may: { 404: missing },
+  }),
+  setWebhook: managed({
     method: 'put',
     path,
     operationId: 'setWebhook',
     tag,
-    access,
     summary: 'Set the endpoint',
     description:
       'The first time this makes the endpoint and shows its `secret`, once. Later it changes URL and filter; state and secret stay.',
     scope: write,
     body: SetWebhookRequest,
     example: { url: 'https://example.com/posthorn' },
-    answers: answers(endpoint, { 400: wrong, 413: large }),
-  },
-  enableWebhook: {
+    ok: [200, 'The endpoint.', WebhookEndpoint],
+    may: { 400: wrong },
+  }),
+  enableWebhook: managed({
     method: 'post',
     path: `${path}/enable`,
     operationId: 'enableWebhook',
     tag,
-    access,
     summary: 'Enable the endpoint',
     description: 'Events from now on are posted. What happened meanwhile is kept, and sent on request: replay.',
     scope: write,
-    answers: answers(endpoint, { 404: missing }),
-  },
-  disableWebhook: {
+    ok: [200, 'The endpoint.', WebhookEndpoint],
+    may: { 404: missing },
+  }),
+  disableWebhook: managed({
     method: 'post',
     path: `${path}/disable`,
     operationId: 'disableWebhook',
     tag,
-    access,
     summary: 'Disable the endpoint',
     description: 'Nothing is posted any more, also not what was waiting for a retry. Events are kept.',
     scope: write,
-    answers: answers(endpoint, { 404: missing }),
-  },
-  rotateWebhook: {
+    ok: [200, 'The endpoint.', WebhookEndpoint],
+    may: { 404: missing },
+  }),
+  rotateWebhook: managed({
     method: 'post',
     path: `${path}/rotate`,
     operationId: 'rotateWebhookSecret',
     tag,
-    access,
     summary: 'Prepare a new secret',
     description:
       'Shows the new `secret`, once. The old one still signs; `Webhook-Signature-Next` carries the signature of the new one until you promote it.',
     scope: write,
-    answers: answers(endpoint, { 404: missing }),
-  },
-  promoteWebhook: {
+    ok: [200, 'The endpoint.', WebhookEndpoint],
+    may: { 404: missing },
+  }),
+  promoteWebhook: managed({
     method: 'post',
     path: `${path}/promote`,
     operationId: 'promoteWebhookSecret',
     tag,
-    access,
     summary: 'Let the new secret sign',
     description: 'For 24 hours `Webhook-Signature-Previous` carries the signature of the old one.',
     scope: write,
-    answers: answers(endpoint, { 404: missing, 409: 'No new secret is prepared (`conflict`).' }),
-  },
-  testWebhook: {
+    ok: [200, 'The endpoint.', WebhookEndpoint],
+    may: { 404: missing, 409: 'No new secret is prepared (`conflict`).' },
+  }),
+  testWebhook: managed({
     method: 'post',
     path: `${path}/test`,
     operationId: 'testWebhook',
     tag,
-    access,
     summary: 'Post a test event',
     description: 'Posts `webhook.test`, whatever the filter. Read what became of it in the log.',
     scope: write,
-    answers: answers(
-      { description: 'The test is on its way.', schema: Type.Object({ eventId: uuid('Its id.') }) },
-      {
-        404: missing,
-        409: 'The endpoint is disabled (`conflict`).',
-        429: 'A test was sent a moment ago (`too_many_attempts`).',
-      },
-    ),
-  },
-  replayWebhook: {
+    ok: [200, 'The test is on its way.', Type.Object({ eventId: uuid('Its id.') })],
+    may: { 404: missing, 409: disabled, 429: 'A test was sent a moment ago (`too_many_attempts`).' },
+  }),
+  replayWebhook: managed({
     method: 'post',
     path: `${path}/replay`,
     operationId: 'replayWebhookEvents',
     tag,
-    access,
     summary: 'Send events again',
     description:
       'One event, whatever the filter says, or of a time all that the filter wants now: the same ids and the same bytes, and a new ladder of eight tries for each. Also what a disabled endpoint, or an earlier filter, had kept back.',
     scope: write,
     body: ReplayRequest,
     example: { eventId: '0199f1c2-7a4e-8c3b-9d52-6f1e8a0b4c7c' },
-    answers: answers(
-      {
-        description: 'They are on their way.',
-        schema: Type.Object({ replayed: Type.Integer({ description: 'How many events.' }) }),
-      },
-      { 400: wrong, 404: `${missing} Or no such event.`, 409: 'The endpoint is disabled (`conflict`).', 413: large },
-    ),
-  },
-  listWebhookEvents: {
+    ok: [200, 'They are on their way.', Type.Object({ replayed: Type.Integer({ description: 'How many events.' }) })],
+    may: { 404: `${missing} Or no such event.`, 409: disabled },
+  }),
+  listWebhookEvents: managed({
     method: 'get',
     path: `${path}/events`,
     operationId: 'listWebhookEvents',
     tag,
-    access,
     summary: 'Read the log',
     description:
       'The events that are kept (for 30 days, where the operator says nothing else) and where each stands, those of the latest message first: what is reported late stands with its message, so look for it by `messageId`, `state` or `type`. With those a page may be empty and not the last.',
     scope: read,
-    parameters: [...page('entries'), ...wantedOfLog],
-    answers: answers(
-      {
-        description: 'A page of the log.',
-        schema: Type.Object({
-          events: Type.Array(WebhookLogEntry),
-          next: Type.Optional(
-            Type.String({ description: 'Give it as `after` for the next page; left out at the end.' }),
-          ),
-        }),
-      },
-      { 400: pageWrong },
-    ),
-  },
-  readWebhookEvent: {
+    query: closed({
+      ...pageOf('entries'),
+      state: Type.Optional(Type.Enum(webhookStates, { type: 'string', description: 'Where it stands.' })),
+      type: Type.Optional(Type.Enum(webhookEventTypeNames, { type: 'string', description: 'Its type.' })),
+      messageId: Type.Optional(uuid('The message: all that is kept of it, however old it is.')),
+    }),
+    ok: [
+      200,
+      'A page of the log.',
+      Type.Object({
+        events: Type.Array(WebhookLogEntry),
+        next: Type.Optional(Type.String({ description: 'Give it as `after` for the next page; left out at the end.' })),
+      }),
+    ],
+  }),
+  readWebhookEvent: managed({
     method: 'get',
     path: `${path}/events/{eventId}`,
     operationId: 'getWebhookEvent',
     tag,
-    access,
     summary: 'Read one event with its tries',
     description: 'What is posted, and every try: time, status, duration, the beginning of the answer.',
     scope: read,
-    parameters: [
-      { name: 'eventId', in: 'path', required: true, description: 'The id of the event.', schema: uuid('The event.') },
-    ],
-    answers: answers(
-      { description: 'The event.', schema: WebhookEventDetail },
-      {
-        400: 'The id is not a UUID (`invalid_request`).',
-        404: 'No event with that id exists in the workspace (`not_found`).',
-      },
-    ),
-  },
-  catchUpEvents: {
+    ok: [200, 'The event.', asPosted(WebhookEventDetail)],
+  }),
+  catchUpEvents: managed({
     method: 'get',
     path: '/api/v1/events',
     operationId: 'listEvents',
     tag,
-    access,
     summary: 'Read all events in order',
     description:
       'For whoever was away: every event that is kept (for 30 days, where the operator says nothing else), in the order in which they were committed, filter or not. An event that commits late is never passed by. Events come here when every older transaction has ended, usually at once.',
     scope: read,
-    parameters: page('events'),
-    answers: answers({ description: 'A page of events.', schema: CaughtUpEvents }, { 400: pageWrong }),
-  },
-} as const satisfies Record<string, Operation>
+    query: closed(pageOf('events')),
+    ok: [200, 'A page of events.', asPosted(CaughtUpEvents)],
+  }),
+}
