@@ -1,7 +1,7 @@
 // A client for ClamAV's daemon (clamd(8)): INSTREAM over a unix or TCP socket, one connection for each stream, a few at once. Whatever is not
 // a whole and exact verdict is trouble, and trouble is never "clean": a size limit, a connection that ends early, garbage, silence.
 import { connect, type Socket } from 'node:net'
-import { Line } from '../base/line.ts'
+import { doneFor, TurnTooLate, turns } from '../base/turns.ts'
 import { limits, type ClamdAddress } from '../config.ts'
 
 export type EngineVerdict = { readonly clean: true } | { readonly clean: false; readonly signature: string }
@@ -33,16 +33,17 @@ export interface Clamd {
 }
 
 export function clamdAt(address: ClamdAddress): Clamd {
-  const turns = new Turns(limits.clamdStreamsMax)
+  const most = limits.clamdStreamsMax
+  const turn = turns({ most, share: most })
   let known: { readonly version: Promise<EngineVersion>; readonly until: number } | undefined
   return {
     scan: async (bytes, signal, owner = '') => {
-      await turns.take(signal, owner)
-      try {
-        return verdictOf(await converse(address, signal, (socket) => stream(socket, bytes)))
-      } finally {
-        turns.give()
-      }
+      const leave = await doneFor(owner, () => turn(signal)).catch((error: unknown) => {
+        throw error instanceof TurnTooLate ? new EngineTrouble('there was no turn in time') : error
+      })
+      return converse(address, signal, (socket) => stream(socket, bytes))
+        .then(verdictOf)
+        .finally(leave)
     },
     version: (signal) => {
       if (known !== undefined && known.until > performance.now()) return known.version
@@ -150,40 +151,4 @@ function send(socket: Socket, bytes: Uint8Array): Promise<void> {
   return new Promise((resolve, reject) => {
     socket.write(bytes, (error) => (error ? reject(error) : resolve()))
   })
-}
-
-/** So many at once, of the others one of each owner. */
-class Turns {
-  #free: number
-  readonly #waiting = new Line<() => void>()
-
-  constructor(most: number) {
-    this.#free = most
-  }
-
-  take(signal: AbortSignal, owner: string): Promise<void> {
-    if (signal.aborted) return Promise.reject(new EngineTrouble('there was no turn in time'))
-    if (this.#free > 0) {
-      this.#free--
-      return Promise.resolve()
-    }
-    return new Promise((resolve, reject) => {
-      const leave = (): void => {
-        this.#waiting.leave(owner, enter)
-        reject(new EngineTrouble('there was no turn in time'))
-      }
-      const enter = (): void => {
-        signal.removeEventListener('abort', leave)
-        resolve()
-      }
-      signal.addEventListener('abort', leave, { once: true })
-      this.#waiting.add(owner, enter)
-    })
-  }
-
-  give(): void {
-    const next = this.#waiting.next()
-    if (next === undefined) this.#free++
-    else next()
-  }
 }

@@ -60,6 +60,18 @@ test('who waits too long is told so, and takes nobody’s turn', async () => {
   ;(await doneFor('c', enter))()
 })
 
+test('who is given up leaves the line, and takes nobody’s turn', async () => {
+  const enter = turns({ most: 1, share: 1 })
+  const leave = await doneFor('a', enter)
+  const giving = new AbortController()
+  const waiting = doneFor('b', () => enter(giving.signal))
+  giving.abort()
+  await expect(waiting).rejects.toBeInstanceOf(TurnTooLate)
+  leave()
+  await expect(enter(giving.signal)).rejects.toBeInstanceOf(TurnTooLate)
+  ;(await doneFor('c', enter))()
+})
+
 test('whose work it is goes along with it', async () => {
   const owner = await doneFor('a', async () => {
     await settled()

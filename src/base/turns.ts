@@ -9,7 +9,7 @@ export const currentOwner = (): string => owners.getStore() ?? ''
 /** Whatever this work does, it does for this owner. */
 export const doneFor = <T>(owner: string, work: () => T): T => owners.run(owner, work)
 
-/** Waited for its turn longer than it may. */
+/** Waited for its turn longer than it may, or was given up meanwhile. */
 export class TurnTooLate extends Error {
   override readonly name = 'TurnTooLate'
 }
@@ -22,8 +22,10 @@ export interface TurnLimits {
   readonly waitMs?: number
 }
 
-/** Resolves when the current owner has its turn; the answer ends it. Rejects with `TurnTooLate`. */
-export function turns({ most, share, waitMs }: TurnLimits): () => Promise<() => void> {
+/** Resolves when the current owner has its turn; the answer ends it. Rejects with `TurnTooLate`, also where the signal is aborted before. */
+export type Turns = (signal?: AbortSignal) => Promise<() => void>
+
+export function turns({ most, share, waitMs }: TurnLimits): Turns {
   let inside = 0
   const held = new Map<string, number>()
   const line = new Line<() => void>()
@@ -40,23 +42,40 @@ export function turns({ most, share, waitMs }: TurnLimits): () => Promise<() => 
     // Of those who wait, one more may come in at most.
     line.next(mayEnter)?.()
   }
-  return async () => {
+  const wait = (owner: string, signal: AbortSignal | undefined) =>
+    new Promise<void>((resolve, reject) => {
+      const settled = () => {
+        clearTimeout(timer)
+        signal?.removeEventListener('abort', giveUp)
+      }
+      const go = () => {
+        settled()
+        enter(owner)
+        resolve()
+      }
+      const goWithout = (why: string) => {
+        settled()
+        line.leave(owner, go)
+        reject(new TurnTooLate(why))
+      }
+      const giveUp = () => goWithout(givenUp)
+      const timer = waitMs === undefined ? undefined : setTimeout(goWithout, waitMs, `no turn within ${waitMs} ms`)
+      signal?.addEventListener('abort', giveUp)
+      line.add(owner, go)
+    })
+  return async (signal) => {
     const owner = currentOwner()
+    if (signal?.aborted === true) throw new TurnTooLate(givenUp)
     if (mayEnter(owner)) enter(owner)
-    else
-      await new Promise<void>((resolve, reject) => {
-        const go = () => {
-          clearTimeout(timer)
-          enter(owner)
-          resolve()
-        }
-        const late = () => {
-          line.leave(owner, go)
-          reject(new TurnTooLate(`no turn within ${waitMs} ms`))
-        }
-        const timer = waitMs === undefined ? undefined : setTimeout(late, waitMs)
-        line.add(owner, go)
-      })
+    else await wait(owner, signal)
     return () => leave(owner)
   }
+}
+
+const givenUp = 'given up before its turn came'
+
+/** Does this in one turn. */
+export async function inTurn<T>(turn: Turns, work: () => Promise<T>): Promise<T> {
+  const leave = await turn()
+  return work().finally(leave)
 }

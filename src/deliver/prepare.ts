@@ -10,13 +10,12 @@ import { makeToken } from '../mail/return-path.ts'
 import { inSevenBit } from '../mail/seven-bit-rfc6152.ts'
 import { remembered } from '../base/remembered.ts'
 import { sealedAs, type Vault } from '../base/secret.ts'
-import { doneFor, turns } from '../base/turns.ts'
+import { doneFor, inTurn, TurnTooLate, turns } from '../base/turns.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { readBlob, readFiles } from '../store/blobs.ts'
 import type { Db } from '../store/database.ts'
 import { readSigningKeys, type Claimed, type SigningRow } from '../store/outbound.ts'
 import { makeReturnPathKeys } from '../store/return-path-keys.ts'
-import { whenAborted } from './connect.ts'
 import type { Content } from './content.ts'
 
 export interface Prepared extends Content {
@@ -70,7 +69,7 @@ export function makePreparer(db: Db, vault: Vault, sign?: Sign): Preparer {
     most: limits.dkimDomainsMax,
   })
   const returnPathKeys = makeReturnPathKeys(db, vault)
-  const turn = semaphore(limits.preparingAtOnceMax)
+  const turn = turns({ most: limits.preparingAtOnceMax, share: limits.preparingAtOnceMax })
   // Content takes its time where it is large, or its disk is slow: claims, heartbeats and reapers are to find a line to the database all the same, and
   // whoever waits for content waits here, where nobody is told that the database was too slow.
   const mayRead = turns({ most: limits.contentReadsMax, share: limits.contentReadsMax })
@@ -80,7 +79,9 @@ export function makePreparer(db: Db, vault: Vault, sign?: Sign): Preparer {
     if (recipient === undefined) throw new NotComposable(`message ${claimed.id} has a recipient that is no address`)
     const make = () => (claimed.source === 'smtp' ? kept(db, claimed) : composed(db, claimed))
     const fetch = async () => {
-      const leave = await unlessGivenUp(doneFor(claimed.workspaceId, mayRead), signal)
+      const leave = await doneFor(claimed.workspaceId, () => mayRead(signal)).catch((error: unknown) => {
+        throw error instanceof TurnTooLate ? new GivenUp('it was given up before its content was read') : error
+      })
       return make().finally(leave)
     }
     // What has to be fetched is fetched before its turn, which no waiting for the database may hold up.
@@ -100,11 +101,11 @@ export function makePreparer(db: Db, vault: Vault, sign?: Sign): Preparer {
       return { content: small ? [Buffer.concat([head, rest])] : [head, rest], size: head.length + rest.length }
     }
     // Composed in its turn, too: what is composed long before it is signed lives through rounds of the collector.
-    return turn(async () => {
+    return inTurn(turn, async () => {
       const mail = fetched ?? (await make())
       if (mail === undefined) return undefined
       const sevenBit = () =>
-        turn(async () => {
+        inTurn(turn, async () => {
           const converted = inSevenBit(mail.rest)
           return converted && signedForm(submitted(claimed, converted))
         })
@@ -120,20 +121,6 @@ export function makePreparer(db: Db, vault: Vault, sign?: Sign): Preparer {
     })
   }
   return { prepare }
-}
-
-/** A turn that comes when nobody waits for it any more is passed on. */
-function unlessGivenUp(turn: Promise<() => void>, signal?: AbortSignal): Promise<() => void> {
-  return new Promise((resolve, reject) => {
-    const giveUp = () => reject(new GivenUp('it was given up before its content was read'))
-    if (signal?.aborted === true) giveUp()
-    const undo = whenAborted(signal, giveUp)
-    void turn.then((leave) => {
-      undo()
-      if (signal?.aborted === true) leave()
-      else resolve(leave)
-    })
-  })
 }
 
 /** All of its content came with the claim. */
@@ -285,21 +272,4 @@ function trace({ acceptedBy, id, createdAt, source }: Claimed): string {
 
 function hostOf(address: string): string {
   return address.slice(address.lastIndexOf('@') + 1)
-}
-
-/** Lets `most` run at once; the others wait in order. */
-function semaphore(most: number): <T>(work: () => Promise<T>) => Promise<T> {
-  let free = most
-  const waiting: (() => void)[] = []
-  return async (work) => {
-    if (free > 0) free--
-    else await new Promise<void>((resolve) => waiting.push(resolve))
-    try {
-      return await work()
-    } finally {
-      const next = waiting.shift()
-      if (next === undefined) free++
-      else next()
-    }
-  }
 }

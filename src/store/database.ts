@@ -2,7 +2,7 @@
 // for synchronous_commit itself, so that a server with another default cannot weaken the promise (decisions A1).
 import { Pool, type ClientBase, type PoolConfig, type QueryConfig } from 'pg'
 import { isNothingLeft } from '../base/nothing-left.ts'
-import { TurnTooLate, turns } from '../base/turns.ts'
+import { inTurn, TurnTooLate, turns } from '../base/turns.ts'
 import { limits } from '../config.ts'
 import { linesOf, serverOf, type Connection } from './connection.ts'
 import { watchSilence } from './silent-lines.ts'
@@ -65,11 +65,7 @@ export function openDatabase(connection: Connection, kind: PoolKind): Db {
   const { greet, nudge, connectionsMax: most, shareMax: share } = kind
   const waitMs = kind.waitMs ?? Math.min(kind.answerMs, limits.databaseWaitMs)
   const turn = share === undefined ? undefined : turns({ most, share, waitMs })
-  const inTurn = async <T>(work: () => Promise<T>): Promise<T> => {
-    if (turn === undefined) return work()
-    const leave = await turn()
-    return work().finally(leave)
-  }
+  const byTurns = <T>(work: () => Promise<T>): Promise<T> => (turn === undefined ? work() : inTurn(turn, work))
   const lines = linesOf(connection)
   // Who gives up sooner needs nobody to look.
   const watch = kind.answerMs > limits.databaseAnswerMs ? watchSilence(connection) : undefined
@@ -113,7 +109,7 @@ export function openDatabase(connection: Connection, kind: PoolKind): Db {
       // Without an answer, it may have been committed.
       let many = Infinity
       try {
-        const rows = await inTurn(() => onLine((client) => asking(client)<Row>(statement, values)))
+        const rows = await byTurns(() => onLine((client) => asking(client)<Row>(statement, values)))
         many = rows.length
         return rows
       } finally {
@@ -121,8 +117,8 @@ export function openDatabase(connection: Connection, kind: PoolKind): Db {
       }
     },
     run: <Row extends object>(text: string, values: readonly unknown[] = []) =>
-      inTurn(() => onLine((client) => answered<Row>(client, { text, values: values as unknown[] }))),
-    transaction: (work) => inTurn(() => transaction(pool, work)),
+      byTurns(() => onLine((client) => answered<Row>(client, { text, values: values as unknown[] }))),
+    transaction: (work) => byTurns(() => transaction(pool, work)),
     close: () => (closed ??= lines.ended(pool.end())),
   }
 }

@@ -2,7 +2,7 @@
 // nobody, is not there. It is read with the reader of all mail: its time is linear, and strangers wrote it.
 import { buffer } from 'node:stream/consumers'
 import { limits } from '../config.ts'
-import { turns } from '../base/turns.ts'
+import { inTurn, turns } from '../base/turns.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { previewOf, type MailPreview, type PreviewedFile } from '../mail/mail-preview.ts'
 import { fieldValue, readMime, type MimeEntity } from '../mail/mime-entity.ts'
@@ -61,8 +61,7 @@ export async function listSandbox(
 export async function showSandboxMail(db: Db, workspace: WorkspaceId, id: string): Promise<SandboxMailParsed> {
   const row = await readSandboxMail(db, workspace, id)
   if (row === undefined) throw notThere('mail')
-  const leave = await turn()
-  try {
+  return inTurn(turn, async () => {
     const { mail, whole } = await beginning(db, workspace, row)
     const root = readMime(mail)
     const { text, html, files } = previewOf(mail)
@@ -75,19 +74,14 @@ export async function showSandboxMail(db: Db, workspace: WorkspaceId, id: string
       attachments: files,
       whole,
     }
-  } finally {
-    leave()
-  }
+  })
 }
 
 /** For the frame: its HTML with the pictures that it brings, which the answer of `showSandboxMail` leaves where they are. */
 export async function previewSandboxMail(db: Db, workspace: WorkspaceId, id: string): Promise<MailPreview> {
   const row = await readSandboxMail(db, workspace, id)
   if (row === undefined) throw notThere('mail')
-  const leave = await turn()
-  return beginning(db, workspace, row)
-    .then(({ mail }) => previewOf(mail))
-    .finally(leave)
+  return inTurn(turn, async () => previewOf((await beginning(db, workspace, row)).mail))
 }
 
 /** A large mail is held several times while it is read. */
