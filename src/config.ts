@@ -892,10 +892,10 @@ export const limits = {
   feedbackBytesMax: 40 * 1024 * 1024,
   feedbackSessionsMax: 500,
   feedbackSessionsPerAddressMax: 20,
-  /** Addresses that are none of ours, from one network within `feedbackGuessesMs`; then it has to wait. */
-  feedbackGuessesMax: 50,
-  feedbackGuessesMs: 60_000,
-  feedbackGuessersMax: 10_000,
+  /** Addresses that are none of ours, from one network within `feedbackUnknownMs`; then it has to wait. */
+  feedbackUnknownMax: 50,
+  feedbackUnknownMs: 60_000,
+  feedbackUnknownNetworksMax: 10_000,
   /** A mail that has passed more hosts goes round in circles (RFC 5321 6.3). */
   feedbackReceivedFieldsMax: 30,
   reportsPerStatementMax: 100,

@@ -1,8 +1,8 @@
 // Guessing keys and passwords is slowed down (decisions D and F): every failure of one address, or for one username, makes its next
 // refusal later, and nobody else's; what is right is never slowed. Bounded in addresses and in refusals held back at the same time.
-import { isIPv6 } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import { limits } from '../config.ts'
+import { sourceOf } from './networks.ts'
 
 export class Guesses {
   readonly #failures = new Map<string, { count: number; at: number }>()
@@ -44,21 +44,4 @@ export class Guesses {
     await delay(waitMs)
     this.#held--
   }
-}
-
-/** IPv4 by the address, IPv6 by its /64, which is what one customer of a provider has. */
-export function sourceOf(address: string): string {
-  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1]
-  if (mapped !== undefined) return mapped
-  if (!isIPv6(address)) return address
-  const [head = '', tail] = address.split('::')
-  const groups = head.split(':')
-  if (tail !== undefined) {
-    const missing = 8 - groups.length - tail.split(':').length
-    groups.push(...Array.from({ length: Math.max(missing, 0) }, () => '0'), ...tail.split(':'))
-  }
-  return groups
-    .slice(0, 4)
-    .map((group) => group.replace(/^0+(?=.)/, '').toLowerCase() || '0')
-    .join(':')
 }

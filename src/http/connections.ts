@@ -1,7 +1,7 @@
 // How much one caller's address may hold: without that one machine takes all the connections that there are, and needs no key for it.
 import type { Server, Socket } from 'node:net'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { sourceOf } from '../base/guesses.ts'
+import { sourceOf } from '../base/networks.ts'
 import { among } from '../base/networks.ts'
 import { callerAddress } from './caller-address.ts'
 

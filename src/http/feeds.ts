@@ -1,7 +1,7 @@
 // POST /feeds/{feedId}: where relay providers post their events. Authenticated by what the feed was set up with, never by an API key;
 // the body is kept as it came, because signatures are over its octets.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { sourceOf } from '../base/guesses.ts'
+import { sourceOf } from '../base/networks.ts'
 import { parseUuid } from '../base/uuid.ts'
 import { limits } from '../config.ts'
 import { isRefusal, refuse, type Refusal } from '../domain/refusal.ts'

@@ -1,63 +1,6 @@
-import { expect, test, vi } from 'vitest'
+import { expect, test } from 'vitest'
 import { limits } from '../config.ts'
 import { appWith, goodKey, sending, validBody } from './face.test-kit.ts'
-import { Guesses } from '../base/guesses.ts'
-
-const clock = () => {
-  let now = 0
-  return { now: () => now, pass: (ms: number) => void (now += ms) }
-}
-const repeated = (guesses: Guesses, address: string, times: number) =>
-  Array.from({ length: times }, () => guesses.failed(address))
-
-test('the first failures are free, the next ones wait longer and longer, up to a bound', () => {
-  const delays = repeated(new Guesses(clock().now), '192.0.2.1', 40)
-  expect(delays.slice(0, limits.guessesFree)).toEqual(Array.from({ length: limits.guessesFree }, () => 0))
-  const slow = delays.slice(limits.guessesFree)
-  expect(slow[0]).toBeGreaterThan(0)
-  expect(slow).toEqual(slow.toSorted((one, other) => one - other))
-  expect(slow.at(-1)).toBe(limits.guessDelayMsMax)
-})
-
-test('nobody else is slowed: other addresses have their own count, an IPv6 customer one', () => {
-  const guesses = new Guesses(clock().now)
-  repeated(guesses, '192.0.2.1', 50)
-  expect(guesses.failed('192.0.2.2')).toBe(0)
-  expect(guesses.failed('::ffff:192.0.2.1')).toBe(limits.guessDelayMsMax)
-  repeated(guesses, '2001:db8:1:2::1', 50)
-  expect(guesses.failed('2001:0DB8:1:2:aaaa:bbbb:cccc:dddd')).toBe(limits.guessDelayMsMax)
-  expect(guesses.failed('2001:db8:1:3::1')).toBe(0)
-})
-
-test('failures are forgotten by and by', () => {
-  const time = clock()
-  const guesses = new Guesses(time.now)
-  repeated(guesses, '192.0.2.1', 50)
-  time.pass(limits.guessForgottenMs * 4)
-  expect(guesses.failed('192.0.2.1')).toBe(0)
-})
-
-test('a clock that is set back is no guess', () => {
-  const date = vi.spyOn(Date, 'now').mockReturnValue(2 * 86_400_000)
-  const guesses = new Guesses()
-  guesses.failed('192.0.2.1')
-  date.mockReturnValue(86_400_000)
-  const waitMs = guesses.failed('192.0.2.1')
-  date.mockRestore()
-  expect(waitMs).toBe(0)
-})
-
-test('many guessers take bounded memory, and the latest are remembered', () => {
-  const guesses = new Guesses(clock().now)
-  repeated(guesses, '192.0.2.1', 50)
-  for (let each = 0; each < limits.guessersMax - 1; each++)
-    guesses.failed(`10.${each >> 16}.${(each >> 8) & 255}.${each & 255}`)
-  expect(guesses.failed('192.0.2.1')).toBe(limits.guessDelayMsMax)
-  repeated(guesses, '192.0.2.3', 50)
-  for (let each = 0; each < limits.guessersMax; each++)
-    guesses.failed(`10.${each >> 16}.${(each >> 8) & 255}.${each & 255}`)
-  expect(guesses.failed('192.0.2.3')).toBe(0)
-})
 
 test('a slowed guess is still 401, and a good key of the same address is not slowed (attack T6)', async () => {
   const { app } = appWith()

@@ -16,7 +16,7 @@ import { beginRemoval, carryOnRemoval } from '../store/removal.ts'
 import { makeReportRecorder } from '../store/reports.ts'
 import { makeReturnPathKeys } from '../store/return-path-keys.ts'
 import { storeWorld, type Sender, type StoreWorld } from '../store/store.test-kit.ts'
-import { feedbackServer, Guesses } from './feedback.ts'
+import { feedbackServer, UnknownAddressees } from './feedback.ts'
 import { hearing } from './hearing.test-kit.ts'
 import type { SmtpServer } from './server.ts'
 
@@ -53,7 +53,7 @@ beforeAll(async () => {
   await server.start()
 })
 beforeEach(async () => {
-  clockMs += limits.feedbackGuessesMs
+  clockMs += limits.feedbackUnknownMs
   sender = await world.sender()
   await world.db.run('delete from unmatched_feedback')
 })
@@ -182,7 +182,7 @@ describe('who is there', () => {
     const nobody = 'rcpt: 550 5.1.1 No such address here, and nothing is relayed'
     expect(await late()).toBe(nobody) // in the middle of it
     expect(await carryOnRemoval(world.db, workspaceId, 'operator:test')).toBe(true)
-    for (let n = 0; n < limits.feedbackGuessesMax; n++) expect(await late()).toBe(nobody)
+    for (let n = 0; n < limits.feedbackUnknownMax; n++) expect(await late()).toBe(nobody)
     // The same network still brings reports about others.
     sender = await world.sender()
     const other = await sent()
@@ -268,10 +268,10 @@ describe('who is there', () => {
 
   test('whoever tries many addresses has to wait; then a good one is good again', async () => {
     const message = await sent()
-    for (let n = 0; n < limits.feedbackGuessesMax; n++)
+    for (let n = 0; n < limits.feedbackUnknownMax; n++)
       expect(await hand({ from: '', to: `guess${n}@node.test`, content: dsn(message) })).toMatch(/^rcpt: 550/)
     expect(await hand({ from: '', to: message.address, content: dsn(message) })).toMatch(/^rcpt: 421/)
-    clockMs += limits.feedbackGuessesMs
+    clockMs += limits.feedbackUnknownMs
     expect(await hand({ from: '', to: message.address, content: dsn(message) })).toBe('250')
   })
 
@@ -294,12 +294,12 @@ describe('who is there', () => {
 
   test('so many networks are remembered and no more: when there are more of them, the next ones wait, and nobody who is known', () => {
     let now = 0
-    const guesses = new Guesses(() => now)
-    guesses.areTooMany('one')
-    for (let n = 0; n < limits.feedbackGuessersMax; n++) guesses.count(`network ${n}`)
-    expect([guesses.areTooMany('another'), guesses.areTooMany('network 0')]).toEqual([true, false])
-    now += limits.feedbackGuessesMs
-    expect(guesses.areTooMany('another')).toBe(false)
+    const unknown = new UnknownAddressees(() => now)
+    unknown.areTooMany('one')
+    for (let n = 0; n < limits.feedbackUnknownNetworksMax; n++) unknown.count(`network ${n}`)
+    expect([unknown.areTooMany('another'), unknown.areTooMany('network 0')]).toEqual([true, false])
+    now += limits.feedbackUnknownMs
+    expect(unknown.areTooMany('another')).toBe(false)
   })
 
   test('a mail that goes round in circles is refused', async () => {

@@ -2,7 +2,7 @@
 // nothing else (attacks T12). Never a relay; never answers mail with mail. A report is committed before its 250. Whoever tries addresses that are none
 // of ours has to wait.
 import { limits } from '../config.ts'
-import { sourceOf } from '../base/guesses.ts'
+import { sourceOf } from '../base/networks.ts'
 import type { Log } from '../base/log.ts'
 import type { Addressee, Feedback } from '../feedback/feedback.ts'
 import { countFields } from '../mail/header-block.ts'
@@ -22,13 +22,13 @@ export interface FeedbackServerOptions extends Pick<
 }
 
 const nobodyHere: Reply = { code: 550, enhanced: '5.1.1', text: 'No such address here, and nothing is relayed' }
-const tooManyGuesses: Reply = { code: 421, enhanced: '4.7.0', text: 'Too many unknown addresses, come back later' }
+const tooManyUnknown: Reply = { code: 421, enhanced: '4.7.0', text: 'Too many unknown addresses, come back later' }
 const comeAgain: Reply = { code: 451, enhanced: '4.7.5', text: 'Your DKIM key could not be looked up, come again' }
 const looping: Reply = { code: 554, enhanced: '5.4.6', text: 'This mail goes round in circles' }
 
 export function feedbackServer(options: FeedbackServerOptions): SmtpServer {
   const { feedback, log, hostname } = options
-  const guesses = new Guesses(options.now ?? performance.now.bind(performance))
+  const unknown = new UnknownAddressees(options.now ?? performance.now.bind(performance))
 
   const policy = (client: Client): Policy => {
     const network = sourceOf(client.address)
@@ -46,11 +46,11 @@ export function feedbackServer(options: FeedbackServerOptions): SmtpServer {
         return replies.senderOk
       },
       rcpt: async (recipient) => {
-        if (guesses.areTooMany(network)) return tooManyGuesses
+        if (unknown.areTooMany(network)) return tooManyUnknown
         const addressee = await feedback.addresseeOf(recipient)
         if (addressee === undefined) {
           // A provider that bounces the last mails of a removed workspace also brings reports of others.
-          if (!(await feedback.isOfRemoved(recipient))) guesses.count(network)
+          if (!(await feedback.isOfRemoved(recipient))) unknown.count(network)
           return nobodyHere
         }
         addressees.set(recipient, addressee)
@@ -80,8 +80,8 @@ export function feedbackServer(options: FeedbackServerOptions): SmtpServer {
   })
 }
 
-/** Unknown addresses by network, forgotten together when their time is over. Bounded: who comes when it is full waits with the others. */
-export class Guesses {
+/** How many a network has tried, forgotten together when their time is over. Bounded: who comes when it is full waits with the others. */
+export class UnknownAddressees {
   readonly #now: () => number
   #counts = new Map<string, number>()
   #endsAt = -Infinity
@@ -93,10 +93,12 @@ export class Guesses {
   areTooMany(network: string): boolean {
     if (this.#now() >= this.#endsAt) {
       this.#counts = new Map()
-      this.#endsAt = this.#now() + limits.feedbackGuessesMs
+      this.#endsAt = this.#now() + limits.feedbackUnknownMs
     }
     const known = this.#counts.get(network)
-    return known === undefined ? this.#counts.size >= limits.feedbackGuessersMax : known >= limits.feedbackGuessesMax
+    return known === undefined
+      ? this.#counts.size >= limits.feedbackUnknownNetworksMax
+      : known >= limits.feedbackUnknownMax
   }
 
   count(network: string): void {

@@ -3,7 +3,7 @@
 import { createServer, type AddressInfo, type Server, type Socket } from 'node:net'
 import { createSecureContext } from 'node:tls'
 import { limits as allLimits } from '../config.ts'
-import { sourceOf } from '../base/guesses.ts'
+import { sourceOf } from '../base/networks.ts'
 import type { Log } from '../base/log.ts'
 import { cannotListen, type Address } from '../base/listening.ts'
 import { among } from '../base/networks.ts'

@@ -3,7 +3,7 @@
 // address costs as much time as a known one.
 import { randomBytes, randomUUIDv7 } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
-import { sourceOf } from '../base/guesses.ts'
+import { sourceOf } from '../base/networks.ts'
 import { hashSecret, sealedAs, type Vault } from '../base/secret.ts'
 import type { Log } from '../base/log.ts'
 import { limits } from '../config.ts'
