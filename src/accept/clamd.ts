@@ -1,7 +1,7 @@
 // A client for ClamAV's daemon (clamd(8)): INSTREAM over a unix or TCP socket, one connection for each stream, a few at once. Whatever is not
 // a whole and exact verdict is trouble, and trouble is never "clean": a size limit, a connection that ends early, garbage, silence.
 import { connect, type Socket } from 'node:net'
-import { doneFor, TurnTooLate, turns } from '../base/turns.ts'
+import { turnFor, turns } from '../base/turns.ts'
 import { limits, type ClamdAddress } from '../config.ts'
 
 export type EngineVerdict = { readonly clean: true } | { readonly clean: false; readonly signature: string }
@@ -38,9 +38,7 @@ export function clamdAt(address: ClamdAddress): Clamd {
   let known: { readonly version: Promise<EngineVersion>; readonly until: number } | undefined
   return {
     scan: async (bytes, signal, owner = '') => {
-      const leave = await doneFor(owner, () => turn(signal)).catch((error: unknown) => {
-        throw error instanceof TurnTooLate ? new EngineTrouble('there was no turn in time') : error
-      })
+      const leave = await turnFor(owner, turn, () => new EngineTrouble('there was no turn in time'), signal)
       return converse(address, signal, (socket) => stream(socket, bytes))
         .then(verdictOf)
         .finally(leave)

@@ -74,6 +74,18 @@ export function turns({ most, share, waitMs }: TurnLimits): Turns {
 
 const givenUp = 'given up before its turn came'
 
+/** A turn for this owner. Who waits in vain hears `late` in place of `TurnTooLate`. */
+export async function turnFor(
+  owner: string,
+  turn: Turns,
+  late: () => Error,
+  signal?: AbortSignal,
+): Promise<() => void> {
+  return doneFor(owner, () => turn(signal)).catch((error: unknown) => {
+    throw error instanceof TurnTooLate ? late() : error
+  })
+}
+
 /** Does this in one turn. */
 export async function inTurn<T>(turn: Turns, work: () => Promise<T>): Promise<T> {
   const leave = await turn()

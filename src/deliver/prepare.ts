@@ -10,7 +10,7 @@ import { makeToken } from '../mail/return-path.ts'
 import { inSevenBit } from '../mail/seven-bit-rfc6152.ts'
 import { remembered } from '../base/remembered.ts'
 import { sealedAs, type Vault } from '../base/secret.ts'
-import { doneFor, inTurn, TurnTooLate, turns } from '../base/turns.ts'
+import { inTurn, turnFor, turns } from '../base/turns.ts'
 import type { WorkspaceId } from '../domain/message.ts'
 import { readBlob, readFiles } from '../store/blobs.ts'
 import type { Db } from '../store/database.ts'
@@ -79,9 +79,8 @@ export function makePreparer(db: Db, vault: Vault, sign?: Sign): Preparer {
     if (recipient === undefined) throw new NotComposable(`message ${claimed.id} has a recipient that is no address`)
     const make = () => (claimed.source === 'smtp' ? kept(db, claimed) : composed(db, claimed))
     const fetch = async () => {
-      const leave = await doneFor(claimed.workspaceId, () => mayRead(signal)).catch((error: unknown) => {
-        throw error instanceof TurnTooLate ? new GivenUp('it was given up before its content was read') : error
-      })
+      const givenUp = () => new GivenUp('it was given up before its content was read')
+      const leave = await turnFor(claimed.workspaceId, mayRead, givenUp, signal)
       return make().finally(leave)
     }
     // What has to be fetched is fetched before its turn, which no waiting for the database may hold up.

@@ -94,9 +94,3 @@ export interface WebhookEventDetail extends WebhookLogEntry {
   readonly body: object
   readonly attempts: readonly WebhookAttempt[]
 }
-
-/** A page of something that goes on at `next`. */
-export interface Page<T> {
-  readonly items: readonly T[]
-  readonly next?: string
-}

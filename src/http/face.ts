@@ -10,8 +10,8 @@ import type { DeliveryEventRecord, MessageId, WorkspaceId } from '../domain/mess
 import { refuse } from '../domain/refusal.ts'
 import type { Refusal, RefusalCode } from '../domain/refusal.ts'
 import type { Accepted, MessageRecord, Principal, QuotaState, Submission } from '../domain/submission.ts'
+import type { Page } from '../domain/page.ts'
 import type {
-  Page,
   WebhookEndpoint,
   WebhookEndpointWithSecret,
   WebhookEventDetail,

@@ -7,9 +7,9 @@ import { eventId, messagesOfEvent } from '../domain/event.ts'
 import type { MessageId, WorkspaceId } from '../domain/message.ts'
 import { isRefusal, refuse, type Refusal } from '../domain/refusal.ts'
 import { mayNoLonger } from '../domain/actor.ts'
+import type { Page } from '../domain/page.ts'
 import {
   webhookStateOf,
-  type Page,
   type WebhookEndpoint,
   type WebhookEndpointWithSecret,
   type WebhookEventDetail,

@@ -1,7 +1,7 @@
 // Sending domains, each with DKIM keys of its own: adding, listing, and a new key beside the one that signs (decisions H).
 import { randomBytes, randomInt, randomUUIDv7 } from 'node:crypto'
 import { sealedAs, type Vault } from '../base/secret.ts'
-import { doneFor, turns, TurnTooLate } from '../base/turns.ts'
+import { turnFor, turns } from '../base/turns.ts'
 import { limits } from '../config.ts'
 import type { DomainStatus } from '../domain/domain-state.ts'
 import type { WorkspaceId } from '../domain/message.ts'
@@ -14,7 +14,7 @@ import { prepareDkimKey } from '../store/domain-checks.ts'
 import { findDomain, findDomainById, insertDomain, listDomainRows, verifyDomain } from '../store/senders.ts'
 import type { DomainRow } from '../store/senders.ts'
 import { recordsOf, zoneFile, type DnsRecord, type Found } from './domain-records.ts'
-import { Mistake } from './mistake.ts'
+import { busy, Mistake } from './mistake.ts'
 
 export interface Domain {
   readonly id: string
@@ -161,13 +161,7 @@ async function makeKey(
   domain: string,
   algorithm?: DkimAlgorithm,
 ): Promise<MadeKey> {
-  const leave = await doneFor(workspace, turn).catch((error: unknown) => {
-    if (!(error instanceof TurnTooLate)) throw error
-    throw new Mistake('Too many DKIM keys are being made at this moment; try again in a few seconds.', {
-      code: 'service_unavailable',
-      retryAfterSeconds: 3,
-    })
-  })
+  const leave = await turnFor(workspace, turn, () => busy('Too many DKIM keys are being made'))
   const { privateKeyPem, publicKeyBase64 } = await generateDkimKey(algorithm).finally(leave)
   return {
     publicKey: publicKeyBase64,

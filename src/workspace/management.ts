@@ -4,6 +4,7 @@ import { remembered } from '../base/remembered.ts'
 import type { Vault } from '../base/secret.ts'
 import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
+import type { Page } from '../domain/page.ts'
 import { parseAddress } from '../mail/address.ts'
 import type { DkimAlgorithm } from '../mail/dkim.ts'
 import { listKeyRows, listMadeByKey, makeRoomForKey, revokeKeyRow } from '../store/access.ts'
@@ -43,12 +44,6 @@ interface Tools {
   readonly db: Db
   readonly vault: Vault
   readonly hostname: string
-}
-
-/** A page of a list, and where the next one begins. */
-export interface Page<T> {
-  readonly items: readonly T[]
-  readonly next?: string
 }
 
 // --------------------------------------------------------------------------------------------------------------------- domains

@@ -1,6 +1,7 @@
 // Messages as people look at them: pages of a workspace, and one with everything that happened. Operators name one by its id alone.
 import { limits } from '../config.ts'
 import type { DeliveryStatus, MessageId, MessageStatus, WorkspaceId } from '../domain/message.ts'
+import type { Page } from '../domain/page.ts'
 import { ranksOf } from '../domain/delivery-status.ts'
 import { copiedMessageId } from '../mail/queue-id.ts'
 import type { Db } from '../store/database.ts'
@@ -9,7 +10,6 @@ import { pageMessages, type MessageListRow } from '../store/views/message-list.t
 import { readSentAgain, type SentAgain } from '../store/sent-again.ts'
 import { readTimeline, workspaceOfMessage, type Timeline } from '../store/views/message-timeline.ts'
 import type { By } from './by.ts'
-import type { Page } from './management.ts'
 import { checkTimes, Mistake, parseId, parseRecipient } from './mistake.ts'
 import { mayBeSentAgain } from './send-again.ts'
 

@@ -34,6 +34,13 @@ export class Mistake extends Error {
 export const notThere = (what: string): Mistake =>
   new Mistake(`There is no such ${what} in your workspace.`, { code: 'not_found' })
 
+/** What is there is only for a few at a time. */
+export const busy = (what: string): Mistake =>
+  new Mistake(`${what} at this moment; try again in a few seconds.`, {
+    code: 'service_unavailable',
+    retryAfterSeconds: 3,
+  })
+
 /** What a refusal says, where nobody but a mistake is heard. */
 export const asMistake = ({ words, code }: Refusal): Mistake => new Mistake(words, { code })
 

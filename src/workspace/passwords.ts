@@ -3,7 +3,7 @@
 import { argon2, randomBytes, timingSafeEqual } from 'node:crypto'
 import { promisify } from 'node:util'
 import { limits } from '../config.ts'
-import { Mistake } from './mistake.ts'
+import { busy, Mistake } from './mistake.ts'
 
 const derive = promisify(argon2)
 const memory = 19_456
@@ -92,11 +92,7 @@ function makeQueue(most: number, waitingMax: number, ofAskerMax: number) {
     if (running >= most) {
       const name = asker?.name
       const line = asker?.isKnown === false ? strangers : known
-      if (isFull(line, name))
-        throw new Mistake('Too many people are signing in at this moment; try again in a few seconds.', {
-          code: 'service_unavailable',
-          retryAfterSeconds: 3,
-        })
+      if (isFull(line, name)) throw busy('Too many people are signing in')
       await new Promise<void>((begin) => line.push({ name, begin }))
     } else running++
     try {

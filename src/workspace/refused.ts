@@ -1,9 +1,9 @@
 // What was refused and never became a message, as its workspace and operators look at it: newest first, and only some of it where they say which.
 import { limits } from '../config.ts'
 import type { WorkspaceId } from '../domain/message.ts'
+import type { Page } from '../domain/page.ts'
 import type { Db } from '../store/database.ts'
 import { searchRefusals, type RefusalFilter, type RefusalRow } from '../store/refused-submissions.ts'
-import type { Page } from './management.ts'
 import { checkTimes, Mistake } from './mistake.ts'
 
 export type { RefusalFilter } from '../store/refused-submissions.ts'

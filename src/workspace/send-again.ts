@@ -2,7 +2,7 @@
 // is still unknown, and only after a time in which no worker can still hold its socket (delivery-semantics, "Send again"); a failed one at once,
 // unless it came all the same (decisions 0068). The conditions stand in the transaction of the admission itself (migration 0052); what is
 // looked at here first is for the words. What came over SMTP goes out octet for octet as it was kept (decisions 0047).
-import { doneFor, turns, TurnTooLate } from '../base/turns.ts'
+import { turnFor, turns } from '../base/turns.ts'
 import { limits } from '../config.ts'
 import type { MessageId } from '../domain/message.ts'
 import type { Refusal } from '../domain/refusal.ts'
@@ -16,7 +16,7 @@ import type { Db } from '../store/database.ts'
 import { isNotReplaceable, readReplaceable, readSentAgain, type Replaceable } from '../store/sent-again.ts'
 import { readRecord } from '../store/views/message-status.ts'
 import type { By } from './by.ts'
-import { Mistake } from './mistake.ts'
+import { busy, Mistake } from './mistake.ts'
 
 interface Tools {
   readonly db: Db
@@ -31,21 +31,15 @@ export interface SentInPlace {
 }
 
 /** A message with its files is held, some of it twice, while it is scanned and admitted: nobody took room for it as for the body of a send. */
-const enter = turns({ most: 2, share: 1, waitMs: limits.largeRequestWaitMs })
+const turn = turns({ most: 2, share: 1, waitMs: limits.largeRequestWaitMs })
 
 /** Those of one workspace come one after the other: so who asks for the same one at the same moment hears what became of it, and reads no file. */
 export async function sendAgain(tools: Tools, by: By, id: MessageId): Promise<SentInPlace | Refusal> {
-  const leave = await doneFor(by.workspaceId, enter).catch((error: unknown) => {
-    if (!(error instanceof TurnTooLate)) throw error
-    throw new Mistake('Too many messages are being sent again at this moment; try again in a few seconds.', {
-      code: 'service_unavailable',
-      retryAfterSeconds: 3,
-    })
-  })
-  return inTurn(tools, by, id).finally(leave)
+  const leave = await turnFor(by.workspaceId, turn, () => busy('Too many messages are being sent again'))
+  return sendInPlace(tools, by, id).finally(leave)
 }
 
-async function inTurn(tools: Tools, by: By, id: MessageId): Promise<SentInPlace | Refusal> {
+async function sendInPlace(tools: Tools, by: By, id: MessageId): Promise<SentInPlace | Refusal> {
   const { db } = tools
   const message = await readReplaceable(db, by.workspaceId, id, limits.sendAgainGraceSeconds)
   if (message === undefined)
