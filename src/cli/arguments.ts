@@ -1,9 +1,11 @@
-// Values of options, read strictly: what is none is wrong usage.
+// What commands take: the workspace that most of them name, and values of options, read strictly: what is none is wrong usage.
 import { createReadStream } from 'node:fs'
 import { InvalidArgumentError } from 'commander'
 import { isUuid } from '../base/uuid.ts'
 import { parseDateTime } from '../mail/date-time-rfc3339.ts'
 import { Mistake } from '../workspace/workspace.ts'
+
+export const workspaceArgument = ['<workspace>', 'its id or exact name'] as const
 
 export function positive(text: string): number {
   if (!/^[1-9]\d{0,8}$/.test(text)) throw new InvalidArgumentError('It must be a number above 0.')

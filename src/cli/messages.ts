@@ -4,7 +4,7 @@ import { deliveryStatuses, processingStatuses } from '../contract/words.ts'
 import { copiedMessageId } from '../mail/queue-id.ts'
 import { listMessagesOf, showMessage } from '../workspace/workspace.ts'
 import type { MessageWish } from '../workspace/workspace.ts'
-import { idOf, instant, positive } from './arguments.ts'
+import { idOf, instant, positive, workspaceArgument } from './arguments.ts'
 import { table } from './print.ts'
 import { refusedCommand } from './refused.ts'
 import { sendAgainCommand } from './send-again.ts'
@@ -35,7 +35,7 @@ export function messageCommands(program: Command, desk: Desk): void {
   group
     .command('list')
     .description('list the latest messages of a workspace, or find some: what is given must all be true of them')
-    .argument('<workspace>', 'its id or exact name')
+    .argument(...workspaceArgument)
     .addOption(new Option('--status <status>', 'what we did with it').choices(processingStatuses))
     .addOption(new Option('--delivery-status <status>', 'what its provider reported').choices(deliveryStatuses))
     .option('--mailbox <id>', 'sent from this mailbox', idOf('mailbox'))

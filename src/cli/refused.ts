@@ -1,7 +1,7 @@
 // `posthorn message refused`: what to tell somebody whose mail never became a message.
 import { Option, type Command } from 'commander'
 import { listRefusedOf, type RefusalFilter } from '../workspace/workspace.ts'
-import { instant, positive } from './arguments.ts'
+import { instant, positive, workspaceArgument } from './arguments.ts'
 import { table } from './print.ts'
 import type { Desk } from './tools.ts'
 
@@ -13,7 +13,7 @@ export function refusedCommand(group: Command, desk: Desk): void {
   group
     .command('refused')
     .description('list the latest submissions that were refused and never became a message')
-    .argument('<workspace>', 'its id or exact name')
+    .argument(...workspaceArgument)
     .option('--limit <refusals>', 'how many', positive, 50)
     .option('--code <code>', 'only with this code, such as recipient_suppressed')
     .addOption(new Option('--source <source>', 'only those over HTTP, or over SMTP').choices(['rest', 'smtp']))

@@ -24,11 +24,9 @@ import {
 import type { ApiKey, By, Domain, Mailbox } from '../workspace/workspace.ts'
 import { scopes } from '../domain/scopes.ts'
 import type { MadeRow } from '../store/access.ts'
-import { instant } from './arguments.ts'
+import { instant, workspaceArgument } from './arguments.ts'
 import { asWord, endOf, facts, table } from './print.ts'
 import type { Desk, Tools } from './tools.ts'
-
-const workspaceArgument = ['<workspace>', 'its id or exact name'] as const
 
 export function domainCommands(program: Command, desk: Desk): void {
   const group = program.command('domain').description('domains that a workspace sends from')
@@ -225,7 +223,7 @@ export function keyCommands(program: Command, desk: Desk): void {
 
 const madeKinds = {
   key: 'API key',
-  smtp_credential: 'SMTP login',
+  smtp_credential: 'SMTP credential',
   member: 'member',
   webhook: 'webhook endpoint',
 } as const satisfies Record<MadeRow['kind'], string>

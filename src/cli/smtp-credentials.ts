@@ -7,6 +7,7 @@ import {
   whoseCredential,
 } from '../workspace/workspace.ts'
 import type { SmtpCredential } from '../workspace/workspace.ts'
+import { workspaceArgument } from './arguments.ts'
 import { endOf, facts, table } from './print.ts'
 import type { Desk } from './tools.ts'
 
@@ -16,7 +17,7 @@ export function smtpCredentialCommands(program: Command, desk: Desk): void {
   group
     .command('create')
     .description('make a credential and show its password, once')
-    .argument('<workspace>', 'its id or exact name')
+    .argument(...workspaceArgument)
     .option('--name <name>', 'what it is for', 'SMTP')
     .action((workspace: string, { name }: { name: string }) =>
       desk.inWorkspace(workspace, async (tools, by) => {
@@ -28,7 +29,7 @@ export function smtpCredentialCommands(program: Command, desk: Desk): void {
   group
     .command('list')
     .description('list the credentials of a workspace')
-    .argument('<workspace>', 'its id or exact name')
+    .argument(...workspaceArgument)
     .action((workspace: string) =>
       desk.inWorkspace(workspace, async ({ db }, { workspaceId: id }) => {
         const all = await listSmtpCredentials(db, id)

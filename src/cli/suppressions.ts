@@ -12,14 +12,17 @@ import {
   type Imported,
   type ImportWish,
 } from '../workspace/workspace.ts'
-import { readGiven } from './arguments.ts'
+import { readGiven, workspaceArgument } from './arguments.ts'
 import { facts, table } from './print.ts'
 import type { Desk } from './tools.ts'
 
 export function suppressionCommands(program: Command, desk: Desk): void {
   const group = program.command('suppression').description('recipients that a workspace does not write to')
   const command = (name: string, description: string): Command =>
-    group.command(name).description(description).argument('<workspace>', 'its id or exact name')
+    group
+      .command(name)
+      .description(description)
+      .argument(...workspaceArgument)
 
   command('add', 'suppress a recipient')
     .argument('<address>')

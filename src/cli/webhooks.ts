@@ -12,7 +12,7 @@ import {
 import { databaseNow, type Db } from '../store/database.ts'
 import type { WebhookDesk } from '../webhooks/webhooks.ts'
 import { Mistake } from '../workspace/workspace.ts'
-import { idOf, instant } from './arguments.ts'
+import { idOf, instant, workspaceArgument } from './arguments.ts'
 import { asWord, facts, table } from './print.ts'
 import type { Desk } from './tools.ts'
 
@@ -34,7 +34,10 @@ const once = 'This secret is shown once: store it now, with the receiver.'
 export function webhookCommands(program: Command, desk: Desk): void {
   const group = program.command('webhook').description('where events of a workspace are posted')
   const command = (name: string, description: string): Command =>
-    group.command(name).description(description).argument('<workspace>', 'its id or exact name')
+    group
+      .command(name)
+      .description(description)
+      .argument(...workspaceArgument)
   /** Runs with the endpoint's desk; a refusal becomes the error of the command. */
   const at = (
     workspace: string,

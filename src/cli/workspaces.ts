@@ -12,7 +12,7 @@ import {
   setPlanAsOperator,
 } from '../workspace/workspace.ts'
 import type { Plan, PlanChanges, Workspace, WorkspaceChanges } from '../workspace/workspace.ts'
-import { readSecret } from './arguments.ts'
+import { readSecret, workspaceArgument } from './arguments.ts'
 import { facts, table } from './print.ts'
 import type { Desk } from './tools.ts'
 
@@ -49,7 +49,7 @@ export function workspaceCommands(program: Command, desk: Desk): void {
   group
     .command('show')
     .description('show one workspace')
-    .argument('<workspace>', 'its id or exact name')
+    .argument(...workspaceArgument)
     .action((name: string) =>
       desk.withExisting(async ({ db, vault, settings }) => {
         const found = await findAnyWorkspace(db, vault, name)
@@ -59,7 +59,7 @@ export function workspaceCommands(program: Command, desk: Desk): void {
   group
     .command('set')
     .description('change a workspace')
-    .argument('<workspace>', 'its id or exact name')
+    .argument(...workspaceArgument)
     .option('--name <name>', 'another name for the operators; what its members call it stays')
     .option('--plan <plan>', 'another plan')
     .addOption(new Option('--status <status>', 'block it, or let it send again').choices(['active', 'blocked']))
@@ -92,7 +92,7 @@ export function workspaceCommands(program: Command, desk: Desk): void {
     .description(
       'remove a workspace for good, with its mail, domains, keys and log, and the logins of people who belong to no other; refused while mail of it is not final',
     )
-    .argument('<workspace>', 'its id or exact name')
+    .argument(...workspaceArgument)
     .option('--yes', 'remove it; without this, it is only told what would go', false)
     .option(
       '--cancel-queued',

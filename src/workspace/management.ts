@@ -213,7 +213,7 @@ export async function revokeKeyFor({ db }: Tools, by: By, id: string): Promise<R
   return { ...key, ...(made.length > 0 && { stillValid: made }) }
 }
 
-/** A login sends mail: nobody makes one who may not send. It ends with the key that makes it, as a key does. */
+/** A credential sends mail: nobody makes one who may not send. It ends with the key that makes it, as a key does. */
 export function createCredentialFor({ db, vault }: Tools, by: By, name: string) {
   return audited(
     db,
@@ -222,7 +222,7 @@ export function createCredentialFor({ db, vault }: Tools, by: By, name: string) 
     async (tx) => {
       const { now, end } = await stillBy(tx, by, 'smtp-credentials.write')
       if (!now.scopes.has('mail.send'))
-        throw new Mistake('You cannot make an SMTP login: you do not have the scope mail.send yourself.', {
+        throw new Mistake('You cannot make an SMTP credential: you do not have the scope mail.send yourself.', {
           code: 'insufficient_scope',
         })
       await makeRoomForCredential(tx, by.workspaceId, limits.keysPerWorkspaceMax)

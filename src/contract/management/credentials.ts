@@ -8,7 +8,7 @@ const properties = {
   username: Type.String({ description: 'For AUTH.' }),
   ...termOf('When it ends by itself: with the key that made it.'),
 }
-export const SmtpCredential = Type.Object(properties, { description: 'An SMTP login, without its password.' })
+export const SmtpCredential = Type.Object(properties, { description: 'An SMTP credential, without its password.' })
 /** Where programs hand mail in: the answers carry it, so that nobody has to look for it. */
 const server = Type.Object(
   {
@@ -21,7 +21,7 @@ const server = Type.Object(
 
 export const SmtpCredentialCreated = Type.Object(
   { ...properties, password: Type.String({ description: 'It is shown this once.' }), server },
-  { description: 'A new SMTP login.' },
+  { description: 'A new SMTP credential.' },
 )
 
 const tag = 'SMTP credentials'
