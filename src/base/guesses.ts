@@ -30,8 +30,7 @@ export class Guesses {
       const [oldest] = this.#failures.keys()
       if (oldest !== undefined) this.#failures.delete(oldest)
     }
-    const over = Math.ceil(count - limits.guessesFree)
-    return over <= 0 ? 0 : Math.min(limits.guessDelayMsMax, 25 * 2 ** Math.min(over, 20))
+    return guessDelayMs(count)
   }
 
   /**
@@ -44,4 +43,10 @@ export class Guesses {
     await delay(waitMs)
     this.#held--
   }
+}
+
+/** How long the refusal behind so many failures waits. */
+export function guessDelayMs(failures: number): number {
+  const over = Math.ceil(failures - limits.guessesFree)
+  return over <= 0 ? 0 : Math.min(limits.guessDelayMsMax, 25 * 2 ** Math.min(over, 20))
 }

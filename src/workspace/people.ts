@@ -3,6 +3,7 @@
 // address costs as much time as a known one.
 import { randomBytes, randomUUIDv7 } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
+import { guessDelayMs } from '../base/guesses.ts'
 import { sourceOf } from '../base/networks.ts'
 import { hashSecret, sealedAs, type Vault } from '../base/secret.ts'
 import type { Log } from '../base/log.ts'
@@ -104,10 +105,10 @@ export function makePeople(tools: PeopleTools) {
       guesses.add(name),
       user !== undefined && writeAudit(db, { actor: `user:${user.id}`, action: 'session.refused', facts: { address } }),
     ])
-    const over = Math.ceil(count - limits.guessesFree)
-    if (over > 0 && held < limits.guessesDelayedMax) {
+    const waitMs = guessDelayMs(count)
+    if (waitMs > 0 && held < limits.guessesDelayedMax) {
       held++
-      await delay(Math.min(limits.guessDelayMsMax, 25 * 2 ** Math.min(over, 20)))
+      await delay(waitMs)
       held--
     }
     throw wrong()
