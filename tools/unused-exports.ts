@@ -11,7 +11,6 @@ import { fileURLToPath } from 'node:url'
 const allowed: Readonly<Record<string, string>> = {
   'src/domain/moves.ts isFinal': "the database's checks are held to it by a test",
   'src/accept/checks.ts checks': 'the precedence of refusals, which a test reads as a table',
-  'src/domain/provider-report.ts reportSources': 'feedback keeps it with the event',
 }
 
 interface Export {

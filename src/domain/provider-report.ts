@@ -4,9 +4,8 @@
 import { createHash } from 'node:crypto'
 import type { ReportAction } from './bounce-rules.ts'
 
-export const reportSources = ['dsn', 'arf', 'bounce_mail', 'feed'] as const
 /** `bounce_mail`: a bounce without a machine-readable part. */
-export type ReportSource = (typeof reportSources)[number]
+export type ReportSource = 'dsn' | 'arf' | 'bounce_mail' | 'feed'
 
 /** What names the message. Free text never does. */
 export type MessageEvidence =
