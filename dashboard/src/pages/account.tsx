@@ -12,7 +12,7 @@ import { Badge } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
 import { CopyLine, Snippet } from '../ui/copy.tsx'
 import { Confirm, Dialog, DialogActions, DialogForm } from '../ui/dialog.tsx'
-import { Done, FormMistake, LoginName, mistakeIn, TextField, textIn } from '../ui/field.tsx'
+import { Done, Form, FormMistake, LoginName, mistakeIn, TextField, textIn } from '../ui/field.tsx'
 import { Card, Facts, Page } from '../ui/page.tsx'
 import { ShownOnce } from '../ui/shown-once.tsx'
 import { Answered } from '../ui/states.tsx'
@@ -39,15 +39,7 @@ function Person() {
   const rename = useChange((name: string) => ask('PATCH', '/api/v1/account', { name }), ['session'])
   return (
     <Card title="You">
-      <form
-        className="grid gap-4"
-        // What is typed now is not what was saved.
-        onChange={() => rename.isSuccess && rename.reset()}
-        onSubmit={(event) => {
-          event.preventDefault()
-          rename.mutate(textIn(new FormData(event.currentTarget), 'name'))
-        }}
-      >
+      <Form saves={rename} onSubmit={(form) => rename.mutate(textIn(form, 'name'))}>
         <TextField
           label="Name"
           name="name"
@@ -69,7 +61,7 @@ function Person() {
           </Button>
           {rename.isSuccess && <Done>Saved.</Done>}
         </div>
-      </form>
+      </Form>
     </Card>
   )
 }
@@ -82,19 +74,14 @@ function Password() {
   )
   return (
     <Card title="Password" about="Changing it ends all your other sessions.">
-      <form
-        className="grid gap-4"
-        // What is typed now is not what was saved.
-        onChange={() => change.isSuccess && change.reset()}
-        onSubmit={(event) => {
-          event.preventDefault()
-          const form = event.currentTarget
-          const given = new FormData(form)
+      <Form
+        saves={change}
+        onSubmit={(form, empty) =>
           change.mutate(
-            { password: textIn(given, 'password'), newPassword: textIn(given, 'newPassword') },
-            { onSuccess: () => form.reset() },
+            { password: textIn(form, 'password'), newPassword: textIn(form, 'newPassword') },
+            { onSuccess: empty },
           )
-        }}
+        }
       >
         <LoginName email={session.email} />
         <TextField
@@ -122,7 +109,7 @@ function Password() {
           </Button>
           {change.isSuccess && <Done>Changed.</Done>}
         </div>
-      </form>
+      </Form>
     </Card>
   )
 }
@@ -244,13 +231,7 @@ function SecondFactor() {
               Open in an app on this device
             </a>
           </p>
-          <form
-            className="grid gap-4"
-            onSubmit={(event) => {
-              event.preventDefault()
-              confirm.mutate(textIn(new FormData(event.currentTarget), 'code'))
-            }}
-          >
+          <Form onSubmit={(form) => confirm.mutate(textIn(form, 'code'))}>
             <TextField
               label="Code"
               name="code"
@@ -265,7 +246,7 @@ function SecondFactor() {
                 Switch on
               </Button>
             </DialogActions>
-          </form>
+          </Form>
         </Dialog>
       ) : session.twoFactor ? (
         <Guarded title="Switch the second factor off" open={open} onOpenChange={setOpen} by={end} action="Switch off" />

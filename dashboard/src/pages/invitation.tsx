@@ -6,7 +6,7 @@ import { ask, useChange } from '../api.ts'
 import { linkIsCut, tokenInLink } from '../link-token.ts'
 import { kept, remember } from '../session.tsx'
 import { Button } from '../ui/button.tsx'
-import { FormMistake, LoginName, mistakeIn, TextField, textIn } from '../ui/field.tsx'
+import { Form, FormMistake, LoginName, mistakeIn, TextField, textIn } from '../ui/field.tsx'
 import { Answered } from '../ui/states.tsx'
 import { Outside } from './outside.tsx'
 
@@ -45,11 +45,8 @@ export function InvitationPage() {
     <Outside title="You are invited">
       <Answered query={query}>
         {({ email, role, workspaceName, hasAccount }) => (
-          <form
-            className="grid gap-4"
-            onSubmit={(event) => {
-              event.preventDefault()
-              const form = new FormData(event.currentTarget)
+          <Form
+            onSubmit={(form) => {
               const name = textIn(form, 'name').trim()
               accept.mutate(hasAccount ? {} : { password: textIn(form, 'password'), ...(name !== '' && { name }) })
             }}
@@ -95,7 +92,7 @@ export function InvitationPage() {
             <Button look="primary" type="submit" busy={accept.isPending}>
               Accept
             </Button>
-          </form>
+          </Form>
         )}
       </Answered>
       {query.isError && (

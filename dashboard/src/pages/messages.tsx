@@ -12,7 +12,7 @@ import { addressIn, metadataIn, wantedIn } from '../typed.ts'
 import { StateBadge, states } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
 import { DayField } from '../ui/day-field.tsx'
-import { Choice, TextField, textIn } from '../ui/field.tsx'
+import { Choice, Form, TextField, textIn } from '../ui/field.tsx'
 import { Card, Page } from '../ui/page.tsx'
 import { Empty } from '../ui/states.tsx'
 import type { Column } from '../ui/table.tsx'
@@ -133,12 +133,10 @@ export function Messages() {
   const isFiltered = Object.keys(filter).length > 0
   return (
     <Page title="Messages" about="Everything that was accepted, and what became of it.">
-      <form
+      <Form
         role="search"
         className="grid gap-3"
-        onSubmit={(event) => {
-          event.preventDefault()
-          const form = new FormData(event.currentTarget)
+        onSubmit={(form) => {
           const sought = wantedIn(textIn(form, 'text'))
           if ('messageId' in sought) return void navigate({ to: '/messages/$messageId', params: sought })
           const { recipient, text } = { recipient: '', text: '', ...sought }
@@ -196,7 +194,7 @@ export function Messages() {
             }
           />
         </div>
-      </form>
+      </Form>
       <Range {...filter} />
       <Card flush>
         {isBackwards(filter) ? (

@@ -4,7 +4,7 @@ import { useState } from 'react'
 import { ask, useChange } from '../api.ts'
 import { linkIsCut, tokenInLink } from '../link-token.ts'
 import { Button } from '../ui/button.tsx'
-import { FormMistake, mistakeIn, TextField, textIn } from '../ui/field.tsx'
+import { Form, FormMistake, mistakeIn, TextField, textIn } from '../ui/field.tsx'
 import { Outside } from './outside.tsx'
 
 export function ForgotPassword() {
@@ -22,13 +22,7 @@ export function ForgotPassword() {
     )
   return (
     <Outside title="Forgot the password?" about="You get a mail with a link to choose a new one.">
-      <form
-        className="grid gap-4"
-        onSubmit={(event) => {
-          event.preventDefault()
-          askFor.mutate(textIn(new FormData(event.currentTarget), 'email').trim())
-        }}
-      >
+      <Form onSubmit={(form) => askFor.mutate(textIn(form, 'email').trim())}>
         <TextField
           label="E-mail"
           name="email"
@@ -45,7 +39,7 @@ export function ForgotPassword() {
         <Link to="/sign-in" className="justify-self-center text-sm text-soft underline">
           Back to the sign-in
         </Link>
-      </form>
+      </Form>
     </Outside>
   )
 }
@@ -71,13 +65,7 @@ export function ResetPassword() {
     )
   return (
     <Outside title="Choose a new password" about="All your sessions end; then sign in with the new one.">
-      <form
-        className="grid gap-4"
-        onSubmit={(event) => {
-          event.preventDefault()
-          reset.mutate(textIn(new FormData(event.currentTarget), 'password'))
-        }}
-      >
+      <Form onSubmit={(form) => reset.mutate(textIn(form, 'password'))}>
         <TextField
           label="New password"
           name="password"
@@ -94,7 +82,7 @@ export function ResetPassword() {
           Change it
         </Button>
         {another}
-      </form>
+      </Form>
     </Outside>
   )
 }

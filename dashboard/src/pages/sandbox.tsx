@@ -11,7 +11,7 @@ import type { SandboxMail, SandboxMailParsed } from '../shapes.ts'
 import { useSearchField } from '../shortcuts.ts'
 import { wantedIn } from '../typed.ts'
 import { Button, buttonClass } from '../ui/button.tsx'
-import { TextField, textIn } from '../ui/field.tsx'
+import { Form, TextField, textIn } from '../ui/field.tsx'
 import { Card, Facts, Page } from '../ui/page.tsx'
 import { bytes } from '../ui/size.ts'
 import { Answered, Empty } from '../ui/states.tsx'
@@ -39,13 +39,10 @@ export function Sandbox() {
       title="Sandbox inbox"
       about="On the route “sandbox” mail does not leave this machine: it arrives here. The newest 10,000 are kept, up to 2 GB."
     >
-      <form
+      <Form
         role="search"
         className="grid grid-cols-[minmax(0,1fr)_auto] items-end gap-3"
-        onSubmit={(event) => {
-          event.preventDefault()
-          look(wantedIn(textIn(new FormData(event.currentTarget), 'text')))
-        }}
+        onSubmit={(form) => look(wantedIn(textIn(form, 'text')))}
       >
         <TextField
           ref={searchField}
@@ -59,7 +56,7 @@ export function Sandbox() {
         <Button type="submit" icon={<Search aria-hidden className="size-4" />}>
           Search
         </Button>
-      </form>
+      </Form>
       <Card flush>
         <PagedTable<SandboxMail>
           name="sandbox"

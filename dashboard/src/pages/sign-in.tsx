@@ -4,7 +4,7 @@ import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
 import { ApiError, ask, useChange } from '../api.ts'
 import { Button } from '../ui/button.tsx'
-import { FormMistake, mistakeIn, TextField, textIn } from '../ui/field.tsx'
+import { Form, FormMistake, mistakeIn, TextField, textIn } from '../ui/field.tsx'
 import { passkeysArePossible, signInWithPasskey } from '../passkeys.ts'
 import { kept } from '../session.tsx'
 import { Outside } from './outside.tsx'
@@ -42,11 +42,8 @@ export function SignIn() {
           {reasons[why]}
         </p>
       )}
-      <form
-        className="grid gap-4"
-        onSubmit={(event) => {
-          event.preventDefault()
-          const form = new FormData(event.currentTarget)
+      <Form
+        onSubmit={(form) => {
           const text = (name: string) => textIn(form, name)
           enter.mutate({ email: text('email'), password: text('password'), ...(asksCode && { code: text('code') }) })
         }}
@@ -100,7 +97,7 @@ export function SignIn() {
         <Link to="/forgot-password" className="justify-self-center text-sm text-soft underline">
           Forgot the password?
         </Link>
-      </form>
+      </Form>
     </Outside>
   )
 }

@@ -6,7 +6,7 @@ import type { Workspace } from '../shapes.ts'
 import { Badge } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
 import { Id } from '../ui/copy.tsx'
-import { Check, Done, FormMistake, mistakeIn, TextField, textIn } from '../ui/field.tsx'
+import { Check, Done, Form, FormMistake, mistakeIn, TextField, textIn } from '../ui/field.tsx'
 import { Card, Facts, Page } from '../ui/page.tsx'
 import { Answered } from '../ui/states.tsx'
 import { Time } from '../ui/time.tsx'
@@ -47,13 +47,9 @@ function Settings({ workspace: { name, keepsContent } }: { readonly workspace: W
   )
   return (
     <Card title="Settings">
-      <form
-        className="grid gap-4"
-        // What is typed now is not what was saved.
-        onChange={() => change.isSuccess && change.reset()}
-        onSubmit={(event) => {
-          event.preventDefault()
-          const form = new FormData(event.currentTarget)
+      <Form
+        saves={change}
+        onSubmit={(form) => {
           const given = { name: textIn(form, 'name'), keepsContent: form.has('keepsContent') }
           // What was not touched may be another's by now, and a name that is sent becomes the workspace's own.
           change.mutate({
@@ -87,7 +83,7 @@ function Settings({ workspace: { name, keepsContent } }: { readonly workspace: W
             {change.isSuccess && <Done>Saved.</Done>}
           </div>
         )}
-      </form>
+      </Form>
     </Card>
   )
 }

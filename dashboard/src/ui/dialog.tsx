@@ -5,7 +5,7 @@ import { X } from 'lucide-react'
 import { useEffect, useRef, type ReactElement, type ReactNode, type RefObject } from 'react'
 import { useForgetting } from '../api.ts'
 import { Button } from './button.tsx'
-import { FormMistake } from './field.tsx'
+import { Form, FormMistake } from './field.tsx'
 
 export function Dialog({
   title,
@@ -117,13 +117,7 @@ export function DialogForm({
   readonly children: ReactNode
 }) {
   return (
-    <form
-      className="grid gap-4"
-      onSubmit={(event) => {
-        event.preventDefault()
-        onSubmit(new FormData(event.currentTarget))
-      }}
-    >
+    <Form onSubmit={onSubmit}>
       {children}
       <FormMistake error={by.error} {...(fields && { fields })} />
       <DialogActions>
@@ -132,7 +126,7 @@ export function DialogForm({
           {action}
         </Button>
       </DialogActions>
-    </form>
+    </Form>
   )
 }
 

@@ -1,5 +1,12 @@
 // Things to fill in: a label, the control, a hint, and what is wrong with it, tied together for those who listen.
-import { useId, type InputHTMLAttributes, type ReactNode, type Ref, type SelectHTMLAttributes } from 'react'
+import {
+  useId,
+  type FormHTMLAttributes,
+  type InputHTMLAttributes,
+  type ReactNode,
+  type Ref,
+  type SelectHTMLAttributes,
+} from 'react'
 import { ApiError } from '../api.ts'
 
 const control =
@@ -153,6 +160,29 @@ export function Done({ children }: { readonly children: ReactNode }) {
     <span role="status" className="text-sm text-good">
       {children}
     </span>
+  )
+}
+
+/** `onSubmit` hears what was filled in, and how to empty it. A form that `saves` what stays in it takes back its "saved" when somebody goes on typing. */
+export function Form({
+  saves,
+  onSubmit,
+  ...rest
+}: Omit<FormHTMLAttributes<HTMLFormElement>, 'onSubmit' | 'onChange'> & {
+  readonly saves?: { readonly isSuccess: boolean; readonly reset: () => void }
+  readonly onSubmit: (form: FormData, empty: () => void) => void
+}) {
+  return (
+    <form
+      className="grid gap-4"
+      {...rest}
+      onChange={() => saves?.isSuccess === true && saves.reset()}
+      onSubmit={(event) => {
+        event.preventDefault()
+        const form = event.currentTarget
+        onSubmit(new FormData(form), () => form.reset())
+      }}
+    />
   )
 }
 
