@@ -1,6 +1,7 @@
 // What operators ask of feedback: what came and matched nothing, and a new key for return paths.
 import { isUuid } from '../base/uuid.ts'
 import { limits } from '../config.ts'
+import type { Page } from '../domain/page.ts'
 import { writeAudit } from '../store/audit.ts'
 import type { Db } from '../store/database.ts'
 import { cutPage } from '../store/page.ts'
@@ -8,11 +9,7 @@ import { rotateReturnPathKey } from '../store/return-path-keys.ts'
 import { findUnmatched, pageUnmatched, type Unmatched } from '../store/unmatched.ts'
 
 /** Newest first, from before an id; `next` is the last one's, where there are more. */
-export async function pageUnmatchedFeedback(
-  db: Db,
-  most: number,
-  before?: string,
-): Promise<{ readonly items: readonly Unmatched[]; readonly next?: string }> {
+export async function pageUnmatchedFeedback(db: Db, most: number, before?: string): Promise<Page<Unmatched>> {
   const shownMax = Math.min(most, limits.unmatchedFeedbackMax)
   const { shown, last } = cutPage(await pageUnmatched(db, before, shownMax + 1), shownMax)
   return { items: shown, ...(last !== undefined && { next: last.id }) }

@@ -32,7 +32,7 @@ interface Wish<Body extends TSchema | undefined, Query extends TObject | undefin
   readonly description?: string
   readonly access?: Access
   readonly scope?: Scope
-  /** Members of the path that are no ids. */
+  /** Members of the path that are not the plain ids of a workspace. */
   readonly texts?: Readonly<Record<string, TSchema>>
   readonly query?: Query
   readonly body?: Body

@@ -2,9 +2,10 @@
 import { Type, type TSchema } from 'typebox'
 import { WebhookEvent } from '../webhook-event.ts'
 import { webhookEventTypeNames, webhookStates } from '../words.ts'
-import { closed, managed, time } from './managed.ts'
+import { closed, managed, time, uuid } from './managed.ts'
 
-const uuid = (description: string) =>
+/** Events have version 8 where messages have 7. */
+const eventUuid = (description: string) =>
   Type.String({ format: 'uuid', description, examples: ['0199f1c2-7a4e-8c3b-9d52-6f1e8a0b4c7c'] })
 
 const types = (description: string) =>
@@ -44,7 +45,7 @@ export const WebhookEndpoint = Type.Object(
 )
 
 const logEntry = {
-  id: uuid('The event; equals `Webhook-Id`.'),
+  id: eventUuid('The event; equals `Webhook-Id`.'),
   type: Type.String({ description: 'Its type.' }),
   createdAt: time('When it happened.'),
   messageId: Type.Optional(uuid('The message.')),
@@ -118,7 +119,7 @@ export const SetWebhookRequest = Type.Object(
 )
 const ReplayRequest = Type.Object(
   {
-    eventId: Type.Optional(uuid('One event.')),
+    eventId: Type.Optional(eventUuid('One event.')),
     from: Type.Optional(time('Or the events of messages from this time on ...')),
     to: Type.Optional(time('... up to this one.')),
     undelivered: Type.Optional(
@@ -228,7 +229,7 @@ export const webhooks = {
     summary: 'Post a test event',
     description: 'Posts `webhook.test`, whatever the filter. Read what became of it in the log.',
     scope: write,
-    ok: [200, 'The test is on its way.', Type.Object({ eventId: uuid('Its id.') })],
+    ok: [200, 'The test is on its way.', Type.Object({ eventId: eventUuid('Its id.') })],
     may: { 404: missing, 409: disabled, 429: 'A test was sent a moment ago (`too_many_attempts`).' },
   }),
   replayWebhook: managed({
@@ -277,6 +278,7 @@ export const webhooks = {
     summary: 'Read one event with its tries',
     description: 'What is posted, and every try: time, status, duration, the beginning of the answer.',
     scope: read,
+    texts: { eventId: eventUuid('The id of the event.') },
     ok: [200, 'The event.', asPosted(WebhookEventDetail)],
   }),
   catchUpEvents: managed({
