@@ -605,9 +605,8 @@ export const limits = {
   /** The same where the database, or this process, was away when it was to be sent. */
   ourLackMs: 1_000,
   ourLackMsMax: 60_000,
-  /** Mail that found nobody is tried again when they are there again, so long after its last try: twice as long each time. A relay is asked as often, and no less than after such a part of the time in which nobody was there. */
+  /** Mail that found nobody is tried again when they are there again, so long after its last try: twice as long each time. */
   backAgainMs: 10_000,
-  backAgainPart: 0.1,
   backAgainLookMs: 1_000,
   outOfReachKnownMax: 20_000,
   hastenedAtOnce: 500,

@@ -1,7 +1,6 @@
 // Mail waits for its next try, minutes or hours, because somebody could not be reached: its hosts, a relay, the name servers. When they are there again
-// it goes at once, and the try that found nobody is given back. That they are back is told by other mail that reaches them; a relay is also asked
-// by a message of those that wait, and name servers by a question, for there may be no other mail. Each node for itself, in memory: what it
-// does not know keeps to the schedule.
+// it goes at once, and the try that found nobody is given back. That they are back is told by other mail that reaches them; name servers are asked a
+// question, for there may be no other mail. Each node for itself, in memory: what it does not know keeps to the schedule.
 import { limits } from '../config.ts'
 import type { Phase } from '../domain/attempt.ts'
 import type { Claim, MessageId } from '../domain/message.ts'
@@ -17,8 +16,8 @@ export interface BackAgain {
 
 export interface BackAgainTools {
   readonly timeScale: number
-  /** Makes those due now that still wait as their claim has left them, and answers which. */
-  hasten(claims: readonly Claim[]): Promise<ReadonlySet<MessageId>>
+  /** Makes those due now that still wait as their claim has left them. */
+  hasten(claims: readonly Claim[]): Promise<unknown>
   /** Whether any name server answers anything. */
   namesAnswer(): Promise<boolean>
   readonly now?: () => number
@@ -27,13 +26,6 @@ export interface BackAgainTools {
 interface Waiting {
   readonly claim: Claim
   readonly since: number
-}
-
-interface Place {
-  readonly beganAt: number
-  /** When somebody last tried to reach it. */
-  lastAt: number
-  readonly waiting: Map<MessageId, Waiting>
 }
 
 /** They have answered something about a mail of ours. */
@@ -53,34 +45,33 @@ const nameServers = 'name servers'
 
 export function makeBackAgain(tools: BackAgainTools): BackAgain {
   const { timeScale, now = () => performance.now() } = tools
-  const places = new Map<string, Place>()
-  /** Whose place is there again, or is asked by them, and from when on. */
-  let due: { readonly claim: Claim; readonly from: number; readonly asks?: string }[] = []
+  const places = new Map<string, Map<MessageId, Waiting>>()
+  /** Whose place is there again, and from when on. */
+  let due: { readonly claim: Claim; readonly from: number }[] = []
   /** How often each was made due so: twice as long before each time, since a place may come and go. */
   const times = new Map<MessageId, number>()
   let known = 0
   let namesAway = false
 
   const leave = (name: string, id: MessageId): void => {
-    const place = places.get(name)
-    if (place === undefined || !place.waiting.delete(id)) return
+    const waiting = places.get(name)
+    if (waiting?.delete(id) !== true) return
     known--
-    if (place.waiting.size === 0) places.delete(name)
+    if (waiting.size === 0) places.delete(name)
   }
 
   const take = (name: string): readonly Waiting[] => {
-    const place = places.get(name)
+    const waiting = places.get(name)
     places.delete(name)
-    known -= place?.waiting.size ?? 0
-    return [...(place?.waiting.values() ?? [])]
+    known -= waiting?.size ?? 0
+    return [...(waiting?.values() ?? [])]
   }
 
   const enter = (name: string, { id, epoch, token }: Claimed): void => {
     if (known >= limits.outOfReachKnownMax) return
-    let place = places.get(name)
-    if (place === undefined) places.set(name, (place = { beganAt: now(), lastAt: now(), waiting: new Map() }))
-    place.lastAt = now()
-    place.waiting.set(id, { claim: { id, epoch, token }, since: now() })
+    const waiting = places.get(name) ?? new Map<MessageId, Waiting>()
+    places.set(name, waiting)
+    waiting.set(id, { claim: { id, epoch, token }, since: now() })
     known++
   }
 
@@ -93,30 +84,13 @@ export function makeBackAgain(tools: BackAgainTools): BackAgain {
     }
   }
 
-  /** What comes of asking is for the attempt to tell. */
-  const ask = (): void => {
-    // The database is away, or many are on their way.
-    if (due.length >= limits.hastenedAtOnce) return
-    for (const [name, place] of places) {
-      const restMs = Math.max(limits.backAgainMs / timeScale, (now() - place.beganAt) * limits.backAgainPart)
-      if (!name.startsWith(relay) || now() - place.lastAt < restMs) continue
-      const [first] = place.waiting.values()
-      if (first === undefined) continue
-      place.lastAt = now()
-      // At the end of the line, and the place stays known although it was the only one.
-      place.waiting.delete(first.claim.id)
-      place.waiting.set(first.claim.id, first)
-      due.push({ claim: first.claim, from: now(), asks: name })
-    }
-  }
-
   /** Where they answer, it was that one name; where they did not and do again, it was them. */
   const lookAtNames = async (): Promise<void> => {
     if (!places.has(nameServers)) {
       namesAway = false
       return
     }
-    const asked = [...(places.get(nameServers)?.waiting.values() ?? [])]
+    const asked = [...(places.get(nameServers)?.values() ?? [])]
     if (!(await tools.namesAnswer())) namesAway = true
     else if (namesAway) {
       namesAway = false
@@ -127,34 +101,23 @@ export function makeBackAgain(tools: BackAgainTools): BackAgain {
   return {
     note: (claimed, result, ending) => {
       const place = placeOf(claimed, result)
-      // A place that is asked again stays the same one, however few wait for it.
-      const waits = ending?.status === 'retrying' && ending.usesTry && isOutOfReach(result)
-      if (!waits) {
-        leave(place, claimed.id)
-        leave(nameServers, claimed.id)
-      }
+      leave(place, claimed.id)
+      leave(nameServers, claimed.id)
       if (ending?.status !== 'retrying') times.delete(claimed.id)
       if (result.routeKind === 'sandbox') return
-      if (waits) {
-        for (const name of result.trouble === 'dns_failure' && result.routeKind === 'mx'
-          ? [place, nameServers]
-          : [place]) {
-          if (places.get(name)?.waiting.delete(claimed.id) === true) known--
-          enter(name, claimed)
-        }
+      if (ending?.status === 'retrying' && ending.usesTry && isOutOfReach(result)) {
+        enter(place, claimed)
+        if (result.trouble === 'dns_failure' && result.routeKind === 'mx') enter(nameServers, claimed)
       } else if (spokenTo.has(result.phase) && result.reply !== undefined) back(place)
     },
     look: async () => {
-      ask()
       await lookAtNames()
       const at = now()
       const ready = due.filter(({ from }) => from <= at).slice(0, limits.hastenedAtOnce)
       if (ready.length === 0) return
-      const hastened = await tools.hasten(ready.map(({ claim }) => claim))
+      await tools.hasten(ready.map(({ claim }) => claim))
       const done = new Set(ready)
       due = due.filter((each) => !done.has(each))
-      // Another node has it, or it is no more.
-      for (const { claim, asks } of ready) if (asks !== undefined && !hastened.has(claim.id)) leave(asks, claim.id)
     },
   }
 }
