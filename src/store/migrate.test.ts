@@ -30,7 +30,7 @@ test('a database that its server does not have cannot be reached, in the words o
 })
 
 test('in a database that the service would refuse nothing is made, by a command neither', async () => {
-  const empty = await emptyDatabase('LATIN1')
+  const empty = await emptyDatabase(`locale_provider libc encoding 'LATIN1'`)
   const { connection } = empty
   await expect(migrate(connection)).rejects.toThrow(
     /^The database has the encoding LATIN1, which cannot hold every mail/,
