@@ -168,10 +168,11 @@ export class Batch<Row, Answer> {
     const late = this.#waiting.findIndex(({ since }) => since >= oldest)
     for (const waiting of this.#leave(late < 0 ? this.#waiting.length : late))
       waiting.reject(new BatchFull('the database was too slow'))
-    const room = this.#roomOfTurn()
+    const callersMax = this.#callersOfTurn()
+    const room = this.#roomFor(callersMax)
     const first = this.#waiting.findIndex((next) => !room(next))
     if (first < 0) return this.#leave(this.#waiting.length)
-    return this.#waitingOf.size < 2 ? this.#leave(first) : this.#takeByTurns()
+    return this.#waitingOf.size < 2 ? this.#leave(first) : this.#takeByTurns(callersMax)
   }
 
   /** The first so many, who wait no longer. */
@@ -186,8 +187,8 @@ export class Batch<Row, Answer> {
   }
 
   /** One of each owner before the second of any, those first who have waited longest: who sends very many delays the others by a statement. */
-  #takeByTurns(): Waiting<Row, Answer>[] {
-    const room = this.#roomOfTurn()
+  #takeByTurns(callersMax: number): Waiting<Row, Answer>[] {
+    const room = this.#roomFor(callersMax)
     const taken = new Set<Waiting<Row, Answer>>()
     for (const next of byTurns(this.#waiting)) {
       if (!room(next)) break
@@ -198,9 +199,8 @@ export class Batch<Row, Answer> {
   }
 
   /** Whether one more has room in the next statement; whatever it is, the first one has. */
-  #roomOfTurn(): (next: Waiting<Row, Answer>) => boolean {
+  #roomFor(callersMax: number): (next: Waiting<Row, Answer>) => boolean {
     const { rowsMax, bytesMax } = this.#limits
-    const callersMax = this.#rowsOfTurn()
     let [callers, rows, bytes] = [0, 0, 0]
     return (next) => {
       if (callers > 0 && (callers >= callersMax || rows + next.rows > rowsMax || bytes + next.bytes > bytesMax))
@@ -212,7 +212,7 @@ export class Batch<Row, Answer> {
     }
   }
 
-  #rowsOfTurn(): number {
+  #callersOfTurn(): number {
     const { rowsMax, takingTurns = false } = this.#limits
     this.#callers = Math.max(this.#answered + this.#waiting.length, this.#callers * callersKept)
     if (!takingTurns) return rowsMax

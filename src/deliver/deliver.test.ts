@@ -444,8 +444,12 @@ describe('a message', () => {
   )
 
   test('for a host that greets late gets through beside more that are silent than may be in flight', async () => {
+    let besideIt = 0
     const slowly = (text: string) => (socket: Socket) =>
-      void globalThis.setTimeout(() => socket.write(text), 2 * limits.stalledAfterMs)
+      void globalThis.setTimeout(() => {
+        besideIt = service.inFlight
+        socket.write(text)
+      }, 2 * limits.stalledAfterMs)
     const [silent, slow] = [
       await peerOf({ greeting: silence }),
       await peerOf({ greeting: slowly('220 slow.test\r\n') }),
@@ -456,8 +460,8 @@ describe('a message', () => {
     const id = await one(await senderOf(ownRelay(slow)), 'ok')
     await becomes(id, 'sent')
     expect(await types(id)).toEqual(['queued', 'sending', 'sent'])
-    // On a slow machine those that have waited for 15 seconds have made way by now, for it as well.
-    expect(service.inFlight).toBeGreaterThanOrEqual(limits.stalledSlotsMax - 1)
+    // Not counted by now: on a slow machine those that have waited for 15 seconds have made way, for it as well.
+    expect(besideIt).toBeGreaterThanOrEqual(limits.stalledSlotsMax - 1)
   })
 
   test('goes over its workspace’s own route', async () => {
@@ -1026,21 +1030,19 @@ async function waitsItsLease(sender: Sender, orphan: MessageId, leastMs: number)
   expect(performance.now() - healed).toBeGreaterThan(leastMs)
 }
 
-test('what a relay that was away for a moment has put off goes when it is there again, and not a minute later; and no try is lost by it', async () => {
+test('what a relay that was away for a moment has put off goes when it is there again, and not at its next try; and no try is lost by it', async () => {
   const there = { now: false }
   const peer = await peerOf({
     greeting: (socket) => void (there.now ? socket.write('220 mx.posthorn.test ESMTP\r\n') : socket.destroy()),
   })
   const sender = await senderOf()
   const id = await one(sender, 'ok')
-  // Six seconds between two tries.
-  await started({ route: relay(peer), timeScale: 10 })
+  // Ten minutes between two tries: nobody here waits for so long.
+  await started({ route: relay(peer), timeScale: 10, retrySchedule: [6_000, 6_000] })
   await becomes(id, 'retrying')
   there.now = true
-  const began = performance.now()
   await becomes(await one(sender, 'ok'), 'sent')
   await becomes(id, 'sent')
-  expect(performance.now() - began).toBeLessThan(4_500)
   expect((await facts(id))['attempt']).toBe(1)
 })
 

@@ -1,8 +1,7 @@
 // How much one caller's address may hold: without that one machine takes all the connections that there are, and needs no key for it.
 import type { Server, Socket } from 'node:net'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { sourceOf } from '../base/networks.ts'
-import { among } from '../base/networks.ts'
+import { among, sourceOf } from '../base/networks.ts'
 import { callerAddress } from './caller-address.ts'
 
 /** `most` from one IPv4 address, or one IPv6 /64. `free`: addresses and networks that speak for many, and are not counted. */

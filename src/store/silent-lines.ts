@@ -2,6 +2,7 @@
 // slow statement, half a minute, while the database lives. The server tells the two apart: over another line it is asked what the session behind this one does.
 import { setTimeout as wait } from 'node:timers/promises'
 import { Client, type ClientBase } from 'pg'
+import { afterPoll } from '../base/after-poll.ts'
 import { limits } from '../config.ts'
 import { linesOf, serverOf, type Connection } from './connection.ts'
 
@@ -61,6 +62,7 @@ export function watchSilence(connection: Connection): (client: ClientBase) => ()
       if (await inTurn(() => (answered ? Promise.resolve(true) : isBusy(pid)))) return later()
       // Its answer may be on the way.
       await wait(limits.silentLineAnswerMs, undefined, { ref: false })
+      await afterPoll()
       if (answered) return
       if (stream.bytesRead > heard) return later()
       stream.destroy()

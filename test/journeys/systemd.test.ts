@@ -2,11 +2,10 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { setTimeout as wait } from 'node:timers/promises'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { freePorts } from '../../src/base/free-ports.ts'
 import { freshDatabase } from '../world/postgres.ts'
 
@@ -59,8 +58,11 @@ test('whoever waits for a start waits until the service answers, and no longer',
 test('a start that ends without success is waited for until then, and the word of an earlier run is none', async () => {
   const service = start('sleep', ['60'], {})
   writeFileSync(join(run, 'ready'), `${process.pid}\n`)
-  const waiting = waitFor(service)
-  await wait(600) // two of its looks
+  // Between two of its looks it sleeps: that tells when it has looked.
+  const looks = join(run, 'looks')
+  writeFileSync(join(run, 'sleep'), `#!/bin/sh\necho >>'${looks}'\nexec /bin/sleep "$1"\n`, { mode: 0o755 })
+  const waiting = waitFor(service, { PATH: `${run}:${process.env['PATH']}` })
+  await vi.waitFor(() => expect(readFileSync(looks, 'utf8').length).toBeGreaterThan(1), { timeout: 10_000 })
   expect(waiting.exitCode).toBeNull()
   service.kill()
   expect(await statusOf(waiting)).toBe(1)
